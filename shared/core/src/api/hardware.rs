@@ -1,0 +1,29 @@
+use serde::{Deserialize, Serialize};
+
+use crate::hardware::Hardware;
+use crate::{DType, Method, Op};
+
+/// One kind of hardware and what is known about it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct HardwareSummary {
+    #[serde(flatten)]
+    pub hardware: Hardware,
+    pub problems: u64,
+    pub solutions: u64,
+    pub timings: u64,
+    /// Distinct values in the data, for filters.
+    pub ops: Vec<Op>,
+    pub dtypes: Vec<DType>,
+    pub methods: Vec<Method>,
+    /// The highest rate any problem reaches, in TFLOP/s.
+    pub best_tflops: Option<f64>,
+    /// Median over problems of roofline time / best time.
+    pub median_roofline_share: Option<f64>,
+    /// Geometric mean over problems of best of Inductor's default configs / best.
+    pub gain_over_defaults: Option<f64>,
+    /// When the newest upload arrived, as RFC 3339.
+    pub updated_at: Option<String>,
+    /// Models trained for this hardware.
+    pub models: u64,
+}

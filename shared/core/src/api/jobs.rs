@@ -1,0 +1,72 @@
+use serde::{Deserialize, Serialize};
+
+use crate::error::named_enum;
+use crate::ids::{HardwareSlug, JobId, ModelId};
+use crate::{Heuristic, Method};
+
+named_enum! {
+    /// What a job does.
+    JobKind("job kind") {
+        /// Trains a model on everything stored for one hardware.
+        Train = "train",
+    }
+}
+
+named_enum! {
+    /// How far a job has come.
+    JobState("job state") {
+        Queued = "queued",
+        Running = "running",
+        Done = "done",
+        Failed = "failed",
+    }
+}
+
+impl JobState {
+    /// Whether nothing more will happen.
+    pub const fn is_final(self) -> bool {
+        matches!(self, Self::Done | Self::Failed)
+    }
+}
+
+/// Asks for a job.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct JobRequest {
+    pub kind: JobKind,
+    pub heuristic: Heuristic,
+    pub hardware: HardwareSlug,
+    /// Which timings to learn from; the method with the most unless given.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub method: Option<Method>,
+    #[serde(default)]
+    pub seed: u64,
+}
+
+/// A piece of work for the worker.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct Job {
+    pub id: JobId,
+    pub request: JobRequest,
+    pub state: JobState,
+    pub created_at: String,
+    pub finished_at: Option<String>,
+    /// What a failed job failed of.
+    pub error: Option<String>,
+    /// The model a finished training made.
+    pub model: Option<ModelId>,
+}
+
+/// One step of a job, in order; what the event stream sends.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct JobEvent {
+    /// Counts from 1 within the job.
+    pub seq: u64,
+    pub state: JobState,
+    /// From 0 to 1.
+    pub progress: f64,
+    /// One line for people: `epoch 12 of 60, loss 0.031`.
+    pub message: String,
+}

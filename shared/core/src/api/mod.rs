@@ -1,0 +1,20 @@
+//! What the server and its clients say to each other, one module per resource.
+//! Lists are pages; errors have one shape; times shown to people are microseconds.
+
+mod error;
+mod hardware;
+mod jobs;
+mod leaderboard;
+mod models;
+mod page;
+mod problems;
+mod uploads;
+
+pub use error::ApiError;
+pub use hardware::HardwareSummary;
+pub use jobs::{Job, JobEvent, JobKind, JobRequest, JobState};
+pub use leaderboard::{LeaderboardQuery, LeaderboardRow, LeaderboardSort, SortOrder};
+pub use models::{EvaluationReport, ModelSource, ModelSummary, TopK};
+pub use page::Page;
+pub use problems::{ConfigResult, FailedConfig, ProblemDetail, ProblemPoint, ProblemView};
+pub use uploads::{HardwareReceipt, Receipt};

@@ -1,0 +1,80 @@
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use crate::error::named_enum;
+use crate::ids::{Digest, HardwareSlug, JobId, ModelId};
+use crate::{DType, Heuristic, Op};
+
+/// How near the best of the first k picks comes to the best there is.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct TopK {
+    /// Geometric mean over problems of best measured / best measured among the picks.
+    pub geomean: f64,
+    /// The same of the worst problem.
+    pub worst: f64,
+}
+
+/// How well a model does on problems it was not trained on.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct EvaluationReport {
+    pub problems: usize,
+    /// Configs per problem, at most.
+    pub configs: usize,
+    /// By k, as text: "1", "3", "5", "8", "16".
+    pub top_k: BTreeMap<String, TopK>,
+    /// Mean absolute error of time over all timings, as a share.
+    pub mape_all: f64,
+    /// The same over timings within twice the best.
+    pub mape_within_2x: f64,
+    /// Median over problems of the rank correlation.
+    pub spearman_median: f64,
+    /// Time to rank the space for one problem.
+    pub rank_us_per_problem: f64,
+    /// The share of problems where the best of k picks is within 5 % of the best.
+    #[serde(default)]
+    pub within_5_percent: BTreeMap<String, f64>,
+    /// How the problems were split: `4-fold cross-validation`, `held-out dataset`, …
+    #[serde(default)]
+    pub split: String,
+}
+
+named_enum! {
+    /// Where a model comes from.
+    ModelSource("source") {
+        /// Released with Diode.
+        Shipped = "shipped",
+        /// Trained by this server.
+        Trained = "trained",
+    }
+}
+
+/// A model that can be downloaded.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct ModelSummary {
+    pub id: ModelId,
+    pub heuristic: Heuristic,
+    pub hardware: HardwareSlug,
+    pub ops: Vec<Op>,
+    pub dtypes: Vec<DType>,
+    /// Feature-set id and version: `physics/1`.
+    pub feature_set: String,
+    pub parameters: u64,
+    pub digest: Digest,
+    pub bytes: u64,
+    pub source: ModelSource,
+    pub job: Option<JobId>,
+    /// When it was trained, as RFC 3339.
+    pub created_at: String,
+    /// Digest of the training data.
+    pub data_digest: Digest,
+    pub training_problems: u64,
+    pub training_timings: u64,
+    /// Out-of-sample metrics, as the model's file states them.
+    pub evaluation: Option<EvaluationReport>,
+    /// File name to save it under.
+    pub file_name: String,
+}

@@ -1,0 +1,61 @@
+use serde::{Deserialize, Serialize};
+
+use crate::hardware::Hardware;
+use crate::ids::{HardwareSlug, ProblemId};
+use crate::{Config, FailureReason, Method, Problem};
+
+/// A problem as a point of an overview chart.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct ProblemPoint {
+    pub problem_id: ProblemId,
+    /// `4096×4096×4096`
+    pub dims: String,
+    /// Operations per byte that must move.
+    pub intensity: f64,
+    pub tflops: f64,
+    pub best_us: f64,
+}
+
+/// One way to look at a problem: some hardware, some method.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct ProblemView {
+    pub hardware: HardwareSlug,
+    pub method: Method,
+}
+
+/// Everything known about a problem on one hardware by one method.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct ProblemDetail {
+    pub problem_id: ProblemId,
+    pub problem: Problem,
+    pub hardware: Hardware,
+    pub method: Method,
+    /// The views there are, this one among them.
+    pub views: Vec<ProblemView>,
+    pub roofline_us: Option<f64>,
+    pub solutions: u64,
+    /// Every timed config, fastest first.
+    pub configs: Vec<ConfigResult>,
+    pub failures: Vec<FailedConfig>,
+}
+
+/// The consensus time of one config: the median over uploads.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct ConfigResult {
+    pub config: Config,
+    pub us: f64,
+    /// Timings behind the consensus.
+    pub timings: u32,
+}
+
+/// A config that was tried and has no time.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct FailedConfig {
+    pub config: Config,
+    pub reason: FailureReason,
+}

@@ -1,0 +1,35 @@
+use serde::{Deserialize, Serialize};
+
+use crate::ids::{Digest, HardwareSlug, UploadId};
+
+/// What the server stored. It is returned only once everything is durable.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct Receipt {
+    pub id: UploadId,
+    /// SHA-256 of the bytes that were sent.
+    pub digest: Digest,
+    pub bytes: u64,
+    /// The format that was recognised: `torch-diode-json`, `torch-diode-msgpack` or `columnar`.
+    pub format: String,
+    /// When the upload was first stored, as RFC 3339.
+    pub received_at: String,
+    pub hardware: Vec<HardwareReceipt>,
+    /// Solutions this upload added.
+    pub new_solutions: u64,
+    /// Solutions that another upload had already brought with the same timings.
+    pub duplicate_solutions: u64,
+    /// Whether these very bytes had been uploaded before; then nothing changed.
+    pub already_stored: bool,
+}
+
+/// What an upload holds for one kind of hardware.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct HardwareReceipt {
+    pub slug: HardwareSlug,
+    pub name: String,
+    pub problems: u64,
+    pub timings: u64,
+    pub failures: u64,
+}

@@ -1,0 +1,274 @@
+//! How a problem is computed.
+
+use serde::{Deserialize, Serialize};
+
+use crate::error::{Invalid, named_enum};
+
+named_enum! {
+    /// The code template a kernel comes from, under Inductor's names.
+    Template("template") {
+        /// One output tile per block.
+        TritonMm = "triton::mm",
+        /// The batched form.
+        TritonBmm = "triton::bmm",
+        /// Persistent blocks fed by the tensor memory accelerator.
+        TritonMmPersistentTma = "triton::mm_persistent_tma",
+        /// Splits K into a batched multiplication and a sum.
+        DecomposeK = "decompose_k",
+        /// The vendor's library (cuBLAS, rocBLAS).
+        Aten = "aten",
+    }
+}
+
+named_enum! {
+    /// The type products are summed in, under Triton's names.
+    AccType("ACC_TYPE") {
+        Float32 = "tl.float32",
+        Float16 = "tl.float16",
+        Int32 = "tl.int32",
+    }
+}
+
+/// What ROCm's compiler takes in addition.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct RocmExtras {
+    pub matrix_instr_nonkdim: u32,
+    pub waves_per_eu: u32,
+    pub kpack: u32,
+}
+
+/// The parameters of a tiled kernel.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Tile {
+    pub block_m: u32,
+    pub block_n: u32,
+    pub block_k: u32,
+    pub group_m: u32,
+    pub num_stages: u32,
+    pub num_warps: u32,
+    pub even_k: bool,
+    pub allow_tf32: bool,
+    pub use_fast_accum: bool,
+    pub acc_type: AccType,
+    pub rocm: Option<RocmExtras>,
+}
+
+impl Tile {
+    /// A tile with Triton's usual settings for the rest.
+    pub const fn new(block_m: u32, block_n: u32, block_k: u32, num_stages: u32, num_warps: u32) -> Self {
+        Self {
+            block_m,
+            block_n,
+            block_k,
+            group_m: 8,
+            num_stages,
+            num_warps,
+            even_k: false,
+            allow_tf32: false,
+            use_fast_accum: false,
+            acc_type: AccType::Float32,
+            rocm: None,
+        }
+    }
+
+    /// The same tile with `EVEN_K` as the problem's K makes it.
+    pub const fn for_k(mut self, k: u64) -> Self {
+        self.even_k = k.is_multiple_of(self.block_k as u64);
+        self
+    }
+
+    fn validate(&self) -> Result<(), Invalid> {
+        /// Triton refuses blocks that are not powers of two; no kernel uses larger ones.
+        const MAX_BLOCK: u32 = 1024;
+        for (name, value) in [("block_m", self.block_m), ("block_n", self.block_n), ("block_k", self.block_k)]
+        {
+            if !value.is_power_of_two() || value > MAX_BLOCK {
+                return Err(Invalid::new(name, value, format!("a power of two up to {MAX_BLOCK}")));
+            }
+        }
+        for (name, value, max) in [("group_m", self.group_m, 1024), ("num_stages", self.num_stages, 16)] {
+            if value == 0 || value > max {
+                return Err(Invalid::new(name, value, format!("a number from 1 to {max}")));
+            }
+        }
+        if !self.num_warps.is_power_of_two() || self.num_warps > 32 {
+            return Err(Invalid::new("num_warps", self.num_warps, "a power of two up to 32"));
+        }
+        Ok(())
+    }
+}
+
+/// One way to compute a problem.
+///
+/// torch-diode's `name`, `grid` and `version` are not part of it: they do not
+/// change what runs, and two configs that run the same kernel are the same.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(try_from = "ConfigFields", into = "ConfigFields")]
+pub enum Config {
+    /// `triton::mm`
+    Mm(Tile),
+    /// `triton::bmm`
+    Bmm(Tile),
+    /// `triton::mm_persistent_tma`
+    PersistentTma(Tile),
+    /// `decompose_k`
+    DecomposeK { k_split: u32 },
+    /// `aten`
+    Library,
+}
+
+impl Config {
+    pub const fn template(&self) -> Template {
+        match self {
+            Self::Mm(_) => Template::TritonMm,
+            Self::Bmm(_) => Template::TritonBmm,
+            Self::PersistentTma(_) => Template::TritonMmPersistentTma,
+            Self::DecomposeK { .. } => Template::DecomposeK,
+            Self::Library => Template::Aten,
+        }
+    }
+
+    /// The tile, for the templates that have one.
+    pub const fn tile(&self) -> Option<&Tile> {
+        match self {
+            Self::Mm(tile) | Self::Bmm(tile) | Self::PersistentTma(tile) => Some(tile),
+            Self::DecomposeK { .. } | Self::Library => None,
+        }
+    }
+
+    /// Checks what came from outside. Configs built in code from the spaces are
+    /// valid by construction.
+    pub fn validate(&self) -> Result<(), Invalid> {
+        match self {
+            Self::DecomposeK { k_split } if *k_split < 2 => {
+                Err(Invalid::new("k_split", k_split, "at least 2"))
+            }
+            _ => self.tile().map_or(Ok(()), Tile::validate),
+        }
+    }
+
+    /// `128×256×64 s3 w8`: how a config is written for people.
+    pub fn label(&self) -> String {
+        match self {
+            Self::Library => "library".to_owned(),
+            Self::DecomposeK { k_split } => format!("split-K {k_split}"),
+            Self::Mm(t) | Self::Bmm(t) | Self::PersistentTma(t) => {
+                let tma = if matches!(self, Self::PersistentTma(_)) { " tma" } else { "" };
+                format!("{}×{}×{} s{} w{}{tma}", t.block_m, t.block_n, t.block_k, t.num_stages, t.num_warps)
+            }
+        }
+    }
+}
+
+/// A config as one flat record: the form of files, JSON and tables. Fields that
+/// a template does not have are null.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct ConfigFields {
+    pub template: Template,
+    pub block_m: Option<u32>,
+    pub block_n: Option<u32>,
+    pub block_k: Option<u32>,
+    pub group_m: Option<u32>,
+    pub num_stages: Option<u32>,
+    pub num_warps: Option<u32>,
+    pub even_k: Option<bool>,
+    #[serde(default)]
+    pub allow_tf32: Option<bool>,
+    #[serde(default)]
+    pub use_fast_accum: Option<bool>,
+    #[serde(default)]
+    pub acc_type: Option<AccType>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rocm: Option<RocmExtras>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub k_split: Option<u32>,
+}
+
+impl From<Config> for ConfigFields {
+    fn from(config: Config) -> Self {
+        let tile = config.tile();
+        Self {
+            template: config.template(),
+            block_m: tile.map(|t| t.block_m),
+            block_n: tile.map(|t| t.block_n),
+            block_k: tile.map(|t| t.block_k),
+            group_m: tile.map(|t| t.group_m),
+            num_stages: tile.map(|t| t.num_stages),
+            num_warps: tile.map(|t| t.num_warps),
+            even_k: tile.map(|t| t.even_k),
+            allow_tf32: tile.map(|t| t.allow_tf32),
+            use_fast_accum: tile.map(|t| t.use_fast_accum),
+            acc_type: tile.map(|t| t.acc_type),
+            rocm: tile.and_then(|t| t.rocm),
+            k_split: match config {
+                Config::DecomposeK { k_split } => Some(k_split),
+                _ => None,
+            },
+        }
+    }
+}
+
+impl TryFrom<ConfigFields> for Config {
+    type Error = Invalid;
+
+    fn try_from(fields: ConfigFields) -> Result<Self, Invalid> {
+        let need = |name: &str, value: Option<u32>| {
+            value.ok_or_else(|| {
+                Invalid::new(name, "null", format!("a number, since the template is {}", fields.template))
+            })
+        };
+        let tile = || -> Result<Tile, Invalid> {
+            Ok(Tile {
+                block_m: need("block_m", fields.block_m)?,
+                block_n: need("block_n", fields.block_n)?,
+                block_k: need("block_k", fields.block_k)?,
+                group_m: need("group_m", fields.group_m)?,
+                num_stages: need("num_stages", fields.num_stages)?,
+                num_warps: need("num_warps", fields.num_warps)?,
+                even_k: fields.even_k.unwrap_or(false),
+                allow_tf32: fields.allow_tf32.unwrap_or(false),
+                use_fast_accum: fields.use_fast_accum.unwrap_or(false),
+                acc_type: fields.acc_type.unwrap_or(AccType::Float32),
+                rocm: fields.rocm,
+            })
+        };
+        let config = match fields.template {
+            Template::TritonMm => Self::Mm(tile()?),
+            Template::TritonBmm => Self::Bmm(tile()?),
+            Template::TritonMmPersistentTma => Self::PersistentTma(tile()?),
+            Template::DecomposeK => Self::DecomposeK { k_split: need("k_split", fields.k_split)? },
+            Template::Aten => Self::Library,
+        };
+        config.validate()?;
+        Ok(config)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn configs_round_trip_through_their_flat_form() {
+        for config in [
+            Config::Mm(Tile::new(128, 64, 32, 3, 4)),
+            Config::PersistentTma(Tile::new(128, 128, 64, 3, 8).for_k(128)),
+            Config::DecomposeK { k_split: 4 },
+            Config::Library,
+        ] {
+            let text = serde_json::to_string(&config).unwrap();
+            assert_eq!(serde_json::from_str::<Config>(&text).unwrap(), config);
+        }
+    }
+
+    #[test]
+    fn tiles_are_checked() {
+        let bad = ConfigFields::from(Config::Mm(Tile::new(48, 64, 32, 3, 4)));
+        let error = Config::try_from(bad).unwrap_err();
+        assert_eq!(error.to_string(), "block_m: got 48, expected a power of two up to 1024");
+        let missing = ConfigFields { block_k: None, ..Config::Mm(Tile::new(64, 64, 32, 3, 4)).into() };
+        assert!(Config::try_from(missing).unwrap_err().to_string().contains("block_k: got null"));
+    }
+}

@@ -1,0 +1,149 @@
+//! Timings of many configs on many problems.
+
+use indexmap::IndexSet;
+use serde::{Deserialize, Serialize};
+
+use crate::error::{Invalid, named_enum};
+use crate::hardware::Hardware;
+use crate::{Config, Method, Problem, Provenance, TimeColumn};
+
+/// A config's place in a [`ConfigDictionary`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct ConfigIndex(pub u32);
+
+/// Every config of a dataset, once.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct ConfigDictionary(IndexSet<Config>);
+
+impl ConfigDictionary {
+    /// Finds or adds a config.
+    pub fn intern(&mut self, config: Config) -> ConfigIndex {
+        let (index, _) = self.0.insert_full(config);
+        ConfigIndex(u32::try_from(index).expect("fewer than 2^32 distinct configs exist"))
+    }
+
+    /// The config at an index of this dictionary.
+    ///
+    /// # Panics
+    /// If the index is from another dictionary and beyond this one's end.
+    pub fn get(&self, index: ConfigIndex) -> &Config {
+        &self.0[index.0 as usize]
+    }
+
+    pub fn index_of(&self, config: &Config) -> Option<ConfigIndex> {
+        self.0.get_index_of(config).map(|index| ConfigIndex(index as u32))
+    }
+
+    pub fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    pub fn iter(&self) -> impl ExactSizeIterator<Item = &Config> {
+        self.0.iter()
+    }
+}
+
+impl FromIterator<Config> for ConfigDictionary {
+    fn from_iter<I: IntoIterator<Item = Config>>(configs: I) -> Self {
+        Self(configs.into_iter().collect())
+    }
+}
+
+named_enum! {
+    /// Why a config has no time on a problem.
+    FailureReason("failure reason") {
+        /// Shared memory, registers or threads beyond the device's limit.
+        OutOfResources = "out_of_resources",
+        /// The compiler refused it.
+        Compile = "compile",
+        /// The launch or the kernel reported an error.
+        Launch = "launch",
+        /// It ran and computed something else.
+        WrongResult = "wrong_result",
+        /// The watchdog ended it.
+        Timeout = "timeout",
+        /// The inputs did not fit in memory.
+        OutOfMemory = "out_of_memory",
+        /// The imported file holds `Infinity` or `NaN` in place of a time.
+        NotFinite = "not_finite",
+    }
+}
+
+/// A config that has no time on a problem.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Failure {
+    pub config: ConfigIndex,
+    pub reason: FailureReason,
+}
+
+/// All timings of one problem on one hardware from one upload.
+///
+/// The columns run in parallel: row `i` of each speaks of `configs[i]`.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Solution {
+    pub problem: Problem,
+    pub method: Method,
+    pub configs: Vec<ConfigIndex>,
+    pub times: TimeColumn,
+    /// The interquartile range of the repeats, where known.
+    pub spread_ns: Option<Vec<u64>>,
+    /// How many repeats each time summarises, where known.
+    pub repeats: Option<Vec<u32>>,
+    pub failures: Vec<Failure>,
+}
+
+impl Solution {
+    /// Checks that the columns agree with each other and with the dictionary.
+    pub fn validate(&self, configs: &ConfigDictionary) -> Result<(), Invalid> {
+        let rows = self.configs.len();
+        let columns = [
+            ("time column", Some(self.times.len())),
+            ("spread column", self.spread_ns.as_ref().map(Vec::len)),
+            ("repeats column", self.repeats.as_ref().map(Vec::len)),
+        ];
+        for (name, len) in columns {
+            if let Some(len) = len.filter(|&len| len != rows) {
+                return Err(Invalid::new(
+                    name,
+                    format_args!("{len} rows"),
+                    format!("{rows}, one per config"),
+                ));
+            }
+        }
+        let used = self.configs.iter().chain(self.failures.iter().map(|f| &f.config));
+        for index in used {
+            if index.0 as usize >= configs.len() {
+                return Err(Invalid::new(
+                    "config index",
+                    index.0,
+                    format!("less than {}, the size of the config dictionary", configs.len()),
+                ));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Solutions measured on one kind of hardware.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Dataset {
+    pub hardware: Hardware,
+    pub provenance: Provenance,
+    pub configs: ConfigDictionary,
+    pub solutions: Vec<Solution>,
+}
+
+impl Dataset {
+    pub fn timings(&self) -> usize {
+        self.solutions.iter().map(|s| s.configs.len()).sum()
+    }
+
+    pub fn failures(&self) -> usize {
+        self.solutions.iter().map(|s| s.failures.len()).sum()
+    }
+}

@@ -1,0 +1,68 @@
+//! One error for everything that validation can refuse.
+
+/// A value that the vocabulary does not admit.
+///
+/// The message always says what was given, what was expected and, where it is
+/// not obvious, what to do. The CLI, the server and the browser print it as is,
+/// so all three refuse the same input in the same words.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{what}: got {given}, expected {expected}")]
+pub struct Invalid {
+    /// The field or thing that was refused, such as `M` or `num_warps`.
+    pub what: String,
+    /// The value as it was given.
+    pub given: String,
+    /// What would have been accepted.
+    pub expected: String,
+}
+
+impl Invalid {
+    pub fn new(what: impl Into<String>, given: impl std::fmt::Display, expected: impl Into<String>) -> Self {
+        Self { what: what.into(), given: given.to_string(), expected: expected.into() }
+    }
+}
+
+/// Implements `as_str`, `ALL`, `Display`, `FromStr` and serde (as a string) for
+/// a plain enum whose variants have fixed names.
+macro_rules! named_enum {
+    ($(#[$meta:meta])* $name:ident ($what:literal) { $($(#[$vmeta:meta])* $variant:ident = $text:literal),+ $(,)? }) => {
+        $(#[$meta])*
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, serde::Serialize, serde::Deserialize)]
+        #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+        pub enum $name {
+            $($(#[$vmeta])* #[serde(rename = $text)] $variant),+
+        }
+
+        impl $name {
+            /// Every variant, in declaration order.
+            pub const ALL: &'static [Self] = &[$(Self::$variant),+];
+
+            /// The fixed name used in files, URLs and JSON.
+            pub const fn as_str(self) -> &'static str {
+                match self { $(Self::$variant => $text),+ }
+            }
+        }
+
+        impl std::fmt::Display for $name {
+            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                f.pad(self.as_str())
+            }
+        }
+
+        impl std::str::FromStr for $name {
+            type Err = $crate::error::Invalid;
+
+            fn from_str(text: &str) -> Result<Self, Self::Err> {
+                match text {
+                    $($text => Ok(Self::$variant),)+
+                    other => Err($crate::error::Invalid::new(
+                        $what,
+                        format_args!("`{other}`"),
+                        concat!("one of" $(, " ", $text)+),
+                    )),
+                }
+            }
+        }
+    };
+}
+pub(crate) use named_enum;

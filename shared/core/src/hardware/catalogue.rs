@@ -1,0 +1,170 @@
+//! The hardware Diode knows by name. Figures are the vendors' own, dense, at
+//! the boost clock; L2 bandwidths are measured where we could measure.
+
+use super::{Facts, Hardware, Peaks, Vendor};
+use crate::Tflops;
+
+struct Entry {
+    slug: &'static str,
+    name: &'static str,
+    vendor: Vendor,
+    /// Lower-case fragments; a device name that holds all of one group matches.
+    /// More specific entries stand before more general ones.
+    matches: &'static [&'static [&'static str]],
+    facts: Facts,
+}
+
+const fn tflops(value: f64) -> Option<Tflops> {
+    Some(Tflops(value))
+}
+
+const HOPPER_SXM: Facts = Facts {
+    sms: 132,
+    max_clock_mhz: 1980,
+    peak_clock_mhz: 1830,
+    dram_gbps: 3350.0,
+    l2_gbps: 7000.0,
+    l2_bytes: 60_000_000,
+    smem_per_sm: 233_472,
+    smem_per_block: 232_448,
+    regs_per_sm: 65_536,
+    max_warps_per_sm: 64,
+    max_blocks_per_sm: 32,
+    warp_size: 32,
+    peaks: Peaks {
+        fp8: tflops(1979.0),
+        fp16: tflops(990.0),
+        tf32: tflops(495.0),
+        fp32: tflops(67.0),
+        fp64: tflops(67.0),
+        int8: tflops(1979.0),
+    },
+};
+
+const AMPERE_A100: Facts = Facts {
+    sms: 108,
+    max_clock_mhz: 1410,
+    peak_clock_mhz: 1410,
+    dram_gbps: 2039.0,
+    l2_gbps: 4800.0,
+    l2_bytes: 40_000_000,
+    smem_per_sm: 167_936,
+    smem_per_block: 166_912,
+    regs_per_sm: 65_536,
+    max_warps_per_sm: 64,
+    max_blocks_per_sm: 32,
+    warp_size: 32,
+    peaks: Peaks {
+        fp8: None,
+        fp16: tflops(312.0),
+        tf32: tflops(156.0),
+        fp32: tflops(19.5),
+        fp64: tflops(19.5),
+        int8: tflops(624.0),
+    },
+};
+
+const CDNA3_MI300X: Facts = Facts {
+    sms: 304,
+    max_clock_mhz: 2100,
+    peak_clock_mhz: 2100,
+    dram_gbps: 5300.0,
+    l2_gbps: 17_200.0,
+    l2_bytes: 256_000_000,
+    smem_per_sm: 65_536,
+    smem_per_block: 65_536,
+    regs_per_sm: 131_072,
+    max_warps_per_sm: 32,
+    max_blocks_per_sm: 32,
+    warp_size: 64,
+    peaks: Peaks {
+        fp8: tflops(2614.9),
+        fp16: tflops(1307.4),
+        tf32: tflops(653.7),
+        fp32: tflops(163.4),
+        fp64: tflops(163.4),
+        int8: tflops(2614.9),
+    },
+};
+
+static ENTRIES: &[Entry] = &[
+    Entry {
+        slug: "nvidia-h200",
+        name: "NVIDIA H200",
+        vendor: Vendor::Nvidia,
+        matches: &[&["h200"]],
+        facts: Facts { dram_gbps: 4800.0, ..HOPPER_SXM },
+    },
+    Entry {
+        slug: "nvidia-h100-pcie",
+        name: "NVIDIA H100 PCIe",
+        vendor: Vendor::Nvidia,
+        matches: &[&["h100", "pcie"]],
+        facts: Facts {
+            sms: 114,
+            max_clock_mhz: 1755,
+            peak_clock_mhz: 1620,
+            dram_gbps: 2039.0,
+            peaks: Peaks {
+                fp8: tflops(1513.0),
+                fp16: tflops(756.0),
+                tf32: tflops(378.0),
+                fp32: tflops(51.0),
+                fp64: tflops(51.0),
+                int8: tflops(1513.0),
+            },
+            ..HOPPER_SXM
+        },
+    },
+    Entry {
+        slug: "nvidia-h100",
+        name: "NVIDIA H100",
+        vendor: Vendor::Nvidia,
+        matches: &[&["h100"]],
+        facts: HOPPER_SXM,
+    },
+    Entry {
+        slug: "nvidia-a100",
+        name: "NVIDIA A100",
+        vendor: Vendor::Nvidia,
+        matches: &[&["a100"]],
+        facts: AMPERE_A100,
+    },
+    Entry {
+        slug: "amd-mi300x",
+        name: "AMD Instinct MI300X",
+        vendor: Vendor::Amd,
+        matches: &[&["mi300x"]],
+        facts: CDNA3_MI300X,
+    },
+];
+
+impl Entry {
+    fn hardware(&self) -> Hardware {
+        Hardware {
+            slug: self.slug.parse().unwrap_or_else(|_| unreachable!("catalogue slugs are tested")),
+            name: self.name.to_owned(),
+            vendor: self.vendor,
+            facts: Some(self.facts),
+        }
+    }
+}
+
+/// Every kind of hardware that is known by name.
+pub fn catalogue() -> impl Iterator<Item = Hardware> {
+    ENTRIES.iter().map(Entry::hardware)
+}
+
+/// Finds hardware by its slug or by a device name that contains its model.
+pub fn find(name: &str) -> Option<Hardware> {
+    let lower = name.to_lowercase();
+    if let Some(exact) = ENTRIES.iter().find(|e| e.slug == lower) {
+        return Some(exact.hardware());
+    }
+    // `NVIDIA GH200` is another product: a match must begin at a word boundary.
+    let words: Vec<&str> = lower.split(|c: char| !c.is_ascii_alphanumeric()).collect();
+    ENTRIES
+        .iter()
+        .find(|e| e.matches.iter().any(|group| group.iter().all(|part| words.contains(part))))
+        .map(Entry::hardware)
+}

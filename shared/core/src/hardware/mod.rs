@@ -1,0 +1,207 @@
+//! What a problem runs on.
+
+mod catalogue;
+mod roofline;
+
+use serde::{Deserialize, Serialize};
+
+pub use catalogue::{catalogue, find};
+pub use roofline::{floor, roofline};
+
+use crate::error::{Invalid, named_enum};
+use crate::ids::HardwareSlug;
+use crate::{DType, Tflops};
+
+named_enum! {
+    /// Who makes the hardware; decides which spaces apply.
+    Vendor("vendor") {
+        Nvidia = "nvidia",
+        Amd = "amd",
+        Cpu = "cpu",
+    }
+}
+
+/// The highest dense arithmetic rate per input type, in 10¹² operations per second.
+///
+/// `None` where the hardware has no unit for the type, or nobody has said.
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct Peaks {
+    #[serde(default)]
+    pub fp8: Option<Tflops>,
+    #[serde(default)]
+    pub fp16: Option<Tflops>,
+    #[serde(default)]
+    pub tf32: Option<Tflops>,
+    #[serde(default)]
+    pub fp32: Option<Tflops>,
+    #[serde(default)]
+    pub fp64: Option<Tflops>,
+    #[serde(default)]
+    pub int8: Option<Tflops>,
+}
+
+/// The facts that features and rooflines are computed from.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct Facts {
+    /// Streaming multiprocessors, compute units, or CPU cores.
+    pub sms: u32,
+    /// The highest clock, in MHz; physical floors assume it.
+    pub max_clock_mhz: u32,
+    /// The clock that `peaks` are quoted at, in MHz.
+    pub peak_clock_mhz: u32,
+    /// DRAM bandwidth in GB/s.
+    pub dram_gbps: f64,
+    /// Last-level cache bandwidth in GB/s.
+    pub l2_gbps: f64,
+    pub l2_bytes: u64,
+    /// Shared memory (LDS, or private L2 of a core) per SM.
+    pub smem_per_sm: u32,
+    /// The most that one block may use of it.
+    pub smem_per_block: u32,
+    /// 32-bit registers per SM.
+    pub regs_per_sm: u32,
+    pub max_warps_per_sm: u32,
+    pub max_blocks_per_sm: u32,
+    pub warp_size: u32,
+    pub peaks: Peaks,
+}
+
+impl Facts {
+    /// The arithmetic rate for inputs of a type: what `allow_tf32` permits for fp32.
+    pub fn peak(&self, dtype: DType, allow_tf32: bool) -> Option<Tflops> {
+        let p = &self.peaks;
+        match dtype {
+            DType::Float16 | DType::BFloat16 => p.fp16,
+            DType::Float32 if allow_tf32 => p.tf32.or(p.fp32),
+            DType::Float32 => p.fp32,
+            DType::Float64 => p.fp64,
+            DType::Float8E4M3 | DType::Float8E5M2 => p.fp8,
+            DType::Int8 | DType::Bool => p.int8,
+            DType::Int16 | DType::Int32 | DType::Int64 => None,
+        }
+    }
+
+    /// Refuses facts no formula could work with.
+    pub fn validate(&self) -> Result<(), Invalid> {
+        let counts = [
+            ("sms", self.sms),
+            ("max_clock_mhz", self.max_clock_mhz),
+            ("peak_clock_mhz", self.peak_clock_mhz),
+            ("smem_per_sm", self.smem_per_sm),
+            ("smem_per_block", self.smem_per_block),
+            ("regs_per_sm", self.regs_per_sm),
+            ("max_warps_per_sm", self.max_warps_per_sm),
+            ("max_blocks_per_sm", self.max_blocks_per_sm),
+            ("warp_size", self.warp_size),
+        ];
+        for (name, value) in counts {
+            if value == 0 {
+                return Err(Invalid::new(name, value, "more than 0"));
+            }
+        }
+        let p = &self.peaks;
+        let peaks =
+            [p.fp8, p.fp16, p.tf32, p.fp32, p.fp64, p.int8].into_iter().flatten().map(|t| ("peak", t.0));
+        let rates = [("dram_gbps", self.dram_gbps), ("l2_gbps", self.l2_gbps)];
+        for (name, value) in rates.into_iter().chain(peaks) {
+            if !(value.is_finite() && value > 0.0) {
+                return Err(Invalid::new(name, value, "a finite rate above 0"));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// A kind of hardware.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct Hardware {
+    pub slug: HardwareSlug,
+    /// The name as the device or file gave it: `NVIDIA H200`.
+    pub name: String,
+    pub vendor: Vendor,
+    /// `None` for hardware that is not in the catalogue and did not describe itself.
+    #[serde(default)]
+    pub facts: Option<Facts>,
+}
+
+impl Hardware {
+    /// Longer names are no device names.
+    const MAX_NAME: usize = 256;
+
+    /// The hardware that a device name or file key speaks of: from the
+    /// catalogue, or else a new kind without facts.
+    pub fn from_name(name: &str) -> Result<Self, Invalid> {
+        if let Some(known) = find(name) {
+            return Ok(Self { name: name.to_owned(), ..known });
+        }
+        let slug =
+            HardwareSlug::from_name(name).filter(|_| name.len() <= Self::MAX_NAME).ok_or_else(|| {
+                Invalid::new(
+                    "hardware name",
+                    format_args!("`{name:.64}`"),
+                    "a device name with at least one letter or digit and at most 256 bytes",
+                )
+            })?;
+        let lower = name.to_lowercase();
+        let vendor = if lower.contains("amd") && (lower.contains("instinct") || lower.contains(" mi")) {
+            Vendor::Amd
+        } else if ["cpu", "xeon", "epyc", "core(tm)", "ryzen"].iter().any(|word| lower.contains(word)) {
+            Vendor::Cpu
+        } else {
+            Vendor::Nvidia
+        };
+        Ok(Self { slug, name: name.to_owned(), vendor, facts: None })
+    }
+
+    /// Checks what came from outside.
+    pub fn validate(&self) -> Result<(), Invalid> {
+        if self.name.is_empty() || self.name.len() > Self::MAX_NAME {
+            return Err(Invalid::new(
+                "hardware name",
+                format_args!("{} bytes", self.name.len()),
+                "1 to 256 bytes",
+            ));
+        }
+        self.facts.as_ref().map_or(Ok(()), Facts::validate)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn device_names_resolve_to_the_catalogue() {
+        for (name, slug) in [
+            ("NVIDIA H200", "nvidia-h200"),
+            ("NVIDIA H100 80GB HBM3", "nvidia-h100"),
+            ("NVIDIA H100", "nvidia-h100"),
+            ("NVIDIA H100 PCIe", "nvidia-h100-pcie"),
+            ("NVIDIA A100-SXM4-80GB", "nvidia-a100"),
+            ("AMD Instinct MI300X", "amd-mi300x"),
+            ("nvidia-h200", "nvidia-h200"),
+        ] {
+            let hardware = Hardware::from_name(name).unwrap();
+            assert_eq!(hardware.slug.as_str(), slug, "{name}");
+            assert!(hardware.facts.is_some(), "{name}");
+        }
+    }
+
+    #[test]
+    fn unknown_hardware_is_kept_without_facts() {
+        let hardware = Hardware::from_name("NVIDIA Z9000").unwrap();
+        assert_eq!(hardware.slug.as_str(), "nvidia-z9000");
+        assert_eq!(hardware.facts, None);
+        assert!(Hardware::from_name("  ").is_err());
+    }
+
+    #[test]
+    fn the_catalogue_is_valid() {
+        for hardware in catalogue() {
+            hardware.validate().unwrap();
+        }
+    }
+}

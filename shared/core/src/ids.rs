@@ -1,0 +1,228 @@
+//! Names of things. Each has its own type so that none is passed for another.
+
+use serde::{Deserialize, Serialize};
+use sha2::{Digest as _, Sha256};
+
+use crate::error::Invalid;
+
+/// A SHA-256 digest in lower-case hex.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[serde(try_from = "String", into = "String")]
+pub struct Digest(String);
+
+impl Digest {
+    /// The digest of some bytes.
+    pub fn of(bytes: &[u8]) -> Self {
+        Self::from_hash(Sha256::digest(bytes).into())
+    }
+
+    /// Wraps a finished SHA-256.
+    pub fn from_hash(hash: [u8; 32]) -> Self {
+        Self(hex(&hash))
+    }
+
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl TryFrom<String> for Digest {
+    type Error = Invalid;
+
+    fn try_from(text: String) -> Result<Self, Invalid> {
+        if text.len() == 64 && is_lower_hex(&text) {
+            Ok(Self(text))
+        } else {
+            Err(Invalid::new("digest", format_args!("`{text}`"), "64 lower-case hex digits"))
+        }
+    }
+}
+
+impl From<Digest> for String {
+    fn from(digest: Digest) -> Self {
+        digest.0
+    }
+}
+
+impl std::fmt::Display for Digest {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.pad(&self.0)
+    }
+}
+
+/// Declares an id of 16 hex digits, the first 64 bits of a digest:
+/// short enough for a URL, long enough never to collide by accident.
+macro_rules! short_id {
+    ($(#[$meta:meta])* $name:ident($what:literal)) => {
+        $(#[$meta])*
+        #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+        #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+        #[serde(try_from = "String", into = "String")]
+        pub struct $name(String);
+
+        impl $name {
+            /// The id of the thing that these bytes define.
+            pub fn of(bytes: &[u8]) -> Self {
+                Self(hex(&Sha256::digest(bytes)[..8]))
+            }
+
+            pub fn as_str(&self) -> &str {
+                &self.0
+            }
+        }
+
+        impl std::str::FromStr for $name {
+            type Err = Invalid;
+
+            fn from_str(text: &str) -> Result<Self, Invalid> {
+                if text.len() == 16 && is_lower_hex(text) {
+                    Ok(Self(text.to_owned()))
+                } else {
+                    Err(Invalid::new($what, format_args!("`{text}`"), "16 lower-case hex digits"))
+                }
+            }
+        }
+
+        impl TryFrom<String> for $name {
+            type Error = Invalid;
+
+            fn try_from(text: String) -> Result<Self, Invalid> {
+                text.parse()
+            }
+        }
+
+        impl From<$name> for String {
+            fn from(id: $name) -> Self {
+                id.0
+            }
+        }
+
+        impl std::fmt::Display for $name {
+            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                f.pad(&self.0)
+            }
+        }
+    };
+}
+
+short_id!(
+    /// A problem's identity: the digest of its canonical text.
+    ProblemId("problem id")
+);
+short_id!(
+    /// An upload's identity: the digest of the bytes that were sent.
+    UploadId("upload id")
+);
+short_id!(
+    /// A model's identity: the digest of its file.
+    ModelId("model id")
+);
+short_id!(
+    /// A job's identity: the digest of its request and when it was made.
+    JobId("job id")
+);
+
+/// The stable name of a kind of hardware: `nvidia-h200`.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[serde(try_from = "String", into = "String")]
+pub struct HardwareSlug(String);
+
+impl HardwareSlug {
+    /// Longer names are no names; also keeps file names portable.
+    const MAX_LEN: usize = 64;
+
+    /// Makes a slug out of any device name: `NVIDIA Foo 9000` → `nvidia-foo-9000`.
+    /// `None` if the name holds no letter or digit.
+    pub fn from_name(name: &str) -> Option<Self> {
+        let mut slug = String::new();
+        for c in name.chars().flat_map(char::to_lowercase) {
+            if c.is_ascii_alphanumeric() {
+                slug.push(c);
+            } else if !slug.is_empty() && !slug.ends_with('-') {
+                slug.push('-');
+            }
+            if slug.len() == Self::MAX_LEN {
+                break;
+            }
+        }
+        let slug = slug.trim_end_matches('-');
+        (!slug.is_empty()).then(|| Self(slug.to_owned()))
+    }
+
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl std::str::FromStr for HardwareSlug {
+    type Err = Invalid;
+
+    fn from_str(text: &str) -> Result<Self, Invalid> {
+        match Self::from_name(text) {
+            Some(slug) if slug.0 == text => Ok(slug),
+            _ => Err(Invalid::new(
+                "hardware",
+                format_args!("`{text}`"),
+                "a slug of lower-case letters, digits and single dashes, such as nvidia-h200",
+            )),
+        }
+    }
+}
+
+impl TryFrom<String> for HardwareSlug {
+    type Error = Invalid;
+
+    fn try_from(text: String) -> Result<Self, Invalid> {
+        text.parse()
+    }
+}
+
+impl From<HardwareSlug> for String {
+    fn from(slug: HardwareSlug) -> Self {
+        slug.0
+    }
+}
+
+impl std::fmt::Display for HardwareSlug {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.pad(&self.0)
+    }
+}
+
+fn hex(bytes: &[u8]) -> String {
+    const DIGITS: &[u8; 16] = b"0123456789abcdef";
+    bytes
+        .iter()
+        .flat_map(|byte| [DIGITS[usize::from(byte >> 4)], DIGITS[usize::from(byte & 15)]])
+        .map(char::from)
+        .collect()
+}
+
+fn is_lower_hex(text: &str) -> bool {
+    text.bytes().all(|b| b.is_ascii_digit() || (b'a'..=b'f').contains(&b))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn slugs_come_from_any_name() {
+        assert_eq!(HardwareSlug::from_name("NVIDIA H200").unwrap().as_str(), "nvidia-h200");
+        assert_eq!(
+            HardwareSlug::from_name("Intel(R) Xeon(R) @ 2.1GHz").unwrap().as_str(),
+            "intel-r-xeon-r-2-1ghz"
+        );
+        assert!(HardwareSlug::from_name("---").is_none());
+        assert!("nvidia--h200".parse::<HardwareSlug>().is_err());
+        assert!("NVIDIA".parse::<HardwareSlug>().is_err());
+    }
+
+    #[test]
+    fn ids_are_the_first_half_of_a_digest() {
+        let digest = Digest::of(b"diode");
+        assert!(digest.as_str().starts_with(ProblemId::of(b"diode").as_str()));
+    }
+}

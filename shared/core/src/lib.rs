@@ -1,0 +1,40 @@
+//! The vocabulary of Diode.
+//!
+//! Everything the collector, the server, the browser and the plug-in say to
+//! each other is said in these types: a [`Problem`] is solved by a [`Config`],
+//! a [`Solution`] holds the timings of many configs on one problem, measured on
+//! one piece of [`Hardware`](hardware::Hardware). No I/O, no clocks, no threads.
+#![forbid(unsafe_code)]
+
+pub mod api;
+pub mod config;
+pub mod dataset;
+pub mod dtype;
+pub mod error;
+pub mod hardware;
+pub mod heuristic;
+pub mod ids;
+pub mod layout;
+pub mod method;
+pub mod op;
+#[cfg(feature = "openapi")]
+mod openapi;
+pub mod problem;
+pub mod provenance;
+pub mod shapes;
+pub mod space;
+pub mod timing;
+pub mod units;
+
+pub use config::{AccType, Config, ConfigFields, RocmExtras, Template, Tile};
+pub use dataset::{ConfigDictionary, ConfigIndex, Dataset, Failure, FailureReason, Solution};
+pub use dtype::DType;
+pub use error::Invalid;
+pub use heuristic::Heuristic;
+pub use layout::{Layout, OutputLayout};
+pub use method::Method;
+pub use op::Op;
+pub use problem::{Bias, Problem, ProblemFields};
+pub use provenance::Provenance;
+pub use timing::TimeColumn;
+pub use units::{Micros, Millis, Nanos, Tflops};

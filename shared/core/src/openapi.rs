@@ -1,0 +1,41 @@
+//! Schemas of the types whose JSON form is not their Rust form.
+
+use std::borrow::Cow;
+
+use utoipa::openapi::RefOr;
+use utoipa::openapi::schema::{ObjectBuilder, Schema, Type};
+use utoipa::{PartialSchema, ToSchema};
+
+use crate::{Config, ConfigFields, Method};
+
+impl PartialSchema for Config {
+    fn schema() -> RefOr<Schema> {
+        ConfigFields::schema()
+    }
+}
+
+impl ToSchema for Config {
+    fn name() -> Cow<'static, str> {
+        "Config".into()
+    }
+
+    fn schemas(schemas: &mut Vec<(String, RefOr<Schema>)>) {
+        ConfigFields::schemas(schemas);
+    }
+}
+
+impl PartialSchema for Method {
+    fn schema() -> RefOr<Schema> {
+        ObjectBuilder::new()
+            .schema_type(Type::String)
+            .description(Some("How a timing was taken: `unspecified` or statistic-cache-clock"))
+            .examples(["median-cold-event"])
+            .into()
+    }
+}
+
+impl ToSchema for Method {
+    fn name() -> Cow<'static, str> {
+        "Method".into()
+    }
+}

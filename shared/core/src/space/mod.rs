@@ -1,0 +1,63 @@
+//! Named sets of configs per vendor. The names must not be confused:
+//! [`Space::Default`] is Inductor's short list, [`Space::InductorExhaustive`]
+//! what its exhaustive search keeps for one problem, and [`Space::Full`] all
+//! that can be launched. "Percent of exhaustive" always means `full`.
+
+mod cpu;
+mod cuda;
+mod feasibility;
+
+pub use feasibility::{Feasibility, feasibility};
+
+use crate::error::{Invalid, named_enum};
+use crate::hardware::{Hardware, Vendor};
+use crate::{Config, Op, Problem, Tile};
+
+named_enum! {
+    /// A named space.
+    SpaceName("space") {
+        /// Inductor's default list, scaled to the problem.
+        Default = "default",
+        /// Inductor's exhaustive list after its own pruning.
+        InductorExhaustive = "inductor-exhaustive",
+        /// Every config of the exhaustive list that the hardware can launch.
+        Full = "full",
+    }
+}
+
+/// A set of configs to time or to rank.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Space {
+    Named(SpaceName),
+    /// Given by the user, used as it is.
+    List(Vec<Config>),
+}
+
+impl Space {
+    /// The configs of this space for one problem, `EVEN_K` set as its K makes
+    /// it, without duplicates, in a fixed order.
+    pub fn configs(&self, hardware: &Hardware, problem: &Problem) -> Result<Vec<Config>, Invalid> {
+        let name = match self {
+            Self::List(configs) => return Ok(configs.clone()),
+            Self::Named(name) => *name,
+        };
+        let tiles = match hardware.vendor {
+            Vendor::Nvidia => cuda::tiles(name, hardware, problem)?,
+            Vendor::Cpu => cpu::tiles(name, hardware, problem),
+            Vendor::Amd => {
+                return Err(Invalid::new(
+                    "space",
+                    format_args!("`{name}` for {}", hardware.slug),
+                    "a list of configs: the named spaces for AMD GPUs are not defined yet",
+                ));
+            }
+        };
+        Ok(tiles.into_iter().map(|tile| config_for(problem.op, tile.for_k(problem.k))).collect())
+    }
+}
+
+/// The config that computes an op with a tile: Inductor has one template for
+/// plain and one for batched multiplications.
+pub fn config_for(op: Op, tile: Tile) -> Config {
+    if op.is_batched() { Config::Bmm(tile) } else { Config::Mm(tile) }
+}

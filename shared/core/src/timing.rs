@@ -1,0 +1,108 @@
+//! Columns of times that keep every imported digit.
+
+use crate::error::Invalid;
+use crate::units::{Millis, Nanos};
+
+/// The times of a solution, one per timed config.
+///
+/// Whole nanoseconds wherever every value is exact that way, else the imported
+/// milliseconds: nothing is rounded on import.
+#[derive(Debug, Clone, PartialEq)]
+pub enum TimeColumn {
+    Nanos(Vec<u64>),
+    Millis(Vec<f64>),
+}
+
+impl TimeColumn {
+    /// No kernel runs for longer than this; a larger time is a unit mistake.
+    pub const MAX: Nanos = Nanos(3.6e12);
+
+    /// Takes imported milliseconds, exactly.
+    pub fn from_millis(values: Vec<f64>) -> Result<Self, Invalid> {
+        for &value in &values {
+            check(Millis(value).nanos(), || format!("{value} ms"))?;
+        }
+        let whole: Option<Vec<u64>> = values.iter().map(|&v| Millis(v).whole_nanos()).collect();
+        Ok(whole.map_or(Self::Millis(values), Self::Nanos))
+    }
+
+    /// Takes measured nanoseconds.
+    pub fn from_nanos(values: Vec<u64>) -> Result<Self, Invalid> {
+        for &value in &values {
+            check(Nanos(value as f64), || format!("{value} ns"))?;
+        }
+        Ok(Self::Nanos(values))
+    }
+
+    pub fn len(&self) -> usize {
+        match self {
+            Self::Nanos(values) => values.len(),
+            Self::Millis(values) => values.len(),
+        }
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The time at a row, in nanoseconds.
+    pub fn nanos(&self, row: usize) -> Nanos {
+        match self {
+            Self::Nanos(values) => Nanos(values[row] as f64),
+            Self::Millis(values) => Nanos(values[row] * 1e6),
+        }
+    }
+
+    /// The time at a row in milliseconds, exactly as it was imported.
+    pub fn millis(&self, row: usize) -> Millis {
+        match self {
+            Self::Nanos(values) => Nanos(values[row] as f64).millis(),
+            Self::Millis(values) => Millis(values[row]),
+        }
+    }
+
+    /// Every time in nanoseconds.
+    pub fn iter_nanos(&self) -> impl Iterator<Item = Nanos> + '_ {
+        (0..self.len()).map(|row| self.nanos(row))
+    }
+
+    /// The row of the shortest time, the first of equals; `None` when empty.
+    pub fn fastest(&self) -> Option<usize> {
+        (0..self.len()).min_by(|&a, &b| self.nanos(a).0.total_cmp(&self.nanos(b).0))
+    }
+}
+
+fn check(time: Nanos, given: impl Fn() -> String) -> Result<(), Invalid> {
+    if time.0 > 0.0 && time.0 <= TimeColumn::MAX.0 {
+        Ok(())
+    } else {
+        Err(Invalid::new(
+            "time",
+            given(),
+            "more than 0 and at most one hour; failed configs carry a reason instead",
+        ))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_inexact_value_keeps_the_whole_column_in_milliseconds() {
+        let exact = TimeColumn::from_millis(vec![0.0123, 0.01]).unwrap();
+        assert_eq!(exact, TimeColumn::Nanos(vec![12_300, 10_000]));
+        let values = vec![0.0123, 0.021_824_000_403_285_027];
+        let inexact = TimeColumn::from_millis(values.clone()).unwrap();
+        assert_eq!(inexact, TimeColumn::Millis(values));
+        assert_eq!(inexact.fastest(), Some(0));
+    }
+
+    #[test]
+    fn impossible_times_are_refused() {
+        for bad in [0.0, -1.0, f64::NAN, f64::INFINITY, 1e13] {
+            assert!(TimeColumn::from_millis(vec![bad]).is_err(), "{bad}");
+        }
+        assert!(TimeColumn::from_nanos(vec![0]).is_err());
+    }
+}

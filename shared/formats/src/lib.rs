@@ -1,0 +1,2 @@
+//! Every byte that comes from outside is met here.
+#![forbid(unsafe_code)]
