@@ -1,1 +1,8 @@
+//! What the whole-system tests share: the built programs, and a browser.
 #![forbid(unsafe_code)]
+
+mod browser;
+mod programs;
+
+pub use browser::{Browser, Theme, Viewport};
+pub use programs::{Server, diode, diode_json};

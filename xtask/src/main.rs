@@ -1,2 +1,58 @@
+//! The developer's commands: `cargo xtask …`.
 #![forbid(unsafe_code)]
-fn main() {}
+
+mod bench;
+mod postgres;
+mod serve;
+mod setup;
+mod shell;
+mod steps;
+mod test;
+mod web;
+mod wheel;
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+/// Builds, runs and tests Diode.
+#[derive(Parser)]
+#[command(name = "cargo xtask", bin_name = "cargo xtask")]
+struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Install what the other commands need and this machine lacks.
+    Setup,
+    /// Build everything and open the dashboard on a database seeded with real H200 data.
+    Serve(serve::Options),
+    /// Run every check and test there is.
+    Test(test::Options),
+    /// Build the dashboard into web/dist, as the server embeds it.
+    Web,
+    /// Run the benchmarks.
+    Bench,
+    /// Build the Python wheels.
+    Wheel,
+}
+
+fn main() -> ExitCode {
+    let result = match Arguments::parse().command {
+        Command::Setup => setup::run(),
+        Command::Serve(options) => serve::run(&options),
+        Command::Test(options) => test::run(&options),
+        Command::Web => web::build().map(|_| ()),
+        Command::Bench => bench::run(),
+        Command::Wheel => wheel::run(),
+    };
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}

@@ -1,0 +1,175 @@
+//! Headless Chromium, driven through ChromeDriver.
+
+use std::net::TcpListener;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, bail};
+use serde_json::json;
+use tempfile::TempDir;
+use thirtyfour::ChromeCapabilities;
+use thirtyfour::prelude::*;
+
+/// A window size to test at.
+#[derive(Debug, Clone, Copy)]
+pub struct Viewport {
+    pub width: u32,
+    pub height: u32,
+}
+
+impl Viewport {
+    pub const DESKTOP: Self = Self { width: 1280, height: 900 };
+    pub const PHONE: Self = Self { width: 390, height: 844 };
+}
+
+/// What the reader's system prefers.
+#[derive(Debug, Clone, Copy)]
+pub enum Theme {
+    Light,
+    Dark,
+}
+
+impl Theme {
+    const fn as_str(self) -> &'static str {
+        match self {
+            Self::Light => "light",
+            Self::Dark => "dark",
+        }
+    }
+}
+
+/// One browser with a fresh profile; ends when dropped.
+pub struct Browser {
+    pub driver: WebDriver,
+    chromedriver: Child,
+    _profile: TempDir,
+}
+
+/// Keeps what a page complains of, from before its first script runs.
+const RECORD_COMPLAINTS: &str = r"
+    window.complaints = [];
+    const keep = (kind) => (...what) => window.complaints.push(kind + ': ' + what.map(String).join(' '));
+    const error = console.error.bind(console);
+    console.error = (...what) => { keep('console.error')(...what); error(...what); };
+    window.addEventListener('error', (e) => keep('error')(e.message || (e.target && (e.target.src || e.target.href))), true);
+    window.addEventListener('unhandledrejection', (e) => keep('rejection')(e.reason));
+    document.addEventListener('securitypolicyviolation', (e) => keep('csp')(e.violatedDirective, e.blockedURI));
+";
+
+impl Browser {
+    pub async fn start() -> anyhow::Result<Self> {
+        let port = TcpListener::bind(("127.0.0.1", 0))?.local_addr()?.port();
+        let chromedriver = Command::new("chromedriver")
+            .arg(format!("--port={port}"))
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .context("cannot start chromedriver; run `cargo xtask setup`")?;
+        let profile = tempfile::tempdir()?;
+        let mut capabilities = DesiredCapabilities::chrome();
+        for argument in [
+            "--headless=new",
+            "--no-sandbox",
+            "--disable-gpu",
+            "--disable-quic",
+            "--no-first-run",
+            "--disable-background-networking",
+            "--disable-component-update",
+            "--disable-sync",
+            "--disable-dev-shm-usage",
+            &format!("--user-data-dir={}", profile.path().display()),
+        ] {
+            capabilities.add_arg(argument)?;
+        }
+        let driver = connect(port, capabilities).await?;
+        let browser = Self { driver, chromedriver, _profile: profile };
+        browser
+            .devtools("Page.addScriptToEvaluateOnNewDocument", json!({ "source": RECORD_COMPLAINTS }))
+            .await?;
+        Ok(browser)
+    }
+
+    /// Sets window size and preferred colours, also below the window's own minimum width.
+    pub async fn look(&self, viewport: Viewport, theme: Theme) -> anyhow::Result<()> {
+        let Viewport { width, height } = viewport;
+        let metrics =
+            json!({ "width": width, "height": height, "deviceScaleFactor": 1, "mobile": width < 600 });
+        self.devtools("Emulation.setDeviceMetricsOverride", metrics).await?;
+        let feature = json!({ "features": [{ "name": "prefers-color-scheme", "value": theme.as_str() }] });
+        self.devtools("Emulation.setEmulatedMedia", feature).await
+    }
+
+    /// Opens a page and waits until an element is there.
+    pub async fn open(&self, url: &str, wait_for: &str) -> anyhow::Result<()> {
+        self.driver.goto(url).await?;
+        self.wait_for(wait_for).await.with_context(|| url.to_owned())
+    }
+
+    /// Waits until an element is there.
+    pub async fn wait_for(&self, selector: &str) -> anyhow::Result<()> {
+        let found = self
+            .driver
+            .query(By::Css(selector))
+            .wait(Duration::from_secs(20), Duration::from_millis(50))
+            .first()
+            .await;
+        match found {
+            Ok(_) => Ok(()),
+            Err(error) => {
+                bail!("no `{selector}` appeared: {error}; the page met {:?}", self.complaints().await?)
+            }
+        }
+    }
+
+    /// Errors that the current page met since it was opened.
+    pub async fn complaints(&self) -> anyhow::Result<Vec<String>> {
+        Ok(self.script("return window.complaints || ['the recorder did not run']").await?)
+    }
+
+    /// Runs a script's body in the page and returns what it returns.
+    pub async fn script<T: serde::de::DeserializeOwned>(&self, body: &str) -> anyhow::Result<T> {
+        Ok(self.driver.execute(body, Vec::new()).await?.convert()?)
+    }
+
+    /// By how many pixels the page is wider than the window.
+    pub async fn overflow(&self) -> anyhow::Result<i64> {
+        self.script("return document.documentElement.scrollWidth - document.documentElement.clientWidth")
+            .await
+    }
+
+    /// Keeps a picture for people, if the variable names a folder for them.
+    pub async fn picture(&self, name: &str) -> anyhow::Result<()> {
+        if let Some(folder) = std::env::var_os("DIODE_SCREENSHOTS") {
+            std::fs::create_dir_all(&folder)?;
+            self.driver.screenshot(&std::path::Path::new(&folder).join(format!("{name}.png"))).await?;
+        }
+        Ok(())
+    }
+
+    async fn devtools(&self, command: &str, parameters: serde_json::Value) -> anyhow::Result<()> {
+        self.driver.cdp().send_raw(command, parameters).await?;
+        Ok(())
+    }
+}
+
+impl Drop for Browser {
+    fn drop(&mut self) {
+        // ChromeDriver ends its browsers when it is asked to quit, not when it is killed.
+        let _ = Command::new("kill").arg(self.chromedriver.id().to_string()).status();
+        let _ = self.chromedriver.wait();
+    }
+}
+
+/// ChromeDriver needs a moment before it answers.
+async fn connect(port: u16, capabilities: ChromeCapabilities) -> anyhow::Result<WebDriver> {
+    let started = Instant::now();
+    loop {
+        match WebDriver::new(&format!("http://127.0.0.1:{port}"), capabilities.clone()).await {
+            Ok(driver) => return Ok(driver),
+            Err(error) if started.elapsed() > Duration::from_secs(30) => {
+                bail!("chromedriver gave no session in 30 s: {error}")
+            }
+            Err(_) => tokio::time::sleep(Duration::from_millis(100)).await,
+        }
+    }
+}

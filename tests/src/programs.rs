@@ -1,0 +1,113 @@
+//! The programs under test, as cargo built them.
+
+use std::io::{BufRead as _, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+
+use anyhow::{Context, bail};
+
+/// A program that stands in the target folder beside this test.
+fn program(name: &str) -> anyhow::Result<PathBuf> {
+    let test = std::env::current_exe()?;
+    let folder = test.parent().and_then(Path::parent).context("a test runs from target/<profile>/deps")?;
+    let path = folder.join(name);
+    if !path.is_file() {
+        bail!("{} is not built; run `cargo build --workspace --bins` first", path.display());
+    }
+    Ok(path)
+}
+
+/// Runs `diode` and returns what it printed; its messages go to the test's output.
+pub fn diode(folder: &Path, arguments: &[&str]) -> anyhow::Result<String> {
+    let output = Command::new(program("diode")?)
+        .current_dir(folder)
+        .args(arguments)
+        .stderr(Stdio::inherit())
+        .output()
+        .context("cannot start diode")?;
+    if !output.status.success() {
+        bail!("`diode {}` failed: {}", arguments.join(" "), output.status);
+    }
+    String::from_utf8(output.stdout).context("diode printed something that is not UTF-8")
+}
+
+/// Runs `diode … --json` and parses its one document.
+pub fn diode_json(folder: &Path, arguments: &[&str]) -> anyhow::Result<serde_json::Value> {
+    let text = diode(folder, arguments)?;
+    serde_json::from_str(&text).with_context(|| format!("not one JSON document: {text:.200}"))
+}
+
+/// A `diode-server` on SQLite in a folder of its own; killed when dropped.
+pub struct Server {
+    child: Child,
+    url: String,
+}
+
+impl Server {
+    /// Starts on a free loopback port and waits until it listens.
+    pub fn start(folder: &Path) -> anyhow::Result<Self> {
+        let mut child = Command::new(program("diode-server")?)
+            .current_dir(folder)
+            .args(["serve", "--listen", "127.0.0.1:0"])
+            .env_remove("DATABASE_URL")
+            .stdout(Stdio::piped())
+            .stderr(Stdio::inherit())
+            .spawn()
+            .context("cannot start diode-server")?;
+        let stdout = child.stdout.take().context("stdout is piped")?;
+        let mut lines = BufReader::new(stdout).lines();
+        let url = loop {
+            let line = lines.next().context("diode-server ended before it listened")??;
+            if let Some(url) = line.split("listening on ").nth(1) {
+                break url.trim().to_owned();
+            }
+        };
+        // Keep reading, or the server would block on a full pipe.
+        std::thread::spawn(move || lines.for_each(drop));
+        Ok(Self { child, url })
+    }
+
+    /// Brings in what a folder of shipped models and data holds.
+    pub fn seed(folder: &Path, models: &Path) -> anyhow::Result<()> {
+        let status = Command::new(program("diode-server")?)
+            .current_dir(folder)
+            .args(["admin", "seed"])
+            .arg(models)
+            .env_remove("DATABASE_URL")
+            .status()?;
+        if status.success() { Ok(()) } else { bail!("`diode-server admin seed` failed: {status}") }
+    }
+
+    /// `http://127.0.0.1:PORT`
+    pub fn url(&self) -> &str {
+        &self.url
+    }
+
+    /// Fetches a JSON document of the API.
+    pub fn get(&self, path: &str) -> anyhow::Result<serde_json::Value> {
+        let mut response =
+            ureq::get(format!("{}{path}", self.url)).call().with_context(|| path.to_owned())?;
+        Ok(response.body_mut().read_json()?)
+    }
+
+    /// Fetches raw bytes.
+    pub fn bytes(&self, path: &str) -> anyhow::Result<Vec<u8>> {
+        let mut response =
+            ureq::get(format!("{}{path}", self.url)).call().with_context(|| path.to_owned())?;
+        Ok(response.body_mut().read_to_vec()?)
+    }
+
+    /// Posts a JSON document.
+    pub fn post(&self, path: &str, body: &serde_json::Value) -> anyhow::Result<serde_json::Value> {
+        let mut response =
+            ureq::post(format!("{}{path}", self.url)).send_json(body).with_context(|| path.to_owned())?;
+        Ok(response.body_mut().read_json()?)
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}

@@ -1,0 +1,131 @@
+//! Every page, at desktop and phone width, light and dark: it shows its data,
+//! fits the window, and meets no error. Set DIODE_SCREENSHOTS to a folder to
+//! keep a picture of each.
+
+use std::path::Path;
+
+use diode_tests::{Browser, Server, Theme, Viewport};
+
+/// The seeded database holds the shipped H200 measurements.
+const H200_PROBLEMS: &str = "209";
+
+struct Page {
+    name: &'static str,
+    path: String,
+    /// What is there once the page has its data.
+    ready: &'static str,
+    /// What it then says.
+    says: &'static str,
+}
+
+async fn seeded() -> anyhow::Result<(tempfile::TempDir, Server)> {
+    let folder = tempfile::tempdir()?;
+    let models = Path::new(env!("CARGO_MANIFEST_DIR")).join("../trained_models").canonicalize()?;
+    Server::seed(folder.path(), &models)?;
+    let server = Server::start(folder.path())?;
+    Ok((folder, server))
+}
+
+fn pages(server: &Server) -> anyhow::Result<Vec<Page>> {
+    let board = server.get("/api/v1/hardware/nvidia-h200/leaderboard?sort=flops&limit=1")?;
+    let problem = board["items"][0]["problem_id"].as_str().unwrap_or_default().to_owned();
+    let models = server.get("/api/v1/models")?;
+    let model = models[0]["id"].as_str().unwrap_or_default().to_owned();
+    Ok(vec![
+        Page { name: "home", path: "/".into(), ready: "[data-testid=hardware-card]", says: H200_PROBLEMS },
+        Page {
+            name: "hardware",
+            path: "/hardware/nvidia-h200".into(),
+            ready: "[data-testid=leaderboard] tbody tr",
+            says: H200_PROBLEMS,
+        },
+        Page {
+            name: "problem",
+            path: format!("/problems/{problem}?hardware=nvidia-h200"),
+            ready: "[data-testid=configs] tbody tr",
+            says: "1,534",
+        },
+        Page { name: "models", path: "/models".into(), ready: "[data-testid=model-card]", says: "H200" },
+        Page {
+            name: "model",
+            path: format!("/models/{model}"),
+            ready: "[data-testid=model-metrics]",
+            says: "Download",
+        },
+        Page {
+            name: "predict",
+            path: "/predict?hardware=nvidia-h200&op=mm&m=4096&n=4096&k=4096&dtype=bfloat16".into(),
+            ready: "[data-testid=candidates] [data-config]",
+            says: "1,534",
+        },
+        Page { name: "contribute", path: "/contribute".into(), ready: "input[type=file]", says: "diode upload" },
+        Page { name: "lost", path: "/no/such/page".into(), ready: "main a", says: "404" },
+    ])
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn every_page_shows_its_data_fits_and_is_quiet() -> anyhow::Result<()> {
+    let (_folder, server) = seeded().await?;
+    let browser = Browser::start().await?;
+    let mut faults = Vec::new();
+    for (viewport, size) in [(Viewport::DESKTOP, "desktop"), (Viewport::PHONE, "phone")] {
+        for (theme, colours) in [(Theme::Light, "light"), (Theme::Dark, "dark")] {
+            browser.look(viewport, theme).await?;
+            for page in pages(&server)? {
+                let shown = format!("{}-{size}-{colours}", page.name);
+                if let Err(error) = browser.open(&format!("{}{}", server.url(), page.path), page.ready).await {
+                    faults.push(format!("{shown}: {error:#}"));
+                    continue;
+                }
+                let text: String = browser.script("return document.body.innerText").await?;
+                if !text.contains(page.says) {
+                    faults.push(format!("{shown}: does not say `{}`", page.says));
+                }
+                let overflow = browser.overflow().await?;
+                if overflow > 0 {
+                    faults.push(format!("{shown}: {overflow} px wider than the window"));
+                }
+                faults.extend(browser.complaints().await?.into_iter().map(|what| format!("{shown}: {what}")));
+                browser.picture(&shown).await?;
+            }
+        }
+    }
+    assert!(faults.is_empty(), "{}", faults.join("\n"));
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn predicting_sends_no_request() -> anyhow::Result<()> {
+    let (_folder, server) = seeded().await?;
+    let browser = Browser::start().await?;
+    browser.look(Viewport::DESKTOP, Theme::Light).await?;
+    let page = format!("{}/predict?hardware=nvidia-h200&op=mm&m=512&n=512&k=512&dtype=bfloat16", server.url());
+    browser.open(&page, "[data-testid=candidates] [data-config]").await?;
+    let requests = "return performance.getEntriesByType('resource').length";
+    let before: u64 = browser.script(requests).await?;
+    let first = "return document.querySelector('[data-testid=candidates] [data-config]').dataset.predictedUs";
+    let small: String = browser.script(first).await?;
+    let mut milliseconds = Vec::new();
+    for m in [1024, 2048, 4096, 8192, 1000, 333, 1, 17, 65536] {
+        let set = format!(
+            "const field = document.querySelector('input[name=m]');
+             field.value = '{m}';
+             field.dispatchEvent(new Event('input', {{ bubbles: true }}));"
+        );
+        browser.script::<()>(&set).await?;
+        let shown = format!("[data-testid=candidates][data-problem*='{m}×512×512']");
+        browser.wait_for(&shown).await?;
+        let rank: String = browser
+            .script("return document.querySelector('[data-rank-ms]').dataset.rankMs")
+            .await?;
+        milliseconds.push(rank.parse::<f64>()?);
+    }
+    let large: String = browser.script(first).await?;
+    assert_ne!(small, large, "another size gives another time");
+    assert_eq!(browser.script::<u64>(requests).await?, before, "typing must not touch the network");
+    assert!(browser.driver.current_url().await?.as_str().contains("m=65536"), "the state is in the URL");
+    milliseconds.sort_by(f64::total_cmp);
+    println!("ranking took {:.2} ms (median of {})", milliseconds[milliseconds.len() / 2], milliseconds.len());
+    assert_eq!(browser.complaints().await?, Vec::<String>::new());
+    Ok(())
+}

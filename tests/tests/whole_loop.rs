@@ -1,0 +1,118 @@
+//! Collect → upload → leaderboard → train → download → predict, on one machine,
+//! with the real programs and a real browser.
+
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, bail};
+use diode_tests::{Browser, Server, Theme, Viewport, diode, diode_json};
+use serde_json::{Value, json};
+
+const SHAPES: usize = 6;
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_loop_closes() -> anyhow::Result<()> {
+    let folder = tempfile::tempdir()?;
+    let folder = folder.path();
+    let server = Server::start(folder)?;
+
+    collect_and_upload(folder, &server)?;
+    let hardware = the_leaderboard_shows_what_was_collected(&server)?;
+    let model = train(&server, &hardware)?;
+    let problem = leaderboard(&server, &hardware)?["items"][0]["problem"].clone();
+
+    std::fs::write(folder.join("model.safetensors"), server.bytes(&format!("/api/v1/models/{model}/download"))?)?;
+    let (m, n, k) = (problem["m"].to_string(), problem["n"].to_string(), problem["k"].to_string());
+    let sizes = ["--op", "mm", "--m", &m, "--n", &n, "--k", &k, "--dtype", "float32"];
+    let predict = [&["predict", "--model", "model.safetensors", "--top", "10", "--json"], &sizes[..]].concat();
+    let printed = diode_json(folder, &predict)?;
+    let by_command: Vec<(String, f64)> = candidates(&printed)?;
+    assert_eq!(by_command.len(), 10);
+    assert!(by_command.is_sorted_by(|a, b| a.1 <= b.1), "best first: {by_command:?}");
+
+    let browser = Browser::start().await?;
+    browser.look(Viewport::DESKTOP, Theme::Light).await?;
+    let page = format!("{}/predict?model={model}&op=mm&m={m}&n={n}&k={k}&dtype=float32", server.url());
+    browser.open(&page, "[data-testid=candidates] [data-config]").await?;
+    let in_browser: Vec<(String, f64)> = browser
+        .script(
+            "return [...document.querySelectorAll('[data-testid=candidates] [data-config]')]
+                .map((row) => [row.dataset.config, Number(row.dataset.predictedUs)])",
+        )
+        .await?;
+    assert_eq!(in_browser, by_command, "the browser and the command line predict the same numbers");
+    assert_eq!(browser.complaints().await?, Vec::<String>::new());
+    Ok(())
+}
+
+fn collect_and_upload(folder: &std::path::Path, server: &Server) -> anyhow::Result<()> {
+    let shapes = SHAPES.to_string();
+    diode(
+        folder,
+        &[
+            "collect", "--backend", "cpu", "--output", "cpu.msgpack.zst", "--num-shapes", &shapes, "--min-size", "32",
+            "--max-size", "160", "--ops", "mm", "--dtypes", "float32", "--space", "default",
+        ],
+    )?;
+    let upload = ["upload", "cpu.msgpack.zst", "--server", server.url(), "--json"];
+    let first = diode_json(folder, &upload)?;
+    assert_eq!(first[0]["already_stored"], json!(false));
+    assert_eq!(first[0]["new_solutions"], json!(SHAPES));
+    let again = diode_json(folder, &upload)?;
+    assert_eq!(again[0]["already_stored"], json!(true));
+    Ok(())
+}
+
+fn leaderboard(server: &Server, hardware: &str) -> anyhow::Result<Value> {
+    server.get(&format!("/api/v1/hardware/{hardware}/leaderboard?sort=time&order=asc"))
+}
+
+fn the_leaderboard_shows_what_was_collected(server: &Server) -> anyhow::Result<String> {
+    let hardware = server.get("/api/v1/hardware")?;
+    assert_eq!(hardware.as_array().map(Vec::len), Some(1), "one node collected: {hardware}");
+    let slug = hardware[0]["slug"].as_str().context("hardware has a slug")?.to_owned();
+    assert!(slug.starts_with("cpu-"), "{slug}");
+    let page = leaderboard(server, &slug)?;
+    assert_eq!(page["total"], json!(SHAPES));
+    let rows = page["items"].as_array().context("items")?;
+    let times: Vec<f64> = rows.iter().filter_map(|row| row["best_us"].as_f64()).collect();
+    assert_eq!(times.len(), SHAPES);
+    assert!(times.is_sorted() && times[0] > 0.0, "{times:?}");
+    Ok(slug)
+}
+
+/// Orders a training and waits for its model.
+fn train(server: &Server, hardware: &str) -> anyhow::Result<String> {
+    let request = json!({ "kind": "train", "heuristic": "matmul", "hardware": hardware });
+    let job = server.post("/api/v1/jobs", &request)?;
+    let id = job["id"].as_str().context("a job has an id")?;
+    let deadline = Instant::now() + Duration::from_secs(240);
+    loop {
+        let job = server.get(&format!("/api/v1/jobs/{id}"))?;
+        match job["state"].as_str() {
+            Some("done") => {
+                // The stream replays the whole job to whoever comes late.
+                let events = String::from_utf8(server.bytes(&format!("/api/v1/jobs/{id}/events"))?)?;
+                assert!(events.contains("\"state\":\"running\""), "{events}");
+                assert!(events.contains("\"state\":\"done\""), "{events}");
+                return Ok(job["model"].as_str().context("a finished training has a model")?.to_owned());
+            }
+            Some("failed") => bail!("training failed: {}", job["error"]),
+            _ if Instant::now() > deadline => bail!("training is not done after 240 s: {job}"),
+            _ => std::thread::sleep(Duration::from_millis(200)),
+        }
+    }
+}
+
+/// Label and predicted time of each candidate, in order.
+fn candidates(prediction: &Value) -> anyhow::Result<Vec<(String, f64)>> {
+    let list = prediction["candidates"].as_array().context("candidates")?;
+    list.iter()
+        .map(|c| {
+            let label = format!(
+                "{}x{}x{} s{} w{}",
+                c["block_m"], c["block_n"], c["block_k"], c["num_stages"], c["num_warps"]
+            );
+            Ok((label, c["predicted_us"].as_f64().context("predicted_us")?))
+        })
+        .collect()
+}

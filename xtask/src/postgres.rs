@@ -1,0 +1,97 @@
+//! A PostgreSQL of our own for the length of a test run.
+
+use std::net::TcpListener;
+use std::os::unix::fs::chown;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use anyhow::Context;
+use tempfile::TempDir;
+
+use crate::setup::{is_root, postgres_bin};
+use crate::shell::{command, output, run};
+
+/// A running server on loopback with an empty cluster. Stops when dropped.
+pub(crate) struct Postgres {
+    folder: TempDir,
+    bin: PathBuf,
+    as_root: bool,
+    port: u16,
+}
+
+impl Postgres {
+    pub(crate) fn start() -> anyhow::Result<Self> {
+        let bin = postgres_bin().context("no PostgreSQL server found; run `cargo xtask setup`")?;
+        let folder = tempfile::tempdir()?;
+        let as_root = is_root()?;
+        if as_root {
+            // PostgreSQL refuses to run as root, so it gets the folder.
+            let id = |flag| -> anyhow::Result<u32> {
+                Ok(output(command("id").args([flag, "postgres"]))?.trim().parse()?)
+            };
+            chown(folder.path(), Some(id("-u")?), Some(id("-g")?))?;
+        }
+        let server = Self { folder, bin, as_root, port: free_port()? };
+        let data = server.data();
+        run(server
+            .program("initdb")
+            .args(["--auth=trust", "--username=postgres", "--encoding=UTF8", "--no-sync", "-D"])
+            .arg(&data)
+            .stdout(Stdio::null()))?;
+        // Durability is the product's business on real clusters; this one is thrown away.
+        let options = format!(
+            "-p {} -c listen_addresses=127.0.0.1 -c unix_socket_directories={} -c fsync=off",
+            server.port,
+            server.folder.path().display()
+        );
+        run(server
+            .program("pg_ctl")
+            .args(["--wait", "--silent", "-D"])
+            .arg(&data)
+            .arg("-l")
+            .arg(server.folder.path().join("log"))
+            .args(["-o", &options, "start"]))?;
+        Ok(server)
+    }
+
+    /// The address tests append a database name to.
+    pub(crate) fn url(&self) -> String {
+        format!("postgres://postgres@127.0.0.1:{}", self.port)
+    }
+
+    fn data(&self) -> PathBuf {
+        self.folder.path().join("data")
+    }
+
+    fn program(&self, name: &str) -> Command {
+        let path = self.bin.join(name);
+        let mut command = if self.as_root {
+            let mut command = Command::new("runuser");
+            command.args(["-u", "postgres", "--"]).arg(path);
+            command
+        } else {
+            Command::new(path)
+        };
+        // runuser keeps the caller's folder, which `postgres` may not enter.
+        command.current_dir(Path::new("/"));
+        command
+    }
+}
+
+impl Drop for Postgres {
+    fn drop(&mut self) {
+        let stop = self
+            .program("pg_ctl")
+            .args(["--silent", "-m", "immediate", "-D"])
+            .arg(self.data())
+            .arg("stop")
+            .status();
+        if !stop.is_ok_and(|status| status.success()) {
+            eprintln!("warning: the test PostgreSQL on port {} did not stop", self.port);
+        }
+    }
+}
+
+fn free_port() -> anyhow::Result<u16> {
+    Ok(TcpListener::bind(("127.0.0.1", 0))?.local_addr()?.port())
+}
