@@ -1,0 +1,105 @@
+//! A cursor over untrusted bytes, and variable-length numbers (LEB128).
+
+/// What is wrong with some bytes, and where in them.
+#[derive(Debug)]
+pub(crate) struct Corrupt {
+    pub(crate) truncated: bool,
+    pub(crate) at: usize,
+    pub(crate) cause: String,
+}
+
+impl std::fmt::Display for Corrupt {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{} (byte {} of the column data)", self.cause, self.at)
+    }
+}
+
+/// Hands out the bytes of a slice in order; every length is checked before use.
+pub(crate) struct Cursor<'a> {
+    bytes: &'a [u8],
+    at: usize,
+}
+
+impl<'a> Cursor<'a> {
+    pub(crate) fn new(bytes: &'a [u8]) -> Self {
+        Self { bytes, at: 0 }
+    }
+
+    pub(crate) fn take(&mut self, count: usize) -> Result<&'a [u8], Corrupt> {
+        let rest = &self.bytes[self.at..];
+        let taken = rest.get(..count).ok_or_else(|| Corrupt {
+            truncated: true,
+            at: self.at,
+            cause: format!("expected {count} more bytes, found {}", rest.len()),
+        })?;
+        self.at += count;
+        Ok(taken)
+    }
+
+    pub(crate) fn byte(&mut self) -> Result<u8, Corrupt> {
+        Ok(self.take(1)?[0])
+    }
+
+    pub(crate) fn varint(&mut self) -> Result<u64, Corrupt> {
+        let mut value = 0_u64;
+        for shift in (0..64).step_by(7) {
+            let byte = self.byte()?;
+            let part = u64::from(byte & 0x7f);
+            if shift == 63 && part > 1 {
+                break;
+            }
+            value |= part << shift;
+            if byte < 0x80 {
+                return Ok(value);
+            }
+        }
+        Err(self.corrupt("a number longer than 64 bits"))
+    }
+
+    /// A count that is refused before anything is sized by it.
+    pub(crate) fn count(&mut self, what: &str, limit: usize) -> Result<usize, Corrupt> {
+        let count = self.varint()?;
+        usize::try_from(count)
+            .ok()
+            .filter(|&count| count <= limit)
+            .ok_or_else(|| self.corrupt(format!("{count} {what}, expected at most {limit}")))
+    }
+
+    /// Refuses bytes that nobody asked for.
+    pub(crate) fn end(&self) -> Result<(), Corrupt> {
+        match self.bytes.len() - self.at {
+            0 => Ok(()),
+            rest => Err(self.corrupt(format!("expected the end, found {rest} more bytes"))),
+        }
+    }
+
+    pub(crate) fn corrupt(&self, cause: impl Into<String>) -> Corrupt {
+        Corrupt { truncated: false, at: self.at, cause: cause.into() }
+    }
+}
+
+pub(crate) fn write_varint(out: &mut Vec<u8>, mut value: u64) {
+    while value >= 0x80 {
+        out.push(value as u8 | 0x80);
+        value >>= 7;
+    }
+    out.push(value as u8);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn varints_round_trip_and_refuse_more_than_64_bits() {
+        for value in [0, 1, 127, 128, 300, u64::MAX >> 1, u64::MAX] {
+            let mut bytes = Vec::new();
+            write_varint(&mut bytes, value);
+            let mut cursor = Cursor::new(&bytes);
+            assert_eq!(cursor.varint().unwrap(), value);
+            cursor.end().unwrap();
+        }
+        assert!(Cursor::new(&[0xff; 10]).varint().is_err());
+        assert!(Cursor::new(&[0x80]).varint().unwrap_err().truncated);
+    }
+}

@@ -1,0 +1,20 @@
+//! Diode's own format: a stream of MessagePack objects under one zstd frame,
+//! specified in `docs/formats.md`. Reading and writing hold one problem at a time
+//! besides the datasets themselves.
+
+#[cfg(test)]
+mod forged;
+mod reader;
+mod records;
+mod writer;
+
+pub(crate) use reader::decode;
+pub(crate) use writer::encode;
+
+const ENCODING: &str = "columnar MessagePack";
+
+/// Whether some bytes begin like a columnar file: with a small map whose first
+/// key is `format`.
+pub(crate) fn begins(head: &[u8]) -> bool {
+    head.first().is_some_and(|marker| marker & 0xf0 == 0x80) && head[1..].starts_with(b"\xa6format")
+}

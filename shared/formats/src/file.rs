@@ -1,0 +1,69 @@
+//! Reading and writing files.
+
+use std::io::{self, Write};
+use std::path::Path;
+
+use diode_core::Dataset;
+
+use crate::{Decoded, Format, FormatError, decode, encode};
+
+/// Reads a dataset file in any format, whatever its name.
+pub fn read_file(path: &Path) -> Result<Decoded, FormatError> {
+    let bytes = std::fs::read(path).map_err(|source| FormatError::Io { path: path.to_owned(), source })?;
+    decode(&bytes).map_err(|source| FormatError::InFile { path: path.to_owned(), source: Box::new(source) })
+}
+
+/// Writes a dataset file in the format that its extension names.
+pub fn write_file(path: &Path, datasets: &[Dataset]) -> Result<(), FormatError> {
+    let bytes = encode(Format::from_path(path)?, datasets)
+        .map_err(|source| FormatError::InFile { path: path.to_owned(), source: Box::new(source) })?;
+    write_atomically(path, &bytes).map_err(|source| FormatError::Io { path: path.to_owned(), source })
+}
+
+/// Replaces a file so that a crash at any moment leaves the old content or the
+/// new, never a part, and that the new content survives a power cut once this returns.
+pub fn write_atomically(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    let dir = path.parent().filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let mut builder = tempfile::Builder::new();
+    builder.prefix(".diode-");
+    #[cfg(unix)]
+    {
+        // A temporary file is private by default; a dataset is for everybody the umask allows.
+        use std::os::unix::fs::PermissionsExt as _;
+        builder.permissions(std::fs::Permissions::from_mode(0o666));
+    }
+    let mut file = builder.tempfile_in(dir)?;
+    file.write_all(bytes)?;
+    file.as_file().sync_all()?;
+    file.persist(path)?;
+    // The rename itself is durable once the folder is; other systems cannot open folders.
+    #[cfg(unix)]
+    std::fs::File::open(dir)?.sync_all()?;
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_is_replaced_whole_and_nothing_is_left_behind() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("data.bin");
+        write_atomically(&path, b"old").unwrap();
+        write_atomically(&path, b"new").unwrap();
+        assert_eq!(std::fs::read(&path).unwrap(), b"new");
+        assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 1);
+    }
+
+    #[test]
+    fn errors_name_the_file() {
+        let dir = tempfile::tempdir().unwrap();
+        let missing = dir.path().join("missing.json");
+        assert!(read_file(&missing).unwrap_err().to_string().contains("missing.json: "));
+        let broken = dir.path().join("broken.json");
+        write_atomically(&broken, b"{").unwrap();
+        let message = read_file(&broken).unwrap_err().to_string();
+        assert!(message.contains("broken.json: truncated JSON at line 1"), "{message}");
+    }
+}

@@ -1,0 +1,61 @@
+//! The formats of datasets and the file extensions they are written under.
+
+use std::path::Path;
+
+use crate::FormatError;
+
+/// A format of datasets.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Format {
+    /// torch-diode's nested JSON.
+    TorchDiodeJson,
+    /// The same tree as MessagePack.
+    TorchDiodeMsgpack,
+    /// Diode's columns; the only one that holds everything a dataset can say.
+    Columnar,
+}
+
+impl Format {
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::TorchDiodeJson => "torch-diode-json",
+            Self::TorchDiodeMsgpack => "torch-diode-msgpack",
+            Self::Columnar => "columnar",
+        }
+    }
+
+    /// The format to write under a file name. Reading does not ask the name.
+    pub fn from_path(path: &Path) -> Result<Self, FormatError> {
+        let name = path.file_name().map(|name| name.to_string_lossy().to_lowercase()).unwrap_or_default();
+        [
+            (".json", Self::TorchDiodeJson),
+            (".msgpack", Self::TorchDiodeMsgpack),
+            (".msgpack.zst", Self::Columnar),
+        ]
+        .into_iter()
+        .find(|(extension, _)| name.ends_with(extension))
+        .map(|(_, format)| format)
+        .ok_or_else(|| FormatError::UnknownExtension { path: path.to_owned() })
+    }
+}
+
+impl std::fmt::Display for Format {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.pad(self.as_str())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn extensions_choose_the_format_to_write() {
+        let format = |name: &str| Format::from_path(Path::new(name));
+        assert_eq!(format("a/b.json").unwrap(), Format::TorchDiodeJson);
+        assert_eq!(format("b.MSGPACK").unwrap(), Format::TorchDiodeMsgpack);
+        assert_eq!(format("b.msgpack.zst").unwrap(), Format::Columnar);
+        let message = format("b.zst").unwrap_err().to_string();
+        assert!(message.starts_with("b.zst: ") && message.contains(".msgpack.zst"), "{message}");
+    }
+}

@@ -1,0 +1,37 @@
+//! What the decoders are willing to hold. Each limit lies far above anything
+//! real and keeps a small hostile file from claiming a large machine.
+
+/// Bytes that a compressed file may unpack to: 18 times the largest dataset
+/// known, and still affordable on a small server.
+pub const MAX_UNPACKED: u64 = 1 << 30;
+
+/// How many times larger than itself a compressed file may unpack, beyond
+/// [`FREE_UNPACKED`]. Real JSON datasets reach about 110.
+pub const MAX_EXPANSION: u64 = 500;
+
+/// Bytes that any compressed file may unpack to, however small it is.
+pub const FREE_UNPACKED: u64 = 1 << 20;
+
+/// Nested maps and arrays in MessagePack, where even skipping recurses. A dataset has 10 levels.
+pub const MAX_DEPTH: usize = 32;
+
+/// Kinds of hardware in one file. One upload describes one node, an export a fleet.
+pub const MAX_DATASETS: usize = 256;
+
+/// Distinct configs in one dataset. Inductor's exhaustive space has 1,875 per dtype.
+pub const MAX_CONFIGS: usize = 1 << 17;
+
+/// Timings, and likewise failures, of one problem: ten repeats of [`MAX_CONFIGS`] at most.
+pub const MAX_TIMINGS_PER_PROBLEM: usize = 1 << 20;
+
+/// Timings and failures of one file. In memory each takes 8 to 32 bytes.
+pub const MAX_TIMINGS_PER_FILE: usize = 1 << 26;
+
+/// Bytes of a problem's key in torch-diode's files; real ones take 180.
+pub const MAX_PROBLEM_KEY: usize = 4096;
+
+/// Bytes of one text in the provenance, its keys included.
+pub const MAX_TEXT: usize = 4096;
+
+/// Facts of the node in the provenance.
+pub const MAX_NODE_FACTS: usize = 256;

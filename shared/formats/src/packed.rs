@@ -1,0 +1,149 @@
+//! What a server stores per solution: a codec version byte, then one zstd frame.
+//!
+//! A solution's configs are interned as a list, stored once for all solutions
+//! that timed the same configs. The list holds the timed configs in row order,
+//! followed by the failed ones, so a column needs no config references.
+
+use std::io::Read as _;
+
+use diode_core::{Config, FailureReason, TimeColumn};
+
+use crate::FormatError;
+use crate::bytes::{Corrupt, Cursor, write_varint};
+use crate::columns::{
+    read_indexes, read_numbers, read_times, read_u32s, write_indexes, write_numbers, write_times, write_u32s,
+};
+use crate::dictionary::{read_configs, reason_code, reason_from_code, write_configs};
+use crate::limits::MAX_TIMINGS_PER_PROBLEM;
+
+/// The only version so far. Readers refuse others, so a stored blob is never misread.
+const VERSION: u8 = 1;
+
+/// zstd's default: the low planes are noise that no level compresses.
+const LEVEL: i32 = 3;
+
+/// Timed and failed configs in one list.
+const MAX_LIST: usize = 2 * MAX_TIMINGS_PER_PROBLEM;
+
+/// Bytes a blob may unpack to: 64 per entry of the longest list.
+const MAX_BLOB: u64 = 64 * MAX_LIST as u64;
+
+const HAS_SPREAD: u8 = 1;
+const HAS_REPEATS: u8 = 2;
+
+/// The columns of one solution; row `i` speaks of config `i` of its list.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Columns {
+    pub times: TimeColumn,
+    pub spread_ns: Option<Vec<u64>>,
+    pub repeats: Option<Vec<u32>>,
+    /// Positions in the list, which names the failed configs after the timed ones.
+    pub failures: Vec<(u32, FailureReason)>,
+}
+
+/// Packs a config list.
+pub fn encode_configs(configs: &[Config]) -> Vec<u8> {
+    let mut plain = Vec::new();
+    write_configs(&mut plain, configs.iter());
+    pack(&plain)
+}
+
+/// Unpacks a config list.
+pub fn decode_configs(bytes: &[u8]) -> Result<Vec<Config>, FormatError> {
+    unpack(bytes, "packed config list", |cursor| read_configs(cursor, MAX_LIST))
+}
+
+/// Packs the columns of a solution.
+pub fn encode_columns(columns: &Columns) -> Vec<u8> {
+    let mut plain = Vec::with_capacity(8 * columns.times.len());
+    write_varint(&mut plain, columns.times.len() as u64);
+    write_varint(&mut plain, columns.failures.len() as u64);
+    let spread = columns.spread_ns.as_ref().map_or(0, |_| HAS_SPREAD);
+    let repeats = columns.repeats.as_ref().map_or(0, |_| HAS_REPEATS);
+    plain.push(spread | repeats);
+    write_times(&mut plain, &columns.times);
+    if let Some(spread_ns) = &columns.spread_ns {
+        write_numbers(&mut plain, spread_ns);
+    }
+    if let Some(repeats) = &columns.repeats {
+        write_u32s(&mut plain, repeats.iter().copied());
+    }
+    write_indexes(&mut plain, columns.failures.iter().map(|&(position, _)| position));
+    write_u32s(&mut plain, columns.failures.iter().map(|&(_, reason)| reason_code(reason)));
+    pack(&plain)
+}
+
+/// Unpacks the columns of a solution.
+pub fn decode_columns(bytes: &[u8]) -> Result<Columns, FormatError> {
+    unpack(bytes, "packed columns", |cursor| {
+        let rows = cursor.count("timings", MAX_TIMINGS_PER_PROBLEM)?;
+        let failed = cursor.count("failures", MAX_TIMINGS_PER_PROBLEM)?;
+        let flags = cursor.byte()?;
+        if flags > (HAS_SPREAD | HAS_REPEATS) {
+            return Err(cursor.corrupt(format!("column flags {flags}, expected at most 3")));
+        }
+        Ok(Columns {
+            times: read_times(cursor, rows)?,
+            spread_ns: (flags & HAS_SPREAD != 0).then(|| read_numbers(cursor, rows)).transpose()?,
+            repeats: (flags & HAS_REPEATS != 0).then(|| read_u32s(cursor, rows)).transpose()?,
+            failures: read_failures(cursor, failed)?,
+        })
+    })
+}
+
+fn read_failures(cursor: &mut Cursor<'_>, count: usize) -> Result<Vec<(u32, FailureReason)>, Corrupt> {
+    let positions = read_indexes(cursor, count)?;
+    let codes = read_u32s(cursor, count)?;
+    positions
+        .into_iter()
+        .zip(codes)
+        .map(|(position, code)| {
+            let reason = reason_from_code(code).map_err(|cause| cursor.corrupt(cause))?;
+            Ok((position, reason))
+        })
+        .collect()
+}
+
+fn pack(plain: &[u8]) -> Vec<u8> {
+    let packed = zstd::bulk::Compressor::new(LEVEL).and_then(|mut compressor| {
+        compressor.include_checksum(true)?;
+        compressor.compress(plain)
+    });
+    let mut out = vec![VERSION];
+    out.extend(packed.expect("zstd compresses any bytes into memory"));
+    out
+}
+
+fn unpack<T>(
+    bytes: &[u8],
+    what: &'static str,
+    read: impl FnOnce(&mut Cursor<'_>) -> Result<T, Corrupt>,
+) -> Result<T, FormatError> {
+    let malformed = |corrupt: Corrupt| FormatError::Malformed {
+        state: if corrupt.truncated { "truncated" } else { "invalid" },
+        encoding: what,
+        at: format!("unpacked byte {}", corrupt.at),
+        place: String::new(),
+        cause: corrupt.cause,
+    };
+    let mut packed = Cursor::new(bytes);
+    let version = packed.byte().map_err(malformed)?;
+    if version != VERSION {
+        let cause = format!("codec version {version}, expected {VERSION}; update diode to read it");
+        return Err(malformed(packed.corrupt(cause)));
+    }
+    let mut plain = Vec::new();
+    zstd::stream::read::Decoder::with_buffer(&bytes[1..])
+        .and_then(|frame| frame.take(MAX_BLOB + 1).read_to_end(&mut plain))
+        .map_err(|error| {
+            let truncated = error.kind() == std::io::ErrorKind::UnexpectedEof;
+            malformed(Corrupt { truncated, at: plain.len(), cause: error.to_string() })
+        })?;
+    let mut cursor = Cursor::new(&plain);
+    if plain.len() as u64 > MAX_BLOB {
+        return Err(malformed(cursor.corrupt(format!("more than {MAX_BLOB} bytes unpacked"))));
+    }
+    let value = read(&mut cursor).map_err(malformed)?;
+    cursor.end().map_err(malformed)?;
+    Ok(value)
+}

@@ -1,0 +1,30 @@
+//! Where in a dataset an error happened.
+
+use std::fmt;
+
+use diode_core::Op;
+
+/// The hardware, op and problem at hand. Prints as ` (hardware "…", op mm,
+/// problem 17)`, or as nothing outside of any hardware.
+#[derive(Debug, Default, Clone)]
+pub(crate) struct Place {
+    pub(crate) hardware: Option<String>,
+    pub(crate) op: Option<Op>,
+    /// Counted from 1.
+    pub(crate) problem: Option<usize>,
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Some(hardware) = &self.hardware else { return Ok(()) };
+        // Debug quotes and escapes: a hostile name must not break the line.
+        write!(f, " (hardware {hardware:?}")?;
+        if let Some(op) = self.op {
+            write!(f, ", op {op}")?;
+        }
+        if let Some(problem) = self.problem {
+            write!(f, ", problem {problem}")?;
+        }
+        f.write_str(")")
+    }
+}

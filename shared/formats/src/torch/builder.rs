@@ -1,0 +1,123 @@
+//! Datasets under construction: what the readers of the tree report to.
+
+use diode_core::hardware::Hardware;
+use diode_core::{
+    Config, ConfigDictionary, ConfigIndex, Dataset, Failure, FailureReason, Method, Op, Problem, Provenance,
+    Solution, TimeColumn,
+};
+
+use super::shape;
+use crate::limits::{MAX_CONFIGS, MAX_DATASETS, MAX_TIMINGS_PER_FILE, MAX_TIMINGS_PER_PROBLEM};
+use crate::place::Place;
+
+/// Takes a file's content in the order it is read, one problem at a time, and
+/// knows the place that an error message must name.
+#[derive(Default)]
+pub(super) struct Builder {
+    place: Place,
+    datasets: Vec<Dataset>,
+    op: Option<Op>,
+    problem: Option<Problem>,
+    problems: usize,
+    configs: Vec<ConfigIndex>,
+    millis: Vec<f64>,
+    failures: Vec<Failure>,
+    timings: usize,
+}
+
+impl Builder {
+    pub(super) fn place(&self) -> &Place {
+        &self.place
+    }
+
+    pub(super) fn finish(self) -> Vec<Dataset> {
+        self.datasets
+    }
+
+    /// The op whose node is being read.
+    pub(super) fn op(&self) -> Result<Op, String> {
+        self.op.ok_or_else(|| "a config outside of any operation".to_owned())
+    }
+
+    pub(super) fn enter_hardware(&mut self, name: &str) -> Result<(), String> {
+        if self.datasets.len() == MAX_DATASETS {
+            return Err(format!("more than {MAX_DATASETS} kinds of hardware; split the file"));
+        }
+        let hardware = Hardware::from_name(name).map_err(|invalid| invalid.to_string())?;
+        self.place.hardware = Some(name.to_owned());
+        self.datasets.push(Dataset {
+            hardware,
+            provenance: Provenance::default(),
+            configs: ConfigDictionary::default(),
+            solutions: Vec::new(),
+        });
+        Ok(())
+    }
+
+    pub(super) fn leave_hardware(&mut self) -> Result<(), String> {
+        self.place = Place::default();
+        Ok(())
+    }
+
+    pub(super) fn enter_op(&mut self, name: &str) -> Result<(), String> {
+        let op = name.parse().map_err(|invalid: diode_core::Invalid| invalid.to_string())?;
+        self.op = Some(op);
+        self.place.op = Some(op);
+        self.problems = 0;
+        Ok(())
+    }
+
+    pub(super) fn leave_op(&mut self) -> Result<(), String> {
+        self.op = None;
+        self.place.op = None;
+        Ok(())
+    }
+
+    pub(super) fn enter_problem(&mut self, key: &str) -> Result<(), String> {
+        self.problems += 1;
+        self.place.problem = Some(self.problems);
+        self.problem = Some(shape::parse(self.op()?, key)?);
+        Ok(())
+    }
+
+    pub(super) fn timing(&mut self, config: Config, millis: f64) -> Result<(), String> {
+        let dataset = self.datasets.last_mut().ok_or("a timing outside of any hardware")?;
+        let rows = self.configs.len() + self.failures.len();
+        if rows == MAX_TIMINGS_PER_PROBLEM {
+            return Err(format!("more than {MAX_TIMINGS_PER_PROBLEM} timings of one problem"));
+        }
+        self.timings += 1;
+        if self.timings > MAX_TIMINGS_PER_FILE {
+            return Err(format!("more than {MAX_TIMINGS_PER_FILE} timings; split the file"));
+        }
+        let config = dataset.configs.intern(config);
+        if dataset.configs.len() > MAX_CONFIGS {
+            return Err(format!("more than {MAX_CONFIGS} distinct configs"));
+        }
+        if millis.is_finite() {
+            self.configs.push(config);
+            self.millis.push(millis);
+        } else {
+            self.failures.push(Failure { config, reason: FailureReason::NotFinite });
+        }
+        Ok(())
+    }
+
+    pub(super) fn leave_problem(&mut self) -> Result<(), String> {
+        let problem = self.problem.take().ok_or("timings outside of any problem")?;
+        let dataset = self.datasets.last_mut().ok_or("a problem outside of any hardware")?;
+        let times = TimeColumn::from_millis(std::mem::take(&mut self.millis))
+            .map_err(|invalid| invalid.to_string())?;
+        dataset.solutions.push(Solution {
+            problem,
+            method: Method::Unspecified,
+            configs: std::mem::take(&mut self.configs),
+            times,
+            spread_ns: None,
+            repeats: None,
+            failures: std::mem::take(&mut self.failures),
+        });
+        self.place.problem = None;
+        Ok(())
+    }
+}

@@ -1,0 +1,73 @@
+//! torch-diode's datasets: one tree of maps, as JSON or as MessagePack.
+
+mod ascii_json;
+mod bare_words;
+mod builder;
+mod config;
+mod losses;
+mod shape;
+mod tree_reader;
+mod tree_writer;
+
+use std::cell::RefCell;
+use std::io::{BufReader, Read};
+
+use diode_core::Dataset;
+use serde::Serialize as _;
+use serde::de::DeserializeSeed as _;
+
+use crate::FormatError;
+use crate::limits::MAX_DEPTH;
+use crate::source::{Source, malformed_msgpack};
+use ascii_json::AsciiJson;
+use bare_words::BareWords;
+use builder::Builder;
+use tree_writer::Tree;
+
+pub(crate) fn decode_json<R: Read>(source: Source<R>) -> Result<Vec<Dataset>, FormatError> {
+    let builder = RefCell::new(Builder::default());
+    let mut json = serde_json::Deserializer::from_reader(BufReader::new(BareWords::new(source)));
+    tree_reader::root(&builder).deserialize(&mut json).and_then(|()| json.end()).map_err(|error| {
+        FormatError::Malformed {
+            state: if error.is_eof() { "truncated" } else { "invalid" },
+            encoding: "JSON",
+            at: format!("line {} column {}", error.line(), error.column()),
+            place: builder.borrow().place().to_string(),
+            cause: without_position(&error),
+        }
+    })?;
+    Ok(builder.into_inner().finish())
+}
+
+pub(crate) fn decode_msgpack<R: Read>(source: Source<R>) -> Result<Vec<Dataset>, FormatError> {
+    let builder = RefCell::new(Builder::default());
+    let mut msgpack = rmp_serde::Deserializer::new(source);
+    msgpack.set_max_depth(MAX_DEPTH);
+    tree_reader::root(&builder).deserialize(&mut msgpack).map_err(|error| {
+        malformed_msgpack("MessagePack", msgpack.get_ref().position(), builder.borrow().place(), error)
+    })?;
+    msgpack.get_mut().finish("MessagePack")?;
+    Ok(builder.into_inner().finish())
+}
+
+pub(crate) fn encode_json(datasets: &[Dataset]) -> Result<Vec<u8>, FormatError> {
+    losses::refuse(datasets)?;
+    let mut out = Vec::new();
+    let mut json = serde_json::Serializer::with_formatter(&mut out, AsciiJson::new());
+    Tree(datasets).serialize(&mut json).expect("the tree has text keys and is written into memory");
+    Ok(out)
+}
+
+pub(crate) fn encode_msgpack(datasets: &[Dataset]) -> Result<Vec<u8>, FormatError> {
+    losses::refuse(datasets)?;
+    Ok(rmp_serde::to_vec(&Tree(datasets)).expect("the tree knows its lengths and is written into memory"))
+}
+
+/// serde_json ends every message with the position, which ours begins with.
+fn without_position(error: &serde_json::Error) -> String {
+    let message = error.to_string();
+    match message.rfind(" at line ") {
+        Some(end) => message[..end].to_owned(),
+        None => message,
+    }
+}

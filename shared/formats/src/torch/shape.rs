@@ -1,0 +1,136 @@
+//! torch-diode's MMShape: the key of a problem, one line of JSON with a fixed key order.
+
+use diode_core::{DType, Layout, Op, OutputLayout, Problem, ProblemFields};
+use serde::Deserialize;
+use serde::de::{Deserializer, Error as _};
+
+use super::config::Version;
+use crate::limits::MAX_PROBLEM_KEY;
+
+#[derive(Deserialize)]
+#[serde(rename_all = "SCREAMING_SNAKE_CASE")]
+struct Shape {
+    #[serde(rename = "version", default)]
+    _version: Version,
+    b: u64,
+    m: u64,
+    #[serde(rename = "M_dtype", deserialize_with = "torch_dtype")]
+    m_dtype: DType,
+    n: u64,
+    k: u64,
+    #[serde(rename = "K_dtype", deserialize_with = "torch_dtype")]
+    k_dtype: DType,
+    #[serde(rename = "out_dtype", deserialize_with = "torch_dtype")]
+    out_dtype: DType,
+    #[serde(rename = "out_size")]
+    out_size: Vec<u64>,
+    #[serde(rename = "out_stride")]
+    out_stride: Vec<u64>,
+}
+
+fn torch_dtype<'de, D: Deserializer<'de>>(deserializer: D) -> Result<DType, D::Error> {
+    DType::from_torch_name(&String::deserialize(deserializer)?).map_err(D::Error::custom)
+}
+
+/// The problem that a key speaks of. torch-diode does not say how the inputs
+/// lie in memory; it only ever measured row-major ones.
+pub(super) fn parse(op: Op, key: &str) -> Result<Problem, String> {
+    if key.len() > MAX_PROBLEM_KEY {
+        return Err(format!("a problem key of {} bytes, expected at most {MAX_PROBLEM_KEY}", key.len()));
+    }
+    let refuse = |cause: &dyn std::fmt::Display| format!("problem key {key:.200?}: {cause}");
+    let shape: Shape = serde_json::from_str(key).map_err(|error| refuse(&error))?;
+    let out_layout = output_layout(op, &shape.out_size, &shape.out_stride).map_err(|cause| refuse(&cause))?;
+    let plain = ProblemFields::plain(op, shape.b, shape.m, shape.n, shape.k, shape.m_dtype);
+    Problem::new(ProblemFields {
+        b_dtype: shape.k_dtype,
+        out_dtype: shape.out_dtype,
+        out_layout: Some(out_layout),
+        ..plain
+    })
+    .map_err(|invalid| refuse(&invalid))
+}
+
+/// torch-diode's collector writes three dimensions, its integration two for
+/// plain multiplications: both mean the same output.
+fn output_layout(op: Op, size: &[u64], stride: &[u64]) -> Result<OutputLayout, String> {
+    match (size, stride) {
+        (&[b, rows, columns], &[sb, sr, sc]) => {
+            Ok(OutputLayout { size: [b, rows, columns], stride: [sb, sr, sc] })
+        }
+        (&[rows, columns], &[sr, sc]) if !op.is_batched() => {
+            Ok(OutputLayout { size: [1, rows, columns], stride: [rows.saturating_mul(columns), sr, sc] })
+        }
+        _ => Err(format!(
+            "out_size and out_stride of {} and {} numbers, expected 3 each, or 2 without a batch",
+            size.len(),
+            stride.len()
+        )),
+    }
+}
+
+/// The key of a problem, byte for byte as torch-diode writes it.
+pub(super) fn key(problem: &Problem) -> String {
+    let p = &**problem;
+    let out = p.out_layout.unwrap_or(OutputLayout::dense(p.b, p.m, p.n));
+    format!(
+        r#"{{"version": 1, "B": {}, "M": {}, "M_dtype": "{}", "N": {}, "K": {}, "K_dtype": "{}", "out_dtype": "{}", "out_size": {:?}, "out_stride": {:?}}}"#,
+        p.b, p.m, p.a_dtype, p.n, p.k, p.b_dtype, p.out_dtype, out.size, out.stride
+    )
+}
+
+/// Whether a key can say where the inputs lie.
+pub(super) fn holds_layouts(problem: &Problem) -> bool {
+    problem.a_layout == Layout::Row && problem.b_layout == Layout::Row
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn with(out_size: &str, out_stride: &str) -> String {
+        format!(
+            r#"{{"version": 1, "B": 1, "M": 64, "M_dtype": "bfloat16", "N": 128, "K": 32, "K_dtype": "bfloat16", "out_dtype": "bfloat16", "out_size": {out_size}, "out_stride": {out_stride}}}"#
+        )
+    }
+
+    #[test]
+    fn keys_round_trip_with_any_output_layout() {
+        for (size, stride) in [
+            ("[1, 64, 128]", "[8192, 128, 1]"),
+            ("[1, 128, 64]", "[8192, 64, 1]"),
+            ("[1, 64, 128]", "[0, 1, 64]"),
+        ] {
+            let text = with(size, stride);
+            assert_eq!(key(&parse(Op::Mm, &text).unwrap()), text);
+        }
+    }
+
+    #[test]
+    fn two_dimensions_mean_the_same_as_three() {
+        let two = parse(Op::Mm, &with("[64, 128]", "[128, 1]")).unwrap();
+        assert_eq!(two, parse(Op::Mm, &with("[1, 64, 128]", "[8192, 128, 1]")).unwrap());
+        assert_eq!(two.out_layout, None);
+        assert!(parse(Op::Bmm, &with("[64, 128]", "[128, 1]")).is_err());
+        assert!(parse(Op::Mm, &with("[64]", "[1]")).is_err());
+    }
+
+    #[test]
+    fn what_the_old_readers_let_pass_is_refused() {
+        let good = with("[1, 64, 128]", "[8192, 128, 1]");
+        for (from, to) in [
+            ("\"M\": 64", "\"M\": true"),
+            ("\"M\": 64", "\"M\": 0"),
+            ("\"M\": 64", "\"M\": -64"),
+            ("\"M\": 64", "\"M\": \"s0\""),
+            ("\"M\": 64, ", ""),
+            ("\"M_dtype\": \"bfloat16\"", "\"M_dtype\": \"nn\""),
+            ("\"version\": 1", "\"version\": 2"),
+        ] {
+            assert!(parse(Op::Mm, &good.replace(from, to)).is_err(), "{to}");
+        }
+        assert!(parse(Op::Mm, &good.replace("\"M\": 64", "\"M\": 64, \"later\": [1]")).is_ok());
+        let alias = parse(Op::Mm, &good.replace("bfloat16", "half")).unwrap();
+        assert_eq!(alias.a_dtype, DType::Float16);
+    }
+}

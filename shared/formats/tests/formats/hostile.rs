@@ -1,0 +1,216 @@
+//! Bytes that mean harm, or that a broken connection cut off.
+
+use crate::samples::{golden, plain, rich};
+use diode_core::{FailureReason, TimeColumn};
+use diode_formats::limits::MAX_DATASETS;
+use diode_formats::packed::{Columns, decode_columns, encode_columns};
+use diode_formats::{Format, FormatError, decode, encode};
+
+/// One small file per format and compression.
+fn files() -> Vec<(&'static str, Vec<u8>)> {
+    let json = encode(Format::TorchDiodeJson, &[golden()]).unwrap();
+    let msgpack = encode(Format::TorchDiodeMsgpack, &plain()).unwrap();
+    let columnar = encode(Format::Columnar, &rich()).unwrap();
+    vec![
+        ("JSON under zstd", zstd::encode_all(&json[..], 3).unwrap()),
+        ("JSON", json),
+        ("MessagePack under zstd", zstd::encode_all(&msgpack[..], 3).unwrap()),
+        ("MessagePack", msgpack),
+        ("columnar unpacked", zstd::decode_all(&columnar[..]).unwrap()),
+        ("columnar", columnar),
+    ]
+}
+
+#[test]
+fn truncation_at_any_byte_is_an_error() {
+    for (name, bytes) in files() {
+        decode(&bytes).unwrap();
+        for length in 0..bytes.len() {
+            let Err(error) = decode(&bytes[..length]) else {
+                panic!("{name} of {length} bytes was accepted")
+            };
+            assert!(!error.to_string().contains('\n'), "{error}");
+        }
+    }
+}
+
+#[test]
+fn trailing_garbage_is_an_error() {
+    for (name, bytes) in files() {
+        for garbage in [&b"x"[..], b"\x00", b"{}", b"\xc0\xc0"] {
+            assert!(decode(&[&bytes[..], garbage].concat()).is_err(), "{name} and {garbage:?}");
+        }
+    }
+}
+
+#[test]
+fn no_flipped_bit_panics_and_a_checksum_finds_it_in_our_own_format() {
+    for (name, bytes) in files() {
+        let columnar = name == "columnar";
+        for place in 0..bytes.len() {
+            for bit in 0..8 {
+                let mut flipped = bytes.clone();
+                flipped[place] ^= 1 << bit;
+                let result = decode(&flipped);
+                // The frame header has bits that mean nothing; the data has none.
+                if columnar && place > 6 {
+                    let unchanged = result.as_ref().is_ok_and(|decoded| decoded.datasets == rich());
+                    assert!(result.is_err() || unchanged, "bit {bit} of byte {place}");
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn damaged_blobs_are_errors() {
+    let columns = Columns {
+        times: TimeColumn::from_nanos((1..200).map(|i| i * 32).collect()).unwrap(),
+        spread_ns: Some(vec![7; 199]),
+        repeats: None,
+        failures: vec![(199, FailureReason::Compile), (200, FailureReason::Timeout)],
+    };
+    let blob = encode_columns(&columns);
+    for length in 0..blob.len() {
+        assert!(decode_columns(&blob[..length]).is_err(), "{length} bytes");
+    }
+    for place in 0..blob.len() {
+        let mut flipped = blob.clone();
+        flipped[place] ^= 0x55;
+        assert!(decode_columns(&flipped).map_or(true, |decoded| decoded == columns), "byte {place}");
+    }
+    let message = decode_columns(&[9, 0]).unwrap_err().to_string();
+    assert!(message.contains("codec version 9, expected 1"), "{message}");
+}
+
+#[test]
+fn a_bomb_is_stopped_in_proportion_to_its_size() {
+    let mut json = b"{\"x\": \"".to_vec();
+    json.resize(64 << 20, b'a');
+    let bomb = zstd::encode_all(&json[..], 3).unwrap();
+    assert!(bomb.len() < 10_000);
+    let message = decode(&bomb).unwrap_err().to_string();
+    assert!(message.contains("unpacks to more than"), "{message}");
+}
+
+#[test]
+fn depth_is_bounded() {
+    let json = [b"{\"x\": ".as_slice(), &[b'['; 100_000]].concat();
+    assert!(
+        decode(&json).unwrap_err().to_string().starts_with("truncated JSON"),
+        "skipped without recursion"
+    );
+    // {"x": [[[…
+    let msgpack = [b"\x81\xa1x".as_slice(), &[0x91; 100_000]].concat();
+    assert!(decode(&msgpack).unwrap_err().to_string().contains("levels"));
+}
+
+#[test]
+fn claimed_lengths_are_not_believed() {
+    for bytes in [
+        // A map, a text under `x` and a list of timings that claim four billion entries.
+        &b"\xdf\xff\xff\xff\xff\xa8hardware"[..],
+        b"\x81\xa1x\xdb\xff\xff\xff\xff",
+        b"\x81\xa1x\xc6\xff\xff\xff\xff",
+        b"\x81\xa1x\xdd\xff\xff\xff\xff\xc0",
+    ] {
+        let message = decode(bytes).unwrap_err().to_string();
+        assert!(message.starts_with("truncated MessagePack at byte "), "{message}");
+    }
+}
+
+fn json_error(from: &str, to: &str) -> String {
+    let json = String::from_utf8(encode(Format::TorchDiodeJson, &[golden()]).unwrap()).unwrap();
+    assert!(json.contains(from), "{from}");
+    match decode(json.replacen(from, to, 1).as_bytes()) {
+        Err(error @ FormatError::Malformed { .. }) => error.to_string(),
+        other => panic!("{to}: {other:?}"),
+    }
+}
+
+#[test]
+fn errors_name_place_and_cause() {
+    let place = "(hardware \"NVIDIA H100\", op mm, problem 1)";
+    for (from, to, cause) in [
+        ("0.0123", "-1.0", "time: got -1 ms, expected more than 0"),
+        ("0.0123", "true", "invalid type: boolean `true`, expected f64"),
+        ("\"grid\": 1", "\"grid\": true", "invalid type: boolean `true`, expected u32"),
+        ("\"block_m\": 64", "\"block_m\": 48", "block_m: got 48, expected a power of two"),
+        ("\"block_m\": 64", "\"block_m\": -64", "expected u32"),
+        ("\"block_m\": 64,", "", "missing field `block_m`"),
+        ("\"EVEN_K\": false", "\"EVEN_K\": 0", "expected a boolean"),
+        ("\"time\"", "\"thyme\"", "missing field `time`"),
+        ("\"timed_configs\"", "\"timed\"", "missing field `timed_configs`"),
+        ("\\\"M\\\": 64", "\\\"M\\\": 0", "M: got 0, expected a size from 1"),
+        ("\\\"M\\\": 64", "\\\"M\\\": true", "boolean `true`, expected u64"),
+        ("\"version\": 1\n", "\"version\": 2\n", "version: got 2, expected 1"),
+    ] {
+        let message = json_error(from, to);
+        assert!(message.contains(place) && message.contains(cause), "{to}: {message}");
+        assert!(message.starts_with("invalid JSON at line "), "{message}");
+    }
+    assert!(
+        json_error("\"mm\"", "\"conv\"").contains("op: got `conv`, expected one of mm addmm bmm baddbmm")
+    );
+    assert!(json_error("\"hardware\"", "\"software\"").contains("missing field `hardware`"));
+}
+
+#[test]
+fn unknown_fields_are_ignored_at_every_level() {
+    let json = String::from_utf8(encode(Format::TorchDiodeJson, &[golden()]).unwrap()).unwrap();
+    let later = json.replace("\"version\": 1", "\"later\": [{\"a\": [null, NaN]}], \"version\": 1");
+    assert_eq!(decode(later.as_bytes()).unwrap().datasets, [golden()]);
+}
+
+#[test]
+fn a_newer_schema_is_refused_in_words() {
+    let plain = zstd::decode_all(&encode(Format::Columnar, &[]).unwrap()[..]).unwrap();
+    let place = plain.windows(7).position(|bytes| bytes == b"\xa6schema").unwrap() + 7;
+    let mut newer = plain;
+    newer[place] = 2;
+    let message = decode(&newer).unwrap_err().to_string();
+    assert!(message.contains("with schema 2, expected") && message.contains("update diode"), "{message}");
+}
+
+#[test]
+fn arbitrary_bytes_never_panic() {
+    // A fixed xorshift: the same bytes in every run.
+    let mut state = 0x9e37_79b9_7f4a_7c15_u64;
+    let mut next = || {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        state
+    };
+    for _ in 0..20_000 {
+        let length = next() as usize % 64;
+        let mut bytes: Vec<u8> = (0..length).map(|_| next() as u8).collect();
+        // Half of them begin like something known.
+        let heads: [&[u8]; 4] = [b"{", b"\x83\xa6format", b"\x82\xa8hardware", b"\x28\xb5\x2f\xfd"];
+        if let Some(head) = heads.get(next() as usize % 8) {
+            bytes.splice(0..0, head.iter().copied());
+        }
+        assert!(decode(&bytes).is_err() || bytes.is_empty());
+    }
+}
+
+#[test]
+fn more_hardware_than_any_file_holds_is_refused_both_ways() {
+    let datasets: Vec<_> = (0..=MAX_DATASETS)
+        .map(|i| diode_core::Dataset {
+            hardware: diode_core::hardware::Hardware::from_name(&format!("GPU {i}")).unwrap(),
+            ..golden()
+        })
+        .collect();
+    let message = encode(Format::Columnar, &datasets).unwrap_err().to_string();
+    assert_eq!(message, "cannot write: 257 datasets, expected at most 256; split it into several files");
+
+    let (first, second) = datasets.split_at(MAX_DATASETS);
+    let most = String::from_utf8(encode(Format::TorchDiodeJson, first).unwrap()).unwrap();
+    let more = String::from_utf8(encode(Format::TorchDiodeJson, second).unwrap()).unwrap();
+    let entry = &more[more.find("\"GPU 256\"").unwrap()..more.rfind("\n  },").unwrap()];
+    let joined = most.replacen("\"GPU 0\"", &format!("{entry},\n    \"GPU 0\""), 1);
+    assert!(decode(most.as_bytes()).is_ok());
+    let message = decode(joined.as_bytes()).unwrap_err().to_string();
+    assert!(message.contains("more than 256 kinds of hardware"), "{message}");
+}

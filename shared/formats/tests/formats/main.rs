@@ -1,0 +1,8 @@
+//! The formats as their users see them: files of other programs, round trips,
+//! and bytes that mean harm.
+#![cfg(test)]
+
+mod goldens;
+mod hostile;
+mod round_trips;
+mod samples;
