@@ -1,1 +1,23 @@
+//! What a trained model needs to be used: features, forward pass, ranking and
+//! the model file.
+//!
+//! The same code runs in the server, the command line, the Python wheel and the
+//! browser and gives the same bits in each: only plain IEEE arithmetic in a fixed
+//! order, no I/O, no clocks, no threads.
 #![forbid(unsafe_code)]
+
+pub mod error;
+pub mod features;
+mod file;
+mod math;
+pub mod metadata;
+pub mod model;
+pub mod network;
+pub mod rank;
+
+pub use error::ModelError;
+pub use features::{COLUMN_COUNT, COLUMNS, FEATURE_SET};
+pub use metadata::{Metadata, Training};
+pub use model::Model;
+pub use network::{Layer, Network};
+pub use rank::{Candidate, Prediction, RankedSpace, predict, rank};

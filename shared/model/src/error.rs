@@ -1,0 +1,45 @@
+//! Why a model cannot be loaded or cannot answer.
+
+use diode_core::ids::HardwareSlug;
+use diode_core::{DType, Invalid, Template};
+
+/// Why a model cannot be loaded or cannot answer.
+#[derive(Debug, thiserror::Error)]
+pub enum ModelError {
+    // Loading
+    #[error("model file: got {bytes} bytes, expected at most {max}; this is not a Diode model")]
+    TooLarge { bytes: usize, max: usize },
+
+    #[error("model file: not a safetensors file: {0}")]
+    NotSafetensors(#[from] safetensors::SafeTensorError),
+
+    #[error("model file: got no `{key}` entry in the metadata, expected one that `diode train` writes")]
+    NoMetadata { key: &'static str },
+
+    #[error("model file: metadata is not readable: {0}; train the model again with this version of diode")]
+    BadMetadata(#[from] serde_json::Error),
+
+    #[error("feature set: got `{given}`, expected `{expected}`; update diode or choose another model")]
+    UnknownFeatureSet { given: String, expected: &'static str },
+
+    #[error("tensor `{name}`: got {given}, expected {expected}")]
+    Tensor { name: String, given: String, expected: String },
+
+    // Answering
+    #[error("config: got template {0}, expected a tiled Triton kernel; the model has no features for others")]
+    NoFeatures(Template),
+
+    #[error("hardware: {hardware} has no facts; a model needs the facts of the hardware it speaks of")]
+    NoFacts { hardware: HardwareSlug },
+
+    #[error(
+        "dtype: got {dtype}, for which no peak rate of {hardware} is known; the model was trained on {trained}"
+    )]
+    NoPeak { dtype: DType, hardware: HardwareSlug, trained: String },
+
+    #[error("prediction for config {label} is not a finite time; the model's weights are unusable")]
+    NotFinite { label: String },
+
+    #[error(transparent)]
+    Invalid(#[from] Invalid),
+}

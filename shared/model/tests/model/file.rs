@@ -1,0 +1,73 @@
+//! The model file: exact round trips, and refusals that say why.
+
+use crate::sample::{metadata, model, network};
+use diode_model::{COLUMN_COUNT, Layer, Metadata, Model, ModelError, Network};
+
+#[test]
+fn a_file_gives_back_the_model_and_the_same_bytes() {
+    let model = model();
+    let bytes = model.to_bytes().unwrap();
+    let again = Model::from_bytes(&bytes).unwrap();
+    assert_eq!(again, model);
+    assert_eq!(again.to_bytes().unwrap(), bytes);
+    assert_eq!(model.parameters(), 8833);
+    assert!(bytes.len() < 40_000, "{}", bytes.len());
+}
+
+#[test]
+fn damaged_files_are_refused_without_harm() {
+    let bytes = model().to_bytes().unwrap();
+    for end in [0, 7, 8, 100, bytes.len() / 2, bytes.len() - 1] {
+        assert!(Model::from_bytes(&bytes[..end]).is_err(), "cut at {end}");
+    }
+    let mut refused = 0;
+    for at in (0..1500).chain((1500..bytes.len()).step_by(97)) {
+        let mut damaged = bytes.clone();
+        damaged[at] ^= 0xff;
+        refused += usize::from(Model::from_bytes(&damaged).is_err());
+    }
+    assert!(refused > 1000, "{refused}");
+    assert!(matches!(Model::from_bytes(&vec![0; 17 << 20]), Err(ModelError::TooLarge { .. })));
+}
+
+#[test]
+fn other_safetensors_are_no_models() {
+    let bytes =
+        safetensors::serialize(Vec::<(&str, safetensors::tensor::TensorView<'_>)>::new(), None).unwrap();
+    assert!(matches!(Model::from_bytes(&bytes), Err(ModelError::NoMetadata { .. })));
+}
+
+#[test]
+fn metadata_must_be_usable() {
+    let refusal = |metadata: Metadata| Model::new(metadata, network(&[8])).unwrap_err().to_string();
+    let unknown = Metadata { feature_set: "physics/9".to_owned(), ..metadata() };
+    assert_eq!(
+        refusal(unknown),
+        "feature set: got `physics/9`, expected `physics/1`; update diode or choose another model"
+    );
+    let mut bare = metadata();
+    bare.hardware.facts = None;
+    assert!(refusal(bare).contains("nvidia-h200 has no facts"));
+    assert!(refusal(Metadata { pick_bias: f64::NAN, ..metadata() }).contains("pick_bias"));
+}
+
+#[test]
+fn weights_must_fit_together_and_be_finite() {
+    let layer = |inputs, outputs, value| Layer {
+        inputs,
+        outputs,
+        weights: vec![value; inputs * outputs],
+        bias: vec![0.0; outputs],
+    };
+    let refusal = |std: f32, layers| {
+        Network::new(vec![0.0; COLUMN_COUNT], vec![std; COLUMN_COUNT], layers).unwrap_err().to_string()
+    };
+    assert_eq!(
+        refusal(1.0, vec![layer(71, 8, 0.0), layer(9, 1, 0.0)]),
+        "tensor `layers.1.weight`: got 1×9, expected 1×8"
+    );
+    assert!(refusal(1.0, vec![layer(71, 2, 0.0)]).contains("got 2×71, expected 1×71"));
+    assert!(refusal(1.0, vec![layer(71, 1, f32::NAN)]).contains("got NaN, expected only finite numbers"));
+    assert!(refusal(0.0, vec![layer(71, 1, 0.0)]).contains("normalisation.std"));
+    assert!(refusal(1.0, vec![]).contains("layers"));
+}

@@ -1,0 +1,6 @@
+//! The model as its users meet it: files, predictions, rankings.
+
+mod file;
+mod oracle;
+mod ranking;
+mod sample;

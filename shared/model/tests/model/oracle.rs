@@ -1,0 +1,48 @@
+//! Our forward pass against candle's.
+
+use crate::sample::{metadata, network, problem};
+use candle_core::{Device, Result, Tensor};
+use candle_nn::{Linear, Module};
+use diode_core::DType;
+use diode_model::features::{ProblemFeatures, featured_tile};
+use diode_model::{Model, Network};
+
+/// The logarithm of time over base, by candle.
+fn oracle(network: &Network, rows: &[[f32; 71]]) -> Result<Vec<f32>> {
+    let cpu = &Device::Cpu;
+    let inputs = Tensor::new(rows.concat(), cpu)?.reshape((rows.len(), 71))?;
+    let mut x = inputs
+        .broadcast_sub(&Tensor::new(network.mean(), cpu)?)?
+        .broadcast_div(&Tensor::new(network.std(), cpu)?)?;
+    let layers = network.layers();
+    for (index, layer) in layers.iter().enumerate() {
+        let weights = Tensor::new(layer.weights.as_slice(), cpu)?.reshape((layer.outputs, layer.inputs))?;
+        x = Linear::new(weights, Some(Tensor::new(layer.bias.as_slice(), cpu)?)).forward(&x)?;
+        if index + 1 < layers.len() {
+            x = x.silu()?;
+        }
+    }
+    x.flatten_all()?.to_vec1()
+}
+
+#[test]
+fn predictions_equal_candles() {
+    // Widths that are and are not multiples of what is computed together.
+    for hidden in [&[64, 64][..], &[16], &[33, 7, 5], &[]] {
+        let model = Model::new(metadata(), network(hidden)).unwrap();
+        for (m, n, k) in [(4096, 4096, 4096), (1, 4096, 11_008), (53_840, 168, 528)] {
+            let problem = problem(m, n, k, DType::BFloat16);
+            let hardware = &model.metadata().hardware;
+            let configs = model.space().configs(hardware, &problem).unwrap();
+            let features = ProblemFeatures::new(&hardware.facts.unwrap(), &problem).unwrap();
+            let tiles: Vec<_> = configs.iter().map(|config| featured_tile(config).unwrap()).collect();
+            let rows: Vec<_> = tiles.iter().map(|tile| features.row(tile)).collect();
+            let expected = oracle(model.network(), &rows).unwrap();
+            let times = model.predict(&problem, &configs).unwrap();
+            for ((time, tile), expected) in times.iter().zip(tiles).zip(expected) {
+                let got = libm::log(time.0 / f64::from(features.base_us(tile)));
+                assert!((got - f64::from(expected)).abs() < 1e-5, "{tile:?}: {got}, candle says {expected}");
+            }
+        }
+    }
+}

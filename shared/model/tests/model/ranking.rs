@@ -1,0 +1,97 @@
+//! From a model to picks.
+
+use crate::sample::{metadata, model, network, problem};
+use diode_core::hardware::find;
+use diode_core::space::Space;
+use diode_core::{Config, DType, Micros, Tile};
+use diode_model::{Candidate, Layer, Metadata, Model, ModelError, Network, predict, rank};
+
+#[test]
+fn the_whole_space_is_ranked_best_first() {
+    let model = model();
+    let problem = problem(4096, 4096, 4096, DType::BFloat16);
+    let ranked = rank(&model, &problem, &model.space()).unwrap().configs;
+    assert_eq!(ranked.len(), 1534);
+    assert!(ranked.is_sorted_by(|a, b| a.1 <= b.1));
+    let prediction = predict(&model, &problem, &model.space(), 5).unwrap();
+    let first: Vec<_> = ranked[..5]
+        .iter()
+        .map(|&(config, Micros(predicted_us))| Candidate { config: config.into(), predicted_us })
+        .collect();
+    assert_eq!(prediction.candidates, first);
+}
+
+#[test]
+fn the_bias_of_picks_is_corrected() {
+    let plain = model();
+    let corrected = Model::new(Metadata { pick_bias: 1.25, ..metadata() }, network(&[64, 64])).unwrap();
+    let problem = problem(512, 512, 512, DType::BFloat16);
+    let best = |model: &Model| rank(model, &problem, &model.space()).unwrap().configs[0];
+    let ((config, time), (same, longer)) = (best(&plain), best(&corrected));
+    assert_eq!(config, same);
+    assert!((longer.0 / time.0 - 1.25).abs() < 1e-12);
+}
+
+#[test]
+fn equal_times_keep_the_order_of_configs() {
+    let zero = Layer { inputs: 71, outputs: 1, weights: vec![0.0; 71], bias: vec![0.0] };
+    let network = Network::new(vec![0.0; 71], vec![1.0; 71], vec![zero]).unwrap();
+    let model = Model::new(metadata(), network).unwrap();
+    let configs = [(64, 4), (16, 2), (128, 8), (32, 4)].map(|(m, w)| Config::Mm(Tile::new(m, 64, 32, 3, w)));
+    let problem = problem(512, 512, 512, DType::BFloat16);
+    let ranked = rank(&model, &problem, &Space::List(configs.to_vec())).unwrap().configs;
+    assert!(ranked.is_sorted_by(|a, b| a.0 < b.0 && a.1 == b.1));
+}
+
+#[test]
+fn json_is_flat() {
+    let model = model();
+    let problem = problem(512, 512, 512, DType::BFloat16);
+    let json = serde_json::to_value(predict(&model, &problem, &model.space(), 2).unwrap()).unwrap();
+    let first = &json["candidates"][0];
+    assert_eq!(first["template"], "triton::mm");
+    assert!(first["block_m"].is_u64() && first["predicted_us"].is_f64(), "{first}");
+    assert_eq!(json["within_5_percent"], serde_json::json!({}));
+}
+
+#[test]
+fn what_has_no_features_is_named() {
+    let model = model();
+    let bf16 = problem(512, 512, 512, DType::BFloat16);
+    for (config, name) in [(Config::Library, "aten"), (Config::DecomposeK { k_split: 4 }, "decompose_k")] {
+        let error = model.predict(&bf16, &[config]).unwrap_err();
+        assert!(matches!(error, ModelError::NoFeatures(_)) && error.to_string().contains(name), "{error}");
+    }
+    let bad = Config::Mm(Tile::new(0, 64, 32, 3, 4));
+    assert!(matches!(model.predict(&bf16, &[bad]), Err(ModelError::Invalid(_))));
+}
+
+#[test]
+fn other_dtypes_need_a_peak() {
+    let model = model();
+    let config = [Config::Mm(Tile::new(64, 64, 32, 3, 4))];
+    assert!(model.predict(&problem(512, 512, 512, DType::Float32), &config).is_ok());
+    let error = model.predict(&problem(512, 512, 512, DType::Int32), &config).unwrap_err().to_string();
+    assert!(error.contains("got int32") && error.contains("trained on float16, bfloat16"), "{error}");
+}
+
+#[test]
+fn tf32_is_a_faster_base() {
+    let hardware = find("nvidia-h200").unwrap();
+    let problem = problem(8192, 8192, 8192, DType::Float32);
+    let features = diode_model::features::ProblemFeatures::new(&hardware.facts.unwrap(), &problem).unwrap();
+    let tile = Tile::new(128, 128, 32, 3, 8);
+    let tf32 = features.base_us(&Tile { allow_tf32: true, ..tile });
+    assert!(features.base_us(&tile) > 7.0 * tf32);
+}
+
+#[test]
+fn weights_that_overflow_are_an_error_not_a_time() {
+    let weights = (0..71).map(|column| if column % 2 == 0 { f32::MAX } else { -f32::MAX }).collect();
+    let layer = Layer { inputs: 71, outputs: 1, weights, bias: vec![0.0] };
+    let network = Network::new(vec![0.0; 71], vec![1e-3; 71], vec![layer]).unwrap();
+    let model = Model::new(metadata(), network).unwrap();
+    let config = [Config::Mm(Tile::new(64, 64, 32, 3, 4))];
+    let error = model.predict(&problem(512, 512, 512, DType::BFloat16), &config).unwrap_err();
+    assert!(matches!(error, ModelError::NotFinite { .. }), "{error}");
+}

@@ -1,0 +1,58 @@
+//! Why a model cannot be trained or judged.
+
+use diode_core::ids::HardwareSlug;
+use diode_core::{Invalid, Method};
+use diode_model::ModelError;
+
+use crate::set::LeftOut;
+
+/// Why a model cannot be trained or judged.
+#[derive(Debug, thiserror::Error)]
+pub enum TrainError {
+    // The data
+    #[error(
+        "training data: got no usable timing, expected at least one of a tiled Triton kernel ({left_out})"
+    )]
+    Empty { left_out: LeftOut },
+
+    #[error(
+        "training data: got timings of {first} and of {other}, expected one kind of hardware; train one model for each"
+    )]
+    MixedHardware { first: HardwareSlug, other: HardwareSlug },
+
+    #[error("training data: nothing was taken as {wanted}; there are timings taken as {found}")]
+    NoSuchMethod { wanted: Method, found: String },
+
+    #[error(
+        "hardware {hardware} has no facts (SMs, bandwidth, peaks), which the features need; add them to the dataset"
+    )]
+    NoFacts { hardware: HardwareSlug },
+
+    #[error("cross-validation: got {problems} problem sizes, expected at least 2; collect more problems")]
+    TooFewProblems { problems: usize },
+
+    #[error(
+        "model and data: the model speaks of {model}, the data of {data}; evaluate on data of the same hardware"
+    )]
+    OtherHardware { model: HardwareSlug, data: HardwareSlug },
+
+    // The work
+    #[error("{0}")]
+    Options(Invalid),
+
+    #[error("training was stopped")]
+    Stopped,
+
+    #[error("training diverged in epoch {epoch}: the loss is not a number; use a lower learning rate")]
+    Diverged { epoch: usize },
+
+    // Below us
+    #[error(transparent)]
+    Data(#[from] Invalid),
+
+    #[error(transparent)]
+    Model(#[from] ModelError),
+
+    #[error("tensor arithmetic failed: {0}")]
+    Tensor(#[from] candle_core::Error),
+}

@@ -1,0 +1,103 @@
+//! How to train. The defaults are the recipe that was tuned on an H200.
+
+use diode_core::Invalid;
+use diode_model::Network;
+
+use crate::TrainError;
+
+/// How to train.
+#[derive(Debug, Clone, PartialEq)]
+pub struct TrainOptions {
+    /// Times every problem is seen, at least.
+    pub epochs: usize,
+    /// Steps that even the smallest set gets; more epochs are run to reach it.
+    pub min_steps: usize,
+    /// Decides the first weights and every random choice.
+    pub seed: u64,
+    /// Widths of the hidden layers.
+    pub hidden: Vec<usize>,
+    /// The highest learning rate of the one-cycle schedule.
+    pub learning_rate: f64,
+    pub weight_decay: f64,
+    pub problems_per_step: usize,
+    /// Configs drawn per problem and step …
+    pub configs_per_problem: usize,
+    /// … of which so many are always the fastest ones.
+    pub fastest_per_problem: usize,
+}
+
+impl Default for TrainOptions {
+    fn default() -> Self {
+        Self {
+            epochs: 60,
+            // What 50 problems get in 180 epochs.
+            min_steps: 1260,
+            seed: 42,
+            hidden: vec![64, 64],
+            learning_rate: 8e-3,
+            weight_decay: 1e-4,
+            problems_per_step: 8,
+            configs_per_problem: 320,
+            fastest_per_problem: 96,
+        }
+    }
+}
+
+impl TrainOptions {
+    /// Epochs for a set of this many problems.
+    pub(crate) fn epochs_for(&self, problems: usize) -> usize {
+        self.epochs.max(self.min_steps.div_ceil(self.steps_per_epoch(problems)))
+    }
+
+    pub(crate) fn steps_per_epoch(&self, problems: usize) -> usize {
+        problems.div_ceil(self.problems_per_step)
+    }
+
+    pub(crate) fn validate(&self) -> Result<(), TrainError> {
+        let counts = [
+            ("epochs", self.epochs),
+            ("problems per step", self.problems_per_step),
+            ("configs per problem", self.configs_per_problem),
+            ("hidden layers", self.hidden.len()),
+        ];
+        for (name, value) in counts {
+            if value == 0 {
+                return Err(TrainError::Options(Invalid::new(name, value, "at least 1")));
+            }
+        }
+        if self.hidden.len() >= Network::MAX_LAYERS {
+            let expected = format!("less than {}", Network::MAX_LAYERS);
+            return Err(TrainError::Options(Invalid::new("hidden layers", self.hidden.len(), expected)));
+        }
+        if let Some(width) = self.hidden.iter().find(|&&width| width == 0 || width > Network::MAX_WIDTH) {
+            let expected = format!("1 to {}", Network::MAX_WIDTH);
+            return Err(TrainError::Options(Invalid::new("hidden width", width, expected)));
+        }
+        for (name, value) in [("learning rate", self.learning_rate), ("weight decay", self.weight_decay)] {
+            if !(0.0..=1.0).contains(&value) {
+                return Err(TrainError::Options(Invalid::new(name, value, "a number from 0 to 1")));
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn small_sets_are_seen_more_often() {
+        let options = TrainOptions::default();
+        assert_eq!(options.epochs_for(209), 60);
+        assert_eq!(options.epochs_for(50), 180);
+        assert_eq!(options.epochs_for(1), 1260);
+    }
+
+    #[test]
+    fn useless_options_are_refused() {
+        let error = TrainOptions { hidden: vec![64, 0], ..TrainOptions::default() }.validate().unwrap_err();
+        assert_eq!(error.to_string(), "hidden width: got 0, expected 1 to 1024");
+        assert!(TrainOptions { learning_rate: f64::NAN, ..TrainOptions::default() }.validate().is_err());
+    }
+}

@@ -1,0 +1,136 @@
+//! From datasets to one training set.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use diode_core::hardware::{Facts, Hardware};
+use diode_core::{Config, ConfigDictionary, ConfigIndex, Dataset, Invalid, Method, Problem, Solution};
+use diode_model::features::{ProblemFeatures, featured_tile};
+
+use super::{LeftOut, TimedConfig, TrainingProblem, TrainingSet};
+use crate::TrainError;
+use crate::statistics::median;
+
+pub(super) fn merge(datasets: &[Dataset], wanted: Option<Method>) -> Result<TrainingSet, TrainError> {
+    let (hardware, facts) = common_hardware(datasets)?;
+    for dataset in datasets {
+        dataset.configs.iter().try_for_each(Config::validate)?;
+        dataset.solutions.iter().try_for_each(|solution| solution.validate(&dataset.configs))?;
+    }
+    let method = choose_method(datasets, wanted)?;
+    let mut left_out = LeftOut::default();
+    let configs: BTreeSet<Config> = datasets
+        .iter()
+        .flat_map(|dataset| dataset.configs.iter())
+        .filter(|config| featured_tile(config).is_ok())
+        .copied()
+        .collect();
+    let configs: ConfigDictionary = configs.into_iter().collect();
+
+    let mut gathered: BTreeMap<Problem, Gathered> = BTreeMap::new();
+    for dataset in datasets {
+        // From the dataset's indices to ours; the library and kernels without features have none.
+        let indices: Vec<Option<ConfigIndex>> = dataset.configs.iter().map(|c| configs.index_of(c)).collect();
+        for solution in &dataset.solutions {
+            if solution.method != method {
+                left_out.other_methods += solution.configs.len();
+            } else if ProblemFeatures::new(&facts, &solution.problem).is_none() {
+                left_out.no_peak += solution.configs.len();
+            } else {
+                let into = gathered.entry(solution.problem.clone()).or_default();
+                left_out.no_features += into.take(solution, dataset, &indices)?;
+            }
+        }
+    }
+    let problems: Vec<_> =
+        gathered.into_iter().filter_map(|(problem, all)| all.finish(problem)).map(Arc::new).collect();
+    if problems.is_empty() {
+        return Err(TrainError::Empty { left_out });
+    }
+    Ok(TrainingSet { hardware, facts, method, configs: Arc::new(configs), problems, left_out })
+}
+
+/// The hardware that all datasets speak of, as described by one that has facts.
+fn common_hardware(datasets: &[Dataset]) -> Result<(Hardware, Facts), TrainError> {
+    let first = &datasets.first().ok_or(TrainError::Empty { left_out: LeftOut::default() })?.hardware;
+    if let Some(other) = datasets.iter().find(|d| d.hardware.slug != first.slug) {
+        return Err(TrainError::MixedHardware {
+            first: first.slug.clone(),
+            other: other.hardware.slug.clone(),
+        });
+    }
+    let described = datasets.iter().find_map(|d| d.hardware.facts.map(|facts| (d.hardware.clone(), facts)));
+    let (hardware, facts) = described.ok_or_else(|| TrainError::NoFacts { hardware: first.slug.clone() })?;
+    hardware.validate()?;
+    Ok((hardware, facts))
+}
+
+/// The wanted method, or else the one with most timings.
+fn choose_method(datasets: &[Dataset], wanted: Option<Method>) -> Result<Method, TrainError> {
+    let mut counts: BTreeMap<Method, usize> = BTreeMap::new();
+    for solution in datasets.iter().flat_map(|dataset| &dataset.solutions) {
+        *counts.entry(solution.method).or_default() += solution.configs.len();
+    }
+    match wanted {
+        Some(wanted) if counts.contains_key(&wanted) => Ok(wanted),
+        Some(wanted) if !counts.is_empty() => {
+            let found = counts.keys().map(ToString::to_string).collect::<Vec<_>>().join(", ");
+            Err(TrainError::NoSuchMethod { wanted, found })
+        }
+        _ => counts
+            .into_iter()
+            .max_by_key(|&(_, count)| count)
+            .map(|(method, _)| method)
+            .ok_or(TrainError::Empty { left_out: LeftOut::default() }),
+    }
+}
+
+/// The timings of one problem while datasets are read.
+#[derive(Default)]
+struct Gathered {
+    timings: Vec<TimedConfig>,
+    library_us: Vec<f64>,
+}
+
+impl Gathered {
+    /// Adds a solution and says how many of its timings were of no use.
+    fn take(
+        &mut self,
+        solution: &Solution,
+        dataset: &Dataset,
+        indices: &[Option<ConfigIndex>],
+    ) -> Result<usize, TrainError> {
+        let mut unused = 0;
+        for (config, time) in solution.configs.iter().zip(solution.times.iter_nanos()) {
+            let us = time.micros().0;
+            if !(us.is_finite() && us > 0.0) {
+                return Err(Invalid::new("time", format_args!("{us} µs"), "a finite time above 0").into());
+            }
+            match indices[config.0 as usize] {
+                Some(config) => self.timings.push(TimedConfig { config, us }),
+                None if *dataset.configs.get(*config) == Config::Library => self.library_us.push(us),
+                None => unused += 1,
+            }
+        }
+        Ok(unused)
+    }
+
+    /// One time per config, the fastest first. `None` if there is nothing to learn from.
+    fn finish(mut self, problem: Problem) -> Option<TrainingProblem> {
+        self.timings.sort_unstable_by_key(|timed| timed.config);
+        let mut timings: Vec<TimedConfig> = self
+            .timings
+            .chunk_by(|a, b| a.config == b.config)
+            .filter_map(|same| {
+                let us = median(same.iter().map(|timed| timed.us).collect())?;
+                Some(TimedConfig { config: same[0].config, us })
+            })
+            .collect();
+        timings.sort_unstable_by(|a, b| a.us.total_cmp(&b.us).then(a.config.cmp(&b.config)));
+        (!timings.is_empty()).then(|| TrainingProblem {
+            problem,
+            timings,
+            library_us: median(self.library_us),
+        })
+    }
+}

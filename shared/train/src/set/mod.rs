@@ -1,0 +1,151 @@
+//! What a model is trained on: merged timings of one hardware, taken one way.
+
+mod merge;
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use diode_core::hardware::{Facts, Hardware};
+use diode_core::ids::Digest;
+use diode_core::{Config, ConfigDictionary, ConfigIndex, DType, Dataset, Method, Op, Problem};
+use sha2::{Digest as _, Sha256};
+
+use crate::TrainError;
+
+/// Timings to learn from, or to be judged by.
+#[derive(Debug, Clone)]
+pub struct TrainingSet {
+    hardware: Hardware,
+    facts: Facts,
+    method: Method,
+    /// Every config that occurs, in the order of configs, so that indices compare like configs.
+    configs: Arc<ConfigDictionary>,
+    /// In the order of their problems. Shared with subsets.
+    problems: Vec<Arc<TrainingProblem>>,
+    left_out: LeftOut,
+}
+
+/// All that was measured of one problem.
+#[derive(Debug, Clone, PartialEq)]
+pub struct TrainingProblem {
+    pub problem: Problem,
+    /// The fastest first; never empty.
+    pub timings: Vec<TimedConfig>,
+    /// The time of the vendor's library, where it was measured.
+    pub library_us: Option<f64>,
+}
+
+/// One config with its time.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct TimedConfig {
+    /// An index into the set's own configs.
+    pub config: ConfigIndex,
+    pub us: f64,
+}
+
+/// Timings that were given but cannot be learnt from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct LeftOut {
+    /// Taken by another method than the set's.
+    pub other_methods: usize,
+    /// Of kernels that the model has no features for.
+    pub no_features: usize,
+    /// Of input types for which the hardware has no known peak.
+    pub no_peak: usize,
+}
+
+impl std::fmt::Display for LeftOut {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Self { other_methods, no_features, no_peak } = self;
+        write!(
+            f,
+            "left out: {other_methods} timings taken by another method, {no_features} of kernels \
+             without features, {no_peak} of dtypes without a known peak"
+        )
+    }
+}
+
+impl TrainingSet {
+    /// Merges datasets. Several timings of one config on one problem become their
+    /// median. Methods are never mixed: without a wish it is the one with most
+    /// timings that counts.
+    pub fn from_datasets(datasets: &[Dataset], method: Option<Method>) -> Result<Self, TrainError> {
+        merge::merge(datasets, method)
+    }
+
+    /// The same data with only some of the problems.
+    pub(crate) fn subset(&self, keep: impl Fn(&TrainingProblem) -> bool) -> Self {
+        let mut subset = self.clone();
+        subset.problems.retain(|problem| keep(problem));
+        subset
+    }
+
+    pub fn hardware(&self) -> &Hardware {
+        &self.hardware
+    }
+
+    pub fn facts(&self) -> &Facts {
+        &self.facts
+    }
+
+    pub fn method(&self) -> Method {
+        self.method
+    }
+
+    /// How many problems there are.
+    pub fn problems(&self) -> usize {
+        self.problems.len()
+    }
+
+    /// How many timings there are, after merging.
+    pub fn timings(&self) -> usize {
+        self.iter().map(|problem| problem.timings.len()).sum()
+    }
+
+    pub fn iter(&self) -> impl ExactSizeIterator<Item = &TrainingProblem> {
+        self.problems.iter().map(Arc::as_ref)
+    }
+
+    /// The configs of a problem, in the order of its timings.
+    pub fn configs<'a>(&'a self, problem: &'a TrainingProblem) -> impl Iterator<Item = &'a Config> {
+        problem.timings.iter().map(|timed| self.configs.get(timed.config))
+    }
+
+    pub(crate) fn config(&self, index: ConfigIndex) -> &Config {
+        self.configs.get(index)
+    }
+
+    /// What was given but is not in the set.
+    pub fn left_out(&self) -> LeftOut {
+        self.left_out
+    }
+
+    /// The operators that occur, in order.
+    pub fn ops(&self) -> Vec<Op> {
+        self.iter().map(|p| p.problem.op).collect::<BTreeSet<_>>().into_iter().collect()
+    }
+
+    /// The input types that occur, in order.
+    pub fn dtypes(&self) -> Vec<DType> {
+        self.iter().map(|p| p.problem.a_dtype).collect::<BTreeSet<_>>().into_iter().collect()
+    }
+
+    /// The identity of the data: hardware, method and every timing, however it
+    /// was spread over datasets.
+    pub fn digest(&self) -> Digest {
+        let mut hash = Sha256::new();
+        hash.update(format!("{}\n{}\n", self.hardware.slug, self.method));
+        for config in self.configs.iter() {
+            hash.update(format!("{config:?}\n"));
+        }
+        for problem in self.iter() {
+            let library = problem.library_us.map(f64::to_bits);
+            hash.update(format!("{} {} {library:?}\n", problem.problem.canonical(), problem.timings.len()));
+            for timed in &problem.timings {
+                hash.update(timed.config.0.to_le_bytes());
+                hash.update(timed.us.to_bits().to_le_bytes());
+            }
+        }
+        Digest::from_hash(hash.finalize().into())
+    }
+}

@@ -1,0 +1,5 @@
+//! Training and judging on a made-up GPU.
+
+mod learning;
+mod made_up;
+mod merging;
