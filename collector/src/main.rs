@@ -1,2 +1,34 @@
+//! The `diode` command: describes a node, times matrix multiplications on it,
+//! and works with the datasets and models that come of it.
 #![forbid(unsafe_code)]
-fn main() {}
+
+mod cli;
+mod collection;
+mod commands;
+mod cpu;
+mod failure;
+mod interrupt;
+mod measure;
+mod node;
+mod output;
+mod problem_source;
+mod progress;
+mod worker;
+
+use std::process::ExitCode;
+
+use clap::Parser as _;
+
+fn main() -> ExitCode {
+    match cli::Cli::try_parse() {
+        Ok(cli) => match cli.run() {
+            Ok(()) => ExitCode::SUCCESS,
+            Err(error) => failure::report(&error),
+        },
+        // Help and version arrive here too; a closed pipe is no reason to fail.
+        Err(usage) => {
+            let _ = usage.print();
+            u8::try_from(usage.exit_code()).map_or(ExitCode::FAILURE, ExitCode::from)
+        }
+    }
+}

@@ -148,6 +148,34 @@ impl Config {
         }
     }
 
+    /// The text that defines the config's identity. Two configs are the same
+    /// exactly if their canonical texts are.
+    pub fn canonical(&self) -> String {
+        let template = self.template();
+        let Some(t) = self.tile() else {
+            return match self {
+                Self::DecomposeK { k_split } => format!("{template};k_split={k_split}"),
+                _ => template.to_string(),
+            };
+        };
+        let rocm = t.rocm.map_or_else(String::new, |r| {
+            format!(";nonkdim={};waves={};kpack={}", r.matrix_instr_nonkdim, r.waves_per_eu, r.kpack)
+        });
+        format!(
+            "{template};bm={};bn={};bk={};group={};stages={};warps={};even_k={};tf32={};fast={};acc={}{rocm}",
+            t.block_m,
+            t.block_n,
+            t.block_k,
+            t.group_m,
+            t.num_stages,
+            t.num_warps,
+            t.even_k,
+            t.allow_tf32,
+            t.use_fast_accum,
+            t.acc_type
+        )
+    }
+
     /// `128×256×64 s3 w8`: how a config is written for people.
     pub fn label(&self) -> String {
         match self {

@@ -136,11 +136,11 @@ impl TrainingSet {
         let mut hash = Sha256::new();
         hash.update(format!("{}\n{}\n", self.hardware.slug, self.method));
         for config in self.configs.iter() {
-            hash.update(format!("{config:?}\n"));
+            hash.update(format!("{}\n", config.canonical()));
         }
         for problem in self.iter() {
-            let library = problem.library_us.map(f64::to_bits);
-            hash.update(format!("{} {} {library:?}\n", problem.problem.canonical(), problem.timings.len()));
+            hash.update(format!("{} {}\n", problem.problem.canonical(), problem.timings.len()));
+            hash.update(problem.library_us.unwrap_or(0.0).to_bits().to_le_bytes());
             for timed in &problem.timings {
                 hash.update(timed.config.0.to_le_bytes());
                 hash.update(timed.us.to_bits().to_le_bytes());

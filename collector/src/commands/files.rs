@@ -1,0 +1,102 @@
+//! Finding, reading and protecting files.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, bail};
+use diode_core::Dataset;
+use diode_model::Model;
+
+/// Endings of dataset files, as `convert` and `collect` write them.
+const DATASET_ENDINGS: [&str; 3] = [".json", ".msgpack", ".msgpack.zst"];
+
+/// Reads dataset files, and those in folders and folders within, in order of
+/// their paths. A file in a folder that is not a dataset is an error too: data
+/// that is silently missing makes a silently worse model.
+pub(super) fn read_datasets(paths: &[PathBuf]) -> anyhow::Result<Vec<Dataset>> {
+    let mut files = Vec::new();
+    for path in paths {
+        let before = files.len();
+        find(path, true, &mut files)?;
+        if files.len() == before {
+            bail!(
+                "{}: got no dataset in this folder, expected {}",
+                path.display(),
+                DATASET_ENDINGS.join(", ")
+            );
+        }
+    }
+    let mut datasets = Vec::new();
+    for file in files {
+        datasets.extend(diode_formats::read_file(&file)?.datasets);
+    }
+    Ok(datasets)
+}
+
+fn find(path: &Path, named: bool, files: &mut Vec<PathBuf>) -> anyhow::Result<()> {
+    let context = || format!("cannot read {}", path.display());
+    if path.is_dir() {
+        let entries = fs::read_dir(path).with_context(context)?;
+        let mut entries: Vec<PathBuf> =
+            entries.map(|entry| entry.map(|e| e.path())).collect::<Result<_, _>>().with_context(context)?;
+        entries.sort();
+        return entries.iter().try_for_each(|entry| find(entry, false, files));
+    }
+    let name = path.to_string_lossy().to_lowercase();
+    if named || DATASET_ENDINGS.iter().any(|ending| name.ends_with(ending)) {
+        files.push(path.to_owned());
+    }
+    Ok(())
+}
+
+pub(super) fn read_model(path: &Path) -> anyhow::Result<Model> {
+    let bytes = fs::read(path).with_context(|| format!("cannot read {}", path.display()))?;
+    Model::from_bytes(&bytes).with_context(|| format!("model {}", path.display()))
+}
+
+/// Nothing that took time to make is overwritten by accident.
+pub(super) fn check_may_write(path: &Path, force: bool) -> anyhow::Result<()> {
+    if path.exists() && !force {
+        bail!("{} exists; add --force to replace it", path.display());
+    }
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+    if let Some(folder) = folder.filter(|folder| !folder.is_dir()) {
+        bail!("{}: no such folder; create it first", folder.display());
+    }
+    Ok(())
+}
+
+/// Writes a file whole or not at all.
+pub(super) fn write(path: &Path, bytes: &[u8]) -> anyhow::Result<()> {
+    diode_formats::write_atomically(path, bytes).with_context(|| format!("cannot write {}", path.display()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn folders_are_searched_in_order_and_must_hold_something() {
+        let folder = tempfile::tempdir().unwrap();
+        let inner = folder.path().join("b");
+        fs::create_dir(&inner).unwrap();
+        assert!(read_datasets(&[folder.path().to_owned()]).unwrap_err().to_string().contains("no dataset"));
+        for name in ["b/x.msgpack.zst", "a.json", "notes.txt"] {
+            write(&folder.path().join(name), b"").unwrap();
+        }
+        let mut files = Vec::new();
+        find(folder.path(), true, &mut files).unwrap();
+        assert_eq!(files, [folder.path().join("a.json"), inner.join("x.msgpack.zst")]);
+    }
+
+    #[test]
+    fn existing_files_are_kept() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("model");
+        assert!(check_may_write(&path, false).is_ok());
+        write(&path, b"1").unwrap();
+        assert!(check_may_write(&path, false).unwrap_err().to_string().contains("--force"));
+        assert!(check_may_write(&path, true).is_ok());
+        assert!(check_may_write(&folder.path().join("no/model"), true).is_err());
+    }
+}

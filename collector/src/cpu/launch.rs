@@ -1,0 +1,178 @@
+//! One launch: the tiles of the output, shared out among threads.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
+
+use diode_core::Tile;
+
+use super::kernel::{BLOCK, COLUMNS, Instructions, Panel, ROWS};
+use super::{Inputs, Output};
+
+/// What outlives a launch: memory for each thread's panels and sums, so that
+/// allocation is not timed.
+pub(crate) struct Workspace {
+    instructions: Instructions,
+    scratch: Vec<Scratch>,
+}
+
+impl Workspace {
+    pub(crate) fn new() -> Self {
+        Self { instructions: Instructions::detect(), scratch: Vec::new() }
+    }
+
+    /// Makes room for a tile's panels, one set per thread.
+    pub(crate) fn prepare(&mut self, tile: &Tile) {
+        self.scratch = (0..tile.num_warps).map(|_| Scratch::new(tile)).collect();
+    }
+}
+
+/// The panels and sums of one thread.
+struct Scratch {
+    a: Vec<f32>,
+    b: Vec<f32>,
+    sums: Vec<f32>,
+    row: Vec<f32>,
+    bias: Vec<f32>,
+}
+
+impl Scratch {
+    fn new(tile: &Tile) -> Self {
+        let (m, n, k) = (tile.block_m as usize, tile.block_n as usize, tile.block_k as usize);
+        let (m, n) = (m.next_multiple_of(ROWS), n.next_multiple_of(COLUMNS));
+        Self {
+            a: vec![0.0; m * k],
+            b: vec![0.0; n * k],
+            sums: vec![0.0; m * n],
+            row: vec![0.0; n],
+            bias: vec![0.0; n],
+        }
+    }
+}
+
+/// Computes the whole output with one tile config. [`Workspace::prepare`] must
+/// have been called with the same tile.
+pub(crate) fn launch(inputs: &Inputs, tile: &Tile, workspace: &mut Workspace, output: &Output) {
+    let grid = Grid::new(inputs, tile);
+    let next = AtomicUsize::new(0);
+    let instructions = workspace.instructions;
+    let work = |scratch: &mut Scratch| {
+        loop {
+            let index = next.fetch_add(1, Ordering::Relaxed);
+            let Some(place) = grid.place(index) else { break };
+            compute_tile(inputs, tile, place, instructions, scratch, output);
+        }
+    };
+    if let Some((own, others)) = workspace.scratch.split_first_mut() {
+        thread::scope(|scope| {
+            let work = &work;
+            for scratch in others {
+                scope.spawn(move || work(scratch));
+            }
+            work(own);
+        });
+    }
+}
+
+/// The tiles of all outputs of the batch, in Triton's grouped order.
+struct Grid {
+    batches: usize,
+    rows: usize,
+    columns: usize,
+    group: usize,
+}
+
+/// Which tile: counted in tiles, not elements.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Place {
+    batch: usize,
+    row: usize,
+    column: usize,
+}
+
+impl Grid {
+    fn new(inputs: &Inputs, tile: &Tile) -> Self {
+        Self {
+            batches: inputs.problem.b as usize,
+            rows: inputs.a.outer.div_ceil(tile.block_m as usize),
+            columns: inputs.b.outer.div_ceil(tile.block_n as usize),
+            group: tile.group_m as usize,
+        }
+    }
+
+    /// The tile that is computed at a turn: down `group` rows, then to the next
+    /// column, so that what was read is read again soon. `None` past the end.
+    fn place(&self, index: usize) -> Option<Place> {
+        let per_batch = self.rows * self.columns;
+        let (batch, index) = (index / per_batch, index % per_batch);
+        if batch >= self.batches {
+            return None;
+        }
+        let width = self.group * self.columns;
+        let first_row = index / width * self.group;
+        let group_rows = self.group.min(self.rows - first_row);
+        let within = index % width;
+        Some(Place { batch, row: first_row + within % group_rows, column: within / group_rows })
+    }
+}
+
+fn compute_tile(
+    inputs: &Inputs,
+    tile: &Tile,
+    place: Place,
+    instructions: Instructions,
+    scratch: &mut Scratch,
+    output: &Output,
+) {
+    let (m, n, k) = (inputs.a.outer, inputs.b.outer, inputs.a.depth);
+    let (block_m, block_n, block_k) = (tile.block_m as usize, tile.block_n as usize, tile.block_k as usize);
+    let rows = place.row * block_m..m.min((place.row + 1) * block_m);
+    let columns = place.column * block_n..n.min((place.column + 1) * block_n);
+    let row_strips = rows.len().div_ceil(ROWS);
+    let column_strips = columns.len().div_ceil(COLUMNS);
+
+    let sums = &mut scratch.sums[..row_strips * column_strips * BLOCK];
+    sums.fill(0.0);
+    for start in (0..k).step_by(block_k) {
+        let depth = start..k.min(start + block_k);
+        let a = &mut scratch.a[..row_strips * ROWS * depth.len()];
+        let b = &mut scratch.b[..column_strips * COLUMNS * depth.len()];
+        inputs.a.pack::<ROWS>(place.batch, rows.clone(), depth.clone(), a);
+        inputs.b.pack::<COLUMNS>(place.batch, columns.clone(), depth.clone(), b);
+        instructions.multiply(Panel { depth: depth.len(), a, b, sums });
+    }
+
+    for row in rows.clone() {
+        let (strip, line) = ((row - rows.start) / ROWS, (row - rows.start) % ROWS);
+        let blocks = sums[strip * column_strips * BLOCK..].chunks_exact(BLOCK);
+        for (part, block) in scratch.row.chunks_exact_mut(COLUMNS).zip(blocks.take(column_strips)) {
+            part.copy_from_slice(&block[line * COLUMNS..(line + 1) * COLUMNS]);
+        }
+        let values = &mut scratch.row[..columns.len()];
+        if let Some(bias) = &inputs.bias {
+            let wide = &mut scratch.bias[..columns.len()];
+            bias.widen_from(inputs.bias_index(place.batch, row, columns.start), wide);
+            values.iter_mut().zip(wide).for_each(|(value, bias)| *value += *bias);
+        }
+        let (start, step) = inputs.output_index(place.batch, row, columns.start);
+        output.store(start, step, values);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_tile_has_one_turn_and_groups_go_down_first() {
+        let grid = Grid { batches: 2, rows: 5, columns: 3, group: 2 };
+        let places: Vec<Place> = (0..).map_while(|index| grid.place(index)).collect();
+        assert_eq!(places.len(), 30);
+        let first: Vec<(usize, usize)> = places[..5].iter().map(|p| (p.row, p.column)).collect();
+        assert_eq!(first, [(0, 0), (1, 0), (0, 1), (1, 1), (0, 2)]);
+        let last_group: Vec<(usize, usize)> = places[12..15].iter().map(|p| (p.row, p.column)).collect();
+        assert_eq!(last_group, [(4, 0), (4, 1), (4, 2)]);
+        let distinct: std::collections::HashSet<_> =
+            places.iter().map(|p| (p.batch, p.row, p.column)).collect();
+        assert_eq!(distinct.len(), 30);
+    }
+}

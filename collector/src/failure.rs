@@ -1,0 +1,50 @@
+//! How the command ends when it cannot do what was asked.
+
+use std::process::ExitCode;
+
+/// The command line itself is wrong: exit code 2 instead of 1.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+pub(crate) struct Usage(String);
+
+impl Usage {
+    pub(crate) fn new(message: impl std::fmt::Display) -> Self {
+        Self(message.to_string())
+    }
+}
+
+/// Prints an error as one line on stderr and says how to exit.
+pub(crate) fn report(error: &anyhow::Error) -> ExitCode {
+    eprintln!("error: {}", one_line(error));
+    if error.is::<Usage>() { ExitCode::from(2) } else { ExitCode::FAILURE }
+}
+
+/// The whole chain of causes. An error that already spells out its cause does
+/// not have it repeated.
+fn one_line(error: &anyhow::Error) -> String {
+    let mut line = String::new();
+    for cause in error.chain().map(ToString::to_string) {
+        if line.is_empty() {
+            line = cause;
+        } else if !line.ends_with(&cause) {
+            line = format!("{line}: {cause}");
+        }
+    }
+    line.replace('\n', " ")
+}
+
+#[cfg(test)]
+mod tests {
+    use anyhow::{Context as _, anyhow};
+
+    use super::*;
+
+    #[test]
+    fn causes_are_joined_once() {
+        let error = anyhow!("c").context("b: c").context("a");
+        assert_eq!(one_line(&error), "a: b: c");
+        let usage = Err::<(), _>(Usage::new("two\nlines")).context("x").unwrap_err();
+        assert_eq!(one_line(&usage), "x: two lines");
+        assert!(usage.is::<Usage>());
+    }
+}

@@ -1,0 +1,54 @@
+//! The repeats of one config.
+
+/// Measured times, in nanoseconds, in any order.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Samples(Vec<u64>);
+
+impl Samples {
+    pub(crate) fn add(&mut self, nanos: impl IntoIterator<Item = u64>) {
+        self.0.extend(nanos);
+        self.0.sort_unstable();
+    }
+
+    pub(crate) fn count(&self) -> usize {
+        self.0.len()
+    }
+
+    /// The middle value, or the mean of the two in the middle. `None` if empty.
+    pub(crate) fn median(&self) -> Option<u64> {
+        self.quantile(2, 4)
+    }
+
+    /// The interquartile range; 0 for a single repeat, which says nothing.
+    pub(crate) fn spread(&self) -> u64 {
+        self.quantile(3, 4).zip(self.quantile(1, 4)).map_or(0, |(upper, lower)| upper - lower)
+    }
+
+    /// The quantile part/parts, interpolated between the neighbours.
+    fn quantile(&self, part: u64, parts: u64) -> Option<u64> {
+        let last = self.0.len().checked_sub(1)? as u64;
+        let (below, rest) = (last * part / parts, last * part % parts);
+        let low = self.0[below as usize];
+        let high = self.0[(below + u64::from(rest > 0)) as usize];
+        Some(low + (high - low) * rest / parts)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn medians_and_spreads() {
+        let of = |values: &[u64]| {
+            let mut samples = Samples::default();
+            samples.add(values.iter().copied());
+            (samples.median(), samples.spread())
+        };
+        assert_eq!(of(&[]), (None, 0));
+        assert_eq!(of(&[7]), (Some(7), 0));
+        assert_eq!(of(&[30, 10]), (Some(20), 10));
+        assert_eq!(of(&[50, 10, 30, 20, 40]), (Some(30), 20));
+        assert_eq!(of(&[100, 1, 2, 3]), (Some(2), 26));
+    }
+}

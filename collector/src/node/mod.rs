@@ -1,0 +1,106 @@
+//! What this node is: its CPU, memory and GPUs.
+
+mod caches;
+mod cpu;
+mod gpu;
+mod probe;
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use anyhow::Context;
+use diode_core::hardware::{Facts, Hardware, Peaks, Vendor};
+use diode_core::ids::HardwareSlug;
+use diode_core::{Provenance, Tflops};
+use serde::Serialize;
+
+pub(crate) use caches::Caches;
+pub(crate) use cpu::Cpu;
+pub(crate) use gpu::{Gpu, gpus};
+
+/// The CPU as the system describes it, with its caches.
+#[derive(Debug, Serialize)]
+pub(crate) struct Node {
+    pub(crate) cpu: Cpu,
+    pub(crate) caches: Caches,
+}
+
+impl Node {
+    pub(crate) fn read() -> Self {
+        Self { cpu: Cpu::read(), caches: Caches::read(Path::new("/sys/devices/system/cpu/cpu0/cache")) }
+    }
+
+    /// Describes the CPU as hardware. Clock and bandwidths are measured, which
+    /// takes about half a second.
+    ///
+    /// - `sms` is the number of cores this process may use, `warp_size` is 1.
+    /// - The peak is vector width × multiply-adds per cycle × clock × cores. 16-bit
+    ///   types have the same: they are widened and computed in f32.
+    /// - The clock of the peak is the one the system states; the highest is the
+    ///   greater of that and a measured one, since many systems state the base clock.
+    /// - Bandwidths are measured and rounded up to a preferred number, so that two
+    ///   runs on one machine give the same facts and the physical floor that is
+    ///   derived from them errs on the forgiving side.
+    /// - Shared memory stands for a core's private L2, registers for its
+    ///   architectural vector registers.
+    pub(crate) fn hardware(&self) -> anyhow::Result<Hardware> {
+        let name = format!("CPU {}", self.cpu.model);
+        let slug = HardwareSlug::from_name(&name)
+            .with_context(|| format!("CPU model `{}`: expected a letter or digit", self.cpu.model))?;
+        let measured_mhz = probe::clock_mhz();
+        let clock = self.cpu.mhz.unwrap_or(measured_mhz).max(1);
+        let cores = self.cpu.cores;
+        let peak = f64::from(self.cpu.vectors.flops_per_cycle) * f64::from(clock) * f64::from(cores) / 1e6;
+        let private = u32::try_from(self.caches.private_bytes()).unwrap_or(u32::MAX);
+        let last_level = self.caches.last_level_bytes();
+        let facts = Facts {
+            sms: cores,
+            max_clock_mhz: clock.max(measured_mhz),
+            peak_clock_mhz: clock,
+            dram_gbps: probe::read_gbps(probe::beyond(last_level), cores),
+            l2_gbps: probe::read_gbps(last_level / 2, cores),
+            l2_bytes: last_level,
+            smem_per_sm: private,
+            smem_per_block: private,
+            regs_per_sm: self.cpu.vectors.registers,
+            // A core runs any number of threads in turns; 32 is the most a config asks for.
+            max_warps_per_sm: 32,
+            max_blocks_per_sm: 32,
+            warp_size: 1,
+            peaks: Peaks { fp16: Some(Tflops(peak)), fp32: Some(Tflops(peak)), ..Peaks::default() },
+        };
+        let hardware = Hardware { slug, name, vendor: Vendor::Cpu, facts: Some(facts) };
+        hardware.validate()?;
+        Ok(hardware)
+    }
+
+    /// Who measures, now, and what is known of the node.
+    pub(crate) fn provenance(&self) -> Provenance {
+        let mut facts = BTreeMap::from([
+            ("backend".to_owned(), "cpu".to_owned()),
+            ("cpu".to_owned(), self.cpu.model.clone()),
+            ("cores".to_owned(), self.cpu.cores.to_string()),
+            ("instructions".to_owned(), self.cpu.vectors.name.to_owned()),
+            ("os".to_owned(), std::env::consts::OS.to_owned()),
+        ]);
+        if let Some(bytes) = self.cpu.memory_bytes {
+            facts.insert("memory_bytes".to_owned(), bytes.to_string());
+        }
+        Provenance {
+            tool: Some(concat!("diode ", env!("CARGO_PKG_VERSION")).to_owned()),
+            collected_at: Some(now()),
+            node: facts,
+        }
+    }
+}
+
+/// The time of day, as RFC 3339 to the second.
+pub(crate) fn now() -> String {
+    let now = jiff::Timestamp::now();
+    jiff::Timestamp::from_second(now.as_second()).unwrap_or(now).to_string()
+}
+
+/// Memory that could be used now, where the system says.
+pub(crate) fn available_memory() -> Option<u64> {
+    cpu::meminfo("MemAvailable")
+}

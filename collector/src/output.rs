@@ -1,0 +1,104 @@
+//! What goes to stdout. A reader that has had enough (`| head`) is no error.
+
+use std::fmt::Write as _;
+use std::io::{self, Write as _};
+
+use anyhow::Context;
+use serde::Serialize;
+
+/// Prints one JSON document, and nothing else.
+pub(crate) fn json(value: &impl Serialize) -> anyhow::Result<()> {
+    let mut text = serde_json::to_string_pretty(value).context("cannot encode the output as JSON")?;
+    text.push('\n');
+    text_out(&text)
+}
+
+/// Prints text as it is.
+pub(crate) fn text_out(text: &str) -> anyhow::Result<()> {
+    let mut stdout = io::stdout().lock();
+    match stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()) {
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
+        other => other.context("cannot write to stdout"),
+    }
+}
+
+/// Columns of text: the first `left` are aligned to the left, the rest, which
+/// hold numbers, to the right.
+pub(crate) fn table(header: &[&str], rows: &[Vec<String>], left: usize) -> String {
+    let width = |column: usize| {
+        let cells = rows.iter().filter_map(|row| row.get(column));
+        cells.map(|cell| cell.chars().count()).chain([header[column].chars().count()]).max().unwrap_or(0)
+    };
+    let widths: Vec<usize> = (0..header.len()).map(width).collect();
+    let header: Vec<String> = header.iter().map(|&cell| cell.to_owned()).collect();
+    let mut text = String::new();
+    for row in std::iter::once(&header).chain(rows) {
+        let mut line = String::new();
+        for (column, (cell, width)) in row.iter().zip(&widths).enumerate() {
+            let gap = if column == 0 { "" } else { "  " };
+            // Writing to a String cannot fail.
+            let _ = if column < left {
+                write!(line, "{gap}{cell:<width$}")
+            } else {
+                write!(line, "{gap}{cell:>width$}")
+            };
+        }
+        text.push_str(line.trim_end());
+        text.push('\n');
+    }
+    text
+}
+
+/// Three significant digits, without an exponent.
+pub(crate) fn significant(value: f64) -> String {
+    if !value.is_finite() || value == 0.0 {
+        return value.to_string();
+    }
+    let decimals = (2 - value.abs().log10().floor() as i32).clamp(0, 9);
+    format!("{value:.*}", decimals as usize)
+}
+
+/// A time in the unit that fits.
+pub(crate) fn duration(micros: f64) -> String {
+    match micros {
+        us if us < 1e3 => format!("{} µs", significant(us)),
+        us if us < 1e6 => format!("{} ms", significant(us / 1e3)),
+        us => format!("{} s", significant(us / 1e6)),
+    }
+}
+
+/// An arithmetic rate in the unit that fits.
+pub(crate) fn rate(tflops: f64) -> String {
+    if tflops >= 1.0 {
+        format!("{} TFLOP/s", significant(tflops))
+    } else {
+        format!("{} GFLOP/s", significant(tflops * 1e3))
+    }
+}
+
+/// `1 problem`, `2 problems`.
+pub(crate) fn count(number: usize, noun: &str) -> String {
+    let plural = if number == 1 { "" } else { "s" };
+    format!("{number} {noun}{plural}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_read_well() {
+        assert_eq!(significant(1234.5), "1234");
+        assert_eq!(significant(0.012_345), "0.0123");
+        assert_eq!(duration(12.345), "12.3 µs");
+        assert_eq!(duration(1_500_000.0), "1.50 s");
+        assert_eq!(rate(0.0421), "42.1 GFLOP/s");
+        assert_eq!(count(1, "problem"), "1 problem");
+    }
+
+    #[test]
+    fn columns_line_up() {
+        let rows = [vec!["mm".to_owned(), "8".to_owned()], vec!["addmm".to_owned(), "128".to_owned()]];
+        assert_eq!(table(&["op", "M"], &rows, 1), "op       M\nmm       8\naddmm  128\n");
+    }
+}

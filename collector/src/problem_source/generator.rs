@@ -1,0 +1,103 @@
+//! The flags of the shape generators.
+
+use clap::Args;
+use diode_core::shapes::{Distribution, LogNormalParameters, generate};
+use diode_core::{DType, Op, Problem};
+
+use crate::failure::Usage;
+
+/// How problems are drawn: sizes are uniform unless another distribution is chosen.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Problems")]
+pub(crate) struct GeneratorArgs {
+    /// Seed of the generators; the same seed gives the same problems everywhere
+    #[arg(long, default_value_t = 42)]
+    pub(crate) seed: u32,
+
+    /// How many problems to draw
+    #[arg(long, default_value_t = 10, value_name = "N")]
+    num_shapes: usize,
+
+    /// Draw powers of two
+    #[arg(long, conflicts_with = "log_normal")]
+    power_of_two: bool,
+
+    /// Draw from log-normal distributions fitted to real workloads
+    #[arg(long)]
+    log_normal: bool,
+
+    /// Smallest size [default: 32]
+    #[arg(long, value_name = "SIZE", conflicts_with = "log_normal")]
+    min_size: Option<u64>,
+
+    /// Largest size [default: 4096]
+    #[arg(long, value_name = "SIZE", conflicts_with = "log_normal")]
+    max_size: Option<u64>,
+
+    /// Input types to draw from, separated by commas [default: float16,bfloat16]
+    #[arg(long, value_name = "DTYPES", value_delimiter = ',', num_args = 1.., value_parser = DType::from_torch_name)]
+    dtypes: Vec<DType>,
+
+    /// Operators to draw from, separated by commas [default: mm,addmm,bmm]
+    #[arg(long, value_name = "OPS", value_delimiter = ',', num_args = 1..)]
+    pub(crate) ops: Vec<Op>,
+
+    #[command(flatten)]
+    log_normal_parameters: LogNormalArgs,
+}
+
+/// Means and standard deviations of the logarithms; they need `--log-normal`.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Log-normal parameters")]
+struct LogNormalArgs {
+    /// Mean of ln M
+    #[arg(long, value_name = "X", requires = "log_normal", allow_negative_numbers = true, default_value_t = LogNormalParameters::M_MEAN)]
+    log_normal_m_mean: f64,
+    /// Standard deviation of ln M
+    #[arg(long, value_name = "X", requires = "log_normal", allow_negative_numbers = true, default_value_t = LogNormalParameters::M_STD)]
+    log_normal_m_std: f64,
+    /// Mean of ln N
+    #[arg(long, value_name = "X", requires = "log_normal", allow_negative_numbers = true, default_value_t = LogNormalParameters::N_MEAN)]
+    log_normal_n_mean: f64,
+    /// Standard deviation of ln N
+    #[arg(long, value_name = "X", requires = "log_normal", allow_negative_numbers = true, default_value_t = LogNormalParameters::N_STD)]
+    log_normal_n_std: f64,
+    /// Mean of ln K
+    #[arg(long, value_name = "X", requires = "log_normal", allow_negative_numbers = true, default_value_t = LogNormalParameters::K_MEAN)]
+    log_normal_k_mean: f64,
+    /// Standard deviation of ln K
+    #[arg(long, value_name = "X", requires = "log_normal", allow_negative_numbers = true, default_value_t = LogNormalParameters::K_STD)]
+    log_normal_k_std: f64,
+}
+
+impl GeneratorArgs {
+    /// Draws the problems. What cannot be drawn is a mistake in the flags.
+    pub(crate) fn problems(&self) -> Result<Vec<Problem>, Usage> {
+        let dtypes = or_default(&self.dtypes, &[DType::Float16, DType::BFloat16]);
+        let ops = or_default(&self.ops, &[Op::Mm, Op::Addmm, Op::Bmm]);
+        generate(self.distribution(), self.seed, self.num_shapes, dtypes, ops).map_err(Usage::new)
+    }
+
+    fn distribution(&self) -> Distribution {
+        let (min, max) = (self.min_size.unwrap_or(32), self.max_size.unwrap_or(4096));
+        if self.log_normal {
+            let p = &self.log_normal_parameters;
+            Distribution::LogNormal(LogNormalParameters {
+                m_mean: p.log_normal_m_mean,
+                m_std: p.log_normal_m_std,
+                n_mean: p.log_normal_n_mean,
+                n_std: p.log_normal_n_std,
+                k_mean: p.log_normal_k_mean,
+                k_std: p.log_normal_k_std,
+            })
+        } else if self.power_of_two {
+            Distribution::PowerOfTwo { min, max }
+        } else {
+            Distribution::Uniform { min, max }
+        }
+    }
+}
+
+fn or_default<'a, T>(given: &'a [T], default: &'a [T]) -> &'a [T] {
+    if given.is_empty() { default } else { given }
+}

@@ -1,0 +1,122 @@
+//! Collecting on the CPU, for real.
+
+use std::process::Stdio;
+use std::time::{Duration, Instant};
+
+use crate::sandbox::{Sandbox, assert_sound, content, stderr};
+use diode_core::{Op, OutputLayout};
+
+/// Small problems, so that the debug machine has time for them.
+const SMALL: [&str; 8] =
+    ["--min-size", "16", "--max-size", "96", "--dtypes", "float32,float16,bfloat16", "--backend", "cpu"];
+
+fn collect<'a>(output: &'a str, more: &[&'a str]) -> Vec<&'a str> {
+    [&["collect", "--output", output], &SMALL[..], more].concat()
+}
+
+#[test]
+fn a_small_set_is_measured_and_resuming_adds_only_what_is_new() {
+    let sandbox = Sandbox::new();
+    let first = collect("a.msgpack.zst", &["--num-shapes", "4", "--ops", "mm,addmm,bmm,baddbmm"]);
+    let output = sandbox.run(&first);
+    assert!(output.status.success(), "{}", stderr(&output));
+    assert!(output.stdout.is_empty());
+    let text = stderr(&output);
+    assert!(text.contains("measured 4 problems") && text.contains("roofline"), "{text}");
+    let dataset = sandbox.dataset("a.msgpack.zst");
+    assert_sound(&dataset);
+    assert_eq!(dataset.solutions.len(), 4);
+    let promising = dataset.solutions.iter().flat_map(|s| s.repeats.clone().unwrap()).max();
+    assert!(promising.unwrap() >= 7, "the best configs are repeated: {promising:?}");
+
+    let before = content(&sandbox.path("a.msgpack.zst"));
+    assert!(sandbox.fails(1, &first).contains("--resume"));
+    let resumed = [&first[..], &["--resume"]].concat();
+    let output = sandbox.run(&resumed);
+    assert!(stderr(&output).contains("4 problems: already in the file"), "{}", stderr(&output));
+    assert_eq!(content(&sandbox.path("a.msgpack.zst")), before, "nothing new, nothing written");
+
+    let more = collect("a.msgpack.zst", &["--num-shapes", "5", "--ops", "mm,addmm,bmm,baddbmm", "--resume"]);
+    sandbox.ok(&more);
+    let grown = sandbox.dataset("a.msgpack.zst");
+    assert_sound(&grown);
+    assert_eq!(grown.solutions.len(), 5);
+    assert_eq!(grown.solutions[..4], dataset.solutions[..]);
+}
+
+#[cfg(unix)]
+#[test]
+fn an_interrupt_keeps_what_was_measured() {
+    let sandbox = Sandbox::new();
+    let arguments = collect("a.msgpack.zst", &["--num-shapes", "5000"]);
+    let mut child = sandbox.command(&arguments).stderr(Stdio::piped()).spawn().unwrap();
+    std::thread::sleep(Duration::from_secs(3));
+    let killed = std::process::Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap();
+    assert!(killed.success());
+    let start = Instant::now();
+    while child.try_wait().unwrap().is_none() {
+        assert!(start.elapsed() < Duration::from_secs(30), "still running");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    let output = child.wait_with_output().unwrap();
+    assert!(output.status.success(), "{}", stderr(&output));
+    assert!(stderr(&output).contains("interrupted"), "{}", stderr(&output));
+    let dataset = sandbox.dataset("a.msgpack.zst");
+    assert_sound(&dataset);
+    assert!((1..5000).contains(&dataset.solutions.len()), "{}", dataset.solutions.len());
+}
+
+#[test]
+fn a_budget_ends_the_run() {
+    let sandbox = Sandbox::new();
+    let output = sandbox.run(&collect("a.msgpack.zst", &["--num-shapes", "5000", "--budget", "1s"]));
+    assert!(output.status.success(), "{}", stderr(&output));
+    assert!(stderr(&output).contains("the budget is spent"), "{}", stderr(&output));
+    assert!(sandbox.dataset("a.msgpack.zst").solutions.len() < 5000);
+}
+
+#[test]
+fn a_shape_set_keeps_ops_batches_and_outputs() {
+    let sandbox = Sandbox::new();
+    let shape = |b: u64, dtype: &str, size: [u64; 3]| {
+        format!(
+            r#"{{"version":1,"B":{b},"M":24,"M_dtype":"{dtype}","N":40,"K":33,"K_dtype":"{dtype}",
+                "out_dtype":"{dtype}","out_size":{size:?},"out_stride":[960,{},1]}}"#,
+            size[2]
+        )
+    };
+    let set = format!(
+        r#"{{"operations":{{"mm":{{"shapes":[{},{}]}},"bmm":{{"shapes":[{}]}},"addmm":{{"shapes":[{}]}}}}}}"#,
+        shape(1, "float16", [1, 40, 24]),
+        shape(1, "int8", [1, 24, 40]),
+        shape(3, "bfloat16", [3, 24, 40]),
+        shape(1, "float32", [1, 24, 40]),
+    );
+    sandbox.write("set.json", &set);
+    let output =
+        sandbox.run(&["collect", "--output", "a.msgpack.zst", "--shapeset", "set.json", "--ops", "mm,bmm"]);
+    assert!(output.status.success(), "{}", stderr(&output));
+    assert!(stderr(&output).contains("int8"), "what is skipped is said: {}", stderr(&output));
+    let dataset = sandbox.dataset("a.msgpack.zst");
+    assert_sound(&dataset);
+    let problems: Vec<_> =
+        dataset.solutions.iter().map(|s| (s.problem.op, s.problem.b, s.problem.out_layout)).collect();
+    let transposed = Some(OutputLayout::dense(1, 40, 24));
+    assert_eq!(problems, [(Op::Mm, 1, transposed), (Op::Bmm, 3, None)]);
+}
+
+#[test]
+fn what_cannot_be_done_is_refused_before_measuring() {
+    let sandbox = Sandbox::new();
+    for backend in ["cuda", "hip"] {
+        let error = sandbox.fails(1, &["collect", "--output", "a.msgpack.zst", "--backend", backend]);
+        assert!(error.contains(backend) && error.contains("--backend cpu"), "{error}");
+    }
+    let error = sandbox.fails(1, &collect("nowhere/a.msgpack.zst", &[]));
+    assert!(error.contains("no such folder"), "{error}");
+    let error = sandbox.fails(1, &["collect", "--output", "a.msgpack.zst", "--shapeset", "missing.json"]);
+    assert!(error.contains("missing.json"), "{error}");
+    sandbox.write("broken.msgpack.zst", "not a dataset");
+    sandbox.fails(1, &collect("broken.msgpack.zst", &["--resume"]));
+    assert_eq!(content(&sandbox.path("broken.msgpack.zst")), b"not a dataset");
+}

@@ -1,0 +1,73 @@
+//! From timings of this CPU to predictions.
+
+use crate::sandbox::{Sandbox, content, stderr};
+use serde_json::Value;
+
+#[test]
+fn a_model_is_trained_judged_and_asked() {
+    let sandbox = Sandbox::new();
+    let collect = [
+        "collect",
+        "--output",
+        "a.msgpack.zst",
+        "--num-shapes",
+        "6",
+        "--max-size",
+        "128",
+        "--space",
+        "default",
+    ];
+    sandbox.ok(&collect);
+    let train =
+        ["train", "--data", "a.msgpack.zst", "--model", "m.safetensors", "--epochs", "1", "--folds", "2"];
+    let said = sandbox.ok(&train);
+    assert!(said.contains("parameters") && said.contains("2-fold cross-validation"), "{said}");
+    assert!(sandbox.fails(1, &train).contains("--force"));
+
+    let predict =
+        ["predict", "--model", "m.safetensors", "--op", "mm", "--m", "100", "--n", "64", "--k", "96"];
+    let ask =
+        |more: &[&str]| sandbox.ok(&[&predict[..], &["--dtype", "bfloat16", "--top", "3"], more].concat());
+    let prediction: Value = serde_json::from_str(&ask(&["--json"])).unwrap();
+    let candidates = prediction["candidates"].as_array().unwrap();
+    assert_eq!(candidates.len(), 3);
+    let times: Vec<f64> = candidates.iter().map(|c| c["predicted_us"].as_f64().unwrap()).collect();
+    assert!(times.is_sorted() && times[0] > 0.0, "{times:?}");
+    assert_eq!(candidates[0]["template"], "triton::mm");
+    assert!(prediction["within_5_percent"]["1"].is_number(), "{prediction}");
+    assert!(ask(&["--b-layout", "column", "--space", "default"]).contains("mm 100×64×96 bfloat16"));
+
+    let output =
+        sandbox.run(&["evaluate", "--model", "m.safetensors", "--dataset", "a.msgpack.zst", "--json"]);
+    let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!((&report["problems"], &report["judged"]), (&6.into(), &"model".into()));
+    for k in ["1", "3", "5", "8", "16"] {
+        let share = report["top_k"][k]["geomean"].as_f64().unwrap();
+        assert!(share > 0.0 && share <= 1.0, "{k}: {share}");
+    }
+    assert!(stderr(&output).contains("trained on this very data"), "{}", stderr(&output));
+
+    sandbox.ok(&[
+        "evaluate",
+        "--model",
+        "m.safetensors",
+        "--dataset",
+        "a.msgpack.zst",
+        "--json",
+        "report.json",
+    ]);
+    let written: Value = serde_json::from_slice(&content(&sandbox.path("report.json"))).unwrap();
+    assert_eq!(written["problems"], 6);
+}
+
+#[test]
+fn missing_and_broken_models_are_named() {
+    let sandbox = Sandbox::new();
+    let ask =
+        ["predict", "--model", "m", "--op", "mm", "--m", "8", "--n", "8", "--k", "8", "--dtype", "half"];
+    assert!(sandbox.fails(1, &ask).contains("cannot read m"));
+    sandbox.write("m", "junk");
+    assert!(sandbox.fails(1, &ask).contains("model m: "));
+    let error = sandbox.fails(1, &["train", "--data", ".", "--model", "x.safetensors"]);
+    assert!(error.contains("no dataset"), "{error}");
+}

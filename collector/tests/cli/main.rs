@@ -1,0 +1,13 @@
+//! Drives the built `diode` command from outside, as a user does.
+// The marks tell clippy that helpers, too, are test code and may unwrap.
+
+#[cfg(test)]
+mod collect;
+#[cfg(test)]
+mod datasets;
+#[cfg(test)]
+mod learning;
+#[cfg(test)]
+mod sandbox;
+#[cfg(test)]
+mod usage;

@@ -1,0 +1,80 @@
+//! Runs the built `diode` the way a user does.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+use diode_core::{Dataset, Method};
+
+/// A folder that goes away, to run `diode` in.
+pub(crate) struct Sandbox(tempfile::TempDir);
+
+impl Sandbox {
+    pub(crate) fn new() -> Self {
+        Self(tempfile::tempdir().unwrap())
+    }
+
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
+        self.0.path().join(name)
+    }
+
+    pub(crate) fn command(&self, arguments: &[&str]) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_diode"));
+        command.args(arguments).current_dir(self.0.path()).env_remove("DIODE_SERVER");
+        command
+    }
+
+    pub(crate) fn run(&self, arguments: &[&str]) -> Output {
+        self.command(arguments).output().unwrap()
+    }
+
+    /// Runs what must succeed and returns its stdout.
+    pub(crate) fn ok(&self, arguments: &[&str]) -> String {
+        let output = self.run(arguments);
+        assert!(output.status.success(), "{arguments:?}: {}", stderr(&output));
+        String::from_utf8(output.stdout).unwrap()
+    }
+
+    /// Runs what must fail with `code` and a single `error:` line, which it returns.
+    pub(crate) fn fails(&self, code: i32, arguments: &[&str]) -> String {
+        let output = self.run(arguments);
+        let text = stderr(&output);
+        assert_eq!(output.status.code(), Some(code), "{arguments:?}: {text}");
+        let errors: Vec<&str> = text.lines().filter(|line| line.starts_with("error: ")).collect();
+        assert_eq!(errors.len(), 1, "{arguments:?}: {text}");
+        assert!(output.stdout.is_empty(), "{arguments:?} printed on stdout");
+        errors[0].to_owned()
+    }
+
+    pub(crate) fn dataset(&self, name: &str) -> Dataset {
+        let mut datasets = diode_formats::read_file(&self.path(name)).unwrap().datasets;
+        assert_eq!(datasets.len(), 1);
+        datasets.remove(0)
+    }
+
+    pub(crate) fn write(&self, name: &str, text: &str) {
+        diode_formats::write_atomically(&self.path(name), text.as_bytes()).unwrap();
+    }
+}
+
+pub(crate) fn stderr(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+/// Everything that must hold of any dataset the CPU backend writes.
+pub(crate) fn assert_sound(dataset: &Dataset) {
+    assert!(dataset.hardware.slug.as_str().starts_with("cpu-"), "{}", dataset.hardware.slug);
+    dataset.hardware.validate().unwrap();
+    for solution in &dataset.solutions {
+        solution.validate(&dataset.configs).unwrap();
+        assert_eq!(solution.method, Method::MEDIAN_WARM_WALL);
+        assert!(solution.failures.is_empty(), "{}: {:?}", solution.problem.canonical(), solution.failures);
+        assert!(!solution.times.is_empty());
+        assert!(solution.repeats.as_ref().unwrap().iter().all(|&repeats| repeats >= 1));
+        assert!(solution.spread_ns.is_some());
+    }
+}
+
+/// A file that exists, for commands that must not overwrite it.
+pub(crate) fn content(path: &Path) -> Vec<u8> {
+    std::fs::read(path).unwrap()
+}

@@ -1,0 +1,129 @@
+//! The command line itself: golden shapes, mistakes, help.
+
+use std::process::Stdio;
+
+use crate::sandbox::{Sandbox, stderr};
+use serde_json::{Value, json};
+
+fn shape(m: u64, k: u64, n: u64, dtype: &str, op: &str) -> Value {
+    json!({ "op": op, "b": 1, "m": m, "n": n, "k": k, "dtype": dtype })
+}
+
+#[test]
+fn log_normal_shapes_are_torch_diodes() {
+    let arguments = ["shapes", "--seed", "42", "--num-shapes", "10", "--log-normal", "--json"];
+    let shapes: Value = serde_json::from_str(&Sandbox::new().ok(&arguments)).unwrap();
+    let expected = json!([
+        shape(2544, 2016, 296, "float16", "mm"),
+        shape(35088, 296, 248, "float16", "bmm"),
+        shape(40512, 176, 1336, "bfloat16", "mm"),
+        shape(2864, 176, 168, "float16", "bmm"),
+        shape(1328, 8, 16, "bfloat16", "bmm"),
+        shape(168, 976, 64, "float16", "bmm"),
+        shape(72, 11824, 32, "float16", "mm"),
+        shape(400, 24, 416, "bfloat16", "bmm"),
+        shape(176, 40, 448, "bfloat16", "mm"),
+        shape(1872, 264, 136, "bfloat16", "addmm"),
+    ]);
+    assert_eq!(shapes, expected);
+}
+
+#[test]
+fn the_other_distributions_and_lists_are_flags_too() {
+    let sandbox = Sandbox::new();
+    let draw = |arguments: &[&str]| -> Vec<Value> {
+        serde_json::from_str(&sandbox.ok(&[&["shapes", "--json", "--num-shapes", "2"], arguments].concat()))
+            .unwrap()
+    };
+    let sizes = |shape: &Value| {
+        (shape["m"].as_u64().unwrap(), shape["k"].as_u64().unwrap(), shape["n"].as_u64().unwrap())
+    };
+    assert_eq!(sizes(&draw(&[])[0]), (2651, 488, 134));
+    assert_eq!(sizes(&draw(&["--power-of-two"])[1]), (256, 256, 128));
+    assert_eq!(sizes(&draw(&["--min-size", "7", "--max-size", "8"])[0]).0 / 7, 1);
+    let fixed = draw(&["--log-normal", "--log-normal-m-mean", "0", "--log-normal-m-std", "0"]);
+    assert_eq!(fixed[0]["m"], 8);
+    for shape in draw(&["--ops", "baddbmm", "--dtypes", "half,float32"]) {
+        assert_eq!(shape["op"], "baddbmm");
+        assert!(shape["dtype"] == "float16" || shape["dtype"] == "float32");
+    }
+    let table = sandbox.ok(&["shapes", "--num-shapes", "2"]);
+    assert_eq!(table.lines().count(), 3);
+    assert!(table.starts_with("op "), "{table}");
+}
+
+#[test]
+fn mistakes_exit_with_2_and_say_what_is_wrong() {
+    let sandbox = Sandbox::new();
+    for (arguments, words) in [
+        (&["shapes", "--log-normal", "--power-of-two"][..], "--power-of-two"),
+        (&["shapes", "--log-normal", "--max-size", "64"], "--max-size"),
+        (&["shapes", "--log-normal-m-mean", "3"], "--log-normal"),
+        (&["shapes", "--ops", "conv"], "one of mm addmm bmm baddbmm"),
+        (&["shapes", "--dtypes", "float17"], "bfloat16"),
+        (&["shapes", "--power-of-two", "--num-shapes", "513"], "512"),
+        (&["shapes", "--min-size", "9", "--max-size", "8"], "9 to 8"),
+        (&["collect"], "--output"),
+        (&["collect", "--output", "x.msgpack.zst", "--budget", "10"], "units"),
+        (
+            &["collect", "--output", "x.msgpack.zst", "--shapeset", "s.json", "--num-shapes", "2"],
+            "--shapeset",
+        ),
+        (&["collect", "--output", "x.msgpack"], "spread"),
+        (&["collect", "--output", "x.json"], "method"),
+        (&["collect", "--output", "x.txt"], ".msgpack.zst"),
+        (&["train", "--data", "x.json", "--model", "m", "--folds", "1"], "2 or more"),
+        (
+            &["predict", "--model", "m", "--op", "mm", "--m", "0", "--n", "1", "--k", "1", "--dtype", "half"],
+            "M: got 0",
+        ),
+        (&["nonsense"], "nonsense"),
+        (&[], "Usage"),
+    ] {
+        let output = sandbox.run(arguments);
+        let text = stderr(&output);
+        assert_eq!(output.status.code(), Some(2), "{arguments:?}: {text}");
+        assert!(text.contains(words), "{arguments:?}: {text}");
+        assert!(output.stdout.is_empty(), "{arguments:?}");
+    }
+}
+
+#[test]
+fn help_goes_to_stdout_and_every_command_is_in_it() {
+    let help = Sandbox::new().ok(&["--help"]);
+    for command in
+        ["detect", "shapes", "collect", "upload", "convert", "stats", "train", "evaluate", "predict"]
+    {
+        assert!(help.contains(&format!("\n  {command} ")), "{command}: {help}");
+    }
+    assert!(!help.contains("worker"), "{help}");
+}
+
+#[test]
+fn detect_describes_the_cpu() {
+    let node: Value = serde_json::from_str(&Sandbox::new().ok(&["detect", "--json"])).unwrap();
+    assert!(node["hardware"]["slug"].as_str().unwrap().starts_with("cpu-"));
+    assert_eq!(node["hardware"]["vendor"], "cpu");
+    let facts = &node["hardware"]["facts"];
+    assert_eq!(facts["sms"], node["cpu"]["cores"]);
+    for fact in ["dram_gbps", "l2_gbps", "max_clock_mhz"] {
+        assert!(facts[fact].as_f64().unwrap() > 0.0, "{fact}");
+    }
+    assert_eq!(facts["peaks"]["fp16"], facts["peaks"]["fp32"]);
+}
+
+#[cfg(unix)]
+#[test]
+fn a_reader_that_leaves_is_no_error() {
+    let sandbox = Sandbox::new();
+    let mut child = sandbox
+        .command(&["shapes", "--num-shapes", "20000"])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    drop(child.stdout.take());
+    let output = child.wait_with_output().unwrap();
+    assert!(output.status.success(), "{}", stderr(&output));
+    assert_eq!(stderr(&output), "");
+}
