@@ -19,5 +19,5 @@ pub use error::ModelError;
 pub use features::{COLUMN_COUNT, COLUMNS, FEATURE_SET};
 pub use metadata::{Metadata, Training};
 pub use model::Model;
-pub use network::{Layer, Network};
+pub use network::{Layer, Network, normalise};
 pub use rank::{Candidate, Prediction, RankedSpace, predict, rank};

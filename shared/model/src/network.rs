@@ -105,6 +105,15 @@ impl Network {
     }
 }
 
+/// Brings a value to its column's scale, but no further out than training data ever is: beyond,
+/// a network extrapolates to nonsense.
+#[inline(always)]
+pub fn normalise(value: f32, mean: f32, std: f32) -> f32 {
+    /// In deviations.
+    const FURTHEST: f32 = 8.0;
+    ((value - mean) / std).clamp(-FURTHEST, FURTHEST)
+}
+
 /// A layer as the forward pass reads it: groups of [`UNROLL`] outputs, input by input.
 #[derive(Debug, Clone, PartialEq)]
 struct Packed {

@@ -1,12 +1,15 @@
 //! The mean and spread of every column over a training set.
 
-use diode_model::COLUMN_COUNT;
 use diode_model::features::{Block, LANES, ProblemFeatures, featured_tile};
+use diode_model::{COLUMN_COUNT, normalise};
 
 use crate::{TrainError, TrainingSet};
 
-/// Added to every deviation, so that a column that never varies stays harmless.
+/// Added to every deviation.
 const LEAST_DEVIATION: f64 = 1e-3;
+/// A column that varies less than this says nothing in this set; scaled by so little, any other
+/// value at prediction would be enormous.
+const CONSTANT: f64 = 1e-3;
 
 /// What brings columns to mean 0 and deviation 1.
 #[derive(Debug, Clone)]
@@ -32,7 +35,7 @@ impl Normalisation {
 
     /// One value of a column, brought to scale.
     pub(crate) fn apply(&self, column: usize, value: f32) -> f32 {
-        (value - self.mean[column]) / self.std[column]
+        normalise(value, self.mean[column], self.std[column])
     }
 }
 
@@ -57,7 +60,8 @@ impl Sums {
         let mean = self.sum.map(|sum| sum / self.count);
         let std = self.squares.iter().zip(mean).map(|(squares, mean)| {
             let variance = (squares / self.count - mean * mean).max(0.0);
-            (variance.sqrt() + LEAST_DEVIATION) as f32
+            let deviation = variance.sqrt();
+            if deviation < CONSTANT { 1.0 } else { (deviation + LEAST_DEVIATION) as f32 }
         });
         Normalisation { std: std.collect(), mean: mean.iter().map(|&mean| mean as f32).collect() }
     }
