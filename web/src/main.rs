@@ -1,2 +1,19 @@
+//! The dashboard: leaderboards, models, predictions and contributions, all in
+//! the browser. Predictions run the same Rust code as the server and the CLI.
 #![forbid(unsafe_code)]
-fn main() {}
+
+mod api;
+mod app;
+mod cache;
+mod charts;
+mod components;
+mod format;
+mod model_store;
+mod pages;
+mod query;
+mod remote;
+
+fn main() {
+    console_error_panic_hook::set_once();
+    leptos::mount::mount_to_body(app::app);
+}

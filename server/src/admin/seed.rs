@@ -1,0 +1,114 @@
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context as _, bail};
+use axum::body::Bytes;
+use diode_core::Heuristic;
+use diode_core::ids::{Digest, HardwareSlug};
+use diode_model::Model;
+
+use crate::backend::Backend;
+use crate::blobs::BlobKind;
+use crate::ingest::ingest;
+use crate::worker::summarise;
+
+/// The files that hold datasets.
+const DATASETS: [&str; 3] = [".msgpack.zst", ".msgpack", ".json"];
+const MODEL: &str = ".safetensors";
+
+/// How much of a folder was new.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Seeded {
+    pub datasets: usize,
+    pub new_datasets: usize,
+    pub models: usize,
+    pub new_models: usize,
+}
+
+impl std::fmt::Display for Seeded {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Self { datasets, new_datasets, models, new_models } = self;
+        write!(
+            f,
+            "{datasets} datasets, {new_datasets} of them new; {models} models, {new_models} of them new"
+        )
+    }
+}
+
+/// Imports `FOLDER/HEURISTIC/HARDWARE/data/*` as uploads and
+/// `FOLDER/HEURISTIC/HARDWARE/*.safetensors` as shipped models. What is there
+/// already is left as it is.
+pub async fn seed(backend: &Backend, folder: &Path) -> anyhow::Result<Seeded> {
+    let mut seeded = Seeded::default();
+    for (heuristic, path) in named_folders::<Heuristic>(folder)? {
+        for (hardware, path) in named_folders::<HardwareSlug>(&path)? {
+            let data = path.join("data");
+            let datasets = if data.is_dir() { files(&data, &DATASETS)? } else { Vec::new() };
+            for file in datasets {
+                let receipt = ingest(backend, read(&file)?).await;
+                let receipt = receipt.with_context(|| file.display().to_string())?;
+                seeded.datasets += 1;
+                seeded.new_datasets += usize::from(!receipt.already_stored);
+            }
+            for file in files(&path, &[MODEL])? {
+                let new = add_model(backend, heuristic, &hardware, &file).await;
+                seeded.models += 1;
+                seeded.new_models += usize::from(new.with_context(|| file.display().to_string())?);
+            }
+        }
+    }
+    if seeded == Seeded::default() {
+        bail!("{}: expected HEURISTIC/HARDWARE/data/* or HEURISTIC/HARDWARE/*.safetensors", folder.display());
+    }
+    Ok(seeded)
+}
+
+async fn add_model(
+    backend: &Backend,
+    heuristic: Heuristic,
+    hardware: &HardwareSlug,
+    file: &Path,
+) -> anyhow::Result<bool> {
+    let bytes = read(file)?;
+    let model = Model::from_bytes(&bytes)?;
+    let about = model.metadata();
+    if (about.heuristic, &about.hardware.slug) != (heuristic, hardware) {
+        bail!(
+            "the model says it is for {} on {}, expected {heuristic} on {hardware} as the folder says",
+            about.heuristic,
+            about.hardware.slug
+        );
+    }
+    let summary = summarise(&model, &bytes, None);
+    backend.blobs.put(BlobKind::Model, &Digest::of(&bytes), bytes).await?;
+    Ok(backend.store.add_model(&summary, &about.hardware).await?)
+}
+
+fn read(file: &Path) -> anyhow::Result<Bytes> {
+    let bytes = std::fs::read(file).with_context(|| file.display().to_string())?;
+    Ok(Bytes::from(bytes))
+}
+
+/// The folders whose names are what is expected at this level; others, such as
+/// one for notes, are not ours.
+fn named_folders<T: std::str::FromStr>(folder: &Path) -> anyhow::Result<Vec<(T, PathBuf)>> {
+    let named = |path: PathBuf| Some((path.file_name()?.to_str()?.parse().ok()?, path));
+    Ok(entries(folder)?.into_iter().filter(|path| path.is_dir()).filter_map(named).collect())
+}
+
+fn files(folder: &Path, extensions: &[&str]) -> anyhow::Result<Vec<PathBuf>> {
+    let wanted = |path: &PathBuf| {
+        let name = path.file_name().map(|name| name.to_string_lossy()).unwrap_or_default();
+        path.is_file() && extensions.iter().any(|extension| name.ends_with(extension))
+    };
+    Ok(entries(folder)?.into_iter().filter(wanted).collect())
+}
+
+/// Sorted, so that the same folder always gives the same database.
+fn entries(folder: &Path) -> anyhow::Result<Vec<PathBuf>> {
+    let read = || -> std::io::Result<Vec<PathBuf>> {
+        std::fs::read_dir(folder)?.map(|entry| Ok(entry?.path())).collect()
+    };
+    let mut paths = read().with_context(|| folder.display().to_string())?;
+    paths.sort();
+    Ok(paths)
+}

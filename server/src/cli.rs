@@ -1,0 +1,122 @@
+//! The command line.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+use tokio::sync::watch;
+
+use crate::backend::Backend;
+use crate::serve::{serve, signalled};
+use crate::settings::{DataArgs, Settings};
+use crate::{admin, worker};
+
+/// The Diode server: HTTP API, dashboard and training worker.
+#[derive(Debug, Parser)]
+#[command(name = "diode-server", version)]
+pub struct Cli {
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Serve the API and the dashboard, and work on jobs
+    Serve {
+        /// The loopback address to listen on; port 0 takes a free one [default: 127.0.0.1:8080]
+        #[arg(long, env = "DIODE_LISTEN", value_name = "ADDRESS")]
+        listen: Option<String>,
+        /// Leave the jobs to `diode-server worker`
+        #[arg(long)]
+        no_worker: bool,
+        #[command(flatten)]
+        data: DataArgs,
+    },
+    /// Only work on jobs
+    Worker {
+        #[command(flatten)]
+        data: DataArgs,
+    },
+    /// Bring the tables up to date and end
+    Migrate {
+        #[command(flatten)]
+        data: DataArgs,
+    },
+    /// Look after the data
+    Admin {
+        #[command(subcommand)]
+        command: AdminCommand,
+    },
+}
+
+#[derive(Debug, Subcommand)]
+pub enum AdminCommand {
+    /// Import the datasets and models of a folder; doing so again changes nothing
+    Seed {
+        /// A folder of HEURISTIC/HARDWARE/*.safetensors and HEURISTIC/HARDWARE/data/*
+        folder: PathBuf,
+        #[command(flatten)]
+        data: DataArgs,
+    },
+    /// Recompute every leaderboard entry from the solutions and report differences
+    Verify {
+        #[command(flatten)]
+        data: DataArgs,
+    },
+}
+
+impl Cli {
+    /// Does what was asked: 0 for done, 1 for failed.
+    pub async fn run(self) -> anyhow::Result<ExitCode> {
+        match self.command {
+            Command::Serve { listen, no_worker, data } => {
+                serve(&Settings::resolve(data, listen)?, !no_worker, stop_signal()).await?;
+            }
+            Command::Worker { data } => work(&Settings::resolve(data, None)?).await?,
+            Command::Migrate { data } => {
+                open(data).await?.store.close().await;
+                eprintln!("the database is up to date");
+            }
+            Command::Admin { command: AdminCommand::Seed { folder, data } } => {
+                let backend = open(data).await?;
+                let outcome = admin::seed(&backend, &folder).await;
+                backend.store.close().await;
+                eprintln!("{}", outcome?);
+            }
+            Command::Admin { command: AdminCommand::Verify { data } } => {
+                let backend = open(data).await?;
+                let outcome = admin::verify(backend.store.as_ref()).await;
+                backend.store.close().await;
+                let report = outcome?;
+                eprintln!("{report}");
+                if !report.differences.is_empty() {
+                    return Ok(ExitCode::FAILURE);
+                }
+            }
+        }
+        Ok(ExitCode::SUCCESS)
+    }
+}
+
+async fn open(data: DataArgs) -> anyhow::Result<Backend> {
+    Backend::open(&Settings::resolve(data, None)?).await
+}
+
+async fn work(settings: &Settings) -> anyhow::Result<()> {
+    let backend = Backend::open(settings).await?;
+    let store = backend.store.clone();
+    let (tell, stopping) = watch::channel(false);
+    let working = tokio::spawn(worker::run(backend, stopping));
+    stop_signal().await;
+    let _ = tell.send(true);
+    working.await?;
+    store.close().await;
+    Ok(())
+}
+
+async fn stop_signal() {
+    if let Err(error) = signalled().await {
+        tracing::error!("signals cannot be heard, so only a kill will stop this: {error}");
+        std::future::pending::<()>().await;
+    }
+}

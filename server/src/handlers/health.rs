@@ -1,0 +1,15 @@
+use axum::extract::State;
+
+use crate::http::ApiResult;
+use crate::router::App;
+
+/// The process is alive.
+pub(crate) async fn healthz() -> &'static str {
+    "ok\n"
+}
+
+/// The process can do its work: the database answers.
+pub(crate) async fn readyz(State(app): State<App>) -> ApiResult<&'static str> {
+    app.backend.store.ping().await?;
+    Ok("ok\n")
+}

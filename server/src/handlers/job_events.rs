@@ -1,0 +1,107 @@
+use std::collections::VecDeque;
+use std::convert::Infallible;
+use std::time::Duration;
+
+use axum::extract::{Path, State};
+use axum::http::HeaderMap;
+use axum::response::sse::{Event, KeepAlive, Sse};
+use diode_core::api::{ApiError, JobEvent};
+use diode_core::ids::JobId;
+use futures_util::{Stream, stream};
+
+use super::jobs;
+use crate::http::{ApiFault, ApiResult, Params};
+use crate::router::App;
+
+/// How often the database is asked. The worker may be another process, so there
+/// is nothing to be woken by; this is faster than anyone reads.
+const POLL: Duration = Duration::from_millis(250);
+
+/// The steps of a job as they happen, as server-sent events. A client that lost
+/// the connection goes on after the `Last-Event-ID` it names; the stream ends
+/// with the job.
+#[utoipa::path(
+    get, path = "/jobs/{id}/events", tag = "jobs",
+    params(("id" = String, Path), ("last-event-id" = Option<u64>, Header)),
+    responses(
+        (status = 200, body = JobEvent, content_type = "text/event-stream"),
+        (status = 400, body = ApiError),
+        (status = 404, body = ApiError),
+    ),
+)]
+pub(crate) async fn get(
+    State(app): State<App>,
+    Path(id): Path<String>,
+    params: Params,
+    headers: HeaderMap,
+) -> ApiResult<Sse<impl Stream<Item = Result<Event, Infallible>>>> {
+    params.finish()?;
+    let job = jobs::find(&app, &id).await?;
+    let after = last_event_id(&headers)?;
+    let follower = Follower { app, job: job.id, after, pending: VecDeque::new(), ended: false };
+    let events = stream::unfold(follower, |mut follower| async move {
+        let event = follower.next().await?;
+        Some((Ok(event), follower))
+    });
+    Ok(Sse::new(events).keep_alive(KeepAlive::default()))
+}
+
+fn last_event_id(headers: &HeaderMap) -> ApiResult<u64> {
+    let Some(value) = headers.get("last-event-id") else { return Ok(0) };
+    let id = value.to_str().ok().and_then(|text| text.parse().ok());
+    id.ok_or_else(|| ApiFault::invalid("Last-Event-ID: expected the number of the last event received"))
+}
+
+struct Follower {
+    app: App,
+    job: JobId,
+    /// The last event sent.
+    after: u64,
+    pending: VecDeque<JobEvent>,
+    ended: bool,
+}
+
+impl Follower {
+    /// The next event; `None` once the job has ended or the server is to stop.
+    async fn next(&mut self) -> Option<Event> {
+        loop {
+            if let Some(event) = self.pending.pop_front() {
+                self.after = event.seq;
+                self.ended = event.state.is_final();
+                return self.encode(&event);
+            }
+            if self.ended {
+                return None;
+            }
+            match self.app.backend.store.job_events(&self.job, self.after).await {
+                Ok(events) if events.is_empty() => {
+                    if self.missed_the_end().await || self.app.stopping_within(POLL).await {
+                        return None;
+                    }
+                }
+                Ok(events) => self.pending = events.into(),
+                Err(error) => {
+                    // The client reconnects and goes on where it was.
+                    tracing::error!(job = %self.job, "event stream ends early: {error}");
+                    return None;
+                }
+            }
+        }
+    }
+
+    /// Whether the job had ended, and been told so, before this stream began.
+    async fn missed_the_end(&self) -> bool {
+        let job = self.app.backend.store.job(&self.job).await;
+        matches!(job, Ok(Some(job)) if job.state.is_final())
+    }
+
+    fn encode(&self, event: &JobEvent) -> Option<Event> {
+        match Event::default().id(event.seq.to_string()).json_data(event) {
+            Ok(event) => Some(event),
+            Err(error) => {
+                tracing::error!(job = %self.job, "event {} cannot be written: {error}", event.seq);
+                None
+            }
+        }
+    }
+}

@@ -1,0 +1,90 @@
+use axum::Json;
+use axum::body::Body;
+use axum::extract::{Path, State};
+use axum::http::StatusCode;
+use diode_core::api::{ApiError, Job, JobRequest, JobState};
+use diode_core::ids::JobId;
+
+use crate::http::{ApiFault, ApiResult, Params, from_path, json_body};
+use crate::router::App;
+use crate::store::Now;
+
+/// As many as a page shows.
+const LISTED: u32 = 100;
+
+/// Asks for a job; the worker takes it when its turn comes.
+#[utoipa::path(
+    post, path = "/jobs", tag = "jobs", request_body = JobRequest,
+    responses(
+        (status = 202, body = Job),
+        (status = 400, body = ApiError),
+        (status = 422, body = ApiError, description = "There is nothing to work on"),
+    ),
+)]
+pub(crate) async fn create(
+    State(app): State<App>,
+    params: Params,
+    body: Body,
+) -> ApiResult<(StatusCode, Json<Job>)> {
+    params.finish()?;
+    let request: JobRequest = json_body(body).await?;
+    let slug = &request.hardware;
+    let summary = app.backend.store.hardware(slug).await?.ok_or_else(|| {
+        ApiFault::refused(format!(
+            "no hardware `{slug}` to learn about; /api/v1/hardware lists what there is"
+        ))
+    })?;
+    if summary.timings == 0 {
+        return Err(ApiFault::refused(format!(
+            "nothing has been measured on `{slug}` yet; upload a dataset first"
+        )));
+    }
+    if let Some(method) = request.method.filter(|method| !summary.methods.contains(method)) {
+        let there: Vec<_> = summary.methods.iter().map(ToString::to_string).collect();
+        let there = there.join(", ");
+        return Err(ApiFault::refused(format!(
+            "nothing on `{slug}` was timed by {method}; there is {there}"
+        )));
+    }
+    let created_at = Now::read().rfc3339();
+    let identity = serde_json::to_vec(&(&request, &created_at)).map_err(ApiFault::internal)?;
+    let job = Job {
+        id: JobId::of(&identity),
+        request,
+        state: JobState::Queued,
+        created_at,
+        finished_at: None,
+        error: None,
+        model: None,
+    };
+    app.backend.store.enqueue(&job).await?;
+    Ok((StatusCode::ACCEPTED, Json(job)))
+}
+
+/// The newest jobs, newest first.
+#[utoipa::path(get, path = "/jobs", tag = "jobs", responses((status = 200, body = Vec<Job>)))]
+pub(crate) async fn list(State(app): State<App>, params: Params) -> ApiResult<Json<Vec<Job>>> {
+    params.finish()?;
+    Ok(Json(app.backend.store.jobs(LISTED).await?))
+}
+
+/// One job.
+#[utoipa::path(
+    get, path = "/jobs/{id}", tag = "jobs", params(("id" = String, Path)),
+    responses((status = 200, body = Job), (status = 404, body = ApiError)),
+)]
+pub(crate) async fn get(
+    State(app): State<App>,
+    Path(id): Path<String>,
+    params: Params,
+) -> ApiResult<Json<Job>> {
+    params.finish()?;
+    Ok(Json(find(&app, &id).await?))
+}
+
+pub(super) async fn find(app: &App, id: &str) -> ApiResult<Job> {
+    const HINT: &str = "/api/v1/jobs lists the newest";
+    let id: JobId = from_path(id, HINT)?;
+    let job = app.backend.store.job(&id).await?;
+    job.ok_or_else(|| ApiFault::not_found(format!("no job `{id}`; {HINT}")))
+}

@@ -1,0 +1,71 @@
+//! From the bytes of an upload to rows that are there for good.
+
+mod physics;
+mod prepare;
+
+use std::collections::BTreeMap;
+
+use axum::body::Bytes;
+use diode_core::Invalid;
+use diode_core::api::Receipt;
+use diode_core::ids::{Digest, UploadId};
+use diode_formats::FormatError;
+
+pub use prepare::{Source, prepare};
+
+use crate::backend::Backend;
+use crate::blobs::{BlobError, BlobKind};
+use crate::store::{Now, StoreError};
+
+/// Why an upload was not stored. Nothing of a refused upload is kept.
+#[derive(Debug, thiserror::Error)]
+pub enum IngestError {
+    /// The bytes are no dataset.
+    #[error(transparent)]
+    Format(#[from] FormatError),
+
+    /// The bytes are a dataset, but not one to build on.
+    #[error("{0}")]
+    Refused(Invalid),
+
+    #[error(transparent)]
+    Store(#[from] StoreError),
+
+    #[error(transparent)]
+    Blob(#[from] BlobError),
+
+    #[error("the upload could not be processed: {0}")]
+    Task(#[from] tokio::task::JoinError),
+}
+
+/// Stores an upload and says so; the receipt means that everything is durable.
+///
+/// The same bytes again change nothing and give the same receipt.
+pub async fn ingest(backend: &Backend, bytes: Bytes) -> Result<Receipt, IngestError> {
+    let received_at = Now::read().rfc3339();
+    let (bytes, digest, id) = tokio::task::spawn_blocking(move || {
+        let (digest, id) = (Digest::of(&bytes), UploadId::of(&bytes));
+        (bytes, digest, id)
+    })
+    .await?;
+    if let Some(receipt) = backend.store.receipt(&id).await? {
+        return Ok(receipt);
+    }
+    let raw = bytes.clone();
+    let decoded = tokio::task::spawn_blocking(move || diode_formats::decode(&raw)).await??;
+    let mut known = BTreeMap::new();
+    for dataset in &decoded.datasets {
+        let slug = &dataset.hardware.slug;
+        if let Some(summary) = backend.store.hardware(slug).await? {
+            known.insert(slug.clone(), summary.hardware);
+        }
+    }
+    let size = bytes.len() as u64;
+    let source = Source { id, digest: digest.clone(), bytes: size, received_at };
+    let upload = tokio::task::spawn_blocking(move || prepare(source, decoded, &known))
+        .await?
+        .map_err(IngestError::Refused)?;
+    // The blob first: a row must never speak of bytes that a crash took away.
+    backend.blobs.put(BlobKind::Upload, &digest, bytes).await?;
+    Ok(backend.store.store_upload(&upload).await?)
+}

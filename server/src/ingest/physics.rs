@@ -1,0 +1,88 @@
+//! Times that cannot have been measured.
+
+use diode_core::hardware::{Facts, floor};
+use diode_core::{Config, ConfigDictionary, DType, Invalid, Solution};
+
+/// How far a time may undercut the floor: clocks and event resolution are not
+/// known more exactly than that.
+const TOLERANCE: f64 = 0.05;
+
+/// Refuses times that physics does not allow: mistaken units, kernels that did
+/// not compute everything, or lies. One such time would lead every ranking.
+pub(super) fn check(facts: &Facts, solution: &Solution, configs: &ConfigDictionary) -> Result<(), Invalid> {
+    let bound = |allow_tf32| floor(facts, &solution.problem, solution.method, allow_tf32);
+    let (exact, tf32) = (bound(false), bound(true));
+    for (index, time) in solution.configs.iter().zip(solution.times.iter_nanos()) {
+        let config = configs.get(*index);
+        let Some(floor) = (if may_use_tf32(config, solution.problem.a_dtype) { tf32 } else { exact }) else {
+            continue;
+        };
+        let time = time.micros();
+        if time.0 < floor.0 * (1.0 - TOLERANCE) {
+            return Err(Invalid::new(
+                format!("time of {} {} {}", solution.problem.op, solution.problem.dims(), config.label()),
+                format_args!("{:.3} µs", time.0),
+                format!(
+                    "at least {:.3} µs, the least that this hardware's peak arithmetic and bandwidth allow; \
+                     check the unit (torch-diode's files hold milliseconds) and that the kernel ran",
+                    floor.0
+                ),
+            ));
+        }
+    }
+    Ok(())
+}
+
+/// The library decides by itself, so it is given the benefit of the doubt.
+fn may_use_tf32(config: &Config, dtype: DType) -> bool {
+    dtype == DType::Float32 && config.tile().is_none_or(|tile| tile.allow_tf32)
+}
+
+#[cfg(test)]
+mod tests {
+    use diode_core::hardware::find;
+    use diode_core::{Method, Op, Problem, ProblemFields, Tile, TimeColumn};
+
+    use super::*;
+
+    fn solution(dtype: DType, config: Config, nanos: u64) -> (Solution, ConfigDictionary) {
+        let mut configs = ConfigDictionary::default();
+        let solution = Solution {
+            problem: Problem::new(ProblemFields::plain(Op::Mm, 1, 4096, 4096, 4096, dtype)).unwrap(),
+            method: Method::Unspecified,
+            configs: vec![configs.intern(config)],
+            times: TimeColumn::from_nanos(vec![nanos]).unwrap(),
+            spread_ns: None,
+            repeats: None,
+            failures: Vec::new(),
+        };
+        (solution, configs)
+    }
+
+    #[test]
+    fn impossible_times_are_refused_by_name() {
+        let facts = find("nvidia-h200").and_then(|h| h.facts).unwrap();
+        let config = Config::Mm(Tile::new(128, 128, 64, 3, 8));
+        // The floor of a 4096³ bf16 product on an H200 is 128.3 µs.
+        let (possible, configs) = solution(DType::BFloat16, config, 123_000);
+        assert_eq!(check(&facts, &possible, &configs), Ok(()));
+        let (impossible, configs) = solution(DType::BFloat16, config, 121_000);
+        let message = check(&facts, &impossible, &configs).unwrap_err().to_string();
+        assert!(
+            message.starts_with("time of mm 4096×4096×4096 128×128×64 s3 w8: got 121.000 µs"),
+            "{message}"
+        );
+        assert!(message.contains("at least 128."), "{message}");
+    }
+
+    #[test]
+    fn tf32_is_assumed_only_where_it_may_have_been_used() {
+        let facts = find("nvidia-h200").and_then(|h| h.facts).unwrap();
+        let exact = Config::Mm(Tile::new(128, 128, 32, 3, 8));
+        let tf32 = Config::Mm(Tile { allow_tf32: true, ..Tile::new(128, 128, 32, 3, 8) });
+        for (config, allowed) in [(exact, false), (tf32, true), (Config::Library, true)] {
+            let (solution, configs) = solution(DType::Float32, config, 400_000);
+            assert_eq!(check(&facts, &solution, &configs).is_ok(), allowed, "{config:?}");
+        }
+    }
+}

@@ -1,0 +1,23 @@
+//! The Diode server: takes uploads of matmul timings, ranks them, trains models
+//! on them and serves the dashboard.
+//!
+//! [`router`] is the table of contents of the HTTP API, [`store::Store`] that of
+//! the database, [`cli::Command`] that of the command line.
+#![forbid(unsafe_code)]
+
+pub mod admin;
+pub mod backend;
+pub mod blobs;
+pub mod cli;
+mod consensus;
+mod dataset;
+mod handlers;
+mod http;
+pub mod ingest;
+mod measured;
+pub mod router;
+pub mod serve;
+pub mod settings;
+pub mod store;
+mod ui;
+pub mod worker;

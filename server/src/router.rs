@@ -1,0 +1,116 @@
+//! The table of contents of everything that is served.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::Router;
+use axum::http::Uri;
+use axum::routing::get;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
+use tower_http::compression::CompressionLayer;
+use tower_http::compression::predicate::{DefaultPredicate, NotForContentType, Predicate as _};
+use utoipa::OpenApi;
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+
+use crate::backend::Backend;
+use crate::handlers::{datasets, hardware, health, job_events, jobs, leaderboard, models, problems, uploads};
+use crate::http::{ApiFault, around};
+use crate::ui;
+
+/// An upload takes up to its cap in memory, and many times that while it is
+/// decoded; more at once wait for their turn.
+const UPLOADS_AT_ONCE: usize = 4;
+
+/// What every handler has at hand.
+#[derive(Clone)]
+pub struct App {
+    pub(crate) backend: Backend,
+    uploads: Arc<Semaphore>,
+    stopping: watch::Receiver<bool>,
+}
+
+impl App {
+    /// `stopping` turns true when long-lived responses are to end.
+    pub fn new(backend: Backend, stopping: watch::Receiver<bool>) -> Self {
+        Self { backend, uploads: Arc::new(Semaphore::new(UPLOADS_AT_ONCE)), stopping }
+    }
+
+    /// Waits for one's turn, which lasts as long as the permit is held.
+    pub(crate) async fn upload_turn(&self) -> Option<OwnedSemaphorePermit> {
+        // The semaphore is never closed, so there is always a permit in the end.
+        Arc::clone(&self.uploads).acquire_owned().await.ok()
+    }
+
+    /// Waits; `true` as soon as the server is to stop.
+    pub(crate) async fn stopping_within(&self, wait: Duration) -> bool {
+        let mut stopping = self.stopping.clone();
+        // A sender that is gone means that the server is going, too.
+        tokio::time::timeout(wait, stopping.wait_for(|stop| *stop)).await.is_ok()
+    }
+}
+
+#[derive(OpenApi)]
+#[openapi(info(
+    title = "Diode",
+    description = "Shared knowledge of GPU matmul performance: uploads, leaderboards, models and jobs. \
+                   Every response that is no success is an ApiError.",
+))]
+struct Description;
+
+/// Every route of the server.
+pub fn router(app: App) -> Router {
+    let (api, description) = api().split_for_parts();
+    let description = axum::Json(description);
+    let api = api
+        .route("/api/v1/openapi.json", get(move || async move { description }))
+        .layer(CompressionLayer::new().compress_when(compressible()));
+    let router = api
+        .route("/healthz", get(health::healthz))
+        .route("/readyz", get(health::readyz))
+        .fallback(ui::serve)
+        .method_not_allowed_fallback(wrong_method)
+        .with_state(app);
+    around(router)
+}
+
+/// The API's description, as `/api/v1/openapi.json` gives it.
+pub fn openapi() -> utoipa::openapi::OpenApi {
+    api().into_openapi()
+}
+
+fn api() -> OpenApiRouter<App> {
+    let contribute = OpenApiRouter::new().routes(routes!(uploads::create)).routes(routes!(uploads::get));
+    let look = OpenApiRouter::new()
+        .routes(routes!(hardware::list))
+        .routes(routes!(hardware::get))
+        .routes(routes!(leaderboard::get))
+        .routes(routes!(hardware::problems))
+        .routes(routes!(problems::get));
+    let take = OpenApiRouter::new()
+        .routes(routes!(models::list))
+        .routes(routes!(models::get))
+        .routes(routes!(models::download))
+        .routes(routes!(datasets::get));
+    let train = OpenApiRouter::new()
+        .routes(routes!(jobs::create, jobs::list))
+        .routes(routes!(jobs::get))
+        .routes(routes!(job_events::get));
+    let v1 = contribute.merge(look).merge(take).merge(train);
+    OpenApiRouter::with_openapi(Description::openapi()).nest("/api/v1", v1)
+}
+
+/// Models and datasets are dense already, event streams must not be held back,
+/// and the dashboard comes compressed.
+fn compressible() -> impl tower_http::compression::Predicate {
+    DefaultPredicate::new()
+        .and(NotForContentType::const_new("application/octet-stream"))
+        .and(NotForContentType::const_new("application/zstd"))
+}
+
+async fn wrong_method(method: axum::http::Method, uri: Uri) -> ApiFault {
+    ApiFault::method_not_allowed(format!(
+        "{method} {}: the path exists, but not with this method; /api/v1/openapi.json lists what does",
+        uri.path()
+    ))
+}

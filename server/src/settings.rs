@@ -1,0 +1,122 @@
+//! Where the server listens and keeps its data: a flag wins over the
+//! environment, that over `diode.toml`, and that over the default.
+
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context as _, bail};
+use clap::Args;
+use serde::Deserialize;
+
+const DEFAULT_LISTEN: &str = "127.0.0.1:8080";
+const DEFAULT_DATABASE: &str = "sqlite:diode.db";
+const DEFAULT_BLOBS: &str = "./diode-data";
+const DEFAULT_CONFIG: &str = "diode.toml";
+
+/// Where the data lies; every command takes these.
+#[derive(Debug, Clone, Default, Args)]
+pub struct DataArgs {
+    /// The database: sqlite:FILE or postgres://USER@HOST/DATABASE [default: sqlite:diode.db]
+    #[arg(long, env = "DATABASE_URL", value_name = "URL", hide_env_values = true)]
+    pub database_url: Option<String>,
+
+    /// The folder for uploaded files and models [default: ./diode-data]
+    #[arg(long, env = "DIODE_BLOBS", value_name = "FOLDER")]
+    pub blobs: Option<PathBuf>,
+
+    /// A file of settings [default: diode.toml, if it exists]
+    #[arg(long, env = "DIODE_CONFIG", value_name = "FILE")]
+    pub config: Option<PathBuf>,
+}
+
+/// `diode.toml`.
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct File {
+    listen: Option<String>,
+    database_url: Option<String>,
+    blobs: Option<PathBuf>,
+}
+
+/// What was settled on.
+#[derive(Debug, Clone)]
+pub struct Settings {
+    pub listen: SocketAddr,
+    pub database_url: String,
+    pub blobs: PathBuf,
+}
+
+impl Settings {
+    /// Settles on what the flags, the environment (read by the flags' parser),
+    /// the file and the defaults say.
+    pub fn resolve(args: DataArgs, listen: Option<String>) -> anyhow::Result<Self> {
+        let file = match &args.config {
+            Some(path) => read(path)?,
+            None if Path::new(DEFAULT_CONFIG).exists() => read(Path::new(DEFAULT_CONFIG))?,
+            None => File::default(),
+        };
+        let listen = listen.or(file.listen).unwrap_or_else(|| DEFAULT_LISTEN.to_owned());
+        Ok(Self {
+            listen: loopback(&listen)?,
+            database_url: args
+                .database_url
+                .or(file.database_url)
+                .unwrap_or_else(|| DEFAULT_DATABASE.to_owned()),
+            blobs: args.blobs.or(file.blobs).unwrap_or_else(|| DEFAULT_BLOBS.into()),
+        })
+    }
+}
+
+fn read(path: &Path) -> anyhow::Result<File> {
+    let text = std::fs::read_to_string(path).with_context(|| format!("settings {}", path.display()))?;
+    toml::from_str(&text).with_context(|| format!("settings {}", path.display()))
+}
+
+/// There are no accounts yet: whoever reaches the server may store data and
+/// start trainings, so it must not be reachable from elsewhere.
+fn loopback(listen: &str) -> anyhow::Result<SocketAddr> {
+    let address: SocketAddr = listen
+        .parse()
+        .with_context(|| format!("listen: got `{listen}`, expected an address such as {DEFAULT_LISTEN}"))?;
+    if !address.ip().is_loopback() {
+        bail!(
+            "listen: got `{listen}`, expected a loopback address such as {DEFAULT_LISTEN}: there are no accounts \
+             yet, so anyone who can connect could write; put a proxy that checks who comes in front of it"
+        );
+    }
+    Ok(address)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn flags_win_over_the_file_and_the_file_over_defaults() {
+        let folder = tempfile::tempdir().unwrap();
+        let config = folder.path().join("diode.toml");
+        std::fs::copy("tests/settings/diode.toml", &config).unwrap();
+        let args = DataArgs {
+            database_url: Some("sqlite:flag.db".into()),
+            config: Some(config),
+            ..Default::default()
+        };
+        let settings = Settings::resolve(args, None).unwrap();
+        assert_eq!(settings.database_url, "sqlite:flag.db");
+        assert_eq!(settings.listen.port(), 9090);
+        assert_eq!(settings.blobs, PathBuf::from(DEFAULT_BLOBS));
+    }
+
+    #[test]
+    fn only_loopback_is_listened_on() {
+        for good in ["127.0.0.1:0", "[::1]:8080"] {
+            assert!(loopback(good).is_ok(), "{good}");
+        }
+        for (bad, reason) in
+            [("0.0.0.0:8080", "no accounts"), ("192.168.0.7:80", "no accounts"), ("8080", "expected")]
+        {
+            let error = format!("{:#}", loopback(bad).unwrap_err());
+            assert!(error.contains(reason), "{bad}: {error}");
+        }
+    }
+}

@@ -1,0 +1,162 @@
+//! What goes into the store and comes out of it, in domain words.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use diode_core::api::{HardwareReceipt, Job, LeaderboardQuery, LeaderboardSort, Receipt, SortOrder};
+use diode_core::hardware::Hardware;
+use diode_core::ids::{Digest, HardwareSlug, ProblemId, UploadId};
+use diode_core::{Config, Method, Problem};
+
+use super::Cursor;
+
+/// What one leaderboard row speaks of.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct View {
+    pub hardware: HardwareSlug,
+    pub problem: ProblemId,
+    pub method: Method,
+}
+
+impl std::fmt::Display for View {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{} problem {} method {}", self.hardware, self.problem, self.method)
+    }
+}
+
+/// The summary of a view that leaderboards read, a pure function of its solutions.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Entry {
+    pub best: Config,
+    pub best_ns: f64,
+    pub tflops: f64,
+    pub roofline_share: Option<f64>,
+    pub gain_over_defaults: Option<f64>,
+    pub library_ns: Option<f64>,
+    pub configs: u64,
+    pub timings: u64,
+    pub solutions: u64,
+}
+
+/// A list of configs as it is stored: the timed ones, then the failed ones.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PackedConfigs {
+    pub digest: Digest,
+    pub bytes: Vec<u8>,
+}
+
+/// A solution on its way into the store.
+#[derive(Debug, Clone)]
+pub struct NewSolution {
+    pub digest: Digest,
+    pub hardware: HardwareSlug,
+    pub problem: ProblemId,
+    pub method: Method,
+    pub config_list: Digest,
+    pub columns: Vec<u8>,
+    pub timings: u64,
+    pub failures: u64,
+    pub best_ns: Option<f64>,
+}
+
+/// A whole upload on its way into the store, checked and packed.
+#[derive(Debug, Clone)]
+pub struct NewUpload {
+    pub id: UploadId,
+    pub digest: Digest,
+    pub bytes: u64,
+    pub format: String,
+    pub received_at: String,
+    pub receipts: Vec<HardwareReceipt>,
+    pub hardware: Vec<Hardware>,
+    pub problems: BTreeMap<ProblemId, Problem>,
+    pub config_lists: BTreeMap<Digest, Vec<u8>>,
+    pub solutions: Vec<NewSolution>,
+}
+
+/// A solution as it is stored.
+#[derive(Debug, Clone)]
+pub struct PackedSolution {
+    pub problem: ProblemId,
+    pub method: Method,
+    pub config_list: Digest,
+    pub columns: Vec<u8>,
+}
+
+/// Some solutions with everything they refer to.
+#[derive(Debug, Clone, Default)]
+pub struct PackedSolutions {
+    /// In the order in which they arrived.
+    pub solutions: Vec<PackedSolution>,
+    pub problems: BTreeMap<ProblemId, Problem>,
+    pub config_lists: BTreeMap<Digest, Vec<u8>>,
+}
+
+/// A page of a leaderboard, as asked for.
+#[derive(Debug, Clone)]
+pub struct BoardQuery {
+    /// The filters; its paging fields are resolved into those below.
+    pub filter: LeaderboardQuery,
+    pub sort: LeaderboardSort,
+    pub order: SortOrder,
+    pub limit: u32,
+    /// `None` for the first page.
+    pub after: Option<Cursor>,
+}
+
+/// A job that a worker may work on until its lease ends.
+#[derive(Debug, Clone)]
+pub struct Claim {
+    pub job: Job,
+    /// Which claim of this job it is; an earlier claim has no say any more.
+    pub attempt: u64,
+}
+
+/// A moment, as the caller's clock says.
+#[derive(Debug, Clone, Copy)]
+pub struct Now(pub jiff::Timestamp);
+
+impl Now {
+    /// Reads the clock.
+    pub fn read() -> Self {
+        Self(jiff::Timestamp::now())
+    }
+
+    pub fn rfc3339(self) -> String {
+        self.0.to_string()
+    }
+
+    pub(crate) fn millis(self) -> i64 {
+        self.0.as_millisecond()
+    }
+
+    pub(crate) fn lease_end(self, lease: std::time::Duration) -> i64 {
+        self.millis() + lease.as_millis() as i64
+    }
+}
+
+impl NewUpload {
+    /// The views of those solutions whose digests are among `new`.
+    pub(super) fn touched(&self, new: &BTreeSet<String>) -> impl Iterator<Item = View> {
+        let added = self.solutions.iter().filter(|solution| new.contains(solution.digest.as_str()));
+        added.map(|solution| View {
+            hardware: solution.hardware.clone(),
+            problem: solution.problem.clone(),
+            method: solution.method,
+        })
+    }
+
+    /// What to say once it is stored and `new` of its solutions were.
+    pub(super) fn receipt(&self, new: u64) -> Receipt {
+        Receipt {
+            id: self.id.clone(),
+            digest: self.digest.clone(),
+            bytes: self.bytes,
+            format: self.format.clone(),
+            received_at: self.received_at.clone(),
+            hardware: self.receipts.clone(),
+            new_solutions: new,
+            duplicate_solutions: self.solutions.len() as u64 - new,
+            already_stored: false,
+        }
+    }
+}

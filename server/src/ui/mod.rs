@@ -1,0 +1,56 @@
+//! The dashboard, embedded in the binary. Without one the server still works
+//! and says how to build it.
+
+mod assets;
+
+use axum::body::Body;
+use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, Uri, header};
+use axum::response::{Html, IntoResponse, Response};
+
+use crate::http::{ApiFault, etag, is_current};
+use assets::Asset;
+
+/// Shown at `/` as long as nobody has built the dashboard.
+const NOT_BUILT: &str = include_str!("not_built.html");
+
+/// Whatever is no route: a file of the dashboard, or one of its pages.
+pub(crate) async fn serve(method: Method, uri: Uri, headers: HeaderMap) -> Response {
+    let path = uri.path();
+    if path == "/api" || path.starts_with("/api/") {
+        let hint = "/api/v1/openapi.json lists what there is";
+        return ApiFault::not_found(format!("no `{path}` in the API; {hint}")).into_response();
+    }
+    if !matches!(method, Method::GET | Method::HEAD) {
+        return ApiFault::method_not_allowed(format!("{method} {path}: pages can only be read"))
+            .into_response();
+    }
+    let name = path.trim_start_matches('/');
+    if let Some(asset) = Asset::find(name, &headers) {
+        return respond(asset, &headers);
+    }
+    if name.rsplit('/').next().is_some_and(|last| last.contains('.')) {
+        return ApiFault::not_found(format!("no file `{path}`; the dashboard begins at /")).into_response();
+    }
+    match Asset::find("index.html", &headers) {
+        Some(index) => respond(index, &headers),
+        None => ([(header::CACHE_CONTROL, "no-cache")], Html(NOT_BUILT)).into_response(),
+    }
+}
+
+fn respond(asset: Asset, headers: &HeaderMap) -> Response {
+    let tag = etag(&asset.digest);
+    let caching = [
+        (header::ETAG, tag.clone()),
+        (header::VARY, HeaderValue::from_static("accept-encoding")),
+        (header::CACHE_CONTROL, HeaderValue::from_static(asset.cache_control)),
+    ];
+    if is_current(headers, &tag) {
+        return (StatusCode::NOT_MODIFIED, caching).into_response();
+    }
+    let mut response = (caching, Body::from(asset.bytes)).into_response();
+    response.headers_mut().insert(header::CONTENT_TYPE, asset.content_type);
+    if let Some(encoding) = asset.encoding {
+        response.headers_mut().insert(header::CONTENT_ENCODING, HeaderValue::from_static(encoding));
+    }
+    response
+}

@@ -1,0 +1,154 @@
+//! Works on the jobs in the queue, one at a time, until told to stop.
+
+mod summary;
+mod train;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use axum::body::Bytes;
+use diode_core::ids::{Digest, ModelId};
+use tokio::sync::watch;
+
+pub(crate) use summary::summarise;
+use train::{Failure, Trained};
+
+use crate::backend::Backend;
+use crate::blobs::BlobKind;
+use crate::dataset::rebuild;
+use crate::store::{Claim, Now, StoreError};
+
+/// How often an idle worker looks for a job.
+const IDLE: Duration = Duration::from_millis(500);
+
+/// How often progress is written down and the lease renewed: fluent for the eye,
+/// nothing for the database.
+const REPORT_EVERY: Duration = Duration::from_millis(500);
+
+/// After a failure of the database there is no use in asking at once.
+const RETRY_AFTER: Duration = Duration::from_secs(5);
+
+/// How far a job is: a share from 0 to 1, and a line for people.
+type Progress = (f64, String);
+
+/// Works until `stopping` turns true or its sender is gone.
+pub async fn run(backend: Backend, stopping: watch::Receiver<bool>) {
+    while !*stopping.borrow() && stopping.has_changed().is_ok() {
+        let wait = match next(&backend, &stopping).await {
+            Ok(true) => continue,
+            Ok(false) => IDLE,
+            Err(error) => {
+                tracing::error!("worker: {error:#}");
+                RETRY_AFTER
+            }
+        };
+        let mut stopping = stopping.clone();
+        // Running into the time-out is the normal case.
+        let _ = tokio::time::timeout(wait, stopping.wait_for(|stop| *stop)).await;
+    }
+}
+
+/// Works on the next job; `false` if there is none.
+async fn next(backend: &Backend, stopping: &watch::Receiver<bool>) -> anyhow::Result<bool> {
+    let recovered = backend.store.recover_jobs(Now::read()).await?;
+    if recovered > 0 {
+        tracing::warn!("{recovered} jobs had lost their worker");
+    }
+    let Some(claim) = backend.store.claim_job(Now::read()).await? else { return Ok(false) };
+    tracing::info!(job = %claim.job.id, "started");
+    match work(backend, &claim, stopping).await {
+        Ok(model) => {
+            backend.store.finish_job(&claim, Now::read(), Ok(&model)).await?;
+            tracing::info!(job = %claim.job.id, %model, "done");
+        }
+        Err(Failure::Stopped) => backend.store.release_job(&claim).await?,
+        Err(Failure::LostClaim) => tracing::warn!(job = %claim.job.id, "another worker has it now"),
+        Err(Failure::Failed(reason)) => {
+            backend.store.finish_job(&claim, Now::read(), Err(&reason)).await?;
+            tracing::warn!(job = %claim.job.id, "failed: {reason}");
+        }
+        Err(Failure::Backend(error)) => {
+            // The lease runs out, and the job is tried again.
+            return Err(error);
+        }
+    }
+    Ok(true)
+}
+
+async fn work(
+    backend: &Backend,
+    claim: &Claim,
+    stopping: &watch::Receiver<bool>,
+) -> Result<ModelId, Failure> {
+    let slug = &claim.job.request.hardware;
+    let known = backend.store.hardware(slug).await?;
+    let hardware = known.ok_or_else(|| Failure::Failed(format!("no hardware `{slug}`")))?.hardware;
+    let packed = backend.store.hardware_solutions(slug).await?;
+    let request = claim.job.request.clone();
+    let stop = Arc::new(AtomicBool::new(false));
+    let (tell, progress) = watch::channel::<Progress>((0.0, "reading the data".to_owned()));
+    let training = tokio::task::spawn_blocking({
+        let stop = Arc::clone(&stop);
+        move || -> Result<Trained, Failure> {
+            let dataset = rebuild(hardware, &packed)?;
+            drop(packed);
+            train::train(dataset, &request, &stop, &mut |share, message| {
+                tell.send_replace((share, message));
+            })
+        }
+    });
+    let claimed = follow(backend, claim, stopping, &training, progress, &stop).await;
+    let trained = training.await.map_err(|error| {
+        // A panic is the job's own fault: it must not be tried for ever.
+        Failure::Failed(format!("the training ended abruptly: {error}"))
+    })?;
+    claimed?;
+    keep(backend, claim, trained?).await
+}
+
+/// Reports progress until the training ends, and ends it when it is to stop.
+async fn follow<T>(
+    backend: &Backend,
+    claim: &Claim,
+    stopping: &watch::Receiver<bool>,
+    training: &tokio::task::JoinHandle<T>,
+    mut progress: watch::Receiver<Progress>,
+    stop: &AtomicBool,
+) -> Result<(), Failure> {
+    while !training.is_finished() {
+        let news = progress.has_changed().unwrap_or(false).then(|| progress.borrow_and_update().clone());
+        let news = news.as_ref().map(|(share, message)| (*share, message.as_str()));
+        let reported = backend.store.report(claim, Now::read(), news).await;
+        if *stopping.borrow() || !matches!(reported, Ok(true)) {
+            stop.store(true, Ordering::Relaxed);
+            return match reported? {
+                true => Err(Failure::Stopped),
+                false => Err(Failure::LostClaim),
+            };
+        }
+        tokio::time::sleep(REPORT_EVERY).await;
+    }
+    Ok(())
+}
+
+/// Makes the model available: first its file, then its row.
+async fn keep(backend: &Backend, claim: &Claim, trained: Trained) -> Result<ModelId, Failure> {
+    let Trained { model, bytes } = trained;
+    let summary = summarise(&model, &bytes, Some(&claim.job.id));
+    let digest = Digest::of(&bytes);
+    let stored = backend.blobs.put(BlobKind::Model, &digest, Bytes::from(bytes)).await;
+    stored.map_err(|error| Failure::Backend(error.into()))?;
+    backend.store.add_model(&summary, &model.metadata().hardware).await?;
+    Ok(summary.id)
+}
+
+impl From<StoreError> for Failure {
+    fn from(error: StoreError) -> Self {
+        match error {
+            // Will not get better by itself.
+            StoreError::Damaged { .. } => Self::Failed(error.to_string()),
+            other => Self::Backend(other.into()),
+        }
+    }
+}

@@ -1,0 +1,111 @@
+//! One training, from a dataset to a model file. Long work, on a thread of its own.
+
+use std::ops::ControlFlow;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use diode_core::Dataset;
+use diode_core::api::JobRequest;
+use diode_model::Model;
+use diode_train::{Progress, TrainError, TrainOptions, TrainingSet, cross_validate};
+
+use crate::store::Now;
+
+/// A model is judged on problems it has not seen by training this often without
+/// a part of them.
+const FOLDS: usize = 4;
+
+/// A model and its file.
+pub(super) struct Trained {
+    pub(super) model: Model,
+    pub(super) bytes: Vec<u8>,
+}
+
+/// Why there is no model.
+#[derive(Debug)]
+pub(super) enum Failure {
+    /// This worker is to stop; another may do it.
+    Stopped,
+    /// Another worker has taken over.
+    LostClaim,
+    /// It cannot be done, and trying again will not help.
+    Failed(String),
+    /// Database or blobs; trying again may help.
+    Backend(anyhow::Error),
+}
+
+impl From<TrainError> for Failure {
+    fn from(error: TrainError) -> Self {
+        match error {
+            TrainError::Stopped => Self::Stopped,
+            other => Self::Failed(other.to_string()),
+        }
+    }
+}
+
+/// Trains on everything in the dataset, and states in the model how well such
+/// models do on problems they have not seen.
+pub(super) fn train(
+    dataset: Dataset,
+    request: &JobRequest,
+    stop: &AtomicBool,
+    tell: &mut dyn FnMut(f64, String),
+) -> Result<Trained, Failure> {
+    let set = TrainingSet::from_datasets(&[dataset], request.method)?;
+    let options = TrainOptions { seed: request.seed, ..TrainOptions::default() };
+    let folds = if set.problems() < FOLDS { 0 } else { FOLDS };
+    let mut phases = Phases { total: folds + 1, names: Vec::new() };
+    let mut observe = |progress: &Progress| {
+        let (share, message) = phases.describe(progress);
+        tell(share, message);
+        if stop.load(Ordering::Relaxed) { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+    };
+    let judged = match folds {
+        0 => None,
+        folds => Some(cross_validate(&set, &options, folds, &mut observe)?),
+    };
+    let mut model = diode_train::train(&set, &options, Now::read().rfc3339(), &mut observe)?;
+    if let Some((report, pick_bias)) = judged {
+        let judged = model.with_evaluation(report, pick_bias);
+        model = judged.map_err(|error| Failure::Failed(error.to_string()))?;
+    }
+    let bytes = model.to_bytes().map_err(|error| Failure::Failed(error.to_string()))?;
+    Ok(Trained { model, bytes })
+}
+
+/// Where in the whole a phase's epochs lie; phases are known by their names.
+struct Phases {
+    total: usize,
+    names: Vec<String>,
+}
+
+impl Phases {
+    fn describe(&mut self, progress: &Progress) -> (f64, String) {
+        let Progress::Epoch { phase, epoch, epochs, loss } = progress;
+        if self.names.last() != Some(phase) {
+            self.names.push(phase.clone());
+        }
+        let before = self.names.len() - 1;
+        let share = (before as f64 + *epoch as f64 / *epochs as f64) / self.total as f64;
+        (share.min(1.0), format!("{phase}: epoch {epoch} of {epochs}, loss {loss:.4}"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn progress_only_grows_over_the_phases() {
+        let mut phases = Phases { total: 3, names: Vec::new() };
+        let mut last = 0.0;
+        for phase in ["fold 1 of 2", "fold 2 of 2", "final"] {
+            for epoch in 1..=4 {
+                let step = Progress::Epoch { phase: phase.to_owned(), epoch, epochs: 4, loss: 0.5 };
+                let (share, message) = phases.describe(&step);
+                assert!(share > last, "{message}");
+                last = share;
+            }
+        }
+        assert_eq!(last, 1.0);
+    }
+}

@@ -1,0 +1,59 @@
+use axum::body::Body;
+use axum::http::Request;
+
+use crate::test_app::TestApp;
+
+#[tokio::test]
+async fn unknown_paths_and_methods_get_the_same_body() {
+    let app = TestApp::new().await;
+    for path in ["/api", "/api/v1/nothing", "/api/v2/hardware"] {
+        let message = app.get(path).await.refusal(404, "not_found");
+        assert!(message.contains("openapi.json"), "{message}");
+    }
+    let request = Request::delete("/api/v1/hardware").body(Body::empty()).unwrap();
+    app.send(request).await.refusal(405, "method_not_allowed");
+    app.get("/api/v1/hardware?x=1").await.refusal(400, "invalid");
+}
+
+#[tokio::test]
+async fn health_is_told_and_every_reply_is_guarded() {
+    let app = TestApp::new().await;
+    for path in ["/healthz", "/readyz"] {
+        let reply = app.get(path).await;
+        assert_eq!((reply.status.as_u16(), reply.body.as_slice()), (200, b"ok\n".as_slice()));
+        assert!(reply.header("content-security-policy").contains("'wasm-unsafe-eval'"));
+        assert_eq!(reply.header("x-content-type-options"), "nosniff");
+        assert!(!reply.header("x-request-id").is_empty());
+    }
+}
+
+#[tokio::test]
+async fn a_lost_database_is_503_but_the_process_is_alive() {
+    let app = TestApp::new().await;
+    app.backend.store.close().await;
+    let message = app.get("/readyz").await.refusal(503, "unavailable");
+    assert!(message.contains("try again"), "{message}");
+    app.get("/api/v1/hardware").await.refusal(503, "unavailable");
+    assert_eq!(app.get("/healthz").await.status, 200);
+}
+
+#[tokio::test]
+async fn a_mistake_of_ours_is_500_and_names_the_request() {
+    let app = TestApp::with_seven().await;
+    let options = app.settings.database_url.parse::<sqlx::sqlite::SqliteConnectOptions>().unwrap();
+    let raw = sqlx::SqlitePool::connect_with(options).await.unwrap();
+    sqlx::query("UPDATE entries SET best = 'damaged'").execute(&raw).await.unwrap();
+    let reply = app.get("/api/v1/hardware/nvidia-h200/leaderboard").await;
+    let message = reply.refusal(500, "internal");
+    assert!(message.contains(reply.header("x-request-id")), "{message}");
+    assert!(!message.contains("damaged"), "{message}");
+}
+
+#[tokio::test]
+async fn replies_of_the_api_are_compressed_on_request() {
+    let app = TestApp::with_seven().await;
+    let path = "/api/v1/hardware/nvidia-h200/leaderboard";
+    assert_eq!(app.get(path).await.header("content-encoding"), "");
+    assert_eq!(app.get_with(path, &[("accept-encoding", "br")]).await.header("content-encoding"), "br");
+    assert_eq!(app.get_with(path, &[("accept-encoding", "gzip")]).await.header("content-encoding"), "gzip");
+}

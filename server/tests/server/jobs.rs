@@ -1,0 +1,115 @@
+use std::time::Duration;
+
+use diode_core::api::{Job, JobEvent, JobState, ModelSource, ModelSummary};
+use diode_core::ids::Digest;
+use diode_model::Model;
+use diode_server::store::Now;
+use diode_server::worker;
+
+use crate::samples::{columnar, dataset, h200, mm};
+use crate::test_app::{Reply, TestApp};
+
+fn events(reply: &Reply) -> Vec<JobEvent> {
+    let text = String::from_utf8(reply.body.clone()).unwrap();
+    let data = text.lines().filter_map(|line| line.strip_prefix("data: "));
+    data.map(|json| serde_json::from_str(json).unwrap()).collect()
+}
+
+#[tokio::test]
+async fn a_training_is_followed_to_its_model() {
+    let app = TestApp::new().await;
+    let data = dataset(h200(), &[mm(512, 512, 512), mm(1024, 512, 256), mm(2048, 2048, 512)], 1.0);
+    app.receipt(columnar(&data)).await;
+    let job = app.train_h200().await;
+    let working = tokio::spawn(worker::run(app.backend.clone(), app.stopping()));
+    // The stream ends by itself, with the job.
+    let stream = app.get(&format!("/api/v1/jobs/{}/events", job.id)).await;
+    assert_eq!(stream.header("content-type"), "text/event-stream");
+    let all = events(&stream);
+    let last = all.last().unwrap();
+    assert_eq!((last.state, last.progress), (JobState::Done, 1.0), "{last:?}");
+    assert!(all.iter().map(|e| e.seq).eq(1..=all.len() as u64));
+    assert!(all.iter().any(|e| e.message.contains("epoch")), "{all:?}");
+
+    let resumed = app.get_with(&format!("/api/v1/jobs/{}/events", job.id), &[("last-event-id", "2")]).await;
+    assert_eq!(events(&resumed), all[2..]);
+
+    let done: Job = app.fetch(&format!("/api/v1/jobs/{}", job.id)).await;
+    let model = done.model.unwrap();
+    let summary: ModelSummary = app.fetch(&format!("/api/v1/models/{model}")).await;
+    assert_eq!(
+        (summary.source, summary.job, summary.training_problems),
+        (ModelSource::Trained, Some(job.id), 3)
+    );
+    let file = app.get(&format!("/api/v1/models/{model}/download")).await;
+    assert_eq!(Digest::of(&file.body), summary.digest);
+    assert_eq!(Model::from_bytes(&file.body).unwrap().metadata().hardware, h200());
+    app.stop();
+    working.await.unwrap();
+}
+
+#[tokio::test]
+async fn a_worker_that_is_stopped_gives_its_job_back() {
+    let app = TestApp::with_seven().await;
+    let job = app.train_h200().await;
+    let working = tokio::spawn(worker::run(app.backend.clone(), app.stopping()));
+    let path = format!("/api/v1/jobs/{}", job.id);
+    while app.fetch::<Job>(&path).await.state == JobState::Queued {
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    app.stop();
+    working.await.unwrap();
+    assert_eq!(app.fetch::<Job>(&path).await.state, JobState::Queued);
+}
+
+#[tokio::test]
+async fn a_job_that_cannot_succeed_fails_with_its_reason() {
+    let app = TestApp::new().await;
+    let unknown = diode_core::hardware::Hardware::from_name("NVIDIA Z9000").unwrap();
+    app.receipt(columnar(&dataset(unknown, &[mm(512, 512, 512)], 1.0))).await;
+    let reply = app.ask(r#"{"kind":"train","heuristic":"matmul","hardware":"nvidia-z9000"}"#).await;
+    let job: Job = reply.json();
+    let working = tokio::spawn(worker::run(app.backend.clone(), app.stopping()));
+    let all = events(&app.get(&format!("/api/v1/jobs/{}/events", job.id)).await);
+    assert_eq!(all.last().unwrap().state, JobState::Failed);
+    let failed: Job = app.fetch(&format!("/api/v1/jobs/{}", job.id)).await;
+    assert!(failed.error.unwrap().contains("no facts"), "{all:?}");
+    app.stop();
+    working.await.unwrap();
+}
+
+#[tokio::test]
+async fn an_event_stream_ends_when_the_server_stops() {
+    let app = TestApp::with_seven().await;
+    let job = app.train_h200().await;
+    let claim = app.backend.store.claim_job(Now::read()).await.unwrap().unwrap();
+    assert_eq!(claim.job.id, job.id);
+    let path = format!("/api/v1/jobs/{}/events", job.id);
+    let stream = app.get(&path);
+    let stop = async {
+        tokio::time::sleep(Duration::from_millis(100)).await;
+        app.stop();
+    };
+    let (reply, ()) = tokio::join!(stream, stop);
+    assert_eq!(events(&reply).last().unwrap().state, JobState::Running);
+}
+
+#[tokio::test]
+async fn requests_that_make_no_sense_are_refused() {
+    let app = TestApp::with_seven().await;
+    app.ask("{").await.refusal(400, "invalid");
+    app.ask(r#"{"kind":"dream","heuristic":"matmul","hardware":"nvidia-h200"}"#)
+        .await
+        .refusal(400, "invalid");
+    app.ask(r#"{"kind":"train","heuristic":"matmul","hardware":"nvidia-z1"}"#).await.refusal(422, "refused");
+    let method =
+        r#"{"kind":"train","heuristic":"matmul","hardware":"nvidia-h200","method":"median-warm-wall"}"#;
+    let message = app.ask(method).await.refusal(422, "refused");
+    assert!(message.contains("there is unspecified"), "{message}");
+    assert_eq!(app.fetch::<Vec<Job>>("/api/v1/jobs").await, []);
+    app.get("/api/v1/jobs/0123456789abcdef").await.refusal(404, "not_found");
+    app.get("/api/v1/jobs/0123456789abcdef/events").await.refusal(404, "not_found");
+    let job = app.train_h200().await;
+    let path = format!("/api/v1/jobs/{}/events", job.id);
+    app.get_with(&path, &[("last-event-id", "x")]).await.refusal(400, "invalid");
+}

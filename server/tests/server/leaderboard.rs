@@ -1,0 +1,114 @@
+use std::collections::BTreeSet;
+
+use diode_core::api::{LeaderboardRow, LeaderboardSort, Page};
+
+use crate::samples::{columnar, dataset, h200, problem, seven};
+use crate::test_app::TestApp;
+use diode_core::{DType, Op};
+
+const BOARD: &str = "/api/v1/hardware/nvidia-h200/leaderboard";
+
+#[tokio::test]
+async fn a_walk_sees_every_row_once_in_any_order() {
+    let app = TestApp::with_seven().await;
+    // Int32 has no peak on this hardware, so these rows have no roofline share.
+    let mut no_roof = dataset(h200(), &[problem(Op::Mm, 64, 64, 64, DType::BFloat16)], 1.0);
+    for size in [128, 256] {
+        let mut other = no_roof.solutions[0].clone();
+        other.problem = problem(Op::Mm, size, size, size, DType::Int32);
+        no_roof.solutions.push(other);
+    }
+    app.receipt(columnar(&no_roof)).await;
+    for sort in LeaderboardSort::ALL {
+        for order in ["asc", "desc"] {
+            let mut seen = Vec::new();
+            let mut cursor = String::new();
+            loop {
+                let path = format!("{BOARD}?sort={sort}&order={order}&limit=2{cursor}");
+                let page: Page<LeaderboardRow> = app.fetch(&path).await;
+                assert_eq!(page.total, 10);
+                assert!(page.items.len() <= 2);
+                seen.extend(page.items);
+                let Some(next) = page.next_cursor else { break };
+                cursor = format!("&cursor={next}");
+            }
+            let ids: BTreeSet<_> = seen.iter().map(|row| &row.problem_id).collect();
+            assert_eq!((seen.len(), ids.len()), (10, 10), "{sort} {order}");
+            check_order(&seen, *sort, order);
+        }
+    }
+}
+
+fn check_order(rows: &[LeaderboardRow], sort: LeaderboardSort, order: &str) {
+    let value = |row: &LeaderboardRow| match sort {
+        LeaderboardSort::Tflops => Some(row.tflops),
+        LeaderboardSort::Time => Some(row.best_us),
+        LeaderboardSort::Roofline => row.roofline_share,
+        LeaderboardSort::Gain => row.gain_over_defaults,
+        LeaderboardSort::Flops => Some(row.problem.flops()),
+    };
+    for pair in rows.windows(2) {
+        let in_order = match (value(&pair[0]), value(&pair[1])) {
+            (Some(a), Some(b)) if order == "asc" => a <= b,
+            (Some(a), Some(b)) => a >= b,
+            (None, Some(_)) => false,
+            (_, None) => true,
+        };
+        assert!(in_order, "{sort} {order}: {:?} before {:?}", value(&pair[0]), value(&pair[1]));
+    }
+}
+
+#[tokio::test]
+async fn filters_narrow_the_board() {
+    let app = TestApp::with_seven().await;
+    for (filter, expected) in [
+        ("op=addmm", 1),
+        ("dtype=float16", 2),
+        ("b_layout=column", 0),
+        ("b_layout=row", 7),
+        ("method=unspecified", 7),
+        ("method=median-cold-event", 0),
+        ("min_m=1024&max_m=2048", 2),
+        ("min_n=4096&min_k=4096", 2),
+        ("max_k=512", 2),
+        ("max_m=18446744073709551615", 7),
+    ] {
+        let page: Page<LeaderboardRow> = app.fetch(&format!("{BOARD}?{filter}")).await;
+        assert_eq!((page.total, page.items.len()), (expected, expected as usize), "{filter}");
+        assert_eq!(page.next_cursor, None);
+    }
+}
+
+#[tokio::test]
+async fn a_second_upload_moves_the_consensus_to_the_median() {
+    let app = TestApp::with_seven().await;
+    let row = |page: Page<LeaderboardRow>| page.items.into_iter().next().unwrap();
+    let before = row(app.fetch(&format!("{BOARD}?min_m=4096")).await);
+    app.receipt(columnar(&dataset(h200(), &[seven().solutions[3].problem.clone()], 1.5))).await;
+    let after = row(app.fetch(&format!("{BOARD}?min_m=4096")).await);
+    assert_eq!((before.solutions, after.solutions), (1, 2));
+    assert_eq!(after.configs, before.configs);
+    assert!(after.best_us > before.best_us * 1.2 && after.best_us < before.best_us * 1.3);
+}
+
+#[tokio::test]
+async fn bad_parameters_are_refused_by_name() {
+    let app = TestApp::with_seven().await;
+    for (query, name) in [
+        ("op=nonsense", "op"),
+        ("dtype=f16", "dtype"),
+        ("min_m=-1", "min_m"),
+        ("max_k=abc", "max_k"),
+        ("limit=0", "limit"),
+        ("limit=501", "limit"),
+        ("sort=speed", "sort"),
+        ("order=up", "order"),
+        ("cursor=made-up", "cursor"),
+        ("method=quick", "method"),
+        ("colour=red", "colour"),
+        ("op=mm&op=mm", "op"),
+    ] {
+        let message = app.get(&format!("{BOARD}?{query}")).await.refusal(400, "invalid");
+        assert!(message.contains(name), "{query}: {message}");
+    }
+}

@@ -1,0 +1,36 @@
+//! The server from outside: every method of the store on both databases, every
+//! route through the real router, and the built binary killed without warning.
+//!
+//! `cfg(test)` is always true here; it tells clippy that helpers may unwrap, too.
+#![forbid(unsafe_code)]
+
+#[cfg(test)]
+mod admin;
+#[cfg(test)]
+mod datasets;
+#[cfg(test)]
+mod errors;
+#[cfg(test)]
+mod hardware;
+#[cfg(test)]
+mod jobs;
+#[cfg(test)]
+mod kill;
+#[cfg(test)]
+mod leaderboard;
+#[cfg(test)]
+mod models;
+#[cfg(test)]
+mod openapi;
+#[cfg(test)]
+mod problems;
+#[cfg(test)]
+mod samples;
+#[cfg(test)]
+mod story;
+#[cfg(test)]
+mod test_app;
+#[cfg(test)]
+mod ui;
+#[cfg(test)]
+mod uploads;

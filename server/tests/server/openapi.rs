@@ -1,0 +1,8 @@
+use crate::test_app::TestApp;
+
+#[tokio::test]
+async fn the_description_is_what_it_was() {
+    let app = TestApp::new().await;
+    let description: serde_json::Value = app.fetch("/api/v1/openapi.json").await;
+    insta::assert_json_snapshot!(description);
+}

@@ -1,0 +1,267 @@
+//! One story that calls every method of the store, told to both databases.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use diode_core::api::{Job, JobKind, JobRequest, JobState, LeaderboardQuery, LeaderboardSort, SortOrder};
+use diode_core::hardware::Hardware;
+use diode_core::ids::{Digest, JobId, ProblemId, UploadId};
+use diode_core::{Dataset, Heuristic, Method};
+use diode_server::admin::verify;
+use diode_server::ingest::{Source, prepare};
+use diode_server::store::{
+    self, BoardQuery, Cursor, LEASE, MAX_ATTEMPTS, NewUpload, Now, PostgresStore, SqliteStore, Store, View,
+};
+use sqlx::{Connection as _, PgConnection};
+
+use crate::models::summary;
+use crate::samples::{collected, columnar, dataset, h200, mm, seven};
+
+#[tokio::test]
+async fn sqlite_tells_the_story() {
+    let folder = tempfile::tempdir().unwrap();
+    let url = format!("sqlite:{}", folder.path().join("story.db").display());
+    let store = SqliteStore::open(&url).await.unwrap();
+    story(Arc::new(store)).await;
+    // Opening again finds the tables there.
+    SqliteStore::open(&url).await.unwrap().close().await;
+}
+
+#[tokio::test]
+async fn other_databases_are_refused_without_repeating_passwords() {
+    let refuse = async |url: &str| store::open(url).await.err().unwrap().to_string();
+    let message = refuse("mysql://root:secret@db/diode").await;
+    assert!(
+        message.contains("mysql:") && message.contains("sqlite:FILE") && !message.contains("secret"),
+        "{message}"
+    );
+    assert!(refuse("sqlite::memory:").await.contains("not durable"));
+}
+
+#[tokio::test]
+async fn postgres_tells_the_story() {
+    let base = std::env::var("DIODE_TEST_POSTGRES_URL").unwrap_or_else(|_| {
+        panic!(
+            "DIODE_TEST_POSTGRES_URL is not set: expected the URL of a Postgres server on which this test may \
+             create a database, such as postgres://postgres@127.0.0.1:5432; `cargo xtask test` starts one"
+        )
+    });
+    let base = base.trim_end_matches('/');
+    let name = format!("diode_story_{}", std::process::id());
+    let mut admin = PgConnection::connect(&format!("{base}/postgres")).await.unwrap();
+    let statement = |verb: &str| sqlx::AssertSqlSafe(format!("{verb} {name}"));
+    sqlx::query(statement("DROP DATABASE IF EXISTS")).execute(&mut admin).await.unwrap();
+    sqlx::query(statement("CREATE DATABASE")).execute(&mut admin).await.unwrap();
+    let store = PostgresStore::open(&format!("{base}/{name}")).await.unwrap();
+    story(Arc::new(store)).await;
+    sqlx::query(statement("DROP DATABASE")).execute(&mut admin).await.unwrap();
+}
+
+fn upload(dataset: &Dataset, known: &[Hardware]) -> NewUpload {
+    let bytes = columnar(dataset);
+    let source = Source {
+        id: UploadId::of(&bytes),
+        digest: Digest::of(&bytes),
+        bytes: bytes.len() as u64,
+        received_at: "2026-11-20T10:00:00Z".to_owned(),
+    };
+    let known = known.iter().map(|h| (h.slug.clone(), h.clone())).collect::<BTreeMap<_, _>>();
+    prepare(source, diode_formats::decode(&bytes).unwrap(), &known).unwrap()
+}
+
+async fn story(store: Arc<dyn Store>) {
+    nothing_is_there(store.as_ref()).await;
+    uploads_arrive(store.as_ref()).await;
+    boards_are_read(store.as_ref()).await;
+    problems_are_looked_at(store.as_ref()).await;
+    facts_are_learned(store.as_ref()).await;
+    models_are_added(store.as_ref()).await;
+    jobs_are_worked_on(store.as_ref()).await;
+    let verified = verify(store.as_ref()).await.unwrap();
+    assert!(verified.entries >= 10 && verified.differences.is_empty(), "{verified}");
+    store.close().await;
+    assert!(store.ping().await.is_err());
+}
+
+async fn nothing_is_there(store: &dyn Store) {
+    store.ping().await.unwrap();
+    assert_eq!(store.hardware_list().await.unwrap(), []);
+    assert_eq!(store.hardware(&h200().slug).await.unwrap(), None);
+    assert_eq!(store.receipt(&UploadId::of(b"x")).await.unwrap(), None);
+    assert_eq!(store.problem(&ProblemId::of(b"x")).await.unwrap(), None);
+    assert_eq!(store.problem_views(&ProblemId::of(b"x")).await.unwrap(), []);
+    assert_eq!(store.problem_points(&h200().slug, 10).await.unwrap(), []);
+    assert!(store.hardware_solutions(&h200().slug).await.unwrap().solutions.is_empty());
+    assert_eq!(store.leaderboard(&h200().slug, &board(None)).await.unwrap().total, 0);
+    assert_eq!(store.views().await.unwrap(), []);
+    assert!(store.claim_job(Now::read()).await.unwrap().is_none());
+    assert_eq!(store.recover_jobs(Now::read()).await.unwrap(), 0);
+}
+
+async fn uploads_arrive(store: &dyn Store) {
+    let (first, second) = (upload(&seven(), &[]), upload(&collected(), &[]));
+    let overlapping = upload(&dataset(h200(), &[mm(1024, 1024, 1024), mm(4096, 4096, 4096)], 1.3), &[]);
+    // Racing: the same upload twice, and two others that touch the same hardware.
+    let (a, b, c, d) = tokio::join!(
+        store.store_upload(&first),
+        store.store_upload(&first),
+        store.store_upload(&second),
+        store.store_upload(&overlapping),
+    );
+    let (a, b) = (a.unwrap(), b.unwrap());
+    assert_eq!([a.already_stored, b.already_stored].iter().filter(|&&there| there).count(), 1);
+    assert_eq!((a.new_solutions, b.new_solutions), (7, 7));
+    assert_eq!((c.unwrap().new_solutions, d.unwrap().new_solutions), (1, 2));
+    assert!(store.receipt(&first.id).await.unwrap().unwrap().already_stored);
+    // The same solutions in other bytes are nothing new.
+    let mut renamed = first.clone();
+    renamed.id = UploadId::of(b"other bytes");
+    renamed.digest = Digest::of(b"other bytes");
+    let receipt = store.store_upload(&renamed).await.unwrap();
+    assert_eq!((receipt.new_solutions, receipt.duplicate_solutions), (0, 7));
+    let summary = store.hardware(&h200().slug).await.unwrap().unwrap();
+    assert_eq!((summary.problems, summary.solutions, summary.methods.len()), (7, 10, 2));
+    assert_eq!(summary.timings, 7 * 6 + 7 + 2 * 6);
+    assert_eq!(store.hardware_list().await.unwrap(), [summary]);
+}
+
+fn board(after: Option<Cursor>) -> BoardQuery {
+    let filter = LeaderboardQuery::default();
+    BoardQuery { filter, sort: LeaderboardSort::Roofline, order: SortOrder::Ascending, limit: 3, after }
+}
+
+async fn boards_are_read(store: &dyn Store) {
+    let slug = h200().slug;
+    let (mut seen, mut after) = (BTreeSet::new(), None);
+    loop {
+        let page = store.leaderboard(&slug, &board(after)).await.unwrap();
+        assert_eq!(page.total, 8);
+        seen.extend(page.items.into_iter().map(|row| (row.problem_id, row.method)));
+        let Some(next) = page.next_cursor else { break };
+        after = Some(Cursor::decode(&next, LeaderboardSort::Roofline, SortOrder::Ascending).unwrap());
+    }
+    assert_eq!(seen.len(), 8);
+    let filter = LeaderboardQuery { method: Some(Method::MEDIAN_COLD_EVENT), ..LeaderboardQuery::default() };
+    let page = store.leaderboard(&slug, &BoardQuery { filter, ..board(None) }).await.unwrap();
+    assert_eq!((page.total, page.items[0].library_us), (1, Some(150.0)));
+    assert_eq!(store.problem_points(&slug, 100).await.unwrap().len(), 7);
+    assert_eq!(store.problem_points(&slug, 3).await.unwrap().len(), 3);
+}
+
+async fn problems_are_looked_at(store: &dyn Store) {
+    let (slug, problem) = (h200().slug, mm(4096, 4096, 4096));
+    assert_eq!(store.problem(&problem.id()).await.unwrap(), Some(problem.clone()));
+    let views = store.problem_views(&problem.id()).await.unwrap();
+    assert_eq!(
+        views.iter().map(|v| v.method).collect::<Vec<_>>(),
+        [Method::MEDIAN_COLD_EVENT, Method::Unspecified]
+    );
+    let view = View { hardware: slug.clone(), problem: problem.id(), method: Method::Unspecified };
+    let packed = store.view_solutions(&view).await.unwrap();
+    assert_eq!((packed.solutions.len(), packed.problems.len(), packed.config_lists.len()), (2, 1, 1));
+    assert_eq!(packed.unpack().unwrap().len(), 2);
+    assert_eq!(store.hardware_solutions(&slug).await.unwrap().unpack().unwrap().len(), 10);
+    assert_eq!(store.entry(&view).await.unwrap().unwrap().solutions, 2);
+    let absent = View { method: Method::MEDIAN_WARM_WALL, ..view };
+    assert_eq!(store.entry(&absent).await.unwrap(), None);
+    assert!(store.view_solutions(&absent).await.unwrap().solutions.is_empty());
+    assert_eq!(store.views().await.unwrap().len(), 8);
+}
+
+/// Hardware that nobody has described has no roofline; once somebody does, what
+/// was there before is judged by it, too.
+async fn facts_are_learned(store: &dyn Store) {
+    let unknown = Hardware::from_name("NVIDIA Z9000").unwrap();
+    let slug = unknown.slug.clone();
+    store.store_upload(&upload(&dataset(unknown.clone(), &[mm(512, 512, 512)], 1.0), &[])).await.unwrap();
+    let before = store.hardware(&slug).await.unwrap().unwrap();
+    assert_eq!((before.median_roofline_share, before.hardware.facts), (None, None));
+    let described = Hardware { facts: h200().facts, ..unknown };
+    let more = upload(&dataset(described, &[mm(1024, 512, 512)], 1.0), &[before.hardware]);
+    store.store_upload(&more).await.unwrap();
+    let view = View { hardware: slug, problem: mm(512, 512, 512).id(), method: Method::Unspecified };
+    assert!(store.entry(&view).await.unwrap().unwrap().roofline_share.is_some());
+}
+
+async fn models_are_added(store: &dyn Store) {
+    let (first, second) = (summary(b"first"), summary(b"second"));
+    assert!(store.add_model(&first, &h200()).await.unwrap());
+    assert!(!store.add_model(&first, &h200()).await.unwrap());
+    assert!(store.add_model(&second, &h200()).await.unwrap());
+    assert_eq!(store.models(None).await.unwrap(), [second.clone(), first.clone()]);
+    assert_eq!(store.models(Some(&h200().slug)).await.unwrap().len(), 2);
+    assert_eq!(store.models(Some(&"nvidia-a100".parse().unwrap())).await.unwrap(), []);
+    assert_eq!(store.model(&first.id).await.unwrap(), Some(first));
+    assert_eq!(store.model(&diode_core::ids::ModelId::of(b"x")).await.unwrap(), None);
+    assert_eq!(store.hardware(&h200().slug).await.unwrap().unwrap().models, 2);
+}
+
+fn job(seed: u64) -> Job {
+    Job {
+        id: JobId::of(&seed.to_le_bytes()),
+        request: JobRequest {
+            kind: JobKind::Train,
+            heuristic: Heuristic::Matmul,
+            hardware: h200().slug,
+            method: None,
+            seed,
+        },
+        state: JobState::Queued,
+        created_at: "2026-11-20T10:00:00Z".to_owned(),
+        finished_at: None,
+        error: None,
+        model: None,
+    }
+}
+
+async fn jobs_are_worked_on(store: &dyn Store) {
+    let start = Now::read();
+    let later = |leases: u32| Now(start.0 + (LEASE + Duration::from_secs(1)) * leases);
+    for seed in [1, 1, 2] {
+        store.enqueue(&job(seed)).await.unwrap();
+    }
+    assert_eq!(store.jobs(10).await.unwrap().iter().map(|j| j.request.seed).collect::<Vec<_>>(), [2, 1]);
+
+    // Two workers never get the same job.
+    let (one, two) = tokio::join!(store.claim_job(start), store.claim_job(start));
+    let (one, two) = (one.unwrap().unwrap(), two.unwrap().unwrap());
+    assert_ne!(one.job.id, two.job.id);
+    assert!(store.claim_job(start).await.unwrap().is_none());
+    let (one, two) = if one.job.request.seed == 1 { (one, two) } else { (two, one) };
+
+    assert!(store.report(&one, start, Some((0.5, "half"))).await.unwrap());
+    assert!(store.report(&one, later(1), None).await.unwrap());
+    // The second worker is silent, and loses its job to another.
+    assert_eq!(store.recover_jobs(later(1)).await.unwrap(), 1);
+    let again = store.claim_job(later(1)).await.unwrap().unwrap();
+    assert_eq!((again.job.id.clone(), again.attempt), (two.job.id.clone(), 2));
+    assert!(!store.report(&two, later(1), Some((0.9, "too late"))).await.unwrap());
+    assert!(!store.finish_job(&two, later(1), Err("too late")).await.unwrap());
+
+    // Giving it back is no failed attempt.
+    store.release_job(&again).await.unwrap();
+    let third = store.claim_job(later(1)).await.unwrap().unwrap();
+    assert_eq!(third.attempt, 2);
+
+    let model = summary(b"first").id;
+    assert!(store.finish_job(&one, later(1), Ok(&model)).await.unwrap());
+    let done = store.job(&one.job.id).await.unwrap().unwrap();
+    assert_eq!((done.state, done.model, done.error), (JobState::Done, Some(model), None));
+    let events = store.job_events(&one.job.id, 0).await.unwrap();
+    let states: Vec<_> = events.iter().map(|e| (e.seq, e.state, e.progress)).collect();
+    let (queued, running) = (JobState::Queued, JobState::Running);
+    assert_eq!(states, [(1, queued, 0.0), (2, running, 0.0), (3, running, 0.5), (4, JobState::Done, 1.0)]);
+    assert_eq!(store.job_events(&one.job.id, 3).await.unwrap(), events[3..]);
+
+    // A job that outlives its workers again and again is given up.
+    for round in u32::try_from(third.attempt).unwrap()..u32::try_from(MAX_ATTEMPTS).unwrap() {
+        assert_eq!(store.recover_jobs(later(round)).await.unwrap(), 1);
+        assert!(store.claim_job(later(round)).await.unwrap().is_some());
+    }
+    assert_eq!(store.recover_jobs(later(9)).await.unwrap(), 1);
+    let failed = store.job(&third.job.id).await.unwrap().unwrap();
+    assert_eq!(failed.state, JobState::Failed);
+    assert!(failed.error.unwrap().contains("workers died"));
+    assert_eq!(store.job(&JobId::of(b"x")).await.unwrap(), None);
+}

@@ -1,0 +1,120 @@
+//! The real router on a fresh SQLite database, and a client for it.
+
+use axum::body::{Body, to_bytes};
+use axum::http::{HeaderMap, Request, StatusCode};
+use diode_core::api::{ApiError, Job, Receipt};
+use diode_server::backend::Backend;
+use diode_server::router::{App, router};
+use diode_server::settings::Settings;
+use serde::de::DeserializeOwned;
+use tempfile::TempDir;
+use tokio::sync::watch;
+use tower::ServiceExt as _;
+
+pub(crate) struct TestApp {
+    pub(crate) backend: Backend,
+    pub(crate) settings: Settings,
+    pub(crate) folder: TempDir,
+    router: axum::Router,
+    stop: watch::Sender<bool>,
+}
+
+pub(crate) struct Reply {
+    pub(crate) status: StatusCode,
+    pub(crate) headers: HeaderMap,
+    pub(crate) body: Vec<u8>,
+}
+
+impl Reply {
+    #[track_caller]
+    pub(crate) fn json<T: DeserializeOwned>(&self) -> T {
+        let text = String::from_utf8_lossy(&self.body);
+        serde_json::from_slice(&self.body).unwrap_or_else(|error| panic!("{error}: {} {text}", self.status))
+    }
+
+    /// The message of a reply that must be an error of this status and code.
+    #[track_caller]
+    pub(crate) fn refusal(&self, status: u16, code: &str) -> String {
+        let error: ApiError = self.json();
+        assert_eq!((self.status.as_u16(), error.code.as_str()), (status, code), "{}", error.message);
+        error.message
+    }
+
+    pub(crate) fn header(&self, name: &str) -> &str {
+        self.headers.get(name).map_or("", |value| value.to_str().unwrap())
+    }
+}
+
+impl TestApp {
+    pub(crate) async fn new() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let settings = Settings {
+            listen: "127.0.0.1:0".parse().unwrap(),
+            database_url: format!("sqlite:{}", folder.path().join("diode.db").display()),
+            blobs: folder.path().join("blobs"),
+        };
+        let backend = Backend::open(&settings).await.unwrap();
+        let (stop, stopping) = watch::channel(false);
+        let router = router(App::new(backend.clone(), stopping));
+        Self { backend, settings, folder, router, stop }
+    }
+
+    /// The same with [`super::samples::seven`] in it.
+    pub(crate) async fn with_seven() -> Self {
+        let app = Self::new().await;
+        assert_eq!(app.upload(super::samples::columnar(&super::samples::seven())).await.status, 201);
+        app
+    }
+
+    pub(crate) fn stopping(&self) -> watch::Receiver<bool> {
+        self.stop.subscribe()
+    }
+
+    pub(crate) fn stop(&self) {
+        self.stop.send_replace(true);
+    }
+
+    pub(crate) async fn send(&self, request: Request<Body>) -> Reply {
+        let response = self.router.clone().oneshot(request).await.unwrap();
+        let (parts, body) = response.into_parts();
+        let body = to_bytes(body, usize::MAX).await.unwrap().to_vec();
+        Reply { status: parts.status, headers: parts.headers, body }
+    }
+
+    pub(crate) async fn get(&self, path: &str) -> Reply {
+        self.get_with(path, &[]).await
+    }
+
+    pub(crate) async fn get_with(&self, path: &str, headers: &[(&str, &str)]) -> Reply {
+        let mut request = Request::get(path);
+        for (name, value) in headers {
+            request = request.header(*name, *value);
+        }
+        self.send(request.body(Body::empty()).unwrap()).await
+    }
+
+    /// What a path answers with, which must be a success.
+    pub(crate) async fn fetch<T: DeserializeOwned>(&self, path: &str) -> T {
+        let reply = self.get(path).await;
+        assert_eq!(reply.status, 200, "{path}: {}", String::from_utf8_lossy(&reply.body));
+        reply.json()
+    }
+
+    pub(crate) async fn upload(&self, bytes: Vec<u8>) -> Reply {
+        self.send(Request::post("/api/v1/uploads").body(Body::from(bytes)).unwrap()).await
+    }
+
+    pub(crate) async fn receipt(&self, bytes: Vec<u8>) -> Receipt {
+        self.upload(bytes).await.json()
+    }
+
+    pub(crate) async fn ask(&self, request: &str) -> Reply {
+        self.send(Request::post("/api/v1/jobs").body(Body::from(request.to_owned())).unwrap()).await
+    }
+
+    pub(crate) async fn train_h200(&self) -> Job {
+        let reply = self.ask(r#"{"kind":"train","heuristic":"matmul","hardware":"nvidia-h200"}"#).await;
+        assert_eq!(reply.status, 202);
+        reply.json()
+    }
+}

@@ -1,0 +1,91 @@
+//! Calls to the server's HTTP API. Every failure ends as one sentence for people.
+
+use diode_core::api::ApiError;
+use gloo_net::http::{Request, Response};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+/// Where the API lives on the server that served this page.
+const ROOT: &str = "/api/v1";
+
+/// The address of a resource of the API.
+pub(crate) fn url(path: &str) -> String {
+    format!("{ROOT}{path}")
+}
+
+/// Why a call brought nothing.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum Failure {
+    /// The server answered, and refused.
+    #[error("{0}")]
+    Refused(String),
+    #[error("the server could not be reached: {0}")]
+    Unreachable(String),
+    #[error("the server's answer could not be read: {0}")]
+    Unreadable(String),
+}
+
+/// Fetches a JSON resource.
+pub(crate) async fn get<T: DeserializeOwned>(path: &str) -> Result<T, Failure> {
+    decode(&get_text(path).await?)
+}
+
+/// Fetches the text of a resource.
+pub(crate) async fn get_text(path: &str) -> Result<String, Failure> {
+    text(Request::get(&url(path)).build()).await
+}
+
+/// Sends JSON and reads the JSON that comes back.
+pub(crate) async fn post<B: Serialize, T: DeserializeOwned>(path: &str, body: &B) -> Result<T, Failure> {
+    decode(&text(Request::post(&url(path)).json(body)).await?)
+}
+
+/// Reads the JSON of an answer.
+pub(crate) fn decode<T: DeserializeOwned>(text: &str) -> Result<T, Failure> {
+    serde_json::from_str(text).map_err(unreadable)
+}
+
+/// Fetches a file.
+pub(crate) async fn get_bytes(path: &str) -> Result<Vec<u8>, Failure> {
+    let response = send(Request::get(&url(path)).build()).await?;
+    response.binary().await.map_err(unreadable)
+}
+
+/// What the body of an answer that is not a success says, in the server's own
+/// words where it has the agreed form.
+pub(crate) fn refusal(status: u16, body: &str) -> Failure {
+    Failure::Refused(match serde_json::from_str::<ApiError>(body) {
+        Ok(error) => error.message,
+        Err(_) => format!("the server answered with status {status}"),
+    })
+}
+
+async fn send(request: Result<Request, gloo_net::Error>) -> Result<Response, Failure> {
+    let unreachable = |error: gloo_net::Error| Failure::Unreachable(error.to_string());
+    let response = request.map_err(unreachable)?.send().await.map_err(unreachable)?;
+    if response.ok() {
+        return Ok(response);
+    }
+    let body = response.text().await.unwrap_or_default();
+    Err(refusal(response.status(), &body))
+}
+
+async fn text(request: Result<Request, gloo_net::Error>) -> Result<String, Failure> {
+    send(request).await?.text().await.map_err(unreadable)
+}
+
+fn unreadable(error: impl std::error::Error) -> Failure {
+    Failure::Unreadable(error.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn refusals_carry_the_servers_own_words() {
+        let body = r#"{"code":"not_found","message":"no such problem; see /api/v1/hardware"}"#;
+        assert_eq!(refusal(404, body).to_string(), "no such problem; see /api/v1/hardware");
+        assert_eq!(refusal(502, "<html>").to_string(), "the server answered with status 502");
+    }
+}

@@ -1,0 +1,48 @@
+//! How far a model's predictions agree with what was measured.
+
+use leptos::prelude::*;
+
+use super::scatter::{Axis, Line, Mark, Plot, scatter};
+use crate::format;
+
+/// One config: its name, its measured and its predicted time in microseconds.
+pub(crate) struct Agreement {
+    pub(crate) label: String,
+    pub(crate) measured: f64,
+    pub(crate) predicted: f64,
+}
+
+/// Predicted against measured, with the line where they are equal. The first
+/// config, the fastest, has a ring.
+pub(crate) fn agreement(configs: &[Agreement]) -> impl IntoView + use<> {
+    let marks: Vec<Mark> = configs
+        .iter()
+        .map(|config| Mark {
+            x: config.measured,
+            y: config.predicted,
+            text: format!(
+                "{}\nmeasured {}\npredicted {}",
+                config.label,
+                format::time(config.measured),
+                format::time(config.predicted)
+            ),
+            href: None,
+        })
+        .collect();
+    let description = format!(
+        "Scatter plot of predicted against measured time of {}. The table below has the same data.",
+        format::counted(configs.len() as u64, "config")
+    );
+    scatter(Plot {
+        ring: (!marks.is_empty()).then_some(0),
+        marks,
+        lines: Box::new(|(low, high)| {
+            vec![Line { points: vec![(low, low), (high, high)], dashed: true, label: None }]
+        }),
+        y_reach: Vec::new(),
+        x: Axis { title: "Measured time", tick: format::time_tick },
+        y: Axis { title: "Predicted time (line: equal)", tick: format::time_tick },
+        fine: true,
+        description,
+    })
+}

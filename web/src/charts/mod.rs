@@ -1,0 +1,10 @@
+//! Small charts of our own: log scales, a scatter plot, and the two plots made of it.
+
+mod agreement;
+mod roofline;
+mod scale;
+mod scatter;
+mod size;
+
+pub(crate) use agreement::{Agreement, agreement};
+pub(crate) use roofline::roofline;

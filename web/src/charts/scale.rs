@@ -1,0 +1,117 @@
+//! Logarithmic scales and their ticks.
+
+/// Narrower data is shown in the middle of this many decades, so that noise
+/// does not fill the picture and at least two ticks are in sight.
+const MIN_DECADES: f64 = 0.9;
+/// Room around the data, as a share of its extent.
+const MARGIN: f64 = 0.06;
+
+/// Places positive values on a line of pixels by their logarithm.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct LogScale {
+    /// Decimal logarithms of the ends.
+    low: f64,
+    high: f64,
+    /// Pixels of the ends; `from > to` on an upward axis.
+    from: f64,
+    to: f64,
+}
+
+/// A line of the grid.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Tick {
+    pub(super) value: f64,
+    pub(super) place: f64,
+    /// Lines between labels carry none.
+    pub(super) labelled: bool,
+}
+
+impl LogScale {
+    /// The scale that shows all values; `None` if none is positive and finite.
+    pub(super) fn covering(values: impl Iterator<Item = f64>, from: f64, to: f64) -> Option<Self> {
+        let (low, high) = values
+            .filter(|value| *value > 0.0 && value.is_finite())
+            .map(f64::log10)
+            .fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), log| (low.min(log), high.max(log)));
+        if low > high {
+            return None;
+        }
+        let margin = ((MIN_DECADES - (high - low)) / 2.0).max((high - low) * MARGIN);
+        Some(Self { low: low - margin, high: high + margin, from, to })
+    }
+
+    /// The pixel of a value.
+    pub(super) fn place(&self, value: f64) -> f64 {
+        self.from + (value.log10() - self.low) / (self.high - self.low) * (self.to - self.from)
+    }
+
+    /// The values at both ends.
+    pub(super) fn ends(&self) -> (f64, f64) {
+        (10_f64.powf(self.low), 10_f64.powf(self.high))
+    }
+
+    /// Grid lines at 1, 2 and 5 of every decade; labels at all of them if they
+    /// are `spacing` pixels apart, else at whole decades, else at every n-th.
+    pub(super) fn ticks(&self, spacing: f64) -> Vec<Tick> {
+        let decade = (self.to - self.from).abs() / (self.high - self.low);
+        let all_labelled = decade * 2_f64.log10() >= spacing;
+        let every = (spacing / decade).ceil().max(1.0) as i32;
+        let mut ticks = Vec::new();
+        for exponent in self.low.floor() as i32..=self.high.ceil() as i32 {
+            for step in [1.0, 2.0, 5.0] {
+                // Dividing is exact where multiplying by 0.1 would not be.
+                let value =
+                    if exponent < 0 { step / 10_f64.powi(-exponent) } else { step * 10_f64.powi(exponent) };
+                if (self.low..=self.high).contains(&value.log10()) {
+                    let labelled = all_labelled || (step == 1.0 && exponent.rem_euclid(every) == 0);
+                    ticks.push(Tick { value, place: self.place(value), labelled });
+                }
+            }
+        }
+        ticks
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn labels(scale: &LogScale, spacing: f64) -> Vec<f64> {
+        scale.ticks(spacing).into_iter().filter(|tick| tick.labelled).map(|tick| tick.value).collect()
+    }
+
+    #[test]
+    fn values_are_placed_by_their_logarithm() {
+        let scale = LogScale { low: 0.0, high: 2.0, from: 0.0, to: 200.0 };
+        assert_eq!(scale.place(1.0), 0.0);
+        assert_eq!(scale.place(10.0), 100.0);
+        assert_eq!(scale.place(100.0), 200.0);
+        let upward = LogScale { from: 200.0, to: 0.0, ..scale };
+        assert_eq!(upward.place(10.0), 100.0);
+        assert_eq!(upward.place(100.0), 0.0);
+    }
+
+    #[test]
+    fn a_scale_covers_its_data_with_a_margin() {
+        let scale = LogScale::covering([3.0, 1000.0, f64::NAN, 0.0].into_iter(), 0.0, 500.0).unwrap();
+        let (low, high) = scale.ends();
+        assert!(low < 3.0 && low > 1.0 && high > 1000.0 && high < 3000.0, "{low} {high}");
+        assert_eq!(LogScale::covering([0.0, f64::INFINITY].into_iter(), 0.0, 500.0), None);
+    }
+
+    #[test]
+    fn one_value_still_gets_a_scale_with_ticks() {
+        let scale = LogScale::covering(std::iter::once(7.0), 0.0, 300.0).unwrap();
+        assert!(labels(&scale, 40.0).len() >= 2, "{:?}", labels(&scale, 40.0));
+        assert!((scale.place(7.0) - 150.0).abs() < 1e-9);
+    }
+
+    #[test]
+    fn labels_thin_out_when_room_is_scarce() {
+        let scale = LogScale { low: -1.0, high: 2.0, from: 0.0, to: 600.0 };
+        assert_eq!(labels(&scale, 40.0), [0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0]);
+        assert_eq!(labels(&scale, 80.0), [0.1, 1.0, 10.0, 100.0]);
+        assert_eq!(labels(&scale, 300.0), [1.0, 100.0]);
+        assert_eq!(scale.ticks(80.0).len(), 10);
+    }
+}

@@ -1,0 +1,15 @@
+//! The bottom of every page.
+
+use leptos::prelude::*;
+
+pub(crate) fn footer() -> impl IntoView {
+    view! {
+        <footer class="foot">
+            <div class="foot-inner">
+                <span>"Diode " {env!("CARGO_PKG_VERSION")} " · open measurements of GPU matrix multiplication"</span>
+                <a href="/contribute">"Contribute"</a>
+                <a href="/api/v1/openapi.json" rel="external">"API"</a>
+            </div>
+        </footer>
+    }
+}

@@ -1,0 +1,53 @@
+//! Headline numbers.
+
+use leptos::prelude::*;
+
+/// One headline number and what it is.
+pub(crate) struct Stat {
+    name: &'static str,
+    value: String,
+    unit: &'static str,
+    explanation: &'static str,
+    wide: bool,
+    mono: bool,
+}
+
+impl Stat {
+    pub(crate) fn new(name: &'static str, value: String) -> Self {
+        Self { name, value, unit: "", explanation: "", wide: false, mono: false }
+    }
+
+    /// A value that may be unknown.
+    pub(crate) fn maybe(name: &'static str, value: Option<String>) -> Self {
+        Self::new(name, value.unwrap_or_else(|| "–".to_owned()))
+    }
+
+    pub(crate) fn unit(self, unit: &'static str) -> Self {
+        Self { unit, ..self }
+    }
+
+    /// What the number means, shown when pointed at.
+    pub(crate) fn explained(self, explanation: &'static str) -> Self {
+        Self { explanation, ..self }
+    }
+
+    /// The name of a config: twice as wide, in the font of code.
+    pub(crate) fn config(self) -> Self {
+        Self { wide: true, mono: true, ..self }
+    }
+}
+
+/// A strip of headline numbers.
+pub(crate) fn stats(inner: bool, stats: impl IntoIterator<Item = Stat>) -> impl IntoView {
+    let cells = stats.into_iter().map(|stat| {
+        view! {
+            <div class="stat" class:wide=stat.wide title=stat.explanation>
+                <dt>{stat.name}</dt>
+                <dd class:mono=stat.mono>
+                    {stat.value} " " {(!stat.unit.is_empty()).then(|| view! { <small>{stat.unit}</small> })}
+                </dd>
+            </div>
+        }
+    });
+    view! { <dl class="stats" class:inner=inner>{cells.collect_view()}</dl> }
+}

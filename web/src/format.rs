@@ -1,0 +1,172 @@
+//! Numbers as people read them: three significant digits and a unit that fits.
+
+/// Rounds to three significant digits: `1.04`, `12.3`, `987`.
+pub(crate) fn three_digits(value: f64) -> String {
+    if value == 0.0 {
+        return "0".to_owned();
+    }
+    // Of the rounded value, so that 9.996 becomes 10.0 and not 10.00.
+    let digits_before_point = (value.abs() * 1.0005).log10().floor() as i32 + 1;
+    let decimals = usize::try_from(3 - digits_before_point).unwrap_or(0);
+    format!("{value:.decimals$}")
+}
+
+/// A value in the first unit where it stays below 1000 after rounding.
+fn scaled(value: f64, units: &[(&str, f64)]) -> String {
+    let last = units.len() - 1;
+    let fits = |&(_, size): &(&str, f64)| value / size < 999.5;
+    let (unit, size) = units[units.iter().position(fits).unwrap_or(last)];
+    format!("{}\u{a0}{unit}", three_digits(value / size))
+}
+
+/// A duration: `850 ns`, `12.3 µs`, `1.04 ms`.
+pub(crate) fn time(micros: f64) -> String {
+    scaled(micros, &[("ns", 1e-3), ("µs", 1.0), ("ms", 1e3), ("s", 1e6)])
+}
+
+/// A size of a file: `48.2 kB`.
+pub(crate) fn bytes(count: u64) -> String {
+    if count < 1000 {
+        return format!("{count}\u{a0}B");
+    }
+    scaled(count as f64, &[("kB", 1e3), ("MB", 1e6), ("GB", 1e9)])
+}
+
+/// A share of one: `97.3 %`.
+pub(crate) fn percent(share: f64) -> String {
+    let percent = share * 100.0;
+    let decimals = match percent {
+        _ if percent < 0.995 => 2,
+        _ if percent < 99.95 => 1,
+        _ => 0,
+    };
+    format!("{percent:.decimals$}\u{a0}%")
+}
+
+/// A factor: `1.12×`.
+pub(crate) fn factor(value: f64) -> String {
+    format!("{}×", three_digits(value))
+}
+
+/// A whole number with its thousands apart: `320,606`.
+pub(crate) fn count(value: u64) -> String {
+    let digits = value.to_string();
+    let mut text = String::with_capacity(digits.len() * 4 / 3);
+    for (place, digit) in digits.chars().enumerate() {
+        if place > 0 && (digits.len() - place).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}
+
+/// A count with its noun, in the plural unless there is one: `209 problems`.
+pub(crate) fn counted(value: u64, noun: &str) -> String {
+    format!("{} {noun}{}", count(value), if value == 1 { "" } else { "s" })
+}
+
+/// The day of an RFC 3339 time: `2026-11-20`.
+pub(crate) fn day(rfc3339: &str) -> String {
+    rfc3339.split('T').next().unwrap_or(rfc3339).to_owned()
+}
+
+/// The minute of an RFC 3339 time in UTC: `2026-11-20 12:34 UTC`. Other texts
+/// stay as they are.
+pub(crate) fn minute(rfc3339: &str) -> String {
+    match rfc3339.get(..16) {
+        Some(start) if rfc3339.ends_with('Z') => format!("{} UTC", start.replace('T', " ")),
+        _ => rfc3339.to_owned(),
+    }
+}
+
+/// A round number on an axis, without trailing zeros: `0.5`, `200`, `10k`.
+pub(crate) fn tick(value: f64) -> String {
+    if value >= 9_999_500.0 {
+        format!("{}M", value / 1e6)
+    } else if value >= 9_999.5 {
+        format!("{}k", value / 1e3)
+    } else {
+        format!("{value}")
+    }
+}
+
+/// A round duration on an axis: `200 ns`, `5 µs`, `1 ms`.
+pub(crate) fn time_tick(micros: f64) -> String {
+    let (size, unit) = match micros {
+        _ if micros < 0.9995 => (1e-3, "ns"),
+        _ if micros < 999.5 => (1.0, "µs"),
+        _ if micros < 999_500.0 => (1e3, "ms"),
+        _ => (1e6, "s"),
+    };
+    format!("{:.0}\u{a0}{unit}", micros / size)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_have_three_digits_and_a_unit_that_fits() {
+        for (micros, text) in [
+            (0.85, "850 ns"),
+            (0.0123, "12.3 ns"),
+            (1.0, "1.00 µs"),
+            (9.996, "10.0 µs"),
+            (12.34, "12.3 µs"),
+            (999.4, "999 µs"),
+            (999.6, "1.00 ms"),
+            (1040.0, "1.04 ms"),
+            (2_500_000.0, "2.50 s"),
+            (3.6e9, "3600 s"),
+        ] {
+            assert_eq!(time(micros).replace('\u{a0}', " "), text, "{micros}");
+        }
+    }
+
+    #[test]
+    fn small_and_large_numbers_have_three_digits_too() {
+        for (value, text) in
+            [(0.0, "0"), (0.003_449, "0.00345"), (0.9996, "1.00"), (9.996, "10.0"), (792.7, "793")]
+        {
+            assert_eq!(three_digits(value), text, "{value}");
+        }
+        assert_eq!(three_digits(1979.0), "1979");
+    }
+
+    #[test]
+    fn sizes_and_shares() {
+        assert_eq!(bytes(999), "999\u{a0}B");
+        assert_eq!(bytes(48_212), "48.2\u{a0}kB");
+        assert_eq!(percent(0.9731), "97.3\u{a0}%");
+        assert_eq!(percent(0.99999), "100\u{a0}%");
+        assert_eq!(percent(1.2), "120\u{a0}%");
+        assert_eq!(percent(0.000_44), "0.04\u{a0}%");
+        assert_eq!(factor(1.1234), "1.12×");
+    }
+
+    #[test]
+    fn thousands_are_apart() {
+        for (value, text) in
+            [(0, "0"), (999, "999"), (1534, "1,534"), (320_606, "320,606"), (1_000_000, "1,000,000")]
+        {
+            assert_eq!(count(value), text);
+        }
+        assert_eq!(counted(1, "upload"), "1 upload");
+        assert_eq!(counted(1534, "config"), "1,534 configs");
+    }
+
+    #[test]
+    fn days_and_ticks() {
+        assert_eq!(day("2026-11-20T12:00:00Z"), "2026-11-20");
+        assert_eq!(minute("2026-11-20T12:34:56.789Z"), "2026-11-20 12:34 UTC");
+        assert_eq!(minute("some day"), "some day");
+        assert_eq!(tick(0.5), "0.5");
+        assert_eq!(tick(200.0), "200");
+        assert_eq!(tick(20_000.0), "20k");
+        assert_eq!(tick(10_000_000.0), "10M");
+        assert_eq!(time_tick(0.2), "200\u{a0}ns");
+        assert_eq!(time_tick(500.0), "500\u{a0}µs");
+        assert_eq!(time_tick(1000.0), "1\u{a0}ms");
+    }
+}

@@ -1,0 +1,142 @@
+//! Contributing from the browser: choose a file, see what was stored.
+
+mod receipt;
+mod send;
+
+use diode_core::api::Receipt;
+use leptos::ev::DragEvent;
+use leptos::prelude::*;
+use wasm_bindgen::JsCast as _;
+use web_sys::{File, HtmlInputElement};
+
+use self::receipt::receipt;
+use self::send::{Upload, send};
+use crate::components::{snippet, title};
+use crate::{cache, format};
+
+/// How far a contribution has come.
+#[derive(Clone)]
+pub(crate) enum Stage {
+    Choosing,
+    /// The share of the file that has been sent.
+    Sending(f64),
+    /// All is sent; the server reads, checks and stores.
+    Storing,
+    Stored(Receipt),
+    Refused(String),
+}
+
+pub(crate) fn contribute() -> impl IntoView {
+    title(|| "Contribute".to_owned());
+    let stage = RwSignal::new(Stage::Choosing);
+    let name = RwSignal::new(String::new());
+    let over = RwSignal::new(false);
+    // Dropping an upload aborts it, so leaving the page does too.
+    let upload = StoredValue::new_local(None::<Upload>);
+    let take = move |file: Option<File>| {
+        let Some(file) = file else { return };
+        name.set(format!("{}, {}", file.name(), format::bytes(file.size() as u64)));
+        let report = move |next: Stage| {
+            if matches!(next, Stage::Stored(_)) {
+                cache::clear();
+            }
+            stage.try_set(next);
+        };
+        upload.set_value(send(&file, report));
+    };
+    let choose = move |event: leptos::ev::Event| {
+        let input = event.target().and_then(|target| target.dyn_into::<HtmlInputElement>().ok());
+        take(input.as_ref().and_then(|input| input.files()?.get(0)));
+        // So that the same file can be chosen again after a refusal.
+        if let Some(input) = input {
+            input.set_value("");
+        }
+    };
+    let drop = move |event: DragEvent| {
+        event.prevent_default();
+        over.set(false);
+        take(event.data_transfer().and_then(|transfer| transfer.files()?.get(0)));
+    };
+    view! {
+        <main class="page">
+            <div>
+                <h1>"Contribute"</h1>
+                <p class="lede">
+                    "Send the timings of your GPU. Impossible times are refused, duplicates are recognised, and a receipt "
+                    "means that everything is stored for good."
+                </p>
+            </div>
+            <div class="split even">
+                <section class="section">
+                    <label
+                        class="drop"
+                        class:over=move || over.get()
+                        on:dragover=move |event: DragEvent| { event.prevent_default(); over.set(true) }
+                        on:dragleave=move |_| over.set(false)
+                        on:drop=drop
+                    >
+                        <strong>"Drop a file here, or choose one"</strong>
+                        <span class="hint">".msgpack.zst, .msgpack or .json, from diode or torch-diode"</span>
+                        <input class="visually-hidden" type="file" on:change=choose />
+                    </label>
+                    {move || outcome(stage.get(), name.get())}
+                </section>
+                <section class="card">
+                    <h2>"From the command line"</h2>
+                    {commands()}
+                </section>
+            </div>
+        </main>
+    }
+}
+
+fn commands() -> impl IntoView {
+    let server = window().location().origin().unwrap_or_default();
+    view! {
+        <ol class="steps">
+            <li>
+                <span class="hint">"Measure every config on a set of shapes:"</span>
+                {snippet("diode collect --output my.msgpack.zst".to_owned())}
+            </li>
+            <li>
+                <span class="hint">"Look at what was measured:"</span>
+                {snippet("diode stats my.msgpack.zst".to_owned())}
+            </li>
+            <li>
+                <span class="hint">"Send it:"</span>
+                {snippet(format!("diode upload my.msgpack.zst --server {server}"))}
+            </li>
+        </ol>
+    }
+}
+
+fn outcome(stage: Stage, name: String) -> impl IntoView {
+    match stage {
+        Stage::Choosing => ().into_any(),
+        Stage::Sending(share) => {
+            let percent = format!("{:.0}", share * 100.0);
+            let width = format!("width: {percent}%");
+            view! {
+                <div class="card">
+                    <p>{format!("Sending {name}")}</p>
+                    <div class="progress" role="progressbar" aria-valuemin="0" aria-valuemax="100" aria-valuenow=percent>
+                        <i style=width></i>
+                    </div>
+                </div>
+            }
+            .into_any()
+        }
+        Stage::Storing => {
+            view! { <div class="card"><p role="status">{format!("Checking and storing {name} …")}</p></div> }
+                .into_any()
+        }
+        Stage::Stored(stored) => receipt(&stored, name).into_any(),
+        Stage::Refused(message) => view! {
+            <div class="failure" role="alert">
+                <strong>{format!("Not stored: {name}")}</strong>
+                <p>{message}</p>
+            </div>
+        }
+        .into_any(),
+    }
+}

@@ -1,0 +1,47 @@
+//! What the server stored.
+
+use diode_core::api::Receipt;
+use leptos::prelude::*;
+
+use crate::format;
+
+pub(super) fn receipt(receipt: &Receipt, name: String) -> impl IntoView + use<> {
+    let heading = if receipt.already_stored {
+        "Already stored: these very bytes had been sent before"
+    } else {
+        "Stored. Thank you!"
+    };
+    let hardware = receipt.hardware.iter().map(|hardware| {
+        let failures = match hardware.failures {
+            0 => String::new(),
+            failures => format!(", {}", format::counted(failures, "failed config")),
+        };
+        let contents = format!(
+            "{}, {}{failures}",
+            format::counted(hardware.problems, "problem"),
+            format::counted(hardware.timings, "timing")
+        );
+        view! {
+            <dt><a href=format!("/hardware/{}", hardware.slug)>{hardware.name.clone()}</a></dt>
+            <dd>{contents}</dd>
+        }
+    });
+    let rows = [
+        ("File", name),
+        ("Format", receipt.format.clone()),
+        ("New solutions", format::count(receipt.new_solutions)),
+        ("Known already", format::count(receipt.duplicate_solutions)),
+        ("Receipt", receipt.id.to_string()),
+        ("SHA-256", receipt.digest.to_string()),
+        ("Received", format::minute(&receipt.received_at)),
+    ];
+    view! {
+        <section class="card" role="status" data-testid="receipt">
+            <h2 class="good-text">{heading}</h2>
+            <dl class="facts">
+                {hardware.collect_view()}
+                {rows.into_iter().map(|(name, value)| view! { <dt>{name}</dt><dd>{value}</dd> }).collect_view()}
+            </dl>
+        </section>
+    }
+}

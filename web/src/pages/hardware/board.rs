@@ -1,0 +1,109 @@
+//! The leaderboard: filters, rows, and more rows on demand.
+
+use std::sync::Arc;
+
+use diode_core::api::{HardwareSummary, LeaderboardRow, Page};
+use leptos::prelude::*;
+use leptos::task::spawn_local;
+use leptos_router::hooks::use_query_map;
+
+use super::columns::columns;
+use super::filters::{KEYS, default_method, filters};
+use super::row::row;
+use crate::components::{empty, loaded};
+use crate::query::link;
+use crate::remote::remote;
+use crate::{api, format};
+
+pub(super) fn board(summary: &HardwareSummary) -> impl IntoView + use<> {
+    let slug = summary.hardware.slug.to_string();
+    let fastest = summary.best_tflops.unwrap_or(1.0);
+    let method = default_method(summary).map(|method| method.to_string());
+    let map = use_query_map();
+    // The address is passed on as it is: the server refuses what it does not
+    // know, in words that this page shows.
+    let path = {
+        let slug = slug.clone();
+        Memo::new(move |_| {
+            let value = |key: &str| map.with(|map| map.get(key).unwrap_or_default());
+            let given = KEYS.into_iter().chain(["sort", "order"]).map(|key| match (key, &method) {
+                ("method", Some(default)) if value(key).is_empty() => (key, default.clone()),
+                _ => (key, value(key)),
+            });
+            link(&format!("/hardware/{slug}/leaderboard"), given)
+        })
+    };
+    let first = remote::<Page<LeaderboardRow>>(move || Some(path.get()));
+    let show = move |page| rows(page, path.get_untracked(), slug.clone(), fastest);
+    view! {
+        <section class="section" aria-labelledby="board-title">
+            <h2 id="board-title">"Leaderboard"</h2>
+            {filters(summary)}
+            <div class="section" class:busy=move || first.busy()>{loaded(first, "40rem", show)}</div>
+        </section>
+    }
+}
+
+fn rows(first: Arc<Page<LeaderboardRow>>, path: String, slug: String, fastest: f64) -> impl IntoView {
+    if first.items.is_empty() {
+        return empty("No problem matches these filters", "Clear a filter to see more.").into_any();
+    }
+    let total = first.total;
+    let with_library = first.items.iter().any(|row| row.library_us.is_some());
+    let next = RwSignal::new(first.next_cursor.clone());
+    let pages = RwSignal::new(vec![first]);
+    let (waiting, error) = (RwSignal::new(false), RwSignal::new(None::<String>));
+    let more = move |_| {
+        let Some(cursor) = next.get_untracked() else { return };
+        let separator = if path.contains('?') { '&' } else { '?' };
+        let path = format!("{path}{separator}{}", &link("", [("cursor", cursor)])[1..]);
+        waiting.set(true);
+        spawn_local(async move {
+            let page = api::get::<Page<LeaderboardRow>>(&path).await;
+            // The filters may have changed by now, and with them this table is gone.
+            if waiting.try_set(false).is_some() {
+                return;
+            }
+            match page {
+                Ok(page) => {
+                    next.set(page.next_cursor.clone());
+                    pages.update(|pages| pages.push(Arc::new(page)));
+                    error.set(None);
+                }
+                Err(failure) => error.set(Some(failure.to_string())),
+            }
+        });
+    };
+    let shown = move || pages.with(|pages| pages.iter().map(|page| page.items.len() as u64).sum::<u64>());
+    let body = view! {
+        <For
+            each=move || pages.get().into_iter().enumerate()
+            key=|(index, _)| *index
+            children=move |(_, page)| {
+                page.items.iter().map(|item| row(item, &slug, fastest, with_library)).collect_view()
+            }
+        />
+    };
+    view! {
+        <div class="table-box">
+            <table>
+                <thead>{columns(with_library)}</thead>
+                <tbody>{body}</tbody>
+            </table>
+        </div>
+        <div class="table-foot">
+            <span>{move || format!("{} of {}", format::count(shown()), format::counted(total, "problem"))}</span>
+            {move || error.get().map(|message| view! { <span class="error-text" role="alert">{message}</span> })}
+            <button
+                type="button"
+                class="button small"
+                style:visibility=move || if next.get().is_some() { "visible" } else { "hidden" }
+                prop:disabled=move || waiting.get()
+                on:click=more
+            >
+                "Load more"
+            </button>
+        </div>
+    }
+    .into_any()
+}

@@ -1,0 +1,95 @@
+//! The leaderboard's filters. They live in the page's address, so every view is
+//! a link and the back button works.
+
+use diode_core::api::HardwareSummary;
+use diode_core::{Layout, Method};
+use leptos::prelude::*;
+
+use crate::components::chips;
+use crate::query::{History, parameter, use_set_parameters};
+
+/// The parameters that filter, as the API names them.
+pub(super) const KEYS: [&str; 10] =
+    ["op", "dtype", "b_layout", "method", "min_m", "max_m", "min_n", "max_n", "min_k", "max_k"];
+
+/// The method shown unless the address names one: timings of different methods
+/// are never ranked together.
+pub(super) fn default_method(summary: &HardwareSummary) -> Option<Method> {
+    summary.methods.first().copied().filter(|_| summary.methods.len() > 1)
+}
+
+pub(super) fn filters(summary: &HardwareSummary) -> impl IntoView + use<> {
+    let set = use_set_parameters();
+    let clear = {
+        let set = set.clone();
+        move |_| set(&KEYS.map(|key| (key, String::new())), History::Push)
+    };
+    let values = KEYS.map(parameter);
+    let any_set = move || values.iter().any(|value| !value.get().is_empty());
+    let methods = &summary.methods;
+    let default = default_method(summary).map(|method| method.to_string()).unwrap_or_default();
+    view! {
+        <div class="filters">
+            {choice("Op", "op", any_of(&summary.ops), String::new())}
+            {choice("Dtype", "dtype", any_of(&summary.dtypes), String::new())}
+            {choice("Layout of B", "b_layout", any_of(Layout::ALL), String::new())}
+            {choice("Method", "method", methods.iter().map(|m| (m.to_string(), m.to_string())).collect(), default)}
+            {range("M", "min_m", "max_m")}
+            {range("N", "min_n", "max_n")}
+            {range("K", "min_k", "max_k")}
+            <button
+                type="button"
+                class="button small"
+                style:visibility=move || if any_set() { "visible" } else { "hidden" }
+                on:click=clear
+            >
+                "Clear filters"
+            </button>
+        </div>
+    }
+}
+
+fn any_of<T: ToString>(values: &[T]) -> Vec<(String, String)> {
+    let any = (values.len() > 1).then(|| (String::new(), "any".to_owned()));
+    any.into_iter().chain(values.iter().map(|value| (value.to_string(), value.to_string()))).collect()
+}
+
+/// Chips for one parameter; nothing where there is nothing to choose.
+fn choice(
+    label: &'static str,
+    key: &'static str,
+    choices: Vec<(String, String)>,
+    default: String,
+) -> Option<impl IntoView> {
+    let current = parameter(key);
+    let set = use_set_parameters();
+    let shown =
+        Memo::new(move |_| Some(current.get()).filter(|v| !v.is_empty()).unwrap_or_else(|| default.clone()));
+    let choose = move |value| set(&[(key, value)], History::Push);
+    (choices.len() > 1).then(|| chips(label, choices, move || shown.get(), choose))
+}
+
+/// Two bounds on one size.
+fn range(label: &'static str, low: &'static str, high: &'static str) -> impl IntoView {
+    view! {
+        <div class="field" role="group" aria-label=label>
+            <span class="label">{label}</span>
+            <div class="range">{bound(low, "from", label)} "–" {bound(high, "to", label)}</div>
+        </div>
+    }
+}
+
+fn bound(key: &'static str, placeholder: &'static str, label: &'static str) -> impl IntoView {
+    let value = parameter(key);
+    let set = use_set_parameters();
+    view! {
+        <input
+            type="text"
+            inputmode="numeric"
+            placeholder=placeholder
+            aria-label=format!("{label} {placeholder}")
+            prop:value=move || value.get()
+            on:change=move |event| set(&[(key, event_target_value(&event).trim().to_owned())], History::Push)
+        />
+    }
+}

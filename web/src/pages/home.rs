@@ -1,0 +1,117 @@
+//! The overview: what Diode is, what it knows, and how to use it.
+
+use diode_core::api::HardwareSummary;
+use leptos::prelude::*;
+use leptos_router::hooks::use_navigate;
+
+use crate::components::{Stat, chips, empty, loaded, snippet, stats, title};
+use crate::format;
+use crate::pages::predict::{DTYPES, lookup_fields};
+use crate::query::link;
+use crate::remote::remote;
+
+pub(crate) fn home() -> impl IntoView {
+    title(|| "Matmul kernels without autotuning".to_owned());
+    let hardware = remote::<Vec<HardwareSummary>>(|| Some("/hardware".to_owned()));
+    view! {
+        <main class="page">
+            <div>
+                <h1>"The best matmul kernel for your shape, without autotuning"</h1>
+                <p class="lede">
+                    "Diode shares what GPU owners measured: the time of every Triton config on real shapes, and small models "
+                    "that pick configs for shapes nobody has measured yet."
+                </p>
+            </div>
+            {lookup()}
+            <section class="section">
+                <h2>"Hardware"</h2>
+                {loaded(hardware, "13rem", |all| {
+                    if all.is_empty() {
+                        let advice = view! { "Be the first: " <a href="/contribute">"contribute measurements"</a> "." };
+                        empty("Nothing has been measured yet", advice).into_any()
+                    } else {
+                        view! { <div class="cards">{all.iter().map(card).collect_view()}</div> }.into_any()
+                    }
+                })}
+            </section>
+            {contribute()}
+        </main>
+    }
+}
+
+/// A shape to predict, one step from the answer.
+fn lookup() -> impl IntoView {
+    let sizes = ["m", "n", "k"].map(|key| (key, RwSignal::new("4096".to_owned())));
+    let dtype = RwSignal::new(DTYPES[0].to_string());
+    let navigate = use_navigate();
+    let submit = move |event: leptos::ev::SubmitEvent| {
+        event.prevent_default();
+        let sizes = sizes.map(|(key, size)| (key, size.get_untracked()));
+        let target = link("/predict", sizes.into_iter().chain([("dtype", dtype.get_untracked())]));
+        navigate(&target, Default::default());
+    };
+    let dtypes = DTYPES.iter().map(|dtype| (dtype.to_string(), dtype.to_string())).collect();
+    view! {
+        <section class="card" aria-labelledby="lookup-title">
+            <h2 id="lookup-title">"Look up your shape"</h2>
+            <form class="lookup" on:submit=submit>
+                {lookup_fields(sizes)}
+                {chips("Dtype", dtypes, move || dtype.get(), move |value| dtype.set(value))}
+                <button type="submit" class="button primary">"Predict"</button>
+            </form>
+        </section>
+    }
+}
+
+fn card(summary: &HardwareSummary) -> impl IntoView + use<> {
+    let href = format!("/hardware/{}", summary.hardware.slug);
+    let contents = [
+        format::counted(summary.problems, "problem"),
+        format::counted(summary.timings, "timing"),
+        format::counted(summary.models, "model"),
+    ];
+    let headline = [
+        Stat::maybe("best TFLOP/s", summary.best_tflops.map(format::three_digits))
+            .explained("The highest rate that any problem reaches"),
+        Stat::maybe("of roofline", summary.median_roofline_share.map(format::percent))
+            .explained("Median over problems of roofline time / best time"),
+        Stat::maybe("gain over defaults", summary.gain_over_defaults.map(format::factor)).explained(
+            "Geometric mean over problems of the best of Inductor's default configs / best config",
+        ),
+    ];
+    let updated = summary.updated_at.as_deref().map(|time| format!("updated {}", format::day(time)));
+    view! {
+        <a class="card card-link" href=href>
+            <div class="card-head">
+                <h3>{summary.hardware.name.clone()}</h3>
+                <span class="hint">{updated}</span>
+            </div>
+            {stats(true, headline)}
+            <p class="hint">{contents.join(" · ")}</p>
+        </a>
+    }
+}
+
+fn contribute() -> impl IntoView {
+    let server = window().location().origin().unwrap_or_default();
+    view! {
+        <section class="section">
+            <div class="section-head">
+                <h2>"Contribute"</h2>
+                <a href="/contribute">"Upload a file in the browser"</a>
+            </div>
+            <div class="card">
+                <ol class="steps">
+                    <li>
+                        <span class="hint">"1. Measure on a node with a GPU. A few minutes; needs no Python."</span>
+                        {snippet("diode collect --output my.msgpack.zst".to_owned())}
+                    </li>
+                    <li>
+                        <span class="hint">"2. Send the file here. The leaderboards count it at once."</span>
+                        {snippet(format!("diode upload my.msgpack.zst --server {server}"))}
+                    </li>
+                </ol>
+            </div>
+        </section>
+    }
+}

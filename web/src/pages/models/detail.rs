@@ -1,0 +1,89 @@
+//! One model: the card first, then the file.
+
+use diode_core::api::ModelSummary;
+use leptos::prelude::*;
+
+use super::card::tags;
+use super::metrics::{metrics, short};
+use crate::components::{empty, loaded, snippet, stats, title};
+use crate::pages::path_part;
+use crate::query::link;
+use crate::remote::remote;
+use crate::{api, format};
+
+pub(crate) fn model() -> impl IntoView {
+    let id = path_part("id");
+    let model = remote::<ModelSummary>(move || Some(format!("/models/{}", id.get())));
+    title(move || format!("Model {}", model.value().map_or_else(|| id.get(), |m| m.hardware.to_string())));
+    view! { <main class="page">{loaded(model, "36rem", |model| content(&model))}</main> }
+}
+
+fn content(model: &ModelSummary) -> impl IntoView + use<> {
+    let id = model.id.to_string();
+    let download = api::url(&format!("/models/{id}/download"));
+    let evaluation = match &model.evaluation {
+        Some(report) => metrics(report).into_any(),
+        None => empty("Not evaluated", "It was trained on too few problems to hold any back.").into_any(),
+    };
+    view! {
+        <div class="page-head">
+            <div>
+                <p class="crumbs"><a href="/models">"Models"</a> " / " <code>{id.clone()}</code></p>
+                <h1>{format!("{} for {}", model.heuristic, model.hardware)}</h1>
+                <div class="tags">
+                    {tags(model).into_iter().map(|tag| view! { <span class="tag">{tag}</span> }).collect_view()}
+                </div>
+            </div>
+            <div class="row">
+                <a class="button" href=link("/predict", [("model", id)])>"Try it"</a>
+                <a class="button primary" href=download rel="external" download=model.file_name.clone()>
+                    {format!("Download, {}", format::bytes(model.bytes))}
+                </a>
+            </div>
+        </div>
+        {model.evaluation.as_ref().map(|report| stats(false, short(report)))}
+        <div class="split even">
+            <section class="card"><h2>"On problems it has not seen"</h2>{evaluation}</section>
+            <div class="section">
+                <section class="card"><h2>"Use it"</h2>{usage(model)}</section>
+                <section class="card"><h2>"The file"</h2>{file(model)}</section>
+            </div>
+        </div>
+    }
+}
+
+fn usage(model: &ModelSummary) -> impl IntoView + use<> {
+    let file = &model.file_name;
+    let op = model.ops.first().map(ToString::to_string).unwrap_or_default();
+    let dtype = model.dtypes.first().map(ToString::to_string).unwrap_or_default();
+    let command =
+        format!("diode predict --model {file} --op {op} --m 4096 --n 4096 --k 4096 --dtype {dtype}");
+    view! {
+        <span class="hint">"Rank configs for one shape:"</span>
+        {snippet(command)}
+        <span class="hint">"Pick kernels in torch.compile:"</span>
+        {snippet(format!("import torch_diode\ntorch_diode.install(model=\"{file}\")"))}
+    }
+}
+
+fn file(model: &ModelSummary) -> impl IntoView + use<> {
+    let rows = [
+        ("Name", model.file_name.clone()),
+        ("Size", format::bytes(model.bytes)),
+        ("SHA-256", model.digest.to_string()),
+        ("Parameters", format::count(model.parameters)),
+        ("Features", model.feature_set.clone()),
+        ("Trained", format::minute(&model.created_at)),
+        (
+            "On",
+            format!(
+                "{}, {}",
+                format::counted(model.training_problems, "problem"),
+                format::counted(model.training_timings, "timing")
+            ),
+        ),
+        ("Data digest", model.data_digest.to_string()),
+    ];
+    let rows = rows.into_iter().map(|(name, value)| view! { <dt>{name}</dt><dd>{value}</dd> });
+    view! { <dl class="facts">{rows.collect_view()}</dl> }
+}

@@ -1,0 +1,144 @@
+//! A job as it runs, told by the server's event stream.
+
+use diode_core::api::{Job, JobEvent, JobState};
+use leptos::prelude::*;
+use leptos::task::spawn_local;
+use wasm_bindgen::JsCast as _;
+use wasm_bindgen::closure::Closure;
+use web_sys::{Event, EventSource, MessageEvent};
+
+use crate::{api, cache};
+
+/// An open stream of events; closed when the page is left.
+struct Stream {
+    source: EventSource,
+    _on_message: Closure<dyn FnMut(MessageEvent)>,
+    _on_error: Closure<dyn FnMut(Event)>,
+}
+
+impl Drop for Stream {
+    fn drop(&mut self) {
+        self.source.close();
+    }
+}
+
+/// What is known of the job.
+#[derive(Clone, Copy)]
+struct Progress {
+    event: RwSignal<Option<JobEvent>>,
+    /// The job itself, once it has ended.
+    outcome: RwSignal<Option<Job>>,
+    error: RwSignal<Option<String>>,
+}
+
+/// Shows how far a job has come and what came of it.
+pub(super) fn progress(id: String) -> impl IntoView {
+    let progress =
+        Progress { event: RwSignal::new(None), outcome: RwSignal::new(None), error: RwSignal::new(None) };
+    let stream = StoredValue::new_local(open(id.clone(), progress));
+    on_cleanup(move || {
+        stream.try_update_value(Option::take);
+    });
+    let share = move || progress.event.with(|event| event.as_ref().map_or(0.0, |event| event.progress));
+    let width = move || format!("width: {:.1}%", share() * 100.0);
+    let message = move || match progress.event.get() {
+        Some(event) if !event.message.is_empty() => event.message,
+        Some(event) => event.state.to_string(),
+        None => "waiting for the worker".to_owned(),
+    };
+    let running = move || progress.outcome.with(Option::is_none) && progress.error.with(Option::is_none);
+    view! {
+        <div class="section" data-testid="job" data-job=id>
+            {move || running().then(|| view! {
+                <div class="progress" role="progressbar" aria-valuemin="0" aria-valuemax="100"
+                    aria-valuenow=move || (share() * 100.0).round()><i style=width></i></div>
+                <p class="hint">{message}</p>
+            })}
+            {move || progress.outcome.get().map(outcome)}
+            {move || progress.error.get().map(|message| view! { <p class="error-text" role="alert">{message}</p> })}
+        </div>
+    }
+}
+
+fn outcome(job: Job) -> impl IntoView {
+    match (job.model, job.error) {
+        (Some(model), _) => view! {
+            <p>
+                <span class="good-text">"Done. "</span>
+                <a href=format!("/models/{model}")>"Open the new model"</a>
+            </p>
+        }
+        .into_any(),
+        (None, error) => {
+            let error = error.unwrap_or_else(|| "it left no model and no reason".to_owned());
+            view! { <p class="error-text" role="alert">{format!("Training failed: {error}")}</p> }.into_any()
+        }
+    }
+}
+
+/// Follows the events of a job; `None` if the browser refuses, which is told.
+fn open(id: String, progress: Progress) -> Option<Stream> {
+    let source = match EventSource::new(&api::url(&format!("/jobs/{id}/events"))) {
+        Ok(source) => source,
+        Err(_) => {
+            progress
+                .error
+                .set(Some("this browser cannot follow the job; reload to see how it went".to_owned()));
+            return None;
+        }
+    };
+    let on_message = {
+        let (id, source) = (id.clone(), source.clone());
+        Closure::<dyn FnMut(MessageEvent)>::new(move |message: MessageEvent| {
+            let text = message.data().as_string().unwrap_or_default();
+            match serde_json::from_str::<JobEvent>(&text) {
+                Ok(event) => {
+                    if event.state.is_final() {
+                        source.close();
+                        spawn_local(finish(id.clone(), progress));
+                    }
+                    progress.event.try_set(Some(event));
+                }
+                Err(error) => {
+                    source.close();
+                    progress
+                        .error
+                        .try_set(Some(format!("the server sent an event that cannot be read: {error}")));
+                }
+            }
+        })
+    };
+    // A dropped connection is taken up again by the browser itself; a refused
+    // one is closed, and the job then says why.
+    let on_error = {
+        let source = source.clone();
+        Closure::<dyn FnMut(Event)>::new(move |_: Event| {
+            if source.ready_state() == EventSource::CLOSED {
+                spawn_local(finish(id.clone(), progress));
+            }
+        })
+    };
+    source.set_onmessage(Some(on_message.as_ref().unchecked_ref()));
+    source.set_onerror(Some(on_error.as_ref().unchecked_ref()));
+    Some(Stream { source, _on_message: on_message, _on_error: on_error })
+}
+
+/// Asks for the job once its events have ended.
+async fn finish(id: String, progress: Progress) {
+    let answer = api::get::<Job>(&format!("/jobs/{id}")).await;
+    cache::clear();
+    match answer {
+        Ok(job) if job.state.is_final() => {
+            progress.outcome.try_set(Some(job));
+        }
+        Ok(job) => {
+            let state: JobState = job.state;
+            progress
+                .error
+                .try_set(Some(format!("lost sight of the job while it was {state}; reload to follow it")));
+        }
+        Err(failure) => {
+            progress.error.try_set(Some(failure.to_string()));
+        }
+    }
+}

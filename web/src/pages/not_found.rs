@@ -1,0 +1,33 @@
+//! The page for addresses that lead nowhere: it helps on.
+
+use leptos::prelude::*;
+use leptos_router::hooks::use_location;
+
+use crate::components::title;
+
+pub(crate) fn not_found() -> impl IntoView {
+    title(|| "Not found".to_owned());
+    let path = use_location().pathname;
+    view! {
+        <main class="page">
+            <div>
+                <h1>"There is no such page"</h1>
+                <p class="lede">"Nothing lives at " <code>{move || path.get()}</code> ". You may be looking for:"</p>
+            </div>
+            <div class="cards">
+                <a class="card card-link" href="/">
+                    <h2>"Overview"</h2>
+                    <p class="hint">"Every kind of hardware and its leaderboard."</p>
+                </a>
+                <a class="card card-link" href="/predict">
+                    <h2>"Predict"</h2>
+                    <p class="hint">"The best configs for a shape you type in."</p>
+                </a>
+                <a class="card card-link" href="/models">
+                    <h2>"Models"</h2>
+                    <p class="hint">"Download a model, or train one on the data."</p>
+                </a>
+            </div>
+        </main>
+    }
+}

@@ -1,0 +1,157 @@
+//! The ranking of one shape.
+
+use std::sync::Arc;
+
+use diode_core::api::ModelSummary;
+use diode_core::hardware::roofline;
+use diode_core::{Config, Layout, Micros, Problem, Tflops};
+use diode_model::{Model, ModelError, RankedSpace, rank};
+use leptos::prelude::*;
+
+use super::fields::Fields;
+use super::sureness::sureness;
+use crate::components::{bar_cell, snippet};
+use crate::format;
+use crate::query::link;
+
+/// Candidates in sight.
+const TOP: usize = 10;
+
+/// The answer, which follows every key. While the fields are not a problem the
+/// form says so, and the last answer stays, faded.
+pub(super) fn answer(fields: Fields, summary: ModelSummary, model: Arc<Model>) -> impl IntoView {
+    let within = model.metadata().evaluation.as_ref().map(|report| report.within_5_percent.clone());
+    let problem = Memo::new(move |last: Option<&Option<Problem>>| {
+        fields.problem().ok().or_else(|| last.cloned().flatten())
+    });
+    view! {
+        <div class="section" class:busy=move || fields.problem().is_err()>
+            {move || problem.get().map(|problem| ranked(&problem, &summary, &model))}
+            {within.and_then(|within| sureness(&within))}
+        </div>
+    }
+}
+
+fn ranked(problem: &Problem, summary: &ModelSummary, model: &Model) -> impl IntoView + use<> {
+    let clock = window().performance();
+    let now = || clock.as_ref().map_or(0.0, |clock| clock.now());
+    let started = now();
+    let ranking = rank(model, problem, &model.space());
+    let took = now() - started;
+    match ranking {
+        Ok(ranking) => ranking_view(problem, summary, model, &ranking, took).into_any(),
+        Err(error) => refused(&error).into_any(),
+    }
+}
+
+fn refused(error: &ModelError) -> impl IntoView + use<> {
+    view! {
+        <div class="failure" role="alert">
+            <strong>"This model cannot rank that"</strong>
+            <p>{error.to_string()}</p>
+        </div>
+    }
+}
+
+fn ranking_view(
+    problem: &Problem,
+    summary: &ModelSummary,
+    model: &Model,
+    ranking: &RankedSpace,
+    took_ms: f64,
+) -> impl IntoView + use<> {
+    let hardware = &model.metadata().hardware;
+    let roof = hardware.facts.as_ref().and_then(|facts| roofline(facts, problem, false));
+    let best = ranking.configs.first().map(|(_, time)| *time);
+    let rows = ranking
+        .configs
+        .iter()
+        .take(TOP)
+        .zip(1..)
+        .map(|((config, time), place)| row(place, config, *time, problem, best.unwrap_or(*time), roof));
+    let count = format::counted(ranking.configs.len() as u64, "config");
+    view! {
+        <section class="card answer" aria-live="polite">
+            {best.zip(ranking.configs.first()).map(|(time, (config, _))| headline(problem, config, time, roof))}
+            <p class="hint" data-testid="rank-time" data-rank-ms=format!("{took_ms:.3}")>
+                {format!("ranked {count} for {} in {took_ms:.1} ms", hardware.name)}
+            </p>
+        </section>
+        <div class="table-box">
+            <table data-testid="candidates">
+                <thead>
+                    <tr>
+                        <th>"Config"</th>
+                        <th class="num">"Rank"</th>
+                        <th class="num" title="The bar is speed relative to the first">"Predicted"</th>
+                        <th class="num">"TFLOP/s"</th>
+                        <th class="num" title="Roofline time / predicted time">"Roofline"</th>
+                        <th class="num">"÷ first"</th>
+                    </tr>
+                </thead>
+                <tbody>{rows.collect_view()}</tbody>
+            </table>
+        </div>
+        {onward(problem, summary)}
+    }
+}
+
+fn rate(problem: &Problem, time: Micros) -> String {
+    format::three_digits(Tflops::from_work(problem.flops(), time).0)
+}
+
+fn headline(problem: &Problem, config: &Config, time: Micros, roof: Option<Micros>) -> impl IntoView + use<> {
+    let of_roof = roof.map(|roof| {
+        format!(", {} of the roofline ({})", format::percent(roof.0 / time.0), format::time(roof.0))
+    });
+    let rate = format!("{} TFLOP/s{}", rate(problem, time), of_roof.unwrap_or_default());
+    view! {
+        <div class="answer-line">
+            <span class="config">{config.label()}</span>
+            <span class="time">{format::time(time.0)}</span>
+            <span class="hint">{rate}</span>
+        </div>
+    }
+}
+
+fn row(
+    place: usize,
+    config: &Config,
+    time: Micros,
+    problem: &Problem,
+    best: Micros,
+    roof: Option<Micros>,
+) -> impl IntoView + use<> {
+    let label = config.label();
+    let plain = label.replace('×', "x");
+    let of_roof = roof.map_or_else(|| "–".to_owned(), |roof| format::percent(roof.0 / time.0));
+    view! {
+        <tr class:is-best=place == 1 data-config=plain data-predicted-us=time.0.to_string()>
+            <td class="mono">{label}</td>
+            <td class="num dim">{place}</td>
+            {bar_cell(format::time(time.0), best.0 / time.0)}
+            <td class="num">{rate(problem, time)}</td>
+            <td class="num">{of_roof}</td>
+            <td class="num dim">{format::factor(time.0 / best.0)}</td>
+        </tr>
+    }
+}
+
+/// The same on the command line, and what was measured.
+fn onward(problem: &Problem, summary: &ModelSummary) -> impl IntoView + use<> {
+    let p = problem;
+    let measured = link(&format!("/problems/{}", p.id()), [("hardware", summary.hardware.to_string())]);
+    let batch = if p.op.is_batched() { format!(" --b {}", p.b) } else { String::new() };
+    let layout = if p.b_layout == Layout::Row { "" } else { " --b-layout column" };
+    let command = format!(
+        "diode predict --model {} --op {}{batch} --m {} --n {} --k {} --dtype {}{layout}",
+        summary.file_name, p.op, p.m, p.n, p.k, p.a_dtype
+    );
+    view! {
+        {snippet(command)}
+        <p class="row hint">
+            <a href=measured>"What was measured for this problem"</a>
+            <a href=format!("/models/{}", summary.id)>"About this model"</a>
+        </p>
+    }
+}

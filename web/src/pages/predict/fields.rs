@@ -1,0 +1,137 @@
+//! What is typed, as signals that follow the page's address and are followed by it.
+
+use std::time::Duration;
+
+use diode_core::{DType, Invalid, Layout, Op, Problem, ProblemFields};
+use leptos::leptos_dom::helpers::TimeoutHandle;
+use leptos::prelude::*;
+use leptos_router::hooks::{use_location, use_query_map};
+
+use crate::query::{History, use_set_parameters};
+
+/// The types people multiply in; others may stand in the address.
+pub(crate) const DTYPES: [DType; 3] = [DType::BFloat16, DType::Float16, DType::Float32];
+
+/// The address follows this long after the last key: browsers limit how often
+/// it may change.
+const SETTLED: Duration = Duration::from_millis(250);
+
+/// The parameters and the values they have where the address is silent.
+const DEFAULTS: [(&str, &str); 9] = [
+    ("hardware", ""),
+    ("model", ""),
+    ("op", "mm"),
+    ("b", "1"),
+    ("m", "4096"),
+    ("n", "4096"),
+    ("k", "4096"),
+    ("dtype", "bfloat16"),
+    ("b_layout", "row"),
+];
+
+/// Every field of the form, as text.
+#[derive(Clone, Copy)]
+pub(crate) struct Fields {
+    pub(super) hardware: RwSignal<String>,
+    pub(super) model: RwSignal<String>,
+    pub(super) op: RwSignal<String>,
+    pub(super) b: RwSignal<String>,
+    pub(super) m: RwSignal<String>,
+    pub(super) n: RwSignal<String>,
+    pub(super) k: RwSignal<String>,
+    pub(super) dtype: RwSignal<String>,
+    pub(super) b_layout: RwSignal<String>,
+}
+
+impl Fields {
+    /// Fields that hold what the address says, now and whenever a link or the
+    /// back button changes it, and that write what is typed back to it.
+    pub(super) fn from_address() -> Self {
+        let [hardware, model, op, b, m, n, k, dtype, b_layout] =
+            DEFAULTS.map(|(_, default)| RwSignal::new(default.to_owned()));
+        let fields = Self { hardware, model, op, b, m, n, k, dtype, b_layout };
+        let map = use_query_map();
+        let read = move || {
+            map.with(|map| {
+                for ((key, default), signal) in DEFAULTS.into_iter().zip(fields.signals()) {
+                    let value = map.get_str(key).unwrap_or(default);
+                    if signal.with_untracked(|current| current != value) {
+                        signal.set(value.to_owned());
+                    }
+                }
+            });
+        };
+        untrack(read);
+        Effect::new(move |_| read());
+        fields.write_back();
+        fields
+    }
+
+    fn write_back(self) {
+        let set = use_set_parameters();
+        let path = use_location().pathname;
+        let own_path = path.get_untracked();
+        let pending = StoredValue::new(None::<TimeoutHandle>);
+        let cancel = move || {
+            if let Some(Some(handle)) = pending.try_update_value(Option::take) {
+                handle.clear();
+            }
+        };
+        on_cleanup(cancel);
+        Effect::new(move |ran: Option<()>| {
+            let values = self.signals().map(|signal| signal.get());
+            // The first run only says what the address itself said.
+            if ran.is_none() {
+                return;
+            }
+            cancel();
+            let (set, own_path) = (set.clone(), own_path.clone());
+            let write = move || {
+                if path.get_untracked() == own_path {
+                    let keys = DEFAULTS.map(|(key, _)| key);
+                    set(&keys.into_iter().zip(values).collect::<Vec<_>>(), History::Replace);
+                }
+            };
+            pending.set_value(set_timeout_with_handle(write, SETTLED).ok());
+        });
+    }
+
+    fn signals(self) -> [RwSignal<String>; 9] {
+        [self.hardware, self.model, self.op, self.b, self.m, self.n, self.k, self.dtype, self.b_layout]
+    }
+
+    /// The problem the fields describe, or what is wrong with them in the words
+    /// that the server and the command line use.
+    pub(super) fn problem(self) -> Result<Problem, Invalid> {
+        let op: Op = self.op.get().parse()?;
+        let dtype: DType = self.dtype.get().parse()?;
+        let layout: Layout = self.b_layout.get().parse()?;
+        let b = if op.is_batched() { size("B", &self.b.get())? } else { 1 };
+        let (m, n, k) = (size("M", &self.m.get())?, size("N", &self.n.get())?, size("K", &self.k.get())?);
+        Problem::new(ProblemFields { b_layout: layout, ..ProblemFields::plain(op, b, m, n, k, dtype) })
+    }
+}
+
+/// Reads a size. What is no number at all is refused in the same words as a
+/// number out of range.
+fn size(name: &str, text: &str) -> Result<u64, Invalid> {
+    let text = text.trim();
+    text.parse().map_err(|_| {
+        let given = if text.is_empty() { "nothing" } else { text };
+        Invalid::new(name, given, format!("a size from 1 to {}", Problem::MAX_DIM))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_are_refused_in_the_words_of_the_vocabulary() {
+        let plain = |m| ProblemFields::plain(Op::Mm, 1, m, 64, 64, DType::BFloat16);
+        let zero = Problem::new(plain(0)).unwrap_err().to_string();
+        assert_eq!(size("M", "x").unwrap_err().to_string(), zero.replace("got 0", "got x"));
+        assert_eq!(size("M", " ").unwrap_err().to_string(), zero.replace("got 0", "got nothing"));
+        assert_eq!(size("M", " 4096 "), Ok(4096));
+    }
+}

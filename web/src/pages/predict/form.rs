@@ -1,0 +1,111 @@
+//! The form: a model, an operator, three sizes.
+
+use std::sync::Arc;
+
+use diode_core::api::ModelSummary;
+use diode_core::{DType, Layout, Op};
+use leptos::prelude::*;
+
+use super::fields::{DTYPES, Fields};
+use crate::components::{chips, select};
+use crate::format;
+
+/// Shapes that people meet, to start from.
+const EXAMPLES: [(&str, [&str; 3]); 5] = [
+    ("4096³", ["4096", "4096", "4096"]),
+    ("Llama 8B, MLP up", ["2048", "14336", "4096"]),
+    ("Llama 8B, MLP down", ["2048", "4096", "14336"]),
+    ("decode, 16 tokens", ["16", "4096", "4096"]),
+    ("small", ["256", "512", "256"]),
+];
+
+/// One input per size, as the overview and this page show them.
+pub(crate) fn lookup_fields(sizes: [(&'static str, RwSignal<String>); 3]) -> impl IntoView {
+    sizes.map(|(key, value)| size_field(key, value, || false)).collect_view()
+}
+
+fn size_field(
+    key: &'static str,
+    value: RwSignal<String>,
+    wrong: impl Fn() -> bool + Send + 'static,
+) -> impl IntoView {
+    let id = format!("size-{key}");
+    view! {
+        <div class="field">
+            <label for=id.clone()>{key.to_ascii_uppercase()}</label>
+            <input
+                type="text"
+                inputmode="numeric"
+                autocomplete="off"
+                class="size"
+                id=id
+                name=key
+                prop:value=move || value.get()
+                on:input=move |event| value.set(event_target_value(&event))
+                aria-invalid=move || if wrong() { "true" } else { "false" }
+                aria-describedby="problem-error"
+            />
+        </div>
+    }
+}
+
+pub(super) fn form(
+    fields: Fields,
+    models: Arc<Vec<ModelSummary>>,
+    choice: Memo<Result<ModelSummary, String>>,
+) -> impl IntoView {
+    let refusal = Memo::new(move |_| fields.problem().err());
+    let wrong =
+        move |name: &'static str| move || refusal.with(|r| r.as_ref().is_some_and(|r| r.what == name));
+    let choose_model = move |id: String| {
+        fields.hardware.set(String::new());
+        fields.model.set(id);
+    };
+    let current_model =
+        move || choice.with(|c| c.as_ref().map(|model| model.id.to_string()).unwrap_or_default());
+    let own =
+        |values: Vec<String>| values.into_iter().map(|value| (value.clone(), value)).collect::<Vec<_>>();
+    let dtypes = {
+        // A type from the address is offered too, be it unusual.
+        let given = fields.dtype.get_untracked().parse::<DType>().ok();
+        let extra = given.filter(|dtype| !DTYPES.contains(dtype));
+        own(DTYPES.into_iter().chain(extra).map(|dtype| dtype.to_string()).collect())
+    };
+    let ops = own(Op::ALL.iter().map(ToString::to_string).collect());
+    let layouts = own(Layout::ALL.iter().map(ToString::to_string).collect());
+    let batched = move || fields.op.with(|op| op.parse::<Op>().is_ok_and(Op::is_batched));
+    let examples = EXAMPLES.map(|(name, sizes)| {
+        let fill = move |_| {
+            for (signal, size) in [fields.m, fields.n, fields.k].into_iter().zip(sizes) {
+                signal.set(size.to_owned());
+            }
+        };
+        view! { <button type="button" class="chip" on:click=fill>{name}</button> }
+    });
+    view! {
+        <form class="card" on:submit=|event| event.prevent_default() aria-label="Shape">
+            <div class="fields">
+                {size_field("m", fields.m, wrong("M"))}
+                {size_field("n", fields.n, wrong("N"))}
+                {size_field("k", fields.k, wrong("K"))}
+            </div>
+            <p class="error-text" id="problem-error" role="alert" class:hidden=move || refusal.with(Option::is_none)>
+                {move || refusal.get().map(|refusal| refusal.to_string())}
+            </p>
+            {chips("Op", ops, move || fields.op.get(), move |value| fields.op.set(value))}
+            {move || batched().then(|| size_field("b", fields.b, wrong("B")))}
+            {chips("Dtype", dtypes, move || fields.dtype.get(), move |value| fields.dtype.set(value))}
+            {chips("Layout of B", layouts, move || fields.b_layout.get(), move |value| fields.b_layout.set(value))}
+            {select("Model", models.iter().map(model_choice).collect(), current_model, choose_model)}
+            <div class="field" role="group" aria-label="Examples">
+                <span class="label">"Examples"</span>
+                <div class="chips">{examples.collect_view()}</div>
+            </div>
+        </form>
+    }
+}
+
+fn model_choice(model: &ModelSummary) -> (String, String) {
+    let problems = format::counted(model.training_problems, "problem");
+    (model.id.to_string(), format!("{}, {problems}, {}", model.hardware, format::day(&model.created_at)))
+}

@@ -1,0 +1,138 @@
+//! Every config timed on a problem, fastest first.
+
+use std::sync::Arc;
+
+use diode_core::api::{ConfigResult, ProblemDetail};
+use leptos::prelude::*;
+
+use super::predictions::Predictions;
+use crate::components::bar_cell;
+use crate::format;
+use crate::query::{History, parameter, use_set_parameters};
+
+/// Rows in sight until the reader asks for all: more would take a moment to lay out.
+const FIRST_ROWS: usize = 100;
+
+pub(super) fn table(detail: Arc<ProblemDetail>, predictions: Signal<Predictions>) -> impl IntoView {
+    let filter = parameter("config");
+    let set = use_set_parameters();
+    let all = RwSignal::new(false);
+    let matching = {
+        let detail = Arc::clone(&detail);
+        Memo::new(move |_| filter.with(|filter| matching(&detail.configs, filter)))
+    };
+    let total = detail.configs.len();
+    let shown = Memo::new(move |_| {
+        let limit = if all.get() { usize::MAX } else { FIRST_ROWS };
+        matching.with(|ranks| ranks.iter().copied().take(limit).collect::<Vec<_>>())
+    });
+    let best = detail.configs.first().map_or(1.0, |result| result.us);
+    let rows = move || {
+        let predictions = predictions.get();
+        let row = |rank| row(rank, &detail.configs[rank], best, &predictions);
+        shown.get().into_iter().map(row).collect_view()
+    };
+    let heading = move || {
+        let count = matching.with(Vec::len);
+        if count == total {
+            format!("All {}", format::counted(total as u64, "config"))
+        } else {
+            format!("{} of {}", format::count(count as u64), format::counted(total as u64, "config"))
+        }
+    };
+    let rest = move || matching.with(Vec::len) - shown.with(Vec::len);
+    view! {
+        <section class="section" aria-labelledby="configs-title">
+            <div class="section-head">
+                <h2 id="configs-title">{heading}</h2>
+                <input
+                    type="search"
+                    class="filter-text"
+                    placeholder="Filter: 128x256 w8"
+                    aria-label="Filter configs by text"
+                    prop:value=move || filter.get()
+                    on:input=move |event| set(&[("config", event_target_value(&event))], History::Replace)
+                />
+            </div>
+            <div class="table-box">
+                <table>
+                    <thead>{move || head(predictions.with(Predictions::exist))}</thead>
+                    <tbody>{rows}</tbody>
+                </table>
+            </div>
+            <div class="table-foot">
+                {move || (rest() > 0).then(|| view! {
+                    <button type="button" class="button small" on:click=move |_| all.set(true)>
+                        {format!("Show {} more", format::count(rest() as u64))}
+                    </button>
+                })}
+            </div>
+        </section>
+    }
+}
+
+fn head(with_predictions: bool) -> impl IntoView {
+    view! {
+        <tr>
+            <th>"Config"</th>
+            <th class="num">"Rank"</th>
+            <th class="num" title="Median over uploads; the bar is speed relative to the best">"Time"</th>
+            <th class="num" title="Time / best time">"× best"</th>
+            {with_predictions.then(|| view! {
+                <th class="num">"Predicted"</th>
+                <th class="num" title="Predicted time / measured time">"÷ measured"</th>
+            })}
+            <th class="num" title="Timings behind the median">"Runs"</th>
+        </tr>
+    }
+}
+
+fn row(rank: usize, result: &ConfigResult, best: f64, predictions: &Predictions) -> impl IntoView + use<> {
+    let predicted = predictions.exist().then(|| {
+        let time = predictions.of(rank);
+        let dash = || "–".to_owned();
+        view! {
+            <td class="num">{time.map_or_else(dash, format::time)}</td>
+            <td class="num dim">{time.map_or_else(dash, |time| format!("{:.2}", time / result.us))}</td>
+        }
+    });
+    view! {
+        <tr class:is-best=rank == 0>
+            <td class="mono">{result.config.label()}</td>
+            <td class="num dim">{rank + 1}</td>
+            {bar_cell(format::time(result.us), best / result.us)}
+            <td class="num">{format::factor(result.us / best)}</td>
+            {predicted}
+            <td class="num dim">{result.timings}</td>
+        </tr>
+    }
+}
+
+/// The ranks of the configs whose labels hold every word of a text.
+fn matching(configs: &[ConfigResult], text: &str) -> Vec<usize> {
+    let plain = |text: &str| text.to_ascii_lowercase().replace('×', "x");
+    let text = plain(text);
+    let words: Vec<&str> = text.split_whitespace().collect();
+    let matches = |result: &ConfigResult| {
+        let label = plain(&result.config.label());
+        words.iter().all(|word| label.contains(word))
+    };
+    (0..configs.len()).filter(|&rank| matches(&configs[rank])).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use diode_core::{Config, Tile};
+
+    #[test]
+    fn every_word_of_the_filter_must_occur() {
+        let config = |m, warps| Config::Mm(Tile::new(m, 128, 64, 3, warps));
+        let configs = [config(128, 8), config(64, 8), config(128, 4), Config::Library]
+            .map(|config| ConfigResult { config, us: 1.0, timings: 1 });
+        assert_eq!(matching(&configs, ""), [0, 1, 2, 3]);
+        assert_eq!(matching(&configs, "128x128 W8"), [0]);
+        assert_eq!(matching(&configs, "s3"), [0, 1, 2]);
+        assert_eq!(matching(&configs, "libr"), [3]);
+    }
+}

@@ -1,0 +1,142 @@
+//! A resource of the server as a signal. What was there before stays on the
+//! page while the next answer is on its way, so that nothing jumps.
+
+use std::rc::Rc;
+use std::sync::Arc;
+
+use leptos::prelude::*;
+use leptos::task::spawn_local;
+use serde::de::DeserializeOwned;
+
+use crate::api::Failure;
+use crate::{api, cache};
+
+/// How far a resource has come.
+#[derive(Debug)]
+pub(crate) enum Load<T> {
+    Waiting,
+    Ready(Arc<T>),
+    Failed(String),
+}
+
+impl<T> Clone for Load<T> {
+    fn clone(&self) -> Self {
+        match self {
+            Self::Waiting => Self::Waiting,
+            Self::Ready(value) => Self::Ready(Arc::clone(value)),
+            Self::Failed(message) => Self::Failed(message.clone()),
+        }
+    }
+}
+
+/// A handle on a resource that follows its address.
+pub(crate) struct Remote<T: Send + Sync + 'static> {
+    state: RwSignal<Load<T>>,
+    busy: RwSignal<bool>,
+    attempt: RwSignal<u32>,
+}
+
+impl<T: Send + Sync + 'static> Clone for Remote<T> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<T: Send + Sync + 'static> Copy for Remote<T> {}
+
+impl<T: Send + Sync + 'static> Remote<T> {
+    /// The state, tracked.
+    pub(crate) fn get(self) -> Load<T> {
+        self.state.get()
+    }
+
+    /// The value if it is there, tracked.
+    pub(crate) fn value(self) -> Option<Arc<T>> {
+        match self.state.get() {
+            Load::Ready(value) => Some(value),
+            Load::Waiting | Load::Failed(_) => None,
+        }
+    }
+
+    /// Whether a newer answer is on its way, tracked.
+    pub(crate) fn busy(self) -> bool {
+        self.busy.get()
+    }
+
+    /// Asks again.
+    pub(crate) fn retry(self) {
+        self.attempt.update(|n| *n += 1);
+    }
+}
+
+/// Follows an address; nothing is fetched while it is `None`.
+pub(crate) fn remote<T>(path: impl Fn() -> Option<String> + Send + Sync + 'static) -> Remote<T>
+where
+    T: DeserializeOwned + Send + Sync + 'static,
+{
+    let wanted = Memo::new(move |_| path());
+    let cached = wanted.get_untracked().and_then(|path| cache::get(&path));
+    let remote = Remote {
+        state: RwSignal::new(cached.map_or(Load::Waiting, Load::Ready)),
+        busy: RwSignal::new(false),
+        attempt: RwSignal::new(0),
+    };
+    let recall = move |path: Option<&str>| match path.map(cache::get) {
+        None => {
+            remote.state.set(Load::Waiting);
+            true
+        }
+        Some(Some(value)) => {
+            remote.state.set(Load::Ready(value));
+            true
+        }
+        Some(None) => false,
+    };
+    let arrive = move |path: String, answer: Result<String, Failure>| {
+        remote.state.set(match answer.and_then(|text| api::decode::<T>(&text)) {
+            Ok(value) => {
+                let value = Arc::new(value);
+                cache::put(path, Arc::clone(&value));
+                Load::Ready(value)
+            }
+            Err(failure) => Load::Failed(failure.to_string()),
+        });
+    };
+    follow(wanted, remote.attempt, remote.busy, Box::new(recall), Rc::new(arrive));
+    remote
+}
+
+/// Shows what is known of an address without asking; says whether that was enough.
+type Recall = Box<dyn Fn(Option<&str>) -> bool>;
+/// Takes in the answer from an address.
+type Arrive = Rc<dyn Fn(String, Result<String, Failure>)>;
+
+/// The part that is the same for every type, compiled once: fetches whatever is
+/// wanted unless `recall` can do without, and hands over the newest answer.
+fn follow(
+    wanted: Memo<Option<String>>,
+    attempt: RwSignal<u32>,
+    busy: RwSignal<bool>,
+    recall: Recall,
+    arrive: Arrive,
+) {
+    let newest = StoredValue::new(0_u32);
+    Effect::new(move |_| {
+        attempt.track();
+        let wanted = wanted.get();
+        newest.update_value(|n| *n += 1);
+        let ticket = newest.get_value();
+        let known = recall(wanted.as_deref());
+        busy.set(!known);
+        let Some(path) = wanted.filter(|_| !known) else { return };
+        let arrive = Rc::clone(&arrive);
+        spawn_local(async move {
+            let answer = api::get_text(&path).await;
+            // The page may be gone by now, or want another address.
+            if newest.try_get_value() == Some(ticket) {
+                busy.set(false);
+                arrive(path, answer);
+            }
+        });
+    });
+}
