@@ -121,6 +121,18 @@ impl Browser {
         }
     }
 
+    /// Waits until a script's body returns true in the page.
+    pub async fn until(&self, body: &str) -> anyhow::Result<()> {
+        let deadline = Instant::now() + Duration::from_secs(10);
+        while !self.script::<bool>(body).await? {
+            if Instant::now() > deadline {
+                bail!("`{body}` is still false after 10 s; the page met {:?}", self.complaints().await?);
+            }
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+        Ok(())
+    }
+
     /// Errors that the current page met since it was opened.
     pub async fn complaints(&self) -> anyhow::Result<Vec<String>> {
         Ok(self.script("return window.complaints || ['the recorder did not run']").await?)

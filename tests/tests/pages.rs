@@ -4,6 +4,7 @@
 
 use std::path::Path;
 
+use anyhow::Context as _;
 use diode_tests::{Browser, Server, Theme, Viewport};
 
 /// The seeded database holds the shipped H200 measurements.
@@ -32,24 +33,29 @@ fn pages(server: &Server) -> anyhow::Result<Vec<Page>> {
     let models = server.get("/api/v1/models")?;
     let model = models[0]["id"].as_str().unwrap_or_default().to_owned();
     Ok(vec![
-        Page { name: "home", path: "/".into(), ready: "[data-testid=hardware-card]", says: H200_PROBLEMS },
+        Page {
+            name: "home",
+            path: "/".into(),
+            ready: "a.card-link[href^='/hardware/']",
+            says: H200_PROBLEMS,
+        },
         Page {
             name: "hardware",
             path: "/hardware/nvidia-h200".into(),
-            ready: "[data-testid=leaderboard] tbody tr",
+            ready: "[aria-labelledby=board-title] tbody tr",
             says: H200_PROBLEMS,
         },
         Page {
             name: "problem",
             path: format!("/problems/{problem}?hardware=nvidia-h200"),
-            ready: "[data-testid=configs] tbody tr",
+            ready: "[aria-labelledby=configs-title] tbody tr",
             says: "1,534",
         },
-        Page { name: "models", path: "/models".into(), ready: "[data-testid=model-card]", says: "H200" },
+        Page { name: "models", path: "/models".into(), ready: "a.card-link[href^='/models/']", says: "H200" },
         Page {
             name: "model",
             path: format!("/models/{model}"),
-            ready: "[data-testid=model-metrics]",
+            ready: "a[href$='/download']",
             says: "Download",
         },
         Page {
@@ -58,8 +64,13 @@ fn pages(server: &Server) -> anyhow::Result<Vec<Page>> {
             ready: "[data-testid=candidates] [data-config]",
             says: "1,534",
         },
-        Page { name: "contribute", path: "/contribute".into(), ready: "input[type=file]", says: "diode upload" },
-        Page { name: "lost", path: "/no/such/page".into(), ready: "main a", says: "404" },
+        Page {
+            name: "contribute",
+            path: "/contribute".into(),
+            ready: "input[type=file]",
+            says: "diode upload",
+        },
+        Page { name: "lost", path: "/no/such/page".into(), ready: "main a.card-link", says: "no such page" },
     ])
 }
 
@@ -73,12 +84,13 @@ async fn every_page_shows_its_data_fits_and_is_quiet() -> anyhow::Result<()> {
             browser.look(viewport, theme).await?;
             for page in pages(&server)? {
                 let shown = format!("{}-{size}-{colours}", page.name);
-                if let Err(error) = browser.open(&format!("{}{}", server.url(), page.path), page.ready).await {
+                if let Err(error) = browser.open(&format!("{}{}", server.url(), page.path), page.ready).await
+                {
                     faults.push(format!("{shown}: {error:#}"));
                     continue;
                 }
-                let text: String = browser.script("return document.body.innerText").await?;
-                if !text.contains(page.says) {
+                let says = format!("return document.body.innerText.includes('{}')", page.says);
+                if browser.until(&says).await.is_err() {
                     faults.push(format!("{shown}: does not say `{}`", page.says));
                 }
                 let overflow = browser.overflow().await?;
@@ -99,7 +111,8 @@ async fn predicting_sends_no_request() -> anyhow::Result<()> {
     let (_folder, server) = seeded().await?;
     let browser = Browser::start().await?;
     browser.look(Viewport::DESKTOP, Theme::Light).await?;
-    let page = format!("{}/predict?hardware=nvidia-h200&op=mm&m=512&n=512&k=512&dtype=bfloat16", server.url());
+    let page =
+        format!("{}/predict?hardware=nvidia-h200&op=mm&m=512&n=512&k=512&dtype=bfloat16", server.url());
     browser.open(&page, "[data-testid=candidates] [data-config]").await?;
     let requests = "return performance.getEntriesByType('resource').length";
     let before: u64 = browser.script(requests).await?;
@@ -115,17 +128,20 @@ async fn predicting_sends_no_request() -> anyhow::Result<()> {
         browser.script::<()>(&set).await?;
         let shown = format!("[data-testid=candidates][data-problem*='{m}×512×512']");
         browser.wait_for(&shown).await?;
-        let rank: String = browser
-            .script("return document.querySelector('[data-rank-ms]').dataset.rankMs")
-            .await?;
+        let rank: String =
+            browser.script("return document.querySelector('[data-rank-ms]').dataset.rankMs").await?;
         milliseconds.push(rank.parse::<f64>()?);
     }
     let large: String = browser.script(first).await?;
     assert_ne!(small, large, "another size gives another time");
     assert_eq!(browser.script::<u64>(requests).await?, before, "typing must not touch the network");
-    assert!(browser.driver.current_url().await?.as_str().contains("m=65536"), "the state is in the URL");
+    browser.until("return location.search.includes('m=65536')").await.context("the state is in the URL")?;
     milliseconds.sort_by(f64::total_cmp);
-    println!("ranking took {:.2} ms (median of {})", milliseconds[milliseconds.len() / 2], milliseconds.len());
+    println!(
+        "ranking took {:.2} ms (median of {})",
+        milliseconds[milliseconds.len() / 2],
+        milliseconds.len()
+    );
     assert_eq!(browser.complaints().await?, Vec::<String>::new());
     Ok(())
 }

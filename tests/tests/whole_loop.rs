@@ -20,10 +20,14 @@ async fn the_loop_closes() -> anyhow::Result<()> {
     let model = train(&server, &hardware)?;
     let problem = leaderboard(&server, &hardware)?["items"][0]["problem"].clone();
 
-    std::fs::write(folder.join("model.safetensors"), server.bytes(&format!("/api/v1/models/{model}/download"))?)?;
+    std::fs::write(
+        folder.join("model.safetensors"),
+        server.bytes(&format!("/api/v1/models/{model}/download"))?,
+    )?;
     let (m, n, k) = (problem["m"].to_string(), problem["n"].to_string(), problem["k"].to_string());
     let sizes = ["--op", "mm", "--m", &m, "--n", &n, "--k", &k, "--dtype", "float32"];
-    let predict = [&["predict", "--model", "model.safetensors", "--top", "10", "--json"], &sizes[..]].concat();
+    let predict =
+        [&["predict", "--model", "model.safetensors", "--top", "10", "--json"], &sizes[..]].concat();
     let printed = diode_json(folder, &predict)?;
     let by_command: Vec<(String, f64)> = candidates(&printed)?;
     assert_eq!(by_command.len(), 10);
@@ -49,8 +53,23 @@ fn collect_and_upload(folder: &std::path::Path, server: &Server) -> anyhow::Resu
     diode(
         folder,
         &[
-            "collect", "--backend", "cpu", "--output", "cpu.msgpack.zst", "--num-shapes", &shapes, "--min-size", "32",
-            "--max-size", "160", "--ops", "mm", "--dtypes", "float32", "--space", "default",
+            "collect",
+            "--backend",
+            "cpu",
+            "--output",
+            "cpu.msgpack.zst",
+            "--num-shapes",
+            &shapes,
+            "--min-size",
+            "32",
+            "--max-size",
+            "160",
+            "--ops",
+            "mm",
+            "--dtypes",
+            "float32",
+            "--space",
+            "default",
         ],
     )?;
     let upload = ["upload", "cpu.msgpack.zst", "--server", server.url(), "--json"];

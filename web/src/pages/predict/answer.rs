@@ -78,7 +78,7 @@ fn ranking_view(
             </p>
         </section>
         <div class="table-box">
-            <table data-testid="candidates">
+            <table data-testid="candidates" data-problem=problem.dims()>
                 <thead>
                     <tr>
                         <th>"Config"</th>
