@@ -70,6 +70,9 @@ impl Predict {
         let model = files::read_model(&self.model)?;
         let space = self.space.map_or_else(|| model.space(), Space::Named);
         let prediction = predict(&model, &problem, &space, self.top as usize)?;
+        if let Some(warning) = model.extrapolates(&problem) {
+            eprintln!("note: {warning}");
+        }
         if self.json {
             return output::json(&prediction);
         }

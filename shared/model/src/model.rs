@@ -58,6 +58,24 @@ impl Model {
         &self.network
     }
 
+    /// What the model never saw anything like, in one sentence for people; `None`
+    /// for a problem of the kinds it was trained on. The prediction then rests on
+    /// the physics of the features alone, and nobody has measured how good it is.
+    pub fn extrapolates(&self, problem: &Problem) -> Option<String> {
+        let Metadata { ops, dtypes, .. } = &self.metadata;
+        if ops.contains(&problem.op) && dtypes.contains(&problem.a_dtype) {
+            return None;
+        }
+        let list = |names: Vec<String>| names.join(", ");
+        Some(format!(
+            "This model was trained on {} in {}; for {} in {} it extrapolates, and nobody has measured how well.",
+            list(ops.iter().map(ToString::to_string).collect()),
+            list(dtypes.iter().map(ToString::to_string).collect()),
+            problem.op,
+            problem.a_dtype
+        ))
+    }
+
     /// The configs to choose from where nobody says otherwise.
     pub fn space(&self) -> Space {
         Space::Named(SpaceName::Full)
@@ -83,9 +101,9 @@ impl Model {
         let mut scratch = Scratch::default();
         for group in tiles.chunks(LANES) {
             features.fill(group.iter().copied(), &mut block);
-            let outputs = self.network.forward(&block, &mut scratch);
-            for (tile, output) in group.iter().zip(outputs) {
-                times.push(Micros(f64::from(math::exp(output)) * f64::from(features.base_us(tile))));
+            let over_base = math::exp(self.network.forward(&block, &mut scratch)).to_array();
+            for (tile, over_base) in group.iter().zip(over_base) {
+                times.push(Micros(f64::from(over_base) * f64::from(features.base_us(tile))));
             }
         }
         match times.iter().position(|time| !time.0.is_finite()) {

@@ -1,11 +1,17 @@
 //! The forward pass: normalise, then dense layers with SiLU between them.
 
+use wide::f32x8;
+
 use crate::ModelError;
-use crate::features::{Block, COLUMN_COUNT, LANES};
+use crate::features::{Block, COLUMN_COUNT};
 use crate::math;
 
 /// Outputs computed together, so that every loaded input is used this often.
 const UNROLL: usize = 4;
+
+/// How many deviations from the mean an input may be. Training data is never further out, and
+/// beyond it a network extrapolates to nonsense.
+const FURTHEST: f32 = 8.0;
 
 /// A dense layer as it is stored: the weights of one output after the other.
 #[derive(Debug, Clone, PartialEq)]
@@ -28,8 +34,8 @@ pub struct Network {
 /// Intermediate values, kept between blocks to allocate once.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Scratch {
-    front: Vec<[f32; LANES]>,
-    back: Vec<[f32; LANES]>,
+    front: Vec<f32x8>,
+    back: Vec<f32x8>,
 }
 
 impl Network {
@@ -82,21 +88,19 @@ impl Network {
     }
 
     /// The outputs for a block of unnormalised features.
-    pub(crate) fn forward(&self, block: &Block, scratch: &mut Scratch) -> [f32; LANES] {
+    pub(crate) fn forward(&self, block: &Block, scratch: &mut Scratch) -> f32x8 {
         let Scratch { front, back } = scratch;
         front.clear();
-        front.extend(
-            block
-                .iter()
-                .zip(self.mean.iter().zip(&self.std))
-                .map(|(column, (mean, std))| column.map(|value| (value - mean) / std)),
-        );
+        front.extend(block.iter().zip(self.mean.iter().zip(&self.std)).map(|(column, (&mean, &std))| {
+            let scaled = (f32x8::from(*column) - f32x8::splat(mean)) / f32x8::splat(std);
+            scaled.fast_clamp(f32x8::splat(-FURTHEST), f32x8::splat(FURTHEST))
+        }));
         let last = self.packed.len() - 1;
         for (index, layer) in self.packed.iter().enumerate() {
             layer.apply(front, back);
             if index < last {
-                for value in back.as_flattened_mut() {
-                    *value = math::silu(*value);
+                for values in back.iter_mut() {
+                    *values = math::silu(*values);
                 }
             }
             std::mem::swap(front, back);
@@ -105,12 +109,8 @@ impl Network {
     }
 }
 
-/// Brings a value to its column's scale, but no further out than training data ever is: beyond,
-/// a network extrapolates to nonsense.
-#[inline(always)]
+/// Brings a value to its column's scale, as the forward pass does.
 pub fn normalise(value: f32, mean: f32, std: f32) -> f32 {
-    /// In deviations.
-    const FURTHEST: f32 = 8.0;
     ((value - mean) / std).clamp(-FURTHEST, FURTHEST)
 }
 
@@ -139,25 +139,20 @@ impl Packed {
     }
 
     /// Sums are named, not indexed: only so do they stay in registers, which is ten times as fast.
-    fn apply(&self, input: &[[f32; LANES]], output: &mut Vec<[f32; LANES]>) {
+    fn apply(&self, input: &[f32x8], output: &mut Vec<f32x8>) {
         output.clear();
         for (bias, weights) in self.bias.iter().zip(self.weights.chunks_exact(self.inputs)) {
-            let [mut first, mut second, mut third, mut fourth] = bias.map(|b| [b; LANES]);
-            for (x, w) in input.iter().zip(weights) {
-                first = add_product(first, w[0], x);
-                second = add_product(second, w[1], x);
-                third = add_product(third, w[2], x);
-                fourth = add_product(fourth, w[3], x);
+            let [mut first, mut second, mut third, mut fourth] = bias.map(f32x8::splat);
+            for (&x, w) in input.iter().zip(weights) {
+                first += f32x8::splat(w[0]) * x;
+                second += f32x8::splat(w[1]) * x;
+                third += f32x8::splat(w[2]) * x;
+                fourth += f32x8::splat(w[3]) * x;
             }
             output.extend_from_slice(&[first, second, third, fourth]);
         }
         output.truncate(self.outputs);
     }
-}
-
-#[inline(always)]
-fn add_product(sum: [f32; LANES], weight: f32, x: &[f32; LANES]) -> [f32; LANES] {
-    std::array::from_fn(|lane| sum[lane] + weight * x[lane])
 }
 
 fn check(name: &str, values: &[f32], expected: usize) -> Result<(), ModelError> {

@@ -13,6 +13,7 @@ mod row;
 
 use diode_core::hardware::Facts;
 use diode_core::{Config, Problem, Tile};
+use wide::f32x8;
 
 pub use columns::{COLUMN_COUNT, COLUMNS, Column, Scale};
 use machine::Machine;
@@ -24,7 +25,7 @@ use crate::{ModelError, math};
 /// a new version: weights only fit the features they were trained on.
 pub const FEATURE_SET: &str = "physics/1";
 
-/// How many configs are computed at once, so that loops over them vectorise.
+/// How many configs are computed at once: a vector's lanes.
 pub const LANES: usize = 8;
 
 /// Columns of [`LANES`] configs, column by column.
@@ -72,9 +73,7 @@ impl ProblemFeatures {
         }
         for (values, column) in block.iter_mut().zip(&COLUMNS) {
             if column.scale == Scale::Log2 {
-                for value in values {
-                    *value = math::log2(*value);
-                }
+                *values = math::log2(f32x8::from(*values)).to_array();
             }
         }
     }

@@ -13,7 +13,8 @@ fn oracle(network: &Network, rows: &[[f32; 71]]) -> Result<Vec<f32>> {
     let inputs = Tensor::new(rows.concat(), cpu)?.reshape((rows.len(), 71))?;
     let mut x = inputs
         .broadcast_sub(&Tensor::new(network.mean(), cpu)?)?
-        .broadcast_div(&Tensor::new(network.std(), cpu)?)?;
+        .broadcast_div(&Tensor::new(network.std(), cpu)?)?
+        .clamp(-8_f32, 8_f32)?;
     let layers = network.layers();
     for (index, layer) in layers.iter().enumerate() {
         let weights = Tensor::new(layer.weights.as_slice(), cpu)?.reshape((layer.outputs, layer.inputs))?;

@@ -33,6 +33,14 @@ fn the_bias_of_picks_is_corrected() {
 }
 
 #[test]
+fn kinds_of_problems_beyond_the_training_data_are_named() {
+    let model = model();
+    assert_eq!(model.extrapolates(&problem(512, 512, 512, DType::BFloat16)), None);
+    let warning = model.extrapolates(&problem(512, 512, 512, DType::Float16)).unwrap();
+    assert!(warning.contains("for mm in float16 it extrapolates"), "{warning}");
+}
+
+#[test]
 fn equal_times_keep_the_order_of_configs() {
     let zero = Layer { inputs: 71, outputs: 1, weights: vec![0.0; 71], bias: vec![0.0] };
     let network = Network::new(vec![0.0; 71], vec![1.0; 71], vec![zero]).unwrap();

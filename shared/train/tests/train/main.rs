@@ -3,3 +3,4 @@
 mod learning;
 mod made_up;
 mod merging;
+mod shipped;

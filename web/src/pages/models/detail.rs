@@ -61,8 +61,6 @@ fn usage(model: &ModelSummary) -> impl IntoView + use<> {
     view! {
         <span class="hint">"Rank configs for one shape:"</span>
         {snippet(command)}
-        <span class="hint">"Pick kernels in torch.compile:"</span>
-        {snippet(format!("import torch_diode\ntorch_diode.install(model=\"{file}\")"))}
     }
 }
 

@@ -39,7 +39,7 @@ pub(crate) fn models() -> impl IntoView {
                 <h1>"Models"</h1>
                 <p class="lede">
                     "Each is one small file that ranks every config for any shape. The same file gives the same numbers in "
-                    "the browser, on the command line and inside torch.compile."
+                    "the browser and on the command line."
                 </p>
             </div>
             {move || (!wanted.get().is_empty()).then(|| view! {

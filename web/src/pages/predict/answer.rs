@@ -76,6 +76,7 @@ fn ranking_view(
             <p class="hint" data-testid="rank-time" data-rank-ms=format!("{took_ms:.3}")>
                 {format!("ranked {count} for {} in {took_ms:.1} ms", hardware.name)}
             </p>
+            {model.extrapolates(problem).map(|warning| view! { <p role="note">{warning}</p> })}
         </section>
         <div class="table-box">
             <table data-testid="candidates" data-problem=problem.dims()>
