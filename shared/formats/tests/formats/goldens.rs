@@ -69,3 +69,24 @@ fn the_real_h200_dataset_survives_to_the_byte() {
     assert!(columnar.len() <= 500_000, "{} bytes", columnar.len());
     assert_eq!(decode(&columnar).unwrap().datasets, decoded.datasets);
 }
+
+/// The sample dataset of the system we succeed, in its older form. Runs where
+/// the variable names the folder of its real files.
+#[test]
+fn the_old_sample_dataset_is_read_whole() {
+    let Some(folder) = std::env::var_os("DIODE_COMPAT_DIR") else {
+        println!("not asked to run: DIODE_COMPAT_DIR names no folder");
+        return;
+    };
+    let sample = std::fs::read(std::path::Path::new(&folder).join("matmul_dataset.json")).unwrap();
+    let decoded = decode(&sample).unwrap();
+    let [dataset] = &decoded.datasets[..] else { panic!("one kind of hardware") };
+    assert_eq!(dataset.hardware.slug.as_str(), "nvidia-h100");
+    assert_eq!((dataset.solutions.len(), dataset.timings(), dataset.failures()), (8, 84, 0));
+    let times: Vec<f64> =
+        dataset.solutions.iter().flat_map(|s| (0..s.times.len()).map(|row| s.times.millis(row).0)).collect();
+    let (low, high) = times.iter().fold((f64::MAX, 0.0_f64), |(low, high), &t| (low.min(t), high.max(t)));
+    assert!((0.023_391..0.023_393).contains(&low) && (0.032_351..0.032_353).contains(&high), "{low} to {high}");
+    let columnar = encode(Format::Columnar, &decoded.datasets).unwrap();
+    assert_eq!(decode(&columnar).unwrap().datasets, decoded.datasets);
+}
