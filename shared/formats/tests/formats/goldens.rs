@@ -86,7 +86,10 @@ fn the_old_sample_dataset_is_read_whole() {
     let times: Vec<f64> =
         dataset.solutions.iter().flat_map(|s| (0..s.times.len()).map(|row| s.times.millis(row).0)).collect();
     let (low, high) = times.iter().fold((f64::MAX, 0.0_f64), |(low, high), &t| (low.min(t), high.max(t)));
-    assert!((0.023_391..0.023_393).contains(&low) && (0.032_351..0.032_353).contains(&high), "{low} to {high}");
+    assert!(
+        (0.023_391..0.023_393).contains(&low) && (0.032_351..0.032_353).contains(&high),
+        "{low} to {high}"
+    );
     let columnar = encode(Format::Columnar, &decoded.datasets).unwrap();
     assert_eq!(decode(&columnar).unwrap().datasets, decoded.datasets);
 }
