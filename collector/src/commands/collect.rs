@@ -65,9 +65,9 @@ pub(crate) struct Collect {
 enum Backend {
     /// The best this build has on this node
     Auto,
-    /// NVIDIA GPUs
+    /// NVIDIA GPUs (not in this build yet)
     Cuda,
-    /// AMD GPUs
+    /// AMD GPUs (not in this build yet)
     Hip,
     /// A blocked matrix multiplication on this CPU
     Cpu,

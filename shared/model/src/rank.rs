@@ -21,7 +21,8 @@ pub struct Prediction {
     pub candidates: Vec<Candidate>,
     /// By how many of the first candidates are measured: the share of problems
     /// where their best was within 5 % of the best there is. From the model's
-    /// evaluation, so it is the same for every problem; empty without one.
+    /// evaluation, so it is the same for every problem; empty without one, and
+    /// for kinds of problems that it says nothing about.
     pub within_5_percent: BTreeMap<String, f64>,
 }
 
@@ -59,7 +60,7 @@ pub fn predict(
         .take(top)
         .map(|(config, time)| Candidate { config: config.into(), predicted_us: time.0 })
         .collect();
-    let within_5_percent =
-        model.metadata().evaluation.as_ref().map(|e| e.within_5_percent.clone()).unwrap_or_default();
+    let evaluation = model.metadata().evaluation.as_ref().filter(|_| model.extrapolates(problem).is_none());
+    let within_5_percent = evaluation.map(|e| e.within_5_percent.clone()).unwrap_or_default();
     Ok(Prediction { candidates, within_5_percent })
 }
