@@ -65,6 +65,18 @@ impl ProblemFields {
 ///
 /// Always valid: it can only be made from [`ProblemFields`] that pass
 /// validation, also when it is deserialised.
+///
+/// ```
+/// use diode_core::{DType, Op, Problem, ProblemFields};
+///
+/// let problem = Problem::new(ProblemFields::plain(Op::Mm, 1, 4096, 4096, 4096, DType::BFloat16))?;
+/// assert_eq!(problem.dims(), "4096×4096×4096");
+/// assert_eq!(problem.flops(), 137_438_953_472.0);
+///
+/// let error = Problem::new(ProblemFields { k: 0, ..problem.into_fields() }).unwrap_err();
+/// assert_eq!(error.to_string(), "K: got 0, expected a size from 1 to 2147483648");
+/// # Ok::<(), diode_core::Invalid>(())
+/// ```
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(try_from = "ProblemFields", into = "ProblemFields")]

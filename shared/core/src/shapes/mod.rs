@@ -36,6 +36,16 @@ pub enum Distribution {
 
 /// Draws problems the way torch-diode's `collect` does: sizes from one stream,
 /// one dtype and one op per shape from another of the same seed.
+///
+/// ```
+/// use diode_core::shapes::{Distribution, LogNormalParameters, generate};
+/// use diode_core::{DType, Op};
+///
+/// let log_normal = Distribution::LogNormal(LogNormalParameters::default());
+/// let problems = generate(log_normal, 42, 1, &[DType::Float16], &[Op::Mm])?;
+/// assert_eq!(problems[0].dims(), "2544×296×2016");
+/// # Ok::<(), diode_core::Invalid>(())
+/// ```
 pub fn generate(
     distribution: Distribution,
     seed: u32,
