@@ -12,7 +12,7 @@ use diode_core::{Dataset, Failure, Method, Problem, Provenance, Solution, TimeCo
 use crate::measure::Measured;
 
 /// What a crash or a power cut may cost.
-const SAVE_EVERY: Duration = Duration::from_secs(15);
+const SAVE_EVERY: Duration = Duration::from_secs(2);
 /// Saving rewrites the file; it may take this share of the time at most.
 const SAVING_SHARE: u32 = 20;
 

@@ -91,6 +91,9 @@ impl Collect {
         let tally = self.measure_all(&problems, &mut collection, &interrupt)?;
         collection.save()?;
         collect_summary::print(&collection.dataset, &tally, &self.output);
+        if collection.dataset.solutions.is_empty() && tally.stopped.is_none() {
+            bail!("nothing was measured: {} of {} problems skipped", tally.skipped, problems.len());
+        }
         Ok(())
     }
 

@@ -5,8 +5,9 @@ use std::time::Duration;
 
 use anyhow::{Context, bail};
 use clap::Args;
-use diode_core::api::{ApiError, Receipt};
+use diode_core::api::{ApiError, MAX_UPLOAD_BYTES, Receipt};
 
+use crate::failure::Usage;
 use crate::output;
 
 /// Send datasets to a Diode server
@@ -42,8 +43,23 @@ impl Upload {
         let mut uploads = Vec::new();
         for path in &self.files {
             let bytes = fs::read(path).with_context(|| format!("cannot read {}", path.display()))?;
+            if bytes.len() > MAX_UPLOAD_BYTES {
+                bail!(
+                    "{}: {} MiB, expected at most {} MiB; make it smaller with `diode convert` to .msgpack.zst",
+                    path.display(),
+                    bytes.len() >> 20,
+                    MAX_UPLOAD_BYTES >> 20
+                );
+            }
             diode_formats::decode(&bytes).with_context(|| path.display().to_string())?;
             uploads.push((path, bytes));
+        }
+        if !(self.server.starts_with("http://") || self.server.starts_with("https://")) {
+            return Err(Usage::new(format!(
+                "--server: got `{}`, expected an address that begins with http:// or https://",
+                self.server
+            ))
+            .into());
         }
         let url = format!("{}/api/v1/uploads", self.server.trim_end_matches('/'));
         let mut receipts = Vec::new();

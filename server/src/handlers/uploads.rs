@@ -4,17 +4,13 @@ use axum::Json;
 use axum::body::{Body, Bytes};
 use axum::extract::{Path, State};
 use axum::http::{HeaderMap, StatusCode, header};
-use diode_core::api::{ApiError, Receipt};
+use diode_core::api::{ApiError, MAX_UPLOAD_BYTES, Receipt};
 use diode_core::ids::UploadId;
 use futures_util::StreamExt as _;
 
 use crate::http::{ApiFault, ApiResult, Params, from_path};
 use crate::ingest::ingest;
 use crate::router::App;
-
-/// The most an upload may have. The largest collection in use, 209 problems of
-/// 1,534 configs, is 57 MB in torch-diode's MessagePack and 0.5 MB in ours.
-const MAX_BYTES: usize = 64 * 1024 * 1024;
 
 /// A client that sends nothing for this long would keep others from their turn.
 const MAX_STALL: Duration = Duration::from_secs(30);
@@ -91,11 +87,11 @@ async fn read(headers: &HeaderMap, body: Body) -> ApiResult<Bytes> {
     let too_large = || {
         ApiFault::too_large(format!(
             "upload: more than {} MiB; split it, or write it as .msgpack.zst (diode convert IN OUT.msgpack.zst)",
-            MAX_BYTES / 1024 / 1024
+            MAX_UPLOAD_BYTES / 1024 / 1024
         ))
     };
     let claimed = headers.get(header::CONTENT_LENGTH).and_then(|value| value.to_str().ok()?.parse().ok());
-    if claimed.is_some_and(|length: u64| length > MAX_BYTES as u64) {
+    if claimed.is_some_and(|length: u64| length > MAX_UPLOAD_BYTES as u64) {
         return Err(too_large());
     }
     let mut bytes = Vec::new();
@@ -109,7 +105,7 @@ async fn read(headers: &HeaderMap, body: Body) -> ApiResult<Bytes> {
     while let Some(chunk) = tokio::time::timeout(MAX_STALL, stream.next()).await.map_err(stalled)? {
         let chunk = chunk
             .map_err(|error| ApiFault::invalid(format!("the upload broke off while it was read: {error}")))?;
-        if bytes.len() + chunk.len() > MAX_BYTES {
+        if bytes.len() + chunk.len() > MAX_UPLOAD_BYTES {
             return Err(too_large());
         }
         bytes.extend_from_slice(&chunk);

@@ -81,6 +81,13 @@ fn add_dataset(upload: &mut NewUpload, hardware: &Hardware, dataset: &Dataset) -
     }
     for solution in &dataset.solutions {
         solution.validate(&dataset.configs)?;
+        if solution.configs.is_empty() && solution.failures.is_empty() {
+            return Err(Invalid::new(
+                format!("timings of {} {}", solution.problem.op, solution.problem.dims()),
+                "none",
+                "at least one timing or failure; leave problems out that were not measured",
+            ));
+        }
         if let Some(facts) = &hardware.facts {
             physics::check(facts, solution, &dataset.configs)?;
         }

@@ -97,6 +97,9 @@ impl Problem {
                 return Err(Invalid::new(name, value, format!("a size from 1 to {}", Self::MAX_DIM)));
             }
         }
+        if fields.b != 1 && !fields.op.is_batched() {
+            return Err(Invalid::new("B", fields.b, format!("1, since {} has no batch; bmm has", fields.op)));
+        }
         let (b, m, n, k) =
             (u128::from(fields.b), u128::from(fields.m), u128::from(fields.n), u128::from(fields.k));
         for (name, elements) in [("A", b * m * k), ("B matrix", b * k * n), ("output", b * m * n)] {
@@ -226,7 +229,9 @@ mod tests {
         assert_eq!(error.to_string(), "M: got 0, expected a size from 1 to 2147483648");
         let error = Problem::new(ProblemFields { bias: Bias::Vector, ..square() }).unwrap_err();
         assert_eq!(error.to_string(), "bias: got `vector`, expected `none`, since mm adds no bias");
-        assert!(Problem::new(ProblemFields { b: 2, m: 1 << 31, n: 1 << 31, ..square() }).is_err());
+        assert!(
+            Problem::new(ProblemFields { op: Op::Bmm, b: 2, m: 1 << 31, n: 1 << 31, ..square() }).is_err()
+        );
     }
 
     #[test]

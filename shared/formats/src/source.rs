@@ -22,6 +22,10 @@ const ZSTD_MAGIC: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
 /// Decodes datasets in any format, recognised by content: compressed or not,
 /// columnar, MessagePack or JSON.
 pub fn decode(bytes: &[u8]) -> Result<Decoded, FormatError> {
+    if bytes.is_empty() {
+        let nothing = io::Error::other("no bytes at all, expected a dataset");
+        return Err(malformed("data", 0, &Place::default(), &nothing));
+    }
     if !bytes.starts_with(&ZSTD_MAGIC) {
         return decode_plain(Source::new(bytes, u64::MAX));
     }

@@ -50,7 +50,7 @@ pub(crate) fn log2(x: f32x8) -> f32x8 {
     let p = p * f - c(1.666_805_8e-1);
     let p = p * f + c(2.000_071_5e-1);
     let p = p * f - c(2.499_999_4e-1);
-    let p = p * f + c(3.333_333_1e-1);
+    let p = p * f + c(3.333_333e-1);
     let square = f * f;
     let ln = f + (p * f * square - c(0.5) * square);
     ln * c(std::f32::consts::LOG2_E) + exponent.round_float()

@@ -17,4 +17,4 @@ pub use leaderboard::{LeaderboardQuery, LeaderboardRow, LeaderboardSort, SortOrd
 pub use models::{EvaluationReport, ModelSource, ModelSummary, TopK};
 pub use page::Page;
 pub use problems::{ConfigResult, FailedConfig, ProblemDetail, ProblemPoint, ProblemView};
-pub use uploads::{HardwareReceipt, Receipt};
+pub use uploads::{HardwareReceipt, MAX_UPLOAD_BYTES, Receipt};

@@ -92,7 +92,8 @@ impl LogNormal {
 fn round_to_8(size: u64) -> u64 {
     let (quotient, rest) = (size / 8, size % 8);
     let up = rest > 4 || (rest == 4 && quotient % 2 == 1);
-    (8 * (quotient + u64::from(up))).max(8)
+    // A size beyond all bounds stays one, for validation to refuse.
+    8_u64.saturating_mul(quotient.saturating_add(u64::from(up))).max(8)
 }
 
 impl Iterator for LogNormal {
@@ -114,9 +115,17 @@ mod tests {
 
     #[test]
     fn rounding_is_half_to_even() {
-        for (size, rounded) in
-            [(0, 8), (1, 8), (4, 8), (12, 16), (20, 16), (28, 32), (1000, 1000), (3001, 3000)]
-        {
+        for (size, rounded) in [
+            (0, 8),
+            (1, 8),
+            (4, 8),
+            (12, 16),
+            (20, 16),
+            (28, 32),
+            (1000, 1000),
+            (3001, 3000),
+            (u64::MAX, u64::MAX),
+        ] {
             assert_eq!(round_to_8(size), rounded, "{size}");
         }
     }

@@ -34,6 +34,9 @@ pub enum Distribution {
     LogNormal(LogNormalParameters),
 }
 
+/// More problems than any collection will ever time; a larger request is a slip of the keyboard.
+pub const MAX_SHAPES: usize = 10_000_000;
+
 /// Draws problems the way torch-diode's `collect` does: sizes from one stream,
 /// one dtype and one op per shape from another of the same seed.
 ///
@@ -53,6 +56,9 @@ pub fn generate(
     dtypes: &[DType],
     ops: &[Op],
 ) -> Result<Vec<Problem>, Invalid> {
+    if count > MAX_SHAPES {
+        return Err(Invalid::new("number of shapes", count, format!("at most {MAX_SHAPES}")));
+    }
     let sizes = match distribution {
         Distribution::Uniform { min, max } => uniform(seed, count, min, max)?,
         Distribution::PowerOfTwo { min, max } => power_of_two(seed, count, min, max)?,

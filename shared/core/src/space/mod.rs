@@ -1,6 +1,6 @@
 //! Named sets of configs per vendor. The names must not be confused:
-//! [`Space::Default`] is Inductor's short list, [`Space::InductorExhaustive`]
-//! what its exhaustive search keeps for one problem, and [`Space::Full`] all
+//! [`SpaceName::Default`] is Inductor's short list, [`SpaceName::InductorExhaustive`]
+//! what its exhaustive search keeps for one problem, and [`SpaceName::Full`] all
 //! that can be launched. "Percent of exhaustive" always means `full`.
 
 mod cpu;
