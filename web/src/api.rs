@@ -16,6 +16,9 @@ pub(crate) fn url(path: &str) -> String {
 /// Why a call brought nothing.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum Failure {
+    /// The server answered that there is no such thing; asking again brings nothing.
+    #[error("{0}")]
+    NotFound(String),
     /// The server answered, and refused.
     #[error("{0}")]
     Refused(String),
@@ -54,10 +57,11 @@ pub(crate) async fn get_bytes(path: &str) -> Result<Vec<u8>, Failure> {
 /// What the body of an answer that is not a success says, in the server's own
 /// words where it has the agreed form.
 pub(crate) fn refusal(status: u16, body: &str) -> Failure {
-    Failure::Refused(match serde_json::from_str::<ApiError>(body) {
+    let message = match serde_json::from_str::<ApiError>(body) {
         Ok(error) => error.message,
         Err(_) => format!("the server answered with status {status}"),
-    })
+    };
+    if status == 404 { Failure::NotFound(message) } else { Failure::Refused(message) }
 }
 
 async fn send(request: Result<Request, gloo_net::Error>) -> Result<Response, Failure> {
@@ -85,7 +89,7 @@ mod tests {
     #[test]
     fn refusals_carry_the_servers_own_words() {
         let body = r#"{"code":"not_found","message":"no such problem; see /api/v1/hardware"}"#;
-        assert_eq!(refusal(404, body).to_string(), "no such problem; see /api/v1/hardware");
+        assert_eq!(refusal(404, body), Failure::NotFound("no such problem; see /api/v1/hardware".to_owned()));
         assert_eq!(refusal(502, "<html>").to_string(), "the server answered with status 502");
     }
 }

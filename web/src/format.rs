@@ -43,6 +43,21 @@ pub(crate) fn percent(share: f64) -> String {
     format!("{percent:.decimals$}\u{a0}%")
 }
 
+/// A rate and its unit: `990` and `TFLOP/s`, `51.2` and `GFLOP/s`.
+pub(crate) fn rate(tflops: f64) -> (String, &'static str) {
+    match tflops {
+        _ if tflops < 0.9995 => (three_digits(tflops * 1e3), "GFLOP/s"),
+        _ if tflops < 999.5 => (three_digits(tflops), "TFLOP/s"),
+        _ => (count(tflops.round() as u64), "TFLOP/s"),
+    }
+}
+
+/// A rate with its unit: `990 TFLOP/s`.
+pub(crate) fn rate_text(tflops: f64) -> String {
+    let (value, unit) = rate(tflops);
+    format!("{value}\u{a0}{unit}")
+}
+
 /// A factor: `1.12×`.
 pub(crate) fn factor(value: f64) -> String {
     format!("{}×", three_digits(value))
@@ -143,6 +158,9 @@ mod tests {
         assert_eq!(percent(1.2), "120\u{a0}%");
         assert_eq!(percent(0.000_44), "0.04\u{a0}%");
         assert_eq!(factor(1.1234), "1.12×");
+        assert_eq!(rate(0.0512), ("51.2".to_owned(), "GFLOP/s"));
+        assert_eq!(rate(0.9996), ("1.00".to_owned(), "TFLOP/s"));
+        assert_eq!(rate_text(1979.0), "1,979\u{a0}TFLOP/s");
     }
 
     #[test]

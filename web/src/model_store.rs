@@ -11,7 +11,7 @@ use diode_model::Model;
 use leptos::prelude::*;
 use leptos::task::spawn_local;
 
-use crate::api;
+use crate::api::{self, Failure};
 use crate::remote::Load;
 
 thread_local! {
@@ -46,17 +46,17 @@ pub(crate) fn model(id: impl Fn() -> Option<String> + Send + Sync + 'static) -> 
             }
             state.set(match loaded {
                 Ok(model) => Load::Ready(model),
-                Err(message) => Load::Failed(message),
+                Err(failure) => Load::Failed(failure),
             });
         });
     });
     state
 }
 
-async fn load(id: &str) -> Result<Arc<Model>, String> {
-    let bytes =
-        api::get_bytes(&format!("/models/{id}/download")).await.map_err(|failure| failure.to_string())?;
-    let model = Arc::new(Model::from_bytes(&bytes).map_err(|error| error.to_string())?);
+async fn load(id: &str) -> Result<Arc<Model>, Failure> {
+    let bytes = api::get_bytes(&format!("/models/{id}/download")).await?;
+    let model = Model::from_bytes(&bytes).map_err(|error| Failure::Unreadable(error.to_string()))?;
+    let model = Arc::new(model);
     MODELS.with_borrow_mut(|models| models.insert(id.to_owned(), Arc::clone(&model)));
     Ok(model)
 }

@@ -8,14 +8,18 @@ use leptos_router::hooks::{use_location, use_navigate, use_query_map};
 
 /// Joins a path and its parameters; those without a value are left out.
 pub(crate) fn link<'a>(path: &str, parameters: impl IntoIterator<Item = (&'a str, String)>) -> String {
+    address(path, parameters.into_iter().filter(|(_, value)| !value.is_empty()))
+}
+
+/// Joins a path and its parameters, empty ones too: they say something other
+/// than absent ones.
+pub(crate) fn address<'a>(path: &str, parameters: impl IntoIterator<Item = (&'a str, String)>) -> String {
     let mut text = path.to_owned();
     let mut separator = '?';
     for (key, value) in parameters {
-        if !value.is_empty() {
-            // Writing to a String cannot fail.
-            let _ = write!(text, "{separator}{key}={}", encode(&value));
-            separator = '&';
-        }
+        // Writing to a String cannot fail.
+        let _ = write!(text, "{separator}{key}={}", encode(&value));
+        separator = '&';
     }
     text
 }
@@ -48,19 +52,19 @@ pub(crate) enum History {
 }
 
 /// Gives a function that changes parameters of the page's address and leaves
-/// its other parameters as they are; an empty value removes one.
+/// its other parameters and their order as they are; an empty value removes one.
 pub(crate) fn use_set_parameters() -> impl Fn(&[(&'static str, String)], History) + Clone {
     let navigate = use_navigate();
     let location = use_location();
     move |changes, history| {
-        let mut map = location.query.get_untracked();
+        let map = location.query.get_untracked();
+        let mut pairs: Vec<_> = map.latest_values().map(|(key, value)| (&**key, value.to_owned())).collect();
         for (key, value) in changes {
-            map.remove(key);
-            if !value.is_empty() {
-                map.insert(*key, value.clone());
+            match pairs.iter_mut().find(|(own, _)| own == key) {
+                Some(pair) => pair.1.clone_from(value),
+                None => pairs.push((key, value.clone())),
             }
         }
-        let pairs = map.latest_values().map(|(key, value)| (&**key, value.to_owned()));
         let target = link(&location.pathname.get_untracked(), pairs);
         let replace = history == History::Replace;
         navigate(&target, NavigateOptions { resolve: false, scroll: false, replace, ..Default::default() });
@@ -76,5 +80,6 @@ mod tests {
         let link = link("/predict", [("m", "64".into()), ("op", String::new()), ("q", "s3 w8×&".into())]);
         assert_eq!(link, "/predict?m=64&q=s3%20w8%C3%97%26");
         assert_eq!(super::link("/", []), "/");
+        assert_eq!(address("/", [("m", String::new()), ("n", "1".into())]), "/?m=&n=1");
     }
 }

@@ -16,7 +16,7 @@ use crate::{api, cache};
 pub(crate) enum Load<T> {
     Waiting,
     Ready(Arc<T>),
-    Failed(String),
+    Failed(Failure),
 }
 
 impl<T> Clone for Load<T> {
@@ -24,7 +24,7 @@ impl<T> Clone for Load<T> {
         match self {
             Self::Waiting => Self::Waiting,
             Self::Ready(value) => Self::Ready(Arc::clone(value)),
-            Self::Failed(message) => Self::Failed(message.clone()),
+            Self::Failed(failure) => Self::Failed(failure.clone()),
         }
     }
 }
@@ -99,7 +99,7 @@ where
                 cache::put(path, Arc::clone(&value));
                 Load::Ready(value)
             }
-            Err(failure) => Load::Failed(failure.to_string()),
+            Err(failure) => Load::Failed(failure),
         });
     };
     follow(wanted, remote.attempt, remote.busy, Box::new(recall), Rc::new(arrive));

@@ -5,6 +5,9 @@ use leptos::prelude::*;
 use super::scatter::{Axis, Line, Mark, Plot, scatter};
 use crate::format;
 
+/// From here on dots are small, so that they do not hide each other.
+const MANY: usize = 200;
+
 /// One config: its name, its measured and its predicted time in microseconds.
 pub(crate) struct Agreement {
     pub(crate) label: String,
@@ -42,7 +45,7 @@ pub(crate) fn agreement(configs: &[Agreement]) -> impl IntoView + use<> {
         y_reach: Vec::new(),
         x: Axis { title: "Measured time", tick: format::time_tick },
         y: Axis { title: "Predicted time (line: equal)", tick: format::time_tick },
-        fine: true,
+        fine: configs.len() >= MANY,
         description,
     })
 }

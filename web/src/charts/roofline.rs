@@ -20,9 +20,9 @@ pub(crate) fn roofline(
         x: point.intensity,
         y: point.tflops,
         text: format!(
-            "{}\n{} TFLOP/s in {}\n{} FLOP/byte",
+            "{}\n{} in {}\n{} FLOP/byte",
             point.dims,
-            format::three_digits(point.tflops),
+            format::rate_text(point.tflops),
             format::time(point.best_us),
             format::three_digits(point.intensity),
         ),
@@ -81,7 +81,7 @@ fn roofs(facts: &Facts, dtypes: &[DType]) -> Vec<Roof> {
             None => roofs.push(Roof {
                 peak: peak.0,
                 bandwidth: facts.dram_gbps / 1e3,
-                label: format!("{} TFLOP/s {dtype}", format::three_digits(peak.0)),
+                label: format!("{} {dtype}", format::rate_text(peak.0)),
             }),
         }
     }
@@ -98,7 +98,7 @@ mod tests {
         let facts = find("NVIDIA H200").and_then(|hardware| hardware.facts).unwrap();
         let roofs = roofs(&facts, &[DType::BFloat16, DType::Float16, DType::Float32]);
         assert_eq!(roofs.len(), 2, "bfloat16 and float16 share a roof");
-        assert_eq!(roofs[0].label, "990 TFLOP/s bfloat16, float16");
+        assert_eq!(roofs[0].label, "990\u{a0}TFLOP/s bfloat16, float16");
         assert!((roofs[0].at(100.0) - 480.0).abs() < 1e-9);
         assert_eq!(roofs[0].at(1000.0), 990.0);
         assert_eq!(roofs[0].line(1.0, 1000.0).points.len(), 3);

@@ -15,7 +15,7 @@ pub(crate) use bar::{bar, bar_cell};
 pub(crate) use copy::snippet;
 pub(crate) use footer::footer;
 pub(crate) use header::header;
-pub(crate) use loaded::{empty, failure, loaded, skeleton};
+pub(crate) use loaded::{absent, empty, failure, loaded, loaded_or_absent, skeleton};
 pub(crate) use select::{chips, select};
 pub(crate) use stat::{Stat, stats};
 pub(crate) use title::title;

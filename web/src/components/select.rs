@@ -30,9 +30,10 @@ pub(crate) fn chips(
     }
 }
 
-/// A drop-down list.
+/// A drop-down list. The placeholder is shown while none of the choices is current.
 pub(crate) fn select(
     label: &'static str,
+    placeholder: Option<&'static str>,
     choices: Vec<Choice>,
     current: impl Fn() -> String + Copy + Send + 'static,
     choose: impl Fn(String) + 'static,
@@ -40,12 +41,18 @@ pub(crate) fn select(
     let id = format!("select-{}", label.to_ascii_lowercase().replace(' ', "-"));
     let options = choices.into_iter().map(move |(value, text)| {
         let own = value.clone();
-        view! { <option value=value selected=move || current() == own>{text}</option> }
+        view! { <option value=value prop:selected=move || current() == own>{text}</option> }
+    });
+    let placeholder = placeholder.map(|text| {
+        view! { <option value="" disabled prop:selected=move || current().is_empty()>{text}</option> }
     });
     view! {
         <div class="field">
             <label for=id.clone()>{label}</label>
-            <select id=id on:change=move |event| choose(event_target_value(&event))>{options.collect_view()}</select>
+            <select id=id on:change=move |event| choose(event_target_value(&event))>
+                {placeholder}
+                {options.collect_view()}
+            </select>
         </div>
     }
 }

@@ -7,7 +7,7 @@ use leptos_router::hooks::use_navigate;
 use crate::components::{Stat, chips, empty, loaded, snippet, stats, title};
 use crate::format;
 use crate::pages::predict::{DTYPES, lookup_fields};
-use crate::query::link;
+use crate::query::address;
 use crate::remote::remote;
 
 pub(crate) fn home() -> impl IntoView {
@@ -16,7 +16,7 @@ pub(crate) fn home() -> impl IntoView {
     view! {
         <main class="page">
             <div>
-                <h1>"The best matmul kernel for your shape, without autotuning"</h1>
+                <h1>"The best Triton matmul config for your shape, without autotuning"</h1>
                 <p class="lede">
                     "Diode shares what GPU owners measured: the time of every Triton config on real shapes, and small models "
                     "that pick configs for shapes nobody has measured yet."
@@ -47,7 +47,7 @@ fn lookup() -> impl IntoView {
     let submit = move |event: leptos::ev::SubmitEvent| {
         event.prevent_default();
         let sizes = sizes.map(|(key, size)| (key, size.get_untracked()));
-        let target = link("/predict", sizes.into_iter().chain([("dtype", dtype.get_untracked())]));
+        let target = address("/predict", sizes.into_iter().chain([("dtype", dtype.get_untracked())]));
         navigate(&target, Default::default());
     };
     let dtypes = DTYPES.iter().map(|dtype| (dtype.to_string(), dtype.to_string())).collect();
@@ -73,7 +73,7 @@ fn card(summary: &HardwareSummary) -> impl IntoView + use<> {
     let headline = [
         Stat::maybe("best TFLOP/s", summary.best_tflops.map(format::three_digits))
             .explained("The highest rate that any problem reaches"),
-        Stat::maybe("of roofline", summary.median_roofline_share.map(format::percent))
+        Stat::maybe("median of roofline", summary.median_roofline_share.map(format::percent))
             .explained("Median over problems of roofline time / best time"),
         Stat::maybe("gain over defaults", summary.gain_over_defaults.map(format::factor)).explained(
             "Geometric mean over problems of the best of Inductor's default configs / best config",

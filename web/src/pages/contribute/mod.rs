@@ -62,7 +62,7 @@ pub(crate) fn contribute() -> impl IntoView {
             <div>
                 <h1>"Contribute"</h1>
                 <p class="lede">
-                    "Send the timings of your GPU. Impossible times are refused, duplicates are recognised, and a receipt "
+                    "Send timings. Impossible times are refused, duplicates are recognised, and a receipt "
                     "means that everything is stored for good."
                 </p>
             </div>
@@ -95,7 +95,7 @@ fn commands() -> impl IntoView {
     view! {
         <ol class="steps">
             <li>
-                <span class="hint">"Measure every config on a set of shapes:"</span>
+                <span class="hint">"Measure configs on ten shapes (today on the CPU backend):"</span>
                 {snippet("diode collect --output my.msgpack.zst".to_owned())}
             </li>
             <li>

@@ -26,21 +26,28 @@ pub(super) fn receipt(receipt: &Receipt, name: String) -> impl IntoView + use<> 
             <dd>{contents}</dd>
         }
     });
-    let rows = [
-        ("File", name),
-        ("Format", receipt.format.clone()),
-        ("New solutions", format::count(receipt.new_solutions)),
-        ("Known already", format::count(receipt.duplicate_solutions)),
+    let (new, known) = (format::count(receipt.new_solutions), format::count(receipt.duplicate_solutions));
+    let (solutions, received) = if receipt.already_stored {
+        (
+            vec![("Stored at the first upload", format!("{new} new solutions, {known} known already"))],
+            "First received",
+        )
+    } else {
+        (vec![("New solutions", new), ("Known already", known)], "Received")
+    };
+    let file = [("File", name), ("Format", receipt.format.clone())];
+    let proof = [
         ("Receipt", receipt.id.to_string()),
         ("SHA-256", receipt.digest.to_string()),
-        ("Received", format::minute(&receipt.received_at)),
+        (received, format::minute(&receipt.received_at)),
     ];
+    let rows = file.into_iter().chain(solutions).chain(proof);
     view! {
         <section class="card" role="status" data-testid="receipt">
             <h2 class="good-text">{heading}</h2>
             <dl class="facts">
                 {hardware.collect_view()}
-                {rows.into_iter().map(|(name, value)| view! { <dt>{name}</dt><dd>{value}</dd> }).collect_view()}
+                {rows.map(|(name, value)| view! { <dt>{name}</dt><dd>{value}</dd> }).collect_view()}
             </dl>
         </section>
     }

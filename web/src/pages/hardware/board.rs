@@ -9,6 +9,7 @@ use leptos_router::hooks::use_query_map;
 
 use super::columns::columns;
 use super::filters::{KEYS, default_method, filters};
+use super::ranges::any_fault;
 use super::row::row;
 use crate::components::{empty, loaded};
 use crate::query::link;
@@ -33,13 +34,21 @@ pub(super) fn board(summary: &HardwareSummary) -> impl IntoView + use<> {
             link(&format!("/hardware/{slug}/leaderboard"), given)
         })
     };
-    let first = remote::<Page<LeaderboardRow>>(move || Some(path.get()));
+    let any_fault = any_fault();
+    let first = remote::<Page<LeaderboardRow>>(move || (!any_fault.get()).then(|| path.get()));
     let show = move |page| rows(page, path.get_untracked(), slug.clone(), fastest);
+    let table = move || {
+        if any_fault.get() {
+            empty("No problems to show", "Correct the sizes above first.").into_any()
+        } else {
+            loaded(first, "40rem", show.clone()).into_any()
+        }
+    };
     view! {
         <section class="section" aria-labelledby="board-title">
             <h2 id="board-title">"Leaderboard"</h2>
             {filters(summary)}
-            <div class="section" class:busy=move || first.busy()>{loaded(first, "40rem", show)}</div>
+            <div class="section" class:busy=move || first.busy()>{table}</div>
         </section>
     }
 }
@@ -85,7 +94,7 @@ fn rows(first: Arc<Page<LeaderboardRow>>, path: String, slug: String, fastest: f
         />
     };
     view! {
-        <div class="table-box">
+        <div class="table-box long">
             <table>
                 <thead>{columns(with_library)}</thead>
                 <tbody>{body}</tbody>

@@ -12,8 +12,8 @@ pub(super) fn columns(with_library: bool) -> impl IntoView {
     view! {
         <tr>
             {sortable("M×N×K", LeaderboardSort::Flops, "Sort by the size of the problem", false)}
-            <th>"Op"</th>
-            <th>"Dtype"</th>
+            <th class="roomy">"Op"</th>
+            <th class="roomy">"Dtype"</th>
             <th>"Best config"</th>
             {sortable("Time", LeaderboardSort::Time, "Time of the best config", true)}
             {sortable("TFLOP/s", LeaderboardSort::Tflops, "Rate of the best config", true)}

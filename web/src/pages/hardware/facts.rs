@@ -1,7 +1,8 @@
 //! The facts of the hardware that rooflines and features are computed from.
 
+use diode_core::Method;
 use diode_core::api::HardwareSummary;
-use diode_core::hardware::Facts;
+use diode_core::hardware::{Facts, Vendor};
 use leptos::prelude::*;
 
 use crate::api;
@@ -9,7 +10,7 @@ use crate::format;
 
 /// Facts, and everything measured for download.
 pub(super) fn facts(summary: &HardwareSummary) -> impl IntoView + use<> {
-    let rows = summary.hardware.facts.as_ref().map(rows).unwrap_or_default();
+    let rows = summary.hardware.facts.map(|facts| rows(summary.hardware.vendor, &facts)).unwrap_or_default();
     let unknown = rows.is_empty().then(|| {
         view! { <p class="hint">"Nobody has described this hardware yet, so there is no roofline to judge by."</p> }
     });
@@ -17,6 +18,10 @@ pub(super) fn facts(summary: &HardwareSummary) -> impl IntoView + use<> {
         let href = api::url(&format!("/datasets/{}.{extension}", summary.hardware.slug));
         view! { <a class="chip" href=href rel="external" download>{extension}</a> }
     };
+    // torch-diode's formats cannot say how a time was taken, so the server
+    // writes them only where nobody has said.
+    let silent = summary.methods.iter().all(|method| *method == Method::Unspecified);
+    let extensions: &[_] = if silent { &["msgpack.zst", "msgpack", "json"] } else { &["msgpack.zst"] };
     view! {
         <aside class="card" aria-label="Facts">
             <h2>"Facts"</h2>
@@ -24,13 +29,20 @@ pub(super) fn facts(summary: &HardwareSummary) -> impl IntoView + use<> {
             <dl class="facts">
                 {rows.into_iter().map(|(name, value)| view! { <dt>{name}</dt><dd>{value}</dd> }).collect_view()}
             </dl>
-            <h3>"All timings"</h3>
-            <div class="chips">{["msgpack.zst", "msgpack", "json"].map(dataset)}</div>
+            {(summary.timings > 0).then(|| view! {
+                <h3>"All timings"</h3>
+                <div class="chips">{extensions.iter().copied().map(dataset).collect_view()}</div>
+            })}
         </aside>
     }
 }
 
-fn rows(facts: &Facts) -> Vec<(&'static str, String)> {
+fn rows(vendor: Vendor, facts: &Facts) -> Vec<(&'static str, String)> {
+    let (units, cache, cache_bandwidth, scratch) = match vendor {
+        Vendor::Nvidia => ("SMs", "L2 cache", "L2 bandwidth", "Shared memory, block"),
+        Vendor::Amd => ("Compute units", "L2 cache", "L2 bandwidth", "LDS, workgroup"),
+        Vendor::Cpu => ("Cores", "Last-level cache", "Last-level bandwidth", "Private cache per core"),
+    };
     let p = &facts.peaks;
     let peaks = [
         ("FP8 peak", p.fp8),
@@ -40,22 +52,15 @@ fn rows(facts: &Facts) -> Vec<(&'static str, String)> {
         ("FP64 peak", p.fp64),
         ("INT8 peak", p.int8),
     ];
-    let mut rows: Vec<_> = peaks
-        .into_iter()
-        .filter_map(|(name, peak)| Some((name, format!("{}\u{a0}TFLOP/s", rate(peak?.0)))))
-        .collect();
+    let mut rows: Vec<_> =
+        peaks.into_iter().filter_map(|(name, peak)| Some((name, format::rate_text(peak?.0)))).collect();
     rows.extend([
         ("DRAM bandwidth", format!("{}\u{a0}GB/s", format::count(facts.dram_gbps as u64))),
-        ("L2 bandwidth", format!("{}\u{a0}GB/s", format::count(facts.l2_gbps as u64))),
-        ("L2 cache", format::bytes(facts.l2_bytes)),
-        ("SMs", format::count(facts.sms.into())),
+        (cache_bandwidth, format!("{}\u{a0}GB/s", format::count(facts.l2_gbps as u64))),
+        (cache, format::bytes(facts.l2_bytes)),
+        (units, format::count(facts.sms.into())),
         ("Highest clock", format!("{}\u{a0}MHz", format::count(facts.max_clock_mhz.into()))),
-        ("Shared memory, block", format!("{}\u{a0}KiB", facts.smem_per_block / 1024)),
+        (scratch, format!("{}\u{a0}KiB", facts.smem_per_block / 1024)),
     ]);
     rows
-}
-
-/// A peak, which needs no decimals once it is in the hundreds.
-fn rate(tflops: f64) -> String {
-    if tflops < 100.0 { format::three_digits(tflops) } else { format::count(tflops.round() as u64) }
 }

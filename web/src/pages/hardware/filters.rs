@@ -5,6 +5,7 @@ use diode_core::api::HardwareSummary;
 use diode_core::{Layout, Method};
 use leptos::prelude::*;
 
+use super::ranges::ranges;
 use crate::components::chips;
 use crate::query::{History, parameter, use_set_parameters};
 
@@ -34,15 +35,8 @@ pub(super) fn filters(summary: &HardwareSummary) -> impl IntoView + use<> {
             {choice("Dtype", "dtype", any_of(&summary.dtypes), String::new())}
             {choice("Layout of B", "b_layout", any_of(Layout::ALL), String::new())}
             {choice("Method", "method", methods.iter().map(|m| (m.to_string(), m.to_string())).collect(), default)}
-            {range("M", "min_m", "max_m")}
-            {range("N", "min_n", "max_n")}
-            {range("K", "min_k", "max_k")}
-            <button
-                type="button"
-                class="button small"
-                style:visibility=move || if any_set() { "visible" } else { "hidden" }
-                on:click=clear
-            >
+            {ranges()}
+            <button type="button" class="button small" class:hidden=move || !any_set() on:click=clear>
                 "Clear filters"
             </button>
         </div>
@@ -67,29 +61,4 @@ fn choice(
         Memo::new(move |_| Some(current.get()).filter(|v| !v.is_empty()).unwrap_or_else(|| default.clone()));
     let choose = move |value| set(&[(key, value)], History::Push);
     (choices.len() > 1).then(|| chips(label, choices, move || shown.get(), choose))
-}
-
-/// Two bounds on one size.
-fn range(label: &'static str, low: &'static str, high: &'static str) -> impl IntoView {
-    view! {
-        <div class="field" role="group" aria-label=label>
-            <span class="label">{label}</span>
-            <div class="range">{bound(low, "from", label)} "–" {bound(high, "to", label)}</div>
-        </div>
-    }
-}
-
-fn bound(key: &'static str, placeholder: &'static str, label: &'static str) -> impl IntoView {
-    let value = parameter(key);
-    let set = use_set_parameters();
-    view! {
-        <input
-            type="text"
-            inputmode="numeric"
-            placeholder=placeholder
-            aria-label=format!("{label} {placeholder}")
-            prop:value=move || value.get()
-            on:change=move |event| set(&[(key, event_target_value(&event).trim().to_owned())], History::Push)
-        />
-    }
 }

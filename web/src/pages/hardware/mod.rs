@@ -4,6 +4,7 @@ mod board;
 mod columns;
 mod facts;
 mod filters;
+mod ranges;
 mod row;
 
 use std::sync::Arc;
@@ -15,7 +16,7 @@ use self::board::board;
 use self::facts::facts;
 use super::path_part;
 use crate::charts;
-use crate::components::{Stat, empty, loaded, stats, title};
+use crate::components::{Stat, absent, empty, loaded, loaded_or_absent, stats, title};
 use crate::format;
 use crate::query::link;
 use crate::remote::{Remote, remote};
@@ -25,28 +26,39 @@ pub(crate) fn hardware() -> impl IntoView {
     let summary = remote::<HardwareSummary>(move || Some(format!("/hardware/{}", slug.get())));
     let points = remote::<Vec<ProblemPoint>>(move || Some(format!("/hardware/{}/problems", slug.get())));
     title(move || summary.value().map_or_else(|| slug.get(), |summary| summary.hardware.name.clone()));
+    let missing = move || {
+        let sentence = format!("No measurements of {} have been sent to this server.", slug.get());
+        let links = [("/".to_owned(), "All hardware"), ("/contribute".to_owned(), "Contribute measurements")];
+        absent("Nobody has measured this hardware yet", sentence, links)
+    };
     view! {
         <main class="page">
-            {loaded(summary, "42rem", move |summary| content(summary, points))}
+            {loaded_or_absent(summary, "42rem", move |summary| content(summary, points), missing)}
         </main>
     }
 }
 
 fn content(summary: Arc<HardwareSummary>, points: Remote<Vec<ProblemPoint>>) -> impl IntoView {
     let slug = summary.hardware.slug.to_string();
-    let predict = link("/predict", [("hardware", slug.clone())]);
-    let models = link("/models", [("hardware", slug)]);
+    let models = link("/models", [("hardware", slug.clone())]);
     let models_text = format::counted(summary.models, "model");
+    let next = if summary.models > 0 {
+        let predict = link("/predict", [("hardware", slug)]);
+        view! {
+            <a class="button" href=models>{models_text}</a>
+            <a class="button primary" href=predict>"Predict a shape"</a>
+        }
+        .into_any()
+    } else {
+        view! { <a class="button primary" href=format!("{models}#train")>"Train a model"</a> }.into_any()
+    };
     view! {
         <div class="page-head">
             <div>
                 <h1>{summary.hardware.name.clone()}</h1>
                 <p class="lede">{contents(&summary)}</p>
             </div>
-            <div class="row">
-                <a class="button" href=models>{models_text}</a>
-                <a class="button primary" href=predict>"Predict a shape"</a>
-            </div>
+            <div class="row">{next}</div>
         </div>
         {stats(false, headline(&summary))}
         <div class="split">
@@ -66,19 +78,19 @@ fn content(summary: Arc<HardwareSummary>, points: Remote<Vec<ProblemPoint>>) -> 
 fn contents(summary: &HardwareSummary) -> String {
     let updated = summary.updated_at.as_deref().map(|time| format!(", updated {}", format::day(time)));
     format!(
-        "{} from {} of {}{}",
+        "{} of {}{}",
         format::counted(summary.timings, "timing"),
-        format::counted(summary.solutions, "run"),
         format::counted(summary.problems, "problem"),
         updated.unwrap_or_default()
     )
 }
 
 fn headline(summary: &HardwareSummary) -> [Stat; 5] {
+    let (rate, unit) = summary.best_tflops.map(format::rate).unzip();
     [
         Stat::new("problems", format::count(summary.problems)),
         Stat::new("timings", format::count(summary.timings)),
-        Stat::maybe("highest rate", summary.best_tflops.map(format::three_digits)).unit("TFLOP/s"),
+        Stat::maybe("highest rate", rate).unit(unit.unwrap_or_default()),
         Stat::maybe("of roofline, median", summary.median_roofline_share.map(format::percent))
             .explained("Median over problems of roofline time / best time"),
         Stat::maybe("gain over Inductor's defaults", summary.gain_over_defaults.map(format::factor))

@@ -22,8 +22,8 @@ pub(super) fn row(
     view! {
         <tr>
             <td><a href=href>{row.problem.dims()}</a></td>
-            <td>{row.problem.op.to_string()}</td>
-            <td>{dtype}</td>
+            <td class="roomy">{row.problem.op.to_string()}</td>
+            <td class="roomy">{dtype}</td>
             <td class="mono">{row.best.label()}</td>
             <td class="num">{format::time(row.best_us)}</td>
             {bar_cell(format::three_digits(row.tflops), row.tflops / fastest)}

@@ -5,7 +5,7 @@ use leptos::prelude::*;
 
 use super::card::tags;
 use super::metrics::{metrics, short};
-use crate::components::{empty, loaded, snippet, stats, title};
+use crate::components::{absent, empty, loaded_or_absent, snippet, stats, title};
 use crate::pages::path_part;
 use crate::query::link;
 use crate::remote::remote;
@@ -15,7 +15,13 @@ pub(crate) fn model() -> impl IntoView {
     let id = path_part("id");
     let model = remote::<ModelSummary>(move || Some(format!("/models/{}", id.get())));
     title(move || format!("Model {}", model.value().map_or_else(|| id.get(), |m| m.hardware.to_string())));
-    view! { <main class="page">{loaded(model, "36rem", |model| content(&model))}</main> }
+    let missing = || {
+        let sentence = "The address may be wrong, or the model was removed from this server.".to_owned();
+        absent("There is no such model", sentence, [("/models".to_owned(), "All models")])
+    };
+    view! {
+        <main class="page">{loaded_or_absent(model, "36rem", |model| content(&model), missing)}</main>
+    }
 }
 
 fn content(model: &ModelSummary) -> impl IntoView + use<> {

@@ -3,17 +3,19 @@
 mod card;
 mod detail;
 mod metrics;
+mod none;
 mod progress;
 mod train;
 
 pub(crate) use detail::model;
+pub(crate) use none::no_models;
 
 use diode_core::api::{HardwareSummary, ModelSummary};
 use leptos::prelude::*;
 
 use self::card::card;
 use self::train::train;
-use crate::components::{empty, loaded, title};
+use crate::components::{loaded, title};
 use crate::query::parameter;
 use crate::remote::remote;
 
@@ -28,7 +30,7 @@ pub(crate) fn models() -> impl IntoView {
             models.iter().filter(of_wanted).map(card).collect::<Vec<_>>()
         });
         if shown.is_empty() {
-            empty("No models here yet", "Train one below: it takes a minute or two.").into_any()
+            no_models(hardware).into_any()
         } else {
             view! { <div class="cards">{shown}</div> }.into_any()
         }
@@ -49,7 +51,7 @@ pub(crate) fn models() -> impl IntoView {
                 </div>
             })}
             {loaded(models, "20rem", move |models| move || cards(&models))}
-            {loaded(hardware, "9rem", move |hardware| train(&hardware))}
+            {loaded(hardware, "9rem", move |hardware| train(&hardware, models))}
         </main>
     }
 }

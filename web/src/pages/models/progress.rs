@@ -31,13 +31,18 @@ struct Progress {
     error: RwSignal<Option<String>>,
 }
 
-/// Shows how far a job has come and what came of it.
-pub(super) fn progress(id: String) -> impl IntoView {
+/// Shows how far a job has come and what came of it, and tells once it has ended.
+pub(super) fn progress(id: String, ended: impl Fn() + 'static) -> impl IntoView {
     let progress =
         Progress { event: RwSignal::new(None), outcome: RwSignal::new(None), error: RwSignal::new(None) };
     let stream = StoredValue::new_local(open(id.clone(), progress));
     on_cleanup(move || {
         stream.try_update_value(Option::take);
+    });
+    Effect::new(move |_| {
+        if progress.outcome.with(Option::is_some) {
+            ended();
+        }
     });
     let share = move || progress.event.with(|event| event.as_ref().map_or(0.0, |event| event.progress));
     let width = move || format!("width: {:.1}%", share() * 100.0);

@@ -1,7 +1,7 @@
 //! Asking the server to train a model.
 
 use diode_core::Heuristic;
-use diode_core::api::{HardwareSummary, Job, JobKind, JobRequest};
+use diode_core::api::{HardwareSummary, Job, JobKind, JobRequest, ModelSummary};
 use diode_core::ids::HardwareSlug;
 use leptos::prelude::*;
 use leptos::task::spawn_local;
@@ -10,8 +10,13 @@ use super::progress::progress;
 use crate::api;
 use crate::components::select;
 use crate::query::{History, parameter, use_set_parameters};
+use crate::remote::Remote;
 
-pub(super) fn train(hardware: &[HardwareSummary]) -> Option<impl IntoView + use<>> {
+/// The form, if there is anything to train on, and the job that it started.
+pub(super) fn train(
+    hardware: &[HardwareSummary],
+    models: Remote<Vec<ModelSummary>>,
+) -> Option<impl IntoView + use<>> {
     let measured: Vec<&HardwareSummary> = hardware.iter().filter(|summary| summary.timings > 0).collect();
     let wanted = parameter("hardware").get_untracked();
     let is_wanted = |summary: &&&HardwareSummary| summary.hardware.slug.as_str() == wanted;
@@ -19,8 +24,17 @@ pub(super) fn train(hardware: &[HardwareSummary]) -> Option<impl IntoView + use<
     let choices = measured.iter().map(|s| (s.hardware.slug.to_string(), s.hardware.name.clone())).collect();
     let chosen = RwSignal::new(initial);
     let (asking, error) = (RwSignal::new(false), RwSignal::new(None::<String>));
-    let job = parameter("job");
     let set = use_set_parameters();
+    // In the address only while it runs: a reload then finds it again, and does
+    // not tell once more of one that has ended.
+    let job = RwSignal::new(parameter("job").get_untracked());
+    let ended = {
+        let set = set.clone();
+        move || {
+            set(&[("job", String::new())], History::Replace);
+            models.retry();
+        }
+    };
     let start = move |_| {
         let Ok(slug) = chosen.get_untracked().parse::<HardwareSlug>() else { return };
         let request = JobRequest {
@@ -40,7 +54,10 @@ pub(super) fn train(hardware: &[HardwareSummary]) -> Option<impl IntoView + use<
                 return;
             }
             match answer {
-                Ok(job) => set(&[("job", job.id.to_string())], History::Replace),
+                Ok(started) => {
+                    set(&[("job", started.id.to_string())], History::Replace);
+                    job.set(started.id.to_string());
+                }
                 Err(failure) => error.set(Some(failure.to_string())),
             }
         });
@@ -52,13 +69,13 @@ pub(super) fn train(hardware: &[HardwareSummary]) -> Option<impl IntoView + use<
                 "On everything stored for one kind of hardware. The server also measures how good it is, on problems held back."
             </p>
             <div class="row train">
-                {select("Hardware", choices, move || chosen.get(), move |slug| chosen.set(slug))}
+                {select("Hardware", None, choices, move || chosen.get(), move |slug| chosen.set(slug))}
                 <button type="button" class="button primary" prop:disabled=move || asking.get() on:click=start>
                     "Train"
                 </button>
             </div>
             {move || error.get().map(|message| view! { <p class="error-text" role="alert">{message}</p> })}
-            {move || Some(job.get()).filter(|id| !id.is_empty()).map(progress)}
+            {move || Some(job.get()).filter(|id| !id.is_empty()).map(|id| progress(id, ended.clone()))}
         </section>
     })
 }

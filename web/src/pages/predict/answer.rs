@@ -10,7 +10,7 @@ use leptos::prelude::*;
 
 use super::fields::Fields;
 use super::sureness::sureness;
-use crate::components::{bar_cell, snippet};
+use crate::components::{bar_cell, empty, snippet};
 use crate::format;
 use crate::query::link;
 
@@ -18,18 +18,23 @@ use crate::query::link;
 const TOP: usize = 10;
 
 /// The answer, which follows every key. While the fields are not a problem the
-/// form says so, and the last answer stays, faded.
+/// form says why.
 pub(super) fn answer(fields: Fields, summary: ModelSummary, model: Arc<Model>) -> impl IntoView {
     let within = model.metadata().evaluation.as_ref().map(|report| report.within_5_percent.clone());
-    let problem = Memo::new(move |last: Option<&Option<Problem>>| {
-        fields.problem().ok().or_else(|| last.cloned().flatten())
-    });
-    view! {
-        <div class="section" class:busy=move || fields.problem().is_err()>
-            {move || problem.get().map(|problem| ranked(&problem, &summary, &model))}
-            {within.and_then(|within| sureness(&within))}
-        </div>
-    }
+    let problem = Memo::new(move |_| fields.problem().ok());
+    let answer = move || {
+        let Some(problem) = problem.get() else {
+            return empty("Nothing to rank yet", "Correct the shape first.").into_any();
+        };
+        // The shares were measured on the kinds of problems that the model was trained on.
+        let measured = within.as_ref().filter(|_| model.extrapolates(&problem).is_none());
+        view! {
+            {ranked(&problem, &summary, &model)}
+            {measured.and_then(sureness)}
+        }
+        .into_any()
+    };
+    view! { <div class="section">{answer}</div> }
 }
 
 fn ranked(problem: &Problem, summary: &ModelSummary, model: &Model) -> impl IntoView + use<> {
@@ -105,7 +110,8 @@ fn headline(problem: &Problem, config: &Config, time: Micros, roof: Option<Micro
     let of_roof = roof.map(|roof| {
         format!(", {} of the roofline ({})", format::percent(roof.0 / time.0), format::time(roof.0))
     });
-    let rate = format!("{} TFLOP/s{}", rate(problem, time), of_roof.unwrap_or_default());
+    let rate = format::rate_text(Tflops::from_work(problem.flops(), time).0);
+    let rate = format!("{rate}{}", of_roof.unwrap_or_default());
     view! {
         <div class="answer-line">
             <span class="config">{config.label()}</span>

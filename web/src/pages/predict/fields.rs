@@ -5,9 +5,10 @@ use std::time::Duration;
 use diode_core::{DType, Invalid, Layout, Op, Problem, ProblemFields};
 use leptos::leptos_dom::helpers::TimeoutHandle;
 use leptos::prelude::*;
-use leptos_router::hooks::{use_location, use_query_map};
+use leptos_router::NavigateOptions;
+use leptos_router::hooks::{use_location, use_navigate, use_query_map};
 
-use crate::query::{History, use_set_parameters};
+use crate::query::address;
 
 /// The types people multiply in; others may stand in the address.
 pub(crate) const DTYPES: [DType; 3] = [DType::BFloat16, DType::Float16, DType::Float32];
@@ -16,10 +17,9 @@ pub(crate) const DTYPES: [DType; 3] = [DType::BFloat16, DType::Float16, DType::F
 /// it may change.
 const SETTLED: Duration = Duration::from_millis(250);
 
-/// The parameters and the values they have where the address is silent.
+/// The parameters in the order of the address, and the values they have where
+/// it is silent.
 const DEFAULTS: [(&str, &str); 9] = [
-    ("hardware", ""),
-    ("model", ""),
     ("op", "mm"),
     ("b", "1"),
     ("m", "4096"),
@@ -27,13 +27,13 @@ const DEFAULTS: [(&str, &str); 9] = [
     ("k", "4096"),
     ("dtype", "bfloat16"),
     ("b_layout", "row"),
+    ("hardware", ""),
+    ("model", ""),
 ];
 
 /// Every field of the form, as text.
 #[derive(Clone, Copy)]
 pub(crate) struct Fields {
-    pub(super) hardware: RwSignal<String>,
-    pub(super) model: RwSignal<String>,
     pub(super) op: RwSignal<String>,
     pub(super) b: RwSignal<String>,
     pub(super) m: RwSignal<String>,
@@ -41,15 +41,17 @@ pub(crate) struct Fields {
     pub(super) k: RwSignal<String>,
     pub(super) dtype: RwSignal<String>,
     pub(super) b_layout: RwSignal<String>,
+    pub(super) hardware: RwSignal<String>,
+    pub(super) model: RwSignal<String>,
 }
 
 impl Fields {
     /// Fields that hold what the address says, now and whenever a link or the
     /// back button changes it, and that write what is typed back to it.
     pub(super) fn from_address() -> Self {
-        let [hardware, model, op, b, m, n, k, dtype, b_layout] =
+        let [op, b, m, n, k, dtype, b_layout, hardware, model] =
             DEFAULTS.map(|(_, default)| RwSignal::new(default.to_owned()));
-        let fields = Self { hardware, model, op, b, m, n, k, dtype, b_layout };
+        let fields = Self { op, b, m, n, k, dtype, b_layout, hardware, model };
         let map = use_query_map();
         let read = move || {
             map.with(|map| {
@@ -68,7 +70,7 @@ impl Fields {
     }
 
     fn write_back(self) {
-        let set = use_set_parameters();
+        let navigate = use_navigate();
         let path = use_location().pathname;
         let own_path = path.get_untracked();
         let pending = StoredValue::new(None::<TimeoutHandle>);
@@ -85,11 +87,16 @@ impl Fields {
                 return;
             }
             cancel();
-            let (set, own_path) = (set.clone(), own_path.clone());
+            let (navigate, own_path) = (navigate.clone(), own_path.clone());
             let write = move || {
                 if path.get_untracked() == own_path {
-                    let keys = DEFAULTS.map(|(key, _)| key);
-                    set(&keys.into_iter().zip(values).collect::<Vec<_>>(), History::Replace);
+                    let options = NavigateOptions {
+                        resolve: false,
+                        scroll: false,
+                        replace: true,
+                        ..Default::default()
+                    };
+                    navigate(&written(&own_path, values), options);
                 }
             };
             pending.set_value(set_timeout_with_handle(write, SETTLED).ok());
@@ -97,7 +104,7 @@ impl Fields {
     }
 
     fn signals(self) -> [RwSignal<String>; 9] {
-        [self.hardware, self.model, self.op, self.b, self.m, self.n, self.k, self.dtype, self.b_layout]
+        [self.op, self.b, self.m, self.n, self.k, self.dtype, self.b_layout, self.hardware, self.model]
     }
 
     /// The problem the fields describe, or what is wrong with them in the words
@@ -112,11 +119,20 @@ impl Fields {
     }
 }
 
+/// The address that says what is typed. A size that was emptied stays empty
+/// there: left out, it would be the default again.
+fn written(path: &str, values: [String; 9]) -> String {
+    let pairs = DEFAULTS.into_iter().zip(values);
+    let said = pairs.filter(|((_, default), value)| !(default.is_empty() && value.is_empty()));
+    address(path, said.map(|((key, _), value)| (key, value)))
+}
+
 /// Reads a size. What is no number at all is refused in the same words as a
 /// number out of range.
-fn size(name: &str, text: &str) -> Result<u64, Invalid> {
+pub(crate) fn size(name: &str, text: &str) -> Result<u64, Invalid> {
     let text = text.trim();
-    text.parse().map_err(|_| {
+    let size = text.parse().ok().filter(|size| (1..=Problem::MAX_DIM).contains(size));
+    size.ok_or_else(|| {
         let given = if text.is_empty() { "nothing" } else { text };
         Invalid::new(name, given, format!("a size from 1 to {}", Problem::MAX_DIM))
     })
@@ -132,6 +148,14 @@ mod tests {
         let zero = Problem::new(plain(0)).unwrap_err().to_string();
         assert_eq!(size("M", "x").unwrap_err().to_string(), zero.replace("got 0", "got x"));
         assert_eq!(size("M", " ").unwrap_err().to_string(), zero.replace("got 0", "got nothing"));
+        assert_eq!(size("M", "0").unwrap_err().to_string(), zero);
         assert_eq!(size("M", " 4096 "), Ok(4096));
+    }
+
+    #[test]
+    fn addresses_keep_their_order_and_emptied_sizes() {
+        let values = ["mm", "1", "", "64", "32", "float16", "row", "", "a1"].map(str::to_owned);
+        let text = "/predict?op=mm&b=1&m=&n=64&k=32&dtype=float16&b_layout=row&model=a1";
+        assert_eq!(written("/predict", values), text);
     }
 }

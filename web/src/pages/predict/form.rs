@@ -96,7 +96,7 @@ pub(super) fn form(
             {move || batched().then(|| size_field("b", fields.b, wrong("B")))}
             {chips("Dtype", dtypes, move || fields.dtype.get(), move |value| fields.dtype.set(value))}
             {chips("Layout of B", layouts, move || fields.b_layout.get(), move |value| fields.b_layout.set(value))}
-            {select("Model", models.iter().map(model_choice).collect(), current_model, choose_model)}
+            {select("Model", Some("Choose a model"), models.iter().map(model_choice).collect(), current_model, choose_model)}
             <div class="field" role="group" aria-label="Examples">
                 <span class="label">"Examples"</span>
                 <div class="chips">{examples.collect_view()}</div>

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use diode_core::api::ModelSummary;
 use leptos::prelude::*;
 
-pub(crate) use self::fields::DTYPES;
+pub(crate) use self::fields::{DTYPES, size};
 pub(crate) use self::form::lookup_fields;
 
 use self::answer::answer;
@@ -19,6 +19,7 @@ use self::fields::Fields;
 use self::form::form;
 use crate::components::{empty, failure, loaded, skeleton, title};
 use crate::model_store;
+use crate::pages::models::no_models;
 use crate::remote::{Load, remote};
 
 pub(crate) fn predict() -> impl IntoView {
@@ -56,8 +57,7 @@ fn chosen(fields: Fields, models: &[ModelSummary]) -> Result<ModelSummary, Strin
 
 fn content(fields: Fields, models: Arc<Vec<ModelSummary>>) -> impl IntoView {
     if models.is_empty() {
-        let advice = view! { <a href="/models#train">"Train one"</a> " on the data that is here." };
-        return empty("There is no model yet", advice).into_any();
+        return no_models(remote(|| Some("/hardware".to_owned()))).into_any();
     }
     let choice = {
         let models = Arc::clone(&models);
@@ -70,8 +70,8 @@ fn content(fields: Fields, models: Arc<Vec<ModelSummary>>) -> impl IntoView {
             empty(message, advice).into_any()
         }
         (_, Load::Waiting) => skeleton("34rem").into_any(),
-        (_, Load::Failed(message)) => {
-            failure(message, move || window().location().reload().unwrap_or_default()).into_any()
+        (_, Load::Failed(reason)) => {
+            failure(&reason, move || window().location().reload().unwrap_or_default())
         }
         (Ok(summary), Load::Ready(model)) => answer(fields, summary, model).into_any(),
     };

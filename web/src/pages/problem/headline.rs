@@ -82,13 +82,13 @@ fn views(detail: &ProblemDetail) -> Option<impl IntoView + use<>> {
 
 fn numbers(detail: &ProblemDetail) -> Option<impl IntoView + use<>> {
     let best = detail.configs.first()?;
-    let rate = Tflops::from_work(detail.problem.flops(), Micros(best.us));
+    let (rate, unit) = format::rate(Tflops::from_work(detail.problem.flops(), Micros(best.us)).0);
     Some(stats(
         false,
         [
             Stat::new("best config", best.config.label()).config(),
             Stat::new("best time", format::time(best.us)),
-            Stat::new("rate", format::three_digits(rate.0)).unit("TFLOP/s"),
+            Stat::new("rate", rate).unit(unit),
             Stat::maybe(
                 "of roofline",
                 detail.roofline_us.map(|roofline| format::percent(roofline / best.us)),

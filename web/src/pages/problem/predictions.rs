@@ -3,19 +3,29 @@
 use std::sync::Arc;
 
 use diode_core::Config;
-use diode_core::api::ProblemDetail;
+use diode_core::api::{ModelSummary, ProblemDetail};
 use diode_model::Model;
 use leptos::prelude::*;
 
 use crate::charts::{self, Agreement};
+use crate::format;
 
 /// A predicted time in microseconds per config of the problem; `None` for
 /// templates that models do not judge, and for all of them without a model.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(super) struct Predictions {
     times: Arc<Vec<Option<f64>>>,
+    origin: Option<Origin>,
     /// Why a model that is there gives none.
     refusal: Option<String>,
+}
+
+/// The model that predictions come from.
+#[derive(Debug, Clone, PartialEq)]
+struct Origin {
+    summary: ModelSummary,
+    /// Whether it learned from problems of this kind, so that this one may be among them.
+    may_know: bool,
 }
 
 impl Predictions {
@@ -35,7 +45,7 @@ impl Predictions {
 }
 
 /// Asks a model for the time of every config that it can judge.
-pub(super) fn predicted(model: &Model, detail: &ProblemDetail) -> Predictions {
+pub(super) fn predicted(model: &Model, summary: ModelSummary, detail: &ProblemDetail) -> Predictions {
     let tiled: Vec<Config> =
         detail.configs.iter().map(|result| result.config).filter(|config| config.tile().is_some()).collect();
     match model.predict(&detail.problem, &tiled) {
@@ -43,7 +53,9 @@ pub(super) fn predicted(model: &Model, detail: &ProblemDetail) -> Predictions {
             let mut times = times.into_iter();
             let row = |config: &Config| config.tile().and_then(|_| times.next()).map(|time| time.0);
             let times = detail.configs.iter().map(|result| &result.config).map(row).collect();
-            Predictions { times: Arc::new(times), refusal: None }
+            let may_know = model.extrapolates(&detail.problem).is_none();
+            let origin = Some(Origin { summary, may_know });
+            Predictions { times: Arc::new(times), origin, refusal: None }
         }
         Err(error) => Predictions::refused(error.to_string()),
     }
@@ -74,7 +86,29 @@ pub(super) fn chart(detail: &ProblemDetail, predictions: &Predictions) -> impl I
                 <span class="hint">"one dot per config; the ring is the fastest"</span>
             </div>
             {charts::agreement(&agreements)}
+            {predictions.origin.as_ref().map(told)}
         </section>
     }
     .into_any()
+}
+
+/// Which model it was, and whether its agreement says anything of new problems.
+fn told(origin: &Origin) -> impl IntoView + use<> {
+    let model = &origin.summary;
+    let trained = format!(
+        ", trained {} on {} of this hardware. ",
+        format::day(&model.created_at),
+        format::counted(model.training_problems, "problem")
+    );
+    let caution = if origin.may_know {
+        "This problem may be in its training data."
+    } else {
+        "It was trained on other operators or types and extrapolates here."
+    };
+    view! {
+        <p class="hint">
+            "Predicted by model " <a href=format!("/models/{}", model.id)><code>{model.id.to_string()}</code></a>
+            {trained} {caution}
+        </p>
+    }
 }

@@ -30,7 +30,12 @@ pub(super) fn table(detail: Arc<ProblemDetail>, predictions: Signal<Predictions>
     let rows = move || {
         let predictions = predictions.get();
         let row = |rank| row(rank, &detail.configs[rank], best, &predictions);
-        shown.get().into_iter().map(row).collect_view()
+        let shown = shown.get();
+        if shown.is_empty() {
+            return view! { <tr><td class="dim" colspan="7">"No config matches this filter."</td></tr> }
+                .into_any();
+        }
+        shown.into_iter().map(row).collect_view().into_any()
     };
     let heading = move || {
         let count = matching.with(Vec::len);
@@ -54,7 +59,7 @@ pub(super) fn table(detail: Arc<ProblemDetail>, predictions: Signal<Predictions>
                     on:input=move |event| set(&[("config", event_target_value(&event))], History::Replace)
                 />
             </div>
-            <div class="table-box">
+            <div class="table-box long">
                 <table>
                     <thead>{move || head(predictions.with(Predictions::exist))}</thead>
                     <tbody>{rows}</tbody>

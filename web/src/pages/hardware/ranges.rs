@@ -1,0 +1,90 @@
+//! Bounds on the sizes of the leaderboard's problems, checked here: no request
+//! is sent for bounds that the server would refuse.
+
+use diode_core::Invalid;
+use leptos::prelude::*;
+
+use crate::pages::predict::size;
+use crate::query::{History, parameter, use_set_parameters};
+
+/// Each size with the parameters of its bounds.
+const RANGES: [(&str, &str, &str); 3] =
+    [("M", "min_m", "max_m"), ("N", "min_n", "max_n"), ("K", "min_k", "max_k")];
+
+/// Whether the address holds bounds that cannot be used.
+pub(super) fn any_fault() -> Memo<bool> {
+    let ranges = RANGES.map(|(name, low, high)| (name, parameter(low), parameter(high)));
+    Memo::new(move |_| ranges.iter().any(|(name, low, high)| fault(name, &low.get(), &high.get()).is_some()))
+}
+
+/// A field for every bound.
+pub(super) fn ranges() -> impl IntoView {
+    RANGES.map(|(name, low, high)| range(name, low, high)).collect_view()
+}
+
+/// Two bounds on one size, and what is wrong with them.
+fn range(name: &'static str, low: &'static str, high: &'static str) -> impl IntoView {
+    let (from, to) = (parameter(low), parameter(high));
+    let fault = Memo::new(move |_| fault(name, &from.get(), &to.get()));
+    let wrong = move || fault.with(Option::is_some);
+    view! {
+        <div class="field" role="group" aria-label=name>
+            <span class="label">{name}</span>
+            <div class="range">{bound(low, "from", name, wrong)} "–" {bound(high, "to", name, wrong)}</div>
+            {move || fault.get().map(|fault| view! { <p class="error-text" role="alert">{fault.to_string()}</p> })}
+        </div>
+    }
+}
+
+fn bound(
+    key: &'static str,
+    placeholder: &'static str,
+    name: &'static str,
+    wrong: impl Fn() -> bool + Send + 'static,
+) -> impl IntoView {
+    let value = parameter(key);
+    let set = use_set_parameters();
+    view! {
+        <input
+            type="text"
+            inputmode="numeric"
+            placeholder=placeholder
+            aria-label=format!("{name} {placeholder}")
+            aria-invalid=move || if wrong() { "true" } else { "false" }
+            prop:value=move || value.get()
+            on:change=move |event| set(&[(key, event_target_value(&event).trim().to_owned())], History::Push)
+        />
+    }
+}
+
+/// What is wrong with two bounds, either of which may be empty.
+fn fault(name: &str, low: &str, high: &str) -> Option<Invalid> {
+    let bound = |text: &str| if text.is_empty() { Ok(None) } else { size(name, text).map(Some) };
+    match (bound(low), bound(high)) {
+        (Err(fault), _) | (_, Err(fault)) => Some(fault),
+        (Ok(Some(low)), Ok(Some(high))) if low > high => {
+            Some(Invalid::new(name, format_args!("{low} to {high}"), "the smaller size first"))
+        }
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bounds_are_sizes_in_order() {
+        let said = |low, high| fault("M", low, high).map(|fault| fault.to_string());
+        for (low, high) in [("", ""), ("1", ""), ("", "2147483648"), ("64", "64")] {
+            assert_eq!(said(low, high), None, "{low} {high}");
+        }
+        assert_eq!(said("64", "32").as_deref(), Some("M: got 64 to 32, expected the smaller size first"));
+        for (low, high) in [("0", ""), ("", "2147483649"), ("x", "1"), ("1.5", ""), ("-1", "")] {
+            assert!(
+                said(low, high).is_some_and(|said| said.contains("from 1 to 2147483648")),
+                "{low} {high}"
+            );
+        }
+    }
+}
