@@ -135,7 +135,7 @@ impl Browser {
 
     /// Errors that the current page met since it was opened.
     pub async fn complaints(&self) -> anyhow::Result<Vec<String>> {
-        Ok(self.script("return window.complaints || ['the recorder did not run']").await?)
+        self.script("return window.complaints || ['the recorder did not run']").await
     }
 
     /// Runs a script's body in the page and returns what it returns.
