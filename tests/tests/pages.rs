@@ -1,6 +1,6 @@
 //! Every page, at desktop and phone width, light and dark: it shows its data,
-//! fits the window, and meets no error. Set DIODE_SCREENSHOTS to a folder to
-//! keep a picture of each.
+//! fits the window, and meets no error. Set DIODE_SCREENSHOTS to an absolute
+//! path to keep a picture of each.
 
 use std::path::Path;
 
