@@ -10,6 +10,7 @@ use diode_core::ids::ProblemId;
 use diode_core::{Dataset, Failure, Method, Problem, Provenance, Solution, TimeColumn};
 
 use crate::measure::Measured;
+use crate::old_form;
 
 /// What a crash or a power cut may cost.
 const SAVE_EVERY: Duration = Duration::from_secs(2);
@@ -86,8 +87,7 @@ impl Collection {
             return Ok(());
         }
         let start = Instant::now();
-        diode_formats::write_file(&self.path, std::slice::from_ref(&self.dataset))
-            .context("cannot save the dataset")?;
+        old_form::write_file(&self.path, &self.dataset).context("cannot save the dataset")?;
         self.unsaved = false;
         self.last_save = Instant::now();
         self.save_took = start.elapsed();
@@ -97,11 +97,13 @@ impl Collection {
 
 fn resumed(path: &Path, hardware: &Hardware) -> anyhow::Result<Dataset> {
     let mut datasets = diode_formats::read_file(path)?.datasets;
-    let (Some(dataset), true) = (datasets.pop(), datasets.is_empty()) else {
+    let (Some(mut dataset), true) = (datasets.pop(), datasets.is_empty()) else {
         bail!("{}: expected a dataset of one hardware to resume", path.display());
     };
     let cores = |hardware: &Hardware| hardware.facts.map(|facts| facts.sms);
-    if dataset.hardware.slug != hardware.slug || cores(&dataset.hardware) != cores(hardware) {
+    // torch-diode's formats know a node by its name alone.
+    let same_cores = dataset.hardware.facts.is_none() || cores(&dataset.hardware) == cores(hardware);
+    if dataset.hardware.slug != hardware.slug || !same_cores {
         let words = |h: &Hardware| match cores(h) {
             Some(cores) => format!("{} with {cores} cores", h.slug),
             None => h.slug.to_string(),
@@ -112,6 +114,9 @@ fn resumed(path: &Path, hardware: &Hardware) -> anyhow::Result<Dataset> {
             words(&dataset.hardware),
             words(hardware)
         );
+    }
+    if dataset.hardware.facts.is_none() {
+        dataset.hardware = hardware.clone();
     }
     Ok(dataset)
 }

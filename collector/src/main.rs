@@ -2,6 +2,7 @@
 //! and works with the datasets and models that come of it.
 #![forbid(unsafe_code)]
 
+mod arguments;
 mod cli;
 mod collection;
 mod commands;
@@ -10,6 +11,7 @@ mod failure;
 mod interrupt;
 mod measure;
 mod node;
+mod old_form;
 mod output;
 mod problem_source;
 mod progress;

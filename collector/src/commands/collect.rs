@@ -1,20 +1,23 @@
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, bail};
-use clap::{Args, ValueEnum};
+use clap::{Args, FromArgMatches as _, ValueEnum};
 use diode_core::space::{Space, SpaceName};
 use diode_core::{FailureReason, Method, Problem};
 use diode_formats::Format;
 
 use super::collect_summary;
+use super::old_flags::SearchMode;
+use crate::arguments;
 use crate::collection::Collection;
 use crate::cpu;
 use crate::failure::Usage;
 use crate::interrupt::Interrupt;
 use crate::measure::{Measured, measure};
 use crate::node::{self, Node, gpus};
+use crate::old_form;
 use crate::output;
 use crate::problem_source::{GeneratorArgs, read_shapeset};
 use crate::progress::Progress;
@@ -29,9 +32,13 @@ use crate::worker::Supervisor;
     after_help = "Example:\n  diode collect --output cpu.msgpack.zst --num-shapes 20 --max-size 512 --budget 10m"
 )]
 pub(crate) struct Collect {
-    /// File to write; its name must end in .msgpack.zst
+    /// File to write: .msgpack.zst, or with --lossy torch-diode's .json or .msgpack
     #[arg(long, value_name = "FILE")]
     output: PathBuf,
+
+    /// Write torch-diode's .json or .msgpack, which hold times and no more
+    #[arg(long)]
+    pub(super) lossy: bool,
 
     /// Measure the problems of a torch-diode shape set (JSON) instead of drawing them
     #[arg(
@@ -42,12 +49,12 @@ pub(crate) struct Collect {
     shapeset: Option<PathBuf>,
 
     /// Which configs to time: default, inductor-exhaustive or full
-    #[arg(long, default_value = "default")]
-    space: SpaceName,
+    #[arg(long, alias = "search-space", default_value = "default", value_parser = arguments::space)]
+    pub(super) space: SpaceName,
 
     /// What to measure on
-    #[arg(long, value_enum, default_value_t = Backend::Auto)]
-    backend: Backend,
+    #[arg(long, alias = "device", value_enum, default_value_t = Backend::Auto)]
+    pub(super) backend: Backend,
 
     /// Start no further problem after this time, such as 90s, 10m or 1h30m
     #[arg(long, value_name = "TIME", value_parser = parse_budget)]
@@ -55,14 +62,17 @@ pub(crate) struct Collect {
 
     /// Go on with an existing output: problems that are in it are skipped
     #[arg(long)]
-    resume: bool,
+    pub(super) resume: bool,
 
     #[command(flatten)]
-    generator: GeneratorArgs,
+    pub(super) generator: GeneratorArgs,
+
+    #[command(flatten)]
+    _search_mode: SearchMode,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum Backend {
+pub(super) enum Backend {
     /// The best this build has on this node
     Auto,
     /// NVIDIA GPUs (not in this build yet)
@@ -77,8 +87,24 @@ impl Collect {
     pub(crate) fn run(self) -> anyhow::Result<()> {
         self.check_output()?;
         self.check_backend()?;
-        let problems = self.problems()?;
-        let interrupt = Interrupt::install()?;
+        self.measure(&self.problems()?, &Interrupt::install()?)
+    }
+
+    /// A collection into a file as other commands start it: every flag has its default.
+    pub(super) fn into_file(output: &Path) -> anyhow::Result<Self> {
+        let arguments = ["collect".as_ref(), "--output".as_ref(), output.as_os_str()];
+        let matches = Self::augment_args(clap::Command::new("collect")).try_get_matches_from(arguments)?;
+        Ok(Self::from_arg_matches(&matches)?)
+    }
+
+    /// Measures given problems instead of the chosen ones.
+    pub(super) fn run_on(&self, problems: &[Problem], interrupt: &Interrupt) -> anyhow::Result<()> {
+        self.check_output()?;
+        self.check_backend()?;
+        self.measure(problems, interrupt)
+    }
+
+    fn measure(&self, problems: &[Problem], interrupt: &Interrupt) -> anyhow::Result<()> {
         let node = Node::read();
         let hardware = node.hardware()?;
         let mut collection = Collection::open(&self.output, self.resume, hardware, node.provenance())?;
@@ -88,7 +114,7 @@ impl Collect {
             self.space,
             collection.dataset.hardware.name
         );
-        let tally = self.measure_all(&problems, &mut collection, &interrupt)?;
+        let tally = self.measure_all(problems, &mut collection, interrupt)?;
         collection.save()?;
         collect_summary::print(&collection.dataset, &tally, &self.output);
         if collection.dataset.solutions.is_empty() && tally.stopped.is_none() {
@@ -116,10 +142,11 @@ impl Collect {
         let path = self.output.display();
         match Format::from_path(&self.output).map_err(Usage::new)? {
             Format::Columnar => {}
+            other if self.lossy => eprintln!("{path}: {other} does not keep {}", old_form::NOT_KEPT),
             other => {
-                let lost = "spread, repeats, method and reasons of failures";
                 return Err(Usage::new(format!(
-                    "{path}: {other} cannot hold {lost}; use a name that ends in .msgpack.zst"
+                    "{path}: {other} cannot hold {}; use a name that ends in .msgpack.zst, or add --lossy",
+                    old_form::NOT_KEPT
                 ))
                 .into());
             }

@@ -7,6 +7,7 @@ pub(crate) mod detect;
 pub(crate) mod evaluate;
 mod files;
 pub(crate) mod measure_worker;
+mod old_flags;
 pub(crate) mod predict;
 mod report;
 pub(crate) mod shapes;

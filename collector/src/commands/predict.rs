@@ -6,6 +6,7 @@ use diode_core::{Config, DType, Layout, Op, Problem, ProblemFields, Tflops};
 use diode_model::{Prediction, predict};
 
 use super::files;
+use crate::arguments::{at_least_one, dtype, space, whole};
 use crate::failure::Usage;
 use crate::output;
 
@@ -24,23 +25,23 @@ pub(crate) struct Predict {
     op: Op,
 
     /// Batch size
-    #[arg(long, default_value_t = 1)]
+    #[arg(long, default_value_t = 1, value_parser = whole::<u64>)]
     b: u64,
 
     /// Rows of A and of the output
-    #[arg(long)]
+    #[arg(long, value_parser = whole::<u64>)]
     m: u64,
 
     /// Columns of B and of the output
-    #[arg(long)]
+    #[arg(long, value_parser = whole::<u64>)]
     n: u64,
 
     /// Columns of A and rows of B
-    #[arg(long)]
+    #[arg(long, value_parser = whole::<u64>)]
     k: u64,
 
     /// Type of inputs and output, such as bfloat16
-    #[arg(long, value_parser = DType::from_torch_name)]
+    #[arg(long, value_parser = dtype)]
     dtype: DType,
 
     /// Order of A in memory: row or column
@@ -52,11 +53,11 @@ pub(crate) struct Predict {
     b_layout: Layout,
 
     /// How many configs to show
-    #[arg(long, default_value_t = 10, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
-    top: u32,
+    #[arg(long, default_value_t = 10, value_name = "N", value_parser = at_least_one)]
+    top: usize,
 
     /// Which configs to rank: default, inductor-exhaustive or full [default: the model's own]
-    #[arg(long)]
+    #[arg(long, value_parser = space)]
     space: Option<SpaceName>,
 
     /// Print one JSON document
@@ -69,7 +70,7 @@ impl Predict {
         let problem = self.problem().map_err(Usage::new)?;
         let model = files::read_model(&self.model)?;
         let space = self.space.map_or_else(|| model.space(), Space::Named);
-        let prediction = predict(&model, &problem, &space, self.top as usize)?;
+        let prediction = predict(&model, &problem, &space, self.top)?;
         if let Some(warning) = model.extrapolates(&problem) {
             eprintln!("note: {warning}");
         }

@@ -1,9 +1,10 @@
 //! The flags of the shape generators.
 
 use clap::Args;
-use diode_core::shapes::{Distribution, LogNormalParameters, generate};
+use diode_core::shapes::{Distribution, LogNormalParameters, Narrowed, generate};
 use diode_core::{DType, Op, Problem};
 
+use crate::arguments::{dtype, real, whole};
 use crate::failure::Usage;
 
 /// How problems are drawn: sizes are uniform unless another distribution is chosen.
@@ -11,12 +12,12 @@ use crate::failure::Usage;
 #[command(next_help_heading = "Problems")]
 pub(crate) struct GeneratorArgs {
     /// Seed of the generators; the same seed gives the same problems everywhere
-    #[arg(long, default_value_t = 42)]
+    #[arg(long, default_value_t = 42, value_parser = whole::<u32>)]
     pub(crate) seed: u32,
 
     /// How many problems to draw
-    #[arg(long, default_value_t = 10, value_name = "N")]
-    num_shapes: usize,
+    #[arg(long, default_value_t = 10, value_name = "N", value_parser = whole::<usize>)]
+    pub(crate) num_shapes: usize,
 
     /// Draw powers of two
     #[arg(long, conflicts_with = "log_normal")]
@@ -27,19 +28,27 @@ pub(crate) struct GeneratorArgs {
     log_normal: bool,
 
     /// Smallest size [default: 32]
-    #[arg(long, value_name = "SIZE", conflicts_with = "log_normal")]
+    #[arg(long, value_name = "SIZE", conflicts_with = "log_normal", value_parser = whole::<u64>)]
     min_size: Option<u64>,
 
     /// Largest size [default: 4096]
-    #[arg(long, value_name = "SIZE", conflicts_with = "log_normal")]
+    #[arg(long, value_name = "SIZE", conflicts_with = "log_normal", value_parser = whole::<u64>)]
     max_size: Option<u64>,
 
+    /// Draw squares only: M, N and K are the same
+    #[arg(long, conflicts_with = "log_normal")]
+    no_rectangular: bool,
+
+    /// Draw even sizes only (log-normal sizes always are)
+    #[arg(long)]
+    no_odd_sizes: bool,
+
     /// Input types to draw from, separated by commas [default: float16,bfloat16]
-    #[arg(long, value_name = "DTYPES", value_delimiter = ',', num_args = 1.., value_parser = DType::from_torch_name)]
+    #[arg(long, value_name = "DTYPES", value_delimiter = ',', num_args = 1.., value_parser = dtype)]
     dtypes: Vec<DType>,
 
     /// Operators to draw from, separated by commas [default: mm,addmm,bmm]
-    #[arg(long, value_name = "OPS", value_delimiter = ',', num_args = 1..)]
+    #[arg(long, alias = "operations", value_name = "OPS", value_delimiter = ',', num_args = 1..)]
     pub(crate) ops: Vec<Op>,
 
     #[command(flatten)]
@@ -51,22 +60,22 @@ pub(crate) struct GeneratorArgs {
 #[command(next_help_heading = "Log-normal parameters")]
 struct LogNormalArgs {
     /// Mean of ln M
-    #[arg(long, value_name = "X", requires = "log_normal", allow_negative_numbers = true, default_value_t = LogNormalParameters::M_MEAN)]
+    #[arg(long, value_name = "X", requires = "log_normal", value_parser = real, default_value_t = LogNormalParameters::M_MEAN)]
     log_normal_m_mean: f64,
     /// Standard deviation of ln M
-    #[arg(long, value_name = "X", requires = "log_normal", allow_negative_numbers = true, default_value_t = LogNormalParameters::M_STD)]
+    #[arg(long, value_name = "X", requires = "log_normal", value_parser = real, default_value_t = LogNormalParameters::M_STD)]
     log_normal_m_std: f64,
     /// Mean of ln N
-    #[arg(long, value_name = "X", requires = "log_normal", allow_negative_numbers = true, default_value_t = LogNormalParameters::N_MEAN)]
+    #[arg(long, value_name = "X", requires = "log_normal", value_parser = real, default_value_t = LogNormalParameters::N_MEAN)]
     log_normal_n_mean: f64,
     /// Standard deviation of ln N
-    #[arg(long, value_name = "X", requires = "log_normal", allow_negative_numbers = true, default_value_t = LogNormalParameters::N_STD)]
+    #[arg(long, value_name = "X", requires = "log_normal", value_parser = real, default_value_t = LogNormalParameters::N_STD)]
     log_normal_n_std: f64,
     /// Mean of ln K
-    #[arg(long, value_name = "X", requires = "log_normal", allow_negative_numbers = true, default_value_t = LogNormalParameters::K_MEAN)]
+    #[arg(long, value_name = "X", requires = "log_normal", value_parser = real, default_value_t = LogNormalParameters::K_MEAN)]
     log_normal_k_mean: f64,
     /// Standard deviation of ln K
-    #[arg(long, value_name = "X", requires = "log_normal", allow_negative_numbers = true, default_value_t = LogNormalParameters::K_STD)]
+    #[arg(long, value_name = "X", requires = "log_normal", value_parser = real, default_value_t = LogNormalParameters::K_STD)]
     log_normal_k_std: f64,
 }
 
@@ -79,21 +88,28 @@ impl GeneratorArgs {
     }
 
     fn distribution(&self) -> Distribution {
-        let (min, max) = (self.min_size.unwrap_or(32), self.max_size.unwrap_or(4096));
         if self.log_normal {
             let p = &self.log_normal_parameters;
-            Distribution::LogNormal(LogNormalParameters {
+            return Distribution::LogNormal(LogNormalParameters {
                 m_mean: p.log_normal_m_mean,
                 m_std: p.log_normal_m_std,
                 n_mean: p.log_normal_n_mean,
                 n_std: p.log_normal_n_std,
                 k_mean: p.log_normal_k_mean,
                 k_std: p.log_normal_k_std,
-            })
-        } else if self.power_of_two {
-            Distribution::PowerOfTwo { min, max }
-        } else {
-            Distribution::Uniform { min, max }
+            });
+        }
+        let (min, max) = (self.min_size.unwrap_or(32), self.max_size.unwrap_or(4096));
+        match (self.power_of_two, self.no_rectangular || self.no_odd_sizes) {
+            (false, false) => Distribution::Uniform { min, max },
+            (true, false) => Distribution::PowerOfTwo { min, max },
+            (powers_of_two, true) => Distribution::Narrowed(Narrowed {
+                min,
+                max,
+                powers_of_two,
+                square: self.no_rectangular,
+                even: self.no_odd_sizes,
+            }),
         }
     }
 }

@@ -3,10 +3,12 @@
 
 mod log_normal;
 mod mt19937;
+mod narrowed;
 mod sampling;
 mod uniform;
 
 pub use log_normal::{LogNormal, LogNormalParameters};
+pub use narrowed::Narrowed;
 pub use sampling::OpSampler;
 pub use uniform::{power_of_two, uniform};
 
@@ -30,6 +32,8 @@ pub enum Distribution {
     Uniform { min: u64, max: u64 },
     /// Powers of two from `min` to `max`, no triple twice.
     PowerOfTwo { min: u64, max: u64 },
+    /// The same with squares or even sizes only.
+    Narrowed(Narrowed),
     /// Log-normal, rounded to multiples of 8; triples may repeat.
     LogNormal(LogNormalParameters),
 }
@@ -62,6 +66,7 @@ pub fn generate(
     let sizes = match distribution {
         Distribution::Uniform { min, max } => uniform(seed, count, min, max)?,
         Distribution::PowerOfTwo { min, max } => power_of_two(seed, count, min, max)?,
+        Distribution::Narrowed(narrowed) => narrowed.draw(seed, count)?,
         Distribution::LogNormal(parameters) => LogNormal::new(parameters, seed)?.take(count).collect(),
     };
     let mut sampler = OpSampler::new(seed, dtypes, ops)?;

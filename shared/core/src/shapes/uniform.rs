@@ -19,12 +19,24 @@ pub fn power_of_two(seed: u32, count: usize, min: u64, max: u64) -> Result<Vec<S
     distinct(seed, count, u64::from(min.ilog2()), u64::from(max.ilog2()), |exponent| 1 << exponent)
 }
 
-fn check_range(min: u64, max: u64) -> Result<(), Invalid> {
+pub(super) fn check_range(min: u64, max: u64) -> Result<(), Invalid> {
     if min == 0 || max < min || max > Problem::MAX_DIM {
         return Err(Invalid::new(
             "size range",
             format_args!("{min} to {max}"),
             format!("1 <= min <= max <= {}", Problem::MAX_DIM),
+        ));
+    }
+    Ok(())
+}
+
+/// Distinct shapes end; without this, drawing them would not.
+pub(super) fn check_count(count: usize, choices: u128) -> Result<(), Invalid> {
+    if count as u128 > choices {
+        return Err(Invalid::new(
+            "number of shapes",
+            count,
+            format!("at most {choices}, the number of distinct shapes there are"),
         ));
     }
     Ok(())
@@ -37,14 +49,7 @@ fn distinct(
     high: u64,
     size: impl Fn(u64) -> u64,
 ) -> Result<Vec<Sizes>, Invalid> {
-    let choices = u128::from(high - low + 1).pow(3);
-    if count as u128 > choices {
-        return Err(Invalid::new(
-            "number of shapes",
-            count,
-            format!("at most {choices}, the number of distinct shapes there are"),
-        ));
-    }
+    check_count(count, u128::from(high - low + 1).pow(3))?;
     let mut mt = Mt19937::from_key(seed);
     let mut shapes = IndexSet::with_capacity(count);
     while shapes.len() < count {
@@ -57,7 +62,7 @@ fn distinct(
 }
 
 /// CPython's `random.randint`: as many top bits as the range needs, rejecting overshoot.
-fn randint(mt: &mut Mt19937, low: u64, high: u64) -> u64 {
+pub(super) fn randint(mt: &mut Mt19937, low: u64, high: u64) -> u64 {
     let n = high - low + 1;
     let bits = u64::BITS - n.leading_zeros();
     loop {

@@ -1,0 +1,90 @@
+//! How values of flags are read, so that a mistake is answered with what was expected.
+
+use std::fmt::Display;
+use std::str::FromStr;
+
+use diode_core::space::SpaceName;
+use diode_core::{DType, Invalid};
+
+/// A count, size or seed.
+pub(crate) fn whole<T: FromStr + Display + Bounded>(text: &str) -> Result<T, String> {
+    text.parse().map_err(|_| format!("expected a whole number from 0 to {}", T::MAX))
+}
+
+/// A count of at least one.
+pub(crate) fn at_least_one(text: &str) -> Result<usize, String> {
+    match text.parse() {
+        Ok(count) if count > 0 => Ok(count),
+        _ => Err("expected a whole number, 1 or more".to_owned()),
+    }
+}
+
+/// A finite number, such as the mean of a distribution.
+pub(crate) fn real(text: &str) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(number) if number.is_finite() => Ok(number),
+        _ => Err("expected a number such as 0.001 or 6.57".to_owned()),
+    }
+}
+
+/// What a kind of whole number ends with.
+pub(crate) trait Bounded {
+    const MAX: Self;
+}
+
+impl Bounded for u32 {
+    const MAX: Self = Self::MAX;
+}
+
+impl Bounded for u64 {
+    const MAX: Self = Self::MAX;
+}
+
+impl Bounded for usize {
+    const MAX: Self = Self::MAX;
+}
+
+/// A dtype under its torch name or the short one that people type.
+pub(crate) fn dtype(text: &str) -> Result<DType, Invalid> {
+    match text {
+        "fp16" => Ok(DType::Float16),
+        "bf16" => Ok(DType::BFloat16),
+        "fp32" => Ok(DType::Float32),
+        other => DType::from_torch_name(other),
+    }
+}
+
+/// A named space, also under the names of Inductor's setting for its search.
+pub(crate) fn space(text: &str) -> Result<SpaceName, Invalid> {
+    match text {
+        "EXHAUSTIVE" => Ok(SpaceName::InductorExhaustive),
+        "DEFAULT" => Ok(SpaceName::Default),
+        other => other.parse(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_say_what_was_expected() {
+        assert_eq!(whole::<u32>("7"), Ok(7));
+        for bad in ["-5", "x", "1.5", "", "4294967296"] {
+            assert_eq!(whole::<u32>(bad).unwrap_err(), "expected a whole number from 0 to 4294967295");
+        }
+        assert_eq!(at_least_one("0").unwrap_err(), "expected a whole number, 1 or more");
+        assert_eq!(real("-1e-5"), Ok(-1e-5));
+        assert!(real("nan").is_err() && real("inf").is_err());
+    }
+
+    #[test]
+    fn short_and_old_names_are_understood() {
+        assert_eq!(dtype("bf16").unwrap(), DType::BFloat16);
+        assert_eq!(dtype("half").unwrap(), DType::Float16);
+        assert_eq!(dtype("float").unwrap(), DType::Float32);
+        assert!(dtype("bf17").is_err());
+        assert_eq!(space("EXHAUSTIVE").unwrap(), SpaceName::InductorExhaustive);
+        assert_eq!(space("full").unwrap(), SpaceName::Full);
+    }
+}
