@@ -4,6 +4,8 @@ use std::path::PathBuf;
 
 use diode_core::Invalid;
 
+use crate::Kind;
+
 /// Why bytes could not be read or data could not be written.
 ///
 /// Every message is one line that names the place and the cause.
@@ -22,6 +24,10 @@ pub enum FormatError {
         place: String,
         cause: String,
     },
+
+    /// The file is whole, but of another kind than the one asked for.
+    #[error("got {found}, expected {expected}")]
+    WrongKind { found: Kind, expected: Kind },
 
     /// The format to write has no place for some of the data.
     #[error("torch-diode's format cannot hold {losses}; write a .msgpack.zst file (columnar) instead")]

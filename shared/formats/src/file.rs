@@ -9,6 +9,14 @@ use crate::{Decoded, Format, FormatError, decode, encode};
 
 /// Reads a dataset file in any format, whatever its name.
 pub fn read_file(path: &Path) -> Result<Decoded, FormatError> {
+    read_with(path, decode)
+}
+
+/// Reads and decodes a file; errors name it.
+pub(crate) fn read_with<T>(
+    path: &Path,
+    decode: impl FnOnce(&[u8]) -> Result<T, FormatError>,
+) -> Result<T, FormatError> {
     let bytes = std::fs::read(path).map_err(|source| FormatError::Io { path: path.to_owned(), source })?;
     decode(&bytes).map_err(|source| FormatError::InFile { path: path.to_owned(), source: Box::new(source) })
 }

@@ -12,6 +12,16 @@ pub const MAX_EXPANSION: u64 = 500;
 /// Bytes that any compressed file may unpack to, however small it is.
 pub const FREE_UNPACKED: u64 = 1 << 20;
 
+/// Logarithm of the bytes that unpacking may have to look back on, which it must hold: 32 MiB.
+/// zstd needs 8 MiB up to level 19 and more only where `--ultra` or `--long` ask for it.
+pub const MAX_WINDOW_LOG: u32 = 25;
+
+/// Bytes of a shape set or a solution, unpacked: 100 times the largest known.
+pub const MAX_DOCUMENT: u64 = 1 << 26;
+
+/// Bytes of one record of a CSV file; real ones take 300.
+pub const MAX_RECORD: usize = 1 << 16;
+
 /// Nested maps and arrays in MessagePack, where even skipping recurses. A dataset has 10 levels.
 pub const MAX_DEPTH: usize = 32;
 

@@ -4,7 +4,7 @@ use std::io::{self, BufReader, Read};
 
 use diode_core::Dataset;
 
-use crate::limits::{FREE_UNPACKED, MAX_EXPANSION, MAX_UNPACKED};
+use crate::limits::{FREE_UNPACKED, MAX_EXPANSION, MAX_UNPACKED, MAX_WINDOW_LOG};
 use crate::place::Place;
 use crate::{Format, FormatError, columnar, torch};
 
@@ -26,13 +26,28 @@ pub fn decode(bytes: &[u8]) -> Result<Decoded, FormatError> {
         let nothing = io::Error::other("no bytes at all, expected a dataset");
         return Err(malformed("data", 0, &Place::default(), &nothing));
     }
-    if !bytes.starts_with(&ZSTD_MAGIC) {
+    if !is_zstd(bytes) {
         return decode_plain(Source::new(bytes, u64::MAX));
     }
-    let frame = zstd::stream::read::Decoder::with_buffer(bytes)
-        .map_err(|error| malformed("zstd", 0, &Place::default(), &error))?;
-    let limit = MAX_UNPACKED.min(FREE_UNPACKED.saturating_add(MAX_EXPANSION * bytes.len() as u64));
+    let frame = zstd_decoder(bytes).map_err(|error| malformed("zstd", 0, &Place::default(), &error))?;
+    let limit = zstd_limit(bytes.len());
     decode_plain(Source::new(BufReader::with_capacity(1 << 16, frame), limit))
+}
+
+/// Whether some bytes are compressed.
+pub(crate) fn is_zstd(bytes: &[u8]) -> bool {
+    bytes.starts_with(&ZSTD_MAGIC)
+}
+
+pub(crate) fn zstd_decoder(bytes: &[u8]) -> io::Result<zstd::stream::read::Decoder<'static, &[u8]>> {
+    let mut decoder = zstd::stream::read::Decoder::with_buffer(bytes)?;
+    decoder.window_log_max(MAX_WINDOW_LOG)?;
+    Ok(decoder)
+}
+
+/// How many bytes a compressed file of a size may unpack to.
+pub(crate) fn zstd_limit(compressed: usize) -> u64 {
+    MAX_UNPACKED.min(FREE_UNPACKED.saturating_add(MAX_EXPANSION * compressed as u64))
 }
 
 fn decode_plain<R: Read>(mut source: Source<R>) -> Result<Decoded, FormatError> {

@@ -3,7 +3,7 @@
 use std::fmt;
 
 use diode_core::space::config_for;
-use diode_core::{AccType, Config, Op, Tile};
+use diode_core::{AccType, Config, Invalid, Op, Tile};
 use serde::de::value::MapAccessDeserializer;
 use serde::de::{self, Deserialize, DeserializeSeed, Deserializer, IgnoredAny, MapAccess, Visitor};
 use serde::{Serialize, Serializer, ser::SerializeMap as _};
@@ -31,7 +31,7 @@ impl Serialize for Version {
 /// The fields as they stand in a file. `name` and `grid` must be there but do
 /// not change what runs.
 #[derive(serde::Deserialize)]
-struct TorchConfig {
+pub(crate) struct TorchConfig {
     #[serde(rename = "name")]
     _name: IgnoredAny,
     #[serde(rename = "grid")]
@@ -59,7 +59,8 @@ fn float32() -> AccType {
 }
 
 impl TorchConfig {
-    fn into_config<E: de::Error>(self, op: Op) -> Result<Config, E> {
+    /// The tile, checked.
+    pub(crate) fn tile(&self) -> Result<Tile, Invalid> {
         let tile = Tile {
             block_m: self.block_m,
             block_n: self.block_n,
@@ -73,9 +74,12 @@ impl TorchConfig {
             acc_type: self.acc_type,
             rocm: None,
         };
-        let config = config_for(op, tile);
-        config.validate().map_err(E::custom)?;
-        Ok(config)
+        Config::Mm(tile).validate()?;
+        Ok(tile)
+    }
+
+    fn into_config<E: de::Error>(self, op: Op) -> Result<Config, E> {
+        self.tile().map(|tile| config_for(op, tile)).map_err(E::custom)
     }
 }
 

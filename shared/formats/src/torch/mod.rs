@@ -17,25 +17,23 @@ use serde::Serialize as _;
 use serde::de::DeserializeSeed as _;
 
 use crate::FormatError;
+use crate::document::malformed_json;
 use crate::limits::MAX_DEPTH;
 use crate::source::{Source, malformed_msgpack};
 use ascii_json::AsciiJson;
 use bare_words::BareWords;
 use builder::Builder;
+pub(crate) use config::TorchConfig;
+pub(crate) use shape::Shape;
 use tree_writer::Tree;
 
 pub(crate) fn decode_json<R: Read>(source: Source<R>) -> Result<Vec<Dataset>, FormatError> {
     let builder = RefCell::new(Builder::default());
     let mut json = serde_json::Deserializer::from_reader(BufReader::new(BareWords::new(source)));
-    tree_reader::root(&builder).deserialize(&mut json).and_then(|()| json.end()).map_err(|error| {
-        FormatError::Malformed {
-            state: if error.is_eof() { "truncated" } else { "invalid" },
-            encoding: "JSON",
-            at: format!("line {} column {}", error.line(), error.column()),
-            place: builder.borrow().place().to_string(),
-            cause: without_position(&error),
-        }
-    })?;
+    tree_reader::root(&builder)
+        .deserialize(&mut json)
+        .and_then(|()| json.end())
+        .map_err(|error| malformed_json(&error, builder.borrow().place()))?;
     Ok(builder.into_inner().finish())
 }
 
@@ -61,13 +59,4 @@ pub(crate) fn encode_json(datasets: &[Dataset]) -> Result<Vec<u8>, FormatError> 
 pub(crate) fn encode_msgpack(datasets: &[Dataset]) -> Result<Vec<u8>, FormatError> {
     losses::refuse(datasets)?;
     Ok(rmp_serde::to_vec(&Tree(datasets)).expect("the tree knows its lengths and is written into memory"))
-}
-
-/// serde_json ends every message with the position, which ours begins with.
-fn without_position(error: &serde_json::Error) -> String {
-    let message = error.to_string();
-    match message.rfind(" at line ") {
-        Some(end) => message[..end].to_owned(),
-        None => message,
-    }
 }

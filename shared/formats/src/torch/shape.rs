@@ -1,15 +1,18 @@
 //! torch-diode's MMShape: the key of a problem, one line of JSON with a fixed key order.
 
+use std::fmt;
+
 use diode_core::{DType, Layout, Op, OutputLayout, Problem, ProblemFields};
 use serde::Deserialize;
-use serde::de::{Deserializer, Error as _};
+use serde::de::{self, Deserializer, Error as _, MapAccess, SeqAccess, Visitor};
 
 use super::config::Version;
 use crate::limits::MAX_PROBLEM_KEY;
 
+/// The fields as they stand in a file.
 #[derive(Deserialize)]
 #[serde(rename_all = "SCREAMING_SNAKE_CASE")]
-struct Shape {
+pub(crate) struct Shape {
     #[serde(rename = "version", default)]
     _version: Version,
     b: u64,
@@ -23,32 +26,105 @@ struct Shape {
     #[serde(rename = "out_dtype", deserialize_with = "torch_dtype")]
     out_dtype: DType,
     #[serde(rename = "out_size")]
-    out_size: Vec<u64>,
+    out_size: Extents,
     #[serde(rename = "out_stride")]
-    out_stride: Vec<u64>,
+    out_stride: Extents,
 }
 
+impl Shape {
+    pub(crate) fn batch(&self) -> u64 {
+        self.b
+    }
+
+    /// The problem that the shape describes. torch-diode does not say how the
+    /// inputs lie in memory; it only ever measured row-major ones.
+    pub(crate) fn problem(&self, op: Op) -> Result<Problem, String> {
+        let out_layout = output_layout(op, self.out_size.as_slice(), self.out_stride.as_slice())?;
+        let plain = ProblemFields::plain(op, self.b, self.m, self.n, self.k, self.m_dtype);
+        Problem::new(ProblemFields {
+            b_dtype: self.k_dtype,
+            out_dtype: self.out_dtype,
+            out_layout: Some(out_layout),
+            ..plain
+        })
+        .map_err(|invalid| invalid.to_string())
+    }
+}
+
+/// Up to three numbers.
+struct Extents {
+    numbers: [u64; 3],
+    count: usize,
+}
+
+impl Extents {
+    fn as_slice(&self) -> &[u64] {
+        &self.numbers[..self.count]
+    }
+}
+
+impl<'de> Deserialize<'de> for Extents {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct List;
+
+        impl<'de> Visitor<'de> for List {
+            type Value = Extents;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a list of up to three numbers")
+            }
+
+            fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Extents, A::Error> {
+                let mut extents = Extents { numbers: [0; 3], count: 0 };
+                while let Some(number) = list.next_element()? {
+                    let slot = extents.numbers.get_mut(extents.count);
+                    *slot.ok_or_else(|| A::Error::custom("more than three sizes or strides"))? = number;
+                    extents.count += 1;
+                }
+                Ok(extents)
+            }
+        }
+
+        deserializer.deserialize_seq(List)
+    }
+}
+
+/// A dtype by its torch name, or in torch-diode's MessagePack as `{"__torch_dtype__": name}`.
 fn torch_dtype<'de, D: Deserializer<'de>>(deserializer: D) -> Result<DType, D::Error> {
-    DType::from_torch_name(&String::deserialize(deserializer)?).map_err(D::Error::custom)
+    struct Name;
+
+    impl<'de> Visitor<'de> for Name {
+        type Value = DType;
+
+        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str("the name of a dtype")
+        }
+
+        fn visit_str<E: de::Error>(self, name: &str) -> Result<DType, E> {
+            DType::from_torch_name(name).map_err(E::custom)
+        }
+
+        fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<DType, A::Error> {
+            let entry = map.next_entry::<String, String>()?;
+            let end = map.next_key::<String>()?;
+            match (entry, end) {
+                (Some((key, name)), None) if key == "__torch_dtype__" => self.visit_str(&name),
+                _ => Err(A::Error::custom("expected a dtype as {\"__torch_dtype__\": name}")),
+            }
+        }
+    }
+
+    deserializer.deserialize_any(Name)
 }
 
-/// The problem that a key speaks of. torch-diode does not say how the inputs
-/// lie in memory; it only ever measured row-major ones.
+/// The problem that a key speaks of.
 pub(super) fn parse(op: Op, key: &str) -> Result<Problem, String> {
     if key.len() > MAX_PROBLEM_KEY {
         return Err(format!("a problem key of {} bytes, expected at most {MAX_PROBLEM_KEY}", key.len()));
     }
-    let refuse = |cause: &dyn std::fmt::Display| format!("problem key {key:.200?}: {cause}");
+    let refuse = |cause: &dyn fmt::Display| format!("problem key {key:.200?}: {cause}");
     let shape: Shape = serde_json::from_str(key).map_err(|error| refuse(&error))?;
-    let out_layout = output_layout(op, &shape.out_size, &shape.out_stride).map_err(|cause| refuse(&cause))?;
-    let plain = ProblemFields::plain(op, shape.b, shape.m, shape.n, shape.k, shape.m_dtype);
-    Problem::new(ProblemFields {
-        b_dtype: shape.k_dtype,
-        out_dtype: shape.out_dtype,
-        out_layout: Some(out_layout),
-        ..plain
-    })
-    .map_err(|invalid| refuse(&invalid))
+    shape.problem(op).map_err(|cause| refuse(&cause))
 }
 
 /// torch-diode's collector writes three dimensions, its integration two for

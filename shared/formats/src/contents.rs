@@ -1,0 +1,137 @@
+//! What a file holds, judged by its beginning: so that a file given to the
+//! wrong command is called by its name.
+
+use std::io::Read as _;
+
+use crate::FormatError;
+use crate::source::{is_zstd, zstd_decoder};
+
+/// How much of a file is looked at. A real file names its parts within the first hundreds of bytes.
+const HEAD: usize = 8192;
+
+/// The kinds of files that there are around datasets.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    Timings,
+    Table,
+    ShapeSet,
+    Solution,
+    Model,
+    TorchCheckpoint,
+}
+
+impl Kind {
+    /// The kind as an error message calls it.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Timings => "a dataset of timings",
+            Self::Table => "a lookup table (configs without times)",
+            Self::ShapeSet => "a shape set (problems without timings)",
+            Self::Solution => "a solution (a list of configs without timings)",
+            Self::Model => "a model (safetensors)",
+            Self::TorchCheckpoint => "a torch checkpoint or another ZIP archive",
+        }
+    }
+}
+
+impl std::fmt::Display for Kind {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.pad(self.as_str())
+    }
+}
+
+/// The kind of file that some bytes begin; `None` if nothing known begins so.
+pub fn recognise(bytes: &[u8]) -> Option<Kind> {
+    let mut head = Vec::new();
+    if is_zstd(bytes) {
+        // A frame that breaks off still shows its beginning.
+        let _ = zstd_decoder(bytes).ok()?.take(HEAD as u64).read_to_end(&mut head);
+    } else {
+        head.extend_from_slice(&bytes[..bytes.len().min(HEAD)]);
+    }
+    match head.as_slice() {
+        [b'P', b'A', b'R', b'1', ..] => return Some(Kind::Timings),
+        [b'P', b'K', 3, 4, ..] => return Some(Kind::TorchCheckpoint),
+        [_, _, _, _, _, _, 0, 0, b'{', ..] => return Some(Kind::Model),
+        _ => {}
+    }
+    let has = |word: &str| head.windows(word.len()).any(|window| window == word.as_bytes());
+    if has("timed_configs") || has("diode-columnar") {
+        return Some(Kind::Timings);
+    }
+    let first = head.iter().copied().find(|byte| !byte.is_ascii_whitespace())?;
+    if !matches!(first, b'{' | b'[' | 0x80..=0x8f | 0xde | 0xdf) {
+        return columns(&head);
+    }
+    if has("hardware") {
+        return list_follows(&head, "\"config\"").then_some(Kind::Table);
+    }
+    if has("operations") || has("shapes") {
+        return Some(Kind::ShapeSet);
+    }
+    has("config").then_some(Kind::Solution)
+}
+
+/// Whether a key of JSON has a list as its value.
+fn list_follows(head: &[u8], key: &str) -> bool {
+    head.windows(key.len()).enumerate().any(|(at, window)| {
+        let after = head[at + key.len()..].iter().filter(|byte| !byte.is_ascii_whitespace());
+        window == key.as_bytes() && after.take(2).eq(b":[")
+    })
+}
+
+/// What the columns of a text speak of.
+fn columns(head: &[u8]) -> Option<Kind> {
+    let line = head.split(|&byte| byte == b'\n').next()?;
+    let line = std::str::from_utf8(line).ok()?;
+    let names: Vec<&str> = line.split([',', ';', '\t']).map(|name| name.trim().trim_matches('"')).collect();
+    let has = |name: &str| names.contains(&name);
+    if has("Transposed") {
+        Some(Kind::ShapeSet)
+    } else if has("time_ns") || has("time_ms") {
+        Some(Kind::Timings)
+    } else {
+        (has("block_m") && has("num_warps")).then_some(Kind::Solution)
+    }
+}
+
+/// Decodes, and where that fails because the file is of another kind, says so.
+pub(crate) fn expect<T>(
+    expected: Kind,
+    bytes: &[u8],
+    decode: impl FnOnce() -> Result<T, FormatError>,
+) -> Result<T, FormatError> {
+    decode().map_err(|error| match recognise(bytes) {
+        Some(found) if found != expected => FormatError::WrongKind { found, expected },
+        _ => error,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn files_are_called_by_their_names() {
+        for (head, kind) in [
+            ("{\"shapes\": []}", Some(Kind::ShapeSet)),
+            ("{\"operations\": {}}", Some(Kind::ShapeSet)),
+            ("name,B,M,K,N,Transposed,\n", Some(Kind::ShapeSet)),
+            ("{\"config\": []}", Some(Kind::Solution)),
+            ("name;grid;block_m;num_warps\n", Some(Kind::Solution)),
+            ("{\"hardware\": {\"solution\": {\"config\" : [", Some(Kind::Table)),
+            ("{\"hardware\": {\"timed_configs\": [{\"config\": {", Some(Kind::Timings)),
+            ("{\"hardware\": {\"config\": {", None),
+            ("op,M,time_ns,time_ms\n", Some(Kind::Timings)),
+            ("PAR1", Some(Kind::Timings)),
+            ("PK\u{3}\u{4}", Some(Kind::TorchCheckpoint)),
+            ("\u{8}\0\0\0\0\0\0\0{}", Some(Kind::Model)),
+            ("hello", None),
+            ("", None),
+        ] {
+            assert_eq!(recognise(head.as_bytes()), kind, "{head}");
+        }
+        let packed = zstd::encode_all(&b"{\"shapes\": []}"[..], 3).unwrap();
+        assert_eq!(recognise(&packed), Some(Kind::ShapeSet));
+    }
+}

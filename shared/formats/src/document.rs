@@ -1,0 +1,133 @@
+//! Files of bounded size that are read as one piece: shape sets and solutions.
+
+use std::borrow::Cow;
+use std::fmt;
+use std::io::Read as _;
+use std::marker::PhantomData;
+
+use serde::de::{Deserialize, DeserializeOwned, Deserializer, Error as _, MapAccess, Visitor};
+
+use crate::FormatError;
+use crate::limits::{MAX_DEPTH, MAX_DOCUMENT};
+use crate::place::Place;
+use crate::source::{is_zstd, malformed, malformed_msgpack, zstd_decoder, zstd_limit};
+
+/// The content of a file, unpacked, and how it is encoded.
+pub(crate) enum Document<'a> {
+    Json(Cow<'a, [u8]>),
+    Msgpack(Cow<'a, [u8]>),
+    /// Neither of the two, so text with columns if anything.
+    Text(Cow<'a, [u8]>),
+}
+
+impl<'a> Document<'a> {
+    /// Sees through compression and recognises the encoding by the first byte.
+    pub(crate) fn open(bytes: &'a [u8]) -> Result<Self, FormatError> {
+        let plain = unpack(bytes)?;
+        let start = plain.iter().find(|byte| !byte.is_ascii_whitespace());
+        Ok(match (start, plain.first()) {
+            (Some(b'{' | b'['), _) => Self::Json(plain),
+            (_, Some(0x80..=0x8f | 0xde | 0xdf)) => Self::Msgpack(plain),
+            _ => Self::Text(plain),
+        })
+    }
+
+    /// Reads JSON or MessagePack into a type; `None` for text.
+    pub(crate) fn parse<T: DeserializeOwned>(&self) -> Result<Option<T>, FormatError> {
+        match self {
+            Self::Json(json) => serde_json::from_slice(json)
+                .map(Some)
+                .map_err(|error| malformed_json(&error, &Place::default())),
+            Self::Msgpack(msgpack) => {
+                let mut rest = &msgpack[..];
+                let mut reader = rmp_serde::Deserializer::new(&mut rest);
+                reader.set_max_depth(MAX_DEPTH);
+                let value = T::deserialize(&mut reader);
+                let at = (msgpack.len() - rest.len()) as u64;
+                let place = Place::default();
+                let value = value.map_err(|error| malformed_msgpack("MessagePack", at, &place, error))?;
+                if !rest.is_empty() {
+                    let extra = std::io::Error::other("expected the end of the data, found more bytes");
+                    return Err(malformed("MessagePack", at, &place, &extra));
+                }
+                Ok(Some(value))
+            }
+            Self::Text(_) => Ok(None),
+        }
+    }
+}
+
+fn unpack(bytes: &[u8]) -> Result<Cow<'_, [u8]>, FormatError> {
+    let place = Place::default();
+    let too_large = || std::io::Error::other(format!("more than {MAX_DOCUMENT} bytes; split the file"));
+    if !is_zstd(bytes) {
+        if bytes.len() as u64 > MAX_DOCUMENT {
+            return Err(malformed("file", MAX_DOCUMENT, &place, &too_large()));
+        }
+        return Ok(Cow::Borrowed(bytes));
+    }
+    let limit = zstd_limit(bytes.len()).min(MAX_DOCUMENT);
+    let mut plain = Vec::new();
+    zstd_decoder(bytes)
+        .and_then(|frame| frame.take(limit + 1).read_to_end(&mut plain))
+        .map_err(|error| malformed("zstd", plain.len() as u64, &place, &error))?;
+    if plain.len() as u64 > limit {
+        return Err(malformed("zstd", limit, &place, &too_large()));
+    }
+    Ok(Cow::Owned(plain))
+}
+
+/// The error for JSON that could not be read.
+pub(crate) fn malformed_json(error: &serde_json::Error, place: &Place) -> FormatError {
+    // serde_json ends every message with the position, which ours begins with.
+    let message = error.to_string();
+    let cause = match message.rfind(" at line ") {
+        Some(end) => message[..end].to_owned(),
+        None => message,
+    };
+    FormatError::Malformed {
+        state: if error.is_eof() { "truncated" } else { "invalid" },
+        encoding: "JSON",
+        at: format!("line {} column {}", error.line(), error.column()),
+        place: place.to_string(),
+        cause,
+    }
+}
+
+/// The error for a thing of a document that the vocabulary refuses.
+pub(crate) fn refused(encoding: &'static str, at: String, cause: impl fmt::Display) -> FormatError {
+    FormatError::Malformed { state: "invalid", encoding, at, place: String::new(), cause: cause.to_string() }
+}
+
+/// A map whose keys are data, in file order. A key that comes twice is an error:
+/// whatever else a reader did, half of the file would be ignored.
+pub(crate) struct Entries<K, V>(pub(crate) Vec<(K, V)>);
+
+impl<'de, K: Deserialize<'de> + PartialEq + fmt::Debug, V: Deserialize<'de>> Deserialize<'de>
+    for Entries<K, V>
+{
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Map<K, V>(PhantomData<(K, V)>);
+
+        impl<'de, K: Deserialize<'de> + PartialEq + fmt::Debug, V: Deserialize<'de>> Visitor<'de> for Map<K, V> {
+            type Value = Entries<K, V>;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a map")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
+                let mut entries: Vec<(K, V)> = Vec::new();
+                while let Some(key) = map.next_key()? {
+                    if entries.iter().any(|(known, _)| *known == key) {
+                        return Err(A::Error::custom(format_args!("duplicate key {key:?}")));
+                    }
+                    entries.push((key, map.next_value()?));
+                }
+                Ok(Entries(entries))
+            }
+        }
+
+        deserializer.deserialize_map(Map(PhantomData))
+    }
+}
