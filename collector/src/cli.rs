@@ -1,9 +1,12 @@
 //! The command line. One variant per command; each module of [`commands`] holds
 //! one command's flags and what it does.
 
-use clap::{Parser, Subcommand};
+use std::ffi::OsString;
+use std::fmt::Write as _;
 
-use crate::commands;
+use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
+
+use crate::{commands, old_globals};
 
 /// Community GPU matmul knowledge: measure it, share it, learn from it
 #[derive(Debug, Parser)]
@@ -24,28 +27,110 @@ enum Command {
     Detect(commands::detect::Detect),
     Shapes(commands::shapes::Shapes),
     Collect(commands::collect::Collect),
+    CollectShapeset(commands::collect_shapeset::CollectShapeset),
+    CreateValidation(commands::create_validation::CreateValidation),
+    CollectAndTrain(commands::collect_and_train::CollectAndTrain),
     Upload(commands::upload::Upload),
     Convert(commands::convert::Convert),
+    ConvertJsonToMsgpack(commands::convert_json_to_msgpack::ConvertJsonToMsgpack),
     Stats(commands::stats::Stats),
     Train(commands::train::Train),
     Evaluate(commands::evaluate::Evaluate),
+    ValidateModel(commands::validate_model::ValidateModel),
+    ValidateMaxAutotune(commands::validate_max_autotune::ValidateMaxAutotune),
     Predict(commands::predict::Predict),
+    Completions(commands::completions::Completions),
     #[command(hide = true)]
     MeasureWorker(commands::measure_worker::MeasureWorker),
 }
 
+/// What `diode --help` lists, by what people come for.
+const GROUPS: [(&str, &[&str]); 5] = [
+    ("Measure", &["detect", "shapes", "collect"]),
+    ("Share and look at datasets", &["upload", "convert", "stats"]),
+    ("Learn and choose", &["train", "evaluate", "predict"]),
+    (
+        "As in torch-diode's toolkit",
+        &[
+            "collect-shapeset",
+            "create-validation",
+            "collect-and-train",
+            "validate-model",
+            "validate-max-autotune",
+            "convert-json-to-msgpack",
+        ],
+    ),
+    ("More", &["completions", "help"]),
+];
+
+/// The whole command line, as it is parsed and completed.
+pub(crate) fn command() -> clap::Command {
+    let mut cli = Cli::command().mut_subcommands(|command| {
+        // `--m -5` is a value that is refused, not an unknown flag.
+        command.mut_args(|flag| {
+            let takes_values = flag.get_action().takes_values();
+            flag.allow_negative_numbers(takes_values)
+        })
+    });
+    cli.build();
+    let groups = grouped(&cli);
+    cli.help_template(format!(
+        "{{about-with-newline}}\n{{usage-heading}} {{usage}}\n{groups}\nOptions:\n{{options}}{{after-help}}"
+    ))
+}
+
+fn grouped(cli: &clap::Command) -> String {
+    let width = GROUPS.iter().flat_map(|(_, names)| *names).map(|name| name.len()).max().unwrap_or(0);
+    let mut text = String::new();
+    for (heading, names) in GROUPS {
+        let _ = writeln!(text, "\n{heading}:");
+        for name in names {
+            let about = cli.find_subcommand(name).and_then(clap::Command::get_about);
+            let about = about.map(ToString::to_string).unwrap_or_default();
+            // Writing to a String cannot fail.
+            let _ = writeln!(text, "  {name:<width$}  {about}");
+        }
+    }
+    text
+}
+
 impl Cli {
+    /// Understands arguments, also in the order that torch-diode's toolkit took them.
+    pub(crate) fn read(arguments: Vec<OsString>) -> Result<Self, clap::Error> {
+        let mut command = command();
+        let has_flag = |name: &str, flag: &str| {
+            let takes = |argument: &clap::Arg| {
+                argument.get_long() == Some(flag)
+                    || argument.get_all_aliases().is_some_and(|aliases| aliases.contains(&flag))
+            };
+            command.find_subcommand(name).is_some_and(|command| command.get_arguments().any(takes))
+        };
+        let (arguments, notes) = old_globals::moved(arguments, has_flag);
+        let cli = Self::from_arg_matches(&command.try_get_matches_from_mut(arguments)?)?;
+        for note in notes {
+            eprintln!("note: {note}");
+        }
+        Ok(cli)
+    }
+
     pub(crate) fn run(self) -> anyhow::Result<()> {
         match self.command {
             Command::Detect(command) => command.run(),
             Command::Shapes(command) => command.run(),
             Command::Collect(command) => command.run(),
+            Command::CollectShapeset(command) => command.run(),
+            Command::CreateValidation(command) => command.run(),
+            Command::CollectAndTrain(command) => command.run(),
             Command::Upload(command) => command.run(),
             Command::Convert(command) => command.run(),
+            Command::ConvertJsonToMsgpack(command) => command.run(),
             Command::Stats(command) => command.run(),
             Command::Train(command) => command.run(),
             Command::Evaluate(command) => command.run(),
+            Command::ValidateModel(command) => command.run(),
+            Command::ValidateMaxAutotune(command) => command.run(),
             Command::Predict(command) => command.run(),
+            Command::Completions(command) => command.run(),
             Command::MeasureWorker(command) => command.run(),
         }
     }
@@ -53,19 +138,29 @@ impl Cli {
 
 #[cfg(test)]
 mod tests {
-    use clap::CommandFactory as _;
-
     use super::*;
 
     #[test]
     fn the_command_line_is_well_formed_and_every_command_has_an_example() {
-        let cli = Cli::command();
+        let cli = command();
         cli.clone().debug_assert();
-        for command in cli.get_subcommands().filter(|command| !command.is_hide_set()) {
+        let shown = |command: &&clap::Command| !command.is_hide_set() && command.get_name() != "help";
+        for command in cli.get_subcommands().filter(shown) {
             let example = command.get_after_help().map(ToString::to_string).unwrap_or_default();
             let start = format!("Example:\n  diode {}", command.get_name());
             assert!(example.starts_with(&start), "{}: {example}", command.get_name());
             assert!(command.get_about().is_some(), "{}", command.get_name());
         }
+    }
+
+    #[test]
+    fn every_command_is_listed_once() {
+        let cli = command();
+        let mut commands: Vec<&str> =
+            cli.get_subcommands().filter(|c| !c.is_hide_set()).map(clap::Command::get_name).collect();
+        let mut listed: Vec<&str> = GROUPS.iter().flat_map(|(_, names)| *names).copied().collect();
+        commands.sort_unstable();
+        listed.sort_unstable();
+        assert_eq!(listed, commands);
     }
 }

@@ -12,6 +12,7 @@ mod interrupt;
 mod measure;
 mod node;
 mod old_form;
+mod old_globals;
 mod output;
 mod problem_source;
 mod progress;
@@ -19,10 +20,8 @@ mod worker;
 
 use std::process::ExitCode;
 
-use clap::Parser as _;
-
 fn main() -> ExitCode {
-    match cli::Cli::try_parse() {
+    match cli::Cli::read(std::env::args_os().collect()) {
         Ok(cli) => match cli.run() {
             Ok(()) => ExitCode::SUCCESS,
             Err(error) => failure::report(&error),

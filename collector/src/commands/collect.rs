@@ -44,7 +44,9 @@ pub(crate) struct Collect {
     #[arg(
         long,
         value_name = "FILE",
-        conflicts_with_all = ["num_shapes", "log_normal", "power_of_two", "min_size", "max_size", "dtypes"]
+        conflicts_with_all = [
+            "num_shapes", "log_normal", "power_of_two", "min_size", "max_size", "no_rectangular", "no_odd_sizes", "dtypes"
+        ]
     )]
     shapeset: Option<PathBuf>,
 
@@ -87,7 +89,12 @@ impl Collect {
     pub(crate) fn run(self) -> anyhow::Result<()> {
         self.check_output()?;
         self.check_backend()?;
-        self.measure(&self.problems()?, &Interrupt::install()?)
+        let problems = self.problems()?;
+        let tally = self.measure(&problems, &Interrupt::install()?)?;
+        if tally.in_file == 0 && tally.stopped.is_none() {
+            bail!("nothing was measured: {} of {} problems skipped", tally.skipped, problems.len());
+        }
+        Ok(())
     }
 
     /// A collection into a file as other commands start it: every flag has its default.
@@ -97,14 +104,14 @@ impl Collect {
         Ok(Self::from_arg_matches(&matches)?)
     }
 
-    /// Measures given problems instead of the chosen ones.
-    pub(super) fn run_on(&self, problems: &[Problem], interrupt: &Interrupt) -> anyhow::Result<()> {
+    /// Measures given problems; returns how many the file holds then.
+    pub(super) fn run_on(&self, problems: &[Problem], interrupt: &Interrupt) -> anyhow::Result<usize> {
         self.check_output()?;
         self.check_backend()?;
-        self.measure(problems, interrupt)
+        Ok(self.measure(problems, interrupt)?.in_file)
     }
 
-    fn measure(&self, problems: &[Problem], interrupt: &Interrupt) -> anyhow::Result<()> {
+    fn measure(&self, problems: &[Problem], interrupt: &Interrupt) -> anyhow::Result<Tally> {
         let node = Node::read();
         let hardware = node.hardware()?;
         let mut collection = Collection::open(&self.output, self.resume, hardware, node.provenance())?;
@@ -114,13 +121,11 @@ impl Collect {
             self.space,
             collection.dataset.hardware.name
         );
-        let tally = self.measure_all(problems, &mut collection, interrupt)?;
+        let mut tally = self.measure_all(problems, &mut collection, interrupt)?;
         collection.save()?;
+        tally.in_file = collection.dataset.solutions.len();
         collect_summary::print(&collection.dataset, &tally, &self.output);
-        if collection.dataset.solutions.is_empty() && tally.stopped.is_none() {
-            bail!("nothing was measured: {} of {} problems skipped", tally.skipped, problems.len());
-        }
-        Ok(())
+        Ok(tally)
     }
 
     fn check_backend(&self) -> anyhow::Result<()> {
@@ -252,6 +257,8 @@ pub(super) struct Tally {
     pub(super) skipped: usize,
     pub(super) configs: usize,
     pub(super) failures: usize,
+    /// Problems that the file holds in the end.
+    pub(super) in_file: usize,
     pub(super) stopped: Option<&'static str>,
     pub(super) elapsed: Duration,
 }

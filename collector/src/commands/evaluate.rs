@@ -1,15 +1,18 @@
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::Args;
 use diode_core::api::{EvaluationReport, TopK};
+use diode_model::Model;
 use diode_train::{TrainOptions, TrainingSet, cross_validate, evaluate, evaluate_with_library};
 use serde::Serialize;
 
-use super::files;
 use super::report::{metrics, parse_folds};
+use super::selection::Selection;
+use super::speedups::Speedups;
 use super::training_progress::TrainingProgress;
+use super::{files, judging, max_autotune};
 use crate::interrupt::Interrupt;
 use crate::output;
 
@@ -37,6 +40,13 @@ pub(crate) struct Evaluate {
     /// Judge the recipe instead: train on parts of the dataset and judge on the rest
     #[arg(long, value_name = "N", value_parser = parse_folds)]
     folds: Option<usize>,
+
+    /// Compare the picks with the configs of a torch-diode solution too
+    #[arg(long, value_name = "FILE", conflicts_with = "folds")]
+    max_autotune_solution: Option<PathBuf>,
+
+    #[command(flatten)]
+    selection: Selection,
 }
 
 /// The JSON document: the report, and a second block where the dataset has
@@ -49,6 +59,9 @@ struct Document {
     judged: &'static str,
     #[serde(skip_serializing_if = "Option::is_none")]
     with_library: Option<WithLibrary>,
+    /// Against the configs of a solution, where one was given; times in ms.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    max_autotune: Option<Speedups>,
 }
 
 #[derive(Serialize)]
@@ -60,8 +73,7 @@ impl Evaluate {
     pub(crate) fn run(self) -> anyhow::Result<()> {
         let model = files::read_model(&self.model)?;
         let training = &model.metadata().training;
-        let datasets = files::read_datasets(std::slice::from_ref(&self.dataset))?;
-        let set = method_of_the_model(&datasets, training.method)?;
+        let set = judging::read(&model, &self.dataset, &self.selection)?;
         let document = match self.folds {
             Some(folds) => {
                 eprintln!("judging the recipe on this dataset by cross-validation, not the model's weights");
@@ -73,18 +85,15 @@ impl Evaluate {
                     if interrupt.requested() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
                 })?;
                 progress.finish();
-                Document { report, judged: "recipe", with_library: None }
+                Document { report, judged: "recipe", with_library: None, max_autotune: None }
             }
             None => {
                 eprintln!("judging the model's own weights");
-                if training.data_digest == set.digest() {
-                    eprintln!(
-                        "warning: the model was trained on this very data, so these numbers say little; \
-                         use another dataset, or --folds 4"
-                    );
-                }
+                judging::warn_if_trained_on(&model, &set);
                 let with_library = evaluate_with_library(&model, &set)?.map(|top_k| WithLibrary { top_k });
-                Document { report: evaluate(&model, &set)?, judged: "model", with_library }
+                let max_autotune = self.max_autotune_solution.as_ref();
+                let max_autotune = max_autotune.map(|path| against(&model, &set, path)).transpose()?;
+                Document { report: evaluate(&model, &set)?, judged: "model", with_library, max_autotune }
             }
         };
         self.publish(&document)
@@ -108,21 +117,17 @@ impl Evaluate {
             }
             text += "\n";
         }
+        if let Some(speedups) = &document.max_autotune {
+            text += &format!("\n{}", max_autotune::in_words(speedups));
+        }
         output::text_out(&text)
     }
 }
 
-/// Timings taken the way the model's were; where there are none, the commonest,
-/// and a warning, for an old dataset does not say how it was measured.
-fn method_of_the_model(
-    datasets: &[diode_core::Dataset],
-    method: diode_core::Method,
-) -> Result<TrainingSet, diode_train::TrainError> {
-    match TrainingSet::from_datasets(datasets, Some(method)) {
-        Err(diode_train::TrainError::NoSuchMethod { found, .. }) => {
-            eprintln!("warning: the model predicts times taken as {method}, the dataset has {found}");
-            TrainingSet::from_datasets(datasets, None)
-        }
-        other => other,
+fn against(model: &Model, set: &TrainingSet, solution: &Path) -> anyhow::Result<Speedups> {
+    let comparison = max_autotune::compare(model, set, &diode_formats::read_solution(solution)?, solution)?;
+    for note in &comparison.notes {
+        eprintln!("note: {note}");
     }
+    Ok(comparison.speedups)
 }

@@ -14,16 +14,23 @@ const DATASET_ENDINGS: [&str; 3] = [".json", ".msgpack", ".msgpack.zst"];
 /// their paths. A file in a folder that is not a dataset is an error too: data
 /// that is silently missing makes a silently worse model.
 pub(super) fn read_datasets(paths: &[PathBuf]) -> anyhow::Result<Vec<Dataset>> {
+    read_datasets_ending(paths, &[])
+}
+
+/// The same with only some extensions of files in folders, such as `json`; none
+/// means all that datasets have.
+pub(super) fn read_datasets_ending(paths: &[PathBuf], extensions: &[String]) -> anyhow::Result<Vec<Dataset>> {
+    let given = extensions.iter().map(|extension| format!(".{}", extension.trim_start_matches('.')));
+    let mut endings: Vec<String> = given.map(|ending| ending.to_lowercase()).collect();
+    if endings.is_empty() {
+        endings = DATASET_ENDINGS.map(str::to_owned).to_vec();
+    }
     let mut files = Vec::new();
     for path in paths {
         let before = files.len();
-        find(path, true, &mut files)?;
+        find(path, true, &endings, &mut files)?;
         if files.len() == before {
-            bail!(
-                "{}: got no dataset in this folder, expected {}",
-                path.display(),
-                DATASET_ENDINGS.join(", ")
-            );
+            bail!("{}: got no dataset in this folder, expected {}", path.display(), endings.join(", "));
         }
     }
     let mut datasets = Vec::new();
@@ -33,17 +40,17 @@ pub(super) fn read_datasets(paths: &[PathBuf]) -> anyhow::Result<Vec<Dataset>> {
     Ok(datasets)
 }
 
-fn find(path: &Path, named: bool, files: &mut Vec<PathBuf>) -> anyhow::Result<()> {
+fn find(path: &Path, named: bool, endings: &[String], files: &mut Vec<PathBuf>) -> anyhow::Result<()> {
     let context = || format!("cannot read {}", path.display());
     if path.is_dir() {
         let entries = fs::read_dir(path).with_context(context)?;
         let mut entries: Vec<PathBuf> =
             entries.map(|entry| entry.map(|e| e.path())).collect::<Result<_, _>>().with_context(context)?;
         entries.sort();
-        return entries.iter().try_for_each(|entry| find(entry, false, files));
+        return entries.iter().try_for_each(|entry| find(entry, false, endings, files));
     }
     let name = path.to_string_lossy().to_lowercase();
-    if named || DATASET_ENDINGS.iter().any(|ending| name.ends_with(ending)) {
+    if named || endings.iter().any(|ending| name.ends_with(ending.as_str())) {
         files.push(path.to_owned());
     }
     Ok(())
@@ -84,9 +91,14 @@ mod tests {
         for name in ["b/x.msgpack.zst", "a.json", "notes.txt"] {
             write(&folder.path().join(name), b"").unwrap();
         }
-        let mut files = Vec::new();
-        find(folder.path(), true, &mut files).unwrap();
-        assert_eq!(files, [folder.path().join("a.json"), inner.join("x.msgpack.zst")]);
+        let found = |endings: &[&str]| {
+            let endings: Vec<String> = endings.iter().map(|&ending| ending.to_owned()).collect();
+            let mut files = Vec::new();
+            find(folder.path(), true, &endings, &mut files).unwrap();
+            files
+        };
+        assert_eq!(found(&DATASET_ENDINGS), [folder.path().join("a.json"), inner.join("x.msgpack.zst")]);
+        assert_eq!(found(&[".json"]), [folder.path().join("a.json")]);
     }
 
     #[test]

@@ -1,16 +1,15 @@
-use std::ops::ControlFlow;
 use std::path::PathBuf;
 
 use clap::Args;
 use diode_core::Method;
-use diode_train::{TrainOptions, TrainingSet, cross_validate, train};
+use diode_train::{TrainOptions, TrainingSet};
 
-use super::report::metrics;
-use super::training_progress::TrainingProgress;
-use super::{files, report};
+use super::files;
+use super::recipe::{Recipe, check_model_name};
+use super::selection::{Selection, describe};
+use crate::arguments::whole;
 use crate::interrupt::Interrupt;
-use crate::node;
-use crate::output;
+use crate::node::Node;
 
 /// Train a model that ranks configs by their predicted times
 ///
@@ -20,24 +19,20 @@ use crate::output;
 #[command(after_help = "Example:\n  diode train --data cpu.msgpack.zst --model cpu.safetensors --folds 4")]
 pub(crate) struct Train {
     /// Datasets, or folders of datasets; of one kind of hardware
-    #[arg(long, required = true, num_args = 1.., value_name = "PATH")]
+    #[arg(long, aliases = ["dataset", "data-dir"], required = true, num_args = 1.., value_name = "PATH")]
     data: Vec<PathBuf>,
+
+    /// Extensions of the files to read in folders, such as json msgpack [default: all datasets]
+    #[arg(long, value_name = "EXT", value_delimiter = ',', num_args = 1..)]
+    file_extensions: Vec<String>,
 
     /// Model file to write (.safetensors)
     #[arg(long, value_name = "FILE")]
     model: PathBuf,
 
     /// Decides the first weights, every random choice and the folds
-    #[arg(long, default_value_t = TrainOptions::default().seed)]
+    #[arg(long, default_value_t = TrainOptions::default().seed, value_parser = whole::<u64>)]
     seed: u64,
-
-    /// Times that every problem is seen; small datasets get more
-    #[arg(long, default_value_t = TrainOptions::default().epochs, value_name = "N")]
-    epochs: usize,
-
-    /// Parts for cross-validation; 0 for none, and a model without metrics
-    #[arg(long, default_value_t = 4, value_name = "N", value_parser = report::parse_folds_or_none)]
-    folds: usize,
 
     /// Use timings taken this way, such as median-cold-event [default: the commonest]
     #[arg(long)]
@@ -46,47 +41,24 @@ pub(crate) struct Train {
     /// Replace the model file if it exists
     #[arg(long)]
     force: bool,
+
+    #[command(flatten)]
+    recipe: Recipe,
+
+    #[command(flatten)]
+    selection: Selection,
 }
 
 impl Train {
     pub(crate) fn run(self) -> anyhow::Result<()> {
+        check_model_name(&self.model)?;
+        self.recipe.check()?;
         files::check_may_write(&self.model, self.force)?;
-        let set = TrainingSet::from_datasets(&files::read_datasets(&self.data)?, self.method)?;
-        eprintln!(
-            "{} on {}: {}, {} ({}); {}",
-            self.model.display(),
-            set.hardware().name,
-            output::count(set.problems(), "problem"),
-            output::count(set.timings(), "timing"),
-            set.method(),
-            set.left_out(),
-        );
-        let options = TrainOptions { seed: self.seed, epochs: self.epochs, ..TrainOptions::default() };
-        let interrupt = Interrupt::install()?;
-        let mut progress = TrainingProgress::new();
-        let mut observe = |step: &diode_train::Progress| {
-            progress.tell(step);
-            if interrupt.requested() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
-        };
-        let judged = match self.folds {
-            0 => None,
-            folds => Some(cross_validate(&set, &options, folds, &mut observe)?),
-        };
-        let mut model = train(&set, &options, node::now(), &mut observe)?;
-        if let Some((report, pick_bias)) = judged.clone() {
-            model = model.with_evaluation(report, pick_bias)?;
-        }
-        let bytes = model.to_bytes()?;
-        files::write(&self.model, &bytes)?;
-        progress.finish();
-
-        let size = bytes.len() as f64 / 1024.0;
-        let mut text =
-            format!("{}: {} parameters, {size:.1} KiB\n", self.model.display(), model.parameters());
-        match judged {
-            Some((report, _)) => text += &metrics(&report),
-            None => text += "not judged: --folds was 0\n",
-        }
-        output::text_out(&text)
+        let mut datasets =
+            self.selection.keep(files::read_datasets_ending(&self.data, &self.file_extensions)?)?;
+        describe(&mut datasets, || Node::read().hardware())?;
+        let set = TrainingSet::from_datasets(&datasets, self.method)?;
+        self.recipe.train(&set, self.seed, &self.model, &Interrupt::install()?)?;
+        Ok(())
     }
 }

@@ -17,7 +17,7 @@ pub(crate) struct GeneratorArgs {
 
     /// How many problems to draw
     #[arg(long, default_value_t = 10, value_name = "N", value_parser = whole::<usize>)]
-    pub(crate) num_shapes: usize,
+    num_shapes: usize,
 
     /// Draw powers of two
     #[arg(long, conflicts_with = "log_normal")]
@@ -82,9 +82,14 @@ struct LogNormalArgs {
 impl GeneratorArgs {
     /// Draws the problems. What cannot be drawn is a mistake in the flags.
     pub(crate) fn problems(&self) -> Result<Vec<Problem>, Usage> {
+        self.problems_of(self.seed, self.num_shapes)
+    }
+
+    /// The same with another seed and number.
+    pub(crate) fn problems_of(&self, seed: u32, count: usize) -> Result<Vec<Problem>, Usage> {
         let dtypes = or_default(&self.dtypes, &[DType::Float16, DType::BFloat16]);
         let ops = or_default(&self.ops, &[Op::Mm, Op::Addmm, Op::Bmm]);
-        generate(self.distribution(), self.seed, self.num_shapes, dtypes, ops).map_err(Usage::new)
+        generate(self.distribution(), seed, count, dtypes, ops).map_err(Usage::new)
     }
 
     fn distribution(&self) -> Distribution {

@@ -53,7 +53,8 @@ impl TrainOptions {
         problems.div_ceil(self.problems_per_step)
     }
 
-    pub(crate) fn validate(&self) -> Result<(), TrainError> {
+    /// Refuses what cannot be trained; training does so itself.
+    pub fn validate(&self) -> Result<(), TrainError> {
         let counts = [
             ("epochs", self.epochs),
             ("problems per step", self.problems_per_step),

@@ -1,0 +1,165 @@
+use std::collections::HashSet;
+use std::path::{Path, PathBuf};
+
+use anyhow::bail;
+use clap::Args;
+use diode_core::Problem;
+use diode_core::ids::ProblemId;
+use diode_train::TrainingSet;
+
+use super::collecting::Collecting;
+use super::recipe::{Recipe, check_model_name};
+use super::selection::{Selection, describe};
+use super::validation::Validation;
+use super::{files, judging};
+use crate::arguments::{at_least_one, whole};
+use crate::interrupt::Interrupt;
+use crate::node::Node;
+use crate::output;
+use crate::problem_source::GeneratorArgs;
+
+/// Collect, train a model and judge it by problems it has not seen, in one go
+///
+/// Validation problems are drawn with the seed after that of the training problems.
+#[derive(Debug, Args)]
+#[command(
+    mut_arg("num_shapes", |count| count.default_value("100")),
+    after_help = "Example:\n  diode collect-and-train --num-shapes 40 --validation-shapes 10 --max-size 512 --search-space DEFAULT"
+)]
+pub(crate) struct CollectAndTrain {
+    /// Dataset to train on: .json, .msgpack or .msgpack.zst
+    #[arg(long, value_name = "FILE", default_value = "matmul_dataset.json")]
+    dataset: PathBuf,
+
+    /// Dataset to judge the model by
+    #[arg(long, value_name = "FILE", default_value = "matmul_validation_dataset.json")]
+    validation_dataset: PathBuf,
+
+    /// Model file to write (.safetensors)
+    #[arg(long, value_name = "FILE", default_value = "matmul_model.safetensors")]
+    model: PathBuf,
+
+    /// How many validation problems to draw
+    #[arg(long, value_name = "N", default_value_t = 30, value_parser = at_least_one)]
+    validation_shapes: usize,
+
+    /// How many of the worst predictions and picks to show
+    #[arg(long, default_value_t = 10, value_name = "N", value_parser = whole::<usize>)]
+    top_n_worst: usize,
+
+    /// Train on the dataset that is there
+    #[arg(long)]
+    skip_collection: bool,
+
+    /// Neither collect validation problems nor judge the model
+    #[arg(long)]
+    skip_validation: bool,
+
+    /// Only collect
+    #[arg(long)]
+    skip_training: bool,
+
+    /// Replace the model file if it exists
+    #[arg(long)]
+    force: bool,
+
+    #[command(flatten)]
+    collecting: Collecting,
+
+    #[command(flatten)]
+    generator: GeneratorArgs,
+
+    #[command(flatten)]
+    recipe: Recipe,
+
+    #[command(flatten)]
+    selection: Selection,
+}
+
+impl CollectAndTrain {
+    pub(crate) fn run(self) -> anyhow::Result<()> {
+        let dataset = self.collecting.output(&self.dataset)?;
+        let validation = self.collecting.output(&self.validation_dataset)?;
+        self.check(&dataset, &validation)?;
+        let seed = self.generator.seed;
+        let problems = self.generator.problems()?;
+        let unseen = self.unseen(seed.wrapping_add(1), &problems)?;
+        let interrupt = Interrupt::install()?;
+
+        if !self.skip_collection {
+            eprintln!("collecting training problems into {}", dataset.display());
+            self.collecting.collect(&dataset, &problems, seed, &interrupt)?;
+            stop_if_asked(&interrupt)?;
+        }
+        if !self.skip_validation && !(self.skip_collection && validation.exists()) {
+            eprintln!("collecting validation problems into {}", validation.display());
+            self.collecting.collect(&validation, &unseen, seed.wrapping_add(1), &interrupt)?;
+            stop_if_asked(&interrupt)?;
+        }
+        if self.skip_training {
+            return Ok(());
+        }
+        let mut datasets = self.selection.read(&[dataset])?;
+        describe(&mut datasets, || Node::read().hardware())?;
+        let set = TrainingSet::from_datasets(&datasets, None)?;
+        let model = self.recipe.train(&set, u64::from(seed), &self.model, &interrupt)?;
+        if self.skip_validation {
+            return Ok(());
+        }
+        let set = judging::read(&model, &validation, &self.selection)?;
+        let report = diode_train::evaluate(&model, &set)?;
+        let judged = judging::judge(&model, &set)?;
+        output::text_out(&format!("\n{}", Validation::of(&judged, report, self.top_n_worst).in_words()))
+    }
+
+    /// What would end the run after hours is refused before it.
+    fn check(&self, dataset: &Path, validation: &Path) -> anyhow::Result<()> {
+        check_model_name(&self.model)?;
+        self.recipe.check()?;
+        if self.skip_collection && !dataset.exists() {
+            bail!(
+                "{}: no such file to train on; leave out --skip-collection to collect it",
+                dataset.display()
+            );
+        }
+        if !self.skip_training {
+            files::check_may_write(&self.model, self.force)?;
+        }
+        let new =
+            [(dataset, self.skip_collection), (validation, self.skip_collection || self.skip_validation)];
+        for (path, is_kept) in new {
+            if path.exists() && !is_kept && !self.collecting.resume {
+                bail!(
+                    "{} exists; add --resume to go on with it, --skip-collection to use it, or choose another name",
+                    path.display()
+                );
+            }
+        }
+        Ok(())
+    }
+
+    /// Problems to judge by, none of which is trained on.
+    fn unseen(&self, seed: u32, trained_on: &[Problem]) -> anyhow::Result<Vec<Problem>> {
+        let trained_on: HashSet<ProblemId> = trained_on.iter().map(Problem::id).collect();
+        let mut problems = self.generator.problems_of(seed, self.validation_shapes)?;
+        let drawn = problems.len();
+        problems.retain(|problem| !trained_on.contains(&problem.id()));
+        if problems.is_empty() && !self.skip_validation {
+            bail!(
+                "every validation problem is a training problem too; draw fewer, or from a wider range of sizes"
+            );
+        }
+        if problems.len() < drawn {
+            let left_out = output::count(drawn - problems.len(), "validation problem");
+            eprintln!("note: {left_out} left out, since the model is trained on them");
+        }
+        Ok(problems)
+    }
+}
+
+fn stop_if_asked(interrupt: &Interrupt) -> anyhow::Result<()> {
+    if interrupt.requested() {
+        bail!("interrupted before training; the same command with --resume goes on");
+    }
+    Ok(())
+}

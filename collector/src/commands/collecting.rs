@@ -1,0 +1,140 @@
+//! Collecting for the commands that torch-diode's toolkit had beside `collect`.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context as _, bail};
+use clap::Args;
+use diode_core::Problem;
+use diode_core::space::SpaceName;
+use diode_formats::Format;
+
+use super::collect::{Backend, Collect};
+use super::old_flags::{OldFormat, SearchMode};
+use crate::arguments;
+use crate::failure::Usage;
+use crate::interrupt::Interrupt;
+use crate::output;
+use crate::problem_source::read_shapeset;
+
+/// How to measure and what to write.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Measuring")]
+pub(super) struct Collecting {
+    /// Which configs to time: EXHAUSTIVE or DEFAULT as Inductor calls them, or full
+    #[arg(long, alias = "space", default_value = "EXHAUSTIVE", value_name = "SPACE", value_parser = arguments::space)]
+    search_space: SpaceName,
+
+    /// What to measure on
+    #[arg(long, alias = "device", value_enum, default_value_t = Backend::Auto)]
+    backend: Backend,
+
+    /// Write torch-diode's JSON or MessagePack, whatever the extension of the output
+    #[arg(long, value_enum)]
+    pub(super) format: Option<OldFormat>,
+
+    /// Go on with existing output: problems that are in it are skipped
+    #[arg(long)]
+    pub(super) resume: bool,
+
+    #[command(flatten)]
+    _search_mode: SearchMode,
+}
+
+impl Collecting {
+    /// Where a name given by the user leads to; refuses what no format is known for.
+    pub(super) fn output(&self, path: &Path) -> Result<PathBuf, Usage> {
+        let path = OldFormat::applied(self.format, path)?;
+        Format::from_path(&path).map_err(Usage::new)?;
+        Ok(path)
+    }
+
+    /// Measures problems into one file.
+    pub(super) fn collect(
+        &self,
+        output: &Path,
+        problems: &[Problem],
+        seed: u32,
+        interrupt: &Interrupt,
+    ) -> anyhow::Result<()> {
+        let in_file = self.measure(output, problems, seed, interrupt)?;
+        if in_file == 0 && !interrupt.requested() {
+            bail!("{}: nothing was measured", output.display());
+        }
+        Ok(())
+    }
+
+    /// Measures problems into files of so many each: `name_1.json`, `name_2.json` …
+    pub(super) fn collect_chunks(
+        &self,
+        output: &Path,
+        chunk_size: usize,
+        problems: &[Problem],
+        seed: u32,
+        interrupt: &Interrupt,
+    ) -> anyhow::Result<()> {
+        let files: Vec<PathBuf> = (1..=problems.len().div_ceil(chunk_size))
+            .map(|number| chunk(output, number))
+            .collect::<Result<_, _>>()?;
+        if let Some(file) = files.iter().find(|file| file.exists() && !self.resume) {
+            bail!("{} exists; add --resume to go on with it, or choose another --output", file.display());
+        }
+        let mut in_files = 0;
+        for (file, problems) in files.iter().zip(problems.chunks(chunk_size)) {
+            in_files += self.measure(file, problems, seed, interrupt)?;
+            if interrupt.requested() {
+                return Ok(());
+            }
+        }
+        if in_files == 0 {
+            bail!("{}: nothing was measured", output.display());
+        }
+        Ok(())
+    }
+
+    /// Returns how many problems the file holds then.
+    fn measure(
+        &self,
+        output: &Path,
+        problems: &[Problem],
+        seed: u32,
+        interrupt: &Interrupt,
+    ) -> anyhow::Result<usize> {
+        let mut collect = Collect::into_file(output)?;
+        collect.lossy = true;
+        collect.space = self.search_space;
+        collect.backend = self.backend;
+        collect.resume = self.resume;
+        collect.generator.seed = seed;
+        collect.run_on(problems, interrupt)
+    }
+}
+
+/// The problems of a shape set; says which are left out.
+pub(super) fn problems_of(shapeset: &Path, ops: &[diode_core::Op]) -> anyhow::Result<Vec<Problem>> {
+    let (problems, repeated) = read_shapeset(shapeset, ops)?;
+    if repeated > 0 {
+        eprintln!("{} repeated in the shape set, measured once", output::count(repeated, "problem"));
+    }
+    Ok(problems)
+}
+
+/// `a/b.msgpack.zst` becomes `a/b_3.msgpack.zst`.
+fn chunk(path: &Path, number: usize) -> anyhow::Result<PathBuf> {
+    let name = path.file_name().context("the output needs a name")?.to_string_lossy().into_owned();
+    let lower = name.to_lowercase();
+    let ending = [".msgpack.zst", ".msgpack", ".json"].into_iter().find(|ending| lower.ends_with(ending));
+    let (stem, ending) = name.split_at(name.len() - ending.map_or(0, str::len));
+    Ok(path.with_file_name(format!("{stem}_{number}{ending}")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn chunks_keep_the_whole_extension() {
+        assert_eq!(chunk(Path::new("a/b.msgpack.zst"), 3).unwrap(), Path::new("a/b_3.msgpack.zst"));
+        assert_eq!(chunk(Path::new("b.c.json"), 1).unwrap(), Path::new("b.c_1.json"));
+        assert!(chunk(Path::new("/"), 1).is_err());
+    }
+}
