@@ -21,7 +21,7 @@ pub(crate) fn report(error: &anyhow::Error) -> ExitCode {
 
 /// The whole chain of causes. An error that already spells out its cause does
 /// not have it repeated.
-fn one_line(error: &anyhow::Error) -> String {
+pub(crate) fn one_line(error: &anyhow::Error) -> String {
     let mut line = String::new();
     for cause in error.chain().map(ToString::to_string) {
         if line.is_empty() {

@@ -7,7 +7,17 @@ use diode_core::{ConfigIndex, Dataset, Failure, FailureReason, Method, Solution,
 use diode_formats::{Format, FormatError};
 
 /// What torch-diode's formats have no place for, as it is told to users.
-pub(crate) const NOT_KEPT: &str = "spread, repeats, method, reasons of failures and the node's facts, nor other kernels than tiled Triton ones";
+pub(crate) const NOT_KEPT: &str =
+    "spread, repeats, method, reasons of failures, facts of the node and times of library kernels";
+
+/// Says what will not be in files under these names, once for all of them.
+pub(crate) fn mention_losses(paths: &[&Path]) {
+    let is_old = |path: &&&Path| !matches!(Format::from_path(path), Ok(Format::Columnar) | Err(_));
+    let old: Vec<String> = paths.iter().filter(is_old).map(|path| path.display().to_string()).collect();
+    if !old.is_empty() {
+        eprintln!("note: {} will not hold {NOT_KEPT}; a .msgpack.zst would", old.join(" and "));
+    }
+}
 
 /// Writes a dataset in the format that the extension names, without what that
 /// format cannot hold.

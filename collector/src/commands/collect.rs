@@ -89,6 +89,7 @@ impl Collect {
     pub(crate) fn run(self) -> anyhow::Result<()> {
         self.check_output()?;
         self.check_backend()?;
+        old_form::mention_losses(&[&self.output]);
         let problems = self.problems()?;
         let tally = self.measure(&problems, &Interrupt::install()?)?;
         if tally.in_file == 0 && tally.stopped.is_none() {
@@ -147,7 +148,7 @@ impl Collect {
         let path = self.output.display();
         match Format::from_path(&self.output).map_err(Usage::new)? {
             Format::Columnar => {}
-            other if self.lossy => eprintln!("{path}: {other} does not keep {}", old_form::NOT_KEPT),
+            _ if self.lossy => {}
             other => {
                 return Err(Usage::new(format!(
                     "{path}: {other} cannot hold {}; use a name that ends in .msgpack.zst, or add --lossy",

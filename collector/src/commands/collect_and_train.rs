@@ -15,6 +15,7 @@ use super::{files, judging};
 use crate::arguments::{at_least_one, whole};
 use crate::interrupt::Interrupt;
 use crate::node::Node;
+use crate::old_form::mention_losses;
 use crate::output;
 use crate::problem_source::GeneratorArgs;
 
@@ -81,8 +82,16 @@ impl CollectAndTrain {
         let dataset = self.collecting.output(&self.dataset)?;
         let validation = self.collecting.output(&self.validation_dataset)?;
         self.check(&dataset, &validation)?;
+        if !self.skip_collection {
+            mention_losses(&[&dataset, &validation]);
+        }
         let seed = self.generator.seed;
-        let problems = self.generator.problems()?;
+        let problems = if self.skip_collection {
+            let datasets = files::read_datasets(std::slice::from_ref(&dataset))?;
+            datasets.into_iter().flat_map(|d| d.solutions).map(|solution| solution.problem).collect()
+        } else {
+            self.generator.problems()?
+        };
         let unseen = self.unseen(seed.wrapping_add(1), &problems)?;
         let interrupt = Interrupt::install()?;
 
@@ -91,7 +100,8 @@ impl CollectAndTrain {
             self.collecting.collect(&dataset, &problems, seed, &interrupt)?;
             stop_if_asked(&interrupt)?;
         }
-        if !self.skip_validation && !(self.skip_collection && validation.exists()) {
+        let is_kept = self.skip_collection && validation.exists();
+        if !(self.skip_validation || is_kept) {
             eprintln!("collecting validation problems into {}", validation.display());
             self.collecting.collect(&validation, &unseen, seed.wrapping_add(1), &interrupt)?;
             stop_if_asked(&interrupt)?;

@@ -6,6 +6,7 @@ use diode_core::Op;
 use super::collecting::{Collecting, problems_of};
 use crate::arguments::whole;
 use crate::interrupt::Interrupt;
+use crate::old_form::mention_losses;
 
 /// Time every config on the problems of a shape set
 ///
@@ -39,6 +40,7 @@ pub(crate) struct CollectShapeset {
 impl CollectShapeset {
     pub(crate) fn run(self) -> anyhow::Result<()> {
         let output = self.collecting.output(&self.output)?;
+        mention_losses(&[&output]);
         let problems = problems_of(&self.shapeset, &self.operations)?;
         self.collecting.collect(&output, &problems, self.seed, &Interrupt::install()?)
     }

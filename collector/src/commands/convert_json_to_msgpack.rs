@@ -5,6 +5,7 @@ use clap::Args;
 use diode_formats::Format;
 
 use super::files;
+use crate::failure::one_line;
 use crate::output;
 
 /// Convert torch-diode's JSON datasets to its MessagePack
@@ -39,7 +40,7 @@ impl ConvertJsonToMsgpack {
             match self.convert(input) {
                 Ok(written) => output::text_out(&format!("{} → {}\n", input.display(), written.display()))?,
                 Err(error) => {
-                    eprintln!("not converted: {error:#}");
+                    eprintln!("not converted: {}", one_line(&error));
                     failed += 1;
                 }
             }

@@ -8,6 +8,7 @@ use super::collecting::{Collecting, problems_of};
 use super::old_flags::OldFormat;
 use crate::arguments::at_least_one;
 use crate::interrupt::Interrupt;
+use crate::old_form::mention_losses;
 use crate::problem_source::GeneratorArgs;
 
 /// Time problems to judge models by
@@ -51,6 +52,7 @@ impl CreateValidation {
         let in_folder = self.chunk_size.is_some() && self.output.extension().is_none();
         let output = if in_folder { self.in_folder() } else { self.output.clone() };
         let output = self.collecting.output(&output)?;
+        mention_losses(&[&output]);
         let problems = match &self.shapeset {
             Some(shapeset) => problems_of(shapeset, &self.generator.ops)?,
             None => self.generator.problems()?,

@@ -10,4 +10,9 @@ mod learning;
 #[cfg(test)]
 mod sandbox;
 #[cfg(test)]
+mod toolkit;
+#[cfg(unix)]
+#[cfg(test)]
+mod tutorial;
+#[cfg(test)]
 mod usage;
