@@ -3,11 +3,18 @@
 
 use std::ffi::OsString;
 
-/// The flags, and why a command may not have one.
-const OLD_GLOBALS: [(&str, &str); 3] = [
-    ("--seed", "nothing in it is drawn at random"),
-    ("--format", "names of files choose formats"),
-    ("--device", "it runs on the CPU"),
+struct OldGlobal {
+    old: &'static str,
+    /// Its name behind the command.
+    new: &'static str,
+    /// Why a command may not have it.
+    without: &'static str,
+}
+
+const OLD_GLOBALS: [OldGlobal; 3] = [
+    OldGlobal { old: "--seed", new: "--seed", without: "nothing in it is drawn at random" },
+    OldGlobal { old: "--format", new: "--format", without: "names of files choose formats" },
+    OldGlobal { old: "--device", new: "--backend", without: "it runs on the CPU" },
 ];
 
 /// Moves leading old flags behind the command. Where `has_flag` says that the
@@ -19,31 +26,35 @@ pub(crate) fn moved(
     let given = arguments.clone();
     let mut arguments = arguments.into_iter().peekable();
     let mut ordered: Vec<OsString> = arguments.next().into_iter().collect();
-    let mut leading: Vec<(&str, &str, Vec<OsString>)> = Vec::new();
-    while let Some((flag, reason)) = arguments.peek().and_then(|argument| old_global(argument)) {
-        let has_value = arguments.peek().is_some_and(|argument| argument.to_string_lossy().contains('='));
-        let values = if has_value { 1 } else { 2 };
-        leading.push((flag, reason, arguments.by_ref().take(values).collect()));
+    let mut leading: Vec<(&OldGlobal, Vec<OsString>)> = Vec::new();
+    while let Some((global, value)) = arguments.peek().and_then(|argument| old_global(argument)) {
+        arguments.next();
+        let value = value.or_else(|| arguments.next());
+        leading.push((global, [Some(global.new.into()), value].into_iter().flatten().collect()));
     }
     let Some(command) = arguments.next() else { return (given, Vec::new()) };
     let name = command.to_string_lossy().into_owned();
     ordered.push(command);
     let mut notes = Vec::new();
-    for (flag, reason, values) in leading {
-        if has_flag(&name, &flag[2..]) {
-            ordered.extend(values);
+    for (OldGlobal { old, new, without }, flag_and_value) in leading {
+        if has_flag(&name, new.trim_start_matches('-')) {
+            ordered.extend(flag_and_value);
         } else {
-            notes.push(format!("{flag} changes nothing for `{name}`: {reason}"));
+            notes.push(format!("{old} changes nothing for `{name}`: {without}"));
         }
     }
     ordered.extend(arguments);
     (ordered, notes)
 }
 
-fn old_global(argument: &OsString) -> Option<(&'static str, &'static str)> {
+/// The flag that an argument is, with its value if that follows an equals sign.
+fn old_global(argument: &OsString) -> Option<(&'static OldGlobal, Option<OsString>)> {
     let argument = argument.to_string_lossy();
-    let flag = argument.split('=').next().unwrap_or_default();
-    OLD_GLOBALS.into_iter().find(|(old, _)| *old == flag)
+    let (flag, value) = match argument.split_once('=') {
+        Some((flag, value)) => (flag, Some(value.into())),
+        None => (&*argument, None),
+    };
+    OLD_GLOBALS.iter().find(|global| global.old == flag).map(|global| (global, value))
 }
 
 #[cfg(test)]
@@ -52,7 +63,7 @@ mod tests {
 
     fn moved_words(line: &str) -> (String, Vec<String>) {
         let arguments = line.split(' ').map(OsString::from).collect();
-        let (moved, notes) = moved(arguments, |command, flag| command == "collect" && flag == "seed");
+        let (moved, notes) = moved(arguments, |command, flag| command == "collect" && flag != "format");
         let words: Vec<String> = moved.iter().map(|word| word.to_string_lossy().into_owned()).collect();
         (words.join(" "), notes)
     }
@@ -63,7 +74,8 @@ mod tests {
             moved_words("diode --seed 7 collect --x 1"),
             ("diode collect --seed 7 --x 1".into(), vec![])
         );
-        assert_eq!(moved_words("diode --seed=7 collect").0, "diode collect --seed=7");
+        assert_eq!(moved_words("diode --seed=7 collect").0, "diode collect --seed 7");
+        assert_eq!(moved_words("diode --device cpu collect").0, "diode collect --backend cpu");
         let (words, notes) = moved_words("diode --format json --seed 7 collect");
         assert_eq!(words, "diode collect --seed 7");
         assert_eq!(notes, ["--format changes nothing for `collect`: names of files choose formats"]);

@@ -25,7 +25,7 @@ pub(super) struct Collecting {
     search_space: SpaceName,
 
     /// What to measure on
-    #[arg(long, alias = "device", value_enum, default_value_t = Backend::Auto)]
+    #[arg(long, value_enum, default_value_t = Backend::Auto)]
     backend: Backend,
 
     /// Write torch-diode's JSON or MessagePack, whatever the extension of the output

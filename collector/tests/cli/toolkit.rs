@@ -109,7 +109,8 @@ fn shapeset() -> String {
 fn a_shape_set_becomes_messagepack_and_says_what_is_not_kept() {
     let sandbox = Sandbox::new();
     sandbox.write("set.json", &shapeset());
-    let line = ["collect-shapeset", "--shapeset", "set.json", "--search-space", "DEFAULT", "--device", "cpu"];
+    let line =
+        ["collect-shapeset", "--shapeset", "set.json", "--search-space", "DEFAULT", "--backend", "cpu"];
     let output = sandbox.run(&line);
     assert!(output.status.success(), "{}", stderr(&output));
     let said = stderr(&output);
@@ -259,6 +260,56 @@ fn filter(sandbox: &Sandbox) {
     assert!(error.contains("--hardware-name: got nvidia-h100") && error.contains("cpu-"), "{error}");
     let folder = ["train", "--data-dir", ".", "--file-extensions", "msgpack", "--model", "x.safetensors"];
     assert!(sandbox.fails(1, &folder).contains("no dataset in this folder, expected .msgpack"));
+}
+
+/// The model and data that the project ships.
+const H200: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../trained_models/matmul/nvidia-h200");
+
+#[test]
+fn the_shipped_model_is_validated_on_all_rows() {
+    let (model, data) =
+        (format!("{H200}/matmul-nvidia-h200.safetensors"), format!("{H200}/data/h200-mm-bf16.msgpack.zst"));
+    let line = ["validate-model", "--model", &model, "--dataset", &data, "--top-n-worst", "1", "--json"];
+    let report: Value = serde_json::from_str(&Sandbox::new().ok(&line)).unwrap();
+    assert_eq!((&report["problems"], &report["timings"]), (&209.into(), &320_606.into()));
+    let rmse = report["rmse"].as_f64().unwrap();
+    assert!(rmse > 0.0 && rmse < 0.5, "{rmse}");
+    assert!(report["worst_predictions"][0]["log_error"].as_f64().unwrap().abs() > rmse, "{report}");
+    assert!(report["top_k"]["1"]["geomean"].as_f64().unwrap() > 0.95, "{report}");
+}
+
+#[test]
+fn both_forms_of_the_old_solution_compare_alike() {
+    let Some(folder) = std::env::var_os("DIODE_COMPAT_DIR") else {
+        println!("not asked to run: DIODE_COMPAT_DIR names no folder");
+        return;
+    };
+    let sandbox = Sandbox::new();
+    let (model, data) =
+        (format!("{H200}/matmul-nvidia-h200.safetensors"), format!("{H200}/data/h200-mm-bf16.msgpack.zst"));
+    let compare = |solution: &str| -> Value {
+        let solution = std::path::Path::new(&folder).join(solution).display().to_string();
+        let line = [
+            "validate-max-autotune",
+            "--model",
+            &model,
+            "--dataset",
+            &data,
+            "--max-autotune-solution",
+            &solution,
+        ];
+        sandbox.ok(&line);
+        serde_json::from_slice(&content(&sandbox.path("model_performance_analysis_by_op.json"))).unwrap()
+    };
+    let (json, csv) = (compare("max_autotune.json"), compare("max_autotune_shapes.csv"));
+    assert_eq!((&json["per_op"], &json["overall"]), (&csv["per_op"], &csv["overall"]));
+    let first = &json["overall"]["top_1"];
+    assert_eq!(first["shapes_analyzed"], 209);
+    let breakdown = &first["performance_breakdown"];
+    let counts =
+        ["model_better", "model_equal", "model_worse"].map(|part| breakdown[part]["count"].as_u64().unwrap());
+    assert_eq!(counts.iter().sum::<u64>(), 209);
+    assert!(counts[0] > counts[2], "one pick of the model against nineteen configs: {counts:?}");
 }
 
 #[test]
