@@ -154,6 +154,21 @@ mod tests {
     }
 
     #[test]
+    fn no_flag_answers_in_the_words_of_a_parser() {
+        let cli = command();
+        for command in cli.get_subcommands() {
+            for flag in command.get_arguments().filter_map(clap::Arg::get_long) {
+                let line = ["diode", command.get_name(), &format!("--{flag}"), "x1"];
+                let error = cli.clone().try_get_matches_from(line).map(|_| ()).err();
+                let words = error.map(|error| error.to_string()).unwrap_or_default();
+                for raw in ["invalid digit", "invalid float"] {
+                    assert!(!words.contains(raw), "{} --{flag}: {words}", command.get_name());
+                }
+            }
+        }
+    }
+
+    #[test]
     fn every_command_is_listed_once() {
         let cli = command();
         let mut commands: Vec<&str> =

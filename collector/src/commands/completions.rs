@@ -16,8 +16,15 @@ pub(crate) struct Completions {
 
 impl Completions {
     pub(crate) fn run(self) -> anyhow::Result<()> {
+        let cli = cli::command();
+        // Nobody types what is hidden.
+        let shown = cli.get_subcommands().filter(|command| !command.is_hide_set()).cloned();
+        let mut shown = clap::Command::new("diode")
+            .args(cli.get_arguments().cloned())
+            .subcommands(shown)
+            .disable_help_subcommand(true);
         let mut script = Vec::new();
-        clap_complete::generate(self.shell, &mut cli::command(), "diode", &mut script);
+        clap_complete::generate(self.shell, &mut shown, "diode", &mut script);
         output::text_out(&String::from_utf8_lossy(&script))
     }
 }

@@ -39,6 +39,18 @@ fn old_command_lines_are_understood() {
 }
 
 #[test]
+fn the_migration_guide_has_every_old_command_and_flag() {
+    let guide = include_str!("../../../docs/migrating.md");
+    for word in OLD_LINES.iter().flat_map(|line| line.split_whitespace()) {
+        let is_name = word.starts_with("--") || (word.contains('-') && !word.contains("1e-"));
+        // The guide names the first and the last of the parameters of the distributions.
+        if is_name && !word.starts_with("--log-normal-m-std") {
+            assert!(guide.contains(word), "{word}");
+        }
+    }
+}
+
+#[test]
 fn mistakes_say_what_to_do_instead() {
     let sandbox = Sandbox::new();
     for (line, words) in [
@@ -340,6 +352,7 @@ fn completions_know_commands_and_flags() {
     for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
         let script = sandbox.ok(&["completions", shell]);
         assert!(script.contains("validate-max-autotune") && script.contains("top-n-worst"), "{shell}");
+        assert!(!script.contains("measure-worker"), "{shell}");
     }
 }
 
