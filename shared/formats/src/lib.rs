@@ -20,6 +20,7 @@ mod error;
 mod file;
 mod format;
 pub mod limits;
+mod msgpack;
 pub mod packed;
 mod place;
 pub mod shapeset;

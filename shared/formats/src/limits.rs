@@ -40,6 +40,9 @@ pub const MAX_TIMINGS_PER_FILE: usize = 1 << 26;
 /// Bytes of a problem's key in torch-diode's files; real ones take 180.
 pub const MAX_PROBLEM_KEY: usize = 4096;
 
+/// Bytes of one config in torch-diode's MessagePack, unknown fields included; real ones take 165.
+pub const MAX_CONFIG_BYTES: usize = 1 << 16;
+
 /// Bytes of one text in the provenance, its keys included.
 pub const MAX_TEXT: usize = 4096;
 

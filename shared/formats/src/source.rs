@@ -4,7 +4,7 @@ use std::io::{self, BufReader, Read};
 
 use diode_core::Dataset;
 
-use crate::limits::{FREE_UNPACKED, MAX_EXPANSION, MAX_UNPACKED, MAX_WINDOW_LOG};
+use crate::limits::{FREE_UNPACKED, MAX_DEPTH, MAX_EXPANSION, MAX_UNPACKED, MAX_WINDOW_LOG};
 use crate::place::Place;
 use crate::{Format, FormatError, columnar, torch};
 
@@ -147,21 +147,20 @@ pub(crate) fn malformed_msgpack(
     error: rmp_serde::decode::Error,
 ) -> FormatError {
     use rmp_serde::decode::Error;
-    let cause = match error {
+    match error {
         Error::InvalidMarkerRead(source) | Error::InvalidDataRead(source) => {
-            return malformed(encoding, at, place, &source);
+            malformed(encoding, at, place, &source)
         }
+        other => malformed(encoding, at, place, &io::Error::other(msgpack_cause(other))),
+    }
+}
+
+/// What an error of the MessagePack decoder means, in our words.
+pub(crate) fn msgpack_cause(error: rmp_serde::decode::Error) -> String {
+    use rmp_serde::decode::Error;
+    match error {
         Error::TypeMismatch(marker) => format!("unexpected {marker:?}"),
-        Error::DepthLimitExceeded => {
-            format!("more than {} levels of maps and arrays", crate::limits::MAX_DEPTH)
-        }
+        Error::DepthLimitExceeded => format!("more than {MAX_DEPTH} levels of maps and arrays"),
         other => other.to_string(),
-    };
-    FormatError::Malformed {
-        state: "invalid",
-        encoding,
-        at: format!("byte {at}"),
-        place: place.to_string(),
-        cause,
     }
 }

@@ -1,5 +1,7 @@
 //! Datasets under construction: what the readers of the tree report to.
 
+use std::collections::HashSet;
+
 use diode_core::hardware::Hardware;
 use diode_core::{
     Config, ConfigDictionary, ConfigIndex, Dataset, Failure, FailureReason, Method, Op, Problem, Provenance,
@@ -16,6 +18,10 @@ use crate::place::Place;
 pub(super) struct Builder {
     place: Place,
     datasets: Vec<Dataset>,
+    /// The ops of the hardware and the problem keys of the op at hand, so that
+    /// none comes twice: a map with a key twice means one thing to each reader.
+    ops: Vec<Op>,
+    keys: HashSet<Box<str>>,
     op: Option<Op>,
     problem: Option<Problem>,
     problems: usize,
@@ -43,8 +49,12 @@ impl Builder {
         if self.datasets.len() == MAX_DATASETS {
             return Err(format!("more than {MAX_DATASETS} kinds of hardware; split the file"));
         }
+        if self.datasets.iter().any(|dataset| dataset.hardware.name == name) {
+            return Err(format!("duplicate key {name:?}"));
+        }
         let hardware = Hardware::from_name(name).map_err(|invalid| invalid.to_string())?;
         self.place.hardware = Some(name.to_owned());
+        self.ops.clear();
         self.datasets.push(Dataset {
             hardware,
             provenance: Provenance::default(),
@@ -60,7 +70,12 @@ impl Builder {
     }
 
     pub(super) fn enter_op(&mut self, name: &str) -> Result<(), String> {
-        let op = name.parse().map_err(|invalid: diode_core::Invalid| invalid.to_string())?;
+        let op: Op = name.parse().map_err(|invalid: diode_core::Invalid| invalid.to_string())?;
+        if self.ops.contains(&op) {
+            return Err(format!("duplicate key {name:?}"));
+        }
+        self.ops.push(op);
+        self.keys.clear();
         self.op = Some(op);
         self.place.op = Some(op);
         self.problems = 0;
@@ -77,11 +92,23 @@ impl Builder {
         self.problems += 1;
         self.place.problem = Some(self.problems);
         self.problem = Some(shape::parse(self.op()?, key)?);
+        if !self.keys.insert(key.into()) {
+            return Err(format!("duplicate key {key:.200?}"));
+        }
         Ok(())
     }
 
-    pub(super) fn timing(&mut self, config: Config, millis: f64) -> Result<(), String> {
-        let dataset = self.datasets.last_mut().ok_or("a timing outside of any hardware")?;
+    /// Finds or adds a config of the hardware at hand.
+    pub(super) fn intern(&mut self, config: Config) -> Result<ConfigIndex, String> {
+        let dataset = self.datasets.last_mut().ok_or("a config outside of any hardware")?;
+        let index = dataset.configs.intern(config);
+        if dataset.configs.len() > MAX_CONFIGS {
+            return Err(format!("more than {MAX_CONFIGS} distinct configs"));
+        }
+        Ok(index)
+    }
+
+    pub(super) fn timing(&mut self, config: ConfigIndex, millis: f64) -> Result<(), String> {
         let rows = self.configs.len() + self.failures.len();
         if rows == MAX_TIMINGS_PER_PROBLEM {
             return Err(format!("more than {MAX_TIMINGS_PER_PROBLEM} timings of one problem"));
@@ -89,10 +116,6 @@ impl Builder {
         self.timings += 1;
         if self.timings > MAX_TIMINGS_PER_FILE {
             return Err(format!("more than {MAX_TIMINGS_PER_FILE} timings; split the file"));
-        }
-        let config = dataset.configs.intern(config);
-        if dataset.configs.len() > MAX_CONFIGS {
-            return Err(format!("more than {MAX_CONFIGS} distinct configs"));
         }
         if millis.is_finite() {
             self.configs.push(config);

@@ -5,6 +5,8 @@ mod bare_words;
 mod builder;
 mod config;
 mod losses;
+mod memo;
+mod msgpack_reader;
 mod shape;
 mod tree_reader;
 mod tree_writer;
@@ -18,8 +20,7 @@ use serde::de::DeserializeSeed as _;
 
 use crate::FormatError;
 use crate::document::malformed_json;
-use crate::limits::MAX_DEPTH;
-use crate::source::{Source, malformed_msgpack};
+use crate::source::Source;
 use ascii_json::AsciiJson;
 use bare_words::BareWords;
 use builder::Builder;
@@ -38,14 +39,7 @@ pub(crate) fn decode_json<R: Read>(source: Source<R>) -> Result<Vec<Dataset>, Fo
 }
 
 pub(crate) fn decode_msgpack<R: Read>(source: Source<R>) -> Result<Vec<Dataset>, FormatError> {
-    let builder = RefCell::new(Builder::default());
-    let mut msgpack = rmp_serde::Deserializer::new(source);
-    msgpack.set_max_depth(MAX_DEPTH);
-    tree_reader::root(&builder).deserialize(&mut msgpack).map_err(|error| {
-        malformed_msgpack("MessagePack", msgpack.get_ref().position(), builder.borrow().place(), error)
-    })?;
-    msgpack.get_mut().finish("MessagePack")?;
-    Ok(builder.into_inner().finish())
+    msgpack_reader::read(source)
 }
 
 pub(crate) fn encode_json(datasets: &[Dataset]) -> Result<Vec<u8>, FormatError> {

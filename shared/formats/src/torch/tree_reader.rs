@@ -1,5 +1,5 @@
-//! Reading the tree of maps without ever building it: serde seeds, shared by
-//! JSON and MessagePack, that report to a [`Builder`].
+//! Reading the tree of maps from JSON without ever building it: serde seeds that
+//! report to a [`Builder`].
 //!
 //! Two kinds of map alternate. A *node* has one known field, a version and
 //! perhaps unknown fields; an *index* has names or problems as its keys.
@@ -62,7 +62,7 @@ impl<'de, S: DeserializeSeed<'de, Value = ()> + Copy> Visitor<'de> for Node<S> {
     }
 
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<(), A::Error> {
-        let mut found = false;
+        let (mut found, mut version) = (false, None);
         while let Some(key) = map.next_key_seed(Key([self.field, "version"]))? {
             match key {
                 Some(0) if found => return Err(de::Error::duplicate_field(self.field)),
@@ -70,9 +70,7 @@ impl<'de, S: DeserializeSeed<'de, Value = ()> + Copy> Visitor<'de> for Node<S> {
                     map.next_value_seed(self.inner)?;
                     found = true;
                 }
-                Some(_) => {
-                    map.next_value::<Version>()?;
-                }
+                Some(_) => set("version", &mut version, map.next_value::<Version>()?)?,
                 None => {
                     map.next_value::<IgnoredAny>()?;
                 }
@@ -162,14 +160,12 @@ impl<'de> Visitor<'de> for Timing<'_> {
 
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<(), A::Error> {
         let op = self.0.borrow().op().map_err(de::Error::custom)?;
-        let (mut config, mut time) = (None, None);
+        let (mut config, mut time, mut version) = (None, None, None);
         while let Some(key) = map.next_key_seed(Key(["config", "time", "version"]))? {
             match key {
-                Some(0) => config = Some(map.next_value_seed(ConfigSeed(op))?),
-                Some(1) => time = Some(map.next_value::<Time>()?),
-                Some(_) => {
-                    map.next_value::<Version>()?;
-                }
+                Some(0) => set("config", &mut config, map.next_value_seed(ConfigSeed(op))?)?,
+                Some(1) => set("time", &mut time, map.next_value::<Time>()?)?,
+                Some(_) => set("version", &mut version, map.next_value::<Version>()?)?,
                 None => {
                     map.next_value::<IgnoredAny>()?;
                 }
@@ -177,8 +173,13 @@ impl<'de> Visitor<'de> for Timing<'_> {
         }
         let config = config.ok_or_else(|| de::Error::missing_field("config"))?;
         let Time(millis) = time.ok_or_else(|| de::Error::missing_field("time"))?;
-        self.0.borrow_mut().timing(config, millis).map_err(de::Error::custom)
+        let mut builder = self.0.borrow_mut();
+        builder.intern(config).and_then(|index| builder.timing(index, millis)).map_err(de::Error::custom)
     }
+}
+
+fn set<T, E: de::Error>(field: &'static str, slot: &mut Option<T>, value: T) -> Result<(), E> {
+    if slot.replace(value).is_some() { Err(E::duplicate_field(field)) } else { Ok(()) }
 }
 
 /// A time in milliseconds; JSON's `null` stands for a number that is not finite.
