@@ -9,8 +9,10 @@ use diode_core::{
 };
 
 use super::shape;
-use crate::limits::{MAX_CONFIGS, MAX_DATASETS, MAX_TIMINGS_PER_FILE, MAX_TIMINGS_PER_PROBLEM};
+use crate::Lut;
+use crate::limits::{MAX_CONFIGS, MAX_DATASETS, MAX_TIMINGS_PER_PROBLEM};
 use crate::place::Place;
+use crate::source::too_many_timings;
 
 /// Takes a file's content in the order it is read, one problem at a time, and
 /// knows the place that an error message must name.
@@ -28,10 +30,23 @@ pub(super) struct Builder {
     configs: Vec<ConfigIndex>,
     millis: Vec<f64>,
     failures: Vec<Failure>,
+    choices: Vec<Choices>,
     timings: usize,
+    max_timings: usize,
+}
+
+/// What a table has for one problem.
+struct Choices {
+    dataset: usize,
+    problem: Problem,
+    configs: Vec<ConfigIndex>,
 }
 
 impl Builder {
+    pub(super) fn new(max_timings: usize) -> Self {
+        Self { max_timings, ..Self::default() }
+    }
+
     pub(super) fn place(&self) -> &Place {
         &self.place
     }
@@ -109,19 +124,31 @@ impl Builder {
     }
 
     pub(super) fn timing(&mut self, config: ConfigIndex, millis: f64) -> Result<(), String> {
-        let rows = self.configs.len() + self.failures.len();
-        if rows == MAX_TIMINGS_PER_PROBLEM {
-            return Err(format!("more than {MAX_TIMINGS_PER_PROBLEM} timings of one problem"));
-        }
-        self.timings += 1;
-        if self.timings > MAX_TIMINGS_PER_FILE {
-            return Err(format!("more than {MAX_TIMINGS_PER_FILE} timings; split the file"));
-        }
+        self.count_row()?;
         if millis.is_finite() {
             self.configs.push(config);
             self.millis.push(millis);
         } else {
             self.failures.push(Failure { config, reason: FailureReason::NotFinite });
+        }
+        Ok(())
+    }
+
+    /// A config that a table has for the problem at hand.
+    pub(super) fn choice(&mut self, config: ConfigIndex) -> Result<(), String> {
+        self.count_row()?;
+        self.configs.push(config);
+        Ok(())
+    }
+
+    fn count_row(&mut self) -> Result<(), String> {
+        let rows = self.configs.len() + self.failures.len();
+        if rows == MAX_TIMINGS_PER_PROBLEM {
+            return Err(format!("more than {MAX_TIMINGS_PER_PROBLEM} timings of one problem"));
+        }
+        self.timings += 1;
+        if self.timings > self.max_timings {
+            return Err(too_many_timings(self.max_timings));
         }
         Ok(())
     }
@@ -142,5 +169,25 @@ impl Builder {
         });
         self.place.problem = None;
         Ok(())
+    }
+
+    pub(super) fn leave_choices(&mut self) -> Result<(), String> {
+        let problem = self.problem.take().ok_or("configs outside of any problem")?;
+        let configs = std::mem::take(&mut self.configs);
+        self.choices.push(Choices { dataset: self.datasets.len() - 1, problem, configs });
+        self.place.problem = None;
+        Ok(())
+    }
+
+    pub(super) fn finish_tables(self) -> Vec<Lut> {
+        let mut tables: Vec<Lut> = self
+            .datasets
+            .into_iter()
+            .map(|dataset| Lut { hardware: dataset.hardware, configs: dataset.configs, problems: Vec::new() })
+            .collect();
+        for Choices { dataset, problem, configs } in self.choices {
+            tables[dataset].problems.push((problem, configs));
+        }
+        tables
     }
 }

@@ -18,7 +18,8 @@ use crate::msgpack::{Token, Window};
 use crate::source::{Source, malformed, msgpack_cause};
 
 pub(super) fn read<R: Read>(source: Source<R>) -> Result<Vec<Dataset>, FormatError> {
-    let mut reader = Reader { input: Window::new(source), builder: Builder::default(), memo: Memo::new() };
+    let builder = Builder::new(source.max_timings());
+    let mut reader = Reader { input: Window::new(source), builder, memo: Memo::new() };
     match reader.file() {
         Ok(()) => Ok(reader.builder.finish()),
         Err(error) => Err(malformed("MessagePack", reader.input.position(), reader.builder.place(), &error)),

@@ -13,15 +13,22 @@ use serde::de::{self, DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqA
 use super::builder::Builder;
 use super::config::{ConfigSeed, Version};
 
-/// Reads a whole file.
+/// Reads a whole dataset.
 pub(super) fn root<'de>(builder: &RefCell<Builder>) -> impl DeserializeSeed<'de, Value = ()> {
-    let problems = Index {
-        builder,
-        key: "a problem key",
-        enter: Builder::enter_problem,
-        leave: Builder::leave_problem,
-        inner: Node { field: "timed_configs", inner: Timings(builder) },
-    };
+    tree(builder, Node { field: "timed_configs", inner: Timings(builder) }, Builder::leave_problem)
+}
+
+/// Reads a whole table, which has configs alone in the place of timings.
+pub(super) fn table<'de>(builder: &RefCell<Builder>) -> impl DeserializeSeed<'de, Value = ()> {
+    tree(builder, Node { field: "config", inner: Configs(builder) }, Builder::leave_choices)
+}
+
+fn tree<'de, S: DeserializeSeed<'de, Value = ()> + Copy>(
+    builder: &RefCell<Builder>,
+    leaf: S,
+    leave: fn(&mut Builder) -> Result<(), String>,
+) -> impl DeserializeSeed<'de, Value = ()> {
+    let problems = Index { builder, key: "a problem key", enter: Builder::enter_problem, leave, inner: leaf };
     let ops = Index {
         builder,
         key: "an operation",
@@ -136,6 +143,35 @@ impl<'de> Visitor<'de> for Timings<'_> {
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<(), A::Error> {
         while list.next_element_seed(Timing(self.0))?.is_some() {}
+        Ok(())
+    }
+}
+
+/// The list of configs that a table has for a problem.
+#[derive(Clone, Copy)]
+struct Configs<'b>(&'b RefCell<Builder>);
+
+impl<'de> DeserializeSeed<'de> for Configs<'_> {
+    type Value = ();
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<(), D::Error> {
+        deserializer.deserialize_seq(self)
+    }
+}
+
+impl<'de> Visitor<'de> for Configs<'_> {
+    type Value = ();
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a list of configs")
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<(), A::Error> {
+        let op = self.0.borrow().op().map_err(de::Error::custom)?;
+        while let Some(config) = list.next_element_seed(ConfigSeed(op))? {
+            let mut builder = self.0.borrow_mut();
+            builder.intern(config).and_then(|index| builder.choice(index)).map_err(de::Error::custom)?;
+        }
         Ok(())
     }
 }
