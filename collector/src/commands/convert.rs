@@ -1,8 +1,9 @@
 use std::path::PathBuf;
 
+use anyhow::bail;
 use clap::Args;
 use diode_core::Dataset;
-use diode_formats::Format;
+use diode_formats::{Format, FormatError, encode, left_out, reduce};
 
 use super::files;
 use crate::failure::Usage;
@@ -10,18 +11,24 @@ use crate::output;
 
 /// Convert a dataset between formats, chosen by the extension
 ///
-/// .json and .msgpack are torch-diode's forms; .msgpack.zst is columnar and the
-/// only one that holds everything. What a format cannot hold is refused.
+/// .msgpack.zst is columnar and holds everything; .csv and .parquet have one row
+/// per timing; .json and .msgpack are torch-diode's forms. What a format cannot
+/// hold is refused, unless --lossy lets it go.
 #[derive(Debug, Args)]
-#[command(after_help = "Example:\n  diode convert old_dataset.json new_dataset.msgpack.zst")]
+#[command(after_help = "Example:\n  diode convert old_dataset.json new_dataset.msgpack.zst\n  \
+                        diode convert measured.msgpack.zst measured.parquet")]
 pub(crate) struct Convert {
     /// Dataset to read; its format is recognised by its content
     #[arg(value_name = "IN")]
     input: PathBuf,
 
-    /// File to write: .json, .msgpack or .msgpack.zst
+    /// File to write: .msgpack.zst, .csv, .parquet, .json or .msgpack
     #[arg(value_name = "OUT")]
     output: PathBuf,
+
+    /// Drop what OUT's format cannot hold, and say what that is
+    #[arg(long)]
+    lossy: bool,
 
     /// Replace OUT if it exists
     #[arg(long)]
@@ -33,7 +40,15 @@ impl Convert {
         let to = Format::from_path(&self.output).map_err(Usage::new)?;
         files::check_may_write(&self.output, self.force)?;
         let decoded = diode_formats::read_file(&self.input)?;
-        diode_formats::write_file(&self.output, &decoded.datasets)?;
+        let (bytes, dropped) = self.encode(to, &decoded.datasets)?;
+        files::write(&self.output, &bytes)?;
+        if let Some(losses) = dropped {
+            eprintln!("dropped, since {to} cannot hold it: {losses}");
+        }
+        let left_out = left_out(to, &decoded.datasets);
+        if !left_out.is_empty() {
+            eprintln!("left out, since {to} has no place for it: {}", left_out.join(", "));
+        }
         let total = |count: fn(&Dataset) -> usize| decoded.datasets.iter().map(count).sum();
         output::text_out(&format!(
             "{} ({}) → {} ({to}): {}, {}, {}\n",
@@ -44,5 +59,19 @@ impl Convert {
             output::count(total(Dataset::timings), "timing"),
             output::count(total(Dataset::failures), "failure"),
         ))
+    }
+
+    /// The bytes to write, and what they lack if that was allowed.
+    fn encode(&self, to: Format, datasets: &[Dataset]) -> anyhow::Result<(Vec<u8>, Option<String>)> {
+        match encode(to, datasets) {
+            Ok(bytes) => Ok((bytes, None)),
+            Err(FormatError::WouldLose { losses, .. }) if self.lossy => {
+                Ok((encode(to, &reduce(to, datasets))?, Some(losses)))
+            }
+            Err(error @ FormatError::WouldLose { .. }) => {
+                bail!("{}: {error}, or add --lossy to drop it", self.output.display())
+            }
+            Err(error) => bail!("{}: {error}", self.output.display()),
+        }
     }
 }

@@ -8,7 +8,7 @@ use diode_core::Dataset;
 use diode_model::Model;
 
 /// Endings of dataset files, as `convert` and `collect` write them.
-const DATASET_ENDINGS: [&str; 3] = [".json", ".msgpack", ".msgpack.zst"];
+const DATASET_ENDINGS: [&str; 5] = [".json", ".msgpack", ".msgpack.zst", ".csv", ".parquet"];
 
 /// Reads dataset files, and those in folders and folders within, in order of
 /// their paths. A file in a folder that is not a dataset is an error too: data

@@ -42,8 +42,19 @@ fn within(place: &Place, what: &'static str, given: usize, limit: usize) -> Resu
     }
 }
 
+/// Checks the size of a provenance that was read.
+pub(crate) fn check_provenance(provenance: &Provenance) -> Result<(), String> {
+    if provenance.node.len() > MAX_NODE_FACTS {
+        return Err(format!("more than {MAX_NODE_FACTS} facts of the node"));
+    }
+    if texts(provenance).any(|text| text.len() > MAX_TEXT) {
+        return Err(format!("a text of more than {MAX_TEXT} bytes in the provenance"));
+    }
+    Ok(())
+}
+
 /// Every text of a provenance, names of facts included.
-pub(crate) fn texts(provenance: &Provenance) -> impl Iterator<Item = &str> {
+fn texts(provenance: &Provenance) -> impl Iterator<Item = &str> {
     let Provenance { tool, collected_at, node } = provenance;
     let facts = node.iter().flat_map(|(name, value)| [name, value]);
     tool.iter().chain(collected_at).chain(facts).map(String::as_str)

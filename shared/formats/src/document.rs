@@ -66,7 +66,7 @@ fn unpack(bytes: &[u8]) -> Result<Cow<'_, [u8]>, FormatError> {
         }
         return Ok(Cow::Borrowed(bytes));
     }
-    let limit = zstd_limit(bytes.len()).min(MAX_DOCUMENT);
+    let limit = zstd_limit(bytes.len() as u64).min(MAX_DOCUMENT);
     let mut plain = Vec::new();
     zstd_decoder(bytes)
         .and_then(|frame| frame.take(limit + 1).read_to_end(&mut plain))

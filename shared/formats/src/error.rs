@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use diode_core::Invalid;
 
-use crate::Kind;
+use crate::{Format, Kind};
 
 /// Why bytes could not be read or data could not be written.
 ///
@@ -30,8 +30,16 @@ pub enum FormatError {
     WrongKind { found: Kind, expected: Kind },
 
     /// The format to write has no place for some of the data.
-    #[error("torch-diode's format cannot hold {losses}; write a .msgpack.zst file (columnar) instead")]
-    WouldLose { losses: String },
+    #[error("{} cannot hold {losses}; write a .msgpack.zst file (columnar) instead", format.holder())]
+    WouldLose { format: Format, losses: String },
+
+    /// The format is for files, not for what programs send each other.
+    #[error("got {}, which is for people and their tools; convert it to a .msgpack.zst file first", format.holder())]
+    NotForTravel { format: Format },
+
+    /// The program was built without the feature `parquet`.
+    #[error("this program was built without Parquet; convert to .msgpack.zst with `diode convert`")]
+    WithoutParquet,
 
     /// The dataset to write contradicts itself.
     #[error("cannot write{place}: {source}")]
@@ -43,7 +51,7 @@ pub enum FormatError {
 
     /// A file name that names no format.
     #[error(
-        "{}: the extension names no format to write; use .json or .msgpack (torch-diode) or .msgpack.zst (columnar)",
+        "{}: the extension names no format to write; use .msgpack.zst (columnar), .json or .msgpack (torch-diode), .csv or .parquet",
         path.display()
     )]
     UnknownExtension { path: PathBuf },

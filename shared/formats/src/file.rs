@@ -1,15 +1,45 @@
 //! Reading and writing files.
 
-use std::io::{self, Write};
+use std::fs::File;
+use std::io::{self, BufReader, Read as _, Seek as _, Write};
 use std::path::Path;
 
 use diode_core::Dataset;
 
-use crate::{Decoded, Format, FormatError, decode, encode};
+use crate::contents::{self, Kind};
+use crate::source::{PARQUET_MAGIC, decode_stream};
+use crate::{Decoded, Format, FormatError, encode};
 
-/// Reads a dataset file in any format, whatever its name.
+/// Reads a dataset file in any format, whatever its name. Never more of the file
+/// than a window on it is held.
 pub fn read_file(path: &Path) -> Result<Decoded, FormatError> {
-    read_with(path, decode)
+    let unreadable = |source| FormatError::Io { path: path.to_owned(), source };
+    let mut file = File::open(path).map_err(unreadable)?;
+    let length = file.metadata().map_err(unreadable)?.len();
+    let mut head = Vec::new();
+    (&file).take(SAMPLE).read_to_end(&mut head).map_err(unreadable)?;
+    file.rewind().map_err(unreadable)?;
+    let decode = || {
+        if head.starts_with(PARQUET_MAGIC) {
+            return decode_parquet(file).map(|datasets| Decoded { format: Format::Parquet, datasets });
+        }
+        decode_stream(BufReader::with_capacity(1 << 16, file), length, |_| Ok(()))
+    };
+    contents::expect(Kind::Timings, &head, decode)
+        .map_err(|source| FormatError::InFile { path: path.to_owned(), source: Box::new(source) })
+}
+
+/// Bytes by which a file is recognised: a whole block of a compressed one.
+const SAMPLE: u64 = 1 << 17;
+
+#[cfg(feature = "parquet")]
+fn decode_parquet(file: File) -> Result<Vec<Dataset>, FormatError> {
+    crate::rows::parquet::decode(file)
+}
+
+#[cfg(not(feature = "parquet"))]
+fn decode_parquet(_: File) -> Result<Vec<Dataset>, FormatError> {
+    Err(FormatError::WithoutParquet)
 }
 
 /// Reads and decodes a file; errors name it.
@@ -46,7 +76,7 @@ pub fn write_atomically(path: &Path, bytes: &[u8]) -> io::Result<()> {
     file.persist(path)?;
     // The rename itself is durable once the folder is; other systems cannot open folders.
     #[cfg(unix)]
-    std::fs::File::open(dir)?.sync_all()?;
+    File::open(dir)?.sync_all()?;
     Ok(())
 }
 

@@ -13,6 +13,10 @@ pub enum Format {
     TorchDiodeMsgpack,
     /// Diode's columns; the only one that holds everything a dataset can say.
     Columnar,
+    /// One row per timing, as text.
+    Csv,
+    /// One row per timing, typed and compressed.
+    Parquet,
 }
 
 impl Format {
@@ -21,6 +25,18 @@ impl Format {
             Self::TorchDiodeJson => "torch-diode-json",
             Self::TorchDiodeMsgpack => "torch-diode-msgpack",
             Self::Columnar => "columnar",
+            Self::Csv => "csv",
+            Self::Parquet => "parquet",
+        }
+    }
+
+    /// The format as a sentence calls it.
+    pub(crate) const fn holder(self) -> &'static str {
+        match self {
+            Self::TorchDiodeJson | Self::TorchDiodeMsgpack => "torch-diode's format",
+            Self::Columnar => "the columnar format",
+            Self::Csv => "CSV",
+            Self::Parquet => "Parquet",
         }
     }
 
@@ -31,6 +47,8 @@ impl Format {
             (".json", Self::TorchDiodeJson),
             (".msgpack", Self::TorchDiodeMsgpack),
             (".msgpack.zst", Self::Columnar),
+            (".csv", Self::Csv),
+            (".parquet", Self::Parquet),
         ]
         .into_iter()
         .find(|(extension, _)| name.ends_with(extension))
@@ -55,6 +73,8 @@ mod tests {
         assert_eq!(format("a/b.json").unwrap(), Format::TorchDiodeJson);
         assert_eq!(format("b.MSGPACK").unwrap(), Format::TorchDiodeMsgpack);
         assert_eq!(format("b.msgpack.zst").unwrap(), Format::Columnar);
+        assert_eq!(format("b.csv").unwrap(), Format::Csv);
+        assert_eq!(format("b.parquet").unwrap(), Format::Parquet);
         let message = format("b.zst").unwrap_err().to_string();
         assert!(message.starts_with("b.zst: ") && message.contains(".msgpack.zst"), "{message}");
     }

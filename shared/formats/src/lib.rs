@@ -1,6 +1,6 @@
-//! Every byte that comes from outside is met here: torch-diode's JSON and
-//! MessagePack datasets and Diode's own columnar format, specified in
-//! `docs/formats.md`.
+//! Every byte that comes from outside is met here: torch-diode's datasets, shape
+//! sets, solutions and tables, Diode's own columnar format, CSV and Parquet,
+//! specified in `docs/formats.md`.
 //!
 //! Reading recognises a file by its content and survives hostile bytes: what it
 //! is willing to hold is bounded by the constants in [`limits`], and every
@@ -20,8 +20,11 @@ mod error;
 mod file;
 mod format;
 pub mod limits;
+mod lut;
+mod msgpack;
 pub mod packed;
 mod place;
+mod rows;
 pub mod shapeset;
 pub mod solution;
 mod source;
@@ -32,11 +35,12 @@ pub use digest::{content_digest, solution_digest};
 pub use error::FormatError;
 pub use file::{read_file, write_atomically, write_file};
 pub use format::Format;
+pub use lut::{Lut, decode_lut, read_lut};
 pub use shapeset::{ShapeSet, decode_shapes, read_shapes};
 pub use solution::{Reference, decode_solution, read_solution};
 pub use source::{Decoded, decode};
 
-use diode_core::Dataset;
+use diode_core::{Dataset, Provenance};
 
 /// Writes datasets in a format, or refuses with a list of what would be lost.
 pub fn encode(format: Format, datasets: &[Dataset]) -> Result<Vec<u8>, FormatError> {
@@ -45,5 +49,33 @@ pub fn encode(format: Format, datasets: &[Dataset]) -> Result<Vec<u8>, FormatErr
         Format::TorchDiodeJson => torch::encode_json(datasets),
         Format::TorchDiodeMsgpack => torch::encode_msgpack(datasets),
         Format::Columnar => Ok(columnar::encode(datasets)),
+        Format::Csv => rows::csv::encode(datasets),
+        #[cfg(feature = "parquet")]
+        Format::Parquet => rows::parquet::encode(datasets),
+        #[cfg(not(feature = "parquet"))]
+        Format::Parquet => Err(FormatError::WithoutParquet),
     }
+}
+
+/// The same datasets without what a format cannot hold, so that [`encode`] accepts them.
+pub fn reduce(format: Format, datasets: &[Dataset]) -> Vec<Dataset> {
+    match format {
+        Format::TorchDiodeJson | Format::TorchDiodeMsgpack => torch::reduce(datasets),
+        Format::Columnar => datasets.to_vec(),
+        Format::Csv | Format::Parquet => rows::losses::reduce(datasets),
+    }
+}
+
+/// What a format lets go of without being asked, because it describes where
+/// timings come from and not what they are.
+pub fn left_out(format: Format, datasets: &[Dataset]) -> Vec<&'static str> {
+    if matches!(format, Format::Columnar | Format::Parquet) {
+        return Vec::new();
+    }
+    let provenance = datasets.iter().any(|dataset| dataset.provenance != Provenance::default());
+    let facts = datasets.iter().any(|dataset| rows::losses::has_own_facts(&dataset.hardware));
+    [("provenance", provenance), ("the facts of the hardware", facts)]
+        .into_iter()
+        .filter_map(|(what, applies)| applies.then_some(what))
+        .collect()
 }

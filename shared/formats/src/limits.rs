@@ -37,8 +37,37 @@ pub const MAX_TIMINGS_PER_PROBLEM: usize = 1 << 20;
 /// Timings and failures of one file. In memory each takes 8 to 32 bytes.
 pub const MAX_TIMINGS_PER_FILE: usize = 1 << 26;
 
+/// Timings and failures that any file may hold, however small it is.
+pub const FREE_TIMINGS: usize = 1 << 20;
+
+/// Timings and failures per byte of a file, beyond [`FREE_TIMINGS`]. The columnar
+/// format reaches 0.7 with real times; forged columns of one value repeated would go on for ever.
+pub const MAX_TIMINGS_PER_BYTE: usize = 16;
+
+/// Bytes of one object of a columnar file: a problem of [`MAX_TIMINGS_PER_PROBLEM`] with every column takes 24 MiB.
+pub const MAX_OBJECT: u64 = 1 << 25;
+
+/// Bytes of one text in JSON, unknown fields included. A config as text takes 250.
+pub const MAX_JSON_TEXT: usize = 1 << 20;
+
+/// Rows that any Parquet file may hold, however small it is.
+pub const FREE_PARQUET_ROWS: u64 = 1 << 16;
+
+/// Rows per byte of a Parquet file, beyond [`FREE_PARQUET_ROWS`]. Ours reach 0.5; a
+/// forged run of equal rows would take no bytes at all.
+pub const MAX_PARQUET_ROWS_PER_BYTE: u64 = 16;
+
+/// Bytes of a Parquet file's metadata. They grow with the row groups: some 4 kB each.
+pub const MAX_PARQUET_METADATA: u64 = 1 << 24;
+
+/// Bytes of one column in one row group, unpacked: a million times of eight bytes, eight times over.
+pub const MAX_PARQUET_CHUNK: i64 = 1 << 26;
+
 /// Bytes of a problem's key in torch-diode's files; real ones take 180.
 pub const MAX_PROBLEM_KEY: usize = 4096;
+
+/// Bytes of one config in torch-diode's MessagePack, unknown fields included; real ones take 165.
+pub const MAX_CONFIG_BYTES: usize = 1 << 16;
 
 /// Bytes of one text in the provenance, its keys included.
 pub const MAX_TEXT: usize = 4096;

@@ -1,12 +1,16 @@
 //! Recognising what some bytes are, and reading them piece by piece within limits.
 
-use std::io::{self, BufReader, Read};
+use std::io::{self, BufRead, BufReader, Read};
 
 use diode_core::Dataset;
 
-use crate::limits::{FREE_UNPACKED, MAX_EXPANSION, MAX_UNPACKED, MAX_WINDOW_LOG};
+use crate::contents::{self, Kind};
+use crate::limits::{
+    FREE_TIMINGS, FREE_UNPACKED, MAX_DEPTH, MAX_EXPANSION, MAX_OBJECT, MAX_TIMINGS_PER_BYTE,
+    MAX_TIMINGS_PER_FILE, MAX_UNPACKED, MAX_WINDOW_LOG,
+};
 use crate::place::Place;
-use crate::{Format, FormatError, columnar, torch};
+use crate::{Format, FormatError, columnar, rows, torch};
 
 /// What some bytes hold.
 #[derive(Debug, Clone, PartialEq)]
@@ -19,19 +23,48 @@ pub struct Decoded {
 
 const ZSTD_MAGIC: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
 
-/// Decodes datasets in any format, recognised by content: compressed or not,
-/// columnar, MessagePack or JSON.
+/// Decodes datasets in the formats that travel: torch-diode's and the columnar
+/// one, compressed or not, recognised by content. CSV and Parquet are files for
+/// people and their tools; [`read_file`](crate::read_file) reads them.
 pub fn decode(bytes: &[u8]) -> Result<Decoded, FormatError> {
-    if bytes.is_empty() {
-        let nothing = io::Error::other("no bytes at all, expected a dataset");
-        return Err(malformed("data", 0, &Place::default(), &nothing));
+    contents::expect(Kind::Timings, bytes, || decode_stream(bytes, bytes.len() as u64, travels))
+}
+
+/// Decodes datasets in any format but Parquet. `length` is how many bytes the
+/// input has; `accepts` is asked about the format before anything is read.
+pub(crate) fn decode_stream<R: BufRead>(
+    mut input: R,
+    length: u64,
+    accepts: fn(Format) -> Result<(), FormatError>,
+) -> Result<Decoded, FormatError> {
+    let at_start = |error: io::Error| malformed("data", 0, &Place::default(), &error);
+    let head = input.fill_buf().map_err(at_start)?;
+    if head.is_empty() {
+        return Err(at_start(io::Error::other("no bytes at all, expected a dataset")));
     }
+    if !is_zstd(head) {
+        return decode_plain(Source::new(input, u64::MAX, length), accepts);
+    }
+    let frame = zstd_decoder(input).map_err(|error| malformed("zstd", 0, &Place::default(), &error))?;
+    let frame = BufReader::with_capacity(1 << 16, frame);
+    decode_plain(Source::new(frame, zstd_limit(length), length), accepts)
+}
+
+/// The unpacked content of some bytes.
+pub(crate) fn open(bytes: &[u8]) -> Result<Source<Box<dyn Read + '_>>, FormatError> {
+    let length = bytes.len() as u64;
     if !is_zstd(bytes) {
-        return decode_plain(Source::new(bytes, u64::MAX));
+        return Ok(Source::new(Box::new(bytes), u64::MAX, length));
     }
     let frame = zstd_decoder(bytes).map_err(|error| malformed("zstd", 0, &Place::default(), &error))?;
-    let limit = zstd_limit(bytes.len());
-    decode_plain(Source::new(BufReader::with_capacity(1 << 16, frame), limit))
+    Ok(Source::new(Box::new(frame), zstd_limit(length), length))
+}
+
+fn travels(format: Format) -> Result<(), FormatError> {
+    match format {
+        Format::TorchDiodeJson | Format::TorchDiodeMsgpack | Format::Columnar => Ok(()),
+        Format::Csv | Format::Parquet => Err(FormatError::NotForTravel { format }),
+    }
 }
 
 /// Whether some bytes are compressed.
@@ -39,28 +72,49 @@ pub(crate) fn is_zstd(bytes: &[u8]) -> bool {
     bytes.starts_with(&ZSTD_MAGIC)
 }
 
-pub(crate) fn zstd_decoder(bytes: &[u8]) -> io::Result<zstd::stream::read::Decoder<'static, &[u8]>> {
-    let mut decoder = zstd::stream::read::Decoder::with_buffer(bytes)?;
+pub(crate) fn zstd_decoder<R: BufRead>(input: R) -> io::Result<zstd::stream::read::Decoder<'static, R>> {
+    let mut decoder = zstd::stream::read::Decoder::with_buffer(input)?;
     decoder.window_log_max(MAX_WINDOW_LOG)?;
     Ok(decoder)
 }
 
 /// How many bytes a compressed file of a size may unpack to.
-pub(crate) fn zstd_limit(compressed: usize) -> u64 {
-    MAX_UNPACKED.min(FREE_UNPACKED.saturating_add(MAX_EXPANSION * compressed as u64))
+pub(crate) fn zstd_limit(compressed: u64) -> u64 {
+    MAX_UNPACKED.min(FREE_UNPACKED.saturating_add(MAX_EXPANSION.saturating_mul(compressed)))
 }
 
-fn decode_plain<R: Read>(mut source: Source<R>) -> Result<Decoded, FormatError> {
+fn decode_plain<R: Read>(
+    mut source: Source<R>,
+    accepts: fn(Format) -> Result<(), FormatError>,
+) -> Result<Decoded, FormatError> {
     let head = source.peek().map_err(|error| malformed("data", 0, &Place::default(), &error))?;
-    let (format, datasets) = if columnar::begins(head) {
-        (Format::Columnar, columnar::decode(source)?)
-    } else if matches!(head.first(), Some(b'{' | b' ' | b'\t' | b'\r' | b'\n')) {
-        (Format::TorchDiodeJson, torch::decode_json(source)?)
+    let format = if columnar::begins(head) {
+        Format::Columnar
+    } else if head.starts_with(PARQUET_MAGIC) {
+        Format::Parquet
     } else {
-        (Format::TorchDiodeMsgpack, torch::decode_msgpack(source)?)
+        match head.first() {
+            Some(b'{' | b' ' | b'\t' | b'\r' | b'\n') => Format::TorchDiodeJson,
+            // A name of a column, perhaps in quotes or after a byte order mark.
+            Some(b'a'..=b'z' | b'A'..=b'Z' | b'"' | 0xef) => Format::Csv,
+            _ => Format::TorchDiodeMsgpack,
+        }
+    };
+    accepts(format)?;
+    let datasets = match format {
+        Format::Columnar => columnar::decode(source)?,
+        Format::TorchDiodeJson => torch::decode_json(source)?,
+        Format::TorchDiodeMsgpack => torch::decode_msgpack(source)?,
+        Format::Csv => rows::csv::decode(source)?,
+        Format::Parquet => {
+            let packed = io::Error::other("Parquet within zstd; unpack it first");
+            return Err(malformed("Parquet", 0, &Place::default(), &packed));
+        }
     };
     Ok(Decoded { format, datasets })
 }
+
+pub(crate) const PARQUET_MAGIC: &[u8] = b"PAR1";
 
 /// A reader that knows its position, shows its first bytes, and stops at a limit.
 pub(crate) struct Source<R> {
@@ -70,11 +124,28 @@ pub(crate) struct Source<R> {
     head_read: usize,
     position: u64,
     limit: u64,
+    /// Where the object being read must have ended.
+    bound: Option<u64>,
+    max_timings: usize,
 }
 
 impl<R: Read> Source<R> {
-    fn new(inner: R, limit: u64) -> Self {
-        Self { inner, head: [0; 8], head_len: 0, head_read: 0, position: 0, limit }
+    /// `length` is the size of the file, compressed or not.
+    fn new(inner: R, limit: u64, length: u64) -> Self {
+        let length = usize::try_from(length).unwrap_or(usize::MAX);
+        let max_timings = MAX_TIMINGS_PER_FILE
+            .min(FREE_TIMINGS.saturating_add(MAX_TIMINGS_PER_BYTE.saturating_mul(length)));
+        Self { inner, head: [0; 8], head_len: 0, head_read: 0, position: 0, limit, bound: None, max_timings }
+    }
+
+    /// The next object must not be longer than this.
+    pub(crate) fn bound(&mut self, bytes: u64) {
+        self.bound = Some(self.position.saturating_add(bytes));
+    }
+
+    /// How many timings and failures a file of this size may hold.
+    pub(crate) fn max_timings(&self) -> usize {
+        self.max_timings
     }
 
     /// The first bytes, up to eight, which stay to be read.
@@ -125,8 +196,18 @@ impl<R: Read> Read for Source<R> {
                 self.limit
             )));
         }
+        if self.bound.is_some_and(|bound| self.position > bound) {
+            return Err(io::Error::other(format!(
+                "one object of more than {MAX_OBJECT} bytes; split the problem"
+            )));
+        }
         Ok(count)
     }
+}
+
+/// Why a file is refused whose timings are more than its size lets expect.
+pub(crate) fn too_many_timings(limit: usize) -> String {
+    format!("more than {limit} timings, the most accepted from a file of its size; split the file")
 }
 
 /// The error for bytes that could not be read at a byte position.
@@ -147,21 +228,20 @@ pub(crate) fn malformed_msgpack(
     error: rmp_serde::decode::Error,
 ) -> FormatError {
     use rmp_serde::decode::Error;
-    let cause = match error {
+    match error {
         Error::InvalidMarkerRead(source) | Error::InvalidDataRead(source) => {
-            return malformed(encoding, at, place, &source);
+            malformed(encoding, at, place, &source)
         }
+        other => malformed(encoding, at, place, &io::Error::other(msgpack_cause(other))),
+    }
+}
+
+/// What an error of the MessagePack decoder means, in our words.
+pub(crate) fn msgpack_cause(error: rmp_serde::decode::Error) -> String {
+    use rmp_serde::decode::Error;
+    match error {
         Error::TypeMismatch(marker) => format!("unexpected {marker:?}"),
-        Error::DepthLimitExceeded => {
-            format!("more than {} levels of maps and arrays", crate::limits::MAX_DEPTH)
-        }
+        Error::DepthLimitExceeded => format!("more than {MAX_DEPTH} levels of maps and arrays"),
         other => other.to_string(),
-    };
-    FormatError::Malformed {
-        state: "invalid",
-        encoding,
-        at: format!("byte {at}"),
-        place: place.to_string(),
-        cause,
     }
 }

@@ -2,22 +2,19 @@
 
 use std::io::Read;
 
-use diode_core::{ConfigDictionary, ConfigIndex, Dataset, Failure, Provenance, Solution};
+use diode_core::{ConfigDictionary, ConfigIndex, Dataset, Failure, Solution};
 use serde::de::DeserializeOwned;
 
 use super::ENCODING;
 use super::records::{Blob, DatasetHeader, FORMAT, Failures, FileHeader, ProblemRecord, SCHEMA};
 use crate::FormatError;
 use crate::bytes::{Corrupt, Cursor};
-use crate::check::texts;
+use crate::check::check_provenance;
 use crate::columns::{read_indexes, read_numbers, read_times, read_u32s};
 use crate::dictionary::{read_configs, reason_from_code};
-use crate::limits::{
-    MAX_CONFIGS, MAX_DATASETS, MAX_DEPTH, MAX_NODE_FACTS, MAX_TEXT, MAX_TIMINGS_PER_FILE,
-    MAX_TIMINGS_PER_PROBLEM,
-};
+use crate::limits::{MAX_CONFIGS, MAX_DATASETS, MAX_DEPTH, MAX_OBJECT, MAX_TIMINGS_PER_PROBLEM};
 use crate::place::Place;
-use crate::source::{Source, malformed_msgpack};
+use crate::source::{Source, malformed_msgpack, too_many_timings};
 
 pub(crate) fn decode<R: Read>(source: Source<R>) -> Result<Vec<Dataset>, FormatError> {
     let mut reader = Reader { source, place: Place::default(), timings: 0 };
@@ -45,6 +42,7 @@ struct Reader<R> {
 
 impl<R: Read> Reader<R> {
     fn object<T: DeserializeOwned>(&mut self) -> Result<T, FormatError> {
+        self.source.bound(MAX_OBJECT);
         let mut msgpack = rmp_serde::Deserializer::new(&mut self.source);
         msgpack.set_max_depth(MAX_DEPTH);
         T::deserialize(&mut msgpack)
@@ -56,7 +54,7 @@ impl<R: Read> Reader<R> {
         let header: DatasetHeader = self.object()?;
         self.place.hardware = Some(header.hardware.name.clone());
         header.hardware.validate().map_err(|invalid| self.refuse(invalid.to_string()))?;
-        self.check_provenance(&header.provenance)?;
+        check_provenance(&header.provenance).map_err(|cause| self.refuse(cause))?;
         let configs = self.column("configs", &header.configs, |cursor| read_configs(cursor, MAX_CONFIGS))?;
         let count = configs.len();
         let configs: ConfigDictionary = configs.into_iter().collect();
@@ -76,16 +74,6 @@ impl<R: Read> Reader<R> {
             dataset.solutions.push(solution);
         }
         Ok(dataset)
-    }
-
-    fn check_provenance(&self, provenance: &Provenance) -> Result<(), FormatError> {
-        if provenance.node.len() > MAX_NODE_FACTS {
-            return Err(self.refuse(format!("more than {MAX_NODE_FACTS} facts of the node")));
-        }
-        if texts(provenance).any(|text| text.len() > MAX_TEXT) {
-            return Err(self.refuse(format!("a text of more than {MAX_TEXT} bytes in the provenance")));
-        }
-        Ok(())
     }
 
     fn solution(
@@ -168,8 +156,9 @@ impl<R: Read> Reader<R> {
 
     fn add_timings(&mut self, rows: usize) -> Result<(), FormatError> {
         self.timings += rows;
-        if self.timings > MAX_TIMINGS_PER_FILE {
-            return Err(self.refuse(format!("more than {MAX_TIMINGS_PER_FILE} timings; split the file")));
+        let limit = self.source.max_timings();
+        if self.timings > limit {
+            return Err(self.refuse(too_many_timings(limit)));
         }
         Ok(())
     }

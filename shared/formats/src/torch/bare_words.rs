@@ -2,6 +2,8 @@
 
 use std::io::{self, Read};
 
+use crate::limits::MAX_JSON_TEXT;
+
 /// Passes JSON through and turns these words, outside of strings, into `null`.
 pub(super) struct BareWords<R> {
     inner: R,
@@ -9,6 +11,8 @@ pub(super) struct BareWords<R> {
     output: Vec<u8>,
     output_read: usize,
     state: State,
+    /// Bytes of the string at hand.
+    text: usize,
 }
 
 #[derive(Clone, Copy)]
@@ -28,7 +32,7 @@ const NOT_A_WORD: u8 = b'?';
 impl<R: Read> BareWords<R> {
     pub(super) fn new(inner: R) -> Self {
         let input = vec![0; 1 << 14].into_boxed_slice();
-        Self { inner, input, output: Vec::new(), output_read: 0, state: State::Value }
+        Self { inner, input, output: Vec::new(), output_read: 0, state: State::Value, text: 0 }
     }
 
     fn push(&mut self, byte: u8) {
@@ -55,6 +59,7 @@ impl<R: Read> BareWords<R> {
             }
             (state, byte) => {
                 self.output.push(byte);
+                self.text = if matches!(state, State::Value) { 0 } else { self.text + 1 };
                 match (state, byte) {
                     (State::Value, b'"') => State::String,
                     (State::String, b'"') | (State::Value, _) => State::Value,
@@ -76,6 +81,10 @@ impl<R: Read> BareWords<R> {
                 input[..count].iter().for_each(|&byte| self.push(byte));
             }
             self.input = input;
+            // A piece is small, so the text cannot have grown far beyond the limit.
+            if self.text > MAX_JSON_TEXT {
+                return Err(io::Error::other(format!("a text of more than {MAX_JSON_TEXT} bytes")));
+            }
             if count? == 0 {
                 if !matches!(self.state, State::Value | State::String | State::Escape) {
                     self.state = State::Value;

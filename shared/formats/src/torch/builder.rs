@@ -1,5 +1,7 @@
 //! Datasets under construction: what the readers of the tree report to.
 
+use std::collections::HashSet;
+
 use diode_core::hardware::Hardware;
 use diode_core::{
     Config, ConfigDictionary, ConfigIndex, Dataset, Failure, FailureReason, Method, Op, Problem, Provenance,
@@ -7,8 +9,10 @@ use diode_core::{
 };
 
 use super::shape;
-use crate::limits::{MAX_CONFIGS, MAX_DATASETS, MAX_TIMINGS_PER_FILE, MAX_TIMINGS_PER_PROBLEM};
+use crate::Lut;
+use crate::limits::{MAX_CONFIGS, MAX_DATASETS, MAX_TIMINGS_PER_PROBLEM};
 use crate::place::Place;
+use crate::source::too_many_timings;
 
 /// Takes a file's content in the order it is read, one problem at a time, and
 /// knows the place that an error message must name.
@@ -16,16 +20,33 @@ use crate::place::Place;
 pub(super) struct Builder {
     place: Place,
     datasets: Vec<Dataset>,
+    /// The ops of the hardware and the problem keys of the op at hand, so that
+    /// none comes twice: a map with a key twice means one thing to each reader.
+    ops: Vec<Op>,
+    keys: HashSet<Box<str>>,
     op: Option<Op>,
     problem: Option<Problem>,
     problems: usize,
     configs: Vec<ConfigIndex>,
     millis: Vec<f64>,
     failures: Vec<Failure>,
+    choices: Vec<Choices>,
     timings: usize,
+    max_timings: usize,
+}
+
+/// What a table has for one problem.
+struct Choices {
+    dataset: usize,
+    problem: Problem,
+    configs: Vec<ConfigIndex>,
 }
 
 impl Builder {
+    pub(super) fn new(max_timings: usize) -> Self {
+        Self { max_timings, ..Self::default() }
+    }
+
     pub(super) fn place(&self) -> &Place {
         &self.place
     }
@@ -43,8 +64,12 @@ impl Builder {
         if self.datasets.len() == MAX_DATASETS {
             return Err(format!("more than {MAX_DATASETS} kinds of hardware; split the file"));
         }
+        if self.datasets.iter().any(|dataset| dataset.hardware.name == name) {
+            return Err(format!("duplicate key {name:?}"));
+        }
         let hardware = Hardware::from_name(name).map_err(|invalid| invalid.to_string())?;
         self.place.hardware = Some(name.to_owned());
+        self.ops.clear();
         self.datasets.push(Dataset {
             hardware,
             provenance: Provenance::default(),
@@ -60,7 +85,12 @@ impl Builder {
     }
 
     pub(super) fn enter_op(&mut self, name: &str) -> Result<(), String> {
-        let op = name.parse().map_err(|invalid: diode_core::Invalid| invalid.to_string())?;
+        let op: Op = name.parse().map_err(|invalid: diode_core::Invalid| invalid.to_string())?;
+        if self.ops.contains(&op) {
+            return Err(format!("duplicate key {name:?}"));
+        }
+        self.ops.push(op);
+        self.keys.clear();
         self.op = Some(op);
         self.place.op = Some(op);
         self.problems = 0;
@@ -77,28 +107,48 @@ impl Builder {
         self.problems += 1;
         self.place.problem = Some(self.problems);
         self.problem = Some(shape::parse(self.op()?, key)?);
+        if !self.keys.insert(key.into()) {
+            return Err(format!("duplicate key {key:.200?}"));
+        }
         Ok(())
     }
 
-    pub(super) fn timing(&mut self, config: Config, millis: f64) -> Result<(), String> {
-        let dataset = self.datasets.last_mut().ok_or("a timing outside of any hardware")?;
-        let rows = self.configs.len() + self.failures.len();
-        if rows == MAX_TIMINGS_PER_PROBLEM {
-            return Err(format!("more than {MAX_TIMINGS_PER_PROBLEM} timings of one problem"));
-        }
-        self.timings += 1;
-        if self.timings > MAX_TIMINGS_PER_FILE {
-            return Err(format!("more than {MAX_TIMINGS_PER_FILE} timings; split the file"));
-        }
-        let config = dataset.configs.intern(config);
+    /// Finds or adds a config of the hardware at hand.
+    pub(super) fn intern(&mut self, config: Config) -> Result<ConfigIndex, String> {
+        let dataset = self.datasets.last_mut().ok_or("a config outside of any hardware")?;
+        let index = dataset.configs.intern(config);
         if dataset.configs.len() > MAX_CONFIGS {
             return Err(format!("more than {MAX_CONFIGS} distinct configs"));
         }
+        Ok(index)
+    }
+
+    pub(super) fn timing(&mut self, config: ConfigIndex, millis: f64) -> Result<(), String> {
+        self.count_row()?;
         if millis.is_finite() {
             self.configs.push(config);
             self.millis.push(millis);
         } else {
             self.failures.push(Failure { config, reason: FailureReason::NotFinite });
+        }
+        Ok(())
+    }
+
+    /// A config that a table has for the problem at hand.
+    pub(super) fn choice(&mut self, config: ConfigIndex) -> Result<(), String> {
+        self.count_row()?;
+        self.configs.push(config);
+        Ok(())
+    }
+
+    fn count_row(&mut self) -> Result<(), String> {
+        let rows = self.configs.len() + self.failures.len();
+        if rows == MAX_TIMINGS_PER_PROBLEM {
+            return Err(format!("more than {MAX_TIMINGS_PER_PROBLEM} timings of one problem"));
+        }
+        self.timings += 1;
+        if self.timings > self.max_timings {
+            return Err(too_many_timings(self.max_timings));
         }
         Ok(())
     }
@@ -119,5 +169,25 @@ impl Builder {
         });
         self.place.problem = None;
         Ok(())
+    }
+
+    pub(super) fn leave_choices(&mut self) -> Result<(), String> {
+        let problem = self.problem.take().ok_or("configs outside of any problem")?;
+        let configs = std::mem::take(&mut self.configs);
+        self.choices.push(Choices { dataset: self.datasets.len() - 1, problem, configs });
+        self.place.problem = None;
+        Ok(())
+    }
+
+    pub(super) fn finish_tables(self) -> Vec<Lut> {
+        let mut tables: Vec<Lut> = self
+            .datasets
+            .into_iter()
+            .map(|dataset| Lut { hardware: dataset.hardware, configs: dataset.configs, problems: Vec::new() })
+            .collect();
+        for Choices { dataset, problem, configs } in self.choices {
+            tables[dataset].problems.push((problem, configs));
+        }
+        tables
     }
 }

@@ -6,13 +6,16 @@
 use std::collections::BTreeMap;
 
 use diode_core::space::config_for;
-use diode_core::{Bias, Config, ConfigIndex, Dataset, FailureReason, Method, Solution};
+use diode_core::{
+    Bias, Config, ConfigDictionary, ConfigIndex, Dataset, Failure, FailureReason, Layout, Method, Problem,
+    ProblemFields, Solution, Tile, TimeColumn,
+};
 
 use super::shape;
-use crate::FormatError;
+use crate::{Format, FormatError};
 
 /// An error that lists what would be lost and in how many problems, if anything would.
-pub(super) fn refuse(datasets: &[Dataset]) -> Result<(), FormatError> {
+pub(super) fn refuse(format: Format, datasets: &[Dataset]) -> Result<(), FormatError> {
     let mut problems_by_loss: BTreeMap<&'static str, usize> = BTreeMap::new();
     for dataset in datasets {
         for solution in &dataset.solutions {
@@ -30,7 +33,7 @@ pub(super) fn refuse(datasets: &[Dataset]) -> Result<(), FormatError> {
             format!("{loss} ({problems} {})", if problems == 1 { "problem" } else { "problems" })
         })
         .collect();
-    Err(FormatError::WouldLose { losses: losses.join(", ") })
+    Err(FormatError::WouldLose { format, losses: losses.join(", ") })
 }
 
 fn losses(dataset: &Dataset, solution: &Solution) -> impl Iterator<Item = &'static str> {
@@ -63,4 +66,50 @@ fn losses(dataset: &Dataset, solution: &Solution) -> impl Iterator<Item = &'stat
     ]
     .into_iter()
     .filter_map(|(loss, applies)| applies.then_some(loss))
+}
+
+/// The same without what torch-diode's format cannot hold: timings of configs
+/// that it does not know are left out, and what remains says less.
+pub(crate) fn reduce(datasets: &[Dataset]) -> Vec<Dataset> {
+    datasets.iter().map(reduce_dataset).collect()
+}
+
+fn reduce_dataset(dataset: &Dataset) -> Dataset {
+    let mut reduced = Dataset { configs: ConfigDictionary::default(), ..dataset.clone() };
+    for solution in &mut reduced.solutions {
+        let op = solution.problem.op;
+        let mut keep = |index: ConfigIndex| {
+            let config = dataset.configs.get(index);
+            let tile = config.tile().filter(|tile| config_for(op, **tile) == *config)?;
+            Some(reduced.configs.intern(config_for(op, Tile { rocm: None, ..*tile })))
+        };
+        let kept: Vec<Option<ConfigIndex>> = solution.configs.iter().map(|&index| keep(index)).collect();
+        let failures = solution.failures.iter().filter_map(|failure| {
+            keep(failure.config).map(|config| Failure { config, reason: FailureReason::NotFinite })
+        });
+        solution.failures = failures.collect();
+        solution.times = kept_times(&solution.times, &kept);
+        solution.configs = kept.into_iter().flatten().collect();
+        solution.method = Method::Unspecified;
+        solution.spread_ns = None;
+        solution.repeats = None;
+        solution.problem = plain(&solution.problem);
+    }
+    reduced
+}
+
+fn kept_times(times: &TimeColumn, kept: &[Option<ConfigIndex>]) -> TimeColumn {
+    let rows = kept.iter().enumerate().filter_map(|(row, config)| config.map(|_| row));
+    match times {
+        TimeColumn::Nanos(nanos) => TimeColumn::Nanos(rows.map(|row| nanos[row]).collect()),
+        TimeColumn::Millis(millis) => TimeColumn::Millis(rows.map(|row| millis[row]).collect()),
+    }
+}
+
+/// The row-major problem with a full bias, which is what the format takes every problem for.
+fn plain(problem: &Problem) -> Problem {
+    let bias = if problem.op.has_bias() { Bias::Matrix } else { Bias::None };
+    let fields =
+        ProblemFields { a_layout: Layout::Row, b_layout: Layout::Row, bias, ..problem.clone().into_fields() };
+    Problem::new(fields).expect("neither layouts nor the form of a bias make a problem invalid")
 }

@@ -1,10 +1,13 @@
-//! torch-diode's datasets: one tree of maps, as JSON or as MessagePack.
+//! torch-diode's datasets: one tree of maps, as JSON or as MessagePack; and its
+//! tables, the same tree with configs in the place of timings.
 
 mod ascii_json;
 mod bare_words;
 mod builder;
 mod config;
 mod losses;
+mod memo;
+mod msgpack_reader;
 mod shape;
 mod tree_reader;
 mod tree_writer;
@@ -16,19 +19,19 @@ use diode_core::Dataset;
 use serde::Serialize as _;
 use serde::de::DeserializeSeed as _;
 
-use crate::FormatError;
 use crate::document::malformed_json;
-use crate::limits::MAX_DEPTH;
-use crate::source::{Source, malformed_msgpack};
+use crate::source::Source;
+use crate::{Format, FormatError, Lut};
 use ascii_json::AsciiJson;
 use bare_words::BareWords;
 use builder::Builder;
 pub(crate) use config::TorchConfig;
+pub(crate) use losses::reduce;
 pub(crate) use shape::Shape;
 use tree_writer::Tree;
 
 pub(crate) fn decode_json<R: Read>(source: Source<R>) -> Result<Vec<Dataset>, FormatError> {
-    let builder = RefCell::new(Builder::default());
+    let builder = RefCell::new(Builder::new(source.max_timings()));
     let mut json = serde_json::Deserializer::from_reader(BufReader::new(BareWords::new(source)));
     tree_reader::root(&builder)
         .deserialize(&mut json)
@@ -37,19 +40,22 @@ pub(crate) fn decode_json<R: Read>(source: Source<R>) -> Result<Vec<Dataset>, Fo
     Ok(builder.into_inner().finish())
 }
 
+pub(crate) fn decode_lut<R: Read>(source: Source<R>) -> Result<Vec<Lut>, FormatError> {
+    let builder = RefCell::new(Builder::new(source.max_timings()));
+    let mut json = serde_json::Deserializer::from_reader(BufReader::new(BareWords::new(source)));
+    tree_reader::table(&builder)
+        .deserialize(&mut json)
+        .and_then(|()| json.end())
+        .map_err(|error| malformed_json(&error, builder.borrow().place()))?;
+    Ok(builder.into_inner().finish_tables())
+}
+
 pub(crate) fn decode_msgpack<R: Read>(source: Source<R>) -> Result<Vec<Dataset>, FormatError> {
-    let builder = RefCell::new(Builder::default());
-    let mut msgpack = rmp_serde::Deserializer::new(source);
-    msgpack.set_max_depth(MAX_DEPTH);
-    tree_reader::root(&builder).deserialize(&mut msgpack).map_err(|error| {
-        malformed_msgpack("MessagePack", msgpack.get_ref().position(), builder.borrow().place(), error)
-    })?;
-    msgpack.get_mut().finish("MessagePack")?;
-    Ok(builder.into_inner().finish())
+    msgpack_reader::read(source)
 }
 
 pub(crate) fn encode_json(datasets: &[Dataset]) -> Result<Vec<u8>, FormatError> {
-    losses::refuse(datasets)?;
+    losses::refuse(Format::TorchDiodeJson, datasets)?;
     let mut out = Vec::new();
     let mut json = serde_json::Serializer::with_formatter(&mut out, AsciiJson::new());
     Tree(datasets).serialize(&mut json).expect("the tree has text keys and is written into memory");
@@ -57,6 +63,6 @@ pub(crate) fn encode_json(datasets: &[Dataset]) -> Result<Vec<u8>, FormatError> 
 }
 
 pub(crate) fn encode_msgpack(datasets: &[Dataset]) -> Result<Vec<u8>, FormatError> {
-    losses::refuse(datasets)?;
+    losses::refuse(Format::TorchDiodeMsgpack, datasets)?;
     Ok(rmp_serde::to_vec(&Tree(datasets)).expect("the tree knows its lengths and is written into memory"))
 }

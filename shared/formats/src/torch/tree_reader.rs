@@ -1,5 +1,5 @@
-//! Reading the tree of maps without ever building it: serde seeds, shared by
-//! JSON and MessagePack, that report to a [`Builder`].
+//! Reading the tree of maps from JSON without ever building it: serde seeds that
+//! report to a [`Builder`].
 //!
 //! Two kinds of map alternate. A *node* has one known field, a version and
 //! perhaps unknown fields; an *index* has names or problems as its keys.
@@ -13,15 +13,22 @@ use serde::de::{self, DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqA
 use super::builder::Builder;
 use super::config::{ConfigSeed, Version};
 
-/// Reads a whole file.
+/// Reads a whole dataset.
 pub(super) fn root<'de>(builder: &RefCell<Builder>) -> impl DeserializeSeed<'de, Value = ()> {
-    let problems = Index {
-        builder,
-        key: "a problem key",
-        enter: Builder::enter_problem,
-        leave: Builder::leave_problem,
-        inner: Node { field: "timed_configs", inner: Timings(builder) },
-    };
+    tree(builder, Node { field: "timed_configs", inner: Timings(builder) }, Builder::leave_problem)
+}
+
+/// Reads a whole table, which has configs alone in the place of timings.
+pub(super) fn table<'de>(builder: &RefCell<Builder>) -> impl DeserializeSeed<'de, Value = ()> {
+    tree(builder, Node { field: "config", inner: Configs(builder) }, Builder::leave_choices)
+}
+
+fn tree<'de, S: DeserializeSeed<'de, Value = ()> + Copy>(
+    builder: &RefCell<Builder>,
+    leaf: S,
+    leave: fn(&mut Builder) -> Result<(), String>,
+) -> impl DeserializeSeed<'de, Value = ()> {
+    let problems = Index { builder, key: "a problem key", enter: Builder::enter_problem, leave, inner: leaf };
     let ops = Index {
         builder,
         key: "an operation",
@@ -62,7 +69,7 @@ impl<'de, S: DeserializeSeed<'de, Value = ()> + Copy> Visitor<'de> for Node<S> {
     }
 
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<(), A::Error> {
-        let mut found = false;
+        let (mut found, mut version) = (false, None);
         while let Some(key) = map.next_key_seed(Key([self.field, "version"]))? {
             match key {
                 Some(0) if found => return Err(de::Error::duplicate_field(self.field)),
@@ -70,9 +77,7 @@ impl<'de, S: DeserializeSeed<'de, Value = ()> + Copy> Visitor<'de> for Node<S> {
                     map.next_value_seed(self.inner)?;
                     found = true;
                 }
-                Some(_) => {
-                    map.next_value::<Version>()?;
-                }
+                Some(_) => set("version", &mut version, map.next_value::<Version>()?)?,
                 None => {
                     map.next_value::<IgnoredAny>()?;
                 }
@@ -142,6 +147,35 @@ impl<'de> Visitor<'de> for Timings<'_> {
     }
 }
 
+/// The list of configs that a table has for a problem.
+#[derive(Clone, Copy)]
+struct Configs<'b>(&'b RefCell<Builder>);
+
+impl<'de> DeserializeSeed<'de> for Configs<'_> {
+    type Value = ();
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<(), D::Error> {
+        deserializer.deserialize_seq(self)
+    }
+}
+
+impl<'de> Visitor<'de> for Configs<'_> {
+    type Value = ();
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a list of configs")
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<(), A::Error> {
+        let op = self.0.borrow().op().map_err(de::Error::custom)?;
+        while let Some(config) = list.next_element_seed(ConfigSeed(op))? {
+            let mut builder = self.0.borrow_mut();
+            builder.intern(config).and_then(|index| builder.choice(index)).map_err(de::Error::custom)?;
+        }
+        Ok(())
+    }
+}
+
 /// One config and its time.
 struct Timing<'b>(&'b RefCell<Builder>);
 
@@ -162,14 +196,12 @@ impl<'de> Visitor<'de> for Timing<'_> {
 
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<(), A::Error> {
         let op = self.0.borrow().op().map_err(de::Error::custom)?;
-        let (mut config, mut time) = (None, None);
+        let (mut config, mut time, mut version) = (None, None, None);
         while let Some(key) = map.next_key_seed(Key(["config", "time", "version"]))? {
             match key {
-                Some(0) => config = Some(map.next_value_seed(ConfigSeed(op))?),
-                Some(1) => time = Some(map.next_value::<Time>()?),
-                Some(_) => {
-                    map.next_value::<Version>()?;
-                }
+                Some(0) => set("config", &mut config, map.next_value_seed(ConfigSeed(op))?)?,
+                Some(1) => set("time", &mut time, map.next_value::<Time>()?)?,
+                Some(_) => set("version", &mut version, map.next_value::<Version>()?)?,
                 None => {
                     map.next_value::<IgnoredAny>()?;
                 }
@@ -177,8 +209,13 @@ impl<'de> Visitor<'de> for Timing<'_> {
         }
         let config = config.ok_or_else(|| de::Error::missing_field("config"))?;
         let Time(millis) = time.ok_or_else(|| de::Error::missing_field("time"))?;
-        self.0.borrow_mut().timing(config, millis).map_err(de::Error::custom)
+        let mut builder = self.0.borrow_mut();
+        builder.intern(config).and_then(|index| builder.timing(index, millis)).map_err(de::Error::custom)
     }
+}
+
+fn set<T, E: de::Error>(field: &'static str, slot: &mut Option<T>, value: T) -> Result<(), E> {
+    if slot.replace(value).is_some() { Err(E::duplicate_field(field)) } else { Ok(()) }
 }
 
 /// A time in milliseconds; JSON's `null` stands for a number that is not finite.

@@ -1,0 +1,22 @@
+//! torch-diode's MessagePack: what is accepted can be written, and its JSON says the same.
+#![no_main]
+
+use diode_formats::{Format, content_digest, decode, encode};
+use libfuzzer_sys::fuzz_target;
+
+fuzz_target!(|data: &[u8]| {
+    // The two other formats that begin otherwise have their own targets.
+    if !matches!(data.first(), Some(0x80..=0x8f | 0xde | 0xdf)) {
+        return;
+    }
+    let Ok(decoded) = decode(data) else { return };
+    if decoded.format != Format::TorchDiodeMsgpack {
+        return;
+    }
+    let written = encode(Format::TorchDiodeMsgpack, &decoded.datasets).expect("it came from this format");
+    let again = decode(&written).expect("what is written is read").datasets;
+    let json = encode(Format::TorchDiodeJson, &again).expect("the two forms hold the same");
+    let from_json = decode(&json).expect("what is written is read").datasets;
+    assert_eq!(content_digest(&from_json), content_digest(&again));
+    assert_eq!(encode(Format::TorchDiodeMsgpack, &from_json).expect("as before"), written);
+});

@@ -1,0 +1,95 @@
+//! Writes the corpus that fuzzing begins with, from a real dataset:
+//! `cargo run --bin seeds -- DATASET CORPUS_FOLDER`.
+
+use std::error::Error;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use diode_core::{
+    Config, ConfigIndex, Dataset, Failure, FailureReason, Method, Provenance, Solution, TimeColumn,
+};
+use diode_formats::packed::{Columns, encode_columns, encode_configs};
+use diode_formats::{Format, encode, read_file};
+
+/// Problems and timings of each seed: small files are mutated more often.
+const PROBLEMS: usize = 3;
+const TIMINGS: usize = 4;
+
+fn main() -> Result<(), Box<dyn Error>> {
+    let mut arguments = std::env::args_os().skip(1);
+    let (Some(dataset), Some(corpus)) = (arguments.next(), arguments.next()) else {
+        return Err("expected a dataset and the folder of the corpus".into());
+    };
+    let corpus = PathBuf::from(corpus);
+    let mut number = 0;
+    for dataset in read_file(Path::new(&dataset))?.datasets {
+        for solutions in dataset.solutions.chunks(PROBLEMS).take(20) {
+            seeds(&corpus, number, &part(&dataset, solutions))?;
+            number += 1;
+        }
+    }
+    println!("{number} seeds per target in {}", corpus.display());
+    Ok(())
+}
+
+/// A few timings of a few problems.
+fn part(dataset: &Dataset, solutions: &[Solution]) -> Dataset {
+    let shortened = solutions.iter().map(|solution| {
+        let millis = (0..TIMINGS).map(|row| solution.times.millis(row).0).collect();
+        Solution {
+            configs: (0..TIMINGS as u32).map(ConfigIndex).collect(),
+            times: TimeColumn::from_millis(millis).expect("times of a valid column"),
+            ..solution.clone()
+        }
+    });
+    Dataset {
+        configs: dataset.configs.iter().take(TIMINGS).copied().collect(),
+        solutions: shortened.collect(),
+        ..dataset.clone()
+    }
+}
+
+fn seeds(corpus: &Path, number: usize, part: &Dataset) -> Result<(), Box<dyn Error>> {
+    let plain = std::slice::from_ref(part);
+    write(corpus, "torch_json", number, &encode(Format::TorchDiodeJson, plain)?)?;
+    write(corpus, "torch_msgpack", number, &encode(Format::TorchDiodeMsgpack, plain)?)?;
+    let rich = [enriched(part)];
+    write(corpus, "columnar", number, &zstd::decode_all(&encode(Format::Columnar, &rich)?[..])?)?;
+    let configs: Vec<Config> = rich[0].configs.iter().copied().collect();
+    write(corpus, "packed", number, &unpacked(&encode_configs(&configs))?)?;
+    for solution in &rich[0].solutions {
+        let columns = Columns {
+            times: solution.times.clone(),
+            spread_ns: solution.spread_ns.clone(),
+            repeats: solution.repeats.clone(),
+            failures: vec![(TIMINGS as u32, FailureReason::Compile)],
+        };
+        let name = format!("packed-{}", solution.problem.id());
+        write(corpus, "packed", name, &unpacked(&encode_columns(&columns))?)?;
+    }
+    Ok(())
+}
+
+/// The same with everything that only our own formats hold.
+fn enriched(part: &Dataset) -> Dataset {
+    let mut rich = part.clone();
+    rich.provenance = Provenance { tool: Some("fuzz".to_owned()), ..Provenance::default() };
+    for solution in &mut rich.solutions {
+        solution.method = Method::MEDIAN_COLD_EVENT;
+        solution.spread_ns = Some(vec![320; TIMINGS]);
+        solution.repeats = Some(vec![20; TIMINGS]);
+        solution.failures.push(Failure { config: ConfigIndex(0), reason: FailureReason::OutOfResources });
+    }
+    rich
+}
+
+/// A blob without its version byte and its compression.
+fn unpacked(blob: &[u8]) -> std::io::Result<Vec<u8>> {
+    zstd::decode_all(&blob[1..])
+}
+
+fn write(corpus: &Path, target: &str, name: impl std::fmt::Display, bytes: &[u8]) -> std::io::Result<()> {
+    let folder = corpus.join(target);
+    fs::create_dir_all(&folder)?;
+    fs::write(folder.join(format!("seed-{name}")), bytes)
+}

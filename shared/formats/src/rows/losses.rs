@@ -1,0 +1,37 @@
+//! What rows cannot hold.
+
+use diode_core::Dataset;
+use diode_core::hardware::Hardware;
+
+use crate::{Format, FormatError};
+
+/// A problem without any row cannot be found in rows.
+const EMPTY: &str = "problems without any timing or failure";
+
+/// An error if something would be lost that is more than where a dataset comes from.
+pub(super) fn refuse(format: Format, datasets: &[Dataset]) -> Result<(), FormatError> {
+    let empty = datasets.iter().flat_map(|dataset| &dataset.solutions).filter(|s| is_empty(s)).count();
+    if empty == 0 {
+        return Ok(());
+    }
+    let problems = if empty == 1 { "problem" } else { "problems" };
+    Err(FormatError::WouldLose { format, losses: format!("{EMPTY} ({empty} {problems})") })
+}
+
+/// The same without what rows cannot hold.
+pub(crate) fn reduce(datasets: &[Dataset]) -> Vec<Dataset> {
+    let mut datasets = datasets.to_vec();
+    for dataset in &mut datasets {
+        dataset.solutions.retain(|solution| !is_empty(solution));
+    }
+    datasets
+}
+
+fn is_empty(solution: &diode_core::Solution) -> bool {
+    solution.configs.is_empty() && solution.failures.is_empty()
+}
+
+/// Whether hardware describes itself beyond what its name tells.
+pub(crate) fn has_own_facts(hardware: &Hardware) -> bool {
+    hardware.facts.is_some() && Hardware::from_name(&hardware.name).as_ref() != Ok(hardware)
+}

@@ -1,0 +1,20 @@
+//! Datasets as rows, one per timing: what CSV and Parquet have in common. The
+//! columns are described in `docs/formats.md`.
+
+mod columns;
+pub(crate) mod csv;
+pub(crate) mod losses;
+#[cfg(feature = "parquet")]
+pub(crate) mod parquet;
+mod reader;
+mod writer;
+
+/// A field of a row.
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Cell<'a> {
+    Empty,
+    Text(&'a str),
+    Number(u64),
+    Flag(bool),
+    Real(f64),
+}

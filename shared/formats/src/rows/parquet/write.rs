@@ -1,0 +1,166 @@
+//! Writing Parquet.
+
+use std::sync::Arc;
+
+use diode_core::Dataset;
+use parquet::basic::{Compression, ZstdLevel};
+use parquet::data_type::{BoolType, ByteArray, ByteArrayType, DoubleType, Int64Type};
+use parquet::errors::ParquetError;
+use parquet::file::metadata::KeyValue;
+use parquet::file::properties::WriterProperties;
+use parquet::file::writer::{SerializedColumnWriter, SerializedFileWriter};
+use parquet::schema::parser::parse_message_type;
+
+use super::super::columns::{COLUMNS, Column, Kind, WIDTH};
+use super::super::{Cell, losses, writer};
+use super::{About, DATASETS_KEY};
+use crate::{Format, FormatError};
+
+/// Rows after which the next problem begins a new row group: what readers and
+/// writers hold at a time, yet enough for dictionaries to pay.
+const ROW_GROUP: usize = 1 << 15;
+
+pub(crate) fn encode(datasets: &[Dataset]) -> Result<Vec<u8>, FormatError> {
+    losses::refuse(Format::Parquet, datasets)?;
+    Ok(write(datasets).expect("the columns match the schema and are written into memory"))
+}
+
+fn write(datasets: &[Dataset]) -> Result<Vec<u8>, ParquetError> {
+    let about: Vec<About> = (0..)
+        .zip(datasets)
+        .map(|(number, dataset)| About {
+            dataset: number,
+            hardware: dataset.hardware.clone(),
+            provenance: dataset.provenance.clone(),
+        })
+        .collect();
+    let about = serde_json::to_string(&about).expect("maps have text keys");
+    let properties = WriterProperties::builder()
+        .set_compression(Compression::ZSTD(ZstdLevel::default()))
+        .set_created_by(concat!("diode ", env!("CARGO_PKG_VERSION")).to_owned())
+        .set_key_value_metadata(Some(vec![KeyValue::new(DATASETS_KEY.to_owned(), about)]))
+        .build();
+    let schema = Arc::new(parse_message_type(&schema())?);
+    let file = SerializedFileWriter::new(Vec::new(), schema, Arc::new(properties))?;
+    let group =
+        std::cell::RefCell::new(Group { columns: COLUMNS.each_ref().map(Values::new), rows: 0, file });
+    writer::rows(
+        datasets,
+        |row| {
+            group.borrow_mut().add(row);
+            Ok(())
+        },
+        || group.borrow_mut().end_problem(),
+    )?;
+    let mut group = group.into_inner();
+    group.flush()?;
+    group.file.into_inner()
+}
+
+fn schema() -> String {
+    let field = |column: &Column| {
+        let repetition = if column.full { "REQUIRED" } else { "OPTIONAL" };
+        let (kind, annotation) = match column.kind {
+            Kind::Text => ("BYTE_ARRAY", " (STRING)"),
+            Kind::Number => ("INT64", " (INTEGER(64,false))"),
+            Kind::Flag => ("BOOLEAN", ""),
+            Kind::Real => ("DOUBLE", ""),
+        };
+        format!("{repetition} {kind} {}{annotation};", column.name)
+    };
+    let fields: Vec<String> = COLUMNS.iter().map(field).collect();
+    format!("message timings {{ {} }}", fields.join(" "))
+}
+
+/// The rows that have not been written yet.
+struct Group {
+    columns: [Values; WIDTH],
+    rows: usize,
+    file: SerializedFileWriter<Vec<u8>>,
+}
+
+impl Group {
+    fn add(&mut self, row: &[Cell<'_>; WIDTH]) {
+        for (column, cell) in self.columns.iter_mut().zip(row) {
+            column.push(cell);
+        }
+        self.rows += 1;
+    }
+
+    fn end_problem(&mut self) -> Result<(), ParquetError> {
+        if self.rows >= ROW_GROUP { self.flush() } else { Ok(()) }
+    }
+
+    fn flush(&mut self) -> Result<(), ParquetError> {
+        if self.rows == 0 {
+            return Ok(());
+        }
+        let mut group = self.file.next_row_group()?;
+        for (column, values) in COLUMNS.iter().zip(&mut self.columns) {
+            if let Some(writer) = group.next_column()? {
+                std::mem::replace(values, Values::new(column)).write(writer)?;
+            }
+        }
+        group.close()?;
+        self.rows = 0;
+        Ok(())
+    }
+}
+
+/// The values of one column, and which rows have one.
+struct Values {
+    present: Option<Vec<i16>>,
+    data: Data,
+}
+
+enum Data {
+    Text { values: Vec<ByteArray>, last: String },
+    Number(Vec<i64>),
+    Flag(Vec<bool>),
+    Real(Vec<f64>),
+}
+
+impl Values {
+    fn new(column: &Column) -> Self {
+        let data = match column.kind {
+            Kind::Text => Data::Text { values: Vec::new(), last: String::new() },
+            Kind::Number => Data::Number(Vec::new()),
+            Kind::Flag => Data::Flag(Vec::new()),
+            Kind::Real => Data::Real(Vec::new()),
+        };
+        Self { present: (!column.full).then(Vec::new), data }
+    }
+
+    fn push(&mut self, cell: &Cell<'_>) {
+        if let Some(present) = &mut self.present {
+            present.push(i16::from(*cell != Cell::Empty));
+        }
+        match (&mut self.data, *cell) {
+            (_, Cell::Empty) => {}
+            (Data::Text { values, last }, Cell::Text(text)) => {
+                // Texts repeat from row to row; equal ones share their bytes.
+                let shared = values.last().filter(|_| last == text).cloned();
+                values.push(shared.unwrap_or_else(|| ByteArray::from(text)));
+                text.clone_into(last);
+            }
+            // The column is declared as unsigned.
+            (Data::Number(values), Cell::Number(number)) => values.push(number as i64),
+            (Data::Flag(values), Cell::Flag(flag)) => values.push(flag),
+            (Data::Real(values), Cell::Real(real)) => values.push(real),
+            (_, cell) => unreachable!("the writer of rows keeps to the kinds of the columns: {cell:?}"),
+        }
+    }
+
+    fn write(self, mut writer: SerializedColumnWriter<'_>) -> Result<(), ParquetError> {
+        let present = self.present.as_deref();
+        match &self.data {
+            Data::Text { values, .. } => {
+                writer.typed::<ByteArrayType>().write_batch(values, present, None)?
+            }
+            Data::Number(values) => writer.typed::<Int64Type>().write_batch(values, present, None)?,
+            Data::Flag(values) => writer.typed::<BoolType>().write_batch(values, present, None)?,
+            Data::Real(values) => writer.typed::<DoubleType>().write_batch(values, present, None)?,
+        };
+        writer.close()
+    }
+}
