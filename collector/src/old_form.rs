@@ -2,17 +2,21 @@
 
 use std::path::Path;
 
-use diode_core::space::config_for;
-use diode_core::{ConfigIndex, Dataset, Failure, FailureReason, Method, Solution, TimeColumn};
+use diode_core::Dataset;
 use diode_formats::{Format, FormatError};
 
 /// What torch-diode's formats have no place for, as it is told to users.
 pub(crate) const NOT_KEPT: &str =
     "spread, repeats, method, reasons of failures, facts of the node and times of library kernels";
 
+/// Whether a format is one of torch-diode's.
+pub(crate) fn is_old(format: Format) -> bool {
+    matches!(format, Format::TorchDiodeJson | Format::TorchDiodeMsgpack)
+}
+
 /// Says what will not be in files under these names, once for all of them.
 pub(crate) fn mention_losses(paths: &[&Path]) {
-    let is_old = |path: &&&Path| !matches!(Format::from_path(path), Ok(Format::Columnar) | Err(_));
+    let is_old = |path: &&&Path| Format::from_path(path).is_ok_and(is_old);
     let old: Vec<String> = paths.iter().filter(is_old).map(|path| path.display().to_string()).collect();
     if !old.is_empty() {
         eprintln!("note: {} will not hold {NOT_KEPT}; a .msgpack.zst would", old.join(" and "));
@@ -22,46 +26,20 @@ pub(crate) fn mention_losses(paths: &[&Path]) {
 /// Writes a dataset in the format that the extension names, without what that
 /// format cannot hold.
 pub(crate) fn write_file(path: &Path, dataset: &Dataset) -> Result<(), FormatError> {
+    let dataset = std::slice::from_ref(dataset);
     match Format::from_path(path)? {
-        Format::Columnar => diode_formats::write_file(path, std::slice::from_ref(dataset)),
-        Format::TorchDiodeJson | Format::TorchDiodeMsgpack => {
-            diode_formats::write_file(path, &[reduced(dataset)])
-        }
-    }
-}
-
-fn reduced(dataset: &Dataset) -> Dataset {
-    let solutions = dataset.solutions.iter().map(|solution| reduced_solution(dataset, solution)).collect();
-    Dataset { solutions, ..dataset.clone() }
-}
-
-fn reduced_solution(dataset: &Dataset, solution: &Solution) -> Solution {
-    let op = solution.problem.op;
-    let is_kept = |index: ConfigIndex| {
-        let config = dataset.configs.get(index);
-        config.tile().is_some_and(|tile| tile.rocm.is_none() && config_for(op, *tile) == *config)
-    };
-    let rows: Vec<usize> =
-        (0..solution.configs.len()).filter(|&row| is_kept(solution.configs[row])).collect();
-    let failures = solution.failures.iter().filter(|failure| is_kept(failure.config));
-    Solution {
-        problem: solution.problem.clone(),
-        method: Method::Unspecified,
-        configs: rows.iter().map(|&row| solution.configs[row]).collect(),
-        times: match &solution.times {
-            TimeColumn::Nanos(times) => TimeColumn::Nanos(rows.iter().map(|&row| times[row]).collect()),
-            TimeColumn::Millis(times) => TimeColumn::Millis(rows.iter().map(|&row| times[row]).collect()),
-        },
-        spread_ns: None,
-        repeats: None,
-        failures: failures.map(|f| Failure { reason: FailureReason::NotFinite, ..*f }).collect(),
+        Format::Columnar => diode_formats::write_file(path, dataset),
+        other => diode_formats::write_file(path, &diode_formats::reduce(other, dataset)),
     }
 }
 
 #[cfg(test)]
 mod tests {
     use diode_core::hardware::Hardware;
-    use diode_core::{Config, DType, Op, Problem, ProblemFields, Provenance, Tile};
+    use diode_core::{
+        Config, ConfigIndex, DType, Failure, FailureReason, Method, Op, Problem, ProblemFields, Provenance,
+        Solution, Tile, TimeColumn,
+    };
 
     use super::*;
 

@@ -148,6 +148,13 @@ impl Collect {
         let path = self.output.display();
         match Format::from_path(&self.output).map_err(Usage::new)? {
             Format::Columnar => {}
+            other if !old_form::is_old(other) => {
+                return Err(Usage::new(format!(
+                    "{path}: {other} is not written while measuring; use a name that ends in .msgpack.zst, \
+                     then `diode convert`"
+                ))
+                .into());
+            }
             _ if self.lossy => {}
             other => {
                 return Err(Usage::new(format!(

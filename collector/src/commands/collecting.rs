@@ -44,8 +44,13 @@ impl Collecting {
     /// Where a name given by the user leads to; refuses what no format is known for.
     pub(super) fn output(&self, path: &Path) -> Result<PathBuf, Usage> {
         let path = OldFormat::applied(self.format, path)?;
-        Format::from_path(&path).map_err(Usage::new)?;
-        Ok(path)
+        match Format::from_path(&path).map_err(Usage::new)? {
+            Format::Csv | Format::Parquet => Err(Usage::new(format!(
+                "{}: expected a name that ends in .json, .msgpack or .msgpack.zst; `diode convert` makes the others",
+                path.display()
+            ))),
+            _ => Ok(path),
+        }
     }
 
     /// Measures problems into one file.

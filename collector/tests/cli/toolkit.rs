@@ -62,6 +62,8 @@ fn mistakes_say_what_to_do_instead() {
         ("train --data x --model m --epochs many", "expected a whole number, 1 or more"),
         ("collect-shapeset", "--shapeset"),
         ("collect-shapeset --shapeset x --output y.txt", ".msgpack"),
+        ("collect-shapeset --shapeset x --output y.csv", "`diode convert` makes the others"),
+        ("collect --output y.parquet --lossy", "then `diode convert`"),
         ("--format json collect-shapeset --shapeset x --output y.msgpack.zst", "--format json"),
         ("create-validation --search-mode reduce-overhead", "without torch.compile"),
         ("create-validation --shapeset x --num-shapes 3", "--shapeset"),

@@ -9,6 +9,7 @@ use clap::Args;
 use diode_core::{Config, Dataset, Problem, Solution, Tflops};
 use serde::Serialize;
 
+use crate::arguments::whole;
 use crate::output;
 use groups::{Group, groups};
 
@@ -24,7 +25,7 @@ pub(crate) struct Stats {
     file: PathBuf,
 
     /// How many problems to show, the fastest first
-    #[arg(long, default_value_t = 5, value_name = "N")]
+    #[arg(long, default_value_t = 5, value_name = "N", value_parser = whole::<usize>)]
     top: usize,
 
     /// Print one JSON document
