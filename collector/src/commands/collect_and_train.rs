@@ -72,9 +72,6 @@ pub(crate) struct CollectAndTrain {
 
     #[command(flatten)]
     recipe: Recipe,
-
-    #[command(flatten)]
-    selection: Selection,
 }
 
 impl CollectAndTrain {
@@ -109,14 +106,14 @@ impl CollectAndTrain {
         if self.skip_training {
             return Ok(());
         }
-        let mut datasets = self.selection.read(&[dataset])?;
+        let mut datasets = files::read_datasets(&[dataset])?;
         describe(&mut datasets, || Node::read().hardware())?;
         let set = TrainingSet::from_datasets(&datasets, None)?;
         let model = self.recipe.train(&set, u64::from(seed), &self.model, &interrupt)?;
         if self.skip_validation {
             return Ok(());
         }
-        let set = judging::read(&model, &validation, &self.selection)?;
+        let set = judging::read(&model, &validation, &Selection::default())?;
         let report = diode_train::evaluate(&model, &set)?;
         let judged = judging::judge(&model, &set)?;
         output::text_out(&format!("\n{}", Validation::of(&judged, report, self.top_n_worst).in_words()))

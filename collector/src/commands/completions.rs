@@ -17,12 +17,13 @@ pub(crate) struct Completions {
 impl Completions {
     pub(crate) fn run(self) -> anyhow::Result<()> {
         let cli = cli::command();
-        // Nobody types what is hidden.
-        let shown = cli.get_subcommands().filter(|command| !command.is_hide_set()).cloned();
+        // Nobody types what is hidden; `help` is made anew, since it lists the others.
+        let is_shown = |command: &&clap::Command| !command.is_hide_set() && command.get_name() != "help";
+        let shown = cli.get_subcommands().filter(is_shown).cloned();
         let mut shown = clap::Command::new("diode")
-            .args(cli.get_arguments().cloned())
-            .subcommands(shown)
-            .disable_help_subcommand(true);
+            .version(env!("CARGO_PKG_VERSION"))
+            .propagate_version(true)
+            .subcommands(shown);
         let mut script = Vec::new();
         clap_complete::generate(self.shell, &mut shown, "diode", &mut script);
         output::text_out(&String::from_utf8_lossy(&script))

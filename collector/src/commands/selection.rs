@@ -11,7 +11,7 @@ use super::files;
 use crate::failure::Usage;
 
 /// Filters of timings.
-#[derive(Debug, Args)]
+#[derive(Debug, Default, Args)]
 #[command(next_help_heading = "Selection")]
 pub(super) struct Selection {
     /// Use timings of this hardware only: its name or slug, such as nvidia-h200
