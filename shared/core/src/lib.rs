@@ -6,6 +6,7 @@
 //! one piece of [`Hardware`](hardware::Hardware). No I/O, no clocks, no threads.
 #![forbid(unsafe_code)]
 
+pub mod alignment;
 pub mod api;
 pub mod config;
 pub mod dataset;
@@ -26,6 +27,7 @@ pub mod space;
 pub mod timing;
 pub mod units;
 
+pub use alignment::{Alignment, OperandAlignment};
 pub use config::{AccType, Config, ConfigFields, RocmExtras, Template, Tile};
 pub use dataset::{ConfigDictionary, ConfigIndex, Dataset, Failure, FailureReason, Solution};
 pub use dtype::DType;
