@@ -24,6 +24,7 @@ pub mod problem;
 pub mod provenance;
 pub mod shapes;
 pub mod space;
+pub mod table;
 pub mod timing;
 pub mod units;
 
@@ -38,5 +39,6 @@ pub use method::Method;
 pub use op::Op;
 pub use problem::{Bias, Problem, ProblemFields};
 pub use provenance::Provenance;
+pub use table::Table;
 pub use timing::TimeColumn;
 pub use units::{Micros, Millis, Nanos, Tflops};

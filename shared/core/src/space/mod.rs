@@ -13,7 +13,7 @@ mod tma;
 
 pub use decompose_k::decompose_k_splits;
 pub use feasibility::{Feasibility, feasibility};
-pub use tma::persistent_tma;
+pub use tma::{persistent_tma, tma_readable};
 
 use crate::error::{Invalid, named_enum};
 use crate::hardware::{Hardware, Vendor};

@@ -22,7 +22,7 @@ const DEFAULT: [(u32, u32, u32, u32, u32); 8] = [
 /// exhaustive search would try; none where the accelerator cannot read the
 /// operands, and none for batched problems.
 pub fn persistent_tma(exhaustive: bool, problem: &Problem) -> Vec<Config> {
-    if problem.op.is_batched() || !readable(problem) {
+    if problem.op.is_batched() || !tma_readable(problem) {
         return Vec::new();
     }
     let tiles = if exhaustive {
@@ -36,7 +36,7 @@ pub fn persistent_tma(exhaustive: bool, problem: &Problem) -> Vec<Config> {
 
 /// Whether the accelerator can read both operands: rows aligned to 16 bytes, and
 /// in types of one byte at least 32 bytes long.
-fn readable(problem: &Problem) -> bool {
+pub fn tma_readable(problem: &Problem) -> bool {
     const SHORTEST_ROW: u64 = 32;
     let long_enough = |contiguous: u64, dtype: DType| dtype.size() > 1 || contiguous >= SHORTEST_ROW;
     let a = if problem.a_layout == Layout::Row { problem.k } else { problem.m };
