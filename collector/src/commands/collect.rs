@@ -37,7 +37,7 @@ pub(crate) struct Collect {
     #[arg(
         long,
         value_name = "FILE",
-        conflicts_with_all = ["num_shapes", "log_normal", "power_of_two", "min_size", "max_size", "dtypes"]
+        conflicts_with_all = ["num_shapes", "log_normal", "power_of_two", "min_size", "max_size", "dtypes", "transformer", "convolution"]
     )]
     shapeset: Option<PathBuf>,
 

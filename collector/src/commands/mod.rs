@@ -11,6 +11,8 @@ pub(crate) mod predict;
 mod report;
 pub(crate) mod shapes;
 pub(crate) mod stats;
+pub(crate) mod table;
+mod table_lookup;
 pub(crate) mod train;
 mod training_progress;
 pub(crate) mod upload;

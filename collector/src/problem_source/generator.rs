@@ -4,9 +4,11 @@ use clap::Args;
 use diode_core::shapes::{Distribution, LogNormalParameters, generate};
 use diode_core::{DType, Op, Problem};
 
+use super::ModelArgs;
 use crate::failure::Usage;
 
-/// How problems are drawn: sizes are uniform unless another distribution is chosen.
+/// How problems are drawn: sizes are uniform unless another distribution is chosen,
+/// and those of a model where one is described.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Problems")]
 pub(crate) struct GeneratorArgs {
@@ -34,7 +36,7 @@ pub(crate) struct GeneratorArgs {
     #[arg(long, value_name = "SIZE", conflicts_with = "log_normal")]
     max_size: Option<u64>,
 
-    /// Input types to draw from, separated by commas [default: float16,bfloat16]
+    /// Input types to draw from, separated by commas [default: float16,bfloat16; of models: bfloat16]
     #[arg(long, value_name = "DTYPES", value_delimiter = ',', num_args = 1.., value_parser = DType::from_torch_name)]
     dtypes: Vec<DType>,
 
@@ -44,6 +46,9 @@ pub(crate) struct GeneratorArgs {
 
     #[command(flatten)]
     log_normal_parameters: LogNormalArgs,
+
+    #[command(flatten)]
+    models: ModelArgs,
 }
 
 /// Means and standard deviations of the logarithms; they need `--log-normal`.
@@ -73,6 +78,10 @@ struct LogNormalArgs {
 impl GeneratorArgs {
     /// Draws the problems. What cannot be drawn is a mistake in the flags.
     pub(crate) fn problems(&self) -> Result<Vec<Problem>, Usage> {
+        if self.models.any() {
+            let dtypes = or_default(&self.dtypes, &[DType::BFloat16]);
+            return self.models.problems(dtypes).map_err(Usage::new);
+        }
         let dtypes = or_default(&self.dtypes, &[DType::Float16, DType::BFloat16]);
         let ops = or_default(&self.ops, &[Op::Mm, Op::Addmm, Op::Bmm]);
         generate(self.distribution(), self.seed, self.num_shapes, dtypes, ops).map_err(Usage::new)

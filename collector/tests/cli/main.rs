@@ -8,6 +8,10 @@ mod datasets;
 #[cfg(test)]
 mod learning;
 #[cfg(test)]
+mod nearest;
+#[cfg(test)]
 mod sandbox;
+#[cfg(test)]
+mod tables;
 #[cfg(test)]
 mod usage;

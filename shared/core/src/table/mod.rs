@@ -17,10 +17,20 @@ use serde::{Deserialize, Serialize};
 pub use file::TableFile;
 pub use nearest::{Candidate, Nearest, Neighbour, distance};
 
-use crate::error::Invalid;
+use crate::error::{Invalid, named_enum};
 use crate::hardware::Hardware;
 use crate::{Config, Method, Micros, Problem};
 use fold::Fold;
+
+named_enum! {
+    /// How a table is written.
+    TableFormat("table format") {
+        /// Problems and configs in words, one object per problem.
+        Diode = "diode",
+        /// PyTorch Inductor's lookup table.
+        Inductor = "inductor",
+    }
+}
 
 /// A config of a table, with the time it took where that is known.
 #[derive(Debug, Clone, Copy, PartialEq)]

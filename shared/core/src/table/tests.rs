@@ -22,7 +22,7 @@ fn solution(
     configs: &mut ConfigDictionary,
     problem: Problem,
     method: Method,
-    times: &[(Config, u64)],
+    times: Timings<'_>,
 ) -> Solution {
     Solution {
         problem,
@@ -35,7 +35,10 @@ fn solution(
     }
 }
 
-fn dataset(solutions: &[(Problem, Method, &[(Config, u64)])]) -> Dataset {
+/// Configs with their times in nanoseconds.
+type Timings<'a> = &'a [(Config, u64)];
+
+fn dataset(solutions: &[(Problem, Method, Timings<'_>)]) -> Dataset {
     let mut configs = ConfigDictionary::default();
     let solutions = solutions
         .iter()
@@ -50,8 +53,8 @@ fn listed(table: &Table, problem: &Problem) -> Vec<(Config, f64)> {
 
 /// Three configs on one problem and one on another.
 fn small() -> Table {
-    let many: &[(Config, u64)] = &[(tile(64, 64), 9_000), (tile(128, 128), 7_000), (tile(32, 32), 8_000)];
-    let one: &[(Config, u64)] = &[(tile(16, 16), 5_000)];
+    let many: Timings<'_> = &[(tile(64, 64), 9_000), (tile(128, 128), 7_000), (tile(32, 32), 8_000)];
+    let one: Timings<'_> = &[(tile(16, 16), 5_000)];
     let data = dataset(&[
         (problem(512, 512, 500), Method::Unspecified, many),
         (problem(64, 64, 64), Method::Unspecified, one),
@@ -77,9 +80,9 @@ fn solutions_agree_on_the_median_and_methods_are_not_mixed() {
     let (a, b) = (tile(64, 64), tile(128, 128));
     let cold = Method::MEDIAN_COLD_EVENT;
     // The repeats of one solution count once.
-    let first: &[(Config, u64)] = &[(a, 10_000), (b, 12_000), (b, 14_000), (b, 40_000)];
-    let second: &[(Config, u64)] = &[(a, 30_000), (b, 16_000)];
-    let other: &[(Config, u64)] = &[(a, 1_000)];
+    let first: Timings<'_> = &[(a, 10_000), (b, 12_000), (b, 14_000), (b, 40_000)];
+    let second: Timings<'_> = &[(a, 30_000), (b, 16_000)];
+    let other: Timings<'_> = &[(a, 1_000)];
     let data = [
         dataset(&[(p.clone(), Method::Unspecified, first), (p.clone(), cold, other)]),
         dataset(&[(p.clone(), Method::Unspecified, second)]),
@@ -95,7 +98,7 @@ fn solutions_agree_on_the_median_and_methods_are_not_mixed() {
 #[test]
 fn datasets_of_two_kinds_of_hardware_are_refused() {
     let p = problem(64, 64, 64);
-    let times: &[(Config, u64)] = &[(tile(16, 16), 5_000)];
+    let times: Timings<'_> = &[(tile(16, 16), 5_000)];
     let one = dataset(&[(p, Method::Unspecified, times)]);
     let other = Dataset { hardware: find("nvidia-h100").unwrap(), ..one.clone() };
     let error = Table::from_datasets(&[one, other], None, None).unwrap_err();
@@ -109,7 +112,7 @@ fn datasets_of_two_kinds_of_hardware_are_refused() {
 #[test]
 fn a_wrong_claim_of_even_k_is_not_passed_on() {
     let wrong = Config::Mm(Tile { even_k: true, ..Tile::new(64, 64, 32, 3, 4) });
-    let times: &[(Config, u64)] = &[(wrong, 1_000), (tile(64, 64), 2_000)];
+    let times: Timings<'_> = &[(wrong, 1_000), (tile(64, 64), 2_000)];
     let p = problem(512, 512, 500);
     let table =
         Table::from_datasets(&[dataset(&[(p.clone(), Method::Unspecified, times)])], None, None).unwrap();
@@ -172,7 +175,8 @@ fn edits_by_hand_take_effect() {
 #[test]
 fn mistakes_are_named_with_their_entry() {
     let entry = "entry 2 (mm B=1 M=512 N=512 K=500): ";
-    let cases: [(fn(&mut Value), &str); 10] = [
+    type Edit = fn(&mut Value);
+    let cases: [(Edit, &str); 10] = [
         (
             |t| t["format"] = "diode-table/9".into(),
             "table format: got `diode-table/9`, expected diode-table/1",
@@ -229,7 +233,7 @@ fn distance_is_none_between_problems_that_run_different_kernels() {
 
 #[test]
 fn the_nearest_problems_advise_configs_that_fit_the_asked_one() {
-    let best: &[(Config, u64)] = &[
+    let best: Timings<'_> = &[
         (Config::Mm(Tile { even_k: true, ..Tile::new(128, 128, 64, 3, 8) }), 10_000),
         (Config::Mm(Tile { even_k: true, ..Tile::new(64, 64, 64, 3, 4) }), 30_000),
         (Config::DecomposeK { k_split: 2 }, 11_000),

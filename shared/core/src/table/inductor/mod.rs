@@ -6,7 +6,10 @@ mod key;
 #[cfg(test)]
 mod tests;
 
+use std::ops::Deref;
+
 use indexmap::IndexMap;
+use serde::{Serialize, Serializer};
 
 pub use entry::InductorEntry;
 pub use key::{DeviceName, PythonNumber, Scalars, device_name, key};
@@ -34,7 +37,22 @@ pub struct InductorOptions {
 }
 
 /// From lookup key to configs, the preferred one first.
-pub type InductorTable = IndexMap<String, Vec<InductorEntry>>;
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct InductorTable(IndexMap<String, Vec<InductorEntry>>);
+
+impl Deref for InductorTable {
+    type Target = IndexMap<String, Vec<InductorEntry>>;
+
+    fn deref(&self) -> &Self::Target {
+        &self.0
+    }
+}
+
+impl Serialize for InductorTable {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_map(&self.0)
+    }
+}
 
 impl Table {
     /// The table in Inductor's form. Every key and entry is as torch 2.11 makes it.
@@ -50,7 +68,7 @@ impl Table {
             ));
         }
         let device = if options.device_agnostic { None } else { Some(device_name(&self.hardware)?) };
-        let mut table = InductorTable::with_capacity(self.len());
+        let mut table = IndexMap::with_capacity(self.len());
         for (problem, configs) in self.iter() {
             let key = key(problem, device.as_ref(), &options.scalars);
             if table.contains_key(&key) {
@@ -62,6 +80,6 @@ impl Table {
                 .collect::<Result<_, _>>()?;
             table.insert(key, entries);
         }
-        Ok(table)
+        Ok(InductorTable(table))
     }
 }
