@@ -34,6 +34,7 @@ enum Command {
     Convert(commands::convert::Convert),
     ConvertJsonToMsgpack(commands::convert_json_to_msgpack::ConvertJsonToMsgpack),
     Stats(commands::stats::Stats),
+    Table(commands::table::Table),
     Train(commands::train::Train),
     Evaluate(commands::evaluate::Evaluate),
     ValidateModel(commands::validate_model::ValidateModel),
@@ -48,7 +49,7 @@ enum Command {
 const GROUPS: [(&str, &[&str]); 5] = [
     ("Measure", &["detect", "shapes", "collect"]),
     ("Share and look at datasets", &["upload", "convert", "stats"]),
-    ("Learn and choose", &["train", "evaluate", "predict"]),
+    ("Learn and choose", &["train", "evaluate", "predict", "table"]),
     (
         "As in torch-diode's toolkit",
         &[
@@ -65,18 +66,21 @@ const GROUPS: [(&str, &[&str]); 5] = [
 
 /// The whole command line, as it is parsed and completed.
 pub(crate) fn command() -> clap::Command {
-    let mut cli = Cli::command().mut_subcommands(|command| {
-        // `--m -5` is a value that is refused, not an unknown flag.
-        command.mut_args(|flag| {
-            let takes_values = flag.get_action().takes_values();
-            flag.allow_negative_numbers(takes_values)
-        })
-    });
+    let mut cli = with_negative_numbers(Cli::command());
     cli.build();
     let groups = grouped(&cli);
     cli.help_template(format!(
         "{{about-with-newline}}\n{{usage-heading}} {{usage}}\n{groups}\nOptions:\n{{options}}{{after-help}}"
     ))
+}
+
+/// So that `--m -5` is a value that is refused, not an unknown flag.
+fn with_negative_numbers(command: clap::Command) -> clap::Command {
+    let allow = |flag: clap::Arg| {
+        let takes_values = flag.get_action().takes_values();
+        flag.allow_negative_numbers(takes_values)
+    };
+    command.mut_args(allow).mut_subcommands(with_negative_numbers)
 }
 
 fn grouped(cli: &clap::Command) -> String {
@@ -125,6 +129,7 @@ impl Cli {
             Command::Convert(command) => command.run(),
             Command::ConvertJsonToMsgpack(command) => command.run(),
             Command::Stats(command) => command.run(),
+            Command::Table(command) => command.run(),
             Command::Train(command) => command.run(),
             Command::Evaluate(command) => command.run(),
             Command::ValidateModel(command) => command.run(),
@@ -156,13 +161,21 @@ mod tests {
     #[test]
     fn no_flag_answers_in_the_words_of_a_parser() {
         let cli = command();
-        for command in cli.get_subcommands() {
+        let nested = |command: &clap::Command| {
+            let names = command
+                .get_subcommands()
+                .map(|nested| vec![command.get_name().to_owned(), nested.get_name().to_owned()]);
+            names.chain([vec![command.get_name().to_owned()]]).collect::<Vec<_>>()
+        };
+        for path in cli.get_subcommands().filter(|command| command.get_name() != "help").flat_map(nested) {
+            let command = path.iter().try_fold(&cli, |command, name| command.find_subcommand(name)).unwrap();
             for flag in command.get_arguments().filter_map(clap::Arg::get_long) {
-                let line = ["diode", command.get_name(), &format!("--{flag}"), "x1"];
+                let line = ["diode".to_owned()].into_iter().chain(path.clone());
+                let line = line.chain([format!("--{flag}"), "x1".to_owned()]);
                 let error = cli.clone().try_get_matches_from(line).map(|_| ()).err();
                 let words = error.map(|error| error.to_string()).unwrap_or_default();
                 for raw in ["invalid digit", "invalid float"] {
-                    assert!(!words.contains(raw), "{} --{flag}: {words}", command.get_name());
+                    assert!(!words.contains(raw), "{path:?} --{flag}: {words}");
                 }
             }
         }

@@ -90,14 +90,21 @@ impl Consensus {
     /// `None` if none of them was timed, or the hardware has no default list.
     fn best_default(&self, problem: &Problem, hardware: &Hardware) -> Option<Nanos> {
         let defaults = Space::Named(SpaceName::Default).configs(hardware, problem).ok()?;
-        let shapes: Vec<_> = defaults.iter().filter_map(Config::tile).map(launch_shape).collect();
         // The list is sorted by time, so the first hit is the best.
         let hit = self.configs.iter().find(|agreed| match agreed.config {
-            Config::Mm(tile) | Config::Bmm(tile) => shapes.contains(&launch_shape(&tile)),
+            Config::Mm(tile) | Config::Bmm(tile) => {
+                defaults.iter().filter_map(Config::tile).any(|default| is_the_default(&tile, default))
+            }
             Config::PersistentTma(_) | Config::DecomposeK { .. } | Config::Library => false,
         })?;
         Some(hit.time)
     }
+}
+
+/// Whether a timed tile is one of Inductor's list. Imported files do not know of
+/// ROCm's settings; then the rest decides.
+fn is_the_default(timed: &Tile, default: &Tile) -> bool {
+    launch_shape(timed) == launch_shape(default) && (timed.rocm.is_none() || timed.rocm == default.rocm)
 }
 
 /// What Inductor's list decides of a tile; the rest follows from the problem

@@ -45,7 +45,7 @@ pub(crate) struct Collect {
         long,
         value_name = "FILE",
         conflicts_with_all = [
-            "num_shapes", "log_normal", "power_of_two", "min_size", "max_size", "no_rectangular", "no_odd_sizes", "dtypes"
+            "num_shapes", "log_normal", "power_of_two", "min_size", "max_size", "no_rectangular", "no_odd_sizes", "dtypes", "transformer", "convolution"
         ]
     )]
     shapeset: Option<PathBuf>,

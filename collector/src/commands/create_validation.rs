@@ -31,7 +31,7 @@ pub(crate) struct CreateValidation {
         long,
         value_name = "FILE",
         conflicts_with_all = [
-            "num_shapes", "log_normal", "power_of_two", "min_size", "max_size", "no_rectangular", "no_odd_sizes", "dtypes"
+            "num_shapes", "log_normal", "power_of_two", "min_size", "max_size", "no_rectangular", "no_odd_sizes", "dtypes", "transformer", "convolution"
         ]
     )]
     shapeset: Option<PathBuf>,

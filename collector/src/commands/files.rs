@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
-use diode_core::Dataset;
+use diode_core::{Dataset, Table};
 use diode_model::Model;
 
 /// Endings of dataset files, as `convert` and `collect` write them.
@@ -54,6 +54,33 @@ fn find(path: &Path, named: bool, endings: &[String], files: &mut Vec<PathBuf>) 
         files.push(path.to_owned());
     }
     Ok(())
+}
+
+/// A table of 100,000 problems with five configs each takes 220 MB.
+const MAX_TABLE_BYTES: u64 = 1 << 30;
+
+/// What every table says of itself, and no dataset.
+const TABLE_MARK: &str = "\"diode-table/";
+
+/// Reads a table, as this command wrote it or as it was edited since.
+pub(super) fn read_table(path: &Path) -> anyhow::Result<Table> {
+    let text = table_text(path)?;
+    serde_json::from_str(&text).with_context(|| format!("table {}", path.display()))
+}
+
+/// Whether a file is a table and not a dataset.
+pub(super) fn is_table(path: &Path) -> bool {
+    let json = path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("json"));
+    json && table_text(path).is_ok_and(|text| text.contains(TABLE_MARK))
+}
+
+fn table_text(path: &Path) -> anyhow::Result<String> {
+    let context = || format!("cannot read {}", path.display());
+    let bytes = fs::metadata(path).with_context(context)?.len();
+    if bytes > MAX_TABLE_BYTES {
+        bail!("{}: got {bytes} bytes, expected a table of at most {MAX_TABLE_BYTES}", path.display());
+    }
+    fs::read_to_string(path).with_context(context)
 }
 
 pub(super) fn read_model(path: &Path) -> anyhow::Result<Model> {

@@ -23,6 +23,8 @@ mod selection;
 pub(crate) mod shapes;
 mod speedups;
 pub(crate) mod stats;
+pub(crate) mod table;
+mod table_lookup;
 pub(crate) mod train;
 mod training_progress;
 pub(crate) mod upload;

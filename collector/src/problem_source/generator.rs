@@ -4,10 +4,12 @@ use clap::Args;
 use diode_core::shapes::{Distribution, LogNormalParameters, Narrowed, generate};
 use diode_core::{DType, Op, Problem};
 
+use super::ModelArgs;
 use crate::arguments::{dtype, real, whole};
 use crate::failure::Usage;
 
-/// How problems are drawn: sizes are uniform unless another distribution is chosen.
+/// How problems are drawn: sizes are uniform unless another distribution is chosen,
+/// and those of a model where one is described.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Problems")]
 pub(crate) struct GeneratorArgs {
@@ -43,7 +45,7 @@ pub(crate) struct GeneratorArgs {
     #[arg(long)]
     no_odd_sizes: bool,
 
-    /// Input types to draw from, separated by commas [default: float16,bfloat16]
+    /// Input types to draw from, separated by commas [default: float16,bfloat16; of models: bfloat16]
     #[arg(long, value_name = "DTYPES", value_delimiter = ',', num_args = 1.., value_parser = dtype)]
     dtypes: Vec<DType>,
 
@@ -53,6 +55,9 @@ pub(crate) struct GeneratorArgs {
 
     #[command(flatten)]
     log_normal_parameters: LogNormalArgs,
+
+    #[command(flatten)]
+    models: ModelArgs,
 }
 
 /// Means and standard deviations of the logarithms; they need `--log-normal`.
@@ -82,6 +87,10 @@ struct LogNormalArgs {
 impl GeneratorArgs {
     /// Draws the problems. What cannot be drawn is a mistake in the flags.
     pub(crate) fn problems(&self) -> Result<Vec<Problem>, Usage> {
+        if self.models.any() {
+            let dtypes = or_default(&self.dtypes, &[DType::BFloat16]);
+            return self.models.problems(dtypes).map_err(Usage::new);
+        }
         self.problems_of(self.seed, self.num_shapes)
     }
 

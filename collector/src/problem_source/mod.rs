@@ -1,7 +1,9 @@
-//! Which problems: drawn by the shape generators, or read from a shape set.
+//! Which problems: drawn by the shape generators, those of a model, or read from a shape set.
 
 mod generator;
+mod models;
 mod shapeset;
 
 pub(crate) use generator::GeneratorArgs;
+use models::ModelArgs;
 pub(crate) use shapeset::read_shapeset;

@@ -8,7 +8,11 @@ mod datasets;
 #[cfg(test)]
 mod learning;
 #[cfg(test)]
+mod nearest;
+#[cfg(test)]
 mod sandbox;
+#[cfg(test)]
+mod tables;
 #[cfg(test)]
 mod toolkit;
 #[cfg(unix)]

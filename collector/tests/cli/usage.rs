@@ -53,6 +53,43 @@ fn the_other_distributions_and_lists_are_flags_too() {
 }
 
 #[test]
+fn models_become_the_shapes_of_their_layers() {
+    let sandbox = Sandbox::new();
+    let shapes = |arguments: &[&str]| -> Value {
+        serde_json::from_str(&sandbox.ok(&[&["shapes", "--json"], arguments].concat())).unwrap()
+    };
+    let layer = |m, n, k, dtype: &str| {
+        let mut shape = shape(m, k, n, dtype, "mm");
+        shape["b_layout"] = "column".into();
+        shape
+    };
+    let small = ["--transformer", "hidden=1024,intermediate=2816,heads=16,vocab=32000"];
+    let one_device = [&small[..], &["--prefill-tokens", "128", "--decode-batches", "4"]].concat();
+    assert_eq!(
+        shapes(&one_device),
+        json!([
+            layer(128, 3072, 1024, "bfloat16"),
+            layer(128, 1024, 1024, "bfloat16"),
+            layer(128, 5632, 1024, "bfloat16"),
+            layer(128, 1024, 2816, "bfloat16"),
+            layer(1, 32000, 1024, "bfloat16"),
+            layer(4, 3072, 1024, "bfloat16"),
+            layer(4, 1024, 1024, "bfloat16"),
+            layer(4, 5632, 1024, "bfloat16"),
+            layer(4, 1024, 2816, "bfloat16"),
+            layer(4, 32000, 1024, "bfloat16"),
+        ])
+    );
+    let split = [&one_device[..], &["--tensor-parallel", "2", "--dtypes", "float16,bfloat16"]].concat();
+    let split = shapes(&split);
+    assert_eq!((split.as_array().unwrap().len(), &split[0]), (20, &layer(128, 1536, 1024, "float16")));
+    let convolution = ["--convolution", "in=64,out=128,kernel=3,stride=2,padding=1,size=56", "--images", "8"];
+    assert_eq!(shapes(&convolution), json!([layer(6272, 128, 576, "bfloat16")]));
+    let table = sandbox.ok(&[&["shapes"], &convolution[..]].concat());
+    assert!(table.contains("B lies in") && table.contains("columns"), "{table}");
+}
+
+#[test]
 fn mistakes_exit_with_2_and_say_what_is_wrong() {
     let sandbox = Sandbox::new();
     for (arguments, words) in [
@@ -77,6 +114,22 @@ fn mistakes_exit_with_2_and_say_what_is_wrong() {
             &["predict", "--model", "m", "--op", "mm", "--m", "0", "--n", "1", "--k", "1", "--dtype", "half"],
             "M: got 0",
         ),
+        (&["shapes", "--transformer", "hidden=4096"], "transformer: heads: got none"),
+        (&["shapes", "--convolution", "in=1,out=1,kernel=9,size=8"], "at most 8"),
+        (&["shapes", "--transformer", "hidden=8,intermediate=8,heads=8", "--log-normal"], "--log-normal"),
+        (&["shapes", "--tensor-parallel", "2"], "--transformer"),
+        (
+            &["shapes", "--transformer", "hidden=8,intermediate=8,heads=8", "--tensor-parallel", "3"],
+            "multiple of 3",
+        ),
+        (&["table", "a.json"], "--output"),
+        (&["table", "--output", "t.json"], "FILE"),
+        (&["table", "a.json", "--output", "t.json", "--torch", "2.11.0"], "--format inductor"),
+        (
+            &["table", "a.json", "--output", "t.json", "--format", "inductor", "--alpha", "x"],
+            "as Python prints it",
+        ),
+        (&["table", "lookup", "t.json", "--op", "mm", "--m", "1", "--n", "1", "--k", "1"], "--dtype"),
         (&["nonsense"], "nonsense"),
         (&[], "Usage"),
     ] {
@@ -92,7 +145,7 @@ fn mistakes_exit_with_2_and_say_what_is_wrong() {
 fn help_goes_to_stdout_and_every_command_is_in_it() {
     let help = Sandbox::new().ok(&["--help"]);
     for command in
-        ["detect", "shapes", "collect", "upload", "convert", "stats", "train", "evaluate", "predict"]
+        ["detect", "shapes", "collect", "upload", "convert", "stats", "table", "train", "evaluate", "predict"]
     {
         assert!(help.contains(&format!("\n  {command} ")), "{command}: {help}");
     }

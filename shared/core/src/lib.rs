@@ -6,6 +6,7 @@
 //! one piece of [`Hardware`](hardware::Hardware). No I/O, no clocks, no threads.
 #![forbid(unsafe_code)]
 
+pub mod alignment;
 pub mod api;
 pub mod config;
 pub mod dataset;
@@ -23,9 +24,11 @@ pub mod problem;
 pub mod provenance;
 pub mod shapes;
 pub mod space;
+pub mod table;
 pub mod timing;
 pub mod units;
 
+pub use alignment::{Alignment, OperandAlignment};
 pub use config::{AccType, Config, ConfigFields, RocmExtras, Template, Tile};
 pub use dataset::{ConfigDictionary, ConfigIndex, Dataset, Failure, FailureReason, Solution};
 pub use dtype::DType;
@@ -36,5 +39,6 @@ pub use method::Method;
 pub use op::Op;
 pub use problem::{Bias, Problem, ProblemFields};
 pub use provenance::Provenance;
+pub use table::Table;
 pub use timing::TimeColumn;
 pub use units::{Micros, Millis, Nanos, Tflops};

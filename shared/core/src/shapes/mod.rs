@@ -1,13 +1,16 @@
-//! The shape generators, bit-compatible with torch-diode's: the same seed gives
-//! the same shapes, dtypes and ops, so old and new datasets can be compared.
+//! Where problems come from: generators that are bit-compatible with torch-diode's
+//! (the same seed gives the same shapes, dtypes and ops, so old and new datasets can
+//! be compared), and the layers of models of given sizes.
 
 mod log_normal;
+mod models;
 mod mt19937;
 mod narrowed;
 mod sampling;
 mod uniform;
 
 pub use log_normal::{LogNormal, LogNormalParameters};
+pub use models::{Convolution, Transformer, Workload};
 pub use narrowed::Narrowed;
 pub use sampling::OpSampler;
 pub use uniform::{power_of_two, uniform};

@@ -1,9 +1,8 @@
 //! Inductor's lists for NVIDIA GPUs.
 
-use indexmap::IndexSet;
-
 use super::SpaceName;
-use super::feasibility::{Feasibility, feasibility};
+use super::feasibility::launchable;
+use super::inductor::scaled;
 use crate::error::Invalid;
 use crate::hardware::Hardware;
 use crate::{Problem, Tile};
@@ -40,16 +39,7 @@ pub(super) fn tiles(name: SpaceName, hardware: &Hardware, problem: &Problem) -> 
     Ok(match name {
         SpaceName::Default => scaled(DEFAULT.into_iter().map(tile), problem, false),
         SpaceName::InductorExhaustive => scaled(exhaustive(), problem, true),
-        SpaceName::Full => {
-            let facts = hardware.facts.as_ref().ok_or_else(|| {
-                Invalid::new(
-                    "hardware",
-                    format_args!("{} without facts", hardware.slug),
-                    "known shared memory and registers, to tell what can be launched; use --space default",
-                )
-            })?;
-            exhaustive().filter(|tile| feasibility(facts, problem, tile) == Feasibility::Fits).collect()
-        }
+        SpaceName::Full => launchable(exhaustive(), hardware, problem)?,
     })
 }
 
@@ -58,7 +48,7 @@ fn tile((block_m, block_n, block_k, stages, warps): (u32, u32, u32, u32, u32)) -
 }
 
 /// The 1,875 configs of Inductor's exhaustive list, in its order.
-fn exhaustive() -> impl Iterator<Item = Tile> {
+pub(super) fn exhaustive() -> impl Iterator<Item = Tile> {
     BLOCKS.into_iter().flat_map(|m| {
         BLOCKS.into_iter().flat_map(move |n| {
             BLOCKS.into_iter().flat_map(move |k| {
@@ -66,27 +56,6 @@ fn exhaustive() -> impl Iterator<Item = Tile> {
             })
         })
     })
-}
-
-/// Inductor's own pipeline: clip blocks to the problem, drop what needs too many
-/// accumulator registers (exhaustive only), lower the warps, de-duplicate.
-fn scaled(tiles: impl Iterator<Item = Tile>, problem: &Problem, prune_accumulators: bool) -> Vec<Tile> {
-    const MAX_ACCUMULATORS: u32 = 255;
-    let clip = |size: u64| u32::try_from(size.next_power_of_two()).unwrap_or(u32::MAX).max(16);
-    let (max_m, max_n, max_k) = (clip(problem.m), clip(problem.n), clip(problem.k));
-    let mut seen = IndexSet::new();
-    for mut tile in tiles {
-        tile.block_m = tile.block_m.min(max_m);
-        tile.block_n = tile.block_n.min(max_n);
-        tile.block_k = tile.block_k.min(max_k);
-        let area = tile.block_m * tile.block_n;
-        if prune_accumulators && area.div_ceil(tile.num_warps * 32) > MAX_ACCUMULATORS {
-            continue;
-        }
-        tile.num_warps = tile.num_warps.min(area / 256);
-        seen.insert(tile);
-    }
-    seen.into_iter().collect()
 }
 
 #[cfg(test)]

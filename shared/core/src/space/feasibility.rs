@@ -1,6 +1,7 @@
 //! Whether the hardware can launch a config.
 
-use crate::hardware::Facts;
+use crate::error::Invalid;
+use crate::hardware::{Facts, Hardware};
 use crate::{Problem, Tile};
 
 /// What becomes of a config on some hardware.
@@ -13,21 +14,39 @@ pub enum Feasibility {
     Spills,
 }
 
-/// Judges a tile the way the measured spaces were cut: every stage of the
-/// pipeline in shared memory, the accumulators in at most 256 registers.
+/// Judges a tile the way the measured spaces were cut: the stages of the pipeline
+/// in shared memory, the accumulators in at most 256 registers.
 ///
-/// Kernels without `wgmma` need one stage less than is counted here. Counting it
-/// all the same keeps the space the one that was measured, and leaves room for
-/// the epilogue.
+/// On NVIDIA GPUs every stage counts, although kernels without `wgmma` need one
+/// less: it keeps the space the one that was measured, and leaves room for the
+/// epilogue. ROCm's compiler holds the last stage in registers; a tile with its
+/// extras is judged by its law.
 pub fn feasibility(facts: &Facts, problem: &Problem, tile: &Tile) -> Feasibility {
     const MAX_ACCUMULATORS: u32 = 256;
     let operand_size = problem.a_dtype.size().max(problem.b_dtype.size());
     let stage = u64::from(tile.block_m + tile.block_n) * u64::from(tile.block_k) * operand_size;
-    if stage * u64::from(tile.num_stages) > u64::from(facts.smem_per_block) {
+    let stages = if tile.rocm.is_some() { (tile.num_stages - 1).max(1) } else { tile.num_stages };
+    if stage * u64::from(stages) > u64::from(facts.smem_per_block) {
         return Feasibility::SharedMemory;
     }
     if tile.block_m * tile.block_n > MAX_ACCUMULATORS * tile.num_warps * facts.warp_size {
         return Feasibility::Spills;
     }
     Feasibility::Fits
+}
+
+/// Those of some tiles that the hardware can launch.
+pub(super) fn launchable(
+    tiles: impl IntoIterator<Item = Tile>,
+    hardware: &Hardware,
+    problem: &Problem,
+) -> Result<Vec<Tile>, Invalid> {
+    let facts = hardware.facts.as_ref().ok_or_else(|| {
+        Invalid::new(
+            "hardware",
+            format_args!("{} without facts", hardware.slug),
+            "known shared memory and registers, to tell what can be launched; use --space default",
+        )
+    })?;
+    Ok(tiles.into_iter().filter(|tile| feasibility(facts, problem, tile) == Feasibility::Fits).collect())
 }

@@ -5,9 +5,15 @@
 
 mod cpu;
 mod cuda;
+mod decompose_k;
 mod feasibility;
+mod inductor;
+mod rocm;
+mod tma;
 
+pub use decompose_k::decompose_k_splits;
 pub use feasibility::{Feasibility, feasibility};
+pub use tma::{persistent_tma, tma_readable};
 
 use crate::error::{Invalid, named_enum};
 use crate::hardware::{Hardware, Vendor};
@@ -44,13 +50,7 @@ impl Space {
         let tiles = match hardware.vendor {
             Vendor::Nvidia => cuda::tiles(name, hardware, problem)?,
             Vendor::Cpu => cpu::tiles(name, hardware, problem),
-            Vendor::Amd => {
-                return Err(Invalid::new(
-                    "space",
-                    format_args!("`{name}` for {}", hardware.slug),
-                    "a list of configs: the named spaces for AMD GPUs are not defined yet",
-                ));
-            }
+            Vendor::Amd => rocm::tiles(name, hardware, problem)?,
         };
         Ok(tiles.into_iter().map(|tile| config_for(problem.op, tile.for_k(problem.k))).collect())
     }

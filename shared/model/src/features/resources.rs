@@ -44,7 +44,9 @@ impl Resources {
         let threads = machine.warp_size * warps;
         let per_k = bm * a_size + bn * b_size;
         let load = per_k * bk;
-        let smem = if warp_group { stages } else { (stages - 1.0).max(1.0) } * load;
+        // ROCm's compiler keeps the last stage in registers, whatever the tile.
+        let all_stages = warp_group && tile.rocm.is_none();
+        let smem = if all_stages { stages } else { (stages - 1.0).max(1.0) } * load;
         let accumulators = bm * bn / threads;
         let fragments =
             if warp_group { 0.0 } else { per_k * bk.min(FRAGMENT_K) / threads * FRAGMENT_REGISTERS };

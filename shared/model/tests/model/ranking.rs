@@ -22,6 +22,16 @@ fn the_whole_space_is_ranked_best_first() {
 }
 
 #[test]
+fn hardware_of_another_vendor_is_ranked_over_its_own_space() {
+    let hardware = find("amd-mi300x").unwrap();
+    let model = Model::new(Metadata { hardware, ..metadata() }, network(&[64, 64])).unwrap();
+    let problem = problem(4096, 4096, 4096, DType::BFloat16);
+    let ranked = rank(&model, &problem, &model.space()).unwrap().configs;
+    assert_eq!(ranked.len(), 2400);
+    assert!(ranked.iter().all(|(config, _)| config.tile().is_some_and(|tile| tile.rocm.is_some())));
+}
+
+#[test]
 fn the_bias_of_picks_is_corrected() {
     let plain = model();
     let corrected = Model::new(Metadata { pick_bias: 1.25, ..metadata() }, network(&[64, 64])).unwrap();

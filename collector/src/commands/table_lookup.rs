@@ -1,0 +1,178 @@
+use std::path::PathBuf;
+
+use anyhow::bail;
+use clap::Args;
+use diode_core::table::{Nearest, TableConfig};
+use diode_core::{
+    Bias, Config, ConfigFields, DType, Invalid, Layout, Micros, Op, Problem, ProblemFields, Table, Tflops,
+};
+use serde::Serialize;
+
+use super::files;
+use crate::arguments::{at_least_one, dtype, whole};
+use crate::failure::Usage;
+use crate::output;
+
+/// Show what a table says of a problem
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Example:\n  diode table lookup table.json --op mm --m 512 --n 4096 --k 4096 --dtype bfloat16 --nearest"
+)]
+pub(crate) struct Lookup {
+    /// Table in diode's format
+    #[arg(value_name = "FILE")]
+    table: PathBuf,
+
+    /// Operator: mm, addmm, bmm or baddbmm
+    #[arg(long)]
+    op: Op,
+
+    /// Batch size
+    #[arg(long, default_value_t = 1, value_parser = whole::<u64>)]
+    b: u64,
+
+    /// Rows of A and of the output
+    #[arg(long, value_parser = whole::<u64>)]
+    m: u64,
+
+    /// Columns of B and of the output
+    #[arg(long, value_parser = whole::<u64>)]
+    n: u64,
+
+    /// Columns of A and rows of B
+    #[arg(long, value_parser = whole::<u64>)]
+    k: u64,
+
+    /// Type of inputs and output, such as bfloat16
+    #[arg(long, value_parser = dtype)]
+    dtype: DType,
+
+    /// Order of A in memory: row or column
+    #[arg(long, default_value = "row")]
+    a_layout: Layout,
+
+    /// Order of B in memory: row, or column as in nn.Linear
+    #[arg(long, default_value = "row")]
+    b_layout: Layout,
+
+    /// Bias of addmm and baddbmm: matrix, or vector as in nn.Linear [default: matrix]
+    #[arg(long)]
+    bias: Option<Bias>,
+
+    /// Where the problem is not in the table, take what the most similar ones advise
+    #[arg(long)]
+    nearest: bool,
+
+    /// How many configs to show
+    #[arg(long, default_value_t = 5, value_name = "N", value_parser = at_least_one)]
+    top: usize,
+
+    /// Print one JSON document
+    #[arg(long)]
+    json: bool,
+}
+
+/// The JSON document.
+#[derive(Serialize)]
+struct Answer {
+    problem: Problem,
+    /// Whether the table has this very problem.
+    exact: bool,
+    /// Best first.
+    configs: Vec<Listed>,
+    /// The problems that advise, the nearest first; empty for an exact answer.
+    neighbours: Vec<Near>,
+}
+
+#[derive(Serialize)]
+struct Listed {
+    #[serde(flatten)]
+    config: ConfigFields,
+    /// As measured on this very problem.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    time_us: Option<f64>,
+    /// The logarithm of how many times the best time it is expected to take.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    expected_loss: Option<f64>,
+}
+
+#[derive(Serialize)]
+struct Near {
+    problem: Problem,
+    distance: f64,
+}
+
+impl Lookup {
+    pub(crate) fn run(self) -> anyhow::Result<()> {
+        let problem = self.problem().map_err(Usage::new)?;
+        let table = files::read_table(&self.table)?;
+        let answer = self.answer(&table, problem)?;
+        if self.json { output::json(&answer) } else { output::text_out(&in_words(&answer, &table)?) }
+    }
+
+    fn problem(&self) -> Result<Problem, Invalid> {
+        let plain = ProblemFields::plain(self.op, self.b, self.m, self.n, self.k, self.dtype);
+        let bias = self.bias.unwrap_or(plain.bias);
+        Problem::new(ProblemFields { a_layout: self.a_layout, b_layout: self.b_layout, bias, ..plain })
+    }
+
+    fn answer(&self, table: &Table, problem: Problem) -> anyhow::Result<Answer> {
+        let top = self.top;
+        if let Some(configs) = table.lookup(&problem) {
+            let configs = configs.iter().take(top).map(Listed::measured).collect();
+            return Ok(Answer { problem, exact: true, configs, neighbours: Vec::new() });
+        }
+        let name = format!("{} {} {}", problem.op, problem.dims(), problem.a_dtype);
+        if !self.nearest {
+            bail!("{name}: not in the table; add --nearest to take what similar problems advise");
+        }
+        let Some(Nearest { candidates, neighbours }) = table.nearest(&problem, top) else {
+            bail!("{name}: not in the table, and nothing in it runs the same kernels");
+        };
+        let configs = candidates
+            .into_iter()
+            .map(|c| Listed { config: c.config.into(), time_us: None, expected_loss: Some(c.expected_loss) })
+            .collect();
+        let neighbours =
+            neighbours.into_iter().map(|n| Near { problem: n.problem, distance: n.distance }).collect();
+        Ok(Answer { problem, exact: false, configs, neighbours })
+    }
+}
+
+impl Listed {
+    fn measured(entry: &TableConfig) -> Self {
+        Self { config: entry.config.into(), time_us: entry.time.map(|time| time.0), expected_loss: None }
+    }
+}
+
+fn in_words(answer: &Answer, table: &Table) -> anyhow::Result<String> {
+    let problem = &answer.problem;
+    let mut rows = Vec::new();
+    for (place, listed) in (1..).zip(&answer.configs) {
+        let label = Config::try_from(listed.config.clone())?.label();
+        let mut row = vec![label, place.to_string()];
+        if answer.exact {
+            let time = listed.time_us.map(Micros);
+            row.push(time.map_or_else(String::new, |time| output::duration(time.0)));
+            row.push(
+                time.map_or_else(String::new, |time| {
+                    output::rate(Tflops::from_work(problem.flops(), time).0)
+                }),
+            );
+        } else {
+            let loss = listed.expected_loss.unwrap_or(0.0);
+            row.push(format!("{:+.1} %", loss.exp_m1() * 100.0));
+        }
+        rows.push(row);
+    }
+    let hardware = &table.hardware().name;
+    let mut text = format!("{} {} {} on {hardware}\n\n", problem.op, problem.dims(), problem.a_dtype);
+    if answer.exact {
+        text += &output::table(&["config", "rank", "time", "rate"], &rows, 1);
+    } else {
+        text += &output::table(&["config", "rank", "expected over best"], &rows, 1);
+        let near: Vec<String> = answer.neighbours.iter().map(|near| near.problem.dims()).collect();
+        text += &format!("\nNot in the table; advised by its nearest problems: {}\n", near.join(", "));
+    }
+    Ok(text)
+}

@@ -1,0 +1,155 @@
+//! Making, editing and asking tables.
+
+use serde_json::{Value, json};
+
+use crate::sandbox::Sandbox;
+
+/// Two problems of a GPU in torch-diode's JSON, one config of which failed.
+fn old_dataset(hardware: &str) -> String {
+    let solution = |m: u64, n: u64, k: u64, times: &[(u64, f64)]| {
+        let shape = format!(
+            r#"{{"version": 1, "B": 1, "M": {m}, "M_dtype": "bfloat16", "N": {n}, "K": {k}, "K_dtype": "bfloat16", "out_dtype": "bfloat16", "out_size": [1, {m}, {n}], "out_stride": [{}, {n}, 1]}}"#,
+            m * n
+        );
+        let timed: Vec<Value> = times
+            .iter()
+            .map(|&(block_m, time)| {
+                json!({"config": {"ACC_TYPE": "tl.float32", "ALLOW_TF32": false, "EVEN_K": false,
+                    "USE_FAST_ACCUM": false, "block_k": 32, "block_m": block_m, "block_n": 64, "grid": 1,
+                    "group_m": 8, "name": "mm_config", "num_stages": 3, "num_warps": 4, "version": 1},
+                    "time": time, "version": 1})
+            })
+            .collect();
+        (shape, json!({"timed_configs": timed, "version": 1}))
+    };
+    let solutions: serde_json::Map<String, Value> = [
+        solution(512, 1024, 256, &[(128, 0.02), (64, 0.01), (32, 0.03)]),
+        solution(4096, 4096, 4096, &[(128, 0.4), (64, 0.6)]),
+    ]
+    .into_iter()
+    .collect();
+    let operation = json!({"mm": {"solution": solutions, "version": 1}});
+    json!({"hardware": {hardware: {"operation": operation, "version": 1}}, "version": 1}).to_string()
+}
+
+fn sandbox() -> Sandbox {
+    let sandbox = Sandbox::new();
+    sandbox.write("h200.json", &old_dataset("NVIDIA H200"));
+    sandbox
+}
+
+fn read(sandbox: &Sandbox, name: &str) -> Value {
+    serde_json::from_slice(&crate::sandbox::content(&sandbox.path(name))).unwrap()
+}
+
+const ASKED: [&str; 10] = ["--op", "mm", "--m", "512", "--n", "1024", "--k", "256", "--dtype", "bfloat16"];
+
+#[test]
+fn a_table_holds_the_best_configs_of_each_problem() {
+    let sandbox = sandbox();
+    let said = sandbox.ok(&["table", "h200.json", "--output", "t.json", "--top", "2"]);
+    assert_eq!(said, "t.json: 2 problems, 4 configs on nvidia-h200 (unspecified)\n");
+    let table = read(&sandbox, "t.json");
+    let blocks: Vec<&Value> =
+        table["entries"][0]["configs"].as_array().unwrap().iter().map(|c| &c["block_m"]).collect();
+    assert_eq!(blocks, [64, 128]);
+    assert!(sandbox.fails(1, &["table", "h200.json", "--output", "t.json"]).contains("--force"));
+
+    let asked = sandbox.ok(&[&["table", "lookup", "t.json", "--json"], &ASKED[..]].concat());
+    let answer: Value = serde_json::from_str(&asked).unwrap();
+    assert_eq!((&answer["exact"], &answer["configs"][0]["time_us"]), (&true.into(), &10.0.into()));
+    let words = sandbox.ok(&[&["table", "lookup", "t.json"], &ASKED[..]].concat());
+    assert!(words.contains("64×64×32 s3 w4") && words.contains("10.0 µs"), "{words}");
+}
+
+#[test]
+fn an_edited_table_is_looked_up_and_exported_as_it_stands() {
+    let sandbox = sandbox();
+    sandbox.ok(&["table", "h200.json", "--output", "t.json"]);
+    let mut table = read(&sandbox, "t.json");
+    let configs = table["entries"][0]["configs"].as_array_mut().unwrap();
+    configs.insert(0, json!({"template": "aten"}));
+    configs[1]["num_warps"] = 8.into();
+    sandbox.write("t.json", &serde_json::to_string(&table).unwrap());
+
+    let asked = sandbox.ok(&[&["table", "lookup", "t.json", "--json"], &ASKED[..]].concat());
+    let answer: Value = serde_json::from_str(&asked).unwrap();
+    assert_eq!(answer["configs"][0]["template"], "aten");
+
+    sandbox.ok(&["table", "t.json", "--output", "i.json", "--format", "inductor", "--top", "2"]);
+    let key =
+        "NVIDIA H200+((torch.bfloat16, [512, 256], [256, 1]), (torch.bfloat16, [256, 1024], [1024, 1]))+mm";
+    assert_eq!(
+        read(&sandbox, "i.json")[key],
+        json!([
+            {"template_id": "aten::mm"},
+            {"template_id": "triton::mm", "EVEN_K": true, "USE_FAST_ACCUM": false, "ACC_TYPE": "tl.float32",
+             "num_stages": 3, "num_warps": 8, "BLOCK_M": 64, "BLOCK_N": 64, "BLOCK_K": 32,
+             "hint_override": null, "GROUP_M": 8}
+        ])
+    );
+
+    table["entries"][0]["configs"][1]["block_n"] = 65.into();
+    sandbox.write("t.json", &serde_json::to_string(&table).unwrap());
+    let error = sandbox.fails(1, &["table", "t.json", "--output", "x.json"]);
+    assert!(
+        error.contains("t.json: entry 1 (mm B=1 M=512 N=1024 K=256): config 2: block_n: got 65"),
+        "{error}"
+    );
+}
+
+#[test]
+fn inductors_keys_can_leave_the_device_out_and_its_entries_name_a_torch() {
+    let sandbox = sandbox();
+    let arguments = ["table", "h200.json", "--output", "i.json", "--top", "1", "--format", "inductor"];
+    sandbox.ok(&[&arguments[..], &["--device-agnostic", "--torch", "2.11.0"]].concat());
+    let table = read(&sandbox, "i.json");
+    let key = "((torch.bfloat16, [512, 256], [256, 1]), (torch.bfloat16, [256, 1024], [1024, 1]))+mm";
+    assert_eq!(
+        table[key][0]["template_hash"],
+        "d4b90a54b960e7b3fb3abb24be0d43fc9b3c4d64c53ecd44187508e096498238"
+    );
+    assert_eq!(table.as_object().unwrap().len(), 2);
+}
+
+#[test]
+fn similar_problems_advise_where_the_table_has_none() {
+    let sandbox = sandbox();
+    sandbox.ok(&["table", "h200.json", "--output", "t.json"]);
+    let other = ["--op", "mm", "--m", "600", "--n", "1024", "--k", "250", "--dtype", "half"];
+    let exact = [&["table", "lookup", "t.json"], &other[..]].concat();
+    assert!(sandbox.fails(1, &exact).contains("not in the table; add --nearest"));
+    let answer: Value =
+        serde_json::from_str(&sandbox.ok(&[&exact[..], &["--nearest", "--json"]].concat())).unwrap();
+    assert_eq!(answer["exact"], false);
+    assert_eq!(answer["neighbours"][0]["problem"]["m"], 512);
+    let best = &answer["configs"][0];
+    assert_eq!((&best["block_m"], &best["even_k"]), (&64.into(), &false.into()));
+    let words = sandbox.ok(&[&exact[..], &["--nearest"]].concat());
+    assert!(words.contains("advised by its nearest problems: 512×1024×256"), "{words}");
+    let batched = ["--op", "bmm", "--b", "4", "--m", "64", "--n", "64", "--k", "64", "--dtype", "half"];
+    let error = sandbox.fails(1, &[&["table", "lookup", "t.json", "--nearest"], &batched[..]].concat());
+    assert!(error.contains("nothing in it runs the same kernels"), "{error}");
+}
+
+#[test]
+fn what_does_not_belong_together_is_refused() {
+    let sandbox = sandbox();
+    sandbox.write("h100.json", &old_dataset("NVIDIA H100"));
+    let both = ["table", "h200.json", "h100.json", "--output", "t.json"];
+    assert!(sandbox.fails(1, &both).contains("choose with --hardware"));
+    let said = sandbox.ok(&[&both[..], &["--hardware", "nvidia-h100"]].concat());
+    assert!(said.contains("on nvidia-h100"), "{said}");
+    let unknown = [&both[..], &["--hardware", "nvidia-a100", "--force"]].concat();
+    assert!(sandbox.fails(1, &unknown).contains("hardware: got `nvidia-a100`"));
+    let mixed = ["table", "h200.json", "t.json", "--output", "x.json"];
+    assert!(sandbox.fails(2, &mixed).contains("expected it alone"));
+    let method = ["table", "h200.json", "--output", "x.json", "--method", "median-cold-event"];
+    assert!(sandbox.fails(1, &method).contains("unspecified, as there is"));
+    sandbox.write("broken.json", r#"{"format": "diode-table/1", "#);
+    assert!(
+        sandbox.fails(1, &[&["table", "lookup", "broken.json"], &ASKED[..]].concat()).contains("broken.json")
+    );
+    sandbox.fails(1, &["table", "missing.json", "--output", "x.json"]);
+    assert!(!sandbox.path("x.json").exists());
+}

@@ -1,0 +1,49 @@
+//! Sizes of a model as text: `hidden=4096,heads=32`.
+
+use crate::Problem;
+use crate::error::Invalid;
+
+/// The values of some names, in the order of the names; `None` where one is not given.
+pub(super) fn parse<const N: usize>(
+    what: &str,
+    text: &str,
+    names: [&str; N],
+) -> Result<[Option<u64>; N], Invalid> {
+    let mut values = [None; N];
+    for part in text.split(',').map(str::trim).filter(|part| !part.is_empty()) {
+        let expected = || format!("name=size with a name of {}", names.join(", "));
+        let refuse = || Invalid::new(what, format_args!("`{part}`"), expected());
+        let (name, value) = part.split_once('=').ok_or_else(refuse)?;
+        let place = names.iter().position(|known| *known == name.trim()).ok_or_else(refuse)?;
+        let value: u64 = value.trim().parse().map_err(|_| refuse())?;
+        if value > Problem::MAX_DIM {
+            return Err(Invalid::new(
+                format!("{what}: {name}"),
+                value,
+                format!("at most {}", Problem::MAX_DIM),
+            ));
+        }
+        if values[place].replace(value).is_some() {
+            return Err(Invalid::new(format!("{what}: {name}"), "two values", "one"));
+        }
+    }
+    Ok(values)
+}
+
+/// A size that must be given and be more than 0.
+pub(super) fn need(what: &str, name: &str, value: Option<u64>) -> Result<u64, Invalid> {
+    match value {
+        Some(value) if value > 0 => Ok(value),
+        Some(value) => Err(Invalid::new(format!("{what}: {name}"), value, "more than 0")),
+        None => Err(Invalid::new(format!("{what}: {name}"), "none", format!("a size, such as {name}=64"))),
+    }
+}
+
+/// A whole part of a size.
+pub(super) fn divide(what: &str, name: &str, size: u64, parts: u64) -> Result<u64, Invalid> {
+    if parts > 0 && size.is_multiple_of(parts) {
+        Ok(size / parts)
+    } else {
+        Err(Invalid::new(format!("{what}: {name}"), size, format!("a multiple of {parts}")))
+    }
+}

@@ -1,0 +1,106 @@
+//! From datasets to a table.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::{Table, TableConfig, check_even_k};
+use crate::error::Invalid;
+use crate::hardware::Hardware;
+use crate::{Config, Dataset, Method, Micros, Problem, Solution};
+
+impl Table {
+    /// The `top` best configs of every problem, or all of them, in order of time.
+    ///
+    /// All datasets must be of one hardware. Methods are never mixed: without a
+    /// wish it is the one with most timings that counts. A config's time is the
+    /// median over the solutions that timed it. Problems without a time are left out.
+    pub fn from_datasets(
+        datasets: &[Dataset],
+        method: Option<Method>,
+        top: Option<usize>,
+    ) -> Result<Self, Invalid> {
+        let hardware = common_hardware(datasets)?;
+        let method = choose_method(datasets, method)?;
+        let mut timed: BTreeMap<&Problem, BTreeMap<Config, Vec<f64>>> = BTreeMap::new();
+        for dataset in datasets {
+            for solution in dataset.solutions.iter().filter(|solution| solution.method == method) {
+                let times = timed.entry(&solution.problem).or_default();
+                for (config, time) in medians(dataset, solution) {
+                    times.entry(config).or_default().push(time);
+                }
+            }
+        }
+        let mut table = Self::new(hardware, method);
+        for (problem, times) in timed {
+            let mut configs: Vec<(Config, f64)> =
+                times.into_iter().map(|(config, mut times)| (config, median(&mut times))).collect();
+            // Stable, so that equal times keep the order of configs.
+            configs.sort_by(|a, b| a.1.total_cmp(&b.1));
+            configs.truncate(top.unwrap_or(usize::MAX));
+            if !configs.is_empty() {
+                let configs = configs
+                    .into_iter()
+                    .map(|(config, us)| TableConfig { config, time: Some(Micros(us)) })
+                    .collect();
+                table.insert(problem.clone(), configs)?;
+            }
+        }
+        Ok(table)
+    }
+}
+
+/// The hardware that all datasets speak of, as described by one that has facts.
+fn common_hardware(datasets: &[Dataset]) -> Result<Hardware, Invalid> {
+    let slugs: BTreeSet<&str> = datasets.iter().map(|dataset| dataset.hardware.slug.as_str()).collect();
+    if slugs.len() > 1 {
+        let slugs = slugs.into_iter().collect::<Vec<_>>().join(", ");
+        return Err(Invalid::new("hardware", slugs, "datasets of one hardware"));
+    }
+    let described = datasets.iter().find(|dataset| dataset.hardware.facts.is_some());
+    let dataset = described.or(datasets.first());
+    let dataset = dataset.ok_or_else(|| Invalid::new("datasets", "none", "at least one"))?;
+    Ok(dataset.hardware.clone())
+}
+
+/// The wanted method, or else the one with most timings.
+fn choose_method(datasets: &[Dataset], wanted: Option<Method>) -> Result<Method, Invalid> {
+    let mut counts: BTreeMap<Method, usize> = BTreeMap::new();
+    for solution in datasets.iter().flat_map(|dataset| &dataset.solutions) {
+        *counts.entry(solution.method).or_default() += solution.configs.len();
+    }
+    match wanted {
+        Some(wanted) if !counts.contains_key(&wanted) => {
+            let found = counts.keys().map(ToString::to_string).collect::<Vec<_>>().join(" or ");
+            Err(Invalid::new("method", format_args!("`{wanted}`"), format!("{found}, as there is")))
+        }
+        Some(wanted) => Ok(wanted),
+        None => counts
+            .into_iter()
+            .max_by_key(|&(_, timings)| timings)
+            .map(|(method, _)| method)
+            .ok_or_else(|| Invalid::new("datasets", "no problem", "at least one")),
+    }
+}
+
+/// One time in µs per config of a solution. What an old file claims of K without
+/// being right is not passed on.
+fn medians(dataset: &Dataset, solution: &Solution) -> BTreeMap<Config, f64> {
+    let mut repeats: BTreeMap<Config, Vec<f64>> = BTreeMap::new();
+    for (index, time) in solution.configs.iter().zip(solution.times.iter_nanos()) {
+        let config = *dataset.configs.get(*index);
+        if check_even_k(&config, &solution.problem).is_ok() {
+            repeats.entry(config).or_default().push(time.micros().0);
+        }
+    }
+    repeats.into_iter().map(|(config, mut times)| (config, median(&mut times))).collect()
+}
+
+/// The median; of an even count, the mean of the two in the middle.
+fn median(values: &mut [f64]) -> f64 {
+    values.sort_by(f64::total_cmp);
+    let middle = values.len() / 2;
+    if values.len().is_multiple_of(2) {
+        f64::midpoint(values[middle - 1], values[middle])
+    } else {
+        values[middle]
+    }
+}

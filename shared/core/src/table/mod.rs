@@ -1,0 +1,158 @@
+//! Tables: the best known configs of each problem on one hardware, to look up
+//! instead of to measure.
+
+mod build;
+mod file;
+mod fold;
+pub mod inductor;
+mod nearest;
+
+use std::collections::HashSet;
+use std::hash::BuildHasherDefault;
+
+use indexmap::IndexMap;
+use indexmap::map::Entry;
+use serde::{Deserialize, Serialize};
+
+pub use file::TableFile;
+pub use nearest::{Candidate, Nearest, Neighbour, distance};
+
+use crate::error::{Invalid, named_enum};
+use crate::hardware::Hardware;
+use crate::{Config, Method, Micros, Problem};
+use fold::Fold;
+
+named_enum! {
+    /// How a table is written.
+    TableFormat("table format") {
+        /// Problems and configs in words, one object per problem.
+        Diode = "diode",
+        /// PyTorch Inductor's lookup table.
+        Inductor = "inductor",
+    }
+}
+
+/// A config of a table, with the time it took where that is known.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct TableConfig {
+    pub config: Config,
+    pub time: Option<Micros>,
+}
+
+/// The best known configs of problems on one hardware, measured by one method.
+///
+/// The configs of a problem stand in order of preference, and every one of them
+/// computes its problem: `EVEN_K` is never claimed for a K that is not even.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(try_from = "TableFile", into = "TableFile")]
+pub struct Table {
+    hardware: Hardware,
+    method: Method,
+    entries: IndexMap<Problem, Vec<TableConfig>, BuildHasherDefault<Fold>>,
+}
+
+impl Table {
+    /// A table of no problem yet.
+    pub fn new(hardware: Hardware, method: Method) -> Self {
+        Self { hardware, method, entries: IndexMap::default() }
+    }
+
+    /// Adds the configs of a problem, the preferred one first.
+    pub fn insert(&mut self, problem: Problem, configs: Vec<TableConfig>) -> Result<(), Invalid> {
+        if configs.is_empty() {
+            return Err(Invalid::new("configs", "none", "at least one; leave out the problem to forget it"));
+        }
+        let mut seen = HashSet::with_capacity(configs.len());
+        for (number, TableConfig { config, time }) in (1..).zip(&configs) {
+            let named = |mut error: Invalid| {
+                error.what = format!("config {number}: {}", error.what);
+                error
+            };
+            config.validate().map_err(named)?;
+            check_even_k(config, &problem).map_err(named)?;
+            if let Some(time) = time.filter(|time| !(time.0.is_finite() && time.0 > 0.0)) {
+                return Err(named(Invalid::new("time_us", time.0, "a time above 0, or none")));
+            }
+            if !seen.insert(config) {
+                return Err(named(Invalid::new("config", config.label(), "each config once")));
+            }
+        }
+        match self.entries.entry(problem) {
+            Entry::Vacant(entry) => {
+                entry.insert(configs);
+                Ok(())
+            }
+            Entry::Occupied(entry) => Err(Invalid::new(
+                "problem",
+                format_args!("a second entry, the other is number {}", entry.index() + 1),
+                "each problem once",
+            )),
+        }
+    }
+
+    pub fn hardware(&self) -> &Hardware {
+        &self.hardware
+    }
+
+    /// How the times were taken.
+    pub fn method(&self) -> Method {
+        self.method
+    }
+
+    /// How many problems there are.
+    pub fn len(&self) -> usize {
+        self.entries.len()
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.entries.is_empty()
+    }
+
+    /// Every problem with its configs, in the order of the table.
+    pub fn iter(&self) -> impl ExactSizeIterator<Item = (&Problem, &[TableConfig])> {
+        self.entries.iter().map(|(problem, configs)| (problem, configs.as_slice()))
+    }
+
+    /// The configs of exactly this problem, the preferred one first.
+    pub fn lookup(&self, problem: &Problem) -> Option<&[TableConfig]> {
+        self.entries.get(problem).map(Vec::as_slice)
+    }
+
+    /// Whether a config is listed for a problem.
+    pub fn contains(&self, problem: &Problem, config: &Config) -> bool {
+        self.lookup(problem).is_some_and(|listed| listed.iter().any(|entry| entry.config == *config))
+    }
+
+    /// Those of some configs that are listed for a problem, in the order given.
+    ///
+    /// `None` if the table says nothing of the problem or lists none of them: then
+    /// a filter had better let everything pass.
+    pub fn filter(&self, problem: &Problem, configs: &[Config]) -> Option<Vec<Config>> {
+        let listed: HashSet<&Config> = self.lookup(problem)?.iter().map(|entry| &entry.config).collect();
+        let kept: Vec<Config> = configs.iter().filter(|config| listed.contains(config)).copied().collect();
+        (!kept.is_empty()).then_some(kept)
+    }
+
+    /// Keeps only the first configs of every problem.
+    pub fn truncate(&mut self, top: usize) {
+        for configs in self.entries.values_mut() {
+            configs.truncate(top.max(1));
+        }
+    }
+}
+
+/// A kernel that is told K is a multiple of its block reads past the end of rows
+/// where it is not.
+fn check_even_k(config: &Config, problem: &Problem) -> Result<(), Invalid> {
+    match config.tile() {
+        Some(tile) if tile.even_k && !tile.for_k(problem.k).even_k => Err(Invalid::new(
+            "even_k",
+            "true",
+            format!("false, since K = {} is no multiple of block_k = {}", problem.k, tile.block_k),
+        )),
+        _ => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests;
