@@ -14,7 +14,9 @@ use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use crate::backend::Backend;
-use crate::handlers::{datasets, hardware, health, job_events, jobs, leaderboard, models, problems, uploads};
+use crate::handlers::{
+    datasets, hardware, health, job_events, jobs, leaderboard, models, problems, tables, uploads,
+};
 use crate::http::{ApiFault, around};
 use crate::ui;
 
@@ -91,7 +93,8 @@ fn api() -> OpenApiRouter<App> {
         .routes(routes!(models::list))
         .routes(routes!(models::get))
         .routes(routes!(models::download))
-        .routes(routes!(datasets::get));
+        .routes(routes!(datasets::get))
+        .routes(routes!(tables::get));
     let train = OpenApiRouter::new()
         .routes(routes!(jobs::create, jobs::list))
         .routes(routes!(jobs::get))
