@@ -6,6 +6,8 @@ use std::time::Duration;
 use axum::Router;
 use axum::http::Uri;
 use axum::routing::get;
+use diode_core::table::TableFormat;
+use diode_core::table::inductor::TorchVersion;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tower_http::compression::CompressionLayer;
 use tower_http::compression::predicate::{DefaultPredicate, NotForContentType, Predicate as _};
@@ -53,11 +55,15 @@ impl App {
 }
 
 #[derive(OpenApi)]
-#[openapi(info(
-    title = "Diode",
-    description = "Shared knowledge of GPU matmul performance: uploads, leaderboards, models and jobs. \
-                   Every response that is no success is an ApiError.",
-))]
+#[openapi(
+    info(
+        title = "Diode",
+        description = "Shared knowledge of GPU matmul performance: uploads, leaderboards, models and jobs. \
+                       Every response that is no success is an ApiError.",
+    ),
+    // Types of parameters alone are not found through the routes.
+    components(schemas(TableFormat, TorchVersion)),
+)]
 struct Description;
 
 /// Every route of the server.
