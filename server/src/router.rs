@@ -6,6 +6,8 @@ use std::time::Duration;
 use axum::Router;
 use axum::http::Uri;
 use axum::routing::get;
+use diode_core::table::TableFormat;
+use diode_core::table::inductor::TorchVersion;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tower_http::compression::CompressionLayer;
 use tower_http::compression::predicate::{DefaultPredicate, NotForContentType, Predicate as _};
@@ -14,7 +16,9 @@ use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use crate::backend::Backend;
-use crate::handlers::{datasets, hardware, health, job_events, jobs, leaderboard, models, problems, uploads};
+use crate::handlers::{
+    datasets, hardware, health, job_events, jobs, leaderboard, models, problems, tables, uploads,
+};
 use crate::http::{ApiFault, around};
 use crate::ui;
 
@@ -51,11 +55,15 @@ impl App {
 }
 
 #[derive(OpenApi)]
-#[openapi(info(
-    title = "Diode",
-    description = "Shared knowledge of GPU matmul performance: uploads, leaderboards, models and jobs. \
-                   Every response that is no success is an ApiError.",
-))]
+#[openapi(
+    info(
+        title = "Diode",
+        description = "Shared knowledge of GPU matmul performance: uploads, leaderboards, models and jobs. \
+                       Every response that is no success is an ApiError.",
+    ),
+    // Types of parameters alone are not found through the routes.
+    components(schemas(TableFormat, TorchVersion)),
+)]
 struct Description;
 
 /// Every route of the server.
@@ -91,7 +99,8 @@ fn api() -> OpenApiRouter<App> {
         .routes(routes!(models::list))
         .routes(routes!(models::get))
         .routes(routes!(models::download))
-        .routes(routes!(datasets::get));
+        .routes(routes!(datasets::get))
+        .routes(routes!(tables::get));
     let train = OpenApiRouter::new()
         .routes(routes!(jobs::create, jobs::list))
         .routes(routes!(jobs::get))

@@ -162,17 +162,17 @@ impl Table {
             let files = self.files.len();
             return Err(Usage::new(format!("files: got a table among {files}, expected it alone")).into());
         };
-        let mut table = files::read_table(file)?;
+        let table = files::read_table(file)?;
         if let Some(wanted) = self.hardware.as_ref().filter(|wanted| **wanted != table.hardware().slug) {
             return Err(no_such("hardware", wanted, table.hardware().slug.as_str()).into());
         }
         if let Some(wanted) = self.method.filter(|wanted| *wanted != table.method()) {
             return Err(no_such("method", wanted, &table.method().to_string()).into());
         }
-        if let Some(top) = self.top {
-            table.truncate(top);
-        }
-        Ok(table)
+        Ok(match self.top {
+            Some(top) => table.top(top),
+            None => table,
+        })
     }
 }
 

@@ -8,4 +8,5 @@ pub(crate) mod jobs;
 pub(crate) mod leaderboard;
 pub(crate) mod models;
 pub(crate) mod problems;
+pub(crate) mod tables;
 pub(crate) mod uploads;

@@ -29,6 +29,8 @@ mod samples;
 #[cfg(test)]
 mod story;
 #[cfg(test)]
+mod tables;
+#[cfg(test)]
 mod test_app;
 #[cfg(test)]
 mod ui;

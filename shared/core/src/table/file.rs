@@ -116,16 +116,12 @@ impl TableConfigFields {
 
 impl From<Table> for TableFile {
     fn from(table: Table) -> Self {
-        let entries = table.entries.into_iter().map(|(problem, configs)| EntryFields {
-            problem: problem.into(),
-            configs: configs.into_iter().map(TableConfigFields::from).collect(),
+        let entries = table.iter().map(|(problem, configs)| EntryFields {
+            problem: problem.clone().into(),
+            configs: configs.iter().copied().map(TableConfigFields::from).collect(),
         });
-        Self {
-            format: FORMAT.to_owned(),
-            hardware: table.hardware,
-            method: table.method,
-            entries: entries.collect(),
-        }
+        let entries = entries.collect();
+        Self { format: FORMAT.to_owned(), hardware: table.hardware, method: table.method, entries }
     }
 }
 

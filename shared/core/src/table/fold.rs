@@ -32,15 +32,6 @@ impl Hasher for Fold {
         self.mix(word);
     }
 
-    fn write_usize(&mut self, word: usize) {
-        self.mix(word as u64);
-    }
-
-    // How the variants of an enum are hashed.
-    fn write_isize(&mut self, word: isize) {
-        self.mix(word as u64);
-    }
-
     fn finish(&self) -> u64 {
         self.0
     }

@@ -4,14 +4,13 @@
 mod build;
 mod file;
 mod fold;
+mod index;
 pub mod inductor;
 mod nearest;
 
 use std::collections::HashSet;
-use std::hash::BuildHasherDefault;
+use std::ops::Range;
 
-use indexmap::IndexMap;
-use indexmap::map::Entry;
 use serde::{Deserialize, Serialize};
 
 pub use file::TableFile;
@@ -20,7 +19,7 @@ pub use nearest::{Candidate, Nearest, Neighbour, distance};
 use crate::error::{Invalid, named_enum};
 use crate::hardware::Hardware;
 use crate::{Config, Method, Micros, Problem};
-use fold::Fold;
+use index::Index;
 
 named_enum! {
     /// How a table is written.
@@ -48,13 +47,17 @@ pub struct TableConfig {
 pub struct Table {
     hardware: Hardware,
     method: Method,
-    entries: IndexMap<Problem, Vec<TableConfig>, BuildHasherDefault<Fold>>,
+    /// With the configs of each.
+    problems: Vec<(Problem, Range<usize>)>,
+    /// Those of one problem stand together.
+    configs: Vec<TableConfig>,
+    index: Index,
 }
 
 impl Table {
     /// A table of no problem yet.
     pub fn new(hardware: Hardware, method: Method) -> Self {
-        Self { hardware, method, entries: IndexMap::default() }
+        Self { hardware, method, problems: Vec::new(), configs: Vec::new(), index: Index::default() }
     }
 
     /// Adds the configs of a problem, the preferred one first.
@@ -77,17 +80,18 @@ impl Table {
                 return Err(named(Invalid::new("config", config.label(), "each config once")));
             }
         }
-        match self.entries.entry(problem) {
-            Entry::Vacant(entry) => {
-                entry.insert(configs);
-                Ok(())
-            }
-            Entry::Occupied(entry) => Err(Invalid::new(
+        let range = self.configs.len()..self.configs.len() + configs.len();
+        if !self.index.insert(&problem, range.clone())? {
+            let place = self.problems.iter().position(|(known, _)| *known == problem);
+            return Err(Invalid::new(
                 "problem",
-                format_args!("a second entry, the other is number {}", entry.index() + 1),
+                format_args!("a second entry, the other is number {}", place.map_or(0, |place| place + 1)),
                 "each problem once",
-            )),
+            ));
         }
+        self.configs.extend(configs);
+        self.problems.push((problem, range));
+        Ok(())
     }
 
     pub fn hardware(&self) -> &Hardware {
@@ -101,21 +105,21 @@ impl Table {
 
     /// How many problems there are.
     pub fn len(&self) -> usize {
-        self.entries.len()
+        self.problems.len()
     }
 
     pub fn is_empty(&self) -> bool {
-        self.entries.is_empty()
+        self.problems.is_empty()
     }
 
     /// Every problem with its configs, in the order of the table.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = (&Problem, &[TableConfig])> {
-        self.entries.iter().map(|(problem, configs)| (problem, configs.as_slice()))
+        self.problems.iter().map(|(problem, range)| (problem, &self.configs[range.clone()]))
     }
 
     /// The configs of exactly this problem, the preferred one first.
     pub fn lookup(&self, problem: &Problem) -> Option<&[TableConfig]> {
-        self.entries.get(problem).map(Vec::as_slice)
+        self.index.get(problem).map(|range| &self.configs[range])
     }
 
     /// Whether a config is listed for a problem.
@@ -133,11 +137,15 @@ impl Table {
         (!kept.is_empty()).then_some(kept)
     }
 
-    /// Keeps only the first configs of every problem.
-    pub fn truncate(&mut self, top: usize) {
-        for configs in self.entries.values_mut() {
-            configs.truncate(top.max(1));
+    /// The same table with only the first configs of every problem.
+    pub fn top(&self, configs: usize) -> Self {
+        let mut short = Self::new(self.hardware.clone(), self.method);
+        for (problem, all) in self.iter() {
+            let kept = all[..configs.clamp(1, all.len())].to_vec();
+            let inserted = short.insert(problem.clone(), kept);
+            debug_assert!(inserted.is_ok(), "what was in a table can be in another");
         }
+        short
     }
 }
 

@@ -127,10 +127,9 @@ impl Table {
         (!candidates.is_empty()).then_some(Nearest { candidates, neighbours: nearest })
     }
 
-    fn voters(&self, problem: &Problem) -> Vec<Voter<'_>> {
-        let exact = self.entries.get_key_value(problem);
-        let mut near: Vec<(f64, &Problem, &[TableConfig])> = match exact {
-            Some((problem, configs)) => vec![(0.0, problem, configs)],
+    fn voters<'a>(&'a self, problem: &'a Problem) -> Vec<Voter<'a>> {
+        let mut near: Vec<(f64, &Problem, &[TableConfig])> = match self.lookup(problem) {
+            Some(configs) => vec![(0.0, problem, configs)],
             None => self
                 .iter()
                 .filter_map(|(known, configs)| Some((distance(problem, known)?, known, configs)))

@@ -1,0 +1,118 @@
+//! Where the configs of a problem lie in a table.
+
+use std::collections::HashMap;
+use std::hash::{BuildHasherDefault, Hash, Hasher};
+use std::ops::Range;
+
+use indexmap::IndexSet;
+
+use super::fold::Fold;
+use crate::error::Invalid;
+use crate::{OutputLayout, Problem};
+
+/// From problem to a range of the table's configs.
+///
+/// In a large table a lookup takes as long as the memory that it touches is slow.
+/// So problems are packed, and the range lies beside them: one line of the cache.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub(super) struct Index {
+    ranges: HashMap<Packed, (u32, u32), BuildHasherDefault<Fold>>,
+    /// Layouts of the output other than the dense one, which are rare.
+    layouts: IndexSet<OutputLayout>,
+}
+
+/// A problem in 24 bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Packed([u64; 3]);
+
+impl Hash for Packed {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.0.iter().for_each(|&word| state.write_u64(word));
+    }
+}
+
+impl Packed {
+    /// `layout` is 0 for the dense output, else one more than its place among the layouts.
+    fn new(problem: &Problem, layout: u32) -> Self {
+        // Four bits hold each of these enums, and 32 each size, by the limits of their types.
+        let kinds = [
+            problem.op as u64,
+            problem.a_dtype as u64,
+            problem.b_dtype as u64,
+            problem.out_dtype as u64,
+            problem.a_layout as u64,
+            problem.b_layout as u64,
+            problem.bias as u64,
+        ];
+        let kind = kinds.into_iter().fold(0, |packed, kind| packed << 4 | kind);
+        Self([problem.b << 32 | problem.m, problem.n << 32 | problem.k, u64::from(layout) << 32 | kind])
+    }
+}
+
+impl Index {
+    pub(super) fn get(&self, problem: &Problem) -> Option<Range<usize>> {
+        let layout = match &problem.out_layout {
+            None => 0,
+            Some(layout) => self.layouts.get_index_of(layout)? as u32 + 1,
+        };
+        let &(start, end) = self.ranges.get(&Packed::new(problem, layout))?;
+        Some(start as usize..end as usize)
+    }
+
+    /// Adds a problem, or says that it is there already.
+    pub(super) fn insert(&mut self, problem: &Problem, range: Range<usize>) -> Result<bool, Invalid> {
+        let narrow = |at: usize| {
+            u32::try_from(at).map_err(|_| Invalid::new("configs of the table", at, "fewer than 2^32"))
+        };
+        let range = (narrow(range.start)?, narrow(range.end)?);
+        let layout = match &problem.out_layout {
+            None => 0,
+            Some(layout) => narrow(self.layouts.insert_full(*layout).0)? + 1,
+        };
+        let packed = Packed::new(problem, layout);
+        if self.ranges.contains_key(&packed) {
+            return Ok(false);
+        }
+        self.ranges.insert(packed, range);
+        Ok(true)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Bias, DType, Layout, Op, ProblemFields};
+
+    #[test]
+    fn every_part_of_a_problem_counts() {
+        let max = Problem::MAX_DIM;
+        let plain = ProblemFields::plain(Op::Baddbmm, 2, 3, 5, 7, DType::Float16);
+        let layout = |stride| Some(OutputLayout { size: [2, 3, 5], stride });
+        let variants = [
+            plain.clone(),
+            ProblemFields { op: Op::Bmm, bias: Bias::None, ..plain.clone() },
+            ProblemFields { b: 3, m: 2, ..plain.clone() },
+            ProblemFields { n: 7, k: 5, ..plain.clone() },
+            ProblemFields { m: max, n: 1, k: 1, ..plain.clone() },
+            ProblemFields { k: max, m: 1, n: 1, ..plain.clone() },
+            ProblemFields { a_dtype: DType::Bool, ..plain.clone() },
+            ProblemFields { b_dtype: DType::Bool, ..plain.clone() },
+            ProblemFields { out_dtype: DType::Bool, ..plain.clone() },
+            ProblemFields { a_layout: Layout::Column, ..plain.clone() },
+            ProblemFields { b_layout: Layout::Column, ..plain.clone() },
+            ProblemFields { bias: Bias::Vector, ..plain.clone() },
+            ProblemFields { out_layout: layout([30, 10, 2]), ..plain.clone() },
+            ProblemFields { out_layout: layout([60, 20, 4]), ..plain },
+        ]
+        .map(|fields| Problem::new(fields).unwrap());
+        let mut index = Index::default();
+        for (at, problem) in variants.iter().enumerate() {
+            assert_eq!(index.get(problem), None, "{}", problem.canonical());
+            assert_eq!(index.insert(problem, at..at + 1), Ok(true), "{}", problem.canonical());
+        }
+        for (at, problem) in variants.iter().enumerate() {
+            assert_eq!(index.get(problem), Some(at..at + 1), "{}", problem.canonical());
+            assert_eq!(index.insert(problem, 0..1), Ok(false));
+        }
+    }
+}
