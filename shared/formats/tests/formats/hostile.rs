@@ -4,7 +4,7 @@ use crate::samples::{golden, plain, rich};
 use diode_core::{FailureReason, TimeColumn};
 use diode_formats::limits::MAX_DATASETS;
 use diode_formats::packed::{Columns, decode_columns, encode_columns};
-use diode_formats::{Format, FormatError, decode, encode};
+use diode_formats::{Format, FormatError, decode, decode_solution, encode};
 
 /// One small file per format and compression.
 fn files() -> Vec<(&'static str, Vec<u8>)> {
@@ -75,7 +75,7 @@ fn damaged_parquet_never_panics() {
     for length in (4..bytes.len()).step_by(101) {
         assert!(read(&bytes[..length]).is_err(), "{length} bytes");
     }
-    for (place, damage) in (4..bytes.len()).step_by(3).zip([0x01, 0x80, 0xff, 0x10].into_iter().cycle()) {
+    for (place, damage) in (4..bytes.len()).step_by(13).zip([0x01, 0x80, 0xff, 0x10].into_iter().cycle()) {
         let mut flipped = bytes.clone();
         flipped[place] ^= damage;
         if let Err(error) = read(&flipped) {
@@ -316,4 +316,48 @@ fn more_hardware_than_any_file_holds_is_refused_both_ways() {
     assert!(decode(most.as_bytes()).is_ok());
     let message = decode(joined.as_bytes()).unwrap_err().to_string();
     assert!(message.contains("more than 256 kinds of hardware"), "{message}");
+}
+
+const CONFIG: &str = r#"{"ACC_TYPE": "tl.float32", "block_k": 16, "block_m": 64, "block_n": 32, "grid": 1, "group_m": 8, "name": "x", "num_stages": 2, "num_warps": 4}"#;
+
+#[test]
+fn bad_solutions_are_refused_where_they_stand() {
+    let with = |from: &str, to: &str| {
+        assert!(CONFIG.contains(from), "{from}");
+        format!(r#"{{"config": [{}]}}"#, CONFIG.replacen(from, to, 1)).into_bytes()
+    };
+    let sized = |fields: &str| format!(r#"{{"configs": [{{{fields}}}]}}"#).into_bytes();
+    let columns = |row: &str| {
+        format!("name,grid,block_m,block_n,block_k,group_m,num_stages,num_warps\n{row}\n").into_bytes()
+    };
+    for (bytes, cause) in [
+        (Vec::new(), "CSV at line 1: no column `name`"),
+        (b"{".to_vec(), "truncated JSON"),
+        (b"{}".to_vec(), "no configs under"),
+        (b"{\"config\": []}".to_vec(), "no configs under"),
+        (b"{\"config\": {}}".to_vec(), "expected a sequence"),
+        (with("64", "48"), "config 1 of \"config\": block_m: got 48"),
+        (with("64", "-64"), "expected u32"),
+        (with("64", "true"), "boolean `true`"),
+        (with("\"block_m\": 64, ", ""), "missing field `block_m`"),
+        (with("\"grid\": 1", "\"grid\": 1, \"grid\": 1"), "duplicate field `grid`"),
+        (with("tl.float32", "tl.float8"), "tl.float8"),
+        (b"{\"mm\": {\"config\": 7}}".to_vec(), "invalid type: integer `7`"),
+        (sized("\"M\": 1"), "missing field `N`"),
+        (
+            sized(
+                "\"M\": 0, \"N\": 1, \"K\": 1, \"block_m\": 16, \"block_n\": 16, \"block_k\": 16, \"num_stages\": 1, \"num_warps\": 1",
+            ),
+            "M: got 0",
+        ),
+        (columns("a,1,64,32,16,8,2"), "line 2: 7 fields, expected 8"),
+        (columns("a,1,64,32,16,8,2,three"), "line 2: num_warps: got \"three\""),
+        (columns("a,1,64,32,16,8,2,3"), "line 2: num_warps: got 3"),
+        (columns(""), "no configs under"),
+        (b"\x81\xa6config\x91\x80".to_vec(), "missing field"),
+        (b"\x81\xa6config\xdd\xff\xff\xff\xff".to_vec(), "truncated MessagePack"),
+    ] {
+        let error = decode_solution(&bytes).unwrap_err().to_string();
+        assert!(error.contains(cause) && !error.contains('\n'), "expected {cause:?}, got {error}");
+    }
 }
