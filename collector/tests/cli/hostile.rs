@@ -308,7 +308,7 @@ fn compressed() -> Vec<Bad> {
         Bad("bomb-list.zst", bomb(b"{\"x\": [\"\"], \"hardware\": a"), "JSON"),
         Bad("bomb-msgpack.zst", bomb(b"\x81\xa1x\xdb\x0f\xff\xff\xff"), "unpacks to more than"),
         Bad("bomb-columnar.zst", bomb(b"\x81\xa6format\xdb\x0f\xff\xff\xff"), "more than"),
-        Bad("bomb-csv.zst", bomb(b"op,m,n,k,time_ms\n"), "in one record"),
+        Bad("bomb-csv.zst", bomb(b"hardware,op,m,n,k,a_dtype,time_ms\n"), "in one record"),
         Bad("cut.zst", packed[..packed.len() / 2].to_vec(), "truncated"),
         Bad("garbage.zst", [&b"\x28\xb5\x2f\xfd"[..], &[0xff; 100]].concat(), "invalid"),
         Bad("window.zst", wide.finish().unwrap(), "memory"),
