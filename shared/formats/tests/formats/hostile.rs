@@ -63,7 +63,7 @@ fn no_flipped_bit_panics_and_a_checksum_finds_it_in_our_own_format() {
 }
 
 #[test]
-fn damaged_parquet_never_panics() {
+fn damaged_parquet_is_survived() {
     let bytes = encode(Format::Parquet, &plain()).unwrap();
     let file = tempfile::NamedTempFile::new().unwrap();
     let read = |bytes: &[u8]| {
@@ -81,9 +81,6 @@ fn damaged_parquet_never_panics() {
         if let Err(error) = read(&flipped) {
             let message = error.to_string();
             assert!(!message.contains('\n'), "{message}");
-            if message.contains("does not survive") {
-                println!("XX {place}");
-            }
         }
     }
 }
