@@ -1,7 +1,119 @@
 //! Benchmarks: ratios within one run, since machines differ.
 
-use anyhow::bail;
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, bail};
+
+use crate::shell::{self, cargo, command, exists, output, root, target_folder};
+
+/// The largest real dataset there is: 320,606 timings from an H200.
+const DATASET: &str = "trained_models/matmul/nvidia-h200/data/h200-mm-bf16.msgpack.zst";
+
+/// Benchmarks that print their own lines: package, example.
+const EXAMPLES: &[(&str, &str)] = &[("diode-core", "table_lookup")];
 
 pub(crate) fn run() -> anyhow::Result<()> {
-    bail!("there are no benchmarks yet; they come with the hardened decoders and the tables")
+    codecs()?;
+    for (package, example) in EXAMPLES {
+        println!("\n{example}");
+        shell::run(cargo().args(["run", "--quiet", "--release", "-p", package, "--example", example]))?;
+    }
+    Ok(())
+}
+
+fn codecs() -> anyhow::Result<()> {
+    let unpacked = target_folder().join("bench.msgpack");
+    let lines = output(
+        cargo()
+            .args(["run", "--quiet", "--release", "-p", "diode-formats", "--no-default-features"])
+            .args(["--example", "codecs", "--"])
+            .arg(root().join(DATASET))
+            .arg(&unpacked),
+    )?;
+    let ours = Numbers::parse(&lines)?;
+    let (bytes, timings) = (ours.get("msgpack_bytes")?, ours.get("timings")?);
+    let seconds = ours.get("decode_seconds")?;
+    println!("torch-diode's MessagePack, {timings} timings in {bytes} bytes, decoded and validated");
+    println!("  diode: {:.1} ms, {:.1} M timings/s", 1e3 * seconds, timings / seconds / 1e6);
+    match python(&unpacked) {
+        Ok(python) => println!(
+            "  Python's msgpack.unpackb on the same bytes: {:.1} ms; diode is {:.1} times as fast (goal: 4)",
+            1e3 * python,
+            python / seconds
+        ),
+        Err(missing) => println!("  no ratio to Python's msgpack: {missing:#}"),
+    }
+    match ours.get("decode_peak_bytes") {
+        Ok(peak) => {
+            println!("  peak memory, the result included: {:.1} MB (goal: 64 over the result)", peak / 1e6)
+        }
+        Err(_) => println!("  peak memory: this system does not tell"),
+    }
+    println!("Columnar, the same timings");
+    println!("  {} bytes (goal: 500000)", ours.get("columnar_bytes")?);
+    println!(
+        "  write {:.1} M timings/s, read {:.1} M timings/s on one core (goal: 20)",
+        ours.get("columnar_write_rate")? / 1e6,
+        ours.get("columnar_read_rate")? / 1e6
+    );
+    Ok(())
+}
+
+/// `name value` lines.
+struct Numbers<'a>(HashMap<&'a str, f64>);
+
+impl<'a> Numbers<'a> {
+    fn parse(lines: &'a str) -> anyhow::Result<Self> {
+        let number = |line: &'a str| {
+            let (name, value) = line.split_once(' ')?;
+            Some((name, value.parse().ok()?))
+        };
+        let numbers =
+            lines.lines().map(|line| number(line).with_context(|| format!("got the line {line:?}")));
+        Ok(Self(numbers.collect::<Result<_, _>>()?))
+    }
+
+    fn get(&self, name: &str) -> anyhow::Result<f64> {
+        self.0.get(name).copied().with_context(|| format!("the benchmark did not print `{name}`"))
+    }
+}
+
+/// Prints the best of five runs, as ours does.
+const PYTHON: &str = "
+import sys, time, msgpack
+data = open(sys.argv[1], 'rb').read()
+best = float('inf')
+for _ in range(5):
+    start = time.perf_counter()
+    tree = msgpack.unpackb(data)
+    best = min(best, time.perf_counter() - start)
+    del tree
+print(best)
+";
+
+/// Seconds that Python's msgpack takes, in an environment made for it on first use.
+fn python(unpacked: &Path) -> anyhow::Result<f64> {
+    let seconds = output(command(interpreter()?).args(["-c", PYTHON]).arg(unpacked))?;
+    seconds.trim().parse().with_context(|| format!("got {seconds:?}, expected seconds"))
+}
+
+fn interpreter() -> anyhow::Result<PathBuf> {
+    let folder = target_folder().join("bench-python");
+    let interpreter = folder.join("bin/python");
+    let ready = |interpreter: &Path| {
+        interpreter.is_file() && output(command(interpreter).args(["-c", "import msgpack"])).is_ok()
+    };
+    if ready(&interpreter) {
+        return Ok(interpreter);
+    }
+    if !exists("python3") {
+        bail!("python3 is missing (Debian: apt-get install python3-venv)");
+    }
+    eprintln!("bench: making a Python environment with msgpack in {}", folder.display());
+    shell::run(command("python3").args(["-m", "venv"]).arg(&folder))
+        .context("python3 cannot make an environment (Debian: apt-get install python3-venv)")?;
+    shell::run(command(&interpreter).args(["-m", "pip", "install", "--quiet", "msgpack"]))
+        .context("pip cannot install msgpack; is there a network?")?;
+    Ok(interpreter)
 }

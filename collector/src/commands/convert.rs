@@ -3,7 +3,7 @@ use std::path::PathBuf;
 use anyhow::bail;
 use clap::Args;
 use diode_core::Dataset;
-use diode_formats::{Format, FormatError, encode, left_out, reduce};
+use diode_formats::{Format, left_out, losses, reduce};
 
 use super::files;
 use crate::failure::Usage;
@@ -40,16 +40,16 @@ impl Convert {
         let to = Format::from_path(&self.output).map_err(Usage::new)?;
         files::check_may_write(&self.output, self.force)?;
         let decoded = diode_formats::read_file(&self.input)?;
-        let (bytes, dropped) = self.encode(to, &decoded.datasets)?;
-        files::write(&self.output, &bytes)?;
-        if let Some(losses) = dropped {
+        let (datasets, losses) = self.fitting(to, decoded.datasets)?;
+        diode_formats::write_file(&self.output, &datasets)?;
+        if let Some(losses) = losses {
             eprintln!("dropped, since {to} cannot hold it: {losses}");
         }
-        let left_out = left_out(to, &decoded.datasets);
+        let left_out = left_out(to, &datasets);
         if !left_out.is_empty() {
             eprintln!("left out, since {to} has no place for it: {}", left_out.join(", "));
         }
-        let total = |count: fn(&Dataset) -> usize| decoded.datasets.iter().map(count).sum();
+        let total = |count: fn(&Dataset) -> usize| datasets.iter().map(count).sum();
         output::text_out(&format!(
             "{} ({}) → {} ({to}): {}, {}, {}\n",
             self.input.display(),
@@ -61,17 +61,16 @@ impl Convert {
         ))
     }
 
-    /// The bytes to write, and what they lack if that was allowed.
-    fn encode(&self, to: Format, datasets: &[Dataset]) -> anyhow::Result<(Vec<u8>, Option<String>)> {
-        match encode(to, datasets) {
-            Ok(bytes) => Ok((bytes, None)),
-            Err(FormatError::WouldLose { losses, .. }) if self.lossy => {
-                Ok((encode(to, &reduce(to, datasets))?, Some(losses)))
-            }
-            Err(error @ FormatError::WouldLose { .. }) => {
-                bail!("{}: {error}, or add --lossy to drop it", self.output.display())
-            }
-            Err(error) => bail!("{}: {error}", self.output.display()),
+    /// What the format can hold, and what it lacks if that is allowed.
+    fn fitting(&self, to: Format, datasets: Vec<Dataset>) -> anyhow::Result<(Vec<Dataset>, Option<String>)> {
+        match losses(to, &datasets) {
+            None => Ok((datasets, None)),
+            Some(losses) if self.lossy => Ok((reduce(to, &datasets), Some(losses))),
+            Some(losses) => bail!(
+                "{}: {to} cannot hold {losses}; write a .msgpack.zst file (columnar) instead, or add --lossy to \
+                 drop it",
+                self.output.display()
+            ),
         }
     }
 }

@@ -4,11 +4,11 @@ use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::TcpListener;
 use std::thread;
 
-use crate::sandbox::{Sandbox, content};
+use crate::sandbox::{Sandbox, content, stderr};
 use serde_json::Value;
 
 /// A dataset in torch-diode's JSON, as that tool writes it.
-const OLD: &str = r#"{
+pub(crate) const OLD: &str = r#"{
   "hardware": {
     "NVIDIA H100": {
       "operation": {
@@ -55,7 +55,9 @@ fn a_round_trip_through_every_format_changes_no_byte() {
     let said = sandbox.ok(&["convert", "a.json", "b.msgpack.zst"]);
     assert!(said.contains("1 problem, 1 timing, 0 failures"), "{said}");
     sandbox.ok(&["convert", "b.msgpack.zst", "c.msgpack"]);
-    sandbox.ok(&["convert", "c.msgpack", "d.json"]);
+    sandbox.ok(&["convert", "c.msgpack", "c.csv"]);
+    sandbox.ok(&["convert", "c.csv", "c.parquet"]);
+    sandbox.ok(&["convert", "c.parquet", "d.json"]);
     assert_eq!(String::from_utf8(content(&sandbox.path("d.json"))).unwrap(), OLD);
 
     assert!(sandbox.fails(1, &["convert", "a.json", "d.json"]).contains("--force"));
@@ -72,8 +74,28 @@ fn what_the_old_formats_cannot_hold_is_refused() {
     let sandbox = Sandbox::new();
     sandbox.ok(&["collect", "--output", "a.msgpack.zst", "--num-shapes", "1", "--max-size", "64"]);
     let error = sandbox.fails(1, &["convert", "a.msgpack.zst", "a.json"]);
-    assert!(error.contains(".msgpack.zst"), "{error}");
+    assert!(error.contains(".msgpack.zst") && error.contains("--lossy"), "{error}");
     assert!(!sandbox.path("a.json").exists());
+
+    let output = sandbox.run(&["convert", "--lossy", "a.msgpack.zst", "a.json"]);
+    let said = stderr(&output);
+    assert!(output.status.success(), "{said}");
+    for loss in ["how times were measured (1 problem)", "the spread of repeats", "provenance", "facts"] {
+        assert!(said.contains(loss), "{loss}: {said}");
+    }
+    let measured = sandbox.dataset("a.msgpack.zst");
+    let kept = sandbox.dataset("a.json");
+    assert_eq!(kept.solutions[0].times, measured.solutions[0].times, "no time is touched");
+
+    // Rows hold all of it; only CSV has no place for the node.
+    let said = stderr(&sandbox.run(&["convert", "a.msgpack.zst", "a.csv"]));
+    assert!(said.contains("left out") && said.contains("provenance"), "{said}");
+    assert_eq!(stderr(&sandbox.run(&["convert", "a.msgpack.zst", "a.parquet"])), "");
+    assert_eq!(sandbox.dataset("a.parquet"), measured);
+    let from_csv = sandbox.dataset("a.csv");
+    assert_eq!(from_csv.solutions, measured.solutions);
+    let error = sandbox.fails(1, &["upload", "a.csv", "--server", "http://127.0.0.1:1"]);
+    assert!(error.contains("convert it to a .msgpack.zst"), "{error}");
 }
 
 #[test]
@@ -87,6 +109,8 @@ fn stats_count_and_name_the_best() {
         (&group["problems"], &group["timings"], &group["failures"]),
         (&1.into(), &1.into(), &0.into())
     );
+    assert_eq!((&group["dtype"], &group["method"]), (&"bfloat16".into(), &"unspecified".into()));
+    assert!(group["noise"].is_null() && group["library"].is_null());
     assert_eq!(stats["fastest"][0]["config"]["block_m"], 64);
     assert_eq!(stats["fastest"][0]["time_us"], 12.3);
     let words = sandbox.ok(&["stats", "a.json"]);

@@ -6,6 +6,8 @@ mod collect;
 #[cfg(test)]
 mod datasets;
 #[cfg(test)]
+mod hostile;
+#[cfg(test)]
 mod learning;
 #[cfg(test)]
 mod nearest;

@@ -56,9 +56,11 @@ impl<'a> Cursor<'a> {
         Err(self.corrupt("a number longer than 64 bits"))
     }
 
-    /// A count that is refused before anything is sized by it.
+    /// A count of things that take at least a byte each, refused before anything
+    /// is sized by it.
     pub(crate) fn count(&mut self, what: &str, limit: usize) -> Result<usize, Corrupt> {
         let count = self.varint()?;
+        let limit = limit.min(self.bytes.len() - self.at);
         usize::try_from(count)
             .ok()
             .filter(|&count| count <= limit)

@@ -115,6 +115,7 @@ pub(crate) fn write_configs<'a>(out: &mut Vec<u8>, configs: impl ExactSizeIterat
     }
 }
 
+/// Reads configs. Each takes at least a byte: of its tile, or of its template.
 pub(crate) fn read_configs(cursor: &mut Cursor<'_>, limit: usize) -> Result<Vec<Config>, Corrupt> {
     let count = cursor.count("configs", limit)?;
     let mut rows = vec![[0; FIELDS]; count];
@@ -174,5 +175,10 @@ mod tests {
         let mut bytes = Vec::new();
         write_varint(&mut bytes, 1 << 40);
         assert!(read_configs(&mut Cursor::new(&bytes), 1000).is_err());
+        // Columns of nothing but zeros take two bytes, however many rows they claim.
+        let mut zeros = vec![200, 1];
+        zeros.extend([1, 0].repeat(FIELDS));
+        let error = read_configs(&mut Cursor::new(&zeros), 1000).unwrap_err().to_string();
+        assert!(error.contains("200 configs, expected at most 26"), "{error}");
     }
 }

@@ -59,10 +59,11 @@ impl<'a> Document<'a> {
 
 fn unpack(bytes: &[u8]) -> Result<Cow<'_, [u8]>, FormatError> {
     let place = Place::default();
-    let too_large = || std::io::Error::other(format!("more than {MAX_DOCUMENT} bytes; split the file"));
+    let too_large =
+        |limit| std::io::Error::other(format!("more than {limit} bytes unpacked; split the file"));
     if !is_zstd(bytes) {
         if bytes.len() as u64 > MAX_DOCUMENT {
-            return Err(malformed("file", MAX_DOCUMENT, &place, &too_large()));
+            return Err(malformed("file", MAX_DOCUMENT, &place, &too_large(MAX_DOCUMENT)));
         }
         return Ok(Cow::Borrowed(bytes));
     }
@@ -72,7 +73,7 @@ fn unpack(bytes: &[u8]) -> Result<Cow<'_, [u8]>, FormatError> {
         .and_then(|frame| frame.take(limit + 1).read_to_end(&mut plain))
         .map_err(|error| malformed("zstd", plain.len() as u64, &place, &error))?;
     if plain.len() as u64 > limit {
-        return Err(malformed("zstd", limit, &place, &too_large()));
+        return Err(malformed("zstd", limit, &place, &too_large(limit)));
     }
     Ok(Cow::Owned(plain))
 }

@@ -40,21 +40,40 @@ pub use shapeset::{ShapeSet, decode_shapes, read_shapes};
 pub use solution::{Reference, decode_solution, read_solution};
 pub use source::{Decoded, decode};
 
+use std::collections::BTreeMap;
+
 use diode_core::{Dataset, Provenance};
 
 /// Writes datasets in a format, or refuses with a list of what would be lost.
 pub fn encode(format: Format, datasets: &[Dataset]) -> Result<Vec<u8>, FormatError> {
     check::check(datasets)?;
+    if let Some(losses) = losses(format, datasets) {
+        return Err(FormatError::WouldLose { format, losses });
+    }
     match format {
-        Format::TorchDiodeJson => torch::encode_json(datasets),
-        Format::TorchDiodeMsgpack => torch::encode_msgpack(datasets),
+        Format::TorchDiodeJson => Ok(torch::encode_json(datasets)),
+        Format::TorchDiodeMsgpack => Ok(torch::encode_msgpack(datasets)),
         Format::Columnar => Ok(columnar::encode(datasets)),
-        Format::Csv => rows::csv::encode(datasets),
+        Format::Csv => Ok(rows::csv::encode(datasets)),
         #[cfg(feature = "parquet")]
-        Format::Parquet => rows::parquet::encode(datasets),
+        Format::Parquet => Ok(rows::parquet::encode(datasets)),
         #[cfg(not(feature = "parquet"))]
         Format::Parquet => Err(FormatError::WithoutParquet),
     }
+}
+
+/// What a format has no place for, and in how many problems; `None` if it holds everything.
+pub fn losses(format: Format, datasets: &[Dataset]) -> Option<String> {
+    let losses = match format {
+        Format::TorchDiodeJson | Format::TorchDiodeMsgpack => torch::losses(datasets),
+        Format::Columnar => BTreeMap::new(),
+        Format::Csv | Format::Parquet => rows::losses::losses(datasets),
+    };
+    let in_words = |(loss, problems): (&str, usize)| {
+        format!("{loss} ({problems} {})", if problems == 1 { "problem" } else { "problems" })
+    };
+    let losses: Vec<String> = losses.into_iter().map(in_words).collect();
+    (!losses.is_empty()).then(|| losses.join(", "))
 }
 
 /// The same datasets without what a format cannot hold, so that [`encode`] accepts them.

@@ -94,7 +94,7 @@ fn decode_plain<R: Read>(
         Format::Parquet
     } else {
         match head.first() {
-            Some(b'{' | b' ' | b'\t' | b'\r' | b'\n') => Format::TorchDiodeJson,
+            Some(b'{' | b'[' | b' ' | b'\t' | b'\r' | b'\n') => Format::TorchDiodeJson,
             // A name of a column, perhaps in quotes or after a byte order mark.
             Some(b'a'..=b'z' | b'A'..=b'Z' | b'"' | 0xef) => Format::Csv,
             _ => Format::TorchDiodeMsgpack,

@@ -11,8 +11,11 @@ pub(super) enum Kind {
 
 pub(super) struct Column {
     pub(super) name: &'static str,
+    /// Needed where columns are typed; CSV has nothing but text.
+    #[cfg_attr(not(feature = "parquet"), expect(dead_code))]
     pub(super) kind: Kind,
     /// Whether every row has a value.
+    #[cfg_attr(not(feature = "parquet"), expect(dead_code))]
     pub(super) full: bool,
 }
 

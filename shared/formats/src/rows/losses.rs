@@ -1,21 +1,17 @@
 //! What rows cannot hold.
 
+use std::collections::BTreeMap;
+
 use diode_core::Dataset;
 use diode_core::hardware::Hardware;
-
-use crate::{Format, FormatError};
 
 /// A problem without any row cannot be found in rows.
 const EMPTY: &str = "problems without any timing or failure";
 
-/// An error if something would be lost that is more than where a dataset comes from.
-pub(super) fn refuse(format: Format, datasets: &[Dataset]) -> Result<(), FormatError> {
+/// How many problems each loss concerns.
+pub(crate) fn losses(datasets: &[Dataset]) -> BTreeMap<&'static str, usize> {
     let empty = datasets.iter().flat_map(|dataset| &dataset.solutions).filter(|s| is_empty(s)).count();
-    if empty == 0 {
-        return Ok(());
-    }
-    let problems = if empty == 1 { "problem" } else { "problems" };
-    Err(FormatError::WouldLose { format, losses: format!("{EMPTY} ({empty} {problems})") })
+    if empty == 0 { BTreeMap::new() } else { BTreeMap::from([(EMPTY, empty)]) }
 }
 
 /// The same without what rows cannot hold.

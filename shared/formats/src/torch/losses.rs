@@ -1,4 +1,4 @@
-//! Refusing to write what torch-diode's format has no place for.
+//! What torch-diode's format has no place for.
 //!
 //! Provenance is let go: it describes the file, not the timings. Everything
 //! that changes what a timing means is not.
@@ -12,31 +12,21 @@ use diode_core::{
 };
 
 use super::shape;
-use crate::{Format, FormatError};
 
-/// An error that lists what would be lost and in how many problems, if anything would.
-pub(super) fn refuse(format: Format, datasets: &[Dataset]) -> Result<(), FormatError> {
+/// How many problems each loss concerns.
+pub(crate) fn losses(datasets: &[Dataset]) -> BTreeMap<&'static str, usize> {
     let mut problems_by_loss: BTreeMap<&'static str, usize> = BTreeMap::new();
     for dataset in datasets {
         for solution in &dataset.solutions {
-            for loss in losses(dataset, solution) {
+            for loss in losses_of(dataset, solution) {
                 *problems_by_loss.entry(loss).or_default() += 1;
             }
         }
     }
-    if problems_by_loss.is_empty() {
-        return Ok(());
-    }
-    let losses: Vec<String> = problems_by_loss
-        .into_iter()
-        .map(|(loss, problems)| {
-            format!("{loss} ({problems} {})", if problems == 1 { "problem" } else { "problems" })
-        })
-        .collect();
-    Err(FormatError::WouldLose { format, losses: losses.join(", ") })
+    problems_by_loss
 }
 
-fn losses(dataset: &Dataset, solution: &Solution) -> impl Iterator<Item = &'static str> {
+fn losses_of(dataset: &Dataset, solution: &Solution) -> impl Iterator<Item = &'static str> {
     let used =
         || solution.configs.iter().copied().chain(solution.failures.iter().map(|failure| failure.config));
     let config = |index: ConfigIndex| dataset.configs.get(index);

@@ -21,12 +21,12 @@ use serde::de::DeserializeSeed as _;
 
 use crate::document::malformed_json;
 use crate::source::Source;
-use crate::{Format, FormatError, Lut};
+use crate::{FormatError, Lut};
 use ascii_json::AsciiJson;
 use bare_words::BareWords;
 use builder::Builder;
 pub(crate) use config::TorchConfig;
-pub(crate) use losses::reduce;
+pub(crate) use losses::{losses, reduce};
 pub(crate) use shape::Shape;
 use tree_writer::Tree;
 
@@ -54,15 +54,13 @@ pub(crate) fn decode_msgpack<R: Read>(source: Source<R>) -> Result<Vec<Dataset>,
     msgpack_reader::read(source)
 }
 
-pub(crate) fn encode_json(datasets: &[Dataset]) -> Result<Vec<u8>, FormatError> {
-    losses::refuse(Format::TorchDiodeJson, datasets)?;
+pub(crate) fn encode_json(datasets: &[Dataset]) -> Vec<u8> {
     let mut out = Vec::new();
     let mut json = serde_json::Serializer::with_formatter(&mut out, AsciiJson::new());
     Tree(datasets).serialize(&mut json).expect("the tree has text keys and is written into memory");
-    Ok(out)
+    out
 }
 
-pub(crate) fn encode_msgpack(datasets: &[Dataset]) -> Result<Vec<u8>, FormatError> {
-    losses::refuse(Format::TorchDiodeMsgpack, datasets)?;
-    Ok(rmp_serde::to_vec(&Tree(datasets)).expect("the tree knows its lengths and is written into memory"))
+pub(crate) fn encode_msgpack(datasets: &[Dataset]) -> Vec<u8> {
+    rmp_serde::to_vec(&Tree(datasets)).expect("the tree knows its lengths and is written into memory")
 }

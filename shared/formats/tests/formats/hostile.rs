@@ -4,7 +4,7 @@ use crate::samples::{golden, plain, rich};
 use diode_core::{FailureReason, TimeColumn};
 use diode_formats::limits::MAX_DATASETS;
 use diode_formats::packed::{Columns, decode_columns, encode_columns};
-use diode_formats::{Format, FormatError, decode, encode};
+use diode_formats::{Format, FormatError, decode, decode_solution, encode};
 
 /// One small file per format and compression.
 fn files() -> Vec<(&'static str, Vec<u8>)> {
@@ -63,6 +63,29 @@ fn no_flipped_bit_panics_and_a_checksum_finds_it_in_our_own_format() {
 }
 
 #[test]
+fn damaged_parquet_is_survived() {
+    let bytes = encode(Format::Parquet, &plain()).unwrap();
+    let file = tempfile::NamedTempFile::new().unwrap();
+    let read = |bytes: &[u8]| {
+        #[expect(clippy::disallowed_methods, reason = "thrown away at once")]
+        std::fs::write(file.path(), bytes).unwrap();
+        diode_formats::read_file(file.path())
+    };
+    read(&bytes).unwrap();
+    for length in (4..bytes.len()).step_by(101) {
+        assert!(read(&bytes[..length]).is_err(), "{length} bytes");
+    }
+    for (place, damage) in (4..bytes.len()).step_by(13).zip([0x01, 0x80, 0xff, 0x10].into_iter().cycle()) {
+        let mut flipped = bytes.clone();
+        flipped[place] ^= damage;
+        if let Err(error) = read(&flipped) {
+            let message = error.to_string();
+            assert!(!message.contains('\n'), "{message}");
+        }
+    }
+}
+
+#[test]
 fn damaged_blobs_are_errors() {
     let columns = Columns {
         times: TimeColumn::from_nanos((1..200).map(|i| i * 32).collect()).unwrap(),
@@ -85,8 +108,8 @@ fn damaged_blobs_are_errors() {
 
 #[test]
 fn a_bomb_is_stopped_in_proportion_to_its_size() {
-    let mut json = b"{\"x\": \"".to_vec();
-    json.resize(64 << 20, b'a');
+    let mut json = b"{\"x\": [".to_vec();
+    json.resize(64 << 20, b' ');
     let bomb = zstd::encode_all(&json[..], 3).unwrap();
     assert!(bomb.len() < 10_000);
     let message = decode(&bomb).unwrap_err().to_string();
@@ -156,6 +179,83 @@ fn errors_name_place_and_cause() {
 }
 
 #[test]
+fn a_key_that_comes_twice_is_an_error_in_both_forms() {
+    let json = String::from_utf8(encode(Format::TorchDiodeJson, &[golden()]).unwrap()).unwrap();
+    for (from, to) in [
+        ("\"time\": 0.0123", "\"time\": 0.0123, \"time\": 0.0123"),
+        ("\"block_m\": 64", "\"block_m\": 64, \"block_m\": 64"),
+        ("\"version\": 1\n}", "\"version\": 1, \"version\": 1\n}"),
+        ("\"mm\": {", "\"mm\": {\"solution\": {}}, \"mm\": {"),
+        ("\"NVIDIA H100\": {", "\"NVIDIA H100\": {\"operation\": {}}, \"NVIDIA H100\": {"),
+    ] {
+        let message = json_error(from, to);
+        assert!(message.contains("duplicate"), "{to}: {message}");
+    }
+    let key = json.lines().find(|line| line.contains("out_size")).unwrap().trim();
+    let twice = json.replacen(key, &format!("{key} \"timed_configs\": []}}, {key}"), 1);
+    assert!(decode(twice.as_bytes()).unwrap_err().to_string().contains("duplicate key"));
+
+    let msgpack = encode(Format::TorchDiodeMsgpack, &[golden()]).unwrap();
+    for (from, to) in [
+        (&b"\x82\xa8hardware\x81"[..], &b"\x83\xa7version\x01\xa8hardware\x81"[..]),
+        (b"\x81\xa2mm\x82", b"\x82\xa2mm\x81\xa8solution\x80\xa2mm\x82"),
+        (b"\x81\xabNVIDIA H100", b"\x82\xabNVIDIA H100\x81\xa9operation\x80\xabNVIDIA H100"),
+        (b"\x83\xa6config", b"\x84\xa7version\x01\xa6config"),
+    ] {
+        let at = msgpack.windows(from.len()).position(|window| window == from).unwrap();
+        let forged = [&msgpack[..at], to, &msgpack[at + from.len()..]].concat();
+        let message = decode(&forged).unwrap_err().to_string();
+        assert!(message.contains("duplicate"), "{to:x?}: {message}");
+    }
+}
+
+#[test]
+fn the_same_config_in_other_bytes_is_the_same_config() {
+    let usual = encode(Format::TorchDiodeMsgpack, &[golden()]).unwrap();
+    // The second timing names its fields in another order, and the config has one more.
+    let tile = b"\xa9num_warps\x04\xa7version\x01\xa4time\xcb\x3f\x84\x7a\xe1\x47\xae\x14\x7b\xa7version\x01";
+    let at = usual.windows(tile.len()).position(|window| window == tile).unwrap();
+    let start = usual[..at].windows(8).rposition(|window| window == b"\x83\xa6config").unwrap();
+    let (config, rest) = (&usual[start + 8..at + 20], &usual[at + tile.len()..]);
+    let (map, time) = (&config[1..], &tile[20..34]);
+    let other = [
+        &usual[..start],
+        b"\x83",
+        time,
+        b"\xa7version\x01\xa6config\x8e\xa5extra\x93\x01\xc0\xcb\0\0\0\0\0\0\0\0",
+        map,
+        rest,
+    ]
+    .concat();
+    assert_ne!(other, usual);
+    assert_eq!(decode(&other).unwrap().datasets, [golden()]);
+}
+
+#[test]
+fn more_timings_than_a_files_size_lets_expect_are_refused() {
+    let rows = 1 << 20;
+    let mut dataset = golden();
+    // Text that does not compress, so that the file may unpack to as much as the timings take.
+    let mut state = 0x9e37_79b9_u32;
+    let noise = std::iter::repeat_with(|| {
+        state ^= state << 13;
+        state ^= state >> 17;
+        state ^= state << 5;
+        char::from(b'0' + (state >> 16) as u8 % 64)
+    });
+    dataset.provenance.tool = Some(noise.take(4000).collect());
+    dataset.solutions[0].configs = vec![diode_core::ConfigIndex(0); rows];
+    dataset.solutions[0].times = TimeColumn::Nanos(vec![1; rows]);
+    let once = encode(Format::Columnar, std::slice::from_ref(&dataset)).unwrap();
+    assert_eq!(decode(&once).unwrap().datasets[0].timings(), rows);
+    dataset.solutions.push(dataset.solutions[0].clone());
+    let twice = encode(Format::Columnar, &[dataset]).unwrap();
+    assert!(twice.len() < 20_000, "{}", twice.len());
+    let message = decode(&twice).unwrap_err().to_string();
+    assert!(message.contains("the most accepted from a file of its size"), "{message}");
+}
+
+#[test]
 fn unknown_fields_are_ignored_at_every_level() {
     let json = String::from_utf8(encode(Format::TorchDiodeJson, &[golden()]).unwrap()).unwrap();
     let later = json.replace("\"version\": 1", "\"later\": [{\"a\": [null, NaN]}], \"version\": 1");
@@ -213,4 +313,48 @@ fn more_hardware_than_any_file_holds_is_refused_both_ways() {
     assert!(decode(most.as_bytes()).is_ok());
     let message = decode(joined.as_bytes()).unwrap_err().to_string();
     assert!(message.contains("more than 256 kinds of hardware"), "{message}");
+}
+
+const CONFIG: &str = r#"{"ACC_TYPE": "tl.float32", "block_k": 16, "block_m": 64, "block_n": 32, "grid": 1, "group_m": 8, "name": "x", "num_stages": 2, "num_warps": 4}"#;
+
+#[test]
+fn bad_solutions_are_refused_where_they_stand() {
+    let with = |from: &str, to: &str| {
+        assert!(CONFIG.contains(from), "{from}");
+        format!(r#"{{"config": [{}]}}"#, CONFIG.replacen(from, to, 1)).into_bytes()
+    };
+    let sized = |fields: &str| format!(r#"{{"configs": [{{{fields}}}]}}"#).into_bytes();
+    let columns = |row: &str| {
+        format!("name,grid,block_m,block_n,block_k,group_m,num_stages,num_warps\n{row}\n").into_bytes()
+    };
+    for (bytes, cause) in [
+        (Vec::new(), "CSV at line 1: no column `name`"),
+        (b"{".to_vec(), "truncated JSON"),
+        (b"{}".to_vec(), "no configs under"),
+        (b"{\"config\": []}".to_vec(), "no configs under"),
+        (b"{\"config\": {}}".to_vec(), "expected a sequence"),
+        (with("64", "48"), "config 1 of \"config\": block_m: got 48"),
+        (with("64", "-64"), "expected u32"),
+        (with("64", "true"), "boolean `true`"),
+        (with("\"block_m\": 64, ", ""), "missing field `block_m`"),
+        (with("\"grid\": 1", "\"grid\": 1, \"grid\": 1"), "duplicate field `grid`"),
+        (with("tl.float32", "tl.float8"), "tl.float8"),
+        (b"{\"mm\": {\"config\": 7}}".to_vec(), "invalid type: integer `7`"),
+        (sized("\"M\": 1"), "missing field `N`"),
+        (
+            sized(
+                "\"M\": 0, \"N\": 1, \"K\": 1, \"block_m\": 16, \"block_n\": 16, \"block_k\": 16, \"num_stages\": 1, \"num_warps\": 1",
+            ),
+            "M: got 0",
+        ),
+        (columns("a,1,64,32,16,8,2"), "line 2: 7 fields, expected 8"),
+        (columns("a,1,64,32,16,8,2,three"), "line 2: num_warps: got \"three\""),
+        (columns("a,1,64,32,16,8,2,3"), "line 2: num_warps: got 3"),
+        (columns(""), "no configs under"),
+        (b"\x81\xa6config\x91\x80".to_vec(), "missing field"),
+        (b"\x81\xa6config\xdd\xff\xff\xff\xff".to_vec(), "truncated MessagePack"),
+    ] {
+        let error = decode_solution(&bytes).unwrap_err().to_string();
+        assert!(error.contains(cause) && !error.contains('\n'), "expected {cause:?}, got {error}");
+    }
 }

@@ -2,6 +2,7 @@
 
 use std::fs::File;
 use std::io::{self, BufReader};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use bytes::Bytes;
 use diode_core::Dataset;
@@ -28,7 +29,10 @@ const BATCH: usize = 4096;
 
 pub(crate) fn decode(file: File) -> Result<Vec<Dataset>, FormatError> {
     let mut rows = 0;
-    read(file, &mut rows).map_err(|cause| FormatError::Malformed {
+    // The library asserts in places what a damaged file need not keep to.
+    let result = catch_unwind(AssertUnwindSafe(|| read(file, &mut rows)))
+        .unwrap_or_else(|_| Err("damaged in a way that Parquet's library does not survive".to_owned()));
+    result.map_err(|cause| FormatError::Malformed {
         state: "invalid",
         encoding: "Parquet",
         at: format!("row {rows}"),
@@ -152,6 +156,11 @@ fn check_schema(metadata: &ParquetMetaData, bytes: u64) -> Result<[Option<usize>
 
 fn check_group(group: &RowGroupMetaData) -> Result<(), String> {
     for column in group.columns() {
+        let offsets = [Some(column.data_page_offset()), column.dictionary_page_offset()];
+        let starts_and_size = offsets.into_iter().flatten().chain([column.compressed_size()]);
+        if starts_and_size.into_iter().any(i64::is_negative) {
+            return Err(format!("column `{}`: a negative offset or size", column.column_path().string()));
+        }
         let size = column.uncompressed_size();
         if !(0..=MAX_PARQUET_CHUNK).contains(&size) {
             return Err(format!(

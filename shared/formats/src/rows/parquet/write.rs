@@ -12,17 +12,15 @@ use parquet::file::writer::{SerializedColumnWriter, SerializedFileWriter};
 use parquet::schema::parser::parse_message_type;
 
 use super::super::columns::{COLUMNS, Column, Kind, WIDTH};
-use super::super::{Cell, losses, writer};
+use super::super::{Cell, writer};
 use super::{About, DATASETS_KEY};
-use crate::{Format, FormatError};
 
 /// Rows after which the next problem begins a new row group: what readers and
 /// writers hold at a time, yet enough for dictionaries to pay.
 const ROW_GROUP: usize = 1 << 15;
 
-pub(crate) fn encode(datasets: &[Dataset]) -> Result<Vec<u8>, FormatError> {
-    losses::refuse(Format::Parquet, datasets)?;
-    Ok(write(datasets).expect("the columns match the schema and are written into memory"))
+pub(crate) fn encode(datasets: &[Dataset]) -> Vec<u8> {
+    write(datasets).expect("the columns match the schema and are written into memory")
 }
 
 fn write(datasets: &[Dataset]) -> Result<Vec<u8>, ParquetError> {
