@@ -22,6 +22,7 @@ mod format;
 pub mod limits;
 mod lut;
 mod msgpack;
+pub mod pack;
 pub mod packed;
 mod place;
 mod rows;

@@ -74,3 +74,15 @@ pub const MAX_TEXT: usize = 4096;
 
 /// Facts of the node in the provenance.
 pub const MAX_NODE_FACTS: usize = 256;
+
+/// Bytes of a kernel pack's index, packed and unpacked: 300 bytes for each of [`MAX_PACK_KERNELS`].
+pub const MAX_PACK_INDEX: u64 = 64 << 20;
+
+/// Kernels in one pack: every variant of the exhaustive space is about 70,000.
+pub const MAX_PACK_KERNELS: usize = 200_000;
+
+/// Chunks in one pack; each holds some 100 kernels.
+pub const MAX_PACK_CHUNKS: usize = 1 << 16;
+
+/// Bytes of one chunk, packed or unpacked. The writer closes them at 2 MiB; a single kernel may be larger.
+pub const MAX_PACK_CHUNK: u64 = 64 << 20;

@@ -1,5 +1,6 @@
 //! Rows as Parquet.
 
+mod quiet;
 mod read;
 mod write;
 

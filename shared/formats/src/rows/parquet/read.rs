@@ -2,7 +2,6 @@
 
 use std::fs::File;
 use std::io::{self, BufReader};
-use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use bytes::Bytes;
 use diode_core::Dataset;
@@ -17,6 +16,7 @@ use parquet::schema::types::ColumnDescriptor;
 use super::super::Cell;
 use super::super::columns::{COLUMNS, WIDTH};
 use super::super::reader::{Rows, check_columns, find_column};
+use super::quiet::survive;
 use super::{About, DATASETS_KEY};
 use crate::FormatError;
 use crate::check::check_provenance;
@@ -30,8 +30,8 @@ const BATCH: usize = 4096;
 pub(crate) fn decode(file: File) -> Result<Vec<Dataset>, FormatError> {
     let mut rows = 0;
     // The library asserts in places what a damaged file need not keep to.
-    let result = catch_unwind(AssertUnwindSafe(|| read(file, &mut rows)))
-        .unwrap_or_else(|_| Err("damaged in a way that Parquet's library does not survive".to_owned()));
+    let result = survive(|| read(file, &mut rows))
+        .unwrap_or_else(|| Err("damaged in a way that Parquet's library does not survive".to_owned()));
     result.map_err(|cause| FormatError::Malformed {
         state: "invalid",
         encoding: "Parquet",

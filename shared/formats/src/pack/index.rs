@@ -1,0 +1,59 @@
+//! What a pack says of its kernels.
+
+use std::collections::BTreeMap;
+
+use diode_core::FailureReason;
+use serde::{Deserialize, Serialize};
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Index {
+    pub(crate) schema: u32,
+    pub(crate) arch: String,
+    pub(crate) toolchain: BTreeMap<String, String>,
+    pub(crate) entries: Vec<Entry>,
+    pub(crate) chunks: Vec<Chunk>,
+}
+
+/// Many binaries, compressed together.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Chunk {
+    /// Bytes in the file.
+    pub(crate) packed: u64,
+    /// Bytes once unpacked.
+    pub(crate) unpacked: u64,
+    /// SHA-256 of the bytes in the file, in hex.
+    pub(crate) digest: String,
+}
+
+/// One kernel that was asked for.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Entry {
+    /// What it computes and how; the builder and the backend spell it alike.
+    pub key: String,
+    pub outcome: Outcome,
+}
+
+/// What became of it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Outcome {
+    Built(Kernel),
+    Failed { reason: FailureReason, message: String },
+}
+
+/// What a launch has to know, and where the binary stands.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Kernel {
+    /// The function's name in the binary.
+    pub symbol: String,
+    pub threads: u32,
+    /// Bytes of dynamic shared memory.
+    pub shared: u32,
+    /// Per thread.
+    pub registers: u32,
+    /// Bytes per thread; above 0, registers were spilled to memory.
+    pub stack: u32,
+    pub(crate) chunk: u32,
+    pub(crate) start: u64,
+    pub(crate) len: u64,
+}
