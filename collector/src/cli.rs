@@ -25,6 +25,7 @@ pub(crate) struct Cli {
 #[derive(Debug, Subcommand)]
 enum Command {
     Detect(commands::detect::Detect),
+    Kernels(commands::kernels::Kernels),
     Shapes(commands::shapes::Shapes),
     Collect(commands::collect::Collect),
     CollectShapeset(commands::collect_shapeset::CollectShapeset),
@@ -43,11 +44,13 @@ enum Command {
     Completions(commands::completions::Completions),
     #[command(hide = true)]
     MeasureWorker(commands::measure_worker::MeasureWorker),
+    #[command(hide = true)]
+    MeasureGpu(commands::measure_gpu::MeasureGpu),
 }
 
 /// What `diode --help` lists, by what people come for.
 const GROUPS: [(&str, &[&str]); 5] = [
-    ("Measure", &["detect", "shapes", "collect"]),
+    ("Measure", &["detect", "kernels", "shapes", "collect"]),
     ("Share and look at datasets", &["upload", "convert", "stats"]),
     ("Learn and choose", &["train", "evaluate", "predict", "table"]),
     (
@@ -120,6 +123,7 @@ impl Cli {
     pub(crate) fn run(self) -> anyhow::Result<()> {
         match self.command {
             Command::Detect(command) => command.run(),
+            Command::Kernels(command) => command.run(),
             Command::Shapes(command) => command.run(),
             Command::Collect(command) => command.run(),
             Command::CollectShapeset(command) => command.run(),
@@ -137,6 +141,7 @@ impl Cli {
             Command::Predict(command) => command.run(),
             Command::Completions(command) => command.run(),
             Command::MeasureWorker(command) => command.run(),
+            Command::MeasureGpu(command) => command.run(),
         }
     }
 }

@@ -18,36 +18,84 @@ const SAVE_EVERY: Duration = Duration::from_secs(2);
 const SAVING_SHARE: u32 = 20;
 
 pub(crate) struct Collection {
-    pub(crate) dataset: Dataset,
+    /// One dataset for each file, the last still open.
+    chunks: Vec<Chunk>,
     path: PathBuf,
+    /// Problems in one file; all in one if there is no limit.
+    chunk_size: Option<usize>,
+    hardware: Hardware,
+    provenance: Provenance,
     measured: HashSet<ProblemId>,
     unsaved: bool,
     last_save: Instant,
     save_took: Duration,
 }
 
+/// One file.
+pub(crate) struct Chunk {
+    pub(crate) path: PathBuf,
+    pub(crate) dataset: Dataset,
+}
+
 impl Collection {
-    /// Starts a new file, or with `resume` goes on with the one that is there.
+    /// The files of a collection that are there already.
+    pub(crate) fn files(output: &Path, chunk_size: Option<usize>) -> anyhow::Result<Vec<PathBuf>> {
+        if chunk_size.is_none() {
+            return Ok(if output.exists() { vec![output.to_owned()] } else { Vec::new() });
+        }
+        let numbered = (1..).map(|number| numbered(output, number));
+        let mut files = Vec::new();
+        for path in numbered {
+            let path = path?;
+            if !path.exists() {
+                break;
+            }
+            files.push(path);
+        }
+        Ok(files)
+    }
+
+    /// Starts a new file, or with `resume` goes on with those that are there,
+    /// whatever the order in which they were measured.
     pub(crate) fn open(
         path: &Path,
+        chunk_size: Option<usize>,
         resume: bool,
         hardware: Hardware,
         provenance: Provenance,
     ) -> anyhow::Result<Self> {
-        let dataset = if resume && path.exists() {
-            resumed(path, &hardware)?
-        } else {
-            Dataset { hardware, provenance, configs: Default::default(), solutions: Vec::new() }
-        };
-        let measured = dataset.solutions.iter().map(|solution| solution.problem.id()).collect();
+        let mut chunks = Vec::new();
+        if resume {
+            for path in Self::files(path, chunk_size)? {
+                let dataset = resumed(&path, &hardware)?;
+                chunks.push(Chunk { path, dataset });
+            }
+        }
+        let solutions = chunks.iter().flat_map(|chunk| &chunk.dataset.solutions);
+        let measured = solutions.map(|solution| solution.problem.id()).collect();
         Ok(Self {
-            dataset,
+            chunks,
             path: path.to_owned(),
+            chunk_size,
+            hardware,
+            provenance,
             measured,
             unsaved: false,
             last_save: Instant::now(),
             save_took: Duration::ZERO,
         })
+    }
+
+    pub(crate) fn hardware(&self) -> &Hardware {
+        &self.hardware
+    }
+
+    pub(crate) fn chunks(&self) -> &[Chunk] {
+        &self.chunks
+    }
+
+    pub(crate) fn problems(&self) -> usize {
+        self.chunks.iter().map(|chunk| chunk.dataset.solutions.len()).sum()
     }
 
     pub(crate) fn contains(&self, problem: &Problem) -> bool {
@@ -56,8 +104,9 @@ impl Collection {
 
     /// Adds what was measured on a problem, and saves if it is time to.
     pub(crate) fn add(&mut self, problem: Problem, method: Method, measured: Measured) -> anyhow::Result<()> {
-        self.measured.insert(problem.id());
-        let configs = &mut self.dataset.configs;
+        let id = problem.id();
+        let dataset = self.open_chunk()?;
+        let configs = &mut dataset.configs;
         let rows = &measured.timed;
         let solution = Solution {
             problem,
@@ -73,7 +122,8 @@ impl Collection {
                 .collect(),
         };
         solution.validate(configs)?;
-        self.dataset.solutions.push(solution);
+        dataset.solutions.push(solution);
+        self.measured.insert(id);
         self.unsaved = true;
         if self.last_save.elapsed() >= SAVE_EVERY.max(self.save_took * SAVING_SHARE) {
             self.save()?;
@@ -81,18 +131,46 @@ impl Collection {
         Ok(())
     }
 
-    /// Writes the file if there is anything new; the old one stays whole until then.
-    pub(crate) fn save(&mut self) -> anyhow::Result<()> {
-        if !self.unsaved {
-            return Ok(());
+    /// The dataset that the next problem goes to; a full one is saved and left.
+    fn open_chunk(&mut self) -> anyhow::Result<&mut Dataset> {
+        let full = |chunk: &Chunk| self.chunk_size.is_some_and(|most| chunk.dataset.solutions.len() >= most);
+        if self.chunks.last().is_none_or(full) {
+            self.save()?;
+            let path = match self.chunk_size {
+                Some(_) => numbered(&self.path, self.chunks.len() + 1)?,
+                None => self.path.clone(),
+            };
+            let dataset = Dataset {
+                hardware: self.hardware.clone(),
+                provenance: self.provenance.clone(),
+                configs: Default::default(),
+                solutions: Vec::new(),
+            };
+            self.chunks.push(Chunk { path, dataset });
         }
+        let last = self.chunks.last_mut().context("a collection without a file")?;
+        Ok(&mut last.dataset)
+    }
+
+    /// Writes the open file if there is anything new; the old one stays whole until then.
+    pub(crate) fn save(&mut self) -> anyhow::Result<()> {
+        let (Some(chunk), true) = (self.chunks.last(), self.unsaved) else { return Ok(()) };
         let start = Instant::now();
-        old_form::write_file(&self.path, &self.dataset).context("cannot save the dataset")?;
+        old_form::write_file(&chunk.path, &chunk.dataset).context("cannot save the dataset")?;
         self.unsaved = false;
         self.last_save = Instant::now();
         self.save_took = start.elapsed();
         Ok(())
     }
+}
+
+/// `a/b.msgpack.zst` becomes `a/b_3.msgpack.zst`.
+pub(crate) fn numbered(path: &Path, number: usize) -> anyhow::Result<PathBuf> {
+    let name = path.file_name().context("the output needs a name")?.to_string_lossy().into_owned();
+    let lower = name.to_lowercase();
+    let ending = [".msgpack.zst", ".msgpack", ".json"].into_iter().find(|ending| lower.ends_with(ending));
+    let (stem, ending) = name.split_at(name.len() - ending.map_or(0, str::len));
+    Ok(path.with_file_name(format!("{stem}_{number}{ending}")))
 }
 
 fn resumed(path: &Path, hardware: &Hardware) -> anyhow::Result<Dataset> {
@@ -119,4 +197,58 @@ fn resumed(path: &Path, hardware: &Hardware) -> anyhow::Result<Dataset> {
         dataset.hardware = hardware.clone();
     }
     Ok(dataset)
+}
+
+#[cfg(test)]
+mod tests {
+    use diode_core::{DType, FailureReason, Op, ProblemFields};
+
+    use super::*;
+
+    fn problem(m: u64) -> Problem {
+        Problem::new(ProblemFields::plain(Op::Mm, 1, m, 16, 16, DType::Float32)).unwrap()
+    }
+
+    fn failed() -> Measured {
+        let library = diode_core::Config::Library;
+        Measured::all_failed(&[library], FailureReason::OutOfMemory)
+    }
+
+    fn open(path: &Path, resume: bool) -> Collection {
+        let hardware = Hardware::from_name("NVIDIA H200").unwrap();
+        Collection::open(path, Some(2), resume, hardware, Provenance::default()).unwrap()
+    }
+
+    #[test]
+    fn chunks_fill_up_and_are_resumed_in_any_order() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("set.msgpack.zst");
+        let mut first = open(&path, false);
+        for m in [1, 2, 3] {
+            first.add(problem(m), Method::MEDIAN_COLD_EVENT, failed()).unwrap();
+        }
+        first.save().unwrap();
+        assert_eq!(Collection::files(&path, Some(2)).unwrap().len(), 2);
+
+        let mut second = open(&path, true);
+        assert_eq!(second.problems(), 3);
+        assert!([3, 1, 2].iter().all(|&m| second.contains(&problem(m))) && !second.contains(&problem(4)));
+        for m in [4, 5] {
+            second.add(problem(m), Method::MEDIAN_COLD_EVENT, failed()).unwrap();
+        }
+        second.save().unwrap();
+        let sizes: Vec<usize> = Collection::files(&path, Some(2))
+            .unwrap()
+            .iter()
+            .map(|file| diode_formats::read_file(file).unwrap().datasets[0].solutions.len())
+            .collect();
+        assert_eq!(sizes, [2, 2, 1]);
+    }
+
+    #[test]
+    fn chunks_keep_the_whole_extension() {
+        assert_eq!(numbered(Path::new("a/b.msgpack.zst"), 3).unwrap(), Path::new("a/b_3.msgpack.zst"));
+        assert_eq!(numbered(Path::new("b.c.json"), 1).unwrap(), Path::new("b.c_1.json"));
+        assert!(numbered(Path::new("/"), 1).is_err());
+    }
 }

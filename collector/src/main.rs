@@ -1,21 +1,27 @@
 //! The `diode` command: describes a node, times matrix multiplications on it,
 //! and works with the datasets and models that come of it.
-#![forbid(unsafe_code)]
+#![deny(unsafe_code)]
 
 mod arguments;
 mod cli;
 mod collection;
 mod commands;
 mod cpu;
+mod cuda;
+mod device;
 mod failure;
 mod interrupt;
+mod kernels;
 mod measure;
+mod meter;
 mod node;
 mod old_form;
 mod old_globals;
 mod output;
 mod problem_source;
 mod progress;
+mod runner;
+mod space;
 mod worker;
 
 use std::process::ExitCode;

@@ -1,27 +1,26 @@
 use std::path::{Path, PathBuf};
-use std::process::Command;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use anyhow::{Context as _, bail};
+use anyhow::bail;
 use clap::{Args, FromArgMatches as _, ValueEnum};
+use diode_core::hardware::Hardware;
 use diode_core::space::{Space, SpaceName};
-use diode_core::{FailureReason, Method, Problem};
+use diode_core::{Config, Problem, Provenance};
 use diode_formats::Format;
+use diode_model::{Model, rank};
 
-use super::collect_summary;
 use super::old_flags::SearchMode;
-use crate::arguments;
+use super::{collect_summary, files};
 use crate::collection::Collection;
-use crate::cpu;
+use crate::device::{self, DeviceArg};
 use crate::failure::Usage;
 use crate::interrupt::Interrupt;
-use crate::measure::{Measured, measure};
+use crate::meter::{CpuMeter, GpuMeter, GpuOptions, Meter};
 use crate::node::{self, Node, gpus};
-use crate::old_form;
-use crate::output;
-use crate::problem_source::{GeneratorArgs, read_shapeset};
-use crate::progress::Progress;
-use crate::worker::Supervisor;
+use crate::problem_source::{GeneratorArgs, read_problems, read_shapeset};
+use crate::runner::{Runner, Tally};
+use crate::space::SpaceArg;
+use crate::{arguments, old_form, output};
 
 /// Time every config of a space on many problems
 ///
@@ -29,7 +28,7 @@ use crate::worker::Supervisor;
 /// second one drops that problem. `--resume` goes on later.
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Example:\n  diode collect --output cpu.msgpack.zst --num-shapes 20 --max-size 512 --budget 10m"
+    after_help = "Example:\n  diode collect --output cpu.msgpack.zst --num-shapes 20 --max-size 512 --budget 10m\n  diode collect --output h200.msgpack.zst --kernels h200.pack --space full --log-normal --num-shapes 500 --resume"
 )]
 pub(crate) struct Collect {
     /// File to write: .msgpack.zst, or with --lossy torch-diode's .json or .msgpack
@@ -50,13 +49,48 @@ pub(crate) struct Collect {
     )]
     shapeset: Option<PathBuf>,
 
-    /// Which configs to time: default, inductor-exhaustive or full
-    #[arg(long, alias = "search-space", default_value = "default", value_parser = arguments::space)]
-    pub(super) space: SpaceName,
+    /// Measure the problems of a JSON list, such as `diode shapes --json` prints
+    #[arg(
+        long,
+        value_name = "FILE",
+        conflicts_with_all = [
+            "shapeset", "num_shapes", "log_normal", "power_of_two", "min_size", "max_size", "no_rectangular", "no_odd_sizes",
+            "dtypes", "ops"
+        ]
+    )]
+    problems: Option<PathBuf>,
 
-    /// What to measure on
-    #[arg(long, alias = "device", value_enum, default_value_t = Backend::Auto)]
+    /// Which configs to time: default, inductor-exhaustive, full, or a JSON file with a list of them
+    #[arg(long, alias = "search-space", default_value = "default")]
+    pub(super) space: SpaceArg,
+
+    /// Time only the default configs and those that a model ranks best; see --top
+    #[arg(long, value_name = "FILE")]
+    model: Option<PathBuf>,
+
+    /// How many configs of the space to take from the model
+    #[arg(long, value_name = "N", default_value_t = 200, requires = "model", value_parser = arguments::at_least_one)]
+    top: usize,
+
+    /// What to measure on; auto takes GPUs if --kernels is given
+    #[arg(long, value_enum, default_value_t = Backend::Auto)]
     pub(super) backend: Backend,
+
+    /// Kernel pack to launch from; `diode kernels build` makes one
+    #[arg(long, value_name = "PACK")]
+    pub(super) kernels: Option<PathBuf>,
+
+    /// GPUs to use side by side: 0, or 0,1, or all
+    #[arg(long, value_name = "LIST", default_value = "0")]
+    pub(super) device: DeviceArg,
+
+    /// Folder with libcublas and libcublasLt, if the system does not find them
+    #[arg(long, value_name = "FOLDER")]
+    pub(super) cublas: Option<PathBuf>,
+
+    /// Write files of so many problems each: name_1, name_2 and so on
+    #[arg(long, value_name = "N", value_parser = arguments::at_least_one)]
+    chunk_size: Option<usize>,
 
     /// Start no further problem after this time, such as 90s, 10m or 1h30m
     #[arg(long, value_name = "TIME", value_parser = parse_budget)]
@@ -77,7 +111,7 @@ pub(crate) struct Collect {
 pub(super) enum Backend {
     /// The best this build has on this node
     Auto,
-    /// NVIDIA GPUs (not in this build yet)
+    /// NVIDIA GPUs, with kernels from a pack
     Cuda,
     /// AMD GPUs (not in this build yet)
     Hip,
@@ -88,7 +122,6 @@ pub(super) enum Backend {
 impl Collect {
     pub(crate) fn run(self) -> anyhow::Result<()> {
         self.check_output()?;
-        self.check_backend()?;
         old_form::mention_losses(&[&self.output]);
         let problems = self.problems()?;
         let tally = self.measure(&problems, &Interrupt::install()?)?;
@@ -108,39 +141,114 @@ impl Collect {
     /// Measures given problems; returns how many the file holds then.
     pub(super) fn run_on(&self, problems: &[Problem], interrupt: &Interrupt) -> anyhow::Result<usize> {
         self.check_output()?;
-        self.check_backend()?;
         Ok(self.measure(problems, interrupt)?.in_file)
     }
 
     fn measure(&self, problems: &[Problem], interrupt: &Interrupt) -> anyhow::Result<Tally> {
-        let node = Node::read();
-        let hardware = node.hardware()?;
-        let mut collection = Collection::open(&self.output, self.resume, hardware, node.provenance())?;
+        let space = self.space.read()?;
+        let model = self.model.as_deref().map(files::read_model).transpose()?;
+        let bench = self.bench()?;
+        let mut collection =
+            Collection::open(&self.output, self.chunk_size, self.resume, bench.hardware, bench.provenance)?;
+        let hardware = collection.hardware().clone();
         eprintln!(
-            "{} with the {} space on {}",
+            "{} with {} on {}",
             output::count(problems.len(), "problem"),
-            self.space,
-            collection.dataset.hardware.name
+            self.in_words(),
+            hardware.name
         );
-        let mut tally = self.measure_all(problems, &mut collection, interrupt)?;
+        let configs = |problem: &Problem| {
+            let mut configs = candidates(&space, model.as_ref(), self.top, &hardware, problem)?;
+            if bench.library {
+                configs.push(Config::Library);
+            }
+            Ok(configs)
+        };
+        let runner = Runner { problems, configs: &configs, budget: self.budget, interrupt };
+        let result = runner.run(bench.meters, &mut collection);
+        // Whatever went wrong, what was measured before it is kept.
         collection.save()?;
-        tally.in_file = collection.dataset.solutions.len();
-        collect_summary::print(&collection.dataset, &tally, &self.output);
+        let mut tally = result?;
+        tally.in_file = collection.problems();
+        collect_summary::print(&collection, &tally);
         Ok(tally)
     }
 
-    fn check_backend(&self) -> anyhow::Result<()> {
-        let refuse =
-            |name| bail!("backend {name}: this build of diode has no GPU backend yet; use --backend cpu");
-        match self.backend {
-            Backend::Cuda => refuse("cuda"),
-            Backend::Hip => refuse("hip"),
-            Backend::Auto if gpus().is_ok_and(|gpus| !gpus.is_empty()) => {
-                eprintln!("this build of diode has no GPU backend yet: measuring on the CPU");
-                Ok(())
+    fn in_words(&self) -> String {
+        let space = &self.space;
+        match &self.model {
+            Some(model) => {
+                format!("the default configs and the {} best of {space} by {}", self.top, model.display())
             }
-            Backend::Auto | Backend::Cpu => Ok(()),
+            None => format!("the {space} space"),
         }
+    }
+
+    /// The devices to measure on.
+    fn bench(&self) -> anyhow::Result<Bench> {
+        let cuda = match self.backend {
+            Backend::Hip => {
+                bail!("backend hip: this build of diode has no AMD backend yet; use --backend cpu")
+            }
+            Backend::Cuda => true,
+            Backend::Cpu => false,
+            Backend::Auto => self.kernels.is_some(),
+        };
+        match (&self.kernels, cuda) {
+            (Some(pack), true) => return self.gpus(pack),
+            (None, true) => {
+                return Err(Usage::new(
+                    "backend cuda: expected a kernel pack with --kernels; `diode kernels build` makes one",
+                )
+                .into());
+            }
+            (Some(_), false) => {
+                return Err(Usage::new("--kernels: packs are for GPUs; leave out --backend cpu").into());
+            }
+            (None, false) => {}
+        }
+        if self.backend == Backend::Auto && gpus().is_ok_and(|gpus| !gpus.is_empty()) {
+            eprintln!("measuring on the CPU; for the GPU, name a kernel pack with --kernels");
+        }
+        let node = Node::read();
+        let meter: Box<dyn Meter> = Box::new(CpuMeter::new(self.generator.seed.into())?);
+        Ok(Bench {
+            meters: vec![meter],
+            hardware: node.hardware()?,
+            provenance: node.provenance(),
+            library: false,
+        })
+    }
+
+    fn gpus(&self, pack: &Path) -> anyhow::Result<Bench> {
+        let options = GpuOptions {
+            pack: pack.to_owned(),
+            cublas: self.cublas.clone(),
+            seed: self.generator.seed.into(),
+        };
+        let mut bench: Option<Bench> = None;
+        for device in device::chosen(&self.device)? {
+            let (meter, node) = GpuMeter::start(&options, device)?;
+            for warning in &node.warnings {
+                eprintln!("GPU {device}: {warning}");
+            }
+            let hardware = Hardware::from_name(&node.name)?;
+            let meter: Box<dyn Meter> = Box::new(meter);
+            match &mut bench {
+                None => {
+                    let library = node.facts.contains_key("cublas");
+                    let provenance = node::provenance_of(node.facts);
+                    bench = Some(Bench { meters: vec![meter], hardware, provenance, library });
+                }
+                Some(bench) if bench.hardware.slug == hardware.slug => bench.meters.push(meter),
+                Some(bench) => bail!(
+                    "GPU {device} is {}, the others are {}: collect on one kind at a time, chosen with --device",
+                    hardware.name,
+                    bench.hardware.name
+                ),
+            }
+        }
+        bench.ok_or_else(|| Usage::new("--device: expected at least one GPU").into())
     }
 
     /// Everything that would make hours of measuring worthless is refused first.
@@ -164,8 +272,11 @@ impl Collect {
                 .into());
             }
         }
-        if self.output.exists() && !self.resume {
-            bail!("{path} exists; add --resume to go on with it, or choose another --output");
+        for file in Collection::files(&self.output, self.chunk_size)? {
+            if !self.resume {
+                let file = file.display();
+                bail!("{file} exists; add --resume to go on with it, or choose another --output");
+            }
         }
         let folder = self.output.parent().filter(|folder| !folder.as_os_str().is_empty());
         if let Some(folder) = folder.filter(|folder| !folder.is_dir()) {
@@ -175,100 +286,41 @@ impl Collect {
     }
 
     fn problems(&self) -> anyhow::Result<Vec<Problem>> {
-        let Some(path) = &self.shapeset else { return Ok(self.generator.problems()?) };
-        let (problems, repeated) = read_shapeset(path, &self.generator.ops)?;
+        let (problems, repeated) = match (&self.problems, &self.shapeset) {
+            (Some(path), _) => read_problems(path)?,
+            (None, Some(path)) => read_shapeset(path, &self.generator.ops)?,
+            (None, None) => return Ok(self.generator.problems()?),
+        };
         if repeated > 0 {
-            eprintln!("{} repeated in the shape set, measured once", output::count(repeated, "problem"));
+            eprintln!("{} repeated in the list, measured once", output::count(repeated, "problem"));
         }
         Ok(problems)
     }
-
-    fn measure_all(
-        &self,
-        problems: &[Problem],
-        collection: &mut Collection,
-        interrupt: &Interrupt,
-    ) -> anyhow::Result<Tally> {
-        let program = std::env::current_exe().context("cannot find the diode program itself")?;
-        let mut supervisor = Supervisor::new(move || {
-            let mut command = Command::new(&program);
-            command.arg("measure-worker");
-            Ok(command)
-        });
-        let mut progress = Progress::new(problems.len() as u64, "problems");
-        let mut tally = Tally::default();
-        let start = Instant::now();
-        for (done, problem) in problems.iter().enumerate() {
-            progress.set(done as u64, &format!("{} {}", problem.op, problem.dims()));
-            if interrupt.requested() {
-                tally.stopped = Some("interrupted");
-                break;
-            }
-            if self.budget.is_some_and(|budget| start.elapsed() >= budget) {
-                tally.stopped = Some("the budget is spent");
-                break;
-            }
-            if collection.contains(problem) {
-                tally.already_there += 1;
-                continue;
-            }
-            if let Err(reason) = cpu::supports(problem) {
-                progress.say(&format!("skipped {} {}: {reason}", problem.op, problem.dims()));
-                tally.skipped += 1;
-                continue;
-            }
-            match self.measure_one(problem, collection, &mut supervisor, interrupt)? {
-                Some(measured) => {
-                    tally.configs += measured.timed.len();
-                    tally.failures += measured.failed.len();
-                    tally.measured += 1;
-                    collection.add(problem.clone(), Method::MEDIAN_WARM_WALL, measured)?;
-                }
-                None => {
-                    tally.stopped = Some("interrupted");
-                    break;
-                }
-            }
-        }
-        progress.finish();
-        tally.elapsed = start.elapsed();
-        Ok(tally)
-    }
-
-    fn measure_one(
-        &self,
-        problem: &Problem,
-        collection: &Collection,
-        supervisor: &mut Supervisor,
-        interrupt: &Interrupt,
-    ) -> anyhow::Result<Option<Measured>> {
-        let configs = Space::Named(self.space).configs(&collection.dataset.hardware, problem)?;
-        if !fits_in_memory(problem) {
-            return Ok(Some(Measured::all_failed(&configs, FailureReason::OutOfMemory)));
-        }
-        let seed = u64::from(self.generator.seed);
-        measure(supervisor, problem, &configs, seed, &|| interrupt.insisted())
-    }
 }
 
-/// Whether inputs and output fit in what memory is free, leaving a fifth to the
-/// system. Where the system does not say, the attempt is made.
-fn fits_in_memory(problem: &Problem) -> bool {
-    node::available_memory().is_none_or(|bytes| cpu::bytes_needed(problem) <= bytes as f64 * 0.8)
+/// What measures, and what it measures on.
+struct Bench {
+    meters: Vec<Box<dyn Meter>>,
+    hardware: Hardware,
+    provenance: Provenance,
+    /// Whether the vendor's library is there to be timed too.
+    library: bool,
 }
 
-/// What became of a run.
-#[derive(Debug, Default)]
-pub(super) struct Tally {
-    pub(super) measured: usize,
-    pub(super) already_there: usize,
-    pub(super) skipped: usize,
-    pub(super) configs: usize,
-    pub(super) failures: usize,
-    /// Problems that the file holds in the end.
-    pub(super) in_file: usize,
-    pub(super) stopped: Option<&'static str>,
-    pub(super) elapsed: Duration,
+/// The configs to time on a problem.
+fn candidates(
+    space: &Space,
+    model: Option<&Model>,
+    top: usize,
+    hardware: &Hardware,
+    problem: &Problem,
+) -> anyhow::Result<Vec<Config>> {
+    let Some(model) = model else { return Ok(space.configs(hardware, problem)?) };
+    let mut configs = Space::Named(SpaceName::Default).configs(hardware, problem)?;
+    let ranked = rank(model, problem, space)?.configs.into_iter().map(|(config, _)| config);
+    let more: Vec<Config> = ranked.take(top).filter(|config| !configs.contains(config)).collect();
+    configs.extend(more);
+    Ok(configs)
 }
 
 fn parse_budget(text: &str) -> Result<Duration, String> {

@@ -1,15 +1,14 @@
 //! The last words of `diode collect`.
 
-use std::path::Path;
-
 use diode_core::hardware::roofline;
-use diode_core::{Dataset, Solution, Tflops};
+use diode_core::{Config, Dataset, Solution, Tflops};
 
-use super::collect::Tally;
+use crate::collection::Collection;
 use crate::output::{count, rate};
+use crate::runner::Tally;
 
-/// Prints what was done, what the file now holds, and how fast the best was.
-pub(super) fn print(dataset: &Dataset, tally: &Tally, path: &Path) {
+/// Prints what was done, what the files now hold, and how fast the best was.
+pub(super) fn print(collection: &Collection, tally: &Tally) {
     let seconds = tally.elapsed.as_secs_f64();
     if let Some(reason) = tally.stopped {
         eprintln!("stopped early: {reason}; --resume goes on");
@@ -17,46 +16,115 @@ pub(super) fn print(dataset: &Dataset, tally: &Tally, path: &Path) {
     for (number, what) in [
         (tally.already_there, "already in the file"),
         (tally.skipped, "skipped because this backend cannot compute them"),
+        (tally.disturbed, "measured while the GPU was disturbed, three times over"),
+        (tally.power_capped, "ended with the clocks held down by the power limit"),
     ] {
         if number > 0 {
             eprintln!("{}: {what}", count(number, "problem"));
         }
     }
     eprintln!(
-        "measured {} and {} in {seconds:.1} s ({} failed)",
+        "measured {} and {} in {seconds:.1} s, {:.0} timings/s ({} failed)",
         count(tally.measured, "problem"),
         count(tally.configs, "config"),
+        tally.configs as f64 / seconds.max(1e-9),
         tally.failures
     );
-    if let Some(best) = fastest(dataset) {
+    if !tally.device.is_zero() {
+        let share = tally.busy.as_secs_f64() / tally.device.as_secs_f64() * 100.0;
+        eprintln!("the GPU spent {share:.0} % of its time in timed kernels and in flushing its cache");
+    }
+    let solutions = || {
+        collection
+            .chunks()
+            .iter()
+            .flat_map(|chunk| chunk.dataset.solutions.iter().map(move |s| (&chunk.dataset, s)))
+    };
+    if let Some(best) =
+        solutions().filter_map(|(dataset, solution)| Fastest::of(dataset, solution)).max_by(Fastest::order)
+    {
         let share =
             best.roofline_share.map_or(String::new(), |s| format!(", {:.0} % of its roofline", s * 100.0));
         eprintln!("best: {} on {}{share}", rate(best.tflops), best.problem);
     }
-    if dataset.solutions.is_empty() {
-        eprintln!("nothing was measured, so {} was not written", path.display());
-    } else {
-        let (problems, timings) = (dataset.solutions.len(), dataset.timings());
-        eprintln!("{}: {}, {}", path.display(), count(problems, "problem"), count(timings, "timing"));
+    if let Some(noise) = noise(solutions().map(|(_, solution)| solution)) {
+        eprintln!(
+            "noise: half of the near-best times spread over less than {:.1} % of their median",
+            noise * 100.0
+        );
+    }
+    let duels: Vec<f64> =
+        solutions().filter_map(|(dataset, solution)| library_share(dataset, solution)).collect();
+    if !duels.is_empty() {
+        let wins = duels.iter().filter(|&&ratio| ratio < 1.0).count();
+        let mean = (duels.iter().map(|ratio| ratio.ln()).sum::<f64>() / duels.len() as f64).exp();
+        eprintln!(
+            "the library is faster than the best Triton config on {wins} of {}, and takes {mean:.2} times as long on average",
+            count(duels.len(), "problem")
+        );
+    }
+    if collection.problems() == 0 {
+        eprintln!("nothing was measured, so nothing was written");
+    }
+    for chunk in collection.chunks() {
+        let (problems, timings) = (chunk.dataset.solutions.len(), chunk.dataset.timings());
+        eprintln!("{}: {}, {}", chunk.path.display(), count(problems, "problem"), count(timings, "timing"));
     }
 }
 
-struct Best {
+/// The best time of a problem.
+struct Fastest {
     problem: String,
     tflops: f64,
     roofline_share: Option<f64>,
 }
 
-fn fastest(dataset: &Dataset) -> Option<Best> {
-    let best_of = |solution: &Solution| {
+impl Fastest {
+    fn of(dataset: &Dataset, solution: &Solution) -> Option<Self> {
         let time = solution.times.nanos(solution.times.fastest()?).micros();
         let problem = &solution.problem;
         let facts = dataset.hardware.facts.as_ref();
-        Some(Best {
+        Some(Self {
             problem: format!("{} {} {}", problem.op, problem.dims(), problem.a_dtype),
             tflops: Tflops::from_work(problem.flops(), time).0,
             roofline_share: facts.and_then(|f| roofline(f, problem, false)).map(|least| least.0 / time.0),
         })
-    };
-    dataset.solutions.iter().filter_map(best_of).max_by(|a, b| a.tflops.total_cmp(&b.tflops))
+    }
+
+    fn order(a: &Self, b: &Self) -> std::cmp::Ordering {
+        a.tflops.total_cmp(&b.tflops)
+    }
+}
+
+/// The median relative spread of times within 5 % of their problem's best.
+fn noise<'a>(solutions: impl Iterator<Item = &'a Solution>) -> Option<f64> {
+    /// Fewer repeats have no quartiles to speak of.
+    const MIN_REPEATS: u32 = 5;
+    let mut spreads = Vec::new();
+    for solution in solutions {
+        let (Some(spread), Some(repeats)) = (&solution.spread_ns, &solution.repeats) else { continue };
+        let Some(best) = solution.times.fastest().map(|row| solution.times.nanos(row).0) else { continue };
+        for row in 0..solution.times.len() {
+            let time = solution.times.nanos(row).0;
+            if time <= best * 1.05 && repeats[row] >= MIN_REPEATS {
+                spreads.push(spread[row] as f64 / time);
+            }
+        }
+    }
+    spreads.sort_by(f64::total_cmp);
+    spreads.get(spreads.len() / 2).copied()
+}
+
+/// How long the library takes for each unit of the best Triton config's time.
+fn library_share(dataset: &Dataset, solution: &Solution) -> Option<f64> {
+    let mut library = None;
+    let mut best = f64::INFINITY;
+    for (row, &index) in solution.configs.iter().enumerate() {
+        let time = solution.times.nanos(row).0;
+        match dataset.configs.get(index) {
+            Config::Library => library = Some(time),
+            _ => best = best.min(time),
+        }
+    }
+    library.filter(|_| best.is_finite()).map(|library| library / best)
 }

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context as _, bail};
+use anyhow::bail;
 use clap::Args;
 use diode_core::Problem;
 use diode_core::space::SpaceName;
@@ -11,10 +11,13 @@ use diode_formats::Format;
 use super::collect::{Backend, Collect};
 use super::old_flags::{OldFormat, SearchMode};
 use crate::arguments;
+use crate::collection::numbered;
+use crate::device::DeviceArg;
 use crate::failure::Usage;
 use crate::interrupt::Interrupt;
 use crate::output;
 use crate::problem_source::read_shapeset;
+use crate::space::SpaceArg;
 
 /// How to measure and what to write.
 #[derive(Debug, Args)]
@@ -27,6 +30,18 @@ pub(super) struct Collecting {
     /// What to measure on
     #[arg(long, value_enum, default_value_t = Backend::Auto)]
     backend: Backend,
+
+    /// Kernel pack to launch from; `diode kernels build` makes one
+    #[arg(long, value_name = "PACK")]
+    kernels: Option<PathBuf>,
+
+    /// GPUs to use side by side: 0, or 0,1, or all
+    #[arg(long, value_name = "LIST", default_value = "0")]
+    device: DeviceArg,
+
+    /// Folder with libcublas and libcublasLt, if the system does not find them
+    #[arg(long, value_name = "FOLDER")]
+    cublas: Option<PathBuf>,
 
     /// Write torch-diode's JSON or MessagePack, whatever the extension of the output
     #[arg(long, value_enum)]
@@ -78,7 +93,7 @@ impl Collecting {
         interrupt: &Interrupt,
     ) -> anyhow::Result<()> {
         let files: Vec<PathBuf> = (1..=problems.len().div_ceil(chunk_size))
-            .map(|number| chunk(output, number))
+            .map(|number| numbered(output, number))
             .collect::<Result<_, _>>()?;
         if let Some(file) = files.iter().find(|file| file.exists() && !self.resume) {
             bail!("{} exists; add --resume to go on with it, or choose another --output", file.display());
@@ -106,8 +121,11 @@ impl Collecting {
     ) -> anyhow::Result<usize> {
         let mut collect = Collect::into_file(output)?;
         collect.lossy = true;
-        collect.space = self.search_space;
+        collect.space = SpaceArg::Named(self.search_space);
         collect.backend = self.backend;
+        collect.kernels = self.kernels.clone();
+        collect.device = self.device.clone();
+        collect.cublas = self.cublas.clone();
         collect.resume = self.resume;
         collect.generator.seed = seed;
         collect.run_on(problems, interrupt)
@@ -121,25 +139,4 @@ pub(super) fn problems_of(shapeset: &Path, ops: &[diode_core::Op]) -> anyhow::Re
         eprintln!("{} repeated in the shape set, measured once", output::count(repeated, "problem"));
     }
     Ok(problems)
-}
-
-/// `a/b.msgpack.zst` becomes `a/b_3.msgpack.zst`.
-fn chunk(path: &Path, number: usize) -> anyhow::Result<PathBuf> {
-    let name = path.file_name().context("the output needs a name")?.to_string_lossy().into_owned();
-    let lower = name.to_lowercase();
-    let ending = [".msgpack.zst", ".msgpack", ".json"].into_iter().find(|ending| lower.ends_with(ending));
-    let (stem, ending) = name.split_at(name.len() - ending.map_or(0, str::len));
-    Ok(path.with_file_name(format!("{stem}_{number}{ending}")))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn chunks_keep_the_whole_extension() {
-        assert_eq!(chunk(Path::new("a/b.msgpack.zst"), 3).unwrap(), Path::new("a/b_3.msgpack.zst"));
-        assert_eq!(chunk(Path::new("b.c.json"), 1).unwrap(), Path::new("b.c_1.json"));
-        assert!(chunk(Path::new("/"), 1).is_err());
-    }
 }

@@ -5,4 +5,5 @@ mod policy;
 mod samples;
 mod session;
 
+pub(crate) use samples::Samples;
 pub(crate) use session::{Measured, measure};

@@ -86,11 +86,16 @@ impl Node {
         if let Some(bytes) = self.cpu.memory_bytes {
             facts.insert("memory_bytes".to_owned(), bytes.to_string());
         }
-        Provenance {
-            tool: Some(concat!("diode ", env!("CARGO_PKG_VERSION")).to_owned()),
-            collected_at: Some(now()),
-            node: facts,
-        }
+        provenance_of(facts)
+    }
+}
+
+/// Who measures, now, on a node of which these facts are known.
+pub(crate) fn provenance_of(facts: BTreeMap<String, String>) -> Provenance {
+    Provenance {
+        tool: Some(concat!("diode ", env!("CARGO_PKG_VERSION")).to_owned()),
+        collected_at: Some(now()),
+        node: facts,
     }
 }
 

@@ -1,44 +1,23 @@
 //! The parent's side: asks, waits no longer than it must, and replaces a child
 //! that hangs or dies.
 
-use std::io::{BufRead, BufReader, Write};
-use std::process::{Child, ChildStdin, Command, Stdio};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
-use std::thread;
+use std::process::Command;
 use std::time::Duration;
 
-use anyhow::Context;
 use diode_core::Problem;
 
-use super::{Reply, Request};
+use super::{Child, Lost, Reply, Request};
 
-/// Why a request has no reply. The child is gone in either case; the next
-/// request starts another.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Lost {
-    /// The watchdog ended it.
-    TimedOut,
-    /// It ended by itself.
-    Died,
-}
-
-/// Owns the measuring child.
+/// Owns the measuring child, and knows which problem it has loaded.
 pub(crate) struct Supervisor {
-    command: Box<dyn Fn() -> anyhow::Result<Command>>,
-    child: Option<Running>,
+    child: Child,
     loaded: Option<(Problem, u64)>,
-}
-
-struct Running {
-    process: Child,
-    requests: ChildStdin,
-    replies: Receiver<String>,
 }
 
 impl Supervisor {
     /// Supervises children made with `command`, the first at the first request.
-    pub(crate) fn new(command: impl Fn() -> anyhow::Result<Command> + 'static) -> Self {
-        Self { command: Box::new(command), child: None, loaded: None }
+    pub(crate) fn new(command: impl Fn() -> anyhow::Result<Command> + Send + 'static) -> Self {
+        Self { child: Child::new(command), loaded: None }
     }
 
     /// Loads a problem. It is loaded again by itself into every child that has
@@ -67,7 +46,7 @@ impl Supervisor {
         request: &Request,
         patience: Duration,
     ) -> anyhow::Result<Result<Reply, Lost>> {
-        if self.child.is_none()
+        if !self.child.is_running()
             && let Some((problem, seed)) = self.loaded.take()
             && let Err(lost) = self.load(&problem, seed, patience)?
         {
@@ -77,63 +56,9 @@ impl Supervisor {
     }
 
     fn exchange(&mut self, request: &Request, patience: Duration) -> anyhow::Result<Result<Reply, Lost>> {
-        let child = match &mut self.child {
-            Some(child) => child,
-            none => none.insert(start((self.command)()?)?),
-        };
-        let line = serde_json::to_string(request).context("cannot encode a request")?;
-        // A failed write means that the child is gone; the wait below says so too.
-        let written = writeln!(child.requests, "{line}").and_then(|()| child.requests.flush());
-        let lost = match written.map(|()| child.replies.recv_timeout(patience)) {
-            Ok(Ok(reply)) => {
-                let reply = serde_json::from_str(&reply)
-                    .with_context(|| format!("the measuring process answered `{reply:.200}`"))?;
-                return Ok(Ok(reply));
-            }
-            Ok(Err(RecvTimeoutError::Timeout)) => Lost::TimedOut,
-            Ok(Err(RecvTimeoutError::Disconnected)) | Err(_) => Lost::Died,
-        };
-        self.end();
-        Ok(Err(lost))
+        self.child.send(request)?;
+        self.child.receive(patience)
     }
-
-    /// Ends the child at once, whatever it is doing.
-    fn end(&mut self) {
-        if let Some(mut child) = self.child.take() {
-            // Either call fails only if the child has already ended.
-            let _ = child.process.kill();
-            let _ = child.process.wait();
-        }
-    }
-}
-
-impl Drop for Supervisor {
-    fn drop(&mut self) {
-        self.end();
-    }
-}
-
-fn start(mut command: Command) -> anyhow::Result<Running> {
-    // A Ctrl-C is for the parent, which lets the problem in hand finish.
-    #[cfg(unix)]
-    std::os::unix::process::CommandExt::process_group(&mut command, 0);
-    let mut process = command
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .spawn()
-        .with_context(|| format!("cannot start the measuring process {:?}", command.get_program()))?;
-    let requests = process.stdin.take().context("the measuring process has no stdin")?;
-    let output = process.stdout.take().context("the measuring process has no stdout")?;
-    let (sender, replies) = channel();
-    // Ends with the child, or when nobody listens any more.
-    thread::spawn(move || {
-        for line in BufReader::new(output).lines().map_while(Result::ok) {
-            if sender.send(line).is_err() {
-                break;
-            }
-        }
-    });
-    Ok(Running { process, requests, replies })
 }
 
 #[cfg(test)]

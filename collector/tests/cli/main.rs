@@ -8,6 +8,8 @@ mod datasets;
 #[cfg(test)]
 mod hostile;
 #[cfg(test)]
+mod kernels;
+#[cfg(test)]
 mod learning;
 #[cfg(test)]
 mod nearest;

@@ -1,0 +1,107 @@
+"""Matrix multiplication kernels that take sizes and strides as arguments.
+
+They follow the algorithms of Inductor's `triton::mm` and `triton::bmm`, which
+bake sizes into the source; here one binary serves every problem of its variant.
+What the baked numbers told the compiler (vector loads, asynchronous copies) it
+learns from the divisibility of the arguments, see `compile.py`.
+
+Every kernel has the same arguments, so that one launch fits all:
+pointers A, B, bias, C; sizes M, N, K; the distance between rows (or columns,
+where they are contiguous the other way) of A, B and C; and between batches.
+"""
+
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def place(M, N, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, GROUP_M: tl.constexpr):
+    """The output tile of this program: down GROUP_M tiles, then to the next column."""
+    pid = tl.program_id(0)
+    grid_m = (M + BLOCK_M - 1) // BLOCK_M
+    grid_n = (N + BLOCK_N - 1) // BLOCK_N
+    width = GROUP_M * grid_n
+    group = pid // width
+    group_size = min(grid_m - group * GROUP_M, GROUP_M)
+    pid_m = group * GROUP_M + (pid % group_size)
+    pid_n = (pid % width) // group_size
+    tl.assume(pid_m >= 0)
+    tl.assume(pid_n >= 0)
+    return pid_m, pid_n
+
+
+@triton.jit
+def finish(acc, bias, C, M, N, ldc, pid_m, pid_n,
+           BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BIAS: tl.constexpr):
+    """Adds the bias in fp32 and stores what lies inside the output."""
+    row = (pid_m * BLOCK_M + tl.arange(0, BLOCK_M))[:, None]
+    column = (pid_n * BLOCK_N + tl.arange(0, BLOCK_N))[None, :]
+    mask = (row < M) & (column < N)
+    if BIAS == "vector":
+        acc += tl.load(bias + tl.broadcast_to(column, mask.shape), mask).to(tl.float32)
+    if BIAS == "matrix":
+        acc += tl.load(bias + (column + ldc * row), mask).to(tl.float32)
+    tl.store(C + (column + ldc * row), acc.to(C.dtype.element_ty), mask)
+
+
+@triton.jit
+def mm(A, B, bias, C, M, N, K, lda, ldb, ldc, batch_a, batch_b, batch_c,
+       BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr, GROUP_M: tl.constexpr,
+       EVEN_K: tl.constexpr, A_ROW: tl.constexpr, B_ROW: tl.constexpr, BIAS: tl.constexpr,
+       PRECISION: tl.constexpr):
+    pid_m, pid_n = place(M, N, BLOCK_M, BLOCK_N, GROUP_M)
+    # Wrapped instead of masked: lanes past the end compute what is never stored.
+    row = ((pid_m * BLOCK_M + tl.arange(0, BLOCK_M)) % M)[:, None]
+    column = ((pid_n * BLOCK_N + tl.arange(0, BLOCK_N)) % N)[None, :]
+    depth = tl.arange(0, BLOCK_K)
+    ka = depth[None, :]
+    kb = depth[:, None]
+    # Inductor computes every address anew; with strides known, its compiler turns that
+    # into additions. With strides as arguments only moving the base does.
+    a_at = ka + lda * row if A_ROW else row + lda * ka
+    b_at = column + ldb * kb if B_ROW else kb + ldb * column
+    acc = tl.zeros((BLOCK_M, BLOCK_N), tl.float32)
+    for step in range(0, (K + BLOCK_K - 1) // BLOCK_K):
+        if EVEN_K:
+            a = tl.load(A + a_at)
+            b = tl.load(B + b_at)
+        else:
+            left = K - step * BLOCK_K
+            a = tl.load(A + a_at, mask=ka < left, other=0.0)
+            b = tl.load(B + b_at, mask=kb < left, other=0.0)
+        acc += tl.dot(a, b, input_precision=PRECISION)
+        A += BLOCK_K if A_ROW else BLOCK_K * lda
+        B += BLOCK_K * ldb if B_ROW else BLOCK_K
+    finish(acc, bias, C, M, N, ldc, pid_m, pid_n, BLOCK_M, BLOCK_N, BIAS)
+
+
+@triton.jit
+def bmm(A, B, bias, C, M, N, K, lda, ldb, ldc, batch_a, batch_b, batch_c,
+        BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr, GROUP_M: tl.constexpr,
+        EVEN_K: tl.constexpr, A_ROW: tl.constexpr, B_ROW: tl.constexpr, BIAS: tl.constexpr,
+        PRECISION: tl.constexpr):
+    pid_m, pid_n = place(M, N, BLOCK_M, BLOCK_N, GROUP_M)
+    batch = tl.program_id(1)
+    row = ((pid_m * BLOCK_M + tl.arange(0, BLOCK_M)) % M)[:, None]
+    column = ((pid_n * BLOCK_N + tl.arange(0, BLOCK_N)) % N)[None, :]
+    depth = tl.arange(0, BLOCK_K)
+    ka = depth[None, :]
+    kb = depth[:, None]
+    a_at = A + (ka + lda * row if A_ROW else row + lda * ka) + batch * batch_a
+    b_at = B + (column + ldb * kb if B_ROW else kb + ldb * column) + batch * batch_b
+    a_step = BLOCK_K if A_ROW else BLOCK_K * lda
+    b_step = BLOCK_K * ldb if B_ROW else BLOCK_K
+    acc = tl.zeros((BLOCK_M, BLOCK_N), tl.float32)
+    for left in range(K, 0, -BLOCK_K):
+        if EVEN_K:
+            a = tl.load(a_at)
+            b = tl.load(b_at)
+        else:
+            a = tl.load(a_at, mask=ka < left, other=0.0)
+            b = tl.load(b_at, mask=kb < left, other=0.0)
+        acc += tl.dot(a, b, input_precision=PRECISION)
+        a_at += a_step
+        b_at += b_step
+    # A matrix bias has a batch of its own; a vector serves all.
+    bias_at = bias + batch * batch_c if BIAS == "matrix" else bias
+    finish(acc, bias_at, C + batch * batch_c, M, N, ldc, pid_m, pid_n, BLOCK_M, BLOCK_N, BIAS)

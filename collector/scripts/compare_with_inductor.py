@@ -1,0 +1,179 @@
+"""Measures the same kernels' configs with Inductor and with diode, and compares.
+
+    python collector/scripts/compare_with_inductor.py --diode target/release/diode --kernels h200.pack
+
+needs torch 2.11 and a GPU. For each problem, diode times the whole space. About a
+hundred configs, spread over that ranking and dense at its top, are then
+benchmarked by Inductor's own autotuning, twice, and read off its feedback savers.
+The table says how well the two rankings agree, how well Inductor agrees with
+itself, and what the best config of each is worth to the other.
+"""
+
+import argparse
+import csv
+import json
+import math
+import os
+import subprocess
+import tempfile
+
+PROBLEMS = [  # what, M, N, K, layout of B
+    ("small", 512, 512, 512, "n"),
+    ("decode", 16, 4096, 4096, "n"),
+    ("decode, nn.Linear", 1, 11008, 4096, "t"),
+    ("square", 4096, 4096, 4096, "n"),
+    ("square, nn.Linear", 2048, 2048, 2048, "t"),
+    ("tall K", 128, 128, 4096, "n"),
+    ("K with a rest", 2384, 2304, 1072, "n"),
+    ("skinny", 8192, 64, 1024, "n"),
+    ("unaligned", 1000, 1001, 1003, "n"),
+]
+DENSE, SPREAD = 30, 70
+FIELDS = ("block_m", "block_n", "block_k", "num_stages", "num_warps")
+
+
+def diode_times(options, folder, m, n, k, layout):
+    """Milliseconds by config, from diode."""
+    problems = os.path.join(folder, "problem.json")
+    output, table = os.path.join(folder, "out.msgpack.zst"), os.path.join(folder, "out.csv")
+    problem = {
+        "op": "mm", "b": 1, "m": m, "n": n, "k": k, "a_dtype": "bfloat16", "b_dtype": "bfloat16",
+        "out_dtype": "bfloat16", "a_layout": "row", "b_layout": "row" if layout == "n" else "column", "bias": "none",
+    }
+    with open(problems, "w") as file:
+        json.dump([problem], file)
+    for file in (output, table):
+        if os.path.exists(file):
+            os.remove(file)
+    command = [options.diode, "collect", "--problems", problems, "--output", output, "--space", options.space]
+    if options.cublas:
+        command += ["--cublas", options.cublas]
+    for pack in options.kernels:
+        # A pack that was built without this problem's kernels measures nothing.
+        ran = subprocess.run([*command, "--kernels", pack], capture_output=True, text=True)
+        if os.path.exists(output):
+            break
+    else:
+        raise RuntimeError(ran.stderr.strip().splitlines()[-1])
+    subprocess.run([options.diode, "convert", output, table, "--lossy"], check=True, capture_output=True)
+    with open(table, newline="") as file:
+        rows = [row for row in csv.DictReader(file) if row["template"] == "triton::mm" and row["time_ns"]]
+    return {tuple(int(row[field]) for field in FIELDS): float(row["time_ns"]) / 1e6 for row in rows}
+
+
+def inductor_times(configs, m, n, k, layout):
+    """Milliseconds by config, from Inductor's feedback."""
+    import torch
+    from torch._inductor import config, select_algorithm
+    from torch._inductor.choices import InductorChoices
+    from torch._inductor.kernel_template_choice import KernelTemplateChoice
+    from torch._inductor.template_heuristics.params import DictKernelTemplateParams
+    from torch._inductor.virtualized import V
+
+    class Given(InductorChoices):
+        def _finalize_template_configs(self, template_choices, kernel_inputs, templates, op_name, kwarg_overrides=None):
+            base = next(template_choices["triton::mm"])
+            made = []
+            for block_m, block_n, block_k, stages, warps in configs:
+                values = base.params.to_kwargs()
+                values.update(BLOCK_M=block_m, BLOCK_N=block_n, BLOCK_K=block_k, GROUP_M=8, num_stages=stages,
+                              num_warps=warps, EVEN_K=k % block_k == 0)
+                made.append(KernelTemplateChoice(base.template, DictKernelTemplateParams(values), base.extra_kwargs,
+                                                 base.layout, base.inputs))
+            return made
+
+    found = {}
+
+    def save(timings, name, nodes, choices, profiled=None, precompile=None):
+        for choice, time in timings.items():
+            p = choice.annotations["ktc"].params.to_kwargs()
+            key = (p["BLOCK_M"], p["BLOCK_N"], p["BLOCK_K"], p["num_stages"], p["num_warps"])
+            if math.isfinite(time):
+                found[key] = time
+
+    torch._dynamo.reset()
+    a = torch.randn(m, k, device="cuda", dtype=torch.bfloat16)
+    b = torch.randn(k, n, device="cuda", dtype=torch.bfloat16)
+    if layout == "t":
+        b = torch.randn(n, k, device="cuda", dtype=torch.bfloat16).t()
+    settings = {"max_autotune_gemm": True, "fx_graph_cache": False, "autotune_local_cache": False,
+                "shape_padding": False, "autotune_num_choices_displayed": 0}
+    select_algorithm.add_feedback_saver(save)
+    try:
+        with config.patch(settings), V.set_choices_handler(Given()):
+            torch.compile(lambda x, y: x @ y)(a, b)
+        torch.cuda.synchronize()
+    finally:
+        select_algorithm.clear_feedback_savers()
+    return found
+
+
+def ranks(values):
+    order = sorted(range(len(values)), key=values.__getitem__)
+    result = [0.0] * len(values)
+    start = 0
+    while start < len(order):
+        end = start
+        while end + 1 < len(order) and values[order[end + 1]] == values[order[start]]:
+            end += 1
+        for place in order[start:end + 1]:
+            result[place] = (start + end) / 2
+        start = end + 1
+    return result
+
+
+def spearman(a, b):
+    a, b = ranks(a), ranks(b)
+    mean = (len(a) - 1) / 2
+    product = sum((x - mean) * (y - mean) for x, y in zip(a, b))
+    return product / math.sqrt(sum((x - mean) ** 2 for x in a) * sum((y - mean) ** 2 for y in b))
+
+
+def chosen(times):
+    """The best configs, and others evenly over the ranking."""
+    ranking = sorted(times, key=times.get)
+    rest = ranking[DENSE:]
+    step = max(1, len(rest) // SPREAD)
+    return ranking[:DENSE] + rest[::step][:SPREAD]
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--diode", required=True, help="the diode program")
+    parser.add_argument("--kernels", required=True, action="append",
+                        help="a kernel pack for bfloat16 mm, nn and nt; several are tried in turn")
+    parser.add_argument("--cublas", help="folder with cuBLAS")
+    parser.add_argument("--space", default="full", help="which configs diode times")
+    parser.add_argument("--json", help="also write every time to this file")
+    options = parser.parse_args()
+    print("| problem | M×N×K | configs | Inductor with itself | diode with Inductor | diode's best, by Inductor |")
+    print("|---|---|---|---|---|---|", flush=True)
+    kept = []
+    with tempfile.TemporaryDirectory() as folder:
+        for what, m, n, k, layout in PROBLEMS:
+            try:
+                ours = diode_times(options, folder, m, n, k, layout)
+            except RuntimeError as error:
+                print(f"| {what} | {m}×{n}×{k} | diode failed: {error} |", flush=True)
+                continue
+            configs = chosen(ours)
+            first = inductor_times(configs, m, n, k, layout)
+            second = inductor_times(configs, m, n, k, layout)
+            common = [config for config in configs if config in first and config in second]
+            mean = {config: (first[config] + second[config]) / 2 for config in common}
+            itself = spearman([first[c] for c in common], [second[c] for c in common])
+            # Against each of the two, as Inductor is held against itself.
+            other = (spearman([ours[c] for c in common], [first[c] for c in common])
+                     + spearman([ours[c] for c in common], [second[c] for c in common])) / 2
+            best = min(common, key=ours.get)
+            worth = min(mean.values()) / mean[best]
+            print(f"| {what} | {m}×{n}×{k} | {len(common)} | {itself:.3f} | {other:.3f} | {100 * worth:.1f} % |", flush=True)
+            kept.append({"problem": [what, m, n, k, layout],
+                         "rows": [[*c, ours[c], first[c], second[c]] for c in common]})
+    if options.json:
+        with open(options.json, "w") as file:
+            json.dump(kept, file)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,225 @@
+use std::path::PathBuf;
+use std::thread;
+
+use clap::{Args, Subcommand};
+use diode_core::{Alignment, Bias, DType, FailureReason, Layout, Op};
+use diode_formats::pack::{Outcome, Pack};
+use serde::Serialize;
+
+use crate::interrupt::Interrupt;
+use crate::kernels::{Build, Plan, Summary, build, hardware_of};
+use crate::output::{self, count};
+use crate::space::SpaceArg;
+
+/// Compile kernels ahead of time, or show what a pack of them holds
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Example:\n  diode kernels build --arch sm_90 --dtypes bfloat16 --space full --out h200.pack\n  diode kernels info h200.pack"
+)]
+pub(crate) struct Kernels {
+    #[command(subcommand)]
+    command: KernelsCommand,
+}
+
+#[derive(Debug, Subcommand)]
+enum KernelsCommand {
+    Build(Box<BuildArgs>),
+    Info(Info),
+}
+
+/// Compile every kernel of a space; needs no GPU
+///
+/// One kernel serves all sizes: there is one for each op, dtype, layout, alignment, tile and
+/// whether the tile divides K. An interrupted build goes on when it is started again.
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Example:\n  diode kernels build --arch sm_90 --ops mm,addmm --dtypes bfloat16,float16 --layouts nn,nt --space full --out h200.pack"
+)]
+struct BuildArgs {
+    /// GPU architecture: sm_80 (A100), sm_90 (H100, H200) or gfx942 (MI300X)
+    #[arg(long)]
+    arch: String,
+
+    /// Pack to write
+    #[arg(long, value_name = "FILE")]
+    out: PathBuf,
+
+    /// Operators
+    #[arg(long, value_delimiter = ',', default_value = "mm")]
+    ops: Vec<Op>,
+
+    /// Element types
+    #[arg(long, value_delimiter = ',', default_value = "bfloat16", value_parser = crate::arguments::dtype)]
+    dtypes: Vec<DType>,
+
+    /// Layouts of A and B: n for row-major, t for column-major; nn.Linear is nt
+    #[arg(long, value_delimiter = ',', default_value = "nn", value_parser = parse_layouts)]
+    layouts: Vec<(Layout, Layout)>,
+
+    /// How rows may be aligned: 16 (K and N such that rows take a multiple of 16 bytes), 4, none
+    #[arg(long, value_delimiter = ',', default_value = "16")]
+    alignments: Vec<Alignment>,
+
+    /// Forms of the bias of addmm and baddbmm
+    #[arg(long, value_delimiter = ',', default_value = "vector,matrix")]
+    biases: Vec<Bias>,
+
+    /// Also the float32 kernels that round their inputs to TF32
+    #[arg(long)]
+    tf32: bool,
+
+    /// Which tiles: default, inductor-exhaustive, full, or a JSON file with a list of configs
+    #[arg(long, default_value = "full")]
+    space: SpaceArg,
+
+    /// A Python that has triton; without it, a virtual environment is made once
+    #[arg(long, value_name = "FILE")]
+    python: Option<PathBuf>,
+
+    /// How many compilers to run side by side; all cores if not given
+    #[arg(long, value_name = "N", value_parser = crate::arguments::at_least_one)]
+    processes: Option<usize>,
+}
+
+/// Show what a pack holds
+#[derive(Debug, Args)]
+#[command(after_help = "Example:\n  diode kernels info h200.pack")]
+struct Info {
+    /// Pack to read
+    pack: PathBuf,
+
+    /// Print one JSON document
+    #[arg(long)]
+    json: bool,
+}
+
+impl Kernels {
+    pub(crate) fn run(self) -> anyhow::Result<()> {
+        match self.command {
+            KernelsCommand::Build(command) => command.run(),
+            KernelsCommand::Info(command) => command.run(),
+        }
+    }
+}
+
+impl BuildArgs {
+    fn run(self) -> anyhow::Result<()> {
+        let hardware = hardware_of(&self.arch)?;
+        let plan = Plan {
+            arch: self.arch.clone(),
+            ops: self.ops,
+            // A plain multiplication has none, whatever else is asked for.
+            biases: [vec![Bias::None], self.biases].concat(),
+            dtypes: self.dtypes,
+            layouts: self.layouts,
+            alignments: self.alignments,
+            tf32: self.tf32,
+            space: self.space.read()?,
+        };
+        let jobs = plan.jobs()?;
+        let cores = thread::available_parallelism().map_or(1, Into::into);
+        let processes = self.processes.unwrap_or(cores);
+        eprintln!("{} for {} with {}", count(jobs.len(), "kernel"), self.arch, count(processes, "compiler"));
+        let settings = Build {
+            arch: &self.arch,
+            output: &self.out,
+            python: self.python.as_deref(),
+            processes,
+            shared_limit: hardware.facts.map_or(u32::MAX, |facts| facts.smem_per_block),
+        };
+        let interrupt = Interrupt::install()?;
+        match build(&settings, &jobs, &interrupt)? {
+            Some(summary) => print_summary(&summary, &self.out),
+            None => eprintln!("interrupted: the same command goes on with what is compiled"),
+        }
+        Ok(())
+    }
+}
+
+fn print_summary(summary: &Summary, path: &std::path::Path) {
+    let Summary { built, spilling, failed, resumed, bytes } = summary;
+    if *resumed > 0 {
+        eprintln!("{}: already compiled by an earlier run", count(*resumed, "kernel"));
+    }
+    for (reason, number) in failed {
+        eprintln!("{} failed: {reason}", count(*number, "kernel"));
+    }
+    let mib = *bytes as f64 / f64::from(1 << 20);
+    eprintln!(
+        "{}: {}, {spilling} of them spill registers, {mib:.1} MiB",
+        path.display(),
+        count(*built, "kernel")
+    );
+}
+
+#[derive(Serialize)]
+struct Report<'a> {
+    digest: &'a str,
+    arch: &'a str,
+    toolchain: &'a std::collections::BTreeMap<String, String>,
+    kernels: usize,
+    spilling: usize,
+    failed: Vec<Failed<'a>>,
+}
+
+#[derive(Serialize)]
+struct Failed<'a> {
+    kernel: &'a str,
+    reason: FailureReason,
+    message: &'a str,
+}
+
+impl Info {
+    fn run(self) -> anyhow::Result<()> {
+        let pack = Pack::open(&self.pack)?;
+        let built = |least: u32| {
+            let entries = pack.entries().iter();
+            entries
+                .filter(|entry| matches!(&entry.outcome, Outcome::Built(kernel) if kernel.stack >= least))
+                .count()
+        };
+        let failed = pack.entries().iter().filter_map(|entry| match &entry.outcome {
+            Outcome::Built(_) => None,
+            Outcome::Failed { reason, message } => {
+                Some(Failed { kernel: &entry.key, reason: *reason, message })
+            }
+        });
+        let report = Report {
+            digest: pack.digest().as_str(),
+            arch: pack.arch(),
+            toolchain: pack.toolchain(),
+            kernels: built(0),
+            spilling: built(1),
+            failed: failed.collect(),
+        };
+        if self.json {
+            return output::json(&report);
+        }
+        let mut rows = vec![
+            ("digest".to_owned(), report.digest.to_owned()),
+            ("architecture".to_owned(), report.arch.to_owned()),
+        ];
+        rows.extend(report.toolchain.iter().map(|(name, value)| (name.clone(), value.clone())));
+        rows.push(("kernels".to_owned(), format!("{}, {} spill registers", report.kernels, report.spilling)));
+        rows.push(("failed".to_owned(), report.failed.len().to_string()));
+        rows.extend(report.failed.iter().map(|failed| {
+            (format!("  {}", failed.reason), format!("{}: {}", failed.kernel, failed.message))
+        }));
+        let text: String = rows.iter().map(|(name, value)| format!("{name:<13} {value}\n")).collect();
+        output::text_out(&text)
+    }
+}
+
+/// `nt`: A row-major, B column-major.
+fn parse_layouts(text: &str) -> Result<(Layout, Layout), String> {
+    let layout = |letter| match letter {
+        'n' => Some(Layout::Row),
+        't' => Some(Layout::Column),
+        _ => None,
+    };
+    let mut letters = text.chars();
+    match (letters.next().and_then(layout), letters.next().and_then(layout), letters.next()) {
+        (Some(a), Some(b), None) => Ok((a, b)),
+        _ => Err("expected nn, nt, tn or tt".to_owned()),
+    }
+}

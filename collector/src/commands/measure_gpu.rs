@@ -1,0 +1,24 @@
+use std::io;
+use std::path::PathBuf;
+
+use clap::Args;
+
+use crate::cuda::{WorkerOptions, serve};
+
+/// Launch kernels on a GPU for a parent process that asks over stdin
+#[derive(Debug, Args)]
+pub(crate) struct MeasureGpu {
+    #[arg(long, value_parser = crate::arguments::whole::<u32>)]
+    device: u32,
+    #[arg(long)]
+    kernels: PathBuf,
+    #[arg(long)]
+    cublas: Option<PathBuf>,
+}
+
+impl MeasureGpu {
+    pub(crate) fn run(self) -> anyhow::Result<()> {
+        let options = WorkerOptions { device: self.device, pack: self.kernels, cublas: self.cublas };
+        serve(&options, io::stdin().lock(), io::stdout().lock())
+    }
+}

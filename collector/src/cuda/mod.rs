@@ -1,0 +1,22 @@
+//! NVIDIA GPUs, through the driver alone: kernels come from a pack, times from
+//! events. Everything here runs in a child process of its own.
+
+mod cublas;
+mod driver;
+mod nvml;
+mod operands;
+mod policy;
+pub(crate) mod protocol;
+mod queue;
+mod session;
+mod store;
+mod worker;
+
+pub(crate) use worker::{WorkerOptions, serve};
+
+use driver::Driver;
+
+/// How many GPUs the driver shows, or why there is no driver.
+pub(crate) fn device_count() -> anyhow::Result<u32> {
+    Ok(Driver::load()?.device_count()?)
+}

@@ -1,0 +1,68 @@
+//! What parent and GPU child say to each other, one JSON document per line.
+
+use std::collections::BTreeMap;
+
+use diode_core::{Config, FailureReason, Problem};
+use serde::{Deserialize, Serialize};
+
+/// From the parent.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(crate) struct Measure {
+    pub(crate) problem: Problem,
+    pub(crate) configs: Vec<Config>,
+    pub(crate) seed: u64,
+    /// Launch one config at a time, so that a hang or a crash can be told whose it is.
+    pub(crate) careful: bool,
+}
+
+/// From the child: after a start one `Ready`, after a request any number of
+/// `At` and `Busy`, and then one of the others.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Event {
+    Ready {
+        /// The GPU's name and the node's facts.
+        name: String,
+        facts: BTreeMap<String, String>,
+        /// What the user should hear before hours of measuring.
+        warnings: Vec<String>,
+    },
+    /// About to launch these configs, counted in the request.
+    At {
+        first: usize,
+        last: usize,
+    },
+    /// Still at it.
+    Busy,
+    Measured(Results),
+    /// This problem cannot be measured here; the next may be.
+    Refused {
+        reason: String,
+    },
+    /// The inputs do not fit in the GPU's memory.
+    OutOfMemory,
+    /// The child can do nothing more and ends.
+    Broken {
+        message: String,
+    },
+}
+
+/// What became of a problem's configs.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Results {
+    /// Config, counted in the request, and its times in nanoseconds.
+    pub(crate) timed: Vec<(usize, Vec<u64>)>,
+    pub(crate) failed: Vec<(usize, FailureReason)>,
+    /// How often the near-best configs had to be measured again because the GPU was disturbed.
+    pub(crate) repeated: u32,
+    /// They were still disturbed the last time.
+    pub(crate) disturbed: bool,
+    /// Nanoseconds that the GPU spent in the kernels that were timed, and in flushing its cache.
+    pub(crate) kernel_ns: u64,
+    pub(crate) flush_ns: u64,
+    /// Nanoseconds from the first launch to the last result.
+    pub(crate) wall_ns: u64,
+    pub(crate) sm_mhz: Option<u32>,
+    pub(crate) celsius: Option<u32>,
+    pub(crate) power_capped: bool,
+}

@@ -1,0 +1,53 @@
+//! Which GPUs of a node to use.
+
+use std::str::FromStr;
+
+use crate::cuda;
+
+/// GPUs by number, in the driver's order.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum DeviceArg {
+    All,
+    Numbers(Vec<u32>),
+}
+
+impl FromStr for DeviceArg {
+    type Err = &'static str;
+
+    fn from_str(text: &str) -> Result<Self, &'static str> {
+        if text == "all" {
+            return Ok(Self::All);
+        }
+        let numbers: Vec<u32> = text
+            .split(',')
+            .map(str::parse)
+            .collect::<Result<_, _>>()
+            .map_err(|_| "expected numbers of GPUs such as 0 or 0,1, or `all`")?;
+        match (1..numbers.len()).any(|place| numbers[..place].contains(&numbers[place])) {
+            true => Err("expected every GPU once"),
+            false => Ok(Self::Numbers(numbers)),
+        }
+    }
+}
+
+/// The numbers of the chosen GPUs.
+pub(crate) fn chosen(argument: &DeviceArg) -> anyhow::Result<Vec<u32>> {
+    match argument {
+        DeviceArg::All => Ok((0..cuda::device_count()?).collect()),
+        DeviceArg::Numbers(numbers) => Ok(numbers.clone()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lists_of_gpus() {
+        assert_eq!("all".parse(), Ok(DeviceArg::All));
+        assert_eq!("0,3".parse(), Ok(DeviceArg::Numbers(vec![0, 3])));
+        for bad in ["", "cuda", "-1", "0,0", "0,"] {
+            assert!(bad.parse::<DeviceArg>().is_err(), "{bad}");
+        }
+    }
+}

@@ -1,0 +1,106 @@
+//! One compiler: a Python process that answers a line for each line.
+
+use std::io::{BufRead, BufReader, Write};
+use std::path::Path;
+use std::process::{Child, ChildStdin, Command, Stdio};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::thread;
+use std::time::Duration;
+
+use anyhow::{Context, bail};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use super::python::Python;
+
+/// The slowest kernel seen took 20 seconds; one that takes this long hangs.
+const PATIENCE: Duration = Duration::from_secs(300);
+/// Importing Triton from a cold disk takes half a minute.
+const START_PATIENCE: Duration = Duration::from_secs(120);
+
+/// What became of one kernel.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Compiled {
+    Built(Launch),
+    Failed(String),
+}
+
+/// What the compiler says of a binary.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Launch {
+    pub(crate) symbol: String,
+    pub(crate) threads: u32,
+    pub(crate) shared: u32,
+    pub(crate) registers: u32,
+    pub(crate) stack: u32,
+    pub(crate) global_scratch: u64,
+    /// Bytes of each kind of asynchronous copy in the code.
+    pub(crate) copies: Vec<u32>,
+}
+
+/// A running compiler.
+pub(crate) struct Compiler {
+    process: Child,
+    requests: ChildStdin,
+    replies: Receiver<String>,
+    pub(crate) triton: String,
+}
+
+#[derive(Deserialize)]
+struct Hello {
+    triton: String,
+}
+
+impl Compiler {
+    /// Starts one; its scratch files go to `cache`.
+    pub(crate) fn start(python: &Python, cache: &Path) -> anyhow::Result<Self> {
+        let mut command = Command::new(&python.program);
+        command
+            .arg(&python.script)
+            .env("TRITON_CACHE_DIR", cache)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null());
+        // A Ctrl-C is for us: what is being compiled is finished and kept.
+        #[cfg(unix)]
+        std::os::unix::process::CommandExt::process_group(&mut command, 0);
+        let mut process =
+            command.spawn().with_context(|| format!("cannot start {}", python.program.display()))?;
+        let requests = process.stdin.take().context("the compiler has no stdin")?;
+        let output = process.stdout.take().context("the compiler has no stdout")?;
+        let (sender, replies) = channel();
+        thread::spawn(move || {
+            for line in BufReader::new(output).lines().map_while(Result::ok) {
+                if sender.send(line).is_err() {
+                    break;
+                }
+            }
+        });
+        let mut compiler = Self { process, requests, replies, triton: String::new() };
+        let hello = compiler.replies.recv_timeout(START_PATIENCE).ok();
+        let Some(Ok(Hello { triton })) = hello.as_deref().map(serde_json::from_str) else {
+            bail!("{}: cannot import triton; check with `-c 'import triton'`", python.program.display());
+        };
+        compiler.triton = triton;
+        Ok(compiler)
+    }
+
+    /// Compiles one kernel to a file. `None` if the process had to be given up.
+    pub(crate) fn compile(&mut self, mut request: Value, file: &Path) -> Option<Compiled> {
+        request["file"] = file.to_string_lossy().into();
+        let sent = writeln!(self.requests, "{request}").and_then(|()| self.requests.flush());
+        match sent.map(|()| self.replies.recv_timeout(PATIENCE)) {
+            Ok(Ok(line)) => serde_json::from_str(&line).ok(),
+            Ok(Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected)) | Err(_) => None,
+        }
+    }
+}
+
+impl Drop for Compiler {
+    fn drop(&mut self) {
+        // Either call fails only if the process has already ended.
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}

@@ -1,0 +1,19 @@
+//! Kernel packs: which kernels a pack holds, how they are named, and how they
+//! are compiled.
+
+mod amdgpu;
+mod build;
+mod compiler;
+mod plan;
+mod python;
+pub(crate) mod support;
+pub(crate) mod variant;
+
+pub(crate) use build::{Build, Summary, build};
+pub(crate) use plan::{Plan, hardware_of};
+
+/// How the arguments of a kernel lie, and what they mean. A backend launches
+/// only packs that state the one it knows.
+pub(crate) const ABI: &str = "diode-kernels 1";
+/// The toolchain entry that states it.
+pub(crate) const ABI_KEY: &str = "abi";

@@ -1,0 +1,217 @@
+//! Which kernels a pack is to hold.
+
+use std::collections::BTreeSet;
+
+use diode_core::hardware::{Hardware, find};
+use diode_core::space::{Space, SpaceName};
+use diode_core::{
+    Alignment, Bias, DType, Invalid, Layout, Op, OperandAlignment, Problem, ProblemFields, Tile,
+};
+use serde_json::Value;
+
+use super::support::{Support, alignments};
+use super::variant::{Variant, tile_of};
+
+/// What the user asked a pack to cover.
+#[derive(Debug, Clone)]
+pub(crate) struct Plan {
+    pub(crate) arch: String,
+    pub(crate) ops: Vec<Op>,
+    pub(crate) dtypes: Vec<DType>,
+    /// Of A and B.
+    pub(crate) layouts: Vec<(Layout, Layout)>,
+    /// Classes that operands may have.
+    pub(crate) alignments: Vec<Alignment>,
+    pub(crate) biases: Vec<Bias>,
+    /// Whether fp32 may round its inputs to TF32.
+    pub(crate) tf32: bool,
+    pub(crate) space: Space,
+}
+
+/// One kernel to compile.
+pub(crate) struct Job {
+    pub(crate) key: String,
+    pub(crate) request: Value,
+    /// A multiplication; the others are the kernels around a measurement.
+    pub(crate) matmul: bool,
+    /// Whether its copies must be wide; see [`Variant::expects_wide_copies`].
+    pub(crate) wide: bool,
+}
+
+impl Plan {
+    /// Every kernel, those of one variant side by side.
+    pub(crate) fn jobs(&self) -> Result<Vec<Job>, Invalid> {
+        let hardware = hardware_of(&self.arch)?;
+        let mut jobs = Vec::new();
+        let dtypes: BTreeSet<DType> = self.dtypes.iter().copied().collect();
+        for dtype in dtypes {
+            jobs.extend(Support::of(dtype).map(|support| Job {
+                key: support.key(),
+                request: support.request(&self.arch),
+                matmul: false,
+                wide: false,
+            }));
+            let tiles = self.tiles(&hardware, dtype)?;
+            for variant in self.variants(dtype) {
+                jobs.extend(self.jobs_of(&variant, &tiles));
+            }
+        }
+        Ok(jobs)
+    }
+
+    fn jobs_of(&self, variant: &Variant, tiles: &BTreeSet<Tile>) -> impl Iterator<Item = Job> {
+        let even = if variant.allows_even_k() { &[false, true][..] } else { &[false] };
+        even.iter().flat_map(move |&even_k| tiles.iter().map(move |&tile| Tile { even_k, ..tile })).map(
+            |tile| Job {
+                key: variant.key(&tile),
+                request: variant.request(&tile, &self.arch),
+                matmul: true,
+                wide: variant.expects_wide_copies(&tile)
+                    && tile.num_stages > 1
+                    && self.arch.starts_with("sm_"),
+            },
+        )
+    }
+
+    fn variants(&self, dtype: DType) -> BTreeSet<Variant> {
+        let allowed = alignments(dtype).iter().filter(|alignment| self.alignments.contains(alignment));
+        let allowed: Vec<Alignment> = allowed.copied().collect();
+        let mut variants = BTreeSet::new();
+        for op in &self.ops {
+            let biases = self.biases.iter().filter(|bias| op.has_bias() == (**bias != Bias::None));
+            for bias in biases {
+                for &(a_layout, b_layout) in &self.layouts {
+                    // The class of a matrix is that of the size its rows run along.
+                    for &m in &allowed {
+                        for &n in &allowed {
+                            for &k in &allowed {
+                                let alignment = OperandAlignment {
+                                    a: if a_layout == Layout::Row { k } else { m },
+                                    b: if b_layout == Layout::Row { n } else { k },
+                                    out: n,
+                                };
+                                let batched = op.is_batched();
+                                variants.insert(Variant {
+                                    batched,
+                                    dtype,
+                                    a_layout,
+                                    b_layout,
+                                    bias: *bias,
+                                    alignment,
+                                });
+                            }
+                        }
+                    }
+                }
+            }
+        }
+        variants
+    }
+
+    /// The tiles of the space, whatever the size of the problem; `EVEN_K` is left to the variant.
+    fn tiles(&self, hardware: &Hardware, dtype: DType) -> Result<BTreeSet<Tile>, Invalid> {
+        // Spaces shrink tiles to the next power of two of each size, so powers of two
+        // up to the largest block bring out every tile.
+        let sizes: &[u64] = match self.space {
+            Space::Named(SpaceName::Full) | Space::List(_) => &[1024],
+            Space::Named(_) => &[16, 32, 64, 128, 256, 1024],
+        };
+        let mut tiles = BTreeSet::new();
+        for (&m, &n, &k) in
+            sizes.iter().flat_map(|m| sizes.iter().flat_map(move |n| sizes.iter().map(move |k| (m, n, k))))
+        {
+            let problem = Problem::new(ProblemFields::plain(Op::Mm, 1, m, n, k, dtype))?;
+            for config in self.space.configs(hardware, &problem)? {
+                let Some(tile) = tile_of(&config) else { continue };
+                let precisions =
+                    if dtype == DType::Float32 && self.tf32 { &[false, true][..] } else { &[false] };
+                tiles.extend(precisions.iter().map(|&allow_tf32| Tile {
+                    even_k: false,
+                    allow_tf32,
+                    ..*tile
+                }));
+            }
+        }
+        Ok(tiles)
+    }
+}
+
+/// The hardware whose limits a pack for an architecture is made for.
+pub(crate) fn hardware_of(arch: &str) -> Result<Hardware, Invalid> {
+    let name = match arch {
+        "sm_80" => "NVIDIA A100",
+        "sm_90" => "NVIDIA H200",
+        "gfx942" => "AMD Instinct MI300X",
+        _ => "",
+    };
+    find(name).ok_or_else(|| {
+        Invalid::new("arch", format_args!("`{arch}`"), "sm_80 (A100), sm_90 (H100, H200) or gfx942 (MI300X)")
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn plan() -> Plan {
+        Plan {
+            arch: "sm_90".to_owned(),
+            ops: vec![Op::Mm],
+            dtypes: vec![DType::BFloat16],
+            layouts: vec![(Layout::Row, Layout::Row)],
+            alignments: vec![Alignment::Bytes16],
+            biases: vec![Bias::None, Bias::Vector, Bias::Matrix],
+            tf32: false,
+            space: Space::Named(SpaceName::Full),
+        }
+    }
+
+    fn kernels(plan: &Plan) -> usize {
+        let jobs = plan.jobs().unwrap();
+        let keys: BTreeSet<&str> = jobs.iter().map(|job| job.key.as_str()).collect();
+        assert_eq!(keys.len(), jobs.len(), "no kernel twice");
+        jobs.len()
+    }
+
+    #[test]
+    fn a_pack_has_every_tile_with_and_without_a_rest_of_k() {
+        assert_eq!(kernels(&plan()), 2 * 1534 + 4);
+        let both = vec![(Layout::Row, Layout::Row), (Layout::Row, Layout::Column)];
+        assert_eq!(kernels(&Plan { layouts: both, ..plan() }), 4 * 1534 + 4);
+        assert_eq!(kernels(&Plan { ops: vec![Op::Mm, Op::Addmm], ..plan() }), 6 * 1534 + 4);
+    }
+
+    #[test]
+    fn rows_along_k_that_are_not_aligned_have_a_rest() {
+        let all = vec![Alignment::Bytes16, Alignment::Bytes4, Alignment::None];
+        // A runs along K, B and the output along N: nine pairs, three of them with aligned K.
+        assert_eq!(kernels(&Plan { alignments: all.clone(), ..plan() }), (9 + 3) * 1534 + 4);
+        let linear = vec![(Layout::Row, Layout::Column)];
+        assert_eq!(kernels(&Plan { alignments: all, layouts: linear, ..plan() }), (9 + 3) * 1534 + 4);
+    }
+
+    #[test]
+    fn every_config_of_a_problem_has_its_kernel() {
+        let plan = Plan {
+            space: Space::Named(SpaceName::Default),
+            alignments: vec![Alignment::Bytes16, Alignment::None],
+            ..plan()
+        };
+        let keys: BTreeSet<String> = plan.jobs().unwrap().into_iter().map(|job| job.key).collect();
+        let hardware = hardware_of("sm_90").unwrap();
+        for (m, n, k) in [(1, 4096, 4096), (17, 33, 71), (100, 72, 24), (4096, 8, 128)] {
+            let problem = Problem::new(ProblemFields::plain(Op::Mm, 1, m, n, k, DType::BFloat16)).unwrap();
+            let variant = Variant::of(&problem).unwrap();
+            for config in plan.space.configs(&hardware, &problem).unwrap() {
+                let key = variant.key(tile_of(&config).unwrap());
+                assert!(keys.contains(&key), "{m}×{n}×{k}: {key}");
+            }
+        }
+    }
+
+    #[test]
+    fn an_unknown_architecture_is_refused_by_name() {
+        let error = Plan { arch: "sm_1".to_owned(), ..plan() }.jobs().err().unwrap().to_string();
+        assert!(error.starts_with("arch: got `sm_1`, expected sm_80"), "{error}");
+    }
+}

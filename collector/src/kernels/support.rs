@@ -1,0 +1,133 @@
+//! The kernels around a measurement, see `kernels/support.py`.
+
+use diode_core::{Alignment, DType};
+use serde_json::{Value, json};
+
+use super::variant::triton_type;
+
+/// Elements that one program of `fill` and `compare` takes.
+pub(crate) const BLOCK: u32 = 4096;
+/// The tile of the reference; any would do.
+pub(crate) const REFERENCE_TILE: [u32; 3] = [64, 64, 32];
+
+/// One of them, for one type.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) enum Support {
+    Fill(DType),
+    Reference { dtype: DType, bias: bool },
+    Compare(DType),
+}
+
+impl Support {
+    /// All that measuring a type needs.
+    pub(crate) fn of(dtype: DType) -> [Self; 4] {
+        [
+            Self::Fill(dtype),
+            Self::Reference { dtype, bias: false },
+            Self::Reference { dtype, bias: true },
+            Self::Compare(dtype),
+        ]
+    }
+
+    pub(crate) fn key(self) -> String {
+        match self {
+            Self::Fill(dtype) => format!("fill;{dtype}"),
+            Self::Reference { dtype, bias } => format!("reference;{dtype};bias={bias}"),
+            Self::Compare(dtype) => format!("compare;{dtype}"),
+        }
+    }
+
+    pub(crate) fn request(self, arch: &str) -> Value {
+        let [m, n, k] = REFERENCE_TILE;
+        let (kernel, types, constants) = match self {
+            Self::Fill(dtype) => (
+                "fill",
+                json!({"out": pointer(dtype), "count": "i64", "seed": "i32"}),
+                json!({"BLOCK": BLOCK}),
+            ),
+            Self::Reference { dtype, bias } => (
+                "reference",
+                reference_types(dtype),
+                json!({
+                    "ACC": accumulator(dtype).0, "HAS_BIAS": bias, "BLOCK_M": m, "BLOCK_N": n, "BLOCK_K": k,
+                }),
+            ),
+            Self::Compare(dtype) => (
+                "compare",
+                json!({
+                    "C": pointer(dtype), "expected": accumulator(dtype).1, "wrong": "*i32", "count": "i64",
+                    "absolute": "fp32", "relative": "fp32",
+                }),
+                json!({"BLOCK": BLOCK}),
+            ),
+        };
+        json!({
+            "kernel": kernel,
+            "arch": arch,
+            "types": types,
+            "divisible": {},
+            "constants": constants,
+            "options": {"num_warps": 4, "num_stages": 2},
+        })
+    }
+}
+
+/// Bytes of one element of the reference for a type.
+pub(crate) fn reference_size(dtype: DType) -> u64 {
+    if dtype == DType::Float32 { 8 } else { 4 }
+}
+
+/// How far a result may be from the reference: absolute for every term of the
+/// sum's root, and relative. A few times the rounding of the output's type, and
+/// of the sum's where the inputs are rounded too.
+pub(crate) fn tolerance(dtype: DType, k: u64, tf32: bool) -> (f32, f32) {
+    let root = (k as f32).sqrt();
+    match dtype {
+        DType::Float32 if tf32 => (4e-3 * root, 4e-3),
+        // Every partial sum is rounded, and they grow with the root of K: together as K.
+        DType::Float32 => (1e-5 * root + 2e-7 * k as f32, 1e-5),
+        DType::Float16 => (1e-3 * root, 2e-3),
+        _ => (1e-3 * root, 1.6e-2),
+    }
+}
+
+/// What sums are made in: products of 16-bit types are exact in fp32, those of
+/// fp32 in fp64.
+fn accumulator(dtype: DType) -> (&'static str, &'static str) {
+    if dtype == DType::Float32 { ("tl.fp64", "*fp64") } else { ("tl.fp32", "*fp32") }
+}
+
+fn pointer(dtype: DType) -> String {
+    format!("*{}", triton_type(dtype).unwrap_or("?"))
+}
+
+fn reference_types(dtype: DType) -> Value {
+    let mut types = json!({"out": accumulator(dtype).1});
+    for name in ["A", "B", "bias"] {
+        types[name] = pointer(dtype).into();
+    }
+    for name in ["M", "N", "K"] {
+        types[name] = "i32".into();
+    }
+    for name in [
+        "a_row",
+        "a_column",
+        "b_row",
+        "b_column",
+        "bias_row",
+        "bias_column",
+        "batch_a",
+        "batch_b",
+        "batch_bias",
+    ] {
+        types[name] = "i64".into();
+    }
+    types
+}
+
+/// Every class an operand of a type can have.
+pub(crate) fn alignments(dtype: DType) -> &'static [Alignment] {
+    const ALL: [Alignment; 3] = [Alignment::Bytes16, Alignment::Bytes4, Alignment::None];
+    // Four bytes an element: never below 4.
+    if dtype == DType::Float32 { &ALL[..2] } else { &ALL }
+}

@@ -1,0 +1,198 @@
+//! What one compiled kernel is for: all problems that agree in everything but
+//! their sizes.
+
+use diode_core::{Alignment, Bias, Config, DType, Layout, OperandAlignment, Problem, Tile};
+use serde_json::{Value, json};
+
+/// The arguments of every kernel in launch order; see `kernels/matmul.py`.
+const POINTERS: [&str; 4] = ["A", "B", "bias", "C"];
+const NUMBERS: [&str; 9] = ["M", "N", "K", "lda", "ldb", "ldc", "batch_a", "batch_b", "batch_c"];
+/// Bytes of each, in the same order.
+pub(crate) const ARGUMENT_SIZES: [u64; 13] = [8, 8, 8, 8, 4, 4, 4, 4, 4, 4, 4, 4, 4];
+
+/// Everything but sizes and tile that the compiler has to know.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(crate) struct Variant {
+    pub(crate) batched: bool,
+    pub(crate) dtype: DType,
+    pub(crate) a_layout: Layout,
+    pub(crate) b_layout: Layout,
+    pub(crate) bias: Bias,
+    pub(crate) alignment: OperandAlignment,
+}
+
+impl Variant {
+    /// The variant that computes a problem; if there is none, why.
+    pub(crate) fn of(problem: &Problem) -> Result<Self, String> {
+        let dtype = problem.a_dtype;
+        if problem.b_dtype != dtype || problem.out_dtype != dtype {
+            let (b, out) = (problem.b_dtype, problem.out_dtype);
+            return Err(format!("kernels exist for one type throughout, not for {dtype}, {b} and {out}"));
+        }
+        if triton_type(dtype).is_none() {
+            return Err(format!("kernels exist for float16, bfloat16 and float32, not for {dtype}"));
+        }
+        if problem.out_layout.is_some() {
+            return Err("kernels write dense row-major outputs only".to_owned());
+        }
+        if problem.needs_64_bit_indexing() {
+            return Err(
+                "kernels index with 32 bits, and a matrix has more than 2147483647 elements".to_owned()
+            );
+        }
+        Ok(Self {
+            batched: problem.op.is_batched(),
+            dtype,
+            a_layout: problem.a_layout,
+            b_layout: problem.b_layout,
+            bias: problem.bias,
+            alignment: problem.alignment(),
+        })
+    }
+
+    /// Whether a kernel of this variant may assume that K is a multiple of its block.
+    pub(crate) fn allows_even_k(&self) -> bool {
+        let along_k = [
+            (self.a_layout == Layout::Row, self.alignment.a),
+            (self.b_layout == Layout::Column, self.alignment.b),
+        ];
+        along_k.iter().all(|&(along, alignment)| !along || alignment == Alignment::Bytes16)
+    }
+
+    /// The name of the kernel for a tile: what a pack files it under and a launch finds it by.
+    ///
+    /// A tile's `ALLOW_TF32` means nothing to 16-bit types, so it is left out there.
+    pub(crate) fn key(&self, tile: &Tile) -> String {
+        let OperandAlignment { a, b, out } = self.alignment;
+        let (kernel, precision) = (self.kernel(), self.precision(tile));
+        let rocm = tile.rocm.map_or_else(String::new, |rocm| {
+            format!(";nonkdim={};waves={}", rocm.matrix_instr_nonkdim, rocm.waves_per_eu)
+        });
+        format!(
+            "{kernel};{};{},{};bias={};align={a},{b},{out};{precision};{}x{}x{};group={};stages={};warps={};even_k={}{rocm}",
+            self.dtype,
+            self.a_layout,
+            self.b_layout,
+            self.bias,
+            tile.block_m,
+            tile.block_n,
+            tile.block_k,
+            tile.group_m,
+            tile.num_stages,
+            tile.num_warps,
+            tile.even_k,
+        )
+    }
+
+    /// What the compiler is asked for; see `kernels/compile.py`.
+    pub(crate) fn request(&self, tile: &Tile, arch: &str) -> Value {
+        let pointer = format!("*{}", triton_type(self.dtype).unwrap_or("?"));
+        let types = POINTERS.iter().map(|&name| (name, pointer.as_str()));
+        let types: serde_json::Map<String, Value> = types
+            .chain(NUMBERS.iter().map(|&name| (name, "i32")))
+            .map(|(name, text)| (name.to_owned(), text.into()))
+            .collect();
+        json!({
+            "kernel": self.kernel(),
+            "arch": arch,
+            "types": types,
+            "divisible": self.divisors(),
+            "constants": {
+                "BLOCK_M": tile.block_m,
+                "BLOCK_N": tile.block_n,
+                "BLOCK_K": tile.block_k,
+                "GROUP_M": tile.group_m,
+                "EVEN_K": tile.even_k,
+                "A_ROW": self.a_layout == Layout::Row,
+                "B_ROW": self.b_layout == Layout::Row,
+                "BIAS": self.bias.as_str(),
+                "PRECISION": self.precision(tile),
+            },
+            "options": options(tile, arch),
+        })
+    }
+
+    /// Bytes that every asynchronous copy of both operands must move: what 16-byte
+    /// rows give, where a thread has that much to copy at all.
+    pub(crate) fn expects_wide_copies(&self, tile: &Tile) -> bool {
+        let elements = 16 / self.dtype.size() as u32 * 32 * tile.num_warps;
+        self.alignment.a == Alignment::Bytes16
+            && self.alignment.b == Alignment::Bytes16
+            && tile.block_m * tile.block_k >= elements
+            && tile.block_n * tile.block_k >= elements
+    }
+
+    fn kernel(&self) -> &'static str {
+        if self.batched { "bmm" } else { "mm" }
+    }
+
+    fn precision(&self, tile: &Tile) -> &'static str {
+        if self.dtype == DType::Float32 && tile.allow_tf32 { "tf32" } else { "ieee" }
+    }
+
+    /// What divides each argument, in elements; 1 promises nothing and is left out.
+    fn divisors(&self) -> serde_json::Map<String, Value> {
+        let elements = |alignment| match alignment {
+            Alignment::Bytes16 => 16 / self.dtype.size(),
+            Alignment::Bytes4 => 4 / self.dtype.size(),
+            Alignment::None => 1,
+        };
+        let OperandAlignment { a, b, out } = self.alignment;
+        let (a, b, out) = (elements(a), elements(b), elements(out));
+        let (along_a, along_b) = (
+            if self.a_layout == Layout::Row { "K" } else { "M" },
+            if self.b_layout == Layout::Row { "N" } else { "K" },
+        );
+        let mut divisors: Vec<(&str, u64)> = POINTERS.iter().map(|&name| (name, 16)).collect();
+        divisors.extend([
+            ("lda", a),
+            ("batch_a", a),
+            ("ldb", b),
+            ("batch_b", b),
+            ("ldc", out),
+            ("batch_c", out),
+        ]);
+        // A size is promised by whichever operand runs along it; they agree.
+        divisors.extend([(along_a, a), (along_b, b), ("N", out)]);
+        divisors
+            .into_iter()
+            .filter(|&(_, divisor)| divisor > 1)
+            .map(|(name, divisor)| (name.to_owned(), divisor.into()))
+            .collect()
+    }
+}
+
+/// The tile of a config that is one of our kernels.
+pub(crate) fn tile_of(config: &Config) -> Option<&Tile> {
+    match config {
+        Config::Mm(tile) | Config::Bmm(tile) => Some(tile),
+        Config::PersistentTma(_) | Config::DecomposeK { .. } | Config::Library => None,
+    }
+}
+
+fn options(tile: &Tile, arch: &str) -> Value {
+    let mut options = json!({
+        "num_warps": tile.num_warps,
+        "num_stages": tile.num_stages,
+        // Inductor's templates are compiled without these checks too.
+        "sanitize_overflow": false,
+    });
+    if arch.starts_with("gfx")
+        && let Some(rocm) = tile.rocm
+    {
+        // Inductor records kpack and does not hand it to the compiler: its default is what runs.
+        options["matrix_instr_nonkdim"] = rocm.matrix_instr_nonkdim.into();
+        options["waves_per_eu"] = rocm.waves_per_eu.into();
+    }
+    options
+}
+
+/// Triton's name of a type that kernels exist for.
+pub(crate) fn triton_type(dtype: DType) -> Option<&'static str> {
+    match dtype {
+        DType::Float16 => Some("fp16"),
+        DType::BFloat16 => Some("bf16"),
+        DType::Float32 => Some("fp32"),
+        _ => None,
+    }
+}

@@ -1,0 +1,345 @@
+//! A GPU's side of [`Meter`]: a child process that hangs or crashes is replaced,
+//! and the config that did it is found and left out.
+
+use std::collections::{BTreeMap, HashMap};
+use std::path::PathBuf;
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, bail};
+use diode_core::{Config, FailureReason, Method, Problem};
+
+use super::{Meter, Outcome, Quality};
+use crate::cuda::protocol::{Event, Measure, Results};
+use crate::kernels::variant::{Variant, tile_of};
+use crate::measure::{Measured, Samples};
+use crate::worker::{Child, Lost};
+
+/// Starting the driver, loading the pack and the library, on a node that is busy.
+const START_PATIENCE: Duration = Duration::from_secs(120);
+/// What a chunk of launches may take besides the kernels themselves.
+const BASE_PATIENCE: Duration = Duration::from_secs(30);
+/// The slowest honest kernel computes at this rate, and moves so many bytes.
+const SLOWEST_FLOPS_PER_SECOND: f64 = 1e11;
+const SLOWEST_BYTES_PER_SECOND: f64 = 1e9;
+/// So many configs of one problem may crash or hang before the rest is given up
+/// too. A dozen tiles of one variant have been seen to; each costs a few seconds.
+const MOST_CULPRITS: usize = 40;
+
+/// How GPU children are started.
+#[derive(Debug, Clone)]
+pub(crate) struct GpuOptions {
+    pub(crate) pack: PathBuf,
+    pub(crate) cublas: Option<PathBuf>,
+    pub(crate) seed: u64,
+}
+
+/// What a child said of its GPU when it started.
+#[derive(Debug, Clone)]
+pub(crate) struct Node {
+    pub(crate) name: String,
+    pub(crate) facts: BTreeMap<String, String>,
+    pub(crate) warnings: Vec<String>,
+}
+
+pub(crate) struct GpuMeter {
+    child: Child,
+    seed: u64,
+    /// Kernels that crashed or hung on an earlier problem. They do on every other.
+    culprits: HashMap<String, FailureReason>,
+}
+
+/// How one attempt at a problem ended.
+enum Attempt {
+    Done(Results),
+    Refused(String),
+    OutOfMemory,
+    Abandoned,
+    /// The child is gone; the configs it was last about to launch, if it said so.
+    Lost {
+        why: Lost,
+        at: Option<(usize, usize)>,
+    },
+}
+
+impl GpuMeter {
+    /// Starts the child of one GPU and hears what it has to say.
+    pub(crate) fn start(options: &GpuOptions, device: u32) -> anyhow::Result<(Self, Node)> {
+        let program = std::env::current_exe().context("cannot find the diode program itself")?;
+        let GpuOptions { pack, cublas, seed } = options.clone();
+        let child = Child::new(move || {
+            let mut command = Command::new(&program);
+            command.arg("measure-gpu").arg("--device").arg(device.to_string()).arg("--kernels").arg(&pack);
+            if let Some(folder) = &cublas {
+                command.arg("--cublas").arg(folder);
+            }
+            Ok(command)
+        });
+        let mut meter = Self { child, seed, culprits: HashMap::new() };
+        let node = meter.ready()?;
+        Ok((meter, node))
+    }
+
+    fn known_failure(&self, problem: &Problem, config: &Config) -> Option<FailureReason> {
+        self.culprits.get(&kernel(problem, config)?).copied()
+    }
+
+    fn ready(&mut self) -> anyhow::Result<Node> {
+        self.child.start()?;
+        match self.child.receive(START_PATIENCE)? {
+            Ok(Event::Ready { name, facts, warnings }) => Ok(Node { name, facts, warnings }),
+            Ok(Event::Broken { message }) => bail!("{message}"),
+            Ok(other) => bail!("the measuring process began with {other:?}"),
+            Err(Lost::Died) => bail!("the measuring process ended at its start"),
+            Err(Lost::TimedOut) => {
+                bail!("the GPU did not answer within {} s of starting", START_PATIENCE.as_secs())
+            }
+        }
+    }
+
+    fn attempt(&mut self, request: &Measure, abandon: &dyn Fn() -> bool) -> anyhow::Result<Attempt> {
+        if !self.child.is_running() {
+            self.ready()?;
+        }
+        self.child.send(request)?;
+        let mut at = None;
+        // Between two events lie the inputs and the reference, or one chunk of launches.
+        let patience = patience(&request.problem, request.configs.len());
+        loop {
+            let event = match self.receive(patience, abandon)? {
+                None => return Ok(Attempt::Abandoned),
+                Some(Ok(event)) => event,
+                Some(Err(why)) => return Ok(Attempt::Lost { why, at }),
+            };
+            match event {
+                Event::At { first, last } => at = Some((first, last)),
+                Event::Busy => at = None,
+                Event::Measured(results) => return Ok(Attempt::Done(results)),
+                Event::Refused { reason } => return Ok(Attempt::Refused(reason)),
+                Event::OutOfMemory => return Ok(Attempt::OutOfMemory),
+                Event::Broken { message } => {
+                    eprintln!("the measuring process broke down ({message}); another takes over");
+                    self.child.end();
+                    return Ok(Attempt::Lost { why: Lost::Died, at });
+                }
+                Event::Ready { .. } => bail!("the measuring process started twice"),
+            }
+        }
+    }
+
+    /// Waits for an event in short turns, so that a user who insists is heard.
+    fn receive(
+        &mut self,
+        patience: Duration,
+        abandon: &dyn Fn() -> bool,
+    ) -> anyhow::Result<Option<Result<Event, Lost>>> {
+        const TURN: Duration = Duration::from_millis(200);
+        let began = Instant::now();
+        loop {
+            if let Some(line) = self.child.poll(TURN)? {
+                return Ok(Some(line));
+            }
+            if abandon() {
+                self.child.end();
+                return Ok(None);
+            }
+            if began.elapsed() >= patience {
+                self.child.end();
+                return Ok(Some(Err(Lost::TimedOut)));
+            }
+        }
+    }
+}
+
+impl Meter for GpuMeter {
+    fn method(&self) -> Method {
+        Method::MEDIAN_COLD_EVENT
+    }
+
+    fn measure(
+        &mut self,
+        problem: &Problem,
+        configs: &[Config],
+        abandon: &dyn Fn() -> bool,
+    ) -> anyhow::Result<Outcome> {
+        let mut left: Vec<Config> = configs.to_vec();
+        let mut failed = Vec::new();
+        left.retain(|config| match self.known_failure(problem, config) {
+            None => true,
+            Some(reason) => {
+                failed.push((*config, reason));
+                false
+            }
+        });
+        let known = failed.len();
+        let mut careful = false;
+        loop {
+            let request =
+                Measure { problem: problem.clone(), configs: left.clone(), seed: self.seed, careful };
+            match self.attempt(&request, abandon)? {
+                Attempt::Done(results) => return Ok(outcome(&left, results, failed)),
+                Attempt::Refused(reason) => return Ok(Outcome::Refused(reason)),
+                Attempt::Abandoned => return Ok(Outcome::Abandoned),
+                Attempt::OutOfMemory => return Ok(all_failed(configs, FailureReason::OutOfMemory)),
+                Attempt::Lost { why, at } => {
+                    let reason = match why {
+                        Lost::TimedOut => FailureReason::Timeout,
+                        Lost::Died => FailureReason::Launch,
+                    };
+                    match at {
+                        Some((first, last)) if first == last && failed.len() < known + MOST_CULPRITS => {
+                            let culprit = left.remove(first);
+                            if let Some(key) = kernel(problem, &culprit) {
+                                self.culprits.insert(key, reason);
+                            }
+                            failed.push((culprit, reason));
+                        }
+                        // Which config it was shows when they are launched one by one.
+                        _ if !careful => careful = true,
+                        _ => return Ok(all_failed(configs, reason)),
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// Which kernel of a pack a config is on a problem.
+fn kernel(problem: &Problem, config: &Config) -> Option<String> {
+    Some(Variant::of(problem).ok()?.key(tile_of(config)?))
+}
+
+fn all_failed(configs: &[Config], reason: FailureReason) -> Outcome {
+    Outcome::Measured { measured: Measured::all_failed(configs, reason), quality: Quality::default() }
+}
+
+fn outcome(configs: &[Config], results: Results, mut failed: Vec<(Config, FailureReason)>) -> Outcome {
+    let quality = Quality {
+        disturbed: results.disturbed,
+        busy_ns: results.kernel_ns + results.flush_ns,
+        wall_ns: results.wall_ns,
+        power_capped: results.power_capped,
+    };
+    let timed =
+        results.timed.into_iter().filter(|(number, _)| *number < configs.len()).map(|(number, nanos)| {
+            let mut samples = Samples::default();
+            samples.add(nanos);
+            (configs[number], samples)
+        });
+    let timed = timed.collect();
+    let more = results.failed.into_iter().filter(|(number, _)| *number < configs.len());
+    failed.extend(more.map(|(number, reason)| (configs[number], reason)));
+    Outcome::Measured { measured: Measured { timed, failed }, quality }
+}
+
+/// How long a child may be silent.
+fn patience(problem: &Problem, configs: usize) -> Duration {
+    let kernel = problem.flops() / SLOWEST_FLOPS_PER_SECOND + problem.bytes() / SLOWEST_BYTES_PER_SECOND;
+    // A chunk is at most this many launches, and nearly all of them are far from the slowest.
+    let launches = configs.clamp(1, 16) as f64;
+    BASE_PATIENCE + Duration::try_from_secs_f64(kernel * launches).unwrap_or(Duration::MAX / 2)
+}
+
+#[cfg(test)]
+#[cfg(unix)]
+mod tests {
+    use diode_core::{DType, Op, ProblemFields, Tile};
+
+    use super::*;
+
+    const READY: &str = r#"echo '{"ready":{"name":"NVIDIA Test","facts":{},"warnings":[]}}'"#;
+
+    fn meter(script: &str) -> GpuMeter {
+        let script = format!("{READY}; {script}");
+        let child = Child::new(move || {
+            let mut command = Command::new("sh");
+            command.args(["-c", &script]);
+            Ok(command)
+        });
+        GpuMeter { child, seed: 1, culprits: HashMap::new() }
+    }
+
+    fn problem() -> Problem {
+        Problem::new(ProblemFields::plain(Op::Mm, 1, 16, 16, 16, DType::Float16)).unwrap()
+    }
+
+    fn configs() -> Vec<Config> {
+        [16, 32, 64].map(|block| Config::Mm(Tile::new(block, 16, 16, 1, 2))).to_vec()
+    }
+
+    fn measure(script: &str) -> Measured {
+        let outcome = meter(script).measure(&problem(), &configs(), &|| false).unwrap();
+        let Outcome::Measured { measured, .. } = outcome else { panic!("not measured") };
+        measured
+    }
+
+    const RESULTS: &str = r#"{"measured":{"timed":[[0,[5,7,6]],[1,[9]]],"failed":[],"repeated":0,"disturbed":false,
+        "kernel_ns":20,"flush_ns":10,"wall_ns":40,"sm_mhz":null,"celsius":null,"power_capped":false}}"#;
+
+    #[test]
+    fn times_and_failures_are_those_of_the_right_configs() {
+        let results = RESULTS.replace('\n', "").replace(r#""failed":[]"#, r#""failed":[[2,"wrong_result"]]"#);
+        let measured = measure(&format!("read l; echo '{results}'"));
+        assert_eq!(measured.failed, [(configs()[2], FailureReason::WrongResult)]);
+        let medians: Vec<_> = measured.timed.iter().map(|(config, s)| (*config, s.median())).collect();
+        assert_eq!(medians, [(configs()[0], Some(6)), (configs()[1], Some(9))]);
+    }
+
+    #[test]
+    fn a_config_that_crashes_the_child_is_found_and_left_out() {
+        // Dies at the first three together, then at the second alone, then measures two.
+        let results = RESULTS.replace('\n', "");
+        let script = format!(
+            r#"while read -r l; do case "$l" in
+            *'"careful":false'*'"block_m":32'*|*'"block_m":32'*'"careful":false'*) echo '{{"at":{{"first":0,"last":2}}}}'; exit 1;;
+            *'"block_m":32'*) echo '{{"at":{{"first":0,"last":0}}}}'; echo '{{"at":{{"first":1,"last":1}}}}'; exit 1;;
+            *) echo '{results}';; esac; done"#
+        );
+        let mut meter = meter(&script);
+        for problem in [problem(), Problem::new(ProblemFields { m: 32, ..problem().into_fields() }).unwrap()]
+        {
+            let Ok(Outcome::Measured { measured, .. }) = meter.measure(&problem, &configs(), &|| false)
+            else {
+                panic!("not measured")
+            };
+            assert_eq!(measured.failed, [(configs()[1], FailureReason::Launch)]);
+            let timed: Vec<Config> = measured.timed.iter().map(|(config, _)| *config).collect();
+            assert_eq!(timed, [configs()[0], configs()[2]]);
+            // On the next problem nobody has to die again: a child that is asked for all three would.
+        }
+    }
+
+    #[test]
+    fn a_child_that_keeps_dying_costs_the_problem_and_no_more() {
+        let measured = measure("read l; exit 1");
+        assert_eq!(measured.timed.len(), 0);
+        assert_eq!(measured.failed.len(), 3);
+        assert!(measured.failed.iter().all(|(_, reason)| *reason == FailureReason::Launch));
+    }
+
+    #[test]
+    fn refusals_and_memory_are_told_apart() {
+        let refused = meter(r#"read l; echo '{"refused":{"reason":"no kernels"}}'"#);
+        let outcome = { refused }.measure(&problem(), &configs(), &|| false).unwrap();
+        assert!(matches!(outcome, Outcome::Refused(reason) if reason == "no kernels"));
+        let measured = measure(r#"read l; echo '"out_of_memory"'"#);
+        assert!(measured.failed.iter().all(|(_, reason)| *reason == FailureReason::OutOfMemory));
+    }
+
+    #[test]
+    fn a_user_who_insists_is_heard() {
+        let outcome = meter("read l; exec sleep 100").measure(&problem(), &configs(), &|| true).unwrap();
+        assert!(matches!(outcome, Outcome::Abandoned));
+    }
+
+    #[test]
+    fn what_stops_a_child_at_its_start_is_told() {
+        let child = Child::new(|| {
+            let mut command = Command::new("sh");
+            command.args(["-c", r#"echo '{"broken":{"message":"no driver"}}'"#]);
+            Ok(command)
+        });
+        let error = GpuMeter { child, seed: 1, culprits: HashMap::new() }.ready().unwrap_err();
+        assert_eq!(error.to_string(), "no driver");
+    }
+}

@@ -1,0 +1,132 @@
+//! A child process that speaks in lines of JSON, and can be ended at any time.
+
+use std::io::{BufRead, BufReader, Write};
+use std::process::{ChildStdin, Command, Stdio};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::thread;
+use std::time::Duration;
+
+use anyhow::Context;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+/// Why there is no reply. The child is gone in either case; the next request
+/// starts another.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Lost {
+    /// The watchdog ended it.
+    TimedOut,
+    /// It ended by itself.
+    Died,
+}
+
+/// Owns a child process, which is started when it is first needed.
+pub(crate) struct Child {
+    command: Box<dyn Fn() -> anyhow::Result<Command> + Send>,
+    running: Option<Running>,
+}
+
+struct Running {
+    process: std::process::Child,
+    requests: ChildStdin,
+    replies: Receiver<String>,
+}
+
+impl Child {
+    pub(crate) fn new(command: impl Fn() -> anyhow::Result<Command> + Send + 'static) -> Self {
+        Self { command: Box::new(command), running: None }
+    }
+
+    pub(crate) fn is_running(&self) -> bool {
+        self.running.is_some()
+    }
+
+    /// Starts the process if there is none.
+    pub(crate) fn start(&mut self) -> anyhow::Result<()> {
+        if self.running.is_none() {
+            self.running = Some(start((self.command)()?)?);
+        }
+        Ok(())
+    }
+
+    /// Sends one line. A child that is gone is noticed when its reply is waited for.
+    pub(crate) fn send(&mut self, request: &impl Serialize) -> anyhow::Result<()> {
+        self.start()?;
+        let line = serde_json::to_string(request).context("cannot encode a request")?;
+        if let Some(child) = &mut self.running {
+            // A failed write means that the child is gone; waiting for the reply says so too.
+            let _ = writeln!(child.requests, "{line}").and_then(|()| child.requests.flush());
+        }
+        Ok(())
+    }
+
+    /// Waits for the next line, and ends a child that does not send it in time.
+    pub(crate) fn receive<T: DeserializeOwned>(
+        &mut self,
+        patience: Duration,
+    ) -> anyhow::Result<Result<T, Lost>> {
+        if let Some(reply) = self.poll(patience)? {
+            return Ok(reply);
+        }
+        self.end();
+        Ok(Err(Lost::TimedOut))
+    }
+
+    /// Waits for the next line for a while; `None` if it is still to come.
+    pub(crate) fn poll<T: DeserializeOwned>(
+        &mut self,
+        wait: Duration,
+    ) -> anyhow::Result<Option<Result<T, Lost>>> {
+        let Some(child) = &self.running else { return Ok(Some(Err(Lost::Died))) };
+        match child.replies.recv_timeout(wait) {
+            Ok(reply) => {
+                let reply = serde_json::from_str(&reply)
+                    .with_context(|| format!("the measuring process answered `{reply:.200}`"))?;
+                Ok(Some(Ok(reply)))
+            }
+            Err(RecvTimeoutError::Timeout) => Ok(None),
+            Err(RecvTimeoutError::Disconnected) => {
+                self.end();
+                Ok(Some(Err(Lost::Died)))
+            }
+        }
+    }
+
+    /// Ends the child at once, whatever it is doing.
+    pub(crate) fn end(&mut self) {
+        if let Some(mut child) = self.running.take() {
+            // Either call fails only if the child has already ended.
+            let _ = child.process.kill();
+            let _ = child.process.wait();
+        }
+    }
+}
+
+impl Drop for Child {
+    fn drop(&mut self) {
+        self.end();
+    }
+}
+
+fn start(mut command: Command) -> anyhow::Result<Running> {
+    // A Ctrl-C is for the parent, which lets the problem in hand finish.
+    #[cfg(unix)]
+    std::os::unix::process::CommandExt::process_group(&mut command, 0);
+    let mut process = command
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .with_context(|| format!("cannot start the measuring process {:?}", command.get_program()))?;
+    let requests = process.stdin.take().context("the measuring process has no stdin")?;
+    let output = process.stdout.take().context("the measuring process has no stdout")?;
+    let (sender, replies) = channel();
+    // Ends with the child, or when nobody listens any more.
+    thread::spawn(move || {
+        for line in BufReader::new(output).lines().map_while(Result::ok) {
+            if sender.send(line).is_err() {
+                break;
+            }
+        }
+    });
+    Ok(Running { process, requests, replies })
+}

@@ -1,0 +1,78 @@
+//! Kernel packs, compiled for real; what needs a GPU is refused without one.
+
+use std::path::Path;
+
+use serde_json::Value;
+
+use crate::sandbox::{Sandbox, stderr};
+
+const TILES: &str = r#"[
+    {"template": "triton::mm", "block_m": 64, "block_n": 64, "block_k": 32, "group_m": 8, "num_stages": 3, "num_warps": 4,
+     "even_k": false, "allow_tf32": false, "use_fast_accum": false, "acc_type": "tl.float32"},
+    {"template": "triton::mm", "block_m": 256, "block_n": 256, "block_k": 128, "group_m": 8, "num_stages": 3, "num_warps": 8,
+     "even_k": false, "allow_tf32": false, "use_fast_accum": false, "acc_type": "tl.float32"}
+]"#;
+
+/// Builds a pack of two tiles. The compiler's environment is shared by all tests
+/// and made by the first; it is what a user would get.
+fn build(sandbox: &Sandbox, arch: &str, more: &[&str]) -> Value {
+    sandbox.write("tiles.json", TILES);
+    let cache = Path::new(env!("CARGO_TARGET_TMPDIR")).join("cache");
+    let arguments = ["kernels", "build", "--arch", arch, "--space", "tiles.json", "--out", "test.pack"];
+    let mut command = sandbox.command(&[&arguments, more].concat());
+    let output = command.env("XDG_CACHE_HOME", cache).output().unwrap();
+    assert!(output.status.success(), "{}", stderr(&output));
+    assert!(!sandbox.path("test.pack.parts").exists());
+    serde_json::from_str(&sandbox.ok(&["kernels", "info", "test.pack", "--json"])).unwrap()
+}
+
+#[test]
+fn packs_are_compiled_without_a_gpu() {
+    let sandbox = Sandbox::new();
+    let info = build(&sandbox, "sm_90", &["--layouts", "nn,nt", "--alignments", "16,none"]);
+    assert_eq!(info["arch"], "sm_90");
+    assert_eq!(info["toolchain"]["triton"], "3.6.0");
+    // Four kernels around a measurement; the large tile does not fit, in any of its variants.
+    let failed = info["failed"].as_array().unwrap();
+    let too_large = |entry: &&Value| {
+        entry["message"].as_str().unwrap().contains("bytes of shared memory, 232448 are there")
+    };
+    assert!(failed.iter().filter(too_large).count() >= 4, "{failed:?}");
+    assert!(info["kernels"].as_u64().unwrap() >= 4 + 12, "{info}");
+
+    // AMD's code objects state where arguments lie; a pack exists only if that is where they are written.
+    let amd = build(&sandbox, "gfx942", &["--ops", "mm,addmm,bmm"]);
+    assert_eq!(amd["arch"], "gfx942");
+    assert!(amd["kernels"].as_u64().unwrap() >= 4 + 8, "{amd}");
+
+    let error = sandbox.fails(1, &["collect", "--output", "a.msgpack.zst", "--kernels", "test.pack"]);
+    let known =
+        ["no NVIDIA driver on this node", "the NVIDIA driver does not work", "the pack is for gfx942"];
+    assert!(known.iter().any(|words| error.contains(words)), "{error}");
+    assert!(!sandbox.path("a.msgpack.zst").exists());
+
+    let bytes = std::fs::read(sandbox.path("test.pack")).unwrap();
+    diode_formats::write_atomically(&sandbox.path("cut.pack"), &bytes[..bytes.len() / 2]).unwrap();
+    let error = sandbox.fails(1, &["collect", "--output", "a.msgpack.zst", "--kernels", "cut.pack"]);
+    assert!(error.contains("cut.pack: truncated kernel pack"), "{error}");
+}
+
+#[test]
+fn what_cannot_be_built_or_used_is_refused() {
+    let sandbox = Sandbox::new();
+    let error = sandbox.fails(1, &["kernels", "build", "--arch", "sm_1", "--out", "a.pack"]);
+    assert!(error.contains("arch: got `sm_1`, expected sm_80 (A100), sm_90"), "{error}");
+    let error = sandbox
+        .fails(1, &["kernels", "build", "--arch", "sm_90", "--out", "a.pack", "--python", "/nowhere/python"]);
+    assert!(error.contains("cannot start /nowhere/python"), "{error}");
+    let error = sandbox.fails(1, &["kernels", "info", "missing.pack"]);
+    assert!(error.contains("missing.pack: "), "{error}");
+    sandbox.write("text.pack", "these are certainly no kernels, only a text of some length");
+    let error = sandbox.fails(1, &["kernels", "info", "text.pack"]);
+    assert!(error.contains("this is not a kernel pack"), "{error}");
+    let error = sandbox.fails(2, &["collect", "--output", "a.msgpack.zst", "--backend", "cuda"]);
+    assert!(error.contains("expected a kernel pack with --kernels"), "{error}");
+    let error = sandbox
+        .fails(2, &["collect", "--output", "a.msgpack.zst", "--backend", "cpu", "--kernels", "text.pack"]);
+    assert!(error.contains("packs are for GPUs"), "{error}");
+}
