@@ -28,7 +28,7 @@ async fn seeded() -> anyhow::Result<(tempfile::TempDir, Server)> {
 }
 
 fn pages(server: &Server) -> anyhow::Result<Vec<Page>> {
-    let board = server.get("/api/v1/hardware/nvidia-h200/leaderboard?sort=flops&limit=1")?;
+    let board = server.get("/api/v1/hardware/nvidia-h200/leaderboard?sort=flops&limit=1&method=unspecified")?;
     let problem = board["items"][0]["problem_id"].as_str().unwrap_or_default().to_owned();
     let models = server.get("/api/v1/models")?;
     let model = models[0]["id"].as_str().unwrap_or_default().to_owned();
