@@ -20,6 +20,7 @@ mod old_globals;
 mod output;
 mod problem_source;
 mod progress;
+mod quality;
 mod runner;
 mod space;
 mod worker;

@@ -8,7 +8,7 @@ use anyhow::Context as _;
 use diode_tests::{Browser, Server, Theme, Viewport};
 
 /// The seeded database holds the shipped H200 measurements.
-const H200_PROBLEMS: &str = "209";
+const H200_PROBLEMS: &str = "617";
 
 struct Page {
     name: &'static str,
@@ -28,7 +28,8 @@ async fn seeded() -> anyhow::Result<(tempfile::TempDir, Server)> {
 }
 
 fn pages(server: &Server) -> anyhow::Result<Vec<Page>> {
-    let board = server.get("/api/v1/hardware/nvidia-h200/leaderboard?sort=flops&limit=1&method=unspecified")?;
+    let board =
+        server.get("/api/v1/hardware/nvidia-h200/leaderboard?sort=flops&limit=1&method=unspecified")?;
     let problem = board["items"][0]["problem_id"].as_str().unwrap_or_default().to_owned();
     let models = server.get("/api/v1/models")?;
     let model = models[0]["id"].as_str().unwrap_or_default().to_owned();

@@ -1,10 +1,11 @@
 //! The last words of `diode collect`.
 
 use diode_core::hardware::roofline;
-use diode_core::{Config, Dataset, Solution, Tflops};
+use diode_core::{Dataset, Solution, Tflops};
 
 use crate::collection::Collection;
 use crate::output::{count, rate};
+use crate::quality::{library_ratio, median, near_best_spreads};
 use crate::runner::Tally;
 
 /// Prints what was done, what the files now hold, and how fast the best was.
@@ -47,14 +48,15 @@ pub(super) fn print(collection: &Collection, tally: &Tally) {
             best.roofline_share.map_or(String::new(), |s| format!(", {:.0} % of its roofline", s * 100.0));
         eprintln!("best: {} on {}{share}", rate(best.tflops), best.problem);
     }
-    if let Some(noise) = noise(solutions().map(|(_, solution)| solution)) {
+    let mut spreads: Vec<f64> = solutions().flat_map(|(_, solution)| near_best_spreads(solution)).collect();
+    if let Some(noise) = median(&mut spreads) {
         eprintln!(
             "noise: half of the near-best times spread over less than {:.1} % of their median",
             noise * 100.0
         );
     }
     let duels: Vec<f64> =
-        solutions().filter_map(|(dataset, solution)| library_share(dataset, solution)).collect();
+        solutions().filter_map(|(dataset, solution)| library_ratio(dataset, solution)).collect();
     if !duels.is_empty() {
         let wins = duels.iter().filter(|&&ratio| ratio < 1.0).count();
         let mean = (duels.iter().map(|ratio| ratio.ln()).sum::<f64>() / duels.len() as f64).exp();
@@ -94,37 +96,4 @@ impl Fastest {
     fn order(a: &Self, b: &Self) -> std::cmp::Ordering {
         a.tflops.total_cmp(&b.tflops)
     }
-}
-
-/// The median relative spread of times within 5 % of their problem's best.
-fn noise<'a>(solutions: impl Iterator<Item = &'a Solution>) -> Option<f64> {
-    /// Fewer repeats have no quartiles to speak of.
-    const MIN_REPEATS: u32 = 5;
-    let mut spreads = Vec::new();
-    for solution in solutions {
-        let (Some(spread), Some(repeats)) = (&solution.spread_ns, &solution.repeats) else { continue };
-        let Some(best) = solution.times.fastest().map(|row| solution.times.nanos(row).0) else { continue };
-        for row in 0..solution.times.len() {
-            let time = solution.times.nanos(row).0;
-            if time <= best * 1.05 && repeats[row] >= MIN_REPEATS {
-                spreads.push(spread[row] as f64 / time);
-            }
-        }
-    }
-    spreads.sort_by(f64::total_cmp);
-    spreads.get(spreads.len() / 2).copied()
-}
-
-/// How long the library takes for each unit of the best Triton config's time.
-fn library_share(dataset: &Dataset, solution: &Solution) -> Option<f64> {
-    let mut library = None;
-    let mut best = f64::INFINITY;
-    for (row, &index) in solution.configs.iter().enumerate() {
-        let time = solution.times.nanos(row).0;
-        match dataset.configs.get(index) {
-            Config::Library => library = Some(time),
-            _ => best = best.min(time),
-        }
-    }
-    library.filter(|_| best.is_finite()).map(|library| library / best)
 }

@@ -103,7 +103,7 @@ fn contribute() -> impl IntoView {
             <div class="card">
                 <ol class="steps">
                     <li>
-                        <span class="hint">"1. Measure. Today on the CPU backend; native GPU timing comes next. Needs no Python."</span>
+                        <span class="hint">"1. Measure: on the CPU as it stands, on a GPU with a kernel pack. Needs no Python where it runs."</span>
                         {snippet("diode collect --output my.msgpack.zst".to_owned())}
                     </li>
                     <li>

@@ -3,8 +3,10 @@
 use std::collections::BTreeMap;
 
 use diode_core::hardware::roofline;
-use diode_core::{Config, DType, Dataset, FailureReason, Method, Op, Solution, Tflops};
+use diode_core::{DType, Dataset, FailureReason, Method, Op, Solution, Tflops};
 use serde::Serialize;
+
+use crate::quality::{library_ratio, median, near_best_spreads};
 
 /// Solutions that may be compared with each other.
 #[derive(Serialize)]
@@ -21,7 +23,7 @@ pub(super) struct Group {
     /// The roofline's time over the best time, at its highest over the problems;
     /// null where the hardware's peaks are not known.
     pub(super) best_roofline_share: Option<f64>,
-    /// The median over timings of interquartile range by time, where known.
+    /// The median over near-best times of interquartile range by time, where known.
     pub(super) noise: Option<f64>,
     /// Where problems were timed with the vendor's library too.
     pub(super) library: Option<Library>,
@@ -81,10 +83,7 @@ impl Tally {
                 raise(&mut self.best_share, bound.0 / time.0);
             }
         }
-        if let Some(spread_ns) = &solution.spread_ns {
-            let relative = spread_ns.iter().zip(solution.times.iter_nanos());
-            self.spreads.extend(relative.map(|(&spread, time)| spread as f64 / time.0));
-        }
+        self.spreads.extend(near_best_spreads(solution));
         self.library_ratios.extend(library_ratio(dataset, solution));
     }
 
@@ -110,20 +109,6 @@ fn raise(best: &mut Option<f64>, value: f64) {
     *best = Some(best.map_or(value, |best| best.max(value)));
 }
 
-/// The library's time over the best Triton time, for a problem that has both.
-fn library_ratio(dataset: &Dataset, solution: &Solution) -> Option<f64> {
-    let best = |library: bool| {
-        solution
-            .configs
-            .iter()
-            .zip(solution.times.iter_nanos())
-            .filter(|(index, _)| matches!(dataset.configs.get(**index), Config::Library) == library)
-            .map(|(_, time)| time.0)
-            .min_by(f64::total_cmp)
-    };
-    Some(best(true)? / best(false)?)
-}
-
 fn library(ratios: &[f64]) -> Option<Library> {
     let logarithms: f64 = ratios.iter().map(|ratio| ratio.ln()).sum();
     (!ratios.is_empty()).then(|| Library {
@@ -133,15 +118,10 @@ fn library(ratios: &[f64]) -> Option<Library> {
     })
 }
 
-fn median(values: &mut [f64]) -> Option<f64> {
-    let middle = values.len() / 2;
-    (!values.is_empty()).then(|| *values.select_nth_unstable_by(middle, f64::total_cmp).1)
-}
-
 #[cfg(test)]
 mod tests {
     use diode_core::hardware::Hardware;
-    use diode_core::{ConfigIndex, Failure, Problem, ProblemFields, Provenance, Tile, TimeColumn};
+    use diode_core::{Config, ConfigIndex, Failure, Problem, ProblemFields, Provenance, Tile, TimeColumn};
 
     use super::*;
 
@@ -171,7 +151,7 @@ mod tests {
         let [unspecified, measured] = &groups[..] else { panic!("two methods") };
         assert_eq!((measured.problems, measured.timings, measured.failures), (1, 2, 1));
         assert_eq!(measured.failures_by_reason[&FailureReason::Compile], 1);
-        assert_eq!(measured.noise, Some(0.02), "of 1 % and 2 %");
+        assert_eq!(measured.noise, Some(0.02), "that of the best alone: the other is twice as slow");
         let library = measured.library.as_ref().unwrap();
         assert_eq!((library.problems, library.library_wins), (1, 1));
         assert!((library.time_ratio - 0.5).abs() < 1e-12);
