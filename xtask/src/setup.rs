@@ -35,7 +35,18 @@ const TOOLS: &[Tool] = &[
         purpose: "is one of the two databases under test",
         present: || postgres_bin().is_some(),
     },
+    Tool {
+        name: "python3 with venv",
+        package: "python3-venv",
+        purpose: "compiles the kernels of the tests' packs",
+        present: python_makes_environments,
+    },
 ];
+
+/// Debian's python3 has the modules only with a package of its own.
+fn python_makes_environments() -> bool {
+    output(command("python3").args(["-c", "import venv, ensurepip"])).is_ok()
+}
 
 /// Installs everything that any other command needs.
 pub(crate) fn run() -> anyhow::Result<()> {
