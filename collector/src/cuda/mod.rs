@@ -5,6 +5,7 @@ mod cublas;
 mod driver;
 mod nvml;
 mod operands;
+mod phases;
 mod policy;
 pub(crate) mod protocol;
 mod queue;
