@@ -444,17 +444,21 @@ impl Drop for MatrixLayout<'_> {
     }
 }
 
+/// Looks in the given folder alone, or else where the system and CUDA's installer put libraries.
 fn open(name: &str, folder: Option<&Path>) -> Result<Library, CublasError> {
-    let files = VERSIONS.map(|version| format!("lib{name}.so.{version}"));
-    let folders = [folder.map(Path::to_owned), None, Some(PathBuf::from("/usr/local/cuda/lib64"))];
-    for folder in folders.into_iter().skip(usize::from(folder.is_none())) {
-        for file in &files {
-            let path = folder.as_ref().map_or_else(|| PathBuf::from(file), |folder| folder.join(file));
+    let folders = folder.map_or_else(
+        || vec![PathBuf::new(), PathBuf::from("/usr/local/cuda/lib64")],
+        |folder| vec![folder.to_owned()],
+    );
+    for folder in &folders {
+        for version in VERSIONS {
+            let path = folder.join(format!("lib{name}.so.{version}"));
             // SAFETY: loading NVIDIA's libraries runs their initialisers, which is what they are for.
             if let Ok(library) = unsafe { Library::new(&path) } {
                 return Ok(library);
             }
         }
     }
-    Err(CublasError::Missing(format!("lib{name} was not found")))
+    let place = folder.map_or(String::new(), |folder| format!(" in {}", folder.display()));
+    Err(CublasError::Missing(format!("lib{name} was not found{place}")))
 }
