@@ -15,6 +15,18 @@ use diode_formats::{Format, encode, read_file};
 const PROBLEMS: usize = 3;
 const TIMINGS: usize = 4;
 
+/// The pickle of a checkpoint with one tensor, in pieces.
+const CHECKPOINT: [&[u8]; 8] = [
+    b"\x80\x02}q\x00(X\x10\0\0\0model_state_dictccollections\nOrderedDict\n)Rq\x01(",
+    b"X\x01\0\0\0wctorch._utils\n_rebuild_tensor_v2\n((X\x07\0\0\0storagectorch\nFloatStorage\n",
+    b"X\x01\0\0\x000X\x03\0\0\0cpuK\x10tQK\x00K\x02K\x08\x86K\x08K\x01\x86",
+    b"\x89ccollections\nOrderedDict\n)RtR",
+    b"u}X\x09\0\0\0_metadataNsb",
+    b"X\x0b\0\0\0hidden_dims](M\x00\x01K\x02e",
+    b"X\x0c\0\0\0dropout_rateG?\xc9\x99\x99\x99\x99\x99\x9a",
+    b"u.",
+];
+
 fn main() -> Result<(), Box<dyn Error>> {
     let mut arguments = std::env::args_os().skip(1);
     let (Some(dataset), Some(corpus)) = (arguments.next(), arguments.next()) else {
@@ -28,6 +40,7 @@ fn main() -> Result<(), Box<dyn Error>> {
             number += 1;
         }
     }
+    write(&corpus, "checkpoint", number, &CHECKPOINT.concat())?;
     println!("{number} seeds per target in {}", corpus.display());
     Ok(())
 }

@@ -8,6 +8,7 @@
 
 pub mod alignment;
 pub mod api;
+pub mod checkpoint;
 pub mod config;
 pub mod dataset;
 pub mod dtype;
@@ -29,6 +30,7 @@ pub mod timing;
 pub mod units;
 
 pub use alignment::{Alignment, OperandAlignment};
+pub use checkpoint::{Checkpoint, SavedTensor, SavedValues, Setting};
 pub use config::{AccType, Config, ConfigFields, RocmExtras, Template, Tile};
 pub use dataset::{ConfigDictionary, ConfigIndex, Dataset, Failure, FailureReason, Solution};
 pub use dtype::DType;

@@ -9,6 +9,7 @@
 
 mod bytes;
 mod check;
+mod checkpoint;
 mod columnar;
 mod columns;
 mod contents;
@@ -31,6 +32,7 @@ pub mod solution;
 mod source;
 mod torch;
 
+pub use checkpoint::{decode_checkpoint, read_checkpoint};
 pub use contents::{Kind, recognise};
 pub use digest::{content_digest, solution_digest};
 pub use error::FormatError;

@@ -86,3 +86,21 @@ pub const MAX_PACK_CHUNKS: usize = 1 << 16;
 
 /// Bytes of one chunk, packed or unpacked. The writer closes them at 2 MiB; a single kernel may be larger.
 pub const MAX_PACK_CHUNK: u64 = 64 << 20;
+
+/// Bytes of a torch checkpoint: 48 times the largest of torch-diode's.
+pub const MAX_CHECKPOINT: usize = 1 << 26;
+
+/// Entries of a checkpoint's archive: one per tensor and a few more; torch-diode's deepest network has 150.
+pub const MAX_CHECKPOINT_ENTRIES: usize = 1 << 12;
+
+/// Values of all tensors of a checkpoint: those of a file of [`MAX_CHECKPOINT`].
+pub const MAX_CHECKPOINT_VALUES: usize = MAX_CHECKPOINT / 4;
+
+/// Bytes of the pickle in a checkpoint; torch-diode's take 6 to 20 kB.
+pub const MAX_PICKLE: usize = 1 << 20;
+
+/// Values that a pickle may make; real ones make a fifth as many as they have bytes.
+pub const MAX_PICKLE_VALUES: usize = 1 << 17;
+
+/// Dimensions of a tensor in a checkpoint; weights have two.
+pub const MAX_TENSOR_DIMS: usize = 4;

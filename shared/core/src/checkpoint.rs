@@ -1,0 +1,39 @@
+//! A trained network as another program saved it: named tensors and a few
+//! numbers about them, not yet understood.
+
+use std::collections::BTreeMap;
+
+/// What a torch checkpoint holds.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Checkpoint {
+    /// The weights, under the names of the network's parts.
+    pub tensors: BTreeMap<String, SavedTensor>,
+    /// What stands beside the weights, such as the widths of layers.
+    pub settings: BTreeMap<String, Setting>,
+}
+
+/// Values in row-major order.
+#[derive(Debug, Clone, PartialEq)]
+pub struct SavedTensor {
+    pub shape: Vec<usize>,
+    pub values: SavedValues,
+}
+
+/// The element types that occur.
+#[derive(Debug, Clone, PartialEq)]
+pub enum SavedValues {
+    Float32(Vec<f32>),
+    /// Counters.
+    Int64(Vec<i64>),
+}
+
+/// One value beside the weights.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Setting {
+    Nothing,
+    Flag(bool),
+    Whole(i64),
+    Real(f64),
+    Text(String),
+    Wholes(Vec<i64>),
+}
