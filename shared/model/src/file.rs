@@ -9,12 +9,12 @@ use crate::metadata::Metadata;
 use crate::network::{Layer, Network};
 
 /// Far above any model of ours (35 KB), far below what could hurt a browser.
-const MAX_BYTES: usize = 16 << 20;
+pub(crate) const MAX_BYTES: usize = 16 << 20;
 /// Where the JSON document is in the safetensors metadata. It is the only entry:
 /// several would be written in no fixed order.
-const KEY: &str = "diode";
-const MEAN: &str = "normalisation.mean";
-const STD: &str = "normalisation.std";
+pub(crate) const KEY: &str = "diode";
+pub(crate) const MEAN: &str = "normalisation.mean";
+pub(crate) const STD: &str = "normalisation.std";
 
 fn weight(index: usize) -> String {
     format!("layers.{index}.weight")

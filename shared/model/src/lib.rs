@@ -6,18 +6,23 @@
 //! order, no I/O, no clocks, no threads.
 #![forbid(unsafe_code)]
 
+mod any;
 pub mod error;
 pub mod features;
 mod file;
+pub mod legacy;
 mod math;
 pub mod metadata;
 pub mod model;
 pub mod network;
+mod predictor;
 pub mod rank;
 
+pub use any::AnyModel;
 pub use error::ModelError;
 pub use features::{COLUMN_COUNT, COLUMNS, FEATURE_SET};
 pub use metadata::{Metadata, Training};
 pub use model::Model;
 pub use network::{Layer, Network, normalise};
+pub use predictor::Predictor;
 pub use rank::{Candidate, Prediction, RankedSpace, predict, rank};

@@ -1,0 +1,136 @@
+//! A model of whichever kind a file holds.
+
+use diode_core::api::EvaluationReport;
+use diode_core::hardware::{Hardware, find};
+use diode_core::space::{Space, SpaceName};
+use diode_core::{Config, Invalid, Micros, Problem};
+
+use crate::legacy::{LegacyModel, is_legacy_file};
+use crate::metadata::Training;
+use crate::rank::{Candidate, Prediction, RankedSpace, predict, rank};
+use crate::{Model, ModelError, Predictor};
+
+/// What torch-diode's own models were trained on; their files do not say it.
+const OLD_HARDWARE: &str = "nvidia-h100";
+
+/// A model of whichever kind a file holds.
+#[derive(Debug, Clone, PartialEq)]
+pub enum AnyModel {
+    /// Our ranking network.
+    Ranking(Box<Model>),
+    /// One of torch-diode's networks.
+    Legacy(Box<LegacyModel>),
+}
+
+impl AnyModel {
+    /// Reads a model file of ours.
+    pub fn from_bytes(bytes: &[u8]) -> Result<Self, ModelError> {
+        if is_legacy_file(bytes) {
+            LegacyModel::from_bytes(bytes).map(Box::new).map(Self::Legacy)
+        } else {
+            Model::from_bytes(bytes).map(Box::new).map(Self::Ranking)
+        }
+    }
+
+    /// The model file; the same model always gives the same bytes.
+    pub fn to_bytes(&self) -> Result<Vec<u8>, ModelError> {
+        match self {
+            Self::Ranking(model) => model.to_bytes(),
+            Self::Legacy(model) => model.to_bytes(),
+        }
+    }
+
+    fn predictor(&self) -> &dyn Predictor {
+        match self {
+            Self::Ranking(model) => &**model,
+            Self::Legacy(model) => &**model,
+        }
+    }
+
+    /// What it is called where several models stand beside each other.
+    pub fn kind(&self) -> &'static str {
+        match self {
+            Self::Ranking(_) => "ranking",
+            Self::Legacy(model) => model.architecture().kind(),
+        }
+    }
+
+    /// The configs to choose from where nobody says otherwise.
+    pub fn space(&self) -> Space {
+        Space::Named(SpaceName::Full)
+    }
+
+    /// The hardware whose configs it ranks: its own, or that of torch-diode's models.
+    pub fn ranked_hardware(&self) -> Result<Hardware, ModelError> {
+        match self.hardware() {
+            Some(hardware) => Ok(hardware.clone()),
+            None => find(OLD_HARDWARE)
+                .ok_or_else(|| Invalid::new("hardware", OLD_HARDWARE, "a name of the catalogue").into()),
+        }
+    }
+
+    /// What the reader of a prediction should know, in one sentence.
+    pub fn caveat(&self, problem: &Problem) -> Option<String> {
+        match self {
+            Self::Ranking(model) => model.extrapolates(problem),
+            Self::Legacy(model) if model.metadata().is_none() => Some(format!(
+                "This file of torch-diode's does not say which hardware it speaks of; {OLD_HARDWARE} is taken, \
+                 on which its models were trained."
+            )),
+            Self::Legacy(_) => None,
+        }
+    }
+
+    /// The `top` best configs of a space.
+    pub fn best(&self, problem: &Problem, space: &Space, top: usize) -> Result<Prediction, ModelError> {
+        if let Self::Ranking(model) = self {
+            return predict(model, problem, space, top);
+        }
+        let candidates = self.rank(problem, space)?.configs.into_iter().take(top);
+        let candidates = candidates
+            .map(|(config, time)| Candidate { config: config.into(), predicted_us: time.0 })
+            .collect();
+        let within = self.evaluation().map(|report| report.within_5_percent.clone());
+        Ok(Prediction { candidates, within_5_percent: within.unwrap_or_default() })
+    }
+
+    /// Every config of a space, the best first.
+    pub fn rank(&self, problem: &Problem, space: &Space) -> Result<RankedSpace, ModelError> {
+        let model = match self {
+            Self::Ranking(model) => return rank(model, problem, space),
+            Self::Legacy(model) => model,
+        };
+        let configs = space.configs(&self.ranked_hardware()?, problem)?;
+        let times = model.ln_us(problem, &configs)?;
+        let mut ranked: Vec<(Config, Micros)> =
+            configs.into_iter().zip(times).map(|(config, ln)| (config, Micros(libm::exp(ln)))).collect();
+        ranked.sort_unstable_by(|a, b| a.1.0.total_cmp(&b.1.0).then_with(|| a.0.cmp(&b.0)));
+        Ok(RankedSpace { configs: ranked })
+    }
+}
+
+impl Predictor for AnyModel {
+    fn ln_us(&self, problem: &Problem, configs: &[Config]) -> Result<Vec<f64>, ModelError> {
+        self.predictor().ln_us(problem, configs)
+    }
+
+    fn library_ln_us(&self, problem: &Problem) -> Result<Option<f64>, ModelError> {
+        self.predictor().library_ln_us(problem)
+    }
+
+    fn hardware(&self) -> Option<&Hardware> {
+        self.predictor().hardware()
+    }
+
+    fn training(&self) -> Option<&Training> {
+        self.predictor().training()
+    }
+
+    fn evaluation(&self) -> Option<&EvaluationReport> {
+        self.predictor().evaluation()
+    }
+
+    fn parameters(&self) -> u64 {
+        self.predictor().parameters()
+    }
+}

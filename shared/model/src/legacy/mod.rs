@@ -1,0 +1,19 @@
+//! torch-diode's networks, so that its models can be used and compared with ours.
+//!
+//! The three kinds, the features they were fed and the names of their tensors are
+//! torch-diode's own. A model comes from one of its checkpoints, or from a file of
+//! ours that holds such a network trained here.
+
+mod architecture;
+mod dense;
+pub mod features;
+mod file;
+mod forward;
+mod model;
+#[cfg(test)]
+mod tests;
+
+pub use architecture::{Architecture, Part};
+pub use features::{Feeding, OldFeatures};
+pub use file::is_legacy_file;
+pub use model::{LegacyMetadata, LegacyModel, scaled};

@@ -1,0 +1,200 @@
+//! A model of one of torch-diode's kinds.
+
+use diode_core::api::EvaluationReport;
+use diode_core::hardware::Hardware;
+use diode_core::{Checkpoint, Config, DType, Heuristic, Invalid, Op, Problem, SavedValues};
+use serde::{Deserialize, Serialize};
+
+use super::architecture::Architecture;
+use super::features::{self, Feeding, OldFeatures};
+use super::forward::{LANES, Network, Scratch};
+use crate::features::featured_tile;
+use crate::metadata::Training;
+use crate::{ModelError, Predictor};
+
+/// Beyond so many deviations a network that was trained here has seen nothing.
+const FURTHEST: f32 = 8.0;
+
+/// What a file of ours says of such a model; torch-diode's own files say none of it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct LegacyMetadata {
+    pub heuristic: Heuristic,
+    pub hardware: Hardware,
+    pub ops: Vec<Op>,
+    pub dtypes: Vec<DType>,
+    /// The name of its [`OldFeatures`].
+    pub feature_set: String,
+    pub architecture: Architecture,
+    pub training: Training,
+    #[serde(default)]
+    pub evaluation: Option<EvaluationReport>,
+}
+
+/// A network of torch-diode's, from one of its checkpoints or trained here.
+#[derive(Debug, Clone, PartialEq)]
+pub struct LegacyModel {
+    architecture: Architecture,
+    network: Network,
+    feeding: Feeding,
+    pub(super) scale: Option<Scale>,
+    pub(super) metadata: Option<LegacyMetadata>,
+    pub(super) checkpoint: Checkpoint,
+}
+
+/// What brings the columns to mean 0 and deviation 1 for a network that was trained here.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Scale {
+    pub(super) mean: Vec<f32>,
+    pub(super) std: Vec<f32>,
+}
+
+impl LegacyModel {
+    /// What torch-diode saved: its kind follows from what stands beside the weights.
+    pub fn from_checkpoint(checkpoint: Checkpoint) -> Result<Self, ModelError> {
+        let architecture = Architecture::of(&checkpoint)?;
+        let network = Network::new(&architecture, &checkpoint)?;
+        let feeding = Feeding::default();
+        Ok(Self { architecture, network, feeding, scale: None, metadata: None, checkpoint })
+    }
+
+    /// What was trained here, on columns that were brought to scale.
+    pub fn trained(
+        metadata: LegacyMetadata,
+        checkpoint: Checkpoint,
+        mean: Vec<f32>,
+        std: Vec<f32>,
+    ) -> Result<Self, ModelError> {
+        let architecture = metadata.architecture.clone();
+        architecture.validate()?;
+        metadata.hardware.validate()?;
+        let features = architecture.features();
+        if metadata.feature_set != features.name() {
+            let given = metadata.feature_set;
+            return Err(ModelError::UnknownFeatureSet { given, expected: features.name() });
+        }
+        let usable =
+            |values: &[f32]| values.len() == features.count() && values.iter().all(|v| v.is_finite());
+        if !(usable(&mean) && usable(&std) && std.iter().all(|&std| std > 0.0)) {
+            let expected = format!("{} finite means and deviations above 0", features.count());
+            return Err(Invalid::new("normalisation", "others", expected).into());
+        }
+        let network = Network::new(&architecture, &checkpoint)?;
+        let (feeding, scale) = (Feeding::default(), Some(Scale { mean, std }));
+        Ok(Self { architecture, network, feeding, scale, metadata: Some(metadata), checkpoint })
+    }
+
+    pub fn architecture(&self) -> &Architecture {
+        &self.architecture
+    }
+
+    /// What a file of ours says; `None` for torch-diode's own.
+    pub fn metadata(&self) -> Option<&LegacyMetadata> {
+        self.metadata.as_ref()
+    }
+
+    /// The same model fed as torch-diode's plug-in fed it; only v1 was in use there.
+    pub fn as_the_plug_in_fed_it(&self) -> Option<Self> {
+        let is_v1 = matches!(self.architecture, Architecture::V1 { .. });
+        is_v1.then(|| Self { feeding: Feeding::AsThePlugIn, ..self.clone() })
+    }
+
+    /// Adds what was measured on problems the model was not trained on.
+    pub fn with_evaluation(mut self, report: EvaluationReport) -> Self {
+        if let Some(metadata) = &mut self.metadata {
+            metadata.evaluation = Some(report);
+        }
+        self
+    }
+
+    /// The natural logarithm of the time in ms, as torch-diode's networks put it out.
+    pub fn ln_ms(&self, problem: &Problem, configs: &[Config]) -> Result<Vec<f64>, ModelError> {
+        let mut outputs = Vec::with_capacity(configs.len());
+        let mut columns = vec![[0.0; LANES]; self.architecture.features().count()];
+        let mut scratch = Scratch::default();
+        for group in configs.chunks(LANES) {
+            for (lane, config) in group.iter().enumerate() {
+                config.validate()?;
+                self.fill(problem, config, &mut columns, lane)?;
+            }
+            outputs.extend_from_slice(&self.network.forward(&columns, &mut scratch)[..group.len()]);
+        }
+        let times: Vec<f64> = outputs.into_iter().map(|output| self.finish(output.into())).collect();
+        match times.iter().position(|time| !time.is_finite()) {
+            Some(index) => Err(ModelError::NotFinite { label: configs[index].label() }),
+            None => Ok(times),
+        }
+    }
+
+    fn fill(
+        &self,
+        problem: &Problem,
+        config: &Config,
+        columns: &mut [[f32; LANES]],
+        lane: usize,
+    ) -> Result<(), ModelError> {
+        let tile = featured_tile(config)?;
+        match self.architecture.features() {
+            OldFeatures::Twelve => set(columns, lane, &features::twelve(problem, tile, self.feeding)),
+            OldFeatures::ThirtySix => set(columns, lane, &features::thirty_six(problem, tile)),
+        }
+        if let Some(Scale { mean, std }) = &self.scale {
+            for (column, (&mean, &std)) in columns.iter_mut().zip(mean.iter().zip(std)) {
+                column[lane] = scaled(column[lane], mean, std);
+            }
+        }
+        Ok(())
+    }
+
+    /// v1 learnt what a kernel takes on top of a fixed time.
+    fn finish(&self, output: f64) -> f64 {
+        match self.architecture {
+            Architecture::V1 { kernel_overhead, .. } => {
+                let overhead = libm::log(kernel_overhead);
+                let (more, less) = (output.max(overhead), output.min(overhead));
+                more + libm::log1p(libm::exp(less - more))
+            }
+            Architecture::Base { .. } | Architecture::Deep { .. } => output,
+        }
+    }
+}
+
+/// One value of a column, brought to scale; training does the same.
+pub fn scaled(value: f32, mean: f32, std: f32) -> f32 {
+    ((value - mean) / std).clamp(-FURTHEST, FURTHEST)
+}
+
+fn set(columns: &mut [[f32; LANES]], lane: usize, row: &[f32]) {
+    for (column, &value) in columns.iter_mut().zip(row) {
+        column[lane] = value;
+    }
+}
+
+impl Predictor for LegacyModel {
+    fn ln_us(&self, problem: &Problem, configs: &[Config]) -> Result<Vec<f64>, ModelError> {
+        const LN_1000: f64 = 6.907_755_278_982_137;
+        Ok(self.ln_ms(problem, configs)?.into_iter().map(|ln_ms| ln_ms + LN_1000).collect())
+    }
+
+    fn hardware(&self) -> Option<&Hardware> {
+        self.metadata.as_ref().map(|metadata| &metadata.hardware)
+    }
+
+    fn training(&self) -> Option<&Training> {
+        self.metadata.as_ref().map(|metadata| &metadata.training)
+    }
+
+    fn evaluation(&self) -> Option<&EvaluationReport> {
+        self.metadata.as_ref()?.evaluation.as_ref()
+    }
+
+    /// Means and variances of batches are counted by torch, not learnt.
+    fn parameters(&self) -> u64 {
+        let learnt = |name: &str| name.ends_with(".weight") || name.ends_with(".bias");
+        let weights = self.checkpoint.tensors.iter().filter(|(name, _)| learnt(name));
+        let counts = weights.map(|(_, tensor)| match &tensor.values {
+            SavedValues::Float32(values) => values.len() as u64,
+            SavedValues::Int64(_) => 0,
+        });
+        counts.sum()
+    }
+}
