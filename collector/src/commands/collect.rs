@@ -7,7 +7,7 @@ use diode_core::hardware::Hardware;
 use diode_core::space::{Space, SpaceName};
 use diode_core::{Config, Problem, Provenance};
 use diode_formats::Format;
-use diode_model::{Model, rank};
+use diode_model::AnyModel;
 
 use super::old_flags::SearchMode;
 use super::{collect_summary, files};
@@ -310,14 +310,14 @@ struct Bench {
 /// The configs to time on a problem.
 fn candidates(
     space: &Space,
-    model: Option<&Model>,
+    model: Option<&AnyModel>,
     top: usize,
     hardware: &Hardware,
     problem: &Problem,
 ) -> anyhow::Result<Vec<Config>> {
     let Some(model) = model else { return Ok(space.configs(hardware, problem)?) };
     let mut configs = Space::Named(SpaceName::Default).configs(hardware, problem)?;
-    let ranked = rank(model, problem, space)?.configs.into_iter().map(|(config, _)| config);
+    let ranked = model.rank(problem, space)?.configs.into_iter().map(|(config, _)| config);
     let more: Vec<Config> = ranked.take(top).filter(|config| !configs.contains(config)).collect();
     configs.extend(more);
     Ok(configs)

@@ -5,7 +5,7 @@ use anyhow::bail;
 use clap::Args;
 use diode_core::Problem;
 use diode_core::ids::ProblemId;
-use diode_train::TrainingSet;
+use diode_train::{Evaluation, TrainingSet};
 
 use super::collecting::Collecting;
 use super::recipe::{Recipe, check_model_name};
@@ -114,9 +114,9 @@ impl CollectAndTrain {
             return Ok(());
         }
         let set = judging::read(&model, &validation, &Selection::default())?;
-        let report = diode_train::evaluate(&model, &set)?;
-        let judged = judging::judge(&model, &set)?;
-        output::text_out(&format!("\n{}", Validation::of(&judged, report, self.top_n_worst).in_words()))
+        let (evaluation, judged) = Evaluation::of(&model, &set)?;
+        let validation = Validation::of(&judged, evaluation.report, self.top_n_worst);
+        output::text_out(&format!("\n{}", validation.in_words()))
     }
 
     /// What would end the run after hours is refused before it.

@@ -5,7 +5,11 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
 use diode_core::{Dataset, Table};
-use diode_model::Model;
+use diode_formats::Kind;
+use diode_model::AnyModel;
+use diode_model::legacy::LegacyModel;
+
+use super::shipped;
 
 /// Endings of dataset files, as `convert` and `collect` write them.
 const DATASET_ENDINGS: [&str; 5] = [".json", ".msgpack", ".msgpack.zst", ".csv", ".parquet"];
@@ -83,9 +87,21 @@ fn table_text(path: &Path) -> anyhow::Result<String> {
     fs::read_to_string(path).with_context(context)
 }
 
-pub(super) fn read_model(path: &Path) -> anyhow::Result<Model> {
+/// Reads a model: a file of ours, a checkpoint of torch-diode's, or one that comes
+/// with the program, by a name such as `NVIDIA-H100-matmul`.
+pub(super) fn read_model(path: &Path) -> anyhow::Result<AnyModel> {
+    let name = path.to_str().filter(|_| !path.exists());
+    if let Some(hardware) = name.and_then(shipped::named_hardware) {
+        return Ok(AnyModel::Ranking(Box::new(shipped::for_hardware(&hardware)?)));
+    }
     let bytes = fs::read(path).with_context(|| format!("cannot read {}", path.display()))?;
-    Model::from_bytes(&bytes).with_context(|| format!("model {}", path.display()))
+    let context = || format!("model {}", path.display());
+    if diode_formats::recognise(&bytes) != Some(Kind::TorchCheckpoint) {
+        return AnyModel::from_bytes(&bytes).with_context(context);
+    }
+    let checkpoint = diode_formats::decode_checkpoint(&bytes).with_context(context)?;
+    let model = LegacyModel::from_checkpoint(checkpoint).with_context(context)?;
+    Ok(AnyModel::Legacy(Box::new(model)))
 }
 
 /// Nothing that took time to make is overwritten by accident.

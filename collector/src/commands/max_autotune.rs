@@ -1,14 +1,13 @@
 //! Comparing a model's picks with the configs that an autotuner would try.
 
+use std::collections::BTreeSet;
 use std::path::Path;
 
 use anyhow::bail;
 use diode_core::{Config, Op, Problem, Tile};
 use diode_formats::Reference;
-use diode_model::Model;
-use diode_train::TrainingSet;
+use diode_train::Judged;
 
-use super::judging::{Judged, judge};
 use super::speedups::{Compared, Speedups};
 use crate::output;
 
@@ -21,13 +20,7 @@ pub(super) struct Comparison {
 }
 
 /// Compares on every problem that has a timing of a reference config.
-pub(super) fn compare(
-    model: &Model,
-    set: &TrainingSet,
-    reference: &Reference,
-    path: &Path,
-) -> anyhow::Result<Comparison> {
-    let judged = judge(model, set)?;
+pub(super) fn compare(judged: &[Judged], reference: &Reference, path: &Path) -> anyhow::Result<Comparison> {
     let compared: Vec<Compared<'_>> = judged.iter().filter_map(|judged| against(judged, reference)).collect();
     if compared.is_empty() {
         bail!(
@@ -37,8 +30,9 @@ pub(super) fn compare(
             output::count(reference.configs.len(), "config")
         );
     }
+    let ops: BTreeSet<Op> = judged.iter().map(|judged| judged.problem.op).collect();
     let mut notes = Vec::new();
-    for op in set.ops() {
+    for &op in &ops {
         let of_op = |problem: &Problem| problem.op == op;
         let all = judged.iter().filter(|judged| of_op(&judged.problem)).count();
         let with = compared.iter().filter(|compared| of_op(&compared.judged.problem)).count();
@@ -47,7 +41,7 @@ pub(super) fn compare(
                 .push(format!("{op}: {} of {all} problems have no timing of a reference config", all - with));
         }
     }
-    Ok(Comparison { speedups: Speedups::of(&compared), ops: set.ops(), notes })
+    Ok(Comparison { speedups: Speedups::of(&compared), ops: ops.into_iter().collect(), notes })
 }
 
 /// `None` if no reference config was timed on the problem.
@@ -108,16 +102,18 @@ mod tests {
     use diode_core::{AccType, DType, ProblemFields};
     use diode_formats::solution::{ReferenceConfig, Scope};
 
+    use diode_train::JudgedRow;
+
     use super::*;
-    use crate::commands::judging::Row;
 
     #[test]
     fn names_sums_and_even_k_do_not_tell_configs_apart() {
         let problem = Problem::new(ProblemFields::plain(Op::Bmm, 2, 64, 64, 64, DType::Float16)).unwrap();
-        let row = |tile: Tile, measured_us| Row { config: Config::Bmm(tile), predicted_us: 1.0, measured_us };
+        let row =
+            |tile: Tile, measured_us| JudgedRow { config: Config::Bmm(tile), predicted_ln: 0.0, measured_us };
         let tile = Tile::new(64, 32, 16, 2, 4);
         let rows = vec![row(tile.for_k(64), 3.0), row(Tile { group_m: 4, ..tile }, 1.0)];
-        let judged = Judged { problem, rows };
+        let judged = Judged { problem, rows, library: None, rank_us: 0.0 };
         let reference =
             |tile| Reference { configs: vec![ReferenceConfig { scope: Scope::Everything, tile }] };
         let float16 = Tile { acc_type: AccType::Float16, ..tile };

@@ -23,6 +23,7 @@ mod recipe;
 mod report;
 mod selection;
 pub(crate) mod shapes;
+mod shipped;
 mod speedups;
 pub(crate) mod stats;
 pub(crate) mod table;

@@ -66,6 +66,11 @@ pub(super) struct BatchSize {
 }
 
 impl BatchSize {
+    /// What was given, for those that it means something to.
+    pub(super) fn get(&self) -> Option<usize> {
+        self.batch_size
+    }
+
     /// Says what takes its place, if it was given.
     pub(super) fn mention(&self, instead: &str) {
         if self.batch_size.is_some() {

@@ -3,7 +3,7 @@ use std::path::PathBuf;
 use clap::Args;
 use diode_core::space::{Space, SpaceName};
 use diode_core::{Config, DType, Layout, Op, Problem, ProblemFields, Tflops};
-use diode_model::{Prediction, predict};
+use diode_model::Prediction;
 
 use super::files;
 use crate::arguments::{at_least_one, dtype, space, whole};
@@ -70,14 +70,14 @@ impl Predict {
         let problem = self.problem().map_err(Usage::new)?;
         let model = files::read_model(&self.model)?;
         let space = self.space.map_or_else(|| model.space(), Space::Named);
-        let prediction = predict(&model, &problem, &space, self.top)?;
-        if let Some(warning) = model.extrapolates(&problem) {
+        let prediction = model.best(&problem, &space, self.top)?;
+        if let Some(warning) = model.caveat(&problem) {
             eprintln!("note: {warning}");
         }
         if self.json {
             return output::json(&prediction);
         }
-        output::text_out(&in_words(&problem, &model.metadata().hardware.name, prediction)?)
+        output::text_out(&in_words(&problem, &model.ranked_hardware()?.name, prediction)?)
     }
 
     fn problem(&self) -> Result<Problem, diode_core::Invalid> {

@@ -5,9 +5,10 @@ use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
-use clap::Args;
-use diode_model::Model;
-use diode_train::{Progress, TrainOptions, TrainingSet, cross_validate, train};
+use clap::{Args, ValueEnum};
+use diode_model::legacy::Architecture;
+use diode_model::{AnyModel, Model, Predictor as _};
+use diode_train::{LegacyOptions, Progress, TrainOptions, TrainingSet, cross_validate, train, train_legacy};
 
 use super::old_flags::BatchSize;
 use super::report::metrics;
@@ -23,36 +24,37 @@ use crate::output;
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Training")]
 pub(super) struct Recipe {
-    /// Times that every problem is seen; small datasets get more
-    #[arg(long, alias = "num-epochs", default_value_t = TrainOptions::default().epochs, value_name = "N", value_parser = at_least_one)]
-    epochs: usize,
+    /// Kind of network: ranking, or torch-diode's base or deep, with its recipe
+    #[arg(long, value_enum, default_value_t = ModelType::Ranking, value_name = "KIND")]
+    model_type: ModelType,
 
-    /// Highest learning rate of the one-cycle schedule
-    #[arg(long, default_value_t = TrainOptions::default().learning_rate, value_name = "X", value_parser = real)]
-    learning_rate: f64,
+    /// Times that every problem is seen; small datasets get more [default: 60; base, deep: at most 100]
+    #[arg(long, alias = "num-epochs", value_name = "N", value_parser = at_least_one)]
+    epochs: Option<usize>,
 
-    /// Weight decay of AdamW
-    #[arg(long, default_value_t = TrainOptions::default().weight_decay, value_name = "X", value_parser = real)]
-    weight_decay: f64,
+    /// Highest learning rate of the one-cycle schedule; the first one of base and deep [default: 0.008; base, deep: 0.001]
+    #[arg(long, value_name = "X", value_parser = real)]
+    learning_rate: Option<f64>,
 
-    /// Width of the hidden layers
-    #[arg(long, default_value_t = 64, value_name = "N", value_parser = at_least_one)]
-    hidden_dim: usize,
+    /// Weight decay of AdamW; of Adam for base and deep [default: 1e-4; base, deep: 1e-5]
+    #[arg(long, value_name = "X", value_parser = real)]
+    weight_decay: Option<f64>,
 
-    /// Number of hidden layers
-    #[arg(long, default_value_t = 2, value_name = "N", value_parser = at_least_one)]
-    num_layers: usize,
+    /// Width of the hidden layers [default: 64; deep: 128]
+    #[arg(long, value_name = "N", value_parser = at_least_one)]
+    hidden_dim: Option<usize>,
 
-    /// Parts for cross-validation; 0 for none, and a model without metrics
-    #[arg(long, default_value_t = 4, value_name = "N", value_parser = report::parse_folds_or_none)]
-    folds: usize,
+    /// Number of hidden layers, of deep's blocks [default: 2; deep: 10]
+    #[arg(long, value_name = "N", value_parser = at_least_one)]
+    num_layers: Option<usize>,
+
+    /// Parts for cross-validation; 0 for none, and a model without metrics [default: 4; base, deep: none]
+    #[arg(long, value_name = "N", value_parser = report::parse_folds_or_none)]
+    folds: Option<usize>,
 
     /// Write the loss of every epoch to DIR/training_history.csv
     #[arg(long, value_name = "DIR")]
     log_dir: Option<PathBuf>,
-
-    #[arg(long, hide = true, value_parser = refuse_model_type)]
-    model_type: Option<()>,
 
     #[arg(long, hide = true, value_parser = at_least_one)]
     patience: Option<usize>,
@@ -61,18 +63,19 @@ pub(super) struct Recipe {
     batch_size: BatchSize,
 }
 
-/// torch-diode's two networks were larger and took unscaled features.
-fn refuse_model_type(text: &str) -> Result<(), String> {
-    let known = if matches!(text, "base" | "deep") {
-        "which is not built in; "
-    } else {
-        "which is no kind of network here; "
-    };
-    Err(format!(
-        "got {text}, {known}expected no --model-type: diode trains one kind of network, \
-         of the width and depth that --hidden-dim and --num-layers say"
-    ))
+/// The kinds of networks that can be trained.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum ModelType {
+    /// Learns the order of configs from scaled, physical features
+    Ranking,
+    /// torch-diode's plain network
+    Base,
+    /// torch-diode's residual network
+    Deep,
 }
+
+/// Parts for cross-validation where nobody says otherwise.
+const FOLDS: usize = 4;
 
 /// Where the losses go, in the folder of `--log-dir`.
 const HISTORY: &str = "training_history.csv";
@@ -80,25 +83,60 @@ const HISTORY: &str = "training_history.csv";
 impl Recipe {
     /// Says what has no meaning here, and refuses what cannot be trained.
     pub(super) fn check(&self) -> Result<(), Usage> {
-        self.batch_size
-            .mention("a step sees whole problems, of each the fastest and a draw of the other configs");
-        if self.patience.is_some() {
-            eprintln!(
-                "note: --patience changes nothing: the schedule has a fixed length and ends where it is lowest"
-            );
+        let Some(options) = self.legacy_options(0) else {
+            self.batch_size
+                .mention("a step sees whole problems, of each the fastest and a draw of the other configs");
+            if self.patience.is_some() {
+                eprintln!(
+                    "note: --patience changes nothing: the schedule has a fixed length and ends where it is lowest"
+                );
+            }
+            return self.options(0).validate().map_err(Usage::new);
+        };
+        if self.folds.is_some() {
+            eprintln!("note: --folds changes nothing for base and deep: a tenth of the problems is held out");
         }
-        self.options(0).validate().map_err(Usage::new)
+        let has_shape = self.hidden_dim.is_some() || self.num_layers.is_some();
+        if self.model_type == ModelType::Base && has_shape {
+            eprintln!("note: --hidden-dim and --num-layers change nothing for base, whose widths are fixed");
+        }
+        options.validate().map_err(Usage::new)
     }
 
     fn options(&self, seed: u64) -> TrainOptions {
+        let defaults = TrainOptions::default();
+        let width = self.hidden_dim.unwrap_or(defaults.hidden[0]);
         TrainOptions {
-            epochs: self.epochs,
+            epochs: self.epochs.unwrap_or(defaults.epochs),
             seed,
-            hidden: vec![self.hidden_dim; self.num_layers],
-            learning_rate: self.learning_rate,
-            weight_decay: self.weight_decay,
-            ..TrainOptions::default()
+            hidden: vec![width; self.num_layers.unwrap_or(defaults.hidden.len())],
+            learning_rate: self.learning_rate.unwrap_or(defaults.learning_rate),
+            weight_decay: self.weight_decay.unwrap_or(defaults.weight_decay),
+            ..defaults
         }
+    }
+
+    /// For torch-diode's networks: its command's flags and defaults.
+    fn legacy_options(&self, seed: u64) -> Option<LegacyOptions> {
+        /// The width and the blocks of deep.
+        const DEEP: (usize, usize) = (128, 10);
+        let architecture = match self.model_type {
+            ModelType::Ranking => return None,
+            ModelType::Base => Architecture::base(),
+            ModelType::Deep => {
+                Architecture::deep(self.hidden_dim.unwrap_or(DEEP.0), self.num_layers.unwrap_or(DEEP.1))
+            }
+        };
+        let defaults = LegacyOptions::new(architecture);
+        Some(LegacyOptions {
+            epochs: self.epochs.unwrap_or(defaults.epochs),
+            patience: self.patience.unwrap_or(defaults.patience),
+            batch_size: self.batch_size.get().unwrap_or(defaults.batch_size),
+            learning_rate: self.learning_rate.unwrap_or(defaults.learning_rate),
+            weight_decay: self.weight_decay.unwrap_or(defaults.weight_decay),
+            seed,
+            ..defaults
+        })
     }
 
     /// Trains on a set, writes the model file and says how good it is.
@@ -108,7 +146,7 @@ impl Recipe {
         seed: u64,
         path: &Path,
         interrupt: &Interrupt,
-    ) -> anyhow::Result<Model> {
+    ) -> anyhow::Result<AnyModel> {
         eprintln!(
             "{} on {}: {}, {} ({}); {}",
             path.display(),
@@ -118,7 +156,6 @@ impl Recipe {
             set.method(),
             set.left_out(),
         );
-        let options = self.options(seed);
         let mut history = String::from("phase,epoch,loss\n");
         let mut progress = TrainingProgress::new();
         let mut observe = |step: &Progress| {
@@ -128,14 +165,13 @@ impl Recipe {
             let _ = writeln!(history, "{phase},{epoch},{loss}");
             if interrupt.requested() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
         };
-        let judged = match self.folds {
-            0 => None,
-            folds => Some(cross_validate(set, &options, folds, &mut observe)?),
+        let model = match self.legacy_options(seed) {
+            None => AnyModel::Ranking(Box::new(self.train_ranking(set, seed, &mut observe)?)),
+            Some(options) => {
+                let model = train_legacy(set, &options, node::now(), &mut observe)?;
+                AnyModel::Legacy(Box::new(model))
+            }
         };
-        let mut model = train(set, &options, node::now(), &mut observe)?;
-        if let Some((report, pick_bias)) = judged.clone() {
-            model = model.with_evaluation(report, pick_bias)?;
-        }
         let bytes = model.to_bytes()?;
         files::write(path, &bytes)?;
         progress.finish();
@@ -146,12 +182,27 @@ impl Recipe {
 
         let size = bytes.len() as f64 / 1024.0;
         let mut text = format!("{}: {} parameters, {size:.1} KiB\n", path.display(), model.parameters());
-        match judged {
-            Some((report, _)) => text += &metrics(&report),
-            None => text += "not judged: --folds was 0\n",
-        }
+        text += &model.evaluation().map_or_else(|| "not judged\n".to_owned(), metrics);
         output::text_out(&text)?;
         Ok(model)
+    }
+
+    fn train_ranking(
+        &self,
+        set: &TrainingSet,
+        seed: u64,
+        observe: &mut dyn FnMut(&Progress) -> ControlFlow<()>,
+    ) -> anyhow::Result<Model> {
+        let options = self.options(seed);
+        let judged = match self.folds.unwrap_or(FOLDS) {
+            0 => None,
+            folds => Some(cross_validate(set, &options, folds, observe)?),
+        };
+        let model = train(set, &options, node::now(), observe)?;
+        Ok(match judged {
+            Some((report, pick_bias)) => model.with_evaluation(report, pick_bias)?,
+            None => model,
+        })
     }
 }
 

@@ -17,9 +17,13 @@ pub(super) fn metrics(report: &EvaluationReport) -> String {
             vec![format!("top {k}"), percent(top.geomean), percent(top.worst), within]
         })
         .collect();
+    let ranking = match report.rank_us_per_problem {
+        us if us > 0.0 => format!("; ranking takes {} per problem", output::duration(us)),
+        _ => String::new(),
+    };
     format!(
         "{}: {}, up to {} each\n\n{}\ntime error: {} over all timings, {} within twice the best\n\
-         median rank correlation {:.3}; ranking takes {} per problem\n",
+         median rank correlation {:.3}{ranking}\n",
         report.split,
         output::count(report.problems, "problem"),
         output::count(report.configs, "config"),
@@ -27,7 +31,6 @@ pub(super) fn metrics(report: &EvaluationReport) -> String {
         percent(report.mape_all),
         percent(report.mape_within_2x),
         report.spearman_median,
-        output::duration(report.rank_us_per_problem),
     )
 }
 

@@ -4,9 +4,8 @@
 use std::collections::BTreeMap;
 
 use diode_core::{Op, Problem};
+use diode_train::Judged;
 use serde::{Serialize, Serializer};
-
-use super::judging::Judged;
 
 /// The numbers of picks that are compared.
 pub(super) const PICKS: [usize; 7] = [1, 5, 10, 20, 50, 100, 500];
@@ -242,20 +241,25 @@ fn percentile(sorted: &[f64], at: f64) -> f64 {
 #[cfg(test)]
 mod tests {
     use diode_core::{Config, DType, ProblemFields, Tile};
+    use diode_train::JudgedRow;
     use serde_json::Value;
 
     use super::*;
-    use crate::commands::judging::Row;
 
     /// Predicted in the order of the measured times that are given.
     fn judged(op: Op, measured_us: &[f64]) -> Judged {
         let problem = Problem::new(ProblemFields::plain(op, 1, 64, 128, 32, DType::Float16)).unwrap();
-        let row = |(place, &measured_us): (usize, &f64)| Row {
+        let row = |(place, &measured_us): (usize, &f64)| JudgedRow {
             config: Config::Mm(Tile::new(16 << place, 64, 32, 3, 4)),
-            predicted_us: place as f64 + 1.0,
+            predicted_ln: place as f64,
             measured_us,
         };
-        Judged { problem, rows: measured_us.iter().enumerate().map(row).collect() }
+        Judged {
+            problem,
+            rows: measured_us.iter().enumerate().map(row).collect(),
+            library: None,
+            rank_us: 0.0,
+        }
     }
 
     #[test]

@@ -3,8 +3,7 @@ use std::path::PathBuf;
 use clap::Args;
 use diode_core::Op;
 use diode_core::ids::{Digest, ModelId};
-use diode_model::Model;
-use diode_train::TrainingSet;
+use diode_train::{TrainingSet, judge};
 use serde::Serialize;
 
 use super::old_flags::BatchSize;
@@ -76,12 +75,13 @@ impl ValidateMaxAutotune {
         let model = files::read_model(&self.model)?;
         let set = judging::read(&model, &self.dataset, &self.selection)?;
         judging::warn_if_trained_on(&model, &set);
-        let comparison = max_autotune::compare(&model, &set, &reference, &self.max_autotune_solution)?;
+        let comparison =
+            max_autotune::compare(&judge(&model, &set)?, &reference, &self.max_autotune_solution)?;
         for note in &comparison.notes {
             eprintln!("note: {note}");
         }
         let text = max_autotune::in_words(&comparison.speedups);
-        let metadata = self.metadata(&model, &set, comparison.ops, comparison.notes)?;
+        let metadata = self.metadata(&set, comparison.ops, comparison.notes)?;
         let mut bytes = serde_json::to_vec_pretty(&Report { speedups: comparison.speedups, metadata })?;
         bytes.push(b'\n');
         files::write(&self.output, &bytes)?;
@@ -90,14 +90,13 @@ impl ValidateMaxAutotune {
 
     fn metadata(
         &self,
-        model: &Model,
         set: &TrainingSet,
         ops_present: Vec<Op>,
         notes: Vec<String>,
     ) -> anyhow::Result<Metadata> {
         Ok(Metadata {
             model_path: self.model.display().to_string(),
-            model_id: ModelId::of(&model.to_bytes()?),
+            model_id: ModelId::of(&std::fs::read(&self.model)?),
             validation_dataset_path: self.dataset.display().to_string(),
             validation_dataset_digest: set.digest(),
             max_autotune_solution_path: self.max_autotune_solution.display().to_string(),

@@ -1,11 +1,11 @@
 use std::path::PathBuf;
 
 use clap::Args;
+use diode_train::Evaluation;
 
-use super::judging::{self, judge};
 use super::old_flags::BatchSize;
 use super::selection::Selection;
-use super::{files, validation};
+use super::{files, judging, validation};
 use crate::arguments::whole;
 use crate::output;
 
@@ -47,8 +47,8 @@ impl ValidateModel {
         let model = files::read_model(&self.model)?;
         let set = judging::read(&model, &self.dataset, &self.selection)?;
         judging::warn_if_trained_on(&model, &set);
-        let report = diode_train::evaluate(&model, &set)?;
-        let validation = validation::Validation::of(&judge(&model, &set)?, report, self.top_n_worst);
+        let (evaluation, judged) = Evaluation::of(&model, &set)?;
+        let validation = validation::Validation::of(&judged, evaluation.report, self.top_n_worst);
         if self.json { output::json(&validation) } else { output::text_out(&validation.in_words()) }
     }
 }

@@ -14,6 +14,8 @@ mod learning;
 #[cfg(test)]
 mod nearest;
 #[cfg(test)]
+mod old_models;
+#[cfg(test)]
 mod sandbox;
 #[cfg(test)]
 mod tables;

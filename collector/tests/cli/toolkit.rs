@@ -16,7 +16,7 @@ const OLD_LINES: [&str; 8] = [
      --search-space DEFAULT",
     "create-validation --output a.json --operations mm bmm --num-shapes 30 --chunk-size 5 --min-size 8 --max-size 64 \
      --search-mode max-autotune --search-space DEFAULT --no-rectangular --no-odd-sizes",
-    "train --dataset a.json --model m --batch-size 64 --num-epochs 100 --learning-rate 0.001 --weight-decay 1e-5 \
+    "train --dataset a.json --model m --model-type deep --batch-size 64 --num-epochs 100 --learning-rate 0.001 --weight-decay 1e-5 \
      --patience 10 --hidden-dim 128 --num-layers 4 --hardware-name cpu --op-name mm --log-dir logs \
      --file-extensions json msgpack",
     "validate-model --model m --dataset a.json --batch-size 64 --hardware-name cpu --op-name mm --top-n-worst 10",
@@ -55,8 +55,12 @@ fn mistakes_say_what_to_do_instead() {
     let sandbox = Sandbox::new();
     for (line, words) in [
         ("train --data x --model m.pt", ".safetensors"),
-        ("train --data x --model m --model-type deep", "expected no --model-type"),
-        ("train --data x --model m --model-type base", "--hidden-dim"),
+        ("train --data x --model m --model-type wide", "ranking, base, deep"),
+        (
+            "train --data x --model m --model-type deep --num-layers 65",
+            "num_layers: got 65, expected at most 64",
+        ),
+        ("train --data x --model m --model-type base --batch-size 1", "batch size: got 1"),
         ("train --data x --model m --num-layers 10", "expected less than 8"),
         ("train --data x --model m --learning-rate 2", "learning rate: got 2"),
         ("train --data x --model m --epochs many", "expected a whole number, 1 or more"),

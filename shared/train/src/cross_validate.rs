@@ -9,9 +9,9 @@ use rand::SeedableRng;
 use rand::seq::SliceRandom;
 use rand_chacha::ChaCha8Rng;
 
-use crate::evaluate::{judge, report};
+use crate::evaluation::statistics::median;
+use crate::evaluation::{report, verdicts};
 use crate::progress::Progress;
-use crate::statistics::median;
 use crate::trainer::{model, train_network};
 use crate::{TrainError, TrainOptions, TrainingSet};
 
@@ -32,29 +32,29 @@ pub fn cross_validate(
     if used.len() < 2 {
         return Err(TrainError::TooFewProblems { problems: fold_of.len() });
     }
-    let mut verdicts = Vec::new();
+    let mut all = Vec::new();
     for &fold in &used {
         let phase = format!("fold {} of {}", fold + 1, used.len());
         let seen = set.subset(|p| fold_of[&sizes(&p.problem)] != fold);
         let unseen = set.subset(|p| fold_of[&sizes(&p.problem)] == fold);
         let network = train_network(&seen, options, &phase, observe)?;
         let judged = model(&seen, options, String::new(), network)?;
-        verdicts.extend(judge(&judged, &unseen)?);
+        all.extend(verdicts(&judged, &unseen)?);
     }
-    let pick_bias = median(verdicts.iter().map(|v| v.pick_bias).collect()).unwrap_or(1.0);
-    Ok((report(&verdicts, &format!("{}-fold cross-validation by problem", used.len())), pick_bias))
+    let pick_bias = median(all.iter().map(|v| v.pick_bias).collect()).unwrap_or(1.0);
+    Ok((report(&all, &format!("{}-fold cross-validation by problem", used.len())), pick_bias))
 }
 
-type Sizes = (u64, u64, u64, u64);
+pub(crate) type Sizes = (u64, u64, u64, u64);
 
 /// What folds are made of. `mm` and `addmm` of the same sizes run nearly the same
 /// kernel, so one must not be learnt from to be judged on the other.
-fn sizes(problem: &Problem) -> Sizes {
+pub(crate) fn sizes(problem: &Problem) -> Sizes {
     (problem.b, problem.m, problem.n, problem.k)
 }
 
 /// Deals sizes out to folds, at random but the same for the same seed.
-fn assign(set: &TrainingSet, folds: usize, seed: u64) -> BTreeMap<Sizes, usize> {
+pub(crate) fn assign(set: &TrainingSet, folds: usize, seed: u64) -> BTreeMap<Sizes, usize> {
     let distinct: BTreeSet<Sizes> = set.iter().map(|p| sizes(&p.problem)).collect();
     let mut distinct: Vec<Sizes> = distinct.into_iter().collect();
     distinct.shuffle(&mut ChaCha8Rng::seed_from_u64(seed));

@@ -7,7 +7,8 @@
 mod batch;
 mod cross_validate;
 mod error;
-mod evaluate;
+mod evaluation;
+mod legacy;
 mod loss;
 mod network;
 mod normalise;
@@ -15,12 +16,15 @@ mod options;
 mod progress;
 mod schedule;
 mod set;
-mod statistics;
 mod trainer;
 
 pub use cross_validate::cross_validate;
 pub use error::TrainError;
-pub use evaluate::{evaluate, evaluate_with_library};
+pub use evaluation::{
+    Baseline, Baselines, Evaluation, Group, Judged, JudgedRow, Kind, LibraryTimes, ProblemRow, WithLibrary,
+    evaluate, evaluate_with_library, judge, kind, without_a_model,
+};
+pub use legacy::{LegacyOptions, train_legacy};
 pub use options::TrainOptions;
 pub use progress::Progress;
 pub use set::{LeftOut, TimedConfig, TrainingProblem, TrainingSet};

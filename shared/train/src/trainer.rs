@@ -45,19 +45,24 @@ pub(crate) fn model(
         ops: set.ops(),
         dtypes: set.dtypes(),
         feature_set: FEATURE_SET.to_owned(),
-        training: Training {
-            data_digest: set.digest(),
-            problems: set.problems() as u64,
-            timings: set.timings() as u64,
-            method: set.method(),
-            seed: options.seed,
-            created_at,
-            tool: concat!("diode ", env!("CARGO_PKG_VERSION")).to_owned(),
-        },
+        training: training(set, options.seed, created_at),
         evaluation: None,
         pick_bias: 1.0,
     };
     Ok(Model::new(metadata, network)?)
+}
+
+/// How a model that is trained now on a set comes to be.
+pub(crate) fn training(set: &TrainingSet, seed: u64, created_at: String) -> Training {
+    Training {
+        data_digest: set.digest(),
+        problems: set.problems() as u64,
+        timings: set.timings() as u64,
+        method: set.method(),
+        seed,
+        created_at,
+        tool: concat!("diode ", env!("CARGO_PKG_VERSION")).to_owned(),
+    }
 }
 
 pub(crate) fn train_network(

@@ -9,7 +9,7 @@ use diode_model::features::{ProblemFeatures, featured_tile};
 
 use super::{LeftOut, TimedConfig, TrainingProblem, TrainingSet};
 use crate::TrainError;
-use crate::statistics::median;
+use crate::evaluation::statistics::median;
 
 pub(super) fn merge(datasets: &[Dataset], wanted: Option<Method>) -> Result<TrainingSet, TrainError> {
     let (hardware, facts) = common_hardware(datasets)?;

@@ -1,0 +1,73 @@
+//! Models that come with the program, by name.
+
+use anyhow::bail;
+use diode_core::hardware::{Hardware, find};
+use diode_model::{Metadata, Model};
+
+/// The end of a model's name, as torch-diode had it: `NVIDIA-H100-matmul`.
+const ENDING: &str = "-matmul";
+
+struct Shipped {
+    hardware: &'static str,
+    bytes: &'static [u8],
+}
+
+const SHIPPED: [Shipped; 1] = [Shipped {
+    hardware: "nvidia-h200",
+    bytes: include_bytes!("../../../trained_models/matmul/nvidia-h200/matmul-nvidia-h200.safetensors"),
+}];
+
+/// The hardware that a model's name speaks of; `None` for what is no such name.
+pub(super) fn named_hardware(name: &str) -> Option<Hardware> {
+    find(name.strip_suffix(ENDING)?)
+}
+
+/// The model for some hardware. Where none was trained there, another stands in:
+/// with the facts of the hardware asked for, and without the figures of its own.
+pub(super) fn for_hardware(wanted: &Hardware) -> anyhow::Result<Model> {
+    let trained = |shipped: &&Shipped| shipped.hardware == wanted.slug.as_str();
+    if let Some(shipped) = SHIPPED.iter().find(trained) {
+        return Ok(Model::from_bytes(shipped.bytes)?);
+    }
+    let [Shipped { hardware, bytes }] = SHIPPED;
+    if wanted.facts.is_none() {
+        bail!(
+            "{}: no model comes with diode, and its facts are not known, so none can stand in",
+            wanted.name
+        );
+    }
+    eprintln!(
+        "note: no model of {} comes with diode; that of {hardware} stands in with the facts of {}, and nobody has \
+         measured how well",
+        wanted.name, wanted.name
+    );
+    let model = Model::from_bytes(bytes)?;
+    let metadata = Metadata { hardware: wanted.clone(), evaluation: None, ..model.metadata().clone() };
+    Ok(Model::new(metadata, model.network().clone())?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn old_names_lead_to_a_model() {
+        let hardware = |name: &str| named_hardware(name).map(|hardware| hardware.slug.to_string());
+        assert_eq!(hardware("NVIDIA-H100-matmul").as_deref(), Some("nvidia-h100"));
+        assert_eq!(hardware("nvidia-h200-matmul").as_deref(), Some("nvidia-h200"));
+        assert_eq!(hardware("model.safetensors"), None);
+        assert_eq!(hardware("NVIDIA-X9-matmul"), None);
+    }
+
+    #[test]
+    fn a_stand_in_speaks_of_the_hardware_asked_for_and_claims_nothing() {
+        for name in ["nvidia-h100", "amd-mi300x"] {
+            let wanted = find(name).unwrap();
+            let model = for_hardware(&wanted).unwrap();
+            assert_eq!(model.metadata().hardware, wanted);
+            assert_eq!(model.metadata().evaluation, None, "{name}");
+        }
+        let own = for_hardware(&find("nvidia-h200").unwrap()).unwrap();
+        assert!(own.metadata().evaluation.is_some());
+    }
+}

@@ -1,0 +1,48 @@
+//! How good a model's picks are, judged by measured times, and what else one
+//! could have picked.
+
+mod baselines;
+mod document;
+mod groups;
+mod judged;
+pub(crate) mod statistics;
+mod verdict;
+
+use std::collections::BTreeMap;
+
+use diode_core::api::{EvaluationReport, TopK};
+use diode_model::Predictor;
+
+pub use baselines::{Baseline, Baselines};
+pub use document::{Evaluation, Group, ProblemRow, WithLibrary, without_a_model};
+pub use groups::{Kind, kind};
+pub use judged::{Judged, JudgedRow, LibraryTimes, judge};
+use verdict::with_library;
+pub(crate) use verdict::{Verdict, report};
+
+use crate::{TrainError, TrainingSet};
+
+/// Judges a model by a set: its picks are among each problem's own configs.
+pub fn evaluate(model: &dyn Predictor, set: &TrainingSet) -> Result<EvaluationReport, TrainError> {
+    Ok(report(&verdicts(model, set)?, split(model, set)))
+}
+
+/// The same with the library kernel as one more candidate, over the problems with
+/// a library time; `None` if there are none. A model that does not predict the
+/// library's time has it timed beside its picks.
+pub fn evaluate_with_library(
+    model: &dyn Predictor,
+    set: &TrainingSet,
+) -> Result<Option<BTreeMap<String, TopK>>, TrainError> {
+    Ok(with_library(&verdicts(model, set)?))
+}
+
+pub(crate) fn verdicts(model: &dyn Predictor, set: &TrainingSet) -> Result<Vec<Verdict>, TrainError> {
+    Ok(judge(model, set)?.iter().map(Verdict::of).collect())
+}
+
+/// In words, where the judged problems come from.
+fn split(model: &dyn Predictor, set: &TrainingSet) -> &'static str {
+    let trained_on_it = model.training().is_some_and(|training| training.data_digest == set.digest());
+    if trained_on_it { "the training data" } else { "given dataset" }
+}

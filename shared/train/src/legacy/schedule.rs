@@ -1,0 +1,56 @@
+//! The learning rate that halves when validation stands still.
+
+/// What the rate is multiplied by …
+const FACTOR: f64 = 0.5;
+/// … after more than so many epochs without an improvement …
+const PATIENCE: usize = 5;
+/// … by at least this share of the best.
+const LEAST_GAIN: f64 = 1e-4;
+const LOWEST: f64 = 1e-6;
+
+/// torch's `ReduceLROnPlateau` as torch-diode set it up.
+pub(super) struct Plateau {
+    pub(super) rate: f64,
+    best: f64,
+    bad_epochs: usize,
+}
+
+impl Plateau {
+    pub(super) fn new(rate: f64) -> Self {
+        Self { rate, best: f64::INFINITY, bad_epochs: 0 }
+    }
+
+    /// Takes the validation loss of an epoch.
+    pub(super) fn step(&mut self, loss: f64) {
+        if loss < self.best * (1.0 - LEAST_GAIN) {
+            self.best = loss;
+            self.bad_epochs = 0;
+            return;
+        }
+        self.bad_epochs += 1;
+        if self.bad_epochs > PATIENCE {
+            self.rate = (self.rate * FACTOR).max(LOWEST);
+            self.bad_epochs = 0;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_rate_halves_after_six_epochs_that_bring_nothing() {
+        let mut plateau = Plateau::new(0.001);
+        plateau.step(1.0);
+        // Too little to count.
+        let losses = [0.999_95, 1.0, 1.0, 1.0, 1.0];
+        losses.iter().for_each(|&loss| plateau.step(loss));
+        assert_eq!(plateau.rate, 0.001);
+        plateau.step(1.0);
+        assert_eq!(plateau.rate, 0.000_5);
+        plateau.step(0.5);
+        (0..100).for_each(|_| plateau.step(0.5));
+        assert_eq!(plateau.rate, 1e-6);
+    }
+}

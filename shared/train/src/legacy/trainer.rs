@@ -1,0 +1,145 @@
+//! The training loop of torch-diode's networks.
+
+use std::ops::ControlFlow;
+
+use candle_core::{Device, Tensor};
+use candle_nn::{AdamW, Optimizer, ParamsAdamW};
+use diode_core::api::EvaluationReport;
+use diode_core::{Checkpoint, Config, Heuristic};
+use diode_model::legacy::{LegacyMetadata, LegacyModel};
+use rand::SeedableRng;
+use rand::seq::SliceRandom;
+use rand_chacha::ChaCha8Rng;
+
+use super::LegacyOptions;
+use super::network::{Trainable, decay};
+use super::rows::{COLUMNS, Rows, Scale};
+use super::schedule::Plateau;
+use crate::cross_validate::{assign, sizes};
+use crate::evaluation::{report, verdicts};
+use crate::progress::{Observer, Progress, tell};
+use crate::trainer::training;
+use crate::{TrainError, TrainingSet};
+
+/// Of so many parts of the problems one is for validation and one for the metrics.
+const PARTS: usize = 10;
+
+/// Trains one of torch-diode's networks. The same data, options and machine give
+/// the same bytes.
+///
+/// Its metrics are of a tenth of the problems, which neither the weights nor the
+/// choice among them has seen; with fewer than three sizes of problems it has none.
+pub fn train_legacy(
+    set: &TrainingSet,
+    options: &LegacyOptions,
+    created_at: String,
+    observe: &mut dyn FnMut(&Progress) -> ControlFlow<()>,
+) -> Result<LegacyModel, TrainError> {
+    options.validate()?;
+    let part_of = assign(set, PARTS, options.seed);
+    if part_of.len() < 2 {
+        return Err(TrainError::TooFewProblems { problems: part_of.len() });
+    }
+    let part = |wanted: usize| set.subset(|p| part_of[&sizes(&p.problem)] == wanted);
+    let has_metrics = part_of.len() > 2;
+    let (validation, unseen) = (part(0), has_metrics.then(|| part(1)));
+    let seen = set.subset(|p| match part_of[&sizes(&p.problem)] {
+        0 => false,
+        1 => !has_metrics,
+        _ => true,
+    });
+
+    let rows = Rows::of(&seen)?;
+    let scale = rows.scale();
+    let metadata = LegacyMetadata {
+        heuristic: Heuristic::Matmul,
+        hardware: set.hardware().clone(),
+        ops: set.ops(),
+        dtypes: set.dtypes(),
+        feature_set: options.architecture.features().name().to_owned(),
+        architecture: options.architecture.clone(),
+        training: training(set, options.seed, created_at),
+        evaluation: None,
+    };
+    let build = |checkpoint: Checkpoint| {
+        LegacyModel::trained(metadata.clone(), checkpoint, scale.mean.clone(), scale.std.clone())
+    };
+    let model = build(best_weights(&rows, &scale, options, observe, &|checkpoint| {
+        mean_square_error(&build(checkpoint)?, &validation)
+    })?)?;
+    match unseen {
+        None => Ok(model),
+        Some(unseen) => {
+            let report = report(&verdicts(&model, &unseen)?, "a tenth of the problems, held out");
+            // The same training gives the same file, which a time of the machine would prevent.
+            Ok(model.with_evaluation(EvaluationReport { rank_us_per_problem: 0.0, ..report }))
+        }
+    }
+}
+
+/// The weights with the least validation loss.
+fn best_weights(
+    rows: &Rows,
+    scale: &Scale,
+    options: &LegacyOptions,
+    observe: Observer<'_>,
+    validate: &dyn Fn(Checkpoint) -> Result<f64, TrainError>,
+) -> Result<Checkpoint, TrainError> {
+    let mut rng = ChaCha8Rng::seed_from_u64(options.seed);
+    let mut network = Trainable::new(&options.architecture, &mut rng)?;
+    let variables = network.variables();
+    let parameters = ParamsAdamW { lr: options.learning_rate, weight_decay: 0.0, ..ParamsAdamW::default() };
+    let mut optimiser = AdamW::new(variables.clone(), parameters)?;
+    let mut plateau = Plateau::new(options.learning_rate);
+    let mut best = (f64::INFINITY, network.checkpoint()?);
+    let mut since_best = 0;
+    let mut order: Vec<usize> = (0..rows.len()).collect();
+    for epoch in 1..=options.epochs {
+        order.shuffle(&mut rng);
+        let (mut sum, mut batches) = (0.0_f64, 0);
+        // One row alone has no variance to normalise by.
+        for picked in order.chunks(options.batch_size).filter(|picked| picked.len() > 1) {
+            let (inputs, targets) = rows.batch(picked, scale);
+            let inputs = Tensor::from_vec(inputs, (picked.len(), COLUMNS), &Device::Cpu)?;
+            let targets = Tensor::from_vec(targets, (picked.len(), 1), &Device::Cpu)?;
+            let loss = (network.forward(inputs, &mut rng)? - targets)?.sqr()?.mean_all()?;
+            let mut gradients = loss.backward()?;
+            decay(&mut gradients, &variables, options.weight_decay)?;
+            optimiser.set_learning_rate(plateau.rate);
+            optimiser.step(&gradients)?;
+            sum += f64::from(loss.to_scalar::<f32>()?);
+            batches += 1;
+        }
+        let loss = (sum / f64::from(batches.max(1))) as f32;
+        if !loss.is_finite() {
+            return Err(TrainError::Diverged { epoch });
+        }
+        let checkpoint = network.checkpoint()?;
+        let validation = validate(checkpoint.clone())?;
+        plateau.step(validation);
+        if validation < best.0 {
+            best = (validation, checkpoint);
+            since_best = 0;
+        } else {
+            since_best += 1;
+        }
+        let phase = options.architecture.kind().to_owned();
+        tell(observe, &Progress::Epoch { phase, epoch, epochs: options.epochs, loss })?;
+        if since_best >= options.patience {
+            break;
+        }
+    }
+    Ok(best.1)
+}
+
+/// Of ln(ms), over all timings.
+fn mean_square_error(model: &LegacyModel, set: &TrainingSet) -> Result<f64, TrainError> {
+    let mut sum = 0.0;
+    for problem in set.iter() {
+        let configs: Vec<Config> = set.configs(problem).copied().collect();
+        for (predicted, timed) in model.ln_ms(&problem.problem, &configs)?.iter().zip(&problem.timings) {
+            sum += (predicted - (timed.us / 1e3).ln()).powi(2);
+        }
+    }
+    Ok(sum / set.timings().max(1) as f64)
+}
