@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use anyhow::Context as _;
 use clap::Args;
 use diode_model::Model;
-use diode_train::{Progress, TrainOptions, TrainingSet, cross_validate, train};
+use diode_train::{Checkpoint, Fitted, Plan, Progress, TrainOptions, TrainingSet, curves, fit};
 
 use super::old_flags::BatchSize;
 use super::report::metrics;
@@ -51,6 +51,10 @@ pub(super) struct Recipe {
     #[arg(long, value_name = "DIR")]
     log_dir: Option<PathBuf>,
 
+    /// Draw the loss of every epoch as an SVG picture
+    #[arg(long, value_name = "FILE")]
+    curves: Option<PathBuf>,
+
     #[arg(long, hide = true, value_parser = refuse_model_type)]
     model_type: Option<()>,
 
@@ -74,6 +78,8 @@ fn refuse_model_type(text: &str) -> Result<(), String> {
     ))
 }
 
+/// Added to the name of the model file: what is learnt so far.
+const CHECKPOINT: &str = "partial";
 /// Where the losses go, in the folder of `--log-dir`.
 const HISTORY: &str = "training_history.csv";
 
@@ -118,41 +124,99 @@ impl Recipe {
             set.method(),
             set.left_out(),
         );
-        let options = self.options(seed);
-        let mut history = String::from("phase,epoch,loss\n");
+        let plan = Plan {
+            options: self.options(seed),
+            folds: self.folds,
+            created_at: created_at()?,
+            keep_when_stopped: true,
+        };
+        let beside = path.with_added_extension(CHECKPOINT);
+        let mut checkpoint = resumed(&beside, Checkpoint::new(set, &plan));
+        let known = checkpoint.clone();
         let mut progress = TrainingProgress::new();
-        let mut observe = |step: &Progress| {
+        let mut unwritten = None;
+        let Fitted { model, report, losses, stopped } = fit(set, &plan, &known, &mut |step: &Progress| {
             progress.tell(step);
-            let Progress::Epoch { phase, epoch, loss, .. } = step;
-            // Writing to a String cannot fail.
-            let _ = writeln!(history, "{phase},{epoch},{loss}");
-            if interrupt.requested() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
-        };
-        let judged = match self.folds {
-            0 => None,
-            folds => Some(cross_validate(set, &options, folds, &mut observe)?),
-        };
-        let mut model = train(set, &options, node::now(), &mut observe)?;
-        if let Some((report, pick_bias)) = judged.clone() {
-            model = model.with_evaluation(report, pick_bias)?;
+            if let Progress::Learnt { phase, weights } = step {
+                checkpoint.add(phase.clone(), weights.clone());
+                unwritten = keep(&beside, &checkpoint).err();
+            }
+            let stop = interrupt.requested() || unwritten.is_some();
+            if stop { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+        })?;
+        progress.finish();
+        if let Some(error) = unwritten {
+            return Err(error);
         }
         let bytes = model.to_bytes()?;
         files::write(path, &bytes)?;
-        progress.finish();
+        if stopped {
+            eprintln!(
+                "stopped: {} has the best weights so far and no figures; the same command goes on from {}",
+                path.display(),
+                beside.display()
+            );
+        } else if beside.exists() {
+            std::fs::remove_file(&beside).with_context(|| format!("cannot remove {}", beside.display()))?;
+        }
         if let Some(folder) = &self.log_dir {
             std::fs::create_dir_all(folder).with_context(|| format!("cannot create {}", folder.display()))?;
+            let mut history = String::from("phase,epoch,loss\n");
+            for at in &losses {
+                // Writing to a String cannot fail.
+                let _ = writeln!(history, "{},{},{}", at.phase, at.epoch, at.loss);
+            }
             files::write(&folder.join(HISTORY), history.as_bytes())?;
+        }
+        if let Some(picture) = &self.curves {
+            files::write(picture, curves(&losses).as_bytes())?;
         }
 
         let size = bytes.len() as f64 / 1024.0;
         let mut text = format!("{}: {} parameters, {size:.1} KiB\n", path.display(), model.parameters());
-        match judged {
-            Some((report, _)) => text += &metrics(&report),
+        match report {
+            Some(report) => text += &metrics(&report),
+            None if stopped => text += "not judged: it was stopped\n",
             None => text += "not judged: --folds was 0\n",
         }
         output::text_out(&text)?;
         Ok(model)
     }
+}
+
+/// The time that the model states: now, or for a file that is to come out the same again the
+/// seconds since 1970 that reproducible builds pass in `SOURCE_DATE_EPOCH`.
+fn created_at() -> anyhow::Result<String> {
+    let Some(seconds) = std::env::var_os("SOURCE_DATE_EPOCH") else { return Ok(node::now()) };
+    let seconds = seconds.to_string_lossy();
+    let parsed = seconds.parse().ok().and_then(|seconds| jiff::Timestamp::from_second(seconds).ok());
+    match parsed {
+        Some(time) => Ok(time.to_string()),
+        None => {
+            Err(Usage::new(format!("SOURCE_DATE_EPOCH: got `{seconds}`, expected seconds since 1970")).into())
+        }
+    }
+}
+
+/// What an interrupted training has left, if it was this one.
+fn resumed(path: &Path, fresh: Checkpoint) -> Checkpoint {
+    let Ok(bytes) = std::fs::read(path) else { return fresh };
+    let mut checkpoint = fresh.clone();
+    match checkpoint.resume(&bytes) {
+        Ok(()) => {
+            let networks = output::count(checkpoint.networks(), "network");
+            eprintln!("going on from {}, which has {networks}", path.display());
+            checkpoint
+        }
+        Err(error) => {
+            eprintln!("note: beginning anew, since {} is of no use: {error}", path.display());
+            fresh
+        }
+    }
+}
+
+fn keep(path: &Path, checkpoint: &Checkpoint) -> anyhow::Result<()> {
+    files::write(path, &checkpoint.to_bytes()?)
 }
 
 /// A model file is one that this program can read back.

@@ -6,18 +6,24 @@
 //! order, no I/O, no clocks, no threads.
 #![forbid(unsafe_code)]
 
+pub mod confidence;
 pub mod error;
 pub mod features;
 mod file;
-mod math;
+pub mod math;
 pub mod metadata;
 pub mod model;
 pub mod network;
+mod picks;
+pub mod range;
 pub mod rank;
+mod vectors;
 
+pub use confidence::GroupConfidence;
 pub use error::ModelError;
-pub use features::{COLUMN_COUNT, COLUMNS, FEATURE_SET};
+pub use features::{COLUMN_COUNT, COLUMNS, FEATURE_SET, LIBRARY_COLUMNS};
 pub use metadata::{Metadata, Training};
-pub use model::Model;
+pub use model::{Judgement, Model};
 pub use network::{Layer, Network, normalise};
-pub use rank::{Candidate, Prediction, RankedSpace, predict, rank};
+pub use range::TrainingRange;
+pub use rank::{Candidate, Prediction, RankedSpace, predict, rank, rank_all};

@@ -37,6 +37,7 @@ pub fn evaluate_with_library(
 }
 
 /// What came of one problem.
+#[derive(Debug, Clone)]
 pub(crate) struct Verdict {
     best_us: f64,
     /// The best measured time among the first picks, by [`PICKS`].
@@ -52,21 +53,25 @@ pub(crate) struct Verdict {
     rank_us: f64,
 }
 
-pub(crate) fn judge(model: &Model, set: &TrainingSet) -> Result<Vec<Verdict>, TrainError> {
+fn judge(model: &Model, set: &TrainingSet) -> Result<Vec<Verdict>, TrainError> {
     let (ours, theirs) = (&model.metadata().hardware.slug, &set.hardware().slug);
     if ours != theirs {
         return Err(TrainError::OtherHardware { model: ours.clone(), data: theirs.clone() });
     }
-    set.iter()
-        .map(|problem| {
-            // In the order of configs: the measured order must not decide between equal predictions.
-            let mut timings = problem.timings.clone();
-            timings.sort_unstable_by_key(|timed| timed.config);
-            let configs: Vec<Config> = timings.iter().map(|timed| *set.config(timed.config)).collect();
-            let measured: Vec<f64> = timings.iter().map(|timed| timed.us).collect();
-            Verdict::new(model, problem, &configs, &measured)
-        })
-        .collect()
+    set.iter().map(|problem| judge_one(model, set, problem)).collect()
+}
+
+pub(crate) fn judge_one(
+    model: &Model,
+    set: &TrainingSet,
+    problem: &TrainingProblem,
+) -> Result<Verdict, TrainError> {
+    // In the order of configs: the measured order must not decide between equal predictions.
+    let mut timings = problem.timings.clone();
+    timings.sort_unstable_by_key(|timed| timed.config);
+    let configs: Vec<Config> = timings.iter().map(|timed| *set.config(timed.config)).collect();
+    let measured: Vec<f64> = timings.iter().map(|timed| timed.us).collect();
+    Verdict::new(model, problem, &configs, &measured)
 }
 
 impl Verdict {
