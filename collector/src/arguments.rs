@@ -27,6 +27,14 @@ pub(crate) fn real(text: &str) -> Result<f64, String> {
     }
 }
 
+/// A share of cases.
+pub(crate) fn probability(text: &str) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(share) if share > 0.0 && share < 1.0 => Ok(share),
+        _ => Err("expected a number between 0 and 1, such as 0.95".to_owned()),
+    }
+}
+
 /// What a kind of whole number ends with.
 pub(crate) trait Bounded {
     const MAX: Self;
@@ -76,6 +84,8 @@ mod tests {
         assert_eq!(at_least_one("0").unwrap_err(), "expected a whole number, 1 or more");
         assert_eq!(real("-1e-5"), Ok(-1e-5));
         assert!(real("nan").is_err() && real("inf").is_err());
+        assert_eq!(probability("0.95"), Ok(0.95));
+        assert!(["0", "1", "95", "nan", ""].iter().all(|bad| probability(bad).is_err()));
     }
 
     #[test]

@@ -113,7 +113,7 @@ mod tests {
             |tile: Tile, measured_us| JudgedRow { config: Config::Bmm(tile), predicted_ln: 0.0, measured_us };
         let tile = Tile::new(64, 32, 16, 2, 4);
         let rows = vec![row(tile.for_k(64), 3.0), row(Tile { group_m: 4, ..tile }, 1.0)];
-        let judged = Judged { problem, rows, library: None, rank_us: 0.0 };
+        let judged = Judged { problem, rows, ranked: None, library_us: None, rank_us: 0.0 };
         let reference =
             |tile| Reference { configs: vec![ReferenceConfig { scope: Scope::Everything, tile }] };
         let float16 = Tile { acc_type: AccType::Float16, ..tile };

@@ -3,10 +3,10 @@ use std::path::PathBuf;
 use clap::Args;
 use diode_core::space::{Space, SpaceName};
 use diode_core::{Config, DType, Layout, Op, Problem, ProblemFields, Tflops};
-use diode_model::Prediction;
+use diode_model::{AnyModel, Prediction};
 
 use super::files;
-use crate::arguments::{at_least_one, dtype, space, whole};
+use crate::arguments::{at_least_one, dtype, probability, space, whole};
 use crate::failure::Usage;
 use crate::output;
 
@@ -56,6 +56,11 @@ pub(crate) struct Predict {
     #[arg(long, default_value_t = 10, value_name = "N", value_parser = at_least_one)]
     top: usize,
 
+    /// Show as many as must be measured for their best to be within 5 % of the best of all with
+    /// this probability, such as 0.95
+    #[arg(long, value_name = "P", conflicts_with = "top", value_parser = probability)]
+    confidence: Option<f64>,
+
     /// Which configs to rank: default, inductor-exhaustive or full [default: the model's own]
     #[arg(long, value_parser = space)]
     space: Option<SpaceName>,
@@ -70,14 +75,18 @@ impl Predict {
         let problem = self.problem().map_err(Usage::new)?;
         let model = files::read_model(&self.model)?;
         let space = self.space.map_or_else(|| model.space(), Space::Named);
-        let prediction = model.best(&problem, &space, self.top)?;
-        if let Some(warning) = model.caveat(&problem) {
+        let top = match self.confidence {
+            Some(probability) => picks_for(&model, &problem, probability)?,
+            None => self.top,
+        };
+        let prediction = model.best(&problem, &space, top)?;
+        if let Some(warning) = &prediction.outside_training_range {
             eprintln!("note: {warning}");
         }
         if self.json {
             return output::json(&prediction);
         }
-        output::text_out(&in_words(&problem, &model.ranked_hardware()?.name, prediction)?)
+        output::text_out(&in_words(&problem, &model.ranked_hardware()?.name, &prediction)?)
     }
 
     fn problem(&self) -> Result<Problem, diode_core::Invalid> {
@@ -86,9 +95,34 @@ impl Predict {
     }
 }
 
-fn in_words(problem: &Problem, hardware: &str, prediction: Prediction) -> anyhow::Result<String> {
+/// How many picks a probability takes, as it was measured for problems like this one.
+fn picks_for(model: &AnyModel, problem: &Problem, probability: f64) -> anyhow::Result<usize> {
+    let Some(model) = model.as_ranking() else {
+        anyhow::bail!("--confidence: this kind of model does not say how sure it is; use --top");
+    };
+    let Some(known) = model.confidence(problem) else {
+        let why = model.extrapolates(problem);
+        anyhow::bail!(
+            "--confidence: nobody has measured how sure the model is here; {}use --top",
+            why.map(|why| why + " ").unwrap_or_default()
+        );
+    };
+    match known.picks_for(probability) {
+        Some(picks) => Ok(picks as usize),
+        None => {
+            let reached = known.within_5_percent.last().map_or(0.0, |(_, share)| *share);
+            anyhow::bail!(
+                "--confidence: got {probability}, expected at most {reached:.3}, which is what is reached for {} \
+                 problems; time the whole space for more",
+                known.group
+            )
+        }
+    }
+}
+
+fn in_words(problem: &Problem, hardware: &str, prediction: &Prediction) -> anyhow::Result<String> {
     let mut rows = Vec::new();
-    for (place, candidate) in (1..).zip(prediction.candidates) {
+    for (place, candidate) in (1..).zip(prediction.candidates.iter().cloned()) {
         let time = diode_core::Micros(candidate.predicted_us);
         let config = Config::try_from(candidate.config)?;
         rows.push(vec![
@@ -102,8 +136,16 @@ fn in_words(problem: &Problem, hardware: &str, prediction: Prediction) -> anyhow
     text += &output::table(&["config", "rank", "predicted", "rate"], &rows, 1);
     if let Some(share) = prediction.within_5_percent.get("1") {
         text += &format!(
-            "\nOn problems it had not seen, the first pick was within 5 % of the best for {:.0} %.\n",
+            "\nOn {} problems it had not seen, the first pick was within 5 % of the best for {:.0} %.\n",
+            prediction.group,
             share * 100.0
+        );
+    }
+    if let Some((low, high)) = prediction.first_candidate_us {
+        text += &format!(
+            "Four such picks in five took what was predicted of them times a factor that puts this one between {} and {}.\n",
+            output::duration(low),
+            output::duration(high)
         );
     }
     Ok(text)

@@ -7,8 +7,11 @@ use std::path::{Path, PathBuf};
 use anyhow::Context as _;
 use clap::{Args, ValueEnum};
 use diode_model::legacy::Architecture;
-use diode_model::{AnyModel, Model, Predictor as _};
-use diode_train::{LegacyOptions, Progress, TrainOptions, TrainingSet, cross_validate, train, train_legacy};
+use diode_model::{AnyModel, Predictor as _};
+use diode_train::{
+    Checkpoint, EpochLoss, Fitted, LegacyOptions, Plan, Progress, TrainOptions, TrainingSet, curves, fit,
+    train_legacy,
+};
 
 use super::old_flags::BatchSize;
 use super::report::metrics;
@@ -56,6 +59,10 @@ pub(super) struct Recipe {
     #[arg(long, value_name = "DIR")]
     log_dir: Option<PathBuf>,
 
+    /// Draw the loss of every epoch as an SVG picture
+    #[arg(long, value_name = "FILE")]
+    curves: Option<PathBuf>,
+
     #[arg(long, hide = true, value_parser = at_least_one)]
     patience: Option<usize>,
 
@@ -77,6 +84,8 @@ enum ModelType {
 /// Parts for cross-validation where nobody says otherwise.
 const FOLDS: usize = 4;
 
+/// Added to the name of the model file: what is learnt so far.
+const CHECKPOINT: &str = "partial";
 /// Where the losses go, in the folder of `--log-dir`.
 const HISTORY: &str = "training_history.csv";
 
@@ -156,33 +165,42 @@ impl Recipe {
             set.method(),
             set.left_out(),
         );
-        let mut history = String::from("phase,epoch,loss\n");
-        let mut progress = TrainingProgress::new();
-        let mut observe = |step: &Progress| {
-            progress.tell(step);
-            let Progress::Epoch { phase, epoch, loss, .. } = step;
-            // Writing to a String cannot fail.
-            let _ = writeln!(history, "{phase},{epoch},{loss}");
-            if interrupt.requested() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
-        };
-        let model = match self.legacy_options(seed) {
-            None => AnyModel::Ranking(Box::new(self.train_ranking(set, seed, &mut observe)?)),
-            Some(options) => {
-                let model = train_legacy(set, &options, node::now(), &mut observe)?;
-                AnyModel::Legacy(Box::new(model))
-            }
+        let Trained { model, losses, stopped } = match self.legacy_options(seed) {
+            None => self.train_ranking(set, seed, path, interrupt)?,
+            Some(options) => train_old(set, &options, interrupt)?,
         };
         let bytes = model.to_bytes()?;
         files::write(path, &bytes)?;
-        progress.finish();
+        let beside = partial(path);
+        if stopped {
+            eprintln!(
+                "stopped: {} has the best weights so far and no figures; the same command goes on from {}",
+                path.display(),
+                beside.display()
+            );
+        } else if beside.exists() {
+            std::fs::remove_file(&beside).with_context(|| format!("cannot remove {}", beside.display()))?;
+        }
         if let Some(folder) = &self.log_dir {
             std::fs::create_dir_all(folder).with_context(|| format!("cannot create {}", folder.display()))?;
+            let mut history = String::from("phase,epoch,loss\n");
+            for at in &losses {
+                // Writing to a String cannot fail.
+                let _ = writeln!(history, "{},{},{}", at.phase, at.epoch, at.loss);
+            }
             files::write(&folder.join(HISTORY), history.as_bytes())?;
+        }
+        if let Some(picture) = &self.curves {
+            files::write(picture, curves(&losses).as_bytes())?;
         }
 
         let size = bytes.len() as f64 / 1024.0;
         let mut text = format!("{}: {} parameters, {size:.1} KiB\n", path.display(), model.parameters());
-        text += &model.evaluation().map_or_else(|| "not judged\n".to_owned(), metrics);
+        match model.evaluation() {
+            Some(report) => text += &metrics(report),
+            None if stopped => text += "not judged: it was stopped\n",
+            None => text += "not judged\n",
+        }
         output::text_out(&text)?;
         Ok(model)
     }
@@ -191,19 +209,98 @@ impl Recipe {
         &self,
         set: &TrainingSet,
         seed: u64,
-        observe: &mut dyn FnMut(&Progress) -> ControlFlow<()>,
-    ) -> anyhow::Result<Model> {
-        let options = self.options(seed);
-        let judged = match self.folds.unwrap_or(FOLDS) {
-            0 => None,
-            folds => Some(cross_validate(set, &options, folds, observe)?),
+        path: &Path,
+        interrupt: &Interrupt,
+    ) -> anyhow::Result<Trained> {
+        let plan = Plan {
+            options: self.options(seed),
+            folds: self.folds.unwrap_or(FOLDS),
+            created_at: created_at()?,
+            keep_when_stopped: true,
         };
-        let model = train(set, &options, node::now(), observe)?;
-        Ok(match judged {
-            Some((report, pick_bias)) => model.with_evaluation(report, pick_bias)?,
-            None => model,
-        })
+        let beside = partial(path);
+        let mut checkpoint = resumed(&beside, Checkpoint::new(set, &plan));
+        let known = checkpoint.clone();
+        let mut progress = TrainingProgress::new();
+        let mut unwritten = None;
+        let fitted = fit(set, &plan, &known, &mut |step: &Progress| {
+            progress.tell(step);
+            if let Progress::Learnt { phase, weights } = step {
+                checkpoint.add(phase.clone(), weights.clone());
+                unwritten = keep(&beside, &checkpoint).err();
+            }
+            let stop = interrupt.requested() || unwritten.is_some();
+            if stop { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+        })?;
+        progress.finish();
+        if let Some(error) = unwritten {
+            return Err(error);
+        }
+        let Fitted { model, losses, stopped, .. } = fitted;
+        Ok(Trained { model: AnyModel::Ranking(Box::new(model)), losses, stopped })
     }
+}
+
+/// What came of a training of any kind.
+struct Trained {
+    model: AnyModel,
+    losses: Vec<EpochLoss>,
+    stopped: bool,
+}
+
+/// Trains one of torch-diode's networks.
+fn train_old(set: &TrainingSet, options: &LegacyOptions, interrupt: &Interrupt) -> anyhow::Result<Trained> {
+    let mut progress = TrainingProgress::new();
+    let mut losses = Vec::new();
+    let model = train_legacy(set, options, created_at()?, &mut |step: &Progress| {
+        progress.tell(step);
+        if let Progress::Epoch { phase, epoch, loss, .. } = step {
+            losses.push(EpochLoss { phase: phase.clone(), epoch: *epoch, loss: *loss });
+        }
+        if interrupt.requested() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+    })?;
+    progress.finish();
+    Ok(Trained { model: AnyModel::Legacy(Box::new(model)), losses, stopped: false })
+}
+
+/// Beside the model file: what is learnt so far.
+fn partial(path: &Path) -> PathBuf {
+    path.with_added_extension(CHECKPOINT)
+}
+
+/// The time that the model states: now, or for a file that is to come out the same again the
+/// seconds since 1970 that reproducible builds pass in `SOURCE_DATE_EPOCH`.
+fn created_at() -> anyhow::Result<String> {
+    let Some(seconds) = std::env::var_os("SOURCE_DATE_EPOCH") else { return Ok(node::now()) };
+    let seconds = seconds.to_string_lossy();
+    let parsed = seconds.parse().ok().and_then(|seconds| jiff::Timestamp::from_second(seconds).ok());
+    match parsed {
+        Some(time) => Ok(time.to_string()),
+        None => {
+            Err(Usage::new(format!("SOURCE_DATE_EPOCH: got `{seconds}`, expected seconds since 1970")).into())
+        }
+    }
+}
+
+/// What an interrupted training has left, if it was this one.
+fn resumed(path: &Path, fresh: Checkpoint) -> Checkpoint {
+    let Ok(bytes) = std::fs::read(path) else { return fresh };
+    let mut checkpoint = fresh.clone();
+    match checkpoint.resume(&bytes) {
+        Ok(()) => {
+            let networks = output::count(checkpoint.networks(), "network");
+            eprintln!("going on from {}, which has {networks}", path.display());
+            checkpoint
+        }
+        Err(error) => {
+            eprintln!("note: beginning anew, since {} is of no use: {error}", path.display());
+            fresh
+        }
+    }
+}
+
+fn keep(path: &Path, checkpoint: &Checkpoint) -> anyhow::Result<()> {
+    files::write(path, &checkpoint.to_bytes()?)
 }
 
 /// A model file is one that this program can read back.

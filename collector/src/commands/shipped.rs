@@ -2,7 +2,7 @@
 
 use anyhow::bail;
 use diode_core::hardware::{Hardware, find};
-use diode_model::{Metadata, Model};
+use diode_model::Model;
 
 /// The end of a model's name, as torch-diode had it: `NVIDIA-H100-matmul`.
 const ENDING: &str = "-matmul";
@@ -42,8 +42,7 @@ pub(super) fn for_hardware(wanted: &Hardware) -> anyhow::Result<Model> {
         wanted.name, wanted.name
     );
     let model = Model::from_bytes(bytes)?;
-    let metadata = Metadata { hardware: wanted.clone(), evaluation: None, ..model.metadata().clone() };
-    Ok(Model::new(metadata, model.network().clone())?)
+    Ok(model.standing_in_for(wanted.clone())?)
 }
 
 #[cfg(test)]

@@ -257,7 +257,8 @@ mod tests {
         Judged {
             problem,
             rows: measured_us.iter().enumerate().map(row).collect(),
-            library: None,
+            ranked: None,
+            library_us: None,
             rank_us: 0.0,
         }
     }

@@ -14,7 +14,7 @@ impl TrainingProgress {
     }
 
     pub(super) fn tell(&mut self, step: &diode_train::Progress) {
-        let diode_train::Progress::Epoch { phase, epoch, epochs, loss } = step;
+        let diode_train::Progress::Epoch { phase, epoch, epochs, loss } = step else { return };
         if *phase != self.phase {
             self.finish_phase();
             self.phase.clone_from(phase);

@@ -168,7 +168,7 @@ mod tests {
     fn errors_are_of_logarithms_and_the_worst_come_first() {
         let problem = Problem::new(ProblemFields::plain(Op::Mm, 1, 64, 64, 64, DType::Float16)).unwrap();
         let rows = vec![row(16, 2.0, 4.0), row(32, 3.0, 3.0), row(64, 8.0, 2.0)];
-        let judged = Judged { problem, rows, library: None, rank_us: 0.0 };
+        let judged = Judged { problem, rows, ranked: None, library_us: None, rank_us: 0.0 };
         let picks = EvaluationReport {
             problems: 1,
             configs: 3,

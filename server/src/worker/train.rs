@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use diode_core::Dataset;
 use diode_core::api::JobRequest;
 use diode_model::Model;
-use diode_train::{Progress, TrainError, TrainOptions, TrainingSet, cross_validate};
+use diode_train::{Checkpoint, Plan, Progress, TrainError, TrainOptions, TrainingSet, fit};
 
 use crate::store::Now;
 
@@ -55,19 +55,13 @@ pub(super) fn train(
     let folds = if set.problems() < FOLDS { 0 } else { FOLDS };
     let mut phases = Phases { total: folds + 1, names: Vec::new() };
     let mut observe = |progress: &Progress| {
-        let (share, message) = phases.describe(progress);
-        tell(share, message);
+        if let Some((share, message)) = phases.describe(progress) {
+            tell(share, message);
+        }
         if stop.load(Ordering::Relaxed) { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     };
-    let judged = match folds {
-        0 => None,
-        folds => Some(cross_validate(&set, &options, folds, &mut observe)?),
-    };
-    let mut model = diode_train::train(&set, &options, Now::read().rfc3339(), &mut observe)?;
-    if let Some((report, pick_bias)) = judged {
-        let judged = model.with_evaluation(report, pick_bias);
-        model = judged.map_err(|error| Failure::Failed(error.to_string()))?;
-    }
+    let plan = Plan { options, folds, created_at: Now::read().rfc3339(), keep_when_stopped: false };
+    let model = fit(&set, &plan, &Checkpoint::new(&set, &plan), &mut observe)?.model;
     let bytes = model.to_bytes().map_err(|error| Failure::Failed(error.to_string()))?;
     Ok(Trained { model, bytes })
 }
@@ -79,14 +73,14 @@ struct Phases {
 }
 
 impl Phases {
-    fn describe(&mut self, progress: &Progress) -> (f64, String) {
-        let Progress::Epoch { phase, epoch, epochs, loss } = progress;
+    fn describe(&mut self, progress: &Progress) -> Option<(f64, String)> {
+        let Progress::Epoch { phase, epoch, epochs, loss } = progress else { return None };
         if self.names.last() != Some(phase) {
             self.names.push(phase.clone());
         }
         let before = self.names.len() - 1;
         let share = (before as f64 + *epoch as f64 / *epochs as f64) / self.total as f64;
-        (share.min(1.0), format!("{phase}: epoch {epoch} of {epochs}, loss {loss:.4}"))
+        Some((share.min(1.0), format!("{phase}: epoch {epoch} of {epochs}, loss {loss:.4}")))
     }
 }
 
@@ -98,10 +92,10 @@ mod tests {
     fn progress_only_grows_over_the_phases() {
         let mut phases = Phases { total: 3, names: Vec::new() };
         let mut last = 0.0;
-        for phase in ["fold 1 of 2", "fold 2 of 2", "final"] {
+        for phase in ["final", "fold 1 of 2", "fold 2 of 2"] {
             for epoch in 1..=4 {
                 let step = Progress::Epoch { phase: phase.to_owned(), epoch, epochs: 4, loss: 0.5 };
-                let (share, message) = phases.describe(&step);
+                let (share, message) = phases.describe(&step).unwrap();
                 assert!(share > last, "{message}");
                 last = share;
             }

@@ -3,7 +3,7 @@
 use diode_core::api::EvaluationReport;
 use diode_core::hardware::{Hardware, find};
 use diode_core::space::{Space, SpaceName};
-use diode_core::{Config, Invalid, Micros, Problem};
+use diode_core::{Config, Invalid, Micros, Problem, ProblemGroup};
 
 use crate::legacy::{LegacyModel, is_legacy_file};
 use crate::metadata::Training;
@@ -47,6 +47,14 @@ impl AnyModel {
         }
     }
 
+    /// Our ranking network, if it is one.
+    pub fn as_ranking(&self) -> Option<&Model> {
+        match self {
+            Self::Ranking(model) => Some(model),
+            Self::Legacy(_) => None,
+        }
+    }
+
     /// What it is called where several models stand beside each other.
     pub fn kind(&self) -> &'static str {
         match self {
@@ -70,7 +78,7 @@ impl AnyModel {
     }
 
     /// What the reader of a prediction should know, in one sentence.
-    pub fn caveat(&self, problem: &Problem) -> Option<String> {
+    fn caveat(&self, problem: &Problem) -> Option<String> {
         match self {
             Self::Ranking(model) => model.extrapolates(problem),
             Self::Legacy(model) if model.metadata().is_none() => Some(format!(
@@ -91,7 +99,13 @@ impl AnyModel {
             .map(|(config, time)| Candidate { config: config.into(), predicted_us: time.0 })
             .collect();
         let within = self.evaluation().map(|report| report.within_5_percent.clone());
-        Ok(Prediction { candidates, within_5_percent: within.unwrap_or_default() })
+        Ok(Prediction {
+            candidates,
+            within_5_percent: within.unwrap_or_default(),
+            group: ProblemGroup::of(problem),
+            first_candidate_us: None,
+            outside_training_range: self.caveat(problem),
+        })
     }
 
     /// Every config of a space, the best first.
@@ -105,7 +119,7 @@ impl AnyModel {
         let mut ranked: Vec<(Config, Micros)> =
             configs.into_iter().zip(times).map(|(config, ln)| (config, Micros(libm::exp(ln)))).collect();
         ranked.sort_unstable_by(|a, b| a.1.0.total_cmp(&b.1.0).then_with(|| a.0.cmp(&b.0)));
-        Ok(RankedSpace { configs: ranked })
+        Ok(RankedSpace::new(ranked, None, 1.0))
     }
 }
 
@@ -114,8 +128,8 @@ impl Predictor for AnyModel {
         self.predictor().ln_us(problem, configs)
     }
 
-    fn library_ln_us(&self, problem: &Problem) -> Result<Option<f64>, ModelError> {
-        self.predictor().library_ln_us(problem)
+    fn ranked(&self, problem: &Problem, configs: &[Config]) -> Result<Option<RankedSpace>, ModelError> {
+        self.predictor().ranked(problem, configs)
     }
 
     fn hardware(&self) -> Option<&Hardware> {

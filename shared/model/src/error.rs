@@ -1,6 +1,6 @@
 //! Why a model cannot be loaded or cannot answer.
 
-use diode_core::ids::HardwareSlug;
+use diode_core::ids::{Digest, HardwareSlug};
 use diode_core::{DType, Invalid, Template};
 
 /// Why a model cannot be loaded or cannot answer.
@@ -24,6 +24,12 @@ pub enum ModelError {
 
     #[error("tensor `{name}`: got {given}, expected {expected}")]
     Tensor { name: String, given: String, expected: String },
+
+    #[error(
+        "model file: its tensors have the digest {given}, its metadata says {expected}; \
+         it was damaged or changed, get it again"
+    )]
+    Damaged { given: Digest, expected: Digest },
 
     // Answering
     #[error("config: got template {0}, expected a tiled Triton kernel; the model has no features for others")]

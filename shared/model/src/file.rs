@@ -2,29 +2,56 @@
 
 use std::collections::HashMap;
 
+use diode_core::ids::Digest;
+use half::f16;
 use safetensors::tensor::{Dtype, SafeTensors, TensorView};
+use serde::{Deserialize, Serialize};
 
 use crate::ModelError;
 use crate::metadata::Metadata;
 use crate::network::{Layer, Network};
 
-/// Far above any model of ours (35 KB), far below what could hurt a browser.
+/// Far above any model of ours (30 KB), far below what could hurt a browser.
 pub(crate) const MAX_BYTES: usize = 16 << 20;
 /// Where the JSON document is in the safetensors metadata. It is the only entry:
 /// several would be written in no fixed order.
 pub(crate) const KEY: &str = "diode";
 pub(crate) const MEAN: &str = "normalisation.mean";
 pub(crate) const STD: &str = "normalisation.std";
+/// Before the names of the tensors of the network that predicts the library.
+const LIBRARY: &str = "library.";
 
-fn weight(index: usize) -> String {
-    format!("layers.{index}.weight")
+/// What is in a file.
+pub(crate) struct Parts {
+    pub(crate) metadata: Metadata,
+    pub(crate) network: Network,
+    pub(crate) library: Option<Network>,
 }
 
-fn bias(index: usize) -> String {
-    format!("layers.{index}.bias")
+/// The JSON document.
+#[derive(Serialize, Deserialize)]
+struct Document {
+    #[serde(flatten)]
+    metadata: Metadata,
+    /// The digest of every tensor's name and bytes.
+    tensors: Digest,
 }
 
-pub(crate) fn read(bytes: &[u8]) -> Result<(Metadata, Network), ModelError> {
+/// The feature set alone, which decides whether the rest can be understood.
+#[derive(Deserialize)]
+struct FeatureSet {
+    feature_set: String,
+}
+
+fn weight(prefix: &str, index: usize) -> String {
+    format!("{prefix}layers.{index}.weight")
+}
+
+fn bias(prefix: &str, index: usize) -> String {
+    format!("{prefix}layers.{index}.bias")
+}
+
+pub(crate) fn read(bytes: &[u8]) -> Result<Parts, ModelError> {
     if bytes.len() > MAX_BYTES {
         return Err(ModelError::TooLarge { bytes: bytes.len(), max: MAX_BYTES });
     }
@@ -34,11 +61,20 @@ pub(crate) fn read(bytes: &[u8]) -> Result<(Metadata, Network), ModelError> {
         .as_ref()
         .and_then(|entries| entries.get(KEY))
         .ok_or(ModelError::NoMetadata { key: KEY })?;
-    let metadata: Metadata = serde_json::from_str(document)?;
+    let FeatureSet { feature_set } = serde_json::from_str(document)?;
+    if feature_set != crate::FEATURE_SET {
+        return Err(ModelError::UnknownFeatureSet { given: feature_set, expected: crate::FEATURE_SET });
+    }
+    let Document { metadata, tensors: expected } = serde_json::from_str(document)?;
     let tensors = SafeTensors::deserialize(bytes)?;
-    let count = (0..Network::MAX_LAYERS).take_while(|&i| tensors.tensor(&weight(i)).is_ok()).count();
-    let layers = (0..count).map(|index| layer(&tensors, index)).collect::<Result<_, _>>()?;
-    let expected = 2 + 2 * count;
+    let given = digest(tensors.iter().map(|(name, view)| (name, view.data())).collect());
+    if given != expected {
+        return Err(ModelError::Damaged { given, expected });
+    }
+    let network = network(&tensors, "")?;
+    let library = tensors.tensor(&weight(LIBRARY, 0)).is_ok().then(|| self::network(&tensors, LIBRARY));
+    let library = library.transpose()?;
+    let expected = count(&network) + library.as_ref().map_or(0, count);
     if tensors.len() != expected {
         return Err(ModelError::Tensor {
             name: tensors.names().join(", "),
@@ -46,12 +82,34 @@ pub(crate) fn read(bytes: &[u8]) -> Result<(Metadata, Network), ModelError> {
             expected: format!("{expected}: {MEAN}, {STD} and a weight and bias per layer"),
         });
     }
-    let (mean, std) = (vector(&tensors, MEAN)?, vector(&tensors, STD)?);
-    Ok((metadata, Network::new(mean, std, layers)?))
+    Ok(Parts { metadata, network, library })
 }
 
-fn layer(tensors: &SafeTensors<'_>, index: usize) -> Result<Layer, ModelError> {
-    let name = weight(index);
+/// How many tensors a network is stored as.
+fn count(network: &Network) -> usize {
+    2 + 2 * network.layers().len()
+}
+
+fn digest(mut tensors: Vec<(&str, &[u8])>) -> Digest {
+    tensors.sort_unstable();
+    let mut all = Vec::new();
+    for (name, data) in tensors {
+        all.extend_from_slice(name.as_bytes());
+        all.push(0);
+        all.extend_from_slice(data);
+    }
+    Digest::of(&all)
+}
+
+fn network(tensors: &SafeTensors<'_>, prefix: &str) -> Result<Network, ModelError> {
+    let count = (0..Network::MAX_LAYERS).take_while(|&i| tensors.tensor(&weight(prefix, i)).is_ok()).count();
+    let layers = (0..count).map(|index| layer(tensors, prefix, index)).collect::<Result<_, _>>()?;
+    let vector = |name: &str| vector(tensors, &format!("{prefix}{name}"));
+    Network::new(vector(MEAN)?, vector(STD)?, layers)
+}
+
+fn layer(tensors: &SafeTensors<'_>, prefix: &str, index: usize) -> Result<Layer, ModelError> {
+    let name = weight(prefix, index);
     let (shape, weights) = floats(tensors, &name)?;
     let [outputs, inputs] = shape[..] else {
         return Err(ModelError::Tensor {
@@ -60,7 +118,7 @@ fn layer(tensors: &SafeTensors<'_>, index: usize) -> Result<Layer, ModelError> {
             expected: "[outputs, inputs]".to_owned(),
         });
     };
-    Ok(Layer { inputs, outputs, weights, bias: vector(tensors, &bias(index))? })
+    Ok(Layer { inputs, outputs, weights, bias: vector(tensors, &bias(prefix, index))? })
 }
 
 fn vector(tensors: &SafeTensors<'_>, name: &str) -> Result<Vec<f32>, ModelError> {
@@ -77,34 +135,64 @@ fn vector(tensors: &SafeTensors<'_>, name: &str) -> Result<Vec<f32>, ModelError>
 
 fn floats(tensors: &SafeTensors<'_>, name: &str) -> Result<(Vec<usize>, Vec<f32>), ModelError> {
     let view = tensors.tensor(name)?;
-    if view.dtype() != Dtype::F32 {
-        return Err(ModelError::Tensor {
-            name: name.to_owned(),
-            given: format!("{:?}", view.dtype()),
-            expected: "F32".to_owned(),
-        });
-    }
-    let (chunks, _) = view.data().as_chunks::<4>();
-    Ok((view.shape().to_vec(), chunks.iter().map(|&bytes| f32::from_le_bytes(bytes)).collect()))
+    let values = match view.dtype() {
+        Dtype::F32 => view.data().as_chunks::<4>().0.iter().map(|&bytes| f32::from_le_bytes(bytes)).collect(),
+        Dtype::F16 => {
+            let halves = view.data().as_chunks::<2>().0.iter();
+            halves.map(|&bytes| f16::from_le_bytes(bytes).to_f32()).collect()
+        }
+        other => {
+            return Err(ModelError::Tensor {
+                name: name.to_owned(),
+                given: format!("{other:?}"),
+                expected: "F16 or F32".to_owned(),
+            });
+        }
+    };
+    Ok((view.shape().to_vec(), values))
 }
 
-pub(crate) fn write(metadata: &Metadata, network: &Network) -> Result<Vec<u8>, ModelError> {
-    let mut parts = vec![
-        (MEAN.to_owned(), vec![network.mean().len()], bytes(network.mean())),
-        (STD.to_owned(), vec![network.std().len()], bytes(network.std())),
-    ];
-    for (index, layer) in network.layers().iter().enumerate() {
-        parts.push((weight(index), vec![layer.outputs, layer.inputs], bytes(&layer.weights)));
-        parts.push((bias(index), vec![layer.bias.len()], bytes(&layer.bias)));
+pub(crate) fn write(
+    metadata: &Metadata,
+    network: &Network,
+    library: Option<&Network>,
+) -> Result<Vec<u8>, ModelError> {
+    let mut parts: Vec<Part> = Vec::new();
+    for (prefix, network) in [("", Some(network)), (LIBRARY, library)] {
+        let Some(network) = network else { continue };
+        parts.push(Part::new(format!("{prefix}{MEAN}"), vec![network.mean().len()], network.mean()));
+        parts.push(Part::new(format!("{prefix}{STD}"), vec![network.std().len()], network.std()));
+        for (index, layer) in network.layers().iter().enumerate() {
+            let shape = vec![layer.outputs, layer.inputs];
+            parts.push(Part::new(weight(prefix, index), shape, &layer.weights));
+            parts.push(Part::new(bias(prefix, index), vec![layer.bias.len()], &layer.bias));
+        }
     }
     let views = parts
         .iter()
-        .map(|(name, shape, data)| Ok((name.as_str(), TensorView::new(Dtype::F32, shape.clone(), data)?)))
+        .map(|part| Ok((&*part.name, TensorView::new(part.dtype, part.shape.clone(), &part.data)?)))
         .collect::<Result<Vec<_>, safetensors::SafeTensorError>>()?;
-    let document = HashMap::from([(KEY.to_owned(), serde_json::to_string(metadata)?)]);
-    Ok(safetensors::serialize(views, Some(document))?)
+    let tensors = digest(parts.iter().map(|part| (&*part.name, &*part.data)).collect());
+    let document = serde_json::to_string(&Document { metadata: metadata.clone(), tensors })?;
+    Ok(safetensors::serialize(views, Some(HashMap::from([(KEY.to_owned(), document)])))?)
 }
 
-fn bytes(values: &[f32]) -> Vec<u8> {
-    values.iter().flat_map(|value| value.to_le_bytes()).collect()
+/// One tensor as it is written.
+struct Part {
+    name: String,
+    shape: Vec<usize>,
+    dtype: Dtype,
+    data: Vec<u8>,
+}
+
+impl Part {
+    /// In half the bytes where that loses nothing.
+    fn new(name: String, shape: Vec<usize>, values: &[f32]) -> Self {
+        if values.iter().all(|&value| f16::from_f32(value).to_f32().to_bits() == value.to_bits()) {
+            let data = values.iter().flat_map(|&value| f16::from_f32(value).to_le_bytes()).collect();
+            return Self { name, shape, dtype: Dtype::F16, data };
+        }
+        let data = values.iter().flat_map(|value| value.to_le_bytes()).collect();
+        Self { name, shape, dtype: Dtype::F32, data }
+    }
 }

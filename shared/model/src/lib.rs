@@ -7,22 +7,28 @@
 #![forbid(unsafe_code)]
 
 mod any;
+pub mod confidence;
 pub mod error;
 pub mod features;
 mod file;
 pub mod legacy;
-mod math;
+pub mod math;
 pub mod metadata;
 pub mod model;
 pub mod network;
+mod picks;
 mod predictor;
+pub mod range;
 pub mod rank;
+mod vectors;
 
 pub use any::AnyModel;
+pub use confidence::GroupConfidence;
 pub use error::ModelError;
-pub use features::{COLUMN_COUNT, COLUMNS, FEATURE_SET};
+pub use features::{COLUMN_COUNT, COLUMNS, FEATURE_SET, LIBRARY_COLUMNS};
 pub use metadata::{Metadata, Training};
-pub use model::Model;
+pub use model::{Judgement, Model};
 pub use network::{Layer, Network, normalise};
 pub use predictor::Predictor;
-pub use rank::{Candidate, Prediction, RankedSpace, predict, rank};
+pub use range::TrainingRange;
+pub use rank::{Candidate, Prediction, RankedSpace, predict, rank, rank_all};

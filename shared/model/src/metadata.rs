@@ -7,7 +7,9 @@ use diode_core::{DType, Heuristic, Invalid, Method, Op};
 use serde::{Deserialize, Serialize};
 
 use crate::ModelError;
+use crate::confidence::GroupConfidence;
 use crate::features::FEATURE_SET;
+use crate::range::TrainingRange;
 
 /// What a model says about itself; the JSON document in its file.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -19,15 +21,29 @@ pub struct Metadata {
     pub ops: Vec<Op>,
     /// The input types in the training data.
     pub dtypes: Vec<DType>,
-    /// Which features the weights were trained on: `physics/1`.
+    /// Which features the weights were trained on: `physics/2`.
     pub feature_set: String,
     pub training: Training,
+    /// The sizes and forms of the training problems; `None` if nobody wrote them down.
+    #[serde(default)]
+    pub range: Option<TrainingRange>,
     /// Metrics on problems it was not trained on, where someone measured them.
     #[serde(default)]
     pub evaluation: Option<EvaluationReport>,
+    /// How sure its picks are, by group of problems; from problems it was not trained on.
+    #[serde(default)]
+    pub confidence: Vec<GroupConfidence>,
     /// What the predicted time of a picked config is multiplied by: the pick is
     /// the luckiest of many predictions, so it is too low on average.
     pub pick_bias: f64,
+    /// What the library's predicted time is multiplied by before it is compared with
+    /// that of a config: whoever is chosen wrongly costs differently on the two sides.
+    #[serde(default = "one")]
+    pub library_handicap: f64,
+}
+
+fn one() -> f64 {
+    1.0
 }
 
 /// How a model came to be.
@@ -58,9 +74,12 @@ impl Metadata {
         if self.hardware.facts.is_none() {
             return Err(ModelError::NoFacts { hardware: self.hardware.slug.clone() });
         }
-        if !(self.pick_bias.is_finite() && self.pick_bias > 0.0) {
-            return Err(Invalid::new("pick_bias", self.pick_bias, "a finite factor above 0").into());
+        for (name, factor) in [("pick_bias", self.pick_bias), ("library_handicap", self.library_handicap)] {
+            if !(factor.is_finite() && factor > 0.0) {
+                return Err(Invalid::new(name, factor, "a finite factor above 0").into());
+            }
         }
+        self.confidence.iter().try_for_each(GroupConfidence::validate)?;
         Ok(())
     }
 }

@@ -1,11 +1,14 @@
 //! A trained model.
 
 use diode_core::api::EvaluationReport;
+use diode_core::hardware::Hardware;
 use diode_core::space::{Space, SpaceName};
-use diode_core::{Config, Micros, Problem};
+use diode_core::{Config, Micros, Problem, Tile};
+use wide::f32x8;
 
 use crate::ModelError;
-use crate::features::{self, COLUMN_COUNT, LANES, ProblemFeatures};
+use crate::confidence::GroupConfidence;
+use crate::features::{self, COLUMN_COUNT, LIBRARY_COLUMNS, ProblemFeatures};
 use crate::file;
 use crate::math;
 use crate::metadata::Metadata;
@@ -16,64 +19,108 @@ use crate::network::{Network, Scratch};
 pub struct Model {
     metadata: Metadata,
     network: Network,
+    /// Predicts the vendor's library, where the training data had its times.
+    library: Option<Network>,
+}
+
+/// What was measured on problems that a model was not trained on.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Judgement {
+    pub report: EvaluationReport,
+    pub confidence: Vec<GroupConfidence>,
+    pub pick_bias: f64,
+    pub library_handicap: f64,
 }
 
 impl Model {
     /// Joins weights with what is known about them.
     pub fn new(metadata: Metadata, network: Network) -> Result<Self, ModelError> {
         metadata.validate()?;
-        Ok(Self { metadata, network })
+        expect_inputs(&network, COLUMN_COUNT)?;
+        Ok(Self { metadata, network, library: None })
+    }
+
+    /// Adds a network that predicts the library.
+    pub fn with_library(self, library: Network) -> Result<Self, ModelError> {
+        expect_inputs(&library, LIBRARY_COLUMNS)?;
+        Ok(Self { library: Some(library), ..self })
+    }
+
+    /// Adds what was measured on problems the model was not trained on.
+    pub fn with_judgement(mut self, judgement: Judgement) -> Result<Self, ModelError> {
+        self.metadata.evaluation = Some(judgement.report);
+        self.metadata.confidence = judgement.confidence;
+        self.metadata.pick_bias = judgement.pick_bias;
+        self.metadata.library_handicap = judgement.library_handicap;
+        self.metadata.validate()?;
+        Ok(self)
+    }
+
+    /// The same weights for other hardware, where nobody has measured how good they are.
+    pub fn standing_in_for(&self, hardware: Hardware) -> Result<Self, ModelError> {
+        let metadata =
+            Metadata { hardware, evaluation: None, confidence: Vec::new(), ..self.metadata.clone() };
+        metadata.validate()?;
+        Ok(Self { metadata, ..self.clone() })
     }
 
     /// Reads a model file. Everything in it is checked, so that a loaded model
     /// cannot fail later for reasons of its own.
     pub fn from_bytes(bytes: &[u8]) -> Result<Self, ModelError> {
-        let (metadata, network) = file::read(bytes)?;
-        Self::new(metadata, network)
+        let file::Parts { metadata, network, library } = file::read(bytes)?;
+        let model = Self::new(metadata, network)?;
+        match library {
+            Some(library) => model.with_library(library),
+            None => Ok(model),
+        }
     }
 
     /// The model file; the same model always gives the same bytes.
     pub fn to_bytes(&self) -> Result<Vec<u8>, ModelError> {
-        file::write(&self.metadata, &self.network)
+        file::write(&self.metadata, &self.network, self.library.as_ref())
     }
 
     pub fn metadata(&self) -> &Metadata {
         &self.metadata
     }
 
-    /// Adds what was measured on problems the model was not trained on.
-    pub fn with_evaluation(mut self, report: EvaluationReport, pick_bias: f64) -> Result<Self, ModelError> {
-        self.metadata.evaluation = Some(report);
-        self.metadata.pick_bias = pick_bias;
-        self.metadata.validate()?;
-        Ok(self)
-    }
-
     /// How many weights were learnt.
     pub fn parameters(&self) -> u64 {
-        self.network.layers().iter().map(|l| (l.weights.len() + l.bias.len()) as u64).sum()
+        self.network.parameters() + self.library.as_ref().map_or(0, Network::parameters)
     }
 
     pub fn network(&self) -> &Network {
         &self.network
     }
 
+    /// Whether it can say how long the library takes, so that a pick may be the library.
+    pub fn knows_library(&self) -> bool {
+        self.library.is_some()
+    }
+
     /// What the model never saw anything like, in one sentence for people; `None`
-    /// for a problem of the kinds it was trained on. The prediction then rests on
+    /// for a problem of the kinds and sizes it was trained on. The prediction then rests on
     /// the physics of the features alone, and nobody has measured how good it is.
     pub fn extrapolates(&self, problem: &Problem) -> Option<String> {
-        let Metadata { ops, dtypes, .. } = &self.metadata;
-        if ops.contains(&problem.op) && dtypes.contains(&problem.a_dtype) {
-            return None;
-        }
+        let Metadata { ops, dtypes, range, .. } = &self.metadata;
+        let outside = match range {
+            Some(range) => range.outside(problem)?,
+            None if ops.contains(&problem.op) && dtypes.contains(&problem.a_dtype) => return None,
+            None => format!("{} in {}", problem.op, problem.a_dtype),
+        };
         let list = |names: Vec<String>| names.join(", ");
         Some(format!(
-            "This model was trained on {} in {}; for {} in {} it extrapolates, and nobody has measured how well.",
+            "This model was trained on {} in {}; for {outside} it extrapolates, and nobody has measured how well.",
             list(ops.iter().map(ToString::to_string).collect()),
             list(dtypes.iter().map(ToString::to_string).collect()),
-            problem.op,
-            problem.a_dtype
         ))
+    }
+
+    /// How sure its picks for a problem are; `None` where nobody has measured it.
+    pub fn confidence(&self, problem: &Problem) -> Option<&GroupConfidence> {
+        let group = diode_core::ProblemGroup::of(problem);
+        let known = self.metadata.confidence.iter().find(|confidence| confidence.group == group)?;
+        self.extrapolates(problem).is_none().then_some(known)
     }
 
     /// The configs to choose from where nobody says otherwise.
@@ -83,32 +130,94 @@ impl Model {
 
     /// The predicted time of each config. [`rank`](crate::rank()) also corrects for the
     /// bias of picking the best.
+    ///
+    /// The library is predicted by models that know it.
     pub fn predict(&self, problem: &Problem, configs: &[Config]) -> Result<Vec<Micros>, ModelError> {
-        let hardware = &self.metadata.hardware;
-        let facts = hardware.facts.ok_or_else(|| ModelError::NoFacts { hardware: hardware.slug.clone() })?;
-        let features = ProblemFeatures::new(&facts, problem).ok_or_else(|| ModelError::NoPeak {
-            dtype: problem.a_dtype,
-            hardware: hardware.slug.clone(),
-            trained: self.metadata.dtypes.iter().map(ToString::to_string).collect::<Vec<_>>().join(", "),
-        })?;
+        let features = self.features(problem)?;
         let mut tiles = Vec::with_capacity(configs.len());
         for config in configs {
             config.validate()?;
-            tiles.push(features::featured_tile(config)?);
-        }
-        let mut times = Vec::with_capacity(configs.len());
-        let mut block = [[1.0; LANES]; COLUMN_COUNT];
-        let mut scratch = Scratch::default();
-        for group in tiles.chunks(LANES) {
-            features.fill(group.iter().copied(), &mut block);
-            let over_base = math::exp(self.network.forward(&block, &mut scratch)).to_array();
-            for (tile, over_base) in group.iter().zip(over_base) {
-                times.push(Micros(f64::from(over_base) * f64::from(features.base_us(tile))));
+            if *config != Config::Library || self.library.is_none() {
+                tiles.push(features::featured_tile(config)?);
             }
         }
-        match times.iter().position(|time| !time.0.is_finite()) {
-            Some(index) => Err(ModelError::NotFinite { label: configs[index].label() }),
+        let mut times = self.times(&features, &tiles)?.into_iter();
+        if tiles.len() == configs.len() {
+            return Ok(times.map(Micros).collect());
+        }
+        let library = self.library_beside_the_space(&features, problem)?;
+        let of = |config: &Config| if *config == Config::Library { library } else { times.next() };
+        Ok(configs.iter().filter_map(of).map(Micros).collect())
+    }
+
+    /// The features of configs on a problem.
+    pub(crate) fn features(&self, problem: &Problem) -> Result<ProblemFeatures, ModelError> {
+        let hardware = &self.metadata.hardware;
+        let facts = hardware.facts.ok_or_else(|| ModelError::NoFacts { hardware: hardware.slug.clone() })?;
+        ProblemFeatures::new(&facts, problem).ok_or_else(|| ModelError::NoPeak {
+            dtype: problem.a_dtype,
+            hardware: hardware.slug.clone(),
+            trained: self.metadata.dtypes.iter().map(ToString::to_string).collect::<Vec<_>>().join(", "),
+        })
+    }
+
+    /// The predicted times of tiles, in µs.
+    pub(crate) fn times(&self, features: &ProblemFeatures, tiles: &[&Tile]) -> Result<Vec<f64>, ModelError> {
+        let mut times = Vec::with_capacity(tiles.len());
+        let mut block = [f32x8::ZERO; COLUMN_COUNT];
+        let mut scratch = Scratch::default();
+        for same in tiles.chunk_by(|a, b| a.allow_tf32 == b.allow_tf32) {
+            let tf32 = same[0].allow_tf32;
+            let network = self.network.begin(features.problem_columns(tf32));
+            let base = f64::from(features.base_us(tf32));
+            for group in features::groups(same) {
+                features.fill(group, &mut block);
+                let over_base = math::exp(network.forward(&block, &mut scratch)).to_array();
+                times.extend(over_base[..group.len()].iter().map(|&over_base| f64::from(over_base) * base));
+            }
+        }
+        match times.iter().position(|time| !time.is_finite()) {
+            Some(index) => Err(ModelError::NotFinite { label: Config::Mm(*tiles[index]).label() }),
             None => Ok(times),
         }
     }
+
+    /// The predicted time of the library, where the best config is predicted to take so long;
+    /// `None` if the model does not know it.
+    pub(crate) fn library_us(
+        &self,
+        features: &ProblemFeatures,
+        best_us: f64,
+    ) -> Result<Option<f64>, ModelError> {
+        let Some(library) = &self.library else { return Ok(None) };
+        let over_best = library.forward_row(&features.library_row(best_us));
+        let us = best_us * f64::from(math::exp(f32x8::splat(over_best)).to_array()[0]);
+        if over_best.is_finite() && us.is_finite() {
+            Ok(Some(us))
+        } else {
+            Err(ModelError::NotFinite { label: Config::Library.label() })
+        }
+    }
+
+    fn library_beside_the_space(
+        &self,
+        features: &ProblemFeatures,
+        problem: &Problem,
+    ) -> Result<Option<f64>, ModelError> {
+        let configs = self.space().configs(&self.metadata.hardware, problem)?;
+        let tiles = configs.iter().map(features::featured_tile).collect::<Result<Vec<_>, _>>()?;
+        let best = self.times(features, &tiles)?.into_iter().fold(f64::INFINITY, f64::min);
+        self.library_us(features, best)
+    }
+}
+
+fn expect_inputs(network: &Network, expected: usize) -> Result<(), ModelError> {
+    if network.inputs() == expected {
+        return Ok(());
+    }
+    Err(ModelError::Tensor {
+        name: "normalisation.mean".to_owned(),
+        given: format!("{} values", network.inputs()),
+        expected: expected.to_string(),
+    })
 }

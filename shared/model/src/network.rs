@@ -3,11 +3,7 @@
 use wide::f32x8;
 
 use crate::ModelError;
-use crate::features::{Block, COLUMN_COUNT};
-use crate::math;
-
-/// Outputs computed together, so that every loaded input is used this often.
-const UNROLL: usize = 4;
+use crate::vectors::{self, Instructions, UNROLL};
 
 /// How many deviations from the mean an input may be. Training data is never further out, and
 /// beyond it a network extrapolates to nonsense.
@@ -22,13 +18,21 @@ pub struct Layer {
     pub bias: Vec<f32>,
 }
 
-/// A multi-layer perceptron with the normalisation of its inputs.
-#[derive(Debug, Clone, PartialEq)]
+/// A multi-layer perceptron with one output and the normalisation of its inputs.
+#[derive(Debug, Clone)]
 pub struct Network {
     mean: Vec<f32>,
     std: Vec<f32>,
     layers: Vec<Layer>,
     packed: Vec<Packed>,
+    instructions: Instructions,
+}
+
+impl PartialEq for Network {
+    /// The same weights; what is derived from them, or from the processor, follows.
+    fn eq(&self, other: &Self) -> bool {
+        (&self.mean, &self.std, &self.layers) == (&other.mean, &other.std, &other.layers)
+    }
 }
 
 /// Intermediate values, kept between blocks to allocate once.
@@ -38,15 +42,28 @@ pub(crate) struct Scratch {
     back: Vec<f32x8>,
 }
 
+/// A network whose first inputs are the same for every config: their part of the first layer's
+/// sums is computed once.
+#[derive(Debug, Clone)]
+pub(crate) struct Begun<'a> {
+    network: &'a Network,
+    known: usize,
+    bias: Vec<[f32; UNROLL]>,
+    /// The first layer's weights of the inputs that are yet to come.
+    weights: Vec<[f32; UNROLL]>,
+}
+
 impl Network {
     /// Wider or deeper networks are no models of ours; it also bounds the work of one prediction.
     pub const MAX_WIDTH: usize = 1024;
     pub const MAX_LAYERS: usize = 8;
 
     /// Takes weights, refusing shapes that do not fit together and numbers that are not finite.
+    /// The first layer takes as many inputs as there are means.
     pub fn new(mean: Vec<f32>, std: Vec<f32>, layers: Vec<Layer>) -> Result<Self, ModelError> {
-        check("normalisation.mean", &mean, COLUMN_COUNT)?;
-        check("normalisation.std", &std, COLUMN_COUNT)?;
+        let mut inputs = mean.len();
+        check("normalisation.mean", &mean, inputs)?;
+        check("normalisation.std", &std, inputs)?;
         if std.iter().any(|&s| s <= 0.0) {
             return Err(refuse("normalisation.std", "a deviation of 0 or less", "only values above 0"));
         }
@@ -54,7 +71,6 @@ impl Network {
             let expected = format!("1 to {}", Self::MAX_LAYERS);
             return Err(refuse("layers", &layers.len().to_string(), &expected));
         }
-        let mut inputs = COLUMN_COUNT;
         for (index, layer) in layers.iter().enumerate() {
             let weight = format!("layers.{index}.weight");
             let last = index + 1 == layers.len();
@@ -72,7 +88,7 @@ impl Network {
             inputs = layer.outputs;
         }
         let packed = layers.iter().map(Packed::new).collect();
-        Ok(Self { mean, std, layers, packed })
+        Ok(Self { mean, std, layers, packed, instructions: Instructions::detect() })
     }
 
     pub fn mean(&self) -> &[f32] {
@@ -87,21 +103,73 @@ impl Network {
         &self.layers
     }
 
-    /// The outputs for a block of unnormalised features.
-    pub(crate) fn forward(&self, block: &Block, scratch: &mut Scratch) -> f32x8 {
+    pub fn inputs(&self) -> usize {
+        self.mean.len()
+    }
+
+    /// How many weights were learnt.
+    pub fn parameters(&self) -> u64 {
+        self.layers.iter().map(|l| (l.weights.len() + l.bias.len()) as u64).sum()
+    }
+
+    /// The same with weights rounded to 16-bit floats, which a file stores in half the bytes.
+    pub fn rounded_to_half(self) -> Result<Self, ModelError> {
+        let rounded =
+            |values: Vec<f32>| values.into_iter().map(|v| half::f16::from_f32(v).to_f32()).collect();
+        let layers = self.layers.into_iter().map(|layer| Layer {
+            weights: rounded(layer.weights),
+            bias: rounded(layer.bias),
+            ..layer
+        });
+        Self::new(self.mean, self.std, layers.collect())
+    }
+
+    /// The output for one row of unnormalised inputs.
+    pub(crate) fn forward_row(&self, row: &[f32]) -> f32 {
+        let block: Vec<f32x8> = row.iter().map(|&value| f32x8::splat(value)).collect();
+        self.begin(&[]).forward(&block, &mut Scratch::default()).to_array()[0]
+    }
+
+    /// Takes the first inputs, unnormalised.
+    pub(crate) fn begin(&self, known: &[f32]) -> Begun<'_> {
+        let Packed { inputs, bias, weights, .. } = &self.packed[0];
+        let mut begun = Begun { network: self, known: known.len(), bias: bias.clone(), weights: Vec::new() };
+        for (sums, weights) in begun.bias.iter_mut().zip(weights.chunks_exact(*inputs)) {
+            let (first, rest) = weights.split_at(known.len());
+            for ((&value, weights), (&mean, &std)) in
+                known.iter().zip(first).zip(self.mean.iter().zip(&self.std))
+            {
+                let x = normalise(value, mean, std);
+                for (sum, weight) in sums.iter_mut().zip(weights) {
+                    *sum += weight * x;
+                }
+            }
+            begun.weights.extend_from_slice(rest);
+        }
+        begun
+    }
+}
+
+impl Begun<'_> {
+    /// The outputs for a block of all inputs, unnormalised; those that were known are not read.
+    pub(crate) fn forward(&self, block: &[f32x8], scratch: &mut Scratch) -> f32x8 {
+        let Network { mean, std, packed, instructions, .. } = self.network;
         let Scratch { front, back } = scratch;
         front.clear();
-        front.extend(block.iter().zip(self.mean.iter().zip(&self.std)).map(|(column, (&mean, &std))| {
-            let scaled = (f32x8::from(*column) - f32x8::splat(mean)) / f32x8::splat(std);
+        let scales = mean.iter().zip(std).skip(self.known);
+        front.extend(block[self.known..].iter().zip(scales).map(|(&column, (&mean, &std))| {
+            let scaled = (column - f32x8::splat(mean)) / f32x8::splat(std);
             scaled.fast_clamp(f32x8::splat(-FURTHEST), f32x8::splat(FURTHEST))
         }));
-        let last = self.packed.len() - 1;
-        for (index, layer) in self.packed.iter().enumerate() {
-            layer.apply(front, back);
+        let last = packed.len() - 1;
+        for (index, layer) in packed.iter().enumerate() {
+            let (bias, weights) =
+                if index == 0 { (&self.bias, &self.weights) } else { (&layer.bias, &layer.weights) };
+            back.clear();
+            instructions.apply(vectors::Layer { bias, weights, input: front }, back);
+            back.truncate(layer.outputs);
             if index < last {
-                for values in back.iter_mut() {
-                    *values = math::silu(*values);
-                }
+                instructions.silu(back);
             }
             std::mem::swap(front, back);
         }
@@ -115,7 +183,7 @@ pub fn normalise(value: f32, mean: f32, std: f32) -> f32 {
 }
 
 /// A layer as the forward pass reads it: groups of [`UNROLL`] outputs, input by input.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone)]
 struct Packed {
     outputs: usize,
     inputs: usize,
@@ -136,22 +204,6 @@ impl Packed {
             }
         }
         Self { outputs: layer.outputs, inputs: layer.inputs, bias, weights }
-    }
-
-    /// Sums are named, not indexed: only so do they stay in registers, which is ten times as fast.
-    fn apply(&self, input: &[f32x8], output: &mut Vec<f32x8>) {
-        output.clear();
-        for (bias, weights) in self.bias.iter().zip(self.weights.chunks_exact(self.inputs)) {
-            let [mut first, mut second, mut third, mut fourth] = bias.map(f32x8::splat);
-            for (&x, w) in input.iter().zip(weights) {
-                first += f32x8::splat(w[0]) * x;
-                second += f32x8::splat(w[1]) * x;
-                third += f32x8::splat(w[2]) * x;
-                fourth += f32x8::splat(w[3]) * x;
-            }
-            output.extend_from_slice(&[first, second, third, fourth]);
-        }
-        output.truncate(self.outputs);
     }
 }
 

@@ -2,9 +2,11 @@
 
 use diode_core::api::EvaluationReport;
 use diode_core::hardware::Hardware;
+use diode_core::space::Space;
 use diode_core::{Config, Problem};
 
 use crate::metadata::Training;
+use crate::rank::{RankedSpace, rank};
 use crate::{Model, ModelError};
 
 /// Predicts times. Logarithms, since a badly fed network can claim times that no number holds.
@@ -12,8 +14,9 @@ pub trait Predictor {
     /// The natural logarithm of the time in µs of each config.
     fn ln_us(&self, problem: &Problem, configs: &[Config]) -> Result<Vec<f64>, ModelError>;
 
-    /// The same of the library kernel, for models that predict it.
-    fn library_ln_us(&self, _: &Problem) -> Result<Option<f64>, ModelError> {
+    /// The configs in order with the library's time, for models that have a rule for what
+    /// to pick of them; others pick in the order of times.
+    fn ranked(&self, _: &Problem, _: &[Config]) -> Result<Option<RankedSpace>, ModelError> {
         Ok(None)
     }
 
@@ -33,6 +36,10 @@ pub trait Predictor {
 impl Predictor for Model {
     fn ln_us(&self, problem: &Problem, configs: &[Config]) -> Result<Vec<f64>, ModelError> {
         Ok(self.predict(problem, configs)?.into_iter().map(|time| libm::log(time.0)).collect())
+    }
+
+    fn ranked(&self, problem: &Problem, configs: &[Config]) -> Result<Option<RankedSpace>, ModelError> {
+        Ok(Some(rank(self, problem, &Space::List(configs.to_vec()))?))
     }
 
     fn hardware(&self) -> Option<&Hardware> {

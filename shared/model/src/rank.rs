@@ -1,17 +1,23 @@
-//! From predicted times to an order of configs.
+//! From predicted times to an order of configs, and to picks.
 
 use std::collections::BTreeMap;
 
 use diode_core::space::Space;
-use diode_core::{Config, ConfigFields, Micros, Problem};
+use diode_core::{Config, ConfigFields, Micros, Problem, ProblemGroup};
 use serde::{Deserialize, Serialize};
 
+use crate::features::featured_tile;
+use crate::picks::diverse;
 use crate::{Model, ModelError};
 
 /// Every config of a space on one problem, best first.
 #[derive(Debug, Clone, PartialEq)]
 pub struct RankedSpace {
     pub configs: Vec<(Config, Micros)>,
+    /// The time of the vendor's library, from models that know it.
+    pub library: Option<Micros>,
+    /// What that time counts for when a pick is made.
+    library_handicap: f64,
 }
 
 /// The first configs of a ranking, as `diode predict --json` prints them.
@@ -19,11 +25,17 @@ pub struct RankedSpace {
 pub struct Prediction {
     /// Best first.
     pub candidates: Vec<Candidate>,
-    /// By how many of the first candidates are measured: the share of problems
-    /// where their best was within 5 % of the best there is. From the model's
-    /// evaluation, so it is the same for every problem; empty without one, and
-    /// for kinds of problems that it says nothing about.
+    /// By how many of the first candidates are measured: the share of problems of this
+    /// group where their best was within 5 % of the best there is. From problems that the
+    /// model was not trained on; empty where nobody has measured it, as for
+    /// kinds of problems that the model never saw.
     pub within_5_percent: BTreeMap<String, f64>,
+    /// What the problem was counted as for that.
+    pub group: ProblemGroup,
+    /// Between what times the first candidate was, for four problems in five of the group.
+    pub first_candidate_us: Option<(f64, f64)>,
+    /// Why the prediction is a guess: what the model never saw anything like.
+    pub outside_training_range: Option<String>,
 }
 
 /// One config with its predicted time.
@@ -34,33 +46,91 @@ pub struct Candidate {
     pub predicted_us: f64,
 }
 
-/// Ranks a whole space. Equal times keep the order of the configs themselves, so
-/// the ranking does not depend on how the space was listed.
-pub fn rank(model: &Model, problem: &Problem, space: &Space) -> Result<RankedSpace, ModelError> {
-    let configs = space.configs(&model.metadata().hardware, problem)?;
-    let times = model.predict(problem, &configs)?;
-    let bias = model.metadata().pick_bias;
-    let mut ranked: Vec<(Config, Micros)> =
-        configs.into_iter().zip(times.into_iter().map(|time| Micros(time.0 * bias))).collect();
-    ranked.sort_unstable_by(|(a, a_time), (b, b_time)| a_time.0.total_cmp(&b_time.0).then_with(|| a.cmp(b)));
-    Ok(RankedSpace { configs: ranked })
+impl RankedSpace {
+    /// From configs in order, and the library's time with what it is multiplied by when a pick is made.
+    pub fn new(configs: Vec<(Config, Micros)>, library: Option<Micros>, library_handicap: f64) -> Self {
+        Self { configs, library, library_handicap }
+    }
+
+    /// So many picks to measure, best first: not only near-copies of the first, and among
+    /// them the library where it may be the best of all.
+    ///
+    /// See `docs/models.md` for the rule and what it gains.
+    pub fn picks(&self, count: usize) -> Vec<(Config, Micros)> {
+        let Some(library) = self.library else { return diverse(&self.configs, count) };
+        let counts_for = |&(config, time): &(Config, Micros)| {
+            time.0 * if config == Config::Library { self.library_handicap } else { 1.0 }
+        };
+        let best = self.configs.first().map_or(f64::INFINITY, |(_, time)| time.0);
+        let library = (Config::Library, library);
+        // One pick is the likeliest; of several, one is worth spending on the library unless it is far off.
+        let reach = if count == 1 { 1.0 } else { LIBRARY_REACH };
+        if counts_for(&library) >= best * reach || count == 0 {
+            return diverse(&self.configs, count);
+        }
+        let mut picks = diverse(&self.configs, count - 1);
+        picks.push(library);
+        picks.sort_by(|a, b| counts_for(a).total_cmp(&counts_for(b)));
+        picks
+    }
 }
 
-/// The `top` best configs of a space.
+/// How much slower than the best config the library may be predicted to be and still be one of
+/// several picks.
+const LIBRARY_REACH: f64 = 1.3;
+
+/// Ranks a whole space. Equal times keep the order of the configs themselves, so
+/// the ranking does not depend on how the space was listed.
+///
+/// A library in a list of configs is not ranked with them but told apart from them.
+pub fn rank(model: &Model, problem: &Problem, space: &Space) -> Result<RankedSpace, ModelError> {
+    let metadata = model.metadata();
+    let mut configs = space.configs(&metadata.hardware, problem)?;
+    configs.retain(|config| *config != Config::Library || !model.knows_library());
+    let tiles = configs.iter().map(featured_tile).collect::<Result<Vec<_>, _>>()?;
+    if let Space::List(_) = space {
+        configs.iter().try_for_each(Config::validate)?;
+    }
+    let features = model.features(problem)?;
+    let times = model.times(&features, &tiles)?;
+    let best = times.iter().copied().fold(f64::INFINITY, f64::min);
+    let library = if configs.is_empty() { None } else { model.library_us(&features, best)? };
+    let mut order: Vec<(f64, usize)> = times.into_iter().zip(0..).collect();
+    order.sort_unstable_by(|a, b| a.0.total_cmp(&b.0).then_with(|| configs[a.1].cmp(&configs[b.1])));
+    Ok(RankedSpace {
+        configs: order.into_iter().map(|(us, at)| (configs[at], Micros(us * metadata.pick_bias))).collect(),
+        library: library.map(Micros),
+        library_handicap: metadata.library_handicap,
+    })
+}
+
+/// Ranks a space for each of many problems.
+pub fn rank_all(model: &Model, problems: &[Problem], space: &Space) -> Result<Vec<RankedSpace>, ModelError> {
+    problems.iter().map(|problem| rank(model, problem, space)).collect()
+}
+
+/// The `top` picks of a space.
 pub fn predict(
     model: &Model,
     problem: &Problem,
     space: &Space,
     top: usize,
 ) -> Result<Prediction, ModelError> {
-    let ranked = rank(model, problem, space)?;
-    let candidates = ranked
-        .configs
+    let picks = rank(model, problem, space)?.picks(top);
+    let candidates: Vec<Candidate> = picks
         .into_iter()
-        .take(top)
         .map(|(config, time)| Candidate { config: config.into(), predicted_us: time.0 })
         .collect();
-    let evaluation = model.metadata().evaluation.as_ref().filter(|_| model.extrapolates(problem).is_none());
-    let within_5_percent = evaluation.map(|e| e.within_5_percent.clone()).unwrap_or_default();
-    Ok(Prediction { candidates, within_5_percent })
+    let confidence = model.confidence(problem);
+    let shares = confidence.map(|known| known.within_5_percent.as_slice()).unwrap_or_default();
+    let first = candidates.first().map(|candidate| candidate.predicted_us);
+    Ok(Prediction {
+        within_5_percent: shares.iter().map(|(picks, share)| (picks.to_string(), *share)).collect(),
+        group: ProblemGroup::of(problem),
+        first_candidate_us: confidence
+            .zip(first)
+            .map(|(known, us)| (us * known.time_range.0, us * known.time_range.1)),
+        outside_training_range: model.extrapolates(problem),
+        candidates,
+    })
 }

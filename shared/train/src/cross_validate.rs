@@ -9,11 +9,10 @@ use rand::SeedableRng;
 use rand::seq::SliceRandom;
 use rand_chacha::ChaCha8Rng;
 
-use crate::evaluation::statistics::median;
-use crate::evaluation::{report, verdicts};
+use crate::checkpoint::Checkpoint;
+use crate::fit::{Plan, fit};
 use crate::progress::Progress;
-use crate::trainer::{model, train_network};
-use crate::{TrainError, TrainOptions, TrainingSet};
+use crate::{TrainError, TrainOptions, TrainingProblem, TrainingSet};
 
 /// Trains on all folds but one and judges on that one, for each fold.
 ///
@@ -27,38 +26,48 @@ pub fn cross_validate(
     folds: usize,
     observe: &mut dyn FnMut(&Progress) -> ControlFlow<()>,
 ) -> Result<(EvaluationReport, f64), TrainError> {
-    let fold_of = assign(set, folds, options.seed);
-    let used: BTreeSet<usize> = fold_of.values().copied().collect();
-    if used.len() < 2 {
-        return Err(TrainError::TooFewProblems { problems: fold_of.len() });
-    }
-    let mut all = Vec::new();
-    for &fold in &used {
-        let phase = format!("fold {} of {}", fold + 1, used.len());
-        let seen = set.subset(|p| fold_of[&sizes(&p.problem)] != fold);
-        let unseen = set.subset(|p| fold_of[&sizes(&p.problem)] == fold);
-        let network = train_network(&seen, options, &phase, observe)?;
-        let judged = model(&seen, options, String::new(), network)?;
-        all.extend(verdicts(&judged, &unseen)?);
-    }
-    let pick_bias = median(all.iter().map(|v| v.pick_bias).collect()).unwrap_or(1.0);
-    Ok((report(&all, &format!("{}-fold cross-validation by problem", used.len())), pick_bias))
+    let plan = Plan { options: options.clone(), folds, created_at: String::new(), keep_when_stopped: false };
+    let fitted = fit(set, &plan, &Checkpoint::new(set, &plan), observe)?;
+    let report = fitted.report.ok_or(TrainError::TooFewProblems { problems: set.problems() })?;
+    Ok((report, fitted.model.metadata().pick_bias))
 }
 
-pub(crate) type Sizes = (u64, u64, u64, u64);
+type Sizes = (u64, u64, u64, u64);
 
 /// What folds are made of. `mm` and `addmm` of the same sizes run nearly the same
 /// kernel, so one must not be learnt from to be judged on the other.
-pub(crate) fn sizes(problem: &Problem) -> Sizes {
+fn sizes(problem: &Problem) -> Sizes {
     (problem.b, problem.m, problem.n, problem.k)
 }
 
-/// Deals sizes out to folds, at random but the same for the same seed.
-pub(crate) fn assign(set: &TrainingSet, folds: usize, seed: u64) -> BTreeMap<Sizes, usize> {
-    let distinct: BTreeSet<Sizes> = set.iter().map(|p| sizes(&p.problem)).collect();
-    let mut distinct: Vec<Sizes> = distinct.into_iter().collect();
-    distinct.shuffle(&mut ChaCha8Rng::seed_from_u64(seed));
-    distinct.into_iter().enumerate().map(|(index, sizes)| (sizes, index % folds.max(1))).collect()
+/// Which fold every size of a set is in.
+pub(crate) struct Folds {
+    of_sizes: BTreeMap<Sizes, usize>,
+}
+
+impl Folds {
+    /// Deals sizes out to folds, at random but the same for the same seed.
+    pub(crate) fn new(set: &TrainingSet, folds: usize, seed: u64) -> Result<Self, TrainError> {
+        let all = set.iter().chain(set.others());
+        let distinct: BTreeSet<Sizes> = all.map(|p| sizes(&p.problem)).collect();
+        let mut distinct: Vec<Sizes> = distinct.into_iter().collect();
+        distinct.shuffle(&mut ChaCha8Rng::seed_from_u64(seed));
+        let dealt = distinct.into_iter().enumerate();
+        let folds = Self { of_sizes: dealt.map(|(index, sizes)| (sizes, index % folds.max(1))).collect() };
+        if folds.used().len() < 2 {
+            return Err(TrainError::TooFewProblems { problems: folds.of_sizes.len() });
+        }
+        Ok(folds)
+    }
+
+    pub(crate) fn of(&self, problem: &TrainingProblem) -> usize {
+        self.of_sizes[&sizes(&problem.problem)]
+    }
+
+    /// The folds that have a size, in order.
+    pub(crate) fn used(&self) -> BTreeSet<usize> {
+        self.of_sizes.values().copied().collect()
+    }
 }
 
 #[cfg(test)]
@@ -90,12 +99,13 @@ mod tests {
         };
         let set = TrainingSet::from_datasets(&[data], None).unwrap();
         assert_eq!(set.problems(), 44);
-        let folds = assign(&set, 4, 1);
-        assert_eq!(folds, assign(&set, 4, 1));
-        assert_ne!(folds, assign(&set, 4, 2));
+        let dealt = |seed| Folds::new(&set, 4, seed).unwrap();
+        let folds = dealt(1);
+        assert_eq!(folds.of_sizes, dealt(1).of_sizes);
+        assert_ne!(folds.of_sizes, dealt(2).of_sizes);
         let mut problems = [0; 4];
         for problem in set.iter() {
-            problems[folds[&sizes(&problem.problem)]] += 1;
+            problems[folds.of(problem)] += 1;
         }
         // 22 sizes with two operators each.
         assert_eq!(problems, [12, 12, 10, 10]);

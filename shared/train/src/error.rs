@@ -53,6 +53,12 @@ pub enum TrainError {
     #[error(transparent)]
     Model(#[from] ModelError),
 
+    #[error("checkpoint: not readable ({0}); delete it to begin anew")]
+    Checkpoint(#[from] safetensors::SafeTensorError),
+
+    #[error("checkpoint: it is of other data, options or another version of diode; delete it to begin anew")]
+    OtherCheckpoint,
+
     #[error("tensor arithmetic failed: {0}")]
     Tensor(#[from] candle_core::Error),
 }

@@ -1,31 +1,37 @@
 //! Training and judging models.
 //!
-//! Candle trains the small network that `diode-model` evaluates: listwise, so that
-//! the near-best configs of each problem come in the right order.
+//! A small network is trained listwise, so that the near-best configs of each problem come in the
+//! right order; a still smaller one learns how long the vendor's library takes.
 #![forbid(unsafe_code)]
 
-mod batch;
+mod checkpoint;
 mod cross_validate;
+mod curves;
 mod error;
 mod evaluation;
+mod fit;
+mod judgement;
+mod learner;
 mod legacy;
+mod library;
 mod loss;
-mod network;
-mod normalise;
+mod mlp;
 mod options;
+mod prepared;
 mod progress;
 mod schedule;
 mod set;
-mod trainer;
 
+pub use checkpoint::Checkpoint;
 pub use cross_validate::cross_validate;
+pub use curves::{EpochLoss, curves};
 pub use error::TrainError;
 pub use evaluation::{
-    Baseline, Baselines, Evaluation, Group, Judged, JudgedRow, Kind, LibraryTimes, ProblemRow, WithLibrary,
-    evaluate, evaluate_with_library, judge, kind, without_a_model,
+    Baseline, Baselines, Evaluation, Group, Judged, JudgedRow, ProblemRow, WithLibrary, evaluate,
+    evaluate_with_library, judge, without_a_model,
 };
+pub use fit::{Fitted, Plan, fit, train};
 pub use legacy::{LegacyOptions, train_legacy};
 pub use options::TrainOptions;
 pub use progress::Progress;
 pub use set::{LeftOut, TimedConfig, TrainingProblem, TrainingSet};
-pub use trainer::train;

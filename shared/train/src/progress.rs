@@ -2,8 +2,6 @@
 
 use std::ops::ControlFlow;
 
-use crate::TrainError;
-
 /// One step of the work that is worth telling.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Progress {
@@ -16,14 +14,9 @@ pub enum Progress {
         /// Mean over the epoch's steps.
         loss: f32,
     },
+    /// A network is done. Who keeps it in a [`Checkpoint`](crate::Checkpoint) can go on from there.
+    Learnt { phase: String, weights: Vec<f32> },
 }
 
 /// Who is told, and may stop the work.
 pub(crate) type Observer<'a> = &'a mut dyn FnMut(&Progress) -> ControlFlow<()>;
-
-pub(crate) fn tell(observe: Observer<'_>, progress: &Progress) -> Result<(), TrainError> {
-    match observe(progress) {
-        ControlFlow::Continue(()) => Ok(()),
-        ControlFlow::Break(()) => Err(TrainError::Stopped),
-    }
-}

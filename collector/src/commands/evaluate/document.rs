@@ -1,7 +1,7 @@
 //! The JSON documents of `evaluate`.
 
 use diode_core::api::EvaluationReport;
-use diode_core::{Config, OperandAlignment, Problem};
+use diode_core::{Config, OperandAlignment, Problem, ProblemGroup};
 use diode_train::{Baselines, Evaluation, ProblemRow};
 use serde::Serialize;
 
@@ -61,7 +61,7 @@ impl Contender {
 #[derive(Serialize)]
 pub(super) struct Worst {
     pub(super) problem: Problem,
-    pub(super) kind: &'static str,
+    pub(super) kind: ProblemGroup,
     alignment: OperandAlignment,
     gflop: f64,
     flops_per_byte: f64,

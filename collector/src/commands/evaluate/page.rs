@@ -2,7 +2,8 @@
 
 use std::fmt::Write as _;
 
-use diode_train::{Judged, Kind, ProblemRow, TrainingSet, kind};
+use diode_core::ProblemGroup;
+use diode_train::{Judged, ProblemRow, TrainingSet};
 
 use super::document::{Document, Worst};
 use super::svg::{Axis, Bar, Plot, bars, escaped};
@@ -128,7 +129,7 @@ fn regret(rows: &[ProblemRow]) -> String {
             row.picked.label(),
             row.best.label()
         );
-        let special = kind(&row.problem) != Kind::Ordinary;
+        let special = row.kind != ProblemGroup::Rest;
         plot.point(row.gflop, lost(row), if special { "special" } else { "point" }, &words);
     }
     section(
@@ -193,7 +194,7 @@ fn worst(worst: &[Worst]) -> String {
         .map(|worst| {
             vec![
                 format!("{} {} {}", worst.problem.op, worst.problem.dims(), worst.problem.a_dtype),
-                worst.kind.to_owned(),
+                worst.kind.to_string(),
                 worst.picked.label(),
                 worst.best.label(),
                 output::duration(worst.picked_us),

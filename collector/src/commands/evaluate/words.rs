@@ -29,7 +29,7 @@ pub(super) fn in_words(document: &Document) -> String {
                     worst.problem.op.to_string(),
                     worst.problem.a_dtype.to_string(),
                     worst.problem.dims(),
-                    worst.kind.to_owned(),
+                    worst.kind.to_string(),
                     worst.picked.label(),
                     worst.best.label(),
                     output::duration(worst.picked_us),

@@ -1,4 +1,6 @@
 //! The names and scales of the columns, in the order the network sees them.
+//!
+//! What each one means and how it is computed is written down in `docs/features.md`.
 
 /// How a raw value becomes a column.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -24,12 +26,19 @@ const fn log2(name: &'static str) -> Column {
     Column { name, scale: Scale::Log2 }
 }
 
+/// Columns that are the same for every config of a problem; the first ones.
+pub const PROBLEM_COLUMNS: usize = 21;
+/// Columns that are the same for every problem of one kind of kernel; they follow.
+pub const CONFIG_COLUMNS: usize = 28;
+/// Columns of a config on a problem; the last ones.
+pub const JOINT_COLUMNS: usize = 36;
 /// How many columns there are.
-pub const COLUMN_COUNT: usize = 71;
+pub const COLUMN_COUNT: usize = PROBLEM_COLUMNS + CONFIG_COLUMNS + JOINT_COLUMNS;
 
 /// Every column. Sizes are in elements, bytes or operations, times in µs.
 pub const COLUMNS: [Column; COLUMN_COUNT] = [
     // The problem.
+    log2("batch"),
     log2("m"),
     log2("n"),
     log2("k"),
@@ -38,15 +47,25 @@ pub const COLUMNS: [Column; COLUMN_COUNT] = [
     log2("bytes"),
     log2("flops_per_byte"),
     log2("roofline_us"),
+    log2("element_bytes"),
     linear("k_divisible_by_16"),
     linear("n_divisible_by_16"),
     linear("m_is_1"),
+    linear("bytes_per_l2"),
+    linear("a_column_major"),
+    linear("b_column_major"),
+    linear("a_alignment"),
+    linear("b_alignment"),
+    linear("out_alignment"),
+    linear("bias_vector"),
+    linear("bias_matrix"),
     // The config.
     log2("block_m"),
     log2("block_n"),
     log2("block_k"),
     log2("num_stages"),
     log2("num_warps"),
+    log2("group_m"),
     linear("num_stages"),
     linear("num_stages_is_1"),
     linear("num_stages_is_2"),
@@ -56,6 +75,10 @@ pub const COLUMNS: [Column; COLUMN_COUNT] = [
     linear("num_warps_is_2"),
     linear("num_warps_is_4"),
     linear("num_warps_is_8"),
+    linear("tf32"),
+    linear("matrix_instr_nonkdim"),
+    linear("waves_per_eu"),
+    linear("kpack"),
     // What the config takes of an SM.
     linear("warp_group_instructions"),
     log2("accumulators_per_thread"),
@@ -103,8 +126,7 @@ pub const COLUMNS: [Column; COLUMN_COUNT] = [
     log2("latency_us"),
     log2("estimate_us"),
     log2("estimate_per_base"),
-    // The pipeline's depth and the cache.
+    // The pipeline's depth.
     linear("iterations_below_stages"),
     log2("iterations_per_stage"),
-    linear("bytes_per_l2"),
 ];

@@ -9,6 +9,8 @@ pub(super) struct Machine {
     pub(super) sms: f32,
     /// Operations per µs of the whole device at its quoted peak.
     pub(super) peak: f32,
+    /// Whether that rate is one of matrix instructions, not of single multiplications.
+    pub(super) matrix_instructions: bool,
     /// Bytes per µs from DRAM.
     pub(super) dram: f32,
     /// Bytes per µs from the last-level cache.
@@ -26,9 +28,15 @@ impl Machine {
     /// `None` if the hardware has no peak for the type.
     pub(super) fn new(facts: &Facts, dtype: DType, allow_tf32: bool) -> Option<Self> {
         let peak = facts.peak(dtype, allow_tf32)?;
+        let ieee = match dtype {
+            DType::Float32 => !allow_tf32,
+            DType::Float64 => true,
+            _ => false,
+        };
         Some(Self {
             sms: facts.sms as f32,
             peak: (peak.0 * 1e6) as f32,
+            matrix_instructions: !ieee,
             dram: (facts.dram_gbps * 1e3) as f32,
             l2: (facts.l2_gbps * 1e3) as f32,
             l2_bytes: facts.l2_bytes as f32,

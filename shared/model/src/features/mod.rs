@@ -3,33 +3,41 @@
 //!
 //! They describe how tiles cover the problem, what a block takes of an SM, how
 //! blocks fill the device, and closed-form times of arithmetic, loads and
-//! latency. Everything is plain `f32` arithmetic in a fixed order.
+//! latency. Everything is plain `f32` arithmetic in a fixed order, on eight
+//! configs at a time. Columns come in three groups: of the problem alone, of the
+//! config alone, and of both.
 
 mod columns;
+mod lanes;
+mod library;
 mod machine;
 mod problem_terms;
 mod resources;
 mod row;
+mod tiles;
 
 use diode_core::hardware::Facts;
 use diode_core::{Config, Problem, Tile};
 use wide::f32x8;
 
-pub use columns::{COLUMN_COUNT, COLUMNS, Column, Scale};
+pub use columns::{COLUMN_COUNT, COLUMNS, CONFIG_COLUMNS, Column, JOINT_COLUMNS, PROBLEM_COLUMNS, Scale};
+pub use library::LIBRARY_COLUMNS;
 use machine::Machine;
 use problem_terms::ProblemTerms;
+use resources::Resources;
+use tiles::Tiles;
 
 use crate::{ModelError, math};
 
 /// The name and version of these features. A change of any column's value needs
 /// a new version: weights only fit the features they were trained on.
-pub const FEATURE_SET: &str = "physics/1";
+pub const FEATURE_SET: &str = "physics/2";
 
 /// How many configs are computed at once: a vector's lanes.
 pub const LANES: usize = 8;
 
 /// Columns of [`LANES`] configs, column by column.
-pub type Block = [[f32; LANES]; COLUMN_COUNT];
+pub type Block = [f32x8; COLUMN_COUNT];
 
 /// Computes the features of configs on one problem.
 #[derive(Debug, Clone)]
@@ -43,7 +51,7 @@ pub struct ProblemFeatures {
 struct Side {
     machine: Machine,
     terms: ProblemTerms,
-    dims: [f32; 11],
+    columns: [f32; PROBLEM_COLUMNS],
 }
 
 impl ProblemFeatures {
@@ -52,42 +60,67 @@ impl ProblemFeatures {
         let side = |allow_tf32| {
             let machine = Machine::new(facts, problem.a_dtype, allow_tf32)?;
             let terms = ProblemTerms::new(&machine, problem);
-            Some(Side { machine, terms, dims: terms.columns() })
+            let mut columns = terms.columns(&machine, problem);
+            for (value, column) in columns.iter_mut().zip(&COLUMNS) {
+                *value = scaled(column, f32x8::splat(*value)).to_array()[0];
+            }
+            Some(Side { machine, terms, columns })
         };
         Some(Self { plain: side(false)?, tf32: side(true)? })
     }
 
     /// The time in µs that the network's output is relative to.
-    pub fn base_us(&self, tile: &Tile) -> f32 {
-        self.side(tile).terms.base_us
+    pub fn base_us(&self, allow_tf32: bool) -> f32 {
+        self.side(allow_tf32).terms.base_us
     }
 
-    /// Fills a block. Lanes beyond the tiles keep what they held.
-    pub fn fill<'a>(&self, tiles: impl Iterator<Item = &'a Tile>, block: &mut Block) {
-        for (lane, tile) in tiles.take(LANES).enumerate() {
-            let side = self.side(tile);
-            let row = row::raw(&side.machine, &side.terms, &side.dims, tile);
-            for (column, value) in block.iter_mut().zip(row) {
-                column[lane] = value;
-            }
+    /// The columns of the problem alone.
+    pub fn problem_columns(&self, allow_tf32: bool) -> &[f32; PROBLEM_COLUMNS] {
+        &self.side(allow_tf32).columns
+    }
+
+    /// The columns of one to eight configs, which agree in whether they allow TF32. Lanes beyond
+    /// the tiles repeat the last one.
+    #[inline(always)]
+    pub fn fill(&self, group: &[&Tile], block: &mut Block) {
+        let Side { machine, terms, columns } = self.side(group[0].allow_tf32);
+        let tiles = Tiles::new(group);
+        let resources = Resources::new(machine, &tiles, terms.a_size, terms.b_size);
+        let (problem, rest) = block.split_at_mut(PROBLEM_COLUMNS);
+        let (config, joint) = rest.split_at_mut(CONFIG_COLUMNS);
+        for (values, &value) in problem.iter_mut().zip(columns) {
+            *values = f32x8::splat(value);
         }
-        for (values, column) in block.iter_mut().zip(&COLUMNS) {
-            if column.scale == Scale::Log2 {
-                *values = math::log2(f32x8::from(*values)).to_array();
-            }
+        config.copy_from_slice(&row::config(machine, &tiles, &resources));
+        joint.copy_from_slice(&row::joint(machine, terms, &tiles, &resources));
+        for (values, column) in block.iter_mut().zip(&COLUMNS).skip(PROBLEM_COLUMNS) {
+            *values = scaled(column, *values);
         }
     }
 
     /// The columns of one config.
     pub fn row(&self, tile: &Tile) -> [f32; COLUMN_COUNT] {
-        let mut block = [[1.0; LANES]; COLUMN_COUNT];
-        self.fill(std::iter::once(tile), &mut block);
-        block.map(|lanes| lanes[0])
+        let mut block = [f32x8::ZERO; COLUMN_COUNT];
+        self.fill(&[tile], &mut block);
+        block.map(|lanes| lanes.to_array()[0])
     }
 
-    fn side(&self, tile: &Tile) -> &Side {
-        if tile.allow_tf32 { &self.tf32 } else { &self.plain }
+    fn side(&self, allow_tf32: bool) -> &Side {
+        if allow_tf32 { &self.tf32 } else { &self.plain }
     }
+}
+
+#[inline(always)]
+fn scaled(column: &Column, values: f32x8) -> f32x8 {
+    match column.scale {
+        Scale::Linear => values,
+        Scale::Log2 => math::log2(values),
+    }
+}
+
+/// Splits tiles into groups of up to [`LANES`] neighbours that agree in whether they allow TF32.
+pub fn groups<'a, 't>(tiles: &'a [&'t Tile]) -> impl Iterator<Item = &'a [&'t Tile]> {
+    tiles.chunk_by(|a, b| a.allow_tf32 == b.allow_tf32).flat_map(|same| same.chunks(LANES))
 }
 
 /// The tile of a config that has features: that of the plain and the batched

@@ -1,23 +1,27 @@
 //! What the features ask of a problem, whatever the config.
 
-use diode_core::Problem;
+use diode_core::{Alignment, Bias, Layout, Problem};
 
+use super::columns::PROBLEM_COLUMNS;
 use super::machine::Machine;
 
 /// The shortest time of any kernel: launch, first loads, last stores.
 pub(super) const LAUNCH_US: f32 = 4.0;
+/// Inputs beyond this many cache-fulls are all alike.
+const MAX_CACHE_FULLS: f32 = 4.0;
 
 /// The sizes of a problem and what they mean on some hardware.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct ProblemTerms {
     pub(super) b: f32,
-    pub(super) m: u64,
-    pub(super) n: u64,
-    pub(super) k: u64,
+    pub(super) m: f32,
+    pub(super) n: f32,
+    pub(super) k: f32,
     pub(super) a_size: f32,
     pub(super) b_size: f32,
     pub(super) output_bytes: f32,
     pub(super) flops: f32,
+    /// Bytes that move at least once, those of a bias included.
     pub(super) bytes: f32,
     pub(super) roofline_us: f32,
     /// What times are predicted relative to.
@@ -26,17 +30,23 @@ pub(super) struct ProblemTerms {
 
 impl ProblemTerms {
     pub(super) fn new(machine: &Machine, problem: &Problem) -> Self {
-        let (flops, bytes) = (problem.flops() as f32, problem.bytes() as f32);
+        let [b, m, n, k] = [problem.b, problem.m, problem.n, problem.k].map(|size| size as f32);
+        let output_bytes = b * m * n * problem.out_dtype.size() as f32;
+        let bias_bytes = match problem.bias {
+            Bias::None => 0.0,
+            Bias::Vector => b * n * problem.out_dtype.size() as f32,
+            Bias::Matrix => output_bytes,
+        };
+        let (flops, bytes) = (problem.flops() as f32, problem.bytes() as f32 + bias_bytes);
         let roofline_us = (flops / machine.peak).max(bytes / machine.dram);
-        let output_elements = problem.b as f32 * problem.m as f32 * problem.n as f32;
         Self {
-            b: problem.b as f32,
-            m: problem.m,
-            n: problem.n,
-            k: problem.k,
+            b,
+            m,
+            n,
+            k,
             a_size: problem.a_dtype.size() as f32,
             b_size: problem.b_dtype.size() as f32,
-            output_bytes: output_elements * problem.out_dtype.size() as f32,
+            output_bytes,
             flops,
             bytes,
             roofline_us,
@@ -45,24 +55,43 @@ impl ProblemTerms {
     }
 
     /// The columns of the group "the problem", before scaling.
-    pub(super) fn columns(&self) -> [f32; 11] {
-        let (m, n) = (self.m as f32, self.n as f32);
+    pub(super) fn columns(&self, machine: &Machine, problem: &Problem) -> [f32; PROBLEM_COLUMNS] {
+        let alignment = problem.alignment();
         [
-            m,
-            n,
-            self.k as f32,
-            self.b * m * n,
+            self.b,
+            self.m,
+            self.n,
+            self.k,
+            self.b * self.m * self.n,
             self.flops,
             self.bytes,
             self.flops / self.bytes,
             self.roofline_us,
-            flag(self.k.is_multiple_of(16)),
-            flag(self.n.is_multiple_of(16)),
-            flag(self.m == 1),
+            self.a_size,
+            flag(problem.k.is_multiple_of(16)),
+            flag(problem.n.is_multiple_of(16)),
+            flag(problem.m == 1),
+            (self.bytes / machine.l2_bytes).min(MAX_CACHE_FULLS),
+            flag(problem.a_layout == Layout::Column),
+            flag(problem.b_layout == Layout::Column),
+            share(alignment.a),
+            share(alignment.b),
+            share(alignment.out),
+            flag(problem.bias == Bias::Vector),
+            flag(problem.bias == Bias::Matrix),
         ]
     }
 }
 
-pub(super) fn flag(condition: bool) -> f32 {
+fn flag(condition: bool) -> f32 {
     f32::from(u8::from(condition))
+}
+
+/// 1 for full vector loads, 0 for element by element; asynchronous copies of 4 bytes lie between.
+fn share(alignment: Alignment) -> f32 {
+    match alignment {
+        Alignment::Bytes16 => 1.0,
+        Alignment::Bytes4 => 0.5,
+        Alignment::None => 0.0,
+    }
 }

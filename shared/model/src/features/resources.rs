@@ -1,8 +1,10 @@
 //! What a config takes of an SM, whatever the sizes of the problem.
 
-use diode_core::Tile;
+use wide::f32x8;
 
+use super::lanes::{all, ceil, flag, floor};
 use super::machine::Machine;
+use super::tiles::Tiles;
 
 /// Registers every thread needs beside accumulators and fragments.
 const BASE_REGISTERS: f32 = 40.0;
@@ -19,49 +21,56 @@ const RESERVED_SMEM: f32 = 1024.0;
 const FRAGMENT_K: f32 = 32.0;
 /// … in this many registers per byte: four bytes each, and half again in flight.
 const FRAGMENT_REGISTERS: f32 = 0.375;
+/// SIMD units of an AMD compute unit; `waves_per_eu` is a wish per unit.
+const UNITS_PER_SM: f32 = 4.0;
 
-/// The resources of one block.
+/// The resources of one block of each of eight configs.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Resources {
     /// Whether the tile is large enough for Hopper's warp-group matrix
     /// instructions. Where the hardware has none it still tells large from small.
-    pub(super) warp_group: bool,
-    pub(super) accumulators: f32,
-    pub(super) spilled: f32,
-    pub(super) registers: f32,
-    pub(super) smem: f32,
+    pub(super) warp_group: f32x8,
+    pub(super) accumulators: f32x8,
+    pub(super) spilled: f32x8,
+    pub(super) registers: f32x8,
+    pub(super) smem: f32x8,
     /// Blocks that fit on an SM at once.
-    pub(super) occupancy: f32,
+    pub(super) occupancy: f32x8,
     /// Bytes one iteration along K loads.
-    pub(super) load: f32,
+    pub(super) load: f32x8,
 }
 
 impl Resources {
-    pub(super) fn new(machine: &Machine, tile: &Tile, a_size: f32, b_size: f32) -> Self {
-        let (bm, bn, bk) = (tile.block_m as f32, tile.block_n as f32, tile.block_k as f32);
-        let (stages, warps) = (tile.num_stages as f32, tile.num_warps as f32);
-        let warp_group = tile.block_m >= 64 && tile.num_warps >= 4;
-        let threads = machine.warp_size * warps;
-        let per_k = bm * a_size + bn * b_size;
-        let load = per_k * bk;
+    #[inline(always)]
+    pub(super) fn new(machine: &Machine, tiles: &Tiles, a_size: f32, b_size: f32) -> Self {
+        let Tiles { block_m, block_n, block_k, stages, warps, rocm, .. } = *tiles;
+        let (none, one) = (all(0.0), all(1.0));
+        let large = block_m.simd_ge(all(64.0)) & warps.simd_ge(all(4.0));
+        let warp_group = if machine.matrix_instructions { flag(large) } else { none };
+        let uses_groups = warp_group.simd_gt(none);
+        let threads = all(machine.warp_size) * warps;
+        let per_k = block_m * all(a_size) + block_n * all(b_size);
+        let load = per_k * block_k;
         // ROCm's compiler keeps the last stage in registers, whatever the tile.
-        let all_stages = warp_group && tile.rocm.is_none();
-        let smem = if all_stages { stages } else { (stages - 1.0).max(1.0) } * load;
-        let accumulators = bm * bn / threads;
-        let fragments =
-            if warp_group { 0.0 } else { per_k * bk.min(FRAGMENT_K) / threads * FRAGMENT_REGISTERS };
-        let wanted = accumulators + fragments + BASE_REGISTERS;
-        let registers = wanted.clamp(MIN_REGISTERS, MAX_REGISTERS);
-        let granted = libm::ceilf(registers / REGISTER_STEP) * REGISTER_STEP * threads;
-        let occupancy = libm::floorf(machine.smem_per_sm / (smem + RESERVED_SMEM))
-            .min(libm::floorf(machine.regs_per_sm / granted))
-            .min(libm::floorf(machine.max_warps / warps))
-            .min(machine.max_blocks)
-            .max(1.0);
+        let all_stages = (warp_group * (one - rocm)).simd_gt(none);
+        let smem = all_stages.select(stages, (stages - one).fast_max(one)) * load;
+        let accumulators = block_m * block_n / threads;
+        let fragments = per_k * block_k.fast_min(all(FRAGMENT_K)) / threads * all(FRAGMENT_REGISTERS);
+        let wanted = accumulators + uses_groups.select(none, fragments) + all(BASE_REGISTERS);
+        let registers = wanted.fast_clamp(all(MIN_REGISTERS), all(MAX_REGISTERS));
+        let granted = ceil(registers / all(REGISTER_STEP)) * all(REGISTER_STEP) * threads;
+        let occupancy = floor(all(machine.smem_per_sm) / (smem + all(RESERVED_SMEM)))
+            .fast_min(floor(all(machine.regs_per_sm) / granted))
+            .fast_min(floor(all(machine.max_warps) / warps))
+            .fast_min(all(machine.max_blocks))
+            .fast_max(one);
+        // The compiler aims at the waves that were asked for, and at no more.
+        let asked = (tiles.waves_per_eu * all(UNITS_PER_SM) / warps).fast_max(one);
+        let occupancy = tiles.waves_per_eu.simd_gt(none).select(occupancy.fast_min(asked), occupancy);
         Self {
             warp_group,
             accumulators,
-            spilled: (wanted - MAX_REGISTERS).max(0.0),
+            spilled: (wanted - all(MAX_REGISTERS)).fast_max(none),
             registers,
             smem,
             occupancy,

@@ -1,11 +1,13 @@
-//! One row: the raw columns of one config on one problem.
+//! The raw columns of eight configs, alone and on a problem; logarithms are taken later.
 
-use diode_core::Tile;
+use wide::f32x8;
 
-use super::columns::COLUMN_COUNT;
+use super::columns::{CONFIG_COLUMNS, JOINT_COLUMNS};
+use super::lanes::{all, ceil, flag, floor};
 use super::machine::Machine;
-use super::problem_terms::{LAUNCH_US, ProblemTerms, flag};
+use super::problem_terms::{LAUNCH_US, ProblemTerms};
 use super::resources::Resources;
+use super::tiles::Tiles;
 
 /// Share of the peak that tiles too small for warp-group instructions reach.
 const SMALL_TILE_RATE: f32 = 0.55;
@@ -19,113 +21,119 @@ const SUSTAINED_DRAM: f32 = 4.5 / 4.8;
 const LOAD_LATENCY_US: f32 = 0.7;
 /// To begin and end one round of blocks, µs.
 const ROUND_US: f32 = 0.5;
-/// Inputs beyond this many cache-fulls are all alike.
-const MAX_CACHE_FULLS: f32 = 4.0;
+/// What is lost where the compiler chooses among AMD's matrix instructions, which
+/// it does by the tile, and not the 16×16 ones. Assumed, so that two candidates
+/// that differ in nothing else do not tie.
+const LARGE_INSTRUCTION_RATE: f32 = 0.97;
 
-/// Computes the raw columns of one config; logarithms are taken later, many at once.
-pub(super) fn raw(
+/// The columns of the groups "the config" and "what the config takes of an SM".
+#[inline(always)]
+pub(super) fn config(machine: &Machine, tiles: &Tiles, resources: &Resources) -> [f32x8; CONFIG_COLUMNS] {
+    let Tiles { block_m, block_n, block_k, stages, warps, .. } = *tiles;
+    let is = |value: f32x8, number: f32| flag(value.simd_eq(all(number)));
+    [
+        block_m,
+        block_n,
+        block_k,
+        stages,
+        warps,
+        tiles.group_m,
+        stages,
+        is(stages, 1.0),
+        is(stages, 2.0),
+        is(stages, 3.0),
+        is(stages, 4.0),
+        is(stages, 5.0),
+        is(warps, 2.0),
+        is(warps, 4.0),
+        is(warps, 8.0),
+        tiles.tf32,
+        tiles.nonkdim / all(16.0),
+        tiles.waves_per_eu,
+        tiles.kpack,
+        resources.warp_group,
+        resources.accumulators,
+        resources.spilled / all(64.0),
+        resources.smem / all(machine.smem_per_block),
+        resources.smem,
+        resources.registers / all(128.0),
+        resources.occupancy,
+        block_m * block_n,
+        block_m * block_n / (block_m + block_n),
+    ]
+}
+
+/// The columns that depend on both.
+#[inline(always)]
+pub(super) fn joint(
     machine: &Machine,
     problem: &ProblemTerms,
-    dims: &[f32; 11],
-    tile: &Tile,
-) -> [f32; COLUMN_COUNT] {
-    let resources = Resources::new(machine, tile, problem.a_size, problem.b_size);
-    let cover = Cover::new(problem, tile);
-    let fill = Fill::new(machine, &cover, &resources);
-    let mut row = [0.0; COLUMN_COUNT];
+    tiles: &Tiles,
+    resources: &Resources,
+) -> [f32x8; JOINT_COLUMNS] {
+    let cover = Cover::new(problem, tiles);
+    let fill = Fill::new(machine, &cover, resources);
+    let times = times(machine, problem, tiles, resources, &cover, &fill);
+    let mut row = [all(0.0); JOINT_COLUMNS];
     let mut rest = row.as_mut_slice();
-    put(&mut rest, dims);
-    put(&mut rest, &config(tile));
-    put(&mut rest, &block(machine, tile, &resources));
-    put(&mut rest, &cover.columns(problem, tile));
-    put(&mut rest, &fill.columns(&cover, tile));
-    put(&mut rest, &times(machine, problem, tile, &resources, &cover, &fill));
-    put(&mut rest, &pipeline(machine, problem, tile, &cover));
+    put(&mut rest, &cover.columns(problem, tiles));
+    put(&mut rest, &fill.columns(&cover, tiles));
+    put(&mut rest, &times);
+    put(&mut rest, &[flag(cover.iterations.simd_lt(tiles.stages)), cover.iterations / tiles.stages]);
     debug_assert!(rest.is_empty());
     row
 }
 
 /// Writes a group of columns and moves on.
-fn put(rest: &mut &mut [f32], group: &[f32]) {
+#[inline(always)]
+fn put(rest: &mut &mut [f32x8], group: &[f32x8]) {
     let (head, tail) = std::mem::take(rest).split_at_mut(group.len());
     head.copy_from_slice(group);
     *rest = tail;
 }
 
-fn config(tile: &Tile) -> [f32; 14] {
-    let (stages, warps) = (tile.num_stages, tile.num_warps);
-    [
-        tile.block_m as f32,
-        tile.block_n as f32,
-        tile.block_k as f32,
-        stages as f32,
-        warps as f32,
-        stages as f32,
-        flag(stages == 1),
-        flag(stages == 2),
-        flag(stages == 3),
-        flag(stages == 4),
-        flag(stages == 5),
-        flag(warps == 2),
-        flag(warps == 4),
-        flag(warps == 8),
-    ]
-}
-
-fn block(machine: &Machine, tile: &Tile, resources: &Resources) -> [f32; 9] {
-    let (bm, bn) = (tile.block_m as f32, tile.block_n as f32);
-    [
-        flag(resources.warp_group),
-        resources.accumulators,
-        resources.spilled / 64.0,
-        resources.smem / machine.smem_per_block,
-        resources.smem,
-        resources.registers / 128.0,
-        resources.occupancy,
-        bm * bn,
-        bm * bn / (bm + bn),
-    ]
-}
-
 /// How tiles cover the problem.
 struct Cover {
-    tiles_m: f32,
-    tiles_n: f32,
-    iterations: f32,
+    tiles_m: f32x8,
+    tiles_n: f32x8,
+    iterations: f32x8,
     /// Tiles of all batches.
-    tiles: f32,
-    efficiency_m: f32,
-    efficiency_n: f32,
-    efficiency_k: f32,
+    tiles: f32x8,
+    efficiency_m: f32x8,
+    efficiency_n: f32x8,
+    efficiency_k: f32x8,
 }
 
 impl Cover {
-    fn new(problem: &ProblemTerms, tile: &Tile) -> Self {
-        // Blocks are powers of two, so a shift divides.
-        let count = |size: u64, block: u32| (((size - 1) >> block.trailing_zeros()) + 1) as f32;
-        let tiles_m = count(problem.m, tile.block_m);
-        let tiles_n = count(problem.n, tile.block_n);
-        let iterations = count(problem.k, tile.block_k);
+    #[inline(always)]
+    fn new(problem: &ProblemTerms, tiles: &Tiles) -> Self {
+        let (m, n, k) = (all(problem.m), all(problem.n), all(problem.k));
+        // Blocks are powers of two, so these divisions are exact.
+        let tiles_m = ceil(m / tiles.block_m);
+        let tiles_n = ceil(n / tiles.block_n);
+        let iterations = ceil(k / tiles.block_k);
         Self {
             tiles_m,
             tiles_n,
             iterations,
-            tiles: problem.b * tiles_m * tiles_n,
-            efficiency_m: problem.m as f32 / (tiles_m * tile.block_m as f32),
-            efficiency_n: problem.n as f32 / (tiles_n * tile.block_n as f32),
-            efficiency_k: problem.k as f32 / (iterations * tile.block_k as f32),
+            tiles: all(problem.b) * tiles_m * tiles_n,
+            efficiency_m: m / (tiles_m * tiles.block_m),
+            efficiency_n: n / (tiles_n * tiles.block_n),
+            efficiency_k: k / (iterations * tiles.block_k),
         }
     }
 
-    fn columns(&self, problem: &ProblemTerms, tile: &Tile) -> [f32; 7] {
+    #[inline(always)]
+    fn columns(&self, problem: &ProblemTerms, tiles: &Tiles) -> [f32x8; 7] {
+        let iterations = all(problem.k) / tiles.block_k;
         [
-            flag(problem.k & u64::from(tile.block_k - 1) == 0),
+            flag(floor(iterations).simd_eq(iterations)),
             self.efficiency_m,
             self.efficiency_n,
             self.efficiency_k,
             self.efficiency_m * self.efficiency_n * self.efficiency_k,
-            flag(problem.m < u64::from(tile.block_m)),
-            flag(problem.n < u64::from(tile.block_n)),
+            flag(all(problem.m).simd_lt(tiles.block_m)),
+            flag(all(problem.n).simd_lt(tiles.block_n)),
         ]
     }
 }
@@ -133,38 +141,41 @@ impl Cover {
 /// How the tiles fill the hardware.
 struct Fill {
     /// Blocks that run at once.
-    resident: f32,
+    resident: f32x8,
     /// Tiles per SM, and the most that one SM gets.
-    per_sm: f32,
-    most_per_sm: f32,
+    per_sm: f32x8,
+    most_per_sm: f32x8,
     /// Times the hardware is filled, and how often it is started.
-    fills: f32,
-    waves: f32,
+    fills: f32x8,
+    waves: f32x8,
     /// Blocks that share an SM.
-    active: f32,
+    active: f32x8,
     /// Turns an SM takes to run its tiles.
-    rounds: f32,
+    rounds: f32x8,
 }
 
 impl Fill {
+    #[inline(always)]
     fn new(machine: &Machine, cover: &Cover, resources: &Resources) -> Self {
-        let slots = machine.sms * resources.occupancy;
-        let per_sm = cover.tiles / machine.sms;
-        let most_per_sm = libm::ceilf(per_sm);
+        let slots = all(machine.sms) * resources.occupancy;
+        let per_sm = cover.tiles / all(machine.sms);
+        let most_per_sm = ceil(per_sm);
         let fills = cover.tiles / slots;
-        let active = resources.occupancy.min(most_per_sm);
+        let active = resources.occupancy.fast_min(most_per_sm);
+        let together = most_per_sm.simd_le(resources.occupancy);
         Self {
-            resident: cover.tiles.min(slots),
+            resident: cover.tiles.fast_min(slots),
             per_sm,
             most_per_sm,
             fills,
-            waves: libm::ceilf(fills),
+            waves: ceil(fills),
             active,
-            rounds: if most_per_sm <= resources.occupancy { 1.0 } else { most_per_sm / active },
+            rounds: together.select(all(1.0), most_per_sm / active),
         }
     }
 
-    fn columns(&self, cover: &Cover, tile: &Tile) -> [f32; 14] {
+    #[inline(always)]
+    fn columns(&self, cover: &Cover, tiles: &Tiles) -> [f32x8; 14] {
         [
             cover.tiles,
             cover.tiles_m,
@@ -177,50 +188,57 @@ impl Fill {
             self.fills / self.waves,
             self.per_sm / self.most_per_sm,
             self.active,
-            self.active * tile.num_warps as f32,
-            self.per_sm.min(1.0),
+            self.active * tiles.warps,
+            self.per_sm.fast_min(all(1.0)),
             self.rounds,
         ]
     }
 }
 
+#[inline(always)]
 fn times(
     machine: &Machine,
     problem: &ProblemTerms,
-    tile: &Tile,
+    tiles: &Tiles,
     resources: &Resources,
     cover: &Cover,
     fill: &Fill,
-) -> [f32; 13] {
-    let (bm, bn, bk) = (tile.block_m as f32, tile.block_n as f32, tile.block_k as f32);
-    let stages = tile.num_stages as f32;
+) -> [f32x8; 13] {
+    let Tiles { block_m, block_n, block_k, stages, .. } = *tiles;
+    let one = all(1.0);
     // One iteration of one block: arithmetic, loads, and the latency that the pipeline does not hide.
-    let rate = machine.peak / machine.sms * if resources.warp_group { 1.0 } else { SMALL_TILE_RATE };
-    let compute = 2.0 * bm * bn * bk / rate;
-    let load = resources.load / (machine.l2 * SUSTAINED_L2 / machine.sms);
-    let latency = LOAD_LATENCY_US / (stages - 1.0).max(0.7);
-    let iteration = (fill.active * compute).max(fill.active * load).max(latency);
+    let peak = machine.peak / machine.sms;
+    let grouped = resources.warp_group.simd_gt(all(0.0));
+    let mut rate = grouped.select(all(peak), all(peak * SMALL_TILE_RATE));
+    let compilers_choice = tiles.rocm.simd_gt(tiles.nonkdim);
+    rate *= compilers_choice.select(all(LARGE_INSTRUCTION_RATE), one);
+    let compute = all(2.0) * block_m * block_n * block_k / rate;
+    let load = resources.load / all(machine.l2 * SUSTAINED_L2 / machine.sms);
+    let latency = all(LOAD_LATENCY_US) / (stages - one).fast_max(all(0.7));
+    let iteration = (fill.active * compute).fast_max(fill.active * load).fast_max(latency);
     let blocks = fill.rounds * cover.iterations * iteration;
     // Little's law: too few bytes in flight cannot use the DRAM's bandwidth.
-    let in_flight = fill.resident * (stages - 1.0).max(0.5) * resources.load;
-    let sustained = machine.dram * SUSTAINED_DRAM;
-    let bandwidth = sustained.min(in_flight / LOAD_LATENCY_US);
-    let dram = problem.bytes / bandwidth;
+    let in_flight = fill.resident * (stages - one).fast_max(all(0.5)) * resources.load;
+    let sustained = all(machine.dram * SUSTAINED_DRAM);
+    let bandwidth = sustained.fast_min(in_flight / all(LOAD_LATENCY_US));
+    let dram = all(problem.bytes) / bandwidth;
     // Blocks in flight together form a patch of the output and share its operands.
     let l2_bytes = cover.tiles * cover.iterations * resources.load;
-    let rows = cover.tiles_m.min(tile.group_m as f32);
-    let columns = (fill.resident / rows).max(1.0).min(cover.tiles_n);
-    let batches = (fill.resident / (cover.tiles_m * cover.tiles_n)).max(1.0);
-    let patch = (rows * bm * problem.a_size + columns * bn * problem.b_size) * problem.k as f32 * batches;
-    let dram_bytes = (fill.waves * patch + problem.output_bytes).max(problem.bytes);
+    let rows = cover.tiles_m.fast_min(tiles.group_m);
+    let columns = (fill.resident / rows).fast_max(one).fast_min(cover.tiles_n);
+    let batches = (fill.resident / (cover.tiles_m * cover.tiles_n)).fast_max(one);
+    let patch = (rows * block_m * all(problem.a_size) + columns * block_n * all(problem.b_size))
+        * all(problem.k)
+        * batches;
+    let dram_bytes = (fill.waves * patch + all(problem.output_bytes)).fast_max(all(problem.bytes));
     let useful = cover.efficiency_m * cover.efficiency_n;
-    let arithmetic = problem.flops / useful / (machine.peak * SUSTAINED_PEAK);
-    let estimate =
-        LAUNCH_US + blocks.max(dram).max(l2_bytes / machine.l2).max(arithmetic) + ROUND_US * fill.rounds;
+    let arithmetic = all(problem.flops) / useful / all(machine.peak * SUSTAINED_PEAK);
+    let longest = blocks.fast_max(dram).fast_max(l2_bytes / all(machine.l2)).fast_max(arithmetic);
+    let estimate = all(LAUNCH_US) + longest + all(ROUND_US) * fill.rounds;
     [
         l2_bytes,
-        l2_bytes / problem.bytes,
-        dram_bytes / problem.bytes,
+        l2_bytes / all(problem.bytes),
+        dram_bytes / all(problem.bytes),
         in_flight,
         bandwidth / sustained,
         dram,
@@ -230,15 +248,6 @@ fn times(
         fill.most_per_sm * cover.iterations * load,
         fill.rounds * cover.iterations * latency,
         estimate,
-        estimate / problem.base_us,
-    ]
-}
-
-fn pipeline(machine: &Machine, problem: &ProblemTerms, tile: &Tile, cover: &Cover) -> [f32; 3] {
-    let stages = tile.num_stages as f32;
-    [
-        flag(cover.iterations < stages),
-        cover.iterations / stages,
-        (problem.bytes / machine.l2_bytes).min(MAX_CACHE_FULLS),
+        estimate / all(problem.base_us),
     ]
 }

@@ -10,8 +10,8 @@ fn a_file_gives_back_the_model_and_the_same_bytes() {
     let again = Model::from_bytes(&bytes).unwrap();
     assert_eq!(again, model);
     assert_eq!(again.to_bytes().unwrap(), bytes);
-    assert_eq!(model.parameters(), 8833);
-    assert!(bytes.len() < 40_000, "{}", bytes.len());
+    assert_eq!(model.parameters(), 85 * 64 + 64 + 64 * 64 + 64 + 65);
+    assert!(bytes.len() < 48_000, "{}", bytes.len());
 }
 
 #[test]
@@ -43,7 +43,7 @@ fn metadata_must_be_usable() {
     let unknown = Metadata { feature_set: "physics/9".to_owned(), ..metadata() };
     assert_eq!(
         refusal(unknown),
-        "feature set: got `physics/9`, expected `physics/1`; update diode or choose another model"
+        "feature set: got `physics/9`, expected `physics/2`; update diode or choose another model"
     );
     let mut bare = metadata();
     bare.hardware.facts = None;
@@ -63,11 +63,14 @@ fn weights_must_fit_together_and_be_finite() {
         Network::new(vec![0.0; COLUMN_COUNT], vec![std; COLUMN_COUNT], layers).unwrap_err().to_string()
     };
     assert_eq!(
-        refusal(1.0, vec![layer(71, 8, 0.0), layer(9, 1, 0.0)]),
+        refusal(1.0, vec![layer(COLUMN_COUNT, 8, 0.0), layer(9, 1, 0.0)]),
         "tensor `layers.1.weight`: got 1×9, expected 1×8"
     );
-    assert!(refusal(1.0, vec![layer(71, 2, 0.0)]).contains("got 2×71, expected 1×71"));
-    assert!(refusal(1.0, vec![layer(71, 1, f32::NAN)]).contains("got NaN, expected only finite numbers"));
-    assert!(refusal(0.0, vec![layer(71, 1, 0.0)]).contains("normalisation.std"));
+    assert!(refusal(1.0, vec![layer(COLUMN_COUNT, 2, 0.0)]).contains("got 2×85, expected 1×85"));
+    assert!(
+        refusal(1.0, vec![layer(COLUMN_COUNT, 1, f32::NAN)])
+            .contains("got NaN, expected only finite numbers")
+    );
+    assert!(refusal(0.0, vec![layer(COLUMN_COUNT, 1, 0.0)]).contains("normalisation.std"));
     assert!(refusal(1.0, vec![]).contains("layers"));
 }

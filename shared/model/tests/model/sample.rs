@@ -35,8 +35,11 @@ pub(crate) fn metadata() -> Metadata {
             created_at: "2026-01-01T00:00:00Z".to_owned(),
             tool: "diode 0.1.0".to_owned(),
         },
+        range: None,
         evaluation: None,
+        confidence: Vec::new(),
         pick_bias: 1.0,
+        library_handicap: 1.0,
     }
 }
 

@@ -74,7 +74,7 @@ pub(super) fn baselines(
             baselines.insert(name, baseline(&what, &measured, times, if count == 1 { 0 } else { count }));
         }
     }
-    if measured.iter().any(|m| m.judged.library.is_some()) {
+    if measured.iter().any(|m| m.judged.library_us.is_some()) {
         baselines.insert("library", library_alone(&measured));
     }
     Ok(baselines)
@@ -183,8 +183,8 @@ fn baseline(
         let Some(us) = us else { continue };
         let best = m.judged.best().measured_us;
         triton.push(best / us);
-        if let Some(library) = m.judged.library {
-            with_library.push(best.min(library.measured_us) / us.min(library.measured_us));
+        if let Some(library) = m.judged.library_us {
+            with_library.push(best.min(library) / us.min(library));
         }
     }
     let sum = |shares: &[f64]| (!shares.is_empty()).then(|| top_k(shares.iter().copied()));
@@ -200,7 +200,7 @@ fn baseline(
 /// Every Triton config timed, and the library left out of account.
 fn exhaustive(measured: &[Measured<'_>]) -> Baseline {
     let with_library = measured.iter().filter_map(|m| {
-        let (best, library) = (m.judged.best().measured_us, m.judged.library?.measured_us);
+        let (best, library) = (m.judged.best().measured_us, m.judged.library_us?);
         Some(best.min(library) / best)
     });
     let with_library: Vec<f64> = with_library.collect();
@@ -217,7 +217,7 @@ fn library_alone(measured: &[Measured<'_>]) -> Baseline {
     let shares: Vec<f64> = measured
         .iter()
         .filter_map(|m| {
-            let library = m.judged.library?.measured_us;
+            let library = m.judged.library_us?;
             Some(m.judged.best().measured_us.min(library) / library)
         })
         .collect();

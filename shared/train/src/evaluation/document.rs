@@ -3,12 +3,11 @@
 use std::collections::BTreeMap;
 
 use diode_core::api::{EvaluationReport, TopK};
-use diode_core::{Config, Invalid, OperandAlignment, Problem, Table};
+use diode_core::{Config, Invalid, Layout, OperandAlignment, Problem, ProblemGroup, Table};
 use diode_model::Predictor;
 use serde::Serialize;
 
 use super::baselines::{Baselines, Known, baselines};
-use super::groups::{kind, memberships};
 use super::judged::{Judged, judge};
 use super::verdict::{PICKS, Verdict, near_error, report, with_library, within_5_percent};
 use crate::{TrainError, TrainingSet};
@@ -54,7 +53,7 @@ pub struct Group {
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct ProblemRow {
     pub problem: Problem,
-    pub kind: &'static str,
+    pub kind: ProblemGroup,
     pub alignment: OperandAlignment,
     pub gflop: f64,
     pub flops_per_byte: f64,
@@ -84,8 +83,8 @@ impl Evaluation {
         let judged = judge(model, set)?;
         let verdicts: Vec<Verdict> = judged.iter().map(Verdict::of).collect();
         let library = with_library(&verdicts).map(|top_k| WithLibrary {
-            problems: judged.iter().filter(|judged| judged.library.is_some()).count(),
-            predicted: judged.iter().any(|j| j.library.is_some_and(|times| times.predicted_ln.is_some())),
+            problems: judged.iter().filter(|judged| judged.library_us.is_some()).count(),
+            predicted: judged.iter().any(Judged::predicts_library),
             top_k,
         });
         let evaluation = Self {
@@ -124,6 +123,17 @@ pub fn without_a_model(
     baselines(judged, set, table.map(Known::new).as_ref())
 }
 
+/// What a problem counts for, as (dimension, value).
+fn memberships(problem: &Problem) -> [(&'static str, String); 4] {
+    let letter = |layout| if layout == Layout::Row { 'n' } else { 't' };
+    [
+        ("kind", ProblemGroup::of(problem).to_string()),
+        ("dtype", problem.a_dtype.to_string()),
+        ("op", problem.op.to_string()),
+        ("layout", [letter(problem.a_layout), letter(problem.b_layout)].iter().collect()),
+    ]
+}
+
 fn groups(judged: &[Judged], verdicts: &[Verdict]) -> Vec<Group> {
     let mut members: BTreeMap<(usize, &'static str, String), Vec<Verdict>> = BTreeMap::new();
     for (judged, verdict) in judged.iter().zip(verdicts) {
@@ -153,7 +163,7 @@ impl ProblemRow {
         };
         Self {
             problem: problem.clone(),
-            kind: kind(problem).as_str(),
+            kind: ProblemGroup::of(problem),
             alignment: problem.alignment(),
             gflop: problem.flops() / 1e9,
             flops_per_byte: problem.flops() / problem.bytes(),
@@ -166,7 +176,7 @@ impl ProblemRow {
             best_rank: rank.map_or(judged.rows.len(), |rank| rank + 1),
             shares: by_picks(verdict.shares()),
             shares_with_library: verdict.shares_with_library().map(by_picks),
-            library_us: judged.library.map(|library| library.measured_us),
+            library_us: judged.library_us,
             near_error: verdict.near_error(),
         }
     }

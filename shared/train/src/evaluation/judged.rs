@@ -2,10 +2,10 @@
 
 use std::time::Instant;
 
-use diode_core::{Config, Problem};
-use diode_model::Predictor;
+use diode_core::{Config, Micros, Problem};
+use diode_model::{Predictor, RankedSpace};
 
-use crate::{TrainError, TrainingSet};
+use crate::{TrainError, TrainingProblem, TrainingSet};
 
 /// One problem, its configs in the order in which a model would pick them.
 #[derive(Debug, Clone, PartialEq)]
@@ -13,7 +13,10 @@ pub struct Judged {
     pub problem: Problem,
     /// Never empty.
     pub rows: Vec<JudgedRow>,
-    pub library: Option<LibraryTimes>,
+    /// The ranking, of models that have a rule for what to pick of it.
+    pub ranked: Option<RankedSpace>,
+    /// The measured time of the library kernel.
+    pub library_us: Option<f64>,
     /// What predicting and sorting took, in µs.
     pub rank_us: f64,
 }
@@ -24,14 +27,6 @@ pub struct JudgedRow {
     pub config: Config,
     /// The natural logarithm of the predicted time in µs.
     pub predicted_ln: f64,
-    pub measured_us: f64,
-}
-
-/// The library kernel on a problem.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct LibraryTimes {
-    /// `None` if the model has no prediction for it.
-    pub predicted_ln: Option<f64>,
     pub measured_us: f64,
 }
 
@@ -59,21 +54,44 @@ impl Judged {
         self.rows.iter().min_by(fastest).unwrap_or(&self.rows[0])
     }
 
-    /// The same with the library kernel as a candidate: the best of `picks` picks,
-    /// and the best of everything. `None` where the library was not timed.
+    /// The best measured time of so many picks. A model with a rule for what to pick has
+    /// it followed; the picks of any other are its first predictions.
+    pub fn picked(&self, picks: usize) -> f64 {
+        match &self.ranked {
+            Some(ranked) => {
+                let triton = RankedSpace::new(ranked.configs.clone(), None, 1.0);
+                self.fastest_of(&triton.picks(picks))
+            }
+            None => self.best_of(picks),
+        }
+    }
+
+    /// The same with the library kernel as a candidate: the best of the picks, and the
+    /// best of everything. `None` where the library was not timed.
     ///
     /// A model that predicts the library's time picks it like any config. Beside
     /// the picks of any other it is timed always, as Inductor does.
-    pub fn with_library(&self, picks: usize) -> Option<(f64, f64)> {
-        let LibraryTimes { predicted_ln, measured_us } = self.library?;
-        let best = self.best().measured_us.min(measured_us);
-        let Some(predicted_ln) = predicted_ln else {
-            return Some((self.best_of(picks).min(measured_us), best));
+    pub fn picked_with_library(&self, picks: usize) -> Option<(f64, f64)> {
+        let library_us = self.library_us?;
+        let best = self.best().measured_us.min(library_us);
+        let picked = match &self.ranked {
+            Some(ranked) if self.predicts_library() => self.fastest_of(&ranked.picks(picks)),
+            _ => self.picked(picks).min(library_us),
         };
-        let before = self.rows.partition_point(|row| row.predicted_ln < predicted_ln);
-        let picked =
-            if before < picks { self.best_of(picks - 1).min(measured_us) } else { self.best_of(picks) };
         Some((picked, best))
+    }
+
+    /// Whether the model has a time for the library kernel.
+    pub fn predicts_library(&self) -> bool {
+        self.ranked.as_ref().is_some_and(|ranked| ranked.library.is_some())
+    }
+
+    fn fastest_of(&self, picks: &[(Config, Micros)]) -> f64 {
+        let measured = |config: &Config| match config {
+            Config::Library => self.library_us,
+            config => self.rows.iter().find(|row| row.config == *config).map(|row| row.measured_us),
+        };
+        picks.iter().filter_map(|(config, _)| measured(config)).fold(f64::INFINITY, f64::min)
     }
 }
 
@@ -84,29 +102,35 @@ pub fn judge(model: &dyn Predictor, set: &TrainingSet) -> Result<Vec<Judged>, Tr
     if let Some(hardware) = model.hardware().filter(|hardware| hardware.slug != *data) {
         return Err(TrainError::OtherHardware { model: hardware.slug.clone(), data: data.clone() });
     }
-    set.iter()
-        .map(|problem| {
-            let configs: Vec<Config> = set.configs(problem).copied().collect();
-            let start = Instant::now();
-            let predicted = model.ln_us(&problem.problem, &configs)?;
-            let library_ln = model.library_ln_us(&problem.problem)?;
-            let mut rows: Vec<JudgedRow> = configs
-                .into_iter()
-                .zip(predicted)
-                .zip(&problem.timings)
-                .map(|((config, predicted_ln), timed)| JudgedRow {
-                    config,
-                    predicted_ln,
-                    measured_us: timed.us,
-                })
-                .collect();
-            rows.sort_unstable_by(|a, b| {
-                a.predicted_ln.total_cmp(&b.predicted_ln).then_with(|| a.config.cmp(&b.config))
-            });
-            let rank_us = start.elapsed().as_secs_f64() * 1e6;
-            let library =
-                problem.library_us.map(|measured_us| LibraryTimes { predicted_ln: library_ln, measured_us });
-            Ok(Judged { problem: problem.problem.clone(), rows, library, rank_us })
-        })
-        .collect()
+    set.iter().map(|problem| judge_one(model, set, problem)).collect()
+}
+
+/// The same of one problem.
+pub(crate) fn judge_one(
+    model: &dyn Predictor,
+    set: &TrainingSet,
+    problem: &TrainingProblem,
+) -> Result<Judged, TrainError> {
+    let configs: Vec<Config> = set.configs(problem).copied().collect();
+    let start = Instant::now();
+    let ranked = model.ranked(&problem.problem, &configs)?;
+    let ranked_in = start.elapsed();
+    let predicted = model.ln_us(&problem.problem, &configs)?;
+    let mut rows: Vec<JudgedRow> = configs
+        .into_iter()
+        .zip(predicted)
+        .zip(&problem.timings)
+        .map(|((config, predicted_ln), timed)| JudgedRow { config, predicted_ln, measured_us: timed.us })
+        .collect();
+    rows.sort_unstable_by(|a, b| {
+        a.predicted_ln.total_cmp(&b.predicted_ln).then_with(|| a.config.cmp(&b.config))
+    });
+    let took = if ranked.is_some() { ranked_in } else { start.elapsed() };
+    Ok(Judged {
+        problem: problem.problem.clone(),
+        rows,
+        ranked,
+        library_us: problem.library_us,
+        rank_us: took.as_secs_f64() * 1e6,
+    })
 }

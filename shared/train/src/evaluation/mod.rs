@@ -3,7 +3,6 @@
 
 mod baselines;
 mod document;
-mod groups;
 mod judged;
 pub(crate) mod statistics;
 mod verdict;
@@ -15,8 +14,8 @@ use diode_model::Predictor;
 
 pub use baselines::{Baseline, Baselines};
 pub use document::{Evaluation, Group, ProblemRow, WithLibrary, without_a_model};
-pub use groups::{Kind, kind};
-pub use judged::{Judged, JudgedRow, LibraryTimes, judge};
+pub(crate) use judged::judge_one;
+pub use judged::{Judged, JudgedRow, judge};
 use verdict::with_library;
 pub(crate) use verdict::{Verdict, report};
 

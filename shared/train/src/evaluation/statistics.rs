@@ -11,6 +11,15 @@ pub(crate) fn median(mut values: Vec<f64>) -> Option<f64> {
     }
 }
 
+/// The value that a share of all values is below, between its two neighbours. `None` of nothing.
+pub(crate) fn quantile(mut values: Vec<f64>, share: f64) -> Option<f64> {
+    values.sort_unstable_by(f64::total_cmp);
+    let place = share * (values.len().checked_sub(1)? as f64);
+    let below = values[place.floor() as usize];
+    let above = values[place.ceil() as usize];
+    Some(below + (above - below) * place.fract())
+}
+
 /// The arithmetic mean; 0 of nothing.
 pub(crate) fn mean(values: impl Iterator<Item = f64>) -> f64 {
     let (sum, count) = values.fold((0.0, 0_usize), |(sum, count), value| (sum + value, count + 1));
@@ -56,6 +65,16 @@ mod tests {
         assert_eq!(median(vec![3.0, 1.0, 2.0]), Some(2.0));
         assert_eq!(median(vec![4.0, 1.0, 2.0, 3.0]), Some(2.5));
         assert_eq!(median(vec![]), None);
+    }
+
+    #[test]
+    fn quantiles() {
+        let values = vec![4.0, 1.0, 3.0, 2.0, 5.0];
+        assert_eq!(
+            [0.0, 0.1, 0.5, 1.0].map(|share| quantile(values.clone(), share)),
+            [Some(1.0), Some(1.4), Some(3.0), Some(5.0)]
+        );
+        assert_eq!(quantile(vec![], 0.5), None);
     }
 
     #[test]

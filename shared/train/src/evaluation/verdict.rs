@@ -46,10 +46,10 @@ impl Verdict {
         }
         let predicted: Vec<f64> = judged.rows.iter().map(|row| row.predicted_ln).collect();
         let measured: Vec<f64> = judged.rows.iter().map(|row| row.measured_us).collect();
-        let with_library = |picks| judged.with_library(picks).map(|(picked, best)| best / picked);
+        let with_library = |picks| judged.picked_with_library(picks).map(|(picked, best)| best / picked);
         Self {
-            triton: PICKS.map(|picks| best_us / judged.best_of(picks)),
-            library: judged.library.map(|_| PICKS.map(|picks| with_library(picks).unwrap_or(1.0))),
+            triton: PICKS.map(|picks| best_us / judged.picked(picks)),
+            library: judged.library_us.map(|_| PICKS.map(|picks| with_library(picks).unwrap_or(1.0))),
             pick_bias: (-judged.rows[0].log_error()).exp(),
             configs: judged.rows.len(),
             errors,

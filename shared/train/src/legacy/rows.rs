@@ -3,13 +3,13 @@
 use diode_model::features::featured_tile;
 use diode_model::legacy::{features, scaled};
 
-use crate::{TrainError, TrainingSet};
+use crate::{TrainError, TrainingProblem, TrainingSet};
 
 pub(super) const COLUMNS: usize = 36;
 /// A column whose deviation is this small beside its mean says nothing in this set.
 const CONSTANT: f64 = 1e-6;
 
-/// Every timing of a set.
+/// Timings of some problems.
 pub(super) struct Rows {
     features: Vec<[f32; COLUMNS]>,
     /// ln(ms).
@@ -23,9 +23,9 @@ pub(super) struct Scale {
 }
 
 impl Rows {
-    pub(super) fn of(set: &TrainingSet) -> Result<Self, TrainError> {
+    pub(super) fn of(set: &TrainingSet, keep: impl Fn(&TrainingProblem) -> bool) -> Result<Self, TrainError> {
         let mut rows = Self { features: Vec::with_capacity(set.timings()), targets: Vec::new() };
-        for problem in set.iter() {
+        for problem in set.iter().filter(|problem| keep(problem)) {
             for (config, timed) in set.configs(problem).zip(&problem.timings) {
                 rows.features.push(features::thirty_six(&problem.problem, featured_tile(config)?));
                 rows.targets.push((timed.us / 1e3).ln() as f32);

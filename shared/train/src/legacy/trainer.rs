@@ -15,11 +15,11 @@ use super::LegacyOptions;
 use super::network::{Trainable, decay};
 use super::rows::{COLUMNS, Rows, Scale};
 use super::schedule::Plateau;
-use crate::cross_validate::{assign, sizes};
-use crate::evaluation::{report, verdicts};
-use crate::progress::{Observer, Progress, tell};
-use crate::trainer::training;
-use crate::{TrainError, TrainingSet};
+use crate::cross_validate::Folds;
+use crate::evaluation::{Verdict, judge_one, report};
+use crate::fit::training;
+use crate::progress::{Observer, Progress};
+use crate::{TrainError, TrainingProblem, TrainingSet};
 
 /// Of so many parts of the problems one is for validation and one for the metrics.
 const PARTS: usize = 10;
@@ -36,20 +36,12 @@ pub fn train_legacy(
     observe: &mut dyn FnMut(&Progress) -> ControlFlow<()>,
 ) -> Result<LegacyModel, TrainError> {
     options.validate()?;
-    let part_of = assign(set, PARTS, options.seed);
-    if part_of.len() < 2 {
-        return Err(TrainError::TooFewProblems { problems: part_of.len() });
-    }
-    let part = |wanted: usize| set.subset(|p| part_of[&sizes(&p.problem)] == wanted);
-    let has_metrics = part_of.len() > 2;
-    let (validation, unseen) = (part(0), has_metrics.then(|| part(1)));
-    let seen = set.subset(|p| match part_of[&sizes(&p.problem)] {
-        0 => false,
-        1 => !has_metrics,
-        _ => true,
-    });
+    let folds = Folds::new(set, PARTS, options.seed)?;
+    let has_metrics = folds.used().len() > 2;
+    let is_validation = |problem: &TrainingProblem| folds.of(problem) == 0;
+    let is_unseen = |problem: &TrainingProblem| has_metrics && folds.of(problem) == 1;
 
-    let rows = Rows::of(&seen)?;
+    let rows = Rows::of(set, |problem| !is_validation(problem) && !is_unseen(problem))?;
     let scale = rows.scale();
     let metadata = LegacyMetadata {
         heuristic: Heuristic::Matmul,
@@ -65,16 +57,17 @@ pub fn train_legacy(
         LegacyModel::trained(metadata.clone(), checkpoint, scale.mean.clone(), scale.std.clone())
     };
     let model = build(best_weights(&rows, &scale, options, observe, &|checkpoint| {
-        mean_square_error(&build(checkpoint)?, &validation)
+        mean_square_error(&build(checkpoint)?, set, &is_validation)
     })?)?;
-    match unseen {
-        None => Ok(model),
-        Some(unseen) => {
-            let report = report(&verdicts(&model, &unseen)?, "a tenth of the problems, held out");
-            // The same training gives the same file, which a time of the machine would prevent.
-            Ok(model.with_evaluation(EvaluationReport { rank_us_per_problem: 0.0, ..report }))
-        }
+    if !has_metrics {
+        return Ok(model);
     }
+    let unseen = set.iter().filter(|problem| is_unseen(problem));
+    let judged = unseen.map(|problem| Ok(Verdict::of(&judge_one(&model, set, problem)?)));
+    let report =
+        report(&judged.collect::<Result<Vec<_>, TrainError>>()?, "a tenth of the problems, held out");
+    // The same training gives the same file, which a time of the machine would prevent.
+    Ok(model.with_evaluation(EvaluationReport { rank_us_per_problem: 0.0, ..report }))
 }
 
 /// The weights with the least validation loss.
@@ -124,7 +117,9 @@ fn best_weights(
             since_best += 1;
         }
         let phase = options.architecture.kind().to_owned();
-        tell(observe, &Progress::Epoch { phase, epoch, epochs: options.epochs, loss })?;
+        if observe(&Progress::Epoch { phase, epoch, epochs: options.epochs, loss }).is_break() {
+            return Err(TrainError::Stopped);
+        }
         if since_best >= options.patience {
             break;
         }
@@ -132,14 +127,19 @@ fn best_weights(
     Ok(best.1)
 }
 
-/// Of ln(ms), over all timings.
-fn mean_square_error(model: &LegacyModel, set: &TrainingSet) -> Result<f64, TrainError> {
-    let mut sum = 0.0;
-    for problem in set.iter() {
+/// Of ln(ms), over the timings of some problems.
+fn mean_square_error(
+    model: &LegacyModel,
+    set: &TrainingSet,
+    keep: &dyn Fn(&TrainingProblem) -> bool,
+) -> Result<f64, TrainError> {
+    let (mut sum, mut count) = (0.0, 0);
+    for problem in set.iter().filter(|problem| keep(problem)) {
         let configs: Vec<Config> = set.configs(problem).copied().collect();
         for (predicted, timed) in model.ln_ms(&problem.problem, &configs)?.iter().zip(&problem.timings) {
             sum += (predicted - (timed.us / 1e3).ln()).powi(2);
+            count += 1;
         }
     }
-    Ok(sum / set.timings().max(1) as f64)
+    Ok(sum / f64::from(count.max(1)))
 }

@@ -27,27 +27,31 @@ pub(super) fn merge(datasets: &[Dataset], wanted: Option<Method>) -> Result<Trai
         .collect();
     let configs: ConfigDictionary = configs.into_iter().collect();
 
-    let mut gathered: BTreeMap<Problem, Gathered> = BTreeMap::new();
+    let mut gathered: BTreeMap<(Problem, Method), Gathered> = BTreeMap::new();
     for dataset in datasets {
         // From the dataset's indices to ours; the library and kernels without features have none.
         let indices: Vec<Option<ConfigIndex>> = dataset.configs.iter().map(|c| configs.index_of(c)).collect();
         for solution in &dataset.solutions {
+            if ProblemFeatures::new(&facts, &solution.problem).is_none() {
+                left_out.no_peak += solution.configs.len();
+                continue;
+            }
             if solution.method != method {
                 left_out.other_methods += solution.configs.len();
-            } else if ProblemFeatures::new(&facts, &solution.problem).is_none() {
-                left_out.no_peak += solution.configs.len();
-            } else {
-                let into = gathered.entry(solution.problem.clone()).or_default();
-                left_out.no_features += into.take(solution, dataset, &indices)?;
             }
+            let into = gathered.entry((solution.problem.clone(), solution.method)).or_default();
+            left_out.no_features += into.take(solution, dataset, &indices)?;
         }
     }
-    let problems: Vec<_> =
-        gathered.into_iter().filter_map(|(problem, all)| all.finish(problem)).map(Arc::new).collect();
+    let (problems, others): (Vec<_>, Vec<_>) = gathered
+        .into_iter()
+        .filter_map(|((problem, method), all)| all.finish(problem, method))
+        .map(Arc::new)
+        .partition(|problem| problem.method == method);
     if problems.is_empty() {
         return Err(TrainError::Empty { left_out });
     }
-    Ok(TrainingSet { hardware, facts, method, configs: Arc::new(configs), problems, left_out })
+    Ok(TrainingSet { hardware, facts, method, configs: Arc::new(configs), problems, others, left_out })
 }
 
 /// The hardware that all datasets speak of, as described by one that has facts.
@@ -116,7 +120,7 @@ impl Gathered {
     }
 
     /// One time per config, the fastest first. `None` if there is nothing to learn from.
-    fn finish(mut self, problem: Problem) -> Option<TrainingProblem> {
+    fn finish(mut self, problem: Problem, method: Method) -> Option<TrainingProblem> {
         self.timings.sort_unstable_by_key(|timed| timed.config);
         let mut timings: Vec<TimedConfig> = self
             .timings
@@ -129,6 +133,7 @@ impl Gathered {
         timings.sort_unstable_by(|a, b| a.us.total_cmp(&b.us).then(a.config.cmp(&b.config)));
         (!timings.is_empty()).then(|| TrainingProblem {
             problem,
+            method,
             timings,
             library_us: median(self.library_us),
         })

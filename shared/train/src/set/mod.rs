@@ -20,8 +20,10 @@ pub struct TrainingSet {
     method: Method,
     /// Every config that occurs, in the order of configs, so that indices compare like configs.
     configs: Arc<ConfigDictionary>,
-    /// In the order of their problems. Shared with subsets.
+    /// In the order of their problems.
     problems: Vec<Arc<TrainingProblem>>,
+    /// Timed by other methods: their order is learnt, not their times, and nothing is judged by them.
+    others: Vec<Arc<TrainingProblem>>,
     left_out: LeftOut,
 }
 
@@ -29,6 +31,8 @@ pub struct TrainingSet {
 #[derive(Debug, Clone, PartialEq)]
 pub struct TrainingProblem {
     pub problem: Problem,
+    /// How all of its times were taken.
+    pub method: Method,
     /// The fastest first; never empty.
     pub timings: Vec<TimedConfig>,
     /// The time of the vendor's library, where it was measured.
@@ -46,7 +50,7 @@ pub struct TimedConfig {
 /// Timings that were given but cannot be learnt from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct LeftOut {
-    /// Taken by another method than the set's.
+    /// Taken by another method than the set's; see [`TrainingSet::others`].
     pub other_methods: usize,
     /// Of kernels that the model has no features for.
     pub no_features: usize,
@@ -59,8 +63,8 @@ impl std::fmt::Display for LeftOut {
         let Self { other_methods, no_features, no_peak } = self;
         write!(
             f,
-            "left out: {other_methods} timings taken by another method, {no_features} of kernels \
-             without features, {no_peak} of dtypes without a known peak"
+            "left out: {other_methods} timings taken by another method (of which training learns the \
+             order alone), {no_features} of kernels without features, {no_peak} of dtypes without a known peak"
         )
     }
 }
@@ -71,13 +75,6 @@ impl TrainingSet {
     /// timings that counts.
     pub fn from_datasets(datasets: &[Dataset], method: Option<Method>) -> Result<Self, TrainError> {
         merge::merge(datasets, method)
-    }
-
-    /// The same data with only some of the problems.
-    pub(crate) fn subset(&self, keep: impl Fn(&TrainingProblem) -> bool) -> Self {
-        let mut subset = self.clone();
-        subset.problems.retain(|problem| keep(problem));
-        subset
     }
 
     pub fn hardware(&self) -> &Hardware {
@@ -106,12 +103,19 @@ impl TrainingSet {
         self.problems.iter().map(Arc::as_ref)
     }
 
+    /// Problems that were timed by other methods than the set's. No time of theirs is compared with
+    /// one of the set's: a problem's configs are only ever compared with each other.
+    pub fn others(&self) -> impl ExactSizeIterator<Item = &TrainingProblem> {
+        self.others.iter().map(Arc::as_ref)
+    }
+
     /// The configs of a problem, in the order of its timings.
     pub fn configs<'a>(&'a self, problem: &'a TrainingProblem) -> impl Iterator<Item = &'a Config> {
         problem.timings.iter().map(|timed| self.configs.get(timed.config))
     }
 
-    pub(crate) fn config(&self, index: ConfigIndex) -> &Config {
+    /// A config by a timing's index.
+    pub fn config(&self, index: ConfigIndex) -> &Config {
         self.configs.get(index)
     }
 
@@ -138,8 +142,9 @@ impl TrainingSet {
         for config in self.configs.iter() {
             hash.update(format!("{}\n", config.canonical()));
         }
-        for problem in self.iter() {
-            hash.update(format!("{} {}\n", problem.problem.canonical(), problem.timings.len()));
+        for problem in self.iter().chain(self.others()) {
+            let TrainingProblem { problem: asked, method, timings, .. } = problem;
+            hash.update(format!("{} {method} {}\n", asked.canonical(), timings.len()));
             hash.update(problem.library_us.unwrap_or(0.0).to_bits().to_le_bytes());
             for timed in &problem.timings {
                 hash.update(timed.config.0.to_le_bytes());

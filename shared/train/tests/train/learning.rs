@@ -82,11 +82,11 @@ fn progress_is_told_and_training_can_be_stopped() {
     let set = set(6, 20);
     let options = TrainOptions { min_steps: 1, epochs: 5, ..quick() };
     let mut told = Vec::new();
-    let result =
-        train(&set, &options, String::new(), &mut |Progress::Epoch { phase, epoch, epochs, .. }| {
-            told.push((phase.clone(), *epoch, *epochs));
-            if *epoch == 3 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
-        });
+    let result = train(&set, &options, String::new(), &mut |step| {
+        let Progress::Epoch { phase, epoch, epochs, .. } = step else { return ControlFlow::Continue(()) };
+        told.push((phase.clone(), *epoch, *epochs));
+        if *epoch == 3 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+    });
     assert!(matches!(result, Err(TrainError::Stopped)));
     assert_eq!(told, [1, 2, 3].map(|epoch| ("final".to_owned(), epoch, 5)));
 }

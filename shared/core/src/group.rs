@@ -1,0 +1,54 @@
+//! Kinds of problems that behave alike.
+
+use crate::error::named_enum;
+use crate::{Alignment, Problem};
+
+named_enum! {
+    /// What limits a problem, told from its sizes alone. How sure a model is of its picks differs
+    /// by group, not by problem.
+    ProblemGroup("problem group") {
+        /// Rows of an operand or of the output that are no multiple of 16 bytes.
+        Unaligned = "unaligned",
+        /// K is long and the output small: few tiles, each with much to add up.
+        TallK = "tall-k",
+        /// At most 16 rows: as many as tokens are decoded at once.
+        Decode = "decode",
+        /// At most 64 rows or columns.
+        Skinny = "skinny",
+        /// All others.
+        Rest = "rest",
+    }
+}
+
+impl ProblemGroup {
+    /// The first group, in the order they are listed, that a problem belongs to.
+    ///
+    /// ```
+    /// use diode_core::{DType, Op, Problem, ProblemFields, ProblemGroup};
+    ///
+    /// let of = |m, n, k| Problem::new(ProblemFields::plain(Op::Mm, 1, m, n, k, DType::BFloat16))
+    ///     .map(|problem| ProblemGroup::of(&problem));
+    /// assert_eq!(of(16, 4096, 4096)?, ProblemGroup::Decode);
+    /// assert_eq!(of(128, 128, 4096)?, ProblemGroup::TallK);
+    /// assert_eq!(of(16, 4095, 4096)?, ProblemGroup::Unaligned);
+    /// # Ok::<(), diode_core::Invalid>(())
+    /// ```
+    pub fn of(problem: &Problem) -> Self {
+        const TALL_K: u64 = 2048;
+        const SMALL_OUTPUT: u64 = 65_536;
+        const DECODE: u64 = 16;
+        const SKINNY: u64 = 64;
+        let rows = problem.alignment();
+        if [rows.a, rows.b, rows.out].iter().any(|&rows| rows != Alignment::Bytes16) {
+            Self::Unaligned
+        } else if problem.k >= TALL_K && problem.m.saturating_mul(problem.n) <= SMALL_OUTPUT {
+            Self::TallK
+        } else if problem.m <= DECODE {
+            Self::Decode
+        } else if problem.m.min(problem.n) <= SKINNY {
+            Self::Skinny
+        } else {
+            Self::Rest
+        }
+    }
+}

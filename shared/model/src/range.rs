@@ -1,0 +1,110 @@
+//! What a model was trained on, so that it can say where it extrapolates.
+
+use diode_core::{Alignment, DType, Layout, Op, Problem};
+use serde::{Deserialize, Serialize};
+
+/// How far beyond the smallest and largest size of the training data still counts as inside.
+const MARGIN: u64 = 2;
+
+/// A kind of problem that kernels are compiled for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct Kind {
+    pub op: Op,
+    pub dtype: DType,
+    pub a_layout: Layout,
+    pub b_layout: Layout,
+    /// Whether all rows are multiples of 16 bytes.
+    pub aligned: bool,
+}
+
+impl Kind {
+    pub fn of(problem: &Problem) -> Self {
+        let rows = problem.alignment();
+        Self {
+            op: problem.op,
+            dtype: problem.a_dtype,
+            a_layout: problem.a_layout,
+            b_layout: problem.b_layout,
+            aligned: [rows.a, rows.b, rows.out].iter().all(|&rows| rows == Alignment::Bytes16),
+        }
+    }
+}
+
+impl std::fmt::Display for Kind {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let letter = |layout| if layout == Layout::Row { "n" } else { "t" };
+        let Self { op, dtype, a_layout, b_layout, aligned } = *self;
+        write!(f, "{op} in {dtype} ({}{}", letter(a_layout), letter(b_layout))?;
+        f.write_str(if aligned { ")" } else { ", unaligned rows)" })
+    }
+}
+
+/// The kinds and sizes of the training problems.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TrainingRange {
+    /// In order.
+    pub kinds: Vec<Kind>,
+    /// The least and the greatest.
+    pub m: (u64, u64),
+    pub n: (u64, u64),
+    pub k: (u64, u64),
+}
+
+impl TrainingRange {
+    /// `None` of nothing.
+    pub fn of<'a>(problems: impl Iterator<Item = &'a Problem>) -> Option<Self> {
+        let mut range: Option<Self> = None;
+        for problem in problems {
+            let range = range.get_or_insert_with(|| Self {
+                kinds: Vec::new(),
+                m: (problem.m, problem.m),
+                n: (problem.n, problem.n),
+                k: (problem.k, problem.k),
+            });
+            if let Err(place) = range.kinds.binary_search(&Kind::of(problem)) {
+                range.kinds.insert(place, Kind::of(problem));
+            }
+            let sides = [(&mut range.m, problem.m), (&mut range.n, problem.n), (&mut range.k, problem.k)];
+            for (side, size) in sides {
+                *side = (side.0.min(size), side.1.max(size));
+            }
+        }
+        range
+    }
+
+    /// What of a problem is outside, in words; `None` for one of the kinds and sizes seen.
+    pub fn outside(&self, problem: &Problem) -> Option<String> {
+        let kind = Kind::of(problem);
+        if !self.kinds.contains(&kind) {
+            return Some(kind.to_string());
+        }
+        let sides = [("M", self.m, problem.m), ("N", self.n, problem.n), ("K", self.k, problem.k)];
+        sides.into_iter().find_map(|(name, (least, greatest), size)| {
+            let inside = size >= least / MARGIN && size <= greatest.saturating_mul(MARGIN);
+            (!inside).then(|| format!("{name} = {size}, where it saw {least} to {greatest}"))
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use diode_core::ProblemFields;
+
+    use super::*;
+
+    fn problem(m: u64, n: u64, dtype: DType) -> Problem {
+        Problem::new(ProblemFields::plain(Op::Mm, 1, m, n, 512, dtype)).unwrap()
+    }
+
+    #[test]
+    fn kinds_and_sizes_beyond_the_data_are_named() {
+        let seen = [problem(16, 64, DType::BFloat16), problem(2048, 4096, DType::BFloat16)];
+        let range = TrainingRange::of(seen.iter()).unwrap();
+        assert_eq!((range.m, range.n, range.k), ((16, 2048), (64, 4096), (512, 512)));
+        assert_eq!(range.outside(&problem(4096, 256, DType::BFloat16)), None);
+        let outside = |problem| range.outside(&problem).unwrap();
+        assert_eq!(outside(problem(4104, 256, DType::BFloat16)), "M = 4104, where it saw 16 to 2048");
+        assert_eq!(outside(problem(64, 256, DType::Float32)), "mm in float32 (nn)");
+        assert_eq!(outside(problem(64, 257, DType::BFloat16)), "mm in bfloat16 (nn, unaligned rows)");
+    }
+}

@@ -1,0 +1,153 @@
+//! Dense layers on eight configs at once, with the widest vectors there are.
+//!
+//! A multiplication and an addition are rounded one after the other, never fused,
+//! and every sum runs in the order of the inputs: with all vectors the bits are the same.
+
+use wide::f32x8;
+
+use crate::math;
+
+/// Outputs computed together, so that every loaded input is used this often.
+pub(crate) const UNROLL: usize = 8;
+
+/// The instructions of this processor. Asked once: `cpuid` traps in virtual machines.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Instructions {
+    #[cfg(target_arch = "x86_64")]
+    avx2: Option<pulp::x86::V3>,
+}
+
+impl Instructions {
+    pub(crate) fn detect() -> Self {
+        Self {
+            #[cfg(target_arch = "x86_64")]
+            avx2: pulp::x86::V3::try_new(),
+        }
+    }
+
+    /// Appends the outputs of a layer, a whole group of [`UNROLL`] at a time.
+    pub(crate) fn apply(self, layer: Layer<'_>, output: &mut Vec<f32x8>) {
+        #[cfg(target_arch = "x86_64")]
+        if let Some(avx2) = self.avx2 {
+            return pulp::Simd::vectorize(avx2, x86::Apply { layer, output });
+        }
+        layer.apply(output);
+    }
+
+    /// Replaces every value by its activation.
+    pub(crate) fn silu(self, values: &mut [f32x8]) {
+        #[cfg(target_arch = "x86_64")]
+        if let Some(avx2) = self.avx2 {
+            return pulp::Simd::vectorize(avx2, x86::Silu(values));
+        }
+        for value in values {
+            *value = math::silu(*value);
+        }
+    }
+}
+
+/// A layer and what it is applied to.
+pub(crate) struct Layer<'a> {
+    /// By groups of outputs.
+    pub(crate) bias: &'a [[f32; UNROLL]],
+    /// By groups of outputs, and within them by input.
+    pub(crate) weights: &'a [[f32; UNROLL]],
+    pub(crate) input: &'a [f32x8],
+}
+
+impl Layer<'_> {
+    /// Sums are named, not indexed: only so do they stay in registers, which is ten times as fast.
+    fn apply(&self, output: &mut Vec<f32x8>) {
+        for (bias, weights) in self.bias.iter().zip(self.weights.chunks_exact(self.input.len())) {
+            // Half a group: vectors of four take two registers per sum, and there are sixteen.
+            for half in [0, UNROLL / 2] {
+                let mut first = f32x8::splat(bias[half]);
+                let mut second = f32x8::splat(bias[half + 1]);
+                let mut third = f32x8::splat(bias[half + 2]);
+                let mut fourth = f32x8::splat(bias[half + 3]);
+                for (&x, w) in self.input.iter().zip(weights) {
+                    first += f32x8::splat(w[half]) * x;
+                    second += f32x8::splat(w[half + 1]) * x;
+                    third += f32x8::splat(w[half + 2]) * x;
+                    fourth += f32x8::splat(w[half + 3]) * x;
+                }
+                output.extend_from_slice(&[first, second, third, fourth]);
+            }
+        }
+    }
+}
+
+#[cfg(target_arch = "x86_64")]
+mod x86 {
+    use pulp::{Simd, WithSimd};
+    use wide::{bytemuck, f32x8};
+
+    use super::{Layer, UNROLL};
+    use crate::math;
+
+    pub(super) struct Silu<'a>(pub(super) &'a mut [f32x8]);
+
+    impl WithSimd for Silu<'_> {
+        type Output = ();
+
+        #[inline(always)]
+        fn with_simd<S: Simd>(self, _: S) {
+            let values: &mut [f32] = bytemuck::cast_slice_mut(self.0);
+            for value in values {
+                *value = math::silu_of_one(*value);
+            }
+        }
+    }
+
+    pub(super) struct Apply<'a> {
+        pub(super) layer: Layer<'a>,
+        pub(super) output: &'a mut Vec<f32x8>,
+    }
+
+    impl WithSimd for Apply<'_> {
+        type Output = ();
+
+        #[inline(always)]
+        fn with_simd<S: Simd>(self, simd: S) {
+            let Layer { bias, weights, input } = self.layer;
+            let (input, _) = S::as_simd_f32s(bytemuck::cast_slice(input));
+            for (bias, weights) in bias.iter().zip(weights.chunks_exact(input.len())) {
+                let mut sums = bias.map(|bias| simd.splat_f32s(bias));
+                for (&x, weights) in input.iter().zip(weights) {
+                    for (sum, &weight) in sums.iter_mut().zip(weights) {
+                        *sum = simd.add_f32s(*sum, simd.mul_f32s(simd.splat_f32s(weight), x));
+                    }
+                }
+                let mut values = [f32x8::ZERO; UNROLL];
+                let (stored, _) = S::as_mut_simd_f32s(bytemuck::cast_slice_mut(&mut values));
+                stored.copy_from_slice(&sums);
+                self.output.extend_from_slice(&values);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn all_vectors_give_the_same_bits() {
+        let mut state = 1_u32;
+        let mut draw = || {
+            state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+            (state >> 8) as f32 / (1 << 24) as f32 - 0.5
+        };
+        let input: Vec<f32x8> = (0..71).map(|_| f32x8::from([0.0; 8].map(|_: f32| draw()))).collect();
+        let bias: Vec<[f32; UNROLL]> = (0..3).map(|_| [0.0; UNROLL].map(|_: f32| draw())).collect();
+        let weights: Vec<[f32; UNROLL]> = (0..3 * 71).map(|_| [0.0; UNROLL].map(|_: f32| draw())).collect();
+        let layer = || Layer { bias: &bias, weights: &weights, input: &input };
+        let (mut best, mut plain) = (Vec::new(), Vec::new());
+        Instructions::detect().apply(layer(), &mut best);
+        layer().apply(&mut plain);
+        assert_eq!(best.len(), 24);
+        assert_eq!(best, plain);
+        Instructions::detect().silu(&mut best);
+        assert_eq!(best, plain.into_iter().map(math::silu).collect::<Vec<_>>());
+    }
+}

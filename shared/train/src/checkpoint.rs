@@ -1,0 +1,76 @@
+//! What a training that was cut off has learnt already.
+//!
+//! Networks are kept whole: each takes seconds, and with the same data and seed the next run learns
+//! the rest just as the first would have.
+
+use std::collections::{BTreeMap, HashMap};
+
+use diode_core::ids::Digest;
+use safetensors::SafeTensors;
+use safetensors::tensor::{Dtype, TensorView};
+
+use crate::fit::Plan;
+use crate::{TrainError, TrainingSet};
+
+/// Where the key is in the file's metadata.
+const KEY: &str = "diode-checkpoint";
+
+/// Finished networks, by the phase of training that they are of.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Checkpoint {
+    key: String,
+    networks: BTreeMap<String, Vec<f32>>,
+}
+
+impl Checkpoint {
+    /// An empty one for a training.
+    pub fn new(set: &TrainingSet, plan: &Plan) -> Self {
+        let key = format!("{} {:?} {} {}", set.digest(), plan.options, plan.folds, env!("CARGO_PKG_VERSION"));
+        Self { key: Digest::of(key.as_bytes()).to_string(), networks: BTreeMap::new() }
+    }
+
+    /// Takes over what a file of [`Self::to_bytes`] holds; refuses one of another training.
+    pub fn resume(&mut self, bytes: &[u8]) -> Result<(), TrainError> {
+        let (_, header) = SafeTensors::read_metadata(bytes)?;
+        let key = header.metadata().as_ref().and_then(|entries| entries.get(KEY));
+        if key != Some(&self.key) {
+            return Err(TrainError::OtherCheckpoint);
+        }
+        for (phase, view) in SafeTensors::deserialize(bytes)?.iter() {
+            let (values, _) = view.data().as_chunks::<4>();
+            let weights = values.iter().map(|&bytes| f32::from_le_bytes(bytes)).collect();
+            self.networks.insert(phase.to_owned(), weights);
+        }
+        Ok(())
+    }
+
+    pub fn to_bytes(&self) -> Result<Vec<u8>, TrainError> {
+        let data: Vec<(&String, Vec<u8>)> = self
+            .networks
+            .iter()
+            .map(|(phase, weights)| (phase, weights.iter().flat_map(|w| w.to_le_bytes()).collect()))
+            .collect();
+        let views = data
+            .iter()
+            .map(|(phase, data)| {
+                Ok((phase.as_str(), TensorView::new(Dtype::F32, vec![data.len() / 4], data)?))
+            })
+            .collect::<Result<Vec<_>, safetensors::SafeTensorError>>()?;
+        let metadata = HashMap::from([(KEY.to_owned(), self.key.clone())]);
+        Ok(safetensors::serialize(views, Some(metadata))?)
+    }
+
+    pub fn add(&mut self, phase: String, weights: Vec<f32>) {
+        self.networks.insert(phase, weights);
+    }
+
+    /// How many networks are done.
+    pub fn networks(&self) -> usize {
+        self.networks.len()
+    }
+
+    pub(crate) fn network(&self, phase: &str, weights: usize) -> Option<&[f32]> {
+        let known = self.networks.get(phase)?;
+        (known.len() == weights).then_some(known)
+    }
+}

@@ -1,0 +1,155 @@
+//! What models make of problems that they have not seen, and what that says of the next one.
+
+use diode_core::space::Space;
+use diode_core::{Config, Micros, ProblemGroup};
+use diode_model::{GroupConfidence, Judgement, Model, RankedSpace, rank};
+
+use crate::evaluation::statistics::{median, quantile};
+use crate::evaluation::{Verdict, judge_one, report};
+use crate::{TrainError, TrainingProblem, TrainingSet};
+
+/// The numbers of picks whose certainty is stated.
+const PICKS: [u32; 5] = [1, 3, 5, 8, 16];
+/// "Near the best" for picks.
+const CLOSE: f64 = 1.05;
+/// A group's share leans towards that of all problems as if so many more of them had been seen:
+/// of a few problems alone it would be a lucky draw.
+const PRIOR_PROBLEMS: f64 = 4.0;
+/// The range that four picks in five are in.
+const RANGE: (f64, f64) = (0.1, 0.9);
+/// The handicaps of the library that are tried.
+const HANDICAPS: std::ops::RangeInclusive<i32> = -12..=12;
+const HANDICAP_STEP: f64 = 0.01;
+
+/// One problem, ranked by a model that has not seen it.
+pub(crate) struct Outcome {
+    group: ProblemGroup,
+    verdict: Verdict,
+    ranked: RankedSpace,
+    /// The measured time of every config, in the order of the problem's timings, by config.
+    measured: Vec<(Config, f64)>,
+    library_us: Option<f64>,
+}
+
+impl Outcome {
+    /// Of the problems of a set that are admitted.
+    pub(crate) fn of(
+        model: &Model,
+        set: &TrainingSet,
+        admit: impl Fn(&TrainingProblem) -> bool,
+    ) -> Result<Vec<Self>, TrainError> {
+        set.iter()
+            .filter(|problem| admit(problem))
+            .map(|problem| {
+                let configs: Vec<Config> = set.configs(problem).copied().collect();
+                let times = problem.timings.iter().map(|timed| timed.us);
+                let mut measured: Vec<(Config, f64)> = configs.iter().copied().zip(times).collect();
+                measured.sort_unstable_by(|a, b| a.0.cmp(&b.0));
+                Ok(Self {
+                    group: ProblemGroup::of(&problem.problem),
+                    verdict: Verdict::of(&judge_one(model, set, problem)?),
+                    ranked: rank(model, &problem.problem, &Space::List(configs))?,
+                    measured,
+                    library_us: problem.library_us,
+                })
+            })
+            .collect()
+    }
+
+    fn measured(&self, config: &Config) -> f64 {
+        if *config == Config::Library {
+            return self.library_us.unwrap_or(f64::INFINITY);
+        }
+        let place = self.measured.binary_search_by(|(known, _)| known.cmp(config));
+        place.map_or(f64::INFINITY, |at| self.measured[at].1)
+    }
+
+    /// The best time there is, the library's included where it is known.
+    fn best(&self) -> f64 {
+        let times = self.measured.iter().map(|(_, us)| *us);
+        times.chain(self.library_us).fold(f64::INFINITY, f64::min)
+    }
+
+    /// The ranking as a finished model gives it.
+    fn corrected(&self, pick_bias: f64, handicap: f64) -> RankedSpace {
+        let configs = self.ranked.configs.iter().map(|(config, us)| (*config, Micros(us.0 * pick_bias)));
+        let library = self.ranked.library.filter(|_| self.library_us.is_some());
+        RankedSpace::new(configs.collect(), library, handicap)
+    }
+
+    fn first(&self) -> Option<(f64, f64)> {
+        let (config, predicted) = self.ranked.configs.first()?;
+        Some((self.measured(config), predicted.0))
+    }
+}
+
+/// What outcomes say of models trained in the same way.
+pub(crate) fn judgement(outcomes: &[Outcome], folds: usize) -> Judgement {
+    let all: Vec<f64> = outcomes.iter().map(|outcome| outcome.verdict.pick_bias).collect();
+    let pick_bias = median(all.clone()).unwrap_or(1.0);
+    let handicap = best_handicap(outcomes, pick_bias);
+    let shares = |outcomes: &[&Outcome]| {
+        PICKS.map(|picks| {
+            let good = |outcome: &&&Outcome| {
+                let picks = outcome.corrected(pick_bias, handicap).picks(picks as usize);
+                let best =
+                    picks.iter().map(|(config, _)| outcome.measured(config)).fold(f64::INFINITY, f64::min);
+                best <= CLOSE * outcome.best()
+            };
+            outcomes.iter().filter(good).count() as f64
+        })
+    };
+    let everything: Vec<&Outcome> = outcomes.iter().collect();
+    let of_all = shares(&everything).map(|good| good / everything.len() as f64);
+    let mut confidence = Vec::new();
+    for &group in ProblemGroup::ALL {
+        let members: Vec<&Outcome> = outcomes.iter().filter(|outcome| outcome.group == group).collect();
+        if members.is_empty() {
+            continue;
+        }
+        let mut likely: f64 = 0.0;
+        let shares = shares(&members).into_iter().zip(of_all).zip(PICKS).map(|((good, of_all), picks)| {
+            let share = (good + PRIOR_PROBLEMS * of_all) / (members.len() as f64 + PRIOR_PROBLEMS);
+            // More picks are never less likely to hold a good one.
+            likely = likely.max(share);
+            (picks, likely)
+        });
+        let within_5_percent = shares.collect();
+        // Of a few problems the range is that of all.
+        let mut ratios: Vec<f64> = members.iter().map(|outcome| outcome.verdict.pick_bias).collect();
+        if (ratios.len() as f64) < 2.0 * PRIOR_PROBLEMS {
+            ratios.clone_from(&all);
+        }
+        let at = |share| quantile(ratios.clone(), share).unwrap_or(pick_bias) / pick_bias;
+        let time_range = (at(RANGE.0), at(RANGE.1));
+        confidence.push(GroupConfidence {
+            group,
+            problems: members.len() as u64,
+            within_5_percent,
+            time_range,
+        });
+    }
+    let verdicts: Vec<Verdict> = outcomes.iter().map(|outcome| outcome.verdict.clone()).collect();
+    let split = format!("{folds}-fold cross-validation by problem");
+    Judgement { report: report(&verdicts, &split), confidence, pick_bias, library_handicap: handicap }
+}
+
+/// What the library's time is to be multiplied by so that single picks come out best.
+fn best_handicap(outcomes: &[Outcome], pick_bias: f64) -> f64 {
+    let loss = |handicap: f64| -> f64 {
+        outcomes
+            .iter()
+            .filter_map(|outcome| {
+                let (of_config, predicted) = outcome.first()?;
+                let (library, of_library) = (outcome.ranked.library?.0, outcome.library_us?);
+                let taken = if library * handicap < predicted * pick_bias { of_library } else { of_config };
+                Some((taken / outcome.best()).ln())
+            })
+            .sum()
+    };
+    let tried = HANDICAPS.map(|step| (f64::from(step) * HANDICAP_STEP).exp());
+    // The nearest to 1 of equals.
+    let by_loss =
+        |a: &f64, b: &f64| loss(*a).total_cmp(&loss(*b)).then_with(|| a.ln().abs().total_cmp(&b.ln().abs()));
+    tried.min_by(by_loss).unwrap_or(1.0)
+}

@@ -1,0 +1,115 @@
+//! The network that predicts the vendor's library: from the problem and from how long the best
+//! Triton config is predicted to take.
+//!
+//! Several networks of one layer are trained from different seeds. Their mean is again a network
+//! of one layer, and that is what is kept.
+
+use diode_core::Config;
+use diode_model::features::ProblemFeatures;
+use diode_model::{LIBRARY_COLUMNS, Layer, Model, Network, normalise};
+use rand::SeedableRng;
+use rand_chacha::ChaCha8Rng;
+
+use crate::mlp::{Adam, Mlp, ROW_STEP, Work, padded};
+use crate::schedule::one_cycle;
+use crate::{TrainError, TrainingSet};
+
+/// Fewer problems with a time of the library teach nothing.
+const LEAST_PROBLEMS: usize = 24;
+const NETWORKS: u64 = 6;
+const HIDDEN: usize = 16;
+const STEPS: usize = 600;
+const LEARNING_RATE: f64 = 1e-2;
+const WEIGHT_DECAY: f64 = 1e-2;
+/// Log errors beyond this pull no harder: some of the library's times are oddities of its choice.
+const OUTLIER: f32 = 0.1;
+/// Makes slopes as long as those that the gradient's bound was made for.
+const LOSS_FACTOR: f32 = 20.0;
+/// A column that varies less says nothing.
+const CONSTANT: f32 = 1e-3;
+
+/// Adds to a model a network for the library, if the problems of a set (those that `keep` admits)
+/// have its times.
+pub(crate) fn add_library(
+    model: Model,
+    set: &TrainingSet,
+    seed: u64,
+    keep: impl Fn(&crate::TrainingProblem) -> bool,
+) -> Result<Model, TrainError> {
+    let mut rows = Vec::new();
+    let mut targets = Vec::new();
+    for problem in set.iter().filter(|problem| keep(problem)) {
+        let Some(library_us) = problem.library_us else { continue };
+        let Some(features) = ProblemFeatures::new(set.facts(), &problem.problem) else { continue };
+        let configs: Vec<Config> = set.configs(problem).copied().collect();
+        let times = model.predict(&problem.problem, &configs)?;
+        let best = times.into_iter().map(|time| time.0).fold(f64::INFINITY, f64::min);
+        rows.push(features.library_row(best));
+        targets.push((library_us / best).ln() as f32);
+    }
+    if rows.len() < LEAST_PROBLEMS {
+        return Ok(model);
+    }
+    Ok(model.with_library(learn(&rows, &targets, seed)?.rounded_to_half()?)?)
+}
+
+fn learn(rows: &[[f32; LIBRARY_COLUMNS]], targets: &[f32], seed: u64) -> Result<Network, TrainError> {
+    let count = rows.len() as f32;
+    let column = |index: usize| rows.iter().map(move |row| row[index]);
+    let mean: Vec<f32> = (0..LIBRARY_COLUMNS).map(|i| column(i).sum::<f32>() / count).collect();
+    let deviation = |i: usize| (column(i).map(|x| (x - mean[i]).powi(2)).sum::<f32>() / count).sqrt();
+    let deviations: Vec<f32> = (0..LIBRARY_COLUMNS).map(deviation).collect();
+    let idle: Vec<bool> = deviations.iter().map(|&deviation| deviation < CONSTANT).collect();
+    let std: Vec<f32> =
+        deviations.iter().map(|&deviation| if deviation < CONSTANT { 1.0 } else { deviation }).collect();
+
+    let stride = padded(LIBRARY_COLUMNS);
+    let mut inputs = vec![0.0; rows.len().next_multiple_of(ROW_STEP) * stride];
+    for (row, input) in rows.iter().zip(inputs.chunks_exact_mut(stride)) {
+        for (i, value) in input[..LIBRARY_COLUMNS].iter_mut().enumerate() {
+            *value = normalise(row[i], mean[i], std[i]);
+        }
+    }
+    let networks: Vec<Vec<Layer>> =
+        (0..NETWORKS).map(|n| learn_one(&inputs, targets, &idle, seed.wrapping_add(n)).layers()).collect();
+    Ok(Network::new(mean, std, mean_of(&networks))?)
+}
+
+fn learn_one(inputs: &[f32], targets: &[f32], idle: &[bool], seed: u64) -> Mlp {
+    let mut mlp = Mlp::new(idle, &[HIDDEN], &mut ChaCha8Rng::seed_from_u64(seed));
+    let mut adam = Adam::new(mlp.weights.len(), WEIGHT_DECAY);
+    let mut work = Work::default();
+    let mut slopes = vec![0.0; inputs.len() / mlp.stride()];
+    let factor = LOSS_FACTOR / targets.len() as f32;
+    for step in 0..STEPS {
+        mlp.forward(inputs, &mut work);
+        for ((slope, output), target) in slopes.iter_mut().zip(&work.outputs).zip(targets) {
+            *slope = (output - target).clamp(-OUTLIER, OUTLIER) * factor;
+        }
+        mlp.backward(inputs, &slopes, &mut work);
+        adam.step(&mut mlp.weights, &work.gradient, one_cycle(step, STEPS, LEARNING_RATE));
+    }
+    mlp
+}
+
+/// One network whose hidden units are those of all, and whose output is their mean.
+fn mean_of(networks: &[Vec<Layer>]) -> Vec<Layer> {
+    let share = 1.0 / networks.len() as f32;
+    let hidden = networks.len() * HIDDEN;
+    let all = |of: fn(&Vec<Layer>) -> &Vec<f32>| networks.iter().flat_map(of).copied().collect::<Vec<f32>>();
+    let scaled = |values: Vec<f32>| values.into_iter().map(|value| value * share).collect::<Vec<f32>>();
+    vec![
+        Layer {
+            inputs: LIBRARY_COLUMNS,
+            outputs: hidden,
+            weights: all(|layers| &layers[0].weights),
+            bias: all(|layers| &layers[0].bias),
+        },
+        Layer {
+            inputs: hidden,
+            outputs: 1,
+            weights: scaled(all(|layers| &layers[1].weights)),
+            bias: vec![scaled(all(|layers| &layers[1].bias)).into_iter().sum()],
+        },
+    ]
+}

@@ -1,0 +1,125 @@
+//! Problems as training reads them: every row computed, scaled and laid out once.
+
+use diode_model::features::{self, ProblemFeatures, featured_tile};
+use diode_model::{COLUMN_COUNT, normalise};
+use wide::f32x8;
+
+use crate::TrainError;
+use crate::mlp::padded;
+use crate::set::{TrainingProblem, TrainingSet};
+
+/// Values per row.
+pub(crate) const STRIDE: usize = padded(COLUMN_COUNT);
+/// Added to every deviation.
+const LEAST_DEVIATION: f64 = 1e-3;
+/// A column that varies less than this says nothing in this set; scaled by so little, any other
+/// value at prediction would be enormous.
+const CONSTANT: f64 = 1e-3;
+
+/// What brings columns to mean 0 and deviation 1.
+///
+/// It is taken over every problem of a set, also those that a fold leaves out: it holds no times.
+#[derive(Debug, Clone)]
+pub(crate) struct Normalisation {
+    pub(crate) mean: Vec<f32>,
+    pub(crate) std: Vec<f32>,
+    /// Columns that never vary in the set.
+    pub(crate) idle: Vec<bool>,
+}
+
+/// One problem's rows, in the order that they were given: for measured ones the fastest first.
+#[derive(Debug, Clone)]
+pub(crate) struct Prepared {
+    /// [`STRIDE`] values per row.
+    pub(crate) inputs: Vec<f32>,
+    pub(crate) ln_us: Vec<f32>,
+    pub(crate) ln_base: Vec<f32>,
+    /// Whether its times were taken as those that are to be predicted; otherwise only their order counts.
+    pub(crate) times_count: bool,
+}
+
+impl Prepared {
+    pub(crate) fn rows(&self) -> usize {
+        self.ln_us.len()
+    }
+
+    /// The columns of a measured problem, not yet scaled.
+    fn raw(set: &TrainingSet, problem: &TrainingProblem) -> Result<Self, TrainError> {
+        let missing = || TrainError::Empty { left_out: set.left_out() };
+        let features = ProblemFeatures::new(set.facts(), &problem.problem).ok_or_else(missing)?;
+        let tiles = set.configs(problem).map(featured_tile).collect::<Result<Vec<_>, _>>()?;
+        Ok(Self {
+            ln_us: problem.timings.iter().map(|timed| timed.us.ln() as f32).collect(),
+            times_count: problem.method == set.method(),
+            ..Self::of_tiles(&features, &tiles)
+        })
+    }
+
+    /// The unscaled columns of tiles, without times.
+    pub(crate) fn of_tiles(features: &ProblemFeatures, tiles: &[&diode_core::Tile]) -> Self {
+        let mut inputs = vec![0.0; tiles.len() * STRIDE];
+        let mut ln_base = Vec::with_capacity(tiles.len());
+        let mut block = [f32x8::ZERO; COLUMN_COUNT];
+        for group in features::groups(tiles) {
+            features.fill(group, &mut block);
+            let from = ln_base.len() * STRIDE;
+            for (column, values) in block.iter().enumerate() {
+                let rows = inputs[from..].chunks_exact_mut(STRIDE);
+                for (row, value) in rows.zip(&values.to_array()[..group.len()]) {
+                    row[column] = *value;
+                }
+            }
+            ln_base.extend(group.iter().map(|tile| features.base_us(tile.allow_tf32).ln()));
+        }
+        Self { inputs, ln_us: Vec::new(), ln_base, times_count: true }
+    }
+}
+
+/// Every problem of a set, scaled, and the scale.
+pub(crate) fn prepare(set: &TrainingSet) -> Result<(Vec<Prepared>, Normalisation), TrainError> {
+    let mut problems = set
+        .iter()
+        .chain(set.others())
+        .map(|problem| Prepared::raw(set, problem))
+        .collect::<Result<Vec<_>, _>>()?;
+    let normalisation = Normalisation::of(&problems);
+    for problem in &mut problems {
+        normalisation.apply(&mut problem.inputs);
+    }
+    Ok((problems, normalisation))
+}
+
+impl Normalisation {
+    /// Over every row, all alike.
+    fn of(problems: &[Prepared]) -> Self {
+        let mut count = 0.0;
+        let mut sums = vec![(0.0, 0.0); COLUMN_COUNT];
+        for row in problems.iter().flat_map(|problem| problem.inputs.chunks_exact(STRIDE)) {
+            count += 1.0;
+            for ((sum, squares), &value) in sums.iter_mut().zip(row) {
+                let value = f64::from(value);
+                *sum += value;
+                *squares += value * value;
+            }
+        }
+        let deviation = |&(sum, squares): &(f64, f64)| {
+            let mean: f64 = sum / count;
+            (squares / count - mean * mean).max(0.0).sqrt()
+        };
+        let idle: Vec<bool> = sums.iter().map(|column| deviation(column) < CONSTANT).collect();
+        let std = sums
+            .iter()
+            .zip(&idle)
+            .map(|(column, &idle)| if idle { 1.0 } else { (deviation(column) + LEAST_DEVIATION) as f32 });
+        Self { mean: sums.iter().map(|(sum, _)| (sum / count) as f32).collect(), std: std.collect(), idle }
+    }
+
+    /// Brings rows to scale.
+    pub(crate) fn apply(&self, inputs: &mut [f32]) {
+        for row in inputs.chunks_exact_mut(STRIDE) {
+            for (value, (&mean, &std)) in row.iter_mut().zip(self.mean.iter().zip(&self.std)) {
+                *value = normalise(*value, mean, std);
+            }
+        }
+    }
+}
