@@ -10,9 +10,6 @@ mod pickle;
 mod tensors;
 mod value;
 
-#[cfg(test)]
-mod tests;
-
 use std::path::Path;
 
 use diode_core::Checkpoint;

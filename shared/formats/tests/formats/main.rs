@@ -2,6 +2,7 @@
 //! and bytes that mean harm.
 #![cfg(test)]
 
+mod checkpoint;
 mod goldens;
 mod hostile;
 mod round_trips;

@@ -10,8 +10,6 @@ pub mod features;
 mod file;
 mod forward;
 mod model;
-#[cfg(test)]
-mod tests;
 
 pub use architecture::{Architecture, Part};
 pub use features::{Feeding, OldFeatures};

@@ -1,3 +1,5 @@
+//! torch-diode's networks: what goes in and what comes out.
+
 use diode_core::hardware::find;
 use diode_core::ids::Digest;
 use diode_core::{
@@ -5,12 +7,12 @@ use diode_core::{
     Setting, Tile,
 };
 
-use super::features::{Feeding, thirty_six, twelve};
-use super::{Architecture, LegacyMetadata, LegacyModel, Part};
-use crate::{AnyModel, Predictor, Training};
+use diode_model::legacy::features::{Feeding, thirty_six, twelve};
+use diode_model::legacy::{Architecture, LegacyMetadata, LegacyModel, Part};
+use diode_model::{AnyModel, Model, Predictor, Training};
 
 fn problem(m: u64, n: u64, k: u64, dtype: DType) -> Problem {
-    Problem::new(ProblemFields::plain(Op::Mm, 1, m, n, k, dtype)).unwrap()
+    Problem::new(ProblemFields::plain(Op::Mm, 1, m, n, k, dtype)).expect("the sizes are valid")
 }
 
 fn assert_near(given: &[f32], expected: &[f64]) {
@@ -303,7 +305,7 @@ fn a_network_trained_here_has_a_file_of_its_own() {
     assert_eq!(once, again);
     assert_eq!(read.hardware().unwrap().slug.as_str(), "nvidia-h200");
     assert!(build(0.0, 0.0).unwrap_err().to_string().contains("36 finite means"));
-    assert!(crate::Model::from_bytes(&bytes).is_err());
+    assert!(Model::from_bytes(&bytes).is_err());
     for length in (0..bytes.len()).step_by(97) {
         assert!(AnyModel::from_bytes(&bytes[..length]).is_err(), "{length} bytes");
     }

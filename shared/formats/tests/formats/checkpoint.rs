@@ -1,6 +1,8 @@
+//! torch's checkpoints, well-meant and not.
+
 use diode_core::{SavedTensor, SavedValues, Setting};
 
-use super::decode_checkpoint;
+use diode_formats::{decode_checkpoint, read_checkpoint};
 
 /// A stored archive as torch writes it.
 fn archive(entries: &[(&str, Vec<u8>)]) -> Vec<u8> {
@@ -179,7 +181,7 @@ fn torch_diodes_own_model_is_read() {
         return;
     };
     let path = std::path::Path::new(&folder).join("v1_model.pt");
-    let checkpoint = super::read_checkpoint(&path).unwrap();
+    let checkpoint = read_checkpoint(&path).unwrap();
     assert_eq!(checkpoint.tensors.len(), 44);
     let values: usize = checkpoint.tensors.values().map(|t| t.shape.iter().product::<usize>()).sum();
     assert_eq!(values, 338_695);
