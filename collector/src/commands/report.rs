@@ -17,13 +17,9 @@ pub(super) fn metrics(report: &EvaluationReport) -> String {
             vec![format!("top {k}"), percent(top.geomean), percent(top.worst), within]
         })
         .collect();
-    let ranking = match report.rank_us_per_problem {
-        us if us > 0.0 => format!("; ranking takes {} per problem", output::duration(us)),
-        _ => String::new(),
-    };
     format!(
         "{}: {}, up to {} each\n\n{}\ntime error: {} over all timings, {} within twice the best\n\
-         median rank correlation {:.3}{ranking}\n",
+         median rank correlation {:.3}{}\n",
         report.split,
         output::count(report.problems, "problem"),
         output::count(report.configs, "config"),
@@ -31,7 +27,13 @@ pub(super) fn metrics(report: &EvaluationReport) -> String {
         percent(report.mape_all),
         percent(report.mape_within_2x),
         report.spearman_median,
+        rank_time(report.rank_us_per_problem),
     )
+}
+
+/// Nothing where nobody timed it.
+fn rank_time(us: f64) -> String {
+    if us > 0.0 { format!("; ranking takes {} per problem", output::duration(us)) } else { String::new() }
 }
 
 /// A number of folds: one part cannot be left out and trained on at once.

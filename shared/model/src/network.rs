@@ -161,20 +161,26 @@ impl Begun<'_> {
             let scaled = (column - f32x8::splat(mean)) / f32x8::splat(std);
             scaled.fast_clamp(f32x8::splat(-FURTHEST), f32x8::splat(FURTHEST))
         }));
-        let last = packed.len() - 1;
-        for (index, layer) in packed.iter().enumerate() {
-            let (bias, weights) =
-                if index == 0 { (&self.bias, &self.weights) } else { (&layer.bias, &layer.weights) };
+        let (mut bias, mut weights) = (&self.bias, &self.weights);
+        for (layer, next) in packed.iter().zip(&packed[1..]) {
             back.clear();
             instructions.apply(vectors::Layer { bias, weights, input: front }, back);
             back.truncate(layer.outputs);
-            if index < last {
-                instructions.silu(back);
-            }
+            instructions.silu(back);
             std::mem::swap(front, back);
+            (bias, weights) = (&next.bias, &next.weights);
         }
-        front[0]
+        single(bias, weights, front)
     }
+}
+
+/// The output of the last layer, which has one.
+fn single(bias: &[[f32; UNROLL]], weights: &[[f32; UNROLL]], input: &[f32x8]) -> f32x8 {
+    let mut sum = f32x8::splat(bias[0][0]);
+    for (&x, weights) in input.iter().zip(weights) {
+        sum += f32x8::splat(weights[0]) * x;
+    }
+    sum
 }
 
 /// Brings a value to its column's scale, as the forward pass does.

@@ -64,13 +64,14 @@ pub fn fit(
         Course { set, plan, checkpoint, prepared: &prepared, normalisation, losses: Vec::new(), observe };
     let (model, mut stopped) = course.model(FINAL, |_| true)?;
     let mut outcomes = Vec::new();
-    for fold in folds.iter().flat_map(Folds::used) {
+    let used = folds.as_ref().map(Folds::used).unwrap_or_default();
+    for &fold in &used {
         if stopped {
             break;
         }
         let folds = folds.iter();
         let unseen = |problem: &TrainingProblem| folds.clone().any(|folds| folds.of(problem) == fold);
-        let phase = format!("fold {} of {}", fold + 1, plan.folds);
+        let phase = format!("fold {} of {}", fold + 1, used.len());
         let judged;
         (judged, stopped) = course.model(&phase, |problem| !unseen(problem))?;
         if !stopped {
@@ -84,7 +85,7 @@ pub fn fit(
     if stopped || outcomes.is_empty() {
         return Ok(Fitted { model, report: None, losses, stopped });
     }
-    let judgement = judgement(&outcomes, plan.folds);
+    let judgement = judgement(&outcomes, used.len());
     let report = Some(judgement.report.clone());
     Ok(Fitted { model: model.with_judgement(judgement)?, report, losses, stopped })
 }

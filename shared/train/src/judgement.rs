@@ -1,5 +1,6 @@
 //! What models make of problems that they have not seen, and what that says of the next one.
 
+use diode_core::api::EvaluationReport;
 use diode_core::space::Space;
 use diode_core::{Config, Micros, ProblemGroup};
 use diode_model::{GroupConfidence, Judgement, Model, RankedSpace, rank};
@@ -131,7 +132,9 @@ pub(crate) fn judgement(outcomes: &[Outcome], folds: usize) -> Judgement {
     }
     let verdicts: Vec<Verdict> = outcomes.iter().map(|outcome| outcome.verdict.clone()).collect();
     let split = format!("{folds}-fold cross-validation by problem");
-    Judgement { report: report(&verdicts, &split), confidence, pick_bias, library_handicap: handicap }
+    // A time would be another in every run, and the model's file with it.
+    let report = EvaluationReport { rank_us_per_problem: 0.0, ..report(&verdicts, &split) };
+    Judgement { report, confidence, pick_bias, library_handicap: handicap }
 }
 
 /// What the library's time is to be multiplied by so that single picks come out best.

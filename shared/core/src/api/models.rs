@@ -31,7 +31,8 @@ pub struct EvaluationReport {
     pub mape_within_2x: f64,
     /// Median over problems of the rank correlation.
     pub spearman_median: f64,
-    /// Time to rank the space for one problem; 0 where it was not taken.
+    /// Time to rank the space for one problem; 0 where nobody timed it, as in a model's own
+    /// file, which is to come out the same each time.
     pub rank_us_per_problem: f64,
     /// The share of problems where the best of k picks is within 5 % of the best.
     #[serde(default)]

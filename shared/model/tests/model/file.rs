@@ -74,3 +74,29 @@ fn weights_must_fit_together_and_be_finite() {
     assert!(refusal(0.0, vec![layer(COLUMN_COUNT, 1, 0.0)]).contains("normalisation.std"));
     assert!(refusal(1.0, vec![]).contains("layers"));
 }
+
+#[test]
+fn half_the_bytes_are_enough_for_rounded_weights() {
+    let full = model();
+    let rounded = Model::new(metadata(), network(&[64, 64]).rounded_to_half().unwrap()).unwrap();
+    let bytes = rounded.to_bytes().unwrap();
+    assert!(bytes.len() < full.to_bytes().unwrap().len() * 6 / 10, "{}", bytes.len());
+    assert_eq!(Model::from_bytes(&bytes).unwrap(), rounded);
+}
+
+#[test]
+fn changed_weights_are_noticed() {
+    let mut bytes = model().to_bytes().unwrap();
+    let last = bytes.len() - 3;
+    bytes[last] ^= 1;
+    assert!(matches!(Model::from_bytes(&bytes), Err(ModelError::Damaged { .. })));
+}
+
+#[test]
+fn a_model_of_other_features_is_named_as_such() {
+    let bytes = model().to_bytes().unwrap();
+    let place = bytes.windows(9).position(|text| text == b"physics/2").unwrap();
+    let mut old = bytes.clone();
+    old[place..place + 9].copy_from_slice(b"physics/1");
+    assert!(matches!(Model::from_bytes(&old), Err(ModelError::UnknownFeatureSet { .. })));
+}

@@ -3,8 +3,11 @@
 use crate::sample::{metadata, model, network, problem};
 use diode_core::hardware::find;
 use diode_core::space::Space;
-use diode_core::{Config, DType, Micros, Tile};
-use diode_model::{COLUMN_COUNT, Candidate, Layer, Metadata, Model, ModelError, Network, predict, rank};
+use diode_core::{Config, DType, Micros, ProblemGroup, Tile};
+use diode_model::{
+    COLUMN_COUNT, Candidate, GroupConfidence, LIBRARY_COLUMNS, Layer, Metadata, Model, ModelError, Network,
+    TrainingRange, predict, rank,
+};
 
 #[test]
 fn the_whole_space_is_ranked_best_first() {
@@ -111,4 +114,81 @@ fn weights_that_overflow_are_an_error_not_a_time() {
     let config = [Config::Mm(Tile::new(64, 64, 32, 3, 4))];
     let error = model.predict(&problem(512, 512, 512, DType::BFloat16), &config).unwrap_err();
     assert!(matches!(error, ModelError::NotFinite { .. }), "{error}");
+}
+
+/// A network of no inputs: the library takes a fixed factor of the best config's time.
+fn library(ln_factor: f32) -> Network {
+    let layer = Layer {
+        inputs: LIBRARY_COLUMNS,
+        outputs: 1,
+        weights: vec![0.0; LIBRARY_COLUMNS],
+        bias: vec![ln_factor],
+    };
+    Network::new(vec![0.0; LIBRARY_COLUMNS], vec![1.0; LIBRARY_COLUMNS], vec![layer]).unwrap()
+}
+
+#[test]
+fn the_library_is_picked_where_it_is_faster_and_one_of_several_where_it_may_be() {
+    let problem = problem(4096, 4096, 4096, DType::BFloat16);
+    let picks = |ln_factor, count| {
+        let model = model().with_library(library(ln_factor)).unwrap();
+        let picks = rank(&model, &problem, &model.space()).unwrap().picks(count);
+        (picks.len(), picks.iter().position(|(config, _)| *config == Config::Library))
+    };
+    assert_eq!(picks(-0.1, 1), (1, Some(0)));
+    assert_eq!(picks(0.1, 1), (1, None));
+    assert_eq!(picks(-0.1, 5), (5, Some(0)));
+    assert_eq!(picks(0.2, 5), (5, Some(4)));
+    assert_eq!(picks(0.5, 5), (5, None));
+    assert_eq!(picks(-0.1, 0), (0, None));
+}
+
+#[test]
+fn a_model_that_knows_the_library_predicts_it_among_other_configs() {
+    let model = model().with_library(library(0.25)).unwrap();
+    let problem = problem(512, 512, 512, DType::BFloat16);
+    let ranked = rank(&model, &problem, &model.space()).unwrap();
+    let best = ranked.configs[0];
+    let times = model.predict(&problem, &[best.0, Config::Library]).unwrap();
+    assert_eq!(times[0], best.1);
+    assert!((times[1].0 / times[0].0 - libm::exp(0.25)).abs() < 1e-5, "{times:?}");
+    assert_eq!(Some(times[1]), ranked.library);
+}
+
+#[test]
+fn how_sure_a_pick_is_depends_on_the_group_and_on_the_training_range() {
+    let sure = |group, first| GroupConfidence {
+        group,
+        problems: 50,
+        within_5_percent: vec![(1, first), (3, 0.97)],
+        time_range: (0.9, 1.2),
+    };
+    let seen = [problem(1, 64, 512, DType::BFloat16), problem(4096, 4096, 4096, DType::BFloat16)];
+    let metadata = Metadata {
+        confidence: vec![sure(ProblemGroup::Decode, 0.8), sure(ProblemGroup::Rest, 0.9)],
+        range: TrainingRange::of(seen.iter()),
+        ..metadata()
+    };
+    let model = Model::new(metadata, network(&[64, 64])).unwrap();
+    let ask = |problem| predict(&model, &problem, &model.space(), 1).unwrap();
+    let decode = ask(problem(8, 2048, 2048, DType::BFloat16));
+    assert_eq!((decode.group, decode.within_5_percent["1"]), (ProblemGroup::Decode, 0.8));
+    let (low, high) = decode.first_candidate_us.unwrap();
+    let us = decode.candidates[0].predicted_us;
+    assert!((low - 0.9 * us).abs() < 1e-9 && (high - 1.2 * us).abs() < 1e-9);
+    assert_eq!(ask(problem(512, 512, 512, DType::BFloat16)).within_5_percent["1"], 0.9);
+    // No skinny problem was judged; fp32 was never seen.
+    assert!(ask(problem(64, 512, 512, DType::BFloat16)).within_5_percent.is_empty());
+    let outside = ask(problem(512, 512, 512, DType::Float32));
+    assert!(outside.within_5_percent.is_empty() && outside.first_candidate_us.is_none());
+    assert!(outside.outside_training_range.unwrap().contains("float32"));
+}
+
+#[test]
+fn candidates_that_differ_in_roc_settings_alone_do_not_tie() {
+    let hardware = find("amd-mi300x").unwrap();
+    let model = Model::new(Metadata { hardware, ..metadata() }, network(&[64, 64])).unwrap();
+    let ranked = rank(&model, &problem(4096, 4096, 4096, DType::BFloat16), &model.space()).unwrap().configs;
+    let ties = ranked.windows(2).filter(|pair| pair[0].1 == pair[1].1).count();
+    assert!(ties < ranked.len() / 50, "{ties} ties");
 }

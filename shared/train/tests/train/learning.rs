@@ -1,12 +1,15 @@
 //! That models learn, from data of any size.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::ControlFlow;
 
 use crate::made_up::{dataset, ignore, problems, quick, tiles};
 use diode_core::ConfigIndex;
+use diode_core::space::Space;
+use diode_model::{Model, rank};
 use diode_train::{
-    Progress, TrainError, TrainOptions, TrainingSet, cross_validate, evaluate, evaluate_with_library, train,
+    Checkpoint, Fitted, Plan, Progress, TrainError, TrainOptions, TrainingSet, cross_validate, evaluate,
+    evaluate_with_library, fit, train,
 };
 
 fn set(problem_count: usize, tile_count: usize) -> TrainingSet {
@@ -116,4 +119,96 @@ fn the_library_counts_as_a_candidate_where_it_was_timed() {
     assert_eq!(with.timings(), 80);
     let top_k = evaluate_with_library(&model, &with).unwrap().unwrap();
     assert_eq!(top_k["1"].worst, 1.0, "an unbeatable library is always among the picks");
+}
+
+#[test]
+fn a_resumed_training_ends_as_an_uninterrupted_one() {
+    let set = set(12, 20);
+    let options = TrainOptions { min_steps: 20, epochs: 4, ..quick() };
+    let plan = Plan { options, folds: 2, created_at: "now".to_owned(), keep_when_stopped: false };
+    let mut checkpoint = Checkpoint::new(&set, &plan);
+    // Stopped when the first fold is half done.
+    let stopped = fit(&set, &plan, &checkpoint.clone(), &mut |step| match step {
+        Progress::Learnt { phase, weights } => {
+            checkpoint.add(phase.clone(), weights.clone());
+            ControlFlow::Continue(())
+        }
+        Progress::Epoch { phase, epoch: 2, .. } if phase == "fold 1 of 2" => ControlFlow::Break(()),
+        Progress::Epoch { .. } => ControlFlow::Continue(()),
+    });
+    assert!(matches!(stopped, Err(TrainError::Stopped)));
+    assert_eq!(checkpoint.networks(), 1);
+
+    let mut resumed = Checkpoint::new(&set, &plan);
+    resumed.resume(&checkpoint.to_bytes().unwrap()).unwrap();
+    assert_eq!(resumed, checkpoint);
+    let mut phases = BTreeSet::new();
+    let again = fit(&set, &plan, &resumed, &mut |step| {
+        let (Progress::Epoch { phase, .. } | Progress::Learnt { phase, .. }) = step;
+        phases.insert(phase.clone());
+        ControlFlow::Continue(())
+    })
+    .unwrap();
+    assert_eq!(phases.into_iter().collect::<Vec<_>>(), ["fold 1 of 2", "fold 2 of 2"]);
+    let whole = fit(&set, &plan, &Checkpoint::new(&set, &plan), &mut ignore).unwrap();
+    let bytes = |fitted: Fitted| fitted.model.to_bytes().unwrap();
+    assert_eq!(bytes(again), bytes(whole));
+
+    let other = Plan { folds: 3, ..plan };
+    let error = Checkpoint::new(&set, &other).resume(&checkpoint.to_bytes().unwrap()).unwrap_err();
+    assert!(matches!(error, TrainError::OtherCheckpoint));
+    let error = Checkpoint::new(&set, &other).resume(b"nonsense").unwrap_err();
+    assert!(matches!(error, TrainError::Checkpoint(_)));
+}
+
+#[test]
+fn whoever_stops_and_keeps_has_the_best_so_far() {
+    let set = set(12, 20);
+    let options = TrainOptions { min_steps: 20, epochs: 4, ..quick() };
+    let plan = Plan { options, folds: 2, created_at: String::new(), keep_when_stopped: true };
+    let stop_in = |wanted: &str| {
+        fit(&set, &plan, &Checkpoint::new(&set, &plan), &mut |step| match step {
+            Progress::Epoch { phase, epoch: 2, .. } if phase == wanted => ControlFlow::Break(()),
+            _ => ControlFlow::Continue(()),
+        })
+        .unwrap()
+    };
+    let (early, late) = (stop_in("final"), stop_in("fold 2 of 2"));
+    assert!(early.stopped && late.stopped && early.report.is_none() && late.report.is_none());
+    assert_eq!(early.losses.len(), 2);
+    let whole = train(&set, &plan.options, String::new(), &mut ignore).unwrap();
+    assert_eq!(late.model, whole, "the model was done before the folds began");
+    assert_ne!(early.model, whole);
+}
+
+#[test]
+fn a_library_that_follows_from_the_sizes_is_predicted_and_picked() {
+    let plain = problems(60);
+    let mut data = dataset(plain, &tiles()[..24]);
+    let library = data.configs.intern(diode_core::Config::Library);
+    for solution in &mut data.solutions {
+        // Twice as fast as the best config where K is long, half as fast elsewhere.
+        let mut times: Vec<u64> = solution.times.iter_nanos().map(|t| t.0 as u64).collect();
+        let best = times.iter().copied().min().unwrap();
+        times.push(if solution.problem.k > 1280 { best / 2 } else { best * 2 });
+        solution.configs.push(library);
+        solution.times = diode_core::TimeColumn::from_nanos(times).unwrap();
+    }
+    let set = TrainingSet::from_datasets(&[data], None).unwrap();
+    let plan = Plan { options: quick(), folds: 2, created_at: String::new(), keep_when_stopped: false };
+    let model = fit(&set, &plan, &Checkpoint::new(&set, &plan), &mut ignore).unwrap().model;
+    assert!(model.knows_library());
+    let right = set.iter().filter(|problem| {
+        let configs: Vec<_> = set.configs(problem).copied().collect();
+        let ranked = rank(&model, &problem.problem, &Space::List(configs)).unwrap();
+        let is_library = ranked.picks(1)[0].0 == diode_core::Config::Library;
+        is_library == (problem.problem.k > 1280)
+    });
+    assert!(right.count() >= 58);
+    // Its sureness is stated for the groups that occur, and grows with the picks.
+    let known = &model.metadata().confidence;
+    assert_eq!(known.iter().map(|group| group.problems).sum::<u64>(), 60);
+    assert!(known.iter().all(|group| group.within_5_percent.is_sorted_by(|a, b| a.0 < b.0 && a.1 <= b.1)));
+    let again = Model::from_bytes(&model.to_bytes().unwrap()).unwrap();
+    assert_eq!(again, model);
 }

@@ -36,7 +36,8 @@ fn methods_are_never_mixed() {
     data.solutions.push(solution(problem(77, 77, 77), &tiles[..9], Method::Unspecified));
     let most = TrainingSet::from_datasets(&[data.clone()], None).unwrap();
     assert_eq!((most.method(), most.problems()), (Method::MEDIAN_COLD_EVENT, 3));
-    assert_eq!(most.left_out().other_methods, 9);
+    assert_eq!((most.left_out().other_methods, most.others().len()), (9, 1));
+    assert_eq!(most.timings(), 27, "times of another method are none of the set's");
     let wanted = TrainingSet::from_datasets(&[data.clone()], Some(Method::Unspecified)).unwrap();
     assert_eq!((wanted.method(), wanted.problems()), (Method::Unspecified, 1));
     let error = TrainingSet::from_datasets(&[data], Some(Method::MEDIAN_WARM_WALL)).unwrap_err();

@@ -37,7 +37,7 @@ pub(super) fn metrics(report: &EvaluationReport) -> impl IntoView + use<> {
         ("Mean error of time, configs within 2× of the best", format::percent(report.mape_within_2x)),
         ("Mean error of time, all configs", format::percent(report.mape_all)),
         ("Rank correlation, median", format!("{:.3}", report.spearman_median)),
-        ("Time to rank one problem, where it was evaluated", format::time(report.rank_us_per_problem)),
+        ("Time to rank one problem, where it was evaluated", rank_time(report.rank_us_per_problem)),
         ("Problems", format::count(report.problems as u64)),
         ("Configs per problem", format::count(report.configs as u64)),
         ("Evaluated by", report.split.clone()),
@@ -61,4 +61,9 @@ pub(super) fn metrics(report: &EvaluationReport) -> impl IntoView + use<> {
             {others.map(|(name, value)| view! { <dt>{name}</dt><dd>{value}</dd> }).collect_view()}
         </dl>
     }
+}
+
+/// Nothing where nobody timed it.
+fn rank_time(us: f64) -> String {
+    if us > 0.0 { format::time(us) } else { String::new() }
 }
