@@ -15,6 +15,7 @@ use crate::collection::Collection;
 use crate::device::{self, DeviceArg};
 use crate::failure::Usage;
 use crate::interrupt::Interrupt;
+use crate::journal::Journal;
 use crate::meter::{CpuMeter, GpuMeter, GpuOptions, Meter};
 use crate::node::{self, Node, gpus};
 use crate::problem_source::{GeneratorArgs, read_problems, read_shapeset};
@@ -277,6 +278,13 @@ impl Collect {
                 let file = file.display();
                 bail!("{file} exists; add --resume to go on with it, or choose another --output");
             }
+        }
+        let journal = Journal::beside(&self.output);
+        if !self.resume && journal.path().exists() {
+            bail!(
+                "{} holds what an interrupted collection measured; add --resume to go on with it, or remove it",
+                journal.path().display()
+            );
         }
         let folder = self.output.parent().filter(|folder| !folder.as_os_str().is_empty());
         if let Some(folder) = folder.filter(|folder| !folder.is_dir()) {

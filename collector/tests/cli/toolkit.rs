@@ -129,7 +129,7 @@ fn a_shape_set_becomes_messagepack_and_says_what_is_not_kept() {
     assert!(output.status.success(), "{}", stderr(&output));
     let said = stderr(&output);
     assert_eq!(said.matches("will not hold").count(), 1, "{said}");
-    assert!(said.contains("operation_shapeset_data.msgpack will not hold spread"), "{said}");
+    assert!(said.contains("operation_shapeset_data.msgpack will not hold minimum"), "{said}");
     let dataset = sandbox.dataset("operation_shapeset_data.msgpack");
     let problems: Vec<String> =
         dataset.solutions.iter().map(|s| format!("{} {}", s.problem.op, s.problem.dims())).collect();

@@ -29,6 +29,7 @@ fn solution(
         method,
         configs: times.iter().map(|&(config, _)| configs.intern(config)).collect(),
         times: TimeColumn::from_nanos(times.iter().map(|&(_, nanos)| nanos).collect()).unwrap(),
+        minimum_ns: None,
         spread_ns: None,
         repeats: None,
         failures: Vec::new(),

@@ -99,7 +99,7 @@ fn assert_same(left: &[Dataset], right: &[Dataset]) {
         assert_eq!(left.solutions.len(), right.solutions.len());
         for (a, b) in left.solutions.iter().zip(&right.solutions) {
             assert_eq!((&a.problem, a.method, &a.times), (&b.problem, b.method, &b.times));
-            assert_eq!((&a.spread_ns, &a.repeats), (&b.spread_ns, &b.repeats));
+            assert_eq!((&a.minimum_ns, &a.spread_ns, &a.repeats), (&b.minimum_ns, &b.spread_ns, &b.repeats));
             let configs = |dataset: &Dataset, solution: &diode_core::Solution| -> Vec<Config> {
                 solution.configs.iter().map(|&index| *dataset.configs.get(index)).collect()
             };
@@ -254,7 +254,7 @@ fn reverse_configs(dataset: &mut Dataset) {
         solution.configs.iter_mut().for_each(|index| index.0 = last - index.0);
         solution.failures.reverse();
         solution.failures.iter_mut().for_each(|failure| failure.config.0 = last - failure.config.0);
-        for column in solution.spread_ns.iter_mut() {
+        for column in solution.minimum_ns.iter_mut().chain(&mut solution.spread_ns) {
             column.reverse();
         }
         for column in solution.repeats.iter_mut() {
@@ -284,6 +284,7 @@ prop_compose! {
 prop_compose! {
     fn any_columns()(
         times in any_times(),
+        minimum: bool,
         spread in any::<Option<u64>>(),
         repeats in any::<Option<u32>>(),
         failures in prop::collection::vec(
@@ -292,6 +293,8 @@ prop_compose! {
     ) -> Columns {
         let rows = times.len();
         Columns {
+            minimum_ns: minimum
+                .then(|| (0..rows).map(|row| (times.nanos(row).0.ceil() as u64).saturating_sub(row as u64).max(1)).collect()),
             times,
             spread_ns: spread.map(|seed| (0..rows as u64).map(|row| seed.wrapping_mul(row)).collect()),
             repeats: repeats.map(|seed| (0..rows as u32).map(|row| seed.wrapping_mul(row)).collect()),
@@ -319,6 +322,7 @@ prop_compose! {
             method,
             configs: (0..columns.times.len() as u32).map(|row| ConfigIndex(row % CONFIGS)).collect(),
             times: columns.times,
+            minimum_ns: columns.minimum_ns,
             spread_ns: columns.spread_ns,
             repeats: columns.repeats,
             failures: columns
@@ -342,8 +346,9 @@ proptest! {
         let whole = [dataset];
         prop_assert_eq!(&reread(&encode(Format::Columnar, &whole).unwrap()).datasets, &whole);
         let mut kept = reduce(Format::Csv, &whole);
-        // A spread or repeats of no timings at all have no row to stand in.
+        // What is said of no timings at all have no row to stand in.
         for solution in kept[0].solutions.iter_mut().filter(|solution| solution.configs.is_empty()) {
+            solution.minimum_ns = None;
             solution.spread_ns = None;
             solution.repeats = None;
             solution.times = TimeColumn::Nanos(Vec::new());
