@@ -3,10 +3,10 @@
     python collector/scripts/compare_with_inductor.py --diode target/release/diode --kernels h200.pack
 
 needs torch 2.11 and a GPU. For each problem, diode times the whole space. About a
-hundred configs, spread over that ranking and dense at its top, are then
-benchmarked by Inductor's own autotuning, three times, and read off its feedback
-savers. Each time they come in another order: whatever is benchmarked first, on a
-GPU that has idled through the compilation, seems slow. Inductor reports the
+hundred configs, spread over that ranking and dense at its top, are then benchmarked
+by Inductor's own autotuning and read off its feedback savers; the same choices are
+benchmarked twice more. Each time they come in another order: whatever comes first,
+on a GPU that has idled through the compilation, seems slow. Inductor reports the
 shortest of its repeats, so diode's shortest is compared with it.
 
 The table says how well the two rankings agree, how well Inductor agrees with
@@ -69,7 +69,7 @@ def diode_times(options, folder, m, n, k, layout):
 
 
 def inductor_times(configs, m, n, k, layout):
-    """Milliseconds by config, from Inductor's feedback. It benchmarks in the order given."""
+    """Milliseconds by config, of several runs: Inductor's feedback, then its choices again in other orders."""
     import torch
     from torch._inductor import config, select_algorithm
     from torch._inductor.choices import InductorChoices
@@ -89,14 +89,16 @@ def inductor_times(configs, m, n, k, layout):
                                                  base.layout, base.inputs))
             return made
 
-    found = {}
+    found, kept = {}, {}
+
+    def config_of(choice):
+        values = choice.annotations["ktc"].params.to_kwargs()
+        return tuple(values[name] for name in ("BLOCK_M", "BLOCK_N", "BLOCK_K", "num_stages", "num_warps"))
 
     def save(timings, name, nodes, choices, profiled=None, precompile=None):
         for choice, time in timings.items():
-            p = choice.annotations["ktc"].params.to_kwargs()
-            key = (p["BLOCK_M"], p["BLOCK_N"], p["BLOCK_K"], p["num_stages"], p["num_warps"])
             if math.isfinite(time):
-                found[key] = time
+                found[config_of(choice)], kept[config_of(choice)] = time, choice
 
     torch._dynamo.reset()
     a = torch.randn(m, k, device="cuda", dtype=torch.bfloat16)
@@ -112,7 +114,12 @@ def inductor_times(configs, m, n, k, layout):
         torch.cuda.synchronize()
     finally:
         select_algorithm.clear_feedback_savers()
-    return found
+    runs, c = [found], torch.empty(m, n, device="cuda", dtype=torch.bfloat16)
+    for number in range(1, RUNS):
+        order = list(kept)
+        random.Random(number).shuffle(order)
+        runs.append({config: kept[config].benchmark(a, b, out=c) for config in order})
+    return runs
 
 
 def ranks(values):
@@ -164,10 +171,8 @@ def main():
                 print(f"| {what} | {m}×{n}×{k} | diode failed: {error} |", flush=True)
                 continue
             configs = chosen({config: median for config, (median, _) in ours.items()})
-            runs = []
-            for number in range(RUNS):
-                random.Random(number).shuffle(configs)
-                runs.append(inductor_times(configs, m, n, k, layout))
+            random.Random(0).shuffle(configs)
+            runs = inductor_times(configs, m, n, k, layout)
             common = [config for config in configs if all(config in run for run in runs)]
             column = lambda times: [times[config] for config in common]
             shortest = {config: ours[config][1] for config in common}
