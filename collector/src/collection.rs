@@ -216,7 +216,7 @@ impl Collection {
 }
 
 /// `a/b.msgpack.zst` becomes `a/b_3.msgpack.zst`.
-pub(crate) fn numbered(path: &Path, number: usize) -> anyhow::Result<PathBuf> {
+fn numbered(path: &Path, number: usize) -> anyhow::Result<PathBuf> {
     let name = path.file_name().context("the output needs a name")?.to_string_lossy().into_owned();
     let lower = name.to_lowercase();
     let ending = [".msgpack.zst", ".msgpack", ".json"].into_iter().find(|ending| lower.ends_with(ending));

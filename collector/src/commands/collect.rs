@@ -91,7 +91,7 @@ pub(crate) struct Collect {
 
     /// Write files of so many problems each: name_1, name_2 and so on
     #[arg(long, value_name = "N", value_parser = arguments::at_least_one)]
-    chunk_size: Option<usize>,
+    pub(super) chunk_size: Option<usize>,
 
     /// Start no further problem after this time, such as 90s, 10m or 1h30m
     #[arg(long, value_name = "TIME", value_parser = parse_budget)]

@@ -149,6 +149,22 @@ fn json_is_stable_and_readable() {
     );
 }
 
+#[test]
+fn choices_count_once_and_only_where_they_can_run() {
+    let p = problem(512, 512, 500);
+    let wrong = Config::Mm(Tile { even_k: true, ..Tile::new(64, 64, 32, 3, 4) });
+    let choices = [
+        (p.clone(), vec![tile(32, 32), wrong, tile(16, 16), tile(32, 32)]),
+        (problem(64, 64, 33), vec![wrong]),
+    ];
+    let table = Table::from_choices(h200(), choices).unwrap();
+    assert_eq!((table.len(), table.method()), (1, Method::Unspecified));
+    let expected = [tile(32, 32), tile(16, 16)].map(|config| TableConfig { config, time: None });
+    assert_eq!(table.lookup(&p).unwrap(), expected);
+    let twice = [(p.clone(), vec![tile(32, 32)]), (p, vec![tile(16, 16)])];
+    assert!(Table::from_choices(h200(), twice).unwrap_err().to_string().contains("each problem once"));
+}
+
 fn edited(edit: impl Fn(&mut Value)) -> Result<Table, serde_json::Error> {
     let mut value = serde_json::to_value(small()).unwrap();
     edit(&mut value);
