@@ -3,8 +3,12 @@
     python collector/scripts/compare_with_inductor.py --diode target/release/diode --kernels h200.pack
 
 needs torch 2.11 and a GPU. For each problem, diode times the whole space. About a
-hundred configs, spread over that ranking and dense at its top, are then
-benchmarked by Inductor's own autotuning, twice, and read off its feedback savers.
+hundred configs, spread over that ranking and dense at its top, are then benchmarked
+by Inductor's own autotuning and read off its feedback savers; the same choices are
+benchmarked twice more. Each time they come in another order: whatever comes first,
+on a GPU that has idled through the compilation, seems slow. Inductor reports the
+shortest of its repeats, so diode's shortest is compared with it.
+
 The table says how well the two rankings agree, how well Inductor agrees with
 itself, and what the best config of each is worth to the other.
 """
@@ -14,6 +18,7 @@ import csv
 import json
 import math
 import os
+import random
 import subprocess
 import tempfile
 
@@ -29,11 +34,12 @@ PROBLEMS = [  # what, M, N, K, layout of B
     ("unaligned", 1000, 1001, 1003, "n"),
 ]
 DENSE, SPREAD = 30, 70
+RUNS = 3
 FIELDS = ("block_m", "block_n", "block_k", "num_stages", "num_warps")
 
 
 def diode_times(options, folder, m, n, k, layout):
-    """Milliseconds by config, from diode."""
+    """Milliseconds by config, from diode: median and minimum."""
     problems = os.path.join(folder, "problem.json")
     output, table = os.path.join(folder, "out.msgpack.zst"), os.path.join(folder, "out.csv")
     problem = {
@@ -58,11 +64,12 @@ def diode_times(options, folder, m, n, k, layout):
     subprocess.run([options.diode, "convert", output, table, "--lossy"], check=True, capture_output=True)
     with open(table, newline="") as file:
         rows = [row for row in csv.DictReader(file) if row["template"] == "triton::mm" and row["time_ns"]]
-    return {tuple(int(row[field]) for field in FIELDS): float(row["time_ns"]) / 1e6 for row in rows}
+    return {tuple(int(row[field]) for field in FIELDS): (float(row["time_ns"]) / 1e6, float(row["minimum_ns"]) / 1e6)
+            for row in rows}
 
 
 def inductor_times(configs, m, n, k, layout):
-    """Milliseconds by config, from Inductor's feedback."""
+    """Milliseconds by config, of several runs: Inductor's feedback, then its choices again in other orders."""
     import torch
     from torch._inductor import config, select_algorithm
     from torch._inductor.choices import InductorChoices
@@ -82,14 +89,16 @@ def inductor_times(configs, m, n, k, layout):
                                                  base.layout, base.inputs))
             return made
 
-    found = {}
+    found, kept = {}, {}
+
+    def config_of(choice):
+        values = choice.annotations["ktc"].params.to_kwargs()
+        return tuple(values[name] for name in ("BLOCK_M", "BLOCK_N", "BLOCK_K", "num_stages", "num_warps"))
 
     def save(timings, name, nodes, choices, profiled=None, precompile=None):
         for choice, time in timings.items():
-            p = choice.annotations["ktc"].params.to_kwargs()
-            key = (p["BLOCK_M"], p["BLOCK_N"], p["BLOCK_K"], p["num_stages"], p["num_warps"])
             if math.isfinite(time):
-                found[key] = time
+                found[config_of(choice)], kept[config_of(choice)] = time, choice
 
     torch._dynamo.reset()
     a = torch.randn(m, k, device="cuda", dtype=torch.bfloat16)
@@ -105,7 +114,12 @@ def inductor_times(configs, m, n, k, layout):
         torch.cuda.synchronize()
     finally:
         select_algorithm.clear_feedback_savers()
-    return found
+    runs, c = [found], torch.empty(m, n, device="cuda", dtype=torch.bfloat16)
+    for number in range(1, RUNS):
+        order = list(kept)
+        random.Random(number).shuffle(order)
+        runs.append({config: kept[config].benchmark(a, b, out=c) for config in order})
+    return runs
 
 
 def ranks(values):
@@ -144,7 +158,7 @@ def main():
                         help="a kernel pack for bfloat16 mm, nn and nt; several are tried in turn")
     parser.add_argument("--cublas", help="folder with cuBLAS")
     parser.add_argument("--space", default="full", help="which configs diode times")
-    parser.add_argument("--json", help="also write every time to this file")
+    parser.add_argument("--json", help="also write every time to this file, as they come")
     options = parser.parse_args()
     print("| problem | M×N×K | configs | Inductor with itself | diode with Inductor | diode's best, by Inductor |")
     print("|---|---|---|---|---|---|", flush=True)
@@ -156,23 +170,26 @@ def main():
             except RuntimeError as error:
                 print(f"| {what} | {m}×{n}×{k} | diode failed: {error} |", flush=True)
                 continue
-            configs = chosen(ours)
-            first = inductor_times(configs, m, n, k, layout)
-            second = inductor_times(configs, m, n, k, layout)
-            common = [config for config in configs if config in first and config in second]
-            mean = {config: (first[config] + second[config]) / 2 for config in common}
-            itself = spearman([first[c] for c in common], [second[c] for c in common])
-            # Against each of the two, as Inductor is held against itself.
-            other = (spearman([ours[c] for c in common], [first[c] for c in common])
-                     + spearman([ours[c] for c in common], [second[c] for c in common])) / 2
-            best = min(common, key=ours.get)
-            worth = min(mean.values()) / mean[best]
+            configs = chosen({config: median for config, (median, _) in ours.items()})
+            random.Random(0).shuffle(configs)
+            runs = inductor_times(configs, m, n, k, layout)
+            common = [config for config in configs if all(config in run for run in runs)]
+            column = lambda times: [times[config] for config in common]
+            shortest = {config: ours[config][1] for config in common}
+            pairs = [(a, b) for a in range(RUNS) for b in range(a)]
+            itself = sum(spearman(column(runs[a]), column(runs[b])) for a, b in pairs) / len(pairs)
+            # Against each of the runs, as Inductor is held against itself.
+            other = sum(spearman(column(shortest), column(run)) for run in runs) / RUNS
+            # A run that was disturbed at one config does not count there.
+            middle = {config: sorted(run[config] for run in runs)[RUNS // 2] for config in common}
+            best = min(common, key=lambda config: ours[config][0])
+            worth = min(middle.values()) / middle[best]
             print(f"| {what} | {m}×{n}×{k} | {len(common)} | {itself:.3f} | {other:.3f} | {100 * worth:.1f} % |", flush=True)
             kept.append({"problem": [what, m, n, k, layout],
-                         "rows": [[*c, ours[c], first[c], second[c]] for c in common]})
-    if options.json:
-        with open(options.json, "w") as file:
-            json.dump(kept, file)
+                         "rows": [[*c, *ours[c], *(run[c] for run in runs)] for c in common]})
+            if options.json:
+                with open(options.json, "w") as file:
+                    json.dump(kept, file)
 
 
 if __name__ == "__main__":

@@ -7,8 +7,9 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, bail};
 use diode_core::hardware::Hardware;
 use diode_core::ids::ProblemId;
-use diode_core::{Dataset, Failure, Method, Problem, Provenance, Solution, TimeColumn};
+use diode_core::{ConfigDictionary, Dataset, Failure, Method, Problem, Provenance, Solution, TimeColumn};
 
+use crate::journal::Journal;
 use crate::measure::Measured;
 use crate::old_form;
 
@@ -26,6 +27,8 @@ pub(crate) struct Collection {
     hardware: Hardware,
     provenance: Provenance,
     measured: HashSet<ProblemId>,
+    /// What is not in a file yet.
+    journal: Journal,
     unsaved: bool,
     last_save: Instant,
     save_took: Duration,
@@ -55,8 +58,8 @@ impl Collection {
         Ok(files)
     }
 
-    /// Starts a new file, or with `resume` goes on with those that are there,
-    /// whatever the order in which they were measured.
+    /// Starts a new file, or with `resume` goes on with those that are there and
+    /// with what their last process had not saved yet, in whatever order it was measured.
     pub(crate) fn open(
         path: &Path,
         chunk_size: Option<usize>,
@@ -73,17 +76,37 @@ impl Collection {
         }
         let solutions = chunks.iter().flat_map(|chunk| &chunk.dataset.solutions);
         let measured = solutions.map(|solution| solution.problem.id()).collect();
-        Ok(Self {
+        let mut collection = Self {
             chunks,
             path: path.to_owned(),
             chunk_size,
             hardware,
             provenance,
             measured,
+            journal: Journal::beside(path),
             unsaved: false,
             last_save: Instant::now(),
             save_took: Duration::ZERO,
-        })
+        };
+        if resume {
+            collection.take_over()?;
+        }
+        Ok(collection)
+    }
+
+    /// Takes what the journal holds into the file.
+    fn take_over(&mut self) -> anyhow::Result<()> {
+        let path = self.journal.path().to_owned();
+        for entry in self.journal.entries()? {
+            check_node(&path, &entry.hardware, &self.hardware)?;
+            for solution in entry.solutions {
+                // A process that died between saving and clearing leaves both.
+                if self.measured.insert(solution.problem.id()) {
+                    self.push(solution, &entry.configs)?;
+                }
+            }
+        }
+        self.save()
     }
 
     pub(crate) fn hardware(&self) -> &Hardware {
@@ -102,17 +125,18 @@ impl Collection {
         self.measured.contains(&problem.id())
     }
 
-    /// Adds what was measured on a problem, and saves if it is time to.
+    /// Adds what was measured on a problem. It is on disk when this returns: in the
+    /// journal, and in the file if it is time to save.
     pub(crate) fn add(&mut self, problem: Problem, method: Method, measured: Measured) -> anyhow::Result<()> {
         let id = problem.id();
-        let dataset = self.open_chunk()?;
-        let configs = &mut dataset.configs;
+        let mut configs = ConfigDictionary::default();
         let rows = &measured.timed;
         let solution = Solution {
             problem,
             method,
             configs: rows.iter().map(|(config, _)| configs.intern(*config)).collect(),
             times: TimeColumn::from_nanos(rows.iter().filter_map(|(_, s)| s.median()).collect())?,
+            minimum_ns: Some(rows.iter().filter_map(|(_, samples)| samples.minimum()).collect()),
             spread_ns: Some(rows.iter().map(|(_, samples)| samples.spread()).collect()),
             repeats: Some(rows.iter().map(|(_, samples)| samples.count() as u32).collect()),
             failures: measured
@@ -121,39 +145,66 @@ impl Collection {
                 .map(|&(config, reason)| Failure { config: configs.intern(config), reason })
                 .collect(),
         };
-        solution.validate(configs)?;
-        dataset.solutions.push(solution);
+        solution.validate(&configs)?;
+        let mut entry = self.empty();
+        entry.configs = configs;
+        entry.solutions.push(solution);
+        self.journal.append(&entry)?;
         self.measured.insert(id);
-        self.unsaved = true;
+        for solution in entry.solutions {
+            self.push(solution, &entry.configs)?;
+        }
         if self.last_save.elapsed() >= SAVE_EVERY.max(self.save_took * SAVING_SHARE) {
             self.save()?;
         }
         Ok(())
     }
 
+    /// Adds a solution whose configs are those of another dictionary.
+    fn push(&mut self, mut solution: Solution, configs: &ConfigDictionary) -> anyhow::Result<()> {
+        let dataset = self.open_chunk()?;
+        let failed = solution.failures.iter_mut().map(|failure| &mut failure.config);
+        for index in solution.configs.iter_mut().chain(failed) {
+            *index = dataset.configs.intern(*configs.get(*index));
+        }
+        dataset.solutions.push(solution);
+        self.unsaved = true;
+        Ok(())
+    }
+
+    fn empty(&self) -> Dataset {
+        Dataset {
+            hardware: self.hardware.clone(),
+            provenance: self.provenance.clone(),
+            configs: ConfigDictionary::default(),
+            solutions: Vec::new(),
+        }
+    }
+
     /// The dataset that the next problem goes to; a full one is saved and left.
     fn open_chunk(&mut self) -> anyhow::Result<&mut Dataset> {
         let full = |chunk: &Chunk| self.chunk_size.is_some_and(|most| chunk.dataset.solutions.len() >= most);
         if self.chunks.last().is_none_or(full) {
-            self.save()?;
+            // The journal stays: it may hold what the caller is about to add.
+            self.write()?;
             let path = match self.chunk_size {
                 Some(_) => numbered(&self.path, self.chunks.len() + 1)?,
                 None => self.path.clone(),
             };
-            let dataset = Dataset {
-                hardware: self.hardware.clone(),
-                provenance: self.provenance.clone(),
-                configs: Default::default(),
-                solutions: Vec::new(),
-            };
-            self.chunks.push(Chunk { path, dataset });
+            self.chunks.push(Chunk { path, dataset: self.empty() });
         }
         let last = self.chunks.last_mut().context("a collection without a file")?;
         Ok(&mut last.dataset)
     }
 
-    /// Writes the open file if there is anything new; the old one stays whole until then.
+    /// Brings everything into the files; the journal has nothing to add then.
     pub(crate) fn save(&mut self) -> anyhow::Result<()> {
+        self.write()?;
+        self.journal.clear()
+    }
+
+    /// Writes the open file if there is anything new; the old one stays whole until then.
+    fn write(&mut self) -> anyhow::Result<()> {
         let (Some(chunk), true) = (self.chunks.last(), self.unsaved) else { return Ok(()) };
         let start = Instant::now();
         old_form::write_file(&chunk.path, &chunk.dataset).context("cannot save the dataset")?;
@@ -165,7 +216,7 @@ impl Collection {
 }
 
 /// `a/b.msgpack.zst` becomes `a/b_3.msgpack.zst`.
-pub(crate) fn numbered(path: &Path, number: usize) -> anyhow::Result<PathBuf> {
+fn numbered(path: &Path, number: usize) -> anyhow::Result<PathBuf> {
     let name = path.file_name().context("the output needs a name")?.to_string_lossy().into_owned();
     let lower = name.to_lowercase();
     let ending = [".msgpack.zst", ".msgpack", ".json"].into_iter().find(|ending| lower.ends_with(ending));
@@ -178,10 +229,19 @@ fn resumed(path: &Path, hardware: &Hardware) -> anyhow::Result<Dataset> {
     let (Some(mut dataset), true) = (datasets.pop(), datasets.is_empty()) else {
         bail!("{}: expected a dataset of one hardware to resume", path.display());
     };
+    check_node(path, &dataset.hardware, hardware)?;
+    if dataset.hardware.facts.is_none() {
+        dataset.hardware = hardware.clone();
+    }
+    Ok(dataset)
+}
+
+/// Timings of different nodes are not mixed in one file.
+fn check_node(path: &Path, given: &Hardware, hardware: &Hardware) -> anyhow::Result<()> {
     let cores = |hardware: &Hardware| hardware.facts.map(|facts| facts.sms);
     // torch-diode's formats know a node by its name alone.
-    let same_cores = dataset.hardware.facts.is_none() || cores(&dataset.hardware) == cores(hardware);
-    if dataset.hardware.slug != hardware.slug || !same_cores {
+    let same_cores = given.facts.is_none() || cores(given) == cores(hardware);
+    if given.slug != hardware.slug || !same_cores {
         let words = |h: &Hardware| match cores(h) {
             Some(cores) => format!("{} with {cores} cores", h.slug),
             None => h.slug.to_string(),
@@ -189,18 +249,17 @@ fn resumed(path: &Path, hardware: &Hardware) -> anyhow::Result<Dataset> {
         bail!(
             "{}: got timings of {}, expected timings of this node ({}) to resume; choose another --output",
             path.display(),
-            words(&dataset.hardware),
+            words(given),
             words(hardware)
         );
     }
-    if dataset.hardware.facts.is_none() {
-        dataset.hardware = hardware.clone();
-    }
-    Ok(dataset)
+    Ok(())
 }
 
 #[cfg(test)]
 mod tests {
+    use std::fs::OpenOptions;
+
     use diode_core::{DType, FailureReason, Op, ProblemFields};
 
     use super::*;
@@ -243,6 +302,28 @@ mod tests {
             .map(|file| diode_formats::read_file(file).unwrap().datasets[0].solutions.len())
             .collect();
         assert_eq!(sizes, [2, 2, 1]);
+    }
+
+    #[test]
+    fn what_was_not_saved_is_taken_from_the_journal() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("set.msgpack.zst");
+        let journal = folder.path().join("set.msgpack.zst.journal");
+        let mut killed = open(&path, false);
+        for m in [1, 2, 3, 4] {
+            killed.add(problem(m), Method::MEDIAN_COLD_EVENT, failed()).unwrap();
+        }
+        drop(killed);
+        // The first chunk was saved when it was full; the last entry is torn.
+        let bytes = std::fs::read(&journal).unwrap();
+        OpenOptions::new().write(true).open(&journal).unwrap().set_len(bytes.len() as u64 - 1).unwrap();
+
+        let resumed = open(&path, true);
+        assert_eq!(resumed.problems(), 3);
+        assert!(resumed.contains(&problem(3)) && !resumed.contains(&problem(4)));
+        assert!(!journal.exists());
+        let files = Collection::files(&path, Some(2)).unwrap();
+        assert_eq!(diode_formats::read_file(&files[1]).unwrap().datasets[0].solutions.len(), 1);
     }
 
     #[test]

@@ -11,6 +11,7 @@ mod cuda;
 mod device;
 mod failure;
 mod interrupt;
+mod journal;
 mod kernels;
 mod measure;
 mod meter;

@@ -7,7 +7,7 @@ use diode_formats::{Format, FormatError};
 
 /// What torch-diode's formats have no place for, as it is told to users.
 pub(crate) const NOT_KEPT: &str =
-    "spread, repeats, method, reasons of failures, facts of the node and times of library kernels";
+    "minimum, spread, repeats, method, reasons of failures, facts of the node and times of library kernels";
 
 /// Whether a format is one of torch-diode's.
 pub(crate) fn is_old(format: Format) -> bool {
@@ -55,6 +55,7 @@ mod tests {
                 method: Method::MEDIAN_COLD_EVENT,
                 configs: vec![ConfigIndex(0), ConfigIndex(1)],
                 times: TimeColumn::Nanos(vec![5_000, 7_000]),
+                minimum_ns: Some(vec![4_990, 7_000]),
                 spread_ns: Some(vec![10, 10]),
                 repeats: Some(vec![3, 3]),
                 failures: vec![Failure { config: ConfigIndex(1), reason: FailureReason::Timeout }],

@@ -73,6 +73,7 @@ fn seeds(corpus: &Path, number: usize, part: &Dataset) -> Result<(), Box<dyn Err
     for solution in &rich[0].solutions {
         let columns = Columns {
             times: solution.times.clone(),
+            minimum_ns: solution.minimum_ns.clone(),
             spread_ns: solution.spread_ns.clone(),
             repeats: solution.repeats.clone(),
             failures: vec![(TIMINGS as u32, FailureReason::Compile)],
@@ -89,6 +90,7 @@ fn enriched(part: &Dataset) -> Dataset {
     rich.provenance = Provenance { tool: Some("fuzz".to_owned()), ..Provenance::default() };
     for solution in &mut rich.solutions {
         solution.method = Method::MEDIAN_COLD_EVENT;
+        solution.minimum_ns = Some(vec![1; TIMINGS]);
         solution.spread_ns = Some(vec![320; TIMINGS]);
         solution.repeats = Some(vec![20; TIMINGS]);
         solution.failures.push(Failure { config: ConfigIndex(0), reason: FailureReason::OutOfResources });

@@ -133,6 +133,7 @@ mod tests {
             method: Method::Unspecified,
             configs: times.iter().map(|(config, _)| dictionary.intern(*config)).collect(),
             times: TimeColumn::from_nanos(times.iter().map(|(_, time)| *time).collect()).unwrap(),
+            minimum_ns: None,
             spread_ns: None,
             repeats: None,
             failures: Vec::new(),

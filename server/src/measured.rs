@@ -26,6 +26,7 @@ impl Measured {
         let first_failed = solution.configs.len();
         let columns = Columns {
             times: solution.times.clone(),
+            minimum_ns: solution.minimum_ns.clone(),
             spread_ns: solution.spread_ns.clone(),
             repeats: solution.repeats.clone(),
             failures: (first_failed as u32..).zip(&solution.failures).map(|(at, f)| (at, f.reason)).collect(),
@@ -71,7 +72,7 @@ impl Measured {
             .failed()
             .map(|(config, reason)| Failure { config: dictionary.intern(config), reason })
             .collect();
-        let Columns { times, spread_ns, repeats, .. } = self.columns;
-        Solution { problem, method, configs, times, spread_ns, repeats, failures }
+        let Columns { times, minimum_ns, spread_ns, repeats, .. } = self.columns;
+        Solution { problem, method, configs, times, minimum_ns, spread_ns, repeats, failures }
     }
 }

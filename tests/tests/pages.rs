@@ -8,7 +8,7 @@ use anyhow::Context as _;
 use diode_tests::{Browser, Server, Theme, Viewport};
 
 /// The seeded database holds the shipped H200 measurements.
-const H200_PROBLEMS: &str = "617";
+const H200_PROBLEMS: &str = "689";
 
 struct Page {
     name: &'static str,
@@ -144,5 +144,32 @@ async fn predicting_sends_no_request() -> anyhow::Result<()> {
         milliseconds.len()
     );
     assert_eq!(browser.complaints().await?, Vec::<String>::new());
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn tables_are_downloaded_by_the_method_that_the_page_shows() -> anyhow::Result<()> {
+    let (_folder, server) = seeded().await?;
+    let browser = Browser::start().await?;
+    browser.look(Viewport::DESKTOP, Theme::Light).await?;
+    let hrefs = "return [...document.querySelectorAll('a.chip[download]')].map((a) => a.getAttribute('href'))
+                 .filter((href) => href.includes('/tables/'))";
+    for (query, method) in [("", "median-cold-event"), ("?method=unspecified", "unspecified")] {
+        let page = format!("{}/hardware/nvidia-h200{query}", server.url());
+        browser.open(&page, "a.chip[href*='/tables/']").await?;
+        let links: Vec<String> = browser.script(hrefs).await?;
+        let [diode, inductor] = links.as_slice() else { anyhow::bail!("got {links:?}, expected two tables") };
+        let table = server.get(diode)?;
+        assert_eq!(
+            (table["format"].as_str(), table["method"].as_str()),
+            (Some("diode-table/1"), Some(method))
+        );
+        let entries = server.get(inductor)?;
+        let keys: Vec<&String> = entries.as_object().context("a table of Inductor")?.keys().collect();
+        assert!(
+            !keys.is_empty() && keys.iter().all(|key| key.starts_with("NVIDIA H200+((torch.")),
+            "{keys:?}"
+        );
+    }
     Ok(())
 }

@@ -11,7 +11,7 @@ use crate::shell::{self, cargo, command, exists, output, root, target_folder};
 const DATASET: &str = "trained_models/matmul/nvidia-h200/data/h200-mm-bf16.msgpack.zst";
 
 /// Benchmarks that print their own lines: package, example.
-const EXAMPLES: &[(&str, &str)] = &[("diode-core", "table_lookup")];
+const EXAMPLES: &[(&str, &str)] = &[("diode-core", "table_lookup"), ("diode-model", "rank_space")];
 
 pub(crate) fn run() -> anyhow::Result<()> {
     codecs()?;

@@ -15,6 +15,7 @@ use crate::collection::Collection;
 use crate::device::{self, DeviceArg};
 use crate::failure::Usage;
 use crate::interrupt::Interrupt;
+use crate::journal::Journal;
 use crate::meter::{CpuMeter, GpuMeter, GpuOptions, Meter};
 use crate::node::{self, Node, gpus};
 use crate::problem_source::{GeneratorArgs, read_problems, read_shapeset};
@@ -90,7 +91,7 @@ pub(crate) struct Collect {
 
     /// Write files of so many problems each: name_1, name_2 and so on
     #[arg(long, value_name = "N", value_parser = arguments::at_least_one)]
-    chunk_size: Option<usize>,
+    pub(super) chunk_size: Option<usize>,
 
     /// Start no further problem after this time, such as 90s, 10m or 1h30m
     #[arg(long, value_name = "TIME", value_parser = parse_budget)]
@@ -277,6 +278,13 @@ impl Collect {
                 let file = file.display();
                 bail!("{file} exists; add --resume to go on with it, or choose another --output");
             }
+        }
+        let journal = Journal::beside(&self.output);
+        if !self.resume && journal.path().exists() {
+            bail!(
+                "{} holds what an interrupted collection measured; add --resume to go on with it, or remove it",
+                journal.path().display()
+            );
         }
         let folder = self.output.parent().filter(|folder| !folder.as_os_str().is_empty());
         if let Some(folder) = folder.filter(|folder| !folder.is_dir()) {

@@ -21,7 +21,8 @@ use crate::problem_source::GeneratorArgs;
 
 /// Collect, train a model and judge it by problems it has not seen, in one go
 ///
-/// Validation problems are drawn with the seed after that of the training problems.
+/// Validation problems are drawn with the seed after that of the training problems. Of a model's
+/// layers, a quarter at most is held out instead: validated by, and not trained on.
 #[derive(Debug, Args)]
 #[command(
     mut_arg("num_shapes", |count| count.default_value("100")),
@@ -83,24 +84,28 @@ impl CollectAndTrain {
             mention_losses(&[&dataset, &validation]);
         }
         let seed = self.generator.seed;
+        let mut unseen = match self.skip_validation {
+            true => Vec::new(),
+            false => self.generator.problems_to_judge_by(self.validation_shapes)?,
+        };
         let problems = if self.skip_collection {
             let datasets = files::read_datasets(std::slice::from_ref(&dataset))?;
             datasets.into_iter().flat_map(|d| d.solutions).map(|solution| solution.problem).collect()
         } else {
-            self.generator.problems()?
+            self.to_train_on(&unseen)?
         };
-        let unseen = self.unseen(seed.wrapping_add(1), &problems)?;
+        self.leave_out(&mut unseen, &problems)?;
         let interrupt = Interrupt::install()?;
 
         if !self.skip_collection {
             eprintln!("collecting training problems into {}", dataset.display());
-            self.collecting.collect(&dataset, &problems, seed, &interrupt)?;
+            self.collecting.collect(&dataset, None, &problems, seed, &interrupt)?;
             stop_if_asked(&interrupt)?;
         }
         let is_kept = self.skip_collection && validation.exists();
         if !(self.skip_validation || is_kept) {
             eprintln!("collecting validation problems into {}", validation.display());
-            self.collecting.collect(&validation, &unseen, seed.wrapping_add(1), &interrupt)?;
+            self.collecting.collect(&validation, None, &unseen, seed.wrapping_add(1), &interrupt)?;
             stop_if_asked(&interrupt)?;
         }
         if self.skip_training {
@@ -145,22 +150,31 @@ impl CollectAndTrain {
         Ok(())
     }
 
-    /// Problems to judge by, none of which is trained on.
-    fn unseen(&self, seed: u32, trained_on: &[Problem]) -> anyhow::Result<Vec<Problem>> {
+    fn to_train_on(&self, unseen: &[Problem]) -> anyhow::Result<Vec<Problem>> {
+        let mut problems = self.generator.problems()?;
+        if self.generator.of_a_model() && !self.skip_validation {
+            problems.retain(|problem| !unseen.contains(problem));
+            let (held_out, left) = (output::count(unseen.len(), "problem"), problems.len());
+            eprintln!("{held_out} of the model held out to judge by, {left} left to train on");
+        }
+        Ok(problems)
+    }
+
+    /// Keeps the problems to judge by that are not trained on.
+    fn leave_out(&self, unseen: &mut Vec<Problem>, trained_on: &[Problem]) -> anyhow::Result<()> {
         let trained_on: HashSet<ProblemId> = trained_on.iter().map(Problem::id).collect();
-        let mut problems = self.generator.problems_of(seed, self.validation_shapes)?;
-        let drawn = problems.len();
-        problems.retain(|problem| !trained_on.contains(&problem.id()));
-        if problems.is_empty() && !self.skip_validation {
+        let drawn = unseen.len();
+        unseen.retain(|problem| !trained_on.contains(&problem.id()));
+        if unseen.is_empty() && !self.skip_validation {
             bail!(
                 "every validation problem is a training problem too; draw fewer, or from a wider range of sizes"
             );
         }
-        if problems.len() < drawn {
-            let left_out = output::count(drawn - problems.len(), "validation problem");
+        if unseen.len() < drawn {
+            let left_out = output::count(drawn - unseen.len(), "validation problem");
             eprintln!("note: {left_out} left out, since the model is trained on them");
         }
-        Ok(problems)
+        Ok(())
     }
 }
 

@@ -42,6 +42,6 @@ impl CollectShapeset {
         let output = self.collecting.output(&self.output)?;
         mention_losses(&[&output]);
         let problems = problems_of(&self.shapeset, &self.operations)?;
-        self.collecting.collect(&output, &problems, self.seed, &Interrupt::install()?)
+        self.collecting.collect(&output, None, &problems, self.seed, &Interrupt::install()?)
     }
 }

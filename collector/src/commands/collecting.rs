@@ -11,7 +11,6 @@ use diode_formats::Format;
 use super::collect::{Backend, Collect};
 use super::old_flags::{OldFormat, SearchMode};
 use crate::arguments;
-use crate::collection::numbered;
 use crate::device::DeviceArg;
 use crate::failure::Usage;
 use crate::interrupt::Interrupt;
@@ -68,57 +67,15 @@ impl Collecting {
         }
     }
 
-    /// Measures problems into one file.
+    /// Measures problems into one file, or into files of so many each: `name_1.json`, `name_2.json` …
     pub(super) fn collect(
         &self,
         output: &Path,
+        chunk_size: Option<usize>,
         problems: &[Problem],
         seed: u32,
         interrupt: &Interrupt,
     ) -> anyhow::Result<()> {
-        let in_file = self.measure(output, problems, seed, interrupt)?;
-        if in_file == 0 && !interrupt.requested() {
-            bail!("{}: nothing was measured", output.display());
-        }
-        Ok(())
-    }
-
-    /// Measures problems into files of so many each: `name_1.json`, `name_2.json` …
-    pub(super) fn collect_chunks(
-        &self,
-        output: &Path,
-        chunk_size: usize,
-        problems: &[Problem],
-        seed: u32,
-        interrupt: &Interrupt,
-    ) -> anyhow::Result<()> {
-        let files: Vec<PathBuf> = (1..=problems.len().div_ceil(chunk_size))
-            .map(|number| numbered(output, number))
-            .collect::<Result<_, _>>()?;
-        if let Some(file) = files.iter().find(|file| file.exists() && !self.resume) {
-            bail!("{} exists; add --resume to go on with it, or choose another --output", file.display());
-        }
-        let mut in_files = 0;
-        for (file, problems) in files.iter().zip(problems.chunks(chunk_size)) {
-            in_files += self.measure(file, problems, seed, interrupt)?;
-            if interrupt.requested() {
-                return Ok(());
-            }
-        }
-        if in_files == 0 {
-            bail!("{}: nothing was measured", output.display());
-        }
-        Ok(())
-    }
-
-    /// Returns how many problems the file holds then.
-    fn measure(
-        &self,
-        output: &Path,
-        problems: &[Problem],
-        seed: u32,
-        interrupt: &Interrupt,
-    ) -> anyhow::Result<usize> {
         let mut collect = Collect::into_file(output)?;
         collect.lossy = true;
         collect.space = SpaceArg::Named(self.search_space);
@@ -126,9 +83,14 @@ impl Collecting {
         collect.kernels = self.kernels.clone();
         collect.device = self.device.clone();
         collect.cublas = self.cublas.clone();
+        collect.chunk_size = chunk_size;
         collect.resume = self.resume;
         collect.generator.seed = seed;
-        collect.run_on(problems, interrupt)
+        let in_files = collect.run_on(problems, interrupt)?;
+        if in_files == 0 && !interrupt.requested() {
+            bail!("{}: nothing was measured", output.display());
+        }
+        Ok(())
     }
 }
 

@@ -62,10 +62,7 @@ impl CreateValidation {
                 .with_context(|| format!("cannot create {}", self.output.display()))?;
         }
         let (seed, interrupt) = (self.generator.seed, Interrupt::install()?);
-        match self.chunk_size {
-            Some(size) => self.collecting.collect_chunks(&output, size, &problems, seed, &interrupt),
-            None => self.collecting.collect(&output, &problems, seed, &interrupt),
-        }
+        self.collecting.collect(&output, self.chunk_size, &problems, seed, &interrupt)
     }
 
     /// An output of chunks without an extension names a folder.

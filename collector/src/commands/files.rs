@@ -1,6 +1,7 @@
 //! Finding, reading and protecting files.
 
 use std::fs;
+use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
@@ -66,16 +67,32 @@ const MAX_TABLE_BYTES: u64 = 1 << 30;
 /// What every table says of itself, and no dataset.
 const TABLE_MARK: &str = "\"diode-table/";
 
-/// Reads a table, as this command wrote it or as it was edited since.
-pub(super) fn read_table(path: &Path) -> anyhow::Result<Table> {
+/// Reads tables: one as this program wrote it or as it was edited since, or those of a
+/// lookup table of torch-diode, one for each hardware in it.
+pub(super) fn read_tables(path: &Path) -> anyhow::Result<Vec<Table>> {
+    let context = || format!("table {}", path.display());
+    if is_torchs_table(path)? {
+        let tables = diode_formats::read_lut(path)?.into_iter().map(diode_formats::Lut::into_table);
+        return tables.collect::<Result<_, _>>().with_context(context);
+    }
     let text = table_text(path)?;
-    serde_json::from_str(&text).with_context(|| format!("table {}", path.display()))
+    Ok(vec![serde_json::from_str(&text).with_context(context)?])
 }
 
-/// Whether a file is a table and not a dataset.
+/// Whether a file is a table and not a dataset. What cannot be read is left to who reads it.
 pub(super) fn is_table(path: &Path) -> bool {
     let json = path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("json"));
-    json && table_text(path).is_ok_and(|text| text.contains(TABLE_MARK))
+    is_torchs_table(path).is_ok_and(|is| is)
+        || (json && table_text(path).is_ok_and(|text| text.contains(TABLE_MARK)))
+}
+
+fn is_torchs_table(path: &Path) -> anyhow::Result<bool> {
+    /// As much as tells what kind of file it is.
+    const HEAD: u64 = 64 << 10;
+    let context = || format!("cannot read {}", path.display());
+    let mut head = Vec::new();
+    fs::File::open(path).and_then(|file| file.take(HEAD).read_to_end(&mut head)).with_context(context)?;
+    Ok(diode_formats::recognise(&head) == Some(Kind::Table))
 }
 
 fn table_text(path: &Path) -> anyhow::Result<String> {

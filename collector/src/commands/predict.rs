@@ -2,13 +2,13 @@ use std::path::PathBuf;
 
 use clap::Args;
 use diode_core::space::{Space, SpaceName};
-use diode_core::{Config, DType, Layout, Op, Problem, ProblemFields, Tflops};
+use diode_core::{Config, Problem, Tflops};
 use diode_model::{AnyModel, Prediction};
 
 use super::files;
-use crate::arguments::{at_least_one, dtype, probability, space, whole};
-use crate::failure::Usage;
+use crate::arguments::{at_least_one, probability, space};
 use crate::output;
+use crate::problem_source::ProblemArgs;
 
 /// Predict the fastest configs for a problem
 #[derive(Debug, Args)]
@@ -20,37 +20,8 @@ pub(crate) struct Predict {
     #[arg(long, value_name = "FILE")]
     model: PathBuf,
 
-    /// Operator: mm, addmm, bmm or baddbmm
-    #[arg(long)]
-    op: Op,
-
-    /// Batch size
-    #[arg(long, default_value_t = 1, value_parser = whole::<u64>)]
-    b: u64,
-
-    /// Rows of A and of the output
-    #[arg(long, value_parser = whole::<u64>)]
-    m: u64,
-
-    /// Columns of B and of the output
-    #[arg(long, value_parser = whole::<u64>)]
-    n: u64,
-
-    /// Columns of A and rows of B
-    #[arg(long, value_parser = whole::<u64>)]
-    k: u64,
-
-    /// Type of inputs and output, such as bfloat16
-    #[arg(long, value_parser = dtype)]
-    dtype: DType,
-
-    /// Order of A in memory: row or column
-    #[arg(long, default_value = "row")]
-    a_layout: Layout,
-
-    /// Order of B in memory: row, or column as in nn.Linear
-    #[arg(long, default_value = "row")]
-    b_layout: Layout,
+    #[command(flatten)]
+    problem: ProblemArgs,
 
     /// How many configs to show
     #[arg(long, default_value_t = 10, value_name = "N", value_parser = at_least_one)]
@@ -72,7 +43,7 @@ pub(crate) struct Predict {
 
 impl Predict {
     pub(crate) fn run(self) -> anyhow::Result<()> {
-        let problem = self.problem().map_err(Usage::new)?;
+        let problem = self.problem.problem()?;
         let model = files::read_model(&self.model)?;
         let space = self.space.map_or_else(|| model.space(), Space::Named);
         let top = match self.confidence {
@@ -87,11 +58,6 @@ impl Predict {
             return output::json(&prediction);
         }
         output::text_out(&in_words(&problem, &model.ranked_hardware()?.name, &prediction)?)
-    }
-
-    fn problem(&self) -> Result<Problem, diode_core::Invalid> {
-        let plain = ProblemFields::plain(self.op, self.b, self.m, self.n, self.k, self.dtype);
-        Problem::new(ProblemFields { a_layout: self.a_layout, b_layout: self.b_layout, ..plain })
     }
 }
 

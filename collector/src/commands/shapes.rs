@@ -1,9 +1,9 @@
+use anyhow::Context as _;
 use clap::Args;
-use diode_core::{DType, Layout, Op, Problem};
-use serde::Serialize;
+use diode_core::Layout;
 
 use crate::output;
-use crate::problem_source::GeneratorArgs;
+use crate::problem_source::{GeneratorArgs, ShortProblem};
 
 /// Draw problems as `collect` would, without measuring them
 #[derive(Debug, Args)]
@@ -18,39 +18,20 @@ pub(crate) struct Shapes {
     json: bool,
 }
 
-#[derive(Serialize)]
-struct Row {
-    op: Op,
-    b: u64,
-    m: u64,
-    n: u64,
-    k: u64,
-    dtype: DType,
-    /// `None` for the usual rows.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    b_layout: Option<Layout>,
-}
-
-impl Row {
-    fn new(problem: &Problem) -> Self {
-        let p = problem;
-        let b_layout = Some(p.b_layout).filter(|layout| *layout != Layout::Row);
-        Self { op: p.op, b: p.b, m: p.m, n: p.n, k: p.k, dtype: p.a_dtype, b_layout }
-    }
-
-    fn cells(&self) -> Vec<String> {
-        let numbers = [self.b, self.m, self.n, self.k].map(|size| size.to_string());
-        [self.op.to_string(), self.dtype.to_string()].into_iter().chain(numbers).collect()
-    }
+fn cells(row: &ShortProblem) -> Vec<String> {
+    let numbers = [row.b, row.m, row.n, row.k].map(|size| size.to_string());
+    [row.op.to_string(), row.dtype.to_string()].into_iter().chain(numbers).collect()
 }
 
 impl Shapes {
     pub(crate) fn run(self) -> anyhow::Result<()> {
-        let rows: Vec<Row> = self.generator.problems()?.iter().map(Row::new).collect();
+        let problems = self.generator.problems()?;
+        let rows: Option<Vec<ShortProblem>> = problems.iter().map(ShortProblem::of).collect();
+        let rows = rows.context("a problem was drawn that the short form cannot say")?;
         if self.json {
             return output::json(&rows);
         }
-        let mut cells: Vec<Vec<String>> = rows.iter().map(Row::cells).collect();
+        let mut cells: Vec<Vec<String>> = rows.iter().map(cells).collect();
         let mut header = vec!["op", "dtype", "B", "M", "N", "K"];
         if rows.iter().any(|row| row.b_layout.is_some()) {
             header.push("B lies in");

@@ -1,7 +1,9 @@
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 
 use anyhow::bail;
 use clap::{Args, Subcommand};
+use diode_core::hardware::Hardware;
 use diode_core::ids::HardwareSlug;
 use diode_core::table::TableFormat;
 use diode_core::table::inductor::{InductorOptions, PythonNumber, Scalars, TorchVersion};
@@ -16,8 +18,8 @@ use crate::output;
 /// Make a table of the best known configs of each problem, or look one up
 ///
 /// A table in diode's format is JSON with one object per problem, in order of
-/// preference; edit it as you like and give it to this command again. Inductor's
-/// format is the value of torch._inductor.config.lookup_table.table.
+/// preference; edit it as you like and give it to this command again. torch-diode's lookup
+/// tables are read too. Inductor's format is the value of torch._inductor.config.lookup_table.table.
 #[derive(Debug, Args)]
 #[command(
     args_conflicts_with_subcommands = true,
@@ -139,17 +141,8 @@ impl Table {
         if self.files.iter().any(|file| files::is_table(file)) {
             return self.read_table();
         }
-        let mut datasets = files::read_datasets(&self.files)?;
-        if let Some(wanted) = &self.hardware {
-            let there: Vec<String> = datasets.iter().map(|d| d.hardware.slug.to_string()).collect();
-            datasets.retain(|dataset| dataset.hardware.slug == *wanted);
-            if datasets.is_empty() {
-                return Err(no_such("hardware", wanted, &there.join(" or ")).into());
-            }
-        } else if let Some(other) = datasets.iter().find(|d| d.hardware.slug != datasets[0].hardware.slug) {
-            let slugs = format!("{} and {}", datasets[0].hardware.slug, other.hardware.slug);
-            bail!("hardware: got {slugs}, expected one; choose with --hardware");
-        }
+        let datasets = files::read_datasets(&self.files)?;
+        let datasets = self.of_one_hardware(datasets, |dataset| &dataset.hardware)?;
         let table = diode_core::Table::from_datasets(&datasets, self.method, self.top)?;
         if table.is_empty() {
             bail!("no problem has a time: every config failed");
@@ -162,10 +155,14 @@ impl Table {
             let files = self.files.len();
             return Err(Usage::new(format!("files: got a table among {files}, expected it alone")).into());
         };
-        let table = files::read_table(file)?;
-        if let Some(wanted) = self.hardware.as_ref().filter(|wanted| **wanted != table.hardware().slug) {
-            return Err(no_such("hardware", wanted, table.hardware().slug.as_str()).into());
+        let tables = self.of_one_hardware(files::read_tables(file)?, diode_core::Table::hardware)?;
+        let names: Vec<&str> = tables.iter().map(|table| table.hardware().name.as_str()).collect();
+        if names.len() > 1 {
+            bail!("{}: got one hardware under {}, expected one name", file.display(), names.join(" and "));
         }
+        let Some(table) = tables.into_iter().next().filter(|table| !table.is_empty()) else {
+            bail!("{}: no problem has a config that can compute it", file.display());
+        };
         if let Some(wanted) = self.method.filter(|wanted| *wanted != table.method()) {
             return Err(no_such("method", wanted, &table.method().to_string()).into());
         }
@@ -173,6 +170,22 @@ impl Table {
             Some(top) => table.top(top),
             None => table,
         })
+    }
+
+    /// Those of the hardware that was asked for; unless one was, all must be of one.
+    fn of_one_hardware<T>(&self, mut all: Vec<T>, of: impl Fn(&T) -> &Hardware) -> anyhow::Result<Vec<T>> {
+        let slugs: BTreeSet<String> = all.iter().map(|one| of(one).slug.to_string()).collect();
+        if let Some(wanted) = &self.hardware {
+            all.retain(|one| of(one).slug == *wanted);
+            if all.is_empty() {
+                let there: Vec<String> = slugs.into_iter().collect();
+                return Err(no_such("hardware", wanted, &there.join(" or ")).into());
+            }
+        } else if slugs.len() > 1 {
+            let slugs: Vec<String> = slugs.into_iter().collect();
+            bail!("hardware: got {}, expected one; choose with --hardware", slugs.join(" and "));
+        }
+        Ok(all)
     }
 }
 

@@ -3,15 +3,13 @@ use std::path::PathBuf;
 use anyhow::bail;
 use clap::Args;
 use diode_core::table::{Nearest, TableConfig};
-use diode_core::{
-    Bias, Config, ConfigFields, DType, Invalid, Layout, Micros, Op, Problem, ProblemFields, Table, Tflops,
-};
+use diode_core::{Config, ConfigFields, Micros, Problem, Table, Tflops};
 use serde::Serialize;
 
 use super::files;
-use crate::arguments::{at_least_one, dtype, whole};
-use crate::failure::Usage;
+use crate::arguments::at_least_one;
 use crate::output;
+use crate::problem_source::ProblemArgs;
 
 /// Show what a table says of a problem
 #[derive(Debug, Args)]
@@ -19,45 +17,12 @@ use crate::output;
     after_help = "Example:\n  diode table lookup table.json --op mm --m 512 --n 4096 --k 4096 --dtype bfloat16 --nearest"
 )]
 pub(crate) struct Lookup {
-    /// Table in diode's format
+    /// Table in diode's format, or torch-diode's lookup table
     #[arg(value_name = "FILE")]
     table: PathBuf,
 
-    /// Operator: mm, addmm, bmm or baddbmm
-    #[arg(long)]
-    op: Op,
-
-    /// Batch size
-    #[arg(long, default_value_t = 1, value_parser = whole::<u64>)]
-    b: u64,
-
-    /// Rows of A and of the output
-    #[arg(long, value_parser = whole::<u64>)]
-    m: u64,
-
-    /// Columns of B and of the output
-    #[arg(long, value_parser = whole::<u64>)]
-    n: u64,
-
-    /// Columns of A and rows of B
-    #[arg(long, value_parser = whole::<u64>)]
-    k: u64,
-
-    /// Type of inputs and output, such as bfloat16
-    #[arg(long, value_parser = dtype)]
-    dtype: DType,
-
-    /// Order of A in memory: row or column
-    #[arg(long, default_value = "row")]
-    a_layout: Layout,
-
-    /// Order of B in memory: row, or column as in nn.Linear
-    #[arg(long, default_value = "row")]
-    b_layout: Layout,
-
-    /// Bias of addmm and baddbmm: matrix, or vector as in nn.Linear [default: matrix]
-    #[arg(long)]
-    bias: Option<Bias>,
+    #[command(flatten)]
+    problem: ProblemArgs,
 
     /// Where the problem is not in the table, take what the most similar ones advise
     #[arg(long)]
@@ -104,16 +69,16 @@ struct Near {
 
 impl Lookup {
     pub(crate) fn run(self) -> anyhow::Result<()> {
-        let problem = self.problem().map_err(Usage::new)?;
-        let table = files::read_table(&self.table)?;
+        let problem = self.problem.problem()?;
+        let mut tables = files::read_tables(&self.table)?;
+        let (Some(table), true) = (tables.pop(), tables.is_empty()) else {
+            let path = self.table.display();
+            bail!(
+                "{path}: expected a table of one hardware; `diode table {path} --hardware SLUG --output …` makes one"
+            );
+        };
         let answer = self.answer(&table, problem)?;
         if self.json { output::json(&answer) } else { output::text_out(&in_words(&answer, &table)?) }
-    }
-
-    fn problem(&self) -> Result<Problem, Invalid> {
-        let plain = ProblemFields::plain(self.op, self.b, self.m, self.n, self.k, self.dtype);
-        let bias = self.bias.unwrap_or(plain.bias);
-        Problem::new(ProblemFields { a_layout: self.a_layout, b_layout: self.b_layout, bias, ..plain })
     }
 
     fn answer(&self, table: &Table, problem: Problem) -> anyhow::Result<Answer> {

@@ -19,6 +19,10 @@ impl Samples {
         self.quantile(2, 4)
     }
 
+    pub(crate) fn minimum(&self) -> Option<u64> {
+        self.0.first().copied()
+    }
+
     /// The interquartile range; 0 for a single repeat, which says nothing.
     pub(crate) fn spread(&self) -> u64 {
         self.quantile(3, 4).zip(self.quantile(1, 4)).map_or(0, |(upper, lower)| upper - lower)
@@ -43,12 +47,12 @@ mod tests {
         let of = |values: &[u64]| {
             let mut samples = Samples::default();
             samples.add(values.iter().copied());
-            (samples.median(), samples.spread())
+            (samples.median(), samples.spread(), samples.minimum())
         };
-        assert_eq!(of(&[]), (None, 0));
-        assert_eq!(of(&[7]), (Some(7), 0));
-        assert_eq!(of(&[30, 10]), (Some(20), 10));
-        assert_eq!(of(&[50, 10, 30, 20, 40]), (Some(30), 20));
-        assert_eq!(of(&[100, 1, 2, 3]), (Some(2), 26));
+        assert_eq!(of(&[]), (None, 0, None));
+        assert_eq!(of(&[7]), (Some(7), 0, Some(7)));
+        assert_eq!(of(&[30, 10]), (Some(20), 10, Some(10)));
+        assert_eq!(of(&[50, 10, 30, 20, 40]), (Some(30), 20, Some(10)));
+        assert_eq!(of(&[100, 1, 2, 3]), (Some(2), 26, Some(1)));
     }
 }

@@ -94,8 +94,21 @@ impl GeneratorArgs {
         self.problems_of(self.seed, self.num_shapes)
     }
 
-    /// The same with another seed and number.
-    pub(crate) fn problems_of(&self, seed: u32, count: usize) -> Result<Vec<Problem>, Usage> {
+    /// Other problems of the same kind, to judge by what was learnt from [`Self::problems`]:
+    /// drawn with the next seed, or some of a model's layers, which are then not to be learnt from.
+    pub(crate) fn problems_to_judge_by(&self, count: usize) -> Result<Vec<Problem>, Usage> {
+        if self.models.any() {
+            return held_out(self.problems()?, count);
+        }
+        self.problems_of(self.seed.wrapping_add(1), count)
+    }
+
+    /// Whether all problems there are belong to a model, so that none can be drawn beside them.
+    pub(crate) fn of_a_model(&self) -> bool {
+        self.models.any()
+    }
+
+    fn problems_of(&self, seed: u32, count: usize) -> Result<Vec<Problem>, Usage> {
         let dtypes = or_default(&self.dtypes, &[DType::Float16, DType::BFloat16]);
         let ops = or_default(&self.ops, &[Op::Mm, Op::Addmm, Op::Bmm]);
         generate(self.distribution(), seed, count, dtypes, ops).map_err(Usage::new)
@@ -126,6 +139,22 @@ impl GeneratorArgs {
             }),
         }
     }
+}
+
+/// At most one problem in so many is held out: the rest must do to learn from.
+const HELD_OUT_SHARE: usize = 4;
+
+/// The first in the order of their ids, which has nothing to do with their sizes and is the same everywhere.
+fn held_out(mut problems: Vec<Problem>, count: usize) -> Result<Vec<Problem>, Usage> {
+    if problems.len() < HELD_OUT_SHARE {
+        return Err(Usage::new(format!(
+            "problems of the model: got {}, expected at least {HELD_OUT_SHARE}, so that some can be held out to judge by",
+            problems.len()
+        )));
+    }
+    problems.sort_by_cached_key(Problem::id);
+    problems.truncate(count.min(problems.len() / HELD_OUT_SHARE));
+    Ok(problems)
 }
 
 fn or_default<'a, T>(given: &'a [T], default: &'a [T]) -> &'a [T] {

@@ -5,8 +5,10 @@ use std::collections::HashSet;
 use std::path::Path;
 
 use anyhow::Context as _;
-use diode_core::{DType, Op, Problem, ProblemFields};
+use diode_core::Problem;
 use serde::Deserialize;
+
+use super::ShortProblem;
 
 /// Larger lists are no work for one node.
 const MAX_BYTES: u64 = 64 << 20;
@@ -15,19 +17,7 @@ const MAX_BYTES: u64 = 64 << 20;
 #[serde(untagged)]
 enum Row {
     Whole(Problem),
-    Short(Short),
-}
-
-/// A row-major problem of one dtype.
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Short {
-    op: Op,
-    b: u64,
-    m: u64,
-    n: u64,
-    k: u64,
-    dtype: DType,
+    Short(ShortProblem),
 }
 
 /// The problems of a list, each once, and how many were repeated.
@@ -53,10 +43,10 @@ pub(crate) fn read_problems(path: &Path) -> anyhow::Result<(Vec<Problem>, usize)
 
 fn problem(row: serde_json::Value) -> anyhow::Result<Problem> {
     let row = serde_json::from_value(row).context(
-        "expected {op, b, m, n, k, dtype}, or {op, b, m, n, k, a_dtype, b_dtype, out_dtype, a_layout, b_layout, bias}",
+        "expected {op, b, m, n, k, dtype} and b_layout where B is in columns, or {op, b, m, n, k, a_dtype, b_dtype, out_dtype, a_layout, b_layout, bias}",
     )?;
     Ok(match row {
         Row::Whole(problem) => problem,
-        Row::Short(row) => Problem::new(ProblemFields::plain(row.op, row.b, row.m, row.n, row.k, row.dtype))?,
+        Row::Short(short) => short.problem()?,
     })
 }

@@ -8,6 +8,7 @@ use diode_formats::{Format, encode};
 
 use crate::datasets::OLD;
 use crate::sandbox::{Sandbox, stderr};
+use crate::tables::old_table;
 
 /// What the address space of the command is limited to, in KiB: more than it may keep in memory.
 const MEMORY: u32 = 256 << 10;
@@ -71,7 +72,199 @@ fn bad_shape_sets_are_refused_likewise() {
     let mut wrong = Vec::new();
     for Bad(name, bytes, words) in &cases {
         diode_formats::write_atomically(&sandbox.path(name), bytes).unwrap();
-        let output = limited(&sandbox, &["collect", "--shapeset", name, "--output", "out.msgpack.zst"]);
+        for command in ["collect", "create-validation"] {
+            let arguments = [command, "--shapeset", name, "--output", "out.msgpack.zst"];
+            wrong.extend(judge(name, words, &limited(&sandbox, &arguments)));
+        }
+    }
+    assert!(wrong.is_empty(), "\n{}", wrong.join("\n"));
+}
+
+/// What reads tables: both the command that edits one and the one that looks it up.
+#[test]
+fn bad_tables_are_refused_likewise() {
+    let sandbox = Sandbox::new();
+    let old = old_table(&["NVIDIA H200"], &[(64, false)]);
+    sandbox.write("old.json", &old);
+    sandbox.ok(&["table", "old.json", "--output", "good.json"]);
+    let good = std::fs::read_to_string(sandbox.path("good.json")).unwrap();
+    let edit = |from: &str, to: &str| {
+        assert!(good.contains(from), "{from} in {good}");
+        good.replacen(from, to, 1).into_bytes()
+    };
+    let time = |to: &str| edit("\"tl.float32\"", &format!("\"tl.float32\", \"time_us\": {to}"));
+    let tree = |edit: &dyn Fn(&mut serde_json::Value)| {
+        let mut tree: serde_json::Value = serde_json::from_str(&good).unwrap();
+        edit(&mut tree["entries"]);
+        tree.to_string().into_bytes()
+    };
+    let old_edit = |from: &str, to: &str| {
+        assert!(old.contains(from), "{from} in {old}");
+        old.replacen(from, to, 1).into_bytes()
+    };
+    let cases = [
+        Bad("cut.json", good.as_bytes()[..good.len() / 2].to_vec(), "EOF"),
+        Bad("format.json", edit("diode-table/1", "diode-table/2"), "table format: got `diode-table/2`"),
+        Bad("format-twice.json", edit("{", "{\"format\": \"diode-table/1\","), "duplicate field `format`"),
+        Bad("misspelt.json", edit("\"entries\"", "\"entires\""), "unknown field `entires`"),
+        Bad("m-zero.json", edit("\"m\": 512", "\"m\": 0"), "entry 1 (mm B=1 M=0 N=1024 K=250): M: got 0"),
+        Bad("m-negative.json", edit("\"m\": 512", "\"m\": -1"), "integer `-1`"),
+        Bad("m-huge.json", edit("\"m\": 512", "\"m\": 99999999999"), "M: got 99999999999"),
+        Bad("m-bool.json", edit("\"m\": 512", "\"m\": true"), "boolean `true`"),
+        Bad("m-twice.json", edit("\"m\": 512", "\"m\": 512, \"m\": 512"), "duplicate field `m`"),
+        Bad("op.json", edit("\"mm\"", "\"conv\""), "conv"),
+        Bad("dtype.json", edit("bfloat16", "bfloat17"), "bfloat17"),
+        Bad("block.json", edit("\"block_m\": 64", "\"block_m\": 48"), "config 1: block_m: got 48"),
+        Bad("block-real.json", edit("\"block_m\": 64", "\"block_m\": 64.5"), "floating point `64.5`"),
+        Bad("block-none.json", edit("\"block_m\": 64,", ""), "block_m"),
+        Bad("even-k.json", edit("\"even_k\": false", "\"even_k\": true"), "even_k: got true, expected false"),
+        Bad("time-nan.json", time("NaN"), "expected value"),
+        Bad("time-range.json", time("1e999"), "number out of range"),
+        Bad("time-negative.json", time("-10.0"), "time_us: got -10"),
+        Bad("time-zero.json", time("0.0"), "time_us: got 0"),
+        Bad("time-text.json", time("\"1\""), "expected f64"),
+        Bad(
+            "configs.json",
+            tree(&|entries| entries[0]["configs"] = serde_json::json!([])),
+            "configs: got none",
+        ),
+        Bad(
+            "config-twice.json",
+            tree(&|entries| {
+                let config = entries[0]["configs"][0].clone();
+                entries[0]["configs"].as_array_mut().unwrap().push(config);
+            }),
+            "each config once",
+        ),
+        Bad(
+            "problem-twice.json",
+            tree(&|entries| {
+                let entry = entries[0].clone();
+                entries.as_array_mut().unwrap().push(entry);
+            }),
+            "a second entry, the other is number 1",
+        ),
+        Bad("trailing.json", [good.as_bytes(), b"[[["].concat(), "trailing characters"),
+        Bad(
+            "deep.json",
+            edit("\"entries\": [", &format!("\"entries\": {}", "[".repeat(100_000))),
+            "table deep.json",
+        ),
+        Bad("old-cut.json", old.as_bytes()[..old.len() - 9].to_vec(), "truncated JSON"),
+        Bad("old-block.json", old_edit("\"block_m\": 64", "\"block_m\": -64"), "expected u32"),
+        Bad("old-nan.json", old_edit("\"block_m\": 64", "\"block_m\": NaN"), "expected u32"),
+        Bad(
+            "old-twice.json",
+            old_edit("\"block_m\": 64", "\"block_m\": 64, \"block_m\": 64"),
+            "duplicate field `block_m`",
+        ),
+        Bad("old-size.json", old_edit("M\\\": 512", "M\\\": 0"), "M: got 0"),
+        Bad("old-warps.json", old_edit("\"num_warps\": 4", "\"num_warps\": 3"), "num_warps: got 3"),
+    ];
+    let mut wrong = Vec::new();
+    for Bad(name, bytes, words) in &cases {
+        diode_formats::write_atomically(&sandbox.path(name), bytes).unwrap();
+        let asked = ["--op", "mm", "--m", "512", "--n", "1024", "--k", "250", "--dtype", "bfloat16"];
+        for arguments in
+            [&["table", name, "--output", "out.json"][..], &[&["table", "lookup", name], &asked[..]].concat()]
+        {
+            wrong.extend(judge(name, words, &limited(&sandbox, arguments)));
+            assert!(!sandbox.path("out.json").exists(), "{name} was taken");
+        }
+    }
+    assert!(wrong.is_empty(), "\n{}", wrong.join("\n"));
+}
+
+#[test]
+fn bad_solutions_are_refused_likewise() {
+    let config = r#"{"block_k": 16, "block_m": 64, "block_n": 32, "grid": 1, "group_m": 8, "name": "x", "num_stages": 2, "num_warps": 4}"#;
+    let with = |from: &str, to: &str| {
+        assert!(config.contains(from), "{from}");
+        format!(r#"{{"config": [{}]}}"#, config.replacen(from, to, 1)).into_bytes()
+    };
+    let per_problem =
+        |sizes: &str| format!(r#"{{"name": "s", "configs": [{{{sizes}, {}]}}"#, &config[1..]).into_bytes();
+    let csv = |row: &str| {
+        format!("name,grid,block_m,block_n,block_k,group_m,num_stages,num_warps\n{row}\n").into_bytes()
+    };
+    let cases = [
+        Bad("empty.json", Vec::new(), "no column `name`"),
+        Bad("cut.json", with("", "")[..60].to_vec(), "truncated JSON"),
+        Bad("none.json", b"{\"config\": []}".to_vec(), "no configs under"),
+        Bad("list.json", b"[]".to_vec(), "expected a map with `config`"),
+        Bad("twice.json", with("}", &format!("}}], \"config\": [{config}")), "duplicate key \"config\""),
+        Bad("block.json", with("64", "48"), "config 1 of \"config\": block_m: got 48"),
+        Bad("negative.json", with("64", "-64"), "expected u32"),
+        Bad("nan.json", with("64", "NaN"), "JSON at line"),
+        Bad("bool.json", with("64", "true"), "boolean `true`"),
+        Bad("huge.json", with("64", "1099511627776"), "expected u32"),
+        Bad(
+            "block-twice.json",
+            with("\"block_m\": 64", "\"block_m\": 64, \"block_m\": 64"),
+            "duplicate field",
+        ),
+        Bad("missing.json", with("\"block_m\": 64, ", ""), "missing field `block_m`"),
+        Bad("warps.json", with("\"num_warps\": 4", "\"num_warps\": 3"), "num_warps: got 3"),
+        Bad("op.json", format!(r#"{{"conv": {{"config": [{config}]}}}}"#).into_bytes(), "no configs under"),
+        Bad("size.json", per_problem(r#""M": 0, "N": 1, "K": 1"#), "M"),
+        Bad("size-negative.json", per_problem(r#""M": -1, "N": 1, "K": 1"#), "expected u64"),
+        Bad("ragged.csv", csv("x,1,64,32"), "4 fields, expected 8"),
+        Bad("word.csv", csv("x,1,many,32,16,8,2,4"), "block_m: got \"many\""),
+        Bad("column.csv", b"name,grid,block_m,num_warps\nx,1,64,4\n".to_vec(), "no column"),
+        Bad("deep.json", [b"{\"x\": ".as_slice(), &b"[".repeat(100_000)].concat(), "JSON"),
+        Bad("timings.json", OLD.as_bytes().to_vec(), "got a dataset of timings"),
+        Bad("shapes.json", b"{\"shapes\": []}".to_vec(), "got a shape set"),
+        Bad("latin.json", [b"{\"config\": [".as_slice(), b"\"\xe9\"]}"].concat(), "unicode"),
+        Bad("bomb.json.zst", bomb(b"{\"config\": [\""), "bytes unpacked"),
+    ];
+    let sandbox = Sandbox::new();
+    sandbox.write("data.json", OLD);
+    let mut wrong = Vec::new();
+    for Bad(name, bytes, words) in &cases {
+        diode_formats::write_atomically(&sandbox.path(name), bytes).unwrap();
+        let rest = ["--model", "m.safetensors", "--dataset", "data.json", "--max-autotune-solution", name];
+        wrong.extend(judge(
+            name,
+            words,
+            &limited(&sandbox, &[&["validate-max-autotune"], &rest[..]].concat()),
+        ));
+    }
+    assert!(wrong.is_empty(), "\n{}", wrong.join("\n"));
+}
+
+#[test]
+fn bad_lists_of_problems_are_refused_likewise() {
+    let short = r#"{"op":"mm","b":1,"m":4,"n":8,"k":2,"dtype":"float16"}"#;
+    let with = |from: &str, to: &str| {
+        assert!(short.contains(from), "{from}");
+        format!("[{}]", short.replacen(from, to, 1)).into_bytes()
+    };
+    let neither = "problem 1: expected {op, b, m, n, k, dtype}";
+    let cases = [
+        Bad("empty.json", Vec::new(), "expected a JSON list of problems"),
+        Bad("none.json", b"[]".to_vec(), "expected at least one problem"),
+        Bad("object.json", b"{}".to_vec(), "expected a JSON list of problems"),
+        Bad("cut.json", with("", "")[..30].to_vec(), "expected a JSON list of problems"),
+        Bad("zero.json", with("\"m\":4", "\"m\":0"), "problem 1: M: got 0"),
+        Bad("huge.json", with("\"m\":4", "\"m\":4294967296"), "problem 1: M: got 4294967296"),
+        Bad("batch.json", with("\"b\":1", "\"b\":2"), "problem 1: B: got 2"),
+        Bad("negative.json", with("\"m\":4", "\"m\":-4"), neither),
+        Bad("real.json", with("\"m\":4", "\"m\":4.5"), neither),
+        Bad("bool.json", with("\"m\":4", "\"m\":true"), neither),
+        Bad("nan.json", with("\"m\":4", "\"m\":NaN"), "expected a JSON list of problems"),
+        Bad("dtype.json", with("float16", "float17"), neither),
+        Bad("op.json", with("\"mm\"", "\"conv\""), neither),
+        Bad("layout.json", with("}", ",\"b_layout\":\"diagonal\"}"), neither),
+        Bad("unknown.json", with("}", ",\"colour\":\"red\"}"), neither),
+        Bad("missing.json", with("\"k\":2,", ""), neither),
+        Bad("latin.json", b"[\"\xe9\"]".to_vec(), "UTF-8"),
+        Bad("deep.json", b"[".repeat(100_000), "expected a JSON list of problems"),
+    ];
+    let sandbox = Sandbox::new();
+    let mut wrong = Vec::new();
+    for Bad(name, bytes, words) in &cases {
+        diode_formats::write_atomically(&sandbox.path(name), bytes).unwrap();
+        let output = limited(&sandbox, &["collect", "--problems", name, "--output", "out.msgpack.zst"]);
         wrong.extend(judge(name, words, &output));
     }
     assert!(wrong.is_empty(), "\n{}", wrong.join("\n"));
@@ -327,7 +520,7 @@ fn csv() -> Vec<Bad> {
         Bad("header.csv", edit("hardware,", "hard,"), "no column `hardware`"),
         Bad("untimed.csv", edit("time_ns,time_ms", "ns,ms"), "expected a dataset"),
         Bad("twice.csv", edit("b,m,n", "m,m,n"), "duplicate column `m`"),
-        Bad("ragged.csv", edit("mm,1,64", "mm,64"), "line 2: 38 fields, expected 39"),
+        Bad("ragged.csv", edit("mm,1,64", "mm,64"), "line 2: 39 fields, expected 40"),
         Bad("zero.csv", edit("mm,1,64", "mm,1,0"), "line 2: M: got 0"),
         Bad("negative.csv", edit("mm,1,64", "mm,1,-64"), "line 2: m: got \"-64\""),
         Bad("huge.csv", edit("mm,1,64", "mm,1,6400000000"), "M: got 6400000000"),
@@ -341,8 +534,8 @@ fn csv() -> Vec<Bad> {
         Bad("time-negative.csv", edit("12300,0.0123", ",-1"), "time: got -1 ms"),
         Bad("time-differs.csv", edit("12300,0.0123", "12300,0.0124"), "since time_ns says so"),
         Bad("time-none.csv", edit("12300,0.0123", ","), "no time and no failure"),
-        Bad("time-both.csv", edit("12300,0.0123,,,", "12300,0.0123,,,timeout"), "a time and a failure"),
-        Bad("reason.csv", edit("12300,0.0123,,,", ",,,,tired"), "failure reason: got `tired`"),
+        Bad("time-both.csv", edit("12300,0.0123,,,,", "12300,0.0123,,,,timeout"), "a time and a failure"),
+        Bad("reason.csv", edit("12300,0.0123,,,,", ",,,,,tired"), "failure reason: got `tired`"),
         Bad("spread.csv", partial.into_bytes(), "expected all or none"),
         Bad("quote.csv", edit("NVIDIA", "\"NVIDIA"), "quoted field"),
         Bad("latin.csv", [good.as_bytes(), b"\xe9\n"].concat(), "not UTF-8"),

@@ -70,7 +70,7 @@ pub(crate) fn assert_sound(dataset: &Dataset) {
         assert!(solution.failures.is_empty(), "{}: {:?}", solution.problem.canonical(), solution.failures);
         assert!(!solution.times.is_empty());
         assert!(solution.repeats.as_ref().unwrap().iter().all(|&repeats| repeats >= 1));
-        assert!(solution.spread_ns.is_some());
+        assert!(solution.minimum_ns.is_some() && solution.spread_ns.is_some());
     }
 }
 

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use crate::sandbox::Sandbox;
 
 /// Two problems of a GPU in torch-diode's JSON, one config of which failed.
-fn old_dataset(hardware: &str) -> String {
+pub(crate) fn old_dataset(hardware: &str) -> String {
     let solution = |m: u64, n: u64, k: u64, times: &[(u64, f64)]| {
         let shape = format!(
             r#"{{"version": 1, "B": 1, "M": {m}, "M_dtype": "bfloat16", "N": {n}, "K": {k}, "K_dtype": "bfloat16", "out_dtype": "bfloat16", "out_size": [1, {m}, {n}], "out_stride": [{}, {n}, 1]}}"#,
@@ -152,4 +152,64 @@ fn what_does_not_belong_together_is_refused() {
     );
     sandbox.fails(1, &["table", "missing.json", "--output", "x.json"]);
     assert!(!sandbox.path("x.json").exists());
+}
+
+/// A lookup table of torch-diode: configs without times, under a problem's key.
+pub(crate) fn old_table(hardware: &[&str], configs: &[(u64, bool)]) -> String {
+    let configs: Vec<String> = configs
+        .iter()
+        .map(|(block_m, even_k)| {
+            format!(
+                r#"{{"ACC_TYPE": "tl.float32", "ALLOW_TF32": false, "EVEN_K": {even_k}, "USE_FAST_ACCUM": false,
+                "block_k": 32, "block_m": {block_m}, "block_n": 64, "grid": 1, "group_m": 8, "name": "mm_config",
+                "num_stages": 3, "num_warps": 4, "version": 1}}"#
+            )
+        })
+        .collect();
+    let key = r#"{\"version\": 1, \"B\": 1, \"M\": 512, \"M_dtype\": \"bfloat16\", \"N\": 1024, \"K\": 250, \"K_dtype\": \"bfloat16\", \"out_dtype\": \"bfloat16\", \"out_size\": [1, 512, 1024], \"out_stride\": [524288, 1024, 1]}"#;
+    let table = |name: &&str| {
+        format!(
+            r#""{name}": {{"operation": {{"mm": {{"solution": {{"{key}": {{"config": [{}], "version": 1}}}}, "version": 1}}}}, "version": 1}}"#,
+            configs.join(", ")
+        )
+    };
+    let tables: Vec<String> = hardware.iter().map(table).collect();
+    format!(r#"{{"hardware": {{{}}}, "version": 1}}"#, tables.join(", "))
+}
+
+#[test]
+fn tables_of_torch_diode_are_taken_over() {
+    let sandbox = Sandbox::new();
+    // The second claims of K what is not so, and the last is the first again.
+    let configs = [(128, false), (64, true), (32, false), (128, false)];
+    sandbox.write("old.json", &old_table(&["NVIDIA H200"], &configs));
+    let asked = ["--op", "mm", "--m", "512", "--n", "1024", "--k", "250", "--dtype", "bfloat16", "--json"];
+    let blocks = |table: &str| -> Vec<u64> {
+        let answer = sandbox.ok(&[&["table", "lookup", table], &asked[..]].concat());
+        let answer: Value = serde_json::from_str(&answer).unwrap();
+        assert_eq!(answer["exact"], true);
+        assert_eq!(answer["configs"][0].get("time_us"), None);
+        answer["configs"].as_array().unwrap().iter().map(|c| c["block_m"].as_u64().unwrap()).collect()
+    };
+    assert_eq!(blocks("old.json"), [128, 32]);
+    let said = sandbox.ok(&["table", "old.json", "--output", "new.json"]);
+    assert_eq!(said, "new.json: 1 problem, 2 configs on nvidia-h200 (unspecified)\n");
+    assert_eq!(read(&sandbox, "new.json")["format"], "diode-table/1");
+    assert_eq!(blocks("new.json"), [128, 32]);
+    sandbox.ok(&["table", "old.json", "--output", "i.json", "--format", "inductor", "--top", "1"]);
+    let entries = read(&sandbox, "i.json");
+    let entries: Vec<&Value> = entries.as_object().unwrap().values().collect();
+    assert_eq!((entries.len(), &entries[0][0]["BLOCK_M"]), (1, &128.into()));
+
+    sandbox.write("two.json", &old_table(&["NVIDIA H200", "NVIDIA H100"], &configs));
+    let two = ["table", "two.json", "--output", "one.json"];
+    assert!(sandbox.fails(1, &two).contains("nvidia-h100 and nvidia-h200, expected one"));
+    let lookup = [&["table", "lookup", "two.json"], &asked[..]].concat();
+    assert!(sandbox.fails(1, &lookup).contains("`diode table two.json --hardware SLUG"));
+    sandbox.ok(&[&two[..], &["--hardware", "nvidia-h100"]].concat());
+    assert_eq!(blocks("one.json"), [128, 32]);
+
+    sandbox.write("false.json", &old_table(&["NVIDIA H200"], &[(64, true)]));
+    let error = sandbox.fails(1, &["table", "false.json", "--output", "x.json"]);
+    assert!(error.contains("false.json: no problem has a config that can compute it"), "{error}");
 }

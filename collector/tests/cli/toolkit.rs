@@ -133,7 +133,7 @@ fn a_shape_set_becomes_messagepack_and_says_what_is_not_kept() {
     assert!(output.status.success(), "{}", stderr(&output));
     let said = stderr(&output);
     assert_eq!(said.matches("will not hold").count(), 1, "{said}");
-    assert!(said.contains("operation_shapeset_data.msgpack will not hold spread"), "{said}");
+    assert!(said.contains("operation_shapeset_data.msgpack will not hold minimum"), "{said}");
     let dataset = sandbox.dataset("operation_shapeset_data.msgpack");
     let problems: Vec<String> =
         dataset.solutions.iter().map(|s| format!("{} {}", s.problem.op, s.problem.dims())).collect();
@@ -212,6 +212,50 @@ fn one_command_collects_trains_and_judges() {
     judge(&sandbox);
     compare(&sandbox);
     filter(&sandbox);
+}
+
+#[test]
+fn layers_of_a_model_are_trained_on_or_judged_by_and_never_both() {
+    let sandbox = Sandbox::new();
+    let model = ["--transformer", "hidden=64,intermediate=96,heads=2", "--prefill-tokens", "16,24"];
+    let quick = ["--decode-batches", "1,2", "--search-space", "DEFAULT", "--backend", "cpu"];
+    let rest = ["--validation-shapes", "3", "--skip-training"];
+    let output = sandbox.run(&[&["collect-and-train"], &model[..], &quick, &rest].concat());
+    let said = stderr(&output);
+    assert!(output.status.success(), "{said}");
+    assert!(said.contains("3 problems of the model held out to judge by, 9 left to train on"), "{said}");
+    let drawn: Vec<Value> =
+        serde_json::from_str(&sandbox.ok(&[&["shapes", "--json"], &model[..], &quick[..2]].concat()))
+            .unwrap();
+    let (trained, held_out) =
+        (sandbox.dataset("matmul_dataset.json"), sandbox.dataset("matmul_validation_dataset.json"));
+    let mut sizes: Vec<[u64; 3]> = [&trained, &held_out]
+        .into_iter()
+        .flat_map(|dataset| &dataset.solutions)
+        .map(|solution| [solution.problem.m, solution.problem.n, solution.problem.k])
+        .collect();
+    let mut expected: Vec<[u64; 3]> =
+        drawn.iter().map(|shape| ["m", "n", "k"].map(|size| shape[size].as_u64().unwrap())).collect();
+    sizes.sort_unstable();
+    expected.sort_unstable();
+    assert_eq!(sizes, expected);
+
+    let one = ["--convolution", "in=8,out=8,kernel=1,size=8", "--images", "1", "--backend", "cpu"];
+    let error = Sandbox::new().fails(2, &[&["collect-and-train"], &one[..]].concat());
+    assert!(error.contains("got 1, expected at least 4"), "{error}");
+}
+
+#[test]
+fn what_shapes_prints_is_measured() {
+    let sandbox = Sandbox::new();
+    let model = ["--transformer", "hidden=64,intermediate=96,heads=2", "--prefill-tokens", "16"];
+    let printed = sandbox.ok(&[&["shapes", "--json", "--decode-batches", "1"], &model[..]].concat());
+    sandbox.write("problems.json", &printed);
+    sandbox.ok(&["collect", "--problems", "problems.json", "--output", "a.msgpack.zst", "--backend", "cpu"]);
+    let measured = sandbox.dataset("a.msgpack.zst");
+    assert!(measured.solutions.iter().all(|s| s.problem.b_layout == diode_core::Layout::Column));
+    let drawn: Vec<Value> = serde_json::from_str(&printed).unwrap();
+    assert_eq!(measured.solutions.len(), drawn.len());
 }
 
 fn judge(sandbox: &Sandbox) {

@@ -62,13 +62,18 @@ pub(crate) async fn get(
     if packed.solutions.is_empty() {
         return Err(ApiFault::not_found(format!("nothing has been uploaded for `{slug}` yet")));
     }
+    // Named apart, since both are downloaded beside a dataset that is JSON too.
+    let name = match wanted.format {
+        TableFormat::Diode => format!("{slug}-table.json"),
+        TableFormat::Inductor => format!("{slug}-inductor.json"),
+    };
     let made = tokio::task::spawn_blocking(move || make(summary.hardware, &packed, &wanted));
     let bytes = made.await??;
     let tag = etag(&Digest::of(&bytes));
     if is_current(&headers, &tag) {
         return Ok((StatusCode::NOT_MODIFIED, [(header::ETAG, tag)]).into_response());
     }
-    let disposition = format!("attachment; filename=\"{file}\"");
+    let disposition = format!("attachment; filename=\"{name}\"");
     let about = [
         (header::ETAG, tag),
         (header::CACHE_CONTROL, HeaderValue::from_static("no-cache")),

@@ -52,6 +52,7 @@ mod tests {
             method: Method::Unspecified,
             configs: vec![configs.intern(config)],
             times: TimeColumn::from_nanos(vec![nanos]).unwrap(),
+            minimum_ns: None,
             spread_ns: None,
             repeats: None,
             failures: Vec::new(),

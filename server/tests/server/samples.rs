@@ -43,6 +43,7 @@ pub(crate) fn solution(problem: &Problem, factor: f64, configs: &mut ConfigDicti
         method: Method::Unspecified,
         configs: tiles.into_iter().map(|config| configs.intern(config)).collect(),
         times: TimeColumn::from_nanos(times.map(|t| t as u64 + 1_000).collect()).unwrap(),
+        minimum_ns: None,
         spread_ns: None,
         repeats: None,
         failures: Vec::new(),

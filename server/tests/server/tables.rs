@@ -14,7 +14,7 @@ async fn a_table_is_made_of_what_was_uploaded() {
     assert_eq!(table, Table::from_datasets(&[seven()], None, Some(2)).unwrap());
     assert_eq!((table.len(), table.hardware()), (7, &h200()));
     assert_eq!(table.lookup(&mm(4096, 4096, 4096)).unwrap().len(), 2);
-    assert!(reply.header("content-disposition").contains("nvidia-h200.json"));
+    assert!(reply.header("content-disposition").contains("nvidia-h200-table.json"));
     assert_eq!(reply.header("content-type"), "application/json");
     let again = app.get_with(&format!("{PATH}?top=2"), &[("if-none-match", reply.header("etag"))]).await;
     assert_eq!((again.status.as_u16(), again.body.len()), (304, 0));
@@ -26,7 +26,9 @@ async fn a_table_is_made_of_what_was_uploaded() {
 async fn inductor_gets_its_own_form() {
     let app = TestApp::with_seven().await;
     let key = "((torch.bfloat16, [256, 1024], [1024, 1]), (torch.bfloat16, [1024, 512], [512, 1]))+mm";
-    let table: Value = app.fetch(&format!("{PATH}?format=inductor&top=1")).await;
+    let reply = app.get(&format!("{PATH}?format=inductor&top=1")).await;
+    assert!(reply.header("content-disposition").contains("nvidia-h200-inductor.json"));
+    let table: Value = reply.json();
     let entries = table[format!("NVIDIA H200+{key}")].as_array().unwrap();
     assert_eq!((entries.len(), &entries[0]["template_id"]), (1, &json!("triton::mm")));
     let query = "format=inductor&top=1&device_agnostic=true&torch=2.11.0";

@@ -90,6 +90,8 @@ pub struct Solution {
     pub method: Method,
     pub configs: Vec<ConfigIndex>,
     pub times: TimeColumn,
+    /// The shortest of the repeats, where known.
+    pub minimum_ns: Option<Vec<u64>>,
     /// The interquartile range of the repeats, where known.
     pub spread_ns: Option<Vec<u64>>,
     /// How many repeats each time summarises, where known.
@@ -103,6 +105,7 @@ impl Solution {
         let rows = self.configs.len();
         let columns = [
             ("time column", Some(self.times.len())),
+            ("minimum column", self.minimum_ns.as_ref().map(Vec::len)),
             ("spread column", self.spread_ns.as_ref().map(Vec::len)),
             ("repeats column", self.repeats.as_ref().map(Vec::len)),
         ];
@@ -112,6 +115,16 @@ impl Solution {
                     name,
                     format_args!("{len} rows"),
                     format!("{rows}, one per config"),
+                ));
+            }
+        }
+        for (row, &minimum) in self.minimum_ns.iter().flatten().enumerate() {
+            let time = self.times.nanos(row).0;
+            if minimum == 0 || minimum as f64 > time.ceil() {
+                return Err(Invalid::new(
+                    "minimum",
+                    format_args!("{minimum} ns"),
+                    format!("more than 0 and at most the time, {time} ns"),
                 ));
             }
         }

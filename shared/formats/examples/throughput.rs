@@ -46,6 +46,7 @@ fn packed(datasets: &[Dataset], timings: usize) -> Result<(), Box<dyn std::error
         .flat_map(|dataset| &dataset.solutions)
         .map(|solution| Columns {
             times: solution.times.clone(),
+            minimum_ns: solution.minimum_ns.clone(),
             spread_ns: solution.spread_ns.clone(),
             repeats: solution.repeats.clone(),
             failures: Vec::new(),

@@ -4,7 +4,7 @@
 use std::path::Path;
 
 use diode_core::hardware::Hardware;
-use diode_core::{ConfigDictionary, ConfigIndex, Problem};
+use diode_core::{ConfigDictionary, ConfigIndex, Invalid, Problem, Table};
 
 use crate::contents::{self, Kind};
 use crate::file::read_with;
@@ -18,6 +18,18 @@ pub struct Lut {
     pub configs: ConfigDictionary,
     /// In file order; the configs in the order of the file's preference.
     pub problems: Vec<(Problem, Vec<ConfigIndex>)>,
+}
+
+impl Lut {
+    /// The same as a table of Diode.
+    pub fn into_table(self) -> Result<Table, Invalid> {
+        let configs = self.configs;
+        let choices = self.problems.into_iter().map(|(problem, choices)| {
+            let choices = choices.iter().map(|&index| *configs.get(index)).collect();
+            (problem, choices)
+        });
+        Table::from_choices(self.hardware, choices)
+    }
 }
 
 /// Reads a lookup table, whatever the file's name.

@@ -30,11 +30,13 @@ const MAX_BLOB: u64 = 64 * MAX_LIST as u64;
 
 const HAS_SPREAD: u8 = 1;
 const HAS_REPEATS: u8 = 2;
+const HAS_MINIMUM: u8 = 4;
 
 /// The columns of one solution; row `i` speaks of config `i` of its list.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Columns {
     pub times: TimeColumn,
+    pub minimum_ns: Option<Vec<u64>>,
     pub spread_ns: Option<Vec<u64>>,
     pub repeats: Option<Vec<u32>>,
     /// Positions in the list, which names the failed configs after the timed ones.
@@ -60,13 +62,17 @@ pub fn encode_columns(columns: &Columns) -> Vec<u8> {
     write_varint(&mut plain, columns.failures.len() as u64);
     let spread = columns.spread_ns.as_ref().map_or(0, |_| HAS_SPREAD);
     let repeats = columns.repeats.as_ref().map_or(0, |_| HAS_REPEATS);
-    plain.push(spread | repeats);
+    let minimum = columns.minimum_ns.as_ref().map_or(0, |_| HAS_MINIMUM);
+    plain.push(spread | repeats | minimum);
     write_times(&mut plain, &columns.times);
     if let Some(spread_ns) = &columns.spread_ns {
         write_numbers(&mut plain, spread_ns);
     }
     if let Some(repeats) = &columns.repeats {
         write_u32s(&mut plain, repeats.iter().copied());
+    }
+    if let Some(minimum_ns) = &columns.minimum_ns {
+        write_numbers(&mut plain, minimum_ns);
     }
     write_indexes(&mut plain, columns.failures.iter().map(|&(position, _)| position));
     write_u32s(&mut plain, columns.failures.iter().map(|&(_, reason)| reason_code(reason)));
@@ -79,13 +85,14 @@ pub fn decode_columns(bytes: &[u8]) -> Result<Columns, FormatError> {
         let rows = cursor.count("timings", MAX_TIMINGS_PER_PROBLEM)?;
         let failed = cursor.count("failures", MAX_TIMINGS_PER_PROBLEM)?;
         let flags = cursor.byte()?;
-        if flags > (HAS_SPREAD | HAS_REPEATS) {
-            return Err(cursor.corrupt(format!("column flags {flags}, expected at most 3")));
+        if flags > (HAS_SPREAD | HAS_REPEATS | HAS_MINIMUM) {
+            return Err(cursor.corrupt(format!("column flags {flags}, expected at most 7")));
         }
         Ok(Columns {
             times: read_times(cursor, rows)?,
             spread_ns: (flags & HAS_SPREAD != 0).then(|| read_numbers(cursor, rows)).transpose()?,
             repeats: (flags & HAS_REPEATS != 0).then(|| read_u32s(cursor, rows)).transpose()?,
+            minimum_ns: (flags & HAS_MINIMUM != 0).then(|| read_numbers(cursor, rows)).transpose()?,
             failures: read_failures(cursor, failed)?,
         })
     })

@@ -2,8 +2,8 @@
 //! the model file.
 //!
 //! The same code runs in the server, the command line, the Python wheel and the
-//! browser and gives the same bits in each: only plain IEEE arithmetic in a fixed
-//! order, no I/O, no clocks, no threads.
+//! browser and gives the same numbers in each, to a millionth: only plain IEEE arithmetic
+//! in a fixed order, no I/O, no clocks, no threads.
 #![forbid(unsafe_code)]
 
 mod any;

@@ -87,6 +87,7 @@ mod tests {
             method: Method::Unspecified,
             configs: vec![ConfigIndex(0)],
             times: TimeColumn::from_nanos(vec![5_000]).unwrap(),
+            minimum_ns: None,
             spread_ns: None,
             repeats: None,
             failures: Vec::new(),

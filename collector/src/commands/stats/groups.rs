@@ -134,6 +134,7 @@ mod tests {
             method,
             configs: (0..nanos.len() as u32).map(ConfigIndex).collect(),
             times: TimeColumn::from_nanos(nanos).unwrap(),
+            minimum_ns: None,
             spread_ns: spread,
             repeats: None,
             failures: vec![Failure { config: ConfigIndex(0), reason: FailureReason::Compile }],

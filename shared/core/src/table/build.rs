@@ -1,6 +1,6 @@
 //! From datasets to a table.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 
 use super::{Table, TableConfig, check_even_k};
 use crate::error::Invalid;
@@ -42,6 +42,32 @@ impl Table {
                     .map(|(config, us)| TableConfig { config, time: Some(Micros(us)) })
                     .collect();
                 table.insert(problem.clone(), configs)?;
+            }
+        }
+        Ok(table)
+    }
+}
+
+impl Table {
+    /// A table of configs that somebody has chosen, the preferred one first, without times.
+    ///
+    /// What is listed again counts once. A wrong claim of K is not passed on, nor a problem
+    /// of which nothing is left then.
+    pub fn from_choices(
+        hardware: Hardware,
+        choices: impl IntoIterator<Item = (Problem, Vec<Config>)>,
+    ) -> Result<Self, Invalid> {
+        let mut table = Self::new(hardware, Method::Unspecified);
+        for (problem, configs) in choices {
+            let mut kept = Vec::with_capacity(configs.len());
+            let mut seen = HashSet::with_capacity(configs.len());
+            for config in configs {
+                if check_even_k(&config, &problem).is_ok() && seen.insert(config) {
+                    kept.push(TableConfig { config, time: None });
+                }
+            }
+            if !kept.is_empty() {
+                table.insert(problem, kept)?;
             }
         }
         Ok(table)

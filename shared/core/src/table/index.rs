@@ -1,12 +1,12 @@
 //! Where the configs of a problem lie in a table.
 
-use std::collections::HashMap;
-use std::hash::{BuildHasherDefault, Hash, Hasher};
+use std::collections::HashSet;
+use std::hash::{Hash, Hasher};
 use std::ops::Range;
 
 use indexmap::IndexSet;
 
-use super::fold::Fold;
+use super::pairs::DrawnPairs;
 use crate::error::Invalid;
 use crate::{OutputLayout, Problem};
 
@@ -16,24 +16,38 @@ use crate::{OutputLayout, Problem};
 /// So problems are packed, and the range lies beside them: one line of the cache.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub(super) struct Index {
-    ranges: HashMap<Packed, (u32, u32), BuildHasherDefault<Fold>>,
+    entries: HashSet<Entry, DrawnPairs>,
     /// Layouts of the output other than the dense one, which are rare.
     layouts: IndexSet<OutputLayout>,
 }
 
-/// A problem in 24 bytes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Packed([u64; 3]);
+/// A problem and where its configs lie. Aligned to its size, so that none lies
+/// across two lines of the cache.
+#[derive(Debug, Clone, Copy)]
+#[repr(align(32))]
+struct Entry {
+    problem: [u64; 3],
+    range: (u32, u32),
+}
 
-impl Hash for Packed {
-    fn hash<H: Hasher>(&self, state: &mut H) {
-        self.0.iter().for_each(|&word| state.write_u64(word));
+/// Entries are found by their problem.
+impl PartialEq for Entry {
+    fn eq(&self, other: &Self) -> bool {
+        self.problem == other.problem
     }
 }
 
-impl Packed {
+impl Eq for Entry {}
+
+impl Hash for Entry {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.problem.iter().for_each(|&word| state.write_u64(word));
+    }
+}
+
+impl Entry {
     /// `layout` is 0 for the dense output, else one more than its place among the layouts.
-    fn new(problem: &Problem, layout: u32) -> Self {
+    fn new(problem: &Problem, layout: u32, range: (u32, u32)) -> Self {
         // Four bits hold each of these enums, and 32 each size, by the limits of their types.
         let kinds = [
             problem.op as u64,
@@ -45,7 +59,8 @@ impl Packed {
             problem.bias as u64,
         ];
         let kind = kinds.into_iter().fold(0, |packed, kind| packed << 4 | kind);
-        Self([problem.b << 32 | problem.m, problem.n << 32 | problem.k, u64::from(layout) << 32 | kind])
+        let sizes = [problem.b << 32 | problem.m, problem.n << 32 | problem.k];
+        Self { problem: [sizes[0], sizes[1], u64::from(layout) << 32 | kind], range }
     }
 }
 
@@ -55,7 +70,7 @@ impl Index {
             None => 0,
             Some(layout) => self.layouts.get_index_of(layout)? as u32 + 1,
         };
-        let &(start, end) = self.ranges.get(&Packed::new(problem, layout))?;
+        let (start, end) = self.entries.get(&Entry::new(problem, layout, (0, 0)))?.range;
         Some(start as usize..end as usize)
     }
 
@@ -69,12 +84,8 @@ impl Index {
             None => 0,
             Some(layout) => narrow(self.layouts.insert_full(*layout).0)? + 1,
         };
-        let packed = Packed::new(problem, layout);
-        if self.ranges.contains_key(&packed) {
-            return Ok(false);
-        }
-        self.ranges.insert(packed, range);
-        Ok(true)
+        // What is there already stays.
+        Ok(self.entries.insert(Entry::new(problem, layout, range)))
     }
 }
 

@@ -3,10 +3,10 @@
 
 mod build;
 mod file;
-mod fold;
 mod index;
 pub mod inductor;
 mod nearest;
+mod pairs;
 
 use std::collections::HashSet;
 use std::ops::Range;

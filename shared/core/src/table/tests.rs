@@ -29,6 +29,7 @@ fn solution(
         method,
         configs: times.iter().map(|&(config, _)| configs.intern(config)).collect(),
         times: TimeColumn::from_nanos(times.iter().map(|&(_, nanos)| nanos).collect()).unwrap(),
+        minimum_ns: None,
         spread_ns: None,
         repeats: None,
         failures: Vec::new(),
@@ -146,6 +147,22 @@ fn json_is_stable_and_readable() {
                "num_stages": 3, "num_warps": 4, "even_k": false, "allow_tf32": false,
                "use_fast_accum": false, "acc_type": "tl.float32", "time_us": 5.0})
     );
+}
+
+#[test]
+fn choices_count_once_and_only_where_they_can_run() {
+    let p = problem(512, 512, 500);
+    let wrong = Config::Mm(Tile { even_k: true, ..Tile::new(64, 64, 32, 3, 4) });
+    let choices = [
+        (p.clone(), vec![tile(32, 32), wrong, tile(16, 16), tile(32, 32)]),
+        (problem(64, 64, 33), vec![wrong]),
+    ];
+    let table = Table::from_choices(h200(), choices).unwrap();
+    assert_eq!((table.len(), table.method()), (1, Method::Unspecified));
+    let expected = [tile(32, 32), tile(16, 16)].map(|config| TableConfig { config, time: None });
+    assert_eq!(table.lookup(&p).unwrap(), expected);
+    let twice = [(p.clone(), vec![tile(32, 32)]), (p, vec![tile(16, 16)])];
+    assert!(Table::from_choices(h200(), twice).unwrap_err().to_string().contains("each problem once"));
 }
 
 fn edited(edit: impl Fn(&mut Value)) -> Result<Table, serde_json::Error> {

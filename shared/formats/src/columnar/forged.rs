@@ -30,6 +30,7 @@ fn read(forge: impl FnOnce(&mut DatasetHeader, &mut ProblemRecord)) -> Result<us
         list: 0,
         configs: Some(blob(|out| write_indexes(out, [0, 1]))),
         times: blob(|out| write_times(out, &TimeColumn::Nanos(vec![64, 96]))),
+        minimum_ns: None,
         spread_ns: None,
         repeats: None,
         failures: None,

@@ -101,6 +101,8 @@ impl<R: Read> Reader<R> {
             method: record.method,
             configs: configs.clone(),
             times: self.column("times", &record.times, |cursor| read_times(cursor, rows))?,
+            minimum_ns: self
+                .optional("minimum_ns", &record.minimum_ns, |cursor| read_numbers(cursor, rows))?,
             spread_ns: self.optional("spread_ns", &record.spread_ns, |cursor| read_numbers(cursor, rows))?,
             repeats: self.optional("repeats", &record.repeats, |cursor| read_u32s(cursor, rows))?,
             failures: match &record.failures {

@@ -48,6 +48,8 @@ pub(super) struct ProblemRecord {
     pub(super) configs: Option<Blob>,
     pub(super) times: Blob,
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) minimum_ns: Option<Blob>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) spread_ns: Option<Blob>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) repeats: Option<Blob>,

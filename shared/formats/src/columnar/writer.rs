@@ -51,6 +51,7 @@ fn record<'a>(solution: &'a Solution, lists: &mut HashMap<&'a [ConfigIndex], u64
         configs: (list == next)
             .then(|| blob(|out| write_indexes(out, solution.configs.iter().map(|index| index.0)))),
         times: blob(|out| write_times(out, &solution.times)),
+        minimum_ns: solution.minimum_ns.as_ref().map(|minimum| blob(|out| write_numbers(out, minimum))),
         spread_ns: solution.spread_ns.as_ref().map(|spread| blob(|out| write_numbers(out, spread))),
         repeats: solution
             .repeats

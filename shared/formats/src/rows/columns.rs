@@ -27,7 +27,7 @@ const fn sparse(name: &'static str, kind: Kind) -> Column {
     Column { name, kind, full: false }
 }
 
-pub(super) const COLUMNS: [Column; 39] = [
+pub(super) const COLUMNS: [Column; 40] = [
     full("dataset", Kind::Number),
     full("solution", Kind::Number),
     full("hardware", Kind::Text),
@@ -64,6 +64,7 @@ pub(super) const COLUMNS: [Column; 39] = [
     sparse("k_split", Kind::Number),
     sparse("time_ns", Kind::Number),
     sparse("time_ms", Kind::Real),
+    sparse("minimum_ns", Kind::Number),
     sparse("spread_ns", Kind::Number),
     sparse("repeats", Kind::Number),
     sparse("failure", Kind::Text),

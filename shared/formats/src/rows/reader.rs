@@ -59,6 +59,7 @@ struct Open {
     method: Method,
     configs: Vec<ConfigIndex>,
     millis: Vec<f64>,
+    minimum_ns: Vec<Option<u64>>,
     spread_ns: Vec<Option<u64>>,
     repeats: Vec<Option<u32>>,
     failures: Vec<Failure>,
@@ -118,6 +119,7 @@ impl Rows {
             Ok(millis) => {
                 open.configs.push(config);
                 open.millis.push(millis);
+                open.minimum_ns.push(row.number(at!("minimum_ns"))?);
                 open.spread_ns.push(row.number(at!("spread_ns"))?);
                 open.repeats.push(row.small(at!("repeats"))?);
             }
@@ -148,6 +150,7 @@ impl Rows {
                 method,
                 configs: Vec::new(),
                 millis: Vec::new(),
+                minimum_ns: Vec::new(),
                 spread_ns: Vec::new(),
                 repeats: Vec::new(),
                 failures: Vec::new(),
@@ -183,6 +186,8 @@ impl Rows {
         for open in self.open {
             let dataset = open.dataset;
             let solution = open.close()?;
+            let refuse = |invalid| format!("problem {}: {invalid}", solution.problem.canonical());
+            solution.validate(&datasets[dataset].configs).map_err(refuse)?;
             datasets[dataset].solutions.push(solution);
         }
         let mut numbers = vec![0; datasets.len()];
@@ -197,11 +202,13 @@ impl Open {
     fn close(self) -> Result<Solution, String> {
         let problem = self.problem;
         let refuse = |cause: String| format!("problem {}: {cause}", problem.canonical());
+        let minimum_ns = all_or_none("minimum_ns", self.minimum_ns).map_err(refuse)?;
         let spread_ns = all_or_none("spread_ns", self.spread_ns).map_err(refuse)?;
         let repeats = all_or_none("repeats", self.repeats).map_err(refuse)?;
         let times = TimeColumn::from_millis(self.millis).map_err(|invalid| refuse(invalid.to_string()))?;
         Ok(Solution {
             times,
+            minimum_ns,
             spread_ns,
             repeats,
             method: self.method,

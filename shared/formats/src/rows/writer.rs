@@ -18,12 +18,14 @@ pub(super) fn rows<E>(
             let mut cells = [Cell::Empty; WIDTH];
             cells[..SUBJECT].copy_from_slice(&subject(number, dataset, solution_number, solution, &texts));
             for (at, &index) in solution.configs.iter().enumerate() {
+                let minimum = solution.minimum_ns.as_ref().map(|minimum| minimum[at]);
                 let spread = solution.spread_ns.as_ref().map(|spread| spread[at]);
                 let repeats = solution.repeats.as_ref().map(|repeats| u64::from(repeats[at]));
                 cells[SUBJECT..SUBJECT + 15].copy_from_slice(&config(dataset.configs.get(index)));
                 cells[SUBJECT + 15..].copy_from_slice(&[
                     number_or_empty(whole_nanos(&solution.times, at)),
                     Cell::Real(solution.times.millis(at).0),
+                    number_or_empty(minimum),
                     number_or_empty(spread),
                     number_or_empty(repeats),
                     Cell::Empty,
@@ -34,6 +36,7 @@ pub(super) fn rows<E>(
                 cells[SUBJECT..SUBJECT + 15].copy_from_slice(&config(dataset.configs.get(failure.config)));
                 let reason = Cell::Text(failure.reason.as_str());
                 cells[SUBJECT + 15..].copy_from_slice(&[
+                    Cell::Empty,
                     Cell::Empty,
                     Cell::Empty,
                     Cell::Empty,

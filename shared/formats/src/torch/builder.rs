@@ -163,6 +163,7 @@ impl Builder {
             method: Method::Unspecified,
             configs: std::mem::take(&mut self.configs),
             times,
+            minimum_ns: None,
             spread_ns: None,
             repeats: None,
             failures: std::mem::take(&mut self.failures),

@@ -35,6 +35,7 @@ fn losses_of(dataset: &Dataset, solution: &Solution) -> impl Iterator<Item = &'s
         ("column-major inputs", !shape::holds_layouts(&solution.problem)),
         ("a vector bias", solution.problem.bias == Bias::Vector),
         ("how times were measured", solution.method != Method::Unspecified),
+        ("the shortest of repeats", solution.minimum_ns.is_some()),
         ("the spread of repeats", solution.spread_ns.is_some()),
         ("the number of repeats", solution.repeats.is_some()),
         (
@@ -81,6 +82,7 @@ fn reduce_dataset(dataset: &Dataset) -> Dataset {
         solution.times = kept_times(&solution.times, &kept);
         solution.configs = kept.into_iter().flatten().collect();
         solution.method = Method::Unspecified;
+        solution.minimum_ns = None;
         solution.spread_ns = None;
         solution.repeats = None;
         solution.problem = plain(&solution.problem);

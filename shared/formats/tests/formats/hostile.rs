@@ -89,6 +89,7 @@ fn damaged_parquet_is_survived() {
 fn damaged_blobs_are_errors() {
     let columns = Columns {
         times: TimeColumn::from_nanos((1..200).map(|i| i * 32).collect()).unwrap(),
+        minimum_ns: None,
         spread_ns: Some(vec![7; 199]),
         repeats: None,
         failures: vec![(199, FailureReason::Compile), (200, FailureReason::Timeout)],

@@ -18,6 +18,7 @@ pub(crate) fn solution(problem: Problem, configs: &[u32], millis: &[f64]) -> Sol
         method: Method::Unspecified,
         configs: configs.iter().copied().map(ConfigIndex).collect(),
         times: TimeColumn::from_millis(millis.to_vec()).unwrap(),
+        minimum_ns: None,
         spread_ns: None,
         repeats: None,
         failures: Vec::new(),
@@ -107,6 +108,7 @@ pub(crate) fn rich() -> Vec<Dataset> {
         solutions: vec![
             Solution {
                 method: Method::MEDIAN_COLD_EVENT,
+                minimum_ns: Some(vec![138_784, 149_800, 141_180, 3_200_000_000, 137_630]),
                 spread_ns: Some(vec![0, 320, 64, 32, 5]),
                 repeats: Some(vec![20, 20, 5, 1, 0]),
                 failures,

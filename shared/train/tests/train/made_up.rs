@@ -51,6 +51,7 @@ pub(crate) fn solution(problem: Problem, tiles: &[Tile], method: Method) -> Solu
         method,
         configs: (0..tiles.len() as u32).map(ConfigIndex).collect(),
         times: TimeColumn::from_nanos(times).expect("the times are possible"),
+        minimum_ns: None,
         spread_ns: None,
         repeats: None,
         failures: Vec::new(),

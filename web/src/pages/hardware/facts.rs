@@ -1,11 +1,10 @@
 //! The facts of the hardware that rooflines and features are computed from.
 
-use diode_core::Method;
 use diode_core::api::HardwareSummary;
 use diode_core::hardware::{Facts, Vendor};
 use leptos::prelude::*;
 
-use crate::api;
+use super::downloads::downloads;
 use crate::format;
 
 /// Facts, and everything measured for download.
@@ -14,14 +13,6 @@ pub(super) fn facts(summary: &HardwareSummary) -> impl IntoView + use<> {
     let unknown = rows.is_empty().then(|| {
         view! { <p class="hint">"Nobody has described this hardware yet, so there is no roofline to judge by."</p> }
     });
-    let dataset = |extension: &'static str| {
-        let href = api::url(&format!("/datasets/{}.{extension}", summary.hardware.slug));
-        view! { <a class="chip" href=href rel="external" download>{extension}</a> }
-    };
-    // torch-diode's formats cannot say how a time was taken, so the server
-    // writes them only where nobody has said.
-    let silent = summary.methods.iter().all(|method| *method == Method::Unspecified);
-    let extensions: &[_] = if silent { &["msgpack.zst", "msgpack", "json"] } else { &["msgpack.zst"] };
     view! {
         <aside class="card" aria-label="Facts">
             <h2>"Facts"</h2>
@@ -29,10 +20,7 @@ pub(super) fn facts(summary: &HardwareSummary) -> impl IntoView + use<> {
             <dl class="facts">
                 {rows.into_iter().map(|(name, value)| view! { <dt>{name}</dt><dd>{value}</dd> }).collect_view()}
             </dl>
-            {(summary.timings > 0).then(|| view! {
-                <h3>"All timings"</h3>
-                <div class="chips">{extensions.iter().copied().map(dataset).collect_view()}</div>
-            })}
+            {downloads(summary)}
         </aside>
     }
 }

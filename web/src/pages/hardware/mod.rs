@@ -2,6 +2,7 @@
 
 mod board;
 mod columns;
+mod downloads;
 mod facts;
 mod filters;
 mod ranges;

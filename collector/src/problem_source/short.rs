@@ -1,0 +1,57 @@
+//! A problem as lists have it: inputs and output of one type, A in rows, a bias of the output's size.
+
+use diode_core::{DType, Invalid, Layout, Op, Problem, ProblemFields};
+use serde::{Deserialize, Serialize};
+
+/// What `diode shapes --json` prints, and `diode collect --problems` reads.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct ShortProblem {
+    pub(crate) op: Op,
+    pub(crate) b: u64,
+    pub(crate) m: u64,
+    pub(crate) n: u64,
+    pub(crate) k: u64,
+    pub(crate) dtype: DType,
+    /// `None` for the usual rows.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) b_layout: Option<Layout>,
+}
+
+impl ShortProblem {
+    /// `None` if the problem has more to it than this form can say.
+    pub(crate) fn of(problem: &Problem) -> Option<Self> {
+        let p = problem;
+        let b_layout = Some(p.b_layout).filter(|layout| *layout != Layout::Row);
+        let short = Self { op: p.op, b: p.b, m: p.m, n: p.n, k: p.k, dtype: p.a_dtype, b_layout };
+        (short.problem().as_ref() == Ok(problem)).then_some(short)
+    }
+
+    pub(crate) fn problem(&self) -> Result<Problem, Invalid> {
+        let plain = ProblemFields::plain(self.op, self.b, self.m, self.n, self.k, self.dtype);
+        Problem::new(ProblemFields { b_layout: self.b_layout.unwrap_or(Layout::Row), ..plain })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use diode_core::Bias;
+
+    use super::*;
+
+    #[test]
+    fn what_is_written_is_read() {
+        for b_layout in ["", r#","b_layout":"column""#] {
+            let text = format!(r#"{{"op":"addmm","b":1,"m":4,"n":8,"k":2,"dtype":"float16"{b_layout}}}"#);
+            let problem = serde_json::from_str::<ShortProblem>(&text).unwrap().problem().unwrap();
+            assert_eq!(serde_json::to_string(&ShortProblem::of(&problem).unwrap()).unwrap(), text);
+        }
+    }
+
+    #[test]
+    fn a_problem_that_is_more_is_not_shortened() {
+        let plain = ProblemFields::plain(Op::Addmm, 1, 4, 8, 2, DType::Float16);
+        let vector = Problem::new(ProblemFields { bias: Bias::Vector, ..plain }).unwrap();
+        assert!(ShortProblem::of(&vector).is_none());
+    }
+}

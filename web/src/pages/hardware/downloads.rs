@@ -1,0 +1,47 @@
+//! What was measured on the hardware, for download.
+
+use diode_core::Method;
+use diode_core::api::HardwareSummary;
+use diode_core::table::TableFormat;
+use leptos::prelude::*;
+
+use super::filters::default_method;
+use crate::api;
+use crate::query::{link, parameter};
+
+/// Every timing, and tables of the best configs; nothing where nothing was measured.
+pub(super) fn downloads(summary: &HardwareSummary) -> impl IntoView + use<> {
+    let slug = summary.hardware.slug.to_string();
+    let dataset = |extension: &'static str| {
+        let href = api::url(&format!("/datasets/{slug}.{extension}"));
+        view! { <a class="chip" href=href rel="external" download>{extension}</a> }
+    };
+    // torch-diode's formats cannot say how a time was taken, so the server
+    // writes them only where nobody has said.
+    let silent = summary.methods.iter().all(|method| *method == Method::Unspecified);
+    let extensions: &[_] = if silent { &["msgpack.zst", "msgpack", "json"] } else { &["msgpack.zst"] };
+    let datasets = extensions.iter().copied().map(dataset).collect_view();
+    // A table is of one method: the one that the leaderboard shows.
+    let chosen = parameter("method");
+    let default = default_method(summary).map(|method| method.to_string()).unwrap_or_default();
+    let table = move |format: TableFormat, name: &'static str| {
+        let (slug, default) = (slug.clone(), default.clone());
+        let href = move || {
+            let method = Some(chosen.get()).filter(|method| !method.is_empty()).unwrap_or(default.clone());
+            let parameters = [("format", format.to_string()), ("method", method)];
+            api::url(&link(&format!("/tables/{slug}.json"), parameters))
+        };
+        view! { <a class="chip" href=href rel="external" download>{name}</a> }
+    };
+    (summary.timings > 0).then(|| {
+        view! {
+            <h3>"All timings"</h3>
+            <div class="chips">{datasets}</div>
+            <h3>"Tables of the five best configs per problem"</h3>
+            <div class="chips">
+                {table(TableFormat::Diode, "diode")}
+                {table(TableFormat::Inductor, "Inductor lookup_table")}
+            </div>
+        }
+    })
+}
