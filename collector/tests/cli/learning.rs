@@ -24,18 +24,29 @@ fn a_model_is_trained_judged_and_asked() {
     assert!(said.contains("parameters") && said.contains("2-fold cross-validation"), "{said}");
     assert!(sandbox.fails(1, &train).contains("--force"));
 
-    let predict =
-        ["predict", "--model", "m.safetensors", "--op", "mm", "--m", "100", "--n", "64", "--k", "96"];
-    let ask =
-        |more: &[&str]| sandbox.ok(&[&predict[..], &["--dtype", "bfloat16", "--top", "3"], more].concat());
-    let prediction: Value = serde_json::from_str(&ask(&["--json"])).unwrap();
+    // Of a kind that was trained on; how sure picks are is stated of no other.
+    let known = sandbox.dataset("a.msgpack.zst").solutions.swap_remove(0).problem;
+    let [b, m, n, k] = [known.b, known.m, known.n, known.k].map(|size| size.to_string());
+    let (op, dtype) = (known.op.as_str(), known.a_dtype.as_str());
+    let predict = ["predict", "--model", "m.safetensors", "--op", op, "--dtype", dtype, "--b", &b, "--m", &m];
+    let ask = |more: &[&str]| sandbox.ok(&[&predict[..], &["--n", &n, "--k", &k], more].concat());
+    let prediction: Value = serde_json::from_str(&ask(&["--top", "3", "--json"])).unwrap();
     let candidates = prediction["candidates"].as_array().unwrap();
     assert_eq!(candidates.len(), 3);
     let times: Vec<f64> = candidates.iter().map(|c| c["predicted_us"].as_f64().unwrap()).collect();
     assert!(times.is_sorted() && times[0] > 0.0, "{times:?}");
-    assert_eq!(candidates[0]["template"], "triton::mm");
+    assert!(candidates[0]["template"].as_str().unwrap().starts_with("triton::"), "{prediction}");
     assert!(prediction["within_5_percent"]["1"].is_number(), "{prediction}");
-    assert!(ask(&["--b-layout", "column", "--space", "default"]).contains("mm 100×64×96 bfloat16"));
+    assert_eq!(prediction["outside_training_range"], Value::Null);
+    let asked = format!("{op} {} {dtype}", known.dims());
+    assert!(ask(&["--space", "default"]).contains(&asked));
+    assert!(ask(&["--confidence", "0.01"]).contains(&asked), "one pick is that sure");
+    let error = sandbox.fails(2, &[&predict[..], &["--n", &n, "--k", &k, "--confidence", "95"]].concat());
+    assert!(error.contains("such as 0.95"), "{error}");
+    let other = [&predict[..], &["--n", &n, "--k", &k, "--a-layout", "column"]].concat();
+    assert!(
+        sandbox.fails(1, &[&other[..], &["--confidence", "0.9"]].concat()).contains("nobody has measured")
+    );
 
     let output =
         sandbox.run(&["evaluate", "--model", "m.safetensors", "--dataset", "a.msgpack.zst", "--json"]);

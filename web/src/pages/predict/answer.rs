@@ -67,17 +67,16 @@ fn ranking_view(
 ) -> impl IntoView + use<> {
     let hardware = &model.metadata().hardware;
     let roof = hardware.facts.as_ref().and_then(|facts| roofline(facts, problem, false));
-    let best = ranking.configs.first().map(|(_, time)| *time);
-    let rows = ranking
-        .configs
+    let picks = ranking.picks(TOP);
+    let best = picks.first().map(|(_, time)| *time);
+    let rows = picks
         .iter()
-        .take(TOP)
         .zip(1..)
         .map(|((config, time), place)| row(place, config, *time, problem, best.unwrap_or(*time), roof));
     let count = format::counted(ranking.configs.len() as u64, "config");
     view! {
         <section class="card answer" aria-live="polite">
-            {best.zip(ranking.configs.first()).map(|(time, (config, _))| headline(problem, config, time, roof))}
+            {picks.first().map(|(config, time)| headline(problem, config, *time, roof))}
             <p class="hint" data-testid="rank-time" data-rank-ms=format!("{took_ms:.3}")>
                 {format!("ranked {count} for {} in {took_ms:.1} ms", hardware.name)}
             </p>
