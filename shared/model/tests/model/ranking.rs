@@ -124,7 +124,7 @@ fn library(ln_factor: f32) -> Network {
         weights: vec![0.0; LIBRARY_COLUMNS],
         bias: vec![ln_factor],
     };
-    Network::new(vec![0.0; LIBRARY_COLUMNS], vec![1.0; LIBRARY_COLUMNS], vec![layer]).unwrap()
+    Network::new(vec![0.0; LIBRARY_COLUMNS], vec![1.0; LIBRARY_COLUMNS], vec![layer]).expect("the shapes fit")
 }
 
 #[test]

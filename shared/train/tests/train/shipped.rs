@@ -24,7 +24,10 @@ const DATA: [&str; 9] = [
 ];
 
 fn read(files: &[String]) -> Vec<Dataset> {
-    files.iter().flat_map(|file| read_file(&h200(file)).unwrap().datasets).collect()
+    files
+        .iter()
+        .flat_map(|file| read_file(&h200(file)).expect("shipped files are readable").datasets)
+        .collect()
 }
 
 #[test]
