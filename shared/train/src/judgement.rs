@@ -45,7 +45,7 @@ impl Outcome {
                 let configs: Vec<Config> = set.configs(problem).copied().collect();
                 let times = problem.timings.iter().map(|timed| timed.us);
                 let mut measured: Vec<(Config, f64)> = configs.iter().copied().zip(times).collect();
-                measured.sort_unstable_by(|a, b| a.0.cmp(&b.0));
+                measured.sort_unstable_by_key(|(config, _)| *config);
                 Ok(Self {
                     group: ProblemGroup::of(&problem.problem),
                     verdict: Verdict::of(&judge_one(model, set, problem)?),

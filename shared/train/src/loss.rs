@@ -109,14 +109,14 @@ mod tests {
             let problem = problem(times_count);
             let outputs = [0.31, 0.35, 0.1, 1.6];
             let (_, slopes) = loss(&problem, &outputs);
-            for row in 0..4 {
+            for (row, &got) in slopes.iter().enumerate() {
                 let at = |step: f32| {
                     let mut moved = outputs;
                     moved[row] += step;
                     f64::from(loss(&problem, &moved).0)
                 };
                 let expected = (at(2e-3) - at(-2e-3)) / 4e-3;
-                let got = f64::from(slopes[row]);
+                let got = f64::from(got);
                 assert!(
                     (got - expected).abs() < 0.02 * expected.abs() + 0.01,
                     "{row}: {got}, not {expected}"

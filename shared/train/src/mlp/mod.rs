@@ -67,9 +67,10 @@ impl Mlp {
             let (inputs, outputs) = (pair[0], pair[1]);
             let bound = 1.0 / (inputs as f32).sqrt();
             for input in 0..padded(inputs) {
+                let idle = layer == 0 && idle.get(input).is_none_or(|&idle| idle);
                 for output in 0..padded(outputs) {
                     let drawn = rng.random_range(-bound..bound);
-                    let used = input < inputs && output < outputs && !(layer == 0 && idle[input]);
+                    let used = input < inputs && output < outputs && !idle;
                     weights.push(if used { drawn } else { 0.0 });
                 }
             }
