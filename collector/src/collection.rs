@@ -88,6 +88,7 @@ impl Collection {
             last_save: Instant::now(),
             save_took: Duration::ZERO,
         };
+        collection.journal.check()?;
         if resume {
             collection.take_over()?;
         }
@@ -207,7 +208,10 @@ impl Collection {
     fn write(&mut self) -> anyhow::Result<()> {
         let (Some(chunk), true) = (self.chunks.last(), self.unsaved) else { return Ok(()) };
         let start = Instant::now();
-        old_form::write_file(&chunk.path, &chunk.dataset).context("cannot save the dataset")?;
+        old_form::write_file(&chunk.path, &chunk.dataset).with_context(|| {
+            let journal = self.journal.path().display();
+            format!("cannot save the dataset; {journal} holds what is not in it yet, for --resume")
+        })?;
         self.unsaved = false;
         self.last_save = Instant::now();
         self.save_took = start.elapsed();

@@ -29,6 +29,11 @@ impl Journal {
         &self.path
     }
 
+    /// Whether it holds anything.
+    pub(crate) fn is_empty(&self) -> bool {
+        fs::metadata(&self.path).map_or(true, |file| file.len() == 0)
+    }
+
     /// What an earlier collection left behind, in the order in which it was measured.
     pub(crate) fn entries(&self) -> anyhow::Result<Vec<Dataset>> {
         let bytes = match fs::read(&self.path) {
@@ -47,13 +52,22 @@ impl Journal {
         Ok(entries)
     }
 
+    /// Finds out now whether the folder can be written to, and not after hours of measuring.
+    pub(crate) fn check(&mut self) -> anyhow::Result<()> {
+        self.write(&[]).with_context(|| self.cannot())
+    }
+
     /// Adds a dataset of one problem. It is on disk when this returns.
     pub(crate) fn append(&mut self, entry: &Dataset) -> anyhow::Result<()> {
         let bytes = diode_formats::encode(Format::Columnar, std::slice::from_ref(entry))?;
         let length = u32::try_from(bytes.len()).context("a problem's timings take more than 4 GiB")?;
         let mut framed = length.to_le_bytes().to_vec();
         framed.extend(bytes);
-        self.write(&framed).with_context(|| format!("cannot write {}", self.path.display()))
+        self.write(&framed).with_context(|| self.cannot())
+    }
+
+    fn cannot(&self) -> String {
+        format!("cannot write {}", self.path.display())
     }
 
     fn write(&mut self, bytes: &[u8]) -> io::Result<()> {

@@ -6,8 +6,7 @@ use diode_core::Dataset;
 use diode_formats::{Format, FormatError};
 
 /// What torch-diode's formats have no place for, as it is told to users.
-pub(crate) const NOT_KEPT: &str =
-    "minimum, spread, repeats, method, reasons of failures, facts of the node and times of library kernels";
+pub(crate) const NOT_KEPT: &str = "minimum, spread, repeats, method, column-major inputs, vector biases, reasons of failures, facts of the node and times of library kernels";
 
 /// Whether a format is one of torch-diode's.
 pub(crate) fn is_old(format: Format) -> bool {

@@ -1,11 +1,12 @@
 //! Benchmarks: ratios within one run, since machines differ.
 
 use std::collections::HashMap;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
-use anyhow::{Context, bail};
+use anyhow::Context;
 
-use crate::shell::{self, cargo, command, exists, output, root, target_folder};
+use crate::python::environment;
+use crate::shell::{self, cargo, command, output, root, target_folder};
 
 /// The largest real dataset there is: 320,606 timings from an H200.
 const DATASET: &str = "trained_models/matmul/nvidia-h200/data/h200-mm-bf16.msgpack.zst";
@@ -94,26 +95,8 @@ print(best)
 
 /// Seconds that Python's msgpack takes, in an environment made for it on first use.
 fn python(unpacked: &Path) -> anyhow::Result<f64> {
-    let seconds = output(command(interpreter()?).args(["-c", PYTHON]).arg(unpacked))?;
+    let seconds = output(
+        command(environment("bench-python", &["msgpack"], "msgpack")?).args(["-c", PYTHON]).arg(unpacked),
+    )?;
     seconds.trim().parse().with_context(|| format!("got {seconds:?}, expected seconds"))
-}
-
-fn interpreter() -> anyhow::Result<PathBuf> {
-    let folder = target_folder().join("bench-python");
-    let interpreter = folder.join("bin/python");
-    let ready = |interpreter: &Path| {
-        interpreter.is_file() && output(command(interpreter).args(["-c", "import msgpack"])).is_ok()
-    };
-    if ready(&interpreter) {
-        return Ok(interpreter);
-    }
-    if !exists("python3") {
-        bail!("python3 is missing (Debian: apt-get install python3-venv)");
-    }
-    eprintln!("bench: making a Python environment with msgpack in {}", folder.display());
-    shell::run(command("python3").args(["-m", "venv"]).arg(&folder))
-        .context("python3 cannot make an environment (Debian: apt-get install python3-venv)")?;
-    shell::run(command(&interpreter).args(["-m", "pip", "install", "--quiet", "msgpack"]))
-        .context("pip cannot install msgpack; is there a network?")?;
-    Ok(interpreter)
 }

@@ -2,7 +2,9 @@
 #![forbid(unsafe_code)]
 
 mod bench;
+mod dist;
 mod postgres;
+mod python;
 mod serve;
 mod setup;
 mod shell;
@@ -35,6 +37,8 @@ enum Command {
     Web,
     /// Run the benchmarks.
     Bench,
+    /// Build the `diode` program for Linux nodes with glibc 2.28 or newer.
+    Dist,
     /// Build the Python wheels.
     Wheel,
 }
@@ -46,6 +50,7 @@ fn main() -> ExitCode {
         Command::Test(options) => test::run(&options),
         Command::Web => web::build().map(|_| ()),
         Command::Bench => bench::run(),
+        Command::Dist => dist::run(),
         Command::Wheel => wheel::run(),
     };
     match result {

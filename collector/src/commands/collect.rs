@@ -280,7 +280,7 @@ impl Collect {
             }
         }
         let journal = Journal::beside(&self.output);
-        if !self.resume && journal.path().exists() {
+        if !self.resume && !journal.is_empty() {
             bail!(
                 "{} holds what an interrupted collection measured; add --resume to go on with it, or remove it",
                 journal.path().display()

@@ -71,9 +71,15 @@ const TABLE_MARK: &str = "\"diode-table/";
 /// lookup table of torch-diode, one for each hardware in it.
 pub(super) fn read_tables(path: &Path) -> anyhow::Result<Vec<Table>> {
     let context = || format!("table {}", path.display());
-    if is_torchs_table(path)? {
-        let tables = diode_formats::read_lut(path)?.into_iter().map(diode_formats::Lut::into_table);
-        return tables.collect::<Result<_, _>>().with_context(context);
+    match kind(path)? {
+        Some(Kind::Table) => {
+            let tables = diode_formats::read_lut(path)?.into_iter().map(diode_formats::Lut::into_table);
+            return tables.collect::<Result<_, _>>().with_context(context);
+        }
+        Some(other @ Kind::Timings) => {
+            bail!("{}: got {other}, expected a table; `diode table` makes one of it", path.display())
+        }
+        _ => {}
     }
     let text = table_text(path)?;
     Ok(vec![serde_json::from_str(&text).with_context(context)?])
@@ -82,17 +88,17 @@ pub(super) fn read_tables(path: &Path) -> anyhow::Result<Vec<Table>> {
 /// Whether a file is a table and not a dataset. What cannot be read is left to who reads it.
 pub(super) fn is_table(path: &Path) -> bool {
     let json = path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("json"));
-    is_torchs_table(path).is_ok_and(|is| is)
+    kind(path).is_ok_and(|kind| kind == Some(Kind::Table))
         || (json && table_text(path).is_ok_and(|text| text.contains(TABLE_MARK)))
 }
 
-fn is_torchs_table(path: &Path) -> anyhow::Result<bool> {
+fn kind(path: &Path) -> anyhow::Result<Option<Kind>> {
     /// As much as tells what kind of file it is.
     const HEAD: u64 = 64 << 10;
     let context = || format!("cannot read {}", path.display());
     let mut head = Vec::new();
     fs::File::open(path).and_then(|file| file.take(HEAD).read_to_end(&mut head)).with_context(context)?;
-    Ok(diode_formats::recognise(&head) == Some(Kind::Table))
+    Ok(diode_formats::recognise(&head))
 }
 
 fn table_text(path: &Path) -> anyhow::Result<String> {

@@ -2,6 +2,8 @@
 
 use std::time::Instant;
 
+use diode_core::hardware::Facts;
+use diode_core::space::{Feasibility, feasibility};
 use diode_core::{Config, FailureReason, Problem, Tile};
 
 use super::cublas::{Cublas, CublasError};
@@ -35,6 +37,8 @@ pub(super) enum Broken {
 /// A GPU with everything that outlives a problem.
 pub(super) struct Session {
     pub(super) gpu: Gpu,
+    /// What is known of this kind of GPU.
+    facts: Option<Facts>,
     pub(super) store: Store,
     pub(super) library: Option<Cublas>,
     pub(super) nvml: Option<Nvml>,
@@ -68,13 +72,14 @@ pub(super) struct Work {
 impl Session {
     pub(super) fn new(
         gpu: Gpu,
+        facts: Option<Facts>,
         store: Store,
         library: Option<Cublas>,
         nvml: Option<Nvml>,
         cache_bytes: u64,
     ) -> Result<Self, Broken> {
         let queue = Queue::new(&gpu, cache_bytes)?;
-        Ok(Self { gpu, store, library, nvml, queue, pair_ns: 0 })
+        Ok(Self { gpu, facts, store, library, nvml, queue, pair_ns: 0 })
     }
 
     /// Measures a problem, telling `report` what is going on.
@@ -151,6 +156,10 @@ impl Session {
                     let key = variant.key(tile);
                     match self.store.load(&self.gpu, &key) {
                         Ok(place) => How::Kernel(place, *tile),
+                        Err(Absent::NotInPack) if self.is_too_large(&request.problem, tile) => {
+                            results.failed.push((number, FailureReason::OutOfResources));
+                            continue;
+                        }
                         Err(Absent::NotInPack) => {
                             missing = Some(key);
                             continue;
@@ -169,6 +178,12 @@ impl Session {
             Some(key) => Err(format!("the pack was built without {key}; `diode kernels build` adds it")),
             None => Ok(candidates),
         })
+    }
+
+    /// Packs of the `full` space leave out what no GPU of the kind can launch; other spaces name it.
+    fn is_too_large(&self, problem: &Problem, tile: &Tile) -> bool {
+        let judged = self.facts.as_ref().map(|facts| feasibility(facts, problem, tile));
+        judged == Some(Feasibility::SharedMemory)
     }
 
     /// Inputs and reference. `None` if the GPU has too little memory after all.

@@ -6,6 +6,7 @@ use std::io::{BufRead, Write};
 use std::path::PathBuf;
 
 use anyhow::{Context as _, bail};
+use diode_core::hardware::Hardware;
 use diode_formats::pack::Pack;
 
 use super::cublas::{Cublas, CublasError};
@@ -14,6 +15,7 @@ use super::nvml::{Nvml, Settings};
 use super::protocol::{Event, Measure};
 use super::session::Session;
 use super::store::Store;
+use crate::failure::one_line;
 use crate::kernels::{ABI, ABI_KEY};
 
 /// What a child is started with.
@@ -40,7 +42,7 @@ pub(crate) fn serve(
             say(ready)?;
             session
         }
-        Err(error) => return say(Event::Broken { message: format!("{error:#}") }),
+        Err(error) => return say(Event::Broken { message: one_line(&error) }),
     };
     for line in requests.lines() {
         let request: Measure = serde_json::from_str(&line?).context("unreadable request")?;
@@ -48,7 +50,7 @@ pub(crate) fn serve(
             Ok(event) => say(event)?,
             // The GPU may be of no more use to this process; the parent starts another.
             Err(broken) => {
-                return say(Event::Broken { message: format!("{:#}", anyhow::Error::from(broken)) });
+                return say(Event::Broken { message: one_line(&broken.into()) });
             }
         }
     }
@@ -109,7 +111,8 @@ fn open(options: &WorkerOptions) -> anyhow::Result<(Session, Event)> {
         facts.insert("power_limit_watts".to_owned(), (milliwatts / 1000).to_string());
     }
     let name = gpu.name()?;
-    let session = Session::new(gpu, Store::new(pack), library, nvml, cache_bytes)
+    let known = Hardware::from_name(&name)?.facts;
+    let session = Session::new(gpu, known, Store::new(pack), library, nvml, cache_bytes)
         .map_err(anyhow::Error::from)
         .context("cannot prepare the GPU")?;
     Ok((session, Event::Ready { name, facts, warnings }))

@@ -13,7 +13,7 @@ use crate::{Decoded, Format, FormatError, encode};
 /// Reads a dataset file in any format, whatever its name. Never more of the file
 /// than a window on it is held.
 pub fn read_file(path: &Path) -> Result<Decoded, FormatError> {
-    let unreadable = |source| FormatError::Io { path: path.to_owned(), source };
+    let unreadable = |source| unreadable(path, source);
     let mut file = File::open(path).map_err(unreadable)?;
     let length = file.metadata().map_err(unreadable)?.len();
     let mut head = Vec::new();
@@ -42,12 +42,18 @@ fn decode_parquet(_: File) -> Result<Vec<Dataset>, FormatError> {
     Err(FormatError::WithoutParquet)
 }
 
+/// What the system says of a folder differs from system to system.
+fn unreadable(path: &Path, source: io::Error) -> FormatError {
+    let source = if path.is_dir() { io::Error::other("got a folder, expected a file") } else { source };
+    FormatError::Io { path: path.to_owned(), source }
+}
+
 /// Reads and decodes a file; errors name it.
 pub(crate) fn read_with<T>(
     path: &Path,
     decode: impl FnOnce(&[u8]) -> Result<T, FormatError>,
 ) -> Result<T, FormatError> {
-    let bytes = std::fs::read(path).map_err(|source| FormatError::Io { path: path.to_owned(), source })?;
+    let bytes = std::fs::read(path).map_err(|source| unreadable(path, source))?;
     decode(&bytes).map_err(|source| FormatError::InFile { path: path.to_owned(), source: Box::new(source) })
 }
 
@@ -70,8 +76,9 @@ pub fn write_atomically(path: &Path, bytes: &[u8]) -> io::Result<()> {
         use std::os::unix::fs::PermissionsExt as _;
         builder.permissions(std::fs::Permissions::from_mode(0o666));
     }
-    let mut file = builder.tempfile_in(dir)?;
-    file.write_all(bytes)?;
+    // The temporary name is nobody's concern: only what went wrong is passed on.
+    let mut file = builder.tempfile_in(dir).map_err(|error| io::Error::from(error.kind()))?;
+    file.as_file_mut().write_all(bytes)?;
     file.as_file().sync_all()?;
     file.persist(path)?;
     // The rename itself is durable once the folder is; other systems cannot open folders.

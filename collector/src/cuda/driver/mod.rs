@@ -39,9 +39,9 @@ pub(crate) type Result<T> = std::result::Result<T, CudaError>;
 /// Why a node has no usable driver.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum NoDriver {
-    #[error("no NVIDIA driver on this node ({0}); install it, or use --backend cpu")]
+    #[error("no NVIDIA driver on this node; install it, or use --backend cpu")]
     Missing(#[from] libloading::Error),
-    #[error("the NVIDIA driver does not work: {0}")]
+    #[error("the NVIDIA driver does not work")]
     Broken(#[from] CudaError),
 }
 
