@@ -14,9 +14,11 @@ pub(super) const KEYS: [&str; 10] =
     ["op", "dtype", "b_layout", "method", "min_m", "max_m", "min_n", "max_n", "min_k", "max_k"];
 
 /// The method shown unless the address names one: timings of different methods
-/// are never ranked together.
+/// are never ranked together. One that is known tells more than one that nobody stated.
 pub(super) fn default_method(summary: &HardwareSummary) -> Option<Method> {
-    summary.methods.first().copied().filter(|_| summary.methods.len() > 1)
+    let methods = &summary.methods;
+    let known = methods.iter().find(|method| **method != Method::Unspecified);
+    known.or(methods.first()).copied().filter(|_| methods.len() > 1)
 }
 
 pub(super) fn filters(summary: &HardwareSummary) -> impl IntoView + use<> {
