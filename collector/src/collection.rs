@@ -88,7 +88,7 @@ impl Collection {
             last_save: Instant::now(),
             save_took: Duration::ZERO,
         };
-        collection.journal.check()?;
+        collection.journal.open()?;
         if resume {
             collection.take_over()?;
         }
@@ -291,6 +291,10 @@ mod tests {
             first.add(problem(m), Method::MEDIAN_COLD_EVENT, failed()).unwrap();
         }
         first.save().unwrap();
+        assert!(
+            Collection::open(&path, Some(2), true, first.hardware.clone(), Provenance::default()).is_err()
+        );
+        drop(first);
         assert_eq!(Collection::files(&path, Some(2)).unwrap().len(), 2);
 
         let mut second = open(&path, true);
@@ -325,6 +329,7 @@ mod tests {
         let resumed = open(&path, true);
         assert_eq!(resumed.problems(), 3);
         assert!(resumed.contains(&problem(3)) && !resumed.contains(&problem(4)));
+        drop(resumed);
         assert!(!journal.exists());
         let files = Collection::files(&path, Some(2)).unwrap();
         assert_eq!(diode_formats::read_file(&files[1]).unwrap().datasets[0].solutions.len(), 1);

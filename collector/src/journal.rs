@@ -2,13 +2,14 @@
 //! killed loses the problem in flight and no more.
 //!
 //! Beside the output stands `<output>.journal`: for each problem its length in four
-//! bytes and a columnar file of it alone. Saving the output removes the journal.
+//! bytes and a columnar file of it alone. Saving the output empties the journal, and its
+//! end removes it. It is locked, so that two collections never share an output.
 
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 
-use anyhow::Context;
+use anyhow::{Context, bail};
 use diode_core::Dataset;
 use diode_formats::Format;
 
@@ -35,26 +36,51 @@ impl Journal {
     }
 
     /// What an earlier collection left behind, in the order in which it was measured.
+    /// A file with more in it than can be read is kept under another name too.
     pub(crate) fn entries(&self) -> anyhow::Result<Vec<Dataset>> {
-        let bytes = match fs::read(&self.path) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
-            read => read.with_context(|| format!("cannot read {}", self.path.display()))?,
-        };
+        let path = self.path.display();
+        let bytes = fs::read(&self.path).with_context(|| format!("cannot read {path}"))?;
         let mut entries = Vec::new();
         let mut rest = bytes.as_slice();
         while let Some((length, after)) = rest.split_first_chunk::<4>() {
             let length = u32::from_le_bytes(*length) as usize;
-            // The last entry is torn if the machine died while it was written.
             let Some(Ok(entry)) = after.get(..length).map(diode_formats::decode) else { break };
             entries.extend(entry.datasets);
             rest = &after[length..];
         }
+        // An entry that breaks off at the end is what a process leaves that is killed while it writes.
+        let breaks_off = |rest: &[u8]| match rest.split_first_chunk::<4>() {
+            Some((length, after)) => after.len() < u32::from_le_bytes(*length) as usize,
+            None => true,
+        };
+        if !rest.is_empty() && (entries.is_empty() || !breaks_off(rest)) {
+            let mut kept = self.path.clone().into_os_string();
+            kept.push(".damaged");
+            fs::copy(&self.path, &kept).with_context(|| format!("cannot copy {path}"))?;
+            eprintln!(
+                "note: {path} is damaged after {} problems; {} keeps it as it was",
+                entries.len(),
+                Path::new(&kept).display()
+            );
+        }
         Ok(entries)
     }
 
-    /// Finds out now whether the folder can be written to, and not after hours of measuring.
-    pub(crate) fn check(&mut self) -> anyhow::Result<()> {
-        self.write(&[]).with_context(|| self.cannot())
+    /// Opens the journal for this process alone, and finds out now whether the folder can
+    /// be written to, not after hours of measuring.
+    pub(crate) fn open(&mut self) -> anyhow::Result<()> {
+        let options = OpenOptions::new().create(true).append(true).open(&self.path);
+        let file = options.with_context(|| self.cannot())?;
+        match file.try_lock() {
+            Ok(()) => self.file = Some(file),
+            Err(TryLockError::WouldBlock) => bail!(
+                "{}: another diode collects into this output; wait for its end or choose another --output",
+                self.path.display()
+            ),
+            // Some file systems know no locks; there nobody is told apart.
+            Err(TryLockError::Error(_)) => self.file = Some(file),
+        }
+        Ok(())
     }
 
     /// Adds a dataset of one problem. It is on disk when this returns.
@@ -71,22 +97,23 @@ impl Journal {
     }
 
     fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
-        let file = match &mut self.file {
-            Some(file) => file,
-            none => none.insert(OpenOptions::new().create(true).append(true).open(&self.path)?),
-        };
+        let Some(file) = &mut self.file else { return Err(io::Error::other("it is not open")) };
         file.write_all(bytes)?;
         file.sync_data()
     }
 
     /// Forgets everything: it is in the output now.
     pub(crate) fn clear(&mut self) -> anyhow::Result<()> {
-        self.file = None;
-        match fs::remove_file(&self.path) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => {
-                Err(error).with_context(|| format!("cannot remove {}", self.path.display()))
-            }
-            _ => Ok(()),
+        let Some(file) = &mut self.file else { return Ok(()) };
+        file.set_len(0).with_context(|| format!("cannot write {}", self.path.display()))
+    }
+}
+
+impl Drop for Journal {
+    /// What holds nothing need not lie around.
+    fn drop(&mut self) {
+        if self.file.is_some() && self.is_empty() {
+            let _ = fs::remove_file(&self.path);
         }
     }
 }

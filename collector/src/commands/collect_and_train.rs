@@ -128,6 +128,9 @@ impl CollectAndTrain {
     fn check(&self, dataset: &Path, validation: &Path) -> anyhow::Result<()> {
         check_model_name(&self.model)?;
         self.recipe.check()?;
+        if dataset == validation && !self.skip_validation {
+            bail!("{}: got one file for both, expected another --validation-dataset", dataset.display());
+        }
         if self.skip_collection && !dataset.exists() {
             bail!(
                 "{}: no such file to train on; leave out --skip-collection to collect it",

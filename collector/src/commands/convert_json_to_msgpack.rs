@@ -1,3 +1,4 @@
+use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, bail};
@@ -36,8 +37,16 @@ impl ConvertJsonToMsgpack {
             std::fs::create_dir_all(folder).with_context(|| format!("cannot create {}", folder.display()))?;
         }
         let mut failed = 0;
+        let mut written = HashSet::new();
         for input in &self.input_files {
-            match self.convert(input) {
+            let output = self.output(input);
+            if !written.insert(output.clone()) {
+                let output = output.display();
+                eprintln!("not converted: {}: {output} was written for another input", input.display());
+                failed += 1;
+                continue;
+            }
+            match self.convert(input, output) {
                 Ok(written) => output::text_out(&format!("{} → {}\n", input.display(), written.display()))?,
                 Err(error) => {
                     eprintln!("not converted: {}", one_line(&error));
@@ -51,12 +60,15 @@ impl ConvertJsonToMsgpack {
         Ok(())
     }
 
-    fn convert(&self, input: &Path) -> anyhow::Result<PathBuf> {
+    fn output(&self, input: &Path) -> PathBuf {
         let name = input.with_extension("msgpack");
-        let written = match (&self.output_dir, name.file_name()) {
+        match (&self.output_dir, name.file_name()) {
             (Some(folder), Some(name)) => folder.join(name),
             _ => name,
-        };
+        }
+    }
+
+    fn convert(&self, input: &Path, written: PathBuf) -> anyhow::Result<PathBuf> {
         if written.exists() && !self.overwrite {
             bail!("{} exists; add --overwrite to replace it", written.display());
         }

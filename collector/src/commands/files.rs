@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, bail};
 use diode_core::{Dataset, Table};
 use diode_formats::Kind;
+use diode_formats::limits::MAX_CHECKPOINT;
 use diode_model::AnyModel;
 use diode_model::legacy::LegacyModel;
 
@@ -117,7 +118,13 @@ pub(super) fn read_model(path: &Path) -> anyhow::Result<AnyModel> {
     if let Some(hardware) = name.and_then(shipped::named_hardware) {
         return Ok(AnyModel::Ranking(Box::new(shipped::for_hardware(&hardware)?)));
     }
-    let bytes = fs::read(path).with_context(|| format!("cannot read {}", path.display()))?;
+    let unreadable = || format!("cannot read {}", path.display());
+    let mut bytes = Vec::new();
+    let file = fs::File::open(path).with_context(unreadable)?;
+    file.take(MAX_CHECKPOINT as u64 + 1).read_to_end(&mut bytes).with_context(unreadable)?;
+    if bytes.len() > MAX_CHECKPOINT {
+        bail!("{}: got more than {MAX_CHECKPOINT} bytes, expected a model", path.display());
+    }
     let context = || format!("model {}", path.display());
     if diode_formats::recognise(&bytes) != Some(Kind::TorchCheckpoint) {
         return AnyModel::from_bytes(&bytes).with_context(context);
@@ -135,6 +142,18 @@ pub(super) fn check_may_write(path: &Path, force: bool) -> anyhow::Result<()> {
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
     if let Some(folder) = folder.filter(|folder| !folder.is_dir()) {
         bail!("{}: no such folder; create it first", folder.display());
+    }
+    Ok(())
+}
+
+/// A result never takes the place of what it is made from, whatever is forced.
+pub(super) fn check_not_input<'a>(
+    output: &Path,
+    inputs: impl IntoIterator<Item = &'a PathBuf>,
+) -> anyhow::Result<()> {
+    let Ok(written) = output.canonicalize() else { return Ok(()) };
+    if inputs.into_iter().any(|input| input.canonicalize().is_ok_and(|input| input == written)) {
+        bail!("{}: got one of the inputs, expected another name for what is written", output.display());
     }
     Ok(())
 }

@@ -119,6 +119,7 @@ impl Table {
             return Err(Usage::new(format!("{flags} are for --format inductor only")).into());
         }
         files::check_may_write(&path, self.force)?;
+        files::check_not_input(&path, &self.files)?;
         let table = self.read()?;
         let configs: usize = table.iter().map(|(_, configs)| configs.len()).sum();
         let (problems, slug, method) = (table.len(), table.hardware().slug.clone(), table.method());

@@ -54,6 +54,7 @@ impl Train {
         check_model_name(&self.model)?;
         self.recipe.check()?;
         files::check_may_write(&self.model, self.force)?;
+        files::check_not_input(&self.model, &self.data)?;
         let mut datasets =
             self.selection.keep(files::read_datasets_ending(&self.data, &self.file_extensions)?)?;
         describe(&mut datasets, || Node::read().hardware())?;

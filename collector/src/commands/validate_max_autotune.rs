@@ -71,6 +71,7 @@ impl ValidateMaxAutotune {
     pub(crate) fn run(self) -> anyhow::Result<()> {
         self.batch_size.mention("all configs of a problem are predicted at once");
         files::check_may_write(&self.output, true)?;
+        files::check_not_input(&self.output, [&self.model, &self.dataset, &self.max_autotune_solution])?;
         let reference = diode_formats::read_solution(&self.max_autotune_solution)?;
         let model = files::read_model(&self.model)?;
         let set = judging::read(&model, &self.dataset, &self.selection)?;

@@ -67,6 +67,10 @@ pub fn write_file(path: &Path, datasets: &[Dataset]) -> Result<(), FormatError> 
 /// Replaces a file so that a crash at any moment leaves the old content or the
 /// new, never a part, and that the new content survives a power cut once this returns.
 pub fn write_atomically(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    // A device or a folder would be replaced by the rename, which nobody means.
+    if path.metadata().is_ok_and(|there| !there.is_file()) {
+        return Err(io::Error::other("it is there and no regular file"));
+    }
     let dir = path.parent().filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let mut builder = tempfile::Builder::new();
     builder.prefix(".diode-");

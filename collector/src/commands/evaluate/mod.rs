@@ -74,8 +74,11 @@ pub(crate) struct Evaluate {
 
 impl Evaluate {
     pub(crate) fn run(self) -> anyhow::Result<()> {
-        if let Some(page) = &self.report {
-            files::check_may_write(page, true)?;
+        let to_file = self.json.as_ref().filter(|path| path.as_os_str() != "-");
+        for written in to_file.into_iter().chain(&self.report) {
+            files::check_may_write(written, true)?;
+            let read = self.model.iter().chain([&self.dataset]).chain(&self.train_data);
+            files::check_not_input(written, read.chain(&self.max_autotune_solution))?;
         }
         let models = self.model.iter().map(|path| Ok((path, files::read_model(path)?)));
         let models = models.collect::<anyhow::Result<Vec<_>>>()?;
