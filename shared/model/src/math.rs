@@ -79,7 +79,8 @@ pub(crate) fn silu(x: f32x8) -> f32x8 {
     x / (one + exp(-x))
 }
 
-/// The activation of one number, with the same bits.
+/// The activation of one number, with the same bits; for vectors that are wider than eight.
+#[cfg(any(test, target_arch = "x86_64"))]
 #[inline(always)]
 pub(crate) fn silu_of_one(x: f32) -> f32 {
     x / (1.0 + exp_of_one(-x))
