@@ -34,11 +34,12 @@ pub(crate) fn run() -> anyhow::Result<()> {
             .current_dir(root()),
     )?;
     let program = target_folder().join(TARGET).join("release/diode");
-    let newest = newest_glibc(&program)?;
+    let bytes = std::fs::read(&program).with_context(|| format!("cannot read {}", program.display()))?;
+    let newest = newest_glibc(&bytes).with_context(|| format!("{}: no glibc", program.display()))?;
     if newest > version(GLIBC) {
         bail!("{}: it needs glibc {}.{}, expected {GLIBC} or older", program.display(), newest.0, newest.1);
     }
-    let megabytes = std::fs::metadata(&program)?.len() as f64 / 1e6;
+    let megabytes = bytes.len() as f64 / 1e6;
     println!("{}: {megabytes:.1} MB, runs on glibc {}.{} and newer", program.display(), newest.0, newest.1);
     Ok(())
 }
@@ -50,12 +51,10 @@ fn zig(python: &Path) -> anyhow::Result<std::path::PathBuf> {
 }
 
 /// The newest version of the C library's symbols that a program names.
-fn newest_glibc(program: &Path) -> anyhow::Result<(u32, u32)> {
-    let bytes = std::fs::read(program).with_context(|| format!("cannot read {}", program.display()))?;
+fn newest_glibc(program: &[u8]) -> Option<(u32, u32)> {
     // Versions stand in the table of strings, each with a zero at its end.
-    let names = bytes.split(|&byte| byte == 0).filter_map(|name| std::str::from_utf8(name).ok());
-    let versions = names.filter_map(|name| name.strip_prefix("GLIBC_")).map(version);
-    versions.max().with_context(|| format!("{}: names no version of glibc", program.display()))
+    let names = program.split(|&byte| byte == 0).filter_map(|name| std::str::from_utf8(name).ok());
+    names.filter_map(|name| name.strip_prefix("GLIBC_")).map(version).max()
 }
 
 fn version(text: &str) -> (u32, u32) {
@@ -69,10 +68,9 @@ mod tests {
 
     #[test]
     fn the_newest_version_counts() {
-        let folder = tempfile::tempdir().unwrap();
-        let program = folder.path().join("program");
-        std::fs::write(&program, b"\0GLIBC_2.9\0GLIBC_2.28\0GLIBC_PRIVATE\0GLIBC_2.4\0").unwrap();
-        assert_eq!(newest_glibc(&program).unwrap(), (2, 28));
+        let program = b"\0GLIBC_2.9\0GLIBC_2.28\0GLIBC_PRIVATE\0GLIBC_2.4\0";
+        assert_eq!(newest_glibc(program), Some((2, 28)));
+        assert_eq!(newest_glibc(b"static"), None);
         assert!(version("2.34") > version("2.4"));
     }
 }
