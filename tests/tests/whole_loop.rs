@@ -43,7 +43,11 @@ async fn the_loop_closes() -> anyhow::Result<()> {
                 .map((row) => [row.dataset.config, Number(row.dataset.predictedUs)])",
         )
         .await?;
-    assert_eq!(in_browser, by_command, "the browser and the command line predict the same numbers");
+    let configs = |all: &[(String, f64)]| all.iter().map(|(config, _)| config.clone()).collect::<Vec<_>>();
+    assert_eq!(configs(&in_browser), configs(&by_command), "the browser and the command line rank alike");
+    for (there, here) in in_browser.iter().zip(&by_command) {
+        assert!((there.1 / here.1 - 1.0).abs() < 1e-5, "in the browser {there:?}, on the command line {here:?}");
+    }
     assert_eq!(browser.complaints().await?, Vec::<String>::new());
     Ok(())
 }

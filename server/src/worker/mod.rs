@@ -113,12 +113,17 @@ async fn follow<T>(
     claim: &Claim,
     stopping: &watch::Receiver<bool>,
     training: &tokio::task::JoinHandle<T>,
-    mut progress: watch::Receiver<Progress>,
+    progress: watch::Receiver<Progress>,
     stop: &AtomicBool,
 ) -> Result<(), Failure> {
-    while !training.is_finished() {
-        let news = progress.has_changed().unwrap_or(false).then(|| progress.borrow_and_update().clone());
-        let news = news.as_ref().map(|(share, message)| (*share, message.as_str()));
+    let mut told = None;
+    loop {
+        // Asked first: what is told before the end is then reported, also by a training shorter than one wait.
+        let ended = training.is_finished();
+        let latest = progress.borrow().clone();
+        let is_news = told.as_ref() != Some(&latest);
+        let (share, message) = told.insert(latest);
+        let news = is_news.then_some((*share, message.as_str()));
         let reported = backend.store.report(claim, Now::read(), news).await;
         if *stopping.borrow() || !matches!(reported, Ok(true)) {
             stop.store(true, Ordering::Relaxed);
@@ -126,6 +131,9 @@ async fn follow<T>(
                 true => Err(Failure::Stopped),
                 false => Err(Failure::LostClaim),
             };
+        }
+        if ended {
+            break;
         }
         tokio::time::sleep(REPORT_EVERY).await;
     }
