@@ -1,37 +1,28 @@
-//! Progress of training, phase by phase.
+//! Progress of training, over all of its networks.
+
+use diode_train::Share;
 
 use crate::progress::Progress;
 
-/// Shows the epochs of the phase that is under way.
+/// Shows how much of the training is done.
 pub(super) struct TrainingProgress {
-    phase: String,
-    shown: Option<Progress>,
+    share: Share,
+    shown: Progress,
 }
 
 impl TrainingProgress {
     pub(super) fn new() -> Self {
-        Self { phase: String::new(), shown: None }
+        Self { share: Share::default(), shown: Progress::new(100, "%") }
     }
 
     pub(super) fn tell(&mut self, step: &diode_train::Progress) {
-        let diode_train::Progress::Epoch { phase, epoch, epochs, loss } = step else { return };
-        if *phase != self.phase {
-            self.finish_phase();
-            self.phase.clone_from(phase);
-            self.shown = Some(Progress::new(*epochs as u64, "epochs"));
-        }
-        if let Some(shown) = &mut self.shown {
-            shown.set(*epoch as u64, &format!("{phase} · loss {loss:.4}"));
-        }
+        let Some(share) = self.share.after(step) else { return };
+        let diode_train::Progress::Epoch { phase, epoch, epochs, loss, .. } = step else { return };
+        let message = format!("{phase}, epoch {epoch} of {epochs} · loss {loss:.4}");
+        self.shown.set((100.0 * share) as u64, &message);
     }
 
-    pub(super) fn finish(mut self) {
-        self.finish_phase();
-    }
-
-    fn finish_phase(&mut self) {
-        if let Some(shown) = self.shown.take() {
-            shown.finish();
-        }
+    pub(super) fn finish(self) {
+        self.shown.finish();
     }
 }

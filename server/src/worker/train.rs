@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use diode_core::Dataset;
 use diode_core::api::JobRequest;
 use diode_model::Model;
-use diode_train::{Checkpoint, Plan, Progress, TrainError, TrainOptions, TrainingSet, fit};
+use diode_train::{Checkpoint, Plan, Progress, Share, TrainError, TrainOptions, TrainingSet, fit};
 
 use crate::store::Now;
 
@@ -53,10 +53,12 @@ pub(super) fn train(
     let set = TrainingSet::from_datasets(&[dataset], request.method)?;
     let options = TrainOptions { seed: request.seed, ..TrainOptions::default() };
     let folds = if set.problems() < FOLDS { 0 } else { FOLDS };
-    let mut phases = Phases { total: folds + 1, names: Vec::new() };
+    let mut share = Share::default();
     let mut observe = |progress: &Progress| {
-        if let Some((share, message)) = phases.describe(progress) {
-            tell(share, message);
+        if let (Some(share), Progress::Epoch { phase, epoch, epochs, loss, .. }) =
+            (share.after(progress), progress)
+        {
+            tell(share, format!("{phase}: epoch {epoch} of {epochs}, loss {loss:.4}"));
         }
         if stop.load(Ordering::Relaxed) { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     };
@@ -64,42 +66,4 @@ pub(super) fn train(
     let model = fit(&set, &plan, &Checkpoint::new(&set, &plan), &mut observe)?.model;
     let bytes = model.to_bytes().map_err(|error| Failure::Failed(error.to_string()))?;
     Ok(Trained { model, bytes })
-}
-
-/// Where in the whole a phase's epochs lie; phases are known by their names.
-struct Phases {
-    total: usize,
-    names: Vec<String>,
-}
-
-impl Phases {
-    fn describe(&mut self, progress: &Progress) -> Option<(f64, String)> {
-        let Progress::Epoch { phase, epoch, epochs, loss } = progress else { return None };
-        if self.names.last() != Some(phase) {
-            self.names.push(phase.clone());
-        }
-        let before = self.names.len() - 1;
-        let share = (before as f64 + *epoch as f64 / *epochs as f64) / self.total as f64;
-        Some((share.min(1.0), format!("{phase}: epoch {epoch} of {epochs}, loss {loss:.4}")))
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn progress_only_grows_over_the_phases() {
-        let mut phases = Phases { total: 3, names: Vec::new() };
-        let mut last = 0.0;
-        for phase in ["final", "fold 1 of 2", "fold 2 of 2"] {
-            for epoch in 1..=4 {
-                let step = Progress::Epoch { phase: phase.to_owned(), epoch, epochs: 4, loss: 0.5 };
-                let (share, message) = phases.describe(&step).unwrap();
-                assert!(share > last, "{message}");
-                last = share;
-            }
-        }
-        assert_eq!(last, 1.0);
-    }
 }

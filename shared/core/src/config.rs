@@ -137,6 +137,17 @@ impl Config {
         }
     }
 
+    /// The same config with `EVEN_K` as the problem's K makes it.
+    #[must_use]
+    pub const fn for_k(self, k: u64) -> Self {
+        match self {
+            Self::Mm(tile) => Self::Mm(tile.for_k(k)),
+            Self::Bmm(tile) => Self::Bmm(tile.for_k(k)),
+            Self::PersistentTma(tile) => Self::PersistentTma(tile.for_k(k)),
+            Self::DecomposeK { .. } | Self::Library => self,
+        }
+    }
+
     /// Checks what came from outside. Configs built in code from the spaces are
     /// valid by construction.
     pub fn validate(&self) -> Result<(), Invalid> {

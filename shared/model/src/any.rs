@@ -8,7 +8,7 @@ use diode_core::{Config, Invalid, Micros, Problem, ProblemGroup};
 use crate::legacy::{LegacyModel, is_legacy_file};
 use crate::metadata::Training;
 use crate::rank::{Candidate, Prediction, RankedSpace, predict, rank};
-use crate::{Model, ModelError, Predictor};
+use crate::{Model, ModelError, Predictor, Shortlister};
 
 /// What torch-diode's own models were trained on; their files do not say it.
 const OLD_HARDWARE: &str = "nvidia-h100";
@@ -128,8 +128,8 @@ impl Predictor for AnyModel {
         self.predictor().ln_us(problem, configs)
     }
 
-    fn ranked(&self, problem: &Problem, configs: &[Config]) -> Result<Option<RankedSpace>, ModelError> {
-        self.predictor().ranked(problem, configs)
+    fn shortlister(&self) -> Option<Box<dyn Shortlister + '_>> {
+        self.predictor().shortlister()
     }
 
     fn hardware(&self) -> Option<&Hardware> {

@@ -3,7 +3,7 @@
 use diode_core::api::EvaluationReport;
 use diode_core::hardware::Hardware;
 use diode_core::space::{Space, SpaceName};
-use diode_core::{Config, Micros, Problem, Tile};
+use diode_core::{Config, Micros, Problem};
 use wide::f32x8;
 
 use crate::ModelError;
@@ -12,7 +12,9 @@ use crate::features::{self, COLUMN_COUNT, LIBRARY_COLUMNS, ProblemFeatures};
 use crate::file;
 use crate::math;
 use crate::metadata::Metadata;
-use crate::network::{Network, Scratch};
+use crate::network::Network;
+use crate::prepared::{Effort, Prepared, Timed};
+use crate::rank::rank;
 
 /// A trained model: predicts how long configs take on problems of one hardware.
 #[derive(Debug, Clone, PartialEq)]
@@ -134,20 +136,20 @@ impl Model {
     /// The library is predicted by models that know it.
     pub fn predict(&self, problem: &Problem, configs: &[Config]) -> Result<Vec<Micros>, ModelError> {
         let features = self.features(problem)?;
-        let mut tiles = Vec::with_capacity(configs.len());
-        for config in configs {
-            config.validate()?;
-            if *config != Config::Library || self.library.is_none() {
-                tiles.push(features::featured_tile(config)?);
-            }
+        configs.iter().try_for_each(Config::validate)?;
+        let is_library = |config: &&Config| **config == Config::Library && self.knows_library();
+        let tiled: Vec<Config> = configs.iter().filter(|config| !is_library(config)).copied().collect();
+        let tiles = tiled.iter().map(features::featured_tile).collect::<Result<Vec<_>, _>>()?;
+        let prepared = Prepared::new(&self.network, &features, &tiles);
+        let mut times = self.times(&features, &tiled, &prepared, Effort::All)?;
+        times.sort_unstable_by_key(|timed| timed.tile);
+        let mut times = times.into_iter().map(|timed| Micros(timed.us));
+        if tiled.len() == configs.len() {
+            return Ok(times.collect());
         }
-        let mut times = self.times(&features, &tiles)?.into_iter();
-        if tiles.len() == configs.len() {
-            return Ok(times.map(Micros).collect());
-        }
-        let library = self.library_beside_the_space(&features, problem)?;
-        let of = |config: &Config| if *config == Config::Library { library } else { times.next() };
-        Ok(configs.iter().filter_map(of).map(Micros).collect())
+        let library = rank(self, problem, &self.space())?.library;
+        let of = |config: &Config| if is_library(&config) { library } else { times.next() };
+        Ok(configs.iter().filter_map(of).collect())
     }
 
     /// The features of configs on a problem.
@@ -161,23 +163,17 @@ impl Model {
         })
     }
 
-    /// The predicted times of tiles, in µs.
-    pub(crate) fn times(&self, features: &ProblemFeatures, tiles: &[&Tile]) -> Result<Vec<f64>, ModelError> {
-        let mut times = Vec::with_capacity(tiles.len());
-        let mut block = [f32x8::ZERO; COLUMN_COUNT];
-        let mut scratch = Scratch::default();
-        for same in tiles.chunk_by(|a, b| a.allow_tf32 == b.allow_tf32) {
-            let tf32 = same[0].allow_tf32;
-            let network = self.network.begin(features.problem_columns(tf32));
-            let base = f64::from(features.base_us(tf32));
-            for group in features::groups(same) {
-                features.fill(group, &mut block);
-                let over_base = math::exp(network.forward(&block, &mut scratch)).to_array();
-                times.extend(over_base[..group.len()].iter().map(|&over_base| f64::from(over_base) * base));
-            }
-        }
-        match times.iter().position(|time| !time.is_finite()) {
-            Some(index) => Err(ModelError::NotFinite { label: Config::Mm(*tiles[index]).label() }),
+    /// The predicted times of configs that are prepared, in no particular order.
+    pub(crate) fn times(
+        &self,
+        features: &ProblemFeatures,
+        configs: &[Config],
+        prepared: &Prepared,
+        effort: Effort,
+    ) -> Result<Vec<Timed>, ModelError> {
+        let times = prepared.times(&self.network, features, effort);
+        match times.iter().find(|timed| !timed.us.is_finite()) {
+            Some(timed) => Err(ModelError::NotFinite { label: configs[timed.tile].label() }),
             None => Ok(times),
         }
     }
@@ -197,17 +193,6 @@ impl Model {
         } else {
             Err(ModelError::NotFinite { label: Config::Library.label() })
         }
-    }
-
-    fn library_beside_the_space(
-        &self,
-        features: &ProblemFeatures,
-        problem: &Problem,
-    ) -> Result<Option<f64>, ModelError> {
-        let configs = self.space().configs(&self.metadata.hardware, problem)?;
-        let tiles = configs.iter().map(features::featured_tile).collect::<Result<Vec<_>, _>>()?;
-        let best = self.times(features, &tiles)?.into_iter().fold(f64::INFINITY, f64::min);
-        self.library_us(features, best)
     }
 }
 

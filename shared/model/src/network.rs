@@ -47,9 +47,11 @@ pub(crate) struct Scratch {
 #[derive(Debug, Clone)]
 pub(crate) struct Begun<'a> {
     network: &'a Network,
-    known: usize,
-    bias: Vec<[f32; UNROLL]>,
-    /// The first layer's weights of the inputs that are yet to come.
+    /// The first layer's sums so far.
+    sums: Vec<f32x8>,
+    /// Where the inputs that are yet to come begin.
+    from: usize,
+    /// The first layer's weights of those.
     weights: Vec<[f32; UNROLL]>,
 }
 
@@ -127,56 +129,75 @@ impl Network {
     /// The output for one row of unnormalised inputs.
     pub(crate) fn forward_row(&self, row: &[f32]) -> f32 {
         let block: Vec<f32x8> = row.iter().map(|&value| f32x8::splat(value)).collect();
-        self.begin(&[]).forward(&block, &mut Scratch::default()).to_array()[0]
+        self.begin(&[], 0).forward(None, &block, &mut Scratch::default()).to_array()[0]
     }
 
-    /// Takes the first inputs, unnormalised.
-    pub(crate) fn begin(&self, known: &[f32]) -> Begun<'_> {
-        let Packed { inputs, bias, weights, .. } = &self.packed[0];
-        let mut begun = Begun { network: self, known: known.len(), bias: bias.clone(), weights: Vec::new() };
-        for (sums, weights) in begun.bias.iter_mut().zip(weights.chunks_exact(*inputs)) {
-            let (first, rest) = weights.split_at(known.len());
-            for ((&value, weights), (&mean, &std)) in
-                known.iter().zip(first).zip(self.mean.iter().zip(&self.std))
-            {
-                let x = normalise(value, mean, std);
-                for (sum, weight) in sums.iter_mut().zip(weights) {
-                    *sum += weight * x;
-                }
-            }
-            begun.weights.extend_from_slice(rest);
+    /// Takes the first inputs, unnormalised. `forward` will be given those from `from` on; what lies between
+    /// must come with it, as a [`contribution`](Self::contribution).
+    pub(crate) fn begin(&self, known: &[f32], from: usize) -> Begun<'_> {
+        let known: Vec<f32x8> = known.iter().map(|&value| f32x8::splat(value)).collect();
+        let mut sums = self.packed[0].starting_sums();
+        for (sum, part) in sums.iter_mut().zip(self.contribution(0, &known)) {
+            *sum += part;
         }
-        begun
+        Begun { network: self, sums, from, weights: self.packed[0].weights_of(from, self.inputs() - from) }
+    }
+
+    /// What the inputs from `first` on add to the first layer's sums.
+    pub(crate) fn contribution(&self, first: usize, columns: &[f32x8]) -> Vec<f32x8> {
+        let mut sums = vec![f32x8::ZERO; self.packed[0].bias.len() * UNROLL];
+        if columns.is_empty() {
+            return sums;
+        }
+        let mut input = Vec::with_capacity(columns.len());
+        self.normalised(first, columns, &mut input);
+        let weights = self.packed[0].weights_of(first, columns.len());
+        self.instructions.apply(vectors::Layer { weights: &weights, input: &input }, &mut sums);
+        sums
+    }
+
+    /// Appends the inputs from `first` on, brought to their scales.
+    fn normalised(&self, first: usize, columns: &[f32x8], to: &mut Vec<f32x8>) {
+        let scales = self.mean.iter().zip(&self.std).skip(first);
+        to.extend(columns.iter().zip(scales).map(|(&column, (&mean, &std))| {
+            let scaled = (column - f32x8::splat(mean)) / f32x8::splat(std);
+            scaled.fast_clamp(f32x8::splat(-FURTHEST), f32x8::splat(FURTHEST))
+        }));
     }
 }
 
 impl Begun<'_> {
-    /// The outputs for a block of all inputs, unnormalised; those that were known are not read.
-    pub(crate) fn forward(&self, block: &[f32x8], scratch: &mut Scratch) -> f32x8 {
-        let Network { mean, std, packed, instructions, .. } = self.network;
+    /// The outputs for a block of inputs, unnormalised: those that were still to come.
+    pub(crate) fn forward(
+        &self,
+        between: Option<&[f32x8]>,
+        columns: &[f32x8],
+        scratch: &mut Scratch,
+    ) -> f32x8 {
+        let Network { packed, instructions, .. } = self.network;
         let Scratch { front, back } = scratch;
         front.clear();
-        let scales = mean.iter().zip(std).skip(self.known);
-        front.extend(block[self.known..].iter().zip(scales).map(|(&column, (&mean, &std))| {
-            let scaled = (column - f32x8::splat(mean)) / f32x8::splat(std);
-            scaled.fast_clamp(f32x8::splat(-FURTHEST), f32x8::splat(FURTHEST))
-        }));
-        let (mut bias, mut weights) = (&self.bias, &self.weights);
+        self.network.normalised(self.from, columns, front);
+        back.clear();
+        match between {
+            Some(between) => back.extend(self.sums.iter().zip(between).map(|(&sum, &part)| sum + part)),
+            None => back.extend_from_slice(&self.sums),
+        }
+        let mut weights = &self.weights;
         for (layer, next) in packed.iter().zip(&packed[1..]) {
-            back.clear();
-            instructions.apply(vectors::Layer { bias, weights, input: front }, back);
+            instructions.apply(vectors::Layer { weights, input: front }, back);
             back.truncate(layer.outputs);
             instructions.silu(back);
             std::mem::swap(front, back);
-            (bias, weights) = (&next.bias, &next.weights);
+            next.start(back);
+            weights = &next.weights;
         }
-        single(bias, weights, front)
+        single(back[0], weights, front)
     }
 }
 
 /// The output of the last layer, which has one.
-fn single(bias: &[[f32; UNROLL]], weights: &[[f32; UNROLL]], input: &[f32x8]) -> f32x8 {
-    let mut sum = f32x8::splat(bias[0][0]);
+fn single(mut sum: f32x8, weights: &[[f32; UNROLL]], input: &[f32x8]) -> f32x8 {
     for (&x, weights) in input.iter().zip(weights) {
         sum += f32x8::splat(weights[0]) * x;
     }
@@ -210,6 +231,27 @@ impl Packed {
             }
         }
         Self { outputs: layer.outputs, inputs: layer.inputs, bias, weights }
+    }
+
+    /// Replaces what is in a list by the sums before any input.
+    fn start(&self, sums: &mut Vec<f32x8>) {
+        sums.clear();
+        sums.extend(self.bias.as_flattened().iter().map(|&bias| f32x8::splat(bias)));
+    }
+
+    fn starting_sums(&self) -> Vec<f32x8> {
+        let mut sums = Vec::new();
+        self.start(&mut sums);
+        sums
+    }
+
+    /// The weights of some inputs, in the order of all.
+    fn weights_of(&self, first: usize, count: usize) -> Vec<[f32; UNROLL]> {
+        self.weights
+            .chunks_exact(self.inputs)
+            .flat_map(|group| &group[first..first + count])
+            .copied()
+            .collect()
     }
 }
 

@@ -1,23 +1,24 @@
 //! What evaluation and ranking ask of any kind of model.
 
+use std::ops::Deref;
+
 use diode_core::api::EvaluationReport;
 use diode_core::hardware::Hardware;
 use diode_core::space::Space;
 use diode_core::{Config, Problem};
 
 use crate::metadata::Training;
-use crate::rank::{RankedSpace, rank};
-use crate::{Model, ModelError};
+use crate::{Model, ModelError, RankedSpace, Ranker};
 
 /// Predicts times. Logarithms, since a badly fed network can claim times that no number holds.
 pub trait Predictor {
     /// The natural logarithm of the time in µs of each config.
     fn ln_us(&self, problem: &Problem, configs: &[Config]) -> Result<Vec<f64>, ModelError>;
 
-    /// The configs in order with the library's time, for models that have a rule for what
-    /// to pick of them; others pick in the order of times.
-    fn ranked(&self, _: &Problem, _: &[Config]) -> Result<Option<RankedSpace>, ModelError> {
-        Ok(None)
+    /// Ranks for picks, for models that have a rule for what to pick; of others the picks are the
+    /// first in the order of times.
+    fn shortlister(&self) -> Option<Box<dyn Shortlister + '_>> {
+        None
     }
 
     /// The hardware it speaks of, where its file says so.
@@ -33,13 +34,25 @@ pub trait Predictor {
     fn parameters(&self) -> u64;
 }
 
+/// Ranks for picks on one problem after the other.
+pub trait Shortlister {
+    /// Enough of a space for [`MOST_PICKS`](crate::MOST_PICKS) picks, best first, with the library's time.
+    fn shortlist(&mut self, problem: &Problem, space: &Space) -> Result<RankedSpace, ModelError>;
+}
+
+impl<M: Deref<Target = Model>> Shortlister for Ranker<M> {
+    fn shortlist(&mut self, problem: &Problem, space: &Space) -> Result<RankedSpace, ModelError> {
+        Ranker::shortlist(self, problem, space)
+    }
+}
+
 impl Predictor for Model {
     fn ln_us(&self, problem: &Problem, configs: &[Config]) -> Result<Vec<f64>, ModelError> {
         Ok(self.predict(problem, configs)?.into_iter().map(|time| libm::log(time.0)).collect())
     }
 
-    fn ranked(&self, problem: &Problem, configs: &[Config]) -> Result<Option<RankedSpace>, ModelError> {
-        Ok(Some(rank(self, problem, &Space::List(configs.to_vec()))?))
+    fn shortlister(&self) -> Option<Box<dyn Shortlister + '_>> {
+        Some(Box::new(Ranker::new(self)))
     }
 
     fn hardware(&self) -> Option<&Hardware> {

@@ -6,14 +6,19 @@ use diode_core::space::Space;
 use diode_core::{Config, ConfigFields, Micros, Problem, ProblemGroup};
 use serde::{Deserialize, Serialize};
 
-use crate::features::featured_tile;
 use crate::picks::diverse;
+use crate::ranker::Ranker;
 use crate::{Model, ModelError};
 
-/// Every config of a space on one problem, best first.
+/// As many picks are made from a shortlist of the space, more from all of it.
+pub const MOST_PICKS: usize = 16;
+
+/// The configs of a space on one problem, best first.
 #[derive(Debug, Clone, PartialEq)]
 pub struct RankedSpace {
     pub configs: Vec<(Config, Micros)>,
+    /// How many there were to choose from.
+    pub considered: usize,
     /// The time of the vendor's library, from models that know it.
     pub library: Option<Micros>,
     /// What that time counts for when a pick is made.
@@ -49,7 +54,7 @@ pub struct Candidate {
 impl RankedSpace {
     /// From configs in order, and the library's time with what it is multiplied by when a pick is made.
     pub fn new(configs: Vec<(Config, Micros)>, library: Option<Micros>, library_handicap: f64) -> Self {
-        Self { configs, library, library_handicap }
+        Self { considered: configs.len(), configs, library, library_handicap }
     }
 
     /// So many picks to measure, best first: not only near-copies of the first, and among
@@ -79,34 +84,15 @@ impl RankedSpace {
 /// several picks.
 const LIBRARY_REACH: f64 = 1.3;
 
-/// Ranks a whole space. Equal times keep the order of the configs themselves, so
-/// the ranking does not depend on how the space was listed.
-///
-/// A library in a list of configs is not ranked with them but told apart from them.
+/// Ranks a whole space for one problem; a [`Ranker`] does it for many.
 pub fn rank(model: &Model, problem: &Problem, space: &Space) -> Result<RankedSpace, ModelError> {
-    let metadata = model.metadata();
-    let mut configs = space.configs(&metadata.hardware, problem)?;
-    configs.retain(|config| *config != Config::Library || !model.knows_library());
-    let tiles = configs.iter().map(featured_tile).collect::<Result<Vec<_>, _>>()?;
-    if let Space::List(_) = space {
-        configs.iter().try_for_each(Config::validate)?;
-    }
-    let features = model.features(problem)?;
-    let times = model.times(&features, &tiles)?;
-    let best = times.iter().copied().fold(f64::INFINITY, f64::min);
-    let library = if configs.is_empty() { None } else { model.library_us(&features, best)? };
-    let mut order: Vec<(f64, usize)> = times.into_iter().zip(0..).collect();
-    order.sort_unstable_by(|a, b| a.0.total_cmp(&b.0).then_with(|| configs[a.1].cmp(&configs[b.1])));
-    Ok(RankedSpace {
-        configs: order.into_iter().map(|(us, at)| (configs[at], Micros(us * metadata.pick_bias))).collect(),
-        library: library.map(Micros),
-        library_handicap: metadata.library_handicap,
-    })
+    Ranker::new(model).rank(problem, space)
 }
 
 /// Ranks a space for each of many problems.
 pub fn rank_all(model: &Model, problems: &[Problem], space: &Space) -> Result<Vec<RankedSpace>, ModelError> {
-    problems.iter().map(|problem| rank(model, problem, space)).collect()
+    let mut ranker = Ranker::new(model);
+    problems.iter().map(|problem| ranker.rank(problem, space)).collect()
 }
 
 /// The `top` picks of a space.
@@ -116,7 +102,10 @@ pub fn predict(
     space: &Space,
     top: usize,
 ) -> Result<Prediction, ModelError> {
-    let picks = rank(model, problem, space)?.picks(top);
+    let mut ranker = Ranker::new(model);
+    let ranked =
+        if top <= MOST_PICKS { ranker.shortlist(problem, space) } else { ranker.rank(problem, space) };
+    let picks = ranked?.picks(top);
     let candidates: Vec<Candidate> = picks
         .into_iter()
         .map(|(config, time)| Candidate { config: config.into(), predicted_us: time.0 })

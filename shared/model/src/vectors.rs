@@ -26,13 +26,13 @@ impl Instructions {
         }
     }
 
-    /// Appends the outputs of a layer, a whole group of [`UNROLL`] at a time.
-    pub(crate) fn apply(self, layer: Layer<'_>, output: &mut Vec<f32x8>) {
+    /// Adds what a layer makes of its inputs to its sums, a whole group of [`UNROLL`] at a time.
+    pub(crate) fn apply(self, layer: Layer<'_>, sums: &mut [f32x8]) {
         #[cfg(target_arch = "x86_64")]
         if let Some(avx2) = self.avx2 {
-            return pulp::Simd::vectorize(avx2, x86::Apply { layer, output });
+            return pulp::Simd::vectorize(avx2, x86::Apply { layer, sums });
         }
-        layer.apply(output);
+        layer.apply(sums);
     }
 
     /// Replaces every value by its activation.
@@ -47,10 +47,8 @@ impl Instructions {
     }
 }
 
-/// A layer and what it is applied to.
+/// The weights of a layer and what they are applied to.
 pub(crate) struct Layer<'a> {
-    /// By groups of outputs.
-    pub(crate) bias: &'a [[f32; UNROLL]],
     /// By groups of outputs, and within them by input.
     pub(crate) weights: &'a [[f32; UNROLL]],
     pub(crate) input: &'a [f32x8],
@@ -58,21 +56,20 @@ pub(crate) struct Layer<'a> {
 
 impl Layer<'_> {
     /// Sums are named, not indexed: only so do they stay in registers, which is ten times as fast.
-    fn apply(&self, output: &mut Vec<f32x8>) {
-        for (bias, weights) in self.bias.iter().zip(self.weights.chunks_exact(self.input.len())) {
+    fn apply(&self, sums: &mut [f32x8]) {
+        for (sums, weights) in sums.chunks_exact_mut(UNROLL).zip(self.weights.chunks_exact(self.input.len()))
+        {
             // Half a group: vectors of four take two registers per sum, and there are sixteen.
             for half in [0, UNROLL / 2] {
-                let mut first = f32x8::splat(bias[half]);
-                let mut second = f32x8::splat(bias[half + 1]);
-                let mut third = f32x8::splat(bias[half + 2]);
-                let mut fourth = f32x8::splat(bias[half + 3]);
+                let [mut first, mut second, mut third, mut fourth] =
+                    [sums[half], sums[half + 1], sums[half + 2], sums[half + 3]];
                 for (&x, w) in self.input.iter().zip(weights) {
                     first += f32x8::splat(w[half]) * x;
                     second += f32x8::splat(w[half + 1]) * x;
                     third += f32x8::splat(w[half + 2]) * x;
                     fourth += f32x8::splat(w[half + 3]) * x;
                 }
-                output.extend_from_slice(&[first, second, third, fourth]);
+                sums[half..half + UNROLL / 2].copy_from_slice(&[first, second, third, fourth]);
             }
         }
     }
@@ -102,7 +99,7 @@ mod x86 {
 
     pub(super) struct Apply<'a> {
         pub(super) layer: Layer<'a>,
-        pub(super) output: &'a mut Vec<f32x8>,
+        pub(super) sums: &'a mut [f32x8],
     }
 
     impl WithSimd for Apply<'_> {
@@ -110,19 +107,18 @@ mod x86 {
 
         #[inline(always)]
         fn with_simd<S: Simd>(self, simd: S) {
-            let Layer { bias, weights, input } = self.layer;
+            let Layer { weights, input } = self.layer;
             let (input, _) = S::as_simd_f32s(bytemuck::cast_slice(input));
-            for (bias, weights) in bias.iter().zip(weights.chunks_exact(input.len())) {
-                let mut sums = bias.map(|bias| simd.splat_f32s(bias));
+            let (sums, _) = S::as_mut_simd_f32s(bytemuck::cast_slice_mut(self.sums));
+            for (group, weights) in sums.chunks_exact_mut(UNROLL).zip(weights.chunks_exact(input.len())) {
+                // In registers, which a slice would not be.
+                let mut sums: [S::f32s; UNROLL] = std::array::from_fn(|at| group[at]);
                 for (&x, weights) in input.iter().zip(weights) {
                     for (sum, &weight) in sums.iter_mut().zip(weights) {
                         *sum = simd.mul_add_f32s(simd.splat_f32s(weight), x, *sum);
                     }
                 }
-                let mut values = [f32x8::ZERO; UNROLL];
-                let (stored, _) = S::as_mut_simd_f32s(bytemuck::cast_slice_mut(&mut values));
-                stored.copy_from_slice(&sums);
-                self.output.extend_from_slice(&values);
+                group.copy_from_slice(&sums);
             }
         }
     }
@@ -140,13 +136,12 @@ mod tests {
             (state >> 8) as f32 / (1 << 24) as f32 - 0.5
         };
         let input: Vec<f32x8> = (0..71).map(|_| f32x8::from([0.0; 8].map(|_: f32| draw()))).collect();
-        let bias: Vec<[f32; UNROLL]> = (0..3).map(|_| [0.0; UNROLL].map(|_: f32| draw())).collect();
+        let bias: Vec<f32x8> = (0..3 * UNROLL).map(|_| f32x8::splat(draw())).collect();
         let weights: Vec<[f32; UNROLL]> = (0..3 * 71).map(|_| [0.0; UNROLL].map(|_: f32| draw())).collect();
-        let layer = || Layer { bias: &bias, weights: &weights, input: &input };
-        let (mut best, mut plain) = (Vec::new(), Vec::new());
+        let layer = || Layer { weights: &weights, input: &input };
+        let (mut best, mut plain) = (bias.clone(), bias);
         Instructions::detect().apply(layer(), &mut best);
         layer().apply(&mut plain);
-        assert_eq!(best.len(), 24);
         let pairs = || best.iter().zip(&plain).flat_map(|(a, b)| a.to_array().into_iter().zip(b.to_array()));
         assert!(pairs().all(|(a, b)| (a - b).abs() < 1e-6), "{best:?} {plain:?}");
         // The activation has no sums, and the same bits.

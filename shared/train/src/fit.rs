@@ -15,6 +15,7 @@ use crate::library::add_library;
 use crate::mlp::Mlp;
 use crate::prepared::{Normalisation, Prepared, prepare};
 use crate::progress::{Observer, Progress};
+use crate::side_by_side::side_by_side;
 use crate::{TrainError, TrainOptions, TrainingProblem, TrainingSet};
 
 /// What the training of the model itself is called; folds are named after it.
@@ -47,7 +48,8 @@ pub struct Fitted {
 /// model how good its like are. The same data, plan and machine give the same bytes, also when
 /// a checkpoint holds some of the networks already.
 ///
-/// The model comes first: whoever stops during the folds has it, only without figures.
+/// The model comes first: whoever stops during the folds has it, only without figures. The folds are
+/// learnt side by side.
 pub fn fit(
     set: &TrainingSet,
     plan: &Plan,
@@ -60,25 +62,22 @@ pub fn fit(
         folds => Some(Folds::new(set, folds, plan.options.seed)?),
     };
     let (prepared, normalisation) = prepare(set)?;
-    let mut course =
-        Course { set, plan, checkpoint, prepared: &prepared, normalisation, losses: Vec::new(), observe };
-    let (model, mut stopped) = course.model(FINAL, |_| true)?;
-    let mut outcomes = Vec::new();
     let used = folds.as_ref().map(Folds::used).unwrap_or_default();
-    for &fold in &used {
-        if stopped {
-            break;
-        }
-        let folds = folds.iter();
-        let unseen = |problem: &TrainingProblem| folds.clone().any(|folds| folds.of(problem) == fold);
-        let phase = format!("fold {} of {}", fold + 1, used.len());
-        let judged;
-        (judged, stopped) = course.model(&phase, |problem| !unseen(problem))?;
-        if !stopped {
-            outcomes.extend(Outcome::of(&judged, set, unseen)?);
+    let course = Course { set, plan, checkpoint, prepared: &prepared, normalisation, phases: 1 + used.len() };
+    let Run { model, mut losses, mut stopped } = course.run(FINAL, |_| true, observe)?;
+    let mut outcomes = Vec::new();
+    if let Some(folds) = folds.as_ref().filter(|_| !stopped) {
+        let judged = used.iter().map(|&fold| {
+            let (course, phase) = (&course, format!("fold {} of {}", fold + 1, used.len()));
+            move |observe: Observer<'_>| course.judge(&phase, |problem| folds.of(problem) == fold, observe)
+        });
+        for judged in side_by_side(judged.collect(), observe) {
+            let Fold { losses: more, outcomes: judged } = judged?;
+            losses.extend(more);
+            stopped |= judged.is_none();
+            outcomes.extend(judged.unwrap_or_default());
         }
     }
-    let losses = course.losses;
     if stopped && !plan.keep_when_stopped {
         return Err(TrainError::Stopped);
     }
@@ -101,7 +100,7 @@ pub fn train(
     Ok(fit(set, &plan, &Checkpoint::new(set, &plan), observe)?.model)
 }
 
-/// A training under way.
+/// What all networks of a training share.
 struct Course<'a> {
     set: &'a TrainingSet,
     plan: &'a Plan,
@@ -109,44 +108,79 @@ struct Course<'a> {
     /// The set's problems, then the others.
     prepared: &'a [Prepared],
     normalisation: Normalisation,
+    /// How many networks are learnt.
+    phases: usize,
+}
+
+/// One network and its model.
+struct Run {
+    model: Model,
     losses: Vec<EpochLoss>,
-    observe: Observer<'a>,
+    stopped: bool,
+}
+
+/// What a model made of the problems it had not seen.
+struct Fold {
+    losses: Vec<EpochLoss>,
+    /// `None` if it was stopped.
+    outcomes: Option<Vec<Outcome>>,
 }
 
 impl Course<'_> {
-    /// A model of some problems, and whether it was stopped before its end.
-    fn model(
-        &mut self,
+    /// Learns without some problems, and judges by those.
+    fn judge(
+        &self,
+        phase: &str,
+        unseen: impl Fn(&TrainingProblem) -> bool,
+        observe: Observer<'_>,
+    ) -> Result<Fold, TrainError> {
+        let Run { model, losses, stopped } = self.run(phase, |problem| !unseen(problem), observe)?;
+        let outcomes = if stopped { None } else { Some(Outcome::of(&model, self.set, unseen)?) };
+        Ok(Fold { losses, outcomes })
+    }
+
+    /// Learns from some problems.
+    fn run(
+        &self,
         phase: &str,
         keep: impl Fn(&TrainingProblem) -> bool,
-    ) -> Result<(Model, bool), TrainError> {
+        observe: Observer<'_>,
+    ) -> Result<Run, TrainError> {
         let (set, prepared) = (self.set, self.prepared);
         let all = set.iter().chain(set.others()).zip(prepared);
         let kept: Vec<&Prepared> = all.filter(|(problem, _)| keep(problem)).map(|(_, rows)| rows).collect();
-        let (mlp, complete) = self.network(phase, &kept)?;
+        let mut losses = Vec::new();
+        let (mlp, complete) = self.network(phase, &kept, &mut losses, observe)?;
         let Normalisation { mean, std, .. } = self.normalisation.clone();
         let network = Network::new(mean, std, mlp.layers())?.rounded_to_half()?;
         let model = Model::new(metadata(set, self.plan), network)?;
-        Ok((add_library(model, set, self.plan.options.seed, keep)?, !complete))
+        let model = add_library(model, set, self.plan.options.seed, keep)?;
+        Ok(Run { model, losses, stopped: !complete })
     }
 
-    fn network(&mut self, phase: &str, problems: &[&Prepared]) -> Result<(Mlp, bool), TrainError> {
+    /// The network itself, and whether it was not stopped before its end.
+    fn network(
+        &self,
+        phase: &str,
+        problems: &[&Prepared],
+        losses: &mut Vec<EpochLoss>,
+        observe: Observer<'_>,
+    ) -> Result<(Mlp, bool), TrainError> {
         let options = &self.plan.options;
         let mut known = Mlp::untrained(&self.normalisation.idle, options);
         if let Some(weights) = self.checkpoint.network(phase, known.weights.len()) {
             known.weights.copy_from_slice(weights);
             return Ok((known, true));
         }
-        let (losses, observe) = (&mut self.losses, &mut *self.observe);
         let learnt = learn(problems, &self.normalisation.idle, options, |epoch, epochs, loss| {
             let phase = phase.to_owned();
             losses.push(EpochLoss { phase: phase.clone(), epoch, loss });
-            observe(&Progress::Epoch { phase, epoch, epochs, loss })
+            observe(&Progress::Epoch { phase, phases: self.phases, epoch, epochs, loss })
         })?;
         let mut complete = learnt.complete;
         if complete {
             let (phase, weights) = (phase.to_owned(), learnt.mlp.weights.clone());
-            complete = (self.observe)(&Progress::Learnt { phase, weights }).is_continue();
+            complete = observe(&Progress::Learnt { phase, weights }).is_continue();
         }
         Ok((learnt.mlp, complete))
     }

@@ -1,12 +1,11 @@
 //! What models make of problems that they have not seen, and what that says of the next one.
 
 use diode_core::api::EvaluationReport;
-use diode_core::space::Space;
 use diode_core::{Config, Micros, ProblemGroup};
-use diode_model::{GroupConfidence, Judgement, Model, RankedSpace, rank};
+use diode_model::{GroupConfidence, Judgement, Model, RankedSpace};
 
 use crate::evaluation::statistics::{median, quantile};
-use crate::evaluation::{Verdict, judge_one, report};
+use crate::evaluation::{Judge, Verdict, report};
 use crate::{TrainError, TrainingProblem, TrainingSet};
 
 /// The numbers of picks whose certainty is stated.
@@ -39,22 +38,19 @@ impl Outcome {
         set: &TrainingSet,
         admit: impl Fn(&TrainingProblem) -> bool,
     ) -> Result<Vec<Self>, TrainError> {
-        set.iter()
-            .filter(|problem| admit(problem))
-            .map(|problem| {
-                let configs: Vec<Config> = set.configs(problem).copied().collect();
-                let times = problem.timings.iter().map(|timed| timed.us);
-                let mut measured: Vec<(Config, f64)> = configs.iter().copied().zip(times).collect();
-                measured.sort_unstable_by_key(|(config, _)| *config);
-                Ok(Self {
-                    group: ProblemGroup::of(&problem.problem),
-                    verdict: Verdict::of(&judge_one(model, set, problem)?),
-                    ranked: rank(model, &problem.problem, &Space::List(configs))?,
-                    measured,
-                    library_us: problem.library_us,
-                })
-            })
-            .collect()
+        let mut judge = Judge::new(model);
+        let mut outcomes = Vec::new();
+        for problem in set.iter().filter(|problem| admit(problem)) {
+            let judged = judge.judge(set, problem)?;
+            let verdict = Verdict::of(&judged);
+            let mut measured: Vec<(Config, f64)> =
+                judged.rows.iter().map(|row| (row.config, row.measured_us)).collect();
+            measured.sort_unstable_by_key(|(config, _)| *config);
+            let Some(ranked) = judged.ranked else { continue };
+            let (group, library_us) = (ProblemGroup::of(&problem.problem), problem.library_us);
+            outcomes.push(Self { group, verdict, ranked, measured, library_us });
+        }
+        Ok(outcomes)
     }
 
     fn measured(&self, config: &Config) -> f64 {

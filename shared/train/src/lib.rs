@@ -21,6 +21,7 @@ mod prepared;
 mod progress;
 mod schedule;
 mod set;
+mod side_by_side;
 
 pub use checkpoint::Checkpoint;
 pub use cross_validate::cross_validate;
@@ -33,5 +34,5 @@ pub use evaluation::{
 pub use fit::{Fitted, Plan, fit, train};
 pub use legacy::{LegacyOptions, train_legacy};
 pub use options::TrainOptions;
-pub use progress::Progress;
+pub use progress::{Progress, Share};
 pub use set::{LeftOut, TimedConfig, TrainingProblem, TrainingSet};

@@ -1,5 +1,6 @@
 //! What training tells whoever waits for it.
 
+use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 
 /// One step of the work that is worth telling.
@@ -8,6 +9,8 @@ pub enum Progress {
     Epoch {
         /// `fold 1 of 4` or `final`.
         phase: String,
+        /// How many networks the whole training learns, several of them at a time.
+        phases: usize,
         /// From 1.
         epoch: usize,
         epochs: usize,
@@ -18,5 +21,38 @@ pub enum Progress {
     Learnt { phase: String, weights: Vec<f32> },
 }
 
+/// How far a training is, from what it tells.
+#[derive(Debug, Clone, Default)]
+pub struct Share {
+    of_phases: BTreeMap<String, f64>,
+}
+
+impl Share {
+    /// The share of the whole work that is done, between 0 and 1; `None` if a step does not change it.
+    pub fn after(&mut self, step: &Progress) -> Option<f64> {
+        let Progress::Epoch { phase, phases, epoch, epochs, .. } = step else { return None };
+        self.of_phases.insert(phase.clone(), *epoch as f64 / *epochs as f64);
+        Some((self.of_phases.values().sum::<f64>() / *phases as f64).min(1.0))
+    }
+}
+
 /// Who is told, and may stop the work.
 pub(crate) type Observer<'a> = &'a mut dyn FnMut(&Progress) -> ControlFlow<()>;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_share_only_grows_whatever_the_order_of_phases() {
+        let (mut share, mut last) = (Share::default(), 0.0);
+        for (phase, epoch) in [("final", 1), ("final", 2), ("a", 1), ("b", 1), ("b", 2), ("a", 2)] {
+            let step = Progress::Epoch { phase: phase.to_owned(), phases: 3, epoch, epochs: 2, loss: 0.5 };
+            let now = share.after(&step).unwrap();
+            assert!(now > last, "{phase} {epoch}: {now}");
+            last = now;
+        }
+        assert_eq!(last, 1.0);
+        assert_eq!(share.after(&Progress::Learnt { phase: "a".to_owned(), weights: Vec::new() }), None);
+    }
+}

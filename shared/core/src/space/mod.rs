@@ -40,6 +40,15 @@ pub enum Space {
 }
 
 impl Space {
+    /// Whether the sizes of a problem decide which configs there are, apart from `EVEN_K`; its input
+    /// types do in any case.
+    pub fn follows_sizes(&self, hardware: &Hardware) -> bool {
+        match self {
+            Self::List(_) => false,
+            Self::Named(name) => *name != SpaceName::Full || hardware.vendor == Vendor::Cpu,
+        }
+    }
+
     /// The configs of this space for one problem, `EVEN_K` set as its K makes
     /// it, without duplicates, in a fixed order.
     pub fn configs(&self, hardware: &Hardware, problem: &Problem) -> Result<Vec<Config>, Invalid> {

@@ -47,6 +47,14 @@ pub struct ProblemFeatures {
     tf32: Side,
 }
 
+/// What one to eight configs take of the hardware, whatever the sizes of the problem.
+#[derive(Debug, Clone)]
+pub struct ConfigTerms {
+    tiles: Tiles,
+    resources: Resources,
+    allow_tf32: bool,
+}
+
 #[derive(Debug, Clone)]
 struct Side {
     machine: Machine,
@@ -79,23 +87,47 @@ impl ProblemFeatures {
         &self.side(allow_tf32).columns
     }
 
-    /// The columns of one to eight configs, which agree in whether they allow TF32. Lanes beyond
-    /// the tiles repeat the last one.
+    /// What configs take and are, whatever the sizes of the problem: the same for all problems of these
+    /// input types on this hardware. One to eight configs, which agree in whether they allow TF32; lanes
+    /// beyond them repeat the last one.
     #[inline(always)]
-    pub fn fill(&self, group: &[&Tile], block: &mut Block) {
-        let Side { machine, terms, columns } = self.side(group[0].allow_tf32);
+    pub fn config_terms(&self, group: &[&Tile]) -> ConfigTerms {
+        let allow_tf32 = group[0].allow_tf32;
+        let Side { machine, terms, .. } = self.side(allow_tf32);
         let tiles = Tiles::new(group);
         let resources = Resources::new(machine, &tiles, terms.a_size, terms.b_size);
+        ConfigTerms { tiles, resources, allow_tf32 }
+    }
+
+    /// The columns of configs alone.
+    #[inline(always)]
+    pub fn config_columns(&self, configs: &ConfigTerms) -> [f32x8; CONFIG_COLUMNS] {
+        let Side { machine, .. } = self.side(configs.allow_tf32);
+        let mut columns = row::config(machine, &configs.tiles, &configs.resources);
+        scale(&mut columns, PROBLEM_COLUMNS);
+        columns
+    }
+
+    /// The columns of configs on this problem.
+    #[inline(always)]
+    pub fn joint_columns(&self, configs: &ConfigTerms) -> [f32x8; JOINT_COLUMNS] {
+        let Side { machine, terms, .. } = self.side(configs.allow_tf32);
+        let mut columns = row::joint(machine, terms, &configs.tiles, &configs.resources);
+        scale(&mut columns, PROBLEM_COLUMNS + CONFIG_COLUMNS);
+        columns
+    }
+
+    /// All columns of one to eight configs, as [`config_terms`](Self::config_terms) takes them.
+    #[inline(always)]
+    pub fn fill(&self, group: &[&Tile], block: &mut Block) {
+        let configs = self.config_terms(group);
         let (problem, rest) = block.split_at_mut(PROBLEM_COLUMNS);
         let (config, joint) = rest.split_at_mut(CONFIG_COLUMNS);
-        for (values, &value) in problem.iter_mut().zip(columns) {
+        for (values, &value) in problem.iter_mut().zip(self.problem_columns(configs.allow_tf32)) {
             *values = f32x8::splat(value);
         }
-        config.copy_from_slice(&row::config(machine, &tiles, &resources));
-        joint.copy_from_slice(&row::joint(machine, terms, &tiles, &resources));
-        for (values, column) in block.iter_mut().zip(&COLUMNS).skip(PROBLEM_COLUMNS) {
-            *values = scaled(column, *values);
-        }
+        config.copy_from_slice(&self.config_columns(&configs));
+        joint.copy_from_slice(&self.joint_columns(&configs));
     }
 
     /// The columns of one config.
@@ -107,6 +139,14 @@ impl ProblemFeatures {
 
     fn side(&self, allow_tf32: bool) -> &Side {
         if allow_tf32 { &self.tf32 } else { &self.plain }
+    }
+}
+
+/// Brings raw values of the columns from `first` on to their scales.
+#[inline(always)]
+fn scale(values: &mut [f32x8], first: usize) {
+    for (values, column) in values.iter_mut().zip(&COLUMNS[first..]) {
+        *values = scaled(column, *values);
     }
 }
 

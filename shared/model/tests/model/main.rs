@@ -5,3 +5,4 @@ mod legacy;
 mod oracle;
 mod ranking;
 mod sample;
+mod shortlist;

@@ -2,8 +2,9 @@
 
 use std::time::Instant;
 
+use diode_core::space::Space;
 use diode_core::{Config, Micros, Problem};
-use diode_model::{Predictor, RankedSpace};
+use diode_model::{MOST_PICKS, Predictor, RankedSpace, Shortlister};
 
 use crate::{TrainError, TrainingProblem, TrainingSet};
 
@@ -13,7 +14,7 @@ pub struct Judged {
     pub problem: Problem,
     /// Never empty.
     pub rows: Vec<JudgedRow>,
-    /// The ranking, of models that have a rule for what to pick of it.
+    /// The shortlist, of models that have a rule for what to pick of it.
     pub ranked: Option<RankedSpace>,
     /// The measured time of the library kernel.
     pub library_us: Option<f64>,
@@ -55,14 +56,14 @@ impl Judged {
     }
 
     /// The best measured time of so many picks. A model with a rule for what to pick has
-    /// it followed; the picks of any other are its first predictions.
+    /// it followed, as far as its shortlist goes; the picks of any other are its first predictions.
     pub fn picked(&self, picks: usize) -> f64 {
         match &self.ranked {
-            Some(ranked) => {
+            Some(ranked) if picks <= MOST_PICKS => {
                 let triton = RankedSpace::new(ranked.configs.clone(), None, 1.0);
                 self.fastest_of(&triton.picks(picks))
             }
-            None => self.best_of(picks),
+            _ => self.best_of(picks),
         }
     }
 
@@ -75,7 +76,9 @@ impl Judged {
         let library_us = self.library_us?;
         let best = self.best().measured_us.min(library_us);
         let picked = match &self.ranked {
-            Some(ranked) if self.predicts_library() => self.fastest_of(&ranked.picks(picks)),
+            Some(ranked) if picks <= MOST_PICKS && self.predicts_library() => {
+                self.fastest_of(&ranked.picks(picks))
+            }
             _ => self.picked(picks).min(library_us),
         };
         Some((picked, best))
@@ -102,35 +105,49 @@ pub fn judge(model: &dyn Predictor, set: &TrainingSet) -> Result<Vec<Judged>, Tr
     if let Some(hardware) = model.hardware().filter(|hardware| hardware.slug != *data) {
         return Err(TrainError::OtherHardware { model: hardware.slug.clone(), data: data.clone() });
     }
-    set.iter().map(|problem| judge_one(model, set, problem)).collect()
+    let mut judge = Judge::new(model);
+    set.iter().map(|problem| judge.judge(set, problem)).collect()
 }
 
-/// The same of one problem.
-pub(crate) fn judge_one(
-    model: &dyn Predictor,
-    set: &TrainingSet,
-    problem: &TrainingProblem,
-) -> Result<Judged, TrainError> {
-    let configs: Vec<Config> = set.configs(problem).copied().collect();
-    let start = Instant::now();
-    let ranked = model.ranked(&problem.problem, &configs)?;
-    let ranked_in = start.elapsed();
-    let predicted = model.ln_us(&problem.problem, &configs)?;
-    let mut rows: Vec<JudgedRow> = configs
-        .into_iter()
-        .zip(predicted)
-        .zip(&problem.timings)
-        .map(|((config, predicted_ln), timed)| JudgedRow { config, predicted_ln, measured_us: timed.us })
-        .collect();
-    rows.sort_unstable_by(|a, b| {
-        a.predicted_ln.total_cmp(&b.predicted_ln).then_with(|| a.config.cmp(&b.config))
-    });
-    let took = if ranked.is_some() { ranked_in } else { start.elapsed() };
-    Ok(Judged {
-        problem: problem.problem.clone(),
-        rows,
-        ranked,
-        library_us: problem.library_us,
-        rank_us: took.as_secs_f64() * 1e6,
-    })
+/// Judges a model on one problem after the other.
+pub(crate) struct Judge<'m> {
+    model: &'m dyn Predictor,
+    shortlister: Option<Box<dyn Shortlister + 'm>>,
+}
+
+impl<'m> Judge<'m> {
+    pub(crate) fn new(model: &'m dyn Predictor) -> Self {
+        Self { model, shortlister: model.shortlister() }
+    }
+
+    pub(crate) fn judge(
+        &mut self,
+        set: &TrainingSet,
+        problem: &TrainingProblem,
+    ) -> Result<Judged, TrainError> {
+        let configs: Vec<Config> = set.configs(problem).copied().collect();
+        let space = Space::List(configs.clone());
+        let start = Instant::now();
+        let shortlister = self.shortlister.as_mut();
+        let ranked = shortlister.map(|of| of.shortlist(&problem.problem, &space)).transpose()?;
+        let ranked_in = start.elapsed();
+        let predicted = self.model.ln_us(&problem.problem, &configs)?;
+        let mut rows: Vec<JudgedRow> = configs
+            .into_iter()
+            .zip(predicted)
+            .zip(&problem.timings)
+            .map(|((config, predicted_ln), timed)| JudgedRow { config, predicted_ln, measured_us: timed.us })
+            .collect();
+        rows.sort_unstable_by(|a, b| {
+            a.predicted_ln.total_cmp(&b.predicted_ln).then_with(|| a.config.cmp(&b.config))
+        });
+        let took = if ranked.is_some() { ranked_in } else { start.elapsed() };
+        Ok(Judged {
+            problem: problem.problem.clone(),
+            rows,
+            ranked,
+            library_us: problem.library_us,
+            rank_us: took.as_secs_f64() * 1e6,
+        })
+    }
 }

@@ -14,7 +14,7 @@ use diode_model::Predictor;
 
 pub use baselines::{Baseline, Baselines};
 pub use document::{Evaluation, Group, ProblemRow, WithLibrary, without_a_model};
-pub(crate) use judged::judge_one;
+pub(crate) use judged::Judge;
 pub use judged::{Judged, JudgedRow, judge};
 use verdict::with_library;
 pub(crate) use verdict::{Verdict, report};

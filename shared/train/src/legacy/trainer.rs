@@ -16,7 +16,7 @@ use super::network::{Trainable, decay};
 use super::rows::{COLUMNS, Rows, Scale};
 use super::schedule::Plateau;
 use crate::cross_validate::Folds;
-use crate::evaluation::{Verdict, judge_one, report};
+use crate::evaluation::{Judge, Verdict, report};
 use crate::fit::training;
 use crate::progress::{Observer, Progress};
 use crate::{TrainError, TrainingProblem, TrainingSet};
@@ -63,9 +63,12 @@ pub fn train_legacy(
         return Ok(model);
     }
     let unseen = set.iter().filter(|problem| is_unseen(problem));
-    let judged = unseen.map(|problem| Ok(Verdict::of(&judge_one(&model, set, problem)?)));
-    let report =
-        report(&judged.collect::<Result<Vec<_>, TrainError>>()?, "a tenth of the problems, held out");
+    let verdicts = {
+        let mut judge = Judge::new(&model);
+        let judged = unseen.map(|problem| Ok(Verdict::of(&judge.judge(set, problem)?)));
+        judged.collect::<Result<Vec<_>, TrainError>>()?
+    };
+    let report = report(&verdicts, "a tenth of the problems, held out");
     // The same training gives the same file, which a time of the machine would prevent.
     Ok(model.with_evaluation(EvaluationReport { rank_us_per_problem: 0.0, ..report }))
 }
@@ -117,7 +120,7 @@ fn best_weights(
             since_best += 1;
         }
         let phase = options.architecture.kind().to_owned();
-        if observe(&Progress::Epoch { phase, epoch, epochs: options.epochs, loss }).is_break() {
+        if observe(&Progress::Epoch { phase, phases: 1, epoch, epochs: options.epochs, loss }).is_break() {
             return Err(TrainError::Stopped);
         }
         if since_best >= options.patience {

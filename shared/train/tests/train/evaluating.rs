@@ -3,8 +3,9 @@
 use crate::made_up::{dataset, h200, problem, tiles};
 use diode_core::api::EvaluationReport;
 use diode_core::hardware::Hardware;
+use diode_core::space::Space;
 use diode_core::{Config, ConfigDictionary, Dataset, Micros, Problem, Table, TimeColumn};
-use diode_model::{ModelError, Predictor, RankedSpace, Training};
+use diode_model::{ModelError, Predictor, RankedSpace, Shortlister, Training};
 use diode_train::{Evaluation, TrainingSet, judge, without_a_model};
 
 /// Predicts the times that it is given, config by config.
@@ -21,12 +22,9 @@ impl Predictor for Told {
         Ok(configs.iter().map(|config| self.us[place(config)].ln()).collect())
     }
 
-    fn ranked(&self, problem: &Problem, configs: &[Config]) -> Result<Option<RankedSpace>, ModelError> {
-        let Some(library_us) = self.library_us else { return Ok(None) };
-        let times = self.ln_us(problem, configs)?.into_iter().map(|ln| Micros(ln.exp()));
-        let mut ranked: Vec<(Config, Micros)> = configs.iter().copied().zip(times).collect();
-        ranked.sort_unstable_by(|a, b| a.1.0.total_cmp(&b.1.0));
-        Ok(Some(RankedSpace::new(ranked, Some(Micros(library_us)), 1.0)))
+    fn shortlister(&self) -> Option<Box<dyn Shortlister + '_>> {
+        self.library_us
+            .map(|library_us| -> Box<dyn Shortlister> { Box::new(Listed { told: self, library_us }) })
     }
 
     fn hardware(&self) -> Option<&Hardware> {
@@ -43,6 +41,21 @@ impl Predictor for Told {
 
     fn parameters(&self) -> u64 {
         0
+    }
+}
+
+struct Listed<'a> {
+    told: &'a Told,
+    library_us: f64,
+}
+
+impl Shortlister for Listed<'_> {
+    fn shortlist(&mut self, problem: &Problem, space: &Space) -> Result<RankedSpace, ModelError> {
+        let configs = space.configs(&h200(), problem)?;
+        let times = self.told.ln_us(problem, &configs)?.into_iter().map(|ln| Micros(ln.exp()));
+        let mut ranked: Vec<(Config, Micros)> = configs.iter().copied().zip(times).collect();
+        ranked.sort_unstable_by(|a, b| a.1.0.total_cmp(&b.1.0));
+        Ok(RankedSpace::new(ranked, Some(Micros(self.library_us)), 1.0))
     }
 }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use diode_core::api::ModelSummary;
 use diode_core::hardware::roofline;
 use diode_core::{Config, Layout, Micros, Problem, Tflops};
-use diode_model::{Model, ModelError, RankedSpace, rank};
+use diode_model::{Model, ModelError, RankedSpace, Ranker};
 use leptos::prelude::*;
 
 use super::fields::Fields;
@@ -20,28 +20,32 @@ const TOP: usize = 10;
 /// The answer, which follows every key. While the fields are not a problem the
 /// form says why.
 pub(super) fn answer(fields: Fields, summary: ModelSummary, model: Arc<Model>) -> impl IntoView {
-    let within = model.metadata().evaluation.as_ref().map(|report| report.within_5_percent.clone());
+    // Kept from key to key: a new shape then costs what depends on shapes alone.
+    let ranker = StoredValue::new(Ranker::new(Arc::clone(&model)));
     let problem = Memo::new(move |_| fields.problem().ok());
     let answer = move || {
         let Some(problem) = problem.get() else {
             return empty("Nothing to rank yet", "Correct the shape first.").into_any();
         };
-        // The shares were measured on the kinds of problems that the model was trained on.
-        let measured = within.as_ref().filter(|_| model.extrapolates(&problem).is_none());
         view! {
-            {ranked(&problem, &summary, &model)}
-            {measured.and_then(sureness)}
+            {ranker.try_update_value(|ranker| ranked(&problem, &summary, &model, ranker))}
+            {model.confidence(&problem).map(sureness)}
         }
         .into_any()
     };
     view! { <div class="section">{answer}</div> }
 }
 
-fn ranked(problem: &Problem, summary: &ModelSummary, model: &Model) -> impl IntoView + use<> {
+fn ranked(
+    problem: &Problem,
+    summary: &ModelSummary,
+    model: &Model,
+    ranker: &mut Ranker<Arc<Model>>,
+) -> impl IntoView + use<> {
     let clock = window().performance();
     let now = || clock.as_ref().map_or(0.0, |clock| clock.now());
     let started = now();
-    let ranking = rank(model, problem, &model.space());
+    let ranking = ranker.shortlist(problem, &model.space());
     let took = now() - started;
     match ranking {
         Ok(ranking) => ranking_view(problem, summary, model, &ranking, took).into_any(),
@@ -73,7 +77,7 @@ fn ranking_view(
         .iter()
         .zip(1..)
         .map(|((config, time), place)| row(place, config, *time, problem, best.unwrap_or(*time), roof));
-    let count = format::counted(ranking.configs.len() as u64, "config");
+    let count = format::counted(ranking.considered as u64, "config");
     view! {
         <section class="card answer" aria-live="polite">
             {picks.first().map(|(config, time)| headline(problem, config, *time, roof))}

@@ -1,0 +1,213 @@
+//! A list of tiles, ready to be timed on problem after problem.
+//!
+//! Tiles that differ in their stages alone take nearly the same time. So the middle one of each such
+//! family is a scout: where only the best are wanted, all scouts are timed and then the neighbours
+//! of the fastest. See `docs/models.md` for what that costs and gains.
+
+use std::collections::BTreeMap;
+
+use diode_core::Tile;
+use wide::f32x8;
+
+use crate::features::{CONFIG_COLUMNS, ConfigTerms, LANES, PROBLEM_COLUMNS, ProblemFeatures};
+use crate::math;
+use crate::network::{Begun, Network, Scratch};
+
+/// Tiles with everything about them that no problem's size changes.
+#[derive(Debug, Clone)]
+pub(crate) struct Prepared {
+    tiles: usize,
+    scouts: Vec<Block>,
+    others: Vec<Block>,
+}
+
+/// Up to [`LANES`] tiles that agree in whether they allow TF32.
+#[derive(Debug, Clone)]
+struct Block {
+    /// Where in the list they are.
+    members: Vec<usize>,
+    /// Where in the list the scouts of their families are.
+    scouts: Vec<usize>,
+    allow_tf32: bool,
+    terms: ConfigTerms,
+    /// What they add to the sums of the network's first layer.
+    sums: Vec<f32x8>,
+}
+
+/// A tile of the list and its predicted time in µs.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct Timed {
+    pub(crate) tile: usize,
+    pub(crate) us: f64,
+}
+
+/// How many tiles are timed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Effort {
+    All,
+    /// The scouts and so many blocks of others.
+    Blocks(usize),
+}
+
+impl Prepared {
+    /// For problems of the same input types as that of the features.
+    pub(crate) fn new(network: &Network, features: &ProblemFeatures, tiles: &[&Tile]) -> Self {
+        let family = |at: usize| (tiles[at].allow_tf32, Tile { num_stages: 1, ..*tiles[at] });
+        let mut families: BTreeMap<_, Vec<usize>> = BTreeMap::new();
+        for at in 0..tiles.len() {
+            families.entry(family(at)).or_default().push(at);
+        }
+        let (mut scouts, mut others) = (Vec::new(), Vec::new());
+        for mut members in families.into_values() {
+            members.sort_by_key(|&at| tiles[at].num_stages);
+            let scout = members[members.len() / 2];
+            scouts.push((scout, scout));
+            others.extend(members.into_iter().filter(|&at| at != scout).map(|at| (at, scout)));
+        }
+        let blocks = |list: &[(usize, usize)]| {
+            list.chunk_by(|a, b| tiles[a.0].allow_tf32 == tiles[b.0].allow_tf32)
+                .flat_map(|alike| alike.chunks(LANES))
+                .map(|block| Block::new(network, features, tiles, block))
+                .collect()
+        };
+        Self { tiles: tiles.len(), scouts: blocks(&scouts), others: blocks(&others) }
+    }
+
+    /// The predicted times, in no particular order.
+    pub(crate) fn times(&self, network: &Network, features: &ProblemFeatures, effort: Effort) -> Vec<Timed> {
+        let mut clock = Clock::new(network, features);
+        let mut times = Vec::with_capacity(self.tiles);
+        for block in &self.scouts {
+            clock.time(block, &mut times);
+        }
+        let Effort::Blocks(most) = effort else {
+            self.others.iter().for_each(|block| clock.time(block, &mut times));
+            return times;
+        };
+        let mut of_scouts = vec![f64::INFINITY; self.tiles];
+        for timed in &times {
+            of_scouts[timed.tile] = timed.us;
+        }
+        let promise =
+            |block: &Block| block.scouts.iter().map(|&at| of_scouts[at]).fold(f64::INFINITY, f64::min);
+        let mut promising: Vec<(f64, &Block)> =
+            self.others.iter().map(|block| (promise(block), block)).collect();
+        promising.sort_by(|a, b| a.0.total_cmp(&b.0));
+        for (_, block) in promising.into_iter().take(most) {
+            clock.time(block, &mut times);
+        }
+        times
+    }
+}
+
+impl Block {
+    fn new(
+        network: &Network,
+        features: &ProblemFeatures,
+        tiles: &[&Tile],
+        members: &[(usize, usize)],
+    ) -> Self {
+        let group: Vec<&Tile> = members.iter().map(|&(at, _)| tiles[at]).collect();
+        let terms = features.config_terms(&group);
+        Self {
+            members: members.iter().map(|&(at, _)| at).collect(),
+            scouts: members.iter().map(|&(_, scout)| scout).collect(),
+            allow_tf32: group[0].allow_tf32,
+            sums: network.contribution(PROBLEM_COLUMNS, &features.config_columns(&terms)),
+            terms,
+        }
+    }
+}
+
+/// Times blocks on one problem.
+struct Clock<'a> {
+    features: &'a ProblemFeatures,
+    /// The network and the base of its times, without and with TF32.
+    sides: [(Begun<'a>, f64); 2],
+    scratch: Scratch,
+}
+
+impl<'a> Clock<'a> {
+    fn new(network: &'a Network, features: &'a ProblemFeatures) -> Self {
+        let side = |allow_tf32| {
+            let begun = network.begin(features.problem_columns(allow_tf32), PROBLEM_COLUMNS + CONFIG_COLUMNS);
+            (begun, f64::from(features.base_us(allow_tf32)))
+        };
+        Self { features, sides: [side(false), side(true)], scratch: Scratch::default() }
+    }
+
+    fn time(&mut self, block: &Block, times: &mut Vec<Timed>) {
+        let (network, base) = &self.sides[usize::from(block.allow_tf32)];
+        let columns = self.features.joint_columns(&block.terms);
+        let over_base = math::exp(network.forward(Some(&block.sums), &columns, &mut self.scratch)).to_array();
+        let us = over_base.into_iter().map(|over_base| f64::from(over_base) * base);
+        times.extend(block.members.iter().zip(us).map(|(&tile, us)| Timed { tile, us }));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use diode_core::hardware::find;
+    use diode_core::{DType, Op, Problem, ProblemFields};
+
+    use super::*;
+    use crate::COLUMN_COUNT;
+    use crate::network::Layer;
+
+    fn features() -> ProblemFeatures {
+        let problem = ProblemFields::plain(Op::Mm, 1, 512, 384, 1024, DType::BFloat16);
+        let facts = find("NVIDIA H200").unwrap().facts.unwrap();
+        ProblemFeatures::new(&facts, &Problem::new(problem).unwrap()).unwrap()
+    }
+
+    /// Predicts more, the further a tile is from 128 rows and from four stages.
+    fn network() -> Network {
+        let column = |name: &str| crate::COLUMNS.iter().position(|column| column.name == name).unwrap();
+        let mut weights = vec![0.0; COLUMN_COUNT];
+        weights[column("num_stages_is_4")] = -0.01;
+        weights[column("block_m")] = -0.2;
+        let layer = Layer { inputs: COLUMN_COUNT, outputs: 1, weights, bias: vec![0.0] };
+        Network::new(vec![0.0; COLUMN_COUNT], vec![1.0; COLUMN_COUNT], vec![layer]).unwrap()
+    }
+
+    fn tiles() -> Vec<Tile> {
+        let rows = [16, 32, 64, 128];
+        rows.into_iter().flat_map(|m| (1..=5).map(move |stages| Tile::new(m, 64, 32, stages, 4))).collect()
+    }
+
+    fn sorted(mut times: Vec<Timed>) -> Vec<Timed> {
+        times.sort_by_key(|timed| timed.tile);
+        times
+    }
+
+    #[test]
+    fn every_tile_is_timed_once_and_as_if_it_were_alone() {
+        let (network, features, tiles) = (network(), features(), tiles());
+        let list: Vec<&Tile> = tiles.iter().collect();
+        let times = sorted(Prepared::new(&network, &features, &list).times(&network, &features, Effort::All));
+        assert!(times.iter().map(|timed| timed.tile).eq(0..tiles.len()));
+        for timed in times {
+            let alone = Prepared::new(&network, &features, &[&tiles[timed.tile]]);
+            assert_eq!(alone.times(&network, &features, Effort::All)[0].us, timed.us);
+        }
+    }
+
+    #[test]
+    fn scouts_lead_to_the_fastest() {
+        let (network, features, tiles) = (network(), features(), tiles());
+        let list: Vec<&Tile> = tiles.iter().collect();
+        let prepared = Prepared::new(&network, &features, &list);
+        let few = prepared.times(&network, &features, Effort::Blocks(1));
+        assert_eq!(few.len(), 4 + LANES);
+        let fastest = |times: &[Timed]| times.iter().copied().min_by(|a, b| a.us.total_cmp(&b.us)).unwrap();
+        let all = prepared.times(&network, &features, Effort::All);
+        assert_eq!(fastest(&few), fastest(&all));
+        assert_eq!(tiles[fastest(&few).tile], Tile::new(128, 64, 32, 4, 4));
+    }
+
+    #[test]
+    fn nothing_is_no_time() {
+        let (network, features) = (network(), features());
+        assert!(Prepared::new(&network, &features, &[]).times(&network, &features, Effort::All).is_empty());
+    }
+}

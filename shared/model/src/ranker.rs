@@ -1,0 +1,111 @@
+//! Ranks spaces for one problem after the other.
+
+use std::ops::Deref;
+
+use diode_core::space::Space;
+use diode_core::{Config, DType, Micros, Op, Problem};
+
+use crate::features::{ProblemFeatures, featured_tile};
+use crate::prepared::{Effort, Prepared, Timed};
+use crate::rank::RankedSpace;
+use crate::{Model, ModelError};
+
+/// How many blocks of tiles are timed beside the scouts where only the best are wanted.
+const SHORTLIST: Effort = Effort::Blocks(56);
+
+/// Ranks spaces with a model, borrowed or shared. What depends on configs alone is computed once, as
+/// long as the space and the types of the inputs stay the same.
+#[derive(Debug, Clone)]
+pub struct Ranker<M> {
+    model: M,
+    known: Option<Known>,
+}
+
+/// What is known of the last space.
+#[derive(Debug, Clone)]
+struct Known {
+    space: Space,
+    kind: (Op, DType, DType),
+    configs: Vec<Config>,
+    prepared: Prepared,
+}
+
+impl<M: Deref<Target = Model>> Ranker<M> {
+    pub fn new(model: M) -> Self {
+        Self { model, known: None }
+    }
+
+    /// Every config of a space, best first. Equal times keep the order of the configs themselves, so
+    /// the ranking does not depend on how the space was listed.
+    ///
+    /// A library in a list of configs is not ranked with them but told apart from them.
+    pub fn rank(&mut self, problem: &Problem, space: &Space) -> Result<RankedSpace, ModelError> {
+        self.ranked(problem, space, Effort::All)
+    }
+
+    /// The same of a few hundred configs, among which the best [`MOST_PICKS`](crate::rank::MOST_PICKS) are:
+    /// for picks.
+    pub fn shortlist(&mut self, problem: &Problem, space: &Space) -> Result<RankedSpace, ModelError> {
+        self.ranked(problem, space, SHORTLIST)
+    }
+
+    fn ranked(
+        &mut self,
+        problem: &Problem,
+        space: &Space,
+        effort: Effort,
+    ) -> Result<RankedSpace, ModelError> {
+        let features = self.model.features(problem)?;
+        let known = self.take_known(&features, problem, space)?;
+        let ranked = self.ranked_of(&known, &features, problem, effort);
+        self.known = Some(known);
+        ranked
+    }
+
+    fn ranked_of(
+        &self,
+        known: &Known,
+        features: &ProblemFeatures,
+        problem: &Problem,
+        effort: Effort,
+    ) -> Result<RankedSpace, ModelError> {
+        let Known { space, configs, prepared, .. } = known;
+        let (model, metadata) = (&*self.model, self.model.metadata());
+        let mut times = model.times(features, configs, prepared, effort)?;
+        let best = times.iter().map(|timed| timed.us).fold(f64::INFINITY, f64::min);
+        let library = if configs.is_empty() { None } else { model.library_us(features, best)? };
+        let of = |timed: &Timed| &configs[timed.tile];
+        times.sort_unstable_by(|a, b| a.us.total_cmp(&b.us).then_with(|| of(a).cmp(of(b))));
+        let named = matches!(space, Space::Named(_));
+        let config = |timed: &Timed| if named { of(timed).for_k(problem.k) } else { *of(timed) };
+        let ranked =
+            times.iter().map(|timed| (config(timed), Micros(timed.us * metadata.pick_bias))).collect();
+        let mut ranked = RankedSpace::new(ranked, library.map(Micros), metadata.library_handicap);
+        ranked.considered = configs.len();
+        Ok(ranked)
+    }
+
+    /// The space, prepared for problems like this one.
+    fn take_known(
+        &mut self,
+        features: &ProblemFeatures,
+        problem: &Problem,
+        space: &Space,
+    ) -> Result<Known, ModelError> {
+        let hardware = &self.model.metadata().hardware;
+        let kind = (problem.op, problem.a_dtype, problem.b_dtype);
+        let stays =
+            |known: &Known| known.kind == kind && known.space == *space && !space.follows_sizes(hardware);
+        if let Some(known) = self.known.take().filter(stays) {
+            return Ok(known);
+        }
+        let mut configs = space.configs(hardware, problem)?;
+        configs.retain(|config| *config != Config::Library || !self.model.knows_library());
+        let tiles = configs.iter().map(featured_tile).collect::<Result<Vec<_>, _>>()?;
+        if let Space::List(_) = space {
+            configs.iter().try_for_each(Config::validate)?;
+        }
+        let prepared = Prepared::new(self.model.network(), features, &tiles);
+        Ok(Known { space: space.clone(), kind, configs, prepared })
+    }
+}

@@ -1,0 +1,83 @@
+//! That little work finds what all of it would.
+
+use crate::sample::{model, problem};
+use diode_core::hardware::find;
+use diode_core::space::{Space, SpaceName};
+use diode_core::{Config, DType, Op, Problem, ProblemFields};
+use diode_model::{MOST_PICKS, Metadata, Model, Ranker, rank};
+
+fn shipped() -> Model {
+    let path = concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/../../trained_models/matmul/nvidia-h200/matmul-nvidia-h200.safetensors"
+    );
+    Model::from_bytes(&std::fs::read(path).expect("the file is there")).expect("a model")
+}
+
+fn plain(op: Op, m: u64, n: u64, k: u64, dtype: DType) -> Problem {
+    Problem::new(ProblemFields::plain(op, 1, m, n, k, dtype)).expect("the sizes are valid")
+}
+
+#[test]
+fn the_first_picks_are_those_of_the_whole_ranking() {
+    let model = shipped();
+    let mut ranker = Ranker::new(&model);
+    let (mut first, mut five, mut all, problems) = (0, 0, 0, 150);
+    for number in 0..problems {
+        let size = |step: u64, most: u32| 8 << (number * step % u64::from(most));
+        let (m, n, k) = (1 + size(7, 11), size(5, 12) + 8 * (number % 5), size(3, 12));
+        let problem = plain(Op::Mm, m, n, k, DType::BFloat16);
+        let few = ranker.shortlist(&problem, &model.space()).unwrap();
+        let whole = ranker.rank(&problem, &model.space()).unwrap();
+        assert!(few.configs.len() < 820, "{} configs", few.configs.len());
+        assert_eq!((few.considered, whole.considered), (1534, 1534));
+        first += u64::from(few.picks(1) == whole.picks(1));
+        five += u64::from(few.picks(5) == whole.picks(5));
+        all += u64::from(few.picks(MOST_PICKS) == whole.picks(MOST_PICKS));
+    }
+    let shares = [first, five, all].map(|same| same as f64 / problems as f64);
+    assert!(shares[0] >= 0.99 && shares[1] >= 0.97 && shares[2] >= 0.9, "{shares:?}");
+}
+
+#[test]
+fn what_is_kept_from_problem_to_problem_changes_no_prediction() {
+    let model = model();
+    let mut ranker = Ranker::new(&model);
+    let list = Space::List(vec![Config::Library; 1]);
+    assert!(
+        ranker.rank(&problem(64, 64, 64, DType::BFloat16), &list).is_err(),
+        "it does not know the library"
+    );
+    let full = model.space();
+    let default = Space::Named(SpaceName::Default);
+    for (problem, space) in [
+        (plain(Op::Mm, 512, 512, 512, DType::BFloat16), &full),
+        (plain(Op::Mm, 512, 512, 520, DType::BFloat16), &full),
+        (plain(Op::Bmm, 512, 512, 520, DType::BFloat16), &full),
+        (plain(Op::Bmm, 512, 512, 520, DType::Float32), &full),
+        (plain(Op::Mm, 512, 512, 520, DType::Float32), &default),
+        (plain(Op::Mm, 16, 16, 16, DType::Float32), &default),
+    ] {
+        let kept = ranker.rank(&problem, space).unwrap();
+        assert_eq!(kept, rank(&model, &problem, space).unwrap(), "{problem:?}");
+        assert!(kept.configs.iter().all(|(config, _)| *config == config.for_k(problem.k)));
+    }
+}
+
+#[test]
+fn hardware_whose_space_follows_the_sizes_is_asked_anew() {
+    let hardware = find("nvidia-h200").unwrap();
+    assert!(!Space::Named(SpaceName::Full).follows_sizes(&hardware));
+    assert!(Space::Named(SpaceName::Default).follows_sizes(&hardware));
+    let cpu = diode_core::hardware::Hardware { vendor: diode_core::hardware::Vendor::Cpu, ..hardware };
+    assert!(Space::Named(SpaceName::Full).follows_sizes(&cpu));
+    let model = model();
+    let model =
+        Model::new(Metadata { hardware: cpu, ..model.metadata().clone() }, model.network().clone()).unwrap();
+    let mut ranker = Ranker::new(&model);
+    let mut count = |size| {
+        let problem = problem(size, size, size, DType::BFloat16);
+        ranker.rank(&problem, &model.space()).unwrap().configs.len()
+    };
+    assert!(count(16) < count(256));
+}

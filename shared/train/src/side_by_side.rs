@@ -1,0 +1,110 @@
+//! Several jobs at a time, one listener.
+
+use std::collections::VecDeque;
+use std::ops::ControlFlow;
+use std::sync::{Mutex, MutexGuard, PoisonError, mpsc};
+use std::thread;
+
+use crate::progress::{Observer, Progress};
+
+/// Does jobs on as many threads as there are cores. What they tell is passed to the observer one by one,
+/// on the caller's thread; once it has stopped one of them, all are stopped at their next word.
+///
+/// The results are in the order of the jobs.
+pub(crate) fn side_by_side<J, T>(jobs: Vec<J>, observe: Observer<'_>) -> Vec<T>
+where
+    J: FnOnce(Observer<'_>) -> T + Send,
+    T: Send,
+{
+    let threads = thread::available_parallelism().map_or(1, usize::from).min(jobs.len());
+    let jobs: Mutex<VecDeque<(usize, J)>> = Mutex::new(jobs.into_iter().enumerate().collect());
+    let results = Mutex::new(Vec::new());
+    let (tell, told) = mpsc::channel::<Word>();
+    thread::scope(|scope| {
+        for _ in 0..threads {
+            let tell = tell.clone();
+            scope.spawn(|| {
+                let tell = tell;
+                // A statement of its own, so that the queue is free while the job runs.
+                while let Some((place, job)) = next(&jobs) {
+                    let result = job(&mut |progress| ask(&tell, progress));
+                    lock(&results).push((place, result));
+                }
+            });
+        }
+        drop(tell);
+        let mut answer = ControlFlow::Continue(());
+        for word in told {
+            if answer.is_continue() {
+                answer = observe(&word.progress);
+            }
+            // Who is no longer there needs no answer.
+            let _ = word.answer.send(answer);
+        }
+    });
+    let mut results = results.into_inner().unwrap_or_else(PoisonError::into_inner);
+    results.sort_by_key(|(place, _)| *place);
+    results.into_iter().map(|(_, result)| result).collect()
+}
+
+/// What a job tells, and where it waits for the answer.
+struct Word {
+    progress: Progress,
+    answer: mpsc::Sender<ControlFlow<()>>,
+}
+
+fn ask(tell: &mpsc::Sender<Word>, progress: &Progress) -> ControlFlow<()> {
+    let (answer, answered) = mpsc::channel();
+    let sent = tell.send(Word { progress: progress.clone(), answer });
+    // Without a listener, because it panicked, the work is in vain.
+    sent.ok().and_then(|()| answered.recv().ok()).unwrap_or(ControlFlow::Break(()))
+}
+
+fn next<J>(jobs: &Mutex<VecDeque<J>>) -> Option<J> {
+    lock(jobs).pop_front()
+}
+
+/// A panic elsewhere is passed on by the scope; what is behind the lock is whole.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn word(epoch: usize) -> Progress {
+        Progress::Epoch { phase: "test".to_owned(), phases: 1, epoch, epochs: 9, loss: 0.0 }
+    }
+
+    #[test]
+    fn results_are_in_the_order_of_jobs_and_every_word_is_heard() {
+        let jobs: Vec<_> = (0..9).map(|n| move |tell: Observer<'_>| (n, tell(&word(n)))).collect();
+        let mut heard = Vec::new();
+        let results = side_by_side(jobs, &mut |progress| {
+            heard.push(progress.clone());
+            ControlFlow::Continue(())
+        });
+        assert!(results.into_iter().eq((0..9).map(|n| (n, ControlFlow::Continue(())))));
+        assert!((0..9).all(|n| heard.contains(&word(n))));
+    }
+
+    #[test]
+    fn who_stops_one_stops_all() {
+        let jobs: Vec<_> =
+            (0..4).map(|n| move |tell: Observer<'_>| (tell(&word(n)), tell(&word(n)))).collect();
+        let mut heard = 0;
+        let results = side_by_side(jobs, &mut |_| {
+            heard += 1;
+            ControlFlow::Break(())
+        });
+        assert_eq!(heard, 1);
+        assert!(results.into_iter().all(|(_, last)| last.is_break()));
+    }
+
+    #[test]
+    fn no_jobs_are_no_results() {
+        let none: Vec<fn(Observer<'_>) -> u8> = Vec::new();
+        assert!(side_by_side(none, &mut |_| ControlFlow::Continue(())).is_empty());
+    }
+}
