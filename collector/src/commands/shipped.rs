@@ -23,24 +23,19 @@ pub(super) fn named_hardware(name: &str) -> Option<Hardware> {
 }
 
 /// The model for some hardware. Where none was trained there, another stands in:
-/// with the facts of the hardware asked for, and without the figures of its own.
+/// with the facts of the hardware asked for, and without the figures of its own. Its predictions say so.
 pub(super) fn for_hardware(wanted: &Hardware) -> anyhow::Result<Model> {
     let trained = |shipped: &&Shipped| shipped.hardware == wanted.slug.as_str();
     if let Some(shipped) = SHIPPED.iter().find(trained) {
         return Ok(Model::from_bytes(shipped.bytes)?);
     }
-    let [Shipped { hardware, bytes }] = SHIPPED;
+    let [Shipped { bytes, .. }] = SHIPPED;
     if wanted.facts.is_none() {
         bail!(
             "{}: no model comes with diode, and its facts are not known, so none can stand in",
             wanted.name
         );
     }
-    eprintln!(
-        "note: no model of {} comes with diode; that of {hardware} stands in with the facts of {}, and nobody has \
-         measured how well",
-        wanted.name, wanted.name
-    );
     let model = Model::from_bytes(bytes)?;
     Ok(model.standing_in_for(wanted.clone())?)
 }
@@ -65,6 +60,10 @@ mod tests {
             let model = for_hardware(&wanted).unwrap();
             assert_eq!(model.metadata().hardware, wanted);
             assert_eq!(model.metadata().evaluation, None, "{name}");
+            assert_eq!(
+                model.metadata().stands_in_from.as_ref().map(|slug| slug.as_str()),
+                Some("nvidia-h200")
+            );
         }
         let own = for_hardware(&find("nvidia-h200").unwrap()).unwrap();
         assert!(own.metadata().evaluation.is_some());

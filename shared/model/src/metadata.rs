@@ -2,7 +2,7 @@
 
 use diode_core::api::EvaluationReport;
 use diode_core::hardware::Hardware;
-use diode_core::ids::Digest;
+use diode_core::ids::{Digest, HardwareSlug};
 use diode_core::{DType, Heuristic, Invalid, Method, Op};
 use serde::{Deserialize, Serialize};
 
@@ -17,6 +17,9 @@ pub struct Metadata {
     pub heuristic: Heuristic,
     /// The hardware it speaks of; its facts are inputs of every prediction.
     pub hardware: Hardware,
+    /// The hardware it was trained on, where it only stands in for another.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stands_in_from: Option<HardwareSlug>,
     /// The operators in the training data.
     pub ops: Vec<Op>,
     /// The input types in the training data.

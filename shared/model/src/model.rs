@@ -60,8 +60,14 @@ impl Model {
 
     /// The same weights for other hardware, where nobody has measured how good they are.
     pub fn standing_in_for(&self, hardware: Hardware) -> Result<Self, ModelError> {
-        let metadata =
-            Metadata { hardware, evaluation: None, confidence: Vec::new(), ..self.metadata.clone() };
+        let trained_on = self.metadata.stands_in_from.as_ref().unwrap_or(&self.metadata.hardware.slug);
+        let metadata = Metadata {
+            stands_in_from: Some(trained_on.clone()),
+            hardware,
+            evaluation: None,
+            confidence: Vec::new(),
+            ..self.metadata.clone()
+        };
         metadata.validate()?;
         Ok(Self { metadata, ..self.clone() })
     }
@@ -104,7 +110,14 @@ impl Model {
     /// for a problem of the kinds and sizes it was trained on. The prediction then rests on
     /// the physics of the features alone, and nobody has measured how good it is.
     pub fn extrapolates(&self, problem: &Problem) -> Option<String> {
-        let Metadata { ops, dtypes, range, .. } = &self.metadata;
+        let Metadata { ops, dtypes, range, hardware, stands_in_from, .. } = &self.metadata;
+        if let Some(trained_on) = stands_in_from {
+            return Some(format!(
+                "This model was trained on {trained_on} and stands in with the facts of {}, where nobody has \
+                 measured how good it is.",
+                hardware.name
+            ));
+        }
         let outside = match range {
             Some(range) => range.outside(problem)?,
             None if ops.contains(&problem.op) && dtypes.contains(&problem.a_dtype) => return None,
@@ -141,12 +154,14 @@ impl Model {
         let tiled: Vec<Config> = configs.iter().filter(|config| !is_library(config)).copied().collect();
         let tiles = tiled.iter().map(features::featured_tile).collect::<Result<Vec<_>, _>>()?;
         let prepared = Prepared::new(&self.network, &features, &tiles);
-        let mut times = self.times(&features, &tiled, &prepared, Effort::All)?;
-        times.sort_unstable_by_key(|timed| timed.tile);
-        let mut times = times.into_iter().map(|timed| Micros(timed.us));
-        if tiled.len() == configs.len() {
-            return Ok(times.collect());
+        let mut times = vec![Micros(0.0); tiled.len()];
+        for timed in self.times(&features, &tiled, &prepared, Effort::All)? {
+            times[timed.tile] = Micros(timed.us);
         }
+        if tiled.len() == configs.len() {
+            return Ok(times);
+        }
+        let mut times = times.into_iter();
         let library = rank(self, problem, &self.space())?.library;
         let of = |config: &Config| if is_library(&config) { library } else { times.next() };
         Ok(configs.iter().filter_map(of).collect())

@@ -133,27 +133,21 @@ impl Network {
     }
 
     /// Takes the first inputs, unnormalised. `forward` will be given those from `from` on; what lies between
-    /// must come with it, as a [`contribution`](Self::contribution).
+    /// must come with it, as the sums of a [`Part`].
     pub(crate) fn begin(&self, known: &[f32], from: usize) -> Begun<'_> {
         let known: Vec<f32x8> = known.iter().map(|&value| f32x8::splat(value)).collect();
         let mut sums = self.packed[0].starting_sums();
-        for (sum, part) in sums.iter_mut().zip(self.contribution(0, &known)) {
-            *sum += part;
+        if !known.is_empty() {
+            for (sum, part) in sums.iter_mut().zip(self.part(0, known.len()).sums(&known)) {
+                *sum += part;
+            }
         }
         Begun { network: self, sums, from, weights: self.packed[0].weights_of(from, self.inputs() - from) }
     }
 
-    /// What the inputs from `first` on add to the first layer's sums.
-    pub(crate) fn contribution(&self, first: usize, columns: &[f32x8]) -> Vec<f32x8> {
-        let mut sums = vec![f32x8::ZERO; self.packed[0].bias.len() * UNROLL];
-        if columns.is_empty() {
-            return sums;
-        }
-        let mut input = Vec::with_capacity(columns.len());
-        self.normalised(first, columns, &mut input);
-        let weights = self.packed[0].weights_of(first, columns.len());
-        self.instructions.apply(vectors::Layer { weights: &weights, input: &input }, &mut sums);
-        sums
+    /// What so many inputs from `first` on add to the first layer's sums.
+    pub(crate) fn part(&self, first: usize, count: usize) -> Part<'_> {
+        Part { network: self, first, weights: self.packed[0].weights_of(first, count) }
     }
 
     /// Appends the inputs from `first` on, brought to their scales.
@@ -163,6 +157,26 @@ impl Network {
             let scaled = (column - f32x8::splat(mean)) / f32x8::splat(std);
             scaled.fast_clamp(f32x8::splat(-FURTHEST), f32x8::splat(FURTHEST))
         }));
+    }
+}
+
+/// Some inputs of the first layer.
+#[derive(Debug, Clone)]
+pub(crate) struct Part<'a> {
+    network: &'a Network,
+    first: usize,
+    weights: Vec<[f32; UNROLL]>,
+}
+
+impl Part<'_> {
+    /// What a block of these inputs, unnormalised, adds to the sums.
+    pub(crate) fn sums(&self, columns: &[f32x8]) -> Vec<f32x8> {
+        let mut sums = vec![f32x8::ZERO; self.network.packed[0].bias.len() * UNROLL];
+        let mut input = Vec::with_capacity(columns.len());
+        self.network.normalised(self.first, columns, &mut input);
+        let layer = vectors::Layer { weights: &self.weights, input: &input };
+        self.network.instructions.apply(layer, &mut sums);
+        sums
     }
 }
 

@@ -4,14 +4,12 @@
 //! family is a scout: where only the best are wanted, all scouts are timed and then the neighbours
 //! of the fastest. See `docs/models.md` for what that costs and gains.
 
-use std::collections::BTreeMap;
-
 use diode_core::Tile;
 use wide::f32x8;
 
 use crate::features::{CONFIG_COLUMNS, ConfigTerms, LANES, PROBLEM_COLUMNS, ProblemFeatures};
 use crate::math;
-use crate::network::{Begun, Network, Scratch};
+use crate::network::{Begun, Network, Part, Scratch};
 
 /// Tiles with everything about them that no problem's size changes.
 #[derive(Debug, Clone)]
@@ -34,11 +32,16 @@ struct Block {
     sums: Vec<f32x8>,
 }
 
-/// A tile of the list and its predicted time in µs.
+/// A tile of the list, or a block of them, and its predicted time in µs.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Timed {
     pub(crate) tile: usize,
     pub(crate) us: f64,
+}
+
+/// The fastest first; of equals that which comes first in the list.
+pub(crate) fn sort(times: &mut [Timed]) {
+    times.sort_unstable_by(|a, b| a.us.total_cmp(&b.us).then(a.tile.cmp(&b.tile)));
 }
 
 /// How many tiles are timed.
@@ -52,22 +55,17 @@ pub(crate) enum Effort {
 impl Prepared {
     /// For problems of the same input types as that of the features.
     pub(crate) fn new(network: &Network, features: &ProblemFeatures, tiles: &[&Tile]) -> Self {
-        let family = |at: usize| (tiles[at].allow_tf32, Tile { num_stages: 1, ..*tiles[at] });
-        let mut families: BTreeMap<_, Vec<usize>> = BTreeMap::new();
-        for at in 0..tiles.len() {
-            families.entry(family(at)).or_default().push(at);
-        }
         let (mut scouts, mut others) = (Vec::new(), Vec::new());
-        for mut members in families.into_values() {
-            members.sort_by_key(|&at| tiles[at].num_stages);
+        for members in families(tiles) {
             let scout = members[members.len() / 2];
             scouts.push((scout, scout));
             others.extend(members.into_iter().filter(|&at| at != scout).map(|at| (at, scout)));
         }
+        let part = network.part(PROBLEM_COLUMNS, CONFIG_COLUMNS);
         let blocks = |list: &[(usize, usize)]| {
             list.chunk_by(|a, b| tiles[a.0].allow_tf32 == tiles[b.0].allow_tf32)
                 .flat_map(|alike| alike.chunks(LANES))
-                .map(|block| Block::new(network, features, tiles, block))
+                .map(|block| Block::new(&part, features, tiles, block))
                 .collect()
         };
         Self { tiles: tiles.len(), scouts: blocks(&scouts), others: blocks(&others) }
@@ -90,30 +88,44 @@ impl Prepared {
         }
         let promise =
             |block: &Block| block.scouts.iter().map(|&at| of_scouts[at]).fold(f64::INFINITY, f64::min);
-        let mut promising: Vec<(f64, &Block)> =
-            self.others.iter().map(|block| (promise(block), block)).collect();
-        promising.sort_by(|a, b| a.0.total_cmp(&b.0));
-        for (_, block) in promising.into_iter().take(most) {
-            clock.time(block, &mut times);
+        let mut promising: Vec<Timed> =
+            self.others.iter().enumerate().map(|(tile, block)| Timed { tile, us: promise(block) }).collect();
+        sort(&mut promising);
+        for block in promising.into_iter().take(most) {
+            clock.time(&self.others[block.tile], &mut times);
         }
         times
     }
 }
 
+/// The tiles by families, each in the order of the list.
+///
+/// In a sorted list the members of a family are close together. Where they are not, one family counts as
+/// several, which costs a little time and nothing else.
+fn families(tiles: &[&Tile]) -> Vec<Vec<usize>> {
+    /// How many families are looked through: more than there are of tiles of one size.
+    const NEAR: usize = 64;
+    let family = |at: usize| Tile { num_stages: 1, ..*tiles[at] };
+    let mut families: Vec<Vec<usize>> = Vec::new();
+    for at in 0..tiles.len() {
+        let near = families.iter_mut().rev().take(NEAR);
+        match near.into_iter().find(|members| family(members[0]) == family(at)) {
+            Some(members) => members.push(at),
+            None => families.push(vec![at]),
+        }
+    }
+    families
+}
+
 impl Block {
-    fn new(
-        network: &Network,
-        features: &ProblemFeatures,
-        tiles: &[&Tile],
-        members: &[(usize, usize)],
-    ) -> Self {
+    fn new(part: &Part<'_>, features: &ProblemFeatures, tiles: &[&Tile], members: &[(usize, usize)]) -> Self {
         let group: Vec<&Tile> = members.iter().map(|&(at, _)| tiles[at]).collect();
         let terms = features.config_terms(&group);
         Self {
             members: members.iter().map(|&(at, _)| at).collect(),
             scouts: members.iter().map(|&(_, scout)| scout).collect(),
             allow_tf32: group[0].allow_tf32,
-            sums: network.contribution(PROBLEM_COLUMNS, &features.config_columns(&terms)),
+            sums: part.sums(&features.config_columns(&terms)),
             terms,
         }
     }

@@ -6,7 +6,7 @@ use diode_core::space::Space;
 use diode_core::{Config, DType, Micros, Op, Problem};
 
 use crate::features::{ProblemFeatures, featured_tile};
-use crate::prepared::{Effort, Prepared, Timed};
+use crate::prepared::{Effort, Prepared, Timed, sort};
 use crate::rank::RankedSpace;
 use crate::{Model, ModelError};
 
@@ -26,6 +26,7 @@ pub struct Ranker<M> {
 struct Known {
     space: Space,
     kind: (Op, DType, DType),
+    /// In their own order, which decides between equal times.
     configs: Vec<Config>,
     prepared: Prepared,
 }
@@ -56,56 +57,61 @@ impl<M: Deref<Target = Model>> Ranker<M> {
         effort: Effort,
     ) -> Result<RankedSpace, ModelError> {
         let features = self.model.features(problem)?;
-        let known = self.take_known(&features, problem, space)?;
-        let ranked = self.ranked_of(&known, &features, problem, effort);
-        self.known = Some(known);
-        ranked
+        let last = self.known.take();
+        let known = self.known.insert(Known::of(&self.model, &features, problem, space, last)?);
+        known.ranked(&self.model, &features, problem, effort)
+    }
+}
+
+impl Known {
+    /// The space, prepared for problems like this one: the last one if it is that.
+    fn of(
+        model: &Model,
+        features: &ProblemFeatures,
+        problem: &Problem,
+        space: &Space,
+        last: Option<Self>,
+    ) -> Result<Self, ModelError> {
+        let hardware = &model.metadata().hardware;
+        let kind = (problem.op, problem.a_dtype, problem.b_dtype);
+        let stays =
+            |known: &Self| known.kind == kind && known.space == *space && !space.follows_sizes(hardware);
+        if let Some(known) = last.filter(stays) {
+            return Ok(known);
+        }
+        let mut configs = space.configs(hardware, problem)?;
+        configs.sort_unstable();
+        configs.retain(|config| *config != Config::Library || !model.knows_library());
+        let tiles = configs.iter().map(featured_tile).collect::<Result<Vec<_>, _>>()?;
+        if let Space::List(_) = space {
+            configs.iter().try_for_each(Config::validate)?;
+        }
+        let prepared = Prepared::new(model.network(), features, &tiles);
+        Ok(Self { space: space.clone(), kind, configs, prepared })
     }
 
-    fn ranked_of(
+    fn ranked(
         &self,
-        known: &Known,
+        model: &Model,
         features: &ProblemFeatures,
         problem: &Problem,
         effort: Effort,
     ) -> Result<RankedSpace, ModelError> {
-        let Known { space, configs, prepared, .. } = known;
-        let (model, metadata) = (&*self.model, self.model.metadata());
+        let Self { space, configs, prepared, .. } = self;
+        let metadata = model.metadata();
         let mut times = model.times(features, configs, prepared, effort)?;
         let best = times.iter().map(|timed| timed.us).fold(f64::INFINITY, f64::min);
         let library = if configs.is_empty() { None } else { model.library_us(features, best)? };
-        let of = |timed: &Timed| &configs[timed.tile];
-        times.sort_unstable_by(|a, b| a.us.total_cmp(&b.us).then_with(|| of(a).cmp(of(b))));
+        sort(&mut times);
         let named = matches!(space, Space::Named(_));
-        let config = |timed: &Timed| if named { of(timed).for_k(problem.k) } else { *of(timed) };
+        let config = |timed: &Timed| {
+            let config = configs[timed.tile];
+            if named { config.for_k(problem.k) } else { config }
+        };
         let ranked =
             times.iter().map(|timed| (config(timed), Micros(timed.us * metadata.pick_bias))).collect();
         let mut ranked = RankedSpace::new(ranked, library.map(Micros), metadata.library_handicap);
         ranked.considered = configs.len();
         Ok(ranked)
-    }
-
-    /// The space, prepared for problems like this one.
-    fn take_known(
-        &mut self,
-        features: &ProblemFeatures,
-        problem: &Problem,
-        space: &Space,
-    ) -> Result<Known, ModelError> {
-        let hardware = &self.model.metadata().hardware;
-        let kind = (problem.op, problem.a_dtype, problem.b_dtype);
-        let stays =
-            |known: &Known| known.kind == kind && known.space == *space && !space.follows_sizes(hardware);
-        if let Some(known) = self.known.take().filter(stays) {
-            return Ok(known);
-        }
-        let mut configs = space.configs(hardware, problem)?;
-        configs.retain(|config| *config != Config::Library || !self.model.knows_library());
-        let tiles = configs.iter().map(featured_tile).collect::<Result<Vec<_>, _>>()?;
-        if let Space::List(_) = space {
-            configs.iter().try_for_each(Config::validate)?;
-        }
-        let prepared = Prepared::new(self.model.network(), features, &tiles);
-        Ok(Known { space: space.clone(), kind, configs, prepared })
     }
 }

@@ -191,6 +191,7 @@ fn metadata(set: &TrainingSet, plan: &Plan) -> Metadata {
     Metadata {
         heuristic: Heuristic::Matmul,
         hardware: set.hardware().clone(),
+        stands_in_from: None,
         ops: set.ops(),
         dtypes: set.dtypes(),
         feature_set: FEATURE_SET.to_owned(),

@@ -23,6 +23,7 @@ pub(crate) fn metadata() -> Metadata {
     Metadata {
         heuristic: Heuristic::Matmul,
         hardware: find("nvidia-h200").expect("the catalogue has it"),
+        stands_in_from: None,
         ops: vec![Op::Mm],
         dtypes: vec![DType::Float16, DType::BFloat16],
         feature_set: FEATURE_SET.to_owned(),

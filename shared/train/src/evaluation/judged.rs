@@ -126,7 +126,10 @@ impl<'m> Judge<'m> {
         problem: &TrainingProblem,
     ) -> Result<Judged, TrainError> {
         let configs: Vec<Config> = set.configs(problem).copied().collect();
-        let space = Space::List(configs.clone());
+        // In the same order for every problem: what the ranker keeps of a space is of use only for the same list.
+        let mut list = configs.clone();
+        list.sort_unstable();
+        let space = Space::List(list);
         let start = Instant::now();
         let shortlister = self.shortlister.as_mut();
         let ranked = shortlister.map(|of| of.shortlist(&problem.problem, &space)).transpose()?;

@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use diode_core::ids::Digest;
 use diode_core::{Config, Dataset};
 use diode_formats::read_file;
 use diode_model::{Model, rank};
@@ -74,4 +75,32 @@ fn the_shipped_model_holds_on_the_validation_problems() {
     }
     let share = (logs / set.problems() as f64).exp();
     assert!(share >= 0.975, "{share}");
+}
+
+#[test]
+fn the_manifest_lists_every_file_as_it_is() {
+    let manifest: serde_json::Value =
+        serde_json::from_slice(&std::fs::read(h200("manifest.json")).unwrap()).unwrap();
+    let mut listed = Vec::new();
+    for entry in manifest["files"].as_array().unwrap() {
+        let file = entry["file"].as_str().unwrap();
+        let bytes = std::fs::read(h200(file)).unwrap();
+        assert_eq!(entry["bytes"], bytes.len(), "{file}");
+        assert_eq!(entry["sha256"], Digest::of(&bytes).to_string(), "{file}");
+        listed.push(h200(file));
+    }
+    let mut there = vec![h200("matmul-nvidia-h200.safetensors")];
+    for folder in ["data", "data/validation"] {
+        let files = std::fs::read_dir(h200(folder))
+            .unwrap()
+            .map(|entry| h200(folder).join(entry.unwrap().file_name()));
+        there.extend(files.filter(|path| path.extension().is_some_and(|extension| extension == "zst")));
+    }
+    listed.sort();
+    there.sort();
+    assert_eq!(listed, there);
+    let model = Model::from_bytes(&std::fs::read(&there[there.len() - 1]).unwrap()).unwrap();
+    assert_eq!(manifest["hardware"], model.metadata().hardware.slug.as_str());
+    assert_eq!(manifest["feature_set"], model.metadata().feature_set.as_str());
+    assert_eq!(manifest["created_at"], model.metadata().training.created_at.as_str());
 }
