@@ -36,10 +36,11 @@ pub(super) fn for_hardware(wanted: &Hardware) -> anyhow::Result<Model> {
             wanted.name
         );
     }
-    eprintln!(
+    say!(
         "note: no model of {} comes with diode; that of {hardware} stands in with the facts of {}, and nobody has \
          measured how well",
-        wanted.name, wanted.name
+        wanted.name,
+        wanted.name
     );
     let model = Model::from_bytes(bytes)?;
     Ok(model.standing_in_for(wanted.clone())?)
