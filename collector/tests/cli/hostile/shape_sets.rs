@@ -157,7 +157,7 @@ fn a_huge_file_takes_no_memory() {
             "table lookup huge.json --op mm --m 1 --n 1 --k 1 --dtype half",
             "expected value at line 1 column 1",
         ),
-        ("table huge.json --output out.json", "MessagePack at byte"),
+        ("table huge.json --output out.json", "got bytes that begin no dataset"),
         ("upload huge.json", "expected at most"),
     ] {
         let output = limited(&sandbox, &line.split(' ').collect::<Vec<_>>());
