@@ -19,6 +19,11 @@ pub(crate) fn at_least_one(text: &str) -> Result<usize, String> {
     }
 }
 
+/// A size of at least one.
+pub(crate) fn size(text: &str) -> Result<u64, String> {
+    at_least_one(text).map(|size| size as u64)
+}
+
 /// A finite number, such as the mean of a distribution.
 pub(crate) fn real(text: &str) -> Result<f64, String> {
     match text.parse::<f64>() {

@@ -115,7 +115,7 @@ impl Cli {
         let (arguments, notes) = old_globals::moved(arguments, has_flag);
         let cli = Self::from_arg_matches(&command.try_get_matches_from_mut(arguments)?)?;
         for note in notes {
-            eprintln!("note: {note}");
+            say!("note: {note}");
         }
         Ok(cli)
     }

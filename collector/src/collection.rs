@@ -26,6 +26,7 @@ pub(crate) struct Collection {
     chunk_size: Option<usize>,
     hardware: Hardware,
     provenance: Provenance,
+    /// By what the files take their problems for: an old one says less of them.
     measured: HashSet<ProblemId>,
     /// What is not in a file yet.
     journal: Journal,
@@ -43,14 +44,16 @@ pub(crate) struct Chunk {
 impl Collection {
     /// The files of a collection that are there already.
     pub(crate) fn files(output: &Path, chunk_size: Option<usize>) -> anyhow::Result<Vec<PathBuf>> {
+        // A link that leads nowhere is there too, and nothing to be replaced by accident.
+        let is_there = |path: &Path| path.symlink_metadata().is_ok();
         if chunk_size.is_none() {
-            return Ok(if output.exists() { vec![output.to_owned()] } else { Vec::new() });
+            return Ok(if is_there(output) { vec![output.to_owned()] } else { Vec::new() });
         }
         let numbered = (1..).map(|number| numbered(output, number));
         let mut files = Vec::new();
         for path in numbered {
             let path = path?;
-            if !path.exists() {
+            if !is_there(&path) {
                 break;
             }
             files.push(path);
@@ -75,7 +78,7 @@ impl Collection {
             }
         }
         let solutions = chunks.iter().flat_map(|chunk| &chunk.dataset.solutions);
-        let measured = solutions.map(|solution| solution.problem.id()).collect();
+        let measured = solutions.map(|solution| held_id(path, &solution.problem)).collect();
         let mut collection = Self {
             chunks,
             path: path.to_owned(),
@@ -102,7 +105,7 @@ impl Collection {
             check_node(&path, &entry.hardware, &self.hardware)?;
             for solution in entry.solutions {
                 // A process that died between saving and clearing leaves both.
-                if self.measured.insert(solution.problem.id()) {
+                if self.measured.insert(held_id(&self.path, &solution.problem)) {
                     self.push(solution, &entry.configs)?;
                 }
             }
@@ -123,13 +126,13 @@ impl Collection {
     }
 
     pub(crate) fn contains(&self, problem: &Problem) -> bool {
-        self.measured.contains(&problem.id())
+        self.measured.contains(&held_id(&self.path, problem))
     }
 
     /// Adds what was measured on a problem. It is on disk when this returns: in the
     /// journal, and in the file if it is time to save.
     pub(crate) fn add(&mut self, problem: Problem, method: Method, measured: Measured) -> anyhow::Result<()> {
-        let id = problem.id();
+        let id = held_id(&self.path, &problem);
         let mut configs = ConfigDictionary::default();
         let rows = &measured.timed;
         let solution = Solution {
@@ -217,6 +220,10 @@ impl Collection {
         self.save_took = start.elapsed();
         Ok(())
     }
+}
+
+fn held_id(path: &Path, problem: &Problem) -> ProblemId {
+    old_form::held(path, problem).id()
 }
 
 /// `a/b.msgpack.zst` becomes `a/b_3.msgpack.zst`.

@@ -2,6 +2,8 @@
 
 use std::process::ExitCode;
 
+use crate::output;
+
 /// The command line itself is wrong: exit code 2 instead of 1.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
@@ -15,7 +17,7 @@ impl Usage {
 
 /// Prints an error as one line on stderr and says how to exit.
 pub(crate) fn report(error: &anyhow::Error) -> ExitCode {
-    eprintln!("error: {}", one_line(error));
+    say!("error: {}", one_line(error));
     if error.is::<Usage>() { ExitCode::from(2) } else { ExitCode::FAILURE }
 }
 
@@ -30,7 +32,7 @@ pub(crate) fn one_line(error: &anyhow::Error) -> String {
             line = format!("{line}: {cause}");
         }
     }
-    line.replace('\n', " ")
+    output::one_line(&line)
 }
 
 #[cfg(test)]

@@ -6,12 +6,13 @@
 //! end removes it. It is locked, so that two collections never share an output.
 
 use std::fs::{self, File, OpenOptions, TryLockError};
-use std::io::{self, Write as _};
+use std::io::{self, BufReader, Read, Write as _};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
 use diode_core::Dataset;
 use diode_formats::Format;
+use diode_formats::limits::MAX_OBJECT;
 
 pub(crate) struct Journal {
     path: PathBuf,
@@ -39,25 +40,29 @@ impl Journal {
     /// A file with more in it than can be read is kept under another name too.
     pub(crate) fn entries(&self) -> anyhow::Result<Vec<Dataset>> {
         let path = self.path.display();
-        let bytes = fs::read(&self.path).with_context(|| format!("cannot read {path}"))?;
+        let unreadable = || format!("cannot read {path}");
+        let mut file = BufReader::new(File::open(&self.path).with_context(unreadable)?);
         let mut entries = Vec::new();
-        let mut rest = bytes.as_slice();
-        while let Some((length, after)) = rest.split_first_chunk::<4>() {
-            let length = u32::from_le_bytes(*length) as usize;
-            let Some(Ok(entry)) = after.get(..length).map(diode_formats::decode) else { break };
-            entries.extend(entry.datasets);
-            rest = &after[length..];
-        }
-        // An entry that breaks off at the end is what a process leaves that is killed while it writes.
-        let breaks_off = |rest: &[u8]| match rest.split_first_chunk::<4>() {
-            Some((length, after)) => after.len() < u32::from_le_bytes(*length) as usize,
-            None => true,
+        let end = loop {
+            match next(&mut file).with_context(unreadable)? {
+                Next::Entry(bytes) => match diode_formats::decode(&bytes) {
+                    Ok(entry) => entries.extend(entry.datasets),
+                    Err(_) => break Next::Damaged,
+                },
+                end => break end,
+            }
         };
-        if !rest.is_empty() && (entries.is_empty() || !breaks_off(rest)) {
+        // An entry that breaks off at the end is what a process leaves that is killed while it writes.
+        let is_usual = match end {
+            Next::Nothing => true,
+            Next::BreaksOff => !entries.is_empty(),
+            Next::Entry(_) | Next::Damaged => false,
+        };
+        if !is_usual {
             let mut kept = self.path.clone().into_os_string();
             kept.push(".damaged");
             fs::copy(&self.path, &kept).with_context(|| format!("cannot copy {path}"))?;
-            eprintln!(
+            say!(
                 "note: {path} is damaged after {} problems; {} keeps it as it was",
                 entries.len(),
                 Path::new(&kept).display()
@@ -86,7 +91,10 @@ impl Journal {
     /// Adds a dataset of one problem. It is on disk when this returns.
     pub(crate) fn append(&mut self, entry: &Dataset) -> anyhow::Result<()> {
         let bytes = diode_formats::encode(Format::Columnar, std::slice::from_ref(entry))?;
-        let length = u32::try_from(bytes.len()).context("a problem's timings take more than 4 GiB")?;
+        let length =
+            u32::try_from(bytes.len()).ok().filter(|&length| u64::from(length) <= MAX_ENTRY).with_context(
+                || format!("a problem's timings take {} bytes, expected at most {MAX_ENTRY}", bytes.len()),
+            )?;
         let mut framed = length.to_le_bytes().to_vec();
         framed.extend(bytes);
         self.write(&framed).with_context(|| self.cannot())
@@ -107,6 +115,32 @@ impl Journal {
         let Some(file) = &mut self.file else { return Ok(()) };
         file.set_len(0).with_context(|| format!("cannot write {}", self.path.display()))
     }
+}
+
+/// What stands next in a journal.
+enum Next {
+    Entry(Vec<u8>),
+    Nothing,
+    BreaksOff,
+    Damaged,
+}
+
+/// Bytes of one entry: the most that a problem of a columnar file may take.
+const MAX_ENTRY: u64 = MAX_OBJECT;
+
+fn next(file: &mut impl Read) -> io::Result<Next> {
+    let mut length = Vec::new();
+    file.take(4).read_to_end(&mut length)?;
+    let Ok(length) = <[u8; 4]>::try_from(length.as_slice()) else {
+        return Ok(if length.is_empty() { Next::Nothing } else { Next::BreaksOff });
+    };
+    let length = u64::from(u32::from_le_bytes(length));
+    if length > MAX_ENTRY {
+        return Ok(Next::Damaged);
+    }
+    let mut bytes = Vec::new();
+    file.take(length).read_to_end(&mut bytes)?;
+    Ok(if bytes.len() as u64 == length { Next::Entry(bytes) } else { Next::BreaksOff })
 }
 
 impl Drop for Journal {

@@ -1,6 +1,10 @@
 //! The `diode` command: describes a node, times matrix multiplications on it,
 //! and works with the datasets and models that come of it.
 #![deny(unsafe_code)]
+#![warn(clippy::print_stderr, clippy::print_stdout)]
+
+#[macro_use]
+mod output;
 
 mod arguments;
 mod cli;
@@ -18,7 +22,6 @@ mod meter;
 mod node;
 mod old_form;
 mod old_globals;
-mod output;
 mod problem_source;
 mod progress;
 mod quality;

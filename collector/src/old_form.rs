@@ -1,9 +1,12 @@
 //! Datasets in torch-diode's formats, which hold less than was measured.
 
+use std::collections::HashMap;
 use std::path::Path;
 
-use diode_core::Dataset;
+use diode_core::{Dataset, Problem};
 use diode_formats::{Format, FormatError};
+
+use crate::output;
 
 /// What torch-diode's formats have no place for, as it is told to users.
 pub(crate) const NOT_KEPT: &str = "minimum, spread, repeats, method, column-major inputs, vector biases, reasons of failures, facts of the node and times of library kernels";
@@ -18,8 +21,40 @@ pub(crate) fn mention_losses(paths: &[&Path]) {
     let is_old = |path: &&&Path| Format::from_path(path).is_ok_and(is_old);
     let old: Vec<String> = paths.iter().filter(is_old).map(|path| path.display().to_string()).collect();
     if !old.is_empty() {
-        eprintln!("note: {} will not hold {NOT_KEPT}; a .msgpack.zst would", old.join(" and "));
+        say!("note: {} will not hold {NOT_KEPT}; a .msgpack.zst would", old.join(" and "));
     }
+}
+
+/// What a file under this name takes a problem for.
+pub(crate) fn held(path: &Path, problem: &Problem) -> Problem {
+    Format::from_path(path).map_or_else(|_| problem.clone(), |format| diode_formats::held(format, problem))
+}
+
+/// Those of some problems that a file under this name can tell apart, in their order: of several
+/// that it takes for one the very problem that it takes them for, or else the first. Says what that
+/// leaves out, before hours are spent on it.
+pub(crate) fn told_apart(path: &Path, problems: &[Problem]) -> Vec<Problem> {
+    let mut kept: HashMap<Problem, &Problem> = HashMap::new();
+    for problem in problems {
+        let held = held(path, problem);
+        let is_it = held == *problem;
+        let entry = kept.entry(held).or_insert(problem);
+        if is_it {
+            *entry = problem;
+        }
+    }
+    let told_apart: Vec<Problem> =
+        problems.iter().filter(|&problem| kept[&held(path, problem)] == problem).cloned().collect();
+    let left_out = problems.len() - told_apart.len();
+    if left_out > 0 {
+        say!(
+            "note: {} left out, because only their layout or bias differs from another's, and {} does not tell \
+             them apart; a .msgpack.zst would",
+            output::count(left_out, "problem"),
+            path.display()
+        );
+    }
+    told_apart
 }
 
 /// Writes a dataset in the format that the extension names, without what that
@@ -28,7 +63,7 @@ pub(crate) fn write_file(path: &Path, dataset: &Dataset) -> Result<(), FormatErr
     let dataset = std::slice::from_ref(dataset);
     match Format::from_path(path)? {
         Format::Columnar => diode_formats::write_file(path, dataset),
-        other => diode_formats::write_file(path, &diode_formats::reduce(other, dataset)),
+        other => diode_formats::write_file(path, &diode_formats::reduce(other, dataset).datasets),
     }
 }
 

@@ -1,5 +1,6 @@
 //! torch-diode's toolkit took `--seed`, `--format` and `--device` before the name
-//! of the command. Here they belong to the commands that they mean something to.
+//! of the command. Here they belong to the commands that they mean something to, and behind their names
+//! `--device` counts GPUs; where it names a kind of device, the old flag is meant there too.
 
 use std::ffi::OsString;
 
@@ -11,10 +12,12 @@ struct OldGlobal {
     without: &'static str,
 }
 
+const DEVICE: OldGlobal = OldGlobal { old: "--device", new: "--backend", without: "it runs on the CPU" };
+
 const OLD_GLOBALS: [OldGlobal; 3] = [
     OldGlobal { old: "--seed", new: "--seed", without: "nothing in it is drawn at random" },
     OldGlobal { old: "--format", new: "--format", without: "names of files choose formats" },
-    OldGlobal { old: "--device", new: "--backend", without: "it runs on the CPU" },
+    DEVICE,
 ];
 
 /// Moves leading old flags behind the command. Where `has_flag` says that the
@@ -35,6 +38,17 @@ pub(crate) fn moved(
     let Some(command) = arguments.next() else { return (given, Vec::new()) };
     let name = command.to_string_lossy().into_owned();
     ordered.push(command);
+    let mut rest = Vec::new();
+    while let Some(argument) = arguments.next() {
+        let next = arguments.peek().cloned();
+        match old_device(&argument, next.as_ref()) {
+            Some((value, words)) => {
+                (1..words).for_each(|_| drop(arguments.next()));
+                leading.push((&DEVICE, vec![DEVICE.new.into(), value]));
+            }
+            None => rest.push(argument),
+        }
+    }
     let mut notes = Vec::new();
     for (OldGlobal { old, new, without }, flag_and_value) in leading {
         if has_flag(&name, new.trim_start_matches('-')) {
@@ -43,8 +57,19 @@ pub(crate) fn moved(
             notes.push(format!("{old} changes nothing for `{name}`: {without}"));
         }
     }
-    ordered.extend(arguments);
+    ordered.extend(rest);
     (ordered, notes)
+}
+
+/// What torch-diode's `--device` could be.
+const DEVICES: [&str; 2] = ["cpu", "cuda"];
+
+/// The kind of device that an argument asks for, and how many words it does it in.
+fn old_device(argument: &OsString, next: Option<&OsString>) -> Option<(OsString, usize)> {
+    let (_, value) = old_global(argument).filter(|(global, _)| global.old == DEVICE.old)?;
+    let words = if value.is_some() { 1 } else { 2 };
+    let value = value.or_else(|| next.cloned())?;
+    DEVICES.iter().any(|device| value == *device).then_some((value, words))
 }
 
 /// The flag that an argument is, with its value if that follows an equals sign.
@@ -76,6 +101,11 @@ mod tests {
         );
         assert_eq!(moved_words("diode --seed=7 collect").0, "diode collect --seed 7");
         assert_eq!(moved_words("diode --device cpu collect").0, "diode collect --backend cpu");
+        assert_eq!(moved_words("diode collect --device cpu --x 1").0, "diode collect --backend cpu --x 1");
+        assert_eq!(moved_words("diode collect --device=cuda").0, "diode collect --backend cuda");
+        let (words, notes) = moved_words("diode train --device cpu --data d");
+        assert_eq!(words, "diode train --data d");
+        assert_eq!(notes, ["--device changes nothing for `train`: it runs on the CPU"]);
         let (words, notes) = moved_words("diode --format json --seed 7 collect");
         assert_eq!(words, "diode collect --seed 7");
         assert_eq!(notes, ["--format changes nothing for `collect`: names of files choose formats"]);
@@ -83,8 +113,15 @@ mod tests {
 
     #[test]
     fn other_lines_stay_as_they_are() {
-        let lines =
-            ["diode", "diode --help", "diode collect --seed 7", "diode --version --seed 7", "diode --seed"];
+        let lines = [
+            "diode",
+            "diode collect --device 0,1",
+            "diode collect --device",
+            "diode --help",
+            "diode collect --seed 7",
+            "diode --version --seed 7",
+            "diode --seed",
+        ];
         for line in lines {
             assert_eq!(moved_words(line), (line.into(), vec![]));
         }

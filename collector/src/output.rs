@@ -1,5 +1,9 @@
-//! What goes to stdout. A reader that has had enough (`| head`) is no error.
+//! What goes to stdout and stderr. A reader that has had enough (`| head`) is no error.
+//!
+//! Names come from files, and a terminal obeys what it is sent: nothing is printed but through here,
+//! where control characters become text.
 
+use std::borrow::Cow;
 use std::fmt::Write as _;
 use std::io::{self, Write as _};
 
@@ -13,8 +17,49 @@ pub(crate) fn json(value: &impl Serialize) -> anyhow::Result<()> {
     text_out(&text)
 }
 
-/// Prints text as it is.
+/// Prints text of one line or more.
 pub(crate) fn text_out(text: &str) -> anyhow::Result<()> {
+    script_out(&escaped(text))
+}
+
+/// Prints a line on stderr: what is going on, and what the user should know.
+#[expect(clippy::print_stderr, reason = "this is the one place")]
+pub(crate) fn line_err(line: &str) {
+    eprintln!("{}", one_line(line));
+}
+
+/// `eprintln!` for text with names in it.
+macro_rules! say {
+    ($($text:tt)*) => { $crate::output::line_err(&format!($($text)*)) };
+}
+
+/// Text on one line, whatever is in it.
+pub(crate) fn one_line(text: &str) -> String {
+    escaped(&text.replace('\n', " ")).into_owned()
+}
+
+/// Control characters and those that turn the direction of text, as JSON would write them.
+fn escaped(text: &str) -> Cow<'_, str> {
+    let is_harmful = |c: char| {
+        (c.is_control() && c != '\n') || matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+    };
+    if !text.contains(is_harmful) {
+        return Cow::Borrowed(text);
+    }
+    let mut safe = String::with_capacity(text.len());
+    for c in text.chars() {
+        if is_harmful(c) {
+            // Writing to a String cannot fail.
+            let _ = write!(safe, "\\u{:04x}", u32::from(c));
+        } else {
+            safe.push(c);
+        }
+    }
+    Cow::Owned(safe)
+}
+
+/// Prints text that nothing from outside is in, as it is.
+pub(crate) fn script_out(text: &str) -> anyhow::Result<()> {
     let mut stdout = io::stdout().lock();
     match stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()) {
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
@@ -25,6 +70,8 @@ pub(crate) fn text_out(text: &str) -> anyhow::Result<()> {
 /// Columns of text: the first `left` are aligned to the left, the rest, which
 /// hold numbers, to the right.
 pub(crate) fn table(header: &[&str], rows: &[Vec<String>], left: usize) -> String {
+    let rows: Vec<Vec<String>> =
+        rows.iter().map(|row| row.iter().map(|cell| one_line(cell)).collect()).collect();
     let width = |column: usize| {
         let cells = rows.iter().filter_map(|row| row.get(column));
         cells.map(|cell| cell.chars().count()).chain([header[column].chars().count()]).max().unwrap_or(0)
@@ -32,7 +79,7 @@ pub(crate) fn table(header: &[&str], rows: &[Vec<String>], left: usize) -> Strin
     let widths: Vec<usize> = (0..header.len()).map(width).collect();
     let header: Vec<String> = header.iter().map(|&cell| cell.to_owned()).collect();
     let mut text = String::new();
-    for row in std::iter::once(&header).chain(rows) {
+    for row in std::iter::once(&header).chain(&rows) {
         let mut line = String::new();
         for (column, (cell, width)) in row.iter().zip(&widths).enumerate() {
             let gap = if column == 0 { "" } else { "  " };
@@ -94,6 +141,19 @@ mod tests {
         assert_eq!(duration(1_500_000.0), "1.50 s");
         assert_eq!(rate(0.0421), "42.1 GFLOP/s");
         assert_eq!(count(1, "problem"), "1 problem");
+    }
+
+    #[test]
+    fn no_name_tells_the_terminal_what_to_do() {
+        assert_eq!(
+            escaped("H200 \u{1b}[31m\u{9b}2J\u{7f}\u{202e}\n"),
+            "H200 \\u001b[31m\\u009b2J\\u007f\\u202e\n"
+        );
+        assert_eq!(escaped("1 µs · 16×16"), "1 µs · 16×16");
+        assert_eq!(one_line("a\nerror: b\r"), "a error: b\\u000d");
+        assert_eq!(table(&["name"], &[vec!["a\nb".to_owned()]], 1), "name\na b\n");
+        let json = format!("\"{}\"", escaped("\u{7f}"));
+        assert_eq!(serde_json::from_str::<String>(&json).unwrap(), "\u{7f}");
     }
 
     #[test]

@@ -40,13 +40,13 @@ impl Progress {
         } else if self.last_line.elapsed() >= LINE_EVERY {
             self.last_line = Instant::now();
             let left = self.left().map_or(String::new(), |left| format!(" · about {} left", in_words(left)));
-            eprintln!("{done}/{} {}{left} · {message}", self.total, self.unit);
+            say!("{done}/{} {}{left} · {message}", self.total, self.unit);
         }
     }
 
     /// Prints a line that stays, without tearing the bar.
     pub(crate) fn say(&self, line: &str) {
-        self.bar.suspend(|| eprintln!("{line}"));
+        self.bar.suspend(|| say!("{line}"));
     }
 
     pub(crate) fn finish(self) {

@@ -4,9 +4,10 @@ use std::path::PathBuf;
 use std::str::FromStr;
 
 use anyhow::{Context as _, bail};
-use diode_core::Config;
 use diode_core::space::{Space, SpaceName};
-use serde::Deserialize;
+use diode_core::{Config, numbered};
+use serde::de::value::SeqAccessDeserializer;
+use serde::de::{Deserialize, Deserializer, Error as _, IgnoredAny, MapAccess, SeqAccess, Visitor};
 
 /// A space that has not been read yet.
 #[derive(Debug, Clone)]
@@ -15,12 +16,45 @@ pub(crate) enum SpaceArg {
     File(PathBuf),
 }
 
+/// Some 50,000 configs; the exhaustive space has 1,875.
+const MAX_BYTES: u64 = 16 << 20;
+
+/// What the file is to be.
+const EXPECTED: &str = "a JSON list of configs, or the output of `diode predict --json`";
+
 /// A list of configs, bare or as `diode predict --json` prints it.
-#[derive(Deserialize)]
-#[serde(untagged)]
-enum ListFile {
-    Bare(Vec<Config>),
-    Prediction { candidates: Vec<Config> },
+struct List(Vec<Config>);
+
+impl<'de> Deserialize<'de> for List {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(ListVisitor)
+    }
+}
+
+struct ListVisitor;
+
+impl<'de> Visitor<'de> for ListVisitor {
+    type Value = List;
+
+    fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("a list of configs, or a map with `candidates`")
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, list: A) -> Result<List, A::Error> {
+        numbered(SeqAccessDeserializer::new(list), "config").map(List)
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<List, A::Error> {
+        let mut list = None;
+        while let Some(key) = map.next_key::<String>()? {
+            if key == "candidates" {
+                list = Some(map.next_value()?);
+            } else {
+                map.next_value::<IgnoredAny>()?;
+            }
+        }
+        list.ok_or_else(|| A::Error::missing_field("candidates"))
+    }
 }
 
 impl SpaceArg {
@@ -31,13 +65,9 @@ impl SpaceArg {
             Self::File(path) => path,
         };
         let shown = path.display();
-        let text = std::fs::read_to_string(path).with_context(|| format!("cannot read {shown}"))?;
-        let list = serde_json::from_str(&text).map_err(|error| {
-            anyhow::anyhow!(
-                "{shown}: expected a JSON list of configs, or the output of `diode predict --json` ({error})"
-            )
-        })?;
-        let (ListFile::Bare(configs) | ListFile::Prediction { candidates: configs }) = list;
+        let text = diode_formats::read_text(path, MAX_BYTES, EXPECTED)?;
+        let List(configs) =
+            serde_json::from_str(&text).with_context(|| format!("{shown}: expected {EXPECTED}"))?;
         if configs.is_empty() {
             bail!("{shown}: expected at least one config");
         }

@@ -1,3 +1,4 @@
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -134,7 +135,10 @@ impl Collect {
 
     /// A collection into a file as other commands start it: every flag has its default.
     pub(super) fn into_file(output: &Path) -> anyhow::Result<Self> {
-        let arguments = ["collect".as_ref(), "--output".as_ref(), output.as_os_str()];
+        // In one word, since a name may begin with a dash.
+        let mut output_flag = OsString::from("--output=");
+        output_flag.push(output);
+        let arguments = ["collect".into(), output_flag];
         let matches = Self::augment_args(clap::Command::new("collect")).try_get_matches_from(arguments)?;
         Ok(Self::from_arg_matches(&matches)?)
     }
@@ -146,18 +150,14 @@ impl Collect {
     }
 
     fn measure(&self, problems: &[Problem], interrupt: &Interrupt) -> anyhow::Result<Tally> {
+        let problems = &old_form::told_apart(&self.output, problems);
         let space = self.space.read()?;
         let model = self.model.as_deref().map(files::read_model).transpose()?;
         let bench = self.bench()?;
         let mut collection =
             Collection::open(&self.output, self.chunk_size, self.resume, bench.hardware, bench.provenance)?;
         let hardware = collection.hardware().clone();
-        eprintln!(
-            "{} with {} on {}",
-            output::count(problems.len(), "problem"),
-            self.in_words(),
-            hardware.name
-        );
+        say!("{} with {} on {}", output::count(problems.len(), "problem"), self.in_words(), hardware.name);
         let configs = |problem: &Problem| {
             let mut configs = candidates(&space, model.as_ref(), self.top, &hardware, problem)?;
             if bench.library {
@@ -209,7 +209,7 @@ impl Collect {
             (None, false) => {}
         }
         if self.backend == Backend::Auto && gpus().is_ok_and(|gpus| !gpus.is_empty()) {
-            eprintln!("measuring on the CPU; for the GPU, name a kernel pack with --kernels");
+            say!("measuring on the CPU; for the GPU, name a kernel pack with --kernels");
         }
         let node = Node::read();
         let meter: Box<dyn Meter> = Box::new(CpuMeter::new(self.generator.seed.into())?);
@@ -231,7 +231,7 @@ impl Collect {
         for device in device::chosen(&self.device)? {
             let (meter, node) = GpuMeter::start(&options, device)?;
             for warning in &node.warnings {
-                eprintln!("GPU {device}: {warning}");
+                say!("GPU {device}: {warning}");
             }
             let hardware = Hardware::from_name(&node.name)?;
             let meter: Box<dyn Meter> = Box::new(meter);
@@ -300,7 +300,7 @@ impl Collect {
             (None, None) => return Ok(self.generator.problems()?),
         };
         if repeated > 0 {
-            eprintln!("{} repeated in the list, measured once", output::count(repeated, "problem"));
+            say!("{} repeated in the list, measured once", output::count(repeated, "problem"));
         }
         Ok(problems)
     }

@@ -11,7 +11,7 @@ use super::collecting::Collecting;
 use super::recipe::{Recipe, check_model_name};
 use super::selection::{Selection, describe};
 use super::validation::Validation;
-use super::{files, judging};
+use super::{datasets, files, judging};
 use crate::arguments::{at_least_one, whole};
 use crate::interrupt::Interrupt;
 use crate::node::Node;
@@ -89,7 +89,7 @@ impl CollectAndTrain {
             false => self.generator.problems_to_judge_by(self.validation_shapes)?,
         };
         let problems = if self.skip_collection {
-            let datasets = files::read_datasets(std::slice::from_ref(&dataset))?;
+            let datasets = datasets::read(std::slice::from_ref(&dataset))?;
             datasets.into_iter().flat_map(|d| d.solutions).map(|solution| solution.problem).collect()
         } else {
             self.to_train_on(&unseen)?
@@ -98,20 +98,20 @@ impl CollectAndTrain {
         let interrupt = Interrupt::install()?;
 
         if !self.skip_collection {
-            eprintln!("collecting training problems into {}", dataset.display());
+            say!("collecting training problems into {}", dataset.display());
             self.collecting.collect(&dataset, None, &problems, seed, &interrupt)?;
             stop_if_asked(&interrupt)?;
         }
         let is_kept = self.skip_collection && validation.exists();
         if !(self.skip_validation || is_kept) {
-            eprintln!("collecting validation problems into {}", validation.display());
+            say!("collecting validation problems into {}", validation.display());
             self.collecting.collect(&validation, None, &unseen, seed.wrapping_add(1), &interrupt)?;
             stop_if_asked(&interrupt)?;
         }
         if self.skip_training {
             return Ok(());
         }
-        let mut datasets = files::read_datasets(&[dataset])?;
+        let mut datasets = datasets::read(&[dataset])?;
         describe(&mut datasets, || Node::read().hardware())?;
         let set = TrainingSet::from_datasets(&datasets, None)?;
         let model = self.recipe.train(&set, u64::from(seed), &self.model, &interrupt)?;
@@ -139,11 +139,12 @@ impl CollectAndTrain {
         }
         if !self.skip_training {
             files::check_may_write(&self.model, self.force)?;
+            self.recipe.check_outputs()?;
         }
         let new =
             [(dataset, self.skip_collection), (validation, self.skip_collection || self.skip_validation)];
         for (path, is_kept) in new {
-            if path.exists() && !is_kept && !self.collecting.resume {
+            if files::is_there(path) && !is_kept && !self.collecting.resume {
                 bail!(
                     "{} exists; add --resume to go on with it, --skip-collection to use it, or choose another name",
                     path.display()
@@ -158,7 +159,7 @@ impl CollectAndTrain {
         if self.generator.of_a_model() && !self.skip_validation {
             problems.retain(|problem| !unseen.contains(problem));
             let (held_out, left) = (output::count(unseen.len(), "problem"), problems.len());
-            eprintln!("{held_out} of the model held out to judge by, {left} left to train on");
+            say!("{held_out} of the model held out to judge by, {left} left to train on");
         }
         Ok(problems)
     }
@@ -175,7 +176,7 @@ impl CollectAndTrain {
         }
         if unseen.len() < drawn {
             let left_out = output::count(drawn - unseen.len(), "validation problem");
-            eprintln!("note: {left_out} left out, since the model is trained on them");
+            say!("note: {left_out} left out, since the model is trained on them");
         }
         Ok(())
     }

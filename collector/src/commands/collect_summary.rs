@@ -12,7 +12,7 @@ use crate::runner::Tally;
 pub(super) fn print(collection: &Collection, tally: &Tally) {
     let seconds = tally.elapsed.as_secs_f64();
     if let Some(reason) = tally.stopped {
-        eprintln!("stopped early: {reason}; --resume goes on");
+        say!("stopped early: {reason}; --resume goes on");
     }
     for (number, what) in [
         (tally.already_there, "already in the file"),
@@ -21,10 +21,10 @@ pub(super) fn print(collection: &Collection, tally: &Tally) {
         (tally.power_capped, "ended with the clocks held down by the power limit"),
     ] {
         if number > 0 {
-            eprintln!("{}: {what}", count(number, "problem"));
+            say!("{}: {what}", count(number, "problem"));
         }
     }
-    eprintln!(
+    say!(
         "measured {} and {} in {seconds:.1} s, {:.0} timings/s ({} failed)",
         count(tally.measured, "problem"),
         count(tally.configs, "config"),
@@ -33,7 +33,7 @@ pub(super) fn print(collection: &Collection, tally: &Tally) {
     );
     if !tally.device.is_zero() {
         let share = tally.busy.as_secs_f64() / tally.device.as_secs_f64() * 100.0;
-        eprintln!("the GPU spent {share:.0} % of its time in timed kernels and in flushing its cache");
+        say!("the GPU spent {share:.0} % of its time in timed kernels and in flushing its cache");
     }
     let solutions = || {
         collection
@@ -46,11 +46,11 @@ pub(super) fn print(collection: &Collection, tally: &Tally) {
     {
         let share =
             best.roofline_share.map_or(String::new(), |s| format!(", {:.0} % of its roofline", s * 100.0));
-        eprintln!("best: {} on {}{share}", rate(best.tflops), best.problem);
+        say!("best: {} on {}{share}", rate(best.tflops), best.problem);
     }
     let mut spreads: Vec<f64> = solutions().flat_map(|(_, solution)| near_best_spreads(solution)).collect();
     if let Some(noise) = median(&mut spreads) {
-        eprintln!(
+        say!(
             "noise: half of the near-best times spread over less than {:.1} % of their median",
             noise * 100.0
         );
@@ -60,17 +60,17 @@ pub(super) fn print(collection: &Collection, tally: &Tally) {
     if !duels.is_empty() {
         let wins = duels.iter().filter(|&&ratio| ratio < 1.0).count();
         let mean = (duels.iter().map(|ratio| ratio.ln()).sum::<f64>() / duels.len() as f64).exp();
-        eprintln!(
+        say!(
             "the library is faster than the best Triton config on {wins} of {}, and takes {mean:.2} times as long on average",
             count(duels.len(), "problem")
         );
     }
     if collection.problems() == 0 {
-        eprintln!("nothing was measured, so nothing was written");
+        say!("nothing was measured, so nothing was written");
     }
     for chunk in collection.chunks() {
         let (problems, timings) = (chunk.dataset.solutions.len(), chunk.dataset.timings());
-        eprintln!("{}: {}, {}", chunk.path.display(), count(problems, "problem"), count(timings, "timing"));
+        say!("{}: {}, {}", chunk.path.display(), count(problems, "problem"), count(timings, "timing"));
     }
 }
 

@@ -98,7 +98,7 @@ impl Collecting {
 pub(super) fn problems_of(shapeset: &Path, ops: &[diode_core::Op]) -> anyhow::Result<Vec<Problem>> {
     let (problems, repeated) = read_shapeset(shapeset, ops)?;
     if repeated > 0 {
-        eprintln!("{} repeated in the shape set, measured once", output::count(repeated, "problem"));
+        say!("{} repeated in the shape set, measured once", output::count(repeated, "problem"));
     }
     Ok(problems)
 }

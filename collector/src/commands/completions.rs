@@ -26,6 +26,6 @@ impl Completions {
             .subcommands(shown);
         let mut script = Vec::new();
         clap_complete::generate(self.shell, &mut shown, "diode", &mut script);
-        output::text_out(&String::from_utf8_lossy(&script))
+        output::script_out(&String::from_utf8_lossy(&script))
     }
 }

@@ -3,7 +3,7 @@ use std::path::PathBuf;
 use anyhow::bail;
 use clap::Args;
 use diode_core::Dataset;
-use diode_formats::{Format, left_out, losses, reduce};
+use diode_formats::{Format, Reduced, left_out, losses, reduce};
 
 use super::files;
 use crate::failure::Usage;
@@ -40,14 +40,28 @@ impl Convert {
         let to = Format::from_path(&self.output).map_err(Usage::new)?;
         files::check_may_write(&self.output, self.force)?;
         let decoded = diode_formats::read_file(&self.input)?;
-        let (datasets, losses) = self.fitting(to, decoded.datasets)?;
+        let losses = losses(to, &decoded.datasets);
+        if let Some(losses) = losses.as_ref().filter(|_| !self.lossy) {
+            bail!(
+                "{}: {to} cannot hold {losses}; write a .msgpack.zst file (columnar) instead, or add --lossy to \
+                 drop it",
+                self.output.display()
+            );
+        }
+        let Reduced { datasets, left_out: unlike } = match losses {
+            Some(_) => reduce(to, &decoded.datasets),
+            None => Reduced { datasets: decoded.datasets, left_out: Vec::new() },
+        };
         diode_formats::write_file(&self.output, &datasets)?;
         if let Some(losses) = losses {
-            eprintln!("dropped, since {to} cannot hold it: {losses}");
+            say!("dropped, since {to} cannot hold it: {losses}");
+        }
+        for sentence in unlike {
+            say!("{sentence}");
         }
         let left_out = left_out(to, &datasets);
         if !left_out.is_empty() {
-            eprintln!("left out, since {to} has no place for it: {}", left_out.join(", "));
+            say!("left out, since {to} has no place for it: {}", left_out.join(", "));
         }
         let total = |count: fn(&Dataset) -> usize| datasets.iter().map(count).sum();
         output::text_out(&format!(
@@ -59,18 +73,5 @@ impl Convert {
             output::count(total(Dataset::timings), "timing"),
             output::count(total(Dataset::failures), "failure"),
         ))
-    }
-
-    /// What the format can hold, and what it lacks if that is allowed.
-    fn fitting(&self, to: Format, datasets: Vec<Dataset>) -> anyhow::Result<(Vec<Dataset>, Option<String>)> {
-        match losses(to, &datasets) {
-            None => Ok((datasets, None)),
-            Some(losses) if self.lossy => Ok((reduce(to, &datasets), Some(losses))),
-            Some(losses) => bail!(
-                "{}: {to} cannot hold {losses}; write a .msgpack.zst file (columnar) instead, or add --lossy to \
-                 drop it",
-                self.output.display()
-            ),
-        }
     }
 }

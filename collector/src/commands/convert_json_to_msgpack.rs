@@ -42,14 +42,14 @@ impl ConvertJsonToMsgpack {
             let output = self.output(input);
             if !written.insert(output.clone()) {
                 let output = output.display();
-                eprintln!("not converted: {}: {output} was written for another input", input.display());
+                say!("not converted: {}: {output} was written for another input", input.display());
                 failed += 1;
                 continue;
             }
             match self.convert(input, output) {
                 Ok(written) => output::text_out(&format!("{} → {}\n", input.display(), written.display()))?,
                 Err(error) => {
-                    eprintln!("not converted: {}", one_line(&error));
+                    say!("not converted: {}", one_line(&error));
                     failed += 1;
                 }
             }
@@ -69,7 +69,7 @@ impl ConvertJsonToMsgpack {
     }
 
     fn convert(&self, input: &Path, written: PathBuf) -> anyhow::Result<PathBuf> {
-        if written.exists() && !self.overwrite {
+        if files::is_there(&written) && !self.overwrite {
             bail!("{} exists; add --overwrite to replace it", written.display());
         }
         let decoded = diode_formats::read_file(input)?;

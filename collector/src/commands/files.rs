@@ -1,66 +1,18 @@
-//! Finding, reading and protecting files.
+//! Reading tables and models, and protecting files.
 
 use std::fs;
-use std::io::Read as _;
+use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
-use diode_core::{Dataset, Table};
+use diode_core::Table;
+use diode_core::ids::ModelId;
 use diode_formats::Kind;
 use diode_formats::limits::MAX_CHECKPOINT;
 use diode_model::AnyModel;
 use diode_model::legacy::LegacyModel;
 
 use super::shipped;
-
-/// Endings of dataset files, as `convert` and `collect` write them.
-const DATASET_ENDINGS: [&str; 5] = [".json", ".msgpack", ".msgpack.zst", ".csv", ".parquet"];
-
-/// Reads dataset files, and those in folders and folders within, in order of
-/// their paths. A file in a folder that is not a dataset is an error too: data
-/// that is silently missing makes a silently worse model.
-pub(super) fn read_datasets(paths: &[PathBuf]) -> anyhow::Result<Vec<Dataset>> {
-    read_datasets_ending(paths, &[])
-}
-
-/// The same with only some extensions of files in folders, such as `json`; none
-/// means all that datasets have.
-pub(super) fn read_datasets_ending(paths: &[PathBuf], extensions: &[String]) -> anyhow::Result<Vec<Dataset>> {
-    let given = extensions.iter().map(|extension| format!(".{}", extension.trim_start_matches('.')));
-    let mut endings: Vec<String> = given.map(|ending| ending.to_lowercase()).collect();
-    if endings.is_empty() {
-        endings = DATASET_ENDINGS.map(str::to_owned).to_vec();
-    }
-    let mut files = Vec::new();
-    for path in paths {
-        let before = files.len();
-        find(path, true, &endings, &mut files)?;
-        if files.len() == before {
-            bail!("{}: got no dataset in this folder, expected {}", path.display(), endings.join(", "));
-        }
-    }
-    let mut datasets = Vec::new();
-    for file in files {
-        datasets.extend(diode_formats::read_file(&file)?.datasets);
-    }
-    Ok(datasets)
-}
-
-fn find(path: &Path, named: bool, endings: &[String], files: &mut Vec<PathBuf>) -> anyhow::Result<()> {
-    let context = || format!("cannot read {}", path.display());
-    if path.is_dir() {
-        let entries = fs::read_dir(path).with_context(context)?;
-        let mut entries: Vec<PathBuf> =
-            entries.map(|entry| entry.map(|e| e.path())).collect::<Result<_, _>>().with_context(context)?;
-        entries.sort();
-        return entries.iter().try_for_each(|entry| find(entry, false, endings, files));
-    }
-    let name = path.to_string_lossy().to_lowercase();
-    if named || endings.iter().any(|ending| name.ends_with(ending.as_str())) {
-        files.push(path.to_owned());
-    }
-    Ok(())
-}
 
 /// A table of 100,000 problems with five configs each takes 220 MB.
 const MAX_TABLE_BYTES: u64 = 1 << 30;
@@ -72,43 +24,56 @@ const TABLE_MARK: &str = "\"diode-table/";
 /// lookup table of torch-diode, one for each hardware in it.
 pub(super) fn read_tables(path: &Path) -> anyhow::Result<Vec<Table>> {
     let context = || format!("table {}", path.display());
-    match kind(path)? {
+    let head = diode_formats::read_head(path)?;
+    match diode_formats::recognise(&head) {
         Some(Kind::Table) => {
             let tables = diode_formats::read_lut(path)?.into_iter().map(diode_formats::Lut::into_table);
             return tables.collect::<Result<_, _>>().with_context(context);
         }
-        Some(other @ Kind::Timings) => {
-            bail!("{}: got {other}, expected a table; `diode table` makes one of it", path.display())
+        Some(Kind::Timings) => {
+            let found = Kind::Timings;
+            bail!("{}: got {found}, expected a table; `diode table` makes one of it", path.display())
+        }
+        Some(other) if !is_ours(path, Some(other)) => {
+            bail!("{}: got {other}, expected a table", path.display())
         }
         _ => {}
     }
-    let text = table_text(path)?;
-    Ok(vec![serde_json::from_str(&text).with_context(context)?])
+    let text = diode_formats::open_text(path, MAX_TABLE_BYTES, "a table as JSON")?;
+    Ok(vec![serde_json::from_reader(text).with_context(context)?])
 }
 
 /// Whether a file is a table and not a dataset. What cannot be read is left to who reads it.
 pub(super) fn is_table(path: &Path) -> bool {
     let json = path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("json"));
-    kind(path).is_ok_and(|kind| kind == Some(Kind::Table))
-        || (json && table_text(path).is_ok_and(|text| text.contains(TABLE_MARK)))
-}
-
-fn kind(path: &Path) -> anyhow::Result<Option<Kind>> {
-    /// As much as tells what kind of file it is.
-    const HEAD: u64 = 64 << 10;
-    let context = || format!("cannot read {}", path.display());
-    let mut head = Vec::new();
-    fs::File::open(path).and_then(|file| file.take(HEAD).read_to_end(&mut head)).with_context(context)?;
-    Ok(diode_formats::recognise(&head))
-}
-
-fn table_text(path: &Path) -> anyhow::Result<String> {
-    let context = || format!("cannot read {}", path.display());
-    let bytes = fs::metadata(path).with_context(context)?.len();
-    if bytes > MAX_TABLE_BYTES {
-        bail!("{}: got {bytes} bytes, expected a table of at most {MAX_TABLE_BYTES}", path.display());
+    match diode_formats::read_head(path).map(|head| diode_formats::recognise(&head)) {
+        Ok(Some(Kind::Table)) => true,
+        Ok(kind) => json && is_ours(path, kind),
+        Err(_) => false,
     }
-    fs::read_to_string(path).with_context(context)
+}
+
+/// Whether a file is a table of ours, which tools that sort keys make begin like a solution.
+fn is_ours(path: &Path, kind: Option<Kind>) -> bool {
+    matches!(kind, None | Some(Kind::Solution)) && names_itself(path).unwrap_or(false)
+}
+
+/// Whether the mark of our own tables is anywhere in a file: tools that sort keys put it last.
+fn names_itself(path: &Path) -> io::Result<bool> {
+    let mut file = fs::File::open(path)?.take(MAX_TABLE_BYTES);
+    let mark = TABLE_MARK.as_bytes();
+    let mut window = Vec::new();
+    loop {
+        // The end of the last piece stays, for a mark that begins in it.
+        window.drain(..window.len().saturating_sub(mark.len()));
+        let read = file.by_ref().take(1 << 16).read_to_end(&mut window)?;
+        if window.windows(mark.len()).any(|at| at == mark) {
+            return Ok(true);
+        }
+        if read == 0 {
+            return Ok(false);
+        }
+    }
 }
 
 /// Reads a model: a file of ours, a checkpoint of torch-diode's, or one that comes
@@ -118,32 +83,43 @@ pub(super) fn read_model(path: &Path) -> anyhow::Result<AnyModel> {
     if let Some(hardware) = name.and_then(shipped::named_hardware) {
         return Ok(AnyModel::Ranking(Box::new(shipped::for_hardware(&hardware)?)));
     }
-    let unreadable = || format!("cannot read {}", path.display());
-    let mut bytes = Vec::new();
-    let file = fs::File::open(path).with_context(unreadable)?;
-    file.take(MAX_CHECKPOINT as u64 + 1).read_to_end(&mut bytes).with_context(unreadable)?;
-    if bytes.len() > MAX_CHECKPOINT {
-        bail!("{}: got more than {MAX_CHECKPOINT} bytes, expected a model", path.display());
-    }
+    let bytes = model_bytes(path)?;
     let context = || format!("model {}", path.display());
-    if diode_formats::recognise(&bytes) != Some(Kind::TorchCheckpoint) {
-        return AnyModel::from_bytes(&bytes).with_context(context);
+    match diode_formats::recognise(&bytes) {
+        Some(Kind::TorchCheckpoint) => {}
+        Some(Kind::Model) | None => return AnyModel::from_bytes(&bytes).with_context(context),
+        Some(other) => bail!("{}: got {other}, expected a model", path.display()),
     }
     let checkpoint = diode_formats::decode_checkpoint(&bytes).with_context(context)?;
     let model = LegacyModel::from_checkpoint(checkpoint).with_context(context)?;
     Ok(AnyModel::Legacy(Box::new(model)))
 }
 
+fn model_bytes(path: &Path) -> anyhow::Result<Vec<u8>> {
+    Ok(diode_formats::read_bounded(path, MAX_CHECKPOINT as u64)?)
+}
+
+/// The identity of a model that was read: that of its file, or of the one that it would be written to.
+pub(super) fn model_id(path: &Path, model: &AnyModel) -> anyhow::Result<ModelId> {
+    let bytes = if path.exists() { model_bytes(path)? } else { model.to_bytes()? };
+    Ok(ModelId::of(&bytes))
+}
+
 /// Nothing that took time to make is overwritten by accident.
 pub(super) fn check_may_write(path: &Path, force: bool) -> anyhow::Result<()> {
-    if path.exists() && !force {
+    if is_there(path) && !force {
         bail!("{} exists; add --force to replace it", path.display());
     }
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
     if let Some(folder) = folder.filter(|folder| !folder.is_dir()) {
         bail!("{}: no such folder; create it first", folder.display());
     }
-    Ok(())
+    diode_formats::check_writable(path).with_context(|| format!("cannot write {}", path.display()))
+}
+
+/// Whether a name is taken, if only by a link that leads nowhere.
+pub(crate) fn is_there(path: &Path) -> bool {
+    path.symlink_metadata().is_ok()
 }
 
 /// A result never takes the place of what it is made from, whatever is forced.
@@ -168,25 +144,6 @@ mod tests {
     use super::*;
 
     #[test]
-    fn folders_are_searched_in_order_and_must_hold_something() {
-        let folder = tempfile::tempdir().unwrap();
-        let inner = folder.path().join("b");
-        fs::create_dir(&inner).unwrap();
-        assert!(read_datasets(&[folder.path().to_owned()]).unwrap_err().to_string().contains("no dataset"));
-        for name in ["b/x.msgpack.zst", "a.json", "notes.txt"] {
-            write(&folder.path().join(name), b"").unwrap();
-        }
-        let found = |endings: &[&str]| {
-            let endings: Vec<String> = endings.iter().map(|&ending| ending.to_owned()).collect();
-            let mut files = Vec::new();
-            find(folder.path(), true, &endings, &mut files).unwrap();
-            files
-        };
-        assert_eq!(found(&DATASET_ENDINGS), [folder.path().join("a.json"), inner.join("x.msgpack.zst")]);
-        assert_eq!(found(&[".json"]), [folder.path().join("a.json")]);
-    }
-
-    #[test]
     fn existing_files_are_kept() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("model");
@@ -195,5 +152,28 @@ mod tests {
         assert!(check_may_write(&path, false).unwrap_err().to_string().contains("--force"));
         assert!(check_may_write(&path, true).is_ok());
         assert!(check_may_write(&folder.path().join("no/model"), true).is_err());
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn a_link_that_leads_nowhere_is_there() {
+        let folder = tempfile::tempdir().unwrap();
+        let link = folder.path().join("link.json");
+        std::os::unix::fs::symlink("nowhere", &link).unwrap();
+        assert!(check_may_write(&link, false).unwrap_err().to_string().contains("--force"));
+        assert!(check_may_write(&link, true).is_ok());
+    }
+
+    #[test]
+    fn a_table_is_known_wherever_it_names_itself() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("t.json");
+        for blanks in [0, 65_523, 65_530, 200_000] {
+            let text = format!("{{\"entries\": [{}], \"format\": \"diode-table/1\"}}", " ".repeat(blanks));
+            write(&path, text.as_bytes()).unwrap();
+            assert!(is_table(&path), "{blanks}");
+        }
+        write(&path, b"{\"format\": \"diode-tablet\"}").unwrap();
+        assert!(!is_table(&path));
     }
 }

@@ -23,7 +23,7 @@ pub(super) fn read(
     };
     let left_out = set.left_out();
     if left_out != diode_train::LeftOut::default() {
-        eprintln!("{left_out}");
+        say!("{left_out}");
     }
     Ok(set)
 }
@@ -33,7 +33,7 @@ pub(super) fn read(
 fn of_the_models_method(datasets: &[Dataset], method: Method) -> Result<TrainingSet, TrainError> {
     match TrainingSet::from_datasets(datasets, Some(method)) {
         Err(TrainError::NoSuchMethod { found, .. }) => {
-            eprintln!("warning: the model predicts times taken as {method}, the dataset has {found}");
+            say!("warning: the model predicts times taken as {method}, the dataset has {found}");
             TrainingSet::from_datasets(datasets, None)
         }
         other => other,
@@ -43,7 +43,7 @@ fn of_the_models_method(datasets: &[Dataset], method: Method) -> Result<Training
 /// Says so where a model is judged by what it was trained on.
 pub(super) fn warn_if_trained_on(model: &dyn Predictor, set: &TrainingSet) {
     if model.training().is_some_and(|training| training.data_digest == set.digest()) {
-        eprintln!(
+        say!(
             "warning: the model was trained on this very data, so these numbers say little; use another \
              dataset, or `diode evaluate --folds 4`"
         );

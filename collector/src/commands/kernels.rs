@@ -119,7 +119,7 @@ impl BuildArgs {
         let jobs = plan.jobs()?;
         let cores = thread::available_parallelism().map_or(1, Into::into);
         let processes = self.processes.unwrap_or(cores);
-        eprintln!("{} for {} with {}", count(jobs.len(), "kernel"), self.arch, count(processes, "compiler"));
+        say!("{} for {} with {}", count(jobs.len(), "kernel"), self.arch, count(processes, "compiler"));
         let settings = Build {
             arch: &self.arch,
             output: &self.out,
@@ -130,7 +130,7 @@ impl BuildArgs {
         let interrupt = Interrupt::install()?;
         match build(&settings, &jobs, &interrupt)? {
             Some(summary) => print_summary(&summary, &self.out),
-            None => eprintln!("interrupted: the same command goes on with what is compiled"),
+            None => say!("interrupted: the same command goes on with what is compiled"),
         }
         Ok(())
     }
@@ -139,17 +139,13 @@ impl BuildArgs {
 fn print_summary(summary: &Summary, path: &std::path::Path) {
     let Summary { built, spilling, failed, resumed, bytes } = summary;
     if *resumed > 0 {
-        eprintln!("{}: already compiled by an earlier run", count(*resumed, "kernel"));
+        say!("{}: already compiled by an earlier run", count(*resumed, "kernel"));
     }
     for (reason, number) in failed {
-        eprintln!("{} failed: {reason}", count(*number, "kernel"));
+        say!("{} failed: {reason}", count(*number, "kernel"));
     }
     let mib = *bytes as f64 / f64::from(1 << 20);
-    eprintln!(
-        "{}: {}, {spilling} of them spill registers, {mib:.1} MiB",
-        path.display(),
-        count(*built, "kernel")
-    );
+    say!("{}: {}, {spilling} of them spill registers, {mib:.1} MiB", path.display(), count(*built, "kernel"));
 }
 
 #[derive(Serialize)]

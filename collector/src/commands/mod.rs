@@ -9,6 +9,7 @@ pub(crate) mod completions;
 pub(crate) mod convert;
 pub(crate) mod convert_json_to_msgpack;
 pub(crate) mod create_validation;
+mod datasets;
 pub(crate) mod detect;
 pub(crate) mod evaluate;
 mod files;

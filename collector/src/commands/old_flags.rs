@@ -46,7 +46,7 @@ impl OldFormat {
             Some(ending) if ending == format.extension() => Ok(path.to_owned()),
             None | Some("json" | "msgpack") => {
                 let renamed = path.with_extension(format.extension());
-                eprintln!("note: writing {}, since --format is {}", renamed.display(), format.extension());
+                say!("note: writing {}, since --format is {}", renamed.display(), format.extension());
                 Ok(renamed)
             }
             Some(_) => Err(Usage::new(format!(
@@ -74,7 +74,7 @@ impl BatchSize {
     /// Says what takes its place, if it was given.
     pub(super) fn mention(&self, instead: &str) {
         if self.batch_size.is_some() {
-            eprintln!("note: --batch-size changes nothing: {instead}");
+            say!("note: --batch-size changes nothing: {instead}");
         }
     }
 }

@@ -52,7 +52,7 @@ impl Predict {
         };
         let prediction = model.best(&problem, &space, top)?;
         if let Some(warning) = &prediction.outside_training_range {
-            eprintln!("note: {warning}");
+            say!("note: {warning}");
         }
         if self.json {
             return output::json(&prediction);
@@ -98,6 +98,7 @@ fn in_words(problem: &Problem, hardware: &str, prediction: &Prediction) -> anyho
             output::rate(Tflops::from_work(problem.flops(), time).0),
         ]);
     }
+    let hardware = output::one_line(hardware);
     let mut text = format!("{} {} {} on {hardware}\n\n", problem.op, problem.dims(), problem.a_dtype);
     text += &output::table(&["config", "rank", "predicted", "rate"], &rows, 1);
     if let Some(share) = prediction.within_5_percent.get("1") {

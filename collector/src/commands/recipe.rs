@@ -1,6 +1,8 @@
 //! How to train: the flags, and the training that they lead to.
 
 use std::fmt::Write as _;
+use std::fs::{self, File};
+use std::io::Read as _;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
@@ -31,7 +33,7 @@ pub(super) struct Recipe {
     #[arg(long, value_enum, default_value_t = ModelType::Ranking, value_name = "KIND")]
     model_type: ModelType,
 
-    /// Times that every problem is seen; small datasets get more [default: 60; base, deep: at most 100]
+    /// Times that every problem is seen [default: 60, small datasets more; base, deep: at most 100]
     #[arg(long, alias = "num-epochs", value_name = "N", value_parser = at_least_one)]
     epochs: Option<usize>,
 
@@ -86,6 +88,8 @@ const FOLDS: usize = 4;
 
 /// Added to the name of the model file: what is learnt so far.
 const CHECKPOINT: &str = "partial";
+/// Bytes of that: 30 networks of the largest kind.
+const MAX_PARTIAL: u64 = 1 << 30;
 /// Where the losses go, in the folder of `--log-dir`.
 const HISTORY: &str = "training_history.csv";
 
@@ -96,27 +100,36 @@ impl Recipe {
             self.batch_size
                 .mention("a step sees whole problems, of each the fastest and a draw of the other configs");
             if self.patience.is_some() {
-                eprintln!(
+                say!(
                     "note: --patience changes nothing: the schedule has a fixed length and ends where it is lowest"
                 );
             }
             return self.options(0).validate().map_err(Usage::new);
         };
         if self.folds.is_some() {
-            eprintln!("note: --folds changes nothing for base and deep: a tenth of the problems is held out");
+            say!("note: --folds changes nothing for base and deep: a tenth of the problems is held out");
         }
         let has_shape = self.hidden_dim.is_some() || self.num_layers.is_some();
         if self.model_type == ModelType::Base && has_shape {
-            eprintln!("note: --hidden-dim and --num-layers change nothing for base, whose widths are fixed");
+            say!("note: --hidden-dim and --num-layers change nothing for base, whose widths are fixed");
         }
         options.validate().map_err(Usage::new)
+    }
+
+    /// Makes the folder of the log and refuses what could not be written when hours have passed.
+    pub(super) fn check_outputs(&self) -> anyhow::Result<()> {
+        if let Some(folder) = &self.log_dir {
+            fs::create_dir_all(folder).with_context(|| format!("cannot create {}", folder.display()))?;
+            files::check_may_write(&folder.join(HISTORY), true)?;
+        }
+        self.curves.iter().try_for_each(|picture| files::check_may_write(picture, true))
     }
 
     fn options(&self, seed: u64) -> TrainOptions {
         let defaults = TrainOptions::default();
         let width = self.hidden_dim.unwrap_or(defaults.hidden[0]);
         TrainOptions {
-            epochs: self.epochs.unwrap_or(defaults.epochs),
+            epochs: self.epochs,
             seed,
             hidden: vec![width; self.num_layers.unwrap_or(defaults.hidden.len())],
             learning_rate: self.learning_rate.unwrap_or(defaults.learning_rate),
@@ -156,7 +169,7 @@ impl Recipe {
         path: &Path,
         interrupt: &Interrupt,
     ) -> anyhow::Result<AnyModel> {
-        eprintln!(
+        say!(
             "{} on {}: {}, {} ({}); {}",
             path.display(),
             set.hardware().name,
@@ -173,16 +186,15 @@ impl Recipe {
         files::write(path, &bytes)?;
         let beside = partial(path);
         if stopped {
-            eprintln!(
+            say!(
                 "stopped: {} has the best weights so far and no figures; the same command goes on from {}",
                 path.display(),
                 beside.display()
             );
         } else if beside.exists() {
-            std::fs::remove_file(&beside).with_context(|| format!("cannot remove {}", beside.display()))?;
+            fs::remove_file(&beside).with_context(|| format!("cannot remove {}", beside.display()))?;
         }
         if let Some(folder) = &self.log_dir {
-            std::fs::create_dir_all(folder).with_context(|| format!("cannot create {}", folder.display()))?;
             let mut history = String::from("phase,epoch,loss\n");
             for at in &losses {
                 // Writing to a String cannot fail.
@@ -284,16 +296,20 @@ fn created_at() -> anyhow::Result<String> {
 
 /// What an interrupted training has left, if it was this one.
 fn resumed(path: &Path, fresh: Checkpoint) -> Checkpoint {
-    let Ok(bytes) = std::fs::read(path) else { return fresh };
+    let mut bytes = Vec::new();
+    let read = File::open(path).and_then(|file| file.take(MAX_PARTIAL).read_to_end(&mut bytes));
+    if read.is_err() {
+        return fresh;
+    }
     let mut checkpoint = fresh.clone();
     match checkpoint.resume(&bytes) {
         Ok(()) => {
             let networks = output::count(checkpoint.networks(), "network");
-            eprintln!("going on from {}, which has {networks}", path.display());
+            say!("going on from {}, which has {networks}", path.display());
             checkpoint
         }
         Err(error) => {
-            eprintln!("note: beginning anew, since {} is of no use: {error}", path.display());
+            say!("note: beginning anew, since {} is of no use: {error}", path.display());
             fresh
         }
     }

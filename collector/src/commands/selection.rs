@@ -7,7 +7,7 @@ use clap::Args;
 use diode_core::hardware::Hardware;
 use diode_core::{Dataset, Op};
 
-use super::files;
+use super::datasets;
 use crate::failure::Usage;
 
 /// Filters of timings.
@@ -26,7 +26,7 @@ pub(super) struct Selection {
 impl Selection {
     /// Reads datasets and keeps what is wanted of them.
     pub(super) fn read(&self, paths: &[PathBuf]) -> anyhow::Result<Vec<Dataset>> {
-        self.keep(files::read_datasets(paths)?)
+        self.keep(datasets::read(paths)?)
     }
 
     pub(super) fn keep(&self, mut datasets: Vec<Dataset>) -> anyhow::Result<Vec<Dataset>> {

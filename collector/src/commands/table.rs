@@ -9,8 +9,8 @@ use diode_core::table::TableFormat;
 use diode_core::table::inductor::{InductorOptions, PythonNumber, Scalars, TorchVersion};
 use diode_core::{Invalid, Method};
 
-use super::files;
 use super::table_lookup::Lookup;
+use super::{datasets, files};
 use crate::arguments::at_least_one;
 use crate::failure::Usage;
 use crate::output;
@@ -142,7 +142,7 @@ impl Table {
         if self.files.iter().any(|file| files::is_table(file)) {
             return self.read_table();
         }
-        let datasets = files::read_datasets(&self.files)?;
+        let datasets = datasets::read(&self.files)?;
         let datasets = self.of_one_hardware(datasets, |dataset| &dataset.hardware)?;
         let table = diode_core::Table::from_datasets(&datasets, self.method, self.top)?;
         if table.is_empty() {

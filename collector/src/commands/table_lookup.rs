@@ -87,7 +87,7 @@ impl Lookup {
             let configs = configs.iter().take(top).map(Listed::measured).collect();
             return Ok(Answer { problem, exact: true, configs, neighbours: Vec::new() });
         }
-        let name = format!("{} {} {}", problem.op, problem.dims(), problem.a_dtype);
+        let name = named(&problem);
         if !self.nearest {
             bail!("{name}: not in the table; add --nearest to take what similar problems advise");
         }
@@ -110,6 +110,29 @@ impl Listed {
     }
 }
 
+/// `mm 512×4096×4096 bfloat16 (B in columns)`
+fn named(problem: &Problem) -> String {
+    let name = format!("{} {} {}", problem.op, problem.dims(), problem.a_dtype);
+    with_particulars(name, problem)
+}
+
+/// The sizes of a neighbour, and what else sets it apart from the plain problem or the asked one.
+fn neighbour(near: &Problem, asked: &Problem) -> String {
+    let mut name = near.dims();
+    if near.op != asked.op {
+        name = format!("{} {name}", near.op);
+    }
+    if near.a_dtype != asked.a_dtype {
+        name = format!("{name} {}", near.a_dtype);
+    }
+    with_particulars(name, near)
+}
+
+fn with_particulars(name: String, problem: &Problem) -> String {
+    let particulars = problem.particulars();
+    if particulars.is_empty() { name } else { format!("{name} ({})", particulars.join(", ")) }
+}
+
 fn in_words(answer: &Answer, table: &Table) -> anyhow::Result<String> {
     let problem = &answer.problem;
     let mut rows = Vec::new();
@@ -130,13 +153,14 @@ fn in_words(answer: &Answer, table: &Table) -> anyhow::Result<String> {
         }
         rows.push(row);
     }
-    let hardware = &table.hardware().name;
-    let mut text = format!("{} {} {} on {hardware}\n\n", problem.op, problem.dims(), problem.a_dtype);
+    let hardware = output::one_line(&table.hardware().name);
+    let mut text = format!("{} on {hardware}\n\n", named(problem));
     if answer.exact {
         text += &output::table(&["config", "rank", "time", "rate"], &rows, 1);
     } else {
         text += &output::table(&["config", "rank", "expected over best"], &rows, 1);
-        let near: Vec<String> = answer.neighbours.iter().map(|near| near.problem.dims()).collect();
+        let near: Vec<String> =
+            answer.neighbours.iter().map(|near| neighbour(&near.problem, problem)).collect();
         text += &format!("\nNot in the table; advised by its nearest problems: {}\n", near.join(", "));
     }
     Ok(text)

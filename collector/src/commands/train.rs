@@ -4,9 +4,9 @@ use clap::Args;
 use diode_core::Method;
 use diode_train::{TrainOptions, TrainingSet};
 
-use super::files;
 use super::recipe::{Recipe, check_model_name};
 use super::selection::{Selection, describe};
+use super::{datasets, files};
 use crate::arguments::whole;
 use crate::interrupt::Interrupt;
 use crate::node::Node;
@@ -55,8 +55,8 @@ impl Train {
         self.recipe.check()?;
         files::check_may_write(&self.model, self.force)?;
         files::check_not_input(&self.model, &self.data)?;
-        let mut datasets =
-            self.selection.keep(files::read_datasets_ending(&self.data, &self.file_extensions)?)?;
+        self.recipe.check_outputs()?;
+        let mut datasets = self.selection.keep(datasets::read_ending(&self.data, &self.file_extensions)?)?;
         describe(&mut datasets, || Node::read().hardware())?;
         let set = TrainingSet::from_datasets(&datasets, self.method)?;
         self.recipe.train(&set, self.seed, &self.model, &Interrupt::install()?)?;

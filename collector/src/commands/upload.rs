@@ -42,15 +42,17 @@ impl Upload {
     pub(crate) fn run(self) -> anyhow::Result<()> {
         let mut uploads = Vec::new();
         for path in &self.files {
-            let bytes = fs::read(path).with_context(|| format!("cannot read {}", path.display()))?;
-            if bytes.len() > MAX_UPLOAD_BYTES {
+            let unreadable = || format!("cannot read {}", path.display());
+            let length = fs::metadata(path).with_context(unreadable)?.len();
+            if length > MAX_UPLOAD_BYTES as u64 {
                 bail!(
                     "{}: {} MiB, expected at most {} MiB; make it smaller with `diode convert` to .msgpack.zst",
                     path.display(),
-                    bytes.len() >> 20,
+                    length >> 20,
                     MAX_UPLOAD_BYTES >> 20
                 );
             }
+            let bytes = fs::read(path).with_context(unreadable)?;
             diode_formats::decode(&bytes).with_context(|| path.display().to_string())?;
             uploads.push((path, bytes));
         }
@@ -99,7 +101,7 @@ fn send(url: &str, bytes: &[u8]) -> anyhow::Result<Receipt> {
         if attempt == ATTEMPTS {
             return Err(trouble.context(format!("gave up after {ATTEMPTS} attempts")));
         }
-        eprintln!("{trouble:#}; trying again in {:.1} s", pause.as_secs_f64());
+        say!("{trouble:#}; trying again in {:.1} s", pause.as_secs_f64());
         thread::sleep(pause);
         pause *= 2;
         attempt += 1;

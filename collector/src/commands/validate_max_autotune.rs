@@ -3,6 +3,7 @@ use std::path::PathBuf;
 use clap::Args;
 use diode_core::Op;
 use diode_core::ids::{Digest, ModelId};
+use diode_model::AnyModel;
 use diode_train::{TrainingSet, judge};
 use serde::Serialize;
 
@@ -26,7 +27,7 @@ pub(crate) struct ValidateMaxAutotune {
     model: PathBuf,
 
     /// Dataset, or folder of datasets
-    #[arg(long, value_name = "PATH")]
+    #[arg(long, alias = "data", value_name = "PATH")]
     dataset: PathBuf,
 
     /// Reference configs: torch-diode's solution as JSON or CSV
@@ -79,10 +80,10 @@ impl ValidateMaxAutotune {
         let comparison =
             max_autotune::compare(&judge(&model, &set)?, &reference, &self.max_autotune_solution)?;
         for note in &comparison.notes {
-            eprintln!("note: {note}");
+            say!("note: {note}");
         }
         let text = max_autotune::in_words(&comparison.speedups);
-        let metadata = self.metadata(&set, comparison.ops, comparison.notes)?;
+        let metadata = self.metadata(&model, &set, comparison.ops, comparison.notes)?;
         let mut bytes = serde_json::to_vec_pretty(&Report { speedups: comparison.speedups, metadata })?;
         bytes.push(b'\n');
         files::write(&self.output, &bytes)?;
@@ -91,13 +92,14 @@ impl ValidateMaxAutotune {
 
     fn metadata(
         &self,
+        model: &AnyModel,
         set: &TrainingSet,
         ops_present: Vec<Op>,
         notes: Vec<String>,
     ) -> anyhow::Result<Metadata> {
         Ok(Metadata {
             model_path: self.model.display().to_string(),
-            model_id: ModelId::of(&std::fs::read(&self.model)?),
+            model_id: files::model_id(&self.model, model)?,
             validation_dataset_path: self.dataset.display().to_string(),
             validation_dataset_digest: set.digest(),
             max_autotune_solution_path: self.max_autotune_solution.display().to_string(),

@@ -23,7 +23,7 @@ pub(crate) struct ValidateModel {
     model: PathBuf,
 
     /// Dataset, or folder of datasets
-    #[arg(long, value_name = "PATH")]
+    #[arg(long, alias = "data", value_name = "PATH")]
     dataset: PathBuf,
 
     /// How many of the worst predictions and picks to show

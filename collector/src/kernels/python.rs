@@ -53,7 +53,7 @@ fn environment() -> anyhow::Result<PathBuf> {
     if ready.exists() {
         return Ok(program);
     }
-    eprintln!("making a Python environment with triton {TRITON} in {} (once)", folder.display());
+    say!("making a Python environment with triton {TRITON} in {} (once)", folder.display());
     run(Command::new("python3").args(["-m", "venv", "--clear"]).arg(&folder)).context(
         "install Python 3.10 or newer with its venv module, or name one that has triton with --python",
     )?;

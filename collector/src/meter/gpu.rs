@@ -118,7 +118,7 @@ impl GpuMeter {
                 Event::Refused { reason } => return Ok(Attempt::Refused(reason)),
                 Event::OutOfMemory => return Ok(Attempt::OutOfMemory),
                 Event::Broken { message } => {
-                    eprintln!("the measuring process broke down ({message}); another takes over");
+                    say!("the measuring process broke down ({message}); another takes over");
                     self.child.end();
                     return Ok(Attempt::Lost { why: Lost::Died, at });
                 }

@@ -5,32 +5,52 @@ use std::collections::HashSet;
 use std::path::Path;
 
 use anyhow::Context as _;
-use diode_core::Problem;
-use serde::Deserialize;
+use diode_core::{Bias, DType, Layout, Op, OutputLayout, Problem, ProblemFields, numbered};
+use serde::{Deserialize, Deserializer};
 
 use super::ShortProblem;
 
-/// Larger lists are no work for one node.
-const MAX_BYTES: u64 = 64 << 20;
+/// Some 150,000 problems; more are no work for one node.
+const MAX_BYTES: u64 = 16 << 20;
 
+/// What the file is to be.
+const EXPECTED: &str = "a JSON list of problems";
+
+struct List(Vec<Row>);
+
+impl<'de> Deserialize<'de> for List {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        numbered(deserializer, "problem").map(Self)
+    }
+}
+
+/// The fields of both forms.
 #[derive(Deserialize)]
-#[serde(untagged)]
-enum Row {
-    Whole(Problem),
-    Short(ShortProblem),
+#[serde(deny_unknown_fields, expecting = "a problem: a map with op, b, m, n, k and dtype")]
+struct Row {
+    op: Op,
+    b: u64,
+    m: u64,
+    n: u64,
+    k: u64,
+    dtype: Option<DType>,
+    a_dtype: Option<DType>,
+    b_dtype: Option<DType>,
+    out_dtype: Option<DType>,
+    a_layout: Option<Layout>,
+    b_layout: Option<Layout>,
+    bias: Option<Bias>,
+    out_layout: Option<OutputLayout>,
 }
 
 /// The problems of a list, each once, and how many were repeated.
 pub(crate) fn read_problems(path: &Path) -> anyhow::Result<(Vec<Problem>, usize)> {
     let shown = path.display();
-    let size = std::fs::metadata(path).with_context(|| format!("cannot read {shown}"))?.len();
-    anyhow::ensure!(size <= MAX_BYTES, "{shown}: got {size} bytes, expected at most {MAX_BYTES}");
-    let text = std::fs::read_to_string(path).with_context(|| format!("cannot read {shown}"))?;
-    let rows: Vec<serde_json::Value> =
-        serde_json::from_str(&text).with_context(|| format!("{shown}: expected a JSON list of problems"))?;
+    let text = diode_formats::read_text(path, MAX_BYTES, EXPECTED)?;
+    let List(rows) = serde_json::from_str(&text).with_context(|| format!("{shown}: expected {EXPECTED}"))?;
     let (mut problems, mut seen, mut repeated) = (Vec::new(), HashSet::new(), 0);
     for (number, row) in (1..).zip(rows) {
-        let problem = problem(row).with_context(|| format!("{shown}: problem {number}"))?;
+        let problem = row.problem().with_context(|| format!("{shown}: problem {number}"))?;
         if seen.insert(problem.id()) {
             problems.push(problem);
         } else {
@@ -41,12 +61,36 @@ pub(crate) fn read_problems(path: &Path) -> anyhow::Result<(Vec<Problem>, usize)
     Ok((problems, repeated))
 }
 
-fn problem(row: serde_json::Value) -> anyhow::Result<Problem> {
-    let row = serde_json::from_value(row).context(
-        "expected {op, b, m, n, k, dtype} and b_layout where B is in columns, or {op, b, m, n, k, a_dtype, b_dtype, out_dtype, a_layout, b_layout, bias}",
-    )?;
-    Ok(match row {
-        Row::Whole(problem) => problem,
-        Row::Short(short) => short.problem()?,
-    })
+impl Row {
+    fn problem(self) -> anyhow::Result<Problem> {
+        let Self { op, b, m, n, k, b_layout, .. } = self;
+        let rest = (self.a_dtype, self.b_dtype, self.out_dtype, self.a_layout, b_layout, self.bias);
+        Ok(match (self.dtype, rest, self.out_layout) {
+            (Some(dtype), (None, None, None, None, b_layout, None), None) => {
+                ShortProblem { op, b, m, n, k, dtype, b_layout }.problem()?
+            }
+            (
+                None,
+                (Some(a_dtype), Some(b_dtype), Some(out_dtype), Some(a_layout), Some(b_layout), Some(bias)),
+                out_layout,
+            ) => Problem::new(ProblemFields {
+                op,
+                b,
+                m,
+                n,
+                k,
+                a_dtype,
+                b_dtype,
+                out_dtype,
+                a_layout,
+                b_layout,
+                bias,
+                out_layout,
+            })?,
+            _ => anyhow::bail!(
+                "expected {{op, b, m, n, k, dtype}} and b_layout where B is in columns, or \
+                 {{op, b, m, n, k, a_dtype, b_dtype, out_dtype, a_layout, b_layout, bias}}"
+            ),
+        })
+    }
 }

@@ -4,7 +4,7 @@ use clap::Args;
 use diode_core::shapes::{Convolution, Transformer, Workload};
 use diode_core::{DType, Invalid, Problem};
 
-use crate::arguments::whole;
+use crate::arguments::size;
 
 /// Flags that draw sizes, which a model has of its own.
 const DRAWING: [&str; 8] = [
@@ -28,15 +28,15 @@ pub(super) struct ModelArgs {
     transformer: Vec<Transformer>,
 
     /// Tokens per prompt that the transformer reads at once, separated by commas
-    #[arg(long, value_name = "N,…", value_delimiter = ',', requires = "transformer", value_parser = whole::<u64>, default_values_t = [512, 2048, 8192])]
+    #[arg(long, value_name = "N,…", value_delimiter = ',', requires = "transformer", value_parser = size, default_values_t = [512, 2048, 8192])]
     prefill_tokens: Vec<u64>,
 
     /// Sequences that the transformer continues at once, separated by commas
-    #[arg(long, value_name = "N,…", value_delimiter = ',', requires = "transformer", value_parser = whole::<u64>, default_values_t = [1, 8, 32, 128])]
+    #[arg(long, value_name = "N,…", value_delimiter = ',', requires = "transformer", value_parser = size, default_values_t = [1, 8, 32, 128])]
     decode_batches: Vec<u64>,
 
     /// Devices that share every layer of the transformer
-    #[arg(long, value_name = "N", requires = "transformer", default_value_t = 1, value_parser = whole::<u64>)]
+    #[arg(long, value_name = "N", requires = "transformer", default_value_t = 1, value_parser = size)]
     tensor_parallel: u64,
 
     /// Take a convolution of square images, unrolled to a multiplication: in, out,
@@ -45,7 +45,7 @@ pub(super) struct ModelArgs {
     convolution: Vec<Convolution>,
 
     /// Images that the convolution sees at once, separated by commas
-    #[arg(long, value_name = "N,…", value_delimiter = ',', requires = "convolution", value_parser = whole::<u64>, default_values_t = [1, 32])]
+    #[arg(long, value_name = "N,…", value_delimiter = ',', requires = "convolution", value_parser = size, default_values_t = [1, 32])]
     images: Vec<u64>,
 }
 

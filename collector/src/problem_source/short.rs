@@ -1,11 +1,10 @@
 //! A problem as lists have it: inputs and output of one type, A in rows, a bias of the output's size.
 
 use diode_core::{DType, Invalid, Layout, Op, Problem, ProblemFields};
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 
-/// What `diode shapes --json` prints, and `diode collect --problems` reads.
-#[derive(Debug, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
+/// What `diode shapes --json` prints.
+#[derive(Debug, Serialize)]
 pub(crate) struct ShortProblem {
     pub(crate) op: Op,
     pub(crate) b: u64,
@@ -14,7 +13,7 @@ pub(crate) struct ShortProblem {
     pub(crate) k: u64,
     pub(crate) dtype: DType,
     /// `None` for the usual rows.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) b_layout: Option<Layout>,
 }
 
@@ -40,10 +39,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_written_is_read() {
-        for b_layout in ["", r#","b_layout":"column""#] {
-            let text = format!(r#"{{"op":"addmm","b":1,"m":4,"n":8,"k":2,"dtype":"float16"{b_layout}}}"#);
-            let problem = serde_json::from_str::<ShortProblem>(&text).unwrap().problem().unwrap();
+    fn what_is_usual_is_not_written() {
+        for (b_layout, words) in [(Layout::Row, ""), (Layout::Column, r#","b_layout":"column""#)] {
+            let text = format!(r#"{{"op":"addmm","b":1,"m":4,"n":8,"k":2,"dtype":"float16"{words}}}"#);
+            let plain = ProblemFields::plain(Op::Addmm, 1, 4, 8, 2, DType::Float16);
+            let problem = Problem::new(ProblemFields { b_layout, ..plain }).unwrap();
             assert_eq!(serde_json::to_string(&ShortProblem::of(&problem).unwrap()).unwrap(), text);
         }
     }

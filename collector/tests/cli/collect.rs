@@ -50,7 +50,11 @@ fn an_interrupt_keeps_what_was_measured() {
     let sandbox = Sandbox::new();
     let arguments = collect("a.msgpack.zst", &["--num-shapes", "5000"]);
     let mut child = sandbox.command(&arguments).stderr(Stdio::piped()).spawn().unwrap();
-    std::thread::sleep(Duration::from_secs(3));
+    // On a busy machine the first problems take their time.
+    let start = Instant::now();
+    while !sandbox.path("a.msgpack.zst").exists() && start.elapsed() < Duration::from_secs(60) {
+        std::thread::sleep(Duration::from_millis(20));
+    }
     let killed = std::process::Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap();
     assert!(killed.success());
     let start = Instant::now();

@@ -5,6 +5,7 @@ use std::net::TcpListener;
 use std::thread;
 
 use crate::sandbox::{Sandbox, content, stderr};
+use diode_core::{Layout, Problem, ProblemFields, Solution, TimeColumn};
 use serde_json::Value;
 
 /// A dataset in torch-diode's JSON, as that tool writes it.
@@ -96,6 +97,156 @@ fn what_the_old_formats_cannot_hold_is_refused() {
     assert_eq!(from_csv.solutions, measured.solutions);
     let error = sandbox.fails(1, &["upload", "a.csv", "--server", "http://127.0.0.1:1"]);
     assert!(error.contains("convert it to a .msgpack.zst"), "{error}");
+}
+
+/// The old form does not say where inputs lie: it would take both problems for one.
+#[test]
+fn problems_that_differ_in_layout_alone_are_not_mixed() {
+    let sandbox = Sandbox::new();
+    let plain = diode_formats::decode(OLD.as_bytes()).unwrap().datasets.remove(0);
+    let mut both = plain.clone();
+    let linear =
+        ProblemFields { b_layout: Layout::Column, ..plain.solutions[0].problem.clone().into_fields() };
+    let linear = Solution {
+        problem: Problem::new(linear).unwrap(),
+        times: TimeColumn::Nanos(vec![7_000]),
+        ..plain.solutions[0].clone()
+    };
+    both.solutions.insert(0, linear);
+    diode_formats::write_file(&sandbox.path("both.msgpack.zst"), &[both]).unwrap();
+    for output in ["old.json", "old.msgpack"] {
+        let error = sandbox.fails(1, &["convert", "both.msgpack.zst", output]);
+        assert!(error.contains("column-major inputs (1 problem)") && error.contains("--lossy"), "{error}");
+        let converted = sandbox.run(&["convert", "--lossy", "both.msgpack.zst", output]);
+        let (said, printed) = (stderr(&converted), String::from_utf8_lossy(&converted.stdout).into_owned());
+        assert!(
+            said.contains("1 problem left out, because only their layout or bias differs from another's"),
+            "{said}"
+        );
+        assert!(printed.contains("1 problem, 1 timing, 0 failures"), "{printed}");
+        assert_eq!(sandbox.dataset(output).solutions, plain.solutions, "the row-major timings, as they were");
+    }
+}
+
+#[test]
+fn a_collection_into_the_old_form_measures_what_it_can_tell_apart() {
+    let sandbox = Sandbox::new();
+    let problem = |layout: &str| {
+        format!(r#"{{"op":"mm","b":1,"m":65,"n":66,"k":67,"dtype":"float32","b_layout":"{layout}"}}"#)
+    };
+    sandbox.write("problems.json", &format!("[{},{}]", problem("column"), problem("row")));
+    let collect = ["collect", "--problems", "problems.json", "--backend", "cpu", "--output"];
+    let line = [&collect[..], &["old.json", "--lossy"]].concat();
+    let said = stderr(&sandbox.run(&line));
+    assert!(said.contains("note: 1 problem left out, because only their layout"), "{said}");
+    assert_eq!(sandbox.dataset("old.json").solutions.len(), 1);
+    let said = stderr(&sandbox.run(&[&line[..], &["--resume"]].concat()));
+    assert!(said.contains("1 problem: already in the file"), "{said}");
+    sandbox.ok(&[&collect[..], &["whole.msgpack.zst"]].concat());
+    assert_eq!(sandbox.dataset("whole.msgpack.zst").solutions.len(), 2);
+
+    sandbox.write("problems.json", &format!("[{}]", problem("column")));
+    let said = stderr(&sandbox.run(&[&line[..], &["--resume"]].concat()));
+    assert!(said.contains("1 problem: already in the file"), "as the file has it: {said}");
+}
+
+#[cfg(unix)]
+#[test]
+fn a_link_that_leads_nowhere_is_not_replaced_by_accident() {
+    let sandbox = Sandbox::new();
+    sandbox.write("a.json", OLD);
+    std::os::unix::fs::symlink("nowhere", sandbox.path("link.csv")).unwrap();
+    assert!(sandbox.fails(1, &["convert", "a.json", "link.csv"]).contains("link.csv exists; add --force"));
+    assert!(sandbox.path("link.csv").is_symlink());
+    std::os::unix::fs::symlink("nowhere", sandbox.path("link.msgpack.zst")).unwrap();
+    let collect = ["collect", "--output", "link.msgpack.zst", "--num-shapes", "1", "--max-size", "40"];
+    assert!(sandbox.fails(1, &collect).contains("link.msgpack.zst exists"));
+    sandbox.ok(&["convert", "--force", "a.json", "link.csv"]);
+}
+
+#[test]
+fn other_files_in_a_folder_are_passed_over_and_named() {
+    let sandbox = Sandbox::new();
+    std::fs::create_dir(sandbox.path("data")).unwrap();
+    sandbox.write("data/a.json", &crate::tables::old_dataset("NVIDIA H200"));
+    sandbox.ok(&["table", "data/a.json", "--output", "data/table.json"]);
+    sandbox.write("data/solution.json", r#"{"config": []}"#);
+    sandbox.write("data/training_history.csv", "phase,epoch,loss\nfinal,1,0.5\n");
+    sandbox.write("data/model.msgpack", "\u{8}\0\0\0\0\0\0\0{}");
+    let output = sandbox.run(&["table", "data", "--output", "t.json"]);
+    let said = stderr(&output);
+    assert!(output.status.success(), "{said}");
+    for words in [
+        "note: data/solution.json skipped: got a solution",
+        "note: data/training_history.csv skipped: got a file of another kind",
+        "note: data/model.msgpack skipped: got a model (safetensors)",
+        "note: data/table.json skipped",
+    ] {
+        assert!(said.contains(words), "{words}: {said}");
+    }
+    let stats: Value = serde_json::from_str(&sandbox.ok(&["stats", "data", "--json"])).unwrap();
+    assert_eq!((&stats["format"], &stats["groups"][0]["problems"]), (&"torch-diode-json".into(), &2.into()));
+    let named = ["table", "data/solution.json", "--output", "x.json"];
+    assert!(sandbox.fails(1, &named).contains("got a solution"));
+    sandbox.write("data/b.json", &OLD[..900]);
+    assert!(
+        sandbox.fails(1, &["stats", "data"]).contains("b.json: truncated JSON"),
+        "damaged data is an error"
+    );
+}
+
+/// What a terminal would obey is shown as what it is.
+#[test]
+fn control_characters_in_names_are_not_sent_to_the_terminal() {
+    let sandbox = Sandbox::new();
+    let name = "NVIDIA H200 \\u001b[31m\\u0007\\u009b2J\\nerror: forged";
+    sandbox.write("a.json", &OLD.replace("NVIDIA H100", name));
+    sandbox.ok(&["table", "a.json", "--output", "t.json"]);
+    let asked = ["--op", "mm", "--m", "64", "--n", "128", "--k", "32", "--dtype", "bf16"];
+    let shown = sandbox.ok(&[&["table", "lookup", "t.json"], &asked[..]].concat());
+    assert!(
+        shown.starts_with("mm 64×128×32 bfloat16 on NVIDIA H200 \\u001b[31m\\u0007\\u009b2J error: forged\n"),
+        "{shown:?}"
+    );
+    sandbox.write("b.json", &OLD.replace("\"mm\"", "\"\\u001b[31mconv\""));
+    let error = sandbox.fails(1, &["stats", "b.json"]);
+    assert!(error.contains("op: got `\\u001b[31mconv`"), "{error:?}");
+}
+
+#[test]
+fn files_of_programs_that_mark_their_texts_are_read() {
+    let sandbox = Sandbox::new();
+    let mark = |text: &str| format!("\u{feff}{text}");
+    sandbox.write("a.json", &mark(&crate::tables::old_dataset("NVIDIA H200")));
+    sandbox.ok(&["table", "a.json", "--output", "t.json"]);
+    let table = String::from_utf8(content(&sandbox.path("t.json"))).unwrap();
+    sandbox.write("t.json", &mark(&table));
+    sandbox.ok(&["table", "t.json", "--output", "again.json"]);
+    assert_eq!(String::from_utf8(content(&sandbox.path("again.json"))).unwrap(), table);
+    sandbox.write("p.json", &mark(r#"[{"op":"mm","b":1,"m":65,"n":66,"k":67,"dtype":"float32"}]"#));
+    sandbox.write(
+        "s.json",
+        &mark(&sandbox.ok(&[
+            "predict",
+            "--model",
+            "NVIDIA-H200-matmul",
+            "--op",
+            "mm",
+            "--m",
+            "65",
+            "--n",
+            "66",
+            "--k",
+            "67",
+            "--dtype",
+            "fp32",
+            "--top",
+            "2",
+            "--json",
+        ])),
+    );
+    let collect = ["collect", "--problems", "p.json", "--space", "s.json", "--backend", "cpu"];
+    sandbox.ok(&[&collect[..], &["--output", "c.msgpack.zst"]].concat());
 }
 
 #[test]

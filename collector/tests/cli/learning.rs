@@ -72,13 +72,38 @@ fn a_model_is_trained_judged_and_asked() {
 }
 
 #[test]
+fn what_could_not_be_written_is_refused_before_training() {
+    let sandbox = Sandbox::new();
+    sandbox.write("a.json", crate::datasets::OLD);
+    sandbox.write("file", "");
+    std::fs::create_dir_all(sandbox.path("taken/training_history.csv")).unwrap();
+    let train = ["train", "--data", "a.json", "--model", "m.safetensors", "--folds", "0", "--epochs", "2"];
+    for (flag, value, words) in [
+        ("--log-dir", "file", "cannot create file"),
+        ("--log-dir", "taken", "training_history.csv: it is there and no regular file"),
+        ("--curves", "nowhere/loss.svg", "no such folder"),
+    ] {
+        let error = sandbox.fails(1, &[&train[..], &[flag, value]].concat());
+        assert!(error.contains(words), "{error}");
+        assert!(!sandbox.path("m.safetensors").exists(), "{flag} {value}: trained in vain");
+    }
+    // Who says how many epochs gets as many, however small the dataset is.
+    sandbox.ok(&[&train[..], &["--log-dir", "logs"]].concat());
+    let history = String::from_utf8(content(&sandbox.path("logs/training_history.csv"))).unwrap();
+    let epochs: Vec<&str> = history.lines().filter_map(|line| line.split(',').nth(1)).collect();
+    assert_eq!(epochs, ["epoch", "1", "2"]);
+}
+
+#[test]
 fn missing_and_broken_models_are_named() {
     let sandbox = Sandbox::new();
     let ask =
         ["predict", "--model", "m", "--op", "mm", "--m", "8", "--n", "8", "--k", "8", "--dtype", "half"];
-    assert!(sandbox.fails(1, &ask).contains("cannot read m"));
+    assert!(sandbox.fails(1, &ask).contains("m: No such file"));
     sandbox.write("m", "junk");
     assert!(sandbox.fails(1, &ask).contains("model m: "));
+    sandbox.write("m", crate::datasets::OLD);
+    assert!(sandbox.fails(1, &ask).contains("m: got a dataset of timings, expected a model"));
     let error = sandbox.fails(1, &["train", "--data", ".", "--model", "x.safetensors"]);
     assert!(error.contains("no dataset"), "{error}");
 }

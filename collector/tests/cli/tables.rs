@@ -127,6 +127,19 @@ fn similar_problems_advise_where_the_table_has_none() {
     assert_eq!((&best["block_m"], &best["even_k"]), (&64.into(), &false.into()));
     let words = sandbox.ok(&[&exact[..], &["--nearest"]].concat());
     assert!(words.contains("advised by its nearest problems: 512×1024×256"), "{words}");
+    assert!(words.contains("expected over best") && !words.contains(" -"), "{words}");
+    assert!(answer["configs"][0]["expected_loss"].as_f64().unwrap() >= 0.0);
+
+    // Where the table's problem is not the plain one, or not of the same type, that is said.
+    let table =
+        read(&sandbox, "t.json").to_string().replace("\"b_layout\":\"row\"", "\"b_layout\":\"column\"");
+    sandbox.write("nt.json", &table);
+    let words = sandbox.ok(&[&["table", "lookup", "nt.json", "--nearest"], &other[..]].concat());
+    assert!(words.contains("512×1024×256 bfloat16 (B in columns)"), "{words}");
+    let error =
+        sandbox.fails(1, &[&["table", "lookup", "nt.json", "--a-layout", "column"], &other[..]].concat());
+    assert!(error.contains("mm 600×1024×250 float16 (A in columns): not in the table"), "{error}");
+
     let batched = ["--op", "bmm", "--b", "4", "--m", "64", "--n", "64", "--k", "64", "--dtype", "half"];
     let error = sandbox.fails(1, &[&["table", "lookup", "t.json", "--nearest"], &batched[..]].concat());
     assert!(error.contains("nothing in it runs the same kernels"), "{error}");

@@ -92,7 +92,7 @@ fn mistakes_say_what_to_do_instead() {
     for (line, words) in [
         ("collect-shapeset --shapeset missing.json", "missing.json"),
         ("collect-and-train --skip-collection", "leave out --skip-collection"),
-        ("validate-model --model missing --dataset x", "cannot read missing"),
+        ("validate-model --model missing --dataset x", "missing: No such file"),
         ("validate-max-autotune --model m --dataset x --max-autotune-solution missing.json", "missing.json"),
     ] {
         let error = sandbox.fails(1, &line.split(' ').collect::<Vec<_>>());
@@ -204,6 +204,7 @@ fn one_command_collects_trains_and_judges() {
     assert!(held_out.solutions.iter().all(is_new));
     let history = String::from_utf8(content(&sandbox.path("logs/training_history.csv"))).unwrap();
     assert!(history.starts_with("phase,epoch,loss\nfinal,1,"), "{history:.100}");
+    assert_eq!(history.lines().count(), 2, "one epoch, as asked: {history:.100}");
 
     assert!(sandbox.fails(1, &line).contains("matmul_model.safetensors exists"));
     let more = ["--force", "--skip-collection", "--skip-training"];
@@ -407,8 +408,46 @@ fn completions_know_commands_and_flags() {
 }
 
 #[test]
+fn a_name_may_begin_with_a_dash() {
+    let sandbox = Sandbox::new();
+    let line = ["create-validation", "--search-space", "DEFAULT", "--operations", "mm", "--num-shapes", "1"];
+    sandbox.ok(&[&line[..], &SMALL, &["--output=-v.json"]].concat());
+    assert_eq!(sandbox.dataset("-v.json").solutions.len(), 1);
+}
+
+#[test]
+fn models_that_come_with_diode_are_compared_by_their_names() {
+    let sandbox = Sandbox::new();
+    sandbox.write("s.json", SOLUTION);
+    sandbox.write("d.json", &crate::tables::old_dataset("NVIDIA H200"));
+    let line = ["validate-max-autotune", "--model", "NVIDIA-H200-matmul", "--data", "d.json"];
+    let more = ["--max-autotune-solution", "s.json"];
+    assert!(sandbox.fails(1, &[&line[..], &more].concat()).contains("none of its 2 configs"));
+    sandbox.write(
+        "s.json",
+        &SOLUTION
+            .replace("\"block_k\": 64", "\"block_k\": 32")
+            .replace("\"num_stages\": 1, \"num_warps\": 1", "\"num_stages\": 3, \"num_warps\": 4"),
+    );
+    sandbox.ok(&[&line[..], &more].concat());
+    let report: Value =
+        serde_json::from_slice(&content(&sandbox.path("model_performance_analysis_by_op.json"))).unwrap();
+    assert_eq!(report["metadata"]["model_id"].as_str().unwrap().len(), 16);
+}
+
+#[test]
 fn old_global_flags_go_before_the_command() {
     let sandbox = Sandbox::new();
+    let output = sandbox.run(&["validate-model", "--device", "cpu", "--model", "m", "--dataset", "d"]);
+    assert!(
+        stderr(&output).contains("note: --device changes nothing for `validate-model`"),
+        "{}",
+        stderr(&output)
+    );
+    assert_eq!(output.status.code(), Some(1), "the model is not there");
+    let words =
+        stderr(&sandbox.run(&["collect", "--device", "cpu", "--kernels", "p", "--output", "a.msgpack.zst"]));
+    assert!(words.contains("leave out --backend cpu"), "{words}");
     let shapes = |line: &str| sandbox.ok(&line.split(' ').collect::<Vec<_>>());
     assert_eq!(shapes("--seed 43 shapes --num-shapes 3"), shapes("shapes --num-shapes 3 --seed 43"));
     let output = sandbox.run(&["--device", "cuda", "shapes", "--num-shapes", "1"]);

@@ -122,6 +122,15 @@ fn mistakes_exit_with_2_and_say_what_is_wrong() {
             &["shapes", "--transformer", "hidden=8,intermediate=8,heads=8", "--tensor-parallel", "3"],
             "multiple of 3",
         ),
+        (
+            &["shapes", "--transformer", "hidden=8,intermediate=8,heads=8", "--tensor-parallel", "0"],
+            "expected a whole number, 1 or more",
+        ),
+        (&["shapes", "--convolution", "in=1,out=1,kernel=1,size=8", "--images", "0"], "1 or more"),
+        (
+            &["shapes", "--convolution", "in=2147483648,out=1,kernel=2,size=8"],
+            "convolution: K (in × kernel²): got 8589934592, expected a size from 1",
+        ),
         (&["table", "a.json"], "--output"),
         (&["table", "--output", "t.json"], "FILE"),
         (&["table", "a.json", "--output", "t.json", "--torch", "2.11.0"], "--format inductor"),

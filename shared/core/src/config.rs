@@ -20,6 +20,16 @@ named_enum! {
     }
 }
 
+impl Template {
+    /// Whether its kernels have a tile.
+    pub const fn has_tile(self) -> bool {
+        match self {
+            Self::TritonMm | Self::TritonBmm | Self::TritonMmPersistentTma => true,
+            Self::DecomposeK | Self::Aten => false,
+        }
+    }
+}
+
 named_enum! {
     /// The type products are summed in, under Triton's names.
     AccType("ACC_TYPE") {
@@ -249,10 +259,43 @@ impl From<Config> for ConfigFields {
     }
 }
 
+impl ConfigFields {
+    /// Refuses what the template has not got: whoever wrote it meant another one, or thinks it takes effect.
+    fn check_template(&self) -> Result<(), Invalid> {
+        let flag = |flag: Option<bool>| flag.filter(|&set| set).map(|_| "true".to_owned());
+        let number = |number: Option<u32>| number.map(|number| number.to_string());
+        let of_tiles = [
+            ("block_m", number(self.block_m)),
+            ("block_n", number(self.block_n)),
+            ("block_k", number(self.block_k)),
+            ("group_m", number(self.group_m)),
+            ("num_stages", number(self.num_stages)),
+            ("num_warps", number(self.num_warps)),
+            ("even_k", flag(self.even_k)),
+            ("allow_tf32", flag(self.allow_tf32)),
+            ("use_fast_accum", flag(self.use_fast_accum)),
+            ("rocm", self.rocm.map(|_| "parameters".to_owned())),
+        ];
+        let template = self.template;
+        let foreign = of_tiles
+            .into_iter()
+            .filter(|_| !template.has_tile())
+            .chain([("k_split", number(self.k_split).filter(|_| template != Template::DecomposeK))])
+            .find_map(|(name, value)| Some((name, value?)));
+        match foreign {
+            Some((name, value)) => {
+                Err(Invalid::new(name, value, format!("none, since the template is {template}")))
+            }
+            None => Ok(()),
+        }
+    }
+}
+
 impl TryFrom<ConfigFields> for Config {
     type Error = Invalid;
 
     fn try_from(fields: ConfigFields) -> Result<Self, Invalid> {
+        fields.check_template()?;
         let need = |name: &str, value: Option<u32>| {
             value.ok_or_else(|| {
                 Invalid::new(name, "null", format!("a number, since the template is {}", fields.template))
@@ -309,5 +352,24 @@ mod tests {
         assert_eq!(error.to_string(), "block_m: got 48, expected a power of two up to 1024");
         let missing = ConfigFields { block_k: None, ..Config::Mm(Tile::new(64, 64, 32, 3, 4)).into() };
         assert!(Config::try_from(missing).unwrap_err().to_string().contains("block_k: got null"));
+    }
+
+    #[test]
+    fn what_a_template_has_not_got_is_refused() {
+        let refused = |fields: ConfigFields| Config::try_from(fields).unwrap_err().to_string();
+        let library = ConfigFields::from(Config::Library);
+        let error = refused(ConfigFields { block_m: Some(64), ..library.clone() });
+        assert_eq!(error, "block_m: got 64, expected none, since the template is aten");
+        assert!(
+            refused(ConfigFields { even_k: Some(true), ..library.clone() }).starts_with("even_k: got true")
+        );
+        assert!(refused(ConfigFields { k_split: Some(4), ..library.clone() }).starts_with("k_split: got 4"));
+        let split = ConfigFields::from(Config::DecomposeK { k_split: 4 });
+        assert!(refused(ConfigFields { num_warps: Some(4), ..split }).contains("template is decompose_k"));
+        let tiled = ConfigFields::from(Config::Mm(Tile::new(64, 64, 32, 3, 4)));
+        assert!(refused(ConfigFields { k_split: Some(4), ..tiled }).contains("template is triton::mm"));
+        // Rows of other programs say of the library what is so of every config.
+        let of_a_row = ConfigFields { even_k: Some(false), acc_type: Some(AccType::Float32), ..library };
+        assert_eq!(Config::try_from(of_a_row), Ok(Config::Library));
     }
 }

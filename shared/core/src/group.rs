@@ -28,7 +28,7 @@ impl ProblemGroup {
     ///
     /// let of = |m, n, k| Problem::new(ProblemFields::plain(Op::Mm, 1, m, n, k, DType::BFloat16))
     ///     .map(|problem| ProblemGroup::of(&problem));
-    /// assert_eq!(of(16, 4096, 4096)?, ProblemGroup::Decode);
+    /// assert_eq!(of(16, 8192, 4096)?, ProblemGroup::Decode);
     /// assert_eq!(of(128, 128, 4096)?, ProblemGroup::TallK);
     /// assert_eq!(of(16, 4095, 4096)?, ProblemGroup::Unaligned);
     /// # Ok::<(), diode_core::Invalid>(())

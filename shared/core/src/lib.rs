@@ -19,6 +19,7 @@ pub mod heuristic;
 pub mod ids;
 pub mod layout;
 pub mod method;
+mod numbered;
 pub mod op;
 #[cfg(feature = "openapi")]
 mod openapi;
@@ -40,6 +41,7 @@ pub use group::ProblemGroup;
 pub use heuristic::Heuristic;
 pub use layout::{Layout, OutputLayout};
 pub use method::Method;
+pub use numbered::numbered;
 pub use op::Op;
 pub use problem::{Bias, Problem, ProblemFields};
 pub use provenance::Provenance;

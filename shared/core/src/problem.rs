@@ -163,6 +163,27 @@ impl Problem {
         }
     }
 
+    /// What distinguishes the problem from the plain one of its op, sizes and inputs, in words; empty for that.
+    pub fn particulars(&self) -> Vec<String> {
+        let p = &self.0;
+        let mut words = Vec::new();
+        words.extend((p.a_layout == Layout::Column).then(|| "A in columns".to_owned()));
+        words.extend((p.b_layout == Layout::Column).then(|| "B in columns".to_owned()));
+        words.extend((p.bias == Bias::Vector).then(|| "vector bias".to_owned()));
+        words.extend((p.b_dtype != p.a_dtype).then(|| format!("B of {}", p.b_dtype)));
+        words.extend((p.out_dtype != p.a_dtype).then(|| format!("output of {}", p.out_dtype)));
+        words.extend(p.out_layout.map(|out| {
+            let transposed = OutputLayout::dense(p.b, p.n, p.m);
+            let by = |numbers: [u64; 3]| numbers.map(|number| number.to_string()).join("×");
+            if out == transposed && p.m != p.n {
+                "transposed output".to_owned()
+            } else {
+                format!("output {} with strides {}", by(out.size), by(out.stride))
+            }
+        }));
+        words
+    }
+
     /// Multiplications and additions, counted as one each.
     pub fn flops(&self) -> f64 {
         2.0 * self.0.b as f64 * self.0.m as f64 * self.0.n as f64 * self.0.k as f64
@@ -221,6 +242,21 @@ mod tests {
                 .unwrap();
         assert_eq!(plain, spelled);
         assert_eq!(plain.id(), spelled.id());
+    }
+
+    #[test]
+    fn particulars_are_what_is_not_plain() {
+        let words = |fields: ProblemFields| Problem::new(fields).unwrap().particulars().join(", ");
+        assert_eq!(words(square()), "");
+        let linear =
+            ProblemFields { op: Op::Addmm, b_layout: Layout::Column, bias: Bias::Vector, ..square() };
+        assert_eq!(words(linear), "B in columns, vector bias");
+        let mixed = ProblemFields { a_layout: Layout::Column, out_dtype: DType::Float32, ..square() };
+        assert_eq!(words(mixed), "A in columns, output of float32");
+        let out =
+            |size, stride| ProblemFields { out_layout: Some(OutputLayout { size, stride }), ..square() };
+        assert_eq!(words(out([1, 128, 64], [8192, 64, 1])), "transposed output");
+        assert_eq!(words(out([1, 64, 128], [0, 1, 64])), "output 1×64×128 with strides 0×1×64");
     }
 
     #[test]

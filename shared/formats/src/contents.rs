@@ -5,6 +5,7 @@ use std::io::Read as _;
 
 use crate::FormatError;
 use crate::source::{is_zstd, zstd_decoder};
+use crate::text;
 
 /// How much of a file is looked at. A real file names its parts within the first hundreds of bytes.
 const HEAD: usize = 8192;
@@ -40,36 +41,59 @@ impl std::fmt::Display for Kind {
     }
 }
 
+/// The beginning of what some bytes hold.
+fn unpacked_head(bytes: &[u8]) -> Vec<u8> {
+    let mut head = Vec::new();
+    if !is_zstd(bytes) {
+        head.extend_from_slice(&bytes[..bytes.len().min(HEAD)]);
+    } else if let Ok(frame) = zstd_decoder(bytes) {
+        // A frame that breaks off still shows its beginning.
+        let _ = frame.take(HEAD as u64).read_to_end(&mut head);
+    }
+    head
+}
+
 /// The kind of file that some bytes begin; `None` if nothing known begins so.
 pub fn recognise(bytes: &[u8]) -> Option<Kind> {
-    let mut head = Vec::new();
-    if is_zstd(bytes) {
-        // A frame that breaks off still shows its beginning.
-        let _ = zstd_decoder(bytes).ok()?.take(HEAD as u64).read_to_end(&mut head);
-    } else {
-        head.extend_from_slice(&bytes[..bytes.len().min(HEAD)]);
-    }
-    match head.as_slice() {
+    let head = unpacked_head(bytes);
+    let head = text::without_mark(&head);
+    match head {
         [b'P', b'A', b'R', b'1', ..] => return Some(Kind::Timings),
         [b'P', b'K', 3, 4, ..] => return Some(Kind::TorchCheckpoint),
         [_, _, _, _, _, _, 0, 0, b'{', ..] => return Some(Kind::Model),
         _ => {}
     }
-    let has = |word: &str| head.windows(word.len()).any(|window| window == word.as_bytes());
+    let has = |word: &str| has_bytes(head, word.as_bytes());
     if has("timed_configs") || has("diode-columnar") {
         return Some(Kind::Timings);
     }
     let first = head.iter().copied().find(|byte| !byte.is_ascii_whitespace())?;
     if !matches!(first, b'{' | b'[' | 0x80..=0x8f | 0xde | 0xdf) {
-        return columns(&head);
+        return columns(head);
     }
     if has("hardware") {
-        return list_follows(&head, "\"config\"").then_some(Kind::Table);
+        return list_follows(head, "\"config\"").then_some(Kind::Table);
     }
-    if has("operations") || has("shapes") {
+    // In quotes, or with the marker that MessagePack puts before a text of that length.
+    if ["\"shapes\"", "\"operations\""].into_iter().any(has) || has_bytes(head, b"\xa6shapes") {
         return Some(Kind::ShapeSet);
     }
-    has("config").then_some(Kind::Solution)
+    let is_solution = ["\"config\"", "\"configs\""].into_iter().any(|key| list_follows(head, key));
+    is_solution.then_some(Kind::Solution)
+}
+
+/// Whether some bytes begin a dataset, perhaps a damaged one. What does not is another file that lies beside it.
+pub fn may_be_timings(bytes: &[u8]) -> bool {
+    let Some(kind) = recognise(bytes) else {
+        let head = unpacked_head(bytes);
+        let has = |word: &str| has_bytes(&head, word.as_bytes());
+        return head.is_empty() || (has("hardware") && has("operation"));
+    };
+    kind == Kind::Timings
+}
+
+fn has_bytes(head: &[u8], word: &[u8]) -> bool {
+    head.windows(word.len()).any(|window| window == word)
 }
 
 /// Whether a key of JSON has a list as its value.
@@ -126,12 +150,37 @@ mod tests {
             ("PAR1", Some(Kind::Timings)),
             ("PK\u{3}\u{4}", Some(Kind::TorchCheckpoint)),
             ("\u{8}\0\0\0\0\0\0\0{}", Some(Kind::Model)),
+            ("{\"problems\": 3, \"configs\": 8, \"shapes_analyzed\": 3}", None),
             ("hello", None),
             ("", None),
         ] {
             assert_eq!(recognise(head.as_bytes()), kind, "{head}");
         }
+        assert_eq!(recognise(b"\x81\xa6shapes\x90"), Some(Kind::ShapeSet));
+        assert_eq!(recognise(b"\xef\xbb\xbf{\"shapes\": []}"), Some(Kind::ShapeSet));
         let packed = zstd::encode_all(&b"{\"shapes\": []}"[..], 3).unwrap();
         assert_eq!(recognise(&packed), Some(Kind::ShapeSet));
+    }
+    #[test]
+    fn damaged_datasets_are_told_from_other_files() {
+        for mine in [
+            "",
+            "{\"hardware\": {\"NVIDIA H100\": {\"operation\": {",
+            "{\"hardware\": {\"timed_configs\": [{\"config\": {",
+            "PAR1",
+        ] {
+            assert!(may_be_timings(mine.as_bytes()), "{mine}");
+        }
+        for other in [
+            "phase,epoch,loss\n",
+            "{\"shapes\": []}",
+            "{\"config\": []}",
+            "{\"per_op\": {}}",
+            "[1]",
+            "PK\u{3}\u{4}",
+        ] {
+            assert!(!may_be_timings(other.as_bytes()), "{other}");
+        }
+        assert!(may_be_timings(&[0x28, 0xb5, 0x2f, 0xfd]), "a frame that breaks off at once");
     }
 }

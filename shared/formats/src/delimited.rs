@@ -103,8 +103,6 @@ impl<R: Read> Delimited<R> {
             Ok(text) => text,
             Err(_) => return Err(self.refuse("bytes that are not UTF-8 text")),
         };
-        // Spreadsheets begin a file with a byte order mark.
-        let text = if self.line == 1 { text.trim_start_matches('\u{feff}') } else { text };
         let mut count = 0;
         let mut rest = text;
         loop {
@@ -179,8 +177,8 @@ mod tests {
     }
 
     #[test]
-    fn quotes_lines_and_marks_are_understood() {
-        let read = records("\u{feff}a,\"b,\"\"c\"\"\n d\",\r\n\n1,,\"\"").unwrap();
+    fn quotes_and_lines_are_understood() {
+        let read = records("a,\"b,\"\"c\"\"\n d\",\r\n\n1,,\"\"").unwrap();
         assert_eq!(read, [["a", "b,\"c\"\n d", ""], ["1", "", ""]]);
         assert_eq!(records("").unwrap(), Vec::<Vec<String>>::new());
     }

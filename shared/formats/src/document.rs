@@ -7,10 +7,10 @@ use std::marker::PhantomData;
 
 use serde::de::{Deserialize, DeserializeOwned, Deserializer, Error as _, MapAccess, Visitor};
 
-use crate::FormatError;
 use crate::limits::{MAX_DEPTH, MAX_DOCUMENT};
 use crate::place::Place;
 use crate::source::{is_zstd, malformed, malformed_msgpack, zstd_decoder, zstd_limit};
+use crate::{FormatError, text};
 
 /// The content of a file, unpacked, and how it is encoded.
 pub(crate) enum Document<'a> {
@@ -24,11 +24,23 @@ impl<'a> Document<'a> {
     /// Sees through compression and recognises the encoding by the first byte.
     pub(crate) fn open(bytes: &'a [u8]) -> Result<Self, FormatError> {
         let plain = unpack(bytes)?;
+        let mark = text::mark(&plain).map_err(|error| malformed("text", 0, &Place::default(), &error))?;
+        let plain = match plain {
+            Cow::Borrowed(bytes) => Cow::Borrowed(&bytes[mark..]),
+            Cow::Owned(mut bytes) => {
+                bytes.drain(..mark);
+                Cow::Owned(bytes)
+            }
+        };
         let start = plain.iter().find(|byte| !byte.is_ascii_whitespace());
         Ok(match (start, plain.first()) {
             (Some(b'{' | b'['), _) => Self::Json(plain),
             (_, Some(0x80..=0x8f | 0xde | 0xdf)) => Self::Msgpack(plain),
-            _ => Self::Text(plain),
+            _ if is_text(&plain) => Self::Text(plain),
+            _ => {
+                let found = "bytes that are neither UTF-8 text nor MessagePack".to_owned();
+                return Err(FormatError::Unexpected { found, expected: "JSON, MessagePack or CSV" });
+            }
         })
     }
 
@@ -55,6 +67,12 @@ impl<'a> Document<'a> {
             Self::Text(_) => Ok(None),
         }
     }
+}
+
+/// Whether the first line is one; what is wrong with later ones is said with their number.
+fn is_text(bytes: &[u8]) -> bool {
+    let line = bytes.split(|&byte| byte == b'\n').next().unwrap_or_default();
+    !line.contains(&0) && std::str::from_utf8(line).is_ok()
 }
 
 fn unpack(bytes: &[u8]) -> Result<Cow<'_, [u8]>, FormatError> {
@@ -86,10 +104,15 @@ pub(crate) fn malformed_json(error: &serde_json::Error, place: &Place) -> Format
         Some(end) => message[..end].to_owned(),
         None => message,
     };
+    // What goes wrong before the first part of the JSON has no position.
+    let at = match error.line() {
+        0 => "its beginning".to_owned(),
+        line => format!("line {line} column {}", error.column()),
+    };
     FormatError::Malformed {
         state: if error.is_eof() { "truncated" } else { "invalid" },
         encoding: "JSON",
-        at: format!("line {} column {}", error.line(), error.column()),
+        at,
         place: place.to_string(),
         cause,
     }

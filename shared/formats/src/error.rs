@@ -29,6 +29,10 @@ pub enum FormatError {
     #[error("got {found}, expected {expected}")]
     WrongKind { found: Kind, expected: Kind },
 
+    /// The file cannot be what was asked for.
+    #[error("got {found}, expected {expected}")]
+    Unexpected { found: String, expected: &'static str },
+
     /// The format to write has no place for some of the data.
     #[error("{} cannot hold {losses}; write a .msgpack.zst file (columnar) instead", format.holder())]
     WouldLose { format: Format, losses: String },

@@ -30,22 +30,24 @@ mod rows;
 pub mod shapeset;
 pub mod solution;
 mod source;
+mod text;
 mod torch;
 
 pub use checkpoint::{decode_checkpoint, read_checkpoint};
-pub use contents::{Kind, recognise};
+pub use contents::{Kind, may_be_timings, recognise};
 pub use digest::{content_digest, solution_digest};
 pub use error::FormatError;
-pub use file::{read_file, write_atomically, write_file};
+pub use file::{check_writable, read_file, read_head, write_atomically, write_file};
 pub use format::Format;
 pub use lut::{Lut, decode_lut, read_lut};
 pub use shapeset::{ShapeSet, decode_shapes, read_shapes};
 pub use solution::{Reference, decode_solution, read_solution};
 pub use source::{Decoded, decode};
+pub use text::{open_text, read_bounded, read_text};
 
 use std::collections::BTreeMap;
 
-use diode_core::{Dataset, Provenance};
+use diode_core::{Dataset, Problem, Provenance};
 
 /// Writes datasets in a format, or refuses with a list of what would be lost.
 pub fn encode(format: Format, datasets: &[Dataset]) -> Result<Vec<u8>, FormatError> {
@@ -79,12 +81,30 @@ pub fn losses(format: Format, datasets: &[Dataset]) -> Option<String> {
     (!losses.is_empty()).then(|| losses.join(", "))
 }
 
-/// The same datasets without what a format cannot hold, so that [`encode`] accepts them.
-pub fn reduce(format: Format, datasets: &[Dataset]) -> Vec<Dataset> {
-    match format {
+/// Datasets that fit a format.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Reduced {
+    pub datasets: Vec<Dataset>,
+    /// What was left out because in the format it would pass for something else, a sentence each.
+    pub left_out: Vec<String>,
+}
+
+/// The same datasets without what a format cannot hold, so that [`encode`] accepts them. Timings that
+/// the format could not tell apart are never mixed.
+pub fn reduce(format: Format, datasets: &[Dataset]) -> Reduced {
+    let (datasets, left_out) = match format {
         Format::TorchDiodeJson | Format::TorchDiodeMsgpack => torch::reduce(datasets),
-        Format::Columnar => datasets.to_vec(),
-        Format::Csv | Format::Parquet => rows::losses::reduce(datasets),
+        Format::Columnar => (datasets.to_vec(), Vec::new()),
+        Format::Csv | Format::Parquet => (rows::losses::reduce(datasets), Vec::new()),
+    };
+    Reduced { datasets, left_out }
+}
+
+/// The problem that a problem becomes in a format.
+pub fn held(format: Format, problem: &Problem) -> Problem {
+    match format {
+        Format::TorchDiodeJson | Format::TorchDiodeMsgpack => torch::plain(problem),
+        Format::Columnar | Format::Csv | Format::Parquet => problem.clone(),
     }
 }
 

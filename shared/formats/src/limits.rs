@@ -50,6 +50,9 @@ pub const MAX_OBJECT: u64 = 1 << 25;
 /// Bytes of one text in JSON, unknown fields included. A config as text takes 250.
 pub const MAX_JSON_TEXT: usize = 1 << 20;
 
+/// Blanks between two parts of a JSON dataset. The deepest line is indented by some twenty.
+pub const MAX_JSON_BLANKS: usize = 1 << 16;
+
 /// Rows that any Parquet file may hold, however small it is.
 pub const FREE_PARQUET_ROWS: u64 = 1 << 16;
 

@@ -1,15 +1,15 @@
 //! torch-diode's lookup tables: for each problem the configs to choose from, the
 //! fastest first, without times.
 
+use std::io::BufReader;
 use std::path::Path;
 
 use diode_core::hardware::Hardware;
 use diode_core::{ConfigDictionary, ConfigIndex, Invalid, Problem, Table};
 
 use crate::contents::{self, Kind};
-use crate::file::read_with;
-use crate::source::open;
-use crate::{FormatError, torch};
+use crate::file::{Opened, in_file, open};
+use crate::{FormatError, source, torch};
 
 /// The table of one kind of hardware.
 #[derive(Debug, Clone, PartialEq)]
@@ -32,14 +32,17 @@ impl Lut {
     }
 }
 
-/// Reads a lookup table, whatever the file's name.
+/// Reads a lookup table, whatever the file's name. Never more of the file than a window on it is held.
 pub fn read_lut(path: &Path) -> Result<Vec<Lut>, FormatError> {
-    read_with(path, decode_lut)
+    let Opened { file, length, head } = open(path)?;
+    let input = BufReader::with_capacity(1 << 16, file);
+    contents::expect(Kind::Table, &head, || torch::decode_lut(source::open(input, length)?))
+        .map_err(|error| in_file(path, error))
 }
 
 /// Decodes a lookup table: JSON, compressed or not; one per hardware name.
 pub fn decode_lut(bytes: &[u8]) -> Result<Vec<Lut>, FormatError> {
-    contents::expect(Kind::Table, bytes, || torch::decode_lut(open(bytes)?))
+    contents::expect(Kind::Table, bytes, || torch::decode_lut(source::open(bytes, bytes.len() as u64)?))
 }
 
 #[cfg(test)]

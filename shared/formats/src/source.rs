@@ -10,7 +10,7 @@ use crate::limits::{
     MAX_TIMINGS_PER_FILE, MAX_UNPACKED, MAX_WINDOW_LOG,
 };
 use crate::place::Place;
-use crate::{Format, FormatError, columnar, rows, torch};
+use crate::{Format, FormatError, columnar, rows, text, torch};
 
 /// What some bytes hold.
 #[derive(Debug, Clone, PartialEq)]
@@ -50,13 +50,16 @@ pub(crate) fn decode_stream<R: BufRead>(
     decode_plain(Source::new(frame, zstd_limit(length), length), accepts)
 }
 
-/// The unpacked content of some bytes.
-pub(crate) fn open(bytes: &[u8]) -> Result<Source<Box<dyn Read + '_>>, FormatError> {
-    let length = bytes.len() as u64;
-    if !is_zstd(bytes) {
-        return Ok(Source::new(Box::new(bytes), u64::MAX, length));
+/// The unpacked content of an input of so many bytes.
+pub(crate) fn open<'a, R: BufRead + 'a>(
+    mut input: R,
+    length: u64,
+) -> Result<Source<Box<dyn Read + 'a>>, FormatError> {
+    let malformed = |encoding, error: io::Error| malformed(encoding, 0, &Place::default(), &error);
+    if !is_zstd(input.fill_buf().map_err(|error| malformed("data", error))?) {
+        return Ok(Source::new(Box::new(input), u64::MAX, length));
     }
-    let frame = zstd_decoder(bytes).map_err(|error| malformed("zstd", 0, &Place::default(), &error))?;
+    let frame = zstd_decoder(input).map_err(|error| malformed("zstd", error))?;
     Ok(Source::new(Box::new(frame), zstd_limit(length), length))
 }
 
@@ -95,8 +98,15 @@ fn decode_plain<R: Read>(
     } else {
         match head.first() {
             Some(b'{' | b'[' | b' ' | b'\t' | b'\r' | b'\n') => Format::TorchDiodeJson,
-            // A name of a column, perhaps in quotes or after a byte order mark.
-            Some(b'a'..=b'z' | b'A'..=b'Z' | b'"' | 0xef) => Format::Csv,
+            // A name of a column, perhaps in quotes.
+            Some(b'a'..=b'z' | b'A'..=b'Z' | b'"') => Format::Csv,
+            // Below these, MessagePack has small numbers.
+            Some(0..0x80) => {
+                let is_gzip = head.starts_with(&[0x1f, 0x8b]);
+                let found = if is_gzip { "a gzip file" } else { "bytes that begin no dataset" };
+                let expected = "JSON, MessagePack, CSV, Parquet or a columnar file, plain or under zstd";
+                return Err(FormatError::Unexpected { found: found.to_owned(), expected });
+            }
             _ => Format::TorchDiodeMsgpack,
         }
     };
@@ -116,12 +126,14 @@ fn decode_plain<R: Read>(
 
 pub(crate) const PARQUET_MAGIC: &[u8] = b"PAR1";
 
-/// A reader that knows its position, shows its first bytes, and stops at a limit.
+/// A reader that knows its position, shows its first bytes, passes over the mark of a text,
+/// and stops at a limit.
 pub(crate) struct Source<R> {
     inner: R,
     head: [u8; 8],
     head_len: usize,
     head_read: usize,
+    peeked: bool,
     position: u64,
     limit: u64,
     /// Where the object being read must have ended.
@@ -135,7 +147,17 @@ impl<R: Read> Source<R> {
         let length = usize::try_from(length).unwrap_or(usize::MAX);
         let max_timings = MAX_TIMINGS_PER_FILE
             .min(FREE_TIMINGS.saturating_add(MAX_TIMINGS_PER_BYTE.saturating_mul(length)));
-        Self { inner, head: [0; 8], head_len: 0, head_read: 0, position: 0, limit, bound: None, max_timings }
+        Self {
+            inner,
+            head: [0; 8],
+            head_len: 0,
+            head_read: 0,
+            peeked: false,
+            position: 0,
+            limit,
+            bound: None,
+            max_timings,
+        }
     }
 
     /// The next object must not be longer than this.
@@ -148,15 +170,20 @@ impl<R: Read> Source<R> {
         self.max_timings
     }
 
-    /// The first bytes, up to eight, which stay to be read.
+    /// The first bytes, some eight, which stay to be read.
     fn peek(&mut self) -> io::Result<&[u8]> {
-        while self.head_len < self.head.len() {
+        while !self.peeked && self.head_len < self.head.len() {
             match self.inner.read(&mut self.head[self.head_len..])? {
                 0 => break,
                 count => self.head_len += count,
             }
         }
-        Ok(&self.head[..self.head_len])
+        if !self.peeked {
+            self.head_read = text::mark(&self.head[..self.head_len])?;
+            self.position = self.head_read as u64;
+            self.peeked = true;
+        }
+        Ok(&self.head[self.head_read..self.head_len])
     }
 
     pub(crate) fn position(&self) -> u64 {
@@ -180,6 +207,9 @@ impl<R: Read> Source<R> {
 impl<R: Read> Read for Source<R> {
     #[inline]
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        if !self.peeked {
+            self.peek()?;
+        }
         let count = if self.head_read < self.head_len {
             let count = buffer.len().min(self.head_len - self.head_read);
             buffer[..count].copy_from_slice(&self.head[self.head_read..self.head_read + count]);

@@ -5,13 +5,17 @@ use diode_model::Network;
 
 use crate::TrainError;
 
+/// Epochs of a large set.
+const EPOCHS: usize = 60;
+
+/// Steps that even the smallest set gets, in more epochs: what 50 problems get in 180.
+const MIN_STEPS: usize = 1260;
+
 /// How to train.
 #[derive(Debug, Clone, PartialEq)]
 pub struct TrainOptions {
-    /// Times every problem is seen, at least.
-    pub epochs: usize,
-    /// Steps that even the smallest set gets; more epochs are run to reach it.
-    pub min_steps: usize,
+    /// Times that every problem is seen; `None` for as many as a set of its size needs.
+    pub epochs: Option<usize>,
     /// Decides the first weights and every random choice.
     pub seed: u64,
     /// Widths of the hidden layers.
@@ -29,9 +33,7 @@ pub struct TrainOptions {
 impl Default for TrainOptions {
     fn default() -> Self {
         Self {
-            epochs: 60,
-            // What 50 problems get in 180 epochs.
-            min_steps: 1260,
+            epochs: None,
             seed: 42,
             hidden: vec![64, 64],
             learning_rate: 8e-3,
@@ -46,7 +48,8 @@ impl Default for TrainOptions {
 impl TrainOptions {
     /// Epochs for a set of this many problems.
     pub(crate) fn epochs_for(&self, problems: usize) -> usize {
-        self.epochs.max(self.min_steps.div_ceil(self.steps_per_epoch(problems)))
+        let needed = || EPOCHS.max(MIN_STEPS.div_ceil(self.steps_per_epoch(problems)));
+        self.epochs.unwrap_or_else(needed)
     }
 
     pub(crate) fn steps_per_epoch(&self, problems: usize) -> usize {
@@ -56,7 +59,7 @@ impl TrainOptions {
     /// Refuses what cannot be trained; training does so itself.
     pub fn validate(&self) -> Result<(), TrainError> {
         let counts = [
-            ("epochs", self.epochs),
+            ("epochs", self.epochs.unwrap_or(EPOCHS)),
             ("problems per step", self.problems_per_step),
             ("configs per problem", self.configs_per_problem),
             ("hidden layers", self.hidden.len()),
@@ -93,6 +96,8 @@ mod tests {
         assert_eq!(options.epochs_for(209), 60);
         assert_eq!(options.epochs_for(50), 180);
         assert_eq!(options.epochs_for(1), 1260);
+        let exact = TrainOptions { epochs: Some(3), ..options };
+        assert_eq!((exact.epochs_for(1), exact.epochs_for(209)), (3, 3), "who says a number gets it");
     }
 
     #[test]

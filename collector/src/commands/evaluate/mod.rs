@@ -18,7 +18,7 @@ use diode_train::{
 use super::report::{metrics, parse_folds};
 use super::selection::{Selection, describe};
 use super::training_progress::TrainingProgress;
-use super::{files, judging, max_autotune};
+use super::{datasets, files, judging, max_autotune};
 use crate::arguments::whole;
 use crate::interrupt::Interrupt;
 use crate::output;
@@ -41,7 +41,7 @@ pub(crate) struct Evaluate {
     model: Vec<PathBuf>,
 
     /// Dataset, or folder of datasets
-    #[arg(long, value_name = "PATH")]
+    #[arg(long, alias = "data", value_name = "PATH")]
     dataset: PathBuf,
 
     /// Timings of other problems: judges what the nearest of them advise, and their best fixed config
@@ -87,7 +87,7 @@ impl Evaluate {
         if let Some(folds) = self.folds {
             return self.judge_recipe(&first.1, &set, folds);
         }
-        eprintln!("judging the model's own weights");
+        say!("judging the model's own weights");
         judging::warn_if_trained_on(&first.1, &set);
         let (main, judged) = Contender::of(first.0, &first.1, &set)?;
         let mut compared = Contender::fed_otherwise(first.0, &first.1, &set)?;
@@ -106,14 +106,14 @@ impl Evaluate {
         };
         if let Some(path) = &self.report {
             files::write(path, page::page(&document, &judged, &set).as_bytes())?;
-            eprintln!("{}: the report", path.display());
+            say!("{}: the report", path.display());
         }
         let text = || words::in_words(&document);
         self.publish(&document, text)
     }
 
     fn judge_recipe(&self, model: &AnyModel, set: &TrainingSet, folds: usize) -> anyhow::Result<()> {
-        eprintln!("judging the recipe on this dataset by cross-validation, not the model's weights");
+        say!("judging the recipe on this dataset by cross-validation, not the model's weights");
         let seed = model.training().map_or(TrainOptions::default().seed, |training| training.seed);
         let options = TrainOptions { seed, ..TrainOptions::default() };
         let interrupt = Interrupt::install()?;
@@ -132,13 +132,13 @@ impl Evaluate {
         if self.train_data.is_empty() {
             return Ok(without_a_model(judged, set, None)?);
         }
-        let mut known = self.selection.keep(files::read_datasets(&self.train_data)?)?;
+        let mut known = self.selection.keep(datasets::read(&self.train_data)?)?;
         describe(&mut known, || Ok(model.ranked_hardware()?))?;
         known.retain(|dataset| dataset.hardware.slug == set.hardware().slug);
         let unseen: HashSet<&Problem> = judged.iter().map(|judged| &judged.problem).collect();
         let left_out = leave_out(&mut known, &unseen);
         if left_out > 0 {
-            eprintln!(
+            say!(
                 "note: {} of --train-data left out, since they are judged",
                 output::count(left_out, "problem")
             );
@@ -151,7 +151,7 @@ impl Evaluate {
         let Some(path) = &self.max_autotune_solution else { return Ok(None) };
         let comparison = max_autotune::compare(judged, &diode_formats::read_solution(path)?, path)?;
         for note in &comparison.notes {
-            eprintln!("note: {note}");
+            say!("note: {note}");
         }
         Ok(Some(comparison.speedups))
     }

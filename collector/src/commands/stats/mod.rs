@@ -1,19 +1,21 @@
-//! What a dataset holds.
+//! What datasets hold.
 
 mod groups;
 mod words;
 
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 
 use clap::Args;
 use diode_core::{Config, Dataset, Problem, Solution, Tflops};
 use serde::Serialize;
 
+use super::datasets;
 use crate::arguments::whole;
 use crate::output;
 use groups::{Group, groups};
 
-/// Count what a dataset holds and show its fastest configs
+/// Count what datasets hold and show their fastest configs
 ///
 /// Per operator, input type and method: problems, timings, failures and their
 /// reasons, the best rate and its share of the roofline; where the dataset says
@@ -21,8 +23,9 @@ use groups::{Group, groups};
 #[derive(Debug, Args)]
 #[command(after_help = "Example:\n  diode stats cpu.msgpack.zst")]
 pub(crate) struct Stats {
-    /// Dataset to read, in any format
-    file: PathBuf,
+    /// Datasets to read, in any format, or folders of datasets
+    #[arg(value_name = "FILE", required = true)]
+    files: Vec<PathBuf>,
 
     /// How many problems to show, the fastest first
     #[arg(long, default_value_t = 5, value_name = "N", value_parser = whole::<usize>)]
@@ -52,16 +55,19 @@ struct Fastest {
 
 impl Stats {
     pub(crate) fn run(self) -> anyhow::Result<()> {
-        let decoded = diode_formats::read_file(&self.file)?;
-        let mut fastest: Vec<Fastest> = decoded
-            .datasets
+        let (mut formats, mut datasets) = (BTreeSet::new(), Vec::new());
+        for decoded in datasets::decode(&self.files, &[])? {
+            formats.insert(decoded.format.to_string());
+            datasets.extend(decoded.datasets);
+        }
+        let mut fastest: Vec<Fastest> = datasets
             .iter()
             .flat_map(|dataset| dataset.solutions.iter().filter_map(|s| Fastest::of(dataset, s)))
             .collect();
         fastest.sort_by(|a, b| b.tflops.total_cmp(&a.tflops));
         fastest.truncate(self.top);
-        let report =
-            Report { format: decoded.format.to_string(), groups: groups(&decoded.datasets), fastest };
+        let format = formats.into_iter().collect::<Vec<_>>().join(", ");
+        let report = Report { format, groups: groups(&datasets), fastest };
         if self.json { output::json(&report) } else { output::text_out(&words::report(&report)) }
     }
 }

@@ -2,12 +2,11 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::entry::{EntryFields, entries, key};
 use super::{Table, TableConfig};
 use crate::error::Invalid;
 use crate::hardware::Hardware;
-use crate::{
-    AccType, Config, ConfigFields, Method, Micros, Problem, ProblemFields, RocmExtras, Template, Tile,
-};
+use crate::{AccType, Config, ConfigFields, Method, Micros, Problem, RocmExtras, Template, Tile};
 
 /// The name and version of the form. A change that old programs would misread
 /// needs a new version.
@@ -21,14 +20,8 @@ pub struct TableFile {
     format: String,
     hardware: Hardware,
     method: Method,
+    #[serde(deserialize_with = "entries")]
     entries: Vec<EntryFields>,
-}
-
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct EntryFields {
-    problem: ProblemFields,
-    configs: Vec<TableConfigFields>,
 }
 
 /// A config and its time as one flat record. What a template does not have is
@@ -36,7 +29,7 @@ struct EntryFields {
 /// that K makes it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct TableConfigFields {
+pub(super) struct TableConfigFields {
     template: Template,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     block_m: Option<u32>,
@@ -100,7 +93,7 @@ impl TableConfigFields {
             block_m: self.block_m,
             block_n: self.block_n,
             block_k: self.block_k,
-            group_m: self.group_m.or(Some(usual.group_m)),
+            group_m: self.group_m.or(self.template.has_tile().then_some(usual.group_m)),
             num_stages: self.num_stages,
             num_warps: self.num_warps,
             even_k,
@@ -135,11 +128,7 @@ impl TryFrom<TableFile> for Table {
         file.hardware.validate()?;
         let mut table = Self::new(file.hardware, file.method);
         for (number, entry) in (1..).zip(file.entries) {
-            let fields = &entry.problem;
-            let place = format!(
-                "entry {number} ({} B={} M={} N={} K={})",
-                fields.op, fields.b, fields.m, fields.n, fields.k
-            );
+            let place = format!("entry {number}{}", key(&entry.problem));
             table.insert_fields(entry).map_err(|mut error| {
                 error.what = format!("{place}: {}", error.what);
                 error

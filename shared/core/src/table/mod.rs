@@ -2,6 +2,7 @@
 //! instead of to measure.
 
 mod build;
+mod entry;
 mod file;
 mod index;
 pub mod inductor;

@@ -42,7 +42,7 @@ pub struct Nearest {
     pub neighbours: Vec<Neighbour>,
 }
 
-/// A config with the share of time it is expected to lose to the best one, as a logarithm.
+/// A config with the share of time it is expected to lose to the best one, as a logarithm of at least 0.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Candidate {
     pub config: Config,
@@ -123,6 +123,11 @@ impl Table {
         candidates.sort_by(|a, b| {
             a.expected_loss.total_cmp(&b.expected_loss).then_with(|| a.config.cmp(&b.config))
         });
+        // What the sizes explain can be more than all that was lost, and less than nothing cannot be lost.
+        let surplus = candidates.first().map_or(0.0, |best| best.expected_loss.min(0.0));
+        for candidate in &mut candidates {
+            candidate.expected_loss -= surplus;
+        }
         candidates.truncate(top);
         (!candidates.is_empty()).then_some(Nearest { candidates, neighbours: nearest })
     }

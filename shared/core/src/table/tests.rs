@@ -191,7 +191,7 @@ fn edits_by_hand_take_effect() {
 fn mistakes_are_named_with_their_entry() {
     let entry = "entry 2 (mm B=1 M=512 N=512 K=500): ";
     type Edit = fn(&mut Value);
-    let cases: [(Edit, &str); 10] = [
+    let cases: [(Edit, &str); 14] = [
         (
             |t| t["format"] = "diode-table/9".into(),
             "table format: got `diode-table/9`, expected diode-table/1",
@@ -213,7 +213,17 @@ fn mistakes_are_named_with_their_entry() {
             "entry 2 (mm B=1 M=64 N=64 K=64): problem: got a second entry, the other is number 1",
         ),
         (|t| t["entries"][1]["problem"]["bias"] = "vector".into(), "bias: got `vector`"),
-        (|t| t["entries"][1]["configs"][0]["blok_m"] = 64.into(), "unknown field `blok_m`"),
+        (
+            |t| t["entries"][1]["configs"][0]["template"] = "aten".into(),
+            "config 1: block_m: got 128, expected none, since the template is aten",
+        ),
+        (|t| t["entries"][1]["configs"][0]["blok_m"] = 64.into(), "config 1: unknown field `blok_m`"),
+        (|t| t["entries"][1]["configs"][2]["block_m"] = "64".into(), "config 3: invalid type: string \"64\""),
+        (|t| t["entries"][1]["problem"]["m"] = "64".into(), "entry 2: problem: invalid type: string \"64\""),
+        (
+            |t| t["entries"][1]["problems"] = json!([]),
+            "unknown field `problems`, expected `problem` or `configs`",
+        ),
     ];
     for (edit, words) in cases {
         let error = edited(edit).unwrap_err().to_string();
@@ -273,6 +283,18 @@ fn the_nearest_problems_advise_configs_that_fit_the_asked_one() {
 
     let batched = ProblemFields::plain(Op::Bmm, 2, 4096, 4096, 4096, DType::BFloat16);
     assert_eq!(table.nearest(&Problem::new(batched).unwrap(), 1), None);
+}
+
+#[test]
+fn no_loss_is_expected_to_be_less_than_none() {
+    // Of the neighbour's rows the block covers about half, of those asked all: better than its best is nothing.
+    let timed = |config, nanos| TableConfig { config, time: Some(Micros(nanos)) };
+    let mut table = Table::new(h200(), Method::Unspecified);
+    table.insert(problem(65, 512, 512), vec![timed(tile(128, 64), 10.0), timed(tile(16, 64), 11.0)]).unwrap();
+    let advice = table.nearest(&problem(128, 512, 512), 2).unwrap();
+    let losses: Vec<f64> = advice.candidates.iter().map(|c| c.expected_loss).collect();
+    assert_eq!(advice.candidates[0].config.label(), "128×64×32 s3 w4");
+    assert!(losses[0] == 0.0 && losses[1] > 0.05, "{losses:?}");
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use std::io::{self, Read};
 
-use crate::limits::MAX_JSON_TEXT;
+use crate::limits::{MAX_JSON_BLANKS, MAX_JSON_TEXT};
 
 /// Passes JSON through and turns these words, outside of strings, into `null`.
 pub(super) struct BareWords<R> {
@@ -13,6 +13,8 @@ pub(super) struct BareWords<R> {
     state: State,
     /// Bytes of the string at hand.
     text: usize,
+    /// Blanks since the last byte that is none.
+    blanks: usize,
 }
 
 #[derive(Clone, Copy)]
@@ -32,7 +34,7 @@ const NOT_A_WORD: u8 = b'?';
 impl<R: Read> BareWords<R> {
     pub(super) fn new(inner: R) -> Self {
         let input = vec![0; 1 << 14].into_boxed_slice();
-        Self { inner, input, output: Vec::new(), output_read: 0, state: State::Value, text: 0 }
+        Self { inner, input, output: Vec::new(), output_read: 0, state: State::Value, text: 0, blanks: 0 }
     }
 
     fn push(&mut self, byte: u8) {
@@ -60,6 +62,8 @@ impl<R: Read> BareWords<R> {
             (state, byte) => {
                 self.output.push(byte);
                 self.text = if matches!(state, State::Value) { 0 } else { self.text + 1 };
+                let blank = matches!((state, byte), (State::Value, b' ' | b'\t' | b'\r' | b'\n'));
+                self.blanks = if blank { self.blanks + 1 } else { 0 };
                 match (state, byte) {
                     (State::Value, b'"') => State::String,
                     (State::String, b'"') | (State::Value, _) => State::Value,
@@ -84,6 +88,9 @@ impl<R: Read> BareWords<R> {
             // A piece is small, so the text cannot have grown far beyond the limit.
             if self.text > MAX_JSON_TEXT {
                 return Err(io::Error::other(format!("a text of more than {MAX_JSON_TEXT} bytes")));
+            }
+            if self.blanks > MAX_JSON_BLANKS {
+                return Err(io::Error::other(format!("more than {MAX_JSON_BLANKS} blanks in a row")));
             }
             if count? == 0 {
                 if !matches!(self.state, State::Value | State::String | State::Escape) {
@@ -145,5 +152,15 @@ mod tests {
                 assert_eq!(text, expected, "{given}");
             }
         }
+    }
+    #[test]
+    fn blanks_do_not_go_on_for_ever() {
+        let read = |blanks: usize| {
+            let given = ["[", &" \n".repeat(blanks / 2), "1]"].concat();
+            BareWords::new(given.as_bytes()).read_to_string(&mut String::new())
+        };
+        assert!(read(MAX_JSON_BLANKS).is_ok());
+        let error = read(MAX_JSON_BLANKS + (1 << 16)).unwrap_err().to_string();
+        assert_eq!(error, format!("more than {MAX_JSON_BLANKS} blanks in a row"));
     }
 }

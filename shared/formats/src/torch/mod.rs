@@ -8,6 +8,7 @@ mod config;
 mod losses;
 mod memo;
 mod msgpack_reader;
+mod reduce;
 mod shape;
 mod tree_reader;
 mod tree_writer;
@@ -26,7 +27,8 @@ use ascii_json::AsciiJson;
 use bare_words::BareWords;
 use builder::Builder;
 pub(crate) use config::TorchConfig;
-pub(crate) use losses::{losses, reduce};
+pub(crate) use losses::losses;
+pub(crate) use reduce::{plain, reduce};
 pub(crate) use shape::Shape;
 use tree_writer::Tree;
 

@@ -5,5 +5,7 @@
 mod checkpoint;
 mod goldens;
 mod hostile;
+mod reducing;
 mod round_trips;
 mod samples;
+mod texts;

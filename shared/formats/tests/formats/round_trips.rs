@@ -78,7 +78,7 @@ fn rows_hold_everything_but_problems_without_any() {
     for format in [Format::Csv, Format::Parquet] {
         let message = encode(format, &rich()).unwrap_err().to_string();
         assert!(message.contains("problems without any timing or failure (1 problem)"), "{message}");
-        let kept = reduce(format, &rich());
+        let kept = reduce(format, &rich()).datasets;
         let decoded = reread(&encode(format, &kept).unwrap());
         assert_eq!(decoded.format, format);
         assert_same(&decoded.datasets, &kept);
@@ -131,7 +131,7 @@ fn rows_may_come_in_any_order_and_say_less() {
 
 #[test]
 fn what_the_old_form_cannot_hold_can_be_let_go() {
-    let kept = reduce(Format::TorchDiodeJson, &rich());
+    let kept = reduce(Format::TorchDiodeJson, &rich()).datasets;
     let json = reread(&encode(Format::TorchDiodeJson, &kept).unwrap());
     let msgpack = reread(&encode(Format::TorchDiodeMsgpack, &kept).unwrap());
     assert_eq!(json.datasets, msgpack.datasets);
@@ -347,7 +347,7 @@ proptest! {
         dataset.solutions = solutions;
         let whole = [dataset];
         prop_assert_eq!(&reread(&encode(Format::Columnar, &whole).unwrap()).datasets, &whole);
-        let mut kept = reduce(Format::Csv, &whole);
+        let mut kept = reduce(Format::Csv, &whole).datasets;
         // What is said of no timings at all have no row to stand in.
         for solution in kept[0].solutions.iter_mut().filter(|solution| solution.configs.is_empty()) {
             solution.minimum_ns = None;
@@ -386,7 +386,7 @@ proptest! {
         let digest = content_digest(std::slice::from_ref(&dataset));
         for format in FORMATS {
             let rows = matches!(format, Format::Csv | Format::Parquet);
-            let without_empty = reduce(Format::Csv, std::slice::from_ref(&dataset));
+            let without_empty = reduce(Format::Csv, std::slice::from_ref(&dataset)).datasets;
             let dataset = if rows { &without_empty[0] } else { &dataset };
             let decoded = reread(&encode(format, std::slice::from_ref(dataset)).unwrap()).datasets;
             if rows && dataset.solutions.is_empty() {

@@ -48,7 +48,7 @@ fn unseen_problems_get_better_picks_than_any_fixed_config() {
 fn tiny_sets_train_without_harm() {
     for (problems, configs) in [(1, 1), (1, 12), (3, 12), (5, 2)] {
         let set = set(problems, configs);
-        let options = TrainOptions { min_steps: 60, ..quick() };
+        let options = TrainOptions { epochs: Some(60), ..quick() };
         let model = train(&set, &options, String::new(), &mut ignore).unwrap();
         let report = evaluate(&model, &set).unwrap();
         let numbers = [report.mape_all, report.spearman_median, report.top_k["1"].geomean];
@@ -59,7 +59,7 @@ fn tiny_sets_train_without_harm() {
 
 #[test]
 fn the_same_seed_gives_the_same_bytes() {
-    let (set, options) = (set(6, 20), TrainOptions { min_steps: 20, epochs: 2, ..quick() });
+    let (set, options) = (set(6, 20), TrainOptions { epochs: Some(20), ..quick() });
     let bytes = |options: &TrainOptions| {
         train(&set, options, "now".to_owned(), &mut ignore).unwrap().to_bytes().unwrap()
     };
@@ -70,7 +70,7 @@ fn the_same_seed_gives_the_same_bytes() {
 #[test]
 fn a_model_says_what_it_was_trained_on() {
     let set = set(6, 20);
-    let options = TrainOptions { min_steps: 2, epochs: 2, ..quick() };
+    let options = TrainOptions { epochs: Some(2), ..quick() };
     let model = train(&set, &options, "2026-01-01T00:00:00Z".to_owned(), &mut ignore).unwrap();
     let training = &model.metadata().training;
     assert_eq!((training.problems, training.timings), (6, 120));
@@ -83,7 +83,7 @@ fn a_model_says_what_it_was_trained_on() {
 #[test]
 fn progress_is_told_and_training_can_be_stopped() {
     let set = set(6, 20);
-    let options = TrainOptions { min_steps: 1, epochs: 5, ..quick() };
+    let options = TrainOptions { epochs: Some(5), ..quick() };
     let mut told = Vec::new();
     let result = train(&set, &options, String::new(), &mut |step| {
         let Progress::Epoch { phase, epoch, epochs, .. } = step else { return ControlFlow::Continue(()) };
@@ -103,7 +103,7 @@ fn one_size_cannot_be_cross_validated() {
 #[test]
 fn the_library_counts_as_a_candidate_where_it_was_timed() {
     let plain = set(4, 20);
-    let options = TrainOptions { min_steps: 2, epochs: 2, ..quick() };
+    let options = TrainOptions { epochs: Some(2), ..quick() };
     let model = train(&plain, &options, String::new(), &mut ignore).unwrap();
     assert_eq!(evaluate_with_library(&model, &plain).unwrap(), None);
 
@@ -124,7 +124,7 @@ fn the_library_counts_as_a_candidate_where_it_was_timed() {
 #[test]
 fn a_resumed_training_ends_as_an_uninterrupted_one() {
     let set = set(12, 20);
-    let options = TrainOptions { min_steps: 20, epochs: 4, ..quick() };
+    let options = TrainOptions { epochs: Some(10), ..quick() };
     let plan = Plan { options, folds: 2, created_at: "now".to_owned(), keep_when_stopped: false };
     let mut checkpoint = Checkpoint::new(&set, &plan);
     // Stopped when the folds are half done.
@@ -164,7 +164,7 @@ fn a_resumed_training_ends_as_an_uninterrupted_one() {
 #[test]
 fn whoever_stops_and_keeps_has_the_best_so_far() {
     let set = set(12, 20);
-    let options = TrainOptions { min_steps: 20, epochs: 4, ..quick() };
+    let options = TrainOptions { epochs: Some(10), ..quick() };
     let plan = Plan { options, folds: 2, created_at: String::new(), keep_when_stopped: true };
     let stop_in = |wanted: &str| {
         fit(&set, &plan, &Checkpoint::new(&set, &plan), &mut |step| match step {

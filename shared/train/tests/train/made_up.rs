@@ -84,7 +84,7 @@ pub(crate) fn problems(count: usize) -> Vec<Problem> {
 
 /// The recipe with fewer steps.
 pub(crate) fn quick() -> TrainOptions {
-    TrainOptions { epochs: 20, min_steps: 150, hidden: vec![32], ..TrainOptions::default() }
+    TrainOptions { epochs: Some(40), hidden: vec![32], ..TrainOptions::default() }
 }
 
 pub(crate) fn ignore(_: &Progress) -> ControlFlow<()> {

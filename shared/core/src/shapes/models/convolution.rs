@@ -65,7 +65,17 @@ impl Convolution {
         // Sizes are at most 2^31; a product that saturates is refused as too large.
         let m = images.saturating_mul(side.saturating_mul(side));
         let k = self.in_channels.saturating_mul(self.kernel.saturating_mul(self.kernel));
-        linear(m, self.out_channels, k, dtype)
+        linear(m, self.out_channels, k, dtype).map_err(|mut invalid| {
+            // Who describes a convolution does not speak of M, N and K.
+            let meaning = match invalid.what.as_str() {
+                "M" => " (images × pixels of the output)",
+                "N" => " (out)",
+                "K" => " (in × kernel²)",
+                _ => "",
+            };
+            invalid.what = format!("{WHAT}: {}{meaning}", invalid.what);
+            invalid
+        })
     }
 
     fn padded(&self) -> u64 {
@@ -98,6 +108,10 @@ mod tests {
             assert!(error.contains(words), "{spec}: {error}");
         }
         let huge: Convolution = "in=2147483648,out=1,kernel=2147483648,size=2147483648".parse().unwrap();
-        assert!(huge.problem(1, DType::Float16).unwrap_err().to_string().contains("K: got"));
+        let error = huge.problem(1, DType::Float16).unwrap_err().to_string();
+        assert!(
+            error.starts_with("convolution: K (in × kernel²): got 18446744073709551615, expected"),
+            "{error}"
+        );
     }
 }
