@@ -144,3 +144,36 @@ def _symbol(environment: ShapeEnv, sizes: dict[str, Any], text: str) -> Any:
         symbol = environment.create_symbol(int(hint), source=source, dynamic_dim=DimDynamic.DYNAMIC)
         sizes[text] = environment.create_symintnode(symbol, hint=int(hint), source=source)
     return sizes[text]
+
+
+@contextlib.contextmanager
+def offered() -> Iterator[list[list[Any]]]:
+    """The choices that each kernel would be picked from by a benchmark. None is run: the first is taken."""
+    from torch._inductor.select_algorithm import get_algorithm_selector_cache
+
+    lists: list[list[Any]] = []
+
+    def cut(choices: list[Any]) -> list[Any]:
+        lists.append(list(choices))
+        return choices[:1]
+
+    functions = get_algorithm_selector_cache().preprocessing_fns
+    functions.append(cut)
+    try:
+        yield lists
+    finally:
+        functions.remove(cut)
+
+
+@contextlib.contextmanager
+def benchmarks(milliseconds: Callable[[Any], float]) -> Iterator[None]:
+    """Inductor's autotuning with stated times in place of measured ones."""
+    from torch._inductor.select_algorithm import AlgorithmSelectorCache
+
+    times = lambda choices, *rest: {choice: milliseconds(choice) for choice in choices}  # noqa: E731
+    with (
+        mock.patch.object(AlgorithmSelectorCache, "make_benchmark_fn", lambda *arguments, **named: times),
+        mock.patch.object(AlgorithmSelectorCache, "make_precompile_fn", lambda *arguments, **named: dict),
+        mock.patch.object(torch._inductor.config, "benchmark_epilogue_fusion", False),
+    ):
+        yield

@@ -9,7 +9,7 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
-from . import _log, hub
+from . import _log
 from ._core import (
     DISTRIBUTION,
     Choice,
@@ -27,9 +27,10 @@ from ._log import set_log_level
 from .status import get_diode_status, get_import_status, get_integration_info, get_model_info, register
 
 if TYPE_CHECKING:
+    from . import hub
     from .choices import DiodeInductorChoices, create_diode_choices
     from .collect import MatmulDatasetCollector
-    from .explain import explain, get_stats, history, reset_stats
+    from .questions import explain, get_stats, history, reset_stats
     from .installation import install, install_diode_choices, is_installed, uninstall
     from .status import install_diode_integrations
 
@@ -70,10 +71,10 @@ _LATER = {
     "DiodeInductorChoices": "choices",
     "create_diode_choices": "choices",
     "MatmulDatasetCollector": "collect",
-    "explain": "explain",
-    "history": "explain",
-    "get_stats": "explain",
-    "reset_stats": "explain",
+    "explain": "questions",
+    "history": "questions",
+    "get_stats": "questions",
+    "reset_stats": "questions",
     "install": "installation",
     "install_diode_choices": "installation",
     "is_installed": "installation",
@@ -83,6 +84,8 @@ _LATER = {
 
 
 def __getattr__(name: str) -> Any:
+    if name == "hub":
+        return importlib.import_module(".hub", __name__)
     if name not in _LATER:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     try:

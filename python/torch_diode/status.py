@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import importlib.metadata
 import importlib.util
 import logging
 import os
 from typing import Any
 
-from . import _log, models
+from . import _log
 from ._core import DISTRIBUTION, DiodeError, __version__
 
 _INTEGRATION = "matmul_kernel_prediction"
@@ -57,6 +56,8 @@ def _has_gpu() -> bool:
 
 
 def _installed_twice() -> str:
+    import importlib.metadata
+
     there = []
     for name in _DISTRIBUTIONS:
         try:
@@ -99,6 +100,8 @@ def get_import_status() -> dict[str, Any]:
 
 def get_integration_info() -> dict[str, Any]:
     """The state of the one integration, under the names that torch-diode used."""
+    from . import models
+
     installed = _installed()
     found = [listed.name for listed in models.available()]
     return {
@@ -116,6 +119,8 @@ def get_integration_info() -> dict[str, Any]:
 
 def get_model_info() -> dict[str, Any]:
     """The models that there are."""
+    from . import models
+
     listed = models.available()
     manifest = [
         {
