@@ -86,9 +86,15 @@ impl PyDataset {
             let datasets = std::slice::from_ref(&*dataset);
             let format = Format::from_path(&path)?;
             let lost = diode_formats::losses(format, datasets);
-            match lost {
-                Some(_) => diode_formats::write_file(&path, &diode_formats::reduce(format, datasets))?,
-                None => diode_formats::write_file(&path, datasets)?,
+            if lost.is_none() {
+                diode_formats::write_file(&path, datasets)?;
+            } else {
+                let mut reduced = diode_formats::reduce(format, datasets);
+                for dataset in &mut reduced {
+                    // A problem of which nothing is left tells nothing.
+                    dataset.solutions.retain(|left| !(left.configs.is_empty() && left.failures.is_empty()));
+                }
+                diode_formats::write_file(&path, &reduced)?;
             }
             Ok::<_, diode_formats::FormatError>(lost)
         })

@@ -109,7 +109,8 @@ def test_files_round_trip_also_through_the_toolkit(
     collected.save_to_file(path)
     again = MatmulDatasetCollector("NVIDIA H200")
     again.load_from_file(path)
-    assert len(again.get_dataset()) == 5
+    # torch-diode's formats know neither the library nor split-K, all that the last problem has.
+    assert len(again.get_dataset()) == (5 if ending == "msgpack.zst" else 4)
     converted = tmp_path / "converted.csv"
     subprocess.run([diode, "convert", path, converted], check=True, capture_output=True)
     assert converted.read_text().count("triton::mm") > 10
