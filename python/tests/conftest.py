@@ -11,8 +11,7 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-ROOT = Path(__file__).resolve().parents[2]
-MODEL = ROOT / "trained_models/matmul/nvidia-h200/matmul-nvidia-h200.safetensors"
+from workspace import program
 
 
 @pytest.fixture(autouse=True)
@@ -37,16 +36,6 @@ def gpu() -> Iterator[None]:
         yield
 
 
-def program(name: str, variable: str) -> str:
-    """A program of the workspace as cargo built it; its absence is a failure with the way to build it."""
-    target = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target"))
-    places = [os.environ.get(variable, ""), str(target / "debug" / name), str(target / "release" / name)]
-    for place in places:
-        if place and os.access(place, os.X_OK):
-            return place
-    pytest.fail(f"{name} is not built; run `cargo build --bin {name}` or set {variable}")
-
-
 @pytest.fixture
 def diode() -> str:
     return program("diode", "DIODE_PROGRAM")
@@ -55,3 +44,11 @@ def diode() -> str:
 @pytest.fixture
 def diode_server() -> str:
     return program("diode-server", "DIODE_SERVER_PROGRAM")
+
+
+def pytest_report_header() -> list[str]:
+    import torch
+
+    if torch.cuda.is_available():
+        return []
+    return ["GPU tests: NOT RUN, there is no CUDA device; on one: python -m pytest python/tests/gpu --gpu-report docs/plugin-gpu.md"]

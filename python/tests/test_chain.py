@@ -194,7 +194,7 @@ def test_what_cannot_be_launched_is_dropped_with_the_reason() -> None:
 
 
 def test_models_can_be_named_or_given(tmp_path: Path) -> None:
-    from conftest import MODEL
+    from workspace import MODEL
 
     for model in (MODEL, str(MODEL), Model.load(MODEL), "NVIDIA-H200-matmul", "nvidia-h200", [MODEL]):
         torch_diode.install(model=model)

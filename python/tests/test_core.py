@@ -8,7 +8,7 @@ import time
 from pathlib import Path
 
 import pytest
-from conftest import MODEL, ROOT
+from workspace import MODEL, ROOT
 
 import torch_diode
 from torch_diode import Config, Dataset, DiodeError, Hardware, Model, Problem, Table, obstacle
@@ -209,3 +209,18 @@ def test_datasets_keep_times_failures_and_the_method(tmp_path: Path) -> None:
         dataset.add(problem, [(tile(), -1.0)])
     with pytest.raises(DiodeError, match="the extension names no format"):
         dataset.save(tmp_path / "timings.txt")
+
+
+def test_the_stubs_name_what_there_is() -> None:
+    import ast
+
+    from torch_diode import _core
+
+    stubs = ast.parse((Path(_core.__file__).parent / "_core.pyi").read_text())
+    for stub in stubs.body:
+        if isinstance(stub, ast.ClassDef) and stub.name != "DiodeError":
+            stated = {item.name for item in stub.body if isinstance(item, ast.FunctionDef)}
+            real = {name for name in vars(getattr(_core, stub.name)) if not name.startswith("__")}
+            assert real == {name for name in stated if not name.startswith("__")}, stub.name
+        elif isinstance(stub, ast.FunctionDef):
+            assert callable(getattr(_core, stub.name))

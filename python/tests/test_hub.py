@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from conftest import MODEL, ROOT
+from workspace import MODEL, ROOT
 
 import torch_diode
 from torch_diode import DiodeError, hub, models

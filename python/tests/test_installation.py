@@ -118,7 +118,7 @@ def test_a_handler_that_outlives_the_installation_is_inductors_own() -> None:
 
 def test_threads_share_one_model_and_count_right() -> None:
     problems = [torch_diode.Problem("mm", 64 + 8 * at, 1024, 1024, "bfloat16") for at in range(40)]
-    from conftest import MODEL
+    from workspace import MODEL
 
     model = torch_diode.Model.load(MODEL)
     answers: list[list[str]] = []
@@ -195,7 +195,7 @@ def test_a_choices_class_of_the_users_stays_in_charge() -> None:
 
 
 def test_a_handler_travels_to_another_process_by_its_arguments() -> None:
-    from conftest import MODEL
+    from workspace import MODEL
 
     handler = torch_diode.create_diode_choices(model_path=str(MODEL), top_k_configs=3)
     copied = pickle.loads(pickle.dumps(handler))

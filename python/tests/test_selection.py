@@ -174,7 +174,7 @@ def test_an_error_in_the_plug_in_never_ends_a_compile(monkeypatch: pytest.Monkey
 
 def test_predictions_are_cached_unless_told_otherwise() -> None:
     from torch_diode import Model
-    from conftest import MODEL
+    from workspace import MODEL
 
     model = Model.load(MODEL)
     torch_diode.install(model=model)
@@ -199,7 +199,7 @@ def test_counts_can_be_set_to_zero_and_keep_their_keys() -> None:
 
 
 def test_the_old_handler_picks_with_its_own_parameters() -> None:
-    from conftest import MODEL
+    from workspace import MODEL
     from torch._inductor.virtualized import V
 
     handler = create_diode_choices(model_path=str(MODEL), device="cuda", top_k_configs=3, enable_fallback=True)
@@ -216,7 +216,7 @@ def test_the_old_handler_picks_with_its_own_parameters() -> None:
 
 
 def test_the_old_installation_sets_the_handler() -> None:
-    from conftest import MODEL
+    from workspace import MODEL
     from torch._inductor.virtualized import V
 
     handler = torch_diode.install_diode_choices(model_path=str(MODEL), top_k_configs=2, performance_threshold=1.5)

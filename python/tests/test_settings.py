@@ -61,7 +61,7 @@ def test_a_bad_argument_is_named(name: str, value: float) -> None:
 
 
 def test_files_can_be_named_by_variables(monkeypatch: pytest.MonkeyPatch) -> None:
-    from conftest import MODEL
+    from workspace import MODEL
 
     monkeypatch.setenv("DIODE_MODEL", str(MODEL))
     torch_diode.install()

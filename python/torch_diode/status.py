@@ -17,25 +17,25 @@ _outcome = "not_started"
 _errors: list[str] = []
 
 
-def register() -> None:
+def register(asked: bool = DISTRIBUTION == "torch-diode") -> None:
     """Registers where that is wanted and possible. Never raises: a program that only wants faster kernels goes on."""
     try:
-        _settle(*_registered())
+        _settle(*_registered(asked))
     except Exception as error:  # Whatever goes wrong in somebody's torch must not end their program.
         _settle("failed", f"{type(error).__name__}: {error}", logging.WARNING)
 
 
-def _registered() -> tuple[str, str, int]:
+def _registered(asked: bool) -> tuple[str, str, int]:
     both = _installed_twice()
     if both:
         return "refused", both, logging.WARNING
-    if DISTRIBUTION != "torch-diode":
+    if not asked:
         return "not_started", "torch-diode-lib waits for torch_diode.install()", logging.DEBUG
     if os.environ.get("DIODE_DISABLE", "0") not in ("", "0"):
         return "not_started", "DIODE_DISABLE is set", logging.INFO
-    if not _has_gpu():
+    if not has_gpu():
         return "no_gpu", "there is no GPU; torch_diode.install() installs it all the same", logging.DEBUG
-    if importlib.util.find_spec("torch") is None:
+    if not torch_available():
         return "interface_unavailable", "there is no torch; pip install torch", logging.INFO
     from . import installation
 
@@ -50,7 +50,7 @@ def _settle(outcome: str, words: str, level: int) -> None:
     _log.logger.log(level, "%s: %s", outcome, words)
 
 
-def _has_gpu() -> bool:
+def has_gpu() -> bool:
     """Whether the system shows a GPU, found without torch and without loading a driver."""
     return any(os.path.exists(node) for node in ("/dev/nvidiactl", "/dev/kfd", "/dev/dxg"))
 
@@ -73,12 +73,13 @@ def _installed_twice() -> str:
     )
 
 
-def _torch_available() -> bool:
+def torch_available() -> bool:
+    """Whether torch can be imported, found without importing it."""
     return importlib.util.find_spec("torch") is not None
 
 
 def _installed() -> bool:
-    if not _torch_available():
+    if not torch_available():
         return False
     from . import installation
 
@@ -90,7 +91,7 @@ def get_import_status() -> dict[str, Any]:
     return {
         "distribution": DISTRIBUTION,
         "version": __version__,
-        "torch_available": _torch_available(),
+        "torch_available": torch_available(),
         "integrations_attempted": 0 if _outcome in ("not_started", "no_gpu") else 1,
         "integrations_successful": int(_outcome == "success"),
         "status": _outcome,
