@@ -46,9 +46,10 @@ def diode_server() -> str:
     return program("diode-server", "DIODE_SERVER_PROGRAM")
 
 
-def pytest_report_header() -> list[str]:
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     import torch
 
-    if torch.cuda.is_available():
-        return []
-    return ["GPU tests: NOT RUN, there is no CUDA device; on one: python -m pytest python/tests/gpu --gpu-report docs/plugin-gpu.md"]
+    if not torch.cuda.is_available():
+        command = "python -m pytest python/tests/gpu --gpu-report docs/plugin-gpu.md"
+        terminalreporter.section("NOT RUN", yellow=True)
+        terminalreporter.line(f"The tests in python/tests/gpu: there is no CUDA device. Where there is one: {command}")

@@ -137,10 +137,10 @@ class Inputs:
     def __init__(self, *tensors: tuple[tuple[int, ...], tuple[int, ...], torch.dtype]) -> None:
         self._tensors = tensors
 
-    def shapes_hinted(self) -> list[tuple[int, ...]]:
+    def shapes_symbolic(self) -> list[tuple[int, ...]]:
         return [shape for shape, _, _ in self._tensors]
 
-    def strides_hinted(self) -> list[tuple[int, ...]]:
+    def strides_symbolic(self) -> list[tuple[int, ...]]:
         return [stride for _, stride, _ in self._tensors]
 
     def dtypes(self) -> list[torch.dtype]:

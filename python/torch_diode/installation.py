@@ -185,7 +185,7 @@ def check_torch() -> None:
         if list(inspect.signature(function).parameters) != names:
             raise DiodeError(f"torch {torch.__version__}: {function.__qualname__} has changed; tested with {TESTED}")
     for owner, name in [
-        (MMKernelInputs, "mnk_symbolic"), (MMKernelInputs, "strides_hinted"), (MMKernelInputs, "out_dtype"),
+        (MMKernelInputs, "shapes_symbolic"), (MMKernelInputs, "strides_symbolic"), (MMKernelInputs, "out_dtype"),
         (config, "inductor_choices_class"), (config, "_config"), (virtualized, "_choices"), (virtualized, "threadlocal"),
     ]:  # fmt: skip
         if not hasattr(owner, name):

@@ -130,7 +130,7 @@ class Offer:
 
     def _divides_k(self, block_k: int) -> bool:
         """Without masks a kernel reads past the end of rows, so K must be known to be a multiple, not just be one now."""
-        *_, k = self._inputs.mnk_symbolic()
+        *_, k = self._inputs.nodes()[-1].get_size()[:-1]
         return bool(V.graph.sizevars.statically_known_true((k % block_k) == 0))
 
     def _built(self, template: Any, params: Mapping[str, Any]) -> KernelTemplateChoice:

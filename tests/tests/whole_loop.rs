@@ -46,7 +46,10 @@ async fn the_loop_closes() -> anyhow::Result<()> {
     let configs = |all: &[(String, f64)]| all.iter().map(|(config, _)| config.clone()).collect::<Vec<_>>();
     assert_eq!(configs(&in_browser), configs(&by_command), "the browser and the command line rank alike");
     for (there, here) in in_browser.iter().zip(&by_command) {
-        assert!((there.1 / here.1 - 1.0).abs() < 1e-5, "in the browser {there:?}, on the command line {here:?}");
+        assert!(
+            (there.1 / here.1 - 1.0).abs() < 1e-5,
+            "in the browser {there:?}, on the command line {here:?}"
+        );
     }
     assert_eq!(browser.complaints().await?, Vec::<String>::new());
     Ok(())

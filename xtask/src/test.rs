@@ -175,7 +175,8 @@ mod tests {
         let tally = tally(text).unwrap();
         assert_eq!((tally.passed, tally.failed), (20, 3));
         assert!(super::tally("nothing ran").is_none());
-        let tally = pytest_tally("...F\n2 failed, 140 passed, 14 warnings, 1 error in 86.35s (0:01:26)\n").unwrap();
+        let tally =
+            pytest_tally("...F\n2 failed, 140 passed, 14 warnings, 1 error in 86.35s (0:01:26)\n").unwrap();
         assert_eq!((tally.passed, tally.failed), (140, 3));
     }
 }

@@ -78,7 +78,8 @@ fn built(wheels: &Path) -> anyhow::Result<Vec<PathBuf>> {
 /// Installs the wheels into fresh environments without torch and a compiler's help, and imports them.
 fn try_out(python: &str, wheels: &[PathBuf]) -> anyhow::Result<()> {
     let part = |name: &str| {
-        let starts = |wheel: &&PathBuf| wheel.file_name().is_some_and(|file| file.to_string_lossy().starts_with(name));
+        let starts =
+            |wheel: &&PathBuf| wheel.file_name().is_some_and(|file| file.to_string_lossy().starts_with(name));
         wheels.iter().find(starts).with_context(|| format!("no wheel of {name}"))
     };
     let models = part("torch_diode_models-")?;
