@@ -24,7 +24,7 @@ pub(crate) fn run() -> anyhow::Result<()> {
         std::fs::remove_dir_all(&wheels)?;
     }
     let zig = zig(&python)?;
-    for folder in [root().to_owned(), root().join("python/lib")] {
+    for folder in [root().to_owned(), root().join("python")] {
         let arguments = ["--release", "--zig", "--target", TARGET, "--compatibility", MANYLINUX];
         shell::run(maturin(&python, &folder, &wheels).args(arguments).env("CARGO_ZIGBUILD_ZIG_PATH", &zig))?;
     }
