@@ -13,6 +13,7 @@ import pytest
 
 import torch_diode
 from torch_diode import __main__ as command
+from torch_diode import status
 
 STATUS = "import json, sys, torch_diode; print(json.dumps([torch_diode.get_import_status(), sorted(sys.modules)]))"
 
@@ -23,8 +24,9 @@ def run(code: str, **environment: str) -> str:
 
 
 def imported(before: str = "", **environment: str) -> tuple[dict[str, Any], list[str]]:
-    status, modules = json.loads(run(before + STATUS, **environment))
-    return status, modules
+    """What an import in a fresh process says and has loaded."""
+    found, modules = json.loads(run(before + STATUS, **environment))
+    return found, modules
 
 
 PRETEND_GPU = "import os.path; real = os.path.exists; os.path.exists = lambda p: p == '/dev/nvidiactl' or real(p); "
@@ -41,24 +43,24 @@ full = pytest.mark.skipif(torch_diode.DISTRIBUTION != "torch-diode", reason="tor
 
 
 def test_without_a_gpu_nothing_is_loaded() -> None:
-    status, modules = imported()
-    assert status["integrations_successful"] == 0 and status["errors"] == []
+    found, modules = imported()
+    assert found["integrations_successful"] == 0 and found["errors"] == []
     heavy = {"torch", "numpy", "triton", "urllib.request", "ssl", "asyncio"}
     assert not heavy & set(modules), "a program without a GPU is not slowed"
 
 
 @full
 def test_with_a_gpu_it_registers() -> None:
-    status, modules = imported(PRETEND_GPU)
-    assert (status["status"], status["integrations_attempted"], status["integrations_successful"]) == ("success", 1, 1)
+    found, modules = imported(PRETEND_GPU)
+    assert (found["status"], found["integrations_attempted"], found["integrations_successful"]) == ("success", 1, 1)
     assert "torch._inductor.choices" in modules
 
 
 @full
 def test_without_torch_it_says_so() -> None:
-    status, _ = imported(PRETEND_GPU + "\n" + NO_TORCH)
-    assert (status["status"], status["torch_available"]) == ("interface_unavailable", False)
-    assert "pip install torch" in status["errors"][0]
+    found, _ = imported(PRETEND_GPU + "\n" + NO_TORCH)
+    assert (found["status"], found["torch_available"]) == ("interface_unavailable", False)
+    assert "pip install torch" in found["errors"][0]
 
 
 def test_without_torch_models_and_tables_still_work() -> None:
@@ -73,15 +75,26 @@ def test_without_torch_models_and_tables_still_work() -> None:
 
 @full
 def test_it_can_be_told_not_to() -> None:
-    status, modules = imported(PRETEND_GPU, DIODE_DISABLE="1")
-    assert status["status"] == "not_started" and "torch" not in modules
+    found, modules = imported(PRETEND_GPU, DIODE_DISABLE="1")
+    assert found["status"] == "not_started" and "torch" not in modules
 
 
 @full
+def test_importing_never_raises() -> None:
+    found, _ = imported(PRETEND_GPU, DIODE_TABLE="/no/such/table")
+    assert found["status"] == "failed" and "/no/such/table" in found["errors"][0]
+
+
 @pytest.mark.parametrize("broken", ["DIODE_TOP_K", "DIODE_MODEL", "DIODE_TABLE", "DIODE_HARDWARE"])
-def test_importing_never_raises(broken: str) -> None:
-    status, _ = imported(PRETEND_GPU, **{broken: "nonsense"})
-    assert status["status"] == "failed" and "nonsense" in status["errors"][0]
+def test_a_bad_variable_is_named_in_the_status(broken: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(status, "has_gpu", lambda: True)
+    monkeypatch.setattr(status, "_outcome", "not_started")
+    monkeypatch.setattr(status, "_errors", [])
+    monkeypatch.setenv(broken, "nonsense")
+    status.register(asked=True)
+    found = torch_diode.get_import_status()
+    assert found["status"] == "failed" and "nonsense" in found["errors"][0]
+    assert not torch_diode.is_installed()
 
 
 @full
@@ -90,19 +103,19 @@ def test_both_distributions_together_are_refused(tmp_path: Path) -> None:
         folder = tmp_path / f"{name}-0.1.0.dist-info"
         folder.mkdir()
         (folder / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name.replace('_', '-')}\nVersion: 0.1.0\n")
-    status, modules = imported(f"import sys; sys.path.insert(0, {str(tmp_path)!r}); " + PRETEND_GPU)
-    assert status["status"] == "refused" and "pip uninstall both" in status["errors"][0]
+    found, modules = imported(f"import sys; sys.path.insert(0, {str(tmp_path)!r}); " + PRETEND_GPU)
+    assert found["status"] == "refused" and "pip uninstall both" in found["errors"][0]
     assert "torch" not in modules
 
 
 def test_the_status_is_what_torch_diode_promised() -> None:
-    status = torch_diode.get_diode_status()
-    assert {"torch_available", "integrations_attempted", "integrations_successful", "errors"} <= set(status["import"])
-    info = status["integrations"]["matmul_kernel_prediction"]
+    found = torch_diode.get_diode_status()
+    assert {"torch_available", "integrations_attempted", "integrations_successful", "errors"} <= set(found["import"])
+    info = found["integrations"]["matmul_kernel_prediction"]
     assert info["interface_name"] == "torch._inductor.choices" and info["registration_status"] is False
     assert torch_diode.install_diode_integrations() == {"matmul_kernel_prediction": True}
     assert torch_diode.get_integration_info()["matmul_kernel_prediction"]["registration_status"] is True
-    assert {"available_models", "model_manifest", "models_by_purpose"} <= set(status["models"])
+    assert {"available_models", "model_manifest", "models_by_purpose"} <= set(found["models"])
 
 
 def test_every_name_is_there_and_no_other() -> None:
