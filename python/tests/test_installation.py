@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import json
 import pickle
+import sys
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -75,6 +76,11 @@ def test_a_torch_that_lacks_something_is_refused_in_one_line(monkeypatch: pytest
     monkeypatch.setattr(torch, "__version__", "2.8.1")
     with pytest.raises(DiodeError, match="torch: got 2.8.1, expected 2.9 or newer"):
         torch_diode.install()
+    with monkeypatch.context() as absent:
+        absent.setattr(torch, "__version__", "2.9.1")
+        absent.setitem(sys.modules, "torch._inductor.kernel_template_choice", None)
+        with pytest.raises(DiodeError, match="torch 2.9.1: import of torch._inductor.kernel_template_choice"):
+            torch_diode.install()
     monkeypatch.setattr(torch, "__version__", "2.13.0")
     monkeypatch.setattr(choices.InductorChoices, "get_ktc", lambda self, inputs: None)
     with pytest.raises(DiodeError, match="torch 2.13.0: .* has changed; tested with 2.11"):

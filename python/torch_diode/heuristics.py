@@ -42,8 +42,8 @@ class Request:
     min_confidence: Optional[float]
     performance_threshold: Optional[float]
     cache_predictions: bool
-    inductor_keys: tuple[str, ...] = ()
-    """The keys under which Inductor's own tables list the problem."""
+    inductor_keys: Callable[[], Sequence[str]] = tuple
+    """Makes the keys under which Inductor's own tables list the problem."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -204,7 +204,7 @@ class InductorTableHeuristic:
 
     def answer(self, request: Request) -> Optional[Answer]:
         table, _ = self._content()
-        for key in request.inductor_keys:
+        for key in request.inductor_keys():
             if key in table:
                 candidates = [_inductor_candidate(entry) for entry in table[key]]
                 why = f"listed in a table of {len(table)} keys in Inductor's form"

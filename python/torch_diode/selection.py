@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Optional
@@ -120,7 +121,7 @@ class Selector:
             min_confidence=settings.min_confidence,
             performance_threshold=settings.performance_threshold,
             cache_predictions=settings.cache_predictions,
-            inductor_keys=_InductorKeys(kernel_inputs, op_name),
+            inductor_keys=functools.partial(_inductor_keys, kernel_inputs, op_name),
         )
 
     def _runnable(
@@ -148,19 +149,12 @@ class Selector:
             self.statistics.count("library_picks")
 
 
-class _InductorKeys(tuple[str, ...]):
-    """The keys of Inductor's lookup table, made only if a table is asked."""
+def _inductor_keys(kernel_inputs: Any, op_name: str) -> list[str]:
+    """The keys of Inductor's lookup table, the device's own first."""
+    from torch._inductor.lookup_table import LookupTableChoices
 
-    def __new__(cls, kernel_inputs: Any, op_name: str) -> _InductorKeys:
-        keys = super().__new__(cls)
-        keys._inputs, keys._op = kernel_inputs, op_name
-        return keys
-
-    def __iter__(self) -> Any:
-        from torch._inductor.lookup_table import LookupTableChoices
-
-        maker = LookupTableChoices()
-        return iter([key for key in maker.make_lookup_key_variants(self._inputs, self._op) if key is not None])
+    keys = LookupTableChoices().make_lookup_key_variants(kernel_inputs, op_name)
+    return [key for key in keys if key is not None]
 
 
 def _pick(request: Request, answer: Answer, kept: Sequence[Candidate], dropped: Sequence[str]) -> Pick:
