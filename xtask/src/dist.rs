@@ -9,9 +9,9 @@ use crate::shell::{self, cargo, command, output, root, target_folder};
 
 /// The oldest C library that the program is to run on: Debian 10, RHEL 8.
 const GLIBC: &str = "2.28";
-const TARGET: &str = "x86_64-unknown-linux-gnu";
+pub(crate) const TARGET: &str = "x86_64-unknown-linux-gnu";
 /// Brings the linker and the stubs of old C libraries.
-const ZIG: &str = "ziglang==0.14.1";
+pub(crate) const ZIG: &str = "ziglang==0.14.1";
 const ZIGBUILD: &str = "0.20.1";
 
 pub(crate) fn run() -> anyhow::Result<()> {
@@ -45,7 +45,7 @@ pub(crate) fn run() -> anyhow::Result<()> {
 }
 
 /// The compiler that the package has among its files.
-fn zig(python: &Path) -> anyhow::Result<std::path::PathBuf> {
+pub(crate) fn zig(python: &Path) -> anyhow::Result<std::path::PathBuf> {
     let code = "import os, ziglang; print(os.path.join(os.path.dirname(ziglang.__file__), 'zig'))";
     Ok(output(command(python).args(["-c", code]))?.trim().into())
 }

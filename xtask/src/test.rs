@@ -6,9 +6,9 @@ use anyhow::{Context, bail};
 use clap::Args;
 
 use crate::postgres::Postgres;
-use crate::shell::{self, cargo, exists};
+use crate::shell::{self, cargo, command, exists};
 use crate::steps::{Steps, Tally};
-use crate::{setup, web};
+use crate::{python, setup, web, wheel};
 
 /// The triple the dashboard is built for.
 const WASM: &str = "wasm32-unknown-unknown";
@@ -51,6 +51,8 @@ pub(crate) fn run(options: &Options) -> anyhow::Result<()> {
                 "warnings",
             ]))
         });
+        // After the tests: it runs the programs that they have built.
+        steps.count("the torch.compile plug-in", plugin);
         steps.check("documentation", || {
             shell::run(cargo().env("RUSTDOCFLAGS", "-D warnings").args(["doc", "--workspace", "--no-deps"]))
         });
@@ -72,6 +74,43 @@ fn nextest(postgres: &Postgres, filter: &[String]) -> anyhow::Result<Tally> {
         .context("cannot start cargo nextest")?;
     let text = tee_stderr(output)?;
     tally(&text).context("nextest printed no summary; see its output above")
+}
+
+/// The tests of `python/tests`, with torch on the CPU and a GPU that is simulated.
+///
+/// torch is installed whole: its libraries name each other and the CUDA libraries when they are loaded.
+fn plugin() -> anyhow::Result<Tally> {
+    let requirements = [TORCH, PYTEST, wheel::maturin_requirement()];
+    let python = python::environment("torch-python", &requirements, "torch, pytest, maturin")?;
+    let wheel = wheel::for_tests(&python)?;
+    let install = ["-m", "pip", "install", "--quiet", "--no-deps", "--force-reinstall"];
+    shell::run(command(&python).args(install).arg(wheel))?;
+    let output = command(&python)
+        .args(["-m", "pytest", "-q", "python/tests"])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::inherit())
+        .output()
+        .context("cannot start pytest")?;
+    let text = String::from_utf8_lossy(&output.stdout);
+    print!("{text}");
+    let tally = pytest_tally(&text).context("pytest printed no summary; see its output above")?;
+    if !output.status.success() && tally.failed == 0 {
+        bail!("pytest ended with {}", output.status);
+    }
+    Ok(tally)
+}
+
+const TORCH: &str = "torch==2.11.0";
+const PYTEST: &str = "pytest==9.2.0";
+
+/// Reads pytest's last line: `2 failed, 140 passed, 1 skipped, 14 warnings, 1 error in 86.35s`.
+fn pytest_tally(text: &str) -> Option<Tally> {
+    let line = text.lines().rev().find(|line| line.contains(" passed") || line.contains(" failed"))?;
+    let failures = [" failed", " error"];
+    Some(Tally {
+        passed: number_before(line, " passed").unwrap_or(0),
+        failed: failures.iter().filter_map(|word| number_before(line, word)).sum(),
+    })
 }
 
 /// `cargo test --doc` prints one summary per crate.
@@ -136,5 +175,8 @@ mod tests {
         let tally = tally(text).unwrap();
         assert_eq!((tally.passed, tally.failed), (20, 3));
         assert!(super::tally("nothing ran").is_none());
+        let tally =
+            pytest_tally("...F\n2 failed, 140 passed, 14 warnings, 1 error in 86.35s (0:01:26)\n").unwrap();
+        assert_eq!((tally.passed, tally.failed), (140, 3));
     }
 }

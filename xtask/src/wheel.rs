@@ -1,7 +1,110 @@
-//! The Python distributions.
+//! The Python distributions: `torch-diode`, `torch-diode-lib` and `torch-diode-models`.
 
-use anyhow::bail;
+use std::path::{Path, PathBuf};
 
+use anyhow::{Context, bail};
+
+use crate::dist::{TARGET, ZIG, zig};
+use crate::python::environment;
+use crate::shell::{self, command, exists, output, root, target_folder};
+
+const MATURIN: &str = "maturin==1.16.0";
+/// The oldest C library that the wheels are to run on, as wheels say it.
+const MANYLINUX: &str = "manylinux_2_28";
+/// More than this, and something is inside that should not be.
+const MAX_BYTES: u64 = 6_000_000;
+/// The Pythons that the wheels are tried with, where they are installed.
+const PYTHONS: [&str; 4] = ["python3.10", "python3.11", "python3.12", "python3.13"];
+
+/// Builds every wheel into `target/wheels` and imports each in a fresh environment.
 pub(crate) fn run() -> anyhow::Result<()> {
-    bail!("there is no wheel yet: python/ comes with the torch.compile plug-in")
+    let python = environment("wheel-python", &[MATURIN, ZIG], "maturin, ziglang")?;
+    let wheels = target_folder().join("wheels");
+    if wheels.is_dir() {
+        std::fs::remove_dir_all(&wheels)?;
+    }
+    let zig = zig(&python)?;
+    for folder in [root().to_owned(), root().join("python")] {
+        let arguments = ["--release", "--zig", "--target", TARGET, "--compatibility", MANYLINUX];
+        shell::run(maturin(&python, &folder, &wheels).args(arguments).env("CARGO_ZIGBUILD_ZIG_PATH", &zig))?;
+    }
+    shell::run(
+        command(&python)
+            .args(["-m", "pip", "wheel", "--quiet", "--no-deps", "--wheel-dir"])
+            .arg(&wheels)
+            .arg(root().join("python/models")),
+    )?;
+    let built = built(&wheels)?;
+    for wheel in &built {
+        let bytes = wheel.metadata()?.len();
+        if bytes > MAX_BYTES {
+            bail!("{}: got {bytes} bytes, expected at most {MAX_BYTES}", wheel.display());
+        }
+        println!("{}: {:.1} MB", wheel.display(), bytes as f64 / 1e6);
+    }
+    for python in PYTHONS {
+        if exists(python) && output(command(python).arg("--version")).is_ok() {
+            try_out(python, &built)?;
+        }
+    }
+    Ok(())
+}
+
+/// Builds `torch-diode` as the daily work does: quickly, for this machine alone.
+pub(crate) fn for_tests(python: &Path) -> anyhow::Result<PathBuf> {
+    let wheels = target_folder().join("wheels-for-tests");
+    shell::run(maturin(python, root(), &wheels).args(["--profile", "dev", "--compatibility", "linux"]))?;
+    let mut built = built(&wheels)?;
+    built.pop().context("maturin built no wheel")
+}
+
+pub(crate) fn maturin_requirement() -> &'static str {
+    MATURIN
+}
+
+fn maturin(python: &Path, folder: &Path, out: &Path) -> std::process::Command {
+    let mut maturin = command(python);
+    maturin.args(["-m", "maturin", "build", "--out"]).arg(out).current_dir(folder);
+    maturin
+}
+
+fn built(wheels: &Path) -> anyhow::Result<Vec<PathBuf>> {
+    let entries = std::fs::read_dir(wheels).with_context(|| format!("cannot read {}", wheels.display()))?;
+    let mut found: Vec<PathBuf> = entries.flatten().map(|entry| entry.path()).collect();
+    found.sort();
+    Ok(found)
+}
+
+/// Installs the wheels into fresh environments without torch and a compiler's help, and imports them.
+fn try_out(python: &str, wheels: &[PathBuf]) -> anyhow::Result<()> {
+    let part = |name: &str| {
+        let starts =
+            |wheel: &&PathBuf| wheel.file_name().is_some_and(|file| file.to_string_lossy().starts_with(name));
+        wheels.iter().find(starts).with_context(|| format!("no wheel of {name}"))
+    };
+    let models = part("torch_diode_models-")?;
+    for (name, models_expected) in [("torch_diode-", "1"), ("torch_diode_lib-", "0")] {
+        let folder = target_folder().join(format!("try-{python}"));
+        if folder.is_dir() {
+            std::fs::remove_dir_all(&folder)?;
+        }
+        shell::run(command(python).args(["-m", "venv"]).arg(&folder))?;
+        let inside = folder.join("bin/python");
+        let install = ["-m", "pip", "install", "--quiet", "--no-index", "--only-binary", ":all:"];
+        shell::run(command(&inside).args(install).arg(part(name)?))?;
+        let code = "import torch_diode as d; print(len(d.get_model_info()['available_models']))";
+        let found = output(command(&inside).args(["-c", code]))?;
+        if found.trim() != models_expected {
+            bail!("{name} in {python}: got {} models, expected {models_expected}", found.trim());
+        }
+        shell::run(command(&inside).args(install).arg(models))?;
+        let code = "import torch_diode_models as m; print(*m.list_available_models())";
+        let found = output(command(&inside).args(["-c", code]))?;
+        if found.trim().is_empty() {
+            bail!("{name} with torch-diode-models in {python}: got no models");
+        }
+        println!("{python}: {} installs and imports", name.trim_end_matches('-').replace('_', "-"));
+        std::fs::remove_dir_all(&folder)?;
+    }
+    Ok(())
 }

@@ -1,0 +1,73 @@
+"""Models for `torch_diode`. Importing this detects the GPU and registers its model.
+
+The code is in `torch-diode` or `torch-diode-lib`, whichever is installed.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any, Optional
+
+try:
+    import torch_diode
+    from torch_diode import models, status
+except ModuleNotFoundError as error:
+    if error.name != "torch_diode":
+        raise
+    raise ImportError(
+        "torch_diode_models holds models alone; pip install torch-diode or torch-diode-lib to use them"
+    ) from None
+
+from torch_diode import set_log_level
+
+if TYPE_CHECKING:
+    from torch_diode.records import Explanation
+
+__all__ = [
+    "get_detected_hardware",
+    "get_prediction_stats",
+    "list_available_models",
+    "profile_predictions",
+    "register_model",
+    "set_log_level",
+]
+
+
+def get_detected_hardware() -> Optional[str]:
+    """The name of this machine's GPU; None without one."""
+    if not status.has_gpu() or not status.torch_available():
+        return None
+    import torch
+
+    return torch.cuda.get_device_name() if torch.cuda.is_available() else None
+
+
+def list_available_models() -> list[str]:
+    """The names of the models that there are, such as ``NVIDIA-H200-matmul``."""
+    return [listed.name for listed in models.available()]
+
+
+def register_model(name: str) -> None:
+    """Picks by one model from now on, on whatever GPU this is."""
+    model = models.load(name)
+    torch_diode.install(model=model, hardware=model.hardware.slug)
+
+
+@contextlib.contextmanager
+def profile_predictions() -> Iterator[Explanation]:
+    """Around a compile: afterwards the list holds what was picked and why."""
+    from torch_diode.records import Explanation
+
+    before = len(torch_diode.history())
+    profile = Explanation()
+    yield profile
+    profile.extend(torch_diode.history()[before:])
+
+
+def get_prediction_stats() -> dict[str, Any]:
+    """Counts since the installation: ``total_predictions``, ``avg_confidence``, ``fallbacks`` and all others."""
+    return torch_diode.get_stats()
+
+
+status.register(asked=True)

@@ -1,0 +1,118 @@
+//! What a model answers, and how often it has to compute it.
+
+use std::collections::HashMap;
+use std::sync::{Mutex, PoisonError};
+
+use diode_core::{Config, Problem};
+use pyo3::prelude::*;
+
+use crate::config::PyConfig;
+
+/// The picks of a model for one problem.
+#[pyclass(name = "Choice", module = "torch_diode", frozen)]
+pub(crate) struct PyChoice {
+    pub(crate) picks: Vec<(Config, f64)>,
+    pub(crate) near: Vec<(Config, f64)>,
+    pub(crate) ranked: usize,
+    pub(crate) probability: Option<f64>,
+    pub(crate) first_us: Option<(f64, f64)>,
+    pub(crate) group: &'static str,
+    pub(crate) caveat: Option<String>,
+}
+
+#[pymethods]
+impl PyChoice {
+    /// Configs with their predicted times in µs, best first.
+    #[getter]
+    fn picks(&self) -> Vec<(PyConfig, f64)> {
+        shown(&self.picks)
+    }
+
+    /// The best of those that were not picked.
+    #[getter]
+    fn near(&self) -> Vec<(PyConfig, f64)> {
+        shown(&self.near)
+    }
+
+    /// How many configs were compared.
+    #[getter]
+    fn ranked(&self) -> usize {
+        self.ranked
+    }
+
+    /// How often the best of so many picks was within 5 % of the best there is, on problems of
+    /// this group that the model had not seen; `None` where nobody has measured it.
+    #[getter]
+    fn probability(&self) -> Option<f64> {
+        self.probability
+    }
+
+    /// Between what times the first pick was, for four problems in five of the group.
+    #[getter]
+    fn first_us(&self) -> Option<(f64, f64)> {
+        self.first_us
+    }
+
+    #[getter]
+    fn group(&self) -> &'static str {
+        self.group
+    }
+
+    /// Why the prediction is a guess: what the model never saw anything like.
+    #[getter]
+    fn caveat(&self) -> Option<&str> {
+        self.caveat.as_deref()
+    }
+
+    fn __repr__(&self) -> String {
+        let picks: Vec<String> =
+            self.picks.iter().map(|(config, us)| format!("{} {us:.1} µs", config.label())).collect();
+        format!("Choice({})", picks.join(", "))
+    }
+}
+
+fn shown(configs: &[(Config, f64)]) -> Vec<(PyConfig, f64)> {
+    configs.iter().map(|&(config, us)| (PyConfig(config), us)).collect()
+}
+
+/// What a choice depends on besides the model.
+#[derive(Clone, PartialEq, Eq, Hash)]
+pub(crate) struct Question {
+    pub(crate) problem: Problem,
+    pub(crate) top_k: usize,
+    pub(crate) tf32: bool,
+    pub(crate) shared_memory: Option<u32>,
+    /// Bits of the two shares, which are compared for being the same and no more.
+    pub(crate) min_confidence: Option<u64>,
+    pub(crate) performance_threshold: Option<u64>,
+}
+
+/// The answers given so far.
+#[derive(Default)]
+pub(crate) struct Answers(Mutex<HashMap<Question, Py<PyChoice>>>);
+
+impl Answers {
+    /// A program that compiles more problems than this starts over: some 10 MB.
+    const MOST: usize = 1 << 14;
+
+    pub(crate) fn get(&self, py: Python<'_>, question: &Question) -> Option<Py<PyChoice>> {
+        let answers = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        answers.get(question).map(|choice| choice.clone_ref(py))
+    }
+
+    pub(crate) fn put(&self, question: Question, choice: Py<PyChoice>) {
+        let mut answers = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if answers.len() >= Self::MOST {
+            answers.clear();
+        }
+        answers.insert(question, choice);
+    }
+
+    pub(crate) fn clear(&self) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).clear();
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).len()
+    }
+}

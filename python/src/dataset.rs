@@ -1,0 +1,165 @@
+//! Datasets of what Inductor measured.
+
+use std::path::PathBuf;
+use std::sync::{Mutex, PoisonError};
+
+use diode_core::hardware::Hardware;
+use diode_core::method::{Cache, Clock, Statistic};
+use diode_core::{
+    ConfigIndex, Dataset, Failure, FailureReason, Method, Problem, Provenance, Solution, TimeColumn,
+};
+use diode_formats::Format;
+use pyo3::prelude::*;
+
+use crate::config::PyConfig;
+use crate::error::{computed, refusal};
+use crate::hardware::PyHardware;
+use crate::problem::PyProblem;
+
+/// Inductor reports the least of its repeats, each after clearing the cache, timed by events.
+const INDUCTORS: Method =
+    Method::Known { statistic: Statistic::Minimum, cache: Cache::Cold, clock: Clock::Event };
+
+/// Timings, by problem, on one kind of hardware.
+#[pyclass(name = "Dataset", module = "torch_diode", frozen)]
+pub(crate) struct PyDataset(Mutex<Dataset>);
+
+#[pymethods]
+impl PyDataset {
+    /// For the hardware that a device's name speaks of.
+    #[new]
+    fn new(hardware: &str) -> PyResult<Self> {
+        let hardware = Hardware::from_name(hardware).map_err(refusal)?;
+        let tool = Some(concat!("torch_diode ", env!("CARGO_PKG_VERSION")).to_owned());
+        let provenance = Provenance { tool, ..Provenance::default() };
+        let configs = std::iter::empty().collect();
+        Ok(Self(Mutex::new(Dataset { hardware, provenance, configs, solutions: Vec::new() })))
+    }
+
+    /// Reads a file that holds timings of one kind of hardware.
+    #[staticmethod]
+    fn load(py: Python<'_>, path: PathBuf) -> PyResult<Self> {
+        computed(py, || {
+            let decoded = diode_formats::read_file(&path).map_err(|error| error.to_string())?;
+            let [dataset] = <[Dataset; 1]>::try_from(decoded.datasets).map_err(|all| {
+                format!("{}: got timings of {} kinds of hardware, expected one", path.display(), all.len())
+            })?;
+            Ok::<_, String>(Self(Mutex::new(dataset)))
+        })
+    }
+
+    /// Adds what was measured on one problem: times in ms, `None` for a config that failed.
+    fn add(&self, problem: &PyProblem, timings: Vec<(PyRef<'_, PyConfig>, Option<f64>)>) -> PyResult<()> {
+        let mut dataset = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut times = Vec::with_capacity(timings.len());
+        let mut configs: Vec<ConfigIndex> = Vec::with_capacity(timings.len());
+        let mut failures = Vec::new();
+        for (config, time) in timings {
+            let config = dataset.configs.intern(config.0);
+            match time {
+                Some(time) => {
+                    configs.push(config);
+                    times.push(time);
+                }
+                None => failures.push(Failure { config, reason: FailureReason::NotFinite }),
+            }
+        }
+        let times = TimeColumn::from_millis(times).map_err(refusal)?;
+        dataset.solutions.push(Solution {
+            problem: problem.0.clone(),
+            method: INDUCTORS,
+            configs,
+            times,
+            minimum_ns: None,
+            spread_ns: None,
+            repeats: None,
+            failures,
+        });
+        Ok(())
+    }
+
+    /// Writes the format that the extension names. Returns what that format has no place for, in
+    /// words, if it was left out.
+    fn save(&self, py: Python<'_>, path: PathBuf) -> PyResult<Option<String>> {
+        computed(py, || {
+            let dataset = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+            let datasets = std::slice::from_ref(&*dataset);
+            let format = Format::from_path(&path)?;
+            let lost = diode_formats::losses(format, datasets);
+            if lost.is_none() {
+                diode_formats::write_file(&path, datasets)?;
+            } else {
+                let mut reduced = diode_formats::reduce(format, datasets);
+                for dataset in &mut reduced {
+                    // A problem of which nothing is left tells nothing.
+                    dataset.solutions.retain(|left| !(left.configs.is_empty() && left.failures.is_empty()));
+                }
+                diode_formats::write_file(&path, &reduced)?;
+            }
+            Ok::<_, diode_formats::FormatError>(lost)
+        })
+    }
+
+    #[getter]
+    fn hardware(&self) -> PyHardware {
+        PyHardware(self.read(|dataset| dataset.hardware.clone()))
+    }
+
+    #[getter]
+    fn timings(&self) -> usize {
+        self.read(Dataset::timings)
+    }
+
+    #[getter]
+    fn failures(&self) -> usize {
+        self.read(Dataset::failures)
+    }
+
+    /// How the times of each problem were taken.
+    #[getter]
+    fn methods(&self) -> Vec<String> {
+        self.read(|dataset| dataset.solutions.iter().map(|solution| solution.method.to_string()).collect())
+    }
+
+    /// The problems, in the order they were added.
+    #[getter]
+    fn problems(&self) -> Vec<PyProblem> {
+        self.read(|dataset| {
+            dataset.solutions.iter().map(|solution| PyProblem(solution.problem.clone())).collect()
+        })
+    }
+
+    /// The times of a problem in ms, the shortest first.
+    fn times(&self, problem: &PyProblem) -> Vec<(PyConfig, f64)> {
+        self.read(|dataset| times_of(dataset, &problem.0))
+    }
+
+    fn __len__(&self) -> usize {
+        self.read(|dataset| dataset.solutions.len())
+    }
+
+    fn __repr__(&self) -> String {
+        self.read(|dataset| {
+            let (problems, timings) = (dataset.solutions.len(), dataset.timings());
+            format!("Dataset({:?}, problems={problems}, timings={timings})", dataset.hardware.slug.as_str())
+        })
+    }
+}
+
+impl PyDataset {
+    fn read<T>(&self, of: impl FnOnce(&Dataset) -> T) -> T {
+        of(&self.0.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+fn times_of(dataset: &Dataset, problem: &Problem) -> Vec<(PyConfig, f64)> {
+    let of_problem = dataset.solutions.iter().filter(|solution| solution.problem == *problem);
+    let mut times: Vec<(PyConfig, f64)> = of_problem
+        .flat_map(|solution| {
+            let rows = solution.configs.iter().enumerate();
+            rows.map(|(row, &config)| (PyConfig(*dataset.configs.get(config)), solution.times.millis(row).0))
+        })
+        .collect();
+    times.sort_by(|a, b| a.1.total_cmp(&b.1));
+    times
+}

@@ -1,0 +1,38 @@
+//! The Rust core of `torch_diode`: everything that the plug-in computes.
+//!
+//! Python holds the thin glue to torch. Here are the vocabulary, models, tables,
+//! datasets and the laws of what can be launched, as classes of Python. Every failure
+//! is a `DiodeError`; what computes for long lets other threads of Python run.
+
+mod choice;
+mod config;
+mod dataset;
+mod error;
+mod hardware;
+mod limits;
+mod model;
+mod problem;
+mod shipped;
+mod table;
+
+use pyo3::prelude::*;
+
+/// Which of the distributions this is; they hold the same Python files.
+const DISTRIBUTION: &str = if cfg!(feature = "full") { "torch-diode" } else { "torch-diode-lib" };
+
+#[pymodule]
+fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    module.add("__version__", env!("CARGO_PKG_VERSION"))?;
+    module.add("DISTRIBUTION", DISTRIBUTION)?;
+    module.add("DiodeError", module.py().get_type::<error::DiodeError>())?;
+    module.add_class::<problem::PyProblem>()?;
+    module.add_class::<config::PyConfig>()?;
+    module.add_class::<hardware::PyHardware>()?;
+    module.add_class::<model::PyModel>()?;
+    module.add_class::<choice::PyChoice>()?;
+    module.add_class::<table::PyTable>()?;
+    module.add_class::<dataset::PyDataset>()?;
+    module.add_function(wrap_pyfunction!(limits::obstacle, module)?)?;
+    module.add_function(wrap_pyfunction!(shipped::shipped_models, module)?)?;
+    Ok(())
+}

@@ -1,0 +1,79 @@
+//! Why a kernel cannot be launched, or must not be.
+//!
+//! One choice that does not fit fails a whole compile, so this errs towards refusing. The
+//! laws of shared memory were read off compiled kernels of Triton 3.6.
+
+use diode_core::{Alignment, Config, DType, Problem, Tile};
+use pyo3::prelude::*;
+
+use crate::config::PyConfig;
+use crate::problem::PyProblem;
+
+/// Why a config cannot run on a problem with so many bytes of shared memory per block, in
+/// one sentence; `None` if it can.
+#[pyfunction]
+#[pyo3(signature = (problem, config, shared_memory, *, tf32=false))]
+pub(crate) fn obstacle(
+    problem: &PyProblem,
+    config: &PyConfig,
+    shared_memory: u32,
+    tf32: bool,
+) -> Option<String> {
+    why_not(&problem.0, &config.0, shared_memory, tf32)
+}
+
+pub(crate) fn why_not(problem: &Problem, config: &Config, shared_memory: u32, tf32: bool) -> Option<String> {
+    let tile = config.tile()?;
+    let needed = shared_memory_of(problem, config, tile, tf32);
+    if needed > u64::from(shared_memory) {
+        return Some(format!(
+            "{}: it needs {needed} bytes of shared memory per block, there are {shared_memory}",
+            config.label()
+        ));
+    }
+    if faults(problem, tile) {
+        return Some(format!(
+            "{}: Triton 3.6 compiles it to code that faults for unaligned rows",
+            config.label()
+        ));
+    }
+    let nonkdim = tile.rocm.map_or(0, |rocm| rocm.matrix_instr_nonkdim);
+    if nonkdim != 0 && !(tile.block_m.is_multiple_of(nonkdim) && tile.block_n.is_multiple_of(nonkdim)) {
+        return Some(format!(
+            "{}: its blocks are no multiples of matrix_instr_nonkdim = {nonkdim}",
+            config.label()
+        ));
+    }
+    None
+}
+
+/// The main loop's stages or the tile that the epilogue turns around, whichever is more.
+fn shared_memory_of(problem: &Problem, config: &Config, tile: &Tile, tf32: bool) -> u64 {
+    /// Barriers of the tensor memory accelerator, per stage.
+    const BARRIER: u64 = 8;
+    let operand = problem.a_dtype.size().max(problem.b_dtype.size());
+    let stage = u64::from(tile.block_m + tile.block_n) * u64::from(tile.block_k) * operand;
+    let stages = u64::from(tile.num_stages);
+    let tensor_cores = problem.a_dtype != DType::Float32 || tf32;
+    let warp_groups = tile.rocm.is_none() && tensor_cores && tile.block_m >= 64 && tile.num_warps >= 4;
+    let main_loop = match config {
+        Config::PersistentTma(_) => stages * (stage + BARRIER),
+        _ if warp_groups => stages * stage,
+        // The last stage stays in registers.
+        _ => (stages - 1).max(1) * stage,
+    };
+    // ROCm's compiler stores accumulators without turning them around.
+    let epilogue = if tile.rocm.is_some() {
+        0
+    } else {
+        u64::from(tile.block_m) * u64::from(tile.block_n) * problem.out_dtype.size()
+    };
+    main_loop.max(epilogue)
+}
+
+/// Register-heavy tiles of kernels that load element by element were seen to read illegal addresses.
+fn faults(problem: &Problem, tile: &Tile) -> bool {
+    let rows = problem.alignment();
+    let unaligned = [rows.a, rows.b, rows.out].iter().any(|&rows| rows != Alignment::Bytes16);
+    unaligned && tile.block_m >= 128 && tile.block_k >= 128 && tile.num_warps <= 2
+}

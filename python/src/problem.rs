@@ -1,0 +1,157 @@
+//! Problems, as Python sees them.
+
+use diode_core::{Bias, DType, Invalid, Layout, Op, Problem, ProblemFields, ProblemGroup};
+use pyo3::prelude::*;
+
+use crate::error::refusal;
+
+/// One matrix multiplication: operator, sizes, dtypes, layouts.
+#[pyclass(name = "Problem", module = "torch_diode", frozen, eq, hash)]
+#[derive(Clone, PartialEq, Eq, Hash)]
+pub(crate) struct PyProblem(pub(crate) Problem);
+
+#[pymethods]
+impl PyProblem {
+    #[new]
+    #[pyo3(signature = (op, m, n, k, dtype, *, b=1, b_dtype=None, out_dtype=None, a_layout="row", b_layout="row", bias=None))]
+    #[expect(clippy::too_many_arguments, reason = "Python passes them by name")]
+    fn new(
+        op: &str,
+        m: u64,
+        n: u64,
+        k: u64,
+        dtype: &str,
+        b: u64,
+        b_dtype: Option<&str>,
+        out_dtype: Option<&str>,
+        a_layout: &str,
+        b_layout: &str,
+        bias: Option<&str>,
+    ) -> PyResult<Self> {
+        let fields = || -> Result<Problem, Invalid> {
+            let op: Op = op.parse()?;
+            let a_dtype = parse_dtype(dtype)?;
+            let other = |name: Option<&str>| name.map_or(Ok(a_dtype), parse_dtype);
+            let bias = match bias {
+                Some(name) => name.parse()?,
+                // What `nn.Linear` has.
+                None if op.has_bias() => Bias::Vector,
+                None => Bias::None,
+            };
+            Problem::new(ProblemFields {
+                op,
+                b,
+                m,
+                n,
+                k,
+                a_dtype,
+                b_dtype: other(b_dtype)?,
+                out_dtype: other(out_dtype)?,
+                a_layout: a_layout.parse::<Layout>()?,
+                b_layout: b_layout.parse::<Layout>()?,
+                bias,
+                out_layout: None,
+            })
+        };
+        fields().map(Self).map_err(refusal)
+    }
+
+    #[getter]
+    fn op(&self) -> &'static str {
+        self.0.op.as_str()
+    }
+
+    #[getter]
+    fn b(&self) -> u64 {
+        self.0.b
+    }
+
+    #[getter]
+    fn m(&self) -> u64 {
+        self.0.m
+    }
+
+    #[getter]
+    fn n(&self) -> u64 {
+        self.0.n
+    }
+
+    #[getter]
+    fn k(&self) -> u64 {
+        self.0.k
+    }
+
+    /// The dtype of A.
+    #[getter]
+    fn dtype(&self) -> &'static str {
+        self.0.a_dtype.as_str()
+    }
+
+    #[getter]
+    fn b_dtype(&self) -> &'static str {
+        self.0.b_dtype.as_str()
+    }
+
+    #[getter]
+    fn out_dtype(&self) -> &'static str {
+        self.0.out_dtype.as_str()
+    }
+
+    #[getter]
+    fn a_layout(&self) -> &'static str {
+        self.0.a_layout.as_str()
+    }
+
+    #[getter]
+    fn b_layout(&self) -> &'static str {
+        self.0.b_layout.as_str()
+    }
+
+    #[getter]
+    fn bias(&self) -> &'static str {
+        self.0.bias.as_str()
+    }
+
+    /// The kind of problem by which confidence is known.
+    #[getter]
+    fn group(&self) -> &'static str {
+        ProblemGroup::of(&self.0).as_str()
+    }
+
+    /// Multiplications and additions, counted as one each.
+    #[getter]
+    fn flops(&self) -> f64 {
+        self.0.flops()
+    }
+
+    /// `mm 4096×4096×4096 bfloat16 nt`: how a problem is written for people.
+    #[getter]
+    fn label(&self) -> String {
+        let letter = |layout| if layout == Layout::Row { 'n' } else { 't' };
+        let (a, b) = (letter(self.0.a_layout), letter(self.0.b_layout));
+        format!("{} {} {} {a}{b}", self.0.op, self.0.dims(), self.0.a_dtype)
+    }
+
+    fn __repr__(&self) -> String {
+        let p = &self.0;
+        format!(
+            "Problem({:?}, m={}, n={}, k={}, dtype={:?}, b={}, b_dtype={:?}, out_dtype={:?}, a_layout={:?}, b_layout={:?}, bias={:?})",
+            p.op.as_str(),
+            p.m,
+            p.n,
+            p.k,
+            p.a_dtype.as_str(),
+            p.b,
+            p.b_dtype.as_str(),
+            p.out_dtype.as_str(),
+            p.a_layout.as_str(),
+            p.b_layout.as_str(),
+            p.bias.as_str()
+        )
+    }
+}
+
+/// `torch.bfloat16` as Python prints it, or the bare name.
+fn parse_dtype(name: &str) -> Result<DType, Invalid> {
+    DType::from_torch_name(name.strip_prefix("torch.").unwrap_or(name))
+}

@@ -1,0 +1,19 @@
+//! The models inside the full distribution.
+
+use pyo3::prelude::*;
+use pyo3::types::PyBytes;
+
+/// Each file of `trained_models/` that ends in `.safetensors`.
+#[cfg(feature = "full")]
+const MODELS: &[(&str, &[u8])] = &[(
+    "matmul-nvidia-h200.safetensors",
+    include_bytes!("../../trained_models/matmul/nvidia-h200/matmul-nvidia-h200.safetensors"),
+)];
+#[cfg(not(feature = "full"))]
+const MODELS: &[(&str, &[u8])] = &[];
+
+/// Names and contents of the models inside; none in `torch-diode-lib`.
+#[pyfunction]
+pub(crate) fn shipped_models(py: Python<'_>) -> Vec<(&'static str, Bound<'_, PyBytes>)> {
+    MODELS.iter().map(|(name, bytes)| (*name, PyBytes::new(py, bytes))).collect()
+}

@@ -1,0 +1,146 @@
+//! Tables, as Python sees them.
+
+use std::path::PathBuf;
+
+use diode_core::Table;
+use diode_core::ids::Digest;
+use diode_core::table::inductor::{InductorOptions, TorchVersion};
+use diode_formats::Kind;
+use pyo3::prelude::*;
+
+use crate::config::PyConfig;
+use crate::error::{computed, refusal};
+use crate::hardware::PyHardware;
+use crate::problem::PyProblem;
+
+/// A table of 100,000 problems with five configs each takes 220 MB.
+const MAX_BYTES: u64 = 1 << 30;
+
+/// The best known configs of problems on one hardware.
+#[pyclass(name = "Table", module = "torch_diode", frozen)]
+pub(crate) struct PyTable {
+    table: Table,
+    digest: Digest,
+}
+
+#[pymethods]
+impl PyTable {
+    /// Reads a table of Diode, or a lookup table of torch-diode that is of one hardware.
+    #[staticmethod]
+    fn load(py: Python<'_>, path: PathBuf) -> PyResult<Self> {
+        computed(py, || {
+            let named = |error: &dyn std::fmt::Display| format!("{}: {error}", path.display());
+            let length = std::fs::metadata(&path).map_err(|error| named(&error))?.len();
+            if length > MAX_BYTES {
+                return Err(named(&format_args!(
+                    "got {length} bytes, expected a table of at most {MAX_BYTES}"
+                )));
+            }
+            let bytes = std::fs::read(&path).map_err(|error| named(&error))?;
+            Self::decode(&bytes).map_err(|error| named(&error))
+        })
+    }
+
+    #[staticmethod]
+    fn from_json(py: Python<'_>, text: &str) -> PyResult<Self> {
+        computed(py, || Self::decode(text.as_bytes()))
+    }
+
+    /// Of measured timings, with the `top` best configs of every problem.
+    #[staticmethod]
+    #[pyo3(signature = (path, top=None))]
+    fn from_dataset(py: Python<'_>, path: PathBuf, top: Option<usize>) -> PyResult<Self> {
+        computed(py, || -> Result<Self, String> {
+            let decoded = diode_formats::read_file(&path).map_err(|error| error.to_string())?;
+            let table =
+                Table::from_datasets(&decoded.datasets, None, top).map_err(|error| error.to_string())?;
+            Self::new(table).map_err(|error| error.to_string())
+        })
+    }
+
+    /// The configs of exactly this problem with their times in µs, the preferred one first.
+    fn lookup(&self, problem: &PyProblem) -> Option<Vec<(PyConfig, Option<f64>)>> {
+        let configs = self.table.lookup(&problem.0)?;
+        Some(configs.iter().map(|entry| (PyConfig(entry.config), entry.time.map(|time| time.0))).collect())
+    }
+
+    /// What the most similar problems advise, with the share of time it is expected to lose to the best.
+    #[pyo3(signature = (problem, top=1))]
+    fn nearest(
+        &self,
+        py: Python<'_>,
+        problem: &PyProblem,
+        top: usize,
+    ) -> PyResult<Option<Vec<(PyConfig, f64)>>> {
+        computed(py, || -> Result<_, std::convert::Infallible> {
+            let nearest = self.table.nearest(&problem.0, top);
+            Ok(nearest.map(|nearest| {
+                let advice = nearest.candidates.into_iter();
+                advice.map(|advice| (PyConfig(advice.config), advice.expected_loss)).collect()
+            }))
+        })
+    }
+
+    /// The file's text.
+    fn to_json(&self) -> PyResult<String> {
+        serde_json::to_string_pretty(&self.table).map_err(refusal)
+    }
+
+    /// The value of Inductor's `lookup_table.table` setting, as JSON.
+    #[pyo3(signature = (*, device_agnostic=false, torch=None))]
+    fn to_inductor_json(&self, device_agnostic: bool, torch: Option<&str>) -> PyResult<String> {
+        let torch = torch.map(str::parse::<TorchVersion>).transpose().map_err(refusal)?;
+        let options = InductorOptions { device_agnostic, torch, ..InductorOptions::default() };
+        let table = self.table.to_inductor(&options).map_err(refusal)?;
+        serde_json::to_string_pretty(&table).map_err(refusal)
+    }
+
+    /// SHA-256 of the file.
+    #[getter]
+    fn digest(&self) -> &str {
+        self.digest.as_str()
+    }
+
+    #[getter]
+    fn hardware(&self) -> PyHardware {
+        PyHardware(self.table.hardware().clone())
+    }
+
+    /// How the times were taken.
+    #[getter]
+    fn method(&self) -> String {
+        self.table.method().to_string()
+    }
+
+    fn __len__(&self) -> usize {
+        self.table.len()
+    }
+
+    fn __repr__(&self) -> String {
+        format!("Table({:?}, problems={})", self.table.hardware().slug.as_str(), self.table.len())
+    }
+}
+
+impl PyTable {
+    fn new(table: Table) -> Result<Self, serde_json::Error> {
+        let digest = Digest::of(&serde_json::to_vec(&table)?);
+        Ok(Self { table, digest })
+    }
+
+    fn decode(bytes: &[u8]) -> Result<Self, String> {
+        let table = match diode_formats::recognise(bytes) {
+            Some(Kind::Table) => {
+                let mut tables = diode_formats::decode_lut(bytes).map_err(|error| error.to_string())?;
+                let Some(lut) = tables.pop().filter(|_| tables.is_empty()) else {
+                    return Err("got a lookup table of several kinds of hardware, expected one; split it with `diode table`".to_owned());
+                };
+                lut.into_table().map_err(|error| error.to_string())?
+            }
+            Some(other @ Kind::Timings) => {
+                return Err(format!("got {other}, expected a table; `diode table` makes one of it"));
+            }
+            _ => serde_json::from_slice(bytes).map_err(|error| error.to_string())?,
+        };
+        Ok(Self { table, digest: Digest::of(bytes) })
+    }
+}

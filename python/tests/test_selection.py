@@ -1,0 +1,229 @@
+"""How many are picked, what is left to Inductor, and what is counted."""
+
+from __future__ import annotations
+
+import logging
+from typing import Any
+
+import pytest
+import simulated
+import torch
+from simulated import compile, offered, tensor
+from torch._inductor import config
+
+import torch_diode
+from torch_diode import DiodeError, DiodeInductorChoices, create_diode_choices
+from torch_diode.choices import active_selector
+from torch_diode.problems import Unsupported, problem_of
+
+pytestmark = pytest.mark.usefixtures("gpu")
+
+aten = torch.ops.aten
+
+
+def mm(m: int = 512, n: int = 1024, k: int = 256) -> simulated.Compiled:
+    return compile(torch.mm, tensor((m, k)), tensor((k, n)))
+
+
+def test_top_k_offers_so_many_the_library_among_them() -> None:
+    torch_diode.install(top_k=5)
+    with offered() as lists:
+        mm(4096, 4096, 4096)
+    [choices] = lists
+    assert len(choices) == 5
+    names = [choice.name.split("_")[0] for choice in choices]
+    assert names.count("mm") == 1, "cuBLAS is one of them"
+    [pick] = torch_diode.explain()
+    tiles = {(one.config.block_m, one.config.block_n, one.config.block_k) for one in pick.picks}
+    assert len(pick.picks) == 5 and len(tiles) >= 3, "they are not near-copies of one another"
+    assert "5 to be benchmarked" in str(torch_diode.explain())
+
+
+def test_min_confidence_picks_as_many_as_it_takes() -> None:
+    torch_diode.install()
+    counts = {}
+    for share in (0.0, 0.97, 0.99):
+        with config.patch(diode_confidence_threshold=share), offered() as lists:
+            mm(8, 16384, 4096)
+        counts[share] = len(lists[0])
+        assert share == 0 or torch_diode.explain()[-1].probability >= share
+    assert counts[0.0] == 1 < counts[0.97] < counts[0.99]
+
+
+def test_what_was_never_judged_counts_as_unsure() -> None:
+    torch_diode.install(min_confidence=0.5)
+    with offered() as lists:
+        compile(torch.bmm, tensor((4, 64, 64)), tensor((4, 64, 64)))
+    assert len(lists[0]) > 5
+    [pick] = torch_diode.explain()
+    assert pick.probability is None and "nobody has measured how well" in pick.caveat
+
+
+def test_performance_threshold_leaves_out_the_slow_ones() -> None:
+    torch_diode.install(top_k=16)
+    with offered() as lists:
+        mm(4096, 4096, 4096)
+        with config.patch(diode_performance_threshold=1.02):
+            mm(4096, 4096, 4096)
+    assert len(lists[1]) < len(lists[0])
+    picks = torch_diode.history()[-1].picks
+    assert max(pick.expected_us for pick in picks) <= 1.02 * min(pick.expected_us for pick in picks)
+
+
+def test_ops_beyond_the_four_are_inductors_under_max_autotune() -> None:
+    torch_diode.install()
+    with config.patch(max_autotune_gemm=True), offered() as lists:
+        compile(aten._int_mm.default, tensor((64, 64), torch.int8), tensor((64, 64), torch.int8))
+    assert len(lists[0]) > 5
+    assert torch_diode.get_stats()["fallback_non_mm_op"] == 1
+    assert torch_diode.explain()[0].source == "inductor"
+
+
+@pytest.mark.parametrize("by_user", [True, False])
+def test_unknown_hardware_is_left_to_inductor_as_the_user_set_it(by_user: bool, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO, logger="torch_diode")
+    torch_diode.install()
+    with simulated.gpu(name="NVIDIA Z9000", gcnArchName="NVIDIA Z9000"), config.patch(max_autotune_gemm=by_user):
+        with offered() as lists:
+            code = mm()
+            mm()
+    assert len(lists[0]) > 10 if by_user else len(lists[0]) == 1
+    assert by_user or code.kernels()[0].startswith("extern_kernels.mm(")
+    assert torch_diode.get_stats()["fallback_no_model"] == 2
+    said = [record.message for record in caplog.records if "NVIDIA Z9000" in record.message]
+    assert len(said) == 1, "once, not for every kernel"
+
+
+def test_without_fallback_to_autotune_the_library_is_taken() -> None:
+    torch_diode.install(fallback_to_autotune=False)
+    with simulated.gpu(name="NVIDIA Z9000"), config.patch(max_autotune_gemm=True), offered() as lists:
+        assert mm().kernels()[0].startswith("extern_kernels.mm(")
+    assert len(lists[0]) == 1
+
+
+def test_another_hardwares_model_stands_in_only_when_asked_by_name() -> None:
+    torch_diode.install(hardware="nvidia-h200")
+    with simulated.gpu(name="NVIDIA H100 80GB HBM3"):
+        mm()
+    [pick] = torch_diode.explain()
+    assert pick.source == "model" and pick.probability is None, "how good it is there is not known"
+    torch_diode.install()
+    with simulated.gpu(name="NVIDIA H100 80GB HBM3"):
+        mm()
+    assert torch_diode.explain()[0].source == "inductor"
+    with pytest.raises(DiodeError, match="hardware: got `Z9000`, expected"):
+        torch_diode.install(hardware="Z9000")
+
+
+def test_a_smaller_gpu_gets_kernels_that_fit_it() -> None:
+    torch_diode.install(hardware="nvidia-h200", top_k=16)
+    with simulated.gpu(name="Some GPU", shared_memory_per_block_optin=65536), offered():
+        mm(4096, 4096, 4096)
+    [pick] = torch_diode.explain()
+    tiles = [one.config for one in pick.picks if not one.config.is_library]
+    assert tiles and all(torch_diode.obstacle(pick.problem, tile, 65536) is None for tile in tiles)
+    assert any(torch_diode.obstacle(pick.problem, tile, 32768) is not None for tile in tiles)
+
+
+def test_types_that_have_no_templates_are_not_counted() -> None:
+    torch_diode.install()
+    compile(torch.mm, tensor((64, 64), torch.float64), tensor((64, 64), torch.float64))
+    assert torch_diode.get_stats()["total_calls"] == 0
+
+
+class Inputs:
+    """What Inductor says of a kernel's inputs."""
+
+    def __init__(self, *tensors: tuple[tuple[int, ...], tuple[int, ...], torch.dtype]) -> None:
+        self._tensors = tensors
+
+    def shapes_symbolic(self) -> list[tuple[int, ...]]:
+        return [shape for shape, _, _ in self._tensors]
+
+    def strides_symbolic(self) -> list[tuple[int, ...]]:
+        return [stride for _, stride, _ in self._tensors]
+
+    def dtypes(self) -> list[torch.dtype]:
+        return [dtype for _, _, dtype in self._tensors]
+
+    def out_dtype(self) -> torch.dtype:
+        return self._tensors[-1][2]
+
+
+@pytest.mark.parametrize(
+    ("a", "reason"),
+    [
+        (((64, 64), (256, 2), torch.float16), r"neither dimension of A is contiguous \(strides \[256, 2\]\)"),
+        (((64, 64), (64, 1), torch.int8), "it computes in int8; fp16, bf16 and fp32 are supported"),
+        (((0, 64), (64, 1), torch.float16), "it is empty"),
+    ],
+)
+def test_what_the_vocabulary_cannot_say_is_named(a: tuple[Any, ...], reason: str) -> None:
+    with pytest.raises(Unsupported, match=reason):
+        problem_of(Inputs(a, ((64, 32), (32, 1), torch.float16)), "mm")
+
+
+def test_an_error_in_the_plug_in_never_ends_a_compile(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
+    torch_diode.install()
+    monkeypatch.setattr("torch_diode.selection.problem_of", lambda *arguments: 1 / 0)
+    assert mm().kernels()[0].startswith("extern_kernels.mm(")
+    mm()
+    assert torch_diode.get_stats()["fallback_error"] == 2
+    assert len([record for record in caplog.records if "ZeroDivisionError" in record.message]) == 1
+
+
+def test_predictions_are_cached_unless_told_otherwise() -> None:
+    from torch_diode import Model
+    from workspace import MODEL
+
+    model = Model.load(MODEL)
+    torch_diode.install(model=model)
+    for _ in range(3):
+        mm()
+    assert model.cached == 1
+    with config.patch(diode_cache_predictions=False):
+        mm(520)
+    assert model.cached == 1
+
+
+def test_counts_can_be_set_to_zero_and_keep_their_keys() -> None:
+    torch_diode.install()
+    mm()
+    before = torch_diode.get_stats()
+    assert (before["total_predictions"], before["fallbacks"]) == (1, 0)
+    assert 0.5 < before["avg_confidence"] <= 1
+    torch_diode.reset_stats()
+    after = torch_diode.get_stats()
+    assert set(after) == set(before) and after["total_calls"] == 0 and after["avg_confidence"] is None
+    assert not torch_diode.explain()
+
+
+def test_the_old_handler_picks_with_its_own_parameters() -> None:
+    from workspace import MODEL
+    from torch._inductor.virtualized import V
+
+    handler = create_diode_choices(model_path=str(MODEL), device="cuda", top_k_configs=3, enable_fallback=True)
+    with V.set_choices_handler(handler), config.patch(max_autotune_gemm=True), offered() as lists:
+        mm()
+    assert len(lists[0]) == 3
+    assert handler.get_stats()["model_selections"] == 1
+    handler.reset_stats()
+    assert handler.get_stats()["total_calls"] == 0
+    strict = DiodeInductorChoices(model_path=str(MODEL), enable_fallback=False)
+    with V.set_choices_handler(strict), config.patch(max_autotune_gemm=True), offered():
+        with pytest.raises(Exception, match="nothing was picked, and enable_fallback is False"):
+            compile(aten._int_mm.default, tensor((64, 64), torch.int8), tensor((64, 64), torch.int8))
+
+
+def test_the_old_installation_sets_the_handler() -> None:
+    from workspace import MODEL
+    from torch._inductor.virtualized import V
+
+    handler = torch_diode.install_diode_choices(model_path=str(MODEL), top_k_configs=2, performance_threshold=1.5)
+    assert V.choices is handler
+    with offered() as lists:
+        mm(4096, 4096, 4096)
+    assert len(lists[0]) == 2
+    torch_diode.uninstall()
+    assert not isinstance(V.choices, DiodeInductorChoices)
+    assert active_selector() is None

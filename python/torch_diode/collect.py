@@ -1,0 +1,193 @@
+"""Keeps what Inductor measures while it autotunes: timings of real workloads, to train on or to contribute."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import threading
+from collections.abc import Mapping, Sequence
+from typing import Any, Optional, Union
+
+import torch
+from torch._inductor import config as inductor_config
+from torch._inductor.kernel_inputs import MMKernelInputs
+from torch._inductor.select_algorithm import add_feedback_saver, get_algorithm_selector_cache
+
+from . import _log, choices
+from ._core import Config, Dataset, DiodeError, Problem, Table
+from .problems import OPS, Unsupported, problem_of
+
+_TILES = ("triton::mm", "triton::bmm", "triton::mm_persistent_tma")
+
+
+class MatmulDatasetCollector:
+    """Records every timing that Inductor takes of mm, addmm, bmm and baddbmm while it is active.
+
+        with torch_diode.MatmulDatasetCollector() as collector:
+            torch.compile(model)(x)
+        collector.save_to_file("timings.msgpack.zst")
+
+    While it is active GEMMs are autotuned (``search_space`` is Inductor's, ``"DEFAULT"`` or ``"EXHAUSTIVE"``), caches are
+    passed over, and ``torch_diode`` picks nothing in this thread. Afterwards everything is as it was.
+    """
+
+    def __init__(
+        self,
+        hardware_name: Optional[str] = None,
+        *,
+        operations: Sequence[str] = OPS,
+        search_space: Optional[str] = None,
+    ) -> None:
+        unknown = sorted(set(operations) - set(OPS))
+        if unknown:
+            raise DiodeError(f"operations: got `{unknown[0]}`, expected some of {', '.join(OPS)}")
+        if search_space not in (None, "DEFAULT", "EXHAUSTIVE"):
+            raise DiodeError(f"search_space: got `{search_space}`, expected DEFAULT or EXHAUSTIVE")
+        self.skipped = 0
+        """Timings of kernels that the vocabulary has no word for."""
+        self._operations = frozenset(operations)
+        self._search_space = search_space
+        self._dataset = Dataset(hardware_name or _device_name())
+        self._undo: Optional[contextlib.ExitStack] = None
+        self._lock = threading.Lock()
+
+    def start_collection(self) -> None:
+        """Begins to record; says so if it has already."""
+        if self._undo is not None:
+            _log.logger.warning("this collector is recording already")
+            return
+        changes = {"max_autotune_gemm": True, "force_disable_caches": True, "autotune_local_cache": False}
+        if self._search_space is not None:
+            changes["max_autotune_gemm_search_space"] = self._search_space
+        with contextlib.ExitStack() as undo:
+            undo.enter_context(choices.paused())
+            undo.enter_context(inductor_config.patch(changes))
+            undo.enter_context(_fresh_cache())
+            add_feedback_saver(self._record)
+            undo.callback(_remove_feedback_saver, self._record)
+            self._undo = undo.pop_all()
+
+    def stop_collection(self) -> None:
+        """Stops recording and restores what was changed."""
+        if self._undo is None:
+            _log.logger.warning("this collector is not recording")
+            return
+        undo, self._undo = self._undo, None
+        undo.close()
+
+    def __enter__(self) -> MatmulDatasetCollector:
+        self.start_collection()
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.stop_collection()
+
+    def get_dataset(self) -> Dataset:
+        """What was recorded so far."""
+        return self._dataset
+
+    def to_table(self, top: Optional[int] = None) -> Table:
+        """The best configs of what was recorded."""
+        import tempfile
+
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "timings.msgpack.zst")
+            self._dataset.save(path)
+            return Table.from_dataset(path, top)
+
+    def save_to_file(self, path: Union[str, os.PathLike[str]]) -> None:
+        """Writes the format that the extension names: ``.msgpack.zst`` holds everything; ``.json`` and ``.msgpack`` are torch-diode's."""
+        lost = self._dataset.save(os.fspath(path))
+        if lost is not None:
+            _log.logger.warning("%s holds no %s: left out; a .msgpack.zst file holds everything", path, lost)
+
+    def load_from_file(self, path: Union[str, os.PathLike[str]]) -> None:
+        """Goes on from a file of any of the formats."""
+        self._dataset = Dataset.load(os.fspath(path))
+
+    def save_table_to_file(self, path: Union[str, os.PathLike[str]], top: Optional[int] = None) -> None:
+        """Writes the best configs as a table."""
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(self.to_table(top).to_json())
+
+    def _record(
+        self,
+        timings: Mapping[Any, float],
+        name: str,
+        input_nodes: Sequence[Any],
+        choices: Sequence[Any],
+        profiled_time: Any,
+        precompile_times: Mapping[Any, float],
+    ) -> None:
+        """Inductor calls this after it has benchmarked. Nothing that goes wrong here may end its compile."""
+        try:
+            self._add(timings, name, input_nodes)
+        except Exception as error:
+            self.skipped += len(timings)
+            level = logging.INFO if isinstance(error, Unsupported) else logging.WARNING
+            _log.once(f"collect {name} {error}", level, "timings of %s were not recorded: %s", name, error)
+
+    def _add(self, timings: Mapping[Any, float], name: str, input_nodes: Sequence[Any]) -> None:
+        if name not in self._operations:
+            raise Unsupported(f"{name} is not among {', '.join(sorted(self._operations))}")
+        # The output has the type of A, but for what no operator of ours asks.
+        problem = problem_of(MMKernelInputs(list(input_nodes)), name)
+        times: dict[Config, Optional[float]] = {}
+        for choice, milliseconds in timings.items():
+            config = config_of(choice, problem)
+            if config is None:
+                self.skipped += 1
+                continue
+            time = milliseconds if 0 < milliseconds < float("inf") else None
+            known = times.get(config)
+            # The library may be offered under two names: the faster one is what a user would get.
+            times[config] = min(time, known) if time is not None and known is not None else time if known is None else known
+        with self._lock:
+            self._dataset.add(problem, list(times.items()))
+
+
+def config_of(choice: Any, problem: Problem) -> Optional[Config]:
+    """What a choice of Inductor's runs; ``None`` for what the vocabulary has no word for."""
+    ktc = getattr(choice, "annotations", {}).get("ktc")
+    if ktc is None:
+        return None
+    template, params = ktc.template.uid, ktc.params.to_serializeable_dict()
+    if template.startswith("aten::"):
+        return Config("aten")
+    if template == "decompose_k":
+        return Config(template, k_split=params["k_split"])
+    if template not in _TILES:
+        return None
+    rocm = {name: params[name] for name in ("matrix_instr_nonkdim", "waves_per_eu", "kpack") if name in params}
+    return Config(
+        template,
+        block_m=params["BLOCK_M"],
+        block_n=params["BLOCK_N"],
+        block_k=params["BLOCK_K"],
+        group_m=params["GROUP_M"],
+        num_stages=params["num_stages"],
+        num_warps=params["num_warps"],
+        even_k=bool(params["EVEN_K"]),
+        # Inductor sets it for every type; it changes what runs for fp32 alone.
+        allow_tf32=bool(ktc.extra_kwargs.get("ALLOW_TF32", False)) and problem.dtype == "float32",
+        use_fast_accum=bool(params["USE_FAST_ACCUM"]),
+        acc_type=params["ACC_TYPE"],
+        **rocm,
+    )
+
+
+def _device_name() -> str:
+    return torch.cuda.get_device_properties(torch.cuda.current_device()).name if torch.cuda.is_available() else "cpu"
+
+
+def _remove_feedback_saver(saver: Any) -> None:
+    savers = get_algorithm_selector_cache().feedback_saver_fns
+    if saver in savers:
+        savers.remove(saver)
+
+
+def _fresh_cache() -> Any:
+    from torch._inductor.utils import fresh_cache
+
+    return fresh_cache()

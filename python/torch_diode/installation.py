@@ -1,0 +1,313 @@
+"""Puts the plug-in into Inductor, and takes it out again without a trace.
+
+What is changed, and restored by ``uninstall``: the method of Inductor's handler class that finalises choices, the
+lowerings of the four operators, the test for a backend's token, ``inductor_choices_class``, and the entries of our settings.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import os
+import sys
+import threading
+from collections.abc import Callable, Sequence
+from typing import Any, Optional
+
+import torch
+
+from . import _log, models, settings
+from ._core import DiodeError, Hardware, __version__
+from .heuristics import Heuristic, ModelHeuristic, as_heuristic, table_heuristic
+
+_lock = threading.RLock()
+_undo: list[Callable[[], None]] = []
+
+TESTED = "2.11"
+OLDEST = (2, 9)
+
+
+class Factory:
+    """Makes handlers. Its pickled form, which Inductor's cache of graphs is keyed by, says what decides."""
+
+    def __init__(self, users: Optional[Callable[[], Any]]) -> None:
+        self.users = users
+
+    def __call__(self) -> Any:
+        if self.users is not None:
+            return self.users()
+        from .choices import DiodeInductorChoices
+
+        return DiodeInductorChoices()
+
+    def __deepcopy__(self, memo: Any) -> Factory:
+        return self
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        from .choices import active_selector
+
+        selector = active_selector()
+        digest = selector.digest() if selector is not None else ""
+        return (_factory_of, (__version__, digest, self.users))
+
+
+def _factory_of(version: str, digest: str, users: Any) -> Factory:
+    return Factory(users)
+
+
+def install(
+    *,
+    model: Any = None,
+    table: Any = None,
+    heuristic: Any = None,
+    nearest: bool = False,
+    hardware: Optional[str] = None,
+    top_k: Optional[int] = None,
+    min_confidence: Optional[float] = None,
+    performance_threshold: Optional[float] = None,
+    fast_autotune: Optional[bool] = None,
+    fallback_to_autotune: Optional[bool] = None,
+    cache_predictions: Optional[bool] = None,
+) -> None:
+    """Picks the kernels of every compile from now on, in every thread.
+
+    ``heuristic`` is a function of the problem, or a list of functions and heuristics; it is asked first, then ``table``, then
+    ``model`` (by default every model there is). ``hardware`` names the hardware whose model may stand in on a machine that has
+    none of its own. The rest are settings, which ``torch._inductor.config`` then holds.
+
+    Raises ``DiodeError`` if this torch cannot be served or a file cannot be read; then nothing has changed.
+    """
+    check_torch()
+    values = settings.initial(
+        {
+            "top_k": top_k,
+            "min_confidence": min_confidence,
+            "performance_threshold": performance_threshold,
+            "fast_autotune": fast_autotune,
+            "fallback_to_autotune": fallback_to_autotune,
+            "cache_predictions": cache_predictions,
+        }
+    )
+    name = hardware or os.environ.get("DIODE_HARDWARE")
+    known = Hardware.find(name) if name else None
+    if name and known is None:
+        raise DiodeError(f"hardware: got `{name}`, expected a device's name or a slug such as nvidia-h200")
+    chain = _chain(model, table, heuristic, nearest, known.slug if known else None)
+    with _lock:
+        uninstall()
+        try:
+            _put_in(chain, known, values)
+        except BaseException:
+            uninstall()
+            raise
+
+
+def _chain(model: Any, table: Any, heuristic: Any, nearest: bool, asked_for: Optional[str]) -> list[Heuristic]:
+    several = heuristic if isinstance(heuristic, (list, tuple)) else [] if heuristic is None else [heuristic]
+    chain = [as_heuristic(one) for one in several]
+    table = table if table is not None else os.environ.get("DIODE_TABLE")
+    if table is not None:
+        chain.append(table_heuristic(table, nearest=nearest))
+    model = model if model is not None else os.environ.get("DIODE_MODEL")
+    if model is not None:
+        found = [models.load(one) for one in (model if isinstance(model, (list, tuple)) else [model])]
+    else:
+        found = [listed.model for listed in models.available()]
+    chain.append(ModelHeuristic(found, asked_for))
+    return chain
+
+
+def _put_in(chain: Sequence[Heuristic], hardware: Optional[Hardware], values: dict[str, Any]) -> None:
+    from torch._inductor import config, virtualized
+
+    from . import choices
+    from .selection import Selector
+
+    settings.add_entries(config, values)
+    _undo.append(lambda: settings.remove_entries(config))
+
+    choices.activate(Selector(chain, hardware=hardware))
+    _undo.append(lambda: choices.activate(None))
+
+    users = config.inductor_choices_class
+    config.inductor_choices_class = Factory(users)
+    _undo.append(lambda: _restore_class(config, users))
+
+    _replace(choices.InductorChoices, "_finalize_template_configs", _asking)
+    _wrap_lowerings()
+    _wrap_backend_test()
+
+    # This thread may have made its handler already; others find ours through the class.
+    threads, key = virtualized.threadlocal, virtualized._choices._key
+    if type(getattr(threads, key, None)) is choices.InductorChoices:
+        delattr(threads, key)
+    _undo.append(lambda: _forget_handler(threads, key))
+
+
+def uninstall() -> None:
+    """Takes the plug-in out of Inductor: everything is as it was before ``install``."""
+    with _lock:
+        while _undo:
+            _undo.pop()()
+        _log.forget()
+
+
+def is_installed() -> bool:
+    """Whether the plug-in picks kernels."""
+    return bool(_undo)
+
+
+def check_torch() -> None:
+    """Raises ``DiodeError`` for a torch whose Inductor lacks what the plug-in needs."""
+    release = tuple(int(part) for part in torch.__version__.split("+")[0].split(".")[:2])
+    if release < OLDEST:
+        raise DiodeError(f"torch: got {torch.__version__}, expected {'.'.join(map(str, OLDEST))} or newer")
+    try:
+        from torch._inductor import config, virtualized
+        from torch._inductor.choices import InductorChoices
+        from torch._inductor.kernel_inputs import MMKernelInputs
+        from torch._inductor.kernel_template_choice import KernelTemplateChoice
+        from torch._inductor.lowering import lowerings  # noqa: F401
+        from torch._inductor.template_heuristics import get_template_heuristic  # noqa: F401
+        from torch._inductor.template_heuristics.params import DictKernelTemplateParams  # noqa: F401
+        from torch._inductor.utils import _use_autotune_backend, use_triton_template  # noqa: F401
+        from torch.utils._config_module import _ConfigEntry  # noqa: F401
+    except ImportError as error:
+        raise DiodeError(f"torch {torch.__version__}: {error}; torch_diode is tested with {TESTED}") from None
+    wanted = {
+        InductorChoices._finalize_template_configs: [
+            "self", "template_choices", "kernel_inputs", "templates", "op_name", "kwarg_overrides"
+        ],
+        InductorChoices.get_ktc: ["self", "kernel_inputs", "template", "op_name", "kwarg_overrides"],
+        KernelTemplateChoice.__init__: ["self", "template", "params", "extra_kwargs", "layout", "inputs"],
+    }  # fmt: skip
+    for function, names in wanted.items():
+        if list(inspect.signature(function).parameters) != names:
+            raise DiodeError(f"torch {torch.__version__}: {function.__qualname__} has changed; tested with {TESTED}")
+    for owner, name in [
+        (MMKernelInputs, "shapes_symbolic"), (MMKernelInputs, "strides_symbolic"), (MMKernelInputs, "out_dtype"),
+        (config, "inductor_choices_class"), (config, "_config"), (virtualized, "_choices"), (virtualized, "threadlocal"),
+    ]:  # fmt: skip
+        if not hasattr(owner, name):
+            raise DiodeError(f"torch {torch.__version__}: {owner.__name__} has no {name}; tested with {TESTED}")
+
+
+def _replace(owner: Any, name: str, wrapper: Callable[[Any], Any]) -> None:
+    original = getattr(owner, name)
+    setattr(owner, name, wrapper(original))
+    _undo.append(lambda: setattr(owner, name, original))
+
+
+def _asking(original: Callable[..., Any]) -> Callable[..., Any]:
+    """Inductor's method, asking the installed selector first. It serves handlers of every thread, whenever made."""
+    from torch._inductor import config
+
+    from . import choices
+
+    @functools.wraps(original)
+    def finalize(
+        self: Any, template_choices: Any, kernel_inputs: Any, templates: Any, op_name: str, kwarg_overrides: Any = None
+    ) -> Any:
+        selector = choices.active_selector()
+        if selector is not None:
+            now = settings.current(config)
+            found = choices.finalize(self, selector, now, kernel_inputs, templates, op_name, kwarg_overrides)
+            if found is not None:
+                return found
+        return original(self, template_choices, kernel_inputs, templates, op_name, kwarg_overrides)
+
+    return finalize
+
+
+def _wrap_lowerings() -> None:
+    """With ``fast_autotune`` the four operators, and no others, are lowered as under max-autotune."""
+    from torch._inductor.lowering import lowerings
+
+    aten = torch.ops.aten
+    for packet in (aten.mm, aten.addmm, aten.bmm, aten.baddbmm):
+        for target in (packet, *(getattr(packet, name) for name in packet.overloads())):
+            if target in lowerings:
+                original = lowerings[target]
+                lowerings[target] = _as_under_max_autotune(original)
+                _undo.append(functools.partial(lowerings.__setitem__, target, original))
+
+
+def _as_under_max_autotune(original: Callable[..., Any]) -> Callable[..., Any]:
+    from torch._inductor import config
+
+    from . import choices
+
+    @functools.wraps(original)
+    def lowering(*arguments: Any, **named: Any) -> Any:
+        by_user = config.max_autotune or config.max_autotune_gemm
+        asked = config.fast_autotune or settings.names_backend(config)
+        if by_user or not asked or choices.active_selector() is None or not _on_gpu(arguments):
+            return original(*arguments, **named)
+        try:
+            with choices.for_our_sake(), config.patch(max_autotune_gemm=True):
+                return original(*arguments, **named)
+        except choices.LeftToInductor:
+            return original(*arguments, **named)
+
+    return lowering
+
+
+def _on_gpu(arguments: Sequence[Any]) -> bool:
+    device = arguments[0].get_device() if arguments and hasattr(arguments[0], "get_device") else None
+    return device is not None and device.type == "cuda"
+
+
+def _wrap_backend_test() -> None:
+    """Our token stands for Inductor's own two backends, among which we pick."""
+    from torch._inductor import config, utils
+
+    original = utils._use_autotune_backend
+
+    @functools.wraps(original)
+    def use_backend(backend: str) -> bool:
+        ours = backend.upper() in ("ATEN", "TRITON") and settings.names_backend(config)
+        return ours or original(backend)
+
+    def put(old: Any, new: Any) -> None:
+        for name, module in list(sys.modules.items()):
+            if name.startswith("torch._inductor") and getattr(module, "_use_autotune_backend", None) is old:
+                module._use_autotune_backend = new
+
+    put(original, use_backend)
+    _undo.append(lambda: put(use_backend, original))
+
+
+def _restore_class(config: Any, users: Any) -> None:
+    # Somebody may have set another class meanwhile: that one stays.
+    if isinstance(config.inductor_choices_class, Factory):
+        config.inductor_choices_class = users
+
+
+def _forget_handler(threads: Any, key: str) -> None:
+    from .choices import DiodeInductorChoices
+
+    current = getattr(threads, key, None)
+    if isinstance(current, DiodeInductorChoices):
+        delattr(threads, key)
+
+
+def install_diode_choices(
+    model_path: Any = None,
+    device: Optional[str] = None,
+    top_k_configs: Optional[int] = None,
+    enable_fallback: bool = True,
+    performance_threshold: Optional[float] = None,
+) -> Any:
+    """Sets a handler with the parameters of torch-diode for this thread and those that follow; returns it."""
+    from torch._inductor import config
+    from torch._inductor.virtualized import V
+
+    from .choices import DiodeInductorChoices
+
+    arguments = (model_path, device, top_k_configs, enable_fallback, performance_threshold)
+    handler = DiodeInductorChoices(*arguments)
+    if not is_installed():
+        install(model=model_path, top_k=top_k_configs, performance_threshold=performance_threshold)
+    config.inductor_choices_class = Factory(functools.partial(DiodeInductorChoices, *arguments))
+    V.set_choices_handler(handler)
+    return handler

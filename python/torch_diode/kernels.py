@@ -1,0 +1,152 @@
+"""From a config to the choice that Inductor renders."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, Optional
+
+from torch._inductor.kernel_template_choice import KernelTemplateChoice
+from torch._inductor.template_heuristics.params import DictKernelTemplateParams
+from torch._inductor.utils import use_triton_template
+from torch._inductor.virtualized import V
+
+from ._core import Config
+from .heuristics import Candidate
+
+LIBRARY = "aten::"
+DECOMPOSE_K = "decompose_k"
+TMA = "triton::mm_persistent_tma"
+_TILED = ("triton::mm", "triton::bmm")
+
+# What a config says itself; the rest of a template's parameters are the same for all of its configs.
+_OWN = {
+    "BLOCK_M", "BLOCK_N", "BLOCK_K", "GROUP_M", "EVEN_K", "USE_FAST_ACCUM", "ACC_TYPE", "num_stages", "num_warps",
+    "matrix_instr_nonkdim", "waves_per_eu", "kpack",
+}  # fmt: skip
+
+_usual_lock = threading.Lock()
+_usual: dict[tuple[str, str, str], Mapping[str, Any]] = {}
+
+
+class Offer:
+    """What may be compiled for one kernel: the templates that Inductor offers, and how to get their choices."""
+
+    def __init__(
+        self,
+        get_ktc: Callable[..., Iterator[KernelTemplateChoice]],
+        kernel_inputs: Any,
+        templates: Sequence[Any],
+        op_name: str,
+        overrides: Optional[Mapping[str, Mapping[str, Any]]],
+    ) -> None:
+        self._get_ktc = get_ktc
+        self._inputs = kernel_inputs
+        self._templates = {template.uid: template for template in templates}
+        self._op = op_name
+        self._overrides = overrides or {}
+
+    def is_tunable(self) -> bool:
+        """Whether there is more than the library to choose from."""
+        return any(not uid.startswith(LIBRARY) for uid in self._templates)
+
+    def choice(self, candidate: Candidate) -> Optional[KernelTemplateChoice]:
+        """The choice of a candidate; ``None`` if its template is not to be had for this kernel."""
+        template = candidate.config.template
+        if template == "aten":
+            return self.library()
+        if template == DECOMPOSE_K:
+            return self._of(DECOMPOSE_K, lambda params: params.get("k_split") == candidate.config.k_split)
+        if template in _TILED:
+            template = "triton::bmm" if self._op in ("bmm", "baddbmm") else "triton::mm"
+        source = self._template(template)
+        if source is None or not _of_this_source(candidate, source):
+            return None
+        base = self._base(template, source)
+        if base is None:
+            return None
+        params = dict(candidate.params) if candidate.params is not None else self._params(candidate.config, base)
+        params["EVEN_K"] = self._divides_k(params["BLOCK_K"])
+        return self._built(source, params)
+
+    def library(self) -> Optional[KernelTemplateChoice]:
+        """The vendor's library. A vector bias is added by its fused kernel where that is offered."""
+        for uid in self._templates:
+            if uid.startswith(LIBRARY):
+                choice = next(self._choices(uid), None)
+                if choice is not None:
+                    return choice
+        return None
+
+    def _choices(self, uid: str) -> Iterator[KernelTemplateChoice]:
+        return iter(self._get_ktc(self._inputs, self._templates[uid], self._op, self._overrides.get(uid, {})))
+
+    def _of(self, uid: str, wanted: Callable[[Mapping[str, Any]], bool]) -> Optional[KernelTemplateChoice]:
+        if uid not in self._templates:
+            return None
+        return next((choice for choice in self._choices(uid) if wanted(choice.params.to_kwargs())), None)
+
+    def _template(self, uid: str) -> Any:
+        """A template that is offered, or that Inductor leaves out for sizes at which it seldom wins."""
+        if uid in self._templates:
+            return self._templates[uid]
+        left_out = uid == "triton::mm" and DECOMPOSE_K in self._templates
+        if left_out and use_triton_template(self._inputs.output_layout(), check_max_autotune=False):
+            from torch._inductor.kernel.mm import mm_template
+
+            return mm_template
+        return None
+
+    def _base(self, uid: str, template: Any) -> Optional[Mapping[str, Any]]:
+        """The parameters that every config of a template shares."""
+        key = (uid, self._inputs.device_type, self._op)
+        with _usual_lock:
+            known = _usual.get(key)
+        # Those of the accelerator's template also depend on how the operands lie.
+        if known is not None and uid != TMA:
+            return known
+        first = next(iter(self._get_ktc(self._inputs, template, self._op, {})), None)
+        if first is None:
+            return None
+        base = {name: value for name, value in first.params.to_kwargs().items() if name not in _OWN or name == "ACC_TYPE"}
+        with _usual_lock:
+            _usual[key] = base
+        return base
+
+    def _params(self, config: Config, base: Mapping[str, Any]) -> dict[str, Any]:
+        params = {
+            **base,
+            "BLOCK_M": config.block_m,
+            "BLOCK_N": config.block_n,
+            "BLOCK_K": config.block_k,
+            "GROUP_M": config.group_m,
+            "num_stages": config.num_stages,
+            "num_warps": config.num_warps,
+            "USE_FAST_ACCUM": False,
+        }
+        if config.rocm is not None:
+            params["matrix_instr_nonkdim"], params["waves_per_eu"], params["kpack"] = config.rocm
+        return params
+
+    def _divides_k(self, block_k: int) -> bool:
+        """Without masks a kernel reads past the end of rows, so K must be known to be a multiple, not just be one now."""
+        *_, k = self._inputs.nodes()[-1].get_size()[:-1]
+        return bool(V.graph.sizevars.statically_known_true((k % block_k) == 0))
+
+    def _built(self, template: Any, params: Mapping[str, Any]) -> KernelTemplateChoice:
+        from torch._inductor.template_heuristics import get_template_heuristic
+
+        heuristic = get_template_heuristic(template.uid, self._inputs.device_type, self._op)
+        return KernelTemplateChoice(
+            template=template,
+            params=DictKernelTemplateParams({**params, **self._overrides.get(template.uid, {})}),
+            extra_kwargs=heuristic.get_extra_kwargs(self._inputs, self._op),
+            layout=self._inputs.output_layout(),
+            inputs=heuristic.adjust_kernel_inputs(self._inputs, self._op),
+        )
+
+
+def _of_this_source(candidate: Candidate, template: Any) -> bool:
+    """Whether a table's entry was made for the template as this torch has it, as far as it says."""
+    digest = getattr(template, "src_hash", None)
+    return candidate.template_hash is None or digest is None or candidate.template_hash == digest

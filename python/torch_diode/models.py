@@ -1,0 +1,85 @@
+"""Which models there are, and which one serves a kind of hardware."""
+
+from __future__ import annotations
+
+import importlib.util
+import logging
+import os
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple, Optional, Union
+
+from . import _log, hub
+from ._core import DiodeError, Model, shipped_models
+
+_lock = threading.Lock()
+_loaded: dict[str, Model] = {}
+
+
+class Listed(NamedTuple):
+    """A model that can be used."""
+
+    name: str
+    model: Model
+    origin: str
+
+
+def load(model: Union[str, os.PathLike[str], Model]) -> Model:
+    """A model from a file, or by the name of one that is there, such as ``NVIDIA-H200-matmul``."""
+    if isinstance(model, Model):
+        return model
+    path = os.fspath(model)
+    if os.path.exists(path):
+        return Model.load(path)
+    wanted = path.lower().removesuffix("-matmul")
+    for listed in available():
+        if wanted in (listed.name.lower().removesuffix("-matmul"), listed.model.hardware.slug):
+            return listed.model
+    names = ", ".join(listed.name for listed in available()) or "none"
+    raise DiodeError(f"model: got `{path}`, expected a file or one of: {names}; torch_diode.hub.pull fetches more")
+
+
+def available() -> list[Listed]:
+    """The newest model of each kind of hardware, from the hub's cache, `torch_diode_models` and this package."""
+    best: dict[str, Listed] = {}
+    for origin, name, content in _sources():
+        try:
+            model = _decode(name, content)
+        except DiodeError as error:
+            _log.once(f"{origin} {name}", logging.WARNING, "%s: %s", name, error)
+            continue
+        slug = model.hardware.slug
+        if slug not in best or model.created_at > best[slug].model.created_at:
+            best[slug] = Listed(f"{model.hardware.name.replace(' ', '-')}-matmul", model, origin)
+    return sorted(best.values())
+
+
+def for_hardware(slug: str) -> Optional[Model]:
+    """The model of a kind of hardware; ``None`` if there is none."""
+    return next((listed.model for listed in available() if listed.model.hardware.slug == slug), None)
+
+
+def _sources() -> Iterator[tuple[str, str, bytes]]:
+    for path in hub.cached_models():
+        yield "hub", str(path), path.read_bytes()
+    for path in _package_files():
+        yield "torch_diode_models", str(path), path.read_bytes()
+    for name, content in shipped_models():
+        yield "torch_diode", name, content
+
+
+def _package_files() -> list[Path]:
+    # Found without being imported: importing it registers.
+    spec = importlib.util.find_spec("torch_diode_models")
+    folders = spec.submodule_search_locations if spec and spec.submodule_search_locations else []
+    return sorted(path for folder in folders for path in Path(folder).rglob("*.safetensors"))
+
+
+def _decode(name: str, content: bytes) -> Model:
+    """The same bytes give the same object, so that its cache of predictions is shared."""
+    with _lock:
+        key = f"{name}:{hash(content)}"
+        if key not in _loaded:
+            _loaded[key] = Model.from_bytes(content)
+        return _loaded[key]

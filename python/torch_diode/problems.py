@@ -1,0 +1,103 @@
+"""From what Inductor is about to compile to a problem."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Sequence
+from typing import Any, Optional
+
+import sympy
+import torch
+from torch._inductor import config
+from torch._inductor.virtualized import V
+
+from ._core import Hardware, Problem
+
+OPS = ("mm", "addmm", "bmm", "baddbmm")
+DTYPES = (torch.float16, torch.bfloat16, torch.float32)
+
+
+class Unsupported(Exception):
+    """Why there is nothing to say of a kernel, in words that finish a sentence."""
+
+
+def problem_of(kernel_inputs: Any, op_name: str) -> Problem:
+    """The problem, with the hints of sizes that are not known."""
+    dtypes, shapes, strides = kernel_inputs.dtypes(), kernel_inputs.shapes_symbolic(), kernel_inputs.strides_symbolic()
+    a_dtype, b_dtype, out_dtype = dtypes[-2], dtypes[-1], kernel_inputs.out_dtype()
+    for dtype in (a_dtype, b_dtype, out_dtype):
+        if dtype not in DTYPES:
+            raise Unsupported(f"it computes in {_name(dtype)}; fp16, bf16 and fp32 are supported")
+    *batch, m, k = hints(shapes[-2])
+    [n] = hints(shapes[-1][-1:])
+    if 0 in (*batch, m, n, k):
+        raise Unsupported("it is empty")
+    return Problem(
+        op_name,
+        m=m,
+        n=n,
+        k=k,
+        dtype=_name(a_dtype),
+        b=batch[0] if batch else 1,
+        b_dtype=_name(b_dtype),
+        out_dtype=_name(out_dtype),
+        a_layout=_layout("A", hints(strides[-2])),
+        b_layout=_layout("B", hints(strides[-1])),
+        bias=_bias(hints(strides[0])) if op_name in ("addmm", "baddbmm") else None,
+    )
+
+
+def hints(sizes: Sequence[Any]) -> Sequence[int]:
+    """Sizes as numbers. Inductor's own way takes half of the time that a repeated problem costs, so numbers skip it."""
+    if all(isinstance(size, (int, sympy.Integer)) for size in sizes):
+        return [int(size) for size in sizes]
+    return V.graph.sizevars.size_hints(sizes, fallback=config.unbacked_symint_fallback)
+
+
+def _name(dtype: torch.dtype) -> str:
+    return str(dtype).removeprefix("torch.")
+
+
+def _layout(name: str, strides: Sequence[int]) -> str:
+    if strides[-1] == 1:
+        return "row"
+    if strides[-2] == 1:
+        return "column"
+    raise Unsupported(f"neither dimension of {name} is contiguous (strides {list(strides)})")
+
+
+def _bias(strides: Sequence[int]) -> str:
+    # Inductor expands the bias to the shape of the output.
+    return "vector" if strides[-2] == 0 else "matrix"
+
+
+def tf32_allowed() -> bool:
+    """Whether the user lets fp32 products be computed in TF32, as Inductor asks for it."""
+    return torch.backends.cuda.matmul.fp32_precision == "tf32"
+
+
+class Device:
+    """A GPU, as torch describes it and as the catalogue knows it."""
+
+    def __init__(self, name: str, hardware: Optional[Hardware], shared_memory: Optional[int]) -> None:
+        self.name = name
+        self.hardware = hardware
+        self.shared_memory = shared_memory
+
+
+def device_of(kernel_inputs: Any) -> Device:
+    """The device that a kernel will run on."""
+    device = kernel_inputs.device()
+    if device.type != "cuda":
+        raise Unsupported(f"it runs on {device.type}; NVIDIA's and AMD's GPUs are supported")
+    return _described(device.index if device.index is not None else torch.cuda.current_device())
+
+
+@functools.lru_cache(maxsize=64)
+def _described(index: int) -> Device:
+    properties = torch.cuda.get_device_properties(index)
+    shared_memory = getattr(properties, "shared_memory_per_block_optin", 0) or None
+    if torch.version.hip is not None:
+        shared_memory = getattr(properties, "shared_memory_per_block", 0) or None
+    return Device(properties.name, Hardware.find(properties.name), shared_memory)
+

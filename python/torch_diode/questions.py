@@ -1,0 +1,35 @@
+"""Questions after a compile."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from . import choices
+from .records import Explanation, Records
+from .statistics import Statistics
+
+
+def explain() -> Explanation:
+    """For the last compile: what was picked, why, what was expected, and what else was near."""
+    selector = choices.active_selector()
+    return selector.records.last_compile() if selector else Records().last_compile()
+
+
+def history() -> Explanation:
+    """The same for every compile since the installation, as far as it is still known."""
+    selector = choices.active_selector()
+    return selector.records.all() if selector else Records().all()
+
+
+def get_stats() -> dict[str, Any]:
+    """How many kernels were picked, by what, and how many were left to Inductor."""
+    selector = choices.active_selector()
+    return selector.statistics.get() if selector else Statistics().get()
+
+
+def reset_stats() -> None:
+    """Sets every count to zero and forgets what there was to explain."""
+    selector = choices.active_selector()
+    if selector:
+        selector.statistics.reset()
+        selector.records.clear()

@@ -1,0 +1,101 @@
+"""What was picked and why, to be asked for after a compile."""
+
+from __future__ import annotations
+
+import collections
+import dataclasses
+import threading
+from typing import Optional
+
+from ._core import Problem
+from .heuristics import Candidate
+
+_MOST = 4096
+
+
+@dataclasses.dataclass(frozen=True)
+class Pick:
+    """One decision: what was asked, what came out, and why."""
+
+    compile_id: str
+    problem: Optional[Problem]
+    label: str
+    source: str
+    """``model``, ``table``, ``function``, or ``inductor`` where the decision was left to it."""
+    why: str
+    picks: tuple[Candidate, ...] = ()
+    near: tuple[Candidate, ...] = ()
+    probability: Optional[float] = None
+    between_us: Optional[tuple[float, float]] = None
+    caveat: Optional[str] = None
+    dropped: tuple[str, ...] = ()
+    """Candidates that cannot run, with the reason."""
+
+    def lines(self) -> list[str]:
+        """The decision for people."""
+        if not self.picks:
+            return [f"{self.label}: left to Inductor, since {self.why}", *self._notes()]
+        chosen = ", ".join(_shown(pick) for pick in self.picks)
+        how = "not benchmarked" if len(self.picks) == 1 else f"{len(self.picks)} to be benchmarked"
+        lines = [f"{self.label}: {chosen} ({how})", f"    why: {self.why}"]
+        if self.between_us is not None:
+            low, high = self.between_us
+            lines.append(f"    expected: {_time(low)} to {_time(high)} in four cases of five")
+        if self.probability is not None:
+            lines.append(f"    sure: within 5 % of the best for {self.probability:.0%} of problems of its group")
+        if self.near:
+            lines.append("    also near: " + ", ".join(_shown(candidate) for candidate in self.near))
+        return lines + self._notes()
+
+    def _notes(self) -> list[str]:
+        return [f"    note: {note}" for note in (self.caveat, *self.dropped) if note]
+
+
+def _time(us: float) -> str:
+    return f"{us:.3g} µs" if us < 1000 else f"{us / 1000:.3g} ms"
+
+
+def _shown(candidate: Candidate) -> str:
+    name = candidate.config.label
+    return name if candidate.expected_us is None else f"{name} {_time(candidate.expected_us)}"
+
+
+class Explanation(list[Pick]):
+    """The decisions of one compile: a list of them, and a text when it is printed."""
+
+    def __str__(self) -> str:
+        if not self:
+            return (
+                "torch_diode decided nothing since it was installed. A graph that Inductor takes from its cache is not "
+                "decided again: set torch.compiler.config.force_disable_caches = True to see it."
+            )
+        return "\n".join(line for pick in self for line in pick.lines())
+
+    __repr__ = __str__
+
+
+class Records:
+    """The latest decisions of all threads."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._picks: collections.deque[Pick] = collections.deque(maxlen=_MOST)
+
+    def add(self, pick: Pick) -> None:
+        with self._lock:
+            self._picks.append(pick)
+
+    def clear(self) -> None:
+        with self._lock:
+            self._picks.clear()
+
+    def last_compile(self) -> Explanation:
+        """The decisions of the compile that made the latest one."""
+        with self._lock:
+            picks = list(self._picks)
+        return Explanation([pick for pick in picks if pick.compile_id == picks[-1].compile_id])
+
+    def all(self) -> Explanation:
+        """Every decision that is still known, the oldest first."""
+        with self._lock:
+            return Explanation(self._picks)

@@ -1,0 +1,134 @@
+"""The settings, as entries of Inductor's own config.
+
+There they can be set like any of torch's, also for one compile (``torch.compile(…, options={…})``),
+and they are part of the key of Inductor's graph cache: a graph that was compiled under other settings is not reused.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+from collections.abc import Callable, Mapping
+from typing import Any, Optional
+
+from ._core import DiodeError
+
+BACKEND = "DIODE"
+
+
+@dataclasses.dataclass(frozen=True)
+class Settings:
+    """What is in force for the kernel that is being chosen."""
+
+    fast_autotune: bool
+    top_k: int
+    min_confidence: Optional[float]
+    performance_threshold: Optional[float]
+    fallback_to_autotune: bool
+    cache_predictions: bool
+
+
+@dataclasses.dataclass(frozen=True)
+class _Entry:
+    """A setting: its name in Inductor's config, and what it is before anybody sets it."""
+
+    name: str
+    default: Any
+    value_type: Any
+    variable: str
+    parse: Callable[[str], Any]
+
+
+def _switch(text: str) -> bool:
+    values = {"1": True, "true": True, "yes": True, "on": True, "0": False, "false": False, "no": False, "off": False}
+    if text.lower() not in values:
+        raise ValueError("1 or 0")
+    return values[text.lower()]
+
+
+def _number(text: str) -> Optional[float]:
+    if text.lower() in ("", "none"):
+        return None
+    try:
+        return float(text)
+    except ValueError:
+        raise ValueError("a number, or none") from None
+
+
+def _count(text: str) -> int:
+    if not text.isdigit() or int(text) == 0:
+        raise ValueError("a number from 1 on")
+    return int(text)
+
+
+_ENTRIES: Mapping[str, _Entry] = {
+    "fast_autotune": _Entry("fast_autotune", True, bool, "DIODE_FAST_AUTOTUNE", _switch),
+    "top_k": _Entry("diode_top_k", 1, int, "DIODE_TOP_K", _count),
+    "min_confidence": _Entry(
+        "diode_confidence_threshold", None, Optional[float], "DIODE_CONFIDENCE_THRESHOLD", _number
+    ),
+    "performance_threshold": _Entry(
+        "diode_performance_threshold", None, Optional[float], "DIODE_PERFORMANCE_THRESHOLD", _number
+    ),
+    "fallback_to_autotune": _Entry("diode_fallback_to_autotune", True, bool, "DIODE_FALLBACK_TO_AUTOTUNE", _switch),
+    "cache_predictions": _Entry("diode_cache_predictions", True, bool, "DIODE_CACHE_PREDICTIONS", _switch),
+}
+
+NAMES = {field: entry.name for field, entry in _ENTRIES.items()}
+VARIABLES = {field: entry.variable for field, entry in _ENTRIES.items()}
+
+
+def initial(chosen: Mapping[str, Any]) -> dict[str, Any]:
+    """What the settings begin with: the arguments of ``install``, else the environment, else the defaults."""
+    values = {}
+    for field, entry in _ENTRIES.items():
+        if chosen.get(field) is not None:
+            values[field] = chosen[field]
+        elif entry.variable in os.environ:
+            text = os.environ[entry.variable]
+            try:
+                values[field] = entry.parse(text)
+            except ValueError as expected:
+                raise DiodeError(f"{entry.variable}: got `{text}`, expected {expected}") from None
+        else:
+            values[field] = entry.default
+    _check(Settings(**values))
+    return values
+
+
+def _check(settings: Settings) -> None:
+    top_k, share, factor = settings.top_k, settings.min_confidence, settings.performance_threshold
+    if not isinstance(top_k, int) or top_k < 1:
+        raise DiodeError(f"top_k: got {top_k}, expected a number from 1 on")
+    if share is not None and not 0 <= share <= 1:
+        raise DiodeError(f"min_confidence: got {share}, expected a probability from 0 to 1, or None")
+    if factor is not None and not factor >= 1:
+        raise DiodeError(f"performance_threshold: got {factor}, expected a factor of at least 1, or None")
+
+
+def add_entries(config: Any, values: Mapping[str, Any]) -> None:
+    """Adds the settings to Inductor's config, or gives them new values."""
+    from torch.utils._config_module import Config, _ConfigEntry
+
+    for field, entry in _ENTRIES.items():
+        config._config[entry.name] = _ConfigEntry(Config(default=values[field], value_type=entry.value_type))
+    config._is_dirty = True
+
+
+def remove_entries(config: Any) -> None:
+    """Takes the settings out of Inductor's config."""
+    for entry in _ENTRIES.values():
+        config._config.pop(entry.name, None)
+    config._is_dirty = True
+
+
+def current(config: Any) -> Settings:
+    """The settings as they are now, with whatever this compile overrides."""
+    settings = Settings(**{field: getattr(config, entry.name) for field, entry in _ENTRIES.items()})
+    _check(settings)
+    return settings
+
+
+def names_backend(config: Any) -> bool:
+    """Whether ``max_autotune_gemm_backends`` names ours."""
+    return BACKEND in (token.strip() for token in config.max_autotune_gemm_backends.upper().split(","))

@@ -1,0 +1,55 @@
+"""Counts of what was decided."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+COUNTERS = (
+    "total_calls",
+    "model_selections",
+    "table_selections",
+    "function_selections",
+    "library_picks",
+    "configs_filtered",
+    "fallback_non_mm_op",
+    "fallback_no_model",
+    "fallback_empty_result",
+    "fallback_error",
+)
+
+
+class Statistics:
+    """Counters that threads may share."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self.reset()
+
+    def count(self, name: str, by: int = 1) -> None:
+        with self._lock:
+            self._counts[name] += by
+
+    def predicted(self, probability: Any) -> None:
+        """A prediction, and how sure it was where that is known."""
+        with self._lock:
+            self._counts["model_selections"] += 1
+            if probability is not None:
+                self._sure += probability
+                self._judged += 1
+
+    def reset(self) -> None:
+        """Back to zero; every key stays."""
+        with self._lock:
+            self._counts = dict.fromkeys(COUNTERS, 0)
+            self._sure = 0.0
+            self._judged = 0
+
+    def get(self) -> dict[str, Any]:
+        """Every counter, and what follows from them. ``avg_confidence`` is None until a prediction's is known."""
+        with self._lock:
+            counts: dict[str, Any] = dict(self._counts)
+            counts["total_predictions"] = counts["model_selections"]
+            counts["fallbacks"] = sum(counts[name] for name in COUNTERS if name.startswith("fallback_"))
+            counts["avg_confidence"] = self._sure / self._judged if self._judged else None
+            return counts

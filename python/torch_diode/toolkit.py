@@ -1,0 +1,31 @@
+"""The `diode` program from Python."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Optional
+
+from ._core import DiodeError
+
+
+def program() -> str:
+    """Where `diode` is: ``DIODE_PROGRAM``, beside this Python, or on the path."""
+    named = os.environ.get("DIODE_PROGRAM")
+    beside = Path(sys.executable).parent / "diode"
+    found: Optional[str] = named or (str(beside) if beside.is_file() else shutil.which("diode"))
+    if found is None or not os.access(found, os.X_OK):
+        raise DiodeError(
+            f"diode: got {found or 'no such program on the path'}, expected the program; build it with "
+            "`cargo build --release -p diode-collector`, or name it by DIODE_PROGRAM"
+        )
+    return found
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Runs `diode` with these arguments, in this terminal; its exit code."""
+    return subprocess.run([program(), *arguments], check=False).returncode
