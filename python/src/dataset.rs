@@ -85,18 +85,18 @@ impl PyDataset {
             let dataset = self.0.lock().unwrap_or_else(PoisonError::into_inner);
             let datasets = std::slice::from_ref(&*dataset);
             let format = Format::from_path(&path)?;
-            let lost = diode_formats::losses(format, datasets);
-            if lost.is_none() {
+            let Some(lost) = diode_formats::losses(format, datasets) else {
                 diode_formats::write_file(&path, datasets)?;
-            } else {
-                let mut reduced = diode_formats::reduce(format, datasets);
-                for dataset in &mut reduced {
-                    // A problem of which nothing is left tells nothing.
-                    dataset.solutions.retain(|left| !(left.configs.is_empty() && left.failures.is_empty()));
-                }
-                diode_formats::write_file(&path, &reduced)?;
+                return Ok(None);
+            };
+            let mut reduced = diode_formats::reduce(format, datasets);
+            for dataset in &mut reduced.datasets {
+                // A problem of which nothing is left tells nothing.
+                dataset.solutions.retain(|left| !(left.configs.is_empty() && left.failures.is_empty()));
             }
-            Ok::<_, diode_formats::FormatError>(lost)
+            diode_formats::write_file(&path, &reduced.datasets)?;
+            let said = std::iter::once(lost).chain(reduced.left_out).collect::<Vec<_>>();
+            Ok::<_, diode_formats::FormatError>(Some(said.join("; ")))
         })
     }
 

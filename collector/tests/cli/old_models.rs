@@ -132,9 +132,11 @@ fn models_that_come_with_the_program_are_found_by_name() {
     let (own, stand_in) = (ask("NVIDIA-H200-matmul"), ask("NVIDIA-H100-matmul"));
     assert!(own.status.success() && stderr(&own).is_empty(), "{}", stderr(&own));
     let said = stderr(&stand_in);
-    assert!(said.contains("no model of NVIDIA H100") && said.contains("nvidia-h200 stands in"), "{said}");
+    assert!(said.contains("nvidia-h200 and stands in with the facts of NVIDIA H100"), "{said}");
     let answer: Value = serde_json::from_slice(&stand_in.stdout).unwrap();
     assert_eq!(answer["within_5_percent"], serde_json::json!({}), "nothing is claimed");
+    let caveat = answer["outside_training_range"].as_str().expect("it says that nobody measured it");
+    assert!(caveat.contains("nvidia-h200") && caveat.contains("nobody has measured"), "{caveat}");
     let unknown =
         ["predict", "--model", "NVIDIA-X9-matmul", "--op", "mm", "--m", "8", "--n", "8", "--k", "8"];
     let error = sandbox.fails(1, &[&unknown[..], &["--dtype", "bf16"]].concat());
