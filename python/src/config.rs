@@ -13,14 +13,14 @@ pub(crate) struct PyConfig(pub(crate) Config);
 #[pymethods]
 impl PyConfig {
     #[new]
-    #[pyo3(signature = (template="triton::mm", *, block_m=None, block_n=None, block_k=None, group_m=8, num_stages=None, num_warps=None, even_k=None, allow_tf32=None, use_fast_accum=None, acc_type=None, matrix_instr_nonkdim=None, waves_per_eu=None, kpack=None, k_split=None))]
+    #[pyo3(signature = (template="triton::mm", *, block_m=None, block_n=None, block_k=None, group_m=None, num_stages=None, num_warps=None, even_k=None, allow_tf32=None, use_fast_accum=None, acc_type=None, matrix_instr_nonkdim=None, waves_per_eu=None, kpack=None, k_split=None))]
     #[expect(clippy::too_many_arguments, reason = "Python passes them by name")]
     fn new(
         template: &str,
         block_m: Option<u32>,
         block_n: Option<u32>,
         block_k: Option<u32>,
-        group_m: u32,
+        group_m: Option<u32>,
         num_stages: Option<u32>,
         num_warps: Option<u32>,
         even_k: Option<bool>,
@@ -34,12 +34,15 @@ impl PyConfig {
     ) -> PyResult<Self> {
         let config = || -> Result<Config, Invalid> {
             let rocm = [matrix_instr_nonkdim, waves_per_eu, kpack].iter().any(Option::is_some);
+            /// Inductor's usual one.
+            const GROUP_M: u32 = 8;
+            let template: Template = template.parse()?;
             Config::try_from(ConfigFields {
-                template: template.parse::<Template>()?,
+                template,
                 block_m,
                 block_n,
                 block_k,
-                group_m: Some(group_m),
+                group_m: group_m.or(template.has_tile().then_some(GROUP_M)),
                 num_stages,
                 num_warps,
                 even_k,

@@ -2,15 +2,16 @@
 
 use std::io::Read as _;
 use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use diode_core::hardware::Hardware;
 use diode_core::ids::Digest;
 use diode_core::space::Space;
-use diode_core::{Config, DType, Invalid, Problem, ProblemGroup};
+use diode_core::{Config, DType, Invalid, Micros, Problem, ProblemGroup};
 use diode_formats::Kind;
 use diode_formats::limits::MAX_CHECKPOINT;
 use diode_model::legacy::LegacyModel;
-use diode_model::{AnyModel, ModelError, Predictor as _};
+use diode_model::{AnyModel, MOST_PICKS, Model, ModelError, Predictor as _, Ranker};
 use pyo3::prelude::*;
 
 use crate::choice::{Answers, PyChoice, Question};
@@ -21,13 +22,13 @@ use crate::problem::PyProblem;
 
 /// How many of the configs that were not picked a choice shows.
 const NEAR: usize = 5;
-/// Picks where a wish for certainty cannot be met, or nobody has measured it.
-const MOST_COUNTED: usize = 16;
 
 /// A trained model.
 #[pyclass(name = "Model", module = "torch_diode", frozen)]
 pub(crate) struct PyModel {
     model: AnyModel,
+    /// Keeps what depends on configs alone, of a model that is ours.
+    ranker: Option<Mutex<Ranker<Arc<Model>>>>,
     hardware: Hardware,
     digest: Digest,
     answers: Answers,
@@ -156,7 +157,8 @@ impl PyModel {
 impl PyModel {
     fn new(model: AnyModel, digest: Digest) -> Result<Self, ModelError> {
         let hardware = model.ranked_hardware()?;
-        Ok(Self { model, hardware, digest, answers: Answers::default() })
+        let ranker = model.as_ranking().map(|model| Mutex::new(Ranker::new(Arc::new(model.clone()))));
+        Ok(Self { model, ranker, hardware, digest, answers: Answers::default() })
     }
 
     fn decode(bytes: &[u8]) -> Result<Self, String> {
@@ -185,16 +187,19 @@ impl PyModel {
     ) -> Result<PyChoice, ModelError> {
         let problem = &question.problem;
         let space = Space::List(self.launchable(question)?);
-        let ranked = self.model.rank(problem, &space)?;
         let confidence = self.model.as_ranking().and_then(|model| model.confidence(problem));
         let wanted = min_confidence.map_or(0, |share| {
-            confidence.and_then(|known| known.picks_for(share)).map_or(MOST_COUNTED, |picks| picks as usize)
+            confidence.and_then(|known| known.picks_for(share)).map_or(MOST_PICKS, |picks| picks as usize)
         });
-        let mut picks: Vec<(Config, f64)> = ranked
-            .picks(question.top_k.max(wanted))
-            .into_iter()
-            .map(|(config, time)| (config, time.0))
-            .collect();
+        let count = question.top_k.max(wanted);
+        let ranked = match &self.ranker {
+            Some(ranker) if count <= MOST_PICKS => {
+                ranker.lock().unwrap_or_else(PoisonError::into_inner).shortlist(problem, &space)?
+            }
+            _ => self.model.rank(problem, &space)?,
+        };
+        let fitted = |(config, time): (Config, Micros)| (config.for_k(problem.k), time.0);
+        let mut picks: Vec<(Config, f64)> = ranked.picks(count).into_iter().map(fitted).collect();
         let best = picks.iter().map(|(_, us)| *us).fold(f64::INFINITY, f64::min);
         if let Some(threshold) = performance_threshold {
             picks.retain(|(_, us)| *us <= best * threshold);
@@ -204,8 +209,8 @@ impl PyModel {
         };
         let others = ranked.configs.iter().copied().chain(ranked.library.map(|us| (Config::Library, us)));
         let mut near: Vec<(Config, f64)> = others
+            .map(fitted)
             .filter(|(config, _)| picks.iter().all(|(picked, _)| picked != config))
-            .map(|(config, time)| (config, time.0))
             .collect();
         near.sort_by(|a, b| a.1.total_cmp(&b.1));
         near.truncate(NEAR);
@@ -215,7 +220,7 @@ impl PyModel {
         });
         Ok(PyChoice {
             near,
-            ranked: ranked.configs.len(),
+            ranked: ranked.considered,
             probability,
             first_us: confidence.map(|known| (first * known.time_range.0, first * known.time_range.1)),
             group: ProblemGroup::of(problem).as_str(),
@@ -224,7 +229,8 @@ impl PyModel {
         })
     }
 
-    /// The model's configs that can run on the problem, computing as the user's settings ask.
+    /// The model's configs that can run on the problem, computing as the user's settings ask. `EVEN_K` is
+    /// left open, so that the list is the same for every K.
     fn launchable(&self, question: &Question) -> Result<Vec<Config>, ModelError> {
         let problem = &question.problem;
         let facts = self.hardware.facts.as_ref();
@@ -233,7 +239,9 @@ impl PyModel {
         let tf32 = question.tf32 && problem.a_dtype == DType::Float32;
         let configs = self.model.space().configs(&self.hardware, problem)?;
         let fits = |config: &Config| why_not(problem, config, shared_memory, tf32).is_none();
-        Ok(configs.into_iter().map(|config| with_tf32(config, tf32)).filter(fits).collect())
+        let computing = configs.into_iter().map(|config| with_tf32(config, tf32)).filter(fits);
+        // No block is so short.
+        Ok(computing.map(|config| config.for_k(1)).collect())
     }
 
     fn caveat(&self, problem: &Problem) -> Option<String> {

@@ -76,7 +76,7 @@ class Config:
         block_m: Optional[int] = None,
         block_n: Optional[int] = None,
         block_k: Optional[int] = None,
-        group_m: int = 8,
+        group_m: Optional[int] = None,
         num_stages: Optional[int] = None,
         num_warps: Optional[int] = None,
         even_k: Optional[bool] = None,

@@ -105,8 +105,9 @@ const PYTEST: &str = "pytest==9.2.0";
 
 /// Reads pytest's last line: `2 failed, 140 passed, 1 skipped, 14 warnings, 1 error in 86.35s`.
 fn pytest_tally(text: &str) -> Option<Tally> {
-    let line = text.lines().rev().find(|line| line.contains(" passed") || line.contains(" failed"))?;
     let failures = [" failed", " error"];
+    let counts = |line: &&str| [" passed", failures[0], failures[1]].iter().any(|word| line.contains(word));
+    let line = text.lines().rev().find(counts)?;
     Some(Tally {
         passed: number_before(line, " passed").unwrap_or(0),
         failed: failures.iter().filter_map(|word| number_before(line, word)).sum(),
