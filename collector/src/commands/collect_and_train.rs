@@ -138,7 +138,8 @@ impl CollectAndTrain {
             );
         }
         if !self.skip_training {
-            files::check_may_write(&self.model, self.force)?;
+            let goes_on = self.recipe.goes_on(&self.model, u64::from(self.generator.seed));
+            files::check_may_write(&self.model, self.force || goes_on)?;
             self.recipe.check_outputs()?;
         }
         let new =

@@ -57,6 +57,10 @@ pub(super) struct Recipe {
     #[arg(long, value_name = "N", value_parser = report::parse_folds_or_none)]
     folds: Option<usize>,
 
+    /// Train with so many seeds, from --seed on, and keep the one whose first picks did best in cross-validation
+    #[arg(long, default_value_t = 1, value_name = "N", value_parser = at_least_one)]
+    seeds: usize,
+
     /// Write the loss of every epoch to DIR/training_history.csv
     #[arg(long, value_name = "DIR")]
     log_dir: Option<PathBuf>,
@@ -104,8 +108,18 @@ impl Recipe {
                     "note: --patience changes nothing: the schedule has a fixed length and ends where it is lowest"
                 );
             }
+            if self.seeds > 1 && self.folds == Some(0) {
+                return Err(Usage::new(
+                    "--seeds: got several with --folds 0, which compares none; expected folds",
+                ));
+            }
             return self.options(0).validate().map_err(Usage::new);
         };
+        if self.seeds > 1 {
+            return Err(Usage::new(
+                "--seeds: got several for base or deep, which are not cross-validated; expected 1",
+            ));
+        }
         if self.folds.is_some() {
             say!("note: --folds changes nothing for base and deep: a tenth of the problems is held out");
         }
@@ -179,20 +193,17 @@ impl Recipe {
             set.left_out(),
         );
         let Trained { model, losses, stopped } = match self.legacy_options(seed) {
-            None => self.train_ranking(set, seed, path, interrupt)?,
+            None => self.best_of_seeds(set, seed, path, interrupt)?,
             Some(options) => train_old(set, &options, interrupt)?,
         };
         let bytes = model.to_bytes()?;
         files::write(path, &bytes)?;
-        let beside = partial(path);
         if stopped {
-            say!(
-                "stopped: {} has the best weights so far and no figures; the same command goes on from {}",
-                path.display(),
-                beside.display()
-            );
-        } else if beside.exists() {
-            fs::remove_file(&beside).with_context(|| format!("cannot remove {}", beside.display()))?;
+            say!("stopped: {} has the best so far; the same command goes on from there", path.display());
+        } else {
+            for beside in self.partials(path, seed).filter(|beside| beside.exists()) {
+                fs::remove_file(&beside).with_context(|| format!("cannot remove {}", beside.display()))?;
+            }
         }
         if let Some(folder) = &self.log_dir {
             let mut history = String::from("phase,epoch,loss\n");
@@ -217,11 +228,55 @@ impl Recipe {
         Ok(model)
     }
 
+    /// What an interrupted training leaves beside the model file, by seed.
+    fn partials(&self, path: &Path, first: u64) -> impl Iterator<Item = PathBuf> {
+        let (several, path) = (self.seeds > 1, path.to_owned());
+        self.all_seeds(first).map(move |seed| match several {
+            true => path.with_added_extension(format!("seed{seed}.{CHECKPOINT}")),
+            false => path.with_added_extension(CHECKPOINT),
+        })
+    }
+
+    fn all_seeds(&self, first: u64) -> impl Iterator<Item = u64> + use<> {
+        (0..self.seeds as u64).map(move |more| first.wrapping_add(more))
+    }
+
+    /// Whether a training that was interrupted goes on with the same command: its model is only what it had so far.
+    pub(super) fn goes_on(&self, path: &Path, seed: u64) -> bool {
+        self.partials(path, seed).any(|beside| beside.exists())
+    }
+
+    fn best_of_seeds(
+        &self,
+        set: &TrainingSet,
+        first: u64,
+        path: &Path,
+        interrupt: &Interrupt,
+    ) -> anyhow::Result<Trained> {
+        let quality =
+            |trained: &Trained| trained.model.evaluation().map_or(0.0, |report| report.top_k["1"].geomean);
+        let mut best: Option<Trained> = None;
+        for (seed, beside) in self.all_seeds(first).zip(self.partials(path, first)) {
+            let trained = self.train_ranking(set, seed, &beside, interrupt)?;
+            if trained.stopped {
+                let so_far = best.map(|best| Trained { stopped: true, ..best });
+                return Ok(so_far.unwrap_or(trained));
+            }
+            if self.seeds > 1 {
+                say!("seed {seed}: first picks reach {:.2} % of the best", 100.0 * quality(&trained));
+            }
+            if best.as_ref().is_none_or(|best| quality(&trained) > quality(best)) {
+                best = Some(trained);
+            }
+        }
+        best.context("--seeds: got 0, expected at least 1")
+    }
+
     fn train_ranking(
         &self,
         set: &TrainingSet,
         seed: u64,
-        path: &Path,
+        beside: &Path,
         interrupt: &Interrupt,
     ) -> anyhow::Result<Trained> {
         let plan = Plan {
@@ -230,8 +285,7 @@ impl Recipe {
             created_at: created_at()?,
             keep_when_stopped: true,
         };
-        let beside = partial(path);
-        let mut checkpoint = resumed(&beside, Checkpoint::new(set, &plan));
+        let mut checkpoint = resumed(beside, Checkpoint::new(set, &plan));
         let known = checkpoint.clone();
         let mut progress = TrainingProgress::new();
         let mut unwritten = None;
@@ -239,7 +293,7 @@ impl Recipe {
             progress.tell(step);
             if let Progress::Learnt { phase, weights } = step {
                 checkpoint.add(phase.clone(), weights.clone());
-                unwritten = keep(&beside, &checkpoint).err();
+                unwritten = keep(beside, &checkpoint).err();
             }
             let stop = interrupt.requested() || unwritten.is_some();
             if stop { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
@@ -273,11 +327,6 @@ fn train_old(set: &TrainingSet, options: &LegacyOptions, interrupt: &Interrupt) 
     })?;
     progress.finish();
     Ok(Trained { model: AnyModel::Legacy(Box::new(model)), losses, stopped: false })
-}
-
-/// Beside the model file: what is learnt so far.
-fn partial(path: &Path) -> PathBuf {
-    path.with_added_extension(CHECKPOINT)
 }
 
 /// The time that the model states: now, or for a file that is to come out the same again the

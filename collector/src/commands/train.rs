@@ -53,7 +53,8 @@ impl Train {
     pub(crate) fn run(self) -> anyhow::Result<()> {
         check_model_name(&self.model)?;
         self.recipe.check()?;
-        files::check_may_write(&self.model, self.force)?;
+        let goes_on = self.recipe.goes_on(&self.model, self.seed);
+        files::check_may_write(&self.model, self.force || goes_on)?;
         files::check_not_input(&self.model, &self.data)?;
         self.recipe.check_outputs()?;
         let mut datasets = self.selection.keep(datasets::read_ending(&self.data, &self.file_extensions)?)?;

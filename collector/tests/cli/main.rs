@@ -16,6 +16,8 @@ mod nearest;
 #[cfg(test)]
 mod old_models;
 #[cfg(test)]
+mod resuming;
+#[cfg(test)]
 mod sandbox;
 #[cfg(test)]
 mod tables;
