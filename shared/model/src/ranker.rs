@@ -2,7 +2,7 @@
 
 use std::ops::Deref;
 
-use diode_core::space::Space;
+use diode_core::space::{Space, SpaceName};
 use diode_core::{Config, DType, Micros, Op, Problem};
 
 use crate::features::{ProblemFeatures, featured_tile};
@@ -24,7 +24,8 @@ pub struct Ranker<M> {
 /// What is known of the last space.
 #[derive(Debug, Clone)]
 struct Known {
-    space: Space,
+    /// `None` for a list.
+    named: Option<SpaceName>,
     kind: (Op, DType, DType),
     /// In their own order, which decides between equal times.
     configs: Vec<Config>,
@@ -74,20 +75,32 @@ impl Known {
     ) -> Result<Self, ModelError> {
         let hardware = &model.metadata().hardware;
         let kind = (problem.op, problem.a_dtype, problem.b_dtype);
-        let stays =
-            |known: &Self| known.kind == kind && known.space == *space && !space.follows_sizes(hardware);
-        if let Some(known) = last.filter(stays) {
-            return Ok(known);
-        }
+        let named = match space {
+            Space::Named(name) => Some(*name),
+            Space::List(_) => None,
+        };
+        let last = last.filter(|known| known.kind == kind && !space.follows_sizes(hardware));
+        let last = match last {
+            Some(known) if named.is_some() && known.named == named => return Ok(known),
+            last => last,
+        };
         let mut configs = space.configs(hardware, problem)?;
         configs.sort_unstable();
         configs.retain(|config| *config != Config::Library || !model.knows_library());
         let tiles = configs.iter().map(featured_tile).collect::<Result<Vec<_>, _>>()?;
-        if let Space::List(_) = space {
+        if named.is_none() {
             configs.iter().try_for_each(Config::validate)?;
         }
+        // Measured configs of two problems often differ in `EVEN_K` alone, which changes no time.
+        let alike = |known: &Self| {
+            let same = |(a, b): (&Config, &Config)| a.for_k(1) == b.for_k(1);
+            known.configs.len() == configs.len() && known.configs.iter().zip(&configs).all(same)
+        };
+        if let Some(known) = last.filter(alike) {
+            return Ok(Self { named, configs, ..known });
+        }
         let prepared = Prepared::new(model.network(), features, &tiles);
-        Ok(Self { space: space.clone(), kind, configs, prepared })
+        Ok(Self { named, kind, configs, prepared })
     }
 
     fn ranked(
@@ -97,16 +110,15 @@ impl Known {
         problem: &Problem,
         effort: Effort,
     ) -> Result<RankedSpace, ModelError> {
-        let Self { space, configs, prepared, .. } = self;
+        let Self { named, configs, prepared, .. } = self;
         let metadata = model.metadata();
         let mut times = model.times(features, configs, prepared, effort)?;
         let best = times.iter().map(|timed| timed.us).fold(f64::INFINITY, f64::min);
         let library = if configs.is_empty() { None } else { model.library_us(features, best)? };
         sort(&mut times);
-        let named = matches!(space, Space::Named(_));
         let config = |timed: &Timed| {
             let config = configs[timed.tile];
-            if named { config.for_k(problem.k) } else { config }
+            if named.is_some() { config.for_k(problem.k) } else { config }
         };
         let ranked =
             times.iter().map(|timed| (config(timed), Micros(timed.us * metadata.pick_bias))).collect();

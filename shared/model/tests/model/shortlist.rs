@@ -65,6 +65,20 @@ fn what_is_kept_from_problem_to_problem_changes_no_prediction() {
 }
 
 #[test]
+fn lists_that_differ_in_even_k_alone_keep_their_own_configs() {
+    let model = model();
+    let mut ranker = Ranker::new(&model);
+    for k in [512, 520, 2048, 24] {
+        let problem = problem(512, 512, k, DType::BFloat16);
+        let hardware = find("nvidia-h200").unwrap();
+        let list = Space::List(model.space().configs(&hardware, &problem).unwrap());
+        let kept = ranker.rank(&problem, &list).unwrap();
+        assert_eq!(kept, rank(&model, &problem, &list).unwrap());
+        assert!(kept.configs.iter().all(|(config, _)| *config == config.for_k(k)));
+    }
+}
+
+#[test]
 fn hardware_whose_space_follows_the_sizes_is_asked_anew() {
     let hardware = find("nvidia-h200").unwrap();
     assert!(!Space::Named(SpaceName::Full).follows_sizes(&hardware));
