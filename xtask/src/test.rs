@@ -179,5 +179,7 @@ mod tests {
         let tally =
             pytest_tally("...F\n2 failed, 140 passed, 14 warnings, 1 error in 86.35s (0:01:26)\n").unwrap();
         assert_eq!((tally.passed, tally.failed), (140, 3));
+        let tally = pytest_tally("ERROR test_core.py\n1 warning, 1 error in 6.76s\n").unwrap();
+        assert_eq!((tally.passed, tally.failed), (0, 1), "nothing ran, and that is a failure");
     }
 }

@@ -13,8 +13,8 @@ use crate::node::Node;
 
 /// Train a model that ranks configs by their predicted times
 ///
-/// The recipe is judged by cross-validation first; those metrics are stored in the
-/// model, which is then trained on all problems.
+/// The model is trained on all problems; then the recipe is judged by cross-validation, and those
+/// metrics are stored in the model.
 #[derive(Debug, Args)]
 #[command(after_help = "Example:\n  diode train --data cpu.msgpack.zst --model cpu.safetensors --folds 4")]
 pub(crate) struct Train {
