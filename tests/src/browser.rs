@@ -1,6 +1,7 @@
 //! Headless Chromium, driven through ChromeDriver.
 
 use std::net::TcpListener;
+use std::os::unix::process::CommandExt as _;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -41,6 +42,8 @@ impl Theme {
 /// One browser with a fresh profile; ends when dropped.
 pub struct Browser {
     pub driver: WebDriver,
+    /// Where the driver's session is, for ending it.
+    session: String,
     chromedriver: Child,
     _profile: TempDir,
 }
@@ -63,6 +66,7 @@ impl Browser {
             .arg(format!("--port={port}"))
             .stdout(Stdio::null())
             .stderr(Stdio::null())
+            .process_group(0)
             .spawn()
             .context("cannot start chromedriver; run `cargo xtask setup`")?;
         let profile = tempfile::tempdir()?;
@@ -82,7 +86,8 @@ impl Browser {
             capabilities.add_arg(argument)?;
         }
         let driver = connect(port, capabilities).await?;
-        let browser = Self { driver, chromedriver, _profile: profile };
+        let session = format!("http://127.0.0.1:{port}/session/{}", driver.session_id());
+        let browser = Self { driver, session, chromedriver, _profile: profile };
         browser
             .devtools("Page.addScriptToEvaluateOnNewDocument", json!({ "source": RECORD_COMPLAINTS }))
             .await?;
@@ -166,8 +171,9 @@ impl Browser {
 
 impl Drop for Browser {
     fn drop(&mut self) {
-        // ChromeDriver ends its browsers when it is asked to quit, not when it is killed.
-        let _ = Command::new("kill").arg(self.chromedriver.id().to_string()).status();
+        // The session's end is the browser's. Helpers that outlive it are in the driver's group.
+        let _ = ureq::delete(&self.session).call();
+        let _ = Command::new("kill").arg("--").arg(format!("-{}", self.chromedriver.id())).status();
         let _ = self.chromedriver.wait();
     }
 }

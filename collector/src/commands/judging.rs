@@ -18,7 +18,7 @@ pub(super) fn read(
     let mut datasets = selection.read(std::slice::from_ref(dataset))?;
     describe(&mut datasets, || Ok(model.ranked_hardware()?))?;
     let set = match model.training() {
-        Some(training) => of_the_models_method(&datasets, training.method)?,
+        Some(training) => of_the_models_methods(model, &datasets, training.method)?,
         None => TrainingSet::from_datasets(&datasets, None)?,
     };
     let left_out = set.left_out();
@@ -28,11 +28,22 @@ pub(super) fn read(
     Ok(set)
 }
 
-/// Timings taken the way the model's were; where there are none, the commonest,
-/// and a warning, for an old dataset does not say how it was measured.
-fn of_the_models_method(datasets: &[Dataset], method: Method) -> Result<TrainingSet, TrainError> {
+/// Timings taken the way the model's were, or else in the second way that it learnt; where there
+/// are none, the commonest, and a warning, for an old dataset does not say how it was measured.
+fn of_the_models_methods(
+    model: &AnyModel,
+    datasets: &[Dataset],
+    method: Method,
+) -> Result<TrainingSet, TrainError> {
+    let second = model.as_ranking().and_then(|model| model.metadata().second_method);
     match TrainingSet::from_datasets(datasets, Some(method)) {
         Err(TrainError::NoSuchMethod { found, .. }) => {
+            if let Some(second) = second
+                && let Ok(set) = TrainingSet::from_datasets(datasets, Some(second))
+            {
+                say!("note: judged as times taken as {second}, which the model has learnt beside {method}");
+                return Ok(set);
+            }
             say!("warning: the model predicts times taken as {method}, the dataset has {found}");
             TrainingSet::from_datasets(datasets, None)
         }

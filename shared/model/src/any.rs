@@ -3,7 +3,7 @@
 use diode_core::api::EvaluationReport;
 use diode_core::hardware::{Hardware, find};
 use diode_core::space::{Space, SpaceName};
-use diode_core::{Config, Invalid, Micros, Problem, ProblemGroup};
+use diode_core::{Config, Invalid, Method, Micros, Problem, ProblemGroup};
 
 use crate::legacy::{LegacyModel, is_legacy_file};
 use crate::metadata::Training;
@@ -130,6 +130,10 @@ impl Predictor for AnyModel {
 
     fn shortlister(&self) -> Option<Box<dyn Shortlister + '_>> {
         self.predictor().shortlister()
+    }
+
+    fn timed_by(&self, method: Method) -> Option<Box<dyn Predictor>> {
+        self.predictor().timed_by(method)
     }
 
     fn hardware(&self) -> Option<&Hardware> {

@@ -2,6 +2,7 @@
 
 use diode_core::ids::{Digest, HardwareSlug};
 use diode_core::{DType, Invalid, Template};
+use diode_numeric::Misfit;
 
 /// Why a model cannot be loaded or cannot answer.
 #[derive(Debug, thiserror::Error)]
@@ -22,8 +23,8 @@ pub enum ModelError {
     #[error("feature set: got `{given}`, expected `{expected}`; update diode or choose another model")]
     UnknownFeatureSet { given: String, expected: &'static str },
 
-    #[error("tensor `{name}`: got {given}, expected {expected}")]
-    Tensor { name: String, given: String, expected: String },
+    #[error(transparent)]
+    Tensor(#[from] Misfit),
 
     #[error(
         "model file: its tensors have the digest {given}, its metadata says {expected}; \

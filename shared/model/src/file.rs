@@ -7,9 +7,8 @@ use half::f16;
 use safetensors::tensor::{Dtype, SafeTensors, TensorView};
 use serde::{Deserialize, Serialize};
 
-use crate::ModelError;
 use crate::metadata::Metadata;
-use crate::network::{Layer, Network};
+use crate::{Layer, Misfit, ModelError, Network};
 
 /// Far above any model of ours (30 KB), far below what could hurt a browser.
 pub(crate) const MAX_BYTES: usize = 16 << 20;
@@ -76,11 +75,12 @@ pub(crate) fn read(bytes: &[u8]) -> Result<Parts, ModelError> {
     let library = library.transpose()?;
     let expected = count(&network) + library.as_ref().map_or(0, count);
     if tensors.len() != expected {
-        return Err(ModelError::Tensor {
+        return Err(Misfit {
             name: tensors.names().join(", "),
             given: format!("{} tensors", tensors.len()),
             expected: format!("{expected}: {MEAN}, {STD} and a weight and bias per layer"),
-        });
+        }
+        .into());
     }
     Ok(Parts { metadata, network, library })
 }
@@ -105,18 +105,19 @@ fn network(tensors: &SafeTensors<'_>, prefix: &str) -> Result<Network, ModelErro
     let count = (0..Network::MAX_LAYERS).take_while(|&i| tensors.tensor(&weight(prefix, i)).is_ok()).count();
     let layers = (0..count).map(|index| layer(tensors, prefix, index)).collect::<Result<_, _>>()?;
     let vector = |name: &str| vector(tensors, &format!("{prefix}{name}"));
-    Network::new(vector(MEAN)?, vector(STD)?, layers)
+    Ok(Network::new(vector(MEAN)?, vector(STD)?, layers)?)
 }
 
 fn layer(tensors: &SafeTensors<'_>, prefix: &str, index: usize) -> Result<Layer, ModelError> {
     let name = weight(prefix, index);
     let (shape, weights) = floats(tensors, &name)?;
     let [outputs, inputs] = shape[..] else {
-        return Err(ModelError::Tensor {
+        return Err(Misfit {
             name,
             given: format!("shape {shape:?}"),
             expected: "[outputs, inputs]".to_owned(),
-        });
+        }
+        .into());
     };
     Ok(Layer { inputs, outputs, weights, bias: vector(tensors, &bias(prefix, index))? })
 }
@@ -124,11 +125,12 @@ fn layer(tensors: &SafeTensors<'_>, prefix: &str, index: usize) -> Result<Layer,
 fn vector(tensors: &SafeTensors<'_>, name: &str) -> Result<Vec<f32>, ModelError> {
     let (shape, values) = floats(tensors, name)?;
     if shape.len() != 1 {
-        return Err(ModelError::Tensor {
+        return Err(Misfit {
             name: name.to_owned(),
             given: format!("shape {shape:?}"),
             expected: "one dimension".to_owned(),
-        });
+        }
+        .into());
     }
     Ok(values)
 }
@@ -142,11 +144,12 @@ fn floats(tensors: &SafeTensors<'_>, name: &str) -> Result<(Vec<usize>, Vec<f32>
             halves.map(|&bytes| f16::from_le_bytes(bytes).to_f32()).collect()
         }
         other => {
-            return Err(ModelError::Tensor {
+            return Err(Misfit {
                 name: name.to_owned(),
                 given: format!("{other:?}"),
                 expected: "F16 or F32".to_owned(),
-            });
+            }
+            .into());
         }
     };
     Ok((view.shape().to_vec(), values))

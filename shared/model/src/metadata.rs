@@ -24,9 +24,12 @@ pub struct Metadata {
     pub ops: Vec<Op>,
     /// The input types in the training data.
     pub dtypes: Vec<DType>,
-    /// Which features the weights were trained on: `physics/2`.
+    /// Which features the weights were trained on: `physics/3`.
     pub feature_set: String,
     pub training: Training,
+    /// Another way of taking times, whose times it has learnt too.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub second_method: Option<Method>,
     /// The sizes and forms of the training problems; `None` if nobody wrote them down.
     #[serde(default)]
     pub range: Option<TrainingRange>,

@@ -3,18 +3,15 @@
 use diode_core::api::EvaluationReport;
 use diode_core::hardware::Hardware;
 use diode_core::space::{Space, SpaceName};
-use diode_core::{Config, Micros, Problem};
-use wide::f32x8;
+use diode_core::{Config, Method, Micros, Problem};
+use diode_numeric::{Effort, Network, Prepared, Timed, math};
 
-use crate::ModelError;
 use crate::confidence::GroupConfidence;
 use crate::features::{self, COLUMN_COUNT, LIBRARY_COLUMNS, ProblemFeatures};
 use crate::file;
-use crate::math;
 use crate::metadata::Metadata;
-use crate::network::Network;
-use crate::prepared::{Effort, Prepared, Timed};
 use crate::rank::rank;
+use crate::{Misfit, ModelError};
 
 /// A trained model: predicts how long configs take on problems of one hardware.
 #[derive(Debug, Clone, PartialEq)]
@@ -23,6 +20,8 @@ pub struct Model {
     network: Network,
     /// Predicts the vendor's library, where the training data had its times.
     library: Option<Network>,
+    /// Whether it speaks of times taken as by its second method.
+    timed_otherwise: bool,
 }
 
 /// What was measured on problems that a model was not trained on.
@@ -39,7 +38,7 @@ impl Model {
     pub fn new(metadata: Metadata, network: Network) -> Result<Self, ModelError> {
         metadata.validate()?;
         expect_inputs(&network, COLUMN_COUNT)?;
-        Ok(Self { metadata, network, library: None })
+        Ok(Self { metadata, network, library: None, timed_otherwise: false })
     }
 
     /// Adds a network that predicts the library.
@@ -70,6 +69,13 @@ impl Model {
         };
         metadata.validate()?;
         Ok(Self { metadata, ..self.clone() })
+    }
+
+    /// The same, speaking of times that were taken in some way. All ways that it has not learnt
+    /// are its own to it.
+    pub fn timed_by(&self, method: Method) -> Self {
+        let timed_otherwise = self.metadata.second_method == Some(method);
+        Self { timed_otherwise, ..self.clone() }
     }
 
     /// Reads a model file. Everything in it is checked, so that a loaded model
@@ -171,7 +177,11 @@ impl Model {
     pub(crate) fn features(&self, problem: &Problem) -> Result<ProblemFeatures, ModelError> {
         let hardware = &self.metadata.hardware;
         let facts = hardware.facts.ok_or_else(|| ModelError::NoFacts { hardware: hardware.slug.clone() })?;
-        ProblemFeatures::new(&facts, problem).ok_or_else(|| ModelError::NoPeak {
+        let features = match self.timed_otherwise {
+            false => ProblemFeatures::new(&facts, problem),
+            true => ProblemFeatures::timed_otherwise(&facts, problem),
+        };
+        features.ok_or_else(|| ModelError::NoPeak {
             dtype: problem.a_dtype,
             hardware: hardware.slug.clone(),
             trained: self.metadata.dtypes.iter().map(ToString::to_string).collect::<Vec<_>>().join(", "),
@@ -202,7 +212,7 @@ impl Model {
     ) -> Result<Option<f64>, ModelError> {
         let Some(library) = &self.library else { return Ok(None) };
         let over_best = library.forward_row(&features.library_row(best_us));
-        let us = best_us * f64::from(math::exp(f32x8::splat(over_best)).to_array()[0]);
+        let us = best_us * f64::from(math::exp_of_one(over_best));
         if over_best.is_finite() && us.is_finite() {
             Ok(Some(us))
         } else {
@@ -215,9 +225,10 @@ fn expect_inputs(network: &Network, expected: usize) -> Result<(), ModelError> {
     if network.inputs() == expected {
         return Ok(());
     }
-    Err(ModelError::Tensor {
+    Err(Misfit {
         name: "normalisation.mean".to_owned(),
         given: format!("{} values", network.inputs()),
         expected: expected.to_string(),
-    })
+    }
+    .into())
 }

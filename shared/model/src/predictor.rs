@@ -5,7 +5,7 @@ use std::ops::Deref;
 use diode_core::api::EvaluationReport;
 use diode_core::hardware::Hardware;
 use diode_core::space::Space;
-use diode_core::{Config, Problem};
+use diode_core::{Config, Method, Problem};
 
 use crate::metadata::Training;
 use crate::{Model, ModelError, RankedSpace, Ranker};
@@ -18,6 +18,11 @@ pub trait Predictor {
     /// Ranks for picks, for models that have a rule for what to pick; of others the picks are the
     /// first in the order of times.
     fn shortlister(&self) -> Option<Box<dyn Shortlister + '_>> {
+        None
+    }
+
+    /// The same model speaking of times taken in some way, where it has learnt several.
+    fn timed_by(&self, _method: Method) -> Option<Box<dyn Predictor>> {
         None
     }
 
@@ -53,6 +58,10 @@ impl Predictor for Model {
 
     fn shortlister(&self) -> Option<Box<dyn Shortlister + '_>> {
         Some(Box::new(Ranker::new(self)))
+    }
+
+    fn timed_by(&self, method: Method) -> Option<Box<dyn Predictor>> {
+        self.metadata().second_method.is_some().then(|| Box::new(self.timed_by(method)) as _)
     }
 
     fn hardware(&self) -> Option<&Hardware> {

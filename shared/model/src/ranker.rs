@@ -4,9 +4,9 @@ use std::ops::Deref;
 
 use diode_core::space::{Space, SpaceName};
 use diode_core::{Config, DType, Micros, Op, Problem};
+use diode_numeric::{Effort, Prepared, Timed, sort};
 
 use crate::features::{ProblemFeatures, featured_tile};
-use crate::prepared::{Effort, Prepared, Timed, sort};
 use crate::rank::RankedSpace;
 use crate::{Model, ModelError};
 

@@ -4,7 +4,7 @@ use std::ops::ControlFlow;
 
 use diode_core::Heuristic;
 use diode_core::api::EvaluationReport;
-use diode_model::{FEATURE_SET, Metadata, Model, Network, Training, TrainingRange};
+use diode_model::{FEATURE_SET, Metadata, Model, ModelError, Network, Training, TrainingRange};
 
 use crate::checkpoint::Checkpoint;
 use crate::cross_validate::Folds;
@@ -147,12 +147,14 @@ impl Course<'_> {
         observe: Observer<'_>,
     ) -> Result<Run, TrainError> {
         let (set, prepared) = (self.set, self.prepared);
-        let all = set.iter().chain(set.others()).zip(prepared);
-        let kept: Vec<&Prepared> = all.filter(|(problem, _)| keep(problem)).map(|(_, rows)| rows).collect();
+        let all = set.iter().chain(set.others()).zip(prepared).filter(|(problem, _)| keep(problem));
+        let kept: Vec<&Prepared> =
+            all.flat_map(|(problem, rows)| std::iter::repeat_n(rows, times_seen(set, problem))).collect();
         let mut losses = Vec::new();
         let (mlp, complete) = self.network(phase, &kept, &mut losses, observe)?;
         let Normalisation { mean, std, .. } = self.normalisation.clone();
-        let network = Network::new(mean, std, mlp.layers())?.rounded_to_half()?;
+        let network = Network::new(mean, std, mlp.layers()).and_then(Network::rounded_to_half);
+        let network = network.map_err(ModelError::from)?;
         let model = Model::new(metadata(set, self.plan), network)?;
         let model = add_library(model, set, self.plan.options.seed, keep)?;
         Ok(Run { model, losses, stopped: !complete })
@@ -186,6 +188,17 @@ impl Course<'_> {
     }
 }
 
+/// How often a problem is seen in every epoch. Few problems of the second method would be drowned by
+/// many of the first, whose order differs.
+fn times_seen(set: &TrainingSet, problem: &TrainingProblem) -> usize {
+    const MOST: usize = 3;
+    if Some(problem.method) == set.second_method() {
+        (set.problems() / set.others().len()).clamp(1, MOST)
+    } else {
+        1
+    }
+}
+
 /// What is known about a model before it is judged.
 fn metadata(set: &TrainingSet, plan: &Plan) -> Metadata {
     Metadata {
@@ -196,6 +209,7 @@ fn metadata(set: &TrainingSet, plan: &Plan) -> Metadata {
         dtypes: set.dtypes(),
         feature_set: FEATURE_SET.to_owned(),
         training: training(set, plan.options.seed, plan.created_at.clone()),
+        second_method: set.second_method(),
         range: TrainingRange::of(set.iter().map(|problem| &problem.problem)),
         evaluation: None,
         confidence: Vec::new(),

@@ -6,7 +6,7 @@
 
 use diode_core::Config;
 use diode_model::features::ProblemFeatures;
-use diode_model::{LIBRARY_COLUMNS, Layer, Model, Network, normalise};
+use diode_model::{LIBRARY_COLUMNS, Layer, Misfit, Model, ModelError, Network, normalise};
 use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
 
@@ -50,10 +50,11 @@ pub(crate) fn add_library(
     if rows.len() < LEAST_PROBLEMS {
         return Ok(model);
     }
-    Ok(model.with_library(learn(&rows, &targets, seed)?.rounded_to_half()?)?)
+    let library = learn(&rows, &targets, seed).and_then(Network::rounded_to_half);
+    Ok(model.with_library(library.map_err(ModelError::from)?)?)
 }
 
-fn learn(rows: &[[f32; LIBRARY_COLUMNS]], targets: &[f32], seed: u64) -> Result<Network, TrainError> {
+fn learn(rows: &[[f32; LIBRARY_COLUMNS]], targets: &[f32], seed: u64) -> Result<Network, Misfit> {
     let count = rows.len() as f32;
     let column = |index: usize| rows.iter().map(move |row| row[index]);
     let mean: Vec<f32> = (0..LIBRARY_COLUMNS).map(|i| column(i).sum::<f32>() / count).collect();
@@ -72,7 +73,7 @@ fn learn(rows: &[[f32; LIBRARY_COLUMNS]], targets: &[f32], seed: u64) -> Result<
     }
     let networks: Vec<Vec<Layer>> =
         (0..NETWORKS).map(|n| learn_one(&inputs, targets, &idle, seed.wrapping_add(n)).layers()).collect();
-    Ok(Network::new(mean, std, mean_of(&networks))?)
+    Network::new(mean, std, mean_of(&networks))
 }
 
 fn learn_one(inputs: &[f32], targets: &[f32], idle: &[bool], seed: u64) -> Mlp {

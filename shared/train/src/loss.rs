@@ -5,7 +5,7 @@
 //! one over measured times. Both are per problem; a step takes the mean of its problems.
 //!
 //! Order only ever compares the configs of one problem, which were all timed alike. So problems
-//! that were timed by another method than the one to be predicted teach the order, and no times.
+//! that were timed by another method than those to be predicted teach the order, and no times.
 
 use crate::prepared::Prepared;
 

@@ -34,7 +34,8 @@ pub(crate) struct Prepared {
     pub(crate) inputs: Vec<f32>,
     pub(crate) ln_us: Vec<f32>,
     pub(crate) ln_base: Vec<f32>,
-    /// Whether its times were taken as those that are to be predicted; otherwise only their order counts.
+    /// Whether its times were taken in one of the two ways that are predicted; otherwise only their order
+    /// counts.
     pub(crate) times_count: bool,
 }
 
@@ -46,11 +47,16 @@ impl Prepared {
     /// The columns of a measured problem, not yet scaled.
     fn raw(set: &TrainingSet, problem: &TrainingProblem) -> Result<Self, TrainError> {
         let missing = || TrainError::Empty { left_out: set.left_out() };
-        let features = ProblemFeatures::new(set.facts(), &problem.problem).ok_or_else(missing)?;
+        let features = if problem.method == set.method() {
+            ProblemFeatures::new(set.facts(), &problem.problem)
+        } else {
+            ProblemFeatures::timed_otherwise(set.facts(), &problem.problem)
+        };
+        let features = features.ok_or_else(missing)?;
         let tiles = set.configs(problem).map(featured_tile).collect::<Result<Vec<_>, _>>()?;
         Ok(Self {
             ln_us: problem.timings.iter().map(|timed| timed.us.ln() as f32).collect(),
-            times_count: problem.method == set.method(),
+            times_count: [Some(set.method()), set.second_method()].contains(&Some(problem.method)),
             ..Self::of_tiles(&features, &tiles)
         })
     }

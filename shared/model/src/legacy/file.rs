@@ -7,8 +7,8 @@ use diode_core::{Checkpoint, SavedTensor, SavedValues};
 use safetensors::tensor::{Dtype, SafeTensors, TensorView};
 
 use super::model::{LegacyMetadata, LegacyModel, Scale};
-use crate::ModelError;
 use crate::file::{KEY, MAX_BYTES, MEAN, STD};
+use crate::{Misfit, ModelError};
 
 /// The word in the document that tells these models from ours.
 const MARK: &str = "architecture";
@@ -38,7 +38,7 @@ impl LegacyModel {
         for (name, view) in tensors.tensors() {
             if view.dtype() != Dtype::F32 {
                 let (given, expected) = (format!("{:?}", view.dtype()), "F32".to_owned());
-                return Err(ModelError::Tensor { name, given, expected });
+                return Err(Misfit { name, given, expected }.into());
             }
             let (chunks, _) = view.data().as_chunks::<4>();
             let values: Vec<f32> = chunks.iter().map(|&bytes| f32::from_le_bytes(bytes)).collect();

@@ -5,7 +5,7 @@ use wide::f32x8;
 
 use super::architecture::{Architecture, Part};
 use super::dense::Dense;
-use crate::ModelError;
+use crate::{Misfit, ModelError};
 
 /// How many configs are computed at once.
 pub(super) const LANES: usize = 8;
@@ -137,5 +137,5 @@ impl<'a> Tensors<'a> {
 }
 
 fn refuse(name: &str, given: String, expected: String) -> ModelError {
-    ModelError::Tensor { name: name.to_owned(), given, expected }
+    Misfit { name: name.to_owned(), given, expected }.into()
 }

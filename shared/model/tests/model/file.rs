@@ -10,7 +10,7 @@ fn a_file_gives_back_the_model_and_the_same_bytes() {
     let again = Model::from_bytes(&bytes).unwrap();
     assert_eq!(again, model);
     assert_eq!(again.to_bytes().unwrap(), bytes);
-    assert_eq!(model.parameters(), 85 * 64 + 64 + 64 * 64 + 64 + 65);
+    assert_eq!(model.parameters(), 86 * 64 + 64 + 64 * 64 + 64 + 65);
     assert!(bytes.len() < 48_000, "{}", bytes.len());
 }
 
@@ -43,7 +43,7 @@ fn metadata_must_be_usable() {
     let unknown = Metadata { feature_set: "physics/9".to_owned(), ..metadata() };
     assert_eq!(
         refusal(unknown),
-        "feature set: got `physics/9`, expected `physics/2`; update diode or choose another model"
+        "feature set: got `physics/9`, expected `physics/3`; update diode or choose another model"
     );
     let mut bare = metadata();
     bare.hardware.facts = None;
@@ -66,7 +66,7 @@ fn weights_must_fit_together_and_be_finite() {
         refusal(1.0, vec![layer(COLUMN_COUNT, 8, 0.0), layer(9, 1, 0.0)]),
         "tensor `layers.1.weight`: got 1×9, expected 1×8"
     );
-    assert!(refusal(1.0, vec![layer(COLUMN_COUNT, 2, 0.0)]).contains("got 2×85, expected 1×85"));
+    assert!(refusal(1.0, vec![layer(COLUMN_COUNT, 2, 0.0)]).contains("got 2×86, expected 1×86"));
     assert!(
         refusal(1.0, vec![layer(COLUMN_COUNT, 1, f32::NAN)])
             .contains("got NaN, expected only finite numbers")
@@ -95,7 +95,7 @@ fn changed_weights_are_noticed() {
 #[test]
 fn a_model_of_other_features_is_named_as_such() {
     let bytes = model().to_bytes().unwrap();
-    let place = bytes.windows(9).position(|text| text == b"physics/2").unwrap();
+    let place = bytes.windows(9).position(|text| text == b"physics/3").unwrap();
     let mut old = bytes.clone();
     old[place..place + 9].copy_from_slice(b"physics/1");
     assert!(matches!(Model::from_bytes(&old), Err(ModelError::UnknownFeatureSet { .. })));

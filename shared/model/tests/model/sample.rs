@@ -26,6 +26,7 @@ pub(crate) fn metadata() -> Metadata {
         stands_in_from: None,
         ops: vec![Op::Mm],
         dtypes: vec![DType::Float16, DType::BFloat16],
+        second_method: None,
         feature_set: FEATURE_SET.to_owned(),
         training: Training {
             data_digest: Digest::of(b"data"),

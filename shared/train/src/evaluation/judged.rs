@@ -1,8 +1,9 @@
 //! A model's predictions beside what was measured.
 
-use std::time::Instant;
+use std::collections::BTreeSet;
+use std::time::{Duration, Instant};
 
-use diode_core::space::Space;
+use diode_core::space::{Space, SpaceName};
 use diode_core::{Config, Micros, Problem};
 use diode_model::{MOST_PICKS, Predictor, RankedSpace, Shortlister};
 
@@ -105,7 +106,8 @@ pub fn judge(model: &dyn Predictor, set: &TrainingSet) -> Result<Vec<Judged>, Tr
     if let Some(hardware) = model.hardware().filter(|hardware| hardware.slug != *data) {
         return Err(TrainError::OtherHardware { model: hardware.slug.clone(), data: data.clone() });
     }
-    let mut judge = Judge::new(model);
+    let timed = model.timed_by(set.method());
+    let mut judge = Judge::new(timed.as_deref().unwrap_or(model));
     set.iter().map(|problem| judge.judge(set, problem)).collect()
 }
 
@@ -126,14 +128,8 @@ impl<'m> Judge<'m> {
         problem: &TrainingProblem,
     ) -> Result<Judged, TrainError> {
         let configs: Vec<Config> = set.configs(problem).copied().collect();
-        // In the same order for every problem: what the ranker keeps of a space is of use only for the same list.
-        let mut list = configs.clone();
-        list.sort_unstable();
-        let space = Space::List(list);
+        let ranked = self.ranked(&problem.problem, &configs)?;
         let start = Instant::now();
-        let shortlister = self.shortlister.as_mut();
-        let ranked = shortlister.map(|of| of.shortlist(&problem.problem, &space)).transpose()?;
-        let ranked_in = start.elapsed();
         let predicted = self.model.ln_us(&problem.problem, &configs)?;
         let mut rows: Vec<JudgedRow> = configs
             .into_iter()
@@ -144,13 +140,43 @@ impl<'m> Judge<'m> {
         rows.sort_unstable_by(|a, b| {
             a.predicted_ln.total_cmp(&b.predicted_ln).then_with(|| a.config.cmp(&b.config))
         });
-        let took = if ranked.is_some() { ranked_in } else { start.elapsed() };
+        let took = ranked.as_ref().map_or_else(|| start.elapsed(), |&(_, took)| took);
         Ok(Judged {
             problem: problem.problem.clone(),
             rows,
-            ranked,
+            ranked: ranked.map(|(ranked, _)| ranked),
             library_us: problem.library_us,
             rank_us: took.as_secs_f64() * 1e6,
         })
+    }
+
+    /// What a model with a rule for picks makes of the measured configs, and what that took.
+    ///
+    /// Where they are most of its own space, it ranks that, as it does for its users; what of it
+    /// was not measured, because it failed, cannot be judged and is left out.
+    fn ranked(
+        &mut self,
+        problem: &Problem,
+        measured: &[Config],
+    ) -> Result<Option<(RankedSpace, Duration)>, TrainError> {
+        let Some(shortlister) = self.shortlister.as_mut() else { return Ok(None) };
+        let list: BTreeSet<Config> = measured.iter().copied().collect();
+        if let Some(hardware) = self.model.hardware() {
+            let space = Space::Named(SpaceName::Full);
+            let configs: BTreeSet<Config> = space.configs(hardware, problem)?.into_iter().collect();
+            if list.is_subset(&configs) && 2 * list.len() > configs.len() {
+                let start = Instant::now();
+                let mut ranked = shortlister.shortlist(problem, &space)?;
+                let took = start.elapsed();
+                ranked.configs.retain(|(config, _)| list.contains(config));
+                if ranked.configs.len() >= MOST_PICKS {
+                    return Ok(Some((ranked, took)));
+                }
+            }
+        }
+        let space = Space::List(list.into_iter().collect());
+        let start = Instant::now();
+        let ranked = shortlister.shortlist(problem, &space)?;
+        Ok(Some((ranked, start.elapsed())))
     }
 }

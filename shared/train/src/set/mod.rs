@@ -2,7 +2,7 @@
 
 mod merge;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use diode_core::hardware::{Facts, Hardware};
@@ -22,7 +22,7 @@ pub struct TrainingSet {
     configs: Arc<ConfigDictionary>,
     /// In the order of their problems.
     problems: Vec<Arc<TrainingProblem>>,
-    /// Timed by other methods: their order is learnt, not their times, and nothing is judged by them.
+    /// Timed by other methods: learnt from, but told apart, and nothing is judged by them.
     others: Vec<Arc<TrainingProblem>>,
     left_out: LeftOut,
 }
@@ -63,8 +63,8 @@ impl std::fmt::Display for LeftOut {
         let Self { other_methods, no_features, no_peak } = self;
         write!(
             f,
-            "left out: {other_methods} timings taken by another method (of which training learns the \
-             order alone), {no_features} of kernels without features, {no_peak} of dtypes without a known peak"
+            "left out: {other_methods} timings taken by another method (which \
+             training tells apart), {no_features} of kernels without features, {no_peak} of dtypes without a known peak"
         )
     }
 }
@@ -122,6 +122,15 @@ impl TrainingSet {
     /// What was given but is not in the set.
     pub fn left_out(&self) -> LeftOut {
         self.left_out
+    }
+
+    /// The way in which most of the others were timed.
+    pub fn second_method(&self) -> Option<Method> {
+        let mut counts: BTreeMap<Method, usize> = BTreeMap::new();
+        for problem in self.others() {
+            *counts.entry(problem.method).or_default() += problem.timings.len();
+        }
+        counts.into_iter().max_by_key(|&(_, count)| count).map(|(method, _)| method)
     }
 
     /// The operators that occur, in order.

@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::ControlFlow;
 
 use crate::made_up::{dataset, ignore, problems, quick, tiles};
-use diode_core::ConfigIndex;
 use diode_core::space::Space;
+use diode_core::{ConfigIndex, Method, TimeColumn};
 use diode_model::{Model, rank};
 use diode_train::{
     Checkpoint, Fitted, Plan, Progress, TrainError, TrainOptions, TrainingSet, cross_validate, evaluate,
@@ -113,7 +113,7 @@ fn the_library_counts_as_a_candidate_where_it_was_timed() {
         solution.configs.push(library);
         let mut times: Vec<u64> = solution.times.iter_nanos().map(|t| t.0 as u64).collect();
         times.push(1);
-        solution.times = diode_core::TimeColumn::from_nanos(times).unwrap();
+        solution.times = TimeColumn::from_nanos(times).unwrap();
     }
     let with = TrainingSet::from_datasets(&[data], None).unwrap();
     assert_eq!(with.timings(), 80);
@@ -192,7 +192,7 @@ fn a_library_that_follows_from_the_sizes_is_predicted_and_picked() {
         let best = times.iter().copied().min().unwrap();
         times.push(if solution.problem.k > 1280 { best / 2 } else { best * 2 });
         solution.configs.push(library);
-        solution.times = diode_core::TimeColumn::from_nanos(times).unwrap();
+        solution.times = TimeColumn::from_nanos(times).unwrap();
     }
     let set = TrainingSet::from_datasets(&[data], None).unwrap();
     let plan = Plan { options: quick(), folds: 2, created_at: String::new(), keep_when_stopped: false };
@@ -211,4 +211,30 @@ fn a_library_that_follows_from_the_sizes_is_predicted_and_picked() {
     assert!(known.iter().all(|group| group.within_5_percent.is_sorted_by(|a, b| a.0 < b.0 && a.1 <= b.1)));
     let again = Model::from_bytes(&model.to_bytes().unwrap()).unwrap();
     assert_eq!(again, model);
+}
+
+#[test]
+fn a_second_way_of_timing_is_learnt_and_told_apart() {
+    let tiles = tiles();
+    let usual = dataset(problems(30), &tiles[..24]);
+    let mut quicker = dataset(problems(24), &tiles[..24]);
+    for solution in &mut quicker.solutions {
+        let halves = solution.times.iter_nanos().map(|time| (time.0 / 2.0).round() as u64).collect();
+        solution.times = TimeColumn::from_nanos(halves).unwrap();
+        solution.method = Method::Unspecified;
+    }
+    let set = TrainingSet::from_datasets(&[usual, quicker.clone()], None).unwrap();
+    let model = train(&set, &quick(), String::new(), &mut ignore).unwrap();
+    assert_eq!(model.metadata().second_method, Some(Method::Unspecified));
+    let judged = |set: &TrainingSet| evaluate(&model, set).unwrap().mape_within_2x;
+    let quicker = TrainingSet::from_datasets(&[quicker], None).unwrap();
+    let (usual, quicker) = (judged(&set), judged(&quicker));
+    assert!(usual < 0.2 && quicker < 0.2, "twice as fast, and yet {usual:.3} and {quicker:.3} off");
+    let asked = |model: &Model| {
+        let problem = &set.iter().next().unwrap().problem;
+        rank(model, problem, &model.space()).unwrap().configs[0].1.0
+    };
+    let other = model.timed_by(Method::Unspecified);
+    assert!((asked(&other) / asked(&model) - 0.5).abs() < 0.2);
+    assert_eq!(asked(&other.timed_by(Method::MEDIAN_COLD_EVENT)), asked(&model));
 }

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use diode_core::ids::Digest;
-use diode_core::{Config, Dataset};
+use diode_core::{Config, Dataset, Method};
 use diode_formats::read_file;
 use diode_model::{Model, rank};
 use diode_train::{TrainingSet, evaluate};
@@ -12,16 +12,23 @@ fn h200(file: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../trained_models/matmul/nvidia-h200").join(file)
 }
 
-const DATA: [&str; 9] = [
+const DATA: [&str; 16] = [
     "addmm-bf16",
     "addmm-bf16-matrix",
+    "addmm-bf16-matrix-more",
     "addmm-fp16",
+    "addmm-fp16-more",
+    "mm-bf16",
     "mm-bf16-nn",
+    "mm-bf16-nn-more",
     "mm-bf16-nt",
+    "mm-bf16-nt-more",
     "mm-bf16-remeasured",
     "mm-bf16-unaligned",
+    "mm-bf16-unaligned-more",
     "mm-fp16",
     "mm-fp32",
+    "mm-fp32-more",
 ];
 
 fn read(files: &[String]) -> Vec<Dataset> {
@@ -39,7 +46,8 @@ fn the_shipped_model_is_what_its_card_says() {
     assert!(model.knows_library());
     let data = read(&DATA.map(|name| format!("data/h200-{name}.msgpack.zst")));
     let set = TrainingSet::from_datasets(&data, None).unwrap();
-    assert_eq!((set.problems(), set.timings()), (689, 956_812));
+    assert_eq!((set.problems(), set.timings(), set.others().len()), (1271, 1_732_514, 209));
+    assert_eq!(model.metadata().second_method, Some(Method::Unspecified));
     assert_eq!(model.metadata().training.data_digest, set.digest(), "trained on other data than is shipped");
 
     let held_out = model.metadata().evaluation.as_ref().expect("a shipped model states its quality");

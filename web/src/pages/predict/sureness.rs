@@ -1,5 +1,6 @@
 //! How far the ranking may be trusted: how good picks were on unseen problems of the same group.
 
+use diode_core::ProblemGroup;
 use diode_model::GroupConfidence;
 use leptos::prelude::*;
 
@@ -13,8 +14,9 @@ pub(super) fn sureness(known: &GroupConfidence) -> impl IntoView + use<> {
         view! { <span>{picks}</span> {bar(share)} <span>{format::percent(share)}</span> }
     });
     let hint = format!(
-        "share of {} unseen {} problems within 5 % of the best, the library's kernel among them, if you time",
-        known.problems, known.group
+        "share of {} unseen {} within 5 % of the best, the library's kernel among them, if you time",
+        known.problems,
+        problems_of(known.group)
     );
     view! {
         <section class="card" data-testid="within-5-percent">
@@ -24,5 +26,16 @@ pub(super) fn sureness(known: &GroupConfidence) -> impl IntoView + use<> {
             </div>
             <div class="sureness">{rows.collect_view()}</div>
         </section>
+    }
+}
+
+/// The problems of a group, in words.
+fn problems_of(group: ProblemGroup) -> &'static str {
+    match group {
+        ProblemGroup::Unaligned => "problems with unaligned rows",
+        ProblemGroup::TallK => "problems of large K",
+        ProblemGroup::Decode => "problems of few rows",
+        ProblemGroup::Skinny => "skinny problems",
+        ProblemGroup::Rest => "common problems",
     }
 }

@@ -13,7 +13,7 @@ use crate::network::{Begun, Network, Part, Scratch};
 
 /// Tiles with everything about them that no problem's size changes.
 #[derive(Debug, Clone)]
-pub(crate) struct Prepared {
+pub struct Prepared {
     tiles: usize,
     scouts: Vec<Block>,
     others: Vec<Block>,
@@ -34,19 +34,19 @@ struct Block {
 
 /// A tile of the list, or a block of them, and its predicted time in µs.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(crate) struct Timed {
-    pub(crate) tile: usize,
-    pub(crate) us: f64,
+pub struct Timed {
+    pub tile: usize,
+    pub us: f64,
 }
 
 /// The fastest first; of equals that which comes first in the list.
-pub(crate) fn sort(times: &mut [Timed]) {
+pub fn sort(times: &mut [Timed]) {
     times.sort_unstable_by(|a, b| a.us.total_cmp(&b.us).then(a.tile.cmp(&b.tile)));
 }
 
 /// How many tiles are timed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Effort {
+pub enum Effort {
     All,
     /// The scouts and so many blocks of others.
     Blocks(usize),
@@ -54,7 +54,7 @@ pub(crate) enum Effort {
 
 impl Prepared {
     /// For problems of the same input types as that of the features.
-    pub(crate) fn new(network: &Network, features: &ProblemFeatures, tiles: &[&Tile]) -> Self {
+    pub fn new(network: &Network, features: &ProblemFeatures, tiles: &[&Tile]) -> Self {
         let (mut scouts, mut others) = (Vec::new(), Vec::new());
         for members in families(tiles) {
             let scout = members[members.len() / 2];
@@ -72,7 +72,7 @@ impl Prepared {
     }
 
     /// The predicted times, in no particular order.
-    pub(crate) fn times(&self, network: &Network, features: &ProblemFeatures, effort: Effort) -> Vec<Timed> {
+    pub fn times(&self, network: &Network, features: &ProblemFeatures, effort: Effort) -> Vec<Timed> {
         let mut clock = Clock::new(network, features);
         let mut times = Vec::with_capacity(self.tiles);
         for block in &self.scouts {
@@ -163,7 +163,7 @@ mod tests {
     use diode_core::{DType, Op, Problem, ProblemFields};
 
     use super::*;
-    use crate::COLUMN_COUNT;
+    use crate::features::{COLUMN_COUNT, COLUMNS};
     use crate::network::Layer;
 
     fn features() -> ProblemFeatures {
@@ -174,7 +174,7 @@ mod tests {
 
     /// Predicts more, the further a tile is from 128 rows and from four stages.
     fn network() -> Network {
-        let column = |name: &str| crate::COLUMNS.iter().position(|column| column.name == name).unwrap();
+        let column = |name: &str| COLUMNS.iter().position(|column| column.name == name).unwrap();
         let mut weights = vec![0.0; COLUMN_COUNT];
         weights[column("num_stages_is_4")] = -0.01;
         weights[column("block_m")] = -0.2;

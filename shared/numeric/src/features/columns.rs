@@ -27,7 +27,7 @@ const fn log2(name: &'static str) -> Column {
 }
 
 /// Columns that are the same for every config of a problem; the first ones.
-pub const PROBLEM_COLUMNS: usize = 21;
+pub const PROBLEM_COLUMNS: usize = 22;
 /// Columns that are the same for every problem of one kind of kernel; they follow.
 pub const CONFIG_COLUMNS: usize = 28;
 /// Columns of a config on a problem; the last ones.
@@ -59,6 +59,7 @@ pub const COLUMNS: [Column; COLUMN_COUNT] = [
     linear("out_alignment"),
     linear("bias_vector"),
     linear("bias_matrix"),
+    linear("timed_otherwise"),
     // The config.
     log2("block_m"),
     log2("block_n"),

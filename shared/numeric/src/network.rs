@@ -2,7 +2,7 @@
 
 use wide::f32x8;
 
-use crate::ModelError;
+use crate::Misfit;
 use crate::vectors::{self, Instructions, UNROLL};
 
 /// How many deviations from the mean an input may be. Training data is never further out, and
@@ -37,7 +37,7 @@ impl PartialEq for Network {
 
 /// Intermediate values, kept between blocks to allocate once.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Scratch {
+pub struct Scratch {
     front: Vec<f32x8>,
     back: Vec<f32x8>,
 }
@@ -45,7 +45,7 @@ pub(crate) struct Scratch {
 /// A network whose first inputs are the same for every config: their part of the first layer's
 /// sums is computed once.
 #[derive(Debug, Clone)]
-pub(crate) struct Begun<'a> {
+pub struct Begun<'a> {
     network: &'a Network,
     /// The first layer's sums so far.
     sums: Vec<f32x8>,
@@ -62,7 +62,7 @@ impl Network {
 
     /// Takes weights, refusing shapes that do not fit together and numbers that are not finite.
     /// The first layer takes as many inputs as there are means.
-    pub fn new(mean: Vec<f32>, std: Vec<f32>, layers: Vec<Layer>) -> Result<Self, ModelError> {
+    pub fn new(mean: Vec<f32>, std: Vec<f32>, layers: Vec<Layer>) -> Result<Self, Misfit> {
         let mut inputs = mean.len();
         check("normalisation.mean", &mean, inputs)?;
         check("normalisation.std", &std, inputs)?;
@@ -115,7 +115,7 @@ impl Network {
     }
 
     /// The same with weights rounded to 16-bit floats, which a file stores in half the bytes.
-    pub fn rounded_to_half(self) -> Result<Self, ModelError> {
+    pub fn rounded_to_half(self) -> Result<Self, Misfit> {
         let rounded =
             |values: Vec<f32>| values.into_iter().map(|v| half::f16::from_f32(v).to_f32()).collect();
         let layers = self.layers.into_iter().map(|layer| Layer {
@@ -127,14 +127,14 @@ impl Network {
     }
 
     /// The output for one row of unnormalised inputs.
-    pub(crate) fn forward_row(&self, row: &[f32]) -> f32 {
+    pub fn forward_row(&self, row: &[f32]) -> f32 {
         let block: Vec<f32x8> = row.iter().map(|&value| f32x8::splat(value)).collect();
         self.begin(&[], 0).forward(None, &block, &mut Scratch::default()).to_array()[0]
     }
 
     /// Takes the first inputs, unnormalised. `forward` will be given those from `from` on; what lies between
     /// must come with it, as the sums of a [`Part`].
-    pub(crate) fn begin(&self, known: &[f32], from: usize) -> Begun<'_> {
+    pub fn begin(&self, known: &[f32], from: usize) -> Begun<'_> {
         let known: Vec<f32x8> = known.iter().map(|&value| f32x8::splat(value)).collect();
         let mut sums = self.packed[0].starting_sums();
         if !known.is_empty() {
@@ -146,7 +146,7 @@ impl Network {
     }
 
     /// What so many inputs from `first` on add to the first layer's sums.
-    pub(crate) fn part(&self, first: usize, count: usize) -> Part<'_> {
+    pub fn part(&self, first: usize, count: usize) -> Part<'_> {
         Part { network: self, first, weights: self.packed[0].weights_of(first, count) }
     }
 
@@ -162,7 +162,7 @@ impl Network {
 
 /// Some inputs of the first layer.
 #[derive(Debug, Clone)]
-pub(crate) struct Part<'a> {
+pub struct Part<'a> {
     network: &'a Network,
     first: usize,
     weights: Vec<[f32; UNROLL]>,
@@ -170,7 +170,7 @@ pub(crate) struct Part<'a> {
 
 impl Part<'_> {
     /// What a block of these inputs, unnormalised, adds to the sums.
-    pub(crate) fn sums(&self, columns: &[f32x8]) -> Vec<f32x8> {
+    pub fn sums(&self, columns: &[f32x8]) -> Vec<f32x8> {
         let mut sums = vec![f32x8::ZERO; self.network.packed[0].bias.len() * UNROLL];
         let mut input = Vec::with_capacity(columns.len());
         self.network.normalised(self.first, columns, &mut input);
@@ -182,12 +182,7 @@ impl Part<'_> {
 
 impl Begun<'_> {
     /// The outputs for a block of inputs, unnormalised: those that were still to come.
-    pub(crate) fn forward(
-        &self,
-        between: Option<&[f32x8]>,
-        columns: &[f32x8],
-        scratch: &mut Scratch,
-    ) -> f32x8 {
+    pub fn forward(&self, between: Option<&[f32x8]>, columns: &[f32x8], scratch: &mut Scratch) -> f32x8 {
         let Network { packed, instructions, .. } = self.network;
         let Scratch { front, back } = scratch;
         front.clear();
@@ -269,7 +264,7 @@ impl Packed {
     }
 }
 
-fn check(name: &str, values: &[f32], expected: usize) -> Result<(), ModelError> {
+fn check(name: &str, values: &[f32], expected: usize) -> Result<(), Misfit> {
     if values.len() != expected {
         return Err(refuse(name, &format!("{} values", values.len()), &format!("{expected}")));
     }
@@ -279,6 +274,6 @@ fn check(name: &str, values: &[f32], expected: usize) -> Result<(), ModelError> 
     }
 }
 
-fn refuse(name: &str, given: &str, expected: &str) -> ModelError {
-    ModelError::Tensor { name: name.to_owned(), given: given.to_owned(), expected: expected.to_owned() }
+fn refuse(name: &str, given: &str, expected: &str) -> Misfit {
+    Misfit { name: name.to_owned(), given: given.to_owned(), expected: expected.to_owned() }
 }

@@ -55,7 +55,12 @@ impl ProblemTerms {
     }
 
     /// The columns of the group "the problem", before scaling.
-    pub(super) fn columns(&self, machine: &Machine, problem: &Problem) -> [f32; PROBLEM_COLUMNS] {
+    pub(super) fn columns(
+        &self,
+        machine: &Machine,
+        problem: &Problem,
+        timed_otherwise: bool,
+    ) -> [f32; PROBLEM_COLUMNS] {
         let alignment = problem.alignment();
         [
             self.b,
@@ -79,6 +84,7 @@ impl ProblemTerms {
             share(alignment.out),
             flag(problem.bias == Bias::Vector),
             flag(problem.bias == Bias::Matrix),
+            flag(timed_otherwise),
         ]
     }
 }

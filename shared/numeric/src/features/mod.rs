@@ -17,7 +17,7 @@ mod row;
 mod tiles;
 
 use diode_core::hardware::Facts;
-use diode_core::{Config, Problem, Tile};
+use diode_core::{Problem, Tile};
 use wide::f32x8;
 
 pub use columns::{COLUMN_COUNT, COLUMNS, CONFIG_COLUMNS, Column, JOINT_COLUMNS, PROBLEM_COLUMNS, Scale};
@@ -27,11 +27,11 @@ use problem_terms::ProblemTerms;
 use resources::Resources;
 use tiles::Tiles;
 
-use crate::{ModelError, math};
+use crate::math;
 
 /// The name and version of these features. A change of any column's value needs
 /// a new version: weights only fit the features they were trained on.
-pub const FEATURE_SET: &str = "physics/2";
+pub const FEATURE_SET: &str = "physics/3";
 
 /// How many configs are computed at once: a vector's lanes.
 pub const LANES: usize = 8;
@@ -65,10 +65,20 @@ struct Side {
 impl ProblemFeatures {
     /// `None` if the hardware has no known peak rate for the problem's input type.
     pub fn new(facts: &Facts, problem: &Problem) -> Option<Self> {
+        Self::timed(facts, problem, false)
+    }
+
+    /// The same of times that were taken another way than those that a model is asked for: launches may
+    /// be counted differently, and caches be warm.
+    pub fn timed_otherwise(facts: &Facts, problem: &Problem) -> Option<Self> {
+        Self::timed(facts, problem, true)
+    }
+
+    fn timed(facts: &Facts, problem: &Problem, otherwise: bool) -> Option<Self> {
         let side = |allow_tf32| {
             let machine = Machine::new(facts, problem.a_dtype, allow_tf32)?;
             let terms = ProblemTerms::new(&machine, problem);
-            let mut columns = terms.columns(&machine, problem);
+            let mut columns = terms.columns(&machine, problem, otherwise);
             for (value, column) in columns.iter_mut().zip(&COLUMNS) {
                 *value = scaled(column, f32x8::splat(*value)).to_array()[0];
             }
@@ -161,18 +171,6 @@ fn scaled(column: &Column, values: f32x8) -> f32x8 {
 /// Splits tiles into groups of up to [`LANES`] neighbours that agree in whether they allow TF32.
 pub fn groups<'a, 't>(tiles: &'a [&'t Tile]) -> impl Iterator<Item = &'a [&'t Tile]> {
     tiles.chunk_by(|a, b| a.allow_tf32 == b.allow_tf32).flat_map(|same| same.chunks(LANES))
-}
-
-/// The tile of a config that has features: that of the plain and the batched
-/// Triton kernel. Persistent kernels run by other laws, and the library and
-/// split-K kernels have no tile.
-pub fn featured_tile(config: &Config) -> Result<&Tile, ModelError> {
-    match config {
-        Config::Mm(tile) | Config::Bmm(tile) => Ok(tile),
-        Config::PersistentTma(_) | Config::DecomposeK { .. } | Config::Library => {
-            Err(ModelError::NoFeatures(config.template()))
-        }
-    }
 }
 
 #[cfg(test)]

@@ -104,10 +104,3 @@ fn every_column_is_finite_at_the_extremes() {
         }
     }
 }
-
-#[test]
-fn only_tiled_kernels_have_features() {
-    assert!(featured_tile(&Config::Mm(Tile::new(64, 64, 32, 3, 4))).is_ok());
-    let error = featured_tile(&Config::Library).unwrap_err();
-    assert!(error.to_string().contains("got template aten"), "{error}");
-}

@@ -1,0 +1,16 @@
+//! The arithmetic of a model: features of configs on a problem, and the network that makes times of them.
+//!
+//! Only plain IEEE arithmetic in a fixed order, so that every machine gives the same numbers to a
+//! millionth. It is a crate of its own because the browser's build is optimised for size, except this.
+#![forbid(unsafe_code)]
+
+mod error;
+pub mod features;
+pub mod math;
+mod network;
+mod prepared;
+mod vectors;
+
+pub use error::Misfit;
+pub use network::{Layer, Network, normalise};
+pub use prepared::{Effort, Prepared, Timed, sort};
