@@ -39,6 +39,18 @@ def test_top_k_offers_so_many_the_library_among_them() -> None:
     assert "5 to be benchmarked" in str(torch_diode.explain())
 
 
+def test_the_likeliest_is_benchmarked_last_and_taken_where_nothing_is_benchmarked() -> None:
+    tiles = [{"block_m": block_m, "block_n": 64, "block_k": 32, "num_stages": 3, "num_warps": 4} for block_m in (128, 64)]
+    torch_diode.install(top_k=3, heuristic=lambda problem: [tiles[0], "aten", tiles[1]])
+    blocks = {}
+    for deterministic in (False, True):
+        with config.patch(deterministic=deterministic), offered() as lists:
+            mm()
+        params = [choice.annotations["ktc"].params.to_kwargs() for choice in lists[0]]
+        blocks[deterministic] = [one.get("BLOCK_M") for one in params]
+    assert blocks == {False: [64, None, 128], True: [128, None, 64]}
+
+
 def test_min_confidence_picks_as_many_as_it_takes() -> None:
     torch_diode.install()
     counts = {}

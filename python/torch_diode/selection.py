@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Optional
 
 import torch
+from torch._inductor import config
 
 from . import _log
 from ._core import Hardware, obstacle
@@ -100,7 +101,7 @@ class Selector:
             if choices:
                 self._count(answer, kept)
                 self.records.add(_pick(request, answer, kept, dropped))
-                return choices
+                return _in_turn(choices)
         if dropped:
             raise Nothing("fallback_empty_result", f"no candidate can run ({'; '.join(dropped)})", problem)
         name = request.hardware.slug if request.hardware else device.name
@@ -147,6 +148,15 @@ class Selector:
             self.statistics.count(f"{answer.source}_selections")
         if kept[0].config.is_library:
             self.statistics.count("library_picks")
+
+
+def _in_turn(choices: list[Any]) -> list[Any]:
+    """Several choices with the likeliest last: that is the order in which Inductor benchmarks them.
+
+    A GPU that has idled through the compiling runs slowly at first, so the first choice is timed slower than it is.
+    Where Inductor is not to benchmark it takes the first one.
+    """
+    return choices if config.deterministic else choices[::-1]
 
 
 def _inductor_keys(kernel_inputs: Any, op_name: str) -> list[str]:

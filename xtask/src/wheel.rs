@@ -43,8 +43,11 @@ pub(crate) fn run() -> anyhow::Result<()> {
         println!("{}: {:.1} MB", wheel.display(), bytes as f64 / 1e6);
     }
     for python in PYTHONS {
+        // A shim of a manager of Pythons may be there without a Python behind it.
         if exists(python) && output(command(python).arg("--version")).is_ok() {
             try_out(python, &built)?;
+        } else {
+            println!("{python}: not installed, not tried");
         }
     }
     Ok(())

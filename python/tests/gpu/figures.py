@@ -1,0 +1,69 @@
+"""The figures of a run on a GPU, as a Markdown file that is whole at any time."""
+
+from __future__ import annotations
+
+import datetime
+import math
+import platform
+import statistics
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Optional
+
+import torch
+
+
+class Report:
+    """Sections of rows. A row replaces the one of the same name, so a figure can be given while it still grows."""
+
+    def __init__(self) -> None:
+        self.path: Optional[Path] = None
+        self._sections: dict[str, dict[str, Mapping[str, str]]] = {}
+
+    def figure(self, section: str, measured: str, found: str, goal: str = "") -> None:
+        """One figure, and what it should be."""
+        self.row(section, {"measured": measured, "found": found, "goal": goal})
+
+    def row(self, section: str, columns: Mapping[str, str]) -> None:
+        """A row of a table; its first column names it."""
+        self._sections.setdefault(section, {})[next(iter(columns.values()))] = columns
+        print(f"{section}: " + " | ".join(columns.values()), flush=True)
+        self._write("not finished")
+
+    def finish(self, outcome: str) -> None:
+        """Writes how the tests ended."""
+        if self._sections:
+            self._write(outcome)
+
+    def _write(self, outcome: str) -> None:
+        if self.path is None:
+            return
+        lines = ["# The plug-in on a GPU", "", "Written by `python -m pytest python/tests/gpu --gpu-report docs/plugin-gpu.md`.", ""]
+        lines.append(f"{_where()}; {outcome}.")
+        for section, rows in self._sections.items():
+            header = list(next(iter(rows.values())))
+            lines += ["", f"## {section}", "", _line(header), _line(["---"] * len(header))]
+            lines += [_line(columns.values()) for columns in rows.values()]
+        self.path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+
+
+def _line(cells: Iterable[str]) -> str:
+    return "| " + " | ".join(cells) + " |"
+
+
+def _where() -> str:
+    import triton
+
+    import torch_diode
+    from torch_diode import models
+
+    return (
+        f"{datetime.date.today().isoformat()}, {torch.cuda.get_device_name()}, CUDA {torch.version.cuda}, "
+        f"torch {torch.__version__}, triton {triton.__version__}, Python {platform.python_version()}, "
+        f"torch_diode {torch_diode.__version__}, model {models.available()[0].model.digest[:12]}"
+    )
+
+
+def geomean(values: Iterable[float]) -> float:
+    """The geometric mean."""
+    return math.exp(statistics.fmean(math.log(value) for value in values))
