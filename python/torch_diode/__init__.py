@@ -93,7 +93,9 @@ def __getattr__(name: str) -> Any:
     except ModuleNotFoundError as error:
         if error.name is None or error.name.split(".")[0] not in ("torch", "triton"):
             raise
-        raise DiodeError(f"torch_diode.{name} needs torch ({error}); pip install torch") from None
+        if error.name in ("torch", "triton"):
+            raise DiodeError(f"torch_diode.{name} needs torch ({error}); pip install torch") from None
+        raise DiodeError(f"torch_diode.{name}: this torch is not supported ({error})") from None
     globals()[name] = value
     return value
 

@@ -171,7 +171,7 @@ def check_torch() -> None:
         from torch._inductor.template_heuristics import get_template_heuristic  # noqa: F401
         from torch._inductor.template_heuristics.params import DictKernelTemplateParams  # noqa: F401
         from torch._inductor.utils import _use_autotune_backend, use_triton_template  # noqa: F401
-        from torch.utils._config_module import _ConfigEntry  # noqa: F401
+        from torch.utils._config_module import _ConfigEntry
     except ImportError as error:
         raise DiodeError(f"torch {torch.__version__}: {error}; torch_diode is tested with {TESTED}") from None
     wanted = {
@@ -180,6 +180,7 @@ def check_torch() -> None:
         ],
         InductorChoices.get_ktc: ["self", "kernel_inputs", "template", "op_name", "kwarg_overrides"],
         KernelTemplateChoice.__init__: ["self", "template", "params", "extra_kwargs", "layout", "inputs"],
+        _ConfigEntry.__init__: ["self", "config"],
     }  # fmt: skip
     for function, names in wanted.items():
         if list(inspect.signature(function).parameters) != names:

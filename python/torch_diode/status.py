@@ -143,6 +143,9 @@ def get_model_info() -> dict[str, Any]:
 
 def install_diode_integrations(enable_fallback: bool = True) -> dict[str, bool]:
     """Installs with every model there is. Says whether it worked instead of raising, as torch-diode did."""
+    if not torch_available():
+        _settle("interface_unavailable", "there is no torch; pip install torch", logging.WARNING)
+        return {_INTEGRATION: False}
     from . import installation
 
     try:

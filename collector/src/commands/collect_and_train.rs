@@ -118,7 +118,7 @@ impl CollectAndTrain {
         if self.skip_validation {
             return Ok(());
         }
-        let set = judging::read(&model, &validation, &Selection::default())?;
+        let set = judging::read(&model, &validation, None, &Selection::default())?;
         let (evaluation, judged) = Evaluation::of(&model, &set)?;
         let validation = Validation::of(&judged, evaluation.report, self.top_n_worst);
         output::text_out(&format!("\n{}", validation.in_words()))

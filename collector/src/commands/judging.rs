@@ -1,21 +1,26 @@
 //! What a model is judged by.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use diode_core::{Dataset, Method};
 use diode_model::{AnyModel, Predictor};
 use diode_train::{TrainError, TrainingSet};
 
+use super::library_times;
 use super::selection::{Selection, describe};
 
-/// Reads what a model is to be judged by. Hardware that a file only names is
-/// described by the model.
+/// Reads what a model is to be judged by, with the library's times from a file of their own where there
+/// is one. Hardware that a file only names is described by the model.
 pub(super) fn read(
     model: &AnyModel,
     dataset: &PathBuf,
+    library: Option<&Path>,
     selection: &Selection,
 ) -> anyhow::Result<TrainingSet> {
     let mut datasets = selection.read(std::slice::from_ref(dataset))?;
+    if let Some(library) = library {
+        library_times::add(library, &mut datasets)?;
+    }
     describe(&mut datasets, || Ok(model.ranked_hardware()?))?;
     let set = match model.training() {
         Some(training) => of_the_models_methods(model, &datasets, training.method)?,

@@ -15,6 +15,7 @@ pub(crate) mod evaluate;
 mod files;
 mod judging;
 pub(crate) mod kernels;
+mod library_times;
 mod max_autotune;
 pub(crate) mod measure_gpu;
 pub(crate) mod measure_worker;

@@ -199,7 +199,9 @@ impl Recipe {
         let bytes = model.to_bytes()?;
         files::write(path, &bytes)?;
         if stopped {
-            say!("stopped: {} has the best so far; the same command goes on from there", path.display());
+            let next =
+                if self.goes_on(path, seed) { "goes on from there" } else { "with --force begins anew" };
+            say!("stopped: {} has the best so far; the same command {next}", path.display());
         } else {
             for beside in self.partials(path, seed).filter(|beside| beside.exists()) {
                 fs::remove_file(&beside).with_context(|| format!("cannot remove {}", beside.display()))?;

@@ -75,7 +75,7 @@ impl ValidateMaxAutotune {
         files::check_not_input(&self.output, [&self.model, &self.dataset, &self.max_autotune_solution])?;
         let reference = diode_formats::read_solution(&self.max_autotune_solution)?;
         let model = files::read_model(&self.model)?;
-        let set = judging::read(&model, &self.dataset, &self.selection)?;
+        let set = judging::read(&model, &self.dataset, None, &self.selection)?;
         judging::warn_if_trained_on(&model, &set);
         let comparison =
             max_autotune::compare(&judge(&model, &set)?, &reference, &self.max_autotune_solution)?;

@@ -45,7 +45,7 @@ impl ValidateModel {
     pub(crate) fn run(self) -> anyhow::Result<()> {
         self.batch_size.mention("all configs of a problem are predicted at once");
         let model = files::read_model(&self.model)?;
-        let set = judging::read(&model, &self.dataset, &self.selection)?;
+        let set = judging::read(&model, &self.dataset, None, &self.selection)?;
         judging::warn_if_trained_on(&model, &set);
         let (evaluation, judged) = Evaluation::of(&model, &set)?;
         let validation = validation::Validation::of(&judged, evaluation.report, self.top_n_worst);

@@ -107,3 +107,35 @@ fn missing_and_broken_models_are_named() {
     let error = sandbox.fails(1, &["train", "--data", ".", "--model", "x.safetensors"]);
     assert!(error.contains("no dataset"), "{error}");
 }
+
+#[test]
+fn times_of_the_library_may_stand_in_a_file_of_their_own() {
+    let sandbox = Sandbox::new();
+    let data = concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/../trained_models/matmul/nvidia-h200/data/h200-mm-bf16.msgpack.zst"
+    );
+    let known = diode_formats::read_file(data.as_ref()).unwrap().datasets.remove(0).solutions;
+    let of = |unit: &str, extra: u64| {
+        let times = known.iter().take(3).map(|solution| {
+            let problem = &solution.problem;
+            format!(r#"{{"M": {}, "N": {}, "K": {}, "us": 1.5}}"#, problem.m + extra, problem.n, problem.k)
+        });
+        let times: Vec<String> = times.collect();
+        format!(
+            r#"{{"hardware": "NVIDIA H200", "op": "mm", "dtype": "bfloat16", "kernel": "cuBLAS", "unit": "{unit}", "problems": [{}]}}"#,
+            times.join(", ")
+        )
+    };
+    let evaluate =
+        ["evaluate", "--model", "NVIDIA-H200-matmul", "--dataset", data, "--library", "library.json"];
+    sandbox.write("library.json", &of("us", 0));
+    let report: Value = serde_json::from_str(&sandbox.ok(&[&evaluate[..], &["--json"]].concat())).unwrap();
+    assert_eq!(report["with_library"]["problems"], 3, "{}", report["with_library"]);
+    sandbox.write("library.json", &of("ms", 0));
+    assert!(sandbox.fails(1, &evaluate).contains("expected \"us\""));
+    sandbox.write("library.json", &of("us", 1));
+    assert!(sandbox.fails(1, &evaluate).contains("got no problem of the dataset"));
+    sandbox.write("library.json", "{}");
+    assert!(sandbox.fails(1, &evaluate).contains("missing field"));
+}

@@ -128,6 +128,12 @@ impl Problem {
             }
             _ => {}
         }
+        if let Some(out) = fields.out_layout
+            && out.size.iter().any(|size| !(1..=Self::MAX_DIM).contains(size))
+        {
+            let expected = format!("sizes from 1 to {}", Self::MAX_DIM);
+            return Err(Invalid::new("out_size", format_args!("{:?}", out.size), expected));
+        }
         if fields.out_layout == Some(OutputLayout::dense(fields.b, fields.m, fields.n)) {
             fields.out_layout = None;
         }
@@ -263,6 +269,9 @@ mod tests {
     fn refusals_name_what_was_given_and_expected() {
         let error = Problem::new(ProblemFields { m: 0, ..square() }).unwrap_err();
         assert_eq!(error.to_string(), "M: got 0, expected a size from 1 to 2147483648");
+        let out_layout = Some(OutputLayout { size: [1, 0, 128], stride: [0, 128, 1] });
+        let error = Problem::new(ProblemFields { out_layout, ..square() }).unwrap_err();
+        assert_eq!(error.to_string(), "out_size: got [1, 0, 128], expected sizes from 1 to 2147483648");
         let error = Problem::new(ProblemFields { bias: Bias::Vector, ..square() }).unwrap_err();
         assert_eq!(error.to_string(), "bias: got `vector`, expected `none`, since mm adds no bias");
         assert!(

@@ -31,6 +31,16 @@ pub const MAX_DATASETS: usize = 256;
 /// Distinct configs in one dataset. Inductor's exhaustive space has 1,875 per dtype.
 pub const MAX_CONFIGS: usize = 1 << 17;
 
+/// Distinct configs of all datasets of one file.
+pub const MAX_CONFIGS_PER_FILE: usize = 4 * MAX_CONFIGS;
+
+/// Problems of one file. In memory each takes up to a kilobyte, however few timings it has. The largest known
+/// list of real shapes has 1,577.
+pub const MAX_PROBLEMS_PER_FILE: usize = 1 << 17;
+
+/// Shapes of one list without timings, repeats included.
+pub const MAX_SHAPES: usize = 1 << 18;
+
 /// Timings, and likewise failures, of one problem: ten repeats of [`MAX_CONFIGS`] at most.
 pub const MAX_TIMINGS_PER_PROBLEM: usize = 1 << 20;
 

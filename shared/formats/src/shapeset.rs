@@ -10,6 +10,8 @@ use serde::Deserialize;
 use crate::delimited::{Delimited, locate};
 use crate::document::{Document, Entries, refused};
 use crate::file::read_with;
+use crate::limits::MAX_SHAPES;
+use crate::source::too_many;
 use crate::torch::Shape;
 use crate::{FormatError, contents};
 
@@ -68,6 +70,7 @@ pub fn decode_shapes(bytes: &[u8]) -> Result<ShapeSet, FormatError> {
             Some((None, Some(shapes))) => {
                 let mut problems = Vec::new();
                 for (number, shape) in (1..).zip(shapes) {
+                    bound(problems.len())?;
                     let op = if shape.batch() > 1 { Op::Bmm } else { Op::Mm };
                     problems.push(problem(op, number, shape)?);
                 }
@@ -93,9 +96,18 @@ struct Shapes {
 
 fn convert(op: Op, shapes: Vec<Shape>, problems: &mut Vec<Problem>) -> Result<(), FormatError> {
     for (number, shape) in (1..).zip(shapes) {
+        bound(problems.len())?;
         problems.push(problem(op, number, shape)?);
     }
     Ok(())
+}
+
+/// Refuses one more shape than a list may have.
+fn bound(shapes: usize) -> Result<(), FormatError> {
+    if shapes < MAX_SHAPES {
+        return Ok(());
+    }
+    Err(refused(WHAT, format!("shape {}", shapes + 1), too_many("shapes", MAX_SHAPES)))
 }
 
 fn problem(op: Op, number: usize, shape: Shape) -> Result<Problem, FormatError> {
@@ -114,6 +126,7 @@ fn csv(text: &[u8]) -> Result<ShapeSet, FormatError> {
     }
     let mut problems = Vec::new();
     while let Some(record) = reader.record()? {
+        bound(problems.len())?;
         match csv_problem(record, header.len(), columns) {
             Ok(problem) => problems.push(problem),
             Err(cause) => return Err(reader.refuse(cause)),

@@ -240,6 +240,11 @@ pub(crate) fn too_many_timings(limit: usize) -> String {
     format!("more than {limit} timings, the most accepted from a file of its size; split the file")
 }
 
+/// Why a file is refused that has more parts of a kind than any file may.
+pub(crate) fn too_many(parts: &str, limit: usize) -> String {
+    format!("more than {limit} {parts}, the most accepted in one file; split the file")
+}
+
 /// The error for bytes that could not be read at a byte position.
 pub(crate) fn malformed(encoding: &'static str, at: u64, place: &Place, error: &io::Error) -> FormatError {
     let (state, cause) = if error.kind() == io::ErrorKind::UnexpectedEof {

@@ -44,6 +44,10 @@ pub(crate) struct Evaluate {
     #[arg(long, alias = "data", value_name = "PATH")]
     dataset: PathBuf,
 
+    /// Times of the library kernel, where the dataset has none: {hardware, op, dtype, unit, problems: [{M, N, K, us}]}
+    #[arg(long, value_name = "FILE")]
+    library: Option<PathBuf>,
+
     /// Timings of other problems: judges what the nearest of them advise, and their best fixed config
     #[arg(long, value_name = "PATH", num_args = 1.., conflicts_with = "folds")]
     train_data: Vec<PathBuf>,
@@ -78,12 +82,12 @@ impl Evaluate {
         for written in to_file.into_iter().chain(&self.report) {
             files::check_may_write(written, true)?;
             let read = self.model.iter().chain([&self.dataset]).chain(&self.train_data);
-            files::check_not_input(written, read.chain(&self.max_autotune_solution))?;
+            files::check_not_input(written, read.chain(&self.library).chain(&self.max_autotune_solution))?;
         }
         let models = self.model.iter().map(|path| Ok((path, files::read_model(path)?)));
         let models = models.collect::<anyhow::Result<Vec<_>>>()?;
         let (first, others) = models.split_first().context("expected at least one --model")?;
-        let set = judging::read(&first.1, &self.dataset, &self.selection)?;
+        let set = judging::read(&first.1, &self.dataset, self.library.as_deref(), &self.selection)?;
         if let Some(folds) = self.folds {
             return self.judge_recipe(&first.1, &set, folds);
         }

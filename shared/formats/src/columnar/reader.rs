@@ -12,12 +12,15 @@ use crate::bytes::{Corrupt, Cursor};
 use crate::check::check_provenance;
 use crate::columns::{read_indexes, read_numbers, read_times, read_u32s};
 use crate::dictionary::{read_configs, reason_from_code};
-use crate::limits::{MAX_CONFIGS, MAX_DATASETS, MAX_DEPTH, MAX_OBJECT, MAX_TIMINGS_PER_PROBLEM};
+use crate::limits::{
+    MAX_CONFIGS, MAX_CONFIGS_PER_FILE, MAX_DATASETS, MAX_DEPTH, MAX_OBJECT, MAX_PROBLEMS_PER_FILE,
+    MAX_TIMINGS_PER_PROBLEM,
+};
 use crate::place::Place;
-use crate::source::{Source, malformed_msgpack, too_many_timings};
+use crate::source::{Source, malformed_msgpack, too_many, too_many_timings};
 
 pub(crate) fn decode<R: Read>(source: Source<R>) -> Result<Vec<Dataset>, FormatError> {
-    let mut reader = Reader { source, place: Place::default(), timings: 0 };
+    let mut reader = Reader { source, place: Place::default(), timings: 0, problems: 0, configs: 0 };
     let header: FileHeader = reader.object()?;
     if header.format != FORMAT || header.schema != SCHEMA {
         return Err(reader.refuse(format!(
@@ -38,6 +41,9 @@ struct Reader<R> {
     source: Source<R>,
     place: Place,
     timings: usize,
+    /// Of all datasets so far.
+    problems: usize,
+    configs: usize,
 }
 
 impl<R: Read> Reader<R> {
@@ -57,6 +63,10 @@ impl<R: Read> Reader<R> {
         check_provenance(&header.provenance).map_err(|cause| self.refuse(cause))?;
         let configs = self.column("configs", &header.configs, |cursor| read_configs(cursor, MAX_CONFIGS))?;
         let count = configs.len();
+        self.configs += count;
+        if self.configs > MAX_CONFIGS_PER_FILE {
+            return Err(self.refuse(too_many("configs", MAX_CONFIGS_PER_FILE)));
+        }
         let configs: ConfigDictionary = configs.into_iter().collect();
         if configs.len() < count {
             return Err(self.refuse("a config dictionary that lists a config twice".to_owned()));
@@ -70,6 +80,10 @@ impl<R: Read> Reader<R> {
         let mut lists = Vec::new();
         for number in 1..=header.problems {
             self.place.problem = Some(usize::try_from(number).unwrap_or(usize::MAX));
+            self.problems += 1;
+            if self.problems > MAX_PROBLEMS_PER_FILE {
+                return Err(self.refuse(too_many("problems", MAX_PROBLEMS_PER_FILE)));
+            }
             let solution = self.solution(&dataset.configs, &mut lists)?;
             dataset.solutions.push(solution);
         }

@@ -14,8 +14,11 @@ use diode_core::{
 
 use super::Cell;
 use super::columns::{COLUMNS, SUBJECT, WIDTH, place};
-use crate::limits::{MAX_CONFIGS, MAX_DATASETS, MAX_TIMINGS_PER_FILE, MAX_TIMINGS_PER_PROBLEM};
-use crate::source::too_many_timings;
+use crate::limits::{
+    MAX_CONFIGS, MAX_CONFIGS_PER_FILE, MAX_DATASETS, MAX_PROBLEMS_PER_FILE, MAX_TIMINGS_PER_FILE,
+    MAX_TIMINGS_PER_PROBLEM,
+};
+use crate::source::{too_many, too_many_timings};
 
 /// The place of a column, found when this is built.
 macro_rules! at {
@@ -50,6 +53,8 @@ pub(super) struct Rows {
     /// The cells of the row before that say whose timing it was, and where it went.
     last: Option<(Vec<Held>, usize)>,
     timings: usize,
+    /// Of all datasets.
+    configs: usize,
 }
 
 /// A solution that may still get rows.
@@ -111,9 +116,14 @@ impl Rows {
         }
         let row = Row(row);
         let dictionary = &mut self.datasets[open.dataset].configs;
+        let known = dictionary.len();
         let config = dictionary.intern(row.config(open.problem.op)?);
         if dictionary.len() > MAX_CONFIGS {
             return Err(format!("more than {MAX_CONFIGS} distinct configs"));
+        }
+        self.configs += dictionary.len() - known;
+        if self.configs > MAX_CONFIGS_PER_FILE {
+            return Err(too_many("configs", MAX_CONFIGS_PER_FILE));
         }
         match row.outcome()? {
             Ok(millis) => {
@@ -144,6 +154,9 @@ impl Rows {
         let next = self.open.len();
         let place = *self.solutions.entry((dataset, number, problem.clone(), method)).or_insert(next);
         if place == next {
+            if next == MAX_PROBLEMS_PER_FILE {
+                return Err(too_many("problems", MAX_PROBLEMS_PER_FILE));
+            }
             self.open.push(Open {
                 dataset,
                 problem,

@@ -10,9 +10,11 @@ use diode_core::{
 
 use super::shape;
 use crate::Lut;
-use crate::limits::{MAX_CONFIGS, MAX_DATASETS, MAX_TIMINGS_PER_PROBLEM};
+use crate::limits::{
+    MAX_CONFIGS, MAX_CONFIGS_PER_FILE, MAX_DATASETS, MAX_PROBLEMS_PER_FILE, MAX_TIMINGS_PER_PROBLEM,
+};
 use crate::place::Place;
-use crate::source::too_many_timings;
+use crate::source::{too_many, too_many_timings};
 
 /// Takes a file's content in the order it is read, one problem at a time, and
 /// knows the place that an error message must name.
@@ -27,6 +29,9 @@ pub(super) struct Builder {
     op: Option<Op>,
     problem: Option<Problem>,
     problems: usize,
+    /// Of the whole file so far.
+    all_problems: usize,
+    all_configs: usize,
     configs: Vec<ConfigIndex>,
     millis: Vec<f64>,
     failures: Vec<Failure>,
@@ -106,6 +111,10 @@ impl Builder {
     pub(super) fn enter_problem(&mut self, key: &str) -> Result<(), String> {
         self.problems += 1;
         self.place.problem = Some(self.problems);
+        self.all_problems += 1;
+        if self.all_problems > MAX_PROBLEMS_PER_FILE {
+            return Err(too_many("problems", MAX_PROBLEMS_PER_FILE));
+        }
         self.problem = Some(shape::parse(self.op()?, key)?);
         if !self.keys.insert(key.into()) {
             return Err(format!("duplicate key {key:.200?}"));
@@ -116,9 +125,14 @@ impl Builder {
     /// Finds or adds a config of the hardware at hand.
     pub(super) fn intern(&mut self, config: Config) -> Result<ConfigIndex, String> {
         let dataset = self.datasets.last_mut().ok_or("a config outside of any hardware")?;
+        let known = dataset.configs.len();
         let index = dataset.configs.intern(config);
         if dataset.configs.len() > MAX_CONFIGS {
             return Err(format!("more than {MAX_CONFIGS} distinct configs"));
+        }
+        self.all_configs += dataset.configs.len() - known;
+        if self.all_configs > MAX_CONFIGS_PER_FILE {
+            return Err(too_many("configs", MAX_CONFIGS_PER_FILE));
         }
         Ok(index)
     }

@@ -1,10 +1,13 @@
 //! Bytes that mean harm, or that a broken connection cut off.
 
 use crate::samples::{golden, plain, rich};
+use diode_core::{Config, Dataset, Solution, Tile};
 use diode_core::{FailureReason, TimeColumn};
-use diode_formats::limits::MAX_DATASETS;
+use diode_formats::limits::{
+    MAX_CONFIGS, MAX_CONFIGS_PER_FILE, MAX_DATASETS, MAX_PROBLEMS_PER_FILE, MAX_SHAPES,
+};
 use diode_formats::packed::{Columns, decode_columns, encode_columns};
-use diode_formats::{Format, FormatError, decode, decode_solution, encode};
+use diode_formats::{Format, FormatError, decode, decode_shapes, decode_solution, encode, read_file};
 
 /// One small file per format and compression.
 fn files() -> Vec<(&'static str, Vec<u8>)> {
@@ -69,7 +72,7 @@ fn damaged_parquet_is_survived() {
     let read = |bytes: &[u8]| {
         #[expect(clippy::disallowed_methods, reason = "thrown away at once")]
         std::fs::write(file.path(), bytes).unwrap();
-        diode_formats::read_file(file.path())
+        read_file(file.path())
     };
     read(&bytes).unwrap();
     for length in (4..bytes.len()).step_by(101) {
@@ -297,7 +300,7 @@ fn arbitrary_bytes_never_panic() {
 #[test]
 fn more_hardware_than_any_file_holds_is_refused_both_ways() {
     let datasets: Vec<_> = (0..=MAX_DATASETS)
-        .map(|i| diode_core::Dataset {
+        .map(|i| Dataset {
             hardware: diode_core::hardware::Hardware::from_name(&format!("GPU {i}")).unwrap(),
             ..golden()
         })
@@ -357,4 +360,74 @@ fn bad_solutions_are_refused_where_they_stand() {
         let error = decode_solution(&bytes).unwrap_err().to_string();
         assert!(error.contains(cause) && !error.contains('\n'), "expected {cause:?}, got {error}");
     }
+}
+
+/// Problems without a single timing take next to nothing in a file, and a kilobyte in memory.
+#[test]
+fn no_file_may_hold_more_problems_than_memory_is_for() {
+    let refused = format!("more than {MAX_PROBLEMS_PER_FILE} problems");
+    let mut many = golden();
+    let empty = Solution {
+        configs: Vec::new(),
+        times: TimeColumn::from_nanos(Vec::new()).unwrap(),
+        failures: Vec::new(),
+        ..many.solutions[0].clone()
+    };
+    many.solutions = vec![empty; MAX_PROBLEMS_PER_FILE + 1];
+    // Unpacked, since all the same they shrink to less than a frame may grow from.
+    let columnar = zstd::decode_all(&encode(Format::Columnar, &[many]).unwrap()[..]).unwrap();
+    let error = decode(&columnar).unwrap_err().to_string();
+    assert!(error.contains(&refused), "{error}");
+
+    let key = |m: usize| {
+        format!(
+            "{{\\\"version\\\": 1, \\\"B\\\": 1, \\\"M\\\": {m}, \\\"M_dtype\\\": \\\"float16\\\", \\\"N\\\": 8, \\\"K\\\": 8, \
+             \\\"K_dtype\\\": \\\"float16\\\", \\\"out_dtype\\\": \\\"float16\\\", \\\"out_size\\\": [1, {m}, 8], \\\"out_stride\\\": [{}, 8, 1]}}",
+            8 * m
+        )
+    };
+    let problems: Vec<String> = (1..=MAX_PROBLEMS_PER_FILE + 1)
+        .map(|m| format!("\"{}\": {{\"timed_configs\": []}}", key(m)))
+        .collect();
+    let json = format!(
+        "{{\"hardware\": {{\"NVIDIA H100\": {{\"operation\": {{\"mm\": {{\"solution\": {{{}}}}}}}}}}}}}",
+        problems.join(", ")
+    );
+    let error = decode(json.as_bytes()).unwrap_err().to_string();
+    assert!(error.contains(&refused), "{error}");
+
+    let mut csv = "hardware,op,m,n,k,a_dtype,template,time_ns\n".to_owned();
+    for m in 1..=MAX_PROBLEMS_PER_FILE + 1 {
+        csv += &format!("h,mm,{m},8,8,half,aten,1\n");
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("many.csv");
+    diode_formats::write_atomically(&path, csv.as_bytes()).unwrap();
+    let error = read_file(&path).unwrap_err().to_string();
+    assert!(error.contains(&refused), "{error}");
+}
+
+#[test]
+fn no_file_may_hold_more_configs_than_memory_is_for() {
+    let size = |at: usize| 1_u32 << (at % 11);
+    let tile = |at: usize| {
+        let (stages, rest) = (1 + (at % 16) as u32, at / 16);
+        Tile::new(size(rest), size(rest / 11), size(rest / 121), stages, 1 << (rest / 1331 % 6))
+    };
+    let each = 100_000;
+    assert!(each < MAX_CONFIGS);
+    let dictionary: diode_core::ConfigDictionary = (0..each).map(|at| Config::Mm(tile(at))).collect();
+    assert_eq!(dictionary.len(), each);
+    let dataset = Dataset { configs: dictionary, solutions: Vec::new(), ..golden() };
+    let datasets = vec![dataset; MAX_CONFIGS_PER_FILE / each + 1];
+    let columnar = zstd::decode_all(&encode(Format::Columnar, &datasets).unwrap()[..]).unwrap();
+    let error = decode(&columnar).unwrap_err().to_string();
+    assert!(error.contains(&format!("more than {MAX_CONFIGS_PER_FILE} configs")), "{error}");
+}
+
+#[test]
+fn no_list_may_hold_more_shapes_than_memory_is_for() {
+    let csv = format!("name,B,M,K,N,Transposed\n{}", "mm,1,8,8,8,False\n".repeat(MAX_SHAPES + 1));
+    let error = decode_shapes(csv.as_bytes()).unwrap_err().to_string();
+    assert!(error.contains(&format!("more than {MAX_SHAPES} shapes")), "{error}");
 }

@@ -315,7 +315,7 @@ prop_compose! {
             prop::sample::select(&[Method::Unspecified, Method::MEDIAN_COLD_EVENT, Method::MEDIAN_WARM_WALL]),
         ),
         sizes in (1..9_u64, 1..9_u64, 1..9_u64),
-        out in any::<Option<([u64; 3], [u64; 3])>>(),
+        out in prop::option::of(([1..=Problem::MAX_DIM, 1..=Problem::MAX_DIM, 1..=Problem::MAX_DIM], any::<[u64; 3]>())),
     ) -> diode_core::Solution {
         let plain = problem(op, sizes.0, sizes.1, sizes.2).into_fields();
         let out_layout = out.map(|(size, stride)| diode_core::OutputLayout { size, stride });

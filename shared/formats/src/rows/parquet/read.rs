@@ -84,7 +84,12 @@ fn read(file: File, read: &mut u64) -> Result<Vec<Dataset>, String> {
 }
 
 fn in_words(error: ParquetError) -> String {
-    error.to_string()
+    let words = error.to_string();
+    // The library names what this program was built without.
+    match words.split_once("Disabled feature at compile time: ") {
+        Some((_, codec)) => format!("compressed with {codec}, expected zstd, snappy or no compression"),
+        None => words,
+    }
 }
 
 /// A file that is never asked for bytes that it does not have: the library
