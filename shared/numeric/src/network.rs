@@ -37,7 +37,7 @@ impl PartialEq for Network {
 
 /// Intermediate values, kept between blocks to allocate once.
 #[derive(Debug, Clone, Default)]
-pub struct Scratch {
+pub(crate) struct Scratch {
     front: Vec<f32x8>,
     back: Vec<f32x8>,
 }
@@ -45,7 +45,7 @@ pub struct Scratch {
 /// A network whose first inputs are the same for every config: their part of the first layer's
 /// sums is computed once.
 #[derive(Debug, Clone)]
-pub struct Begun<'a> {
+pub(crate) struct Begun<'a> {
     network: &'a Network,
     /// The first layer's sums so far.
     sums: Vec<f32x8>,
@@ -134,7 +134,7 @@ impl Network {
 
     /// Takes the first inputs, unnormalised. `forward` will be given those from `from` on; what lies between
     /// must come with it, as the sums of a [`Part`].
-    pub fn begin(&self, known: &[f32], from: usize) -> Begun<'_> {
+    pub(crate) fn begin(&self, known: &[f32], from: usize) -> Begun<'_> {
         let known: Vec<f32x8> = known.iter().map(|&value| f32x8::splat(value)).collect();
         let mut sums = self.packed[0].starting_sums();
         if !known.is_empty() {
@@ -146,7 +146,7 @@ impl Network {
     }
 
     /// What so many inputs from `first` on add to the first layer's sums.
-    pub fn part(&self, first: usize, count: usize) -> Part<'_> {
+    pub(crate) fn part(&self, first: usize, count: usize) -> Part<'_> {
         Part { network: self, first, weights: self.packed[0].weights_of(first, count) }
     }
 
@@ -162,7 +162,7 @@ impl Network {
 
 /// Some inputs of the first layer.
 #[derive(Debug, Clone)]
-pub struct Part<'a> {
+pub(crate) struct Part<'a> {
     network: &'a Network,
     first: usize,
     weights: Vec<[f32; UNROLL]>,
@@ -170,7 +170,7 @@ pub struct Part<'a> {
 
 impl Part<'_> {
     /// What a block of these inputs, unnormalised, adds to the sums.
-    pub fn sums(&self, columns: &[f32x8]) -> Vec<f32x8> {
+    pub(crate) fn sums(&self, columns: &[f32x8]) -> Vec<f32x8> {
         let mut sums = vec![f32x8::ZERO; self.network.packed[0].bias.len() * UNROLL];
         let mut input = Vec::with_capacity(columns.len());
         self.network.normalised(self.first, columns, &mut input);
@@ -182,7 +182,12 @@ impl Part<'_> {
 
 impl Begun<'_> {
     /// The outputs for a block of inputs, unnormalised: those that were still to come.
-    pub fn forward(&self, between: Option<&[f32x8]>, columns: &[f32x8], scratch: &mut Scratch) -> f32x8 {
+    pub(crate) fn forward(
+        &self,
+        between: Option<&[f32x8]>,
+        columns: &[f32x8],
+        scratch: &mut Scratch,
+    ) -> f32x8 {
         let Network { packed, instructions, .. } = self.network;
         let Scratch { front, back } = scratch;
         front.clear();
