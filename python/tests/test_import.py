@@ -71,6 +71,8 @@ def test_without_torch_models_and_tables_still_work() -> None:
         "except torch_diode.DiodeError as error: print(p.label, error)\n"
     )
     assert run(code).startswith("mm 64×64×64 float16 nn torch_diode.install needs torch")
+    code = NO_TORCH + "import torch_diode; print(torch_diode.install_diode_integrations())"
+    assert run(code).startswith("{'matmul_kernel_prediction': False}"), "said instead of raised, as torch-diode did"
 
 
 @full

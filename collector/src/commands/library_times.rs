@@ -1,10 +1,11 @@
 //! Times of the vendor's library that stand in a file of their own, beside a dataset without them.
 
+use std::collections::BTreeSet;
 use std::path::Path;
 
 use anyhow::{Context as _, bail};
 use diode_core::hardware::Hardware;
-use diode_core::{Config, DType, Dataset, Op, Problem, ProblemFields, Solution, TimeColumn};
+use diode_core::{Config, DType, Dataset, Method, Op, Problem, ProblemFields, Solution, TimeColumn};
 use diode_formats::limits::MAX_DOCUMENT;
 use serde::Deserialize;
 
@@ -30,7 +31,8 @@ struct Time {
     us: f64,
 }
 
-/// Adds the library's time to every problem of some datasets that the file has one for.
+/// Adds the library's time to every problem of some datasets that the file has one for. Problems where the
+/// library was timed already, or which the file has twice, keep the first time.
 pub(super) fn add(path: &Path, datasets: &mut [Dataset]) -> anyhow::Result<()> {
     let name = || path.display().to_string();
     let text = diode_formats::read_text(path, MAX_DOCUMENT, "JSON")?;
@@ -46,15 +48,19 @@ pub(super) fn add(path: &Path, datasets: &mut [Dataset]) -> anyhow::Result<()> {
         let problem = problem.with_context(place)?;
         let times = TimeColumn::from_millis(vec![us / 1e3]).with_context(place)?;
         for dataset in datasets.iter_mut().filter(|dataset| dataset.hardware.slug == hardware) {
-            let timed = dataset.solutions.iter().filter(|solution| solution.problem == problem);
-            let methods: Vec<_> = timed.map(|solution| solution.method).collect();
+            let library = dataset.configs.intern(Config::Library);
+            let of_problem = dataset.solutions.iter().filter(|solution| solution.problem == problem);
+            let (with, without): (Vec<_>, Vec<_>) =
+                of_problem.partition(|solution| solution.configs.contains(&library));
+            let has_one: BTreeSet<Method> = with.iter().map(|solution| solution.method).collect();
+            let methods: BTreeSet<Method> = without.iter().map(|solution| solution.method).collect();
+            let methods: Vec<Method> = methods.difference(&has_one).copied().collect();
             joined += usize::from(!methods.is_empty());
             for method in methods {
-                let configs = vec![dataset.configs.intern(Config::Library)];
                 dataset.solutions.push(Solution {
                     problem: problem.clone(),
                     method,
-                    configs,
+                    configs: vec![library],
                     times: times.clone(),
                     minimum_ns: None,
                     spread_ns: None,
