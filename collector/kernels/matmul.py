@@ -31,6 +31,18 @@ def place(M, N, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, GROUP_M: tl.conste
 
 
 @triton.jit
+def wrapped(tile, size, BLOCK: tl.constexpr, CONTIGUOUS: tl.constexpr):
+    """The rows or columns of a tile. Wrapped instead of masked: lanes past the end compute what is never stored."""
+    at = (tile * BLOCK + tl.arange(0, BLOCK)) % size
+    if CONTIGUOUS:
+        # What Inductor promises wherever the matrix is no smaller than the tile. Without it, rows that nothing
+        # divides are read along their columns, one element a row. No load is wider than the sizes' divisors allow,
+        # so none reaches past the end of the matrix, where this is not true.
+        at = tl.max_contiguous(tl.multiple_of(at, BLOCK), BLOCK)
+    return at
+
+
+@triton.jit
 def finish(acc, bias, C, M, N, ldc, pid_m, pid_n,
            BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BIAS: tl.constexpr):
     """Adds the bias in fp32 and stores what lies inside the output."""
@@ -48,20 +60,23 @@ def finish(acc, bias, C, M, N, ldc, pid_m, pid_n,
 def mm(A, B, bias, C, M, N, K, lda, ldb, ldc, batch_a, batch_b, batch_c,
        BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr, GROUP_M: tl.constexpr,
        EVEN_K: tl.constexpr, A_ROW: tl.constexpr, B_ROW: tl.constexpr, BIAS: tl.constexpr,
-       PRECISION: tl.constexpr):
+       PRECISION: tl.constexpr, CONTIGUOUS: tl.constexpr, ANEW: tl.constexpr):
     pid_m, pid_n = place(M, N, BLOCK_M, BLOCK_N, GROUP_M)
-    # Wrapped instead of masked: lanes past the end compute what is never stored.
-    row = ((pid_m * BLOCK_M + tl.arange(0, BLOCK_M)) % M)[:, None]
-    column = ((pid_n * BLOCK_N + tl.arange(0, BLOCK_N)) % N)[None, :]
+    row = wrapped(pid_m, M, BLOCK_M, CONTIGUOUS and not A_ROW)[:, None]
+    column = wrapped(pid_n, N, BLOCK_N, CONTIGUOUS and B_ROW)[None, :]
     depth = tl.arange(0, BLOCK_K)
     ka = depth[None, :]
     kb = depth[:, None]
-    # Inductor computes every address anew; with strides known, its compiler turns that
-    # into additions. With strides as arguments only moving the base does.
+    acc = tl.zeros((BLOCK_M, BLOCK_N), tl.float32)
+    # Inductor computes every address anew; with strides known, its compiler turns that into additions. With strides
+    # as arguments moving the base does, but keeps all offsets in registers: too many where elements are loaded alone.
     a_at = ka + lda * row if A_ROW else row + lda * ka
     b_at = column + ldb * kb if B_ROW else kb + ldb * column
-    acc = tl.zeros((BLOCK_M, BLOCK_N), tl.float32)
     for step in range(0, (K + BLOCK_K - 1) // BLOCK_K):
+        if ANEW:
+            first = step * BLOCK_K
+            a_at = (ka + first) + lda * row if A_ROW else row + lda * (ka + first)
+            b_at = column + ldb * (kb + first) if B_ROW else (kb + first) + ldb * column
         if EVEN_K:
             a = tl.load(A + a_at)
             b = tl.load(B + b_at)
@@ -70,8 +85,9 @@ def mm(A, B, bias, C, M, N, K, lda, ldb, ldc, batch_a, batch_b, batch_c,
             a = tl.load(A + a_at, mask=ka < left, other=0.0)
             b = tl.load(B + b_at, mask=kb < left, other=0.0)
         acc += tl.dot(a, b, input_precision=PRECISION)
-        A += BLOCK_K if A_ROW else BLOCK_K * lda
-        B += BLOCK_K * ldb if B_ROW else BLOCK_K
+        if not ANEW:
+            A += BLOCK_K if A_ROW else BLOCK_K * lda
+            B += BLOCK_K * ldb if B_ROW else BLOCK_K
     finish(acc, bias, C, M, N, ldc, pid_m, pid_n, BLOCK_M, BLOCK_N, BIAS)
 
 
@@ -79,11 +95,11 @@ def mm(A, B, bias, C, M, N, K, lda, ldb, ldc, batch_a, batch_b, batch_c,
 def bmm(A, B, bias, C, M, N, K, lda, ldb, ldc, batch_a, batch_b, batch_c,
         BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr, GROUP_M: tl.constexpr,
         EVEN_K: tl.constexpr, A_ROW: tl.constexpr, B_ROW: tl.constexpr, BIAS: tl.constexpr,
-        PRECISION: tl.constexpr):
+        PRECISION: tl.constexpr, CONTIGUOUS: tl.constexpr):
     pid_m, pid_n = place(M, N, BLOCK_M, BLOCK_N, GROUP_M)
     batch = tl.program_id(1)
-    row = ((pid_m * BLOCK_M + tl.arange(0, BLOCK_M)) % M)[:, None]
-    column = ((pid_n * BLOCK_N + tl.arange(0, BLOCK_N)) % N)[None, :]
+    row = wrapped(pid_m, M, BLOCK_M, CONTIGUOUS and not A_ROW)[:, None]
+    column = wrapped(pid_n, N, BLOCK_N, CONTIGUOUS and B_ROW)[None, :]
     depth = tl.arange(0, BLOCK_K)
     ka = depth[None, :]
     kb = depth[:, None]

@@ -128,7 +128,11 @@ impl Collect {
         let problems = self.problems()?;
         let tally = self.measure(&problems, &Interrupt::install()?)?;
         if tally.in_file == 0 && tally.stopped.is_none() {
-            bail!("nothing was measured: {} of {} problems skipped", tally.skipped, problems.len());
+            bail!(
+                "nothing was measured: {} of {} problems skipped, for the reasons above",
+                tally.skipped,
+                problems.len()
+            );
         }
         Ok(())
     }

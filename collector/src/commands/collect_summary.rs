@@ -16,7 +16,7 @@ pub(super) fn print(collection: &Collection, tally: &Tally) {
     }
     for (number, what) in [
         (tally.already_there, "already in the file"),
-        (tally.skipped, "skipped because this backend cannot compute them"),
+        (tally.skipped, "skipped, for the reasons above"),
         (tally.disturbed, "measured while the GPU was disturbed, three times over"),
         (tally.power_capped, "ended with the clocks held down by the power limit"),
     ] {

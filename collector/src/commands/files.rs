@@ -83,6 +83,12 @@ pub(super) fn read_model(path: &Path) -> anyhow::Result<AnyModel> {
     if let Some(hardware) = name.and_then(shipped::named_hardware) {
         return Ok(AnyModel::Ranking(Box::new(shipped::for_hardware(&hardware)?)));
     }
+    if let Some(name) = name.filter(|name| name.ends_with(shipped::ENDING)) {
+        bail!(
+            "{name}: No such file, and no model of that name comes with diode; expected a file or one of {}",
+            shipped::names()
+        );
+    }
     let bytes = model_bytes(path)?;
     let context = || format!("model {}", path.display());
     match diode_formats::recognise(&bytes) {

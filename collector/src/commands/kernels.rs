@@ -9,6 +9,7 @@ use serde::Serialize;
 use crate::interrupt::Interrupt;
 use crate::kernels::{Build, Plan, Summary, build, hardware_of};
 use crate::output::{self, count};
+use crate::problem_source::read_problems;
 use crate::space::SpaceArg;
 
 /// Compile kernels ahead of time, or show what a pack of them holds
@@ -68,6 +69,10 @@ struct BuildArgs {
     #[arg(long)]
     tf32: bool,
 
+    /// Only the kernels that the problems of a JSON list need, as `diode collect --problems` takes it
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["ops", "dtypes", "layouts", "alignments", "biases", "tf32"])]
+    problems: Option<PathBuf>,
+
     /// Which tiles: default, inductor-exhaustive, full, or a JSON file with a list of configs
     #[arg(long, default_value = "full")]
     space: SpaceArg,
@@ -116,7 +121,10 @@ impl BuildArgs {
             tf32: self.tf32,
             space: self.space.read()?,
         };
-        let jobs = plan.jobs()?;
+        let jobs = match &self.problems {
+            Some(list) => plan.jobs_for(&read_problems(list)?.0)?,
+            None => plan.jobs()?,
+        };
         let cores = thread::available_parallelism().map_or(1, Into::into);
         let processes = self.processes.unwrap_or(cores);
         say!("{} for {} with {}", count(jobs.len(), "kernel"), self.arch, count(processes, "compiler"));

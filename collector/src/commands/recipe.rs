@@ -90,6 +90,9 @@ enum ModelType {
 /// Parts for cross-validation where nobody says otherwise.
 const FOLDS: usize = 4;
 
+/// Below so many problems a fold judges five or six, and one of them moves every figure.
+const FEW_PROBLEMS: usize = 25;
+
 /// Added to the name of the model file: what is learnt so far.
 const CHECKPOINT: &str = "partial";
 /// Bytes of that: 30 networks of the largest kind.
@@ -192,6 +195,12 @@ impl Recipe {
             set.method(),
             set.left_out(),
         );
+        if set.problems() < FEW_PROBLEMS {
+            say!(
+                "note: {} are few: what cross-validation says rests on as many, and of other sizes the model knows little",
+                output::count(set.problems(), "problem")
+            );
+        }
         let Trained { model, losses, stopped } = match self.legacy_options(seed) {
             None => self.best_of_seeds(set, seed, path, interrupt)?,
             Some(options) => train_old(set, &options, interrupt)?,

@@ -1,11 +1,11 @@
 //! Models that come with the program, by name.
 
 use anyhow::bail;
-use diode_core::hardware::{Hardware, find};
+use diode_core::hardware::{Hardware, catalogue, find};
 use diode_model::Model;
 
 /// The end of a model's name, as torch-diode had it: `NVIDIA-H100-matmul`.
-const ENDING: &str = "-matmul";
+pub(super) const ENDING: &str = "-matmul";
 
 struct Shipped {
     hardware: &'static str,
@@ -20,6 +20,12 @@ const SHIPPED: [Shipped; 1] = [Shipped {
 /// The hardware that a model's name speaks of; `None` for what is no such name.
 pub(super) fn named_hardware(name: &str) -> Option<Hardware> {
     find(name.strip_suffix(ENDING)?)
+}
+
+/// Every name that leads to a model.
+pub(super) fn names() -> String {
+    let names: Vec<String> = catalogue().map(|hardware| format!("{}{ENDING}", hardware.slug)).collect();
+    names.join(", ")
 }
 
 /// The model for some hardware. Where none was trained there, another stands in:

@@ -153,7 +153,7 @@ impl Session {
                         results.failed.push((number, FailureReason::Compile));
                         continue;
                     };
-                    let key = variant.key(tile);
+                    let key = variant.key(tile, variant.fits(tile, &request.problem));
                     match self.store.load(&self.gpu, &key) {
                         Ok(place) => How::Kernel(place, *tile),
                         Err(Absent::NotInPack) if self.is_too_large(&request.problem, tile) => {

@@ -1,6 +1,6 @@
 //! Which kernels a pack is to hold.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use diode_core::hardware::{Hardware, find};
 use diode_core::space::{Space, SpaceName};
@@ -45,12 +45,7 @@ impl Plan {
         let mut jobs = Vec::new();
         let dtypes: BTreeSet<DType> = self.dtypes.iter().copied().collect();
         for dtype in dtypes {
-            jobs.extend(Support::of(dtype).map(|support| Job {
-                key: support.key(),
-                request: support.request(&self.arch),
-                matmul: false,
-                wide: false,
-            }));
+            jobs.extend(self.support(dtype));
             let tiles = self.tiles(&hardware, dtype)?;
             for variant in self.variants(dtype) {
                 jobs.extend(self.jobs_of(&variant, &tiles));
@@ -59,18 +54,53 @@ impl Plan {
         Ok(jobs)
     }
 
+    /// Only the kernels that some problems need.
+    pub(crate) fn jobs_for(&self, problems: &[Problem]) -> anyhow::Result<Vec<Job>> {
+        let hardware = hardware_of(&self.arch)?;
+        let dtypes: BTreeSet<DType> = problems.iter().map(|problem| problem.a_dtype).collect();
+        let mut jobs: Vec<Job> = dtypes.into_iter().flat_map(|dtype| self.support(dtype)).collect();
+        let mut kernels = BTreeMap::new();
+        for problem in problems {
+            let ProblemFields { op, m, n, k, .. } = **problem;
+            let variant = Variant::of(problem)
+                .map_err(|reason| anyhow::anyhow!("{op} of M×N×K = {m}×{n}×{k}: {reason}"))?;
+            for config in self.space.configs(&hardware, problem)? {
+                let Some(tile) = tile_of(&config) else { continue };
+                let job = self.job(&variant, tile, variant.fits(tile, problem));
+                kernels.insert(job.key.clone(), job);
+            }
+        }
+        jobs.extend(kernels.into_values());
+        Ok(jobs)
+    }
+
+    fn support(&self, dtype: DType) -> impl Iterator<Item = Job> {
+        Support::of(dtype).into_iter().map(|support| Job {
+            key: support.key(),
+            request: support.request(&self.arch),
+            matmul: false,
+            wide: false,
+        })
+    }
+
     fn jobs_of(&self, variant: &Variant, tiles: &BTreeSet<Tile>) -> impl Iterator<Item = Job> {
-        let even = if variant.allows_even_k() { &[false, true][..] } else { &[false] };
-        even.iter().flat_map(move |&even_k| tiles.iter().map(move |&tile| Tile { even_k, ..tile })).map(
-            |tile| Job {
-                key: variant.key(&tile),
-                request: variant.request(&tile, &self.arch),
-                matmul: true,
-                wide: variant.expects_wide_copies(&tile)
-                    && tile.num_stages > 1
-                    && self.arch.starts_with("sm_"),
-            },
-        )
+        let both = &[false, true][..];
+        let even = if variant.allows_even_k() { both } else { &[false] };
+        let fits = if variant.fit_matters() { both } else { &[false] };
+        let forms = even.iter().flat_map(move |&even_k| fits.iter().map(move |&fits| (even_k, fits)));
+        forms
+            .flat_map(move |(even_k, fits)| tiles.iter().map(move |&tile| (Tile { even_k, ..tile }, fits)))
+            .map(|(tile, fits)| self.job(variant, &tile, fits))
+    }
+
+    fn job(&self, variant: &Variant, tile: &Tile, fits: bool) -> Job {
+        let cuda = self.arch.starts_with("sm_");
+        Job {
+            key: variant.key(tile, fits),
+            request: variant.request(tile, fits, &self.arch),
+            matmul: true,
+            wide: variant.expects_wide_copies(tile) && tile.num_stages > 1 && cuda,
+        }
     }
 
     fn variants(&self, dtype: DType) -> BTreeSet<Variant> {
@@ -185,7 +215,8 @@ mod tests {
     fn rows_along_k_that_are_not_aligned_have_a_rest() {
         let all = vec![Alignment::Bytes16, Alignment::Bytes4, Alignment::None];
         // A runs along K, B and the output along N: nine pairs, three of them with aligned K.
-        assert_eq!(kernels(&Plan { alignments: all.clone(), ..plan() }), (9 + 3) * 1534 + 4);
+        // Where nothing divides N, tiles that fit and tiles that do not are compiled apart: three pairs, one with aligned K.
+        assert_eq!(kernels(&Plan { alignments: all.clone(), ..plan() }), (9 + 3 + 3 + 1) * 1534 + 4);
         let linear = vec![(Layout::Row, Layout::Column)];
         assert_eq!(kernels(&Plan { alignments: all, layouts: linear, ..plan() }), (9 + 3) * 1534 + 4);
     }
@@ -203,10 +234,29 @@ mod tests {
             let problem = Problem::new(ProblemFields::plain(Op::Mm, 1, m, n, k, DType::BFloat16)).unwrap();
             let variant = Variant::of(&problem).unwrap();
             for config in plan.space.configs(&hardware, &problem).unwrap() {
-                let key = variant.key(tile_of(&config).unwrap());
+                let tile = tile_of(&config).unwrap();
+                let key = variant.key(tile, variant.fits(tile, &problem));
                 assert!(keys.contains(&key), "{m}×{n}×{k}: {key}");
             }
         }
+    }
+
+    #[test]
+    fn a_list_of_problems_needs_only_its_own_kernels() {
+        let problem =
+            |m, n, k| Problem::new(ProblemFields::plain(Op::Mm, 1, m, n, k, DType::BFloat16)).unwrap();
+        // One K that every tile divides, one that none does.
+        let problems = [problem(512, 512, 4096), problem(512, 4096, 4096), problem(512, 512, 4104)];
+        let jobs = plan().jobs_for(&problems).unwrap();
+        let keys: BTreeSet<&str> = jobs.iter().map(|job| job.key.as_str()).collect();
+        assert_eq!((keys.len(), jobs.len()), (2 * 1534 + 4, 2 * 1534 + 4));
+        // Tiles wider than 64 columns do not fit; with the wider problem every tile is needed that fits, too.
+        let narrow = plan().jobs_for(&[problem(512, 65, 4096)]).unwrap();
+        assert_eq!(narrow.len(), 1534 + 4);
+        let fit = narrow.iter().filter(|job| job.key.ends_with("fits=true")).count();
+        assert!((1..1534).contains(&fit), "{fit}");
+        let both = plan().jobs_for(&[problem(512, 65, 4096), problem(512, 1025, 4096)]).unwrap();
+        assert_eq!(both.len(), 1534 + (1534 - fit) + 4);
     }
 
     #[test]

@@ -59,17 +59,50 @@ impl Variant {
         along_k.iter().all(|&(along, alignment)| !along || alignment == Alignment::Bytes16)
     }
 
+    /// Whether kernels for tiles that fit into the matrix differ from those that do not.
+    ///
+    /// Inductor promises contiguous rows where the tile fits. That is news only where nothing
+    /// divides the size that an operand runs along and wraps around at.
+    pub(crate) fn fit_matters(&self) -> bool {
+        self.runs_along_m(Alignment::None) || self.runs_along_n(Alignment::None)
+    }
+
+    /// Whether a tile fits into the matrices of a problem, where that matters.
+    pub(crate) fn fits(&self, tile: &Tile, problem: &Problem) -> bool {
+        self.fit_matters()
+            && problem.k > 1
+            && (!self.runs_along_m(Alignment::None) || problem.m >= u64::from(tile.block_m))
+            && (!self.runs_along_n(Alignment::None) || problem.n >= u64::from(tile.block_n))
+    }
+
+    /// Whether every address is computed anew in each step along K, as measured to come nearest to
+    /// Inductor's kernels, which know the strides: where rows are narrow and as long as the output's.
+    fn computes_addresses_anew(&self) -> bool {
+        let narrow = [Alignment::Bytes4, Alignment::None];
+        !self.batched && narrow.into_iter().any(|class| self.runs_along_m(class) || self.runs_along_n(class))
+    }
+
+    fn runs_along_m(&self, class: Alignment) -> bool {
+        self.a_layout == Layout::Column && self.alignment.a == class
+    }
+
+    fn runs_along_n(&self, class: Alignment) -> bool {
+        self.b_layout == Layout::Row && self.alignment.b == class
+    }
+
     /// The name of the kernel for a tile: what a pack files it under and a launch finds it by.
     ///
     /// A tile's `ALLOW_TF32` means nothing to 16-bit types, so it is left out there.
-    pub(crate) fn key(&self, tile: &Tile) -> String {
+    pub(crate) fn key(&self, tile: &Tile, fits: bool) -> String {
         let OperandAlignment { a, b, out } = self.alignment;
         let (kernel, precision) = (self.kernel(), self.precision(tile));
         let rocm = tile.rocm.map_or_else(String::new, |rocm| {
             format!(";nonkdim={};waves={}", rocm.matrix_instr_nonkdim, rocm.waves_per_eu)
         });
+        let addresses = if self.computes_addresses_anew() { ";anew" } else { "" };
+        let fit = if self.fit_matters() { format!(";fits={fits}") } else { String::new() };
         format!(
-            "{kernel};{};{},{};bias={};align={a},{b},{out};{precision};{}x{}x{};group={};stages={};warps={};even_k={}{rocm}",
+            "{kernel};{};{},{};bias={};align={a},{b},{out};{precision};{}x{}x{};group={};stages={};warps={};even_k={}{rocm}{addresses}{fit}",
             self.dtype,
             self.a_layout,
             self.b_layout,
@@ -85,29 +118,34 @@ impl Variant {
     }
 
     /// What the compiler is asked for; see `kernels/compile.py`.
-    pub(crate) fn request(&self, tile: &Tile, arch: &str) -> Value {
+    pub(crate) fn request(&self, tile: &Tile, fits: bool, arch: &str) -> Value {
         let pointer = format!("*{}", triton_type(self.dtype).unwrap_or("?"));
         let types = POINTERS.iter().map(|&name| (name, pointer.as_str()));
         let types: serde_json::Map<String, Value> = types
             .chain(NUMBERS.iter().map(|&name| (name, "i32")))
             .map(|(name, text)| (name.to_owned(), text.into()))
             .collect();
+        let mut constants = json!({
+            "BLOCK_M": tile.block_m,
+            "BLOCK_N": tile.block_n,
+            "BLOCK_K": tile.block_k,
+            "GROUP_M": tile.group_m,
+            "EVEN_K": tile.even_k,
+            "A_ROW": self.a_layout == Layout::Row,
+            "B_ROW": self.b_layout == Layout::Row,
+            "BIAS": self.bias.as_str(),
+            "PRECISION": self.precision(tile),
+            "CONTIGUOUS": fits,
+        });
+        if !self.batched {
+            constants["ANEW"] = self.computes_addresses_anew().into();
+        }
         json!({
             "kernel": self.kernel(),
             "arch": arch,
             "types": types,
             "divisible": self.divisors(),
-            "constants": {
-                "BLOCK_M": tile.block_m,
-                "BLOCK_N": tile.block_n,
-                "BLOCK_K": tile.block_k,
-                "GROUP_M": tile.group_m,
-                "EVEN_K": tile.even_k,
-                "A_ROW": self.a_layout == Layout::Row,
-                "B_ROW": self.b_layout == Layout::Row,
-                "BIAS": self.bias.as_str(),
-                "PRECISION": self.precision(tile),
-            },
+            "constants": constants,
             "options": options(tile, arch),
         })
     }

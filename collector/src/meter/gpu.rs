@@ -206,7 +206,8 @@ impl Meter for GpuMeter {
 
 /// Which kernel of a pack a config is on a problem.
 fn kernel(problem: &Problem, config: &Config) -> Option<String> {
-    Some(Variant::of(problem).ok()?.key(tile_of(config)?))
+    let (variant, tile) = (Variant::of(problem).ok()?, tile_of(config)?);
+    Some(variant.key(tile, variant.fits(tile, problem)))
 }
 
 fn all_failed(configs: &[Config], reason: FailureReason) -> Outcome {

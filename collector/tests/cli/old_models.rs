@@ -141,6 +141,7 @@ fn models_that_come_with_the_program_are_found_by_name() {
         ["predict", "--model", "NVIDIA-X9-matmul", "--op", "mm", "--m", "8", "--n", "8", "--k", "8"];
     let error = sandbox.fails(1, &[&unknown[..], &["--dtype", "bf16"]].concat());
     assert!(error.contains("NVIDIA-X9-matmul: No such file"), "{error}");
+    assert!(error.contains("nvidia-h200-matmul, nvidia-h100-"), "what there is: {error}");
 }
 
 #[test]

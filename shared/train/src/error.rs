@@ -28,7 +28,9 @@ pub enum TrainError {
     )]
     NoFacts { hardware: HardwareSlug },
 
-    #[error("cross-validation: got {problems} problem sizes, expected at least 2; collect more problems")]
+    #[error(
+        "different problem sizes to cross-validate with: got {problems}, expected at least 2; collect more problems"
+    )]
     TooFewProblems { problems: usize },
 
     #[error(

@@ -68,7 +68,7 @@ fn what_cannot_be_trained_is_refused() {
         train_legacy(set, options, String::new(), &mut ignore).unwrap_err().to_string()
     };
     let error = refusal(&set(1), &base());
-    assert!(error.contains("got 1 problem sizes"), "{error}");
+    assert!(error.contains("got 1, expected at least 2"), "{error}");
     let set = set(3);
     let error = refusal(&set, &LegacyOptions { batch_size: 1, ..base() });
     assert_eq!(error, "batch size: got 1, expected at least 2");
