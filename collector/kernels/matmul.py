@@ -8,6 +8,7 @@ learns from the divisibility of the arguments, see `compile.py`.
 Every kernel has the same arguments, so that one launch fits all:
 pointers A, B, bias, C; sizes M, N, K; the distance between rows (or columns,
 where they are contiguous the other way) of A, B and C; and between batches.
+A kernel of known sizes has them too, and does not look at them.
 """
 
 import triton
@@ -60,10 +61,18 @@ def finish(acc, bias, C, M, N, ldc, pid_m, pid_n,
 def mm(A, B, bias, C, M, N, K, lda, ldb, ldc, batch_a, batch_b, batch_c,
        BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr, GROUP_M: tl.constexpr,
        EVEN_K: tl.constexpr, A_ROW: tl.constexpr, B_ROW: tl.constexpr, BIAS: tl.constexpr,
-       PRECISION: tl.constexpr, CONTIGUOUS: tl.constexpr, ANEW: tl.constexpr):
+       PRECISION: tl.constexpr, A_CONTIGUOUS: tl.constexpr, B_CONTIGUOUS: tl.constexpr, ANEW: tl.constexpr,
+       KNOWN_M: tl.constexpr, KNOWN_N: tl.constexpr, KNOWN_K: tl.constexpr):
+    if KNOWN_M > 0:
+        M = KNOWN_M
+        N = KNOWN_N
+        K = KNOWN_K
+        lda = KNOWN_K if A_ROW else KNOWN_M
+        ldb = KNOWN_N if B_ROW else KNOWN_K
+        ldc = KNOWN_N
     pid_m, pid_n = place(M, N, BLOCK_M, BLOCK_N, GROUP_M)
-    row = wrapped(pid_m, M, BLOCK_M, CONTIGUOUS and not A_ROW)[:, None]
-    column = wrapped(pid_n, N, BLOCK_N, CONTIGUOUS and B_ROW)[None, :]
+    row = wrapped(pid_m, M, BLOCK_M, A_CONTIGUOUS)[:, None]
+    column = wrapped(pid_n, N, BLOCK_N, B_CONTIGUOUS)[None, :]
     depth = tl.arange(0, BLOCK_K)
     ka = depth[None, :]
     kb = depth[:, None]
@@ -95,11 +104,22 @@ def mm(A, B, bias, C, M, N, K, lda, ldb, ldc, batch_a, batch_b, batch_c,
 def bmm(A, B, bias, C, M, N, K, lda, ldb, ldc, batch_a, batch_b, batch_c,
         BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr, GROUP_M: tl.constexpr,
         EVEN_K: tl.constexpr, A_ROW: tl.constexpr, B_ROW: tl.constexpr, BIAS: tl.constexpr,
-        PRECISION: tl.constexpr, CONTIGUOUS: tl.constexpr):
+        PRECISION: tl.constexpr, A_CONTIGUOUS: tl.constexpr, B_CONTIGUOUS: tl.constexpr,
+        KNOWN_M: tl.constexpr, KNOWN_N: tl.constexpr, KNOWN_K: tl.constexpr):
+    if KNOWN_M > 0:
+        M = KNOWN_M
+        N = KNOWN_N
+        K = KNOWN_K
+        lda = KNOWN_K if A_ROW else KNOWN_M
+        ldb = KNOWN_N if B_ROW else KNOWN_K
+        ldc = KNOWN_N
+        batch_a = KNOWN_M * KNOWN_K
+        batch_b = KNOWN_K * KNOWN_N
+        batch_c = KNOWN_M * KNOWN_N
     pid_m, pid_n = place(M, N, BLOCK_M, BLOCK_N, GROUP_M)
     batch = tl.program_id(1)
-    row = wrapped(pid_m, M, BLOCK_M, CONTIGUOUS and not A_ROW)[:, None]
-    column = wrapped(pid_n, N, BLOCK_N, CONTIGUOUS and B_ROW)[None, :]
+    row = wrapped(pid_m, M, BLOCK_M, A_CONTIGUOUS)[:, None]
+    column = wrapped(pid_n, N, BLOCK_N, B_CONTIGUOUS)[None, :]
     depth = tl.arange(0, BLOCK_K)
     ka = depth[None, :]
     kb = depth[:, None]

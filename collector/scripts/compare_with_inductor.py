@@ -7,10 +7,12 @@ hundred configs, spread over that ranking and dense at its top, are then benchma
 by Inductor's own autotuning and read off its feedback savers; the same choices are
 benchmarked twice more. Each time they come in another order: whatever comes first,
 on a GPU that has idled through the compilation, seems slow. Inductor reports the
-shortest of its repeats, so diode's shortest is compared with it.
+shortest of its repeats, so diode's shortest is compared with it. The same configs are
+then compiled for the problem's sizes alone (`diode kernels build --exact-sizes`) and
+timed once more.
 
-The table says how well the two rankings agree, how well Inductor agrees with
-itself, and what the best config of each is worth to the other.
+The table says how well the rankings agree, how well Inductor agrees with itself, and
+what diode's best config, by kernels of either kind, is worth to Inductor.
 """
 
 import argparse
@@ -20,6 +22,7 @@ import math
 import os
 import random
 import subprocess
+import sys
 import tempfile
 
 PROBLEMS = [  # what, M, N, K, layout of B
@@ -38,23 +41,27 @@ RUNS = 3
 FIELDS = ("block_m", "block_n", "block_k", "num_stages", "num_warps")
 
 
-def diode_times(options, folder, m, n, k, layout):
-    """Milliseconds by config, from diode: median and minimum."""
-    problems = os.path.join(folder, "problem.json")
-    output, table = os.path.join(folder, "out.msgpack.zst"), os.path.join(folder, "out.csv")
+def write_problem(folder, m, n, k, layout):
+    path = os.path.join(folder, "problem.json")
     problem = {
         "op": "mm", "b": 1, "m": m, "n": n, "k": k, "a_dtype": "bfloat16", "b_dtype": "bfloat16",
         "out_dtype": "bfloat16", "a_layout": "row", "b_layout": "row" if layout == "n" else "column", "bias": "none",
     }
-    with open(problems, "w") as file:
+    with open(path, "w") as file:
         json.dump([problem], file)
+    return path
+
+
+def diode_times(options, folder, problem, space, packs):
+    """Milliseconds by config, from diode: median and minimum."""
+    output, table = os.path.join(folder, "out.msgpack.zst"), os.path.join(folder, "out.csv")
     for file in (output, table):
         if os.path.exists(file):
             os.remove(file)
-    command = [options.diode, "collect", "--problems", problems, "--output", output, "--space", options.space]
+    command = [options.diode, "collect", "--problems", problem, "--output", output, "--space", space]
     if options.cublas:
         command += ["--cublas", options.cublas]
-    for pack in options.kernels:
+    for pack in packs:
         # A pack that was built without this problem's kernels measures nothing.
         ran = subprocess.run([*command, "--kernels", pack], capture_output=True, text=True)
         if os.path.exists(output):
@@ -66,6 +73,20 @@ def diode_times(options, folder, m, n, k, layout):
         rows = [row for row in csv.DictReader(file) if row["template"] == "triton::mm" and row["time_ns"]]
     return {tuple(int(row[field]) for field in FIELDS): (float(row["time_ns"]) / 1e6, float(row["minimum_ns"]) / 1e6)
             for row in rows}
+
+
+def exact_times(options, folder, problem, k, configs):
+    """The same of kernels that are compiled for the problem's sizes alone."""
+    space, pack = os.path.join(folder, "configs.json"), os.path.join(folder, "exact.pack")
+    rest = {"template": "triton::mm", "group_m": 8, "allow_tf32": False, "use_fast_accum": False,
+            "acc_type": "tl.float32"}
+    rows = [dict(rest, **dict(zip(FIELDS, config)), even_k=k % config[2] == 0) for config in configs]
+    with open(space, "w") as file:
+        json.dump(rows, file)
+    command = [options.diode, "kernels", "build", "--arch", options.arch, "--problems", problem, "--exact-sizes",
+               "--space", space, "--out", pack, "--python", sys.executable]
+    subprocess.run(command, check=True, capture_output=True)
+    return diode_times(options, folder, problem, space, [pack])
 
 
 def inductor_times(configs, m, n, k, layout):
@@ -156,37 +177,42 @@ def main():
     parser.add_argument("--diode", required=True, help="the diode program")
     parser.add_argument("--kernels", required=True, action="append",
                         help="a kernel pack for bfloat16 mm, nn and nt; several are tried in turn")
+    parser.add_argument("--arch", default="sm_90", help="what kernels of exact sizes are compiled for")
     parser.add_argument("--cublas", help="folder with cuBLAS")
     parser.add_argument("--space", default="full", help="which configs diode times")
     parser.add_argument("--json", help="also write every time to this file, as they come")
     options = parser.parse_args()
-    print("| problem | M×N×K | configs | Inductor with itself | diode with Inductor | diode's best, by Inductor |")
-    print("|---|---|---|---|---|---|", flush=True)
+    print("| problem | M×N×K | configs | Inductor with itself | packs with Inductor | their best | exact sizes with Inductor | their best |")
+    print("|---|---|---|---|---|---|---|---|", flush=True)
     kept = []
     with tempfile.TemporaryDirectory() as folder:
         for what, m, n, k, layout in PROBLEMS:
+            problem = write_problem(folder, m, n, k, layout)
             try:
-                ours = diode_times(options, folder, m, n, k, layout)
-            except RuntimeError as error:
+                ours = diode_times(options, folder, problem, options.space, options.kernels)
+                configs = chosen({config: median for config, (median, _) in ours.items()})
+                exact = exact_times(options, folder, problem, k, configs)
+            except (RuntimeError, subprocess.CalledProcessError) as error:
                 print(f"| {what} | {m}×{n}×{k} | diode failed: {error} |", flush=True)
                 continue
-            configs = chosen({config: median for config, (median, _) in ours.items()})
             random.Random(0).shuffle(configs)
             runs = inductor_times(configs, m, n, k, layout)
-            common = [config for config in configs if all(config in run for run in runs)]
+            common = [config for config in configs if config in exact and all(config in run for run in runs)]
             column = lambda times: [times[config] for config in common]
-            shortest = {config: ours[config][1] for config in common}
             pairs = [(a, b) for a in range(RUNS) for b in range(a)]
             itself = sum(spearman(column(runs[a]), column(runs[b])) for a, b in pairs) / len(pairs)
-            # Against each of the runs, as Inductor is held against itself.
-            other = sum(spearman(column(shortest), column(run)) for run in runs) / RUNS
             # A run that was disturbed at one config does not count there.
             middle = {config: sorted(run[config] for run in runs)[RUNS // 2] for config in common}
-            best = min(common, key=lambda config: ours[config][0])
-            worth = min(middle.values()) / middle[best]
-            print(f"| {what} | {m}×{n}×{k} | {len(common)} | {itself:.3f} | {other:.3f} | {100 * worth:.1f} % |", flush=True)
+            cells = []
+            for times in (ours, exact):
+                shortest = [times[config][1] for config in common]
+                # Against each of the runs, as Inductor is held against itself.
+                agreement = sum(spearman(shortest, column(run)) for run in runs) / RUNS
+                best = min(common, key=lambda config: times[config][0])
+                cells.append(f"{agreement:.3f} | {100 * min(middle.values()) / middle[best]:.1f} %")
+            print(f"| {what} | {m}×{n}×{k} | {len(common)} | {itself:.3f} | {' | '.join(cells)} |", flush=True)
             kept.append({"problem": [what, m, n, k, layout],
-                         "rows": [[*c, *ours[c], *(run[c] for run in runs)] for c in common]})
+                         "rows": [[*c, *ours[c], *exact[c], *(run[c] for run in runs)] for c in common]})
             if options.json:
                 with open(options.json, "w") as file:
                     json.dump(kept, file)

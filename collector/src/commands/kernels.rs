@@ -73,6 +73,10 @@ struct BuildArgs {
     #[arg(long, value_name = "FILE", conflicts_with_all = ["ops", "dtypes", "layouts", "alignments", "biases", "tf32"])]
     problems: Option<PathBuf>,
 
+    /// Compile their sizes in, as Inductor does: kernels that run exactly as fast, for these problems alone
+    #[arg(long, requires = "problems")]
+    exact_sizes: bool,
+
     /// Which tiles: default, inductor-exhaustive, full, or a JSON file with a list of configs
     #[arg(long, default_value = "full")]
     space: SpaceArg,
@@ -122,7 +126,7 @@ impl BuildArgs {
             space: self.space.read()?,
         };
         let jobs = match &self.problems {
-            Some(list) => plan.jobs_for(&read_problems(list)?.0)?,
+            Some(list) => plan.jobs_for(&read_problems(list)?.0, self.exact_sizes)?,
             None => plan.jobs()?,
         };
         let cores = thread::available_parallelism().map_or(1, Into::into);

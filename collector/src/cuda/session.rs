@@ -142,6 +142,7 @@ impl Session {
     ) -> Result<Result<Vec<Candidate>, String>, Broken> {
         let mut candidates = Vec::new();
         let mut missing = None;
+        let sizes = [request.problem.m, request.problem.n, request.problem.k];
         for (number, config) in request.configs.iter().enumerate() {
             let how = match config {
                 Config::Library if self.library.is_some() && Cublas::supports(&request.problem) => {
@@ -153,7 +154,12 @@ impl Session {
                         results.failed.push((number, FailureReason::Compile));
                         continue;
                     };
-                    let key = variant.key(tile, variant.fits(tile, &request.problem));
+                    let exact = Variant { sizes: Some(sizes), ..*variant }.key(tile, false);
+                    let key = if self.store.knows(&exact) {
+                        exact
+                    } else {
+                        variant.key(tile, variant.fits(tile, &request.problem))
+                    };
                     match self.store.load(&self.gpu, &key) {
                         Ok(place) => How::Kernel(place, *tile),
                         Err(Absent::NotInPack) if self.is_too_large(&request.problem, tile) => {

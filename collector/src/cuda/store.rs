@@ -41,6 +41,11 @@ impl Store {
         Self { pack, loaded: Vec::new(), places: HashMap::new() }
     }
 
+    /// Whether the pack says anything of a kernel.
+    pub(super) fn knows(&self, key: &str) -> bool {
+        self.pack.find(key).is_some()
+    }
+
     /// Finds a kernel, and loads it if nobody has yet.
     pub(super) fn load(&mut self, gpu: &Gpu, key: &str) -> Result<Place, Absent> {
         if let Some(place) = self.places.get(key) {

@@ -54,15 +54,15 @@ impl Plan {
         Ok(jobs)
     }
 
-    /// Only the kernels that some problems need.
-    pub(crate) fn jobs_for(&self, problems: &[Problem]) -> anyhow::Result<Vec<Job>> {
+    /// Only the kernels that some problems need; `exact`, with their sizes compiled in.
+    pub(crate) fn jobs_for(&self, problems: &[Problem], exact: bool) -> anyhow::Result<Vec<Job>> {
         let hardware = hardware_of(&self.arch)?;
         let dtypes: BTreeSet<DType> = problems.iter().map(|problem| problem.a_dtype).collect();
         let mut jobs: Vec<Job> = dtypes.into_iter().flat_map(|dtype| self.support(dtype)).collect();
         let mut kernels = BTreeMap::new();
         for problem in problems {
             let ProblemFields { op, m, n, k, .. } = **problem;
-            let variant = Variant::of(problem)
+            let variant = if exact { Variant::exactly(problem) } else { Variant::of(problem) }
                 .map_err(|reason| anyhow::anyhow!("{op} of M×N×K = {m}×{n}×{k}: {reason}"))?;
             for config in self.space.configs(&hardware, problem)? {
                 let Some(tile) = tile_of(&config) else { continue };
@@ -128,6 +128,7 @@ impl Plan {
                                     b_layout,
                                     bias: *bias,
                                     alignment,
+                                    sizes: None,
                                 });
                             }
                         }
@@ -247,16 +248,20 @@ mod tests {
             |m, n, k| Problem::new(ProblemFields::plain(Op::Mm, 1, m, n, k, DType::BFloat16)).unwrap();
         // One K that every tile divides, one that none does.
         let problems = [problem(512, 512, 4096), problem(512, 4096, 4096), problem(512, 512, 4104)];
-        let jobs = plan().jobs_for(&problems).unwrap();
+        let jobs = plan().jobs_for(&problems, false).unwrap();
         let keys: BTreeSet<&str> = jobs.iter().map(|job| job.key.as_str()).collect();
         assert_eq!((keys.len(), jobs.len()), (2 * 1534 + 4, 2 * 1534 + 4));
         // Tiles wider than 64 columns do not fit; with the wider problem every tile is needed that fits, too.
-        let narrow = plan().jobs_for(&[problem(512, 65, 4096)]).unwrap();
+        let narrow = plan().jobs_for(&[problem(512, 65, 4096)], false).unwrap();
         assert_eq!(narrow.len(), 1534 + 4);
         let fit = narrow.iter().filter(|job| job.key.ends_with("fits=true")).count();
         assert!((1..1534).contains(&fit), "{fit}");
-        let both = plan().jobs_for(&[problem(512, 65, 4096), problem(512, 1025, 4096)]).unwrap();
+        let both = plan().jobs_for(&[problem(512, 65, 4096), problem(512, 1025, 4096)], false).unwrap();
         assert_eq!(both.len(), 1534 + (1534 - fit) + 4);
+        // Sizes that are compiled in are no other problem's.
+        let exact = plan().jobs_for(&problems, true).unwrap();
+        assert_eq!(exact.len(), 3 * 1534 + 4);
+        assert!(exact.iter().filter(|job| job.matmul).all(|job| job.key.contains(";sizes=512x")));
     }
 
     #[test]

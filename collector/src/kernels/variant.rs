@@ -19,6 +19,8 @@ pub(crate) struct Variant {
     pub(crate) b_layout: Layout,
     pub(crate) bias: Bias,
     pub(crate) alignment: OperandAlignment,
+    /// M, N and K if they are compiled in.
+    pub(crate) sizes: Option<[u64; 3]>,
 }
 
 impl Variant {
@@ -47,7 +49,13 @@ impl Variant {
             b_layout: problem.b_layout,
             bias: problem.bias,
             alignment: problem.alignment(),
+            sizes: None,
         })
+    }
+
+    /// The variant that computes no other sizes than this problem's.
+    pub(crate) fn exactly(problem: &Problem) -> Result<Self, String> {
+        Ok(Self { sizes: Some([problem.m, problem.n, problem.k]), ..Self::of(problem)? })
     }
 
     /// Whether a kernel of this variant may assume that K is a multiple of its block.
@@ -64,7 +72,7 @@ impl Variant {
     /// Inductor promises contiguous rows where the tile fits. That is news only where nothing
     /// divides the size that an operand runs along and wraps around at.
     pub(crate) fn fit_matters(&self) -> bool {
-        self.runs_along_m(Alignment::None) || self.runs_along_n(Alignment::None)
+        self.sizes.is_none() && (self.runs_along_m(Alignment::None) || self.runs_along_n(Alignment::None))
     }
 
     /// Whether a tile fits into the matrices of a problem, where that matters.
@@ -75,11 +83,20 @@ impl Variant {
             && (!self.runs_along_n(Alignment::None) || problem.n >= u64::from(tile.block_n))
     }
 
-    /// Whether every address is computed anew in each step along K, as measured to come nearest to
-    /// Inductor's kernels, which know the strides: where rows are narrow and as long as the output's.
+    /// Whether the rows of A and the columns of B are promised to be contiguous.
+    fn contiguous(&self, tile: &Tile, fits: bool) -> [bool; 2] {
+        match self.sizes {
+            Some([m, n, k]) => [k > 1 && m >= u64::from(tile.block_m), k > 1 && n >= u64::from(tile.block_n)],
+            None => [fits && self.runs_along_m(Alignment::None), fits && self.runs_along_n(Alignment::None)],
+        }
+    }
+
+    /// Whether every address is computed anew in each step along K, as Inductor's kernels do. Where
+    /// strides are not known, this comes nearest to them if rows are narrow and as long as the output's.
     fn computes_addresses_anew(&self) -> bool {
         let narrow = [Alignment::Bytes4, Alignment::None];
-        !self.batched && narrow.into_iter().any(|class| self.runs_along_m(class) || self.runs_along_n(class))
+        let is_narrow = |class| self.runs_along_m(class) || self.runs_along_n(class);
+        !self.batched && (self.sizes.is_some() || narrow.into_iter().any(is_narrow))
     }
 
     fn runs_along_m(&self, class: Alignment) -> bool {
@@ -101,8 +118,9 @@ impl Variant {
         });
         let addresses = if self.computes_addresses_anew() { ";anew" } else { "" };
         let fit = if self.fit_matters() { format!(";fits={fits}") } else { String::new() };
+        let sizes = self.sizes.map_or_else(String::new, |[m, n, k]| format!(";sizes={m}x{n}x{k}"));
         format!(
-            "{kernel};{};{},{};bias={};align={a},{b},{out};{precision};{}x{}x{};group={};stages={};warps={};even_k={}{rocm}{addresses}{fit}",
+            "{kernel};{};{},{};bias={};align={a},{b},{out};{precision};{}x{}x{};group={};stages={};warps={};even_k={}{rocm}{addresses}{fit}{sizes}",
             self.dtype,
             self.a_layout,
             self.b_layout,
@@ -125,6 +143,9 @@ impl Variant {
             .chain(NUMBERS.iter().map(|&name| (name, "i32")))
             .map(|(name, text)| (name.to_owned(), text.into()))
             .collect();
+        let [a_contiguous, b_contiguous] = self.contiguous(tile, fits);
+        // No size is 0.
+        let [m, n, k] = self.sizes.unwrap_or_default();
         let mut constants = json!({
             "BLOCK_M": tile.block_m,
             "BLOCK_N": tile.block_n,
@@ -135,7 +156,11 @@ impl Variant {
             "B_ROW": self.b_layout == Layout::Row,
             "BIAS": self.bias.as_str(),
             "PRECISION": self.precision(tile),
-            "CONTIGUOUS": fits,
+            "A_CONTIGUOUS": a_contiguous,
+            "B_CONTIGUOUS": b_contiguous,
+            "KNOWN_M": m,
+            "KNOWN_N": n,
+            "KNOWN_K": k,
         });
         if !self.batched {
             constants["ANEW"] = self.computes_addresses_anew().into();

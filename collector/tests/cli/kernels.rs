@@ -40,6 +40,13 @@ fn packs_are_compiled_without_a_gpu() {
     assert!(failed.iter().filter(too_large).count() >= 4, "{failed:?}");
     assert!(info["kernels"].as_u64().unwrap() >= 4 + 12, "{info}");
 
+    let problem = r#"[{"op": "mm", "b": 1, "m": 100, "n": 201, "k": 300, "dtype": "bfloat16"}]"#;
+    sandbox.write("problems.json", problem);
+    let exact = build(&sandbox, "sm_90", &["--problems", "problems.json", "--exact-sizes"]);
+    assert_eq!(exact["kernels"], 4 + 1, "{exact}");
+    let key = exact["failed"][0]["kernel"].as_str().unwrap();
+    assert!(key.ends_with(";sizes=100x201x300"), "{key}");
+
     // AMD's code objects state where arguments lie; a pack exists only if that is where they are written.
     let amd = build(&sandbox, "gfx942", &["--ops", "mm,addmm,bmm"]);
     assert_eq!(amd["arch"], "gfx942");
@@ -65,6 +72,14 @@ fn what_cannot_be_built_or_used_is_refused() {
     let error = sandbox
         .fails(1, &["kernels", "build", "--arch", "sm_90", "--out", "a.pack", "--python", "/nowhere/python"]);
     assert!(error.contains("cannot start /nowhere/python"), "{error}");
+    let error =
+        sandbox.fails(2, &["kernels", "build", "--arch", "sm_90", "--out", "a.pack", "--exact-sizes"]);
+    assert!(error.contains("required arguments were not provided"), "{error}");
+    let odd = r#"[{"op": "mm", "b": 1, "m": 8, "n": 8, "k": 8, "dtype": "float8_e4m3fn"}]"#;
+    sandbox.write("odd.json", odd);
+    let error = sandbox
+        .fails(1, &["kernels", "build", "--arch", "sm_90", "--out", "a.pack", "--problems", "odd.json"]);
+    assert!(error.contains("mm of M×N×K = 8×8×8: kernels exist for float16, bfloat16"), "{error}");
     let error = sandbox.fails(1, &["kernels", "info", "missing.pack"]);
     assert!(error.contains("missing.pack: "), "{error}");
     sandbox.write("text.pack", "these are certainly no kernels, only a text of some length");
