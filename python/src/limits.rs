@@ -33,7 +33,7 @@ pub(crate) fn why_not(problem: &Problem, config: &Config, shared_memory: u32, tf
     }
     if faults(problem, tile) {
         return Some(format!(
-            "{}: Triton 3.6 compiles it to code that faults for unaligned rows",
+            "{}: diode's kernels of its form once faulted on unaligned rows, and it was never the best since",
             config.label()
         ));
     }
@@ -71,7 +71,8 @@ fn shared_memory_of(problem: &Problem, config: &Config, tile: &Tile, tf32: bool)
     main_loop.max(epilogue)
 }
 
-/// Register-heavy tiles of kernels that load element by element were seen to read illegal addresses.
+/// Register-heavy tiles of an earlier form of the collector's unaligned kernels were seen to read illegal addresses.
+/// The present ones do not; of 96 problems none had such a tile as its best.
 fn faults(problem: &Problem, tile: &Tile) -> bool {
     let rows = problem.alignment();
     let unaligned = [rows.a, rows.b, rows.out].iter().any(|&rows| rows != Alignment::Bytes16);

@@ -174,7 +174,7 @@ def test_limits_are_those_of_compiled_kernels(config: Config, out: str, reason: 
 def test_tiles_that_fault_on_unaligned_rows_are_never_picked(model: Model) -> None:
     faulting = tile(128, 32, 128, 3, 2)
     unaligned = Problem("mm", 3253, 4691, 231, "bfloat16")
-    assert "faults for unaligned rows" in obstacle(unaligned, faulting, 232448)
+    assert "faulted on unaligned rows" in obstacle(unaligned, faulting, 232448)
     assert obstacle(Problem("mm", 3256, 4688, 232, "bfloat16"), faulting, 232448) is None
     picked = [config for config, _ in model.choose(unaligned, 64).picks]
     assert len(picked) == 64 and faulting not in picked

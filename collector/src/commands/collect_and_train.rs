@@ -140,7 +140,7 @@ impl CollectAndTrain {
         if !self.skip_training {
             let goes_on = self.recipe.goes_on(&self.model, u64::from(self.generator.seed));
             files::check_may_write(&self.model, self.force || goes_on)?;
-            self.recipe.check_outputs()?;
+            self.recipe.check_outputs(&self.model, &[dataset.to_owned(), validation.to_owned()])?;
         }
         let new =
             [(dataset, self.skip_collection), (validation, self.skip_collection || self.skip_validation)];

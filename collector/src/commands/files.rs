@@ -1,5 +1,6 @@
 //! Reading tables and models, and protecting files.
 
+use std::collections::HashSet;
 use std::fs;
 use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
@@ -138,6 +139,25 @@ pub(super) fn check_not_input<'a>(
         bail!("{}: got one of the inputs, expected another name for what is written", output.display());
     }
     Ok(())
+}
+
+/// Nor does it take the place of timings, or of anything else of ours that is of another kind.
+pub(super) fn check_keeps(output: &Path, own: Option<Kind>) -> anyhow::Result<()> {
+    let there = diode_formats::read_head(output).ok().and_then(|head| diode_formats::recognise(&head));
+    match there.filter(|there| Some(*there) != own) {
+        Some(there) => bail!("{}: got {there}, expected a name where nothing is lost", output.display()),
+        None => Ok(()),
+    }
+}
+
+/// Two results of one command have two names.
+pub(super) fn check_distinct(outputs: &[&Path]) -> anyhow::Result<()> {
+    let mut seen = HashSet::new();
+    let twice = outputs.iter().find(|output| !seen.insert(std::path::absolute(output).ok()));
+    match twice {
+        Some(output) => bail!("{}: got one name for two results, expected two", output.display()),
+        None => Ok(()),
+    }
 }
 
 /// Writes a file whole or not at all.

@@ -30,8 +30,8 @@ enum KernelsCommand {
 
 /// Compile every kernel of a space; needs no GPU
 ///
-/// One kernel serves all sizes: there is one for each op, dtype, layout, alignment, tile and
-/// whether the tile divides K. An interrupted build goes on when it is started again.
+/// One kernel serves all sizes: there is one for each op, dtype, layout, alignment, tile, whether the
+/// tile divides K and, where nothing divides N, whether it fits. An interrupted build goes on when it is started again.
 #[derive(Debug, Args)]
 #[command(
     after_help = "Example:\n  diode kernels build --arch sm_90 --ops mm,addmm --dtypes bfloat16,float16 --layouts nn,nt --space full --out h200.pack"
@@ -73,7 +73,7 @@ struct BuildArgs {
     #[arg(long, value_name = "FILE", conflicts_with_all = ["ops", "dtypes", "layouts", "alignments", "biases", "tf32"])]
     problems: Option<PathBuf>,
 
-    /// Compile their sizes in, as Inductor does: kernels that run exactly as fast, for these problems alone
+    /// Compile their sizes in, as Inductor does: kernels like its own, for these problems alone
     #[arg(long, requires = "problems")]
     exact_sizes: bool,
 

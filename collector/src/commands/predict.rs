@@ -47,6 +47,11 @@ impl Predict {
         let model = files::read_model(&self.model)?;
         let space = self.space.map_or_else(|| model.space(), Space::Named);
         let top = match self.confidence {
+            Some(_) if space != model.space() => {
+                anyhow::bail!(
+                    "--confidence: it was measured of picks from the model's own space; leave out --space, or use --top"
+                )
+            }
             Some(probability) => picks_for(&model, &problem, probability)?,
             None => self.top,
         };

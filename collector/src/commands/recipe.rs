@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
 use clap::{Args, ValueEnum};
+use diode_formats::Kind;
 use diode_model::legacy::Architecture;
 use diode_model::{AnyModel, Predictor as _};
 use diode_train::{
@@ -90,8 +91,11 @@ enum ModelType {
 /// Parts for cross-validation where nobody says otherwise.
 const FOLDS: usize = 4;
 
-/// Below so many problems a fold judges five or six, and one of them moves every figure.
+/// With fewer problems a fold judges six at most, and one of them moves every figure.
 const FEW_PROBLEMS: usize = 25;
+
+/// More is a mistake: every seed trains all over.
+const MOST_SEEDS: usize = 100;
 
 /// Added to the name of the model file: what is learnt so far.
 const CHECKPOINT: &str = "partial";
@@ -110,6 +114,12 @@ impl Recipe {
                 say!(
                     "note: --patience changes nothing: the schedule has a fixed length and ends where it is lowest"
                 );
+            }
+            if self.seeds > MOST_SEEDS {
+                return Err(Usage::new(format!(
+                    "--seeds: got {}, expected at most {MOST_SEEDS}",
+                    self.seeds
+                )));
             }
             if self.seeds > 1 && self.folds == Some(0) {
                 return Err(Usage::new(
@@ -134,12 +144,20 @@ impl Recipe {
     }
 
     /// Makes the folder of the log and refuses what could not be written when hours have passed.
-    pub(super) fn check_outputs(&self) -> anyhow::Result<()> {
+    pub(super) fn check_outputs(&self, model: &Path, inputs: &[PathBuf]) -> anyhow::Result<()> {
+        files::check_not_input(model, inputs)?;
+        files::check_keeps(model, Some(Kind::Model))?;
         if let Some(folder) = &self.log_dir {
             fs::create_dir_all(folder).with_context(|| format!("cannot create {}", folder.display()))?;
-            files::check_may_write(&folder.join(HISTORY), true)?;
         }
-        self.curves.iter().try_for_each(|picture| files::check_may_write(picture, true))
+        let history = self.log_dir.as_ref().map(|folder| folder.join(HISTORY));
+        let beside: Vec<&Path> = self.curves.iter().chain(&history).map(PathBuf::as_path).collect();
+        files::check_distinct(&[&[model], &beside[..]].concat())?;
+        beside.into_iter().try_for_each(|output| {
+            files::check_not_input(output, inputs)?;
+            files::check_keeps(output, None)?;
+            files::check_may_write(output, true)
+        })
     }
 
     fn options(&self, seed: u64) -> TrainOptions {
@@ -197,7 +215,7 @@ impl Recipe {
         );
         if set.problems() < FEW_PROBLEMS {
             say!(
-                "note: {} are few: what cross-validation says rests on as many, and of other sizes the model knows little",
+                "note: {} to learn from: what cross-validation says rests on as many, and of other sizes the model knows little",
                 output::count(set.problems(), "problem")
             );
         }
@@ -254,7 +272,7 @@ impl Recipe {
 
     /// Whether a training that was interrupted goes on with the same command: its model is only what it had so far.
     pub(super) fn goes_on(&self, path: &Path, seed: u64) -> bool {
-        self.partials(path, seed).any(|beside| beside.exists())
+        self.model_type == ModelType::Ranking && self.partials(path, seed).any(|beside| beside.exists())
     }
 
     fn best_of_seeds(
@@ -296,7 +314,7 @@ impl Recipe {
             created_at: created_at()?,
             keep_when_stopped: true,
         };
-        let mut checkpoint = resumed(beside, Checkpoint::new(set, &plan));
+        let mut checkpoint = resumed(beside, Checkpoint::new(set, &plan))?;
         let known = checkpoint.clone();
         let mut progress = TrainingProgress::new();
         let mut unwritten = None;
@@ -354,25 +372,18 @@ fn created_at() -> anyhow::Result<String> {
     }
 }
 
-/// What an interrupted training has left, if it was this one.
-fn resumed(path: &Path, fresh: Checkpoint) -> Checkpoint {
+/// What an interrupted training has left. What another one has left is not lost for this one.
+fn resumed(path: &Path, fresh: Checkpoint) -> anyhow::Result<Checkpoint> {
     let mut bytes = Vec::new();
     let read = File::open(path).and_then(|file| file.take(MAX_PARTIAL).read_to_end(&mut bytes));
+    let mut checkpoint = fresh;
     if read.is_err() {
-        return fresh;
+        return Ok(checkpoint);
     }
-    let mut checkpoint = fresh.clone();
-    match checkpoint.resume(&bytes) {
-        Ok(()) => {
-            let networks = output::count(checkpoint.networks(), "network");
-            say!("going on from {}, which has {networks}", path.display());
-            checkpoint
-        }
-        Err(error) => {
-            say!("note: beginning anew, since {} is of no use: {error}", path.display());
-            fresh
-        }
-    }
+    checkpoint.resume(&bytes).with_context(|| path.display().to_string())?;
+    let networks = output::count(checkpoint.networks(), "network");
+    say!("going on from {}, which has {networks}", path.display());
+    Ok(checkpoint)
 }
 
 fn keep(path: &Path, checkpoint: &Checkpoint) -> anyhow::Result<()> {

@@ -55,8 +55,7 @@ impl Train {
         self.recipe.check()?;
         let goes_on = self.recipe.goes_on(&self.model, self.seed);
         files::check_may_write(&self.model, self.force || goes_on)?;
-        files::check_not_input(&self.model, &self.data)?;
-        self.recipe.check_outputs()?;
+        self.recipe.check_outputs(&self.model, &self.data)?;
         let mut datasets = self.selection.keep(datasets::read_ending(&self.data, &self.file_extensions)?)?;
         describe(&mut datasets, || Node::read().hardware())?;
         let set = TrainingSet::from_datasets(&datasets, self.method)?;

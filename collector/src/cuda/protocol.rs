@@ -5,6 +5,10 @@ use std::collections::BTreeMap;
 use diode_core::{Config, FailureReason, Problem};
 use serde::{Deserialize, Serialize};
 
+/// The fact that the pack's kernels serve the sizes only that they were built for, and its one value.
+pub(crate) const KERNEL_SIZES: &str = "kernel_sizes";
+pub(crate) const EXACT: &str = "exact";
+
 /// From the parent.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct Measure {

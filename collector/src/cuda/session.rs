@@ -91,7 +91,7 @@ impl Session {
         let began = Instant::now();
         self.queue.spent = Spent::default();
         let problem = &request.problem;
-        let variant = match Variant::of(problem) {
+        let variant = match Variant::in_pack(problem, self.store.is_exact()) {
             Ok(variant) => variant,
             Err(reason) => return Ok(Event::Refused { reason }),
         };
@@ -142,7 +142,6 @@ impl Session {
     ) -> Result<Result<Vec<Candidate>, String>, Broken> {
         let mut candidates = Vec::new();
         let mut missing = None;
-        let sizes = [request.problem.m, request.problem.n, request.problem.k];
         for (number, config) in request.configs.iter().enumerate() {
             let how = match config {
                 Config::Library if self.library.is_some() && Cublas::supports(&request.problem) => {
@@ -154,12 +153,7 @@ impl Session {
                         results.failed.push((number, FailureReason::Compile));
                         continue;
                     };
-                    let exact = Variant { sizes: Some(sizes), ..*variant }.key(tile, false);
-                    let key = if self.store.knows(&exact) {
-                        exact
-                    } else {
-                        variant.key(tile, variant.fits(tile, &request.problem))
-                    };
+                    let key = variant.key(tile, variant.fits(tile, &request.problem));
                     match self.store.load(&self.gpu, &key) {
                         Ok(place) => How::Kernel(place, *tile),
                         Err(Absent::NotInPack) if self.is_too_large(&request.problem, tile) => {
@@ -181,7 +175,10 @@ impl Session {
             candidates.push(Candidate { number, how });
         }
         Ok(match missing {
-            Some(key) => Err(format!("the pack was built without {key}; `diode kernels build` adds it")),
+            Some(key) if self.store.is_exact() => Err(format!(
+                "the pack is for the exact sizes of other problems, without {key}; build one for this"
+            )),
+            Some(key) => Err(format!("the pack was built without {key}; build one that has it")),
             None => Ok(candidates),
         })
     }

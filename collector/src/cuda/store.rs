@@ -6,6 +6,7 @@ use diode_core::FailureReason;
 use diode_formats::pack::{Kernel, Outcome, Pack};
 
 use super::driver::{CudaError, Function, Gpu};
+use crate::kernels::is_exact;
 
 /// A loaded kernel's place in the [`Store`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -32,18 +33,19 @@ pub(super) enum Absent {
 
 pub(super) struct Store {
     pack: Pack,
+    exact: bool,
     loaded: Vec<Loaded>,
     places: HashMap<String, Place>,
 }
 
 impl Store {
     pub(super) fn new(pack: Pack) -> Self {
-        Self { pack, loaded: Vec::new(), places: HashMap::new() }
+        Self { exact: is_exact(&pack), pack, loaded: Vec::new(), places: HashMap::new() }
     }
 
-    /// Whether the pack says anything of a kernel.
-    pub(super) fn knows(&self, key: &str) -> bool {
-        self.pack.find(key).is_some()
+    /// Whether the pack's kernels serve the sizes only that they were built for.
+    pub(super) fn is_exact(&self) -> bool {
+        self.exact
     }
 
     /// Finds a kernel, and loads it if nobody has yet.

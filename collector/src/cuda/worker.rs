@@ -12,11 +12,11 @@ use diode_formats::pack::Pack;
 use super::cublas::{Cublas, CublasError};
 use super::driver::{Attribute, Driver, Gpu};
 use super::nvml::{Nvml, Settings};
-use super::protocol::{Event, Measure};
+use super::protocol::{EXACT, Event, KERNEL_SIZES, Measure};
 use super::session::Session;
 use super::store::Store;
 use crate::failure::one_line;
-use crate::kernels::{ABI, ABI_KEY};
+use crate::kernels::{ABI, ABI_KEY, is_exact};
 
 /// What a child is started with.
 pub(crate) struct WorkerOptions {
@@ -98,6 +98,9 @@ fn open(options: &WorkerOptions) -> anyhow::Result<(Session, Event)> {
         ("kernel_pack".to_owned(), pack.digest().to_string()),
         ("os".to_owned(), std::env::consts::OS.to_owned()),
     ]);
+    if is_exact(&pack) {
+        facts.insert(KERNEL_SIZES.to_owned(), EXACT.to_owned());
+    }
     if let Some(triton) = pack.toolchain().get("triton") {
         facts.insert("triton".to_owned(), triton.clone());
     }

@@ -59,7 +59,7 @@ pub(crate) fn build(
 ) -> anyhow::Result<Option<Summary>> {
     let parts = Parts::open(build)?;
     let mut finished = parts.finished()?;
-    let resumed = finished.len();
+    let resumed = jobs.iter().filter(|job| finished.contains_key(&job.key)).count();
     let python = Python::prepare(build.python, &parts.folder)?;
     let todo: VecDeque<&Job> = jobs.iter().filter(|job| !finished.contains_key(&job.key)).collect();
     if !todo.is_empty() {

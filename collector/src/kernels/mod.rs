@@ -9,6 +9,8 @@ mod python;
 pub(crate) mod support;
 pub(crate) mod variant;
 
+use diode_formats::pack::Pack;
+
 pub(crate) use build::{Build, Summary, build};
 pub(crate) use plan::{Plan, hardware_of};
 
@@ -17,3 +19,8 @@ pub(crate) use plan::{Plan, hardware_of};
 pub(crate) const ABI: &str = "diode-kernels 1";
 /// The toolchain entry that states it.
 pub(crate) const ABI_KEY: &str = "abi";
+
+/// Whether a pack was built for the exact sizes of some problems.
+pub(crate) fn is_exact(pack: &Pack) -> bool {
+    pack.entries().iter().any(|entry| entry.key.contains(variant::SIZES))
+}

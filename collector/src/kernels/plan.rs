@@ -62,7 +62,7 @@ impl Plan {
         let mut kernels = BTreeMap::new();
         for problem in problems {
             let ProblemFields { op, m, n, k, .. } = **problem;
-            let variant = if exact { Variant::exactly(problem) } else { Variant::of(problem) }
+            let variant = Variant::in_pack(problem, exact)
                 .map_err(|reason| anyhow::anyhow!("{op} of M×N×K = {m}×{n}×{k}: {reason}"))?;
             for config in self.space.configs(&hardware, problem)? {
                 let Some(tile) = tile_of(&config) else { continue };

@@ -1,5 +1,5 @@
 //! What one compiled kernel is for: all problems that agree in everything but
-//! their sizes.
+//! their sizes, or one of them.
 
 use diode_core::{Alignment, Bias, Config, DType, Layout, OperandAlignment, Problem, Tile};
 use serde_json::{Value, json};
@@ -9,6 +9,9 @@ const POINTERS: [&str; 4] = ["A", "B", "bias", "C"];
 const NUMBERS: [&str; 9] = ["M", "N", "K", "lda", "ldb", "ldc", "batch_a", "batch_b", "batch_c"];
 /// Bytes of each, in the same order.
 pub(crate) const ARGUMENT_SIZES: [u64; 13] = [8, 8, 8, 8, 4, 4, 4, 4, 4, 4, 4, 4, 4];
+
+/// What the names of kernels have that compute one problem's sizes only.
+pub(super) const SIZES: &str = ";sizes=";
 
 /// Everything but sizes and tile that the compiler has to know.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -53,9 +56,9 @@ impl Variant {
         })
     }
 
-    /// The variant that computes no other sizes than this problem's.
-    pub(crate) fn exactly(problem: &Problem) -> Result<Self, String> {
-        Ok(Self { sizes: Some([problem.m, problem.n, problem.k]), ..Self::of(problem)? })
+    /// The same from a pack of all sizes, or of exact ones: no other sizes than this problem's.
+    pub(crate) fn in_pack(problem: &Problem, exact: bool) -> Result<Self, String> {
+        Ok(Self { sizes: exact.then_some([problem.m, problem.n, problem.k]), ..Self::of(problem)? })
     }
 
     /// Whether a kernel of this variant may assume that K is a multiple of its block.
@@ -69,42 +72,57 @@ impl Variant {
 
     /// Whether kernels for tiles that fit into the matrix differ from those that do not.
     ///
-    /// Inductor promises contiguous rows where the tile fits. That is news only where nothing
-    /// divides the size that an operand runs along and wraps around at.
+    /// Inductor's `mm` promises contiguous columns (or rows of a column-major A) where the tile
+    /// fits. That is news only where nothing divides the size that an operand runs along.
     pub(crate) fn fit_matters(&self) -> bool {
-        self.sizes.is_none() && (self.runs_along_m(Alignment::None) || self.runs_along_n(Alignment::None))
+        self.sizes.is_none() && !self.batched && self.undivided().contains(&true)
     }
 
-    /// Whether a tile fits into the matrices of a problem, where that matters.
+    /// Whether a tile fits into the matrices of a problem, where that matters. One that fits into
+    /// one of two such matrices only counts as one that does not.
     pub(crate) fn fits(&self, tile: &Tile, problem: &Problem) -> bool {
+        let [a, b] = self.undivided();
         self.fit_matters()
             && problem.k > 1
-            && (!self.runs_along_m(Alignment::None) || problem.m >= u64::from(tile.block_m))
-            && (!self.runs_along_n(Alignment::None) || problem.n >= u64::from(tile.block_n))
+            && (!a || problem.m >= u64::from(tile.block_m))
+            && (!b || problem.n >= u64::from(tile.block_n))
     }
 
-    /// Whether the rows of A and the columns of B are promised to be contiguous.
+    /// Whether the rows of A and the columns of B are promised to be contiguous. Inductor's `bmm`
+    /// asks for no size.
     fn contiguous(&self, tile: &Tile, fits: bool) -> [bool; 2] {
         match self.sizes {
-            Some([m, n, k]) => [k > 1 && m >= u64::from(tile.block_m), k > 1 && n >= u64::from(tile.block_n)],
-            None => [fits && self.runs_along_m(Alignment::None), fits && self.runs_along_n(Alignment::None)],
+            Some([m, n, k]) => [(m, tile.block_m), (n, tile.block_n)]
+                .map(|(size, block)| self.batched || k > 1 && size >= u64::from(block)),
+            None => self.undivided().map(|undivided| undivided && (fits || self.batched)),
         }
     }
 
-    /// Whether every address is computed anew in each step along K, as Inductor's kernels do. Where
-    /// strides are not known, this comes nearest to them if rows are narrow and as long as the output's.
+    /// Whether every address is computed anew in each step along K, as in Inductor's `mm`. Where strides
+    /// are not known, it comes nearest to that if an operand runs along M or N, by less than 16 bytes.
     fn computes_addresses_anew(&self) -> bool {
-        let narrow = [Alignment::Bytes4, Alignment::None];
-        let is_narrow = |class| self.runs_along_m(class) || self.runs_along_n(class);
-        !self.batched && (self.sizes.is_some() || narrow.into_iter().any(is_narrow))
+        let narrow = [
+            self.a_layout == Layout::Column && self.alignment.a != Alignment::Bytes16,
+            self.b_layout == Layout::Row && self.alignment.b != Alignment::Bytes16,
+        ];
+        !self.batched && (self.sizes.is_some() || narrow.contains(&true))
     }
 
-    fn runs_along_m(&self, class: Alignment) -> bool {
-        self.a_layout == Layout::Column && self.alignment.a == class
+    /// Whether nothing divides M where A runs along it, and N where B does.
+    fn undivided(&self) -> [bool; 2] {
+        [
+            self.a_layout == Layout::Column && self.elements(self.alignment.a) == 1,
+            self.b_layout == Layout::Row && self.elements(self.alignment.b) == 1,
+        ]
     }
 
-    fn runs_along_n(&self, class: Alignment) -> bool {
-        self.b_layout == Layout::Row && self.alignment.b == class
+    /// How many elements an alignment takes.
+    fn elements(&self, alignment: Alignment) -> u64 {
+        match alignment {
+            Alignment::Bytes16 => 16 / self.dtype.size(),
+            Alignment::Bytes4 => 4 / self.dtype.size(),
+            Alignment::None => 1,
+        }
     }
 
     /// The name of the kernel for a tile: what a pack files it under and a launch finds it by.
@@ -118,7 +136,7 @@ impl Variant {
         });
         let addresses = if self.computes_addresses_anew() { ";anew" } else { "" };
         let fit = if self.fit_matters() { format!(";fits={fits}") } else { String::new() };
-        let sizes = self.sizes.map_or_else(String::new, |[m, n, k]| format!(";sizes={m}x{n}x{k}"));
+        let sizes = self.sizes.map_or_else(String::new, |[m, n, k]| format!("{SIZES}{m}x{n}x{k}"));
         format!(
             "{kernel};{};{},{};bias={};align={a},{b},{out};{precision};{}x{}x{};group={};stages={};warps={};even_k={}{rocm}{addresses}{fit}{sizes}",
             self.dtype,
@@ -195,13 +213,8 @@ impl Variant {
 
     /// What divides each argument, in elements; 1 promises nothing and is left out.
     fn divisors(&self) -> serde_json::Map<String, Value> {
-        let elements = |alignment| match alignment {
-            Alignment::Bytes16 => 16 / self.dtype.size(),
-            Alignment::Bytes4 => 4 / self.dtype.size(),
-            Alignment::None => 1,
-        };
         let OperandAlignment { a, b, out } = self.alignment;
-        let (a, b, out) = (elements(a), elements(b), elements(out));
+        let [a, b, out] = [a, b, out].map(|alignment| self.elements(alignment));
         let (along_a, along_b) = (
             if self.a_layout == Layout::Row { "K" } else { "M" },
             if self.b_layout == Layout::Row { "N" } else { "K" },
@@ -257,5 +270,73 @@ pub(crate) fn triton_type(dtype: DType) -> Option<&'static str> {
         DType::BFloat16 => Some("bf16"),
         DType::Float32 => Some("fp32"),
         _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use diode_core::{Op, ProblemFields};
+
+    use super::*;
+
+    fn problem(dtype: DType, [m, n, k]: [u64; 3], [a_layout, b_layout]: [Layout; 2]) -> Problem {
+        let fields = ProblemFields::plain(Op::Mm, 1, m, n, k, dtype);
+        Problem::new(ProblemFields { a_layout, b_layout, ..fields }).unwrap()
+    }
+
+    fn tile() -> Tile {
+        let space = diode_core::space::Space::Named(diode_core::space::SpaceName::Full);
+        let hardware = diode_core::hardware::find("nvidia-h200").unwrap();
+        let any = problem(DType::BFloat16, [512; 3], [Layout::Row; 2]);
+        let configs = space.configs(&hardware, &any).unwrap();
+        let tiles = configs.iter().filter_map(tile_of);
+        *tiles.clone().find(|tile| (tile.block_m, tile.block_n, tile.block_k) == (64, 64, 32)).unwrap()
+    }
+
+    /// What the compiler is told: the promises for A and B, addresses anew if that is asked, and N.
+    fn told(variant: &Variant, fits: bool) -> Value {
+        let request = variant.request(&tile(), fits, "sm_90");
+        let named = ["A_CONTIGUOUS", "B_CONTIGUOUS", "ANEW", "KNOWN_N"];
+        named.map(|name| request["constants"][name].clone()).to_vec().into()
+    }
+
+    #[test]
+    fn what_nothing_divides_is_contiguous_where_the_tile_fits() {
+        use Layout::{Column, Row};
+        let cases = [
+            // Rows of B that nothing divides; also in fp32, whose four bytes are one element.
+            (DType::BFloat16, [100, 101, 304], [Row, Row], true, [false, true], true),
+            (DType::BFloat16, [100, 51, 304], [Row, Row], false, [false, false], true),
+            (DType::Float32, [100, 101, 304], [Row, Row], true, [false, true], true),
+            // Columns of A.
+            (DType::BFloat16, [101, 104, 304], [Column, Row], true, [true, false], true),
+            // Four bytes are two elements: no promise, but narrow.
+            (DType::BFloat16, [100, 102, 304], [Row, Row], false, [false, false], true),
+            // Only K is odd, or nothing is.
+            (DType::BFloat16, [100, 104, 303], [Row, Row], false, [false, false], false),
+            (DType::BFloat16, [101, 101, 303], [Row, Column], false, [false, false], false),
+            (DType::BFloat16, [100, 104, 304], [Row, Row], false, [false, false], false),
+        ];
+        for (dtype, sizes, layouts, fits, [a, b], anew) in cases {
+            let problem = problem(dtype, sizes, layouts);
+            let variant = Variant::of(&problem).unwrap();
+            assert_eq!(variant.fits(&tile(), &problem), fits, "{dtype} {sizes:?}");
+            assert_eq!(told(&variant, fits), json!([a, b, anew, 0]), "{dtype} {sizes:?}");
+        }
+    }
+
+    #[test]
+    fn exact_kernels_know_their_sizes_and_promise_what_inductor_does() {
+        let narrow = problem(DType::BFloat16, [100, 51, 304], [Layout::Row; 2]);
+        let exact = Variant::in_pack(&narrow, true).unwrap();
+        assert_eq!(told(&exact, false), json!([true, false, true, 51]));
+        assert!(exact.key(&tile(), false).ends_with(";sizes=100x51x304"));
+
+        let batched = ProblemFields::plain(Op::Bmm, 4, 33, 51, 304, DType::BFloat16);
+        let batched = Variant::in_pack(&Problem::new(batched).unwrap(), true).unwrap();
+        assert_eq!(told(&batched, false), json!([true, true, null, 51]));
+        let general = Variant { sizes: None, ..batched };
+        assert!(!general.fit_matters());
+        assert_eq!(told(&general, false), json!([false, true, null, 0]));
     }
 }

@@ -10,7 +10,7 @@ use anyhow::{Context as _, bail};
 use diode_core::{Config, FailureReason, Method, Problem};
 
 use super::{Meter, Outcome, Quality};
-use crate::cuda::protocol::{Event, Measure, Results};
+use crate::cuda::protocol::{EXACT, Event, KERNEL_SIZES, Measure, Results};
 use crate::kernels::variant::{Variant, tile_of};
 use crate::measure::{Measured, Samples};
 use crate::worker::{Child, Lost};
@@ -45,7 +45,9 @@ pub(crate) struct Node {
 pub(crate) struct GpuMeter {
     child: Child,
     seed: u64,
-    /// Kernels that crashed or hung on an earlier problem. They do on every other.
+    /// Whether kernels serve one problem's sizes only.
+    exact: bool,
+    /// Kernels that crashed or hung on an earlier problem. They do on every other that they serve.
     culprits: HashMap<String, FailureReason>,
 }
 
@@ -75,13 +77,20 @@ impl GpuMeter {
             }
             Ok(command)
         });
-        let mut meter = Self { child, seed, culprits: HashMap::new() };
+        let mut meter = Self { child, seed, exact: false, culprits: HashMap::new() };
         let node = meter.ready()?;
+        meter.exact = node.facts.get(KERNEL_SIZES).is_some_and(|sizes| sizes == EXACT);
         Ok((meter, node))
     }
 
+    /// Which kernel of the pack a config is on a problem.
+    fn kernel(&self, problem: &Problem, config: &Config) -> Option<String> {
+        let (variant, tile) = (Variant::in_pack(problem, self.exact).ok()?, tile_of(config)?);
+        Some(variant.key(tile, variant.fits(tile, problem)))
+    }
+
     fn known_failure(&self, problem: &Problem, config: &Config) -> Option<FailureReason> {
-        self.culprits.get(&kernel(problem, config)?).copied()
+        self.culprits.get(&self.kernel(problem, config)?).copied()
     }
 
     fn ready(&mut self) -> anyhow::Result<Node> {
@@ -189,7 +198,7 @@ impl Meter for GpuMeter {
                     match at {
                         Some((first, last)) if first == last && failed.len() < known + MOST_CULPRITS => {
                             let culprit = left.remove(first);
-                            if let Some(key) = kernel(problem, &culprit) {
+                            if let Some(key) = self.kernel(problem, &culprit) {
                                 self.culprits.insert(key, reason);
                             }
                             failed.push((culprit, reason));
@@ -202,12 +211,6 @@ impl Meter for GpuMeter {
             }
         }
     }
-}
-
-/// Which kernel of a pack a config is on a problem.
-fn kernel(problem: &Problem, config: &Config) -> Option<String> {
-    let (variant, tile) = (Variant::of(problem).ok()?, tile_of(config)?);
-    Some(variant.key(tile, variant.fits(tile, problem)))
 }
 
 fn all_failed(configs: &[Config], reason: FailureReason) -> Outcome {
@@ -257,7 +260,7 @@ mod tests {
             command.args(["-c", &script]);
             Ok(command)
         });
-        GpuMeter { child, seed: 1, culprits: HashMap::new() }
+        GpuMeter { child, seed: 1, exact: false, culprits: HashMap::new() }
     }
 
     fn problem() -> Problem {
@@ -340,7 +343,7 @@ mod tests {
             command.args(["-c", r#"echo '{"broken":{"message":"no driver"}}'"#]);
             Ok(command)
         });
-        let error = GpuMeter { child, seed: 1, culprits: HashMap::new() }.ready().unwrap_err();
+        let error = GpuMeter { child, seed: 1, exact: false, culprits: HashMap::new() }.ready().unwrap_err();
         assert_eq!(error.to_string(), "no driver");
     }
 }

@@ -40,6 +40,11 @@ fn a_model_is_trained_judged_and_asked() {
     assert_eq!(prediction["outside_training_range"], Value::Null);
     let asked = format!("{op} {} {dtype}", known.dims());
     assert!(ask(&["--space", "default"]).contains(&asked));
+    let of_another_space: Value = serde_json::from_str(&ask(&["--space", "default", "--json"])).unwrap();
+    assert_eq!(of_another_space["within_5_percent"], serde_json::json!({}), "nobody has counted it there");
+    let unknown =
+        [&predict[..], &["--n", &n, "--k", &k, "--space", "default", "--confidence", "0.01"]].concat();
+    assert!(sandbox.fails(1, &unknown).contains("leave out --space"));
     assert!(ask(&["--confidence", "0.01"]).contains(&asked), "one pick is that sure");
     let error = sandbox.fails(2, &[&predict[..], &["--n", &n, "--k", &k, "--confidence", "95"]].concat());
     assert!(error.contains("such as 0.95"), "{error}");
@@ -138,4 +143,45 @@ fn times_of_the_library_may_stand_in_a_file_of_their_own() {
     assert!(sandbox.fails(1, &evaluate).contains("got no problem of the dataset"));
     sandbox.write("library.json", "{}");
     assert!(sandbox.fails(1, &evaluate).contains("missing field"));
+}
+
+#[test]
+fn no_result_takes_the_place_of_what_took_time_to_make() {
+    let sandbox = Sandbox::new();
+    let data = "data/a.msgpack.zst";
+    std::fs::create_dir(sandbox.path("data")).unwrap();
+    sandbox.ok(&["collect", "--output", data, "--num-shapes", "2", "--max-size", "64", "--space", "default"]);
+    fn with<'a>(start: &[&'a str], more: &[&'a str]) -> Vec<&'a str> {
+        [start, more].concat()
+    }
+    let train = ["train", "--data", data, "--epochs", "1", "--folds", "0"];
+    let evaluate = ["evaluate", "--model", "m.safetensors", "--dataset", "data"];
+    sandbox.ok(&with(&train, &["--model", "m.safetensors"]));
+    let bytes = |name: &str| std::fs::read(sandbox.path(name)).unwrap();
+    let (timings, model) = (bytes(data), bytes("m.safetensors"));
+    sandbox.write("m.safetensors.partial", "another training's");
+
+    for (arguments, words) in [
+        (with(&train, &["--model", "n.safetensors", "--curves", data]), "got one of the inputs"),
+        (
+            with(&train, &["--model", "n.safetensors", "--curves", "n.safetensors"]),
+            "got one name for two results",
+        ),
+        (with(&train, &["--model", "n.safetensors", "--curves", "m.safetensors"]), "where nothing is lost"),
+        (with(&train, &["--model", "m.safetensors"]), "m.safetensors.partial: "),
+        (with(&evaluate, &["--report", data]), "where nothing is lost"),
+        (with(&evaluate, &["--json", "m.safetensors"]), "got one of the inputs"),
+        (with(&evaluate, &["--json", "x", "--report", "x"]), "got one name for two results"),
+    ] {
+        let error = sandbox.fails(1, &arguments);
+        assert!(error.contains(words), "{arguments:?}: {error}");
+    }
+    sandbox.fails(2, &with(&train, &["--model", "n.safetensors", "--seeds", "18446744073709551615"]));
+    assert_eq!((bytes(data), bytes("m.safetensors")), (timings, model));
+    assert!(!sandbox.path("n.safetensors").exists() && !sandbox.path("x").exists());
+
+    // What only repeats itself is replaced.
+    for _ in 0..2 {
+        sandbox.ok(&with(&evaluate, &["--json", "e.json", "--report", "e.html"]));
+    }
 }

@@ -110,7 +110,8 @@ pub fn predict(
         .into_iter()
         .map(|(config, time)| Candidate { config: config.into(), predicted_us: time.0 })
         .collect();
-    let confidence = model.confidence(problem);
+    // Measured of picks from the model's own space; what another one lacks nobody has counted.
+    let confidence = model.confidence(problem).filter(|_| *space == model.space());
     let shares = confidence.map(|known| known.within_5_percent.as_slice()).unwrap_or_default();
     let first = candidates.first().map(|candidate| candidate.predicted_us);
     Ok(Prediction {

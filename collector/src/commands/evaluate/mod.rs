@@ -79,10 +79,13 @@ pub(crate) struct Evaluate {
 impl Evaluate {
     pub(crate) fn run(self) -> anyhow::Result<()> {
         let to_file = self.json.as_ref().filter(|path| path.as_os_str() != "-");
-        for written in to_file.into_iter().chain(&self.report) {
+        let outputs: Vec<&Path> = to_file.into_iter().chain(&self.report).map(PathBuf::as_path).collect();
+        files::check_distinct(&outputs)?;
+        for written in outputs {
             files::check_may_write(written, true)?;
             let read = self.model.iter().chain([&self.dataset]).chain(&self.train_data);
             files::check_not_input(written, read.chain(&self.library).chain(&self.max_autotune_solution))?;
+            files::check_keeps(written, None)?;
         }
         let models = self.model.iter().map(|path| Ok((path, files::read_model(path)?)));
         let models = models.collect::<anyhow::Result<Vec<_>>>()?;
