@@ -14,6 +14,8 @@ use crate::{TrainError, TrainingSet};
 
 /// Where the key is in the file's metadata.
 const KEY: &str = "diode-checkpoint";
+/// And the digest of the networks.
+const NETWORKS: &str = "networks";
 
 /// Finished networks, by the phase of training that they are of.
 #[derive(Debug, Clone, PartialEq)]
@@ -29,19 +31,33 @@ impl Checkpoint {
         Self { key: Digest::of(key.as_bytes()).to_string(), networks: BTreeMap::new() }
     }
 
-    /// Takes over what a file of [`Self::to_bytes`] holds; refuses one of another training.
+    /// Takes over what a file of [`Self::to_bytes`] holds; refuses one of another training, and a damaged one.
     pub fn resume(&mut self, bytes: &[u8]) -> Result<(), TrainError> {
         let (_, header) = SafeTensors::read_metadata(bytes)?;
-        let key = header.metadata().as_ref().and_then(|entries| entries.get(KEY));
-        if key != Some(&self.key) {
+        let stated = |name| header.metadata().as_ref().and_then(|entries| entries.get(name));
+        if stated(KEY) != Some(&self.key) {
             return Err(TrainError::OtherCheckpoint);
         }
+        let mut read = Self { key: self.key.clone(), networks: BTreeMap::new() };
         for (phase, view) in SafeTensors::deserialize(bytes)?.iter() {
             let (values, _) = view.data().as_chunks::<4>();
             let weights = values.iter().map(|&bytes| f32::from_le_bytes(bytes)).collect();
-            self.networks.insert(phase.to_owned(), weights);
+            read.add(phase.to_owned(), weights);
         }
+        if stated(NETWORKS) != Some(&read.digest()) {
+            return Err(TrainError::DamagedCheckpoint);
+        }
+        self.networks.append(&mut read.networks);
         Ok(())
+    }
+
+    fn digest(&self) -> String {
+        let mut all = Vec::new();
+        for (phase, weights) in &self.networks {
+            all.extend_from_slice(phase.as_bytes());
+            all.extend(weights.iter().flat_map(|weight| weight.to_le_bytes()));
+        }
+        Digest::of(&all).to_string()
     }
 
     pub fn to_bytes(&self) -> Result<Vec<u8>, TrainError> {
@@ -56,7 +72,8 @@ impl Checkpoint {
                 Ok((phase.as_str(), TensorView::new(Dtype::F32, vec![data.len() / 4], data)?))
             })
             .collect::<Result<Vec<_>, safetensors::SafeTensorError>>()?;
-        let metadata = HashMap::from([(KEY.to_owned(), self.key.clone())]);
+        let stated = [(KEY, self.key.clone()), (NETWORKS, self.digest())];
+        let metadata = HashMap::from(stated.map(|(name, value)| (name.to_owned(), value)));
         Ok(safetensors::serialize(views, Some(metadata))?)
     }
 

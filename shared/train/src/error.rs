@@ -61,6 +61,9 @@ pub enum TrainError {
     #[error("checkpoint: it is of other data, options or another version of diode; delete it to begin anew")]
     OtherCheckpoint,
 
+    #[error("checkpoint: it is damaged; delete it to begin anew")]
+    DamagedCheckpoint,
+
     #[error("tensor arithmetic failed: {0}")]
     Tensor(#[from] candle_core::Error),
 }

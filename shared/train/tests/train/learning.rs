@@ -154,6 +154,10 @@ fn a_resumed_training_ends_as_an_uninterrupted_one() {
     let bytes = |fitted: Fitted| fitted.model.to_bytes().unwrap();
     assert_eq!(bytes(again), bytes(whole));
 
+    let mut damaged = checkpoint.to_bytes().unwrap();
+    *damaged.last_mut().unwrap() ^= 1;
+    let error = Checkpoint::new(&set, &plan).resume(&damaged).unwrap_err();
+    assert!(matches!(error, TrainError::DamagedCheckpoint));
     let other = Plan { folds: 3, ..plan };
     let error = Checkpoint::new(&set, &other).resume(&checkpoint.to_bytes().unwrap()).unwrap_err();
     assert!(matches!(error, TrainError::OtherCheckpoint));
