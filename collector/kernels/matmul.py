@@ -36,7 +36,7 @@ def wrapped(tile, size, BLOCK: tl.constexpr, CONTIGUOUS: tl.constexpr):
     """The rows or columns of a tile. Wrapped instead of masked: lanes past the end compute what is never stored."""
     at = (tile * BLOCK + tl.arange(0, BLOCK)) % size
     if CONTIGUOUS:
-        # What Inductor promises wherever the matrix is no smaller than the tile. Without it, rows that nothing
+        # What Inductor promises: for `mm` where the matrix is no smaller than the tile. Without it, rows that nothing
         # divides are read along their columns, one element a row. No load is wider than the sizes' divisors allow,
         # so none reaches past the end of the matrix, where this is not true.
         at = tl.max_contiguous(tl.multiple_of(at, BLOCK), BLOCK)
@@ -78,7 +78,7 @@ def mm(A, B, bias, C, M, N, K, lda, ldb, ldc, batch_a, batch_b, batch_c,
     kb = depth[:, None]
     acc = tl.zeros((BLOCK_M, BLOCK_N), tl.float32)
     # Inductor computes every address anew; with strides known, its compiler turns that into additions. With strides
-    # as arguments moving the base does, but keeps all offsets in registers: too many where elements are loaded alone.
+    # as arguments moving the base does, but keeps all offsets in registers: too many where copies are narrow.
     a_at = ka + lda * row if A_ROW else row + lda * ka
     b_at = column + ldb * kb if B_ROW else kb + ldb * column
     for step in range(0, (K + BLOCK_K - 1) // BLOCK_K):

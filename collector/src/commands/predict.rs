@@ -49,7 +49,7 @@ impl Predict {
         let top = match self.confidence {
             Some(_) if space != model.space() => {
                 anyhow::bail!(
-                    "--confidence: it was measured of picks from the model's own space; leave out --space, or use --top"
+                    "--confidence: got it with --space, expected the model's own space, of which it was measured; leave out --space, or use --top"
                 )
             }
             Some(probability) => picks_for(&model, &problem, probability)?,
