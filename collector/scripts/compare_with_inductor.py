@@ -172,6 +172,34 @@ def chosen(times):
     return ranking[:DENSE] + rest[::step][:SPREAD]
 
 
+def row(what, m, n, k, _layout, times):
+    """A row of the table: the shortest and the median time by packs and by exact sizes, and Inductor's runs."""
+    packs, exact, runs = times[:2], times[2:4], times[4:]
+    itself = [spearman(runs[a], runs[b]) for a in range(RUNS) for b in range(a)]
+    # A run that was disturbed at one config does not count there.
+    middle = [sorted(by_run)[RUNS // 2] for by_run in zip(*runs)]
+    cells = [f"{what} | {m}×{n}×{k} | {len(middle)} | {sum(itself) / len(itself):.3f}"]
+    for median, shortest in (packs, exact):
+        # Against each of the runs, as Inductor is held against itself.
+        agreement = sum(spearman(shortest, run) for run in runs) / RUNS
+        best = min(range(len(median)), key=median.__getitem__)
+        cells.append(f"{agreement:.3f} | {100 * min(middle) / middle[best]:.1f} %")
+    return f"| {' | '.join(cells)} |"
+
+
+def measured(options, folder, m, n, k, layout):
+    """The configs that all could time, and columns of times: median and shortest of both kinds of kernels, Inductor's."""
+    problem = write_problem(folder, m, n, k, layout)
+    packs = diode_times(options, folder, problem, options.space, options.kernels)
+    configs = chosen({config: median for config, (median, _) in packs.items()})
+    exact = exact_times(options, folder, problem, k, configs)
+    random.Random(0).shuffle(configs)
+    runs = inductor_times(configs, m, n, k, layout)
+    common = [config for config in configs if config in exact and all(config in run for run in runs)]
+    columns = [[kernels[config][which] for config in common] for kernels in (packs, exact) for which in (0, 1)]
+    return common, columns + [[run[config] for config in common] for run in runs]
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--diode", required=True, help="the diode program")
@@ -180,42 +208,30 @@ def main():
     parser.add_argument("--arch", default="sm_90", help="what kernels of exact sizes are compiled for")
     parser.add_argument("--cublas", help="folder with cuBLAS")
     parser.add_argument("--space", default="full", help="which configs diode times")
-    parser.add_argument("--json", help="also write every time to this file, as they come")
+    parser.add_argument("--json", help="file for every time, as they come; what it holds already is not measured again")
     options = parser.parse_args()
+    kept = []
+    if options.json and os.path.exists(options.json):
+        with open(options.json) as file:
+            kept = json.load(file)
     print("| problem | M×N×K | configs | Inductor with itself | packs with Inductor | their best | exact sizes with Inductor | their best |")
     print("|---|---|---|---|---|---|---|---|", flush=True)
-    kept = []
     with tempfile.TemporaryDirectory() as folder:
-        for what, m, n, k, layout in PROBLEMS:
-            problem = write_problem(folder, m, n, k, layout)
-            try:
-                ours = diode_times(options, folder, problem, options.space, options.kernels)
-                configs = chosen({config: median for config, (median, _) in ours.items()})
-            except RuntimeError as error:
-                print(f"| {what} | {m}×{n}×{k} | diode failed: {error} |", flush=True)
-                continue
-            exact = exact_times(options, folder, problem, k, configs)
-            random.Random(0).shuffle(configs)
-            runs = inductor_times(configs, m, n, k, layout)
-            common = [config for config in configs if config in exact and all(config in run for run in runs)]
-            column = lambda times: [times[config] for config in common]
-            pairs = [(a, b) for a in range(RUNS) for b in range(a)]
-            itself = sum(spearman(column(runs[a]), column(runs[b])) for a, b in pairs) / len(pairs)
-            # A run that was disturbed at one config does not count there.
-            middle = {config: sorted(run[config] for run in runs)[RUNS // 2] for config in common}
-            cells = []
-            for times in (ours, exact):
-                shortest = [times[config][1] for config in common]
-                # Against each of the runs, as Inductor is held against itself.
-                agreement = sum(spearman(shortest, column(run)) for run in runs) / RUNS
-                best = min(common, key=lambda config: times[config][0])
-                cells.append(f"{agreement:.3f} | {100 * min(middle.values()) / middle[best]:.1f} %")
-            print(f"| {what} | {m}×{n}×{k} | {len(common)} | {itself:.3f} | {' | '.join(cells)} |", flush=True)
-            kept.append({"problem": [what, m, n, k, layout],
-                         "rows": [[*c, *ours[c], *exact[c], *(run[c] for run in runs)] for c in common]})
-            if options.json:
-                with open(options.json, "w") as file:
-                    json.dump(kept, file)
+        for problem in PROBLEMS:
+            found = next((entry for entry in kept if entry["problem"] == list(problem)), None)
+            if found is None:
+                try:
+                    configs, times = measured(options, folder, *problem[1:])
+                except RuntimeError as error:
+                    what, m, n, k, _ = problem
+                    print(f"| {what} | {m}×{n}×{k} | diode failed: {error} |", flush=True)
+                    continue
+                found = {"problem": problem, "configs": configs, "times": times}
+                kept.append(found)
+                if options.json:
+                    with open(options.json, "w") as file:
+                        json.dump(kept, file)
+            print(row(*problem, found["times"]), flush=True)
 
 
 if __name__ == "__main__":
