@@ -84,7 +84,8 @@ pub(super) fn read_model(path: &Path) -> anyhow::Result<AnyModel> {
     if let Some(hardware) = name.and_then(shipped::named_hardware) {
         return Ok(AnyModel::Ranking(Box::new(shipped::for_hardware(&hardware)?)));
     }
-    if let Some(name) = name.filter(|name| name.ends_with(shipped::ENDING)) {
+    let means_no_file = |name: &&str| name.ends_with(shipped::ENDING) || !name.contains(['.', '/', '\\']);
+    if let Some(name) = name.filter(means_no_file) {
         bail!(
             "{name}: No such file, and no model of that name comes with diode; expected a file or one of {}",
             shipped::names()

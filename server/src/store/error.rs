@@ -8,7 +8,7 @@ pub enum StoreError {
     #[error("the database refused a statement: {0}")]
     Sql(sqlx::Error),
 
-    #[error("the database could not be brought up to date: {0}")]
+    #[error("the database could not be brought up to date")]
     Migrate(#[from] sqlx::migrate::MigrateError),
 
     #[error("`{url}` is no database this server can use: {reason}")]

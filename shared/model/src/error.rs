@@ -12,13 +12,13 @@ pub enum ModelError {
     TooLarge { bytes: usize, max: usize },
 
     #[error("model file: not a safetensors file: {0}")]
-    NotSafetensors(#[from] safetensors::SafeTensorError),
+    NotSafetensors(safetensors::SafeTensorError),
 
     #[error("model file: got no `{key}` entry in the metadata, expected one that `diode train` writes")]
     NoMetadata { key: &'static str },
 
     #[error("model file: metadata is not readable: {0}; train the model again with this version of diode")]
-    BadMetadata(#[from] serde_json::Error),
+    BadMetadata(serde_json::Error),
 
     #[error("feature set: got `{given}`, expected `{expected}`; update diode or choose another model")]
     UnknownFeatureSet { given: String, expected: &'static str },
@@ -49,4 +49,17 @@ pub enum ModelError {
 
     #[error(transparent)]
     Invalid(#[from] Invalid),
+}
+
+// Their causes stand in the sentences themselves: as sources besides, they would be told twice.
+impl From<safetensors::SafeTensorError> for ModelError {
+    fn from(error: safetensors::SafeTensorError) -> Self {
+        Self::NotSafetensors(error)
+    }
+}
+
+impl From<serde_json::Error> for ModelError {
+    fn from(error: serde_json::Error) -> Self {
+        Self::BadMetadata(error)
+    }
 }

@@ -56,7 +56,7 @@ pub enum TrainError {
     Model(#[from] ModelError),
 
     #[error("checkpoint: not readable ({0}); delete it to begin anew")]
-    Checkpoint(#[from] safetensors::SafeTensorError),
+    Checkpoint(safetensors::SafeTensorError),
 
     #[error("checkpoint: it is of other data, options or another version of diode; delete it to begin anew")]
     OtherCheckpoint,
@@ -66,4 +66,11 @@ pub enum TrainError {
 
     #[error("tensor arithmetic failed: {0}")]
     Tensor(#[from] candle_core::Error),
+}
+
+// Its cause stands in the sentence itself: as a source besides, it would be told twice.
+impl From<safetensors::SafeTensorError> for TrainError {
+    fn from(error: safetensors::SafeTensorError) -> Self {
+        Self::Checkpoint(error)
+    }
 }
