@@ -23,7 +23,7 @@ import matmul  # noqa: E402
 import support  # noqa: E402
 
 KERNELS = {name: getattr(module, name)
-           for module, names in [(matmul, ["mm", "bmm"]), (support, ["fill", "reference", "compare"])]
+           for module, names in [(matmul, ["mm", "mm_known", "bmm", "bmm_known"]), (support, ["fill", "reference", "compare"])]
            for name in names}
 
 
@@ -112,9 +112,12 @@ def main():
         request = json.loads(line)
         try:
             answer = {"built": build(request)}
+        except OSError as error:  # a full disk, or files that were taken away
+            answer = {"trouble": f"{type(error).__name__}: {error}"}
         except Exception as error:  # whatever the compiler raises is that kernel's result
+            # Triton shows the source first, and says what is wrong with it in the end.
             text = " ".join(str(error).split())
-            answer = {"failed": f"{type(error).__name__}: {text}"[:300]}
+            answer = {"failed": f"{type(error).__name__}: {text if len(text) <= 300 else '… ' + text[-300:]}"}
         print(json.dumps(answer), file=replies, flush=True)
 
 

@@ -8,7 +8,8 @@ learns from the divisibility of the arguments, see `compile.py`.
 Every kernel has the same arguments, so that one launch fits all:
 pointers A, B, bias, C; sizes M, N, K; the distance between rows (or columns,
 where they are contiguous the other way) of A, B and C; and between batches.
-A kernel of known sizes has them too, and does not look at them.
+Kernels of known sizes have them too, and do not look at them: their code is to be
+Inductor's, instruction by instruction, and so is the order in which they are written.
 """
 
 import triton
@@ -32,9 +33,9 @@ def place(M, N, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, GROUP_M: tl.conste
 
 
 @triton.jit
-def wrapped(tile, size, BLOCK: tl.constexpr, CONTIGUOUS: tl.constexpr):
+def wrapped(at, size, BLOCK: tl.constexpr, CONTIGUOUS: tl.constexpr):
     """The rows or columns of a tile. Wrapped instead of masked: lanes past the end compute what is never stored."""
-    at = (tile * BLOCK + tl.arange(0, BLOCK)) % size
+    at = at % size
     if CONTIGUOUS:
         # What Inductor promises: for `mm` where the matrix is no smaller than the tile. Without it, rows that nothing
         # divides are read along their columns, one element a row. No load is wider than the sizes' divisors allow,
@@ -58,21 +59,31 @@ def finish(acc, bias, C, M, N, ldc, pid_m, pid_n,
 
 
 @triton.jit
+def finish_known(acc, bias, C, M: tl.constexpr, N: tl.constexpr, pid_m, pid_n, batch,
+                 BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BIAS: tl.constexpr, BATCHED: tl.constexpr):
+    """The same in Inductor's order, which leaves out what a size of 1 makes 0."""
+    row = (pid_m * BLOCK_M + tl.arange(0, BLOCK_M))[:, None]
+    column = (pid_n * BLOCK_N + tl.arange(0, BLOCK_N))[None, :]
+    mask = (row < M) & (column < N)
+    at = column if M == 1 else row if N == 1 else column + N * row
+    if BATCHED:
+        at = at + M * N * batch
+    at = tl.broadcast_to(at, mask.shape)
+    if BIAS == "vector":
+        acc += tl.load(bias + tl.broadcast_to(column, mask.shape), mask, eviction_policy="evict_last").to(tl.float32)
+    if BIAS == "matrix":
+        acc += tl.load(bias + at, mask, eviction_policy="evict_last").to(tl.float32)
+    tl.store(C + at, acc.to(C.dtype.element_ty), mask)
+
+
+@triton.jit
 def mm(A, B, bias, C, M, N, K, lda, ldb, ldc, batch_a, batch_b, batch_c,
        BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr, GROUP_M: tl.constexpr,
        EVEN_K: tl.constexpr, A_ROW: tl.constexpr, B_ROW: tl.constexpr, BIAS: tl.constexpr,
-       PRECISION: tl.constexpr, A_CONTIGUOUS: tl.constexpr, B_CONTIGUOUS: tl.constexpr, ANEW: tl.constexpr,
-       KNOWN_M: tl.constexpr, KNOWN_N: tl.constexpr, KNOWN_K: tl.constexpr):
-    if KNOWN_M > 0:
-        M = KNOWN_M
-        N = KNOWN_N
-        K = KNOWN_K
-        lda = KNOWN_K if A_ROW else KNOWN_M
-        ldb = KNOWN_N if B_ROW else KNOWN_K
-        ldc = KNOWN_N
+       PRECISION: tl.constexpr, A_CONTIGUOUS: tl.constexpr, B_CONTIGUOUS: tl.constexpr, ANEW: tl.constexpr):
     pid_m, pid_n = place(M, N, BLOCK_M, BLOCK_N, GROUP_M)
-    row = wrapped(pid_m, M, BLOCK_M, A_CONTIGUOUS)[:, None]
-    column = wrapped(pid_n, N, BLOCK_N, B_CONTIGUOUS)[None, :]
+    row = wrapped(pid_m * BLOCK_M + tl.arange(0, BLOCK_M), M, BLOCK_M, A_CONTIGUOUS)[:, None]
+    column = wrapped(pid_n * BLOCK_N + tl.arange(0, BLOCK_N), N, BLOCK_N, B_CONTIGUOUS)[None, :]
     depth = tl.arange(0, BLOCK_K)
     ka = depth[None, :]
     kb = depth[:, None]
@@ -101,25 +112,45 @@ def mm(A, B, bias, C, M, N, K, lda, ldb, ldc, batch_a, batch_b, batch_c,
 
 
 @triton.jit
+def mm_known(A, B, bias, C, M, N, K, lda, ldb, ldc, batch_a, batch_b, batch_c,
+             BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr, GROUP_M: tl.constexpr,
+             EVEN_K: tl.constexpr, A_ROW: tl.constexpr, B_ROW: tl.constexpr, BIAS: tl.constexpr,
+             PRECISION: tl.constexpr, A_CONTIGUOUS: tl.constexpr, B_CONTIGUOUS: tl.constexpr,
+             KNOWN_M: tl.constexpr, KNOWN_N: tl.constexpr, KNOWN_K: tl.constexpr):
+    pid_m, pid_n = place(KNOWN_M, KNOWN_N, BLOCK_M, BLOCK_N, GROUP_M)
+    row = pid_m * BLOCK_M + tl.arange(0, BLOCK_M)
+    column = pid_n * BLOCK_N + tl.arange(0, BLOCK_N)
+    row = wrapped(row, KNOWN_M, BLOCK_M, A_CONTIGUOUS)
+    column = wrapped(column, KNOWN_N, BLOCK_N, B_CONTIGUOUS)
+    depth = tl.arange(0, BLOCK_K)
+    acc = tl.zeros((BLOCK_M, BLOCK_N), tl.float32)
+    for step in range(0, tl.cdiv(KNOWN_K, BLOCK_K)):
+        if not EVEN_K:
+            a_inside = depth[None, :] < KNOWN_K - step * BLOCK_K
+            b_inside = depth[:, None] < KNOWN_K - step * BLOCK_K
+        ka = depth[None, :] + step * BLOCK_K
+        kb = depth[:, None] + step * BLOCK_K
+        a_at = ka + KNOWN_K * row[:, None] if A_ROW else row[:, None] + KNOWN_M * ka
+        if KNOWN_M == 1:
+            a_at = tl.broadcast_to(ka, (BLOCK_M, BLOCK_K))
+        a = tl.load(A + a_at) if EVEN_K else tl.load(A + a_at, mask=a_inside, other=0.0)
+        b_at = column[None, :] + KNOWN_N * kb if B_ROW else kb + KNOWN_K * column[None, :]
+        if KNOWN_N == 1:
+            b_at = tl.broadcast_to(kb, (BLOCK_K, BLOCK_N))
+        b = tl.load(B + b_at) if EVEN_K else tl.load(B + b_at, mask=b_inside, other=0.0)
+        acc += tl.dot(a, b, input_precision=PRECISION)
+    finish_known(acc, bias, C, KNOWN_M, KNOWN_N, pid_m, pid_n, 0, BLOCK_M, BLOCK_N, BIAS, False)
+
+
+@triton.jit
 def bmm(A, B, bias, C, M, N, K, lda, ldb, ldc, batch_a, batch_b, batch_c,
         BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr, GROUP_M: tl.constexpr,
         EVEN_K: tl.constexpr, A_ROW: tl.constexpr, B_ROW: tl.constexpr, BIAS: tl.constexpr,
-        PRECISION: tl.constexpr, A_CONTIGUOUS: tl.constexpr, B_CONTIGUOUS: tl.constexpr,
-        KNOWN_M: tl.constexpr, KNOWN_N: tl.constexpr, KNOWN_K: tl.constexpr):
-    if KNOWN_M > 0:
-        M = KNOWN_M
-        N = KNOWN_N
-        K = KNOWN_K
-        lda = KNOWN_K if A_ROW else KNOWN_M
-        ldb = KNOWN_N if B_ROW else KNOWN_K
-        ldc = KNOWN_N
-        batch_a = KNOWN_M * KNOWN_K
-        batch_b = KNOWN_K * KNOWN_N
-        batch_c = KNOWN_M * KNOWN_N
+        PRECISION: tl.constexpr, A_CONTIGUOUS: tl.constexpr, B_CONTIGUOUS: tl.constexpr):
     pid_m, pid_n = place(M, N, BLOCK_M, BLOCK_N, GROUP_M)
     batch = tl.program_id(1)
-    row = wrapped(pid_m, M, BLOCK_M, A_CONTIGUOUS)[:, None]
-    column = wrapped(pid_n, N, BLOCK_N, B_CONTIGUOUS)[None, :]
+    row = wrapped(pid_m * BLOCK_M + tl.arange(0, BLOCK_M), M, BLOCK_M, A_CONTIGUOUS)[:, None]
+    column = wrapped(pid_n * BLOCK_N + tl.arange(0, BLOCK_N), N, BLOCK_N, B_CONTIGUOUS)[None, :]
     depth = tl.arange(0, BLOCK_K)
     ka = depth[None, :]
     kb = depth[:, None]
@@ -141,3 +172,37 @@ def bmm(A, B, bias, C, M, N, K, lda, ldb, ldc, batch_a, batch_b, batch_c,
     # A matrix bias has a batch of its own; a vector serves all.
     bias_at = bias + batch * batch_c if BIAS == "matrix" else bias
     finish(acc, bias_at, C + batch * batch_c, M, N, ldc, pid_m, pid_n, BLOCK_M, BLOCK_N, BIAS)
+
+
+@triton.jit
+def bmm_known(A, B, bias, C, M, N, K, lda, ldb, ldc, batch_a, batch_b, batch_c,
+              BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr, GROUP_M: tl.constexpr,
+              EVEN_K: tl.constexpr, A_ROW: tl.constexpr, B_ROW: tl.constexpr, BIAS: tl.constexpr,
+              PRECISION: tl.constexpr, A_CONTIGUOUS: tl.constexpr, B_CONTIGUOUS: tl.constexpr,
+              KNOWN_M: tl.constexpr, KNOWN_N: tl.constexpr, KNOWN_K: tl.constexpr):
+    pid_m, pid_n = place(KNOWN_M, KNOWN_N, BLOCK_M, BLOCK_N, GROUP_M)
+    row = pid_m * BLOCK_M + tl.arange(0, BLOCK_M)
+    column = pid_n * BLOCK_N + tl.arange(0, BLOCK_N)
+    row = wrapped(row, KNOWN_M, BLOCK_M, A_CONTIGUOUS)[:, None]
+    column = wrapped(column, KNOWN_N, BLOCK_N, B_CONTIGUOUS)[None, :]
+    depth = tl.arange(0, BLOCK_K)
+    batch = tl.program_id(1)
+    a_row: tl.constexpr = KNOWN_K if A_ROW else 1
+    a_depth: tl.constexpr = 1 if A_ROW else KNOWN_M
+    b_depth: tl.constexpr = KNOWN_N if B_ROW else 1
+    b_column: tl.constexpr = 1 if B_ROW else KNOWN_K
+    a_at = A + (row * a_row + depth[None, :] * a_depth + batch * (KNOWN_M * KNOWN_K))
+    b_at = B + (depth[:, None] * b_depth + column * b_column + batch * (KNOWN_K * KNOWN_N))
+    acc = tl.zeros((BLOCK_M, BLOCK_N), tl.float32)
+    for left in range(KNOWN_K, 0, -BLOCK_K):
+        if EVEN_K:
+            a = tl.load(a_at)
+            b = tl.load(b_at)
+        else:
+            a = tl.load(a_at, mask=depth[None, :] < left, other=0.0)
+            b = tl.load(b_at, mask=depth[:, None] < left, other=0.0)
+        acc += tl.dot(a, b, input_precision=PRECISION)
+        a_at += BLOCK_K * a_depth
+        b_at += BLOCK_K * b_depth
+    batch = tl.program_id(1)
+    finish_known(acc, bias, C, KNOWN_M, KNOWN_N, pid_m, pid_n, batch, BLOCK_M, BLOCK_N, BIAS, True)

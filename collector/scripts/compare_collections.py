@@ -9,9 +9,9 @@ best config that differs is a tie if each collection's spread (interquartile ran
 covers what it sees between the two.
 """
 
+import argparse
 import csv
 import statistics
-import sys
 
 SUBJECT = ("op", "b", "m", "n", "k", "a_dtype", "a_layout", "b_layout", "bias")
 CONFIG = ("template", "block_m", "block_n", "block_k", "group_m", "num_stages", "num_warps", "even_k", "allow_tf32")
@@ -22,7 +22,11 @@ def read(path):
     """Time and spread in nanoseconds by config, by problem."""
     problems = {}
     with open(path, newline="") as file:
-        for row in csv.DictReader(file):
+        rows = csv.DictReader(file)
+        missing = {*SUBJECT, *CONFIG, "time_ns", "spread_ns"} - set(rows.fieldnames or ())
+        if missing:
+            raise ValueError(f"{path}: got a CSV without {', '.join(sorted(missing))}, expected one that `diode convert` made")
+        for row in rows:
             if row["time_ns"] and row["template"] != "aten":
                 times = problems.setdefault(tuple(row[field] for field in SUBJECT), {})
                 times[tuple(row[field] for field in CONFIG)] = int(row["time_ns"]), int(row["spread_ns"])
@@ -40,7 +44,16 @@ def within_spread(times, one, other):
 
 
 def main():
-    first, second = (read(path) for path in sys.argv[1:3])
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("first", help="one collection, as CSV")
+    parser.add_argument("second", help="the other")
+    options = parser.parse_args()
+    try:
+        first, second = read(options.first), read(options.second)
+    except (OSError, ValueError) as error:
+        parser.exit(1, f"error: {error}\n")
+    if not first.keys() & second.keys():
+        parser.exit(1, f"error: {options.first} and {options.second} have no problem in common\n")
     differences, same, ties, others = [], 0, 0, []
     for problem in sorted(first.keys() & second.keys()):
         a, b = first[problem], second[problem]

@@ -2,17 +2,19 @@
 
     python collector/scripts/compare_with_inductor.py --diode target/release/diode --kernels h200.pack
 
-needs torch 2.11 and a GPU. For each problem, diode times the whole space. About a
-hundred configs, spread over that ranking and dense at its top, are then benchmarked
-by Inductor's own autotuning and read off its feedback savers; the same choices are
-benchmarked twice more. Each time they come in another order: whatever comes first,
-on a GPU that has idled through the compilation, seems slow. Inductor reports the
-shortest of its repeats, so diode's shortest is compared with it. The same configs are
+needs torch 2.11 and a GPU. For each problem, diode times
+the whole space. About a hundred configs, the best of that ranking and others evenly
+over the rest of it, are then benchmarked by Inductor's own autotuning and read off its
+feedback savers. That is its first look, on a GPU that has idled through the compilation:
+a third of short kernels seem slower than they are. So the same choices are benchmarked
+again, each time in another order, and those repeats are what counts. Inductor reports the
+shortest of its launches, so diode's shortest is compared with it. The same configs are
 then compiled for the problem's sizes alone (`diode kernels build --exact-sizes`) and
 timed once more.
 
-The table says how well the rankings agree, how well Inductor agrees with itself, and
-what diode's best config, by kernels of either kind, is worth to Inductor.
+The table says how well the rankings agree, how well Inductor's repeats agree with one
+another and its first look with them, and what diode's best config (by its median, which
+is what diode reports) is worth to Inductor beside the best of these configs.
 """
 
 import argparse
@@ -21,6 +23,7 @@ import json
 import math
 import os
 import random
+import statistics
 import subprocess
 import sys
 import tempfile
@@ -37,8 +40,19 @@ PROBLEMS = [  # what, M, N, K, layout of B
     ("unaligned", 1000, 1001, 1003, "n"),
 ]
 DENSE, SPREAD = 30, 70
-RUNS = 3
+REPEATS = 3
 FIELDS = ("block_m", "block_n", "block_k", "num_stages", "num_warps")
+
+
+class Failed(Exception):
+    """What diode could not do."""
+
+
+def diode(*command):
+    ran = subprocess.run(command, capture_output=True, text=True)
+    if ran.returncode != 0:
+        said = ran.stderr.strip().splitlines()
+        raise Failed(said[-1] if said else f"it ended with {ran.returncode}")
 
 
 def write_problem(folder, m, n, k, layout):
@@ -61,14 +75,15 @@ def diode_times(options, folder, problem, space, packs):
     command = [options.diode, "collect", "--problems", problem, "--output", output, "--space", space]
     if options.cublas:
         command += ["--cublas", options.cublas]
-    for pack in packs:
-        # A pack that was built without this problem's kernels measures nothing.
-        ran = subprocess.run([*command, "--kernels", pack], capture_output=True, text=True)
-        if os.path.exists(output):
+    for number, pack in enumerate(packs, 1):
+        try:
+            diode(*command, "--kernels", pack)
             break
-    else:
-        raise RuntimeError(ran.stderr.strip().splitlines()[-1])
-    subprocess.run([options.diode, "convert", output, table, "--lossy"], check=True, capture_output=True)
+        except Failed:
+            # A pack that was built without this problem's kernels measures nothing.
+            if number == len(packs):
+                raise
+    diode(options.diode, "convert", output, table, "--lossy")
     with open(table, newline="") as file:
         rows = [row for row in csv.DictReader(file) if row["template"] == "triton::mm" and row["time_ns"]]
     return {tuple(int(row[field]) for field in FIELDS): (float(row["time_ns"]) / 1e6, float(row["minimum_ns"]) / 1e6)
@@ -83,9 +98,8 @@ def exact_times(options, folder, problem, k, configs):
     rows = [dict(rest, **dict(zip(FIELDS, config)), even_k=k % config[2] == 0) for config in configs]
     with open(space, "w") as file:
         json.dump(rows, file)
-    command = [options.diode, "kernels", "build", "--arch", options.arch, "--problems", problem, "--exact-sizes",
-               "--space", space, "--out", pack, "--python", sys.executable]
-    subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+    diode(options.diode, "kernels", "build", "--arch", options.arch, "--problems", problem, "--exact-sizes",
+          "--space", space, "--out", pack, "--python", sys.executable)
     return diode_times(options, folder, problem, space, [pack])
 
 
@@ -136,7 +150,7 @@ def inductor_times(configs, m, n, k, layout):
     finally:
         select_algorithm.clear_feedback_savers()
     runs, c = [found], torch.empty(m, n, device="cuda", dtype=torch.bfloat16)
-    for number in range(1, RUNS):
+    for number in range(1, REPEATS + 1):
         order = list(kept)
         random.Random(number).shuffle(order)
         runs.append({config: kept[config].benchmark(a, b, out=c) for config in order})
@@ -165,26 +179,33 @@ def spearman(a, b):
 
 
 def chosen(times):
-    """The best configs, and others evenly over the ranking."""
+    """The best configs, and others evenly over the ranking, to its end."""
     ranking = sorted(times, key=times.get)
     rest = ranking[DENSE:]
-    step = max(1, len(rest) // SPREAD)
-    return ranking[:DENSE] + rest[::step][:SPREAD]
+    if len(rest) <= SPREAD:
+        return ranking
+    return ranking[:DENSE] + [rest[place * (len(rest) - 1) // (SPREAD - 1)] for place in range(SPREAD)]
 
 
 def row(what, m, n, k, _layout, times):
-    """A row of the table: the shortest and the median time by packs and by exact sizes, and Inductor's runs."""
-    packs, exact, runs = times[:2], times[2:4], times[4:]
-    itself = [spearman(runs[a], runs[b]) for a in range(RUNS) for b in range(a)]
-    # A run that was disturbed at one config does not count there.
-    middle = [sorted(by_run)[RUNS // 2] for by_run in zip(*runs)]
-    cells = [f"{what} | {m}×{n}×{k} | {len(middle)} | {sum(itself) / len(itself):.3f}"]
+    """A row of the table: the median and the shortest time by packs and by exact sizes, and Inductor's runs."""
+    packs, exact, first, repeats = times[:2], times[2:4], times[4], times[5:]
+    mean = lambda values: sum(values) / len(values)
+    itself = mean([spearman(a, b) for place, a in enumerate(repeats) for b in repeats[:place]])
+    first_look = mean([spearman(first, run) for run in repeats])
+    middle = [statistics.median(by_run) for by_run in zip(*repeats)]
+    cells = [f"{what} | {m}×{n}×{k} | {len(middle)} | {itself:.3f} | {first_look:.3f}"]
     for median, shortest in (packs, exact):
-        # Against each of the runs, as Inductor is held against itself.
-        agreement = sum(spearman(shortest, run) for run in runs) / RUNS
         best = min(range(len(median)), key=median.__getitem__)
+        agreement = mean([spearman(shortest, run) for run in repeats])
         cells.append(f"{agreement:.3f} | {100 * min(middle) / middle[best]:.1f} %")
     return f"| {' | '.join(cells)} |"
+
+
+def write_json(path, value):
+    with open(path + ".new", "w") as file:
+        json.dump(value, file)
+    os.replace(path + ".new", path)
 
 
 def measured(options, folder, m, n, k, layout):
@@ -208,30 +229,33 @@ def main():
     parser.add_argument("--arch", default="sm_90", help="what kernels of exact sizes are compiled for")
     parser.add_argument("--cublas", help="folder with cuBLAS")
     parser.add_argument("--space", default="full", help="which configs diode times")
-    parser.add_argument("--json", help="file for every time, as they come; what it holds already is not measured again")
+    parser.add_argument("--json", help="file for every time, as they come; what it holds of the same space is not measured again")
     options = parser.parse_args()
-    kept = []
+    kept, failed = [], False
     if options.json and os.path.exists(options.json):
         with open(options.json) as file:
             kept = json.load(file)
-    print("| problem | M×N×K | configs | Inductor with itself | packs with Inductor | their best | exact sizes with Inductor | their best |")
-    print("|---|---|---|---|---|---|---|---|", flush=True)
+    print("| problem | M×N×K | configs | Inductor with itself | its first look | packs with Inductor | their best "
+          "| exact sizes with Inductor | their best |")
+    print("|---|---|---|---|---|---|---|---|---|", flush=True)
     with tempfile.TemporaryDirectory() as folder:
         for problem in PROBLEMS:
-            found = next((entry for entry in kept if entry["problem"] == list(problem)), None)
+            asked = {"problem": list(problem), "space": options.space, "arch": options.arch}
+            found = next((entry for entry in kept if all(entry.get(key) == asked[key] for key in asked)), None)
             if found is None:
                 try:
                     configs, times = measured(options, folder, *problem[1:])
-                except RuntimeError as error:
+                except Failed as error:
                     what, m, n, k, _ = problem
                     print(f"| {what} | {m}×{n}×{k} | diode failed: {error} |", flush=True)
+                    failed = True
                     continue
-                found = {"problem": problem, "configs": configs, "times": times}
+                found = {**asked, "configs": configs, "times": times}
                 kept.append(found)
                 if options.json:
-                    with open(options.json, "w") as file:
-                        json.dump(kept, file)
+                    write_json(options.json, kept)
             print(row(*problem, found["times"]), flush=True)
+    sys.exit(failed)
 
 
 if __name__ == "__main__":

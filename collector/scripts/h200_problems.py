@@ -109,8 +109,11 @@ def main():
     parser.add_argument("--out", required=True)
     parser.add_argument("--seed", type=int, default=20261121)
     options = parser.parse_args()
-    with open(options.shapeset) as file:
-        operations = json.load(file)["operations"]
+    try:
+        with open(options.shapeset) as file:
+            operations = json.load(file)["operations"]
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        parser.exit(1, f"error: {options.shapeset}: {error}; expected torch-diode's operation shape set\n")
     listed = [entry for entries in operations.values() for entry in (entries["shapes"] if isinstance(entries, dict) else entries)]
     listed = [json.loads(entry) if isinstance(entry, str) else entry for entry in listed]
     plain = sorted({(s["M"], s["N"], s["K"]) for s in listed if s["B"] == 1 and fits(s["M"], s["N"], s["K"])})

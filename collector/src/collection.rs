@@ -1,13 +1,15 @@
 //! The dataset being collected, and the file that it is kept in.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
 use diode_core::hardware::Hardware;
 use diode_core::ids::ProblemId;
-use diode_core::{ConfigDictionary, Dataset, Failure, Method, Problem, Provenance, Solution, TimeColumn};
+use diode_core::{
+    Config, ConfigDictionary, Dataset, Failure, Method, Problem, Provenance, Solution, TimeColumn,
+};
 
 use crate::journal::Journal;
 use crate::measure::Measured;
@@ -24,6 +26,8 @@ pub(crate) struct Collection {
     path: PathBuf,
     /// Problems in one file; all in one if there is no limit.
     chunk_size: Option<usize>,
+    /// Of the numbered files that are or were there.
+    last_number: usize,
     hardware: Hardware,
     provenance: Provenance,
     /// By what the files take their problems for: an old one says less of them.
@@ -49,16 +53,13 @@ impl Collection {
         if chunk_size.is_none() {
             return Ok(if is_there(output) { vec![output.to_owned()] } else { Vec::new() });
         }
-        let numbered = (1..).map(|number| numbered(output, number));
-        let mut files = Vec::new();
-        for path in numbered {
-            let path = path?;
-            if !is_there(&path) {
-                break;
-            }
-            files.push(path);
-        }
-        Ok(files)
+        Ok(numbered_files(output)?.into_iter().map(|(_, path)| path).collect())
+    }
+
+    /// A file of the other form, in one or in many: what this output does not go on with.
+    pub(crate) fn other_form(output: &Path, chunk_size: Option<usize>) -> anyhow::Result<Option<PathBuf>> {
+        let other = if chunk_size.is_none() { Some(1) } else { None };
+        Ok(Self::files(output, other)?.into_iter().next())
     }
 
     /// Starts a new file, or with `resume` goes on with those that are there and
@@ -71,6 +72,7 @@ impl Collection {
         provenance: Provenance,
     ) -> anyhow::Result<Self> {
         let mut chunks = Vec::new();
+        let last_number = numbered_files(path)?.last().map_or(0, |(number, _)| *number);
         if resume {
             for path in Self::files(path, chunk_size)? {
                 let dataset = resumed(&path, &hardware)?;
@@ -83,6 +85,7 @@ impl Collection {
             chunks,
             path: path.to_owned(),
             chunk_size,
+            last_number,
             hardware,
             provenance,
             measured,
@@ -123,6 +126,32 @@ impl Collection {
 
     pub(crate) fn problems(&self) -> usize {
         self.chunks.iter().map(|chunk| chunk.dataset.solutions.len()).sum()
+    }
+
+    /// How many of the problems are here already, but lack some of the configs that they are to be timed with.
+    pub(crate) fn timed_otherwise(
+        &self,
+        problems: &[Problem],
+        configs: &dyn Fn(&Problem) -> anyhow::Result<Vec<Config>>,
+    ) -> anyhow::Result<usize> {
+        let asked: HashMap<ProblemId, &Problem> =
+            problems.iter().map(|problem| (held_id(&self.path, problem), problem)).collect();
+        let mut lacking = 0;
+        for dataset in self.chunks.iter().map(|chunk| &chunk.dataset) {
+            for solution in &dataset.solutions {
+                let Some(problem) = asked.get(&held_id(&self.path, &solution.problem)) else { continue };
+                let tried = solution.failures.iter().map(|failure| failure.config);
+                let known: HashSet<Config> = solution
+                    .configs
+                    .iter()
+                    .copied()
+                    .chain(tried)
+                    .map(|index| *dataset.configs.get(index))
+                    .collect();
+                lacking += usize::from(configs(problem)?.iter().any(|config| !known.contains(config)));
+            }
+        }
+        Ok(lacking)
     }
 
     pub(crate) fn contains(&self, problem: &Problem) -> bool {
@@ -192,7 +221,10 @@ impl Collection {
             // The journal stays: it may hold what the caller is about to add.
             self.write()?;
             let path = match self.chunk_size {
-                Some(_) => numbered(&self.path, self.chunks.len() + 1)?,
+                Some(_) => {
+                    self.last_number += 1;
+                    numbered(&self.path, self.last_number)?
+                }
                 None => self.path.clone(),
             };
             self.chunks.push(Chunk { path, dataset: self.empty() });
@@ -228,11 +260,35 @@ fn held_id(path: &Path, problem: &Problem) -> ProblemId {
 
 /// `a/b.msgpack.zst` becomes `a/b_3.msgpack.zst`.
 fn numbered(path: &Path, number: usize) -> anyhow::Result<PathBuf> {
+    let (stem, ending) = stem_and_ending(path)?;
+    Ok(path.with_file_name(format!("{stem}_{number}{ending}")))
+}
+
+/// The numbered files of an output in their order. Some between may have been taken away.
+fn numbered_files(path: &Path) -> anyhow::Result<Vec<(usize, PathBuf)>> {
+    let (stem, ending) = stem_and_ending(path)?;
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    // A folder that is not there is spoken of elsewhere.
+    let Ok(entries) = folder.read_dir() else { return Ok(Vec::new()) };
+    let number_of = |name: &str| {
+        let number = name.strip_prefix(&stem)?.strip_prefix('_')?.strip_suffix(&ending)?;
+        // Others may write `01` or `+1`; we never do.
+        number.parse::<usize>().ok().filter(|value| *value > 0 && value.to_string() == number)
+    };
+    let names = entries.flatten().map(|entry| entry.file_name());
+    let mut files: Vec<(usize, PathBuf)> =
+        names.filter_map(|name| Some((number_of(name.to_str()?)?, path.with_file_name(&name)))).collect();
+    files.sort_unstable();
+    Ok(files)
+}
+
+/// `b.msgpack.zst` is `b` and `.msgpack.zst`.
+fn stem_and_ending(path: &Path) -> anyhow::Result<(String, String)> {
     let name = path.file_name().context("the output needs a name")?.to_string_lossy().into_owned();
     let lower = name.to_lowercase();
     let ending = [".msgpack.zst", ".msgpack", ".json"].into_iter().find(|ending| lower.ends_with(ending));
     let (stem, ending) = name.split_at(name.len() - ending.map_or(0, str::len));
-    Ok(path.with_file_name(format!("{stem}_{number}{ending}")))
+    Ok((stem.to_owned(), ending.to_owned()))
 }
 
 fn resumed(path: &Path, hardware: &Hardware) -> anyhow::Result<Dataset> {
@@ -280,7 +336,7 @@ mod tests {
     }
 
     fn failed() -> Measured {
-        let library = diode_core::Config::Library;
+        let library = Config::Library;
         Measured::all_failed(&[library], FailureReason::OutOfMemory)
     }
 
@@ -317,6 +373,44 @@ mod tests {
             .map(|file| diode_formats::read_file(file).unwrap().datasets[0].solutions.len())
             .collect();
         assert_eq!(sizes, [2, 2, 1]);
+    }
+
+    #[test]
+    fn chunks_are_never_written_over_when_one_is_taken_away() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("set.msgpack.zst");
+        let mut first = open(&path, false);
+        for m in [1, 2, 3, 4] {
+            first.add(problem(m), Method::MEDIAN_COLD_EVENT, failed()).unwrap();
+        }
+        first.save().unwrap();
+        drop(first);
+        std::fs::rename(numbered(&path, 1).unwrap(), folder.path().join("uploaded.msgpack.zst")).unwrap();
+
+        let mut second = open(&path, true);
+        assert!(second.contains(&problem(3)) && !second.contains(&problem(1)));
+        for m in [5, 6] {
+            second.add(problem(m), Method::MEDIAN_COLD_EVENT, failed()).unwrap();
+        }
+        second.save().unwrap();
+        let files = Collection::files(&path, Some(2)).unwrap();
+        assert_eq!(files, [numbered(&path, 2).unwrap(), numbered(&path, 3).unwrap()]);
+        let sizes =
+            files.iter().map(|file| diode_formats::read_file(file).unwrap().datasets[0].solutions.len());
+        assert_eq!(sizes.collect::<Vec<_>>(), [2, 2]);
+        assert_eq!(Collection::other_form(&path, None).unwrap(), Some(files[0].clone()));
+    }
+
+    #[test]
+    fn problems_that_were_timed_with_other_configs_are_counted() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut collection = open(&folder.path().join("set.msgpack.zst"), false);
+        collection.add(problem(1), Method::MEDIAN_COLD_EVENT, failed()).unwrap();
+        let problems = [problem(1), problem(2)];
+        let count =
+            |configs: Vec<Config>| collection.timed_otherwise(&problems, &|_| Ok(configs.clone())).unwrap();
+        assert_eq!(count(vec![Config::Library]), 0);
+        assert_eq!(count(vec![Config::Library, Config::DecomposeK { k_split: 2 }]), 1);
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! Runs problems through devices side by side, each taking the next as it gets free.
 
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread;
@@ -29,7 +30,7 @@ pub(crate) struct Tally {
     pub(crate) already_there: usize,
     pub(crate) skipped: usize,
     pub(crate) configs: usize,
-    pub(crate) failures: usize,
+    pub(crate) failures: BTreeMap<String, usize>,
     /// Problems on which the GPU was disturbed to the last.
     pub(crate) disturbed: usize,
     /// Problems on which the power limit held the clocks down.
@@ -127,7 +128,9 @@ impl Runner<'_> {
             match outcome? {
                 Outcome::Measured { measured, quality } => {
                     tally.configs += measured.timed.len();
-                    tally.failures += measured.failed.len();
+                    for (_, reason) in &measured.failed {
+                        *tally.failures.entry(reason.to_string()).or_default() += 1;
+                    }
                     tally.measured += 1;
                     tally.disturbed += usize::from(quality.disturbed);
                     tally.power_capped += usize::from(quality.power_capped);

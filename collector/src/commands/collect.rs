@@ -127,12 +127,19 @@ impl Collect {
         old_form::mention_losses(&[&self.output]);
         let problems = self.problems()?;
         let tally = self.measure(&problems, &Interrupt::install()?)?;
-        if tally.in_file == 0 && tally.stopped.is_none() {
-            bail!(
-                "nothing was measured: {} of {} problems skipped, for the reasons above",
-                tally.skipped,
-                problems.len()
-            );
+        if tally.in_file == 0 {
+            match tally.stopped {
+                Some(reason) => bail!("nothing was measured: {reason}"),
+                None if problems.is_empty() => bail!("nothing was measured: there are no problems"),
+                None => bail!(
+                    "nothing was measured: {} of {} problems skipped, for the reasons above",
+                    tally.skipped,
+                    problems.len()
+                ),
+            }
+        }
+        if tally.measured > 0 && tally.configs == 0 {
+            bail!("nothing was timed: every config failed on {}", output::count(tally.measured, "problem"));
         }
         Ok(())
     }
@@ -169,6 +176,15 @@ impl Collect {
             }
             Ok(configs)
         };
+        if self.resume && !old_form::is_old(Format::from_path(&self.output)?) {
+            let lacking = collection.timed_otherwise(problems, &configs)?;
+            if lacking > 0 {
+                say!(
+                    "note: {} in the file without some of the configs asked for; they are not measured again",
+                    output::count(lacking, "problem")
+                );
+            }
+        }
         let runner = Runner { problems, configs: &configs, budget: self.budget, interrupt };
         let result = runner.run(bench.meters, &mut collection);
         // Whatever went wrong, what was measured before it is kept.
@@ -211,6 +227,11 @@ impl Collect {
                 return Err(Usage::new("--kernels: packs are for GPUs; leave out --backend cpu").into());
             }
             (None, false) => {}
+        }
+        if self.cublas.is_some() {
+            return Err(
+                Usage::new("--cublas: cuBLAS is for GPUs; leave it out, or name a kernel pack").into()
+            );
         }
         if self.backend == Backend::Auto && gpus().is_ok_and(|gpus| !gpus.is_empty()) {
             say!("measuring on the CPU; for the GPU, name a kernel pack with --kernels");
@@ -277,11 +298,16 @@ impl Collect {
                 .into());
             }
         }
-        for file in Collection::files(&self.output, self.chunk_size)? {
-            if !self.resume {
-                let file = file.display();
-                bail!("{file} exists; add --resume to go on with it, or choose another --output");
-            }
+        let files = Collection::files(&self.output, self.chunk_size)?;
+        if let (Some(file), false) = (files.first(), self.resume) {
+            let file = file.display();
+            bail!("{file} exists; add --resume to go on with it, or choose another --output");
+        }
+        let other_form = Collection::other_form(&self.output, self.chunk_size)?;
+        if let (Some(other), true, true) = (other_form, self.resume, files.is_empty()) {
+            let chunks =
+                if self.chunk_size.is_some() { "leave out --chunk-size" } else { "add --chunk-size" };
+            bail!("{} is there: {chunks} to go on with it, or choose another --output", other.display());
         }
         let journal = Journal::beside(&self.output);
         if !self.resume && !journal.is_empty() {

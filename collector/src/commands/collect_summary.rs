@@ -25,11 +25,12 @@ pub(super) fn print(collection: &Collection, tally: &Tally) {
         }
     }
     say!(
-        "measured {} and {} in {seconds:.1} s, {:.0} timings/s ({} failed)",
+        "measured {} and {} in {seconds:.1} s, {:.0} timings/s ({} failed{})",
         count(tally.measured, "problem"),
         count(tally.configs, "config"),
         tally.configs as f64 / seconds.max(1e-9),
-        tally.failures
+        tally.failures.values().sum::<usize>(),
+        tally.failures.iter().map(|(reason, number)| format!(", {reason}: {number}")).collect::<String>()
     );
     if !tally.device.is_zero() {
         let share = tally.busy.as_secs_f64() / tally.device.as_secs_f64() * 100.0;

@@ -87,7 +87,7 @@ impl Collecting {
         collect.resume = self.resume;
         collect.generator.seed = seed;
         let in_files = collect.run_on(problems, interrupt)?;
-        if in_files == 0 && !interrupt.requested() {
+        if in_files == 0 {
             bail!("{}: nothing was measured", output.display());
         }
         Ok(())

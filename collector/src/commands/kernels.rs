@@ -1,13 +1,17 @@
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::thread;
 
+use anyhow::bail;
 use clap::{Args, Subcommand};
-use diode_core::{Alignment, Bias, DType, FailureReason, Layout, Op};
+use diode_core::space::Space;
+use diode_core::{Alignment, Bias, Config, DType, FailureReason, Layout, Op};
 use diode_formats::pack::{Outcome, Pack};
 use serde::Serialize;
 
+use crate::arguments::dtype;
 use crate::interrupt::Interrupt;
-use crate::kernels::{Build, Plan, Summary, build, hardware_of};
+use crate::kernels::{Build, Plan, Summary, build, check_type, hardware_of, problems_of, tile_of};
 use crate::output::{self, count};
 use crate::problem_source::read_problems;
 use crate::space::SpaceArg;
@@ -50,7 +54,7 @@ struct BuildArgs {
     ops: Vec<Op>,
 
     /// Element types
-    #[arg(long, value_delimiter = ',', default_value = "bfloat16", value_parser = crate::arguments::dtype)]
+    #[arg(long, value_delimiter = ',', default_value = "bfloat16", value_parser = parse_dtype)]
     dtypes: Vec<DType>,
 
     /// Layouts of A and B: n for row-major, t for column-major; nn.Linear is nt
@@ -90,7 +94,7 @@ struct BuildArgs {
     processes: Option<usize>,
 }
 
-/// Show what a pack holds
+/// Show what a pack holds, and check that all of it is undamaged
 #[derive(Debug, Args)]
 #[command(after_help = "Example:\n  diode kernels info h200.pack")]
 struct Info {
@@ -114,6 +118,11 @@ impl Kernels {
 impl BuildArgs {
     fn run(self) -> anyhow::Result<()> {
         let hardware = hardware_of(&self.arch)?;
+        if self.tf32 && !self.dtypes.contains(&DType::Float32) {
+            say!("note: --tf32 adds nothing without float32 among --dtypes");
+        }
+        let space = self.space.read()?;
+        mention_left_out(&space);
         let plan = Plan {
             arch: self.arch.clone(),
             ops: self.ops,
@@ -123,14 +132,19 @@ impl BuildArgs {
             layouts: self.layouts,
             alignments: self.alignments,
             tf32: self.tf32,
-            space: self.space.read()?,
+            space,
         };
         let jobs = match &self.problems {
             Some(list) => plan.jobs_for(&read_problems(list)?.0, self.exact_sizes)?,
             None => plan.jobs()?,
         };
+        if !jobs.iter().any(|job| job.matmul) {
+            bail!(
+                "there is no kernel for what is asked for: of --ops, --biases, --dtypes, --alignments and --space,                  some do not go together"
+            );
+        }
         let cores = thread::available_parallelism().map_or(1, Into::into);
-        let processes = self.processes.unwrap_or(cores);
+        let processes = self.processes.unwrap_or(cores).min(jobs.len());
         say!("{} for {} with {}", count(jobs.len(), "kernel"), self.arch, count(processes, "compiler"));
         let settings = Build {
             arch: &self.arch,
@@ -142,9 +156,21 @@ impl BuildArgs {
         let interrupt = Interrupt::install()?;
         match build(&settings, &jobs, &interrupt)? {
             Some(summary) => print_summary(&summary, &self.out),
-            None => say!("interrupted: the same command goes on with what is compiled"),
+            None => {
+                bail!("interrupted: there is no pack yet; the same command goes on with what is compiled")
+            }
         }
         Ok(())
+    }
+}
+
+/// Kernels exist for the tiles of one template.
+fn mention_left_out(space: &Space) {
+    let Space::List(configs) = space else { return };
+    let without = |config: &&Config| tile_of(config).is_none() && **config != Config::Library;
+    let others = configs.iter().filter(without).count();
+    if others > 0 {
+        say!("note: {} of the list left out, whose templates have no kernels yet", count(others, "config"));
     }
 }
 
@@ -164,10 +190,29 @@ fn print_summary(summary: &Summary, path: &std::path::Path) {
 struct Report<'a> {
     digest: &'a str,
     arch: &'a str,
-    toolchain: &'a std::collections::BTreeMap<String, String>,
+    toolchain: &'a BTreeMap<String, String>,
     kernels: usize,
     spilling: usize,
+    variants: Vec<VariantReport>,
     failed: Vec<Failed<'a>>,
+}
+
+/// Which problems the pack serves, and with how many kernels.
+#[derive(Serialize)]
+struct VariantReport {
+    variant: String,
+    kernels: usize,
+    failed: usize,
+}
+
+fn variants(pack: &Pack) -> Vec<VariantReport> {
+    let mut found: BTreeMap<String, [usize; 2]> = BTreeMap::new();
+    for entry in pack.entries() {
+        let Some(variant) = problems_of(&entry.key) else { continue };
+        let failed = matches!(entry.outcome, Outcome::Failed { .. });
+        found.entry(variant).or_default()[usize::from(failed)] += 1;
+    }
+    found.into_iter().map(|(variant, [kernels, failed])| VariantReport { variant, kernels, failed }).collect()
 }
 
 #[derive(Serialize)]
@@ -179,7 +224,8 @@ struct Failed<'a> {
 
 impl Info {
     fn run(self) -> anyhow::Result<()> {
-        let pack = Pack::open(&self.pack)?;
+        let mut pack = Pack::open(&self.pack)?;
+        pack.check()?;
         let built = |least: u32| {
             let entries = pack.entries().iter();
             entries
@@ -198,6 +244,7 @@ impl Info {
             toolchain: pack.toolchain(),
             kernels: built(0),
             spilling: built(1),
+            variants: variants(&pack),
             failed: failed.collect(),
         };
         if self.json {
@@ -209,13 +256,24 @@ impl Info {
         ];
         rows.extend(report.toolchain.iter().map(|(name, value)| (name.clone(), value.clone())));
         rows.push(("kernels".to_owned(), format!("{}, {} spill registers", report.kernels, report.spilling)));
+        rows.extend(report.variants.iter().map(|variant| {
+            let VariantReport { variant, kernels, failed } = variant;
+            let failed = if *failed > 0 { format!(", {failed} failed") } else { String::new() };
+            (format!("  {}", count(*kernels, "kernel")), format!("{variant}{failed}"))
+        }));
         rows.push(("failed".to_owned(), report.failed.len().to_string()));
         rows.extend(report.failed.iter().map(|failed| {
             (format!("  {}", failed.reason), format!("{}: {}", failed.kernel, failed.message))
         }));
-        let text: String = rows.iter().map(|(name, value)| format!("{name:<13} {value}\n")).collect();
+        let text: String = rows.iter().map(|(name, value)| format!("{name:<15} {value}\n")).collect();
         output::text_out(&text)
     }
+}
+
+fn parse_dtype(text: &str) -> Result<DType, String> {
+    let dtype = dtype(text).map_err(|error| error.to_string())?;
+    check_type(dtype)?;
+    Ok(dtype)
 }
 
 /// `nt`: A row-major, B column-major.

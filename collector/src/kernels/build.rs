@@ -1,27 +1,29 @@
-//! Building a pack: many compilers side by side, and a folder that keeps what
-//! they finished, so that an interrupted build goes on where it stopped.
+//! Building a pack: many compilers side by side, and what they finished is kept,
+//! so that an interrupted build goes on where it stopped.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
-use std::fs::{self, File, OpenOptions};
-use std::io::{BufRead, BufReader, Write};
-use std::path::{Path, PathBuf};
+use std::fs;
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Sender, channel};
 use std::sync::{Mutex, PoisonError};
 use std::thread;
 
 use anyhow::{Context, bail};
 use diode_core::FailureReason;
-use diode_core::ids::Digest;
-use diode_formats::pack::PackWriter;
-use serde::{Deserialize, Serialize};
+use diode_formats::pack::{Pack, PackWriter};
 
 use super::compiler::{Compiled, Compiler, Launch};
+use super::parts::Parts;
 use super::plan::Job;
-use super::python::{Python, TRITON, sources};
+use super::python::{Python, TRITON};
 use super::variant::ARGUMENT_SIZES;
 use super::{ABI, ABI_KEY, amdgpu};
 use crate::interrupt::Interrupt;
 use crate::progress::Progress;
+
+/// How many compilers may die of a kernel.
+const TRIES: usize = 2;
 
 /// What a build is told besides its jobs.
 pub(crate) struct Build<'a> {
@@ -43,8 +45,7 @@ pub(crate) struct Summary {
     pub(crate) bytes: usize,
 }
 
-/// One line of the log of finished kernels.
-#[derive(Serialize, Deserialize)]
+/// What one compiler has to say.
 struct Finished {
     key: String,
     compiled: Compiled,
@@ -57,7 +58,8 @@ pub(crate) fn build(
     jobs: &[Job],
     interrupt: &Interrupt,
 ) -> anyhow::Result<Option<Summary>> {
-    let parts = Parts::open(build)?;
+    check_output(build.output)?;
+    let parts = Parts::open(build.output, build.arch)?;
     let mut finished = parts.finished()?;
     let resumed = jobs.iter().filter(|job| finished.contains_key(&job.key)).count();
     let python = Python::prepare(build.python, &parts.folder)?;
@@ -77,6 +79,23 @@ pub(crate) fn build(
     Ok(Some(summary))
 }
 
+/// Hours of compiling are not for an output that cannot be written, or that holds something else.
+fn check_output(output: &Path) -> anyhow::Result<()> {
+    if output.symlink_metadata().is_err() {
+        return Ok(());
+    }
+    let shown = output.display();
+    if !output.is_file() {
+        bail!("{shown}: it is there and no regular file, expected the name of a pack; choose another --out");
+    }
+    if let Err(error) = Pack::open(output) {
+        bail!(
+            "{shown}: it is there and no pack to be replaced ({error}); choose another --out, or remove it"
+        );
+    }
+    Ok(())
+}
+
 fn compile_all(
     build: &Build<'_>,
     parts: &Parts,
@@ -90,25 +109,26 @@ fn compile_all(
     let queue = Mutex::new(todo);
     let (sender, results) = channel();
     let mut progress = Progress::new(total as u64, "kernels");
-    let mut log = parts.log()?;
+    let failed = AtomicBool::new(false);
+    let stop = || interrupt.requested() || failed.load(Ordering::Relaxed);
     thread::scope(|scope| {
         for number in 0..processes {
-            let (queue, sender) = (&queue, sender.clone());
-            scope.spawn(move || work(number, queue, parts, python, &sender, interrupt));
+            let (queue, sender, stop) = (&queue, sender.clone(), &stop);
+            scope.spawn(move || work(number, queue, parts, python, &sender, stop));
         }
         drop(sender);
         progress.set(already as u64, "starting compilers");
         let mut trouble = None;
         for result in results {
-            match result {
+            match result.and_then(|done| parts.keep(&done.key, &done.compiled).map(|()| done)) {
                 Ok(done) => {
-                    let line = serde_json::to_string(&done).context("cannot encode a result")?;
-                    writeln!(log, "{line}")
-                        .with_context(|| format!("cannot write in {}", parts.folder.display()))?;
                     finished.insert(done.key.clone(), done.compiled);
                     progress.set(finished.len() as u64, &done.key);
                 }
-                Err(error) => trouble = Some(error),
+                Err(error) => {
+                    failed.store(true, Ordering::Relaxed);
+                    trouble.get_or_insert(error);
+                }
             }
         }
         progress.finish();
@@ -123,31 +143,43 @@ fn work(
     parts: &Parts,
     python: &Python,
     results: &Sender<anyhow::Result<Finished>>,
-    interrupt: &Interrupt,
+    stop: &(dyn Fn() -> bool + Sync),
 ) {
     let cache = parts.folder.join(format!("cache-{number}"));
     let mut compiler = None;
-    while !interrupt.requested() {
+    while !stop() {
         let Some(job) = queue.lock().unwrap_or_else(PoisonError::into_inner).pop_front() else { break };
-        let running = match compiler.take().map_or_else(|| start(python, &cache), Ok) {
-            Ok(running) => compiler.insert(running),
-            Err(error) => {
-                // Nobody is left to hear it once the main thread has given up.
-                let _ = results.send(Err(error));
-                return;
-            }
-        };
-        let answer = running.compile(job.request.clone(), &parts.binary(&job.key));
-        let compiled = answer.unwrap_or_else(|| {
-            compiler = None;
-            Compiled::Failed("the compiler crashed or hung".to_owned())
-        });
-        if results.send(Ok(Finished { key: job.key.clone(), compiled })).is_err() {
+        let compiled = compile(job, parts, python, &cache, &mut compiler);
+        let trouble = compiled.is_err();
+        // Nobody is left to hear it once the main thread has given up.
+        let sent = results.send(compiled.map(|compiled| Finished { key: job.key.clone(), compiled }));
+        if trouble || sent.is_err() {
             return;
         }
         // The compiler's own cache would only fill the disk: every kernel is compiled once.
         let _ = fs::remove_dir_all(&cache);
     }
+}
+
+/// Compiles one kernel. A compiler that dies may have been ended by others, so a fresh one tries again.
+fn compile(
+    job: &Job,
+    parts: &Parts,
+    python: &Python,
+    cache: &Path,
+    compiler: &mut Option<Compiler>,
+) -> anyhow::Result<Compiled> {
+    for _ in 0..TRIES {
+        let running = match compiler {
+            Some(running) => running,
+            None => compiler.insert(start(python, cache)?),
+        };
+        if let Some(compiled) = running.compile(job.request.clone(), &parts.binary(&job.key))? {
+            return Ok(compiled);
+        }
+        *compiler = None;
+    }
+    Ok(Compiled::GivenUp)
 }
 
 fn start(python: &Python, cache: &Path) -> anyhow::Result<Compiler> {
@@ -172,15 +204,30 @@ fn pack(
     ]);
     let mut writer = PackWriter::new(build.arch, toolchain);
     let mut summary = Summary::default();
+    let (mut multiplications, mut why) = (0, None);
     for job in jobs {
         let key = job.key.clone();
         let mut fail = |writer: &mut PackWriter, reason: FailureReason, message: String| {
             *summary.failed.entry(reason.to_string()).or_default() += 1;
+            why = Some(message.clone());
             writer.add_failed(key.clone(), reason, message);
         };
         let launch = match &finished[&job.key] {
+            Compiled::Failed(message) if !job.matmul => {
+                bail!("{key}: {message}; every collection needs this kernel, so there is no pack without it")
+            }
+            Compiled::GivenUp if !job.matmul => {
+                bail!(
+                    "{key}: the compiler crashed or hung, twice; every collection needs this kernel; try again"
+                )
+            }
             Compiled::Failed(message) => {
                 fail(&mut writer, FailureReason::Compile, message.clone());
+                continue;
+            }
+            Compiled::GivenUp => {
+                let message = "the compiler crashed or hung, twice; the next build tries again".to_owned();
+                fail(&mut writer, FailureReason::Compile, message);
                 continue;
             }
             Compiled::Built(launch) if launch.shared > build.shared_limit => {
@@ -206,68 +253,17 @@ fn pack(
         let file = parts.binary(&job.key);
         let binary = fs::read(&file).with_context(|| format!("cannot read {}", file.display()))?;
         if build.arch.starts_with("gfx") && job.matmul {
-            amdgpu::check_arguments(&binary, &launch.symbol, &ARGUMENT_SIZES)?;
+            amdgpu::check_arguments(&binary, &launch.symbol, &ARGUMENT_SIZES)
+                .with_context(|| format!("{}: {}", file.display(), job.key))?;
         }
         let Launch { symbol, threads, shared, registers, stack, .. } = launch;
         writer.add_built(key, symbol.clone(), [*threads, *shared, *registers, *stack], &binary);
         summary.built += 1;
+        multiplications += usize::from(job.matmul);
         summary.spilling += usize::from(*stack > 0);
     }
+    if multiplications == 0 {
+        bail!("no multiplication compiles; the last said: {}", why.unwrap_or_default());
+    }
     Ok((writer.finish(), summary))
-}
-
-/// The folder of a build that is not finished, beside its output.
-struct Parts {
-    folder: PathBuf,
-}
-
-impl Parts {
-    /// Goes on with the folder of an earlier build if it was of the same kernels.
-    fn open(build: &Build<'_>) -> anyhow::Result<Self> {
-        let mut name = build.output.file_name().unwrap_or_default().to_owned();
-        name.push(".parts");
-        let folder = build.output.with_file_name(name);
-        let stamp = Digest::of(format!("{} {TRITON} {}", build.arch, sources()).as_bytes()).to_string();
-        let stamp_file = folder.join("stamp");
-        if fs::read_to_string(&stamp_file).ok().as_deref() != Some(&stamp) {
-            // Compiled from other sources, or for something else: of no use any more.
-            if folder.exists() {
-                fs::remove_dir_all(&folder).with_context(|| format!("cannot clear {}", folder.display()))?;
-            }
-            fs::create_dir_all(&folder).with_context(|| format!("cannot create {}", folder.display()))?;
-            diode_formats::write_atomically(&stamp_file, stamp.as_bytes())
-                .with_context(|| format!("cannot write {}", stamp_file.display()))?;
-        }
-        Ok(Self { folder })
-    }
-
-    fn binary(&self, key: &str) -> PathBuf {
-        self.folder.join(format!("{:.32}.bin", Digest::of(key.as_bytes()).to_string()))
-    }
-
-    fn log_path(&self) -> PathBuf {
-        self.folder.join("finished.jsonl")
-    }
-
-    fn log(&self) -> anyhow::Result<File> {
-        let path = self.log_path();
-        let file = OpenOptions::new().create(true).append(true).open(&path);
-        file.with_context(|| format!("cannot write {}", path.display()))
-    }
-
-    /// What an earlier build finished. The last line may be half written.
-    fn finished(&self) -> anyhow::Result<HashMap<String, Compiled>> {
-        let Ok(file) = File::open(self.log_path()) else { return Ok(HashMap::new()) };
-        let lines = BufReader::new(file).lines().map_while(Result::ok);
-        Ok(lines
-            .filter_map(|line| serde_json::from_str::<Finished>(&line).ok())
-            .filter(|done| matches!(done.compiled, Compiled::Failed(_)) || self.binary(&done.key).exists())
-            .map(|done| (done.key, done.compiled))
-            .collect())
-    }
-
-    fn remove(self) {
-        // The pack is written; a folder left behind costs space and nothing else.
-        let _ = fs::remove_dir_all(&self.folder);
-    }
 }

@@ -3,7 +3,7 @@
 use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
 use std::process::{Child, ChildStdin, Command, Stdio};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::sync::mpsc::{Receiver, channel};
 use std::thread;
 use std::time::Duration;
 
@@ -24,6 +24,19 @@ const START_PATIENCE: Duration = Duration::from_secs(120);
 pub(crate) enum Compiled {
     Built(Launch),
     Failed(String),
+    /// The compiler died of it. That may not be the kernel's fault.
+    #[serde(skip)]
+    GivenUp,
+}
+
+/// A compiler's line.
+#[derive(Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum Answer {
+    Built(Launch),
+    Failed(String),
+    /// What has nothing to do with the kernel, such as a full disk.
+    Trouble(String),
 }
 
 /// What the compiler says of a binary.
@@ -87,12 +100,17 @@ impl Compiler {
     }
 
     /// Compiles one kernel to a file. `None` if the process had to be given up.
-    pub(crate) fn compile(&mut self, mut request: Value, file: &Path) -> Option<Compiled> {
+    pub(crate) fn compile(&mut self, mut request: Value, file: &Path) -> anyhow::Result<Option<Compiled>> {
         request["file"] = file.to_string_lossy().into();
         let sent = writeln!(self.requests, "{request}").and_then(|()| self.requests.flush());
-        match sent.map(|()| self.replies.recv_timeout(PATIENCE)) {
-            Ok(Ok(line)) => serde_json::from_str(&line).ok(),
-            Ok(Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected)) | Err(_) => None,
+        let Ok(Ok(line)) = sent.map(|()| self.replies.recv_timeout(PATIENCE)) else { return Ok(None) };
+        match serde_json::from_str(&line) {
+            Ok(Answer::Built(launch)) => Ok(Some(Compiled::Built(launch))),
+            Ok(Answer::Failed(reason)) => Ok(Some(Compiled::Failed(reason))),
+            Ok(Answer::Trouble(what)) => {
+                bail!("cannot compile: {what}; what is compiled is kept, the same command goes on with it")
+            }
+            Err(_) => Ok(None),
         }
     }
 }

@@ -4,6 +4,7 @@
 mod amdgpu;
 mod build;
 mod compiler;
+mod parts;
 mod plan;
 mod python;
 pub(crate) mod support;
@@ -13,6 +14,7 @@ use diode_formats::pack::Pack;
 
 pub(crate) use build::{Build, Summary, build};
 pub(crate) use plan::{Plan, hardware_of};
+pub(crate) use variant::{check_type, problems_of, tile_of};
 
 /// How the arguments of a kernel lie, and what they mean. A backend launches
 /// only packs that state the one it knows.

@@ -34,9 +34,7 @@ impl Variant {
             let (b, out) = (problem.b_dtype, problem.out_dtype);
             return Err(format!("kernels exist for one type throughout, not for {dtype}, {b} and {out}"));
         }
-        if triton_type(dtype).is_none() {
-            return Err(format!("kernels exist for float16, bfloat16 and float32, not for {dtype}"));
-        }
+        check_type(dtype)?;
         if problem.out_layout.is_some() {
             return Err("kernels write dense row-major outputs only".to_owned());
         }
@@ -99,13 +97,13 @@ impl Variant {
     }
 
     /// Whether every address is computed anew in each step along K, as in Inductor's `mm`. Where strides
-    /// are not known, it comes nearest to that if an operand runs along M or N, by less than 16 bytes.
+    /// are not known, that comes nearest to it if an operand runs along M or N, by less than 16 bytes.
     fn computes_addresses_anew(&self) -> bool {
         let narrow = [
             self.a_layout == Layout::Column && self.alignment.a != Alignment::Bytes16,
             self.b_layout == Layout::Row && self.alignment.b != Alignment::Bytes16,
         ];
-        !self.batched && (self.sizes.is_some() || narrow.contains(&true))
+        self.sizes.is_none() && !self.batched && narrow.contains(&true)
     }
 
     /// Whether nothing divides M where A runs along it, and N where B does.
@@ -162,8 +160,6 @@ impl Variant {
             .map(|(name, text)| (name.to_owned(), text.into()))
             .collect();
         let [a_contiguous, b_contiguous] = self.contiguous(tile, fits);
-        // No size is 0.
-        let [m, n, k] = self.sizes.unwrap_or_default();
         let mut constants = json!({
             "BLOCK_M": tile.block_m,
             "BLOCK_N": tile.block_n,
@@ -176,15 +172,22 @@ impl Variant {
             "PRECISION": self.precision(tile),
             "A_CONTIGUOUS": a_contiguous,
             "B_CONTIGUOUS": b_contiguous,
-            "KNOWN_M": m,
-            "KNOWN_N": n,
-            "KNOWN_K": k,
         });
-        if !self.batched {
+        let kernel = self.kernel();
+        let kernel = match self.sizes {
+            Some([m, n, k]) => {
+                for (name, size) in [("KNOWN_M", m), ("KNOWN_N", n), ("KNOWN_K", k)] {
+                    constants[name] = size.into();
+                }
+                format!("{kernel}_known")
+            }
+            None => kernel.to_owned(),
+        };
+        if self.sizes.is_none() && !self.batched {
             constants["ANEW"] = self.computes_addresses_anew().into();
         }
         json!({
-            "kernel": self.kernel(),
+            "kernel": kernel,
             "arch": arch,
             "types": types,
             "divisible": self.divisors(),
@@ -263,6 +266,21 @@ fn options(tile: &Tile, arch: &str) -> Value {
     options
 }
 
+/// Refuses the types that Triton's kernels are not written for.
+pub(crate) fn check_type(dtype: DType) -> Result<(), String> {
+    match triton_type(dtype) {
+        Some(_) => Ok(()),
+        None => Err(format!("kernels exist for float16, bfloat16 and float32, not for {dtype}")),
+    }
+}
+
+/// The part of a kernel's name that says what problems it computes; `None` for the kernels around a measurement.
+pub(crate) fn problems_of(key: &str) -> Option<String> {
+    let (variant, tile) = key.match_indices(';').nth(5).map(|(at, _)| key.split_at(at))?;
+    let sizes = tile.split_once(SIZES).map_or(String::new(), |(_, sizes)| format!("{SIZES}{sizes}"));
+    (variant.starts_with("mm;") || variant.starts_with("bmm;")).then(|| format!("{variant}{sizes}"))
+}
+
 /// Triton's name of a type that kernels exist for.
 pub(crate) fn triton_type(dtype: DType) -> Option<&'static str> {
     match dtype {
@@ -321,7 +339,7 @@ mod tests {
             let problem = problem(dtype, sizes, layouts);
             let variant = Variant::of(&problem).unwrap();
             assert_eq!(variant.fits(&tile(), &problem), fits, "{dtype} {sizes:?}");
-            assert_eq!(told(&variant, fits), json!([a, b, anew, 0]), "{dtype} {sizes:?}");
+            assert_eq!(told(&variant, fits), json!([a, b, anew, null]), "{dtype} {sizes:?}");
         }
     }
 
@@ -329,14 +347,15 @@ mod tests {
     fn exact_kernels_know_their_sizes_and_promise_what_inductor_does() {
         let narrow = problem(DType::BFloat16, [100, 51, 304], [Layout::Row; 2]);
         let exact = Variant::in_pack(&narrow, true).unwrap();
-        assert_eq!(told(&exact, false), json!([true, false, true, 51]));
-        assert!(exact.key(&tile(), false).ends_with(";sizes=100x51x304"));
+        assert_eq!(told(&exact, false), json!([true, false, null, 51]));
+        assert!(exact.key(&tile(), false).ends_with("even_k=false;sizes=100x51x304"));
+        assert_eq!(exact.request(&tile(), false, "sm_90")["kernel"], "mm_known");
 
         let batched = ProblemFields::plain(Op::Bmm, 4, 33, 51, 304, DType::BFloat16);
         let batched = Variant::in_pack(&Problem::new(batched).unwrap(), true).unwrap();
         assert_eq!(told(&batched, false), json!([true, true, null, 51]));
         let general = Variant { sizes: None, ..batched };
         assert!(!general.fit_matters());
-        assert_eq!(told(&general, false), json!([false, true, null, 0]));
+        assert_eq!(told(&general, false), json!([false, true, null, null]));
     }
 }

@@ -39,6 +39,10 @@ fn packs_are_compiled_without_a_gpu() {
     };
     assert!(failed.iter().filter(too_large).count() >= 4, "{failed:?}");
     assert!(info["kernels"].as_u64().unwrap() >= 4 + 12, "{info}");
+    let variants: Vec<&str> =
+        info["variants"].as_array().unwrap().iter().map(|v| v["variant"].as_str().unwrap()).collect();
+    assert!(variants.contains(&"mm;bfloat16;row,row;bias=none;align=16,16,16;ieee"), "{variants:?}");
+    assert_eq!(variants.len(), 2 * 4, "rows along K and rows along N are aligned or not, in both layouts");
 
     let problem = r#"[{"op": "mm", "b": 1, "m": 100, "n": 201, "k": 300, "dtype": "bfloat16"}]"#;
     sandbox.write("problems.json", problem);
@@ -58,7 +62,11 @@ fn packs_are_compiled_without_a_gpu() {
     assert!(known.iter().any(|words| error.contains(words)), "{error}");
     assert!(!sandbox.path("a.msgpack.zst").exists());
 
-    let bytes = std::fs::read(sandbox.path("test.pack")).unwrap();
+    let mut bytes = std::fs::read(sandbox.path("test.pack")).unwrap();
+    *bytes.last_mut().unwrap() ^= 1;
+    diode_formats::write_atomically(&sandbox.path("flipped.pack"), &bytes).unwrap();
+    let error = sandbox.fails(1, &["kernels", "info", "flipped.pack"]);
+    assert!(error.contains("flipped.pack: invalid kernel pack"), "{error}");
     diode_formats::write_atomically(&sandbox.path("cut.pack"), &bytes[..bytes.len() / 2]).unwrap();
     let error = sandbox.fails(1, &["collect", "--output", "a.msgpack.zst", "--kernels", "cut.pack"]);
     assert!(error.contains("cut.pack: truncated kernel pack"), "{error}");
@@ -80,6 +88,13 @@ fn what_cannot_be_built_or_used_is_refused() {
     let error = sandbox
         .fails(1, &["kernels", "build", "--arch", "sm_90", "--out", "a.pack", "--problems", "odd.json"]);
     assert!(error.contains("mm of M×N×K = 8×8×8: kernels exist for float16, bfloat16"), "{error}");
+    let error =
+        sandbox.fails(2, &["kernels", "build", "--arch", "sm_90", "--out", "a.pack", "--dtypes", "int8"]);
+    assert!(error.contains("kernels exist for float16, bfloat16 and float32, not for int8"), "{error}");
+    sandbox.write("library.json", r#"[{"template": "aten"}]"#);
+    let error = sandbox
+        .fails(1, &["kernels", "build", "--arch", "sm_90", "--out", "a.pack", "--space", "library.json"]);
+    assert!(error.contains("there is no kernel for what is asked for"), "{error}");
     let error = sandbox.fails(1, &["kernels", "info", "missing.pack"]);
     assert!(error.contains("missing.pack: "), "{error}");
     sandbox.write("text.pack", "these are certainly no kernels, only a text of some length");
@@ -90,4 +105,60 @@ fn what_cannot_be_built_or_used_is_refused() {
     let error = sandbox
         .fails(2, &["collect", "--output", "a.msgpack.zst", "--backend", "cpu", "--kernels", "text.pack"]);
     assert!(error.contains("packs are for GPUs"), "{error}");
+}
+
+/// A stand-in for Python: says hello as the compiler does, and then what it is told to for each kernel.
+#[cfg(unix)]
+fn compiler(sandbox: &Sandbox, name: &str, each: &str) -> String {
+    use std::os::unix::fs::PermissionsExt;
+
+    sandbox.write(
+        name,
+        &format!("#!/bin/sh\necho '{{\"triton\": \"3.6.0\"}}'\nwhile read line; do\n{each}\ndone\n"),
+    );
+    let path = sandbox.path(name);
+    std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).unwrap();
+    path.to_string_lossy().into_owned()
+}
+
+#[cfg(unix)]
+#[test]
+fn trouble_is_no_verdict_on_a_kernel() {
+    let sandbox = Sandbox::new();
+    sandbox.write("tiles.json", TILES);
+    let arguments = ["kernels", "build", "--arch", "sm_90", "--space", "tiles.json", "--out", "a.pack"];
+    let fails = |each: &str| {
+        let python = compiler(&sandbox, "python", each);
+        let error = sandbox.fails(1, &[&arguments[..], &["--python", &python]].concat());
+        assert!(!sandbox.path("a.pack").exists(), "{error}");
+        error
+    };
+    let full = fails(r#"echo '{"trouble": "OSError: No space left on device"}'"#);
+    assert!(
+        full.contains("cannot compile: OSError: No space left on device; what is compiled is kept"),
+        "{full}"
+    );
+    let killed = fails("exit 1");
+    assert!(
+        killed.contains("the compiler crashed or hung, twice; every collection needs this kernel"),
+        "{killed}"
+    );
+    let bad = fails(r#"echo '{"failed": "this is not so"}'"#);
+    assert!(bad.contains("this is not so; every collection needs this kernel"), "{bad}");
+}
+
+#[test]
+fn what_a_build_did_not_make_is_left_alone() {
+    let sandbox = Sandbox::new();
+    sandbox.write("notes.txt", "my notes");
+    let build = ["kernels", "build", "--arch", "sm_90", "--out"];
+    let error = sandbox.fails(1, &[&build[..], &["notes.txt"]].concat());
+    assert!(error.contains("notes.txt: it is there and no pack to be replaced"), "{error}");
+    let error = sandbox.fails(1, &[&build[..], &["."]].concat());
+    assert!(error.contains("no regular file"), "{error}");
+    std::fs::create_dir(sandbox.path("a.pack.parts")).unwrap();
+    sandbox.write("a.pack.parts/thesis", "precious");
+    let error = sandbox.fails(1, &[&build[..], &["a.pack"]].concat());
+    assert!(error.contains("a.pack.parts: it is there and not of a build"), "{error}");
+    assert_eq!(std::fs::read(sandbox.path("a.pack.parts/thesis")).unwrap(), b"precious");
 }

@@ -108,6 +108,11 @@ impl Pack {
         self.by_key.get(key).map(|&entry| &self.index.entries[entry].outcome)
     }
 
+    /// Reads every kernel, so that damage shows here and not where one is needed.
+    pub fn check(&mut self) -> Result<(), FormatError> {
+        (0..self.index.chunks.len()).try_for_each(|number| self.read_chunk(number as u32).map(drop))
+    }
+
     /// The binary of a kernel of this pack.
     pub fn binary(&mut self, kernel: &Kernel) -> Result<Vec<u8>, FormatError> {
         let chunk = match &self.last {
