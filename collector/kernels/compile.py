@@ -112,7 +112,7 @@ def main():
         request = json.loads(line)
         try:
             answer = {"built": build(request)}
-        except OSError as error:  # a full disk, or files that were taken away
+        except (OSError, MemoryError) as error:  # a full disk, say; no fault of the kernel's
             answer = {"trouble": f"{type(error).__name__}: {error}"}
         except Exception as error:  # whatever the compiler raises is that kernel's result
             # Triton shows the source first, and says what is wrong with it in the end.

@@ -292,7 +292,9 @@ fn stem_and_ending(path: &Path) -> anyhow::Result<(String, String)> {
 }
 
 fn resumed(path: &Path, hardware: &Hardware) -> anyhow::Result<Dataset> {
-    let mut datasets = diode_formats::read_file(path)?.datasets;
+    let mut datasets = diode_formats::read_file(path)
+        .context("cannot resume; move the file away or choose another --output")?
+        .datasets;
     let (Some(mut dataset), true) = (datasets.pop(), datasets.is_empty()) else {
         bail!("{}: expected a dataset of one hardware to resume", path.display());
     };

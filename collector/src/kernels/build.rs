@@ -214,7 +214,11 @@ fn pack(
         };
         let launch = match &finished[&job.key] {
             Compiled::Failed(message) if !job.matmul => {
-                bail!("{key}: {message}; every collection needs this kernel, so there is no pack without it")
+                let folder = parts.folder.display();
+                bail!(
+                    "{key}: {message}; every collection needs this kernel, so there is no pack without it; \
+                     remove {folder} to have it compiled again"
+                )
             }
             Compiled::GivenUp if !job.matmul => {
                 bail!(
@@ -263,7 +267,7 @@ fn pack(
         summary.spilling += usize::from(*stack > 0);
     }
     if multiplications == 0 {
-        bail!("no multiplication compiles; the last said: {}", why.unwrap_or_default());
+        bail!("no multiplication can be used, so there is no pack; of the last: {}", why.unwrap_or_default());
     }
     Ok((writer.finish(), summary))
 }
