@@ -204,5 +204,4 @@ def bmm_known(A, B, bias, C, M, N, K, lda, ldb, ldc, batch_a, batch_b, batch_c,
         acc += tl.dot(a, b, input_precision=PRECISION)
         a_at += BLOCK_K * a_depth
         b_at += BLOCK_K * b_depth
-    batch = tl.program_id(1)
     finish_known(acc, bias, C, KNOWN_M, KNOWN_N, pid_m, pid_n, batch, BLOCK_M, BLOCK_N, BIAS, True)

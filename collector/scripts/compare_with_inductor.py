@@ -2,15 +2,14 @@
 
     python collector/scripts/compare_with_inductor.py --diode target/release/diode --kernels h200.pack
 
-needs torch 2.11 and a GPU. For each problem, diode times
-the whole space. About a hundred configs, the best of that ranking and others evenly
-over the rest of it, are then benchmarked by Inductor's own autotuning and read off its
-feedback savers. That is its first look, on a GPU that has idled through the compilation:
-a third of short kernels seem slower than they are. So the same choices are benchmarked
-again, each time in another order, and those repeats are what counts. Inductor reports the
-shortest of its launches, so diode's shortest is compared with it. The same configs are
+needs torch 2.11 and a GPU. For each problem, diode times the whole space. About a
+hundred configs, the best of that ranking and others evenly over the rest of it, are
 then compiled for the problem's sizes alone (`diode kernels build --exact-sizes`) and
-timed once more.
+timed once more. The same are benchmarked by Inductor's own autotuning and read off its
+feedback savers. That is its first look, on a GPU that has idled through the compilation,
+where many short kernels seem slower than they are. So the same choices are benchmarked
+again, each time in another order, and those repeats are what counts. Inductor reports
+the shortest of its launches, so diode's shortest is compared with it.
 
 The table says how well the rankings agree, how well Inductor's repeats agree with one
 another and its first look with them, and what diode's best config (by its median, which

@@ -22,6 +22,7 @@ import torch_diode
 pytestmark = pytest.mark.usefixtures("gpu")
 
 KERNELS = Path(__file__).parents[2] / "collector" / "kernels"
+FIELDS = ("block_m", "block_n", "block_k", "num_stages", "num_warps")
 aten = torch.ops.aten
 
 
@@ -49,7 +50,7 @@ def inductors(compiler: Any, code: str, tile: tuple[int, ...], folder: Path) -> 
     """The kernel in Inductor's code, compiled as Inductor would."""
     source = code[code.index("@triton.jit") : code.index("''', device_str")]
     [signature] = re.findall(r"'signature': (\{[^}]*\})", code)
-    types = {name: kind for name, kind in ast.literal_eval(signature).items()}
+    types = ast.literal_eval(signature)
     file = folder / "kernel.py"
     file.write_text("import triton\nimport triton.language as tl\n" + source)
     spec = importlib.util.spec_from_file_location("kernel", file)
@@ -81,8 +82,7 @@ def request(diode: str, folder: Path, problem: dict[str, Any], tile: tuple[int, 
     listener, heard = folder / "python", folder / "heard.jsonl"
     listener.write_text(LISTENER.format(python=sys.executable, heard=str(heard)))
     listener.chmod(0o755)
-    fields = ("block_m", "block_n", "block_k", "num_stages", "num_warps")
-    config = {"template": "triton::bmm" if "bmm" in problem["op"] else "triton::mm", **dict(zip(fields, tile)), "group_m": 8,
+    config = {"template": "triton::bmm" if "bmm" in problem["op"] else "triton::mm", **dict(zip(FIELDS, tile)), "group_m": 8,
               "even_k": problem["k"] % tile[2] == 0, "allow_tf32": False, "use_fast_accum": False, "acc_type": "tl.float32"}  # fmt: skip
     (folder / "problems.json").write_text(json.dumps([problem]))
     (folder / "space.json").write_text(json.dumps([config]))
@@ -117,8 +117,7 @@ def test_kernels_of_exact_sizes_are_inductors(
     compiler: Any, diode: str, tmp_path: Path,
 ) -> None:  # fmt: skip
     m, n, k = sizes
-    fields = ("block_m", "block_n", "block_k", "num_stages", "num_warps")
-    torch_diode.install(heuristic=lambda problem: dict(zip(fields, tile)))
+    torch_diode.install(heuristic=lambda problem: dict(zip(FIELDS, tile)))
     batch = (3,) if op in ("bmm", "baddbmm") else ()
     strides = (n * k, 1, k)[1 - len(batch) :]
     operands = [tensor((*batch, m, k), dtype), tensor((*batch, k, n), dtype, strides if nt else None)]

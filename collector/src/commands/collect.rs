@@ -307,7 +307,7 @@ impl Collect {
         if let (Some(other), true, true) = (other_form, self.resume, files.is_empty()) {
             let chunks =
                 if self.chunk_size.is_some() { "leave out --chunk-size" } else { "add --chunk-size" };
-            bail!("{} is there: {chunks} to go on with it, or choose another --output", other.display());
+            bail!("{} is there: {chunks} to go on with it, or leave out --resume", other.display());
         }
         let journal = Journal::beside(&self.output);
         if !self.resume && !journal.is_empty() {

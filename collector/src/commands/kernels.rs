@@ -140,7 +140,8 @@ impl BuildArgs {
         };
         if !jobs.iter().any(|job| job.matmul) {
             bail!(
-                "there is no kernel for what is asked for: of --ops, --biases, --dtypes, --alignments and --space,                  some do not go together"
+                "there is no kernel for what is asked for: of --ops, --biases, --dtypes, --alignments and --space, \
+                 some do not go together"
             );
         }
         let cores = thread::available_parallelism().map_or(1, Into::into);
