@@ -30,11 +30,12 @@ impl FromStr for DeviceArg {
     }
 }
 
-/// The numbers of the chosen GPUs.
-pub(crate) fn chosen(argument: &DeviceArg) -> anyhow::Result<Vec<u32>> {
+/// The numbers of the chosen GPUs: the first alone, if none are.
+pub(crate) fn chosen(argument: Option<&DeviceArg>) -> anyhow::Result<Vec<u32>> {
     match argument {
-        DeviceArg::All => Ok((0..cuda::device_count()?).collect()),
-        DeviceArg::Numbers(numbers) => Ok(numbers.clone()),
+        None => Ok(vec![0]),
+        Some(DeviceArg::All) => Ok((0..cuda::device_count()?).collect()),
+        Some(DeviceArg::Numbers(numbers)) => Ok(numbers.clone()),
     }
 }
 

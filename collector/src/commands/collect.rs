@@ -82,9 +82,9 @@ pub(crate) struct Collect {
     #[arg(long, value_name = "PACK")]
     pub(super) kernels: Option<PathBuf>,
 
-    /// GPUs to use side by side: 0, or 0,1, or all
-    #[arg(long, value_name = "LIST", default_value = "0")]
-    pub(super) device: DeviceArg,
+    /// GPUs to use side by side, instead of the first alone: 1, or 0,1, or all
+    #[arg(long, value_name = "LIST")]
+    pub(super) device: Option<DeviceArg>,
 
     /// Folder with libcublas and libcublasLt, if the system does not find them
     #[arg(long, value_name = "FOLDER")]
@@ -228,6 +228,11 @@ impl Collect {
             }
             (None, false) => {}
         }
+        if self.device.is_some() {
+            return Err(
+                Usage::new("--device: it chooses among GPUs; leave it out, or name a kernel pack").into()
+            );
+        }
         if self.cublas.is_some() {
             return Err(
                 Usage::new("--cublas: cuBLAS is for GPUs; leave it out, or name a kernel pack").into()
@@ -253,7 +258,7 @@ impl Collect {
             seed: self.generator.seed.into(),
         };
         let mut bench: Option<Bench> = None;
-        for device in device::chosen(&self.device)? {
+        for device in device::chosen(self.device.as_ref())? {
             let (meter, node) = GpuMeter::start(&options, device)?;
             for warning in &node.warnings {
                 say!("GPU {device}: {warning}");
@@ -366,7 +371,10 @@ fn parse_budget(text: &str) -> Result<Duration, String> {
         .ok()
         .and_then(|duration| Duration::try_from(duration).ok())
         .filter(|duration| !duration.is_zero())
-        .ok_or_else(|| "expected a time above zero with units, such as 90s, 10m or 1h30m".to_owned())
+        .ok_or_else(|| {
+            "expected a time above zero with units, such as 90s, 10m or 1h30m; leave it out for no limit"
+                .to_owned()
+        })
 }
 
 #[cfg(test)]

@@ -34,9 +34,9 @@ pub(super) struct Collecting {
     #[arg(long, value_name = "PACK")]
     kernels: Option<PathBuf>,
 
-    /// GPUs to use side by side: 0, or 0,1, or all
-    #[arg(long, value_name = "LIST", default_value = "0")]
-    device: DeviceArg,
+    /// GPUs to use side by side, instead of the first alone: 1, or 0,1, or all
+    #[arg(long, value_name = "LIST")]
+    device: Option<DeviceArg>,
 
     /// Folder with libcublas and libcublasLt, if the system does not find them
     #[arg(long, value_name = "FOLDER")]

@@ -280,6 +280,8 @@ fn refusal(launched: Result<(), Broken>) -> Result<Option<FailureReason>, Broken
         Ok(()) => Ok(None),
         Err(Broken::Cuda(error)) if error.is_sticky() => Err(error.into()),
         Err(Broken::Cuda(error)) if error.is_out_of_resources() => Ok(Some(FailureReason::OutOfResources)),
+        // What a kernel spills takes memory on all processors at once.
+        Err(Broken::Cuda(error)) if error.is_out_of_memory() => Ok(Some(FailureReason::OutOfMemory)),
         Err(Broken::Cuda(_) | Broken::Cublas(CublasError::Refused { .. })) => Ok(Some(FailureReason::Launch)),
         Err(error) => Err(error),
     }

@@ -43,12 +43,25 @@ pub(crate) enum Event {
     Refused {
         reason: String,
     },
-    /// The inputs do not fit in the GPU's memory.
+    /// The inputs are too large for this GPU.
     OutOfMemory,
     /// The child can do nothing more and ends.
     Broken {
         message: String,
+        cause: Cause,
     },
+}
+
+/// What ended a child, and so what another one could do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Cause {
+    /// The GPU is of no more use to this process; another can go on.
+    Gpu,
+    /// Others hold the GPU's memory; the next problem may need less.
+    Memory,
+    /// The pack cannot be read: nothing can be measured with it.
+    Pack,
 }
 
 /// What became of a problem's configs.

@@ -5,14 +5,15 @@ use std::time::Instant;
 use diode_core::hardware::Facts;
 use diode_core::space::{Feasibility, feasibility};
 use diode_core::{Config, FailureReason, Problem, Tile};
+use diode_formats::FormatError;
 
 use super::cublas::{Cublas, CublasError};
-use super::driver::{Arguments, CudaError, Gpu, Memory};
+use super::driver::{Arguments, CudaError, Gpu, Memory, MemoryInfo};
 use super::nvml::Nvml;
 use super::operands::{Operands, TURNS, bytes_needed, programs};
 use super::phases::CHUNK;
 use super::policy::GROUPED_BELOW_NS;
-use super::protocol::{Event, Measure, Results};
+use super::protocol::{Cause, Event, Measure, Results};
 use super::queue::{Queue, Spent};
 use super::store::{Absent, Place, Store};
 use crate::kernels::support::{Support, tolerance};
@@ -31,7 +32,21 @@ pub(super) enum Broken {
     #[error(transparent)]
     Cublas(#[from] CublasError),
     #[error(transparent)]
+    Pack(FormatError),
+    #[error(transparent)]
     Other(#[from] anyhow::Error),
+}
+
+impl Broken {
+    pub(super) fn cause(&self) -> Cause {
+        match self {
+            Self::Cuda(error) | Self::Cublas(CublasError::Driver(error)) if error.is_out_of_memory() => {
+                Cause::Memory
+            }
+            Self::Pack(_) => Cause::Pack,
+            _ => Cause::Gpu,
+        }
+    }
 }
 
 /// A GPU with everything that outlives a problem.
@@ -100,10 +115,15 @@ impl Session {
             Ok(candidates) => candidates,
             Err(reason) => return Ok(Event::Refused { reason }),
         };
-        if bytes_needed(problem) + SPARE_BYTES > self.gpu.free_memory()? {
+        let needed = bytes_needed(problem) + SPARE_BYTES;
+        let memory = self.gpu.memory()?;
+        if needed > memory.total {
             return Ok(Event::OutOfMemory);
         }
-        let Some(work) = self.prepare(problem, request)? else { return Ok(Event::OutOfMemory) };
+        if needed > memory.free {
+            return Ok(Event::Refused { reason: no_room(needed, memory) });
+        }
+        let work = self.prepare(problem, request)?;
 
         let chunk = if request.careful { 1 } else { CHUNK };
         let mut looks = self.first_look(&work, &candidates, chunk, &mut results, report)?;
@@ -169,6 +189,7 @@ impl Session {
                             continue;
                         }
                         Err(Absent::Fatal(error)) => return Err(error.into()),
+                        Err(Absent::Unreadable(error)) => return Err(Broken::Pack(error)),
                     }
                 }
             };
@@ -189,14 +210,10 @@ impl Session {
         judged == Some(Feasibility::SharedMemory)
     }
 
-    /// Inputs and reference. `None` if the GPU has too little memory after all.
-    fn prepare(&mut self, problem: &Problem, request: &Measure) -> Result<Option<Work>, Broken> {
+    /// Inputs and reference.
+    fn prepare(&mut self, problem: &Problem, request: &Measure) -> Result<Work, Broken> {
         let dtype = problem.a_dtype;
-        let operands = match Operands::allocate(&self.gpu, problem) {
-            Ok(operands) => operands,
-            Err(error) if error.is_out_of_memory() => return Ok(None),
-            Err(error) => return Err(error.into()),
-        };
+        let operands = Operands::allocate(&self.gpu, problem)?;
         let wrong = self.gpu.allocate(4 * request.configs.len() as u64)?;
         self.gpu.fill(&wrong, 0)?;
         let fill = self.support(Support::Fill(dtype))?;
@@ -216,7 +233,7 @@ impl Session {
         self.launch(reference, grid, &mut arguments)?;
         let compare = self.support(Support::Compare(dtype))?;
         self.gpu.synchronize()?;
-        Ok(Some(Work { operands, wrong, compare }))
+        Ok(Work { operands, wrong, compare })
     }
 
     fn support(&mut self, support: Support) -> Result<Place, Broken> {
@@ -225,6 +242,7 @@ impl Session {
             Absent::NotInPack => anyhow::anyhow!("the pack has no kernel {key}; build it again").into(),
             Absent::Failed(reason) => anyhow::anyhow!("the kernel {key} cannot be launched: {reason}").into(),
             Absent::Fatal(error) => error.into(),
+            Absent::Unreadable(error) => Broken::Pack(error),
         })
     }
 
@@ -284,4 +302,16 @@ impl Session {
         }
         Ok(medians[0].saturating_sub(medians[1]))
     }
+}
+
+/// Why a problem that the GPU is large enough for cannot be measured now.
+fn no_room(needed: u64, memory: MemoryInfo) -> String {
+    let gib = |bytes: u64| format!("{:.1} GiB", bytes as f64 / f64::from(1 << 30));
+    format!(
+        "it needs {} of the GPU's memory with what is left to others, and {} of {} are free; end what \
+         holds them, and --resume measures it",
+        gib(needed),
+        gib(memory.free),
+        gib(memory.total)
+    )
 }

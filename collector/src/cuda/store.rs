@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 
 use diode_core::FailureReason;
+use diode_formats::FormatError;
 use diode_formats::pack::{Kernel, Outcome, Pack};
 
 use super::driver::{CudaError, Function, Gpu};
@@ -27,8 +28,10 @@ pub(super) enum Absent {
     NotInPack,
     /// It was, and failed then, or the driver refuses it now.
     Failed(FailureReason),
-    /// The process can do nothing more on the GPU, or the pack cannot be read.
-    Fatal(anyhow::Error),
+    /// The process can do nothing more on the GPU.
+    Fatal(CudaError),
+    /// The pack is damaged, or its file cannot be read.
+    Unreadable(FormatError),
 }
 
 pub(super) struct Store {
@@ -58,7 +61,7 @@ impl Store {
             Some(Outcome::Failed { reason, .. }) => return Err(Absent::Failed(*reason)),
             Some(Outcome::Built(kernel)) => kernel.clone(),
         };
-        let binary = self.pack.binary(&kernel).map_err(|error| Absent::Fatal(error.into()))?;
+        let binary = self.pack.binary(&kernel).map_err(Absent::Unreadable)?;
         let function = gpu.load(&binary, &kernel.symbol, kernel.shared).map_err(refused)?;
         let place = Place(self.loaded.len());
         let (threads, shared) = (kernel.threads, kernel.shared);
@@ -78,7 +81,7 @@ impl Store {
 
 fn refused(error: CudaError) -> Absent {
     if error.is_sticky() || error.is_out_of_memory() {
-        Absent::Fatal(error.into())
+        Absent::Fatal(error)
     } else if error.is_out_of_resources() {
         Absent::Failed(FailureReason::OutOfResources)
     } else {

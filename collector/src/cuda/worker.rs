@@ -10,10 +10,10 @@ use diode_core::hardware::Hardware;
 use diode_formats::pack::Pack;
 
 use super::cublas::{Cublas, CublasError};
-use super::driver::{Attribute, Driver, Gpu};
+use super::driver::{Attribute, CudaError, Driver, Gpu};
 use super::nvml::{Nvml, Settings};
-use super::protocol::{EXACT, Event, KERNEL_SIZES, Measure};
-use super::session::Session;
+use super::protocol::{Cause, EXACT, Event, KERNEL_SIZES, Measure};
+use super::session::{Broken, Session};
 use super::store::Store;
 use crate::failure::one_line;
 use crate::kernels::{ABI, ABI_KEY, is_exact};
@@ -42,15 +42,25 @@ pub(crate) fn serve(
             say(ready)?;
             session
         }
-        Err(error) => return say(Event::Broken { message: one_line(&error) }),
+        Err(error) => {
+            let mut message = one_line(&error);
+            if error.chain().any(says_out_of_memory) {
+                message.push_str("; end what holds the GPU's memory, or choose another with --device");
+            }
+            return say(Event::Broken { message, cause: Cause::Gpu });
+        }
     };
     for line in requests.lines() {
         let request: Measure = serde_json::from_str(&line?).context("unreadable request")?;
         match session.measure(&request, &mut say) {
             Ok(event) => say(event)?,
-            // The GPU may be of no more use to this process; the parent starts another.
             Err(broken) => {
-                return say(Event::Broken { message: one_line(&broken.into()) });
+                let cause = broken.cause();
+                let mut message = one_line(&broken.into());
+                if cause == Cause::Pack {
+                    message.push_str("; build the pack again, or copy it again from where it is whole");
+                }
+                return say(Event::Broken { message, cause });
             }
         }
     }
@@ -121,6 +131,11 @@ fn open(options: &WorkerOptions) -> anyhow::Result<(Session, Event)> {
     Ok((session, Event::Ready { name, facts, warnings }))
 }
 
+fn says_out_of_memory(error: &(dyn std::error::Error + 'static)) -> bool {
+    error.downcast_ref().is_some_and(CudaError::is_out_of_memory)
+        || error.downcast_ref::<Broken>().is_some_and(|broken| broken.cause() == Cause::Memory)
+}
+
 /// What is unusual about a GPU. It is measured as it is found.
 fn warnings_of(settings: &Settings, nvml: bool) -> Vec<String> {
     let mut warnings = Vec::new();
@@ -132,8 +147,11 @@ fn warnings_of(settings: &Settings, nvml: bool) -> Vec<String> {
         warnings.push("the GPU is divided (MIG): times are of a part of it and do not compare".to_owned());
     }
     if settings.processes > 0 {
-        warnings
-            .push(format!("{} other processes compute on this GPU: times will be noisy", settings.processes));
+        let others = match settings.processes {
+            1 => "another process computes".to_owned(),
+            others => format!("{others} other processes compute"),
+        };
+        warnings.push(format!("{others} on this GPU: times will be noisy"));
     }
     if let (Some(now), Some(default)) = (settings.power_limit_mw, settings.default_power_limit_mw)
         && now < default

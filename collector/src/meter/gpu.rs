@@ -10,7 +10,7 @@ use anyhow::{Context as _, bail};
 use diode_core::{Config, FailureReason, Method, Problem};
 
 use super::{Meter, Outcome, Quality};
-use crate::cuda::protocol::{EXACT, Event, KERNEL_SIZES, Measure, Results};
+use crate::cuda::protocol::{Cause, EXACT, Event, KERNEL_SIZES, Measure, Results};
 use crate::kernels::variant::{Variant, tile_of};
 use crate::measure::{Measured, Samples};
 use crate::worker::{Child, Lost};
@@ -97,7 +97,7 @@ impl GpuMeter {
         self.child.start()?;
         match self.child.receive(START_PATIENCE)? {
             Ok(Event::Ready { name, facts, warnings }) => Ok(Node { name, facts, warnings }),
-            Ok(Event::Broken { message }) => bail!("{message}"),
+            Ok(Event::Broken { message, .. }) => bail!("{message}"),
             Ok(other) => bail!("the measuring process began with {other:?}"),
             Err(Lost::Died) => bail!("the measuring process ended at its start"),
             Err(Lost::TimedOut) => {
@@ -126,10 +126,18 @@ impl GpuMeter {
                 Event::Measured(results) => return Ok(Attempt::Done(results)),
                 Event::Refused { reason } => return Ok(Attempt::Refused(reason)),
                 Event::OutOfMemory => return Ok(Attempt::OutOfMemory),
-                Event::Broken { message } => {
-                    say!("the measuring process broke down ({message}); another takes over");
+                Event::Broken { message, cause } => {
                     self.child.end();
-                    return Ok(Attempt::Lost { why: Lost::Died, at });
+                    return match cause {
+                        Cause::Gpu => {
+                            say!("the measuring process broke down ({message}); another takes over");
+                            Ok(Attempt::Lost { why: Lost::Died, at })
+                        }
+                        Cause::Memory => Ok(Attempt::Refused(format!(
+                            "the GPU has no memory left ({message}); --resume measures it when it has"
+                        ))),
+                        Cause::Pack => bail!("{message}"),
+                    };
                 }
                 Event::Ready { .. } => bail!("the measuring process started twice"),
             }
@@ -331,6 +339,18 @@ mod tests {
     }
 
     #[test]
+    fn a_pack_that_cannot_be_read_ends_the_collection_and_lack_of_memory_the_problem() {
+        let broken =
+            |cause: &str| format!(r#"read l; echo '{{"broken":{{"message":"why","cause":"{cause}"}}}}'"#);
+        let error = meter(&broken("pack")).measure(&problem(), &configs(), &|| false).err().unwrap();
+        assert_eq!(error.to_string(), "why");
+        let outcome = meter(&broken("memory")).measure(&problem(), &configs(), &|| false).unwrap();
+        assert!(matches!(outcome, Outcome::Refused(reason) if reason.contains("no memory left (why)")));
+        let measured = measure(&broken("gpu"));
+        assert!(measured.failed.iter().all(|(_, reason)| *reason == FailureReason::Launch));
+    }
+
+    #[test]
     fn a_user_who_insists_is_heard() {
         let outcome = meter("read l; exec sleep 100").measure(&problem(), &configs(), &|| true).unwrap();
         assert!(matches!(outcome, Outcome::Abandoned));
@@ -340,7 +360,7 @@ mod tests {
     fn what_stops_a_child_at_its_start_is_told() {
         let child = Child::new(|| {
             let mut command = Command::new("sh");
-            command.args(["-c", r#"echo '{"broken":{"message":"no driver"}}'"#]);
+            command.args(["-c", r#"echo '{"broken":{"message":"no driver","cause":"gpu"}}'"#]);
             Ok(command)
         });
         let error = GpuMeter { child, seed: 1, exact: false, culprits: HashMap::new() }.ready().unwrap_err();

@@ -102,6 +102,8 @@ fn mistakes_exit_with_2_and_say_what_is_wrong() {
         (&["shapes", "--min-size", "9", "--max-size", "8"], "9 to 8"),
         (&["collect"], "--output"),
         (&["collect", "--output", "x.msgpack.zst", "--budget", "10"], "units"),
+        (&["collect", "--output", "x.msgpack.zst", "--device", "0"], "chooses among GPUs"),
+        (&["collect", "--output", "x.msgpack.zst", "--cublas", "."], "cuBLAS is for GPUs"),
         (
             &["collect", "--output", "x.msgpack.zst", "--shapeset", "s.json", "--num-shapes", "2"],
             "--shapeset",

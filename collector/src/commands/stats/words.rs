@@ -23,8 +23,13 @@ pub(super) fn report(report: &Report) -> String {
     ];
     let summary = output::table(&header, &groups, 4);
     let details: String = report.groups.iter().map(details).collect();
-    let header = ["hardware", "op", "dtype", "best config", "M×N×K", "time", "rate"];
-    format!("Format: {}\n\n{summary}{details}\n{}", report.format, output::table(&header, &rows, 4))
+    let mut text = format!("Format: {}\n\n{summary}{details}", report.format);
+    if !rows.is_empty() {
+        let header = ["hardware", "op", "dtype", "best config", "M×N×K", "time", "rate"];
+        text.push('\n');
+        text.push_str(&output::table(&header, &rows, 4));
+    }
+    text
 }
 
 fn group(g: &Group) -> Vec<String> {
@@ -57,7 +62,7 @@ fn details(g: &Group) -> String {
     if let Some(library) = &g.library {
         let _ = writeln!(
             text,
-            "\nLibrary against the best Triton config of {name}: {} wins in {}, {} of its time in the geometric mean",
+            "\nLibrary against the best Triton config of {name}: wins {} of {}, {} of its time in the geometric mean",
             library.library_wins,
             output::count(library.problems, "problem"),
             output::significant(library.time_ratio),

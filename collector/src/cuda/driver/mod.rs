@@ -41,13 +41,31 @@ pub(crate) type Result<T> = std::result::Result<T, CudaError>;
 pub(crate) enum NoDriver {
     #[error("no NVIDIA driver on this node; install it, or use --backend cpu")]
     Missing(#[from] libloading::Error),
+    #[error(
+        "the NVIDIA driver finds no GPU; see whether CUDA_VISIBLE_DEVICES hides it, or use --backend cpu"
+    )]
+    NoGpu,
     #[error("the NVIDIA driver does not work")]
-    Broken(#[from] CudaError),
+    Broken(#[source] CudaError),
+}
+
+impl From<CudaError> for NoDriver {
+    fn from(error: CudaError) -> Self {
+        const NO_DEVICE: i32 = 100;
+        if error.code == NO_DEVICE { Self::NoGpu } else { Self::Broken(error) }
+    }
 }
 
 /// The driver, initialised.
 #[derive(Clone)]
 pub(crate) struct Driver(Arc<Api>);
+
+/// A GPU's memory in bytes: what could be allocated now, and all of it.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct MemoryInfo {
+    pub(crate) free: u64,
+    pub(crate) total: u64,
+}
 
 /// What `cuDeviceGetAttribute` is asked.
 #[derive(Debug, Clone, Copy)]
@@ -148,12 +166,11 @@ impl Gpu {
         Ok(value.unsigned_abs().into())
     }
 
-    /// Bytes that could be allocated now.
-    pub(crate) fn free_memory(&self) -> Result<u64> {
+    pub(crate) fn memory(&self) -> Result<MemoryInfo> {
         let (mut free, mut total) = (0, 0);
         // SAFETY: writes two numbers.
         self.check("cuMemGetInfo", unsafe { (self.driver.0.memory_info)(&mut free, &mut total) })?;
-        Ok(free as u64)
+        Ok(MemoryInfo { free: free as u64, total: total as u64 })
     }
 
     pub(crate) fn allocate(&self, bytes: u64) -> Result<Memory> {
