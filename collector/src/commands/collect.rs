@@ -30,7 +30,7 @@ use crate::{arguments, old_form, output};
 /// second one drops that problem. `--resume` goes on later.
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Example:\n  diode collect --output cpu.msgpack.zst --num-shapes 20 --max-size 512 --budget 10m\n  diode collect --output h200.msgpack.zst --kernels h200.pack --space full --log-normal --num-shapes 500 --resume"
+    after_help = "Example:\n  diode collect --output cpu.msgpack.zst --num-shapes 20 --max-size 512 --budget 10m\n  diode collect --output h200.msgpack.zst --kernels h200.pack --space full --log-normal --ops mm --dtypes bfloat16 --num-shapes 500 --resume"
 )]
 pub(crate) struct Collect {
     /// File to write: .msgpack.zst, or with --lossy torch-diode's .json or .msgpack
@@ -62,11 +62,12 @@ pub(crate) struct Collect {
     )]
     problems: Option<PathBuf>,
 
-    /// Which configs to time: default, inductor-exhaustive, full, or a JSON file with a list of them
-    #[arg(long, alias = "search-space", default_value = "default")]
-    pub(super) space: SpaceArg,
+    /// Which configs to time: default, inductor-exhaustive, full, or a JSON file with a list of them;
+    /// default, or with --model full, if not given
+    #[arg(long, alias = "search-space")]
+    pub(super) space: Option<SpaceArg>,
 
-    /// Time only the default configs and those that a model ranks best; see --top
+    /// Time only the default configs and those of the space that a model ranks best; see --top
     #[arg(long, value_name = "FILE")]
     model: Option<PathBuf>,
 
@@ -162,7 +163,7 @@ impl Collect {
 
     fn measure(&self, problems: &[Problem], interrupt: &Interrupt) -> anyhow::Result<Tally> {
         let problems = &old_form::told_apart(&self.output, problems);
-        let space = self.space.read()?;
+        let space = self.space().read()?;
         let model = self.model.as_deref().map(files::read_model).transpose()?;
         let bench = self.bench()?;
         let mut collection =
@@ -195,8 +196,13 @@ impl Collect {
         Ok(tally)
     }
 
+    fn space(&self) -> SpaceArg {
+        let usual = if self.model.is_some() { SpaceName::Full } else { SpaceName::Default };
+        self.space.clone().unwrap_or(SpaceArg::Named(usual))
+    }
+
     fn in_words(&self) -> String {
-        let space = &self.space;
+        let space = self.space();
         match &self.model {
             Some(model) => {
                 format!("the default configs and the {} best of {space} by {}", self.top, model.display())

@@ -78,7 +78,7 @@ impl Collecting {
     ) -> anyhow::Result<()> {
         let mut collect = Collect::into_file(output)?;
         collect.lossy = true;
-        collect.space = SpaceArg::Named(self.search_space);
+        collect.space = Some(SpaceArg::Named(self.search_space));
         collect.backend = self.backend;
         collect.kernels = self.kernels.clone();
         collect.device = self.device.clone();

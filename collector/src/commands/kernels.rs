@@ -6,7 +6,7 @@ use anyhow::bail;
 use clap::{Args, Subcommand};
 use diode_core::space::Space;
 use diode_core::{Alignment, Bias, Config, DType, FailureReason, Layout, Op};
-use diode_formats::pack::{Outcome, Pack};
+use diode_formats::pack::{Kernel, Outcome, Pack};
 use serde::Serialize;
 
 use crate::arguments::dtype;
@@ -193,6 +193,8 @@ struct Report<'a> {
     arch: &'a str,
     toolchain: &'a BTreeMap<String, String>,
     kernels: usize,
+    /// Those of them that prepare and check a measurement.
+    around: usize,
     spilling: usize,
     variants: Vec<VariantReport>,
     failed: Vec<Failed<'a>>,
@@ -227,10 +229,10 @@ impl Info {
     fn run(self) -> anyhow::Result<()> {
         let mut pack = Pack::open(&self.pack)?;
         pack.check()?;
-        let built = |least: u32| {
+        let built = |which: fn(&str, &Kernel) -> bool| {
             let entries = pack.entries().iter();
             entries
-                .filter(|entry| matches!(&entry.outcome, Outcome::Built(kernel) if kernel.stack >= least))
+                .filter(|entry| matches!(&entry.outcome, Outcome::Built(kernel) if which(&entry.key, kernel)))
                 .count()
         };
         let failed = pack.entries().iter().filter_map(|entry| match &entry.outcome {
@@ -243,8 +245,9 @@ impl Info {
             digest: pack.digest().as_str(),
             arch: pack.arch(),
             toolchain: pack.toolchain(),
-            kernels: built(0),
-            spilling: built(1),
+            kernels: built(|_, _| true),
+            around: built(|key, _| problems_of(key).is_none()),
+            spilling: built(|key, kernel| kernel.stack > 0 && problems_of(key).is_some()),
             variants: variants(&pack),
             failed: failed.collect(),
         };
@@ -256,7 +259,13 @@ impl Info {
             ("architecture".to_owned(), report.arch.to_owned()),
         ];
         rows.extend(report.toolchain.iter().map(|(name, value)| (name.clone(), value.clone())));
-        rows.push(("kernels".to_owned(), format!("{}, {} spill registers", report.kernels, report.spilling)));
+        rows.push((
+            "kernels".to_owned(),
+            format!(
+                "{}, {} of them to prepare and check; {} spill registers",
+                report.kernels, report.around, report.spilling
+            ),
+        ));
         rows.extend(report.variants.iter().map(|variant| {
             let VariantReport { variant, kernels, failed } = variant;
             let failed = if *failed > 0 { format!(", {failed} failed") } else { String::new() };

@@ -115,7 +115,7 @@ fn in_words(problem: &Problem, hardware: &str, prediction: &Prediction) -> anyho
     }
     if let Some((low, high)) = prediction.first_candidate_us {
         text += &format!(
-            "Four such picks in five took what was predicted of them times a factor that puts this one between {} and {}.\n",
+            "Expected for the first pick: {} to {}, in four cases of five.\n",
             output::duration(low),
             output::duration(high)
         );

@@ -248,12 +248,15 @@ fn pack(
                 );
                 continue;
             }
+            Compiled::Built(launch) if job.wide && launch.copies.iter().any(|&bytes| bytes != 16) => {
+                let copies = &launch.copies;
+                let message =
+                    format!("copies of {copies:?} bytes, expected 16: the compiler lost the alignment");
+                fail(&mut writer, FailureReason::Compile, message);
+                continue;
+            }
             Compiled::Built(launch) => launch,
         };
-        if job.wide && launch.copies.iter().any(|&bytes| bytes != 16) {
-            let copies = &launch.copies;
-            bail!("{}: copies of {copies:?} bytes, expected 16: the compiler lost the alignment", job.key);
-        }
         let file = parts.binary(&job.key);
         let binary = fs::read(&file).with_context(|| format!("cannot read {}", file.display()))?;
         if build.arch.starts_with("gfx") && job.matmul {
@@ -264,7 +267,7 @@ fn pack(
         writer.add_built(key, symbol.clone(), [*threads, *shared, *registers, *stack], &binary);
         summary.built += 1;
         multiplications += usize::from(job.matmul);
-        summary.spilling += usize::from(*stack > 0);
+        summary.spilling += usize::from(job.matmul && *stack > 0);
     }
     if multiplications == 0 {
         bail!("no multiplication can be used, so there is no pack; of the last: {}", why.unwrap_or_default());

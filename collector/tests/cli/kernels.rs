@@ -16,7 +16,11 @@ const TILES: &str = r#"[
 /// Builds a pack of two tiles. The compiler's environment is shared by all tests
 /// and made by the first; it is what a user would get.
 fn build(sandbox: &Sandbox, arch: &str, more: &[&str]) -> Value {
-    sandbox.write("tiles.json", TILES);
+    build_of(TILES, sandbox, arch, more)
+}
+
+fn build_of(tiles: &str, sandbox: &Sandbox, arch: &str, more: &[&str]) -> Value {
+    sandbox.write("tiles.json", tiles);
     let cache = Path::new(env!("CARGO_TARGET_TMPDIR")).join("cache");
     let arguments = ["kernels", "build", "--arch", arch, "--space", "tiles.json", "--out", "test.pack"];
     let mut command = sandbox.command(&[&arguments, more].concat());
@@ -50,6 +54,14 @@ fn packs_are_compiled_without_a_gpu() {
     assert_eq!(exact["kernels"], 4 + 1, "{exact}");
     let key = exact["failed"][0]["kernel"].as_str().unwrap();
     assert!(key.ends_with(";sizes=100x201x300"), "{key}");
+
+    // Operands that do not run along K are copied in words of four bytes for TF32, aligned or not.
+    let tf32 = r#"[{"template": "triton::mm", "block_m": 64, "block_n": 64, "block_k": 32, "group_m": 8, "num_stages": 3,
+        "num_warps": 4, "even_k": true, "allow_tf32": true, "use_fast_accum": false, "acc_type": "tl.float32"}]"#;
+    sandbox
+        .write("problems.json", r#"[{"op": "mm", "b": 1, "m": 64, "n": 64, "k": 64, "dtype": "float32"}]"#);
+    let float = build_of(tf32, &sandbox, "sm_90", &["--problems", "problems.json"]);
+    assert_eq!((&float["kernels"], &float["around"]), (&5.into(), &4.into()), "{float}");
 
     // AMD's code objects state where arguments lie; a pack exists only if that is where they are written.
     let amd = build(&sandbox, "gfx942", &["--ops", "mm,addmm,bmm"]);
