@@ -62,6 +62,22 @@ impl Collection {
         Ok(Self::files(output, other)?.into_iter().next())
     }
 
+    /// Nothing that was measured is written over.
+    pub(crate) fn check_is_new(output: &Path, chunk_size: Option<usize>) -> anyhow::Result<()> {
+        if let Some(file) = Self::files(output, chunk_size)?.first() {
+            bail!("{} exists; add --resume to go on with it, or choose another --output", file.display());
+        }
+        let journal = Journal::beside(output);
+        journal.check()?;
+        if !journal.is_empty() {
+            bail!(
+                "{} holds what an interrupted collection measured; add --resume to go on with it, or remove it",
+                journal.path().display()
+            );
+        }
+        Ok(())
+    }
+
     /// Starts a new file, or with `resume` goes on with those that are there and
     /// with what their last process had not saved yet, in whatever order it was measured.
     pub(crate) fn open(
@@ -71,6 +87,12 @@ impl Collection {
         hardware: Hardware,
         provenance: Provenance,
     ) -> anyhow::Result<Self> {
+        // Locked before anything is looked at: another collection may just be ending.
+        let mut journal = Journal::beside(path);
+        journal.open()?;
+        if !resume {
+            Self::check_is_new(path, chunk_size)?;
+        }
         let mut chunks = Vec::new();
         let last_number = numbered_files(path)?.last().map_or(0, |(number, _)| *number);
         if resume {
@@ -89,12 +111,11 @@ impl Collection {
             hardware,
             provenance,
             measured,
-            journal: Journal::beside(path),
+            journal,
             unsaved: false,
             last_save: Instant::now(),
             save_took: Duration::ZERO,
         };
-        collection.journal.open()?;
         if resume {
             collection.take_over()?;
         }
@@ -436,6 +457,38 @@ mod tests {
         assert!(!journal.exists());
         let files = Collection::files(&path, Some(2)).unwrap();
         assert_eq!(diode_formats::read_file(&files[1]).unwrap().datasets[0].solutions.len(), 1);
+    }
+
+    #[test]
+    fn what_another_collection_left_is_not_written_over() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("set.msgpack.zst");
+        let hardware = Hardware::from_name("NVIDIA H200").unwrap();
+        let anew =
+            |chunks| Collection::open(&path, chunks, false, hardware.clone(), Provenance::default()).err();
+        // It ended after this output was looked at, and before it was opened.
+        let mut other = open(&path, false);
+        assert!(anew(Some(2)).unwrap().to_string().contains("another diode"));
+        for m in [1, 2] {
+            other.add(problem(m), Method::MEDIAN_COLD_EVENT, failed()).unwrap();
+        }
+        other.save().unwrap();
+        drop(other);
+        assert!(anew(Some(2)).unwrap().to_string().contains("set_1.msgpack.zst exists"));
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn a_journal_that_is_a_link_is_refused_and_what_it_leads_to_stays() {
+        let folder = tempfile::tempdir().unwrap();
+        let (path, precious) = (folder.path().join("set.msgpack.zst"), folder.path().join("precious"));
+        diode_formats::write_atomically(&precious, b"precious").unwrap();
+        std::os::unix::fs::symlink(&precious, folder.path().join("set.msgpack.zst.journal")).unwrap();
+        let hardware = Hardware::from_name("NVIDIA H200").unwrap();
+        let error =
+            Collection::open(&path, None, true, hardware, Provenance::default()).err().unwrap().to_string();
+        assert!(error.contains("no regular file"), "{error}");
+        assert_eq!(std::fs::read_to_string(&precious).unwrap(), "precious");
     }
 
     #[test]

@@ -2,8 +2,6 @@
 
 use std::str::FromStr;
 
-use crate::cuda;
-
 /// GPUs by number, in the driver's order.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum DeviceArg {
@@ -27,15 +25,6 @@ impl FromStr for DeviceArg {
             true => Err("expected every GPU once"),
             false => Ok(Self::Numbers(numbers)),
         }
-    }
-}
-
-/// The numbers of the chosen GPUs: the first alone, if none are.
-pub(crate) fn chosen(argument: Option<&DeviceArg>) -> anyhow::Result<Vec<u32>> {
-    match argument {
-        None => Ok(vec![0]),
-        Some(DeviceArg::All) => Ok((0..cuda::device_count()?).collect()),
-        Some(DeviceArg::Numbers(numbers)) => Ok(numbers.clone()),
     }
 }
 

@@ -33,6 +33,18 @@ impl Journal {
         &self.path
     }
 
+    /// What is there under its name and is no file of ours is neither read nor emptied.
+    pub(crate) fn check(&self) -> anyhow::Result<()> {
+        if self.path.symlink_metadata().is_ok_and(|there| !there.is_file()) {
+            bail!(
+                "{}: it is there and no regular file, expected a collection's journal; move it away, or choose \
+                 another --output",
+                self.path.display()
+            );
+        }
+        Ok(())
+    }
+
     /// Whether it holds anything.
     pub(crate) fn is_empty(&self) -> bool {
         fs::metadata(&self.path).map_or(true, |file| file.len() == 0)
@@ -67,6 +79,7 @@ impl Journal {
     /// Opens the journal for this process alone, and finds out now whether the folder can
     /// be written to, not after hours of measuring.
     pub(crate) fn open(&mut self) -> anyhow::Result<()> {
+        self.check()?;
         let options = OpenOptions::new().create(true).append(true).open(&self.path);
         let file = options.with_context(|| self.cannot())?;
         match file.try_lock() {

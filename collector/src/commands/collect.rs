@@ -13,10 +13,9 @@ use diode_model::AnyModel;
 use super::old_flags::SearchMode;
 use super::{collect_summary, files};
 use crate::collection::Collection;
-use crate::device::{self, DeviceArg};
+use crate::device::DeviceArg;
 use crate::failure::Usage;
 use crate::interrupt::Interrupt;
-use crate::journal::Journal;
 use crate::meter::{CpuMeter, GpuMeter, GpuOptions, Meter};
 use crate::node::{self, Node, gpus};
 use crate::problem_source::{GeneratorArgs, read_problems, read_shapeset};
@@ -165,7 +164,7 @@ impl Collect {
         let problems = &old_form::told_apart(&self.output, problems);
         let space = self.space().read()?;
         let model = self.model.as_deref().map(files::read_model).transpose()?;
-        let bench = self.bench()?;
+        let bench = self.bench(interrupt)?;
         let mut collection =
             Collection::open(&self.output, self.chunk_size, self.resume, bench.hardware, bench.provenance)?;
         let hardware = collection.hardware().clone();
@@ -212,7 +211,7 @@ impl Collect {
     }
 
     /// The devices to measure on.
-    fn bench(&self) -> anyhow::Result<Bench> {
+    fn bench(&self, interrupt: &Interrupt) -> anyhow::Result<Bench> {
         let cuda = match self.backend {
             Backend::Hip => {
                 bail!("backend hip: this build of diode has no AMD backend yet; use --backend cpu")
@@ -222,7 +221,7 @@ impl Collect {
             Backend::Auto => self.kernels.is_some(),
         };
         match (&self.kernels, cuda) {
-            (Some(pack), true) => return self.gpus(pack),
+            (Some(pack), true) => return self.gpus(pack, interrupt),
             (None, true) => {
                 return Err(Usage::new(
                     "backend cuda: expected a kernel pack with --kernels; `diode kernels build` makes one",
@@ -257,15 +256,24 @@ impl Collect {
         })
     }
 
-    fn gpus(&self, pack: &Path) -> anyhow::Result<Bench> {
+    fn gpus(&self, pack: &Path, interrupt: &Interrupt) -> anyhow::Result<Bench> {
         let options = GpuOptions {
             pack: pack.to_owned(),
             cublas: self.cublas.clone(),
             seed: self.generator.seed.into(),
         };
         let mut bench: Option<Bench> = None;
-        for device in device::chosen(self.device.as_ref())? {
-            let (meter, node) = GpuMeter::start(&options, device)?;
+        let mut devices = match &self.device {
+            Some(DeviceArg::Numbers(numbers)) => numbers.clone(),
+            Some(DeviceArg::All) | None => vec![0],
+        };
+        let mut place = 0;
+        while let Some(&device) = devices.get(place) {
+            let (meter, node) = GpuMeter::start(&options, device, &|| interrupt.requested())?;
+            if place == 0 && self.device == Some(DeviceArg::All) {
+                devices.extend(1..node.devices);
+            }
+            place += 1;
             for warning in &node.warnings {
                 say!("GPU {device}: {warning}");
             }
@@ -310,22 +318,17 @@ impl Collect {
             }
         }
         let files = Collection::files(&self.output, self.chunk_size)?;
-        if let (Some(file), false) = (files.first(), self.resume) {
-            let file = file.display();
-            bail!("{file} exists; add --resume to go on with it, or choose another --output");
+        if let Some(other) = files.iter().find(|file| file.metadata().is_ok_and(|there| !there.is_file())) {
+            bail!("{}: it is there and no regular file; choose another --output", other.display());
+        }
+        if !self.resume {
+            Collection::check_is_new(&self.output, self.chunk_size)?;
         }
         let other_form = Collection::other_form(&self.output, self.chunk_size)?;
         if let (Some(other), true, true) = (other_form, self.resume, files.is_empty()) {
             let chunks =
                 if self.chunk_size.is_some() { "leave out --chunk-size" } else { "add --chunk-size" };
             bail!("{} is there: {chunks} to go on with it, or leave out --resume", other.display());
-        }
-        let journal = Journal::beside(&self.output);
-        if !self.resume && !journal.is_empty() {
-            bail!(
-                "{} holds what an interrupted collection measured; add --resume to go on with it, or remove it",
-                journal.path().display()
-            );
         }
         let folder = self.output.parent().filter(|folder| !folder.as_os_str().is_empty());
         if let Some(folder) = folder.filter(|folder| !folder.is_dir()) {

@@ -84,13 +84,15 @@ struct Fastest {
 
 impl Fastest {
     fn of(dataset: &Dataset, solution: &Solution) -> Option<Self> {
-        let time = solution.times.nanos(solution.times.fastest()?).micros();
+        let row = solution.times.fastest()?;
+        let time = solution.times.nanos(row).micros();
         let problem = &solution.problem;
+        let tf32 = dataset.configs.get(solution.configs[row]).tile().is_some_and(|tile| tile.allow_tf32);
         let facts = dataset.hardware.facts.as_ref();
         Some(Self {
             problem: format!("{} {} {}", problem.op, problem.dims(), problem.a_dtype),
             tflops: Tflops::from_work(problem.flops(), time).0,
-            roofline_share: facts.and_then(|f| roofline(f, problem, false)).map(|least| least.0 / time.0),
+            roofline_share: facts.and_then(|f| roofline(f, problem, tf32)).map(|least| least.0 / time.0),
         })
     }
 

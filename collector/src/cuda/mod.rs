@@ -14,10 +14,3 @@ mod store;
 mod worker;
 
 pub(crate) use worker::{WorkerOptions, serve};
-
-use driver::Driver;
-
-/// How many GPUs the driver shows, or why there is no driver.
-pub(crate) fn device_count() -> anyhow::Result<u32> {
-    Ok(Driver::load()?.device_count()?)
-}

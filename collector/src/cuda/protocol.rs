@@ -28,6 +28,8 @@ pub(crate) enum Event {
         /// The GPU's name and the node's facts.
         name: String,
         facts: BTreeMap<String, String>,
+        /// How many GPUs the node has.
+        devices: u32,
         /// What the user should hear before hours of measuring.
         warnings: Vec<String>,
     },

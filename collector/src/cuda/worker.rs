@@ -10,7 +10,7 @@ use diode_core::hardware::Hardware;
 use diode_formats::pack::Pack;
 
 use super::cublas::{Cublas, CublasError};
-use super::driver::{Attribute, CudaError, Driver, Gpu};
+use super::driver::{Attribute, CudaError, Driver, Gpu, NoDriver};
 use super::nvml::{Nvml, Settings};
 use super::protocol::{Cause, EXACT, Event, KERNEL_SIZES, Measure};
 use super::session::{Broken, Session};
@@ -76,6 +76,9 @@ fn open(options: &WorkerOptions) -> anyhow::Result<(Session, Event)> {
     }
     let driver = Driver::load()?;
     let count = driver.device_count()?;
+    if count == 0 {
+        return Err(NoDriver::NoGpu.into());
+    }
     if options.device >= count {
         bail!("device {}: this node has {count}, counted from 0", options.device);
     }
@@ -128,7 +131,7 @@ fn open(options: &WorkerOptions) -> anyhow::Result<(Session, Event)> {
     let session = Session::new(gpu, known, Store::new(pack), library, nvml, cache_bytes)
         .map_err(anyhow::Error::from)
         .context("cannot prepare the GPU")?;
-    Ok((session, Event::Ready { name, facts, warnings }))
+    Ok((session, Event::Ready { name, facts, devices: count, warnings }))
 }
 
 fn says_out_of_memory(error: &(dyn std::error::Error + 'static)) -> bool {

@@ -114,7 +114,7 @@ fn compile_all(
     thread::scope(|scope| {
         for number in 0..processes {
             let (queue, sender, stop) = (&queue, sender.clone(), &stop);
-            scope.spawn(move || work(number, queue, parts, python, &sender, stop));
+            scope.spawn(move || work(number, queue, parts, python, &sender, stop, interrupt));
         }
         drop(sender);
         progress.set(already as u64, "starting compilers");
@@ -144,12 +144,13 @@ fn work(
     python: &Python,
     results: &Sender<anyhow::Result<Finished>>,
     stop: &(dyn Fn() -> bool + Sync),
+    interrupt: &Interrupt,
 ) {
     let cache = parts.folder.join(format!("cache-{number}"));
     let mut compiler = None;
     while !stop() {
         let Some(job) = queue.lock().unwrap_or_else(PoisonError::into_inner).pop_front() else { break };
-        let compiled = compile(job, parts, python, &cache, &mut compiler);
+        let compiled = compile(job, parts, || start(python, &cache, interrupt), &mut compiler);
         let trouble = compiled.is_err();
         // Nobody is left to hear it once the main thread has given up.
         let sent = results.send(compiled.map(|compiled| Finished { key: job.key.clone(), compiled }));
@@ -165,14 +166,13 @@ fn work(
 fn compile(
     job: &Job,
     parts: &Parts,
-    python: &Python,
-    cache: &Path,
+    start: impl Fn() -> anyhow::Result<Compiler>,
     compiler: &mut Option<Compiler>,
 ) -> anyhow::Result<Compiled> {
     for _ in 0..TRIES {
         let running = match compiler {
             Some(running) => running,
-            None => compiler.insert(start(python, cache)?),
+            None => compiler.insert(start()?),
         };
         if let Some(compiled) = running.compile(job.request.clone(), &parts.binary(&job.key))? {
             return Ok(compiled);
@@ -182,8 +182,8 @@ fn compile(
     Ok(Compiled::GivenUp)
 }
 
-fn start(python: &Python, cache: &Path) -> anyhow::Result<Compiler> {
-    let compiler = Compiler::start(python, cache)?;
+fn start(python: &Python, cache: &Path, interrupt: &Interrupt) -> anyhow::Result<Compiler> {
+    let compiler = Compiler::start(python, cache, interrupt.clone())?;
     if compiler.triton != TRITON {
         let (program, given) = (python.program.display(), &compiler.triton);
         bail!("{program}: got triton {given}, expected {TRITON}; kernels of another version do not compare");

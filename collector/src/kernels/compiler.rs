@@ -3,15 +3,16 @@
 use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
 use std::process::{Child, ChildStdin, Command, Stdio};
-use std::sync::mpsc::{Receiver, channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::python::Python;
+use crate::interrupt::Interrupt;
 
 /// The slowest kernel seen took 20 seconds; one that takes this long hangs.
 const PATIENCE: Duration = Duration::from_secs(300);
@@ -57,6 +58,7 @@ pub(crate) struct Compiler {
     process: Child,
     requests: ChildStdin,
     replies: Receiver<String>,
+    interrupt: Interrupt,
     pub(crate) triton: String,
 }
 
@@ -66,8 +68,8 @@ struct Hello {
 }
 
 impl Compiler {
-    /// Starts one; its scratch files go to `cache`.
-    pub(crate) fn start(python: &Python, cache: &Path) -> anyhow::Result<Self> {
+    /// Starts one; its scratch files go to `cache`. A user who insists need not wait for it.
+    pub(crate) fn start(python: &Python, cache: &Path, interrupt: Interrupt) -> anyhow::Result<Self> {
         let mut command = Command::new(&python.program);
         command
             .arg(&python.script)
@@ -90,8 +92,8 @@ impl Compiler {
                 }
             }
         });
-        let mut compiler = Self { process, requests, replies, triton: String::new() };
-        let hello = compiler.replies.recv_timeout(START_PATIENCE).ok();
+        let mut compiler = Self { process, requests, replies, interrupt, triton: String::new() };
+        let hello = compiler.reply(START_PATIENCE)?;
         let Some(Ok(Hello { triton })) = hello.as_deref().map(serde_json::from_str) else {
             bail!("{}: cannot import triton; check with `-c 'import triton'`", python.program.display());
         };
@@ -99,11 +101,30 @@ impl Compiler {
         Ok(compiler)
     }
 
+    /// The next line. `None` from a process that is gone or silent for too long.
+    fn reply(&self, patience: Duration) -> anyhow::Result<Option<String>> {
+        const TURN: Duration = Duration::from_millis(200);
+        let began = Instant::now();
+        loop {
+            match self.replies.recv_timeout(TURN.min(patience)) {
+                Ok(line) => return Ok(Some(line)),
+                Err(RecvTimeoutError::Disconnected) => return Ok(None),
+                Err(RecvTimeoutError::Timeout) if self.interrupt.insisted() => {
+                    bail!("interrupted in a kernel; the same command goes on with what is compiled")
+                }
+                Err(RecvTimeoutError::Timeout) if began.elapsed() >= patience => return Ok(None),
+                Err(RecvTimeoutError::Timeout) => {}
+            }
+        }
+    }
+
     /// Compiles one kernel to a file. `None` if the process had to be given up.
     pub(crate) fn compile(&mut self, mut request: Value, file: &Path) -> anyhow::Result<Option<Compiled>> {
         request["file"] = file.to_string_lossy().into();
         let sent = writeln!(self.requests, "{request}").and_then(|()| self.requests.flush());
-        let Ok(Ok(line)) = sent.map(|()| self.replies.recv_timeout(PATIENCE)) else { return Ok(None) };
+        let Some(line) = sent.ok().map(|()| self.reply(PATIENCE)).transpose()?.flatten() else {
+            return Ok(None);
+        };
         match serde_json::from_str(&line) {
             Ok(Answer::Built(launch)) => Ok(Some(Compiled::Built(launch))),
             Ok(Answer::Failed(reason)) => Ok(Some(Compiled::Failed(reason))),

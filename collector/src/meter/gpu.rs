@@ -26,6 +26,9 @@ const SLOWEST_BYTES_PER_SECOND: f64 = 1e9;
 /// too. A dozen tiles of one variant have been seen to; each costs a few seconds.
 const MOST_CULPRITS: usize = 40;
 
+/// So many problems in a row that end the child before it launches a config say that the GPU is at fault.
+const MOST_LOST_IN_A_ROW: u32 = 2;
+
 /// How GPU children are started.
 #[derive(Debug, Clone)]
 pub(crate) struct GpuOptions {
@@ -39,6 +42,8 @@ pub(crate) struct GpuOptions {
 pub(crate) struct Node {
     pub(crate) name: String,
     pub(crate) facts: BTreeMap<String, String>,
+    /// How many GPUs are there.
+    pub(crate) devices: u32,
     pub(crate) warnings: Vec<String>,
 }
 
@@ -49,6 +54,8 @@ pub(crate) struct GpuMeter {
     exact: bool,
     /// Kernels that crashed or hung on an earlier problem. They do on every other that they serve.
     culprits: HashMap<String, FailureReason>,
+    /// Problems in a row that ended the child before it could launch a config.
+    lost_in_a_row: u32,
 }
 
 /// How one attempt at a problem ended.
@@ -61,12 +68,18 @@ enum Attempt {
     Lost {
         why: Lost,
         at: Option<(usize, usize)>,
+        /// Whether it came to launching configs at all.
+        launched: bool,
     },
 }
 
 impl GpuMeter {
-    /// Starts the child of one GPU and hears what it has to say.
-    pub(crate) fn start(options: &GpuOptions, device: u32) -> anyhow::Result<(Self, Node)> {
+    /// Starts the child of one GPU and hears what it has to say; gives up when `abandon` says so.
+    pub(crate) fn start(
+        options: &GpuOptions,
+        device: u32,
+        abandon: &dyn Fn() -> bool,
+    ) -> anyhow::Result<(Self, Node)> {
         let program = std::env::current_exe().context("cannot find the diode program itself")?;
         let GpuOptions { pack, cublas, seed } = options.clone();
         let child = Child::new(move || {
@@ -77,8 +90,8 @@ impl GpuMeter {
             }
             Ok(command)
         });
-        let mut meter = Self { child, seed, exact: false, culprits: HashMap::new() };
-        let node = meter.ready()?;
+        let mut meter = Self { child, seed, exact: false, culprits: HashMap::new(), lost_in_a_row: 0 };
+        let Some(node) = meter.ready(abandon)? else { bail!("interrupted while the GPU was starting") };
         meter.exact = node.facts.get(KERNEL_SIZES).is_some_and(|sizes| sizes == EXACT);
         Ok((meter, node))
     }
@@ -93,10 +106,14 @@ impl GpuMeter {
         self.culprits.get(&self.kernel(problem, config)?).copied()
     }
 
-    fn ready(&mut self) -> anyhow::Result<Node> {
+    /// Starts the child. `None` if that was abandoned.
+    fn ready(&mut self, abandon: &dyn Fn() -> bool) -> anyhow::Result<Option<Node>> {
         self.child.start()?;
-        match self.child.receive(START_PATIENCE)? {
-            Ok(Event::Ready { name, facts, warnings }) => Ok(Node { name, facts, warnings }),
+        let Some(event) = self.receive(START_PATIENCE, abandon)? else { return Ok(None) };
+        match event {
+            Ok(Event::Ready { name, facts, devices, warnings }) => {
+                Ok(Some(Node { name, facts, devices, warnings }))
+            }
             Ok(Event::Broken { message, .. }) => bail!("{message}"),
             Ok(other) => bail!("the measuring process began with {other:?}"),
             Err(Lost::Died) => bail!("the measuring process ended at its start"),
@@ -107,21 +124,24 @@ impl GpuMeter {
     }
 
     fn attempt(&mut self, request: &Measure, abandon: &dyn Fn() -> bool) -> anyhow::Result<Attempt> {
-        if !self.child.is_running() {
-            self.ready()?;
+        if !self.child.is_running() && self.ready(abandon)?.is_none() {
+            return Ok(Attempt::Abandoned);
         }
         self.child.send(request)?;
-        let mut at = None;
+        let (mut at, mut launched) = (None, false);
         // Between two events lie the inputs and the reference, or one chunk of launches.
         let patience = patience(&request.problem, request.configs.len());
         loop {
             let event = match self.receive(patience, abandon)? {
                 None => return Ok(Attempt::Abandoned),
                 Some(Ok(event)) => event,
-                Some(Err(why)) => return Ok(Attempt::Lost { why, at }),
+                Some(Err(why)) => return Ok(Attempt::Lost { why, at, launched }),
             };
             match event {
-                Event::At { first, last } => at = Some((first, last)),
+                Event::At { first, last } => {
+                    at = Some((first, last));
+                    launched = true;
+                }
                 Event::Busy => at = None,
                 Event::Measured(results) => return Ok(Attempt::Done(results)),
                 Event::Refused { reason } => return Ok(Attempt::Refused(reason)),
@@ -131,7 +151,7 @@ impl GpuMeter {
                     return match cause {
                         Cause::Gpu => {
                             say!("the measuring process broke down ({message}); another takes over");
-                            Ok(Attempt::Lost { why: Lost::Died, at })
+                            Ok(Attempt::Lost { why: Lost::Died, at, launched })
                         }
                         Cause::Memory => Ok(Attempt::Refused(format!(
                             "the GPU has no memory left ({message}); --resume measures it when it has"
@@ -194,11 +214,14 @@ impl Meter for GpuMeter {
             let request =
                 Measure { problem: problem.clone(), configs: left.clone(), seed: self.seed, careful };
             match self.attempt(&request, abandon)? {
-                Attempt::Done(results) => return Ok(outcome(&left, results, failed)),
+                Attempt::Done(results) => {
+                    self.lost_in_a_row = 0;
+                    return Ok(outcome(&left, results, failed));
+                }
                 Attempt::Refused(reason) => return Ok(Outcome::Refused(reason)),
                 Attempt::Abandoned => return Ok(Outcome::Abandoned),
                 Attempt::OutOfMemory => return Ok(all_failed(configs, FailureReason::OutOfMemory)),
-                Attempt::Lost { why, at } => {
+                Attempt::Lost { why, at, launched } => {
                     let reason = match why {
                         Lost::TimedOut => FailureReason::Timeout,
                         Lost::Died => FailureReason::Launch,
@@ -213,11 +236,33 @@ impl Meter for GpuMeter {
                         }
                         // Which config it was shows when they are launched one by one.
                         _ if !careful => careful = true,
+                        _ if !launched => return self.lost_before_a_launch(why),
                         _ => return Ok(all_failed(configs, reason)),
                     }
                 }
             }
         }
+    }
+}
+
+impl GpuMeter {
+    /// A problem may do that to a sound GPU, two in a row do not: no time is recorded of it as failed.
+    fn lost_before_a_launch(&mut self, why: Lost) -> anyhow::Result<Outcome> {
+        self.lost_in_a_row += 1;
+        let what = match why {
+            Lost::TimedOut => "hung",
+            Lost::Died => "broke down",
+        };
+        if self.lost_in_a_row >= MOST_LOST_IN_A_ROW {
+            bail!(
+                "the GPU {what} before a config was launched, on {} problems in a row; see what `nvidia-smi` and \
+                 the system's log say of it, then go on with --resume",
+                self.lost_in_a_row
+            );
+        }
+        Ok(Outcome::Refused(format!(
+            "the GPU {what} before a config was launched, twice; --resume tries again"
+        )))
     }
 }
 
@@ -259,7 +304,7 @@ mod tests {
 
     use super::*;
 
-    const READY: &str = r#"echo '{"ready":{"name":"NVIDIA Test","facts":{},"warnings":[]}}'"#;
+    const READY: &str = r#"echo '{"ready":{"name":"NVIDIA Test","facts":{},"devices":1,"warnings":[]}}'"#;
 
     fn meter(script: &str) -> GpuMeter {
         let script = format!("{READY}; {script}");
@@ -268,7 +313,7 @@ mod tests {
             command.args(["-c", &script]);
             Ok(command)
         });
-        GpuMeter { child, seed: 1, exact: false, culprits: HashMap::new() }
+        GpuMeter { child, seed: 1, exact: false, culprits: HashMap::new(), lost_in_a_row: 0 }
     }
 
     fn problem() -> Problem {
@@ -322,8 +367,17 @@ mod tests {
     }
 
     #[test]
-    fn a_child_that_keeps_dying_costs_the_problem_and_no_more() {
-        let measured = measure("read l; exit 1");
+    fn a_gpu_that_fails_before_any_launch_is_given_up_at_the_second_problem_in_a_row() {
+        let mut meter = meter("read l; exit 1");
+        let first = meter.measure(&problem(), &configs(), &|| false).unwrap();
+        assert!(matches!(first, Outcome::Refused(reason) if reason.contains("--resume tries again")));
+        let error = meter.measure(&problem(), &configs(), &|| false).err().unwrap();
+        assert!(error.to_string().contains("on 2 problems in a row"), "{error}");
+    }
+
+    #[test]
+    fn a_child_that_keeps_dying_at_its_launches_costs_the_problem_and_no_more() {
+        let measured = measure(r#"read l; echo '{"at":{"first":0,"last":2}}'; exit 1"#);
         assert_eq!(measured.timed.len(), 0);
         assert_eq!(measured.failed.len(), 3);
         assert!(measured.failed.iter().all(|(_, reason)| *reason == FailureReason::Launch));
@@ -346,8 +400,8 @@ mod tests {
         assert_eq!(error.to_string(), "why");
         let outcome = meter(&broken("memory")).measure(&problem(), &configs(), &|| false).unwrap();
         assert!(matches!(outcome, Outcome::Refused(reason) if reason.contains("no memory left (why)")));
-        let measured = measure(&broken("gpu"));
-        assert!(measured.failed.iter().all(|(_, reason)| *reason == FailureReason::Launch));
+        let outcome = meter(&broken("gpu")).measure(&problem(), &configs(), &|| false).unwrap();
+        assert!(matches!(outcome, Outcome::Refused(reason) if reason.contains("broke down")));
     }
 
     #[test]
@@ -363,7 +417,16 @@ mod tests {
             command.args(["-c", r#"echo '{"broken":{"message":"no driver","cause":"gpu"}}'"#]);
             Ok(command)
         });
-        let error = GpuMeter { child, seed: 1, exact: false, culprits: HashMap::new() }.ready().unwrap_err();
-        assert_eq!(error.to_string(), "no driver");
+        let mut meter = GpuMeter { child, seed: 1, exact: false, culprits: HashMap::new(), lost_in_a_row: 0 };
+        assert_eq!(meter.ready(&|| false).unwrap_err().to_string(), "no driver");
+        let mut hanging = GpuMeter {
+            child: Child::new(|| {
+                let mut command = Command::new("sleep");
+                command.arg("100");
+                Ok(command)
+            }),
+            ..meter
+        };
+        assert!(hanging.ready(&|| true).unwrap().is_none());
     }
 }

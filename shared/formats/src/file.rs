@@ -35,13 +35,21 @@ pub(crate) struct Opened {
 /// Opens a file and looks at its first bytes, which stay to be read.
 pub(crate) fn open(path: &Path) -> Result<Opened, FormatError> {
     let unreadable = |source| unreadable(path, source);
-    let mut file = File::open(path).map_err(unreadable)?;
+    let mut file = open_regular(path)?;
     let length = file.metadata().map_err(unreadable)?.len();
     let mut head = Vec::new();
     (&file).take(SAMPLE).read_to_end(&mut head).map_err(unreadable)?;
-    file.rewind()
-        .map_err(|_| unreadable(io::Error::other("got a pipe or a device, expected a regular file")))?;
+    file.rewind().map_err(unreadable)?;
     Ok(Opened { file, length, head })
+}
+
+/// Opens a file that has a length and can be read twice. Opening a pipe would wait for its writer.
+pub(crate) fn open_regular(path: &Path) -> Result<File, FormatError> {
+    let unreadable = |source| unreadable(path, source);
+    if !path.metadata().map_err(unreadable)?.is_file() {
+        return Err(unreadable(io::Error::other("got a pipe or a device, expected a regular file")));
+    }
+    File::open(path).map_err(unreadable)
 }
 
 /// The first bytes of a file, enough to recognise it by.

@@ -11,6 +11,7 @@ use sha2::{Digest as _, Sha256};
 
 use super::{Chunk, ENCODING, Entry, Index, Kernel, MAGIC, Outcome, PREFACE, SCHEMA};
 use crate::FormatError;
+use crate::file::open_regular;
 use crate::limits::{MAX_PACK_CHUNK, MAX_PACK_CHUNKS, MAX_PACK_INDEX, MAX_PACK_KERNELS};
 
 /// An open pack: the index in memory, the binaries in the file.
@@ -30,7 +31,7 @@ impl Pack {
     /// Opens a pack and checks its index; binaries are read when they are asked for.
     pub fn open(path: &Path) -> Result<Self, FormatError> {
         let io = |source| FormatError::Io { path: path.to_owned(), source };
-        let mut file = File::open(path).map_err(io)?;
+        let mut file = open_regular(path)?;
         let size = file.metadata().map_err(io)?.len();
         let refuse = |state, at: usize, cause: String| refuse(path, state, at, cause);
 
