@@ -64,13 +64,11 @@ impl Journal {
         }
         let (entries, is_whole) = read(&bytes);
         if !is_whole {
-            let mut kept = self.path.clone().into_os_string();
-            kept.push(".damaged");
-            fs::copy(&self.path, &kept).with_context(|| format!("cannot copy {path}"))?;
+            let kept = self.keep_damaged(&bytes).with_context(|| format!("cannot copy {path}"))?;
             say!(
                 "note: {path} is damaged, {} in it can be read; {} keeps it as it was",
                 output::count(entries.len(), "problem"),
-                Path::new(&kept).display()
+                kept.display()
             );
         }
         Ok(entries)
@@ -79,19 +77,60 @@ impl Journal {
     /// Opens the journal for this process alone, and finds out now whether the folder can
     /// be written to, not after hours of measuring.
     pub(crate) fn open(&mut self) -> anyhow::Result<()> {
-        self.check()?;
-        let options = OpenOptions::new().create(true).append(true).open(&self.path);
-        let file = options.with_context(|| self.cannot())?;
-        match file.try_lock() {
-            Ok(()) => self.file = Some(file),
-            Err(TryLockError::WouldBlock) => bail!(
-                "{}: another diode collects into this output; wait for its end or choose another --output",
-                self.path.display()
-            ),
-            // Some file systems know no locks; there nobody is told apart.
-            Err(TryLockError::Error(_)) => self.file = Some(file),
+        const TRIES: u32 = 100;
+        for _ in 0..TRIES {
+            self.check()?;
+            let options = OpenOptions::new().create(true).append(true).open(&self.path);
+            let file = options.with_context(|| self.cannot())?;
+            match file.try_lock() {
+                // Some file systems know no locks; there nobody is told apart.
+                Ok(()) | Err(TryLockError::Error(_)) => {}
+                Err(TryLockError::WouldBlock) => bail!(
+                    "{}: another diode collects into this output; wait for its end or choose another --output",
+                    self.path.display()
+                ),
+            }
+            // Between the two, a collection that ended may have removed it.
+            if self.is(&file) {
+                self.file = Some(file);
+                return Ok(());
+            }
         }
-        Ok(())
+        bail!("{}: it is replaced again and again; choose another --output", self.path.display())
+    }
+
+    /// Whether the name still leads to this file.
+    #[cfg(unix)]
+    fn is(&self, file: &File) -> bool {
+        use std::os::unix::fs::MetadataExt as _;
+        let identity = |file: fs::Metadata| (file.dev(), file.ino());
+        fs::metadata(&self.path).ok().map(identity) == file.metadata().ok().map(identity)
+    }
+
+    #[cfg(not(unix))]
+    fn is(&self, _: &File) -> bool {
+        true
+    }
+
+    /// Keeps what is damaged under a name that is not taken yet.
+    fn keep_damaged(&self, bytes: &[u8]) -> io::Result<PathBuf> {
+        for number in 1.. {
+            let mut kept = self.path.clone().into_os_string();
+            kept.push(".damaged");
+            if number > 1 {
+                kept.push(format!("-{number}"));
+            }
+            match OpenOptions::new().create_new(true).write(true).open(&kept) {
+                Ok(mut file) => {
+                    file.write_all(bytes)?;
+                    file.sync_data()?;
+                    return Ok(kept.into());
+                }
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Err(io::Error::other("every name is taken"))
     }
 
     /// Adds a dataset of one problem. It is on disk when this returns.
@@ -170,7 +209,7 @@ fn next_start(bytes: &[u8]) -> Option<usize> {
 impl Drop for Journal {
     /// What holds nothing need not lie around.
     fn drop(&mut self) {
-        if self.file.is_some() && self.is_empty() {
+        if self.file.as_ref().is_some_and(|file| self.is(file)) && self.is_empty() {
             let _ = fs::remove_file(&self.path);
         }
     }
@@ -237,6 +276,36 @@ mod tests {
                 }
             }
         }
+    }
+
+    #[test]
+    fn what_is_damaged_is_kept_beside_what_was_before() {
+        let folder = tempfile::tempdir().unwrap();
+        let journal = Journal::beside(&folder.path().join("set.msgpack.zst"));
+        for damage in ["first", "second"] {
+            diode_formats::write_atomically(journal.path(), damage.as_bytes()).unwrap();
+            assert_eq!(journal.entries().unwrap(), []);
+        }
+        let kept = |end: &str| {
+            fs::read_to_string(folder.path().join(format!("set.msgpack.zst.journal.damaged{end}")))
+        };
+        assert_eq!((kept("").unwrap(), kept("-2").unwrap()), ("first".to_owned(), "second".to_owned()));
+    }
+
+    #[test]
+    fn a_journal_that_its_holder_removes_is_not_taken_for_a_new_one() {
+        let folder = tempfile::tempdir().unwrap();
+        let output = folder.path().join("set.msgpack.zst");
+        let (mut first, mut second, mut third) =
+            (Journal::beside(&output), Journal::beside(&output), Journal::beside(&output));
+        first.open().unwrap();
+        fs::remove_file(first.path()).unwrap();
+        second.open().unwrap();
+        drop(first);
+        assert!(
+            third.open().unwrap_err().to_string().contains("another diode"),
+            "the second one's is there still"
+        );
     }
 
     #[test]

@@ -33,6 +33,9 @@ pub(super) enum Broken {
     Cublas(#[from] CublasError),
     #[error(transparent)]
     Pack(FormatError),
+    /// The pack is whole, but not for problems of this kind.
+    #[error("{0}")]
+    Lacking(String),
     #[error(transparent)]
     Other(#[from] anyhow::Error),
 }
@@ -123,7 +126,17 @@ impl Session {
         if needed > memory.free {
             return Ok(Event::Refused { reason: no_room(needed, memory) });
         }
-        let work = self.prepare(problem, request)?;
+        let work = match self.prepare(problem, request) {
+            Ok(work) => work,
+            // Others were faster.
+            Err(broken) if broken.cause() == Cause::Memory => {
+                let reason =
+                    format!("the GPU has no memory left ({broken}); --resume measures it when it has");
+                return Ok(Event::Refused { reason });
+            }
+            Err(Broken::Lacking(reason)) => return Ok(Event::Refused { reason }),
+            Err(broken) => return Err(broken),
+        };
 
         let chunk = if request.careful { 1 } else { CHUNK };
         let mut looks = self.first_look(&work, &candidates, chunk, &mut results, report)?;
@@ -239,7 +252,9 @@ impl Session {
     fn support(&mut self, support: Support) -> Result<Place, Broken> {
         let key = support.key();
         self.store.load(&self.gpu, &key).map_err(|absent| match absent {
-            Absent::NotInPack => anyhow::anyhow!("the pack has no kernel {key}; build it again").into(),
+            Absent::NotInPack => {
+                Broken::Lacking(format!("the pack was built without {key}; build one that has it"))
+            }
             Absent::Failed(reason) => anyhow::anyhow!("the kernel {key} cannot be launched: {reason}").into(),
             Absent::Fatal(error) => error.into(),
             Absent::Unreadable(error) => Broken::Pack(error),
@@ -308,8 +323,8 @@ impl Session {
 fn no_room(needed: u64, memory: MemoryInfo) -> String {
     let gib = |bytes: u64| format!("{:.1} GiB", bytes as f64 / f64::from(1 << 30));
     format!(
-        "it needs {} of the GPU's memory with what is left to others, and {} of {} are free; end what \
-         holds them, and --resume measures it",
+        "it needs {} of the GPU's memory with what is left to others, and {} of {} are free; where other \
+         programs hold them, end those, and --resume measures it",
         gib(needed),
         gib(memory.free),
         gib(memory.total)

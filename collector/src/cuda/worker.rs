@@ -136,6 +136,7 @@ fn open(options: &WorkerOptions) -> anyhow::Result<(Session, Event)> {
 
 fn says_out_of_memory(error: &(dyn std::error::Error + 'static)) -> bool {
     error.downcast_ref().is_some_and(CudaError::is_out_of_memory)
+        || matches!(error.downcast_ref(), Some(CublasError::Driver(error)) if error.is_out_of_memory())
         || error.downcast_ref::<Broken>().is_some_and(|broken| broken.cause() == Cause::Memory)
 }
 

@@ -110,7 +110,7 @@ impl Compiler {
                 Ok(line) => return Ok(Some(line)),
                 Err(RecvTimeoutError::Disconnected) => return Ok(None),
                 Err(RecvTimeoutError::Timeout) if self.interrupt.insisted() => {
-                    bail!("interrupted in a kernel; the same command goes on with what is compiled")
+                    bail!("interrupted; the same command goes on with what is compiled")
                 }
                 Err(RecvTimeoutError::Timeout) if began.elapsed() >= patience => return Ok(None),
                 Err(RecvTimeoutError::Timeout) => {}

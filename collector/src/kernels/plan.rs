@@ -99,7 +99,7 @@ impl Plan {
             key: variant.key(tile, fits),
             request: variant.request(tile, fits, &self.arch),
             matmul: true,
-            wide: variant.expects_wide_copies(tile) && tile.num_stages > 1 && cuda,
+            wide: variant.expects_wide_copies(tile, &self.arch) && tile.num_stages > 1 && cuda,
         }
     }
 

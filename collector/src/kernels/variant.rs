@@ -199,10 +199,11 @@ impl Variant {
     /// Whether every asynchronous copy of both operands must move 16 bytes: what aligned
     /// rows give, where a thread has that much to copy at all. Hopper multiplies TF32 only
     /// where both operands run along K; others are turned while they are copied, in words of 4.
-    pub(crate) fn expects_wide_copies(&self, tile: &Tile) -> bool {
+    pub(crate) fn expects_wide_copies(&self, tile: &Tile, arch: &str) -> bool {
         let elements = 16 / self.dtype.size() as u32 * 32 * tile.num_warps;
         let along_k = (self.a_layout, self.b_layout) == (Layout::Row, Layout::Column);
-        (along_k || self.precision(tile) != "tf32")
+        let turned = arch == "sm_90" && self.precision(tile) == "tf32" && !along_k;
+        !turned
             && self.alignment.a == Alignment::Bytes16
             && self.alignment.b == Alignment::Bytes16
             && tile.block_m * tile.block_k >= elements

@@ -209,7 +209,7 @@ impl Meter for GpuMeter {
             }
         });
         let known = failed.len();
-        let mut careful = false;
+        let (mut careful, mut ever_launched) = (false, false);
         loop {
             let request =
                 Measure { problem: problem.clone(), configs: left.clone(), seed: self.seed, careful };
@@ -220,8 +220,15 @@ impl Meter for GpuMeter {
                 }
                 Attempt::Refused(reason) => return Ok(Outcome::Refused(reason)),
                 Attempt::Abandoned => return Ok(Outcome::Abandoned),
-                Attempt::OutOfMemory => return Ok(all_failed(configs, FailureReason::OutOfMemory)),
+                Attempt::OutOfMemory => {
+                    self.lost_in_a_row = 0;
+                    return Ok(all_failed(configs, FailureReason::OutOfMemory));
+                }
                 Attempt::Lost { why, at, launched } => {
+                    ever_launched |= launched;
+                    if launched {
+                        self.lost_in_a_row = 0;
+                    }
                     let reason = match why {
                         Lost::TimedOut => FailureReason::Timeout,
                         Lost::Died => FailureReason::Launch,
@@ -236,7 +243,7 @@ impl Meter for GpuMeter {
                         }
                         // Which config it was shows when they are launched one by one.
                         _ if !careful => careful = true,
-                        _ if !launched => return self.lost_before_a_launch(why),
+                        _ if !ever_launched => return self.lost_before_a_launch(why),
                         _ => return Ok(all_failed(configs, reason)),
                     }
                 }
