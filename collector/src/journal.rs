@@ -91,7 +91,7 @@ impl Journal {
                 ),
             }
             // Between the two, a collection that ended may have removed it.
-            if self.is(&file) {
+            if self.leads_to(&file) {
                 self.file = Some(file);
                 return Ok(());
             }
@@ -101,14 +101,14 @@ impl Journal {
 
     /// Whether the name still leads to this file.
     #[cfg(unix)]
-    fn is(&self, file: &File) -> bool {
+    fn leads_to(&self, file: &File) -> bool {
         use std::os::unix::fs::MetadataExt as _;
         let identity = |file: fs::Metadata| (file.dev(), file.ino());
         fs::metadata(&self.path).ok().map(identity) == file.metadata().ok().map(identity)
     }
 
     #[cfg(not(unix))]
-    fn is(&self, _: &File) -> bool {
+    fn leads_to(&self, _: &File) -> bool {
         true
     }
 
@@ -209,7 +209,7 @@ fn next_start(bytes: &[u8]) -> Option<usize> {
 impl Drop for Journal {
     /// What holds nothing need not lie around.
     fn drop(&mut self) {
-        if self.file.as_ref().is_some_and(|file| self.is(file)) && self.is_empty() {
+        if self.file.as_ref().is_some_and(|file| self.leads_to(file)) && self.is_empty() {
             let _ = fs::remove_file(&self.path);
         }
     }

@@ -253,7 +253,8 @@ impl Meter for GpuMeter {
 }
 
 impl GpuMeter {
-    /// A problem may do that to a sound GPU, two in a row do not: no time is recorded of it as failed.
+    /// One problem may end the child of a sound GPU; after two in a row it is the GPU. Neither says anything of configs,
+    /// so nothing is recorded.
     fn lost_before_a_launch(&mut self, why: Lost) -> anyhow::Result<Outcome> {
         self.lost_in_a_row += 1;
         let what = match why {
