@@ -27,6 +27,7 @@ pub mod problem;
 pub mod provenance;
 pub mod shapes;
 pub mod space;
+pub mod stats;
 pub mod table;
 pub mod timing;
 pub mod units;

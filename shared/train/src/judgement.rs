@@ -1,10 +1,10 @@
 //! What models make of problems that they have not seen, and what that says of the next one.
 
 use diode_core::api::EvaluationReport;
+use diode_core::stats::{median, quantile};
 use diode_core::{Config, Micros, ProblemGroup};
 use diode_model::{GroupConfidence, Judgement, Model, RankedSpace};
 
-use crate::evaluation::statistics::{median, quantile};
 use crate::evaluation::{Judge, Verdict, report};
 use crate::{TrainError, TrainingProblem, TrainingSet};
 
@@ -82,8 +82,8 @@ impl Outcome {
 
 /// What outcomes say of models trained in the same way.
 pub(crate) fn judgement(outcomes: &[Outcome], folds: usize) -> Judgement {
-    let all: Vec<f64> = outcomes.iter().map(|outcome| outcome.verdict.pick_bias).collect();
-    let pick_bias = median(all.clone()).unwrap_or(1.0);
+    let mut all: Vec<f64> = outcomes.iter().map(|outcome| outcome.verdict.pick_bias).collect();
+    let pick_bias = median(&mut all).unwrap_or(1.0);
     let handicap = best_handicap(outcomes, pick_bias);
     let shares = |outcomes: &[&Outcome]| {
         PICKS.map(|picks| {
@@ -117,7 +117,8 @@ pub(crate) fn judgement(outcomes: &[Outcome], folds: usize) -> Judgement {
         if (ratios.len() as f64) < 2.0 * PRIOR_PROBLEMS {
             ratios.clone_from(&all);
         }
-        let at = |share| quantile(ratios.clone(), share).unwrap_or(pick_bias) / pick_bias;
+        ratios.sort_unstable_by(f64::total_cmp);
+        let at = |share| quantile(&ratios, share).unwrap_or(pick_bias) / pick_bias;
         let time_range = (at(RANGE.0), at(RANGE.1));
         confidence.push(GroupConfidence {
             group,

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet, HashSet};
 use super::{Table, TableConfig, check_even_k};
 use crate::error::Invalid;
 use crate::hardware::Hardware;
+use crate::stats::median;
 use crate::{Config, Dataset, Method, Micros, Problem, Solution};
 
 impl Table {
@@ -31,8 +32,10 @@ impl Table {
         }
         let mut table = Self::new(hardware, method);
         for (problem, times) in timed {
-            let mut configs: Vec<(Config, f64)> =
-                times.into_iter().map(|(config, mut times)| (config, median(&mut times))).collect();
+            let mut configs: Vec<(Config, f64)> = times
+                .into_iter()
+                .filter_map(|(config, mut times)| Some((config, median(&mut times)?)))
+                .collect();
             // Stable, so that equal times keep the order of configs.
             configs.sort_by(|a, b| a.1.total_cmp(&b.1));
             configs.truncate(top.unwrap_or(usize::MAX));
@@ -117,16 +120,5 @@ fn medians(dataset: &Dataset, solution: &Solution) -> BTreeMap<Config, f64> {
             repeats.entry(config).or_default().push(time.micros().0);
         }
     }
-    repeats.into_iter().map(|(config, mut times)| (config, median(&mut times))).collect()
-}
-
-/// The median; of an even count, the mean of the two in the middle.
-fn median(values: &mut [f64]) -> f64 {
-    values.sort_by(f64::total_cmp);
-    let middle = values.len() / 2;
-    if values.len().is_multiple_of(2) {
-        f64::midpoint(values[middle - 1], values[middle])
-    } else {
-        values[middle]
-    }
+    repeats.into_iter().filter_map(|(config, mut times)| Some((config, median(&mut times)?))).collect()
 }

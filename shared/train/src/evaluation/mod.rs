@@ -4,7 +4,7 @@
 mod baselines;
 mod document;
 mod judged;
-pub(crate) mod statistics;
+mod rank_correlation;
 mod verdict;
 
 use std::collections::BTreeMap;

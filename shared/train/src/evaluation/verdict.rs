@@ -3,9 +3,10 @@
 use std::collections::BTreeMap;
 
 use diode_core::api::{EvaluationReport, TopK};
+use diode_core::stats::{mean, median};
 
 use super::judged::Judged;
-use super::statistics::{mean, median, spearman};
+use super::rank_correlation::spearman;
 
 /// The numbers of picks that reports speak of.
 pub(super) const PICKS: [usize; 5] = [1, 3, 5, 8, 16];
@@ -76,13 +77,14 @@ impl Verdict {
 
 /// Sums verdicts up.
 pub(crate) fn report(verdicts: &[Verdict], split: &str) -> EvaluationReport {
+    let mut correlations: Vec<f64> = verdicts.iter().map(|v| v.spearman).collect();
     EvaluationReport {
         problems: verdicts.len(),
         configs: verdicts.iter().map(|v| v.configs).max().unwrap_or(0),
         top_k: by_picks(verdicts.iter().map(|v| v.triton)),
         mape_all: mape(verdicts, |v| v.errors),
         mape_within_2x: near_error(verdicts),
-        spearman_median: median(verdicts.iter().map(|v| v.spearman).collect()).unwrap_or(1.0),
+        spearman_median: median(&mut correlations).unwrap_or(1.0),
         rank_us_per_problem: mean(verdicts.iter().map(|v| v.rank_us)),
         within_5_percent: within_5_percent(verdicts),
         split: split.to_owned(),

@@ -4,12 +4,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use diode_core::hardware::{Facts, Hardware};
+use diode_core::stats::median;
 use diode_core::{Config, ConfigDictionary, ConfigIndex, Dataset, Invalid, Method, Problem, Solution};
 use diode_model::features::{ProblemFeatures, featured_tile};
 
 use super::{LeftOut, TimedConfig, TrainingProblem, TrainingSet};
 use crate::TrainError;
-use crate::evaluation::statistics::median;
 
 pub(super) fn merge(datasets: &[Dataset], wanted: Option<Method>) -> Result<TrainingSet, TrainError> {
     let (hardware, facts) = common_hardware(datasets)?;
@@ -126,8 +126,8 @@ impl Gathered {
             .timings
             .chunk_by(|a, b| a.config == b.config)
             .filter_map(|same| {
-                let us = median(same.iter().map(|timed| timed.us).collect())?;
-                Some(TimedConfig { config: same[0].config, us })
+                let mut repeats: Vec<f64> = same.iter().map(|timed| timed.us).collect();
+                Some(TimedConfig { config: same[0].config, us: median(&mut repeats)? })
             })
             .collect();
         timings.sort_unstable_by(|a, b| a.us.total_cmp(&b.us).then(a.config.cmp(&b.config)));
@@ -135,7 +135,7 @@ impl Gathered {
             problem,
             method,
             timings,
-            library_us: median(self.library_us),
+            library_us: median(&mut self.library_us),
         })
     }
 }

@@ -1,0 +1,85 @@
+//! Medians, quantiles and means of times.
+//!
+//! There are two medians of decimal numbers: [`median`] takes the mean of the two
+//! in the middle, [`upper_median`] one value that was really there.
+
+/// The median; of an even count, the mean of the two in the middle. `None` of nothing.
+pub fn median(values: &mut [f64]) -> Option<f64> {
+    values.sort_unstable_by(f64::total_cmp);
+    let upper = *values.get(values.len() / 2)?;
+    let even = values.len().is_multiple_of(2);
+    Some(if even { f64::midpoint(values[values.len() / 2 - 1], upper) } else { upper })
+}
+
+/// The median; of an even count, the upper one of the two in the middle. `None` of nothing.
+pub fn upper_median(values: &mut [f64]) -> Option<f64> {
+    let middle = values.len() / 2;
+    (!values.is_empty()).then(|| *values.select_nth_unstable_by(middle, f64::total_cmp).1)
+}
+
+/// The median of whole numbers; of an even count, the mean of the two in the middle,
+/// rounded down. `None` of nothing.
+pub fn integer_median(values: &mut [u64]) -> Option<u64> {
+    values.sort_unstable();
+    integer_quantile(values, 2, 4)
+}
+
+/// The value that `share` of the ascending values are below, interpolated between its two
+/// neighbours. `None` of nothing.
+pub fn quantile(ascending: &[f64], share: f64) -> Option<f64> {
+    let place = share * (ascending.len().checked_sub(1)? as f64);
+    let below = ascending[place.floor() as usize];
+    let above = ascending[place.ceil() as usize];
+    Some(below + (above - below) * place.fract())
+}
+
+/// The value that part/parts of the ascending values are below, interpolated between its two
+/// neighbours and rounded down. `None` of nothing.
+pub fn integer_quantile(ascending: &[u64], part: u64, parts: u64) -> Option<u64> {
+    let last = ascending.len().checked_sub(1)? as u64;
+    let (below, rest) = (last * part / parts, last * part % parts);
+    let low = ascending[below as usize];
+    let high = ascending[(below + u64::from(rest > 0)) as usize];
+    Some(low + (high - low) * rest / parts)
+}
+
+/// The arithmetic mean; 0 of nothing.
+pub fn mean(values: impl IntoIterator<Item = f64>) -> f64 {
+    let count = |(sum, count), value| (sum + value, count + 1_usize);
+    let (sum, count) = values.into_iter().fold((0.0, 0), count);
+    if count == 0 { 0.0 } else { sum / count as f64 }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn medians() {
+        assert_eq!(median(&mut [3.0, 1.0, 2.0]), Some(2.0));
+        assert_eq!(median(&mut [4.0, 1.0, 2.0, 3.0]), Some(2.5));
+        assert_eq!(median(&mut []), None);
+        assert_eq!(upper_median(&mut [3.0, 1.0, 2.0]), Some(2.0));
+        assert_eq!(upper_median(&mut [4.0, 1.0, 2.0, 3.0]), Some(3.0));
+        assert_eq!(upper_median(&mut []), None);
+        assert_eq!(integer_median(&mut [100, 1, 2, 3]), Some(2));
+        assert_eq!(integer_median(&mut [30, 10]), Some(20));
+        assert_eq!(integer_median(&mut []), None);
+    }
+
+    #[test]
+    fn quantiles() {
+        let shares = [0.0, 0.1, 0.5, 1.0];
+        let of_five = shares.map(|share| quantile(&[1.0, 2.0, 3.0, 4.0, 5.0], share));
+        assert_eq!(of_five, [Some(1.0), Some(1.4), Some(3.0), Some(5.0)]);
+        assert_eq!(quantile(&[], 0.5), None);
+        assert_eq!(integer_quantile(&[1, 2, 3, 100], 3, 4), Some(27));
+        assert_eq!(integer_quantile(&[], 1, 4), None);
+    }
+
+    #[test]
+    fn means() {
+        assert_eq!(mean([1.0, 2.0, 6.0]), 3.0);
+        assert_eq!(mean([]), 0.0);
+    }
+}
