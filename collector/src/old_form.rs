@@ -13,7 +13,7 @@ pub(crate) const NOT_KEPT: &str = "minimum, spread, repeats, method, column-majo
 
 /// Whether a format is one of torch-diode's.
 pub(crate) fn is_old(format: Format) -> bool {
-    matches!(format, Format::TorchDiodeJson | Format::TorchDiodeMsgpack)
+    matches!(format, Format::PredecessorJson | Format::PredecessorMsgpack)
 }
 
 /// Says what will not be in files under these names, once for all of them.

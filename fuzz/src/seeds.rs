@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use diode_core::{
     Config, ConfigIndex, Dataset, Failure, FailureReason, Method, Provenance, Solution, TimeColumn,
 };
-use diode_formats::packed::{Columns, encode_columns, encode_configs};
+use diode_formats::stored::{Columns, encode_columns, encode_configs};
 use diode_formats::{Format, encode, read_file};
 
 /// Problems and timings of each seed: small files are mutated more often.
@@ -64,12 +64,12 @@ fn part(dataset: &Dataset, solutions: &[Solution]) -> Dataset {
 
 fn seeds(corpus: &Path, number: usize, part: &Dataset) -> Result<(), Box<dyn Error>> {
     let plain = std::slice::from_ref(part);
-    write(corpus, "torch_json", number, &encode(Format::TorchDiodeJson, plain)?)?;
-    write(corpus, "torch_msgpack", number, &encode(Format::TorchDiodeMsgpack, plain)?)?;
+    write(corpus, "predecessor_json", number, &encode(Format::PredecessorJson, plain)?)?;
+    write(corpus, "predecessor_msgpack", number, &encode(Format::PredecessorMsgpack, plain)?)?;
     let rich = [enriched(part)];
     write(corpus, "columnar", number, &zstd::decode_all(&encode(Format::Columnar, &rich)?[..])?)?;
     let configs: Vec<Config> = rich[0].configs.iter().copied().collect();
-    write(corpus, "packed", number, &unpacked(&encode_configs(&configs))?)?;
+    write(corpus, "stored", number, &unpacked(&encode_configs(&configs))?)?;
     for solution in &rich[0].solutions {
         let columns = Columns {
             times: solution.times.clone(),
@@ -78,8 +78,8 @@ fn seeds(corpus: &Path, number: usize, part: &Dataset) -> Result<(), Box<dyn Err
             repeats: solution.repeats.clone(),
             failures: vec![(TIMINGS as u32, FailureReason::Compile)],
         };
-        let name = format!("packed-{}", solution.problem.id());
-        write(corpus, "packed", name, &unpacked(&encode_columns(&columns))?)?;
+        let name = format!("columns-{}", solution.problem.id());
+        write(corpus, "stored", name, &unpacked(&encode_columns(&columns))?)?;
     }
     Ok(())
 }

@@ -129,8 +129,9 @@ impl PyTable {
 
     fn decode(bytes: &[u8]) -> Result<Self, String> {
         let table = match diode_formats::recognise(bytes) {
-            Some(Kind::Table) => {
-                let mut tables = diode_formats::decode_lut(bytes).map_err(|error| error.to_string())?;
+            Some(Kind::LookupTable) => {
+                let mut tables =
+                    diode_formats::decode_lookup_table(bytes).map_err(|error| error.to_string())?;
                 let Some(lut) = tables.pop().filter(|_| tables.is_empty()) else {
                     return Err("got a lookup table of several kinds of hardware, expected one; split it with `diode table`".to_owned());
                 };

@@ -139,7 +139,7 @@ mod tests {
             failures: Vec::new(),
         };
         let (list, columns) = Measured::pack(&solution, &dictionary);
-        let configs = diode_formats::packed::decode_configs(&list.bytes).unwrap();
+        let configs = diode_formats::stored::decode_configs(&list.bytes).unwrap();
         Measured::unpack(configs.into(), &columns).unwrap()
     }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use diode_core::ids::Digest;
 use diode_core::{Config, ConfigDictionary, Failure, FailureReason, Nanos, Solution};
 use diode_formats::FormatError;
-use diode_formats::packed::{self, Columns};
+use diode_formats::stored::{self, Columns};
 
 use crate::store::PackedConfigs;
 
@@ -31,13 +31,13 @@ impl Measured {
             repeats: solution.repeats.clone(),
             failures: (first_failed as u32..).zip(&solution.failures).map(|(at, f)| (at, f.reason)).collect(),
         };
-        let bytes = packed::encode_configs(&configs);
-        (PackedConfigs { digest: Digest::of(&bytes), bytes }, packed::encode_columns(&columns))
+        let bytes = stored::encode_configs(&configs);
+        (PackedConfigs { digest: Digest::of(&bytes), bytes }, stored::encode_columns(&columns))
     }
 
     /// Puts a config list and the columns that speak of it together again.
     pub fn unpack(configs: Arc<[Config]>, columns: &[u8]) -> Result<Self, String> {
-        let columns = packed::decode_columns(columns).map_err(|error: FormatError| error.to_string())?;
+        let columns = stored::decode_columns(columns).map_err(|error: FormatError| error.to_string())?;
         let rows = columns.times.len() + columns.failures.len();
         if rows != configs.len() {
             return Err(format!("{rows} rows and failures for a list of {} configs", configs.len()));

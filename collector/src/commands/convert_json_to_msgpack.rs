@@ -73,10 +73,10 @@ impl ConvertJsonToMsgpack {
             bail!("{} exists; add --overwrite to replace it", written.display());
         }
         let decoded = diode_formats::read_file(input)?;
-        if decoded.format != Format::TorchDiodeJson {
+        if decoded.format != Format::PredecessorJson {
             bail!("{}: got {}, expected JSON; use `diode convert`", input.display(), decoded.format);
         }
-        let bytes = diode_formats::encode(Format::TorchDiodeMsgpack, &decoded.datasets)
+        let bytes = diode_formats::encode(Format::PredecessorMsgpack, &decoded.datasets)
             .with_context(|| input.display().to_string())?;
         files::write(&written, &bytes)?;
         Ok(written)

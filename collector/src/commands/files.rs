@@ -27,8 +27,10 @@ pub(super) fn read_tables(path: &Path) -> anyhow::Result<Vec<Table>> {
     let context = || format!("table {}", path.display());
     let head = diode_formats::read_head(path)?;
     match diode_formats::recognise(&head) {
-        Some(Kind::Table) => {
-            let tables = diode_formats::read_lut(path)?.into_iter().map(diode_formats::Lut::into_table);
+        Some(Kind::LookupTable) => {
+            let tables = diode_formats::read_lookup_table(path)?
+                .into_iter()
+                .map(diode_formats::LookupTable::into_table);
             return tables.collect::<Result<_, _>>().with_context(context);
         }
         Some(Kind::Timings) => {
@@ -48,7 +50,7 @@ pub(super) fn read_tables(path: &Path) -> anyhow::Result<Vec<Table>> {
 pub(super) fn is_table(path: &Path) -> bool {
     let json = path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("json"));
     match diode_formats::read_head(path).map(|head| diode_formats::recognise(&head)) {
-        Ok(Some(Kind::Table)) => true,
+        Ok(Some(Kind::LookupTable)) => true,
         Ok(kind) => json && is_ours(path, kind),
         Err(_) => false,
     }
@@ -56,7 +58,7 @@ pub(super) fn is_table(path: &Path) -> bool {
 
 /// Whether a file is a table of ours, which tools that sort keys make begin like a solution.
 fn is_ours(path: &Path, kind: Option<Kind>) -> bool {
-    matches!(kind, None | Some(Kind::Solution)) && names_itself(path).unwrap_or(false)
+    matches!(kind, None | Some(Kind::ReferenceConfigs)) && names_itself(path).unwrap_or(false)
 }
 
 /// Whether the mark of our own tables is anywhere in a file: tools that sort keys put it last.

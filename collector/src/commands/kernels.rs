@@ -210,9 +210,9 @@ struct VariantReport {
 
 fn variants(pack: &Pack) -> Vec<VariantReport> {
     let mut found: BTreeMap<String, [usize; 2]> = BTreeMap::new();
-    for entry in pack.entries() {
-        let Some(variant) = problems_of(&entry.key) else { continue };
-        let failed = matches!(entry.outcome, Outcome::Failed { .. });
+    for record in pack.records() {
+        let Some(variant) = problems_of(&record.key) else { continue };
+        let failed = matches!(record.outcome, Outcome::Failed { .. });
         found.entry(variant).or_default()[usize::from(failed)] += 1;
     }
     found.into_iter().map(|(variant, [kernels, failed])| VariantReport { variant, kernels, failed }).collect()
@@ -230,15 +230,17 @@ impl Info {
         let mut pack = Pack::open(&self.pack)?;
         pack.check()?;
         let built = |which: fn(&str, &Kernel) -> bool| {
-            let entries = pack.entries().iter();
-            entries
-                .filter(|entry| matches!(&entry.outcome, Outcome::Built(kernel) if which(&entry.key, kernel)))
+            let records = pack.records().iter();
+            records
+                .filter(
+                    |record| matches!(&record.outcome, Outcome::Built(kernel) if which(&record.key, kernel)),
+                )
                 .count()
         };
-        let failed = pack.entries().iter().filter_map(|entry| match &entry.outcome {
+        let failed = pack.records().iter().filter_map(|record| match &record.outcome {
             Outcome::Built(_) => None,
             Outcome::Failed { reason, message } => {
-                Some(Failed { kernel: &entry.key, reason: *reason, message })
+                Some(Failed { kernel: &record.key, reason: *reason, message })
             }
         });
         let report = Report {

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use anyhow::bail;
 use diode_core::{Config, Op, Problem, Tile};
-use diode_formats::Reference;
+use diode_formats::ReferenceConfigs;
 use diode_train::Judged;
 
 use super::speedups::{Compared, Speedups};
@@ -20,7 +20,11 @@ pub(super) struct Comparison {
 }
 
 /// Compares on every problem that has a timing of a reference config.
-pub(super) fn compare(judged: &[Judged], reference: &Reference, path: &Path) -> anyhow::Result<Comparison> {
+pub(super) fn compare(
+    judged: &[Judged],
+    reference: &ReferenceConfigs,
+    path: &Path,
+) -> anyhow::Result<Comparison> {
     let compared: Vec<Compared<'_>> = judged.iter().filter_map(|judged| against(judged, reference)).collect();
     if compared.is_empty() {
         bail!(
@@ -45,7 +49,7 @@ pub(super) fn compare(judged: &[Judged], reference: &Reference, path: &Path) -> 
 }
 
 /// `None` if no reference config was timed on the problem.
-fn against<'a>(judged: &'a Judged, reference: &Reference) -> Option<Compared<'a>> {
+fn against<'a>(judged: &'a Judged, reference: &ReferenceConfigs) -> Option<Compared<'a>> {
     let wanted: Vec<Key> = reference.for_problem(&judged.problem).iter().filter_map(Key::of).collect();
     judged
         .rows
@@ -100,7 +104,7 @@ pub(super) fn in_words(speedups: &Speedups) -> String {
 #[cfg(test)]
 mod tests {
     use diode_core::{AccType, DType, ProblemFields};
-    use diode_formats::solution::{ReferenceConfig, Scope};
+    use diode_formats::{ReferenceConfig, Scope};
 
     use diode_train::JudgedRow;
 
@@ -115,7 +119,7 @@ mod tests {
         let rows = vec![row(tile.for_k(64), 3.0), row(Tile { group_m: 4, ..tile }, 1.0)];
         let judged = Judged { problem, rows, ranked: None, library_us: None, rank_us: 0.0 };
         let reference =
-            |tile| Reference { configs: vec![ReferenceConfig { scope: Scope::Everything, tile }] };
+            |tile| ReferenceConfigs { configs: vec![ReferenceConfig { scope: Scope::Everything, tile }] };
         let float16 = Tile { acc_type: AccType::Float16, ..tile };
         assert_eq!(against(&judged, &reference(float16)).unwrap().reference_us, 3.0);
         assert!(against(&judged, &reference(Tile::new(16, 32, 16, 2, 4))).is_none());

@@ -24,5 +24,5 @@ pub(crate) const ABI_KEY: &str = "abi";
 
 /// Whether a pack was built for the exact sizes of some problems.
 pub(crate) fn is_exact(pack: &Pack) -> bool {
-    pack.entries().iter().any(|entry| entry.key.contains(variant::SIZES))
+    pack.records().iter().any(|record| record.key.contains(variant::SIZES))
 }

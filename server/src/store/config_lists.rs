@@ -3,7 +3,7 @@ use std::sync::Arc;
 
 use diode_core::ids::{Digest, ProblemId};
 use diode_core::{Config, Method};
-use diode_formats::packed;
+use diode_formats::stored;
 
 use super::{PackedSolution, PackedSolutions, StoreError, StoreResult};
 use crate::measured::Measured;
@@ -16,7 +16,7 @@ impl ConfigLists {
     pub(super) fn add(&mut self, packed: &BTreeMap<Digest, Vec<u8>>) -> StoreResult<()> {
         for (digest, bytes) in packed {
             if !self.0.contains_key(digest) {
-                let configs = packed::decode_configs(bytes)
+                let configs = stored::decode_configs(bytes)
                     .map_err(|error| StoreError::damaged("config list")(format!("{digest}: {error}")))?;
                 self.0.insert(digest.clone(), configs.into());
             }

@@ -8,8 +8,8 @@ async fn datasets_give_back_what_was_uploaded() {
     let app = TestApp::with_seven().await;
     let digest = content_digest(&[seven()]);
     for (extension, format) in [
-        ("json", Format::TorchDiodeJson),
-        ("msgpack", Format::TorchDiodeMsgpack),
+        ("json", Format::PredecessorJson),
+        ("msgpack", Format::PredecessorMsgpack),
         ("msgpack.zst", Format::Columnar),
     ] {
         let path = format!("/api/v1/datasets/nvidia-h200.{extension}");

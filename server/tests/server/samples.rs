@@ -88,5 +88,5 @@ pub(crate) fn columnar(dataset: &Dataset) -> Vec<u8> {
 }
 
 pub(crate) fn json(dataset: &Dataset) -> Vec<u8> {
-    encode(Format::TorchDiodeJson, std::slice::from_ref(dataset)).unwrap()
+    encode(Format::PredecessorJson, std::slice::from_ref(dataset)).unwrap()
 }

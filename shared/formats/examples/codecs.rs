@@ -22,7 +22,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let (Some(dataset), Some(unpacked)) = (arguments.next(), arguments.next()) else {
         return Err("expected a dataset and a path to write".into());
     };
-    write_atomically(&unpacked, &encode(Format::TorchDiodeMsgpack, &read_file(&dataset)?.datasets)?)?;
+    write_atomically(&unpacked, &encode(Format::PredecessorMsgpack, &read_file(&dataset)?.datasets)?)?;
 
     // First, while this process has held nothing yet that could be used again.
     if let Some(growth) = growth(|| read_file(&unpacked))? {

@@ -5,7 +5,7 @@ use std::hint::black_box;
 use std::time::{Duration, Instant};
 
 use diode_core::{Config, Dataset};
-use diode_formats::packed::{Columns, decode_columns, decode_configs, encode_columns, encode_configs};
+use diode_formats::stored::{Columns, decode_columns, decode_configs, encode_columns, encode_configs};
 use diode_formats::{Format, content_digest, decode, encode};
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -19,7 +19,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         black_box(content_digest(&decoded.datasets));
     });
 
-    for format in [Format::Columnar, Format::TorchDiodeMsgpack, Format::TorchDiodeJson] {
+    for format in [Format::Columnar, Format::PredecessorMsgpack, Format::PredecessorJson] {
         let encoded = match encode(format, &decoded.datasets) {
             Ok(encoded) => encoded,
             Err(error) => {

@@ -14,9 +14,9 @@ const HEAD: usize = 8192;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
     Timings,
-    Table,
+    LookupTable,
     ShapeSet,
-    Solution,
+    ReferenceConfigs,
     Model,
     TorchCheckpoint,
 }
@@ -26,9 +26,9 @@ impl Kind {
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Timings => "a dataset of timings",
-            Self::Table => "a lookup table (configs without times)",
+            Self::LookupTable => "a lookup table (configs without times)",
             Self::ShapeSet => "a shape set (problems without timings)",
-            Self::Solution => "a solution (a list of configs without timings)",
+            Self::ReferenceConfigs => "a solution (a list of configs without timings)",
             Self::Model => "a model (safetensors)",
             Self::TorchCheckpoint => "a torch checkpoint or another ZIP archive",
         }
@@ -72,14 +72,14 @@ pub fn recognise(bytes: &[u8]) -> Option<Kind> {
         return columns(head);
     }
     if has("hardware") {
-        return list_follows(head, "\"config\"").then_some(Kind::Table);
+        return list_follows(head, "\"config\"").then_some(Kind::LookupTable);
     }
     // In quotes, or with the marker that MessagePack puts before a text of that length.
     if ["\"shapes\"", "\"operations\""].into_iter().any(has) || has_bytes(head, b"\xa6shapes") {
         return Some(Kind::ShapeSet);
     }
-    let is_solution = ["\"config\"", "\"configs\""].into_iter().any(|key| list_follows(head, key));
-    is_solution.then_some(Kind::Solution)
+    let is_reference_configs = ["\"config\"", "\"configs\""].into_iter().any(|key| list_follows(head, key));
+    is_reference_configs.then_some(Kind::ReferenceConfigs)
 }
 
 /// Whether some bytes begin a dataset, perhaps a damaged one. What does not is another file that lies beside it.
@@ -115,7 +115,7 @@ fn columns(head: &[u8]) -> Option<Kind> {
     } else if has("time_ns") || has("time_ms") {
         Some(Kind::Timings)
     } else {
-        (has("block_m") && has("num_warps")).then_some(Kind::Solution)
+        (has("block_m") && has("num_warps")).then_some(Kind::ReferenceConfigs)
     }
 }
 
@@ -141,9 +141,9 @@ mod tests {
             ("{\"shapes\": []}", Some(Kind::ShapeSet)),
             ("{\"operations\": {}}", Some(Kind::ShapeSet)),
             ("name,B,M,K,N,Transposed,\n", Some(Kind::ShapeSet)),
-            ("{\"config\": []}", Some(Kind::Solution)),
-            ("name;grid;block_m;num_warps\n", Some(Kind::Solution)),
-            ("{\"hardware\": {\"solution\": {\"config\" : [", Some(Kind::Table)),
+            ("{\"config\": []}", Some(Kind::ReferenceConfigs)),
+            ("name;grid;block_m;num_warps\n", Some(Kind::ReferenceConfigs)),
+            ("{\"hardware\": {\"solution\": {\"config\" : [", Some(Kind::LookupTable)),
             ("{\"hardware\": {\"timed_configs\": [{\"config\": {", Some(Kind::Timings)),
             ("{\"hardware\": {\"config\": {", None),
             ("op,M,time_ns,time_ms\n", Some(Kind::Timings)),

@@ -8,9 +8,9 @@ use crate::FormatError;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Format {
     /// torch-diode's nested JSON.
-    TorchDiodeJson,
+    PredecessorJson,
     /// The same tree as MessagePack.
-    TorchDiodeMsgpack,
+    PredecessorMsgpack,
     /// Diode's columns; the only one that holds everything a dataset can say.
     Columnar,
     /// One row per timing, as text.
@@ -22,8 +22,8 @@ pub enum Format {
 impl Format {
     pub const fn as_str(self) -> &'static str {
         match self {
-            Self::TorchDiodeJson => "torch-diode-json",
-            Self::TorchDiodeMsgpack => "torch-diode-msgpack",
+            Self::PredecessorJson => "torch-diode-json",
+            Self::PredecessorMsgpack => "torch-diode-msgpack",
             Self::Columnar => "columnar",
             Self::Csv => "csv",
             Self::Parquet => "parquet",
@@ -33,7 +33,7 @@ impl Format {
     /// The format as a sentence calls it.
     pub(crate) const fn holder(self) -> &'static str {
         match self {
-            Self::TorchDiodeJson | Self::TorchDiodeMsgpack => "torch-diode's format",
+            Self::PredecessorJson | Self::PredecessorMsgpack => "torch-diode's format",
             Self::Columnar => "the columnar format",
             Self::Csv => "CSV",
             Self::Parquet => "Parquet",
@@ -44,8 +44,8 @@ impl Format {
     pub fn from_path(path: &Path) -> Result<Self, FormatError> {
         let name = path.file_name().map(|name| name.to_string_lossy().to_lowercase()).unwrap_or_default();
         [
-            (".json", Self::TorchDiodeJson),
-            (".msgpack", Self::TorchDiodeMsgpack),
+            (".json", Self::PredecessorJson),
+            (".msgpack", Self::PredecessorMsgpack),
             (".msgpack.zst", Self::Columnar),
             (".csv", Self::Csv),
             (".parquet", Self::Parquet),
@@ -70,8 +70,8 @@ mod tests {
     #[test]
     fn extensions_choose_the_format_to_write() {
         let format = |name: &str| Format::from_path(Path::new(name));
-        assert_eq!(format("a/b.json").unwrap(), Format::TorchDiodeJson);
-        assert_eq!(format("b.MSGPACK").unwrap(), Format::TorchDiodeMsgpack);
+        assert_eq!(format("a/b.json").unwrap(), Format::PredecessorJson);
+        assert_eq!(format("b.MSGPACK").unwrap(), Format::PredecessorMsgpack);
         assert_eq!(format("b.msgpack.zst").unwrap(), Format::Columnar);
         assert_eq!(format("b.csv").unwrap(), Format::Csv);
         assert_eq!(format("b.parquet").unwrap(), Format::Parquet);

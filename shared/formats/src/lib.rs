@@ -21,17 +21,17 @@ mod error;
 mod file;
 mod format;
 pub mod limits;
-mod lut;
+mod lookup_table;
 mod msgpack;
 pub mod pack;
-pub mod packed;
 mod place;
+mod predecessor;
+mod reference_configs;
 mod rows;
-pub mod shapeset;
-pub mod solution;
+mod shapeset;
 mod source;
+pub mod stored;
 mod text;
-mod torch;
 
 pub use checkpoint::{decode_checkpoint, read_checkpoint};
 pub use contents::{Kind, may_be_timings, recognise};
@@ -39,9 +39,11 @@ pub use digest::{content_digest, solution_digest};
 pub use error::FormatError;
 pub use file::{check_writable, read_file, read_head, write_atomically, write_file};
 pub use format::Format;
-pub use lut::{Lut, decode_lut, read_lut};
-pub use shapeset::{ShapeSet, decode_shapes, read_shapes};
-pub use solution::{Reference, decode_solution, read_solution};
+pub use lookup_table::{LookupTable, decode_lookup_table, read_lookup_table};
+pub use reference_configs::{
+    ReferenceConfig, ReferenceConfigs, Scope, decode_reference_configs, read_reference_configs,
+};
+pub use shapeset::{ShapeForm, ShapeSet, decode_shapes, read_shapes};
 pub use source::{Decoded, decode};
 pub use text::{open_text, read_bounded, read_text};
 
@@ -56,8 +58,8 @@ pub fn encode(format: Format, datasets: &[Dataset]) -> Result<Vec<u8>, FormatErr
         return Err(FormatError::WouldLose { format, losses });
     }
     match format {
-        Format::TorchDiodeJson => Ok(torch::encode_json(datasets)),
-        Format::TorchDiodeMsgpack => Ok(torch::encode_msgpack(datasets)),
+        Format::PredecessorJson => Ok(predecessor::encode_json(datasets)),
+        Format::PredecessorMsgpack => Ok(predecessor::encode_msgpack(datasets)),
         Format::Columnar => Ok(columnar::encode(datasets)),
         Format::Csv => Ok(rows::csv::encode(datasets)),
         #[cfg(feature = "parquet")]
@@ -70,7 +72,7 @@ pub fn encode(format: Format, datasets: &[Dataset]) -> Result<Vec<u8>, FormatErr
 /// What a format has no place for, and in how many problems; `None` if it holds everything.
 pub fn losses(format: Format, datasets: &[Dataset]) -> Option<String> {
     let losses = match format {
-        Format::TorchDiodeJson | Format::TorchDiodeMsgpack => torch::losses(datasets),
+        Format::PredecessorJson | Format::PredecessorMsgpack => predecessor::losses(datasets),
         Format::Columnar => BTreeMap::new(),
         Format::Csv | Format::Parquet => rows::losses::losses(datasets),
     };
@@ -93,7 +95,7 @@ pub struct Reduced {
 /// the format could not tell apart are never mixed.
 pub fn reduce(format: Format, datasets: &[Dataset]) -> Reduced {
     let (datasets, left_out) = match format {
-        Format::TorchDiodeJson | Format::TorchDiodeMsgpack => torch::reduce(datasets),
+        Format::PredecessorJson | Format::PredecessorMsgpack => predecessor::reduce(datasets),
         Format::Columnar => (datasets.to_vec(), Vec::new()),
         Format::Csv | Format::Parquet => (rows::losses::reduce(datasets), Vec::new()),
     };
@@ -103,7 +105,7 @@ pub fn reduce(format: Format, datasets: &[Dataset]) -> Reduced {
 /// The problem that a problem becomes in a format.
 pub fn held(format: Format, problem: &Problem) -> Problem {
     match format {
-        Format::TorchDiodeJson | Format::TorchDiodeMsgpack => torch::plain(problem),
+        Format::PredecessorJson | Format::PredecessorMsgpack => predecessor::plain(problem),
         Format::Columnar | Format::Csv | Format::Parquet => problem.clone(),
     }
 }

@@ -11,8 +11,8 @@ use crate::delimited::{Delimited, locate};
 use crate::document::{Document, Entries, refused};
 use crate::file::read_with;
 use crate::limits::MAX_SHAPES;
+use crate::predecessor::Shape;
 use crate::source::too_many;
-use crate::torch::Shape;
 use crate::{FormatError, contents};
 
 /// How a list of problems was written down.

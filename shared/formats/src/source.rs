@@ -10,7 +10,7 @@ use crate::limits::{
     MAX_TIMINGS_PER_FILE, MAX_UNPACKED, MAX_WINDOW_LOG,
 };
 use crate::place::Place;
-use crate::{Format, FormatError, columnar, rows, text, torch};
+use crate::{Format, FormatError, columnar, predecessor, rows, text};
 
 /// What some bytes hold.
 #[derive(Debug, Clone, PartialEq)]
@@ -65,7 +65,7 @@ pub(crate) fn open<'a, R: BufRead + 'a>(
 
 fn travels(format: Format) -> Result<(), FormatError> {
     match format {
-        Format::TorchDiodeJson | Format::TorchDiodeMsgpack | Format::Columnar => Ok(()),
+        Format::PredecessorJson | Format::PredecessorMsgpack | Format::Columnar => Ok(()),
         Format::Csv | Format::Parquet => Err(FormatError::NotForTravel { format }),
     }
 }
@@ -97,7 +97,7 @@ fn decode_plain<R: Read>(
         Format::Parquet
     } else {
         match head.first() {
-            Some(b'{' | b'[' | b' ' | b'\t' | b'\r' | b'\n') => Format::TorchDiodeJson,
+            Some(b'{' | b'[' | b' ' | b'\t' | b'\r' | b'\n') => Format::PredecessorJson,
             // A name of a column, perhaps in quotes.
             Some(b'a'..=b'z' | b'A'..=b'Z' | b'"') => Format::Csv,
             // Below these, MessagePack has small numbers.
@@ -107,14 +107,14 @@ fn decode_plain<R: Read>(
                 let expected = "JSON, MessagePack, CSV, Parquet or a columnar file, plain or under zstd";
                 return Err(FormatError::Unexpected { found: found.to_owned(), expected });
             }
-            _ => Format::TorchDiodeMsgpack,
+            _ => Format::PredecessorMsgpack,
         }
     };
     accepts(format)?;
     let datasets = match format {
         Format::Columnar => columnar::decode(source)?,
-        Format::TorchDiodeJson => torch::decode_json(source)?,
-        Format::TorchDiodeMsgpack => torch::decode_msgpack(source)?,
+        Format::PredecessorJson => predecessor::decode_json(source)?,
+        Format::PredecessorMsgpack => predecessor::decode_msgpack(source)?,
         Format::Csv => rows::csv::decode(source)?,
         Format::Parquet => {
             let packed = io::Error::other("Parquet within zstd; unpack it first");

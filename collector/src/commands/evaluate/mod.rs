@@ -156,7 +156,7 @@ impl Evaluate {
 
     fn against_solution(&self, judged: &[Judged]) -> anyhow::Result<Option<super::speedups::Speedups>> {
         let Some(path) = &self.max_autotune_solution else { return Ok(None) };
-        let comparison = max_autotune::compare(judged, &diode_formats::read_solution(path)?, path)?;
+        let comparison = max_autotune::compare(judged, &diode_formats::read_reference_configs(path)?, path)?;
         for note in &comparison.notes {
             say!("note: {note}");
         }

@@ -7,7 +7,7 @@ use super::{Bad, bomb, old};
 use crate::datasets::OLD;
 
 pub(super) fn msgpack() -> Vec<Bad> {
-    let good = encode(Format::TorchDiodeMsgpack, &old()).unwrap();
+    let good = encode(Format::PredecessorMsgpack, &old()).unwrap();
     let edit = |from: &[u8], to: &[u8]| {
         let at = good.windows(from.len()).position(|window| window == from).expect("what is to be replaced");
         [&good[..at], to, &good[at + from.len()..]].concat()

@@ -10,7 +10,8 @@ pub(crate) struct Index {
     pub(crate) schema: u32,
     pub(crate) arch: String,
     pub(crate) toolchain: BTreeMap<String, String>,
-    pub(crate) entries: Vec<Entry>,
+    #[serde(rename = "entries")]
+    pub(crate) records: Vec<KernelRecord>,
     pub(crate) chunks: Vec<Chunk>,
 }
 
@@ -27,7 +28,7 @@ pub(crate) struct Chunk {
 
 /// One kernel that was asked for.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Entry {
+pub struct KernelRecord {
     /// What it computes and how; the builder and the backend spell it alike.
     pub key: String,
     pub outcome: Outcome,

@@ -14,7 +14,7 @@ mod index;
 mod reader;
 mod writer;
 
-pub use index::{Entry, Kernel, Outcome};
+pub use index::{Kernel, KernelRecord, Outcome};
 pub use reader::Pack;
 pub use writer::PackWriter;
 

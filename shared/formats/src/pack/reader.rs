@@ -9,7 +9,7 @@ use std::sync::Arc;
 use diode_core::ids::Digest;
 use sha2::{Digest as _, Sha256};
 
-use super::{Chunk, ENCODING, Entry, Index, Kernel, MAGIC, Outcome, PREFACE, SCHEMA};
+use super::{Chunk, ENCODING, Index, Kernel, KernelRecord, MAGIC, Outcome, PREFACE, SCHEMA};
 use crate::FormatError;
 use crate::file::open_regular;
 use crate::limits::{MAX_PACK_CHUNK, MAX_PACK_CHUNKS, MAX_PACK_INDEX, MAX_PACK_KERNELS};
@@ -73,7 +73,7 @@ impl Pack {
             .map_err(|error| refuse("invalid", PREFACE, format!("the index is unreadable: {error}")))?;
         let starts = check(&index, PREFACE as u64 + length, size)
             .map_err(|(state, cause)| refuse(state, PREFACE, cause))?;
-        let by_key = index.entries.iter().enumerate().map(|(i, entry)| (entry.key.clone(), i)).collect();
+        let by_key = index.records.iter().enumerate().map(|(i, record)| (record.key.clone(), i)).collect();
         Ok(Self {
             path: path.to_owned(),
             file,
@@ -100,13 +100,13 @@ impl Pack {
         &self.index.toolchain
     }
 
-    pub fn entries(&self) -> &[Entry] {
-        &self.index.entries
+    pub fn records(&self) -> &[KernelRecord] {
+        &self.index.records
     }
 
     /// What became of a kernel; `None` if nobody asked for it when the pack was built.
     pub fn find(&self, key: &str) -> Option<&Outcome> {
-        self.by_key.get(key).map(|&entry| &self.index.entries[entry].outcome)
+        self.by_key.get(key).map(|&number| &self.index.records[number].outcome)
     }
 
     /// Reads every kernel, so that damage shows here and not where one is needed.
@@ -163,7 +163,7 @@ fn check(index: &Index, chunks_at: u64, size: u64) -> Result<Vec<u64>, (&'static
         return Err(("invalid", format!("schema {given}, expected {SCHEMA}; update diode to read it")));
     }
     let counts =
-        [("kernels", index.entries.len(), MAX_PACK_KERNELS), ("chunks", index.chunks.len(), MAX_PACK_CHUNKS)];
+        [("kernels", index.records.len(), MAX_PACK_KERNELS), ("chunks", index.chunks.len(), MAX_PACK_CHUNKS)];
     for (what, given, limit) in counts {
         if given > limit {
             return Err(("invalid", format!("{given} {what}, expected at most {limit}")));
@@ -186,11 +186,11 @@ fn check(index: &Index, chunks_at: u64, size: u64) -> Result<Vec<u64>, (&'static
         let state = if size < at { "truncated" } else { "invalid" };
         return Err((state, format!("the file has {size} bytes, expected {at}")));
     }
-    for entry in &index.entries {
-        let Outcome::Built(kernel) = &entry.outcome else { continue };
+    for record in &index.records {
+        let Outcome::Built(kernel) = &record.outcome else { continue };
         let room = index.chunks.get(kernel.chunk as usize).map_or(0, |chunk| chunk.unpacked);
         if kernel.start.checked_add(kernel.len).is_none_or(|end| end > room) {
-            return Err(("invalid", format!("kernel {:.200} stands outside of its chunk", entry.key)));
+            return Err(("invalid", format!("kernel {:.200} stands outside of its chunk", record.key)));
         }
     }
     Ok(starts)
@@ -221,7 +221,7 @@ mod tests {
     #[test]
     fn what_was_added_comes_back() {
         let mut pack = open(&sample()).unwrap();
-        assert_eq!((pack.arch(), pack.entries().len()), ("sm_90", 3));
+        assert_eq!((pack.arch(), pack.records().len()), ("sm_90", 3));
         assert_eq!(pack.toolchain()["triton"], "3.6.0");
         assert_eq!(pack.find("fourth"), None);
         assert!(
@@ -247,9 +247,9 @@ mod tests {
             damaged[at] ^= 4;
             let Ok(mut pack) = open(&damaged) else { continue };
             let kernels: Vec<Kernel> = pack
-                .entries()
+                .records()
                 .iter()
-                .filter_map(|entry| match &entry.outcome {
+                .filter_map(|record| match &record.outcome {
                     Outcome::Built(kernel) => Some(kernel.clone()),
                     Outcome::Failed { .. } => None,
                 })

@@ -6,7 +6,7 @@ use diode_core::FailureReason;
 use diode_core::ids::Digest;
 use sha2::{Digest as _, Sha256};
 
-use super::{Chunk, Entry, Index, Kernel, MAGIC, Outcome, SCHEMA};
+use super::{Chunk, Index, Kernel, KernelRecord, MAGIC, Outcome, SCHEMA};
 
 /// Binaries are grouped to about this many bytes: enough to shrink each other,
 /// and little enough to unpack at the first launch.
@@ -28,7 +28,7 @@ impl PackWriter {
             schema: SCHEMA,
             arch: arch.to_owned(),
             toolchain,
-            entries: Vec::new(),
+            records: Vec::new(),
             chunks: Vec::new(),
         };
         Self { index, chunks: Vec::new(), open: Vec::new() }
@@ -51,12 +51,12 @@ impl PackWriter {
             len: binary.len() as u64,
         };
         self.open.extend_from_slice(binary);
-        self.index.entries.push(Entry { key, outcome: Outcome::Built(kernel) });
+        self.index.records.push(KernelRecord { key, outcome: Outcome::Built(kernel) });
     }
 
     /// Adds a kernel that cannot be had, and why.
     pub fn add_failed(&mut self, key: String, reason: FailureReason, message: String) {
-        self.index.entries.push(Entry { key, outcome: Outcome::Failed { reason, message } });
+        self.index.records.push(KernelRecord { key, outcome: Outcome::Failed { reason, message } });
     }
 
     /// The bytes of the file.

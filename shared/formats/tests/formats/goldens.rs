@@ -3,13 +3,13 @@
 use crate::samples::golden;
 use diode_core::ids::Digest;
 use diode_core::{Config, DType, Op, TimeColumn};
-use diode_formats::{Format, ShapeSet, decode, encode, read_shapes, read_solution};
+use diode_formats::{Format, ShapeSet, decode, encode, read_reference_configs, read_shapes};
 
 const OLDER_FORM: &str = r#"{"hardware": {"NVIDIA H100": {"operation": {"addmm": {"name": "addmm", "solution": {"{\"version\": 1, \"B\": 1, \"M\": 32, \"M_dtype\": \"float16\", \"N\": 32, \"K\": 32, \"K_dtype\": \"float16\", \"out_dtype\": \"float16\", \"out_size\": [1, 32, 32], \"out_stride\": [1024, 32, 1]}": {"name": "addmm", "timed_configs": [{"config": "{\"ACC_TYPE\": \"tl.float32\", \"ALLOW_TF32\": false, \"EVEN_K\": true, \"USE_FAST_ACCUM\": false, \"block_k\": 16, \"block_m\": 32, \"block_n\": 32, \"grid\": 1, \"group_m\": 8, \"name\": \"addmm_config\", \"num_stages\": 1, \"num_warps\": 2, \"version\": 1}", "time": 0.02611199952661991, "version": 1}], "version": 1}}, "version": 1}}, "version": 1}}, "version": 1}"#;
 
 #[test]
 fn json_is_torch_diodes_to_the_byte() {
-    let bytes = encode(Format::TorchDiodeJson, &[golden()]).unwrap();
+    let bytes = encode(Format::PredecessorJson, &[golden()]).unwrap();
     assert_eq!(bytes.len(), 1788, "{}", String::from_utf8_lossy(&bytes));
     assert_eq!(
         Digest::of(&bytes).as_str(),
@@ -19,7 +19,7 @@ fn json_is_torch_diodes_to_the_byte() {
 
 #[test]
 fn messagepack_is_torch_diodes_to_the_byte() {
-    let bytes = encode(Format::TorchDiodeMsgpack, &[golden()]).unwrap();
+    let bytes = encode(Format::PredecessorMsgpack, &[golden()]).unwrap();
     assert_eq!(bytes.len(), 634);
     assert_eq!(
         Digest::of(&bytes).as_str(),
@@ -29,7 +29,7 @@ fn messagepack_is_torch_diodes_to_the_byte() {
 
 #[test]
 fn duplicate_timings_of_a_config_are_kept_in_order() {
-    for format in [Format::TorchDiodeJson, Format::TorchDiodeMsgpack, Format::Columnar] {
+    for format in [Format::PredecessorJson, Format::PredecessorMsgpack, Format::Columnar] {
         let decoded = decode(&encode(format, &[golden()]).unwrap()).unwrap();
         assert_eq!(decoded.format, format);
         assert_eq!(decoded.datasets, [golden()]);
@@ -44,7 +44,7 @@ fn the_older_form_is_read_and_written_in_the_current_one() {
     assert_eq!(dataset.timings(), 1);
     assert!(matches!(dataset.configs.iter().next(), Some(Config::Mm(tile)) if tile.even_k));
     assert_eq!(dataset.solutions[0].times.millis(0).0, 0.026_111_999_526_619_91);
-    let current = String::from_utf8(encode(Format::TorchDiodeJson, &decoded.datasets).unwrap()).unwrap();
+    let current = String::from_utf8(encode(Format::PredecessorJson, &decoded.datasets).unwrap()).unwrap();
     assert!(!current.contains("\"name\": \"addmm\""), "the extra names are gone");
     assert!(current.contains("\"time\": 0.02611199952661991"));
     assert_eq!(decode(current.as_bytes()).unwrap().datasets, decoded.datasets);
@@ -61,9 +61,9 @@ fn the_real_h200_dataset_survives_to_the_byte() {
     let packed = std::fs::read(std::path::Path::new(&folder).join("h200_mm_bf16.msgpack.zst")).unwrap();
     let original = zstd::decode_all(&packed[..]).unwrap();
     let decoded = decode(&packed).unwrap();
-    assert_eq!(decoded.format, Format::TorchDiodeMsgpack);
+    assert_eq!(decoded.format, Format::PredecessorMsgpack);
     assert_eq!(decoded.datasets[0].timings(), 320_606);
-    let again = encode(Format::TorchDiodeMsgpack, &decoded.datasets).unwrap();
+    let again = encode(Format::PredecessorMsgpack, &decoded.datasets).unwrap();
     assert!(again == original, "MessagePack differs from the original");
     let columnar = encode(Format::Columnar, &decoded.datasets).unwrap();
     assert!(columnar.len() <= 500_000, "{} bytes", columnar.len());
@@ -117,8 +117,8 @@ fn the_old_shape_sets_and_solutions_are_read_whole() {
     let plain = read_shapes(&file("example_shapeset.json")).unwrap().problems;
     assert_eq!((plain.len(), plain[3].op, plain[3].b, plain[4].out_dtype), (5, Op::Bmm, 32, DType::Float32));
 
-    let json = read_solution(&file("max_autotune.json")).unwrap();
-    let csv = read_solution(&file("max_autotune_shapes.csv")).unwrap();
+    let json = read_reference_configs(&file("max_autotune.json")).unwrap();
+    let csv = read_reference_configs(&file("max_autotune_shapes.csv")).unwrap();
     assert_eq!(json.configs.len(), 19);
     assert_eq!(json, csv);
 }

@@ -6,13 +6,15 @@ use diode_core::{FailureReason, TimeColumn};
 use diode_formats::limits::{
     MAX_CONFIGS, MAX_CONFIGS_PER_FILE, MAX_DATASETS, MAX_PROBLEMS_PER_FILE, MAX_SHAPES,
 };
-use diode_formats::packed::{Columns, decode_columns, encode_columns};
-use diode_formats::{Format, FormatError, decode, decode_shapes, decode_solution, encode, read_file};
+use diode_formats::stored::{Columns, decode_columns, encode_columns};
+use diode_formats::{
+    Format, FormatError, decode, decode_reference_configs, decode_shapes, encode, read_file,
+};
 
 /// One small file per format and compression.
 fn files() -> Vec<(&'static str, Vec<u8>)> {
-    let json = encode(Format::TorchDiodeJson, &[golden()]).unwrap();
-    let msgpack = encode(Format::TorchDiodeMsgpack, &plain()).unwrap();
+    let json = encode(Format::PredecessorJson, &[golden()]).unwrap();
+    let msgpack = encode(Format::PredecessorMsgpack, &plain()).unwrap();
     let columnar = encode(Format::Columnar, &rich()).unwrap();
     vec![
         ("JSON under zstd", zstd::encode_all(&json[..], 3).unwrap()),
@@ -146,7 +148,7 @@ fn claimed_lengths_are_not_believed() {
 }
 
 fn json_error(from: &str, to: &str) -> String {
-    let json = String::from_utf8(encode(Format::TorchDiodeJson, &[golden()]).unwrap()).unwrap();
+    let json = String::from_utf8(encode(Format::PredecessorJson, &[golden()]).unwrap()).unwrap();
     assert!(json.contains(from), "{from}");
     match decode(json.replacen(from, to, 1).as_bytes()) {
         Err(error @ FormatError::Malformed { .. }) => error.to_string(),
@@ -183,7 +185,7 @@ fn errors_name_place_and_cause() {
 
 #[test]
 fn a_key_that_comes_twice_is_an_error_in_both_forms() {
-    let json = String::from_utf8(encode(Format::TorchDiodeJson, &[golden()]).unwrap()).unwrap();
+    let json = String::from_utf8(encode(Format::PredecessorJson, &[golden()]).unwrap()).unwrap();
     for (from, to) in [
         ("\"time\": 0.0123", "\"time\": 0.0123, \"time\": 0.0123"),
         ("\"block_m\": 64", "\"block_m\": 64, \"block_m\": 64"),
@@ -198,7 +200,7 @@ fn a_key_that_comes_twice_is_an_error_in_both_forms() {
     let twice = json.replacen(key, &format!("{key} \"timed_configs\": []}}, {key}"), 1);
     assert!(decode(twice.as_bytes()).unwrap_err().to_string().contains("duplicate key"));
 
-    let msgpack = encode(Format::TorchDiodeMsgpack, &[golden()]).unwrap();
+    let msgpack = encode(Format::PredecessorMsgpack, &[golden()]).unwrap();
     for (from, to) in [
         (&b"\x82\xa8hardware\x81"[..], &b"\x83\xa7version\x01\xa8hardware\x81"[..]),
         (b"\x81\xa2mm\x82", b"\x82\xa2mm\x81\xa8solution\x80\xa2mm\x82"),
@@ -214,7 +216,7 @@ fn a_key_that_comes_twice_is_an_error_in_both_forms() {
 
 #[test]
 fn the_same_config_in_other_bytes_is_the_same_config() {
-    let usual = encode(Format::TorchDiodeMsgpack, &[golden()]).unwrap();
+    let usual = encode(Format::PredecessorMsgpack, &[golden()]).unwrap();
     // The second timing names its fields in another order, and the config has one more.
     let tile = b"\xa9num_warps\x04\xa7version\x01\xa4time\xcb\x3f\x84\x7a\xe1\x47\xae\x14\x7b\xa7version\x01";
     let at = usual.windows(tile.len()).position(|window| window == tile).unwrap();
@@ -260,7 +262,7 @@ fn more_timings_than_a_files_size_lets_expect_are_refused() {
 
 #[test]
 fn unknown_fields_are_ignored_at_every_level() {
-    let json = String::from_utf8(encode(Format::TorchDiodeJson, &[golden()]).unwrap()).unwrap();
+    let json = String::from_utf8(encode(Format::PredecessorJson, &[golden()]).unwrap()).unwrap();
     let later = json.replace("\"version\": 1", "\"later\": [{\"a\": [null, NaN]}], \"version\": 1");
     assert_eq!(decode(later.as_bytes()).unwrap().datasets, [golden()]);
 }
@@ -309,8 +311,8 @@ fn more_hardware_than_any_file_holds_is_refused_both_ways() {
     assert_eq!(message, "cannot write: 257 datasets, expected at most 256; split it into several files");
 
     let (first, second) = datasets.split_at(MAX_DATASETS);
-    let most = String::from_utf8(encode(Format::TorchDiodeJson, first).unwrap()).unwrap();
-    let more = String::from_utf8(encode(Format::TorchDiodeJson, second).unwrap()).unwrap();
+    let most = String::from_utf8(encode(Format::PredecessorJson, first).unwrap()).unwrap();
+    let more = String::from_utf8(encode(Format::PredecessorJson, second).unwrap()).unwrap();
     let entry = &more[more.find("\"GPU 256\"").unwrap()..more.rfind("\n  },").unwrap()];
     let joined = most.replacen("\"GPU 0\"", &format!("{entry},\n    \"GPU 0\""), 1);
     assert!(decode(most.as_bytes()).is_ok());
@@ -357,7 +359,7 @@ fn bad_solutions_are_refused_where_they_stand() {
         (b"\x81\xa6config\x91\x80".to_vec(), "missing field"),
         (b"\x81\xa6config\xdd\xff\xff\xff\xff".to_vec(), "truncated MessagePack"),
     ] {
-        let error = decode_solution(&bytes).unwrap_err().to_string();
+        let error = decode_reference_configs(&bytes).unwrap_err().to_string();
         assert!(error.contains(cause) && !error.contains('\n'), "expected {cause:?}, got {error}");
     }
 }

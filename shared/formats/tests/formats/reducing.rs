@@ -26,8 +26,8 @@ fn dataset(solutions: Vec<Solution>) -> Dataset {
 
 /// What the old form holds in the end, after it was written and read: sizes and times, and what was said.
 fn kept(datasets: &[Dataset]) -> (Vec<(Problem, TimeColumn)>, Vec<String>) {
-    let Reduced { datasets, left_out } = reduce(Format::TorchDiodeJson, datasets);
-    let read = decode(&encode(Format::TorchDiodeJson, &datasets).unwrap()).unwrap().datasets;
+    let Reduced { datasets, left_out } = reduce(Format::PredecessorJson, datasets);
+    let read = decode(&encode(Format::PredecessorJson, &datasets).unwrap()).unwrap().datasets;
     let solutions = |datasets: &[Dataset]| -> Vec<(Problem, TimeColumn)> {
         let solutions = datasets.iter().flat_map(|dataset| &dataset.solutions);
         solutions.map(|solution| (solution.problem.clone(), solution.times.clone())).collect()
@@ -47,7 +47,7 @@ fn the_row_major_problem_wins_over_those_that_it_would_be_mixed_with() {
         solution(transposed, &[0], &[1.0]),
         solution(other.clone(), &[0], &[2.0]),
     ]);
-    assert!(encode(Format::TorchDiodeJson, std::slice::from_ref(&data)).is_err(), "not without being asked");
+    assert!(encode(Format::PredecessorJson, std::slice::from_ref(&data)).is_err(), "not without being asked");
     let (solutions, said) = kept(&[data]);
     let times = |millis: &[f64]| TimeColumn::from_millis(millis.to_vec()).unwrap();
     assert_eq!(solutions, [(plain, times(&[0.25, 0.125])), (other, times(&[2.0]))]);
@@ -79,7 +79,7 @@ fn where_none_is_row_major_the_first_wins_also_over_other_datasets_of_its_hardwa
 fn a_vector_bias_gives_way_to_a_matrix() {
     let matrix = problem(Op::Addmm, 64, 128, 32);
     let vector = with(|fields| fields.bias = Bias::Vector, matrix.clone());
-    assert_eq!(held(Format::TorchDiodeMsgpack, &vector), matrix);
+    assert_eq!(held(Format::PredecessorMsgpack, &vector), matrix);
     assert_eq!(held(Format::Columnar, &vector), vector);
     let data = dataset(vec![solution(vector, &[0], &[0.5]), solution(matrix.clone(), &[0], &[0.25])]);
     let (solutions, said) = kept(&[data]);
@@ -96,7 +96,7 @@ fn times_taken_in_two_ways_are_not_mixed() {
         measured(Method::MEDIAN_WARM_WALL, 0.25),
         measured(Method::MEDIAN_COLD_EVENT, 0.75),
     ]);
-    let Reduced { datasets, left_out } = reduce(Format::TorchDiodeJson, &[data]);
+    let Reduced { datasets, left_out } = reduce(Format::PredecessorJson, &[data]);
     let times: Vec<&TimeColumn> = datasets[0].solutions.iter().map(|solution| &solution.times).collect();
     assert_eq!(times, [&TimeColumn::Nanos(vec![500_000]), &TimeColumn::Nanos(vec![750_000])]);
     assert!(left_out[0].starts_with("1 measurement left out"), "{left_out:?}");
@@ -122,7 +122,7 @@ fn of_configs_that_differ_in_rocms_parameters_the_fastest_stands_for_all() {
         ],
         ..golden()
     };
-    let Reduced { datasets, left_out } = reduce(Format::TorchDiodeJson, &[data]);
+    let Reduced { datasets, left_out } = reduce(Format::PredecessorJson, &[data]);
     let [timed, untimed] = &datasets[0].solutions[..] else { panic!("two problems") };
     assert_eq!(timed.times, TimeColumn::Nanos(vec![250_000, 1_000_000, 750_000]), "repeats of one stay");
     assert_eq!((timed.failures.len(), untimed.failures.len()), (0, 1));
@@ -136,7 +136,7 @@ fn of_configs_that_differ_in_rocms_parameters_the_fastest_stands_for_all() {
 fn hardware_that_its_name_does_not_lead_to_is_not_renamed_silently() {
     let mut data = golden();
     data.hardware.slug = "nvidia-h200".parse().unwrap();
-    let said = losses(Format::TorchDiodeJson, &[data]).unwrap();
+    let said = losses(Format::PredecessorJson, &[data]).unwrap();
     assert_eq!(said, "hardware whose name leads to another slug (1 problem)");
-    assert_eq!(losses(Format::TorchDiodeJson, &[golden()]), None);
+    assert_eq!(losses(Format::PredecessorJson, &[golden()]), None);
 }

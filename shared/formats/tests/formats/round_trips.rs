@@ -5,14 +5,14 @@ use diode_core::{
     Config, ConfigIndex, Dataset, Failure, FailureReason, Method, Op, Problem, ProblemFields, Provenance,
     Tile, TimeColumn, hardware::Hardware,
 };
-use diode_formats::packed::{Columns, decode_columns, decode_configs, encode_columns, encode_configs};
+use diode_formats::stored::{Columns, decode_columns, decode_configs, encode_columns, encode_configs};
 use diode_formats::{
     Decoded, Format, content_digest, decode, encode, left_out, read_file, reduce, solution_digest, write_file,
 };
 use proptest::prelude::*;
 
 const FORMATS: [Format; 5] =
-    [Format::TorchDiodeJson, Format::TorchDiodeMsgpack, Format::Columnar, Format::Csv, Format::Parquet];
+    [Format::PredecessorJson, Format::PredecessorMsgpack, Format::Columnar, Format::Csv, Format::Parquet];
 
 /// Reads back what was encoded, as a file of any name is read.
 fn reread(bytes: &[u8]) -> Decoded {
@@ -131,9 +131,9 @@ fn rows_may_come_in_any_order_and_say_less() {
 
 #[test]
 fn what_the_old_form_cannot_hold_can_be_let_go() {
-    let kept = reduce(Format::TorchDiodeJson, &rich()).datasets;
-    let json = reread(&encode(Format::TorchDiodeJson, &kept).unwrap());
-    let msgpack = reread(&encode(Format::TorchDiodeMsgpack, &kept).unwrap());
+    let kept = reduce(Format::PredecessorJson, &rich()).datasets;
+    let json = reread(&encode(Format::PredecessorJson, &kept).unwrap());
+    let msgpack = reread(&encode(Format::PredecessorMsgpack, &kept).unwrap());
     assert_eq!(json.datasets, msgpack.datasets);
     assert_same(&json.datasets[..2], &plain());
     let measured = &json.datasets[2].solutions;
@@ -146,7 +146,7 @@ fn what_the_old_form_cannot_hold_can_be_let_go() {
 
 #[test]
 fn the_old_form_refuses_what_it_would_lose_and_lists_it() {
-    for format in [Format::TorchDiodeJson, Format::TorchDiodeMsgpack] {
+    for format in [Format::PredecessorJson, Format::PredecessorMsgpack] {
         let message = encode(format, &rich()).unwrap_err().to_string();
         for loss in [
             "column-major inputs (1 problem)",
@@ -171,7 +171,7 @@ fn failures_without_a_reason_become_infinity_and_back() {
     let mut dataset = golden();
     dataset.solutions[0].failures =
         vec![Failure { config: ConfigIndex(0), reason: FailureReason::NotFinite }];
-    let json = encode(Format::TorchDiodeJson, std::slice::from_ref(&dataset)).unwrap();
+    let json = encode(Format::PredecessorJson, std::slice::from_ref(&dataset)).unwrap();
     assert!(String::from_utf8_lossy(&json).contains("\"time\": Infinity,"));
     assert_eq!(decode(&json).unwrap().datasets, [dataset.clone()]);
     let text = String::from_utf8(json).unwrap();
@@ -184,7 +184,7 @@ fn failures_without_a_reason_become_infinity_and_back() {
 fn solutions_of_one_problem_share_its_key_in_the_old_form() {
     let mut dataset = golden();
     dataset.solutions.push(solution(problem(Op::Mm, 64, 128, 32), &[0], &[0.5]));
-    let decoded = decode(&encode(Format::TorchDiodeMsgpack, &[dataset.clone(), golden()]).unwrap()).unwrap();
+    let decoded = decode(&encode(Format::PredecessorMsgpack, &[dataset.clone(), golden()]).unwrap()).unwrap();
     assert_eq!(decoded.datasets.len(), 1, "one hardware name");
     assert_eq!(decoded.datasets[0].solutions.len(), 1);
     assert_eq!(decoded.datasets[0].timings(), 5);
@@ -200,7 +200,7 @@ fn contradictory_datasets_are_not_written() {
 
 #[test]
 fn compression_is_seen_through() {
-    let json = encode(Format::TorchDiodeJson, &plain()).unwrap();
+    let json = encode(Format::PredecessorJson, &plain()).unwrap();
     let decoded = decode(&zstd::encode_all(&json[..], 3).unwrap()).unwrap();
     assert_eq!(decoded, decode(&json).unwrap());
     let columnar = encode(Format::Columnar, &rich()).unwrap();

@@ -1,7 +1,8 @@
 //! Texts as programs on other systems write them, and files too long to be what they claim.
 
 use diode_formats::{
-    Format, decode, decode_lut, decode_shapes, decode_solution, encode, read_file, read_lut, read_shapes,
+    Format, decode, decode_lookup_table, decode_reference_configs, decode_shapes, encode, read_file,
+    read_lookup_table, read_shapes,
 };
 
 use crate::samples::golden;
@@ -24,7 +25,7 @@ fn utf16(text: &[u8]) -> Vec<u8> {
 
 #[test]
 fn a_mark_of_utf_8_means_nothing() {
-    let json = encode(Format::TorchDiodeJson, &[golden()]).unwrap();
+    let json = encode(Format::PredecessorJson, &[golden()]).unwrap();
     let expected = decode(&json).unwrap();
     assert_eq!(decode(&marked(&json)).unwrap(), expected);
     assert_eq!(decode(&zstd::encode_all(&marked(&json)[..], 3).unwrap()).unwrap(), expected);
@@ -34,18 +35,21 @@ fn a_mark_of_utf_8_means_nothing() {
         assert_eq!(read_file(file.path()).unwrap().datasets, [golden()]);
     }
     assert_eq!(decode_shapes(&marked(SHAPES)).unwrap(), decode_shapes(SHAPES).unwrap());
-    assert_eq!(decode_solution(&marked(SOLUTION)).unwrap(), decode_solution(SOLUTION).unwrap());
+    assert_eq!(
+        decode_reference_configs(&marked(SOLUTION)).unwrap(),
+        decode_reference_configs(SOLUTION).unwrap()
+    );
     let table = br#"{"hardware": {"NVIDIA H100": {"operation": {}}}}"#;
-    assert_eq!(decode_lut(&marked(table)).unwrap(), decode_lut(table).unwrap());
+    assert_eq!(decode_lookup_table(&marked(table)).unwrap(), decode_lookup_table(table).unwrap());
 }
 
 #[test]
 fn utf_16_is_called_by_its_name() {
     let words = "a text in UTF-16, expected UTF-8";
-    let json = encode(Format::TorchDiodeJson, &[golden()]).unwrap();
+    let json = encode(Format::PredecessorJson, &[golden()]).unwrap();
     assert!(decode(&utf16(&json)).unwrap_err().to_string().contains(words));
     assert!(decode_shapes(&utf16(SHAPES)).unwrap_err().to_string().contains(words));
-    assert!(decode_solution(&utf16(SOLUTION)).unwrap_err().to_string().contains(words));
+    assert!(decode_reference_configs(&utf16(SOLUTION)).unwrap_err().to_string().contains(words));
 }
 
 #[test]
@@ -59,7 +63,7 @@ fn what_is_no_text_is_not_called_csv() {
 
 #[test]
 fn blanks_that_go_on_and_on_are_refused() {
-    let json = String::from_utf8(encode(Format::TorchDiodeJson, &[golden()]).unwrap()).unwrap();
+    let json = String::from_utf8(encode(Format::PredecessorJson, &[golden()]).unwrap()).unwrap();
     let padded = json.replacen('{', &format!("{{{}", " ".repeat(1 << 20)), 1);
     let error = decode(padded.as_bytes()).unwrap_err().to_string();
     assert!(error.contains("more than 65536 blanks in a row"), "{error}");
@@ -75,8 +79,8 @@ fn a_huge_file_is_refused_before_it_is_read() {
         assert!(error.contains("got more than 67108864 bytes"), "{error}");
     };
     refused(read_shapes(file.path()).unwrap_err());
-    refused(diode_formats::read_solution(file.path()).unwrap_err());
+    refused(diode_formats::read_reference_configs(file.path()).unwrap_err());
     refused(diode_formats::read_checkpoint(file.path()).unwrap_err());
-    let error = read_lut(file.path()).unwrap_err().to_string();
+    let error = read_lookup_table(file.path()).unwrap_err().to_string();
     assert!(error.contains("invalid JSON at "), "{error}");
 }

@@ -9,7 +9,7 @@ use diode_core::{
 };
 
 use super::shape;
-use crate::Lut;
+use crate::LookupTable;
 use crate::limits::{
     MAX_CONFIGS, MAX_CONFIGS_PER_FILE, MAX_DATASETS, MAX_PROBLEMS_PER_FILE, MAX_TIMINGS_PER_PROBLEM,
 };
@@ -194,11 +194,15 @@ impl Builder {
         Ok(())
     }
 
-    pub(super) fn finish_tables(self) -> Vec<Lut> {
-        let mut tables: Vec<Lut> = self
+    pub(super) fn finish_tables(self) -> Vec<LookupTable> {
+        let mut tables: Vec<LookupTable> = self
             .datasets
             .into_iter()
-            .map(|dataset| Lut { hardware: dataset.hardware, configs: dataset.configs, problems: Vec::new() })
+            .map(|dataset| LookupTable {
+                hardware: dataset.hardware,
+                configs: dataset.configs,
+                problems: Vec::new(),
+            })
             .collect();
         for Choices { dataset, problem, configs } in self.choices {
             tables[dataset].problems.push((problem, configs));

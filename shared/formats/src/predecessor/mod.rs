@@ -22,11 +22,11 @@ use serde::de::DeserializeSeed as _;
 
 use crate::document::malformed_json;
 use crate::source::Source;
-use crate::{FormatError, Lut};
+use crate::{FormatError, LookupTable};
 use ascii_json::AsciiJson;
 use bare_words::BareWords;
 use builder::Builder;
-pub(crate) use config::TorchConfig;
+pub(crate) use config::PredecessorConfig;
 pub(crate) use losses::losses;
 pub(crate) use reduce::{plain, reduce};
 pub(crate) use shape::Shape;
@@ -42,7 +42,7 @@ pub(crate) fn decode_json<R: Read>(source: Source<R>) -> Result<Vec<Dataset>, Fo
     Ok(builder.into_inner().finish())
 }
 
-pub(crate) fn decode_lut<R: Read>(source: Source<R>) -> Result<Vec<Lut>, FormatError> {
+pub(crate) fn decode_lookup_table<R: Read>(source: Source<R>) -> Result<Vec<LookupTable>, FormatError> {
     let builder = RefCell::new(Builder::new(source.max_timings()));
     let mut json = serde_json::Deserializer::from_reader(BufReader::new(BareWords::new(source)));
     tree_reader::table(&builder)

@@ -9,33 +9,34 @@ use std::collections::HashMap;
 
 use diode_core::ConfigIndex;
 
-/// Configs remembered: several times the largest space. More are parsed each time.
-const MAX_ENTRIES: usize = 1 << 14;
+/// Configs remembered: several times the largest space. Any further one is parsed each time.
+const MAX_MEMOIZED: usize = 1 << 14;
 
 /// Bytes of a config worth remembering: three times those of a real one.
 const MAX_BYTES: usize = 512;
 
 /// The configs of one op on one hardware.
 pub(super) struct Memo {
-    entries: Vec<Entry>,
+    configs: Vec<Memoized>,
     by_bytes: HashMap<Box<[u8]>, usize>,
     last: usize,
 }
 
-struct Entry {
+/// A config that was read before.
+struct Memoized {
     bytes: Box<[u8]>,
     config: ConfigIndex,
-    /// What followed the last time.
+    /// The number of the one that followed the last time.
     next: usize,
 }
 
-/// The entry that stands before the first config of a problem.
+/// What stands before the first config of a problem.
 const START: usize = 0;
 
 impl Memo {
     pub(super) fn new() -> Self {
-        let start = Entry { bytes: Box::default(), config: ConfigIndex(0), next: START };
-        Self { entries: vec![start], by_bytes: HashMap::new(), last: START }
+        let start = Memoized { bytes: Box::default(), config: ConfigIndex(0), next: START };
+        Self { configs: vec![start], by_bytes: HashMap::new(), last: START }
     }
 
     /// A new problem begins.
@@ -46,37 +47,37 @@ impl Memo {
     /// The bytes that are likely to come next; none are if nothing is likely.
     #[inline]
     pub(super) fn expected(&self) -> (&[u8], ConfigIndex) {
-        let entry = &self.entries[self.entries[self.last].next];
-        (&entry.bytes, entry.config)
+        let memoized = &self.configs[self.configs[self.last].next];
+        (&memoized.bytes, memoized.config)
     }
 
     /// The expected bytes came.
     #[inline]
     pub(super) fn advance(&mut self) {
-        self.last = self.entries[self.last].next;
+        self.last = self.configs[self.last].next;
     }
 
     /// The config of some bytes, if they came before.
     pub(super) fn find(&mut self, bytes: &[u8]) -> Option<ConfigIndex> {
-        let entry = *self.by_bytes.get(bytes)?;
-        self.follow(entry);
-        Some(self.entries[entry].config)
+        let number = *self.by_bytes.get(bytes)?;
+        self.follow(number);
+        Some(self.configs[number].config)
     }
 
     /// Remembers what some bytes mean.
     pub(super) fn learn(&mut self, bytes: Box<[u8]>, config: ConfigIndex) {
-        if bytes.len() > MAX_BYTES || self.entries.len() > MAX_ENTRIES {
+        if bytes.len() > MAX_BYTES || self.configs.len() > MAX_MEMOIZED {
             return;
         }
-        let entry = self.entries.len();
-        self.by_bytes.insert(bytes.clone(), entry);
-        self.entries.push(Entry { bytes, config, next: START });
-        self.follow(entry);
+        let number = self.configs.len();
+        self.by_bytes.insert(bytes.clone(), number);
+        self.configs.push(Memoized { bytes, config, next: START });
+        self.follow(number);
     }
 
-    fn follow(&mut self, entry: usize) {
-        self.entries[self.last].next = entry;
-        self.last = entry;
+    fn follow(&mut self, number: usize) {
+        self.configs[self.last].next = number;
+        self.last = number;
     }
 }
 
@@ -107,9 +108,9 @@ mod tests {
     fn memory_is_bounded() {
         let mut memo = Memo::new();
         memo.learn(vec![0; MAX_BYTES + 1].into(), ConfigIndex(0));
-        for number in 0..2 * MAX_ENTRIES as u32 {
+        for number in 0..2 * MAX_MEMOIZED as u32 {
             memo.learn(number.to_le_bytes().into(), ConfigIndex(number));
         }
-        assert_eq!(memo.by_bytes.len(), MAX_ENTRIES);
+        assert_eq!(memo.by_bytes.len(), MAX_MEMOIZED);
     }
 }

@@ -31,7 +31,7 @@ impl Serialize for Version {
 /// The fields as they stand in a file. `name` and `grid` must be there but do
 /// not change what runs.
 #[derive(serde::Deserialize)]
-pub(crate) struct TorchConfig {
+pub(crate) struct PredecessorConfig {
     #[serde(rename = "name")]
     _name: IgnoredAny,
     #[serde(rename = "grid")]
@@ -58,7 +58,7 @@ fn float32() -> AccType {
     AccType::Float32
 }
 
-impl TorchConfig {
+impl PredecessorConfig {
     /// The tile, checked.
     pub(crate) fn tile(&self) -> Result<Tile, Invalid> {
         let tile = Tile {
@@ -102,11 +102,11 @@ impl<'de> Visitor<'de> for ConfigSeed {
     }
 
     fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Config, A::Error> {
-        TorchConfig::deserialize(MapAccessDeserializer::new(map))?.into_config(self.0)
+        PredecessorConfig::deserialize(MapAccessDeserializer::new(map))?.into_config(self.0)
     }
 
     fn visit_str<E: de::Error>(self, text: &str) -> Result<Config, E> {
-        serde_json::from_str::<TorchConfig>(text)
+        serde_json::from_str::<PredecessorConfig>(text)
             .map_err(|error| E::custom(format_args!("config text: {error}")))?
             .into_config(self.0)
     }

@@ -1,7 +1,7 @@
 //! What a server stores per solution. The bytes under fuzz are those within the compression.
 #![no_main]
 
-use diode_formats::packed::{decode_columns, decode_configs, encode_columns, encode_configs};
+use diode_formats::stored::{decode_columns, decode_configs, encode_columns, encode_configs};
 use libfuzzer_sys::fuzz_target;
 
 /// The codec version that precedes the frame.

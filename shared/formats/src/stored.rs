@@ -43,19 +43,19 @@ pub struct Columns {
     pub failures: Vec<(u32, FailureReason)>,
 }
 
-/// Packs a config list.
+/// Encodes a config list.
 pub fn encode_configs(configs: &[Config]) -> Vec<u8> {
     let mut plain = Vec::new();
     write_configs(&mut plain, configs.iter());
-    pack(&plain)
+    compress(&plain)
 }
 
-/// Unpacks a config list.
+/// Decodes a config list.
 pub fn decode_configs(bytes: &[u8]) -> Result<Vec<Config>, FormatError> {
-    unpack(bytes, "packed config list", |cursor| read_configs(cursor, MAX_LIST))
+    decompress(bytes, "packed config list", |cursor| read_configs(cursor, MAX_LIST))
 }
 
-/// Packs the columns of a solution.
+/// Encodes the columns of a solution.
 pub fn encode_columns(columns: &Columns) -> Vec<u8> {
     let mut plain = Vec::with_capacity(8 * columns.times.len());
     write_varint(&mut plain, columns.times.len() as u64);
@@ -76,12 +76,12 @@ pub fn encode_columns(columns: &Columns) -> Vec<u8> {
     }
     write_indexes(&mut plain, columns.failures.iter().map(|&(position, _)| position));
     write_u32s(&mut plain, columns.failures.iter().map(|&(_, reason)| reason_code(reason)));
-    pack(&plain)
+    compress(&plain)
 }
 
-/// Unpacks the columns of a solution.
+/// Decodes the columns of a solution.
 pub fn decode_columns(bytes: &[u8]) -> Result<Columns, FormatError> {
-    unpack(bytes, "packed columns", |cursor| {
+    decompress(bytes, "packed columns", |cursor| {
         let rows = cursor.count("timings", MAX_TIMINGS_PER_PROBLEM)?;
         let failed = cursor.count("failures", MAX_TIMINGS_PER_PROBLEM)?;
         let flags = cursor.byte()?;
@@ -111,17 +111,17 @@ fn read_failures(cursor: &mut Cursor<'_>, count: usize) -> Result<Vec<(u32, Fail
         .collect()
 }
 
-fn pack(plain: &[u8]) -> Vec<u8> {
-    let packed = zstd::bulk::Compressor::new(LEVEL).and_then(|mut compressor| {
+fn compress(plain: &[u8]) -> Vec<u8> {
+    let frame = zstd::bulk::Compressor::new(LEVEL).and_then(|mut compressor| {
         compressor.include_checksum(true)?;
         compressor.compress(plain)
     });
     let mut out = vec![VERSION];
-    out.extend(packed.expect("zstd compresses any bytes into memory"));
+    out.extend(frame.expect("zstd compresses any bytes into memory"));
     out
 }
 
-fn unpack<T>(
+fn decompress<T>(
     bytes: &[u8],
     what: &'static str,
     read: impl FnOnce(&mut Cursor<'_>) -> Result<T, Corrupt>,
@@ -133,11 +133,11 @@ fn unpack<T>(
         place: String::new(),
         cause: corrupt.cause,
     };
-    let mut packed = Cursor::new(bytes);
-    let version = packed.byte().map_err(malformed)?;
+    let mut blob = Cursor::new(bytes);
+    let version = blob.byte().map_err(malformed)?;
     if version != VERSION {
         let cause = format!("codec version {version}, expected {VERSION}; update diode to read it");
-        return Err(malformed(packed.corrupt(cause)));
+        return Err(malformed(blob.corrupt(cause)));
     }
     let mut plain = Vec::new();
     zstd::stream::read::Decoder::with_buffer(&bytes[1..])

@@ -9,18 +9,18 @@ use diode_core::{ConfigDictionary, ConfigIndex, Invalid, Problem, Table};
 
 use crate::contents::{self, Kind};
 use crate::file::{Opened, in_file, open};
-use crate::{FormatError, source, torch};
+use crate::{FormatError, predecessor, source};
 
 /// The table of one kind of hardware.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Lut {
+pub struct LookupTable {
     pub hardware: Hardware,
     pub configs: ConfigDictionary,
     /// In file order; the configs in the order of the file's preference.
     pub problems: Vec<(Problem, Vec<ConfigIndex>)>,
 }
 
-impl Lut {
+impl LookupTable {
     /// The same as a table of Diode.
     pub fn into_table(self) -> Result<Table, Invalid> {
         let configs = self.configs;
@@ -33,16 +33,20 @@ impl Lut {
 }
 
 /// Reads a lookup table, whatever the file's name. Never more of the file than a window on it is held.
-pub fn read_lut(path: &Path) -> Result<Vec<Lut>, FormatError> {
+pub fn read_lookup_table(path: &Path) -> Result<Vec<LookupTable>, FormatError> {
     let Opened { file, length, head } = open(path)?;
     let input = BufReader::with_capacity(1 << 16, file);
-    contents::expect(Kind::Table, &head, || torch::decode_lut(source::open(input, length)?))
-        .map_err(|error| in_file(path, error))
+    contents::expect(Kind::LookupTable, &head, || {
+        predecessor::decode_lookup_table(source::open(input, length)?)
+    })
+    .map_err(|error| in_file(path, error))
 }
 
 /// Decodes a lookup table: JSON, compressed or not; one per hardware name.
-pub fn decode_lut(bytes: &[u8]) -> Result<Vec<Lut>, FormatError> {
-    contents::expect(Kind::Table, bytes, || torch::decode_lut(source::open(bytes, bytes.len() as u64)?))
+pub fn decode_lookup_table(bytes: &[u8]) -> Result<Vec<LookupTable>, FormatError> {
+    contents::expect(Kind::LookupTable, bytes, || {
+        predecessor::decode_lookup_table(source::open(bytes, bytes.len() as u64)?)
+    })
 }
 
 #[cfg(test)]
@@ -65,7 +69,7 @@ mod tests {
         let text = table(&[CONFIG, &other, CONFIG].join(", "));
         let packed = zstd::encode_all(text.as_bytes(), 3).unwrap();
         for bytes in [text.as_bytes(), &packed] {
-            let [lut] = &decode_lut(bytes).unwrap()[..] else { panic!("one kind of hardware") };
+            let [lut] = &decode_lookup_table(bytes).unwrap()[..] else { panic!("one kind of hardware") };
             assert_eq!(lut.hardware.slug.as_str(), "nvidia-h100");
             let [(problem, choices)] = &lut.problems[..] else { panic!("one problem") };
             assert_eq!(problem.dims(), "64×128×32");
@@ -76,7 +80,7 @@ mod tests {
 
     #[test]
     fn mistakes_are_named_with_their_place() {
-        let error = |text: &str| decode_lut(text.as_bytes()).unwrap_err().to_string();
+        let error = |text: &str| decode_lookup_table(text.as_bytes()).unwrap_err().to_string();
         let bad = table(&CONFIG.replace("64", "48"));
         assert!(error(&bad).contains("op mm, problem 1): block_m: got 48"), "{}", error(&bad));
         assert!(error(r#"{"shapes": []}"#).starts_with("got a shape set"));

@@ -9,11 +9,11 @@ fuzz_target!(|data: &[u8]| {
         return;
     }
     let Ok(decoded) = decode(data) else { return };
-    let written = encode(Format::TorchDiodeJson, &decoded.datasets).expect("it came from this format");
+    let written = encode(Format::PredecessorJson, &decoded.datasets).expect("it came from this format");
     // Two problem keys may spell one problem, and are joined when written.
     let again = decode(&written).expect("what is written is read").datasets;
     assert_eq!(timings(&again), timings(&decoded.datasets));
-    assert_eq!(encode(Format::TorchDiodeJson, &again).expect("as before"), written);
+    assert_eq!(encode(Format::PredecessorJson, &again).expect("as before"), written);
 });
 
 fn timings(datasets: &[diode_core::Dataset]) -> (usize, usize) {

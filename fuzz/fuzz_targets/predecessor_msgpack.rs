@@ -10,13 +10,13 @@ fuzz_target!(|data: &[u8]| {
         return;
     }
     let Ok(decoded) = decode(data) else { return };
-    if decoded.format != Format::TorchDiodeMsgpack {
+    if decoded.format != Format::PredecessorMsgpack {
         return;
     }
-    let written = encode(Format::TorchDiodeMsgpack, &decoded.datasets).expect("it came from this format");
+    let written = encode(Format::PredecessorMsgpack, &decoded.datasets).expect("it came from this format");
     let again = decode(&written).expect("what is written is read").datasets;
-    let json = encode(Format::TorchDiodeJson, &again).expect("the two forms hold the same");
+    let json = encode(Format::PredecessorJson, &again).expect("the two forms hold the same");
     let from_json = decode(&json).expect("what is written is read").datasets;
     assert_eq!(content_digest(&from_json), content_digest(&again));
-    assert_eq!(encode(Format::TorchDiodeMsgpack, &from_json).expect("as before"), written);
+    assert_eq!(encode(Format::PredecessorMsgpack, &from_json).expect("as before"), written);
 });

@@ -14,11 +14,11 @@ use crate::contents::{self, Kind};
 use crate::delimited::{Delimited, locate};
 use crate::document::{Document, refused};
 use crate::file::read_with;
-use crate::torch::TorchConfig;
+use crate::predecessor::PredecessorConfig;
 
 /// A list of reference configs.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Reference {
+pub struct ReferenceConfigs {
     /// In file order.
     pub configs: Vec<ReferenceConfig>,
 }
@@ -54,7 +54,7 @@ impl Scope {
     }
 }
 
-impl Reference {
+impl ReferenceConfigs {
     /// The configs for a problem, as they stand in the file.
     pub fn for_problem(&self, problem: &Problem) -> Vec<Config> {
         self.configs
@@ -66,15 +66,15 @@ impl Reference {
 }
 
 /// Reads a solution in any form, whatever the file's name.
-pub fn read_solution(path: &Path) -> Result<Reference, FormatError> {
-    read_with(path, decode_solution)
+pub fn read_reference_configs(path: &Path) -> Result<ReferenceConfigs, FormatError> {
+    read_with(path, decode_reference_configs)
 }
 
 /// Decodes a solution in any form, recognised by content:
 /// `{"config": […]}` for every op, `{"<op>": {"config": […]}}` per op,
 /// `{"name", "configs": [{"M", "N", "K", "block_m", …}]}` per problem, or columns.
-pub fn decode_solution(bytes: &[u8]) -> Result<Reference, FormatError> {
-    contents::expect(Kind::Solution, bytes, || {
+pub fn decode_reference_configs(bytes: &[u8]) -> Result<ReferenceConfigs, FormatError> {
+    contents::expect(Kind::ReferenceConfigs, bytes, || {
         let document = Document::open(bytes)?;
         let configs = match &document {
             Document::Text(text) => csv(text)?,
@@ -84,7 +84,7 @@ pub fn decode_solution(bytes: &[u8]) -> Result<Reference, FormatError> {
             let place = "its top level".to_owned();
             return Err(refused("solution", place, "no configs under `config`, `configs` or an operation"));
         }
-        Ok(Reference { configs })
+        Ok(ReferenceConfigs { configs })
     })
 }
 
@@ -113,7 +113,7 @@ impl<'de> Visitor<'de> for FileVisitor {
             if seen.contains(&key) {
                 return Err(A::Error::custom(format_args!("duplicate key {key:.200?}")));
             }
-            let mut add = |scope, list: Vec<TorchConfig>| {
+            let mut add = |scope, list: Vec<PredecessorConfig>| {
                 for (number, config) in (1..).zip(list) {
                     let tile = config.tile().map_err(|invalid| {
                         A::Error::custom(format_args!("config {number} of {key:.200?}: {invalid}"))
@@ -151,7 +151,7 @@ const DEFAULT_OP: &str = "default";
 
 #[derive(Deserialize)]
 struct Group {
-    config: Vec<TorchConfig>,
+    config: Vec<PredecessorConfig>,
 }
 
 /// A config that was written down for one size. What is not said has Triton's usual setting.
@@ -284,7 +284,7 @@ mod tests {
     }
 
     fn decode(text: &str) -> Result<Vec<ReferenceConfig>, String> {
-        decode_solution(text.as_bytes()).map(|file| file.configs).map_err(|error| error.to_string())
+        decode_reference_configs(text.as_bytes()).map(|file| file.configs).map_err(|error| error.to_string())
     }
 
     #[test]
@@ -319,8 +319,9 @@ mod tests {
     fn a_problem_gets_the_configs_that_speak_of_it() {
         let problem = |op, m| Problem::new(ProblemFields::plain(op, 1, m, 6, 7, DType::Float16)).unwrap();
         let scopes = [Scope::Op(Op::Mm), Scope::Size { m: 5, n: 6, k: 7 }];
-        let reference =
-            Reference { configs: scopes.map(|scope| ReferenceConfig { scope, tile: tile() }).to_vec() };
+        let reference = ReferenceConfigs {
+            configs: scopes.map(|scope| ReferenceConfig { scope, tile: tile() }).to_vec(),
+        };
         assert_eq!(reference.for_problem(&problem(Op::Mm, 5)).len(), 2);
         assert_eq!(reference.for_problem(&problem(Op::Mm, 4)).len(), 1);
         assert_eq!(reference.for_problem(&problem(Op::Bmm, 5)), [Config::Bmm(tile())]);
