@@ -10,7 +10,7 @@ import torch_diode
 from torch_diode import settings
 from workspace import ROOT
 
-GUIDE = (ROOT / "docs/plugin.md").read_text(encoding="utf-8")
+GUIDE = (ROOT / "docs/guides/plugin.md").read_text(encoding="utf-8")
 
 
 def test_every_setting_and_variable_is_in_the_table() -> None:

@@ -40,7 +40,7 @@ fn old_command_lines_are_understood() {
 
 #[test]
 fn the_migration_guide_has_every_old_command_and_flag() {
-    let guide = include_str!("../../../docs/migrating.md");
+    let guide = include_str!("../../../docs/guides/migrating.md");
     for word in OLD_LINES.iter().flat_map(|line| line.split_whitespace()) {
         let is_name = word.starts_with("--") || (word.contains('-') && !word.contains("1e-"));
         // The guide names the first and the last of the parameters of the distributions.

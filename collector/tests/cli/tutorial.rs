@@ -7,8 +7,8 @@ use serde_json::Value;
 
 use crate::sandbox::{Sandbox, content};
 
-const TUTORIAL: &str = include_str!("../../../docs/tutorial.md");
-const WORKFLOW: &str = include_str!("../../../docs/tutorial.sh");
+const TUTORIAL: &str = include_str!("../../../docs/guides/tutorial.md");
+const WORKFLOW: &str = include_str!("../../../docs/guides/tutorial.sh");
 
 /// The text of all `sh` blocks, in order.
 fn commands(document: &str) -> String {

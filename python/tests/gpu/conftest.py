@@ -1,6 +1,6 @@
 """Tests on a real GPU. Without one nothing here is collected, and pytest ends with its code for that.
 
-    python -m pytest python/tests/gpu --gpu-report docs/plugin-gpu.md
+    python -m pytest python/tests/gpu --gpu-report docs/measurements/plugin.md
 
 It takes a quarter of an hour. With ``--gpu-times FILE`` the longest part goes on where it was interrupted.
 """

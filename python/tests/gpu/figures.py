@@ -38,7 +38,7 @@ class Report:
     def _write(self, outcome: str) -> None:
         if self.path is None:
             return
-        lines = ["# The plug-in on a GPU", "", "Written by `python -m pytest python/tests/gpu --gpu-report docs/plugin-gpu.md`.", ""]
+        lines = ["# The plug-in on a GPU", "", "Written by `python -m pytest python/tests/gpu --gpu-report docs/measurements/plugin.md`.", ""]
         lines.append(f"{_where()}; {outcome}.")
         for section, rows in self._sections.items():
             header = list(next(iter(rows.values())))

@@ -6,7 +6,7 @@ use diode_core::{AccType, Config, FailureReason, RocmExtras, Tile};
 use crate::bytes::{Corrupt, Cursor, write_varint};
 use crate::columns::{read_u32s, write_u32s};
 
-/// Fields of a config, in the order in which `docs/formats.md` lists them.
+/// Fields of a config, in the order in which `docs/reference/formats.md` lists them.
 pub(crate) const FIELDS: usize = 13;
 
 const EVEN_K: u32 = 1;

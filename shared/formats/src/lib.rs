@@ -1,6 +1,6 @@
 //! Every byte that comes from outside is met here: torch-diode's datasets, shape
 //! sets, solutions and tables, Diode's own columnar format, CSV and Parquet,
-//! specified in `docs/formats.md`.
+//! specified in `docs/reference/formats.md`.
 //!
 //! Reading recognises a file by its content and survives hostile bytes: what it
 //! is willing to hold is bounded by the constants in [`limits`], and every

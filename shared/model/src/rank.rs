@@ -60,7 +60,7 @@ impl RankedSpace {
     /// So many picks to measure, best first: not only near-copies of the first, and among
     /// them the library where it may be the best of all.
     ///
-    /// See `docs/models.md` for the rule and what it gains.
+    /// See `docs/guides/models.md` for the rule and what it gains.
     pub fn picks(&self, count: usize) -> Vec<(Config, Micros)> {
         let Some(library) = self.library else { return diverse(&self.configs, count) };
         let counts_for = |&(config, time): &(Config, Micros)| {

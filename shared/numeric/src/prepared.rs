@@ -2,7 +2,7 @@
 //!
 //! Tiles that differ in their stages alone take nearly the same time. So the middle one of each such
 //! family is a scout: where only the best are wanted, all scouts are timed and then the neighbours
-//! of the fastest. See `docs/models.md` for what that costs and gains.
+//! of the fastest. See `docs/guides/models.md` for what that costs and gains.
 
 use diode_core::Tile;
 use wide::f32x8;

@@ -1,5 +1,5 @@
 //! Diode's own format: a stream of MessagePack objects under one zstd frame,
-//! specified in `docs/formats.md`. Reading and writing hold one problem at a time
+//! specified in `docs/reference/formats.md`. Reading and writing hold one problem at a time
 //! besides the datasets themselves.
 
 #[cfg(test)]

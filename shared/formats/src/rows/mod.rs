@@ -1,5 +1,5 @@
 //! Datasets as rows, one per timing: what CSV and Parquet have in common. The
-//! columns are described in `docs/formats.md`.
+//! columns are described in `docs/reference/formats.md`.
 
 mod columns;
 pub(crate) mod csv;

@@ -1,6 +1,6 @@
 //! The names and scales of the columns, in the order the network sees them.
 //!
-//! What each one means and how it is computed is written down in `docs/features.md`.
+//! What each one means and how it is computed is written down in `docs/reference/features.md`.
 
 /// How a raw value becomes a column.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
