@@ -10,7 +10,7 @@ use diode_core::space::Space;
 use diode_core::{Config, DType, Invalid, Micros, Problem, ProblemGroup};
 use diode_formats::Kind;
 use diode_formats::limits::MAX_CHECKPOINT;
-use diode_model::legacy::LegacyModel;
+use diode_model::predecessor::PredecessorModel;
 use diode_model::{AnyModel, MOST_PICKS, Model, ModelError, Predictor as _, Ranker};
 use pyo3::prelude::*;
 
@@ -167,8 +167,8 @@ impl PyModel {
         }
         let model = if diode_formats::recognise(bytes) == Some(Kind::TorchCheckpoint) {
             let checkpoint = diode_formats::decode_checkpoint(bytes).map_err(|error| error.to_string())?;
-            let model = LegacyModel::from_checkpoint(checkpoint).map_err(|error| error.to_string())?;
-            AnyModel::Legacy(Box::new(model))
+            let model = PredecessorModel::from_checkpoint(checkpoint).map_err(|error| error.to_string())?;
+            AnyModel::Predecessor(Box::new(model))
         } else {
             AnyModel::from_bytes(bytes).map_err(|error| error.to_string())?
         };
@@ -247,7 +247,7 @@ impl PyModel {
     fn caveat(&self, problem: &Problem) -> Option<String> {
         match &self.model {
             AnyModel::Ranking(model) => model.extrapolates(problem),
-            AnyModel::Legacy(_) => Some(
+            AnyModel::Predecessor(_) => Some(
                 "This is one of torch-diode's networks, which says nothing of how sure it is.".to_owned(),
             ),
         }

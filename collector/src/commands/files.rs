@@ -11,7 +11,7 @@ use diode_core::ids::ModelId;
 use diode_formats::Kind;
 use diode_formats::limits::MAX_CHECKPOINT;
 use diode_model::AnyModel;
-use diode_model::legacy::LegacyModel;
+use diode_model::predecessor::PredecessorModel;
 
 use super::shipped;
 
@@ -101,8 +101,8 @@ pub(super) fn read_model(path: &Path) -> anyhow::Result<AnyModel> {
         Some(other) => bail!("{}: got {other}, expected a model", path.display()),
     }
     let checkpoint = diode_formats::decode_checkpoint(&bytes).with_context(context)?;
-    let model = LegacyModel::from_checkpoint(checkpoint).with_context(context)?;
-    Ok(AnyModel::Legacy(Box::new(model)))
+    let model = PredecessorModel::from_checkpoint(checkpoint).with_context(context)?;
+    Ok(AnyModel::Predecessor(Box::new(model)))
 }
 
 fn model_bytes(path: &Path) -> anyhow::Result<Vec<u8>> {

@@ -9,11 +9,11 @@ use std::path::{Path, PathBuf};
 use anyhow::Context as _;
 use clap::{Args, ValueEnum};
 use diode_formats::Kind;
-use diode_model::legacy::Architecture;
+use diode_model::predecessor::Architecture;
 use diode_model::{AnyModel, Predictor as _};
 use diode_train::{
-    Checkpoint, EpochLoss, Fitted, LegacyOptions, Plan, Progress, TrainOptions, TrainingSet, curves, fit,
-    train_legacy,
+    Checkpoint, EpochLoss, Fitted, Plan, PredecessorOptions, Progress, TrainOptions, TrainingSet, curves,
+    fit, train_predecessor,
 };
 
 use super::old_flags::BatchSize;
@@ -107,7 +107,7 @@ const HISTORY: &str = "training_history.csv";
 impl Recipe {
     /// Says what has no meaning here, and refuses what cannot be trained.
     pub(super) fn check(&self) -> Result<(), Usage> {
-        let Some(options) = self.legacy_options(0) else {
+        let Some(options) = self.predecessor_options(0) else {
             self.batch_size
                 .mention("a step sees whole problems, of each the fastest and a draw of the other configs");
             if self.patience.is_some() {
@@ -174,7 +174,7 @@ impl Recipe {
     }
 
     /// For torch-diode's networks: its command's flags and defaults.
-    fn legacy_options(&self, seed: u64) -> Option<LegacyOptions> {
+    fn predecessor_options(&self, seed: u64) -> Option<PredecessorOptions> {
         /// The width and the blocks of deep.
         const DEEP: (usize, usize) = (128, 10);
         let architecture = match self.model_type {
@@ -184,8 +184,8 @@ impl Recipe {
                 Architecture::deep(self.hidden_dim.unwrap_or(DEEP.0), self.num_layers.unwrap_or(DEEP.1))
             }
         };
-        let defaults = LegacyOptions::new(architecture);
-        Some(LegacyOptions {
+        let defaults = PredecessorOptions::new(architecture);
+        Some(PredecessorOptions {
             epochs: self.epochs.unwrap_or(defaults.epochs),
             patience: self.patience.unwrap_or(defaults.patience),
             batch_size: self.batch_size.get().unwrap_or(defaults.batch_size),
@@ -219,7 +219,7 @@ impl Recipe {
                 output::count(set.problems(), "problem")
             );
         }
-        let Trained { model, losses, stopped } = match self.legacy_options(seed) {
+        let Trained { model, losses, stopped } = match self.predecessor_options(seed) {
             None => self.best_of_seeds(set, seed, path, interrupt)?,
             Some(options) => train_old(set, &options, interrupt)?,
         };
@@ -344,10 +344,14 @@ struct Trained {
 }
 
 /// Trains one of torch-diode's networks.
-fn train_old(set: &TrainingSet, options: &LegacyOptions, interrupt: &Interrupt) -> anyhow::Result<Trained> {
+fn train_old(
+    set: &TrainingSet,
+    options: &PredecessorOptions,
+    interrupt: &Interrupt,
+) -> anyhow::Result<Trained> {
     let mut progress = TrainingProgress::new();
     let mut losses = Vec::new();
-    let model = train_legacy(set, options, created_at()?, &mut |step: &Progress| {
+    let model = train_predecessor(set, options, created_at()?, &mut |step: &Progress| {
         progress.tell(step);
         if let Progress::Epoch { phase, epoch, loss, .. } = step {
             losses.push(EpochLoss { phase: phase.clone(), epoch: *epoch, loss: *loss });
@@ -355,7 +359,7 @@ fn train_old(set: &TrainingSet, options: &LegacyOptions, interrupt: &Interrupt) 
         if interrupt.requested() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     })?;
     progress.finish();
-    Ok(Trained { model: AnyModel::Legacy(Box::new(model)), losses, stopped: false })
+    Ok(Trained { model: AnyModel::Predecessor(Box::new(model)), losses, stopped: false })
 }
 
 /// The time that the model states: now, or for a file that is to come out the same again the

@@ -37,7 +37,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         took_us.sort_by(f64::total_cmp);
         let at = |share: f64| took_us[((took_us.len() - 1) as f64 * share) as usize];
         println!(
-            "{name}, {configs} timed: median {:.0} µs, 10 % within {:.0} µs, 90 % within {:.0} µs, {PROBLEMS} problems",
+            "{name}, {configs} predicted: median {:.0} µs, 10 % within {:.0} µs, 90 % within {:.0} µs, {PROBLEMS} problems",
             at(0.5),
             at(0.1),
             at(0.9)

@@ -5,13 +5,13 @@ use diode_core::hardware::{Hardware, find};
 use diode_core::space::{Space, SpaceName};
 use diode_core::{Config, Invalid, Method, Micros, Problem, ProblemGroup};
 
-use crate::legacy::{LegacyModel, is_legacy_file};
 use crate::metadata::Training;
+use crate::predecessor::{PredecessorModel, is_predecessor_file};
 use crate::rank::{Candidate, Prediction, RankedSpace, predict, rank};
 use crate::{Model, ModelError, Predictor, Shortlister};
 
 /// What torch-diode's own models were trained on; their files do not say it.
-const OLD_HARDWARE: &str = "nvidia-h100";
+const PREDECESSOR_HARDWARE: &str = "nvidia-h100";
 
 /// A model of whichever kind a file holds.
 #[derive(Debug, Clone, PartialEq)]
@@ -19,14 +19,14 @@ pub enum AnyModel {
     /// Our ranking network.
     Ranking(Box<Model>),
     /// One of torch-diode's networks.
-    Legacy(Box<LegacyModel>),
+    Predecessor(Box<PredecessorModel>),
 }
 
 impl AnyModel {
     /// Reads a model file of ours.
     pub fn from_bytes(bytes: &[u8]) -> Result<Self, ModelError> {
-        if is_legacy_file(bytes) {
-            LegacyModel::from_bytes(bytes).map(Box::new).map(Self::Legacy)
+        if is_predecessor_file(bytes) {
+            PredecessorModel::from_bytes(bytes).map(Box::new).map(Self::Predecessor)
         } else {
             Model::from_bytes(bytes).map(Box::new).map(Self::Ranking)
         }
@@ -36,14 +36,14 @@ impl AnyModel {
     pub fn to_bytes(&self) -> Result<Vec<u8>, ModelError> {
         match self {
             Self::Ranking(model) => model.to_bytes(),
-            Self::Legacy(model) => model.to_bytes(),
+            Self::Predecessor(model) => model.to_bytes(),
         }
     }
 
     fn predictor(&self) -> &dyn Predictor {
         match self {
             Self::Ranking(model) => &**model,
-            Self::Legacy(model) => &**model,
+            Self::Predecessor(model) => &**model,
         }
     }
 
@@ -51,7 +51,7 @@ impl AnyModel {
     pub fn as_ranking(&self) -> Option<&Model> {
         match self {
             Self::Ranking(model) => Some(model),
-            Self::Legacy(_) => None,
+            Self::Predecessor(_) => None,
         }
     }
 
@@ -59,7 +59,7 @@ impl AnyModel {
     pub fn kind(&self) -> &'static str {
         match self {
             Self::Ranking(_) => "ranking",
-            Self::Legacy(model) => model.architecture().kind(),
+            Self::Predecessor(model) => model.architecture().kind(),
         }
     }
 
@@ -72,8 +72,9 @@ impl AnyModel {
     pub fn ranked_hardware(&self) -> Result<Hardware, ModelError> {
         match self.hardware() {
             Some(hardware) => Ok(hardware.clone()),
-            None => find(OLD_HARDWARE)
-                .ok_or_else(|| Invalid::new("hardware", OLD_HARDWARE, "a name of the catalogue").into()),
+            None => find(PREDECESSOR_HARDWARE).ok_or_else(|| {
+                Invalid::new("hardware", PREDECESSOR_HARDWARE, "a name of the catalogue").into()
+            }),
         }
     }
 
@@ -81,11 +82,11 @@ impl AnyModel {
     fn caveat(&self, problem: &Problem) -> Option<String> {
         match self {
             Self::Ranking(model) => model.extrapolates(problem),
-            Self::Legacy(model) if model.metadata().is_none() => Some(format!(
-                "This file of torch-diode's does not say which hardware it speaks of; {OLD_HARDWARE} is taken, \
+            Self::Predecessor(model) if model.metadata().is_none() => Some(format!(
+                "This file of torch-diode's does not say which hardware it speaks of; {PREDECESSOR_HARDWARE} is taken, \
                  on which its models were trained."
             )),
-            Self::Legacy(_) => None,
+            Self::Predecessor(_) => None,
         }
     }
 
@@ -112,28 +113,28 @@ impl AnyModel {
     pub fn rank(&self, problem: &Problem, space: &Space) -> Result<RankedSpace, ModelError> {
         let model = match self {
             Self::Ranking(model) => return rank(model, problem, space),
-            Self::Legacy(model) => model,
+            Self::Predecessor(model) => model,
         };
         let configs = space.configs(&self.ranked_hardware()?, problem)?;
-        let times = model.ln_us(problem, &configs)?;
+        let predicted = model.predict_ln_us(problem, &configs)?;
         let mut ranked: Vec<(Config, Micros)> =
-            configs.into_iter().zip(times).map(|(config, ln)| (config, Micros(libm::exp(ln)))).collect();
+            configs.into_iter().zip(predicted).map(|(config, ln)| (config, Micros(libm::exp(ln)))).collect();
         ranked.sort_unstable_by(|a, b| a.1.0.total_cmp(&b.1.0).then_with(|| a.0.cmp(&b.0)));
         Ok(RankedSpace::new(ranked, None, 1.0))
     }
 }
 
 impl Predictor for AnyModel {
-    fn ln_us(&self, problem: &Problem, configs: &[Config]) -> Result<Vec<f64>, ModelError> {
-        self.predictor().ln_us(problem, configs)
+    fn predict_ln_us(&self, problem: &Problem, configs: &[Config]) -> Result<Vec<f64>, ModelError> {
+        self.predictor().predict_ln_us(problem, configs)
     }
 
     fn shortlister(&self) -> Option<Box<dyn Shortlister + '_>> {
         self.predictor().shortlister()
     }
 
-    fn timed_by(&self, method: Method) -> Option<Box<dyn Predictor>> {
-        self.predictor().timed_by(method)
+    fn for_method(&self, method: Method) -> Option<Box<dyn Predictor>> {
+        self.predictor().for_method(method)
     }
 
     fn hardware(&self) -> Option<&Hardware> {

@@ -4,7 +4,7 @@ use diode_core::api::EvaluationReport;
 use diode_core::hardware::Hardware;
 use diode_core::space::{Space, SpaceName};
 use diode_core::{Config, Method, Micros, Problem};
-use diode_numeric::{Effort, Network, Prepared, Timed, math};
+use diode_numeric::{Effort, Network, Predicted, Prepared, math};
 
 use crate::confidence::GroupConfidence;
 use crate::features::{self, COLUMN_COUNT, LIBRARY_COLUMNS, ProblemFeatures};
@@ -20,8 +20,8 @@ pub struct Model {
     network: Network,
     /// Predicts the vendor's library, where the training data had its times.
     library: Option<Network>,
-    /// Whether it speaks of times taken as by its second method.
-    timed_otherwise: bool,
+    /// Whether it predicts times by its second method.
+    second_method: bool,
 }
 
 /// What was measured on problems that a model was not trained on.
@@ -38,7 +38,7 @@ impl Model {
     pub fn new(metadata: Metadata, network: Network) -> Result<Self, ModelError> {
         metadata.validate()?;
         expect_inputs(&network, COLUMN_COUNT)?;
-        Ok(Self { metadata, network, library: None, timed_otherwise: false })
+        Ok(Self { metadata, network, library: None, second_method: false })
     }
 
     /// Adds a network that predicts the library.
@@ -71,11 +71,11 @@ impl Model {
         Ok(Self { metadata, ..self.clone() })
     }
 
-    /// The same, speaking of times that were taken in some way. All ways that it has not learnt
-    /// are its own to it.
-    pub fn timed_by(&self, method: Method) -> Self {
-        let timed_otherwise = self.metadata.second_method == Some(method);
-        Self { timed_otherwise, ..self.clone() }
+    /// The same model, predicting times by another method. For a method that it has not learnt,
+    /// it predicts times by its own.
+    pub fn for_method(&self, method: Method) -> Self {
+        let second_method = self.metadata.second_method == Some(method);
+        Self { second_method, ..self.clone() }
     }
 
     /// Reads a model file. Everything in it is checked, so that a loaded model
@@ -160,16 +160,16 @@ impl Model {
         let tiled: Vec<Config> = configs.iter().filter(|config| !is_library(config)).copied().collect();
         let tiles = tiled.iter().map(features::featured_tile).collect::<Result<Vec<_>, _>>()?;
         let prepared = Prepared::new(&self.network, &features, &tiles);
-        let mut times = vec![Micros(0.0); tiled.len()];
-        for timed in self.times(&features, &tiled, &prepared, Effort::All)? {
-            times[timed.tile] = Micros(timed.us);
+        let mut predicted = vec![Micros(0.0); tiled.len()];
+        for one in self.predict_prepared(&features, &tiled, &prepared, Effort::All)? {
+            predicted[one.tile] = Micros(one.us);
         }
         if tiled.len() == configs.len() {
-            return Ok(times);
+            return Ok(predicted);
         }
-        let mut times = times.into_iter();
+        let mut predicted = predicted.into_iter();
         let library = rank(self, problem, &self.space())?.library;
-        let of = |config: &Config| if is_library(&config) { library } else { times.next() };
+        let of = |config: &Config| if is_library(&config) { library } else { predicted.next() };
         Ok(configs.iter().filter_map(of).collect())
     }
 
@@ -177,9 +177,9 @@ impl Model {
     pub(crate) fn features(&self, problem: &Problem) -> Result<ProblemFeatures, ModelError> {
         let hardware = &self.metadata.hardware;
         let facts = hardware.facts.ok_or_else(|| ModelError::NoFacts { hardware: hardware.slug.clone() })?;
-        let features = match self.timed_otherwise {
+        let features = match self.second_method {
             false => ProblemFeatures::new(&facts, problem),
-            true => ProblemFeatures::timed_otherwise(&facts, problem),
+            true => ProblemFeatures::by_second_method(&facts, problem),
         };
         features.ok_or_else(|| ModelError::NoPeak {
             dtype: problem.a_dtype,
@@ -189,17 +189,17 @@ impl Model {
     }
 
     /// The predicted times of configs that are prepared, in no particular order.
-    pub(crate) fn times(
+    pub(crate) fn predict_prepared(
         &self,
         features: &ProblemFeatures,
         configs: &[Config],
         prepared: &Prepared,
         effort: Effort,
-    ) -> Result<Vec<Timed>, ModelError> {
-        let times = prepared.times(&self.network, features, effort);
-        match times.iter().find(|timed| !timed.us.is_finite()) {
-            Some(timed) => Err(ModelError::NotFinite { label: configs[timed.tile].label() }),
-            None => Ok(times),
+    ) -> Result<Vec<Predicted>, ModelError> {
+        let predicted = prepared.predict(&self.network, features, effort);
+        match predicted.iter().find(|one| !one.us.is_finite()) {
+            Some(one) => Err(ModelError::NotFinite { label: configs[one.tile].label() }),
+            None => Ok(predicted),
         }
     }
 

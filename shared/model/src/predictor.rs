@@ -12,17 +12,17 @@ use crate::{Model, ModelError, RankedSpace, Ranker};
 
 /// Predicts times. Logarithms, since a badly fed network can claim times that no number holds.
 pub trait Predictor {
-    /// The natural logarithm of the time in µs of each config.
-    fn ln_us(&self, problem: &Problem, configs: &[Config]) -> Result<Vec<f64>, ModelError>;
+    /// The natural logarithm of the predicted time in µs of each config.
+    fn predict_ln_us(&self, problem: &Problem, configs: &[Config]) -> Result<Vec<f64>, ModelError>;
 
     /// Ranks for picks, for models that have a rule for what to pick; of others the picks are the
-    /// first in the order of times.
+    /// first in the order of predicted times.
     fn shortlister(&self) -> Option<Box<dyn Shortlister + '_>> {
         None
     }
 
-    /// The same model speaking of times taken in some way, where it has learnt several.
-    fn timed_by(&self, _method: Method) -> Option<Box<dyn Predictor>> {
+    /// The same model predicting times by another method, where it has learnt several.
+    fn for_method(&self, _method: Method) -> Option<Box<dyn Predictor>> {
         None
     }
 
@@ -41,7 +41,7 @@ pub trait Predictor {
 
 /// Ranks for picks on one problem after the other.
 pub trait Shortlister {
-    /// Enough of a space for [`MOST_PICKS`](crate::MOST_PICKS) picks, best first, with the library's time.
+    /// Enough of a space for [`MOST_PICKS`](crate::MOST_PICKS) picks, best first, with the library's predicted time.
     fn shortlist(&mut self, problem: &Problem, space: &Space) -> Result<RankedSpace, ModelError>;
 }
 
@@ -52,7 +52,7 @@ impl<M: Deref<Target = Model>> Shortlister for Ranker<M> {
 }
 
 impl Predictor for Model {
-    fn ln_us(&self, problem: &Problem, configs: &[Config]) -> Result<Vec<f64>, ModelError> {
+    fn predict_ln_us(&self, problem: &Problem, configs: &[Config]) -> Result<Vec<f64>, ModelError> {
         Ok(self.predict(problem, configs)?.into_iter().map(|time| libm::log(time.0)).collect())
     }
 
@@ -60,8 +60,8 @@ impl Predictor for Model {
         Some(Box::new(Ranker::new(self)))
     }
 
-    fn timed_by(&self, method: Method) -> Option<Box<dyn Predictor>> {
-        self.metadata().second_method.is_some().then(|| Box::new(self.timed_by(method)) as _)
+    fn for_method(&self, method: Method) -> Option<Box<dyn Predictor>> {
+        self.metadata().second_method.is_some().then(|| Box::new(self.for_method(method)) as _)
     }
 
     fn hardware(&self) -> Option<&Hardware> {

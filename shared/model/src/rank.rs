@@ -19,9 +19,9 @@ pub struct RankedSpace {
     pub configs: Vec<(Config, Micros)>,
     /// How many there were to choose from.
     pub considered: usize,
-    /// The time of the vendor's library, from models that know it.
+    /// The predicted time of the vendor's library, from models that predict it.
     pub library: Option<Micros>,
-    /// What that time counts for when a pick is made.
+    /// What that time is multiplied by when a pick is made.
     library_handicap: f64,
 }
 
@@ -37,7 +37,7 @@ pub struct Prediction {
     pub within_5_percent: BTreeMap<String, f64>,
     /// What the problem was counted as for that.
     pub group: ProblemGroup,
-    /// Between what times the first candidate was, for four problems in five of the group.
+    /// Between what times the first candidate's measured time was, for four problems in five of the group.
     pub first_candidate_us: Option<(f64, f64)>,
     /// Why the prediction is a guess: what the model never saw anything like.
     pub outside_training_range: Option<String>,
@@ -52,7 +52,7 @@ pub struct Candidate {
 }
 
 impl RankedSpace {
-    /// From configs in order, and the library's time with what it is multiplied by when a pick is made.
+    /// From configs in order, and the library's predicted time with what it is multiplied by when a pick is made.
     pub fn new(configs: Vec<(Config, Micros)>, library: Option<Micros>, library_handicap: f64) -> Self {
         Self { considered: configs.len(), configs, library, library_handicap }
     }

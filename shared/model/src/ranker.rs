@@ -4,13 +4,13 @@ use std::ops::Deref;
 
 use diode_core::space::{Space, SpaceName};
 use diode_core::{Config, DType, Micros, Op, Problem};
-use diode_numeric::{Effort, Prepared, Timed, sort};
+use diode_numeric::{Effort, Predicted, Prepared, fastest_first};
 
 use crate::features::{ProblemFeatures, featured_tile};
 use crate::rank::RankedSpace;
 use crate::{Model, ModelError};
 
-/// How many blocks of tiles are timed beside the scouts where only the best are wanted.
+/// Of how many blocks of tiles the times are predicted beside the scouts', where only the best are wanted.
 const SHORTLIST: Effort = Effort::Blocks(56);
 
 /// Ranks spaces with a model, borrowed or shared. What depends on configs alone is computed once, as
@@ -18,26 +18,26 @@ const SHORTLIST: Effort = Effort::Blocks(56);
 #[derive(Debug, Clone)]
 pub struct Ranker<M> {
     model: M,
-    known: Option<Known>,
+    last: Option<PreparedSpace>,
 }
 
-/// What is known of the last space.
+/// The last space that was ranked.
 #[derive(Debug, Clone)]
-struct Known {
+struct PreparedSpace {
     /// `None` for a list.
     named: Option<SpaceName>,
     kind: (Op, DType, DType),
-    /// In their own order, which decides between equal times.
+    /// In their own order, which decides between equal predicted times.
     configs: Vec<Config>,
     prepared: Prepared,
 }
 
 impl<M: Deref<Target = Model>> Ranker<M> {
     pub fn new(model: M) -> Self {
-        Self { model, known: None }
+        Self { model, last: None }
     }
 
-    /// Every config of a space, best first. Equal times keep the order of the configs themselves, so
+    /// Every config of a space, best first. Equal predicted times keep the order of the configs themselves, so
     /// the ranking does not depend on how the space was listed.
     ///
     /// A library in a list of configs is not ranked with them but told apart from them.
@@ -58,13 +58,13 @@ impl<M: Deref<Target = Model>> Ranker<M> {
         effort: Effort,
     ) -> Result<RankedSpace, ModelError> {
         let features = self.model.features(problem)?;
-        let last = self.known.take();
-        let known = self.known.insert(Known::of(&self.model, &features, problem, space, last)?);
-        known.ranked(&self.model, &features, problem, effort)
+        let last = self.last.take();
+        let space = self.last.insert(PreparedSpace::of(&self.model, &features, problem, space, last)?);
+        space.ranked(&self.model, &features, problem, effort)
     }
 }
 
-impl Known {
+impl PreparedSpace {
     /// The space, prepared for problems like this one: the last one if it is that.
     fn of(
         model: &Model,
@@ -79,9 +79,9 @@ impl Known {
             Space::Named(name) => Some(*name),
             Space::List(_) => None,
         };
-        let last = last.filter(|known| known.kind == kind && !space.follows_sizes(hardware));
+        let last = last.filter(|last| last.kind == kind && !space.follows_sizes(hardware));
         let last = match last {
-            Some(known) if named.is_some() && known.named == named => return Ok(known),
+            Some(last) if named.is_some() && last.named == named => return Ok(last),
             last => last,
         };
         let mut configs = space.configs(hardware, problem)?;
@@ -92,12 +92,12 @@ impl Known {
             configs.iter().try_for_each(Config::validate)?;
         }
         // Measured configs of two problems often differ in `EVEN_K` alone, which changes no time.
-        let alike = |known: &Self| {
+        let alike = |last: &Self| {
             let same = |(a, b): (&Config, &Config)| a.for_k(1) == b.for_k(1);
-            known.configs.len() == configs.len() && known.configs.iter().zip(&configs).all(same)
+            last.configs.len() == configs.len() && last.configs.iter().zip(&configs).all(same)
         };
-        if let Some(known) = last.filter(alike) {
-            return Ok(Self { named, configs, ..known });
+        if let Some(last) = last.filter(alike) {
+            return Ok(Self { named, configs, ..last });
         }
         let prepared = Prepared::new(model.network(), features, &tiles);
         Ok(Self { named, kind, configs, prepared })
@@ -112,16 +112,15 @@ impl Known {
     ) -> Result<RankedSpace, ModelError> {
         let Self { named, configs, prepared, .. } = self;
         let metadata = model.metadata();
-        let mut times = model.times(features, configs, prepared, effort)?;
-        let best = times.iter().map(|timed| timed.us).fold(f64::INFINITY, f64::min);
+        let mut predicted = model.predict_prepared(features, configs, prepared, effort)?;
+        let best = predicted.iter().map(|one| one.us).fold(f64::INFINITY, f64::min);
         let library = if configs.is_empty() { None } else { model.library_us(features, best)? };
-        sort(&mut times);
-        let config = |timed: &Timed| {
-            let config = configs[timed.tile];
+        fastest_first(&mut predicted);
+        let config = |one: &Predicted| {
+            let config = configs[one.tile];
             if named.is_some() { config.for_k(problem.k) } else { config }
         };
-        let ranked =
-            times.iter().map(|timed| (config(timed), Micros(timed.us * metadata.pick_bias))).collect();
+        let ranked = predicted.iter().map(|one| (config(one), Micros(one.us * metadata.pick_bias))).collect();
         let mut ranked = RankedSpace::new(ranked, library.map(Micros), metadata.library_handicap);
         ranked.considered = configs.len();
         Ok(ranked)

@@ -1,4 +1,4 @@
-//! The arithmetic of a model: features of configs on a problem, and the network that makes times of them.
+//! The arithmetic of a model: features of configs on a problem, and the network that predicts times from them.
 //!
 //! Only plain IEEE arithmetic in a fixed order, so that every machine gives the same numbers to a
 //! millionth. It is a crate of its own because the browser's build is optimised for size, except this.
@@ -13,4 +13,4 @@ mod vectors;
 
 pub use error::Misfit;
 pub use network::{Layer, Network, normalise};
-pub use prepared::{Effort, Prepared, Timed, sort};
+pub use prepared::{Effort, Predicted, Prepared, fastest_first};

@@ -24,7 +24,7 @@ pub struct Network {
     mean: Vec<f32>,
     std: Vec<f32>,
     layers: Vec<Layer>,
-    packed: Vec<Packed>,
+    grouped: Vec<GroupedLayer>,
     instructions: Instructions,
 }
 
@@ -89,8 +89,8 @@ impl Network {
             check(&format!("layers.{index}.bias"), &layer.bias, layer.outputs)?;
             inputs = layer.outputs;
         }
-        let packed = layers.iter().map(Packed::new).collect();
-        Ok(Self { mean, std, layers, packed, instructions: Instructions::detect() })
+        let grouped = layers.iter().map(GroupedLayer::new).collect();
+        Ok(Self { mean, std, layers, grouped, instructions: Instructions::detect() })
     }
 
     pub fn mean(&self) -> &[f32] {
@@ -136,18 +136,18 @@ impl Network {
     /// must come with it, as the sums of a [`Part`].
     pub(crate) fn begin(&self, known: &[f32], from: usize) -> Begun<'_> {
         let known: Vec<f32x8> = known.iter().map(|&value| f32x8::splat(value)).collect();
-        let mut sums = self.packed[0].starting_sums();
+        let mut sums = self.grouped[0].starting_sums();
         if !known.is_empty() {
             for (sum, part) in sums.iter_mut().zip(self.part(0, known.len()).sums(&known)) {
                 *sum += part;
             }
         }
-        Begun { network: self, sums, from, weights: self.packed[0].weights_of(from, self.inputs() - from) }
+        Begun { network: self, sums, from, weights: self.grouped[0].weights_of(from, self.inputs() - from) }
     }
 
     /// What so many inputs from `first` on add to the first layer's sums.
     pub(crate) fn part(&self, first: usize, count: usize) -> Part<'_> {
-        Part { network: self, first, weights: self.packed[0].weights_of(first, count) }
+        Part { network: self, first, weights: self.grouped[0].weights_of(first, count) }
     }
 
     /// Appends the inputs from `first` on, brought to their scales.
@@ -171,7 +171,7 @@ pub(crate) struct Part<'a> {
 impl Part<'_> {
     /// What a block of these inputs, unnormalised, adds to the sums.
     pub(crate) fn sums(&self, columns: &[f32x8]) -> Vec<f32x8> {
-        let mut sums = vec![f32x8::ZERO; self.network.packed[0].bias.len() * UNROLL];
+        let mut sums = vec![f32x8::ZERO; self.network.grouped[0].bias.len() * UNROLL];
         let mut input = Vec::with_capacity(columns.len());
         self.network.normalised(self.first, columns, &mut input);
         let layer = vectors::Layer { weights: &self.weights, input: &input };
@@ -188,7 +188,7 @@ impl Begun<'_> {
         columns: &[f32x8],
         scratch: &mut Scratch,
     ) -> f32x8 {
-        let Network { packed, instructions, .. } = self.network;
+        let Network { grouped, instructions, .. } = self.network;
         let Scratch { front, back } = scratch;
         front.clear();
         self.network.normalised(self.from, columns, front);
@@ -198,7 +198,7 @@ impl Begun<'_> {
             None => back.extend_from_slice(&self.sums),
         }
         let mut weights = &self.weights;
-        for (layer, next) in packed.iter().zip(&packed[1..]) {
+        for (layer, next) in grouped.iter().zip(&grouped[1..]) {
             instructions.apply(vectors::Layer { weights, input: front }, back);
             back.truncate(layer.outputs);
             instructions.silu(back);
@@ -225,14 +225,14 @@ pub fn normalise(value: f32, mean: f32, std: f32) -> f32 {
 
 /// A layer as the forward pass reads it: groups of [`UNROLL`] outputs, input by input.
 #[derive(Debug, Clone)]
-struct Packed {
+struct GroupedLayer {
     outputs: usize,
     inputs: usize,
     bias: Vec<[f32; UNROLL]>,
     weights: Vec<[f32; UNROLL]>,
 }
 
-impl Packed {
+impl GroupedLayer {
     fn new(layer: &Layer) -> Self {
         let groups = layer.outputs.div_ceil(UNROLL);
         let mut bias = vec![[0.0; UNROLL]; groups];

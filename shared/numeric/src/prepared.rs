@@ -1,8 +1,8 @@
-//! A list of tiles, ready to be timed on problem after problem.
+//! A list of tiles, prepared so that their times are predicted on problem after problem.
 //!
 //! Tiles that differ in their stages alone take nearly the same time. So the middle one of each such
-//! family is a scout: where only the best are wanted, all scouts are timed and then the neighbours
-//! of the fastest. See `docs/guides/models.md` for what that costs and gains.
+//! family is a scout: where only the best are wanted, the times of all scouts are predicted, and then
+//! those of the fastest scouts' neighbours. See `docs/guides/models.md` for what that costs and gains.
 
 use diode_core::Tile;
 use wide::f32x8;
@@ -32,19 +32,20 @@ struct Block {
     sums: Vec<f32x8>,
 }
 
-/// A tile of the list, or a block of them, and its predicted time in µs.
+/// A tile and its predicted time in µs.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Timed {
+pub struct Predicted {
+    /// Where in the list it is.
     pub tile: usize,
     pub us: f64,
 }
 
-/// The fastest first; of equals that which comes first in the list.
-pub fn sort(times: &mut [Timed]) {
-    times.sort_unstable_by(|a, b| a.us.total_cmp(&b.us).then(a.tile.cmp(&b.tile)));
+/// Sorts the fastest to the front; of equals that which comes first in the list.
+pub fn fastest_first(predicted: &mut [Predicted]) {
+    predicted.sort_unstable_by(|a, b| a.us.total_cmp(&b.us).then(a.tile.cmp(&b.tile)));
 }
 
-/// How many tiles are timed.
+/// For how many tiles a time is predicted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Effort {
     All,
@@ -72,29 +73,30 @@ impl Prepared {
     }
 
     /// The predicted times, in no particular order.
-    pub fn times(&self, network: &Network, features: &ProblemFeatures, effort: Effort) -> Vec<Timed> {
-        let mut clock = Clock::new(network, features);
-        let mut times = Vec::with_capacity(self.tiles);
+    pub fn predict(&self, network: &Network, features: &ProblemFeatures, effort: Effort) -> Vec<Predicted> {
+        let mut predictor = BlockPredictor::new(network, features);
+        let mut predicted = Vec::with_capacity(self.tiles);
         for block in &self.scouts {
-            clock.time(block, &mut times);
+            predictor.predict(block, &mut predicted);
         }
         let Effort::Blocks(most) = effort else {
-            self.others.iter().for_each(|block| clock.time(block, &mut times));
-            return times;
+            self.others.iter().for_each(|block| predictor.predict(block, &mut predicted));
+            return predicted;
         };
         let mut of_scouts = vec![f64::INFINITY; self.tiles];
-        for timed in &times {
-            of_scouts[timed.tile] = timed.us;
+        for scout in &predicted {
+            of_scouts[scout.tile] = scout.us;
         }
         let promise =
             |block: &Block| block.scouts.iter().map(|&at| of_scouts[at]).fold(f64::INFINITY, f64::min);
-        let mut promising: Vec<Timed> =
-            self.others.iter().enumerate().map(|(tile, block)| Timed { tile, us: promise(block) }).collect();
-        sort(&mut promising);
-        for block in promising.into_iter().take(most) {
-            clock.time(&self.others[block.tile], &mut times);
+        let mut promising: Vec<(f64, &Block)> =
+            self.others.iter().map(|block| (promise(block), block)).collect();
+        // Stable, so that equally promising blocks keep their order.
+        promising.sort_by(|a, b| a.0.total_cmp(&b.0));
+        for (_, block) in promising.into_iter().take(most) {
+            predictor.predict(block, &mut predicted);
         }
-        times
+        predicted
     }
 }
 
@@ -131,15 +133,15 @@ impl Block {
     }
 }
 
-/// Times blocks on one problem.
-struct Clock<'a> {
+/// Predicts the times of blocks on one problem.
+struct BlockPredictor<'a> {
     features: &'a ProblemFeatures,
-    /// The network and the base of its times, without and with TF32.
+    /// The network, and the time its outputs are relative to; without and with TF32.
     sides: [(Begun<'a>, f64); 2],
     scratch: Scratch,
 }
 
-impl<'a> Clock<'a> {
+impl<'a> BlockPredictor<'a> {
     fn new(network: &'a Network, features: &'a ProblemFeatures) -> Self {
         let side = |allow_tf32| {
             let begun = network.begin(features.problem_columns(allow_tf32), PROBLEM_COLUMNS + CONFIG_COLUMNS);
@@ -148,12 +150,13 @@ impl<'a> Clock<'a> {
         Self { features, sides: [side(false), side(true)], scratch: Scratch::default() }
     }
 
-    fn time(&mut self, block: &Block, times: &mut Vec<Timed>) {
+    /// Appends the predicted times of a block's tiles.
+    fn predict(&mut self, block: &Block, predicted: &mut Vec<Predicted>) {
         let (network, base) = &self.sides[usize::from(block.allow_tf32)];
         let columns = self.features.joint_columns(&block.terms);
         let over_base = math::exp(network.forward(Some(&block.sums), &columns, &mut self.scratch)).to_array();
         let us = over_base.into_iter().map(|over_base| f64::from(over_base) * base);
-        times.extend(block.members.iter().zip(us).map(|(&tile, us)| Timed { tile, us }));
+        predicted.extend(block.members.iter().zip(us).map(|(&tile, us)| Predicted { tile, us }));
     }
 }
 
@@ -187,20 +190,21 @@ mod tests {
         rows.into_iter().flat_map(|m| (1..=5).map(move |stages| Tile::new(m, 64, 32, stages, 4))).collect()
     }
 
-    fn sorted(mut times: Vec<Timed>) -> Vec<Timed> {
-        times.sort_by_key(|timed| timed.tile);
-        times
+    fn by_tile(mut predicted: Vec<Predicted>) -> Vec<Predicted> {
+        predicted.sort_by_key(|one| one.tile);
+        predicted
     }
 
     #[test]
-    fn every_tile_is_timed_once_and_as_if_it_were_alone() {
+    fn every_tile_has_one_prediction_and_the_same_as_alone() {
         let (network, features, tiles) = (network(), features(), tiles());
         let list: Vec<&Tile> = tiles.iter().collect();
-        let times = sorted(Prepared::new(&network, &features, &list).times(&network, &features, Effort::All));
-        assert!(times.iter().map(|timed| timed.tile).eq(0..tiles.len()));
-        for timed in times {
-            let alone = Prepared::new(&network, &features, &[&tiles[timed.tile]]);
-            assert_eq!(alone.times(&network, &features, Effort::All)[0].us, timed.us);
+        let prepared = Prepared::new(&network, &features, &list);
+        let predicted = by_tile(prepared.predict(&network, &features, Effort::All));
+        assert!(predicted.iter().map(|one| one.tile).eq(0..tiles.len()));
+        for one in predicted {
+            let alone = Prepared::new(&network, &features, &[&tiles[one.tile]]);
+            assert_eq!(alone.predict(&network, &features, Effort::All)[0].us, one.us);
         }
     }
 
@@ -209,17 +213,17 @@ mod tests {
         let (network, features, tiles) = (network(), features(), tiles());
         let list: Vec<&Tile> = tiles.iter().collect();
         let prepared = Prepared::new(&network, &features, &list);
-        let few = prepared.times(&network, &features, Effort::Blocks(1));
+        let few = prepared.predict(&network, &features, Effort::Blocks(1));
         assert_eq!(few.len(), 4 + LANES);
-        let fastest = |times: &[Timed]| times.iter().copied().min_by(|a, b| a.us.total_cmp(&b.us)).unwrap();
-        let all = prepared.times(&network, &features, Effort::All);
+        let fastest = |all: &[Predicted]| all.iter().copied().min_by(|a, b| a.us.total_cmp(&b.us)).unwrap();
+        let all = prepared.predict(&network, &features, Effort::All);
         assert_eq!(fastest(&few), fastest(&all));
         assert_eq!(tiles[fastest(&few).tile], Tile::new(128, 64, 32, 4, 4));
     }
 
     #[test]
-    fn nothing_is_no_time() {
+    fn no_tiles_have_no_predictions() {
         let (network, features) = (network(), features());
-        assert!(Prepared::new(&network, &features, &[]).times(&network, &features, Effort::All).is_empty());
+        assert!(Prepared::new(&network, &features, &[]).predict(&network, &features, Effort::All).is_empty());
     }
 }

@@ -7,7 +7,7 @@ use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
 use crate::loss::Targets;
-use crate::mlp::{Adam, Mlp, ROW_STEP, Work};
+use crate::mlp::{Adam, Mlp, ROW_STEP, Scratch};
 use crate::prepared::{Prepared, STRIDE};
 use crate::schedule::one_cycle;
 use crate::{TrainError, TrainOptions};
@@ -40,11 +40,11 @@ pub(crate) fn learn(
         let mut losses = 0.0;
         for picked in order.chunks(options.problems_per_step) {
             batch.draw(picked.iter().map(|&index| problems[index]), &mut rng);
-            mlp.forward(&batch.inputs, &mut batch.work);
+            mlp.forward(&batch.inputs, &mut batch.scratch);
             losses += batch.loss();
-            mlp.backward(&batch.inputs, &batch.slopes, &mut batch.work);
+            mlp.backward(&batch.inputs, &batch.slopes, &mut batch.scratch);
             let rate = one_cycle(step, steps, options.learning_rate);
-            adam.step(&mut mlp.weights, &batch.work.gradient, rate);
+            adam.step(&mut mlp.weights, &batch.scratch.gradient, rate);
             step += 1;
         }
         let loss = losses / options.steps_per_epoch(problems.len()) as f32;
@@ -72,7 +72,7 @@ struct Batch<'a> {
     problems: Vec<(&'a Prepared, Vec<usize>)>,
     inputs: Vec<f32>,
     slopes: Vec<f32>,
-    work: Work,
+    scratch: Scratch,
 }
 
 impl<'a> Batch<'a> {
@@ -85,7 +85,7 @@ impl<'a> Batch<'a> {
             problems: Vec::new(),
             inputs: Vec::new(),
             slopes: Vec::new(),
-            work: Work::default(),
+            scratch: Scratch::default(),
         }
     }
 
@@ -108,7 +108,8 @@ impl<'a> Batch<'a> {
     /// The loss of the outputs, and its slope in each of them: means over the problems.
     fn loss(&mut self) -> f32 {
         let share = 1.0 / self.problems.len() as f32;
-        let outputs = self.work.outputs.chunks_exact(self.rows).zip(self.slopes.chunks_exact_mut(self.rows));
+        let outputs =
+            self.scratch.outputs.chunks_exact(self.rows).zip(self.slopes.chunks_exact_mut(self.rows));
         let mut sum = 0.0;
         for ((problem, picked), (outputs, slopes)) in self.problems.iter().zip(outputs) {
             let targets = Targets::new(problem, picked);

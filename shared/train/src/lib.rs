@@ -12,11 +12,11 @@ mod evaluation;
 mod fit;
 mod judgement;
 mod learner;
-mod legacy;
 mod library;
 mod loss;
 mod mlp;
 mod options;
+mod predecessor;
 mod prepared;
 mod progress;
 mod schedule;
@@ -32,7 +32,7 @@ pub use evaluation::{
     evaluate_with_library, judge, without_a_model,
 };
 pub use fit::{Fitted, Plan, fit, train};
-pub use legacy::{LegacyOptions, train_legacy};
 pub use options::TrainOptions;
+pub use predecessor::{PredecessorOptions, train_predecessor};
 pub use progress::{Progress, Share};
 pub use set::{LeftOut, TimedConfig, TrainingProblem, TrainingSet};

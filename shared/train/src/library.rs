@@ -10,7 +10,7 @@ use diode_model::{LIBRARY_COLUMNS, Layer, Misfit, Model, ModelError, Network, no
 use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
 
-use crate::mlp::{Adam, Mlp, ROW_STEP, Work, padded};
+use crate::mlp::{Adam, Mlp, ROW_STEP, Scratch, padded};
 use crate::schedule::one_cycle;
 use crate::{TrainError, TrainingSet};
 
@@ -79,16 +79,16 @@ fn learn(rows: &[[f32; LIBRARY_COLUMNS]], targets: &[f32], seed: u64) -> Result<
 fn learn_one(inputs: &[f32], targets: &[f32], idle: &[bool], seed: u64) -> Mlp {
     let mut mlp = Mlp::new(idle, &[HIDDEN], &mut ChaCha8Rng::seed_from_u64(seed));
     let mut adam = Adam::new(mlp.weights.len(), WEIGHT_DECAY);
-    let mut work = Work::default();
+    let mut scratch = Scratch::default();
     let mut slopes = vec![0.0; inputs.len() / mlp.stride()];
     let factor = LOSS_FACTOR / targets.len() as f32;
     for step in 0..STEPS {
-        mlp.forward(inputs, &mut work);
-        for ((slope, output), target) in slopes.iter_mut().zip(&work.outputs).zip(targets) {
+        mlp.forward(inputs, &mut scratch);
+        for ((slope, output), target) in slopes.iter_mut().zip(&scratch.outputs).zip(targets) {
             *slope = (output - target).clamp(-OUTLIER, OUTLIER) * factor;
         }
-        mlp.backward(inputs, &slopes, &mut work);
-        adam.step(&mut mlp.weights, &work.gradient, one_cycle(step, STEPS, LEARNING_RATE));
+        mlp.backward(inputs, &slopes, &mut scratch);
+        adam.step(&mut mlp.weights, &scratch.gradient, one_cycle(step, STEPS, LEARNING_RATE));
     }
     mlp
 }

@@ -50,7 +50,7 @@ impl Prepared {
         let features = if problem.method == set.method() {
             ProblemFeatures::new(set.facts(), &problem.problem)
         } else {
-            ProblemFeatures::timed_otherwise(set.facts(), &problem.problem)
+            ProblemFeatures::by_second_method(set.facts(), &problem.problem)
         };
         let features = features.ok_or_else(missing)?;
         let tiles = set.configs(problem).map(featured_tile).collect::<Result<Vec<_>, _>>()?;

@@ -193,14 +193,14 @@ fn leave_out(datasets: &mut [Dataset], problems: &HashSet<&Problem>) -> usize {
 impl Contender {
     fn of(path: &Path, model: &AnyModel, set: &TrainingSet) -> anyhow::Result<(Self, Vec<Judged>)> {
         let (evaluation, judged) = Evaluation::of(model, set).with_context(|| path.display().to_string())?;
-        let fed = matches!(model, AnyModel::Legacy(model) if model.as_the_plug_in_fed_it().is_some());
+        let fed = matches!(model, AnyModel::Predecessor(model) if model.as_the_plug_in_fed_it().is_some());
         Ok((Self::new(path, model, fed.then_some("right"), evaluation), judged))
     }
 
-    /// The old model once more, as torch-diode's plug-in fed it; nothing for all others.
+    /// The predecessor's model once more, as torch-diode's plug-in fed it; nothing for all others.
     fn fed_otherwise(path: &Path, model: &AnyModel, set: &TrainingSet) -> anyhow::Result<Vec<Self>> {
-        let AnyModel::Legacy(legacy) = model else { return Ok(Vec::new()) };
-        let Some(raw) = legacy.as_the_plug_in_fed_it() else { return Ok(Vec::new()) };
+        let AnyModel::Predecessor(predecessor) = model else { return Ok(Vec::new()) };
+        let Some(raw) = predecessor.as_the_plug_in_fed_it() else { return Ok(Vec::new()) };
         let (evaluation, _) = Evaluation::of(&raw, set)?;
         Ok(vec![Self::new(path, model, Some("as the plug-in did"), evaluation)])
     }

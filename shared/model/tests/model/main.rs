@@ -1,8 +1,8 @@
 //! The model as its users meet it: files, predictions, rankings.
 
 mod file;
-mod legacy;
 mod oracle;
+mod predecessor;
 mod ranking;
 mod sample;
 mod shortlist;

@@ -65,20 +65,19 @@ struct Side {
 impl ProblemFeatures {
     /// `None` if the hardware has no known peak rate for the problem's input type.
     pub fn new(facts: &Facts, problem: &Problem) -> Option<Self> {
-        Self::timed(facts, problem, false)
+        Self::with_method(facts, problem, false)
     }
 
-    /// The same of times that were taken another way than those that a model is asked for: launches may
-    /// be counted differently, and caches be warm.
-    pub fn timed_otherwise(facts: &Facts, problem: &Problem) -> Option<Self> {
-        Self::timed(facts, problem, true)
+    /// The same for times by a model's second method: launches may be counted differently, and caches be warm.
+    pub fn by_second_method(facts: &Facts, problem: &Problem) -> Option<Self> {
+        Self::with_method(facts, problem, true)
     }
 
-    fn timed(facts: &Facts, problem: &Problem, otherwise: bool) -> Option<Self> {
+    fn with_method(facts: &Facts, problem: &Problem, second_method: bool) -> Option<Self> {
         let side = |allow_tf32| {
             let machine = Machine::new(facts, problem.a_dtype, allow_tf32)?;
             let terms = ProblemTerms::new(&machine, problem);
-            let mut columns = terms.columns(&machine, problem, otherwise);
+            let mut columns = terms.columns(&machine, problem, second_method);
             for (value, column) in columns.iter_mut().zip(&COLUMNS) {
                 *value = scaled(column, f32x8::splat(*value)).to_array()[0];
             }

@@ -59,7 +59,7 @@ impl ProblemTerms {
         &self,
         machine: &Machine,
         problem: &Problem,
-        timed_otherwise: bool,
+        second_method: bool,
     ) -> [f32; PROBLEM_COLUMNS] {
         let alignment = problem.alignment();
         [
@@ -84,7 +84,7 @@ impl ProblemTerms {
             share(alignment.out),
             flag(problem.bias == Bias::Vector),
             flag(problem.bias == Bias::Matrix),
-            flag(timed_otherwise),
+            flag(second_method),
         ]
     }
 }

@@ -33,14 +33,14 @@ pub struct Baseline {
 /// The baselines, by short names.
 pub type Baselines = BTreeMap<&'static str, Baseline>;
 
-/// All that can be judged with what there is. `known` holds other problems, from
-/// which the nearest and the best fixed config are taken.
+/// All that can be judged with what there is. The nearest and the best fixed config are
+/// taken from `others`, if given.
 pub(super) fn baselines(
     judged: &[Judged],
     set: &TrainingSet,
-    known: Option<&Known>,
+    others: Option<&OtherProblems>,
 ) -> Result<Baselines, Invalid> {
-    let measured: Vec<Measured<'_>> = judged.iter().map(Measured::of).collect();
+    let measured: Vec<MeasuredTimes<'_>> = judged.iter().map(MeasuredTimes::of).collect();
     let mut baselines = Baselines::new();
     baselines.insert("exhaustive", exhaustive(&measured));
 
@@ -53,8 +53,8 @@ pub(super) fn baselines(
     let times = measured.iter().zip(&picks).map(|(m, configs)| m.best_of(configs));
     baselines.insert("defaults", baseline("Inductor's default configs, all timed", &measured, times, count));
 
-    let fixed = match known {
-        Some(known) => known.best_fixed.map(|key| (key, "of the training data")),
+    let fixed = match others {
+        Some(others) => others.best_fixed.map(|key| (key, "of the training data")),
         None => best_fixed(&measured).map(|key| (key, "with hindsight")),
     };
     if let Some((key, where_from)) = fixed {
@@ -62,7 +62,7 @@ pub(super) fn baselines(
         let times = measured.iter().map(|m| m.times.get(&key).copied());
         baselines.insert("best_fixed", baseline(&what, &measured, times, 0));
     }
-    if let Some(Known { table, .. }) = known {
+    if let Some(OtherProblems { table, .. }) = others {
         let advice: Vec<Vec<Config>> = measured.iter().map(|m| advised(table, &m.judged.problem)).collect();
         let nearest = "the nearest problems of the training data advise";
         for (name, count, words) in
@@ -80,13 +80,13 @@ pub(super) fn baselines(
     Ok(baselines)
 }
 
-/// What other problems teach without a model.
-pub(super) struct Known {
+/// Other problems of the same hardware, and the config that is best on average over them.
+pub(super) struct OtherProblems {
     table: Table,
     best_fixed: Option<Key>,
 }
 
-impl Known {
+impl OtherProblems {
     pub(super) fn new(table: Table) -> Self {
         let mut votes = Votes::default();
         for (_, configs) in table.iter() {
@@ -104,13 +104,13 @@ fn advised(table: &Table, problem: &Problem) -> Vec<Config> {
     candidates.map(|candidate| candidate.config).filter(|config| Key::of(config).is_some()).collect()
 }
 
-/// A problem's times by what was chosen.
-struct Measured<'a> {
+/// A problem's measured times by what was chosen.
+struct MeasuredTimes<'a> {
     judged: &'a Judged,
     times: HashMap<Key, f64>,
 }
 
-impl<'a> Measured<'a> {
+impl<'a> MeasuredTimes<'a> {
     fn of(judged: &'a Judged) -> Self {
         let times = judged.rows.iter().filter_map(|row| Some((Key::of(&row.config)?, row.measured_us)));
         Self { judged, times: times.collect() }
@@ -163,7 +163,7 @@ impl Votes {
     }
 }
 
-fn best_fixed(measured: &[Measured<'_>]) -> Option<Key> {
+fn best_fixed(measured: &[MeasuredTimes<'_>]) -> Option<Key> {
     let mut votes = Votes::default();
     for m in measured {
         votes.add(m.times.iter().map(|(&key, &us)| (key, us)).collect());
@@ -174,7 +174,7 @@ fn best_fixed(measured: &[Measured<'_>]) -> Option<Key> {
 /// Sums up the times that something reaches, `None` where it cannot be judged.
 fn baseline(
     what: &str,
-    measured: &[Measured<'_>],
+    measured: &[MeasuredTimes<'_>],
     times: impl Iterator<Item = Option<f64>>,
     timed: usize,
 ) -> Baseline {
@@ -198,7 +198,7 @@ fn baseline(
 }
 
 /// Every Triton config timed, and the library left out of account.
-fn exhaustive(measured: &[Measured<'_>]) -> Baseline {
+fn exhaustive(measured: &[MeasuredTimes<'_>]) -> Baseline {
     let with_library = measured.iter().filter_map(|m| {
         let (best, library) = (m.judged.best().measured_us, m.judged.library_us?);
         Some(best.min(library) / best)
@@ -213,7 +213,7 @@ fn exhaustive(measured: &[Measured<'_>]) -> Baseline {
     }
 }
 
-fn library_alone(measured: &[Measured<'_>]) -> Baseline {
+fn library_alone(measured: &[MeasuredTimes<'_>]) -> Baseline {
     let shares: Vec<f64> = measured
         .iter()
         .filter_map(|m| {

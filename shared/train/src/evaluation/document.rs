@@ -7,7 +7,7 @@ use diode_core::{Config, Invalid, Layout, OperandAlignment, Problem, ProblemGrou
 use diode_model::Predictor;
 use serde::Serialize;
 
-use super::baselines::{Baselines, Known, baselines};
+use super::baselines::{Baselines, OtherProblems, baselines};
 use super::judged::{Judged, judge};
 use super::verdict::{PICKS, Verdict, near_error, report, with_library, within_5_percent};
 use crate::{TrainError, TrainingSet};
@@ -120,7 +120,7 @@ pub fn without_a_model(
     set: &TrainingSet,
     table: Option<Table>,
 ) -> Result<Baselines, Invalid> {
-    baselines(judged, set, table.map(Known::new).as_ref())
+    baselines(judged, set, table.map(OtherProblems::new).as_ref())
 }
 
 /// What a problem counts for, as (dimension, value).

@@ -106,8 +106,8 @@ pub fn judge(model: &dyn Predictor, set: &TrainingSet) -> Result<Vec<Judged>, Tr
     if let Some(hardware) = model.hardware().filter(|hardware| hardware.slug != *data) {
         return Err(TrainError::OtherHardware { model: hardware.slug.clone(), data: data.clone() });
     }
-    let timed = model.timed_by(set.method());
-    let mut judge = Judge::new(timed.as_deref().unwrap_or(model));
+    let same_method = model.for_method(set.method());
+    let mut judge = Judge::new(same_method.as_deref().unwrap_or(model));
     set.iter().map(|problem| judge.judge(set, problem)).collect()
 }
 
@@ -130,7 +130,7 @@ impl<'m> Judge<'m> {
         let configs: Vec<Config> = set.configs(problem).copied().collect();
         let ranked = self.ranked(&problem.problem, &configs)?;
         let start = Instant::now();
-        let predicted = self.model.ln_us(&problem.problem, &configs)?;
+        let predicted = self.model.predict_ln_us(&problem.problem, &configs)?;
         let mut rows: Vec<JudgedRow> = configs
             .into_iter()
             .zip(predicted)

@@ -45,7 +45,7 @@ struct Place {
 
 /// What a forward pass leaves for the backward pass, and the gradient.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Work {
+pub(crate) struct Scratch {
     /// Per hidden layer: the slope of the activation, and its value.
     slopes: Vec<Vec<f32>>,
     values: Vec<Vec<f32>>,
@@ -117,15 +117,15 @@ impl Mlp {
     }
 
     /// The outputs for rows of [`Self::stride`] values; their number is a multiple of [`ROW_STEP`].
-    pub(crate) fn forward(&self, inputs: &[f32], work: &mut Work) {
+    pub(crate) fn forward(&self, inputs: &[f32], scratch: &mut Scratch) {
         let rows = inputs.len() / self.stride();
         let places = self.places();
         let hidden = places.len() - 1;
-        work.slopes.resize_with(hidden, Vec::new);
-        work.values.resize_with(hidden, Vec::new);
+        scratch.slopes.resize_with(hidden, Vec::new);
+        scratch.values.resize_with(hidden, Vec::new);
         for (index, place) in places[..hidden].iter().enumerate() {
-            let (before, after) = work.values.split_at_mut(index);
-            let (slopes, values) = (&mut work.slopes[index], &mut after[0]);
+            let (before, after) = scratch.values.split_at_mut(index);
+            let (slopes, values) = (&mut scratch.slopes[index], &mut after[0]);
             slopes.resize(rows * place.outputs, 0.0);
             values.resize(rows * place.outputs, 0.0);
             self.instructions.multiply(Product {
@@ -146,9 +146,9 @@ impl Mlp {
         let place = places[hidden];
         let weights = &self.weights[place.weights..place.bias];
         let bias = self.weights[place.bias];
-        let below = if hidden == 0 { inputs } else { &work.values[hidden - 1] };
-        work.outputs.resize(rows, 0.0);
-        let outputs = &mut work.outputs;
+        let below = if hidden == 0 { inputs } else { &scratch.values[hidden - 1] };
+        scratch.outputs.resize(rows, 0.0);
+        let outputs = &mut scratch.outputs;
         self.instructions.run(
             #[inline(always)]
             || {
@@ -167,11 +167,11 @@ impl Mlp {
 
     /// The gradient of a loss, from its slope in each output of the last forward pass, which had
     /// these inputs.
-    pub(crate) fn backward(&self, inputs: &[f32], output_slopes: &[f32], work: &mut Work) {
+    pub(crate) fn backward(&self, inputs: &[f32], output_slopes: &[f32], scratch: &mut Scratch) {
         let rows = output_slopes.len();
         let places = self.places();
         let hidden = places.len() - 1;
-        let Work { slopes, values, transposed, errors, errors_below, gradient, .. } = work;
+        let Scratch { slopes, values, transposed, errors, errors_below, gradient, .. } = scratch;
         gradient.resize(self.weights.len(), 0.0);
         let place = places[hidden];
         {

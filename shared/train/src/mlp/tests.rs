@@ -19,10 +19,10 @@ fn outputs_and_gradients_equal_candles() {
         }
         // The loss is the sum of slope · output.
         let slopes: Vec<f32> = (0..ROWS).map(|_| rng.random_range(-1.0..1.0)).collect();
-        let mut work = Work::default();
-        mlp.forward(&inputs, &mut work);
-        mlp.backward(&inputs, &slopes, &mut work);
-        let gradient = Mlp { weights: work.gradient.clone(), ..mlp.clone() }.layers();
+        let mut scratch = Scratch::default();
+        mlp.forward(&inputs, &mut scratch);
+        mlp.backward(&inputs, &slopes, &mut scratch);
+        let gradient = Mlp { weights: scratch.gradient.clone(), ..mlp.clone() }.layers();
 
         let rows: Vec<f32> = inputs.chunks(mlp.stride()).flat_map(|row| row[..5].to_vec()).collect();
         let mut x = Tensor::from_vec(rows, (ROWS, 5), cpu).unwrap();
@@ -39,7 +39,7 @@ fn outputs_and_gradients_equal_candles() {
             variables.push((weights, bias));
         }
         let expected: Vec<f32> = x.flatten_all().unwrap().to_vec1().unwrap();
-        close(&work.outputs, &expected);
+        close(&scratch.outputs, &expected);
         let loss = (x.flatten_all().unwrap() * Tensor::from_vec(slopes, ROWS, cpu).unwrap()).unwrap();
         let expected = loss.sum_all().unwrap().backward().unwrap();
         for (layer, (weights, bias)) in gradient.iter().zip(&variables) {
@@ -64,17 +64,17 @@ fn padding_and_idle_inputs_stay_zero() {
     let mut rng = ChaCha8Rng::seed_from_u64(5);
     let mut mlp = Mlp::new(&[false, true, false], &[6], &mut rng);
     let mut adam = Adam::new(mlp.weights.len(), 0.01);
-    let mut work = Work::default();
+    let mut scratch = Scratch::default();
     let mut inputs = vec![0.0; 8 * mlp.stride()];
     for (index, row) in inputs.chunks_mut(16).enumerate() {
         row[0] = index as f32 - 3.0;
         row[2] = 0.5;
     }
     for _ in 0..20 {
-        mlp.forward(&inputs, &mut work);
-        let slopes: Vec<f32> = work.outputs.iter().zip(&inputs).map(|(o, x)| o - x.abs()).collect();
-        mlp.backward(&inputs, &slopes, &mut work);
-        adam.step(&mut mlp.weights, &work.gradient, 0.01);
+        mlp.forward(&inputs, &mut scratch);
+        let slopes: Vec<f32> = scratch.outputs.iter().zip(&inputs).map(|(o, x)| o - x.abs()).collect();
+        mlp.backward(&inputs, &slopes, &mut scratch);
+        adam.step(&mut mlp.weights, &scratch.gradient, 0.01);
     }
     let layers = mlp.layers();
     assert!(layers[0].weights.chunks(3).all(|row| row[0] != 0.0 && row[1] == 0.0 && row[2] != 0.0));

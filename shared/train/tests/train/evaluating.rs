@@ -15,7 +15,7 @@ struct Told {
 }
 
 impl Predictor for Told {
-    fn ln_us(&self, _: &Problem, configs: &[Config]) -> Result<Vec<f64>, ModelError> {
+    fn predict_ln_us(&self, _: &Problem, configs: &[Config]) -> Result<Vec<f64>, ModelError> {
         let tiles = tiles();
         let place =
             |config: &Config| tiles.iter().position(|tile| Config::Mm(*tile) == *config).expect("known");
@@ -52,7 +52,7 @@ struct Listed<'a> {
 impl Shortlister for Listed<'_> {
     fn shortlist(&mut self, problem: &Problem, space: &Space) -> Result<RankedSpace, ModelError> {
         let configs = space.configs(&h200(), problem)?;
-        let times = self.told.ln_us(problem, &configs)?.into_iter().map(|ln| Micros(ln.exp()));
+        let times = self.told.predict_ln_us(problem, &configs)?.into_iter().map(|ln| Micros(ln.exp()));
         let mut ranked: Vec<(Config, Micros)> = configs.iter().copied().zip(times).collect();
         ranked.sort_unstable_by(|a, b| a.1.0.total_cmp(&b.1.0));
         Ok(RankedSpace::new(ranked, Some(Micros(self.library_us)), 1.0))

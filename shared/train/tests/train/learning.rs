@@ -209,7 +209,7 @@ fn a_library_that_follows_from_the_sizes_is_predicted_and_picked() {
         is_library == (problem.problem.k > 1280)
     });
     assert!(right.count() >= 58);
-    // Its sureness is stated for the groups that occur, and grows with the picks.
+    // Its confidence is stated for the groups that occur, and grows with the picks.
     let known = &model.metadata().confidence;
     assert_eq!(known.iter().map(|group| group.problems).sum::<u64>(), 60);
     assert!(known.iter().all(|group| group.within_5_percent.is_sorted_by(|a, b| a.0 < b.0 && a.1 <= b.1)));
@@ -218,7 +218,7 @@ fn a_library_that_follows_from_the_sizes_is_predicted_and_picked() {
 }
 
 #[test]
-fn a_second_way_of_timing_is_learnt_and_told_apart() {
+fn a_second_method_is_learnt_and_told_apart() {
     let tiles = tiles();
     let usual = dataset(problems(30), &tiles[..24]);
     let mut quicker = dataset(problems(24), &tiles[..24]);
@@ -238,7 +238,7 @@ fn a_second_way_of_timing_is_learnt_and_told_apart() {
         let problem = &set.iter().next().unwrap().problem;
         rank(model, problem, &model.space()).unwrap().configs[0].1.0
     };
-    let other = model.timed_by(Method::Unspecified);
+    let other = model.for_method(Method::Unspecified);
     assert!((asked(&other) / asked(&model) - 0.5).abs() < 0.2);
-    assert_eq!(asked(&other.timed_by(Method::MEDIAN_COLD_EVENT)), asked(&model));
+    assert_eq!(asked(&other.for_method(Method::MEDIAN_COLD_EVENT)), asked(&model));
 }

@@ -2,7 +2,7 @@
 
 mod evaluating;
 mod learning;
-mod legacy;
 mod made_up;
 mod merging;
+mod predecessor;
 mod shipped;

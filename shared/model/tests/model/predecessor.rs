@@ -7,8 +7,8 @@ use diode_core::{
     Setting, Tile,
 };
 
-use diode_model::legacy::features::{Feeding, thirty_six, twelve};
-use diode_model::legacy::{Architecture, LegacyMetadata, LegacyModel, Part};
+use diode_model::predecessor::features::{Feeding, thirty_six, twelve};
+use diode_model::predecessor::{Architecture, Part, PredecessorMetadata, PredecessorModel};
 use diode_model::{AnyModel, Model, Predictor, Training};
 
 fn problem(m: u64, n: u64, k: u64, dtype: DType) -> Problem {
@@ -156,12 +156,13 @@ fn v1_puts_out_what_it_did_in_torch() {
         return;
     };
     let path = std::path::Path::new(&folder).join("v1_model.pt");
-    let right = LegacyModel::from_checkpoint(diode_formats::read_checkpoint(&path).unwrap()).unwrap();
+    let right = PredecessorModel::from_checkpoint(diode_formats::read_checkpoint(&path).unwrap()).unwrap();
     let raw = right.as_the_plug_in_fed_it().unwrap();
     assert_eq!(right.parameters(), 335_617);
     for case in &GOLDEN {
         let (problem, tile) = golden(case);
-        let output = |model: &LegacyModel| model.ln_ms(&problem, &[Config::Mm(tile)]).unwrap()[0];
+        let output =
+            |model: &PredecessorModel| model.predict_ln_ms(&problem, &[Config::Mm(tile)]).unwrap()[0];
         assert!((output(&right) - case.4).abs() < 1e-4, "{} for {}", output(&right), case.4);
         // Of thousands, a 32-bit float holds no more digits than these.
         assert!(
@@ -227,13 +228,13 @@ fn base_and_deep_have_torch_diodes_layers() {
         (Architecture::deep(4, 2), -44.452_101_047_537_07),
     ];
     for (architecture, expected) in cases {
-        let model = LegacyModel::from_checkpoint(made_up(&architecture)).unwrap();
+        let model = PredecessorModel::from_checkpoint(made_up(&architecture)).unwrap();
         assert_eq!(*model.architecture(), architecture);
-        let output = model.ln_ms(&problem, &[config]).unwrap()[0];
+        let output = model.predict_ln_ms(&problem, &[config]).unwrap()[0];
         assert!((output / expected - 1.0).abs() < 1e-5, "{output} for {expected}");
     }
     let parameters =
-        |architecture| LegacyModel::from_checkpoint(made_up(&architecture)).unwrap().parameters();
+        |architecture| PredecessorModel::from_checkpoint(made_up(&architecture)).unwrap().parameters();
     assert_eq!(parameters(Architecture::base()), 316_033);
     assert_eq!(parameters(Architecture::deep(128, 10)), 340_481);
 }
@@ -243,7 +244,7 @@ fn weights_that_do_not_fit_are_named() {
     let refusal = |change: &dyn Fn(&mut Checkpoint)| {
         let mut checkpoint = made_up(&Architecture::deep(4, 2));
         change(&mut checkpoint);
-        LegacyModel::from_checkpoint(checkpoint).unwrap_err().to_string()
+        PredecessorModel::from_checkpoint(checkpoint).unwrap_err().to_string()
     };
     let setting = |key: &str, value: i64| {
         let key = key.to_owned();
@@ -273,7 +274,7 @@ fn weights_that_do_not_fit_are_named() {
 #[test]
 fn a_network_trained_here_has_a_file_of_its_own() {
     let architecture = Architecture::Base { widths: vec![5, 3] };
-    let metadata = LegacyMetadata {
+    let metadata = PredecessorMetadata {
         heuristic: Heuristic::Matmul,
         hardware: find("nvidia-h200").unwrap(),
         ops: vec![Op::Mm],
@@ -294,14 +295,17 @@ fn a_network_trained_here_has_a_file_of_its_own() {
     let mut checkpoint = made_up(&architecture);
     checkpoint.settings.clear();
     let build = |mean: f32, std: f32| {
-        LegacyModel::trained(metadata.clone(), checkpoint.clone(), vec![mean; 36], vec![std; 36])
+        PredecessorModel::trained(metadata.clone(), checkpoint.clone(), vec![mean; 36], vec![std; 36])
     };
     let model = build(0.0, 100_000.0).unwrap();
     let bytes = model.to_bytes().unwrap();
-    let AnyModel::Legacy(read) = AnyModel::from_bytes(&bytes).unwrap() else { panic!("a legacy model") };
+    let AnyModel::Predecessor(read) = AnyModel::from_bytes(&bytes).unwrap() else {
+        panic!("a predecessor model")
+    };
     assert_eq!(*read, model);
     let (problem, config) = asked();
-    let (once, again) = (model.ln_us(&problem, &[config]).unwrap(), read.ln_us(&problem, &[config]).unwrap());
+    let (once, again) =
+        (model.predict_ln_us(&problem, &[config]).unwrap(), read.predict_ln_us(&problem, &[config]).unwrap());
     assert_eq!(once, again);
     assert_eq!(read.hardware().unwrap().slug.as_str(), "nvidia-h200");
     assert!(build(0.0, 0.0).unwrap_err().to_string().contains("36 finite means"));

@@ -12,5 +12,5 @@ mod rows;
 mod schedule;
 mod trainer;
 
-pub use options::LegacyOptions;
-pub use trainer::train_legacy;
+pub use options::PredecessorOptions;
+pub use trainer::train_predecessor;

@@ -3,7 +3,7 @@
 use diode_core::{Checkpoint, Invalid, Setting};
 use serde::{Deserialize, Serialize};
 
-use super::features::OldFeatures;
+use super::features::PredecessorFeatures;
 use crate::ModelError;
 
 /// Wider networks were never built; it bounds the work of one prediction.
@@ -72,10 +72,10 @@ impl Architecture {
     }
 
     /// Which features it takes.
-    pub const fn features(&self) -> OldFeatures {
+    pub const fn features(&self) -> PredecessorFeatures {
         match self {
-            Self::V1 { .. } => OldFeatures::Twelve,
-            Self::Base { .. } | Self::Deep { .. } => OldFeatures::ThirtySix,
+            Self::V1 { .. } => PredecessorFeatures::Twelve,
+            Self::Base { .. } | Self::Deep { .. } => PredecessorFeatures::ThirtySix,
         }
     }
 

@@ -3,7 +3,7 @@
 use candle_core::backprop::GradStore;
 use candle_core::{Device, Tensor, Var};
 use diode_core::{Checkpoint, SavedTensor, SavedValues};
-use diode_model::legacy::{Architecture, Part};
+use diode_model::predecessor::{Architecture, Part};
 use rand::Rng;
 use rand_chacha::ChaCha8Rng;
 

@@ -8,14 +8,14 @@ use diode_core::{DType, Problem, Tile};
 
 /// Which of torch-diode's feature sets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum OldFeatures {
+pub enum PredecessorFeatures {
     /// 7 of the problem and 5 of the config: those of v1.
     Twelve,
     /// 17 of the problem and 19 of the config: those of base and deep.
     ThirtySix,
 }
 
-impl OldFeatures {
+impl PredecessorFeatures {
     /// Columns of the problem and of the config.
     pub const fn counts(self) -> (usize, usize) {
         match self {
@@ -69,7 +69,7 @@ pub fn twelve(problem: &Problem, tile: &Tile, feeding: Feeding) -> [f32; 12] {
         Feeding::Right => (problem.a_dtype.size() * 8) as f64,
         Feeding::AsThePlugIn => bits_or_32(problem.a_dtype),
     };
-    let work = Work::of(problem, bits);
+    let work = Arithmetic::of(problem, bits);
     let columns = [
         bits,
         problem.m as f64,
@@ -112,7 +112,7 @@ pub fn thirty_six(problem: &Problem, tile: &Tile) -> [f32; 36] {
 fn thirty_six_problem(problem: &Problem) -> [f32; 17] {
     let (m, n, k) = (problem.m as f64, problem.n as f64, problem.k as f64);
     let bits = bits_or_32(problem.a_dtype);
-    let work = Work::of(problem, bits);
+    let work = Arithmetic::of(problem, bits);
     let columns = [
         m,
         n,
@@ -167,14 +167,14 @@ fn bits_or_32(dtype: DType) -> f64 {
     if dtype == DType::Float16 { 16.0 } else { 32.0 }
 }
 
-struct Work {
+struct Arithmetic {
     gb: f64,
     gflop: f64,
     flops_per_byte: f64,
 }
 
-impl Work {
-    /// Of one matrix of the batch: the old features know no batch.
+impl Arithmetic {
+    /// Of one matrix of the batch: torch-diode's features leave the batch out.
     fn of(problem: &Problem, bits: f64) -> Self {
         let (m, n, k) = (problem.m as f64, problem.n as f64, problem.k as f64);
         let gb = (m * k + k * n + m * n) * (bits / 8.0) / 1e9;

@@ -12,6 +12,6 @@ mod forward;
 mod model;
 
 pub use architecture::{Architecture, Part};
-pub use features::{Feeding, OldFeatures};
-pub use file::is_legacy_file;
-pub use model::{LegacyMetadata, LegacyModel, scaled};
+pub use features::{Feeding, PredecessorFeatures};
+pub use file::is_predecessor_file;
+pub use model::{PredecessorMetadata, PredecessorModel, scaled};

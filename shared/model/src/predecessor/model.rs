@@ -6,7 +6,7 @@ use diode_core::{Checkpoint, Config, DType, Heuristic, Invalid, Op, Problem, Sav
 use serde::{Deserialize, Serialize};
 
 use super::architecture::Architecture;
-use super::features::{self, Feeding, OldFeatures};
+use super::features::{self, Feeding, PredecessorFeatures};
 use super::forward::{LANES, Network, Scratch};
 use crate::features::featured_tile;
 use crate::metadata::Training;
@@ -17,12 +17,12 @@ const FURTHEST: f32 = 8.0;
 
 /// What a file of ours says of such a model; torch-diode's own files say none of it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct LegacyMetadata {
+pub struct PredecessorMetadata {
     pub heuristic: Heuristic,
     pub hardware: Hardware,
     pub ops: Vec<Op>,
     pub dtypes: Vec<DType>,
-    /// The name of its [`OldFeatures`].
+    /// The name of its [`PredecessorFeatures`].
     pub feature_set: String,
     pub architecture: Architecture,
     pub training: Training,
@@ -32,12 +32,12 @@ pub struct LegacyMetadata {
 
 /// A network of torch-diode's, from one of its checkpoints or trained here.
 #[derive(Debug, Clone, PartialEq)]
-pub struct LegacyModel {
+pub struct PredecessorModel {
     architecture: Architecture,
     network: Network,
     feeding: Feeding,
     pub(super) scale: Option<Scale>,
-    pub(super) metadata: Option<LegacyMetadata>,
+    pub(super) metadata: Option<PredecessorMetadata>,
     pub(super) checkpoint: Checkpoint,
 }
 
@@ -48,7 +48,7 @@ pub(super) struct Scale {
     pub(super) std: Vec<f32>,
 }
 
-impl LegacyModel {
+impl PredecessorModel {
     /// What torch-diode saved: its kind follows from what stands beside the weights.
     pub fn from_checkpoint(checkpoint: Checkpoint) -> Result<Self, ModelError> {
         let architecture = Architecture::of(&checkpoint)?;
@@ -59,7 +59,7 @@ impl LegacyModel {
 
     /// What was trained here, on columns that were brought to scale.
     pub fn trained(
-        metadata: LegacyMetadata,
+        metadata: PredecessorMetadata,
         checkpoint: Checkpoint,
         mean: Vec<f32>,
         std: Vec<f32>,
@@ -88,7 +88,7 @@ impl LegacyModel {
     }
 
     /// What a file of ours says; `None` for torch-diode's own.
-    pub fn metadata(&self) -> Option<&LegacyMetadata> {
+    pub fn metadata(&self) -> Option<&PredecessorMetadata> {
         self.metadata.as_ref()
     }
 
@@ -106,8 +106,8 @@ impl LegacyModel {
         self
     }
 
-    /// The natural logarithm of the time in ms, as torch-diode's networks put it out.
-    pub fn ln_ms(&self, problem: &Problem, configs: &[Config]) -> Result<Vec<f64>, ModelError> {
+    /// The natural logarithm of the predicted time in ms, as torch-diode's networks put it out.
+    pub fn predict_ln_ms(&self, problem: &Problem, configs: &[Config]) -> Result<Vec<f64>, ModelError> {
         let mut outputs = Vec::with_capacity(configs.len());
         let mut columns = vec![[0.0; LANES]; self.architecture.features().count()];
         let mut scratch = Scratch::default();
@@ -118,10 +118,10 @@ impl LegacyModel {
             }
             outputs.extend_from_slice(&self.network.forward(&columns, &mut scratch)[..group.len()]);
         }
-        let times: Vec<f64> = outputs.into_iter().map(|output| self.finish(output.into())).collect();
-        match times.iter().position(|time| !time.is_finite()) {
+        let predicted: Vec<f64> = outputs.into_iter().map(|output| self.finish(output.into())).collect();
+        match predicted.iter().position(|ln_ms| !ln_ms.is_finite()) {
             Some(index) => Err(ModelError::NotFinite { label: configs[index].label() }),
-            None => Ok(times),
+            None => Ok(predicted),
         }
     }
 
@@ -134,8 +134,8 @@ impl LegacyModel {
     ) -> Result<(), ModelError> {
         let tile = featured_tile(config)?;
         match self.architecture.features() {
-            OldFeatures::Twelve => set(columns, lane, &features::twelve(problem, tile, self.feeding)),
-            OldFeatures::ThirtySix => set(columns, lane, &features::thirty_six(problem, tile)),
+            PredecessorFeatures::Twelve => set(columns, lane, &features::twelve(problem, tile, self.feeding)),
+            PredecessorFeatures::ThirtySix => set(columns, lane, &features::thirty_six(problem, tile)),
         }
         if let Some(Scale { mean, std }) = &self.scale {
             for (column, (&mean, &std)) in columns.iter_mut().zip(mean.iter().zip(std)) {
@@ -169,10 +169,10 @@ fn set(columns: &mut [[f32; LANES]], lane: usize, row: &[f32]) {
     }
 }
 
-impl Predictor for LegacyModel {
-    fn ln_us(&self, problem: &Problem, configs: &[Config]) -> Result<Vec<f64>, ModelError> {
+impl Predictor for PredecessorModel {
+    fn predict_ln_us(&self, problem: &Problem, configs: &[Config]) -> Result<Vec<f64>, ModelError> {
         const LN_1000: f64 = 6.907_755_278_982_137;
-        Ok(self.ln_ms(problem, configs)?.into_iter().map(|ln_ms| ln_ms + LN_1000).collect())
+        Ok(self.predict_ln_ms(problem, configs)?.into_iter().map(|ln_ms| ln_ms + LN_1000).collect())
     }
 
     fn hardware(&self) -> Option<&Hardware> {

@@ -6,12 +6,12 @@ use candle_core::{Device, Tensor};
 use candle_nn::{AdamW, Optimizer, ParamsAdamW};
 use diode_core::api::EvaluationReport;
 use diode_core::{Checkpoint, Config, Heuristic};
-use diode_model::legacy::{LegacyMetadata, LegacyModel};
+use diode_model::predecessor::{PredecessorMetadata, PredecessorModel};
 use rand::SeedableRng;
 use rand::seq::SliceRandom;
 use rand_chacha::ChaCha8Rng;
 
-use super::LegacyOptions;
+use super::PredecessorOptions;
 use super::network::{Trainable, decay};
 use super::rows::{COLUMNS, Rows, Scale};
 use super::schedule::Plateau;
@@ -29,12 +29,12 @@ const PARTS: usize = 10;
 ///
 /// Its metrics are of a tenth of the problems, which neither the weights nor the
 /// choice among them has seen; with fewer than three sizes of problems it has none.
-pub fn train_legacy(
+pub fn train_predecessor(
     set: &TrainingSet,
-    options: &LegacyOptions,
+    options: &PredecessorOptions,
     created_at: String,
     observe: &mut dyn FnMut(&Progress) -> ControlFlow<()>,
-) -> Result<LegacyModel, TrainError> {
+) -> Result<PredecessorModel, TrainError> {
     options.validate()?;
     let folds = Folds::new(set, PARTS, options.seed)?;
     let has_metrics = folds.used().len() > 2;
@@ -43,7 +43,7 @@ pub fn train_legacy(
 
     let rows = Rows::of(set, |problem| !is_validation(problem) && !is_unseen(problem))?;
     let scale = rows.scale();
-    let metadata = LegacyMetadata {
+    let metadata = PredecessorMetadata {
         heuristic: Heuristic::Matmul,
         hardware: set.hardware().clone(),
         ops: set.ops(),
@@ -54,7 +54,7 @@ pub fn train_legacy(
         evaluation: None,
     };
     let build = |checkpoint: Checkpoint| {
-        LegacyModel::trained(metadata.clone(), checkpoint, scale.mean.clone(), scale.std.clone())
+        PredecessorModel::trained(metadata.clone(), checkpoint, scale.mean.clone(), scale.std.clone())
     };
     let model = build(best_weights(&rows, &scale, options, observe, &|checkpoint| {
         mean_square_error(&build(checkpoint)?, set, &is_validation)
@@ -77,7 +77,7 @@ pub fn train_legacy(
 fn best_weights(
     rows: &Rows,
     scale: &Scale,
-    options: &LegacyOptions,
+    options: &PredecessorOptions,
     observe: Observer<'_>,
     validate: &dyn Fn(Checkpoint) -> Result<f64, TrainError>,
 ) -> Result<Checkpoint, TrainError> {
@@ -132,14 +132,16 @@ fn best_weights(
 
 /// Of ln(ms), over the timings of some problems.
 fn mean_square_error(
-    model: &LegacyModel,
+    model: &PredecessorModel,
     set: &TrainingSet,
     keep: &dyn Fn(&TrainingProblem) -> bool,
 ) -> Result<f64, TrainError> {
     let (mut sum, mut count) = (0.0, 0);
     for problem in set.iter().filter(|problem| keep(problem)) {
         let configs: Vec<Config> = set.configs(problem).copied().collect();
-        for (predicted, timed) in model.ln_ms(&problem.problem, &configs)?.iter().zip(&problem.timings) {
+        for (predicted, timed) in
+            model.predict_ln_ms(&problem.problem, &configs)?.iter().zip(&problem.timings)
+        {
             sum += (predicted - (timed.us / 1e3).ln()).powi(2);
             count += 1;
         }

@@ -18,7 +18,7 @@ impl Dense {
     /// From the weights of one output after the other.
     pub(super) fn new(inputs: usize, weights: &[f32], bias: &[f32]) -> Self {
         let groups = bias.len().div_ceil(UNROLL);
-        let mut packed = Self {
+        let mut grouped = Self {
             inputs,
             outputs: bias.len(),
             bias: vec![[0.0; UNROLL]; groups],
@@ -26,12 +26,12 @@ impl Dense {
         };
         for (output, (&bias, row)) in bias.iter().zip(weights.chunks(inputs)).enumerate() {
             let (group, member) = (output / UNROLL, output % UNROLL);
-            packed.bias[group][member] = bias;
+            grouped.bias[group][member] = bias;
             for (input, &weight) in row.iter().enumerate() {
-                packed.weights[group * inputs + input][member] = weight;
+                grouped.weights[group * inputs + input][member] = weight;
             }
         }
-        packed
+        grouped
     }
 
     pub(super) fn apply(&self, input: &[f32x8], output: &mut Vec<f32x8>) {

@@ -1,7 +1,7 @@
 //! Timings as rows of torch-diode's features.
 
 use diode_model::features::featured_tile;
-use diode_model::legacy::{features, scaled};
+use diode_model::predecessor::{features, scaled};
 
 use crate::{TrainError, TrainingProblem, TrainingSet};
 

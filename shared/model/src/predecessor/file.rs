@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, HashMap};
 use diode_core::{Checkpoint, SavedTensor, SavedValues};
 use safetensors::tensor::{Dtype, SafeTensors, TensorView};
 
-use super::model::{LegacyMetadata, LegacyModel, Scale};
+use super::model::{PredecessorMetadata, PredecessorModel, Scale};
 use crate::file::{KEY, MAX_BYTES, MEAN, STD};
 use crate::{Misfit, ModelError};
 
@@ -14,7 +14,7 @@ use crate::{Misfit, ModelError};
 const MARK: &str = "architecture";
 
 /// Whether a model file holds one of torch-diode's kinds of networks.
-pub fn is_legacy_file(bytes: &[u8]) -> bool {
+pub fn is_predecessor_file(bytes: &[u8]) -> bool {
     let document = SafeTensors::read_metadata(bytes).ok().and_then(|(_, header)| {
         let text = header.metadata().as_ref()?.get(KEY)?.clone();
         serde_json::from_str::<serde_json::Value>(&text).ok()
@@ -22,7 +22,7 @@ pub fn is_legacy_file(bytes: &[u8]) -> bool {
     document.is_some_and(|document| document.get(MARK).is_some())
 }
 
-impl LegacyModel {
+impl PredecessorModel {
     /// Reads a file that [`to_bytes`](Self::to_bytes) made; everything in it is checked.
     pub fn from_bytes(bytes: &[u8]) -> Result<Self, ModelError> {
         if bytes.len() > MAX_BYTES {
@@ -30,7 +30,7 @@ impl LegacyModel {
         }
         let (_, header) = SafeTensors::read_metadata(bytes)?;
         let document = header.metadata().as_ref().and_then(|entries| entries.get(KEY));
-        let metadata: LegacyMetadata =
+        let metadata: PredecessorMetadata =
             serde_json::from_str(document.ok_or(ModelError::NoMetadata { key: KEY })?)?;
         let tensors = SafeTensors::deserialize(bytes)?;
         let mut checkpoint = Checkpoint::default();

@@ -1,13 +1,13 @@
 //! How torch-diode trained.
 
 use diode_core::Invalid;
-use diode_model::legacy::Architecture;
+use diode_model::predecessor::Architecture;
 
 use crate::TrainError;
 
 /// How to train one of torch-diode's networks.
 #[derive(Debug, Clone, PartialEq)]
-pub struct LegacyOptions {
+pub struct PredecessorOptions {
     pub architecture: Architecture,
     /// At most.
     pub epochs: usize,
@@ -19,7 +19,7 @@ pub struct LegacyOptions {
     pub seed: u64,
 }
 
-impl LegacyOptions {
+impl PredecessorOptions {
     /// The defaults of torch-diode's command.
     pub fn new(architecture: Architecture) -> Self {
         Self {
