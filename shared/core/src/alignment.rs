@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::error::named_enum;
+use crate::named_enum::named_enum;
 use crate::{DType, Layout, OutputLayout, Problem};
 
 named_enum! {

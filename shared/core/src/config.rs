@@ -2,7 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::error::{Invalid, named_enum};
+use crate::error::{Field, Invalid};
+use crate::named_enum::named_enum;
 
 named_enum! {
     /// The code template a kernel comes from, under Inductor's names.
@@ -91,19 +92,22 @@ impl Tile {
     fn validate(&self) -> Result<(), Invalid> {
         /// Triton refuses blocks that are not powers of two; no kernel uses larger ones.
         const MAX_BLOCK: u32 = 1024;
-        for (name, value) in [("block_m", self.block_m), ("block_n", self.block_n), ("block_k", self.block_k)]
+        for (field, value) in
+            [(Field::BlockM, self.block_m), (Field::BlockN, self.block_n), (Field::BlockK, self.block_k)]
         {
             if !value.is_power_of_two() || value > MAX_BLOCK {
-                return Err(Invalid::new(name, value, format!("a power of two up to {MAX_BLOCK}")));
+                return Err(Invalid::new(field, value, format!("a power of two up to {MAX_BLOCK}")));
             }
         }
-        for (name, value, max) in [("group_m", self.group_m, 1024), ("num_stages", self.num_stages, 16)] {
+        for (field, value, max) in
+            [(Field::GroupM, self.group_m, 1024), (Field::NumStages, self.num_stages, 16)]
+        {
             if value == 0 || value > max {
-                return Err(Invalid::new(name, value, format!("a number from 1 to {max}")));
+                return Err(Invalid::new(field, value, format!("a number from 1 to {max}")));
             }
         }
         if !self.num_warps.is_power_of_two() || self.num_warps > 32 {
-            return Err(Invalid::new("num_warps", self.num_warps, "a power of two up to 32"));
+            return Err(Invalid::new(Field::NumWarps, self.num_warps, "a power of two up to 32"));
         }
         Ok(())
     }
@@ -113,8 +117,7 @@ impl Tile {
 ///
 /// torch-diode's `name`, `grid` and `version` are not part of it: they do not
 /// change what runs, and two configs that run the same kernel are the same.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(try_from = "ConfigFields", into = "ConfigFields")]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Config {
     /// `triton::mm`
     Mm(Tile),
@@ -163,7 +166,7 @@ impl Config {
     pub fn validate(&self) -> Result<(), Invalid> {
         match self {
             Self::DecomposeK { k_split } if *k_split < 2 => {
-                Err(Invalid::new("k_split", k_split, "at least 2"))
+                Err(Invalid::new(Field::KSplit, k_split, "at least 2"))
             }
             _ => self.tile().map_or(Ok(()), Tile::validate),
         }
@@ -207,169 +210,5 @@ impl Config {
                 format!("{}×{}×{} s{} w{}{tma}", t.block_m, t.block_n, t.block_k, t.num_stages, t.num_warps)
             }
         }
-    }
-}
-
-/// A config as one flat record: the form of files, JSON and tables. Fields that
-/// a template does not have are null.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
-pub struct ConfigFields {
-    pub template: Template,
-    pub block_m: Option<u32>,
-    pub block_n: Option<u32>,
-    pub block_k: Option<u32>,
-    pub group_m: Option<u32>,
-    pub num_stages: Option<u32>,
-    pub num_warps: Option<u32>,
-    pub even_k: Option<bool>,
-    #[serde(default)]
-    pub allow_tf32: Option<bool>,
-    #[serde(default)]
-    pub use_fast_accum: Option<bool>,
-    #[serde(default)]
-    pub acc_type: Option<AccType>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub rocm: Option<RocmExtras>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub k_split: Option<u32>,
-}
-
-impl From<Config> for ConfigFields {
-    fn from(config: Config) -> Self {
-        let tile = config.tile();
-        Self {
-            template: config.template(),
-            block_m: tile.map(|t| t.block_m),
-            block_n: tile.map(|t| t.block_n),
-            block_k: tile.map(|t| t.block_k),
-            group_m: tile.map(|t| t.group_m),
-            num_stages: tile.map(|t| t.num_stages),
-            num_warps: tile.map(|t| t.num_warps),
-            even_k: tile.map(|t| t.even_k),
-            allow_tf32: tile.map(|t| t.allow_tf32),
-            use_fast_accum: tile.map(|t| t.use_fast_accum),
-            acc_type: tile.map(|t| t.acc_type),
-            rocm: tile.and_then(|t| t.rocm),
-            k_split: match config {
-                Config::DecomposeK { k_split } => Some(k_split),
-                _ => None,
-            },
-        }
-    }
-}
-
-impl ConfigFields {
-    /// Refuses what the template has not got: whoever wrote it meant another one, or thinks it takes effect.
-    fn check_template(&self) -> Result<(), Invalid> {
-        let flag = |flag: Option<bool>| flag.filter(|&set| set).map(|_| "true".to_owned());
-        let number = |number: Option<u32>| number.map(|number| number.to_string());
-        let of_tiles = [
-            ("block_m", number(self.block_m)),
-            ("block_n", number(self.block_n)),
-            ("block_k", number(self.block_k)),
-            ("group_m", number(self.group_m)),
-            ("num_stages", number(self.num_stages)),
-            ("num_warps", number(self.num_warps)),
-            ("even_k", flag(self.even_k)),
-            ("allow_tf32", flag(self.allow_tf32)),
-            ("use_fast_accum", flag(self.use_fast_accum)),
-            ("rocm", self.rocm.map(|_| "parameters".to_owned())),
-        ];
-        let template = self.template;
-        let foreign = of_tiles
-            .into_iter()
-            .filter(|_| !template.has_tile())
-            .chain([("k_split", number(self.k_split).filter(|_| template != Template::DecomposeK))])
-            .find_map(|(name, value)| Some((name, value?)));
-        match foreign {
-            Some((name, value)) => {
-                Err(Invalid::new(name, value, format!("none, since the template is {template}")))
-            }
-            None => Ok(()),
-        }
-    }
-}
-
-impl TryFrom<ConfigFields> for Config {
-    type Error = Invalid;
-
-    fn try_from(fields: ConfigFields) -> Result<Self, Invalid> {
-        fields.check_template()?;
-        let need = |name: &str, value: Option<u32>| {
-            value.ok_or_else(|| {
-                Invalid::new(name, "null", format!("a number, since the template is {}", fields.template))
-            })
-        };
-        let tile = || -> Result<Tile, Invalid> {
-            Ok(Tile {
-                block_m: need("block_m", fields.block_m)?,
-                block_n: need("block_n", fields.block_n)?,
-                block_k: need("block_k", fields.block_k)?,
-                group_m: need("group_m", fields.group_m)?,
-                num_stages: need("num_stages", fields.num_stages)?,
-                num_warps: need("num_warps", fields.num_warps)?,
-                even_k: fields.even_k.unwrap_or(false),
-                allow_tf32: fields.allow_tf32.unwrap_or(false),
-                use_fast_accum: fields.use_fast_accum.unwrap_or(false),
-                acc_type: fields.acc_type.unwrap_or(AccType::Float32),
-                rocm: fields.rocm,
-            })
-        };
-        let config = match fields.template {
-            Template::TritonMm => Self::Mm(tile()?),
-            Template::TritonBmm => Self::Bmm(tile()?),
-            Template::TritonMmPersistentTma => Self::PersistentTma(tile()?),
-            Template::DecomposeK => Self::DecomposeK { k_split: need("k_split", fields.k_split)? },
-            Template::Aten => Self::Library,
-        };
-        config.validate()?;
-        Ok(config)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn configs_round_trip_through_their_flat_form() {
-        for config in [
-            Config::Mm(Tile::new(128, 64, 32, 3, 4)),
-            Config::PersistentTma(Tile::new(128, 128, 64, 3, 8).for_k(128)),
-            Config::DecomposeK { k_split: 4 },
-            Config::Library,
-        ] {
-            let text = serde_json::to_string(&config).unwrap();
-            assert_eq!(serde_json::from_str::<Config>(&text).unwrap(), config);
-        }
-    }
-
-    #[test]
-    fn tiles_are_checked() {
-        let bad = ConfigFields::from(Config::Mm(Tile::new(48, 64, 32, 3, 4)));
-        let error = Config::try_from(bad).unwrap_err();
-        assert_eq!(error.to_string(), "block_m: got 48, expected a power of two up to 1024");
-        let missing = ConfigFields { block_k: None, ..Config::Mm(Tile::new(64, 64, 32, 3, 4)).into() };
-        assert!(Config::try_from(missing).unwrap_err().to_string().contains("block_k: got null"));
-    }
-
-    #[test]
-    fn what_a_template_has_not_got_is_refused() {
-        let refused = |fields: ConfigFields| Config::try_from(fields).unwrap_err().to_string();
-        let library = ConfigFields::from(Config::Library);
-        let error = refused(ConfigFields { block_m: Some(64), ..library.clone() });
-        assert_eq!(error, "block_m: got 64, expected none, since the template is aten");
-        assert!(
-            refused(ConfigFields { even_k: Some(true), ..library.clone() }).starts_with("even_k: got true")
-        );
-        assert!(refused(ConfigFields { k_split: Some(4), ..library.clone() }).starts_with("k_split: got 4"));
-        let split = ConfigFields::from(Config::DecomposeK { k_split: 4 });
-        assert!(refused(ConfigFields { num_warps: Some(4), ..split }).contains("template is decompose_k"));
-        let tiled = ConfigFields::from(Config::Mm(Tile::new(64, 64, 32, 3, 4)));
-        assert!(refused(ConfigFields { k_split: Some(4), ..tiled }).contains("template is triton::mm"));
-        // Rows of other programs say of the library what is so of every config.
-        let of_a_row = ConfigFields { even_k: Some(false), acc_type: Some(AccType::Float32), ..library };
-        assert_eq!(Config::try_from(of_a_row), Ok(Config::Library));
     }
 }

@@ -3,8 +3,9 @@
 use indexmap::IndexSet;
 use serde::{Deserialize, Serialize};
 
-use crate::error::{Invalid, named_enum};
+use crate::error::Invalid;
 use crate::hardware::Hardware;
+use crate::named_enum::named_enum;
 use crate::{Config, Method, Problem, Provenance, TimeColumn};
 
 /// A config's place in a [`ConfigDictionary`].

@@ -1,6 +1,6 @@
 //! Element types, under their torch names.
 
-use crate::error::named_enum;
+use crate::named_enum::named_enum;
 
 named_enum! {
     /// The element type of a matrix.

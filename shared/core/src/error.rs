@@ -6,80 +6,143 @@
 /// not obvious, what to do. The CLI, the server and the browser print it as is,
 /// so all three refuse the same input in the same words.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{what}: got {given}, expected {expected}")]
+#[error("{place}{subject}: got {given}, expected {expected}")]
 pub struct Invalid {
-    /// The field or thing that was refused, such as `M` or `num_warps`.
-    pub what: String,
+    /// Where it was found, each place followed by a colon: `entry 3: config 2: `. Often empty.
+    place: String,
+    pub subject: Subject,
     /// The value as it was given.
     pub given: String,
     /// What would have been accepted.
     pub expected: String,
 }
 
-impl Invalid {
-    pub fn new(what: impl Into<String>, given: impl std::fmt::Display, expected: impl Into<String>) -> Self {
-        Self { what: what.into(), given: given.to_string(), expected: expected.into() }
+/// What was refused.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Subject {
+    /// A field of a problem or a config, for which a form has an input.
+    Field(Field),
+    /// Anything else, by the name that people know it by.
+    Named(String),
+}
+
+/// The fields of a problem and of a config that have a rule.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Field {
+    B,
+    M,
+    N,
+    K,
+    Bias,
+    OutSize,
+    BlockM,
+    BlockN,
+    BlockK,
+    GroupM,
+    NumStages,
+    NumWarps,
+    EvenK,
+    AllowTf32,
+    UseFastAccum,
+    Rocm,
+    KSplit,
+}
+
+impl Field {
+    /// The name used in files, URLs and JSON.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::B => "B",
+            Self::M => "M",
+            Self::N => "N",
+            Self::K => "K",
+            Self::Bias => "bias",
+            Self::OutSize => "out_size",
+            Self::BlockM => "block_m",
+            Self::BlockN => "block_n",
+            Self::BlockK => "block_k",
+            Self::GroupM => "group_m",
+            Self::NumStages => "num_stages",
+            Self::NumWarps => "num_warps",
+            Self::EvenK => "even_k",
+            Self::AllowTf32 => "allow_tf32",
+            Self::UseFastAccum => "use_fast_accum",
+            Self::Rocm => "rocm",
+            Self::KSplit => "k_split",
+        }
     }
 }
 
-/// Implements `as_str`, `ALL`, `Display`, `FromStr` and serde (as a string) for
-/// a plain enum whose variants have fixed names.
-macro_rules! named_enum {
-    ($(#[$meta:meta])* $name:ident ($what:literal) { $($(#[$vmeta:meta])* $variant:ident = $text:literal),+ $(,)? }) => {
-        $(#[$meta])*
-        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, serde::Serialize, serde::Deserialize)]
-        pub enum $name {
-            $($(#[$vmeta])* #[serde(rename = $text)] $variant),+
+impl Invalid {
+    pub fn new(
+        subject: impl Into<Subject>,
+        given: impl std::fmt::Display,
+        expected: impl Into<String>,
+    ) -> Self {
+        Self {
+            place: String::new(),
+            subject: subject.into(),
+            given: given.to_string(),
+            expected: expected.into(),
         }
+    }
 
-        impl $name {
-            /// Every variant, in declaration order.
-            pub const ALL: &'static [Self] = &[$(Self::$variant),+];
+    /// Says where the value was found, before what is said of that already.
+    #[must_use]
+    pub fn within(self, place: impl std::fmt::Display) -> Self {
+        Self { place: format!("{place}: {}", self.place), ..self }
+    }
 
-            /// The fixed name used in files, URLs and JSON.
-            pub const fn as_str(self) -> &'static str {
-                match self { $(Self::$variant => $text),+ }
-            }
+    /// The field that was refused, if it is one.
+    pub fn field(&self) -> Option<Field> {
+        match self.subject {
+            Subject::Field(field) => Some(field),
+            Subject::Named(_) => None,
         }
-
-        // The derive does not see names that come through a macro.
-        #[cfg(feature = "openapi")]
-        impl utoipa::PartialSchema for $name {
-            fn schema() -> utoipa::openapi::RefOr<utoipa::openapi::schema::Schema> {
-                utoipa::openapi::schema::ObjectBuilder::new()
-                    .schema_type(utoipa::openapi::schema::Type::String)
-                    .enum_values(Some(Self::ALL.iter().map(|value| value.as_str())))
-                    .into()
-            }
-        }
-
-        #[cfg(feature = "openapi")]
-        impl utoipa::ToSchema for $name {
-            fn name() -> std::borrow::Cow<'static, str> {
-                stringify!($name).into()
-            }
-        }
-
-        impl std::fmt::Display for $name {
-            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-                f.pad(self.as_str())
-            }
-        }
-
-        impl std::str::FromStr for $name {
-            type Err = $crate::error::Invalid;
-
-            fn from_str(text: &str) -> Result<Self, Self::Err> {
-                match text {
-                    $($text => Ok(Self::$variant),)+
-                    other => Err($crate::error::Invalid::new(
-                        $what,
-                        format_args!("`{other}`"),
-                        concat!("one of" $(, " ", $text)+),
-                    )),
-                }
-            }
-        }
-    };
+    }
 }
-pub(crate) use named_enum;
+
+impl std::fmt::Display for Subject {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Field(field) => f.write_str(field.as_str()),
+            Self::Named(name) => f.write_str(name),
+        }
+    }
+}
+
+impl From<Field> for Subject {
+    fn from(field: Field) -> Self {
+        Self::Field(field)
+    }
+}
+
+impl From<&str> for Subject {
+    fn from(name: &str) -> Self {
+        Self::Named(name.to_owned())
+    }
+}
+
+impl From<String> for Subject {
+    fn from(name: String) -> Self {
+        Self::Named(name)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn places_stand_before_what_was_refused() {
+        let invalid = Invalid::new(Field::NumWarps, 3, "a power of two up to 32");
+        assert_eq!(invalid.to_string(), "num_warps: got 3, expected a power of two up to 32");
+        let placed = invalid.within("config 2").within("entry 7");
+        assert_eq!(
+            placed.to_string(),
+            "entry 7: config 2: num_warps: got 3, expected a power of two up to 32"
+        );
+        assert_eq!(placed.field(), Some(Field::NumWarps));
+        assert_eq!(Invalid::new("top_k", 0, "at least 1").field(), None);
+    }
+}

@@ -1,6 +1,6 @@
 //! Kinds of problems that behave alike.
 
-use crate::error::named_enum;
+use crate::named_enum::named_enum;
 use crate::{Alignment, Problem};
 
 named_enum! {

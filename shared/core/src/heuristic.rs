@@ -1,6 +1,6 @@
 //! What is decided. A dimension of models, routes and storage from the start.
 
-use crate::error::named_enum;
+use crate::named_enum::named_enum;
 
 named_enum! {
     /// A compiler decision that Diode can make.

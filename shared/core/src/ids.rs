@@ -5,6 +5,31 @@ use sha2::{Digest as _, Sha256};
 
 use crate::error::Invalid;
 
+/// How a name becomes text and text becomes a name, as its `FromStr` checks it.
+macro_rules! as_text {
+    ($name:ident) => {
+        impl TryFrom<String> for $name {
+            type Error = Invalid;
+
+            fn try_from(text: String) -> Result<Self, Invalid> {
+                text.parse()
+            }
+        }
+
+        impl From<$name> for String {
+            fn from(name: $name) -> Self {
+                name.0
+            }
+        }
+
+        impl std::fmt::Display for $name {
+            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                f.pad(&self.0)
+            }
+        }
+    };
+}
+
 /// A SHA-256 digest in lower-case hex.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
@@ -19,7 +44,7 @@ impl Digest {
 
     /// Wraps a finished SHA-256.
     pub fn from_hash(hash: [u8; 32]) -> Self {
-        Self(hex(&hash))
+        Self(base16ct::lower::encode_string(&hash))
     }
 
     pub fn as_str(&self) -> &str {
@@ -27,29 +52,19 @@ impl Digest {
     }
 }
 
-impl TryFrom<String> for Digest {
-    type Error = Invalid;
+impl std::str::FromStr for Digest {
+    type Err = Invalid;
 
-    fn try_from(text: String) -> Result<Self, Invalid> {
-        if text.len() == 64 && is_lower_hex(&text) {
-            Ok(Self(text))
+    fn from_str(text: &str) -> Result<Self, Invalid> {
+        if text.len() == 64 && is_lower_hex(text) {
+            Ok(Self(text.to_owned()))
         } else {
             Err(Invalid::new("digest", format_args!("`{text}`"), "64 lower-case hex digits"))
         }
     }
 }
 
-impl From<Digest> for String {
-    fn from(digest: Digest) -> Self {
-        digest.0
-    }
-}
-
-impl std::fmt::Display for Digest {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.pad(&self.0)
-    }
-}
+as_text!(Digest);
 
 /// Declares an id of 16 hex digits, the first 64 bits of a digest:
 /// short enough for a URL, long enough never to collide by accident.
@@ -64,7 +79,7 @@ macro_rules! short_id {
         impl $name {
             /// The id of the thing that these bytes define.
             pub fn of(bytes: &[u8]) -> Self {
-                Self(hex(&Sha256::digest(bytes)[..8]))
+                Self(base16ct::lower::encode_string(&Sha256::digest(bytes)[..8]))
             }
 
             pub fn as_str(&self) -> &str {
@@ -84,25 +99,7 @@ macro_rules! short_id {
             }
         }
 
-        impl TryFrom<String> for $name {
-            type Error = Invalid;
-
-            fn try_from(text: String) -> Result<Self, Invalid> {
-                text.parse()
-            }
-        }
-
-        impl From<$name> for String {
-            fn from(id: $name) -> Self {
-                id.0
-            }
-        }
-
-        impl std::fmt::Display for $name {
-            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-                f.pad(&self.0)
-            }
-        }
+        as_text!($name);
     };
 }
 
@@ -171,37 +168,10 @@ impl std::str::FromStr for HardwareSlug {
     }
 }
 
-impl TryFrom<String> for HardwareSlug {
-    type Error = Invalid;
-
-    fn try_from(text: String) -> Result<Self, Invalid> {
-        text.parse()
-    }
-}
-
-impl From<HardwareSlug> for String {
-    fn from(slug: HardwareSlug) -> Self {
-        slug.0
-    }
-}
-
-impl std::fmt::Display for HardwareSlug {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.pad(&self.0)
-    }
-}
-
-fn hex(bytes: &[u8]) -> String {
-    const DIGITS: &[u8; 16] = b"0123456789abcdef";
-    bytes
-        .iter()
-        .flat_map(|byte| [DIGITS[usize::from(byte >> 4)], DIGITS[usize::from(byte & 15)]])
-        .map(char::from)
-        .collect()
-}
+as_text!(HardwareSlug);
 
 fn is_lower_hex(text: &str) -> bool {
-    text.bytes().all(|b| b.is_ascii_digit() || (b'a'..=b'f').contains(&b))
+    text.bytes().all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f'))
 }
 
 #[cfg(test)]

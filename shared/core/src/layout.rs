@@ -1,6 +1,6 @@
 //! How matrices lie in memory.
 
-use crate::error::named_enum;
+use crate::named_enum::named_enum;
 
 named_enum! {
     /// The order of an input matrix in memory.

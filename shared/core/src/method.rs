@@ -2,7 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::error::{Invalid, named_enum};
+use crate::error::Invalid;
+use crate::named_enum::named_enum;
 
 named_enum! {
     /// Which of the repeats is reported.

@@ -1,6 +1,6 @@
 //! The matrix multiplications that Inductor chooses kernels for.
 
-use crate::error::named_enum;
+use crate::named_enum::named_enum;
 
 named_enum! {
     /// A matrix multiplication operator.

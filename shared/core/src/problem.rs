@@ -5,13 +5,14 @@ use std::ops::Deref;
 
 use serde::{Deserialize, Serialize};
 
-use crate::error::{Invalid, named_enum};
+use crate::error::{Field, Invalid};
 use crate::ids::ProblemId;
+use crate::named_enum::named_enum;
 use crate::{DType, Layout, Op, OutputLayout};
 
 named_enum! {
     /// The form of the bias of `addmm` and `baddbmm`.
-    Bias("bias") {
+    Bias(Field::Bias) {
         /// The operator has no bias.
         None = "none",
         /// One value per column, as in `nn.Linear`.
@@ -91,14 +92,18 @@ impl Problem {
     pub const MAX_ELEMENTS: u128 = 1 << 62;
 
     pub fn new(mut fields: ProblemFields) -> Result<Self, Invalid> {
-        let named = [("B", fields.b), ("M", fields.m), ("N", fields.n), ("K", fields.k)];
-        for (name, value) in named {
+        let named = [(Field::B, fields.b), (Field::M, fields.m), (Field::N, fields.n), (Field::K, fields.k)];
+        for (field, value) in named {
             if value == 0 || value > Self::MAX_DIM {
-                return Err(Invalid::new(name, value, format!("a size from 1 to {}", Self::MAX_DIM)));
+                return Err(Invalid::new(field, value, format!("a size from 1 to {}", Self::MAX_DIM)));
             }
         }
         if fields.b != 1 && !fields.op.is_batched() {
-            return Err(Invalid::new("B", fields.b, format!("1, since {} has no batch; bmm has", fields.op)));
+            return Err(Invalid::new(
+                Field::B,
+                fields.b,
+                format!("1, since {} has no batch; bmm has", fields.op),
+            ));
         }
         let (b, m, n, k) =
             (u128::from(fields.b), u128::from(fields.m), u128::from(fields.n), u128::from(fields.k));
@@ -114,14 +119,14 @@ impl Problem {
         match (fields.op.has_bias(), fields.bias) {
             (true, Bias::None) => {
                 return Err(Invalid::new(
-                    "bias",
+                    Field::Bias,
                     "`none`",
                     format!("vector or matrix, since {} adds one", fields.op),
                 ));
             }
             (false, Bias::Vector | Bias::Matrix) => {
                 return Err(Invalid::new(
-                    "bias",
+                    Field::Bias,
                     format_args!("`{}`", fields.bias),
                     format!("`none`, since {} adds no bias", fields.op),
                 ));
@@ -132,7 +137,7 @@ impl Problem {
             && out.size.iter().any(|size| !(1..=Self::MAX_DIM).contains(size))
         {
             let expected = format!("sizes from 1 to {}", Self::MAX_DIM);
-            return Err(Invalid::new("out_size", format_args!("{:?}", out.size), expected));
+            return Err(Invalid::new(Field::OutSize, format_args!("{:?}", out.size), expected));
         }
         if fields.out_layout == Some(OutputLayout::dense(fields.b, fields.m, fields.n)) {
             fields.out_layout = None;

@@ -5,7 +5,7 @@ use std::fmt;
 use std::path::Path;
 
 use diode_core::space::config_for;
-use diode_core::{AccType, Config, Op, Problem, Tile};
+use diode_core::{AccType, Config, Field, Op, Problem, Tile};
 use serde::Deserialize;
 use serde::de::{Deserializer, Error as _, IgnoredAny, MapAccess, Visitor};
 
@@ -191,10 +191,10 @@ impl SizedConfig {
             ..plain
         };
         Config::Mm(tile).validate()?;
-        for (name, size) in [("M", self.m), ("N", self.n), ("K", self.k)] {
+        for (field, size) in [(Field::M, self.m), (Field::N, self.n), (Field::K, self.k)] {
             if size == 0 || size > Problem::MAX_DIM {
                 let expected = format!("a size from 1 to {}", Problem::MAX_DIM);
-                return Err(diode_core::Invalid::new(name, size, expected));
+                return Err(diode_core::Invalid::new(field, size, expected));
             }
         }
         Ok(ReferenceConfig { scope: Scope::Size { m: self.m, n: self.n, k: self.k }, tile })

@@ -1,7 +1,7 @@
 use serde::{Deserialize, Serialize};
 
-use crate::error::named_enum;
 use crate::ids::{HardwareSlug, JobId, ModelId};
+use crate::named_enum::named_enum;
 use crate::{Heuristic, Method};
 
 named_enum! {

@@ -1,7 +1,7 @@
 use serde::{Deserialize, Serialize};
 
-use crate::error::named_enum;
 use crate::ids::ProblemId;
+use crate::named_enum::named_enum;
 use crate::{Config, DType, Layout, Method, Op, Problem};
 
 named_enum! {

@@ -2,8 +2,8 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::error::named_enum;
 use crate::ids::{Digest, HardwareSlug, JobId, ModelId};
+use crate::named_enum::named_enum;
 use crate::{DType, Heuristic, Op};
 
 /// How near the best of the first k picks comes to the best there is.

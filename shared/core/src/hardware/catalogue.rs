@@ -4,12 +4,13 @@
 use super::{Facts, Hardware, Peaks, Vendor};
 use crate::Tflops;
 
-struct Entry {
+/// One kind of hardware that is known by name.
+struct KnownHardware {
     slug: &'static str,
     name: &'static str,
     vendor: Vendor,
     /// Lower-case fragments; a device name that holds all of one group matches.
-    /// More specific entries stand before more general ones.
+    /// The more specific kinds stand before the more general ones.
     matches: &'static [&'static [&'static str]],
     facts: Facts,
 }
@@ -87,15 +88,15 @@ const CDNA3_MI300X: Facts = Facts {
     },
 };
 
-static ENTRIES: &[Entry] = &[
-    Entry {
+static CATALOGUE: &[KnownHardware] = &[
+    KnownHardware {
         slug: "nvidia-h200",
         name: "NVIDIA H200",
         vendor: Vendor::Nvidia,
         matches: &[&["h200"]],
         facts: Facts { dram_gbps: 4800.0, ..HOPPER_SXM },
     },
-    Entry {
+    KnownHardware {
         slug: "nvidia-h100-pcie",
         name: "NVIDIA H100 PCIe",
         vendor: Vendor::Nvidia,
@@ -116,21 +117,21 @@ static ENTRIES: &[Entry] = &[
             ..HOPPER_SXM
         },
     },
-    Entry {
+    KnownHardware {
         slug: "nvidia-h100",
         name: "NVIDIA H100",
         vendor: Vendor::Nvidia,
         matches: &[&["h100"]],
         facts: HOPPER_SXM,
     },
-    Entry {
+    KnownHardware {
         slug: "nvidia-a100",
         name: "NVIDIA A100",
         vendor: Vendor::Nvidia,
         matches: &[&["a100"]],
         facts: AMPERE_A100,
     },
-    Entry {
+    KnownHardware {
         slug: "amd-mi300x",
         name: "AMD Instinct MI300X",
         vendor: Vendor::Amd,
@@ -139,7 +140,7 @@ static ENTRIES: &[Entry] = &[
     },
 ];
 
-impl Entry {
+impl KnownHardware {
     fn hardware(&self) -> Hardware {
         Hardware {
             slug: self.slug.parse().unwrap_or_else(|_| unreachable!("catalogue slugs are tested")),
@@ -152,19 +153,19 @@ impl Entry {
 
 /// Every kind of hardware that is known by name.
 pub fn catalogue() -> impl Iterator<Item = Hardware> {
-    ENTRIES.iter().map(Entry::hardware)
+    CATALOGUE.iter().map(KnownHardware::hardware)
 }
 
 /// Finds hardware by its slug or by a device name that contains its model.
 pub fn find(name: &str) -> Option<Hardware> {
     let lower = name.to_lowercase();
-    if let Some(exact) = ENTRIES.iter().find(|e| e.slug == lower) {
+    if let Some(exact) = CATALOGUE.iter().find(|e| e.slug == lower) {
         return Some(exact.hardware());
     }
     // `NVIDIA GH200` is another product: a match must begin at a word boundary.
     let words: Vec<&str> = lower.split(|c: char| !c.is_ascii_alphanumeric()).collect();
-    ENTRIES
+    CATALOGUE
         .iter()
         .find(|e| e.matches.iter().any(|group| group.iter().all(|part| words.contains(part))))
-        .map(Entry::hardware)
+        .map(KnownHardware::hardware)
 }

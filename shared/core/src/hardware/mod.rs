@@ -8,8 +8,9 @@ use serde::{Deserialize, Serialize};
 pub use catalogue::{catalogue, find};
 pub use roofline::{floor, roofline};
 
-use crate::error::{Invalid, named_enum};
+use crate::error::Invalid;
 use crate::ids::HardwareSlug;
+use crate::named_enum::named_enum;
 use crate::{DType, Tflops};
 
 named_enum! {

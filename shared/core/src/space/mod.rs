@@ -15,8 +15,9 @@ pub use decompose_k::decompose_k_splits;
 pub use feasibility::{Feasibility, feasibility};
 pub use tma::{persistent_tma, tma_readable};
 
-use crate::error::{Invalid, named_enum};
+use crate::error::Invalid;
 use crate::hardware::{Hardware, Vendor};
+use crate::named_enum::named_enum;
 use crate::{Config, Op, Problem, Tile};
 
 named_enum! {

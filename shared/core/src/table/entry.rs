@@ -6,7 +6,7 @@ use std::fmt;
 use serde::de::{DeserializeSeed, Error, MapAccess, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize};
 
-use super::file::TableConfigFields;
+use super::config_fields::TableConfigFields;
 use crate::{ProblemFields, numbered};
 
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -37,7 +37,7 @@ pub(super) fn entries<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<
             loop {
                 // Known as soon as it has been read, so that mistakes in the configs can name it.
                 let key = RefCell::new(String::new());
-                match list.next_element_seed(Entry(&key)) {
+                match list.next_element_seed(EntrySeed(&key)) {
                     Ok(Some(entry)) => entries.push(entry),
                     Ok(None) => return Ok(entries),
                     Err(error) => {
@@ -52,11 +52,12 @@ pub(super) fn entries<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<
     deserializer.deserialize_seq(Entries)
 }
 
-struct Entry<'a>(&'a RefCell<String>);
+/// Reads one entry, and notes its problem as soon as that is read.
+struct EntrySeed<'a>(&'a RefCell<String>);
 
 #[derive(Deserialize)]
 #[serde(field_identifier, rename_all = "lowercase")]
-enum Field {
+enum EntryField {
     Problem,
     Configs,
 }
@@ -69,7 +70,7 @@ impl<'de> Deserialize<'de> for Configs {
     }
 }
 
-impl<'de> DeserializeSeed<'de> for Entry<'_> {
+impl<'de> DeserializeSeed<'de> for EntrySeed<'_> {
     type Value = EntryFields;
 
     fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<EntryFields, D::Error> {
@@ -77,7 +78,7 @@ impl<'de> DeserializeSeed<'de> for Entry<'_> {
     }
 }
 
-impl<'de> Visitor<'de> for Entry<'_> {
+impl<'de> Visitor<'de> for EntrySeed<'_> {
     type Value = EntryFields;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -88,14 +89,14 @@ impl<'de> Visitor<'de> for Entry<'_> {
         let (mut problem, mut configs) = (None, None);
         while let Some(field) = map.next_key()? {
             let again = match field {
-                Field::Problem => {
+                EntryField::Problem => {
                     let read: ProblemFields = map
                         .next_value()
                         .map_err(|error| A::Error::custom(format_args!("problem: {error}")))?;
                     *self.0.borrow_mut() = key(&read);
                     problem.replace(read).map(|_| "problem")
                 }
-                Field::Configs => configs.replace(map.next_value::<Configs>()?.0).map(|_| "configs"),
+                EntryField::Configs => configs.replace(map.next_value::<Configs>()?.0).map(|_| "configs"),
             };
             if let Some(field) = again {
                 return Err(A::Error::duplicate_field(field));

@@ -16,7 +16,7 @@ use crate::{OutputLayout, Problem};
 /// So problems are packed, and the range lies beside them: one line of the cache.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub(super) struct Index {
-    entries: HashSet<Entry, DrawnPairs>,
+    problems: HashSet<IndexedProblem, DrawnPairs>,
     /// Layouts of the output other than the dense one, which are rare.
     layouts: IndexSet<OutputLayout>,
 }
@@ -25,27 +25,27 @@ pub(super) struct Index {
 /// across two lines of the cache.
 #[derive(Debug, Clone, Copy)]
 #[repr(align(32))]
-struct Entry {
+struct IndexedProblem {
     problem: [u64; 3],
     range: (u32, u32),
 }
 
-/// Entries are found by their problem.
-impl PartialEq for Entry {
+/// Found by the problem alone.
+impl PartialEq for IndexedProblem {
     fn eq(&self, other: &Self) -> bool {
         self.problem == other.problem
     }
 }
 
-impl Eq for Entry {}
+impl Eq for IndexedProblem {}
 
-impl Hash for Entry {
+impl Hash for IndexedProblem {
     fn hash<H: Hasher>(&self, state: &mut H) {
         self.problem.iter().for_each(|&word| state.write_u64(word));
     }
 }
 
-impl Entry {
+impl IndexedProblem {
     /// `layout` is 0 for the dense output, else one more than its place among the layouts.
     fn new(problem: &Problem, layout: u32, range: (u32, u32)) -> Self {
         // Four bits hold each of these enums, and 32 each size, by the limits of their types.
@@ -70,7 +70,7 @@ impl Index {
             None => 0,
             Some(layout) => self.layouts.get_index_of(layout)? as u32 + 1,
         };
-        let (start, end) = self.entries.get(&Entry::new(problem, layout, (0, 0)))?.range;
+        let (start, end) = self.problems.get(&IndexedProblem::new(problem, layout, (0, 0)))?.range;
         Some(start as usize..end as usize)
     }
 
@@ -85,7 +85,7 @@ impl Index {
             Some(layout) => narrow(self.layouts.insert_full(*layout).0)? + 1,
         };
         // What is there already stays.
-        Ok(self.entries.insert(Entry::new(problem, layout, range)))
+        Ok(self.problems.insert(IndexedProblem::new(problem, layout, range)))
     }
 }
 

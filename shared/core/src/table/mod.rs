@@ -2,6 +2,7 @@
 //! instead of to measure.
 
 mod build;
+mod config_fields;
 mod entry;
 mod file;
 mod index;
@@ -17,8 +18,9 @@ use serde::{Deserialize, Serialize};
 pub use file::TableFile;
 pub use nearest::{Candidate, Nearest, Neighbour, distance};
 
-use crate::error::{Invalid, named_enum};
+use crate::error::{Field, Invalid};
 use crate::hardware::Hardware;
+use crate::named_enum::named_enum;
 use crate::{Config, Method, Micros, Problem};
 use index::Index;
 
@@ -68,10 +70,7 @@ impl Table {
         }
         let mut seen = HashSet::with_capacity(configs.len());
         for (number, TableConfig { config, time }) in (1..).zip(&configs) {
-            let named = |mut error: Invalid| {
-                error.what = format!("config {number}: {}", error.what);
-                error
-            };
+            let named = |error: Invalid| error.within(format_args!("config {number}"));
             config.validate().map_err(named)?;
             check_even_k(config, &problem).map_err(named)?;
             if let Some(time) = time.filter(|time| !(time.0.is_finite() && time.0 > 0.0)) {
@@ -155,7 +154,7 @@ impl Table {
 fn check_even_k(config: &Config, problem: &Problem) -> Result<(), Invalid> {
     match config.tile() {
         Some(tile) if tile.even_k && !tile.for_k(problem.k).even_k => Err(Invalid::new(
-            "even_k",
+            Field::EvenK,
             "true",
             format!("false, since K = {} is no multiple of block_k = {}", problem.k, tile.block_k),
         )),

@@ -1,31 +1,34 @@
 //! Bounds on the sizes of the leaderboard's problems, checked here: no request
 //! is sent for bounds that the server would refuse.
 
-use diode_core::Invalid;
+use diode_core::{Field, Invalid};
 use leptos::prelude::*;
 
 use crate::pages::predict::size;
 use crate::query::{History, parameter, use_set_parameters};
 
 /// Each size with the parameters of its bounds.
-const RANGES: [(&str, &str, &str); 3] =
-    [("M", "min_m", "max_m"), ("N", "min_n", "max_n"), ("K", "min_k", "max_k")];
+const RANGES: [(Field, &str, &str); 3] =
+    [(Field::M, "min_m", "max_m"), (Field::N, "min_n", "max_n"), (Field::K, "min_k", "max_k")];
 
 /// Whether the address holds bounds that cannot be used.
 pub(super) fn any_fault() -> Memo<bool> {
-    let ranges = RANGES.map(|(name, low, high)| (name, parameter(low), parameter(high)));
-    Memo::new(move |_| ranges.iter().any(|(name, low, high)| fault(name, &low.get(), &high.get()).is_some()))
+    let ranges = RANGES.map(|(field, low, high)| (field, parameter(low), parameter(high)));
+    Memo::new(move |_| {
+        ranges.iter().any(|&(field, low, high)| fault(field, &low.get(), &high.get()).is_some())
+    })
 }
 
 /// A field for every bound.
 pub(super) fn ranges() -> impl IntoView {
-    RANGES.map(|(name, low, high)| range(name, low, high)).collect_view()
+    RANGES.map(|(field, low, high)| range(field, low, high)).collect_view()
 }
 
 /// Two bounds on one size, and what is wrong with them.
-fn range(name: &'static str, low: &'static str, high: &'static str) -> impl IntoView {
+fn range(field: Field, low: &'static str, high: &'static str) -> impl IntoView {
+    let name = field.as_str();
     let (from, to) = (parameter(low), parameter(high));
-    let fault = Memo::new(move |_| fault(name, &from.get(), &to.get()));
+    let fault = Memo::new(move |_| fault(field, &from.get(), &to.get()));
     let wrong = move || fault.with(Option::is_some);
     view! {
         <div class="field" role="group" aria-label=name>
@@ -58,12 +61,12 @@ fn bound(
 }
 
 /// What is wrong with two bounds, either of which may be empty.
-fn fault(name: &str, low: &str, high: &str) -> Option<Invalid> {
-    let bound = |text: &str| if text.is_empty() { Ok(None) } else { size(name, text).map(Some) };
+fn fault(field: Field, low: &str, high: &str) -> Option<Invalid> {
+    let bound = |text: &str| if text.is_empty() { Ok(None) } else { size(field, text).map(Some) };
     match (bound(low), bound(high)) {
         (Err(fault), _) | (_, Err(fault)) => Some(fault),
         (Ok(Some(low)), Ok(Some(high))) if low > high => {
-            Some(Invalid::new(name, format_args!("{low} to {high}"), "the smaller size first"))
+            Some(Invalid::new(field, format_args!("{low} to {high}"), "the smaller size first"))
         }
         _ => None,
     }
@@ -75,7 +78,7 @@ mod tests {
 
     #[test]
     fn bounds_are_sizes_in_order() {
-        let said = |low, high| fault("M", low, high).map(|fault| fault.to_string());
+        let said = |low, high| fault(Field::M, low, high).map(|fault| fault.to_string());
         for (low, high) in [("", ""), ("1", ""), ("", "2147483648"), ("64", "64")] {
             assert_eq!(said(low, high), None, "{low} {high}");
         }

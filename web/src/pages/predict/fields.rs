@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use diode_core::{DType, Invalid, Layout, Op, Problem, ProblemFields};
+use diode_core::{DType, Field, Invalid, Layout, Op, Problem, ProblemFields};
 use leptos::leptos_dom::helpers::TimeoutHandle;
 use leptos::prelude::*;
 use leptos_router::NavigateOptions;
@@ -113,8 +113,9 @@ impl Fields {
         let op: Op = self.op.get().parse()?;
         let dtype: DType = self.dtype.get().parse()?;
         let layout: Layout = self.b_layout.get().parse()?;
-        let b = if op.is_batched() { size("B", &self.b.get())? } else { 1 };
-        let (m, n, k) = (size("M", &self.m.get())?, size("N", &self.n.get())?, size("K", &self.k.get())?);
+        let b = if op.is_batched() { size(Field::B, &self.b.get())? } else { 1 };
+        let (m, n, k) =
+            (size(Field::M, &self.m.get())?, size(Field::N, &self.n.get())?, size(Field::K, &self.k.get())?);
         Problem::new(ProblemFields { b_layout: layout, ..ProblemFields::plain(op, b, m, n, k, dtype) })
     }
 }
@@ -129,12 +130,12 @@ fn written(path: &str, values: [String; 9]) -> String {
 
 /// Reads a size. What is no number at all is refused in the same words as a
 /// number out of range.
-pub(crate) fn size(name: &str, text: &str) -> Result<u64, Invalid> {
+pub(crate) fn size(field: Field, text: &str) -> Result<u64, Invalid> {
     let text = text.trim();
     let size = text.parse().ok().filter(|size| (1..=Problem::MAX_DIM).contains(size));
     size.ok_or_else(|| {
         let given = if text.is_empty() { "nothing" } else { text };
-        Invalid::new(name, given, format!("a size from 1 to {}", Problem::MAX_DIM))
+        Invalid::new(field, given, format!("a size from 1 to {}", Problem::MAX_DIM))
     })
 }
 
@@ -146,10 +147,10 @@ mod tests {
     fn sizes_are_refused_in_the_words_of_the_vocabulary() {
         let plain = |m| ProblemFields::plain(Op::Mm, 1, m, 64, 64, DType::BFloat16);
         let zero = Problem::new(plain(0)).unwrap_err().to_string();
-        assert_eq!(size("M", "x").unwrap_err().to_string(), zero.replace("got 0", "got x"));
-        assert_eq!(size("M", " ").unwrap_err().to_string(), zero.replace("got 0", "got nothing"));
-        assert_eq!(size("M", "0").unwrap_err().to_string(), zero);
-        assert_eq!(size("M", " 4096 "), Ok(4096));
+        assert_eq!(size(Field::M, "x").unwrap_err().to_string(), zero.replace("got 0", "got x"));
+        assert_eq!(size(Field::M, " ").unwrap_err().to_string(), zero.replace("got 0", "got nothing"));
+        assert_eq!(size(Field::M, "0").unwrap_err().to_string(), zero);
+        assert_eq!(size(Field::M, " 4096 "), Ok(4096));
     }
 
     #[test]

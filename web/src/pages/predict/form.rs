@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use diode_core::api::ModelSummary;
-use diode_core::{DType, Layout, Op};
+use diode_core::{DType, Field, Invalid, Layout, Op};
 use leptos::prelude::*;
 
 use super::fields::{DTYPES, Fields};
@@ -56,7 +56,7 @@ pub(super) fn form(
 ) -> impl IntoView {
     let refusal = Memo::new(move |_| fields.problem().err());
     let wrong =
-        move |name: &'static str| move || refusal.with(|r| r.as_ref().is_some_and(|r| r.what == name));
+        move |field: Field| move || refusal.with(|r| r.as_ref().and_then(Invalid::field) == Some(field));
     let choose_model = move |id: String| {
         fields.hardware.set(String::new());
         fields.model.set(id);
@@ -85,15 +85,15 @@ pub(super) fn form(
     view! {
         <form class="card" on:submit=|event| event.prevent_default() aria-label="Shape">
             <div class="fields">
-                {size_field("m", fields.m, wrong("M"))}
-                {size_field("n", fields.n, wrong("N"))}
-                {size_field("k", fields.k, wrong("K"))}
+                {size_field("m", fields.m, wrong(Field::M))}
+                {size_field("n", fields.n, wrong(Field::N))}
+                {size_field("k", fields.k, wrong(Field::K))}
             </div>
             <p class="error-text" id="problem-error" role="alert" class:hidden=move || refusal.with(Option::is_none)>
                 {move || refusal.get().map(|refusal| refusal.to_string())}
             </p>
             {chips("Op", ops, move || fields.op.get(), move |value| fields.op.set(value))}
-            {move || batched().then(|| size_field("b", fields.b, wrong("B")))}
+            {move || batched().then(|| size_field("b", fields.b, wrong(Field::B)))}
             {chips("Dtype", dtypes, move || fields.dtype.get(), move |value| fields.dtype.set(value))}
             {chips("Layout of B", layouts, move || fields.b_layout.get(), move |value| fields.b_layout.set(value))}
             {select("Model", Some("Choose a model"), models.iter().map(model_choice).collect(), current_model, choose_model)}

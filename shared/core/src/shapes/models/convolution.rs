@@ -4,7 +4,7 @@ use std::str::FromStr;
 
 use super::linear;
 use super::spec::{need, parse};
-use crate::error::Invalid;
+use crate::error::{Field, Invalid};
 use crate::{DType, Problem};
 
 const WHAT: &str = "convolution";
@@ -38,11 +38,8 @@ impl FromStr for Convolution {
         };
         let padded = convolution.padded();
         if convolution.kernel > padded {
-            return Err(Invalid::new(
-                "convolution: kernel",
-                convolution.kernel,
-                format!("at most {padded}, the size of the padded image"),
-            ));
+            let expected = format!("at most {padded}, the size of the padded image");
+            return Err(Invalid::new("kernel", convolution.kernel, expected).within(WHAT));
         }
         Ok(convolution)
     }
@@ -67,14 +64,14 @@ impl Convolution {
         let k = self.in_channels.saturating_mul(self.kernel.saturating_mul(self.kernel));
         linear(m, self.out_channels, k, dtype).map_err(|mut invalid| {
             // Who describes a convolution does not speak of M, N and K.
-            let meaning = match invalid.what.as_str() {
-                "M" => " (images × pixels of the output)",
-                "N" => " (out)",
-                "K" => " (in × kernel²)",
+            let meaning = match invalid.field() {
+                Some(Field::M) => " (images × pixels of the output)",
+                Some(Field::N) => " (out)",
+                Some(Field::K) => " (in × kernel²)",
                 _ => "",
             };
-            invalid.what = format!("{WHAT}: {}{meaning}", invalid.what);
-            invalid
+            invalid.subject = format!("{}{meaning}", invalid.subject).into();
+            invalid.within(WHAT)
         })
     }
 

@@ -17,14 +17,11 @@ pub(super) fn parse<const N: usize>(
         let place = names.iter().position(|known| *known == name.trim()).ok_or_else(refuse)?;
         let value: u64 = value.trim().parse().map_err(|_| refuse())?;
         if value > Problem::MAX_DIM {
-            return Err(Invalid::new(
-                format!("{what}: {name}"),
-                value,
-                format!("at most {}", Problem::MAX_DIM),
-            ));
+            let expected = format!("at most {}", Problem::MAX_DIM);
+            return Err(Invalid::new(name, value, expected).within(what));
         }
         if values[place].replace(value).is_some() {
-            return Err(Invalid::new(format!("{what}: {name}"), "two values", "one"));
+            return Err(Invalid::new(name, "two values", "one").within(what));
         }
     }
     Ok(values)
@@ -34,8 +31,8 @@ pub(super) fn parse<const N: usize>(
 pub(super) fn need(what: &str, name: &str, value: Option<u64>) -> Result<u64, Invalid> {
     match value {
         Some(value) if value > 0 => Ok(value),
-        Some(value) => Err(Invalid::new(format!("{what}: {name}"), value, "more than 0")),
-        None => Err(Invalid::new(format!("{what}: {name}"), "none", format!("a size, such as {name}=64"))),
+        Some(value) => Err(Invalid::new(name, value, "more than 0").within(what)),
+        None => Err(Invalid::new(name, "none", format!("a size, such as {name}=64")).within(what)),
     }
 }
 
@@ -44,6 +41,6 @@ pub(super) fn divide(what: &str, name: &str, size: u64, parts: u64) -> Result<u6
     if parts > 0 && size.is_multiple_of(parts) {
         Ok(size / parts)
     } else {
-        Err(Invalid::new(format!("{what}: {name}"), size, format!("a multiple of {parts}")))
+        Err(Invalid::new(name, size, format!("a multiple of {parts}")).within(what))
     }
 }

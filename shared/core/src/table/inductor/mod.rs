@@ -15,8 +15,9 @@ pub use entry::InductorEntry;
 pub use key::{DeviceName, PythonNumber, Scalars, device_name, key};
 
 use super::Table;
-use crate::error::{Invalid, named_enum};
+use crate::error::Invalid;
 use crate::hardware::Vendor;
+use crate::named_enum::named_enum;
 
 named_enum! {
     /// A release of torch whose template sources are known by their digests.
