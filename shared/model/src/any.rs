@@ -7,7 +7,9 @@ use diode_core::{Config, Invalid, Method, Micros, Problem, ProblemGroup};
 
 use crate::metadata::Training;
 use crate::predecessor::{PredecessorModel, is_predecessor_file};
-use crate::rank::{Candidate, Prediction, RankedSpace, predict, rank};
+use crate::prediction::{Candidate, Prediction, predict};
+use crate::ranked_space::RankedSpace;
+use crate::ranker::rank;
 use crate::{Model, ModelError, Predictor, Shortlister};
 
 /// What torch-diode's own models were trained on; their files do not say it.

@@ -3,14 +3,13 @@
 use diode_core::api::EvaluationReport;
 use diode_core::hardware::Hardware;
 use diode_core::space::{Space, SpaceName};
-use diode_core::{Config, Method, Micros, Problem};
+use diode_core::{Config, Method, Problem};
 use diode_numeric::{Effort, Network, Predicted, Prepared, math};
 
 use crate::confidence::GroupConfidence;
-use crate::features::{self, COLUMN_COUNT, LIBRARY_COLUMNS, ProblemFeatures};
+use crate::features::{COLUMN_COUNT, LIBRARY_COLUMNS, ProblemFeatures};
 use crate::file;
 use crate::metadata::Metadata;
-use crate::rank::rank;
 use crate::{Misfit, ModelError};
 
 /// A trained model: predicts how long configs take on problems of one hardware.
@@ -147,30 +146,6 @@ impl Model {
     /// The configs to choose from where nobody says otherwise.
     pub fn space(&self) -> Space {
         Space::Named(SpaceName::Full)
-    }
-
-    /// The predicted time of each config. [`rank`](crate::rank()) also corrects for the
-    /// bias of picking the best.
-    ///
-    /// The library is predicted by models that know it.
-    pub fn predict(&self, problem: &Problem, configs: &[Config]) -> Result<Vec<Micros>, ModelError> {
-        let features = self.features(problem)?;
-        configs.iter().try_for_each(Config::validate)?;
-        let is_library = |config: &&Config| **config == Config::Library && self.knows_library();
-        let tiled: Vec<Config> = configs.iter().filter(|config| !is_library(config)).copied().collect();
-        let tiles = tiled.iter().map(features::featured_tile).collect::<Result<Vec<_>, _>>()?;
-        let prepared = Prepared::new(&self.network, &features, &tiles);
-        let mut predicted = vec![Micros(0.0); tiled.len()];
-        for one in self.predict_prepared(&features, &tiled, &prepared, Effort::All)? {
-            predicted[one.tile] = Micros(one.us);
-        }
-        if tiled.len() == configs.len() {
-            return Ok(predicted);
-        }
-        let mut predicted = predicted.into_iter();
-        let library = rank(self, problem, &self.space())?.library;
-        let of = |config: &Config| if is_library(&config) { library } else { predicted.next() };
-        Ok(configs.iter().filter_map(of).collect())
     }
 
     /// The features of configs on a problem.

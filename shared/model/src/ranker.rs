@@ -7,11 +7,24 @@ use diode_core::{Config, DType, Micros, Op, Problem};
 use diode_numeric::{Effort, Predicted, Prepared, fastest_first};
 
 use crate::features::{ProblemFeatures, featured_tile};
-use crate::rank::RankedSpace;
+use crate::ranked_space::RankedSpace;
 use crate::{Model, ModelError};
 
+/// As many picks are made from a shortlist of the space, more from all of it.
+pub const MOST_PICKS: usize = 16;
 /// Of how many blocks of tiles the times are predicted beside the scouts', where only the best are wanted.
 const SHORTLIST: Effort = Effort::Blocks(56);
+
+/// Ranks a whole space for one problem; a [`Ranker`] does it for many.
+pub fn rank(model: &Model, problem: &Problem, space: &Space) -> Result<RankedSpace, ModelError> {
+    Ranker::new(model).rank(problem, space)
+}
+
+/// Ranks a space for each of many problems.
+pub fn rank_all(model: &Model, problems: &[Problem], space: &Space) -> Result<Vec<RankedSpace>, ModelError> {
+    let mut ranker = Ranker::new(model);
+    problems.iter().map(|problem| ranker.rank(problem, space)).collect()
+}
 
 /// Ranks spaces with a model, borrowed or shared. What depends on configs alone is computed once, as
 /// long as the space and the types of the inputs stay the same.
@@ -45,7 +58,7 @@ impl<M: Deref<Target = Model>> Ranker<M> {
         self.ranked(problem, space, Effort::All)
     }
 
-    /// The same of a few hundred configs, among which the best [`MOST_PICKS`](crate::rank::MOST_PICKS) are:
+    /// The same of a few hundred configs, among which the best [`MOST_PICKS`] are:
     /// for picks.
     pub fn shortlist(&mut self, problem: &Problem, space: &Space) -> Result<RankedSpace, ModelError> {
         self.ranked(problem, space, SHORTLIST)

@@ -9,7 +9,7 @@ use diode_core::ids::Digest;
 use safetensors::SafeTensors;
 use safetensors::tensor::{Dtype, TensorView};
 
-use crate::fit::Plan;
+use crate::plan::Plan;
 use crate::{TrainError, TrainingSet};
 
 /// Where the key is in the file's metadata.

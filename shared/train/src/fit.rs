@@ -7,12 +7,13 @@ use diode_core::api::EvaluationReport;
 use diode_model::{FEATURE_SET, Metadata, Model, ModelError, Network, Training, TrainingRange};
 
 use crate::checkpoint::Checkpoint;
-use crate::cross_validate::Folds;
 use crate::curves::EpochLoss;
+use crate::folds::Folds;
 use crate::judgement::{Outcome, judgement};
 use crate::learner::learn;
 use crate::library::add_library;
 use crate::mlp::Mlp;
+use crate::plan::Plan;
 use crate::prepared::{Normalisation, Prepared, prepare};
 use crate::progress::{Observer, Progress};
 use crate::side_by_side::side_by_side;
@@ -20,18 +21,6 @@ use crate::{TrainError, TrainOptions, TrainingProblem, TrainingSet};
 
 /// What the training of the model itself is called; folds are named after it.
 const FINAL: &str = "final";
-
-/// What is to be done.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Plan {
-    pub options: TrainOptions,
-    /// Parts for cross-validation; 0 for none, and a model that does not say how good it is.
-    pub folds: usize,
-    /// When the model is made, as RFC 3339.
-    pub created_at: String,
-    /// Whether someone who stops it wants the best so far.
-    pub keep_when_stopped: bool,
-}
 
 /// What came of it.
 #[derive(Debug, Clone)]

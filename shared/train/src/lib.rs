@@ -10,12 +10,15 @@ mod curves;
 mod error;
 mod evaluation;
 mod fit;
+mod folds;
 mod judgement;
 mod learner;
+mod left_out;
 mod library;
 mod loss;
 mod mlp;
 mod options;
+mod plan;
 mod predecessor;
 mod prepared;
 mod progress;
@@ -31,8 +34,10 @@ pub use evaluation::{
     Baseline, Baselines, Evaluation, Group, Judged, JudgedRow, ProblemRow, WithLibrary, evaluate,
     evaluate_with_library, judge, without_a_model,
 };
-pub use fit::{Fitted, Plan, fit, train};
+pub use fit::{Fitted, fit, train};
+pub use left_out::LeftOut;
 pub use options::TrainOptions;
+pub use plan::Plan;
 pub use predecessor::{PredecessorOptions, train_predecessor};
 pub use progress::{Progress, Share};
-pub use set::{LeftOut, TimedConfig, TrainingProblem, TrainingSet};
+pub use set::{TimedConfig, TrainingProblem, TrainingSet};

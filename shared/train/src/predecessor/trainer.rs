@@ -15,9 +15,9 @@ use super::PredecessorOptions;
 use super::network::{Trainable, decay};
 use super::rows::{COLUMNS, Rows, Scale};
 use super::schedule::Plateau;
-use crate::cross_validate::Folds;
 use crate::evaluation::{Judge, Verdict, report};
 use crate::fit::training;
+use crate::folds::Folds;
 use crate::progress::{Observer, Progress};
 use crate::{TrainError, TrainingProblem, TrainingSet};
 

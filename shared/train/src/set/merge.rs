@@ -8,8 +8,9 @@ use diode_core::stats::median;
 use diode_core::{Config, ConfigDictionary, ConfigIndex, Dataset, Invalid, Method, Problem, Solution};
 use diode_model::features::{ProblemFeatures, featured_tile};
 
-use super::{LeftOut, TimedConfig, TrainingProblem, TrainingSet};
+use super::{TimedConfig, TrainingProblem, TrainingSet};
 use crate::TrainError;
+use crate::left_out::LeftOut;
 
 pub(super) fn merge(datasets: &[Dataset], wanted: Option<Method>) -> Result<TrainingSet, TrainError> {
     let (hardware, facts) = common_hardware(datasets)?;

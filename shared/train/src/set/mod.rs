@@ -11,6 +11,7 @@ use diode_core::{Config, ConfigDictionary, ConfigIndex, DType, Dataset, Method, 
 use sha2::{Digest as _, Sha256};
 
 use crate::TrainError;
+use crate::left_out::LeftOut;
 
 /// Timings to learn from, or to be judged by.
 #[derive(Debug, Clone)]
@@ -45,28 +46,6 @@ pub struct TimedConfig {
     /// An index into the set's own configs.
     pub config: ConfigIndex,
     pub us: f64,
-}
-
-/// Timings that were given but cannot be learnt from.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct LeftOut {
-    /// Taken by another method than the set's; see [`TrainingSet::others`].
-    pub other_methods: usize,
-    /// Of kernels that the model has no features for.
-    pub no_features: usize,
-    /// Of input types for which the hardware has no known peak.
-    pub no_peak: usize,
-}
-
-impl std::fmt::Display for LeftOut {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let Self { other_methods, no_features, no_peak } = self;
-        write!(
-            f,
-            "left out: {other_methods} timings taken by another method (which \
-             training tells apart), {no_features} of kernels without features, {no_peak} of dtypes without a known peak"
-        )
-    }
 }
 
 impl TrainingSet {

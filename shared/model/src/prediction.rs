@@ -1,0 +1,94 @@
+//! The predicted times of some configs, and the best of a space.
+
+use std::collections::BTreeMap;
+
+use diode_core::space::Space;
+use diode_core::{Config, ConfigFields, Micros, Problem, ProblemGroup};
+use diode_numeric::{Effort, Prepared};
+use serde::{Deserialize, Serialize};
+
+use crate::features::featured_tile;
+use crate::ranker::{MOST_PICKS, Ranker, rank};
+use crate::{Model, ModelError};
+
+/// The first configs of a ranking, as `diode predict --json` prints them.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Prediction {
+    /// Best first.
+    pub candidates: Vec<Candidate>,
+    /// By how many of the first candidates are measured: the share of problems of this
+    /// group where their best was within 5 % of the best there is. From problems that the
+    /// model was not trained on; empty where nobody has measured it, as for
+    /// kinds of problems that the model never saw.
+    pub within_5_percent: BTreeMap<String, f64>,
+    /// What the problem was counted as for that.
+    pub group: ProblemGroup,
+    /// Between what times the first candidate's measured time was, for four problems in five of the group.
+    pub first_candidate_us: Option<(f64, f64)>,
+    /// Why the prediction is a guess: what the model never saw anything like.
+    pub outside_training_range: Option<String>,
+}
+
+/// One config with its predicted time.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Candidate {
+    #[serde(flatten)]
+    pub config: ConfigFields,
+    pub predicted_us: f64,
+}
+
+/// The `top` picks of a space.
+pub fn predict(
+    model: &Model,
+    problem: &Problem,
+    space: &Space,
+    top: usize,
+) -> Result<Prediction, ModelError> {
+    let mut ranker = Ranker::new(model);
+    let ranked =
+        if top <= MOST_PICKS { ranker.shortlist(problem, space) } else { ranker.rank(problem, space) };
+    let picks = ranked?.picks(top);
+    let candidates: Vec<Candidate> = picks
+        .into_iter()
+        .map(|(config, time)| Candidate { config: config.into(), predicted_us: time.0 })
+        .collect();
+    // Measured of picks from the model's own space; what another one lacks nobody has counted.
+    let confidence = model.confidence(problem).filter(|_| *space == model.space());
+    let shares = confidence.map(|known| known.within_5_percent.as_slice()).unwrap_or_default();
+    let first = candidates.first().map(|candidate| candidate.predicted_us);
+    Ok(Prediction {
+        within_5_percent: shares.iter().map(|(picks, share)| (picks.to_string(), *share)).collect(),
+        group: ProblemGroup::of(problem),
+        first_candidate_us: confidence
+            .zip(first)
+            .map(|(known, us)| (us * known.time_range.0, us * known.time_range.1)),
+        outside_training_range: model.extrapolates(problem),
+        candidates,
+    })
+}
+
+impl Model {
+    /// The predicted time of each config. [`rank`] also corrects for the
+    /// bias of picking the best.
+    ///
+    /// The library is predicted by models that know it.
+    pub fn predict(&self, problem: &Problem, configs: &[Config]) -> Result<Vec<Micros>, ModelError> {
+        let features = self.features(problem)?;
+        configs.iter().try_for_each(Config::validate)?;
+        let is_library = |config: &&Config| **config == Config::Library && self.knows_library();
+        let tiled: Vec<Config> = configs.iter().filter(|config| !is_library(config)).copied().collect();
+        let tiles = tiled.iter().map(featured_tile).collect::<Result<Vec<_>, _>>()?;
+        let prepared = Prepared::new(self.network(), &features, &tiles);
+        let mut predicted = vec![Micros(0.0); tiled.len()];
+        for one in self.predict_prepared(&features, &tiled, &prepared, Effort::All)? {
+            predicted[one.tile] = Micros(one.us);
+        }
+        if tiled.len() == configs.len() {
+            return Ok(predicted);
+        }
+        let mut predicted = predicted.into_iter();
+        let library = rank(self, problem, &self.space())?.library;
+        let of = |config: &Config| if is_library(&config) { library } else { predicted.next() };
+        Ok(configs.iter().filter_map(of).collect())
+    }
+}
