@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 pub struct Checkpoint {
     /// The weights, under the names of the network's parts.
     pub tensors: BTreeMap<String, SavedTensor>,
-    /// What stands beside the weights, such as the widths of layers.
+    /// The settings that are saved with the weights, such as the widths of layers.
     pub settings: BTreeMap<String, Setting>,
 }
 
@@ -27,7 +27,7 @@ pub enum SavedValues {
     Int64(Vec<i64>),
 }
 
-/// One value beside the weights.
+/// One setting.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Setting {
     Nothing,

@@ -51,7 +51,7 @@ impl Method {
     pub const MEDIAN_WARM_WALL: Self =
         Self::Known { statistic: Statistic::Median, cache: Cache::Warm, clock: Clock::Wall };
 
-    /// Whether inputs must have come from DRAM, so that its bandwidth bounds the time.
+    /// Whether the inputs came from DRAM, so that its bandwidth limits the time.
     pub const fn is_cold(self) -> bool {
         matches!(self, Self::Known { cache: Cache::Cold, .. })
     }

@@ -1,7 +1,7 @@
 //! Medians, quantiles and means of times.
 //!
-//! There are two medians of decimal numbers: [`median`] takes the mean of the two
-//! in the middle, [`upper_median`] one value that was really there.
+//! There are two medians of decimal numbers, which differ for an even count: [`median`] is the
+//! mean of the two values in the middle, [`upper_median`] the larger one of them.
 
 /// The median; of an even count, the mean of the two in the middle. `None` of nothing.
 pub fn median(values: &mut [f64]) -> Option<f64> {

@@ -12,7 +12,7 @@ use crate::ranked_space::RankedSpace;
 use crate::ranker::rank;
 use crate::{Model, ModelError, Predictor, Shortlister};
 
-/// What torch-diode's own models were trained on; their files do not say it.
+/// The hardware that torch-diode's own models were trained on; their files do not name it.
 const PREDECESSOR_HARDWARE: &str = "nvidia-h100";
 
 /// A model of whichever kind a file holds.
@@ -57,7 +57,7 @@ impl AnyModel {
         }
     }
 
-    /// What it is called where several models stand beside each other.
+    /// The name of its kind, for lists of several models.
     pub fn kind(&self) -> &'static str {
         match self {
             Self::Ranking(_) => "ranking",
@@ -65,7 +65,7 @@ impl AnyModel {
         }
     }
 
-    /// The configs to choose from where nobody says otherwise.
+    /// The space to choose from if none is given.
     pub fn space(&self) -> Space {
         Space::Named(SpaceName::Full)
     }
@@ -80,7 +80,7 @@ impl AnyModel {
         }
     }
 
-    /// What the reader of a prediction should know, in one sentence.
+    /// A warning for the reader of a prediction, in one sentence.
     fn caveat(&self, problem: &Problem) -> Option<String> {
         match self {
             Self::Ranking(model) => model.extrapolates(problem),

@@ -1,12 +1,12 @@
-//! How sure picks are: shares of problems that were not trained on, by group.
+//! The confidence in picks: how often they were good on problems that were not trained on, by group.
 //!
-//! Nothing that was tried tells a bad pick of one problem from a good one. What can
-//! be said is how often picks were good on problems of its group.
+//! Nothing that was tried can tell whether the picks for one problem are good. The share of
+//! problems of its group with good picks can be measured.
 
 use diode_core::{Invalid, ProblemGroup};
 use serde::{Deserialize, Serialize};
 
-/// How sure the picks for a group of problems are.
+/// The confidence in the picks for a group of problems.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct GroupConfidence {
     pub group: ProblemGroup,
@@ -38,7 +38,7 @@ impl GroupConfidence {
     }
 
     /// The least number of picks to measure so that their best is within 5 % of the
-    /// best with a probability; `None` if more are needed than anybody has counted.
+    /// best with a probability; `None` if that takes more picks than were measured.
     pub fn picks_for(&self, probability: f64) -> Option<u32> {
         self.within_5_percent.iter().find(|(_, share)| *share >= probability).map(|(picks, _)| *picks)
     }

@@ -15,7 +15,7 @@ use crate::range::TrainingRange;
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Metadata {
     pub heuristic: Heuristic,
-    /// The hardware it speaks of; its facts are inputs of every prediction.
+    /// The hardware it predicts for; its facts are inputs of every prediction.
     pub hardware: Hardware,
     /// The hardware it was trained on, where it only stands in for another.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -27,23 +27,23 @@ pub struct Metadata {
     /// Which features the weights were trained on: `physics/3`.
     pub feature_set: String,
     pub training: Training,
-    /// Another way of taking times, whose times it has learnt too.
+    /// Another method, whose times it has learnt too.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub second_method: Option<Method>,
-    /// The sizes and forms of the training problems; `None` if nobody wrote them down.
+    /// The sizes and kinds of the training problems; `None` if they are not known.
     #[serde(default)]
     pub range: Option<TrainingRange>,
-    /// Metrics on problems it was not trained on, where someone measured them.
+    /// Metrics on problems it was not trained on, if they were measured.
     #[serde(default)]
     pub evaluation: Option<EvaluationReport>,
-    /// How sure its picks are, by group of problems; from problems it was not trained on.
+    /// The confidence in its picks, by group of problems; from problems it was not trained on.
     #[serde(default)]
     pub confidence: Vec<GroupConfidence>,
     /// What the predicted time of a picked config is multiplied by: the pick is
     /// the luckiest of many predictions, so it is too low on average.
     pub pick_bias: f64,
     /// What the library's predicted time is multiplied by before it is compared with
-    /// that of a config: whoever is chosen wrongly costs differently on the two sides.
+    /// that of a config: a wrong pick of the library costs more or less than a wrong config.
     #[serde(default = "one")]
     pub library_handicap: f64,
 }

@@ -56,7 +56,7 @@ impl Model {
         Ok(self)
     }
 
-    /// The same weights for other hardware, where nobody has measured how good they are.
+    /// The same weights for other hardware, where they have not been judged.
     pub fn standing_in_for(&self, hardware: Hardware) -> Result<Self, ModelError> {
         let trained_on = self.metadata.stands_in_from.as_ref().unwrap_or(&self.metadata.hardware.slug);
         let metadata = Metadata {
@@ -78,7 +78,7 @@ impl Model {
     }
 
     /// Reads a model file. Everything in it is checked, so that a loaded model
-    /// cannot fail later for reasons of its own.
+    /// does not fail later.
     pub fn from_bytes(bytes: &[u8]) -> Result<Self, ModelError> {
         let file::Parts { metadata, network, library } = file::read(bytes)?;
         let model = Self::new(metadata, network)?;
@@ -106,14 +106,14 @@ impl Model {
         &self.network
     }
 
-    /// Whether it can say how long the library takes, so that a pick may be the library.
+    /// Whether it predicts the library's time, so that a pick may be the library.
     pub fn knows_library(&self) -> bool {
         self.library.is_some()
     }
 
-    /// What the model never saw anything like, in one sentence for people; `None`
-    /// for a problem of the kinds and sizes it was trained on. The prediction then rests on
-    /// the physics of the features alone, and nobody has measured how good it is.
+    /// In one sentence for people, how a problem differs from the training problems; `None`
+    /// for a problem of the kinds and sizes it was trained on. Where there is a difference, the
+    /// prediction rests on the physics of the features alone, and nobody has measured how good it is.
     pub fn extrapolates(&self, problem: &Problem) -> Option<String> {
         let Metadata { ops, dtypes, range, hardware, stands_in_from, .. } = &self.metadata;
         if let Some(trained_on) = stands_in_from {
@@ -136,14 +136,14 @@ impl Model {
         ))
     }
 
-    /// How sure its picks for a problem are; `None` where nobody has measured it.
+    /// The confidence in its picks for a problem; `None` if it was not measured.
     pub fn confidence(&self, problem: &Problem) -> Option<&GroupConfidence> {
         let group = diode_core::ProblemGroup::of(problem);
         let known = self.metadata.confidence.iter().find(|confidence| confidence.group == group)?;
         self.extrapolates(problem).is_none().then_some(known)
     }
 
-    /// The configs to choose from where nobody says otherwise.
+    /// The space to choose from if none is given.
     pub fn space(&self) -> Space {
         Space::Named(SpaceName::Full)
     }

@@ -2,13 +2,13 @@
 
 use diode_core::{Config, Micros, Tile};
 
-/// What a near-copy of an earlier pick counts for, per copy, as a logarithm of time: it is likely
-/// to be wrong by as much and in the same direction, so it is worth less than its predicted time says.
+/// Added to the logarithm of a config's predicted time for each earlier pick that it is a near-copy
+/// of: its prediction is likely to be wrong by as much and in the same direction, so it adds little.
 const COPY_HANDICAP: f64 = 0.01;
 /// How many of the first configs of a ranking picks are made from, per pick.
 const CHOICE: usize = 8;
 
-/// So many configs of a ranking, best first; each further one is chosen by its predicted time and by how
+/// The picks from a ranking, best first. Each further pick is chosen by its predicted time and by how
 /// many near-copies of it were chosen before.
 pub(crate) fn diverse(ranked: &[(Config, Micros)], count: usize) -> Vec<(Config, Micros)> {
     let choice = &ranked[..ranked.len().min(count.saturating_mul(CHOICE))];

@@ -17,15 +17,15 @@ pub struct Prediction {
     /// Best first.
     pub candidates: Vec<Candidate>,
     /// By how many of the first candidates are measured: the share of problems of this
-    /// group where their best was within 5 % of the best there is. From problems that the
-    /// model was not trained on; empty where nobody has measured it, as for
-    /// kinds of problems that the model never saw.
+    /// group where their best was within 5 % of the best config. From problems that the
+    /// model was not trained on; empty if it was not measured, as for kinds of problems
+    /// outside of the training data.
     pub within_5_percent: BTreeMap<String, f64>,
-    /// What the problem was counted as for that.
+    /// The group that the problem belongs to.
     pub group: ProblemGroup,
-    /// Between what times the first candidate's measured time was, for four problems in five of the group.
+    /// The range that the measured time of the first candidate lies in, for four problems in five of the group.
     pub first_candidate_us: Option<(f64, f64)>,
-    /// Why the prediction is a guess: what the model never saw anything like.
+    /// Why the prediction is an extrapolation, if it is one.
     pub outside_training_range: Option<String>,
 }
 
@@ -52,7 +52,7 @@ pub fn predict(
         .into_iter()
         .map(|(config, time)| Candidate { config: config.into(), predicted_us: time.0 })
         .collect();
-    // Measured of picks from the model's own space; what another one lacks nobody has counted.
+    // The confidence was measured with picks from the model's own space, and holds for no other.
     let confidence = model.confidence(problem).filter(|_| *space == model.space());
     let shares = confidence.map(|known| known.within_5_percent.as_slice()).unwrap_or_default();
     let first = candidates.first().map(|candidate| candidate.predicted_us);

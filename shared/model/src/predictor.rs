@@ -1,4 +1,4 @@
-//! What evaluation and ranking ask of any kind of model.
+//! What evaluation and ranking need from any kind of model.
 
 use std::ops::Deref;
 
@@ -10,13 +10,13 @@ use diode_core::{Config, Method, Problem};
 use crate::metadata::Training;
 use crate::{Model, ModelError, RankedSpace, Ranker};
 
-/// Predicts times. Logarithms, since a badly fed network can claim times that no number holds.
+/// Predicts times, as logarithms: a network with wrong inputs can predict times beyond every float.
 pub trait Predictor {
     /// The natural logarithm of the predicted time in µs of each config.
     fn predict_ln_us(&self, problem: &Problem, configs: &[Config]) -> Result<Vec<f64>, ModelError>;
 
-    /// Ranks for picks, for models that have a rule for what to pick; of others the picks are the
-    /// first in the order of predicted times.
+    /// Ranks for picks, for models that have a rule for picks. The picks of other models are the
+    /// first configs in the order of predicted times.
     fn shortlister(&self) -> Option<Box<dyn Shortlister + '_>> {
         None
     }
@@ -26,13 +26,13 @@ pub trait Predictor {
         None
     }
 
-    /// The hardware it speaks of, where its file says so.
+    /// The hardware it predicts for, if its file names it.
     fn hardware(&self) -> Option<&Hardware>;
 
-    /// How it was trained, where its file says so.
+    /// How it was trained, if its file says so.
     fn training(&self) -> Option<&Training>;
 
-    /// What was measured of it on problems that it had not seen.
+    /// Its metrics on problems that it was not trained on.
     fn evaluation(&self) -> Option<&EvaluationReport>;
 
     /// How many weights were learnt.

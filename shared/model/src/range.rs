@@ -1,4 +1,4 @@
-//! What a model was trained on, so that it can say where it extrapolates.
+//! The range of a model's training problems, to tell where it extrapolates.
 
 use diode_core::{Alignment, DType, Layout, Op, Problem};
 use serde::{Deserialize, Serialize};
@@ -72,7 +72,7 @@ impl TrainingRange {
         range
     }
 
-    /// What of a problem is outside, in words; `None` for one of the kinds and sizes seen.
+    /// In words, how a problem is outside of the range; `None` if it is inside.
     pub fn outside(&self, problem: &Problem) -> Option<String> {
         let kind = Kind::of(problem);
         if !self.kinds.contains(&kind) {

@@ -26,8 +26,8 @@ impl RankedSpace {
         Self { considered: configs.len(), configs, library, library_handicap }
     }
 
-    /// So many picks to measure, best first: not only near-copies of the first, and among
-    /// them the library where it may be the best of all.
+    /// The `count` picks to measure, best first. They are not only near-copies of the first, and
+    /// the library is among them where it may be the best of all.
     ///
     /// See `docs/guides/models.md` for the rule and what it gains.
     pub fn picks(&self, count: usize) -> Vec<(Config, Micros)> {
@@ -37,7 +37,8 @@ impl RankedSpace {
         };
         let best = self.configs.first().map_or(f64::INFINITY, |(_, time)| time.0);
         let library = (Config::Library, library);
-        // One pick is the likeliest; of several, one is worth spending on the library unless it is far off.
+        // A single pick is the one with the least time. Of several picks, one is worth spending on the
+        // library, unless its predicted time is far off.
         let reach = if count == 1 { 1.0 } else { LIBRARY_REACH };
         if counts_for(&library) >= best * reach || count == 0 {
             return diverse(&self.configs, count);

@@ -10,7 +10,7 @@ use crate::features::{ProblemFeatures, featured_tile};
 use crate::ranked_space::RankedSpace;
 use crate::{Model, ModelError};
 
-/// As many picks are made from a shortlist of the space, more from all of it.
+/// The most picks that a shortlist is made for; more are picked from the whole space.
 pub const MOST_PICKS: usize = 16;
 /// Of how many blocks of tiles the times are predicted beside the scouts', where only the best are wanted.
 const SHORTLIST: Effort = Effort::Blocks(56);
@@ -53,13 +53,12 @@ impl<M: Deref<Target = Model>> Ranker<M> {
     /// Every config of a space, best first. Equal predicted times keep the order of the configs themselves, so
     /// the ranking does not depend on how the space was listed.
     ///
-    /// A library in a list of configs is not ranked with them but told apart from them.
+    /// The library in a list of configs is not ranked with them; its time is given apart.
     pub fn rank(&mut self, problem: &Problem, space: &Space) -> Result<RankedSpace, ModelError> {
         self.ranked(problem, space, Effort::All)
     }
 
-    /// The same of a few hundred configs, among which the best [`MOST_PICKS`] are:
-    /// for picks.
+    /// Ranks a few hundred configs, which hold the best [`MOST_PICKS`]: for picks.
     pub fn shortlist(&mut self, problem: &Problem, space: &Space) -> Result<RankedSpace, ModelError> {
         self.ranked(problem, space, SHORTLIST)
     }
@@ -78,7 +77,7 @@ impl<M: Deref<Target = Model>> Ranker<M> {
 }
 
 impl PreparedSpace {
-    /// The space, prepared for problems like this one: the last one if it is that.
+    /// The space, prepared for problems like this one; the last space is used again if it fits.
     fn of(
         model: &Model,
         features: &ProblemFeatures,

@@ -1,4 +1,4 @@
-//! Why weights are no network.
+//! Why weights do not make a network.
 
 /// Weights whose shape or values do not fit.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

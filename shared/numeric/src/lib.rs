@@ -1,7 +1,8 @@
 //! The arithmetic of a model: features of configs on a problem, and the network that predicts times from them.
 //!
-//! Only plain IEEE arithmetic in a fixed order, so that every machine gives the same numbers to a
-//! millionth. It is a crate of its own because the browser's build is optimised for size, except this.
+//! It uses only plain IEEE arithmetic in a fixed order, so that every machine gives the same numbers
+//! to a millionth. It is a crate of its own so that the browser's build, which is optimised for size,
+//! can optimise this part for speed.
 #![forbid(unsafe_code)]
 
 mod error;

@@ -57,8 +57,8 @@ pub(crate) fn log2(x: f32x8) -> f32x8 {
     ln * c(std::f32::consts::LOG2_E) + exponent.round_float()
 }
 
-/// The same of one number, with the same bits: for loops that the compiler makes vectors of, wider
-/// ones than those that every processor has.
+/// e to the x for one number, with the same bits: for loops that the compiler vectorises, with
+/// wider vectors where the processor has them.
 #[inline(always)]
 pub fn exp_of_one(x: f32) -> f32 {
     let x = x.clamp(-87.0, 88.0);

@@ -5,8 +5,8 @@ use wide::f32x8;
 use crate::Misfit;
 use crate::vectors::{self, Instructions, UNROLL};
 
-/// How many deviations from the mean an input may be. Training data is never further out, and
-/// beyond it a network extrapolates to nonsense.
+/// Inputs are clamped to this many deviations from the mean. Training data is never further out,
+/// and a network's outputs are useless there.
 const FURTHEST: f32 = 8.0;
 
 /// A dense layer as it is stored: the weights of one output after the other.
@@ -56,7 +56,7 @@ pub(crate) struct Begun<'a> {
 }
 
 impl Network {
-    /// Wider or deeper networks are no models of ours; it also bounds the work of one prediction.
+    /// No model of ours is wider or deeper; the limits also bound the work of one prediction.
     pub const MAX_WIDTH: usize = 1024;
     pub const MAX_LAYERS: usize = 8;
 
@@ -114,7 +114,7 @@ impl Network {
         self.layers.iter().map(|l| (l.weights.len() + l.bias.len()) as u64).sum()
     }
 
-    /// The same with weights rounded to 16-bit floats, which a file stores in half the bytes.
+    /// The same network with weights rounded to 16-bit floats, which a file stores in half the bytes.
     pub fn rounded_to_half(self) -> Result<Self, Misfit> {
         let rounded =
             |values: Vec<f32>| values.into_iter().map(|v| half::f16::from_f32(v).to_f32()).collect();
@@ -132,8 +132,8 @@ impl Network {
         self.begin(&[], 0).forward(None, &block, &mut Scratch::default()).to_array()[0]
     }
 
-    /// Takes the first inputs, unnormalised. `forward` will be given those from `from` on; what lies between
-    /// must come with it, as the sums of a [`Part`].
+    /// Takes the first inputs, unnormalised. `forward` takes the inputs from `from` on, and the inputs between
+    /// as the sums of a [`Part`].
     pub(crate) fn begin(&self, known: &[f32], from: usize) -> Begun<'_> {
         let known: Vec<f32x8> = known.iter().map(|&value| f32x8::splat(value)).collect();
         let mut sums = self.grouped[0].starting_sums();
@@ -145,7 +145,7 @@ impl Network {
         Begun { network: self, sums, from, weights: self.grouped[0].weights_of(from, self.inputs() - from) }
     }
 
-    /// What so many inputs from `first` on add to the first layer's sums.
+    /// The part of the first layer that takes `count` inputs from `first` on.
     pub(crate) fn part(&self, first: usize, count: usize) -> Part<'_> {
         Part { network: self, first, weights: self.grouped[0].weights_of(first, count) }
     }
@@ -181,7 +181,7 @@ impl Part<'_> {
 }
 
 impl Begun<'_> {
-    /// The outputs for a block of inputs, unnormalised: those that were still to come.
+    /// The outputs for a block of the remaining inputs, unnormalised.
     pub(crate) fn forward(
         &self,
         between: Option<&[f32x8]>,

@@ -11,7 +11,7 @@ use crate::features::{CONFIG_COLUMNS, ConfigTerms, LANES, PROBLEM_COLUMNS, Probl
 use crate::math;
 use crate::network::{Begun, Network, Part, Scratch};
 
-/// Tiles with everything about them that no problem's size changes.
+/// Tiles with everything about them that does not depend on the sizes of a problem.
 #[derive(Debug, Clone)]
 pub struct Prepared {
     tiles: usize,

@@ -55,7 +55,7 @@ pub(crate) struct Layer<'a> {
 }
 
 impl Layer<'_> {
-    /// Sums are named, not indexed: only so do they stay in registers, which is ten times as fast.
+    /// Each sum has a variable of its own: indexed sums do not stay in registers, which is ten times as slow.
     fn apply(&self, sums: &mut [f32x8]) {
         for (sums, weights) in sums.chunks_exact_mut(UNROLL).zip(self.weights.chunks_exact(self.input.len()))
         {
@@ -111,7 +111,7 @@ mod x86 {
             let (input, _) = S::as_simd_f32s(bytemuck::cast_slice(input));
             let (sums, _) = S::as_mut_simd_f32s(bytemuck::cast_slice_mut(self.sums));
             for (group, weights) in sums.chunks_exact_mut(UNROLL).zip(weights.chunks_exact(input.len())) {
-                // In registers, which a slice would not be.
+                // An array stays in registers; a slice would not.
                 let mut sums: [S::f32s; UNROLL] = std::array::from_fn(|at| group[at]);
                 for (&x, weights) in input.iter().zip(weights) {
                     for (sum, &weight) in sums.iter_mut().zip(weights) {

@@ -22,7 +22,7 @@ use crate::{TrainError, TrainOptions, TrainingProblem, TrainingSet};
 /// What the training of the model itself is called; folds are named after it.
 const FINAL: &str = "final";
 
-/// What came of it.
+/// The result of a training.
 #[derive(Debug, Clone)]
 pub struct Fitted {
     pub model: Model,
@@ -37,8 +37,8 @@ pub struct Fitted {
 /// model how good its like are. The same data, plan and machine give the same bytes, also when
 /// a checkpoint holds some of the networks already.
 ///
-/// The model comes first: whoever stops during the folds has it, only without figures. The folds are
-/// learnt side by side.
+/// The model is trained first: a training that is stopped during the folds still gives the model,
+/// without figures. The folds are learnt side by side.
 pub fn fit(
     set: &TrainingSet,
     plan: &Plan,
@@ -177,8 +177,8 @@ impl Course<'_> {
     }
 }
 
-/// How often a problem is seen in every epoch. Few problems of the second method would be drowned by
-/// many of the first, whose order differs.
+/// How often a problem is seen in every epoch. Otherwise the few problems of the second method would
+/// count too little beside the many of the first, whose order differs.
 fn times_seen(set: &TrainingSet, problem: &TrainingProblem) -> usize {
     const MOST: usize = 3;
     if Some(problem.method) == set.second_method() {
@@ -207,7 +207,7 @@ fn metadata(set: &TrainingSet, plan: &Plan) -> Metadata {
     }
 }
 
-/// How a model that is trained now on a set comes to be.
+/// The training data and settings of a model, as its file states them.
 pub(crate) fn training(set: &TrainingSet, seed: u64, created_at: String) -> Training {
     Training {
         data_digest: set.digest(),

@@ -1,4 +1,4 @@
-//! What models make of problems that they have not seen, and what that says of the next one.
+//! How models do on problems that they were not trained on, and what to expect of the next such problem.
 
 use diode_core::api::EvaluationReport;
 use diode_core::stats::{median, quantile};
@@ -8,12 +8,12 @@ use diode_model::{GroupConfidence, Judgement, Model, RankedSpace};
 use crate::evaluation::{Judge, Verdict, report};
 use crate::{TrainError, TrainingProblem, TrainingSet};
 
-/// The numbers of picks whose certainty is stated.
+/// The numbers of picks for which a confidence is stated.
 const PICKS: [u32; 5] = [1, 3, 5, 8, 16];
 /// "Near the best" for picks.
 const CLOSE: f64 = 1.05;
-/// A group's share leans towards that of all problems as if so many more of them had been seen:
-/// of a few problems alone it would be a lucky draw.
+/// A group's share is computed as if it had so many more problems with the share of all problems:
+/// the share of a few problems alone would be luck.
 const PRIOR_PROBLEMS: f64 = 4.0;
 /// The range that four picks in five are in.
 const RANGE: (f64, f64) = (0.1, 0.9);
@@ -80,7 +80,7 @@ impl Outcome {
     }
 }
 
-/// What outcomes say of models trained in the same way.
+/// Judges models by the outcomes of others that were trained in the same way.
 pub(crate) fn judgement(outcomes: &[Outcome], folds: usize) -> Judgement {
     let mut all: Vec<f64> = outcomes.iter().map(|outcome| outcome.verdict.pick_bias).collect();
     let pick_bias = median(&mut all).unwrap_or(1.0);

@@ -1,9 +1,9 @@
-//! What training tells whoever waits for it.
+//! What a training reports while it runs.
 
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 
-/// One step of the work that is worth telling.
+/// One step that is reported.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Progress {
     Epoch {
@@ -17,11 +17,11 @@ pub enum Progress {
         /// Mean over the epoch's steps.
         loss: f32,
     },
-    /// A network is done. Who keeps it in a [`Checkpoint`](crate::Checkpoint) can go on from there.
+    /// A network is done. A [`Checkpoint`](crate::Checkpoint) that holds it lets a later run go on from there.
     Learnt { phase: String, weights: Vec<f32> },
 }
 
-/// How far a training is, from what it tells.
+/// How far a training has come, from its reports.
 #[derive(Debug, Clone, Default)]
 pub struct Share {
     of_phases: BTreeMap<String, f64>,
@@ -36,7 +36,7 @@ impl Share {
     }
 }
 
-/// Who is told, and may stop the work.
+/// Takes the reports, and can stop the training.
 pub(crate) type Observer<'a> = &'a mut dyn FnMut(&Progress) -> ControlFlow<()>;
 
 #[cfg(test)]

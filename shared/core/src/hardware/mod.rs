@@ -84,7 +84,7 @@ impl Facts {
         }
     }
 
-    /// Refuses facts no formula could work with.
+    /// Refuses facts that no formula can work with.
     pub fn validate(&self) -> Result<(), Invalid> {
         let counts = [
             ("sms", self.sms),
@@ -132,8 +132,8 @@ impl Hardware {
     /// Longer names are no device names.
     const MAX_NAME: usize = 256;
 
-    /// The hardware that a device name or file key speaks of: from the
-    /// catalogue, or else a new kind without facts.
+    /// The hardware of a device name or a file key: from the catalogue, or else
+    /// a new kind without facts.
     pub fn from_name(name: &str) -> Result<Self, Invalid> {
         if let Some(known) = find(name) {
             return Ok(Self { name: name.to_owned(), ..known });

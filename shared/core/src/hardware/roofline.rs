@@ -14,8 +14,7 @@ pub fn roofline(facts: &Facts, problem: &Problem, allow_tf32: bool) -> Option<Mi
     Some(Micros(compute.max(memory)))
 }
 
-/// A time that physics does not allow to be undercut; anything shorter is a
-/// mistake or a lie.
+/// The shortest time that physics allows; a shorter one is a mistake or a forgery.
 ///
 /// Unlike the roofline it assumes the highest clock, and counts DRAM traffic
 /// only for what cannot have stayed in the last-level cache.
@@ -23,7 +22,7 @@ pub fn floor(facts: &Facts, problem: &Problem, method: Method, allow_tf32: bool)
     let peak = facts.peak(problem.a_dtype, allow_tf32)?;
     let boost = f64::from(facts.max_clock_mhz) / f64::from(facts.peak_clock_mhz);
     let compute = problem.flops() / (peak.0 * boost * 1e6);
-    // A cold cache may still hold the output's tail, so even then a cache-full is forgiven.
+    // Even a cold cache may hold the end of the output, so one cache-full is not counted.
     let resident = if method.is_cold() {
         output_bytes(problem).min(facts.l2_bytes as f64)
     } else {

@@ -1,5 +1,5 @@
 //! Where problems come from: generators that are bit-compatible with torch-diode's
-//! (the same seed gives the same shapes, dtypes and ops, so old and new datasets can
+//! (the same seed gives the same shapes, dtypes and ops, so its datasets and ours can
 //! be compared), and the layers of models of given sizes.
 
 mod log_normal;
@@ -41,7 +41,7 @@ pub enum Distribution {
     LogNormal(LogNormalParameters),
 }
 
-/// More problems than any collection will ever time; a larger request is a slip of the keyboard.
+/// No collection times as many problems; a larger request is a typing mistake.
 pub const MAX_SHAPES: usize = 10_000_000;
 
 /// Draws problems the way torch-diode's `collect` does: sizes from one stream,

@@ -14,13 +14,13 @@ pub enum Feasibility {
     Spills,
 }
 
-/// Judges a tile the way the measured spaces were cut: the stages of the pipeline
-/// in shared memory, the accumulators in at most 256 registers.
+/// Judges a tile by the rule that the measured spaces follow: the stages of the pipeline
+/// must fit in shared memory, the accumulators in 256 registers.
 ///
 /// On NVIDIA GPUs every stage counts, although kernels without `wgmma` need one
-/// less: it keeps the space the one that was measured, and leaves room for the
-/// epilogue. ROCm's compiler holds the last stage in registers; a tile with its
-/// extras is judged by its law.
+/// less: so the space stays the one that was measured, and there is room for the
+/// epilogue. ROCm's compiler holds the last stage in registers; a tile with ROCm's
+/// extras is judged by that rule.
 pub fn feasibility(facts: &Facts, problem: &Problem, tile: &Tile) -> Feasibility {
     const MAX_ACCUMULATORS: u32 = 256;
     let operand_size = problem.a_dtype.size().max(problem.b_dtype.size());

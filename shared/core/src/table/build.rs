@@ -11,9 +11,9 @@ use crate::{Config, Dataset, Method, Micros, Problem, Solution};
 impl Table {
     /// The `top` best configs of every problem, or all of them, in order of time.
     ///
-    /// All datasets must be of one hardware. Methods are never mixed: without a
-    /// wish it is the one with most timings that counts. A config's time is the
-    /// median over the solutions that timed it. Problems without a time are left out.
+    /// All datasets must be of one hardware. Methods are never mixed: if none is
+    /// given, the one with most timings counts. A config's time is the median over
+    /// the solutions that timed it. Problems without a time are left out.
     pub fn from_datasets(
         datasets: &[Dataset],
         method: Option<Method>,
@@ -54,8 +54,8 @@ impl Table {
 impl Table {
     /// A table of configs that somebody has chosen, the preferred one first, without times.
     ///
-    /// What is listed again counts once. A wrong claim of K is not passed on, nor a problem
-    /// of which nothing is left then.
+    /// A config that is listed twice counts once. A config that claims a wrong `EVEN_K` is left
+    /// out, and so is a problem that has no config left.
     pub fn from_choices(
         hardware: Hardware,
         choices: impl IntoIterator<Item = (Problem, Vec<Config>)>,
@@ -77,7 +77,7 @@ impl Table {
     }
 }
 
-/// The hardware that all datasets speak of, as described by one that has facts.
+/// The one hardware of all datasets, taken from a dataset that has its facts if there is one.
 fn common_hardware(datasets: &[Dataset]) -> Result<Hardware, Invalid> {
     let slugs: BTreeSet<&str> = datasets.iter().map(|dataset| dataset.hardware.slug.as_str()).collect();
     if slugs.len() > 1 {
@@ -110,8 +110,8 @@ fn choose_method(datasets: &[Dataset], wanted: Option<Method>) -> Result<Method,
     }
 }
 
-/// One time in µs per config of a solution. What an old file claims of K without
-/// being right is not passed on.
+/// One time in µs per config of a solution. Configs that claim a wrong `EVEN_K`, as some
+/// imported files have them, are left out.
 fn medians(dataset: &Dataset, solution: &Solution) -> BTreeMap<Config, f64> {
     let mut repeats: BTreeMap<Config, Vec<f64>> = BTreeMap::new();
     for (index, time) in solution.configs.iter().zip(solution.times.iter_nanos()) {

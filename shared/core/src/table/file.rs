@@ -9,7 +9,7 @@ use crate::error::Invalid;
 use crate::hardware::Hardware;
 use crate::{Method, Problem};
 
-/// The name and version of the form. A change that old programs would misread
+/// The name and version of the form. A change that earlier programs would misread
 /// needs a new version.
 const FORMAT: &str = "diode-table/1";
 

@@ -12,8 +12,8 @@ use crate::{OutputLayout, Problem};
 
 /// From problem to a range of the table's configs.
 ///
-/// In a large table a lookup takes as long as the memory that it touches is slow.
-/// So problems are packed, and the range lies beside them: one line of the cache.
+/// In a large table a lookup takes as long as its reads from memory. So a problem is kept in
+/// three words with its range beside it: one cache line.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub(super) struct Index {
     problems: HashSet<IndexedProblem, DrawnPairs>,

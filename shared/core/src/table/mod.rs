@@ -44,7 +44,7 @@ pub struct TableConfig {
 /// The best known configs of problems on one hardware, measured by one method.
 ///
 /// The configs of a problem stand in order of preference, and every one of them
-/// computes its problem: `EVEN_K` is never claimed for a K that is not even.
+/// computes its problem: `EVEN_K` is only set where K is a multiple of the block.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(try_from = "TableFile", into = "TableFile")]
 pub struct Table {
@@ -58,7 +58,7 @@ pub struct Table {
 }
 
 impl Table {
-    /// A table of no problem yet.
+    /// An empty table.
     pub fn new(hardware: Hardware, method: Method) -> Self {
         Self { hardware, method, problems: Vec::new(), configs: Vec::new(), index: Index::default() }
     }
@@ -129,8 +129,8 @@ impl Table {
 
     /// Those of some configs that are listed for a problem, in the order given.
     ///
-    /// `None` if the table says nothing of the problem or lists none of them: then
-    /// a filter had better let everything pass.
+    /// `None` if the table does not have the problem or lists none of them: a filter should
+    /// then let everything pass.
     pub fn filter(&self, problem: &Problem, configs: &[Config]) -> Option<Vec<Config>> {
         let listed: HashSet<&Config> = self.lookup(problem)?.iter().map(|entry| &entry.config).collect();
         let kept: Vec<Config> = configs.iter().filter(|config| listed.contains(config)).copied().collect();

@@ -1,4 +1,4 @@
-//! What to run for a problem that is not in the table, judged by those that are.
+//! Which configs to run for a problem that is not in the table, judged by the problems that are.
 //!
 //! The rule: the eight nearest problems vote. Each says of a config by how much
 //! it fell short of the best (the logarithm of the ratio of times), less what the
@@ -8,8 +8,8 @@
 //!
 //! On 209 bf16 problems of one H200, four folds by problem, the first pick reaches
 //! 94.7 % of the best of 1,534 configs (geometric mean); the best config of the
-//! nearest problem alone reaches 90.7 %. What the data could not tell, and is
-//! reasoned, is marked below.
+//! nearest problem alone reaches 90.7 %. Some constants below could not be fitted to
+//! that data; they are marked "reasoned".
 
 use std::collections::HashMap;
 
@@ -24,10 +24,10 @@ use crate::{Config, DType, Problem, Tile};
 const NEIGHBOURS: usize = 8;
 /// Keeps a very near neighbour from outvoting all others: near-best times are noisy.
 const SOFTENING: f64 = 0.3;
-/// A config this much worse (2.7 times) is simply bad; how bad tells nothing.
+/// Beyond this loss (2.7 times slower) a config is bad, and how bad says nothing more.
 const WORST_LOSS: f64 = 1.0;
-/// How much worse than the last of a neighbour's list a config is taken to be that
-/// is not in it. Lists of ten configs then do as well as lists of all.
+/// A config that is not in a neighbour's list is taken to be this much worse than the last
+/// config of the list. Lists of ten configs then do as well as lists of all.
 const UNLISTED_LOSS: f64 = 0.2;
 /// The share of padding and idle waves that shows in the time.
 const EXPLAINED: f64 = 0.3;
@@ -123,7 +123,7 @@ impl Table {
         candidates.sort_by(|a, b| {
             a.expected_loss.total_cmp(&b.expected_loss).then_with(|| a.config.cmp(&b.config))
         });
-        // What the sizes explain can be more than all that was lost, and less than nothing cannot be lost.
+        // The sizes can explain more than the whole loss, but a loss is never below 0.
         let surplus = candidates.first().map_or(0.0, |best| best.expected_loss.min(0.0));
         for candidate in &mut candidates {
             candidate.expected_loss -= surplus;
@@ -152,7 +152,7 @@ impl Table {
     }
 }
 
-/// A neighbour and what it knows of configs.
+/// A neighbour and the losses of its configs.
 struct Voter<'a> {
     problem: &'a Problem,
     distance: f64,
@@ -165,7 +165,7 @@ impl<'a> Voter<'a> {
     fn new(problem: &'a Problem, configs: &[TableConfig], distance: f64, weight: f64) -> Self {
         let best = configs.iter().filter_map(|c| c.time).map(|time| time.0).fold(f64::INFINITY, f64::min);
         let mut losses = HashMap::with_capacity(configs.len());
-        // What was added without a time is as good as the one it was put behind.
+        // A config without a time counts as much as the config before it in the list.
         let mut loss = 0.0;
         let mut worst = 0.0_f64;
         for entry in configs {
@@ -184,7 +184,7 @@ impl<'a> Voter<'a> {
     }
 }
 
-/// What the sizes of a problem alone say of a config.
+/// What a config loses through the sizes of a problem alone.
 struct Explained<'a> {
     problem: &'a Problem,
     facts: Option<&'a Facts>,
@@ -212,7 +212,7 @@ impl Explained<'_> {
     }
 }
 
-/// A config apart from what K makes of it, so that neighbours speak of the same one.
+/// A config without the part that K decides, so that neighbours with other K have the same key.
 fn general(config: &Config) -> Config {
     let uneven = |tile: Tile| Tile { even_k: false, ..tile };
     match *config {

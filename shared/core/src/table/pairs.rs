@@ -1,4 +1,4 @@
-//! A fast hash of problems that nobody can aim at.
+//! A fast hash of problems whose collisions nobody can construct.
 
 use std::hash::{BuildHasher, Hasher, RandomState};
 
@@ -8,12 +8,12 @@ const WORDS: usize = 3;
 /// Two drawn numbers for each word.
 type Drawn = [(u64, u64); WORDS];
 
-/// Draws the numbers of a [`PairHash`], once for each table.
+/// Draws the random numbers of a [`PairHash`], once for each table.
 ///
-/// The standard hash takes half as long as a whole lookup may. This one is as safe where
-/// it counts: tables are also made of what strangers uploaded, but whoever chooses the
-/// problems does not know the numbers. (A browser has nothing to draw from. There,
-/// whoever chooses the problems is the one who waits.)
+/// The standard hash takes half of the time that a whole lookup may take. This one is as safe
+/// here: a table may hold problems that strangers uploaded, but strangers do not know the
+/// random numbers. (A browser has no random source here. There, only the user who chose the
+/// problems would wait longer.)
 #[derive(Debug, Clone)]
 pub(super) struct DrawnPairs(Drawn);
 

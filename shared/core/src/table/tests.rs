@@ -287,7 +287,7 @@ fn the_nearest_problems_advise_configs_that_fit_the_asked_one() {
 
 #[test]
 fn no_loss_is_expected_to_be_less_than_none() {
-    // Of the neighbour's rows the block covers about half, of those asked all: better than its best is nothing.
+    // The block covers about half of the neighbour's rows but all of the asked ones; no loss is below 0.
     let timed = |config, nanos| TableConfig { config, time: Some(Micros(nanos)) };
     let mut table = Table::new(h200(), Method::Unspecified);
     table.insert(problem(65, 512, 512), vec![timed(tile(128, 64), 10.0), timed(tile(16, 64), 11.0)]).unwrap();

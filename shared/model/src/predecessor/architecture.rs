@@ -79,7 +79,7 @@ impl Architecture {
         }
     }
 
-    /// Recognises a network by what stands beside its weights, as torch-diode did.
+    /// Recognises a network by the settings beside its weights, as torch-diode did.
     pub fn of(checkpoint: &Checkpoint) -> Result<Self, ModelError> {
         let settings = Settings(checkpoint);
         let has = |key: &str| checkpoint.settings.contains_key(key);
@@ -188,7 +188,7 @@ impl Architecture {
     }
 }
 
-/// The values beside the weights, read as what they must be.
+/// The settings beside the weights, each read as the type it must have.
 struct Settings<'a>(&'a Checkpoint);
 
 impl Settings<'_> {

@@ -54,8 +54,8 @@ impl PredecessorModel {
         Self::trained(metadata, checkpoint, mean, std)
     }
 
-    /// The model file; the same model always gives the same bytes. A
-    /// model of torch-diode's has none: nobody knows what the file would have to say.
+    /// The model file; the same model always gives the same bytes. torch-diode's own models
+    /// have none: the metadata that a file needs is not known.
     pub fn to_bytes(&self) -> Result<Vec<u8>, ModelError> {
         let (Some(metadata), Some(Scale { mean, std })) = (&self.metadata, &self.scale) else {
             return Err(ModelError::NoMetadata { key: KEY });

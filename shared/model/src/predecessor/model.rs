@@ -12,7 +12,7 @@ use crate::features::featured_tile;
 use crate::metadata::Training;
 use crate::{ModelError, Predictor};
 
-/// Beyond so many deviations a network that was trained here has seen nothing.
+/// Inputs are clamped to this many deviations: training data is never further out.
 const FURTHEST: f32 = 8.0;
 
 /// What a file of ours says of such a model; torch-diode's own files say none of it.
@@ -49,7 +49,7 @@ pub(super) struct Scale {
 }
 
 impl PredecessorModel {
-    /// What torch-diode saved: its kind follows from what stands beside the weights.
+    /// From what torch-diode saved: the kind follows from the settings beside the weights.
     pub fn from_checkpoint(checkpoint: Checkpoint) -> Result<Self, ModelError> {
         let architecture = Architecture::of(&checkpoint)?;
         let network = Network::new(&architecture, &checkpoint)?;
@@ -57,7 +57,7 @@ impl PredecessorModel {
         Ok(Self { architecture, network, feeding, scale: None, metadata: None, checkpoint })
     }
 
-    /// What was trained here, on columns that were brought to scale.
+    /// From a network that was trained here, on columns that were brought to scale.
     pub fn trained(
         metadata: PredecessorMetadata,
         checkpoint: Checkpoint,
@@ -145,7 +145,7 @@ impl PredecessorModel {
         Ok(())
     }
 
-    /// v1 learnt what a kernel takes on top of a fixed time.
+    /// v1 predicts the time of a kernel on top of a fixed one.
     fn finish(&self, output: f64) -> f64 {
         match self.architecture {
             Architecture::V1 { kernel_overhead, .. } => {

@@ -47,7 +47,7 @@ pub struct ProblemFeatures {
     tf32: Side,
 }
 
-/// What one to eight configs take of the hardware, whatever the sizes of the problem.
+/// What one to eight configs use of the hardware; it does not depend on the sizes of the problem.
 #[derive(Debug, Clone)]
 pub struct ConfigTerms {
     tiles: Tiles,
@@ -96,9 +96,9 @@ impl ProblemFeatures {
         &self.side(allow_tf32).columns
     }
 
-    /// What configs take and are, whatever the sizes of the problem: the same for all problems of these
-    /// input types on this hardware. One to eight configs, which agree in whether they allow TF32; lanes
-    /// beyond them repeat the last one.
+    /// The terms of configs that do not depend on the sizes of the problem: the same for all problems of
+    /// these input types on this hardware. It takes one to eight configs, which agree in whether they allow
+    /// TF32; the lanes beyond them repeat the last one.
     #[inline(always)]
     pub fn config_terms(&self, group: &[&Tile]) -> ConfigTerms {
         let allow_tf32 = group[0].allow_tf32;

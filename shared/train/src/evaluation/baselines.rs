@@ -1,4 +1,4 @@
-//! What one gets without a model, judged by the same measured times.
+//! Choices without a model, judged by the same measured times.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -33,7 +33,7 @@ pub struct Baseline {
 /// The baselines, by short names.
 pub type Baselines = BTreeMap<&'static str, Baseline>;
 
-/// All that can be judged with what there is. The nearest and the best fixed config are
+/// Every baseline that the given data can judge. The nearest and the best fixed config are
 /// taken from `others`, if given.
 pub(super) fn baselines(
     judged: &[Judged],
@@ -123,8 +123,8 @@ impl<'a> MeasuredTimes<'a> {
     }
 }
 
-/// What makes two configs of one problem the same choice. The rest follows from the
-/// problem or from settings made for all alike.
+/// The part of a config that is chosen. The rest follows from the problem or from settings
+/// that are the same for all.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 struct Key([u32; 6]);
 
@@ -171,7 +171,7 @@ fn best_fixed(measured: &[MeasuredTimes<'_>]) -> Option<Key> {
     votes.winner()
 }
 
-/// Sums up the times that something reaches, `None` where it cannot be judged.
+/// Sums up the times that a choice reaches; a time is `None` where it cannot be judged.
 fn baseline(
     what: &str,
     measured: &[MeasuredTimes<'_>],
@@ -197,7 +197,7 @@ fn baseline(
     }
 }
 
-/// Every Triton config timed, and the library left out of account.
+/// Every Triton config timed, without the library.
 fn exhaustive(measured: &[MeasuredTimes<'_>]) -> Baseline {
     let with_library = measured.iter().filter_map(|m| {
         let (best, library) = (m.judged.best().measured_us, m.judged.library_us?);

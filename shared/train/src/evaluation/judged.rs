@@ -33,7 +33,7 @@ pub struct JudgedRow {
 }
 
 impl JudgedRow {
-    /// Infinite where a badly fed network claims more than a number holds.
+    /// Infinite where a network with wrong inputs predicts more than a float holds.
     pub fn predicted_us(&self) -> f64 {
         self.predicted_ln.exp()
     }
@@ -56,8 +56,8 @@ impl Judged {
         self.rows.iter().min_by(fastest).unwrap_or(&self.rows[0])
     }
 
-    /// The best measured time of so many picks. A model with a rule for what to pick has
-    /// it followed, as far as its shortlist goes; the picks of any other are its first predictions.
+    /// The best measured time of `picks` picks. The rule for picks is used where the model has one
+    /// and the shortlist is long enough; the picks of any other model are its first predictions.
     pub fn picked(&self, picks: usize) -> f64 {
         match &self.ranked {
             Some(ranked) if picks <= MOST_PICKS => {
@@ -71,8 +71,8 @@ impl Judged {
     /// The same with the library kernel as a candidate: the best of the picks, and the
     /// best of everything. `None` where the library was not timed.
     ///
-    /// A model that predicts the library's time picks it like any config. Beside
-    /// the picks of any other it is timed always, as Inductor does.
+    /// A model that predicts the library's time picks it like any config. For any other
+    /// model the library is always timed beside the picks, as Inductor does.
     pub fn picked_with_library(&self, picks: usize) -> Option<(f64, f64)> {
         let library_us = self.library_us?;
         let best = self.best().measured_us.min(library_us);
@@ -85,7 +85,7 @@ impl Judged {
         Some((picked, best))
     }
 
-    /// Whether the model has a time for the library kernel.
+    /// Whether the model predicts the time of the library kernel.
     pub fn predicts_library(&self) -> bool {
         self.ranked.as_ref().is_some_and(|ranked| ranked.library.is_some())
     }
@@ -99,8 +99,8 @@ impl Judged {
     }
 }
 
-/// Predicts every timing of a set. Equal predictions are in the order of configs,
-/// so the measured order never decides.
+/// Predicts the time of every config of a set. Equal predictions are in the order of configs,
+/// so that the measured order never decides.
 pub fn judge(model: &dyn Predictor, set: &TrainingSet) -> Result<Vec<Judged>, TrainError> {
     let data = &set.hardware().slug;
     if let Some(hardware) = model.hardware().filter(|hardware| hardware.slug != *data) {
@@ -150,10 +150,10 @@ impl<'m> Judge<'m> {
         })
     }
 
-    /// What a model with a rule for picks makes of the measured configs, and what that took.
+    /// The ranking of the measured configs by a model with a rule for picks, and the time it took.
     ///
-    /// Where they are most of its own space, it ranks that, as it does for its users; what of it
-    /// was not measured, because it failed, cannot be judged and is left out.
+    /// Where they are most of the model's own space, that space is ranked, as for any user. Configs
+    /// that were not measured, because they failed, cannot be judged and are left out.
     fn ranked(
         &mut self,
         problem: &Problem,

@@ -1,5 +1,5 @@
-//! How good a model's picks are, judged by measured times, and what else one
-//! could have picked.
+//! How good a model's picks are, judged by measured times and compared with choices without
+//! a model.
 
 mod baselines;
 mod document;
@@ -27,8 +27,8 @@ pub fn evaluate(model: &dyn Predictor, set: &TrainingSet) -> Result<EvaluationRe
 }
 
 /// The same with the library kernel as one more candidate, over the problems with
-/// a library time; `None` if there are none. A model that does not predict the
-/// library's time has it timed beside its picks.
+/// a library time; `None` if there are none. If the model does not predict the
+/// library's time, the library is timed beside its picks.
 pub fn evaluate_with_library(
     model: &dyn Predictor,
     set: &TrainingSet,

@@ -1,4 +1,4 @@
-//! What came of each problem, and what that makes over all.
+//! How good the picks for one problem are, and for all problems together.
 
 use std::collections::BTreeMap;
 
@@ -15,7 +15,7 @@ const NEAR: f64 = 2.0;
 /// … and for picks.
 const CLOSE: f64 = 1.05;
 
-/// What came of one problem.
+/// How good the picks for one problem are.
 #[derive(Debug, Clone)]
 pub(crate) struct Verdict {
     /// By [`PICKS`].

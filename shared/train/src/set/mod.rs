@@ -23,7 +23,7 @@ pub struct TrainingSet {
     configs: Arc<ConfigDictionary>,
     /// In the order of their problems.
     problems: Vec<Arc<TrainingProblem>>,
-    /// Timed by other methods: learnt from, but told apart, and nothing is judged by them.
+    /// Timed by other methods: they are learnt from, marked as such, and nothing is judged by them.
     others: Vec<Arc<TrainingProblem>>,
     left_out: LeftOut,
 }
@@ -50,8 +50,8 @@ pub struct TimedConfig {
 
 impl TrainingSet {
     /// Merges datasets. Several timings of one config on one problem become their
-    /// median. Methods are never mixed: without a wish it is the one with most
-    /// timings that counts.
+    /// median. Methods are never mixed: if none is given, the one with most timings
+    /// counts.
     pub fn from_datasets(datasets: &[Dataset], method: Option<Method>) -> Result<Self, TrainError> {
         merge::merge(datasets, method)
     }
@@ -103,7 +103,7 @@ impl TrainingSet {
         self.left_out
     }
 
-    /// The way in which most of the others were timed.
+    /// The method by which most of the others were timed.
     pub fn second_method(&self) -> Option<Method> {
         let mut counts: BTreeMap<Method, usize> = BTreeMap::new();
         for problem in self.others() {

@@ -63,7 +63,7 @@ impl Convolution {
         let m = images.saturating_mul(side.saturating_mul(side));
         let k = self.in_channels.saturating_mul(self.kernel.saturating_mul(self.kernel));
         linear(m, self.out_channels, k, dtype).map_err(|mut invalid| {
-            // Who describes a convolution does not speak of M, N and K.
+            // A convolution is described without M, N and K, so the message says what they are.
             let meaning = match invalid.field() {
                 Some(Field::M) => " (images × pixels of the output)",
                 Some(Field::N) => " (out)",
