@@ -7,11 +7,13 @@
 
 mod error;
 pub mod features;
+mod layer;
 pub mod math;
 mod network;
 mod prepared;
 mod vectors;
 
 pub use error::Misfit;
-pub use network::{Layer, Network, normalise};
+pub use layer::Layer;
+pub use network::{Network, normalise};
 pub use prepared::{Effort, Predicted, Prepared, fastest_first};

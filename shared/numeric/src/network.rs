@@ -3,20 +3,12 @@
 use wide::f32x8;
 
 use crate::Misfit;
+use crate::layer::{GroupedLayer, Layer};
 use crate::vectors::{self, Instructions, UNROLL};
 
 /// Inputs are clamped to this many deviations from the mean. Training data is never further out,
 /// and a network's outputs are useless there.
 const FURTHEST: f32 = 8.0;
-
-/// A dense layer as it is stored: the weights of one output after the other.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Layer {
-    pub inputs: usize,
-    pub outputs: usize,
-    pub weights: Vec<f32>,
-    pub bias: Vec<f32>,
-}
 
 /// A multi-layer perceptron with one output and the normalisation of its inputs.
 #[derive(Debug, Clone)]
@@ -221,52 +213,6 @@ fn single(mut sum: f32x8, weights: &[[f32; UNROLL]], input: &[f32x8]) -> f32x8 {
 /// Brings a value to its column's scale, as the forward pass does.
 pub fn normalise(value: f32, mean: f32, std: f32) -> f32 {
     ((value - mean) / std).clamp(-FURTHEST, FURTHEST)
-}
-
-/// A layer as the forward pass reads it: groups of [`UNROLL`] outputs, input by input.
-#[derive(Debug, Clone)]
-struct GroupedLayer {
-    outputs: usize,
-    inputs: usize,
-    bias: Vec<[f32; UNROLL]>,
-    weights: Vec<[f32; UNROLL]>,
-}
-
-impl GroupedLayer {
-    fn new(layer: &Layer) -> Self {
-        let groups = layer.outputs.div_ceil(UNROLL);
-        let mut bias = vec![[0.0; UNROLL]; groups];
-        let mut weights = vec![[0.0; UNROLL]; groups * layer.inputs];
-        for output in 0..layer.outputs {
-            let (group, member) = (output / UNROLL, output % UNROLL);
-            bias[group][member] = layer.bias[output];
-            for input in 0..layer.inputs {
-                weights[group * layer.inputs + input][member] = layer.weights[output * layer.inputs + input];
-            }
-        }
-        Self { outputs: layer.outputs, inputs: layer.inputs, bias, weights }
-    }
-
-    /// Replaces what is in a list by the sums before any input.
-    fn start(&self, sums: &mut Vec<f32x8>) {
-        sums.clear();
-        sums.extend(self.bias.as_flattened().iter().map(|&bias| f32x8::splat(bias)));
-    }
-
-    fn starting_sums(&self) -> Vec<f32x8> {
-        let mut sums = Vec::new();
-        self.start(&mut sums);
-        sums
-    }
-
-    /// The weights of some inputs, in the order of all.
-    fn weights_of(&self, first: usize, count: usize) -> Vec<[f32; UNROLL]> {
-        self.weights
-            .chunks_exact(self.inputs)
-            .flat_map(|group| &group[first..first + count])
-            .copied()
-            .collect()
-    }
 }
 
 fn check(name: &str, values: &[f32], expected: usize) -> Result<(), Misfit> {

@@ -167,7 +167,7 @@ mod tests {
 
     use super::*;
     use crate::features::{COLUMN_COUNT, COLUMNS};
-    use crate::network::Layer;
+    use crate::layer::Layer;
 
     fn features() -> ProblemFeatures {
         let problem = ProblemFields::plain(Op::Mm, 1, 512, 384, 1024, DType::BFloat16);

@@ -1,0 +1,60 @@
+//! A dense layer, as it is stored and as the forward pass reads it.
+
+use wide::f32x8;
+
+use crate::vectors::UNROLL;
+
+/// A dense layer as it is stored: the weights of one output after the other.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Layer {
+    pub inputs: usize,
+    pub outputs: usize,
+    pub weights: Vec<f32>,
+    pub bias: Vec<f32>,
+}
+
+/// The same weights in groups of [`UNROLL`] outputs, input by input.
+#[derive(Debug, Clone)]
+pub(crate) struct GroupedLayer {
+    pub(crate) outputs: usize,
+    inputs: usize,
+    pub(crate) bias: Vec<[f32; UNROLL]>,
+    pub(crate) weights: Vec<[f32; UNROLL]>,
+}
+
+impl GroupedLayer {
+    pub(crate) fn new(layer: &Layer) -> Self {
+        let groups = layer.outputs.div_ceil(UNROLL);
+        let mut bias = vec![[0.0; UNROLL]; groups];
+        let mut weights = vec![[0.0; UNROLL]; groups * layer.inputs];
+        for output in 0..layer.outputs {
+            let (group, member) = (output / UNROLL, output % UNROLL);
+            bias[group][member] = layer.bias[output];
+            for input in 0..layer.inputs {
+                weights[group * layer.inputs + input][member] = layer.weights[output * layer.inputs + input];
+            }
+        }
+        Self { outputs: layer.outputs, inputs: layer.inputs, bias, weights }
+    }
+
+    /// Replaces what is in a list by the sums before any input.
+    pub(crate) fn start(&self, sums: &mut Vec<f32x8>) {
+        sums.clear();
+        sums.extend(self.bias.as_flattened().iter().map(|&bias| f32x8::splat(bias)));
+    }
+
+    pub(crate) fn starting_sums(&self) -> Vec<f32x8> {
+        let mut sums = Vec::new();
+        self.start(&mut sums);
+        sums
+    }
+
+    /// The weights of some inputs, in the order of all.
+    pub(crate) fn weights_of(&self, first: usize, count: usize) -> Vec<[f32; UNROLL]> {
+        self.weights
+            .chunks_exact(self.inputs)
+            .flat_map(|group| &group[first..first + count])
+            .copied()
+            .collect()
+    }
+}
