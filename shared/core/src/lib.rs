@@ -8,7 +8,6 @@
 
 pub mod alignment;
 pub mod api;
-pub mod checkpoint;
 pub mod config;
 pub mod config_fields;
 pub mod dataset;
@@ -32,10 +31,10 @@ pub mod space;
 pub mod stats;
 pub mod table;
 pub mod timing;
+pub mod torch_checkpoint;
 pub mod units;
 
 pub use alignment::{Alignment, OperandAlignment};
-pub use checkpoint::{Checkpoint, SavedTensor, SavedValues, Setting};
 pub use config::{AccType, Config, RocmExtras, Template, Tile};
 pub use config_fields::ConfigFields;
 pub use dataset::{ConfigDictionary, ConfigIndex, Dataset, Failure, FailureReason, Solution};
@@ -51,4 +50,5 @@ pub use problem::{Bias, Problem, ProblemFields};
 pub use provenance::Provenance;
 pub use table::Table;
 pub use timing::TimeColumn;
+pub use torch_checkpoint::{SavedTensor, SavedValues, Setting, TorchCheckpoint};
 pub use units::{Micros, Millis, Nanos, Tflops};

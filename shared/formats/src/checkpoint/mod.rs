@@ -12,7 +12,7 @@ mod value;
 
 use std::path::Path;
 
-use diode_core::Checkpoint;
+use diode_core::TorchCheckpoint;
 
 use crate::bytes::Corrupt;
 use crate::contents::{self, Kind};
@@ -22,12 +22,12 @@ use crate::{FormatError, place::Place};
 use archive::Archive;
 
 /// Reads a checkpoint that torch wrote.
-pub fn read_checkpoint(path: &Path) -> Result<Checkpoint, FormatError> {
+pub fn read_checkpoint(path: &Path) -> Result<TorchCheckpoint, FormatError> {
     read_with(path, decode_checkpoint)
 }
 
 /// Decodes a checkpoint: a map with `model_state_dict` and plain values beside it.
-pub fn decode_checkpoint(bytes: &[u8]) -> Result<Checkpoint, FormatError> {
+pub fn decode_checkpoint(bytes: &[u8]) -> Result<TorchCheckpoint, FormatError> {
     contents::expect(Kind::TorchCheckpoint, bytes, || {
         if bytes.len() > MAX_CHECKPOINT {
             let cause = format!("{} bytes, expected at most {MAX_CHECKPOINT}", bytes.len());

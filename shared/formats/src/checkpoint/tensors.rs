@@ -1,6 +1,6 @@
 //! From what the pickle built to tensors with their values.
 
-use diode_core::{Checkpoint, SavedTensor, SavedValues, Setting};
+use diode_core::{SavedTensor, SavedValues, Setting, TorchCheckpoint};
 
 use super::archive::Archive;
 use super::pickle::Machine;
@@ -10,11 +10,11 @@ use crate::limits::MAX_CHECKPOINT_VALUES;
 /// Where torch-diode puts the weights.
 const WEIGHTS: &str = "model_state_dict";
 
-pub(super) fn checkpoint(archive: &Archive<'_>, machine: &Machine) -> Result<Checkpoint, String> {
+pub(super) fn checkpoint(archive: &Archive<'_>, machine: &Machine) -> Result<TorchCheckpoint, String> {
     let Some(Value::Map(entries)) = machine.result() else {
         return Err(format!("got something other than a map, expected one with `{WEIGHTS}`"));
     };
-    let mut checkpoint = Checkpoint::default();
+    let mut checkpoint = TorchCheckpoint::default();
     let mut weights = None;
     for (key, value) in named(machine, entries)? {
         if key == WEIGHTS {

@@ -1,6 +1,6 @@
 //! The layers of torch-diode's networks, in order and with the names of their tensors.
 
-use diode_core::{Checkpoint, Invalid, Setting};
+use diode_core::{Invalid, Setting, TorchCheckpoint};
 use serde::{Deserialize, Serialize};
 
 use super::features::PredecessorFeatures;
@@ -80,7 +80,7 @@ impl Architecture {
     }
 
     /// Recognises a network by the settings beside its weights, as torch-diode did.
-    pub fn of(checkpoint: &Checkpoint) -> Result<Self, ModelError> {
+    pub fn of(checkpoint: &TorchCheckpoint) -> Result<Self, ModelError> {
         let settings = Settings(checkpoint);
         let has = |key: &str| checkpoint.settings.contains_key(key);
         let architecture = if has("hidden_layer_widths") && has("kernel_overhead") {
@@ -189,7 +189,7 @@ impl Architecture {
 }
 
 /// The settings beside the weights, each read as the type it must have.
-struct Settings<'a>(&'a Checkpoint);
+struct Settings<'a>(&'a TorchCheckpoint);
 
 impl Settings<'_> {
     fn size(&self, key: &'static str) -> Result<usize, ModelError> {

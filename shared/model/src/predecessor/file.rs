@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use diode_core::{Checkpoint, SavedTensor, SavedValues};
+use diode_core::{SavedTensor, SavedValues, TorchCheckpoint};
 use safetensors::tensor::{Dtype, SafeTensors, TensorView};
 
 use super::model::{PredecessorMetadata, PredecessorModel, Scale};
@@ -33,7 +33,7 @@ impl PredecessorModel {
         let metadata: PredecessorMetadata =
             serde_json::from_str(document.ok_or(ModelError::NoMetadata { key: KEY })?)?;
         let tensors = SafeTensors::deserialize(bytes)?;
-        let mut checkpoint = Checkpoint::default();
+        let mut checkpoint = TorchCheckpoint::default();
         let mut scale = BTreeMap::new();
         for (name, view) in tensors.tensors() {
             if view.dtype() != Dtype::F32 {

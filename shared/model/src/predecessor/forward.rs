@@ -1,6 +1,6 @@
 //! The forward pass of torch-diode's networks.
 
-use diode_core::{Checkpoint, SavedValues};
+use diode_core::{SavedValues, TorchCheckpoint};
 use wide::f32x8;
 
 use super::architecture::{Architecture, Part};
@@ -38,7 +38,7 @@ pub(super) struct Scratch {
 
 impl Network {
     /// Takes the weights that the architecture names, and refuses all others.
-    pub(super) fn new(architecture: &Architecture, checkpoint: &Checkpoint) -> Result<Self, ModelError> {
+    pub(super) fn new(architecture: &Architecture, checkpoint: &TorchCheckpoint) -> Result<Self, ModelError> {
         let mut tensors = Tensors { checkpoint, taken: 0 };
         let mut steps = Vec::new();
         for part in architecture.parts() {
@@ -113,7 +113,7 @@ fn affine(tensors: &mut Tensors<'_>, name: &str, width: usize) -> Result<Vec<(f3
 }
 
 struct Tensors<'a> {
-    checkpoint: &'a Checkpoint,
+    checkpoint: &'a TorchCheckpoint,
     taken: usize,
 }
 

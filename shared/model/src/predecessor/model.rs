@@ -2,7 +2,7 @@
 
 use diode_core::api::EvaluationReport;
 use diode_core::hardware::Hardware;
-use diode_core::{Checkpoint, Config, DType, Heuristic, Invalid, Op, Problem, SavedValues};
+use diode_core::{Config, DType, Heuristic, Invalid, Op, Problem, SavedValues, TorchCheckpoint};
 use serde::{Deserialize, Serialize};
 
 use super::architecture::Architecture;
@@ -38,7 +38,7 @@ pub struct PredecessorModel {
     feeding: Feeding,
     pub(super) scale: Option<Scale>,
     pub(super) metadata: Option<PredecessorMetadata>,
-    pub(super) checkpoint: Checkpoint,
+    pub(super) checkpoint: TorchCheckpoint,
 }
 
 /// What brings the columns to mean 0 and deviation 1 for a network that was trained here.
@@ -50,7 +50,7 @@ pub(super) struct Scale {
 
 impl PredecessorModel {
     /// From what torch-diode saved: the kind follows from the settings beside the weights.
-    pub fn from_checkpoint(checkpoint: Checkpoint) -> Result<Self, ModelError> {
+    pub fn from_checkpoint(checkpoint: TorchCheckpoint) -> Result<Self, ModelError> {
         let architecture = Architecture::of(&checkpoint)?;
         let network = Network::new(&architecture, &checkpoint)?;
         let feeding = Feeding::default();
@@ -60,7 +60,7 @@ impl PredecessorModel {
     /// From a network that was trained here, on columns that were brought to scale.
     pub fn trained(
         metadata: PredecessorMetadata,
-        checkpoint: Checkpoint,
+        checkpoint: TorchCheckpoint,
         mean: Vec<f32>,
         std: Vec<f32>,
     ) -> Result<Self, ModelError> {

@@ -3,8 +3,8 @@
 use diode_core::hardware::find;
 use diode_core::ids::Digest;
 use diode_core::{
-    Checkpoint, Config, DType, Heuristic, Method, Op, Problem, ProblemFields, SavedTensor, SavedValues,
-    Setting, Tile,
+    Config, DType, Heuristic, Method, Op, Problem, ProblemFields, SavedTensor, SavedValues, Setting, Tile,
+    TorchCheckpoint,
 };
 
 use diode_model::predecessor::features::{Feeding, thirty_six, twelve};
@@ -175,8 +175,8 @@ fn v1_puts_out_what_it_did_in_torch() {
 }
 
 /// Any network, with weights from a rule that the expected outputs were computed with in Python.
-fn made_up(architecture: &Architecture) -> Checkpoint {
-    let mut checkpoint = Checkpoint::default();
+fn made_up(architecture: &Architecture) -> TorchCheckpoint {
+    let mut checkpoint = TorchCheckpoint::default();
     let mut add = |name: String, shape: Vec<usize>, more: f64| {
         let value = |i: usize| (((i * 37 + name.len() * 11) % 101) as f64 / 101.0 - 0.5 + more) as f32;
         let values = SavedValues::Float32((0..shape.iter().product()).map(value).collect());
@@ -241,14 +241,14 @@ fn base_and_deep_have_torch_diodes_layers() {
 
 #[test]
 fn weights_that_do_not_fit_are_named() {
-    let refusal = |change: &dyn Fn(&mut Checkpoint)| {
+    let refusal = |change: &dyn Fn(&mut TorchCheckpoint)| {
         let mut checkpoint = made_up(&Architecture::deep(4, 2));
         change(&mut checkpoint);
         PredecessorModel::from_checkpoint(checkpoint).unwrap_err().to_string()
     };
     let setting = |key: &str, value: i64| {
         let key = key.to_owned();
-        refusal(&move |checkpoint: &mut Checkpoint| {
+        refusal(&move |checkpoint: &mut TorchCheckpoint| {
             checkpoint.settings.insert(key.clone(), Setting::Whole(value));
         })
     };

@@ -2,7 +2,7 @@
 
 use candle_core::backprop::GradStore;
 use candle_core::{Device, Tensor, Var};
-use diode_core::{Checkpoint, SavedTensor, SavedValues};
+use diode_core::{SavedTensor, SavedValues, TorchCheckpoint};
 use diode_model::predecessor::{Architecture, Part};
 use rand::Rng;
 use rand_chacha::ChaCha8Rng;
@@ -97,8 +97,8 @@ impl Trainable {
     }
 
     /// The weights so far, under torch's names.
-    pub(super) fn checkpoint(&self) -> Result<Checkpoint, TrainError> {
-        let mut checkpoint = Checkpoint::default();
+    pub(super) fn checkpoint(&self) -> Result<TorchCheckpoint, TrainError> {
+        let mut checkpoint = TorchCheckpoint::default();
         let mut add = |name: String, shape: &[usize], values: Vec<f32>| {
             let tensor = SavedTensor { shape: shape.to_vec(), values: SavedValues::Float32(values) };
             checkpoint.tensors.insert(name, tensor);

@@ -5,7 +5,7 @@ use std::ops::ControlFlow;
 use candle_core::{Device, Tensor};
 use candle_nn::{AdamW, Optimizer, ParamsAdamW};
 use diode_core::api::EvaluationReport;
-use diode_core::{Checkpoint, Config, Heuristic};
+use diode_core::{Config, Heuristic, TorchCheckpoint};
 use diode_model::predecessor::{PredecessorMetadata, PredecessorModel};
 use rand::SeedableRng;
 use rand::seq::SliceRandom;
@@ -53,7 +53,7 @@ pub fn train_predecessor(
         training: training(set, options.seed, created_at),
         evaluation: None,
     };
-    let build = |checkpoint: Checkpoint| {
+    let build = |checkpoint: TorchCheckpoint| {
         PredecessorModel::trained(metadata.clone(), checkpoint, scale.mean.clone(), scale.std.clone())
     };
     let model = build(best_weights(&rows, &scale, options, observe, &|checkpoint| {
@@ -79,8 +79,8 @@ fn best_weights(
     scale: &Scale,
     options: &PredecessorOptions,
     observe: Observer<'_>,
-    validate: &dyn Fn(Checkpoint) -> Result<f64, TrainError>,
-) -> Result<Checkpoint, TrainError> {
+    validate: &dyn Fn(TorchCheckpoint) -> Result<f64, TrainError>,
+) -> Result<TorchCheckpoint, TrainError> {
     let mut rng = ChaCha8Rng::seed_from_u64(options.seed);
     let mut network = Trainable::new(&options.architecture, &mut rng)?;
     let variables = network.variables();

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 /// What a torch checkpoint holds.
 #[derive(Debug, Clone, PartialEq, Default)]
-pub struct Checkpoint {
+pub struct TorchCheckpoint {
     /// The weights, under the names of the network's parts.
     pub tensors: BTreeMap<String, SavedTensor>,
     /// The settings that are saved with the weights, such as the widths of layers.
