@@ -1,4 +1,4 @@
-//! Several jobs at a time, one listener.
+//! Several jobs at a time, whose reports go to one observer.
 
 use std::collections::VecDeque;
 use std::ops::ControlFlow;
@@ -7,8 +7,8 @@ use std::thread;
 
 use crate::progress::{Observer, Progress};
 
-/// Does jobs on as many threads as there are cores. What they tell is passed to the observer one by one,
-/// on the caller's thread; once it has stopped one of them, all are stopped at their next word.
+/// Runs jobs on as many threads as there are cores. Their reports are passed to the observer one by one,
+/// on the caller's thread. Once it has stopped one job, each of the others is stopped at its next report.
 ///
 /// The results are in the order of the jobs.
 pub(crate) fn side_by_side<J, T>(jobs: Vec<J>, observe: Observer<'_>) -> Vec<T>
@@ -19,27 +19,27 @@ where
     let threads = thread::available_parallelism().map_or(1, usize::from).min(jobs.len());
     let jobs: Mutex<VecDeque<(usize, J)>> = Mutex::new(jobs.into_iter().enumerate().collect());
     let results = Mutex::new(Vec::new());
-    let (tell, told) = mpsc::channel::<Word>();
+    let (send, reports) = mpsc::channel::<Report>();
     thread::scope(|scope| {
         for _ in 0..threads {
-            let tell = tell.clone();
+            let send = send.clone();
             scope.spawn(|| {
-                let tell = tell;
+                let send = send;
                 // A statement of its own, so that the queue is free while the job runs.
                 while let Some((place, job)) = next(&jobs) {
-                    let result = job(&mut |progress| ask(&tell, progress));
+                    let result = job(&mut |progress| ask(&send, progress));
                     lock(&results).push((place, result));
                 }
             });
         }
-        drop(tell);
+        drop(send);
         let mut answer = ControlFlow::Continue(());
-        for word in told {
+        for report in reports {
             if answer.is_continue() {
-                answer = observe(&word.progress);
+                answer = observe(&report.progress);
             }
-            // Who is no longer there needs no answer.
-            let _ = word.answer.send(answer);
+            // A job that has panicked takes no answer.
+            let _ = report.answer.send(answer);
         }
     });
     let mut results = results.into_inner().unwrap_or_else(PoisonError::into_inner);
@@ -47,16 +47,17 @@ where
     results.into_iter().map(|(_, result)| result).collect()
 }
 
-/// What a job tells, and where it waits for the answer.
-struct Word {
+/// What a job reports, and where it waits for the answer.
+struct Report {
     progress: Progress,
     answer: mpsc::Sender<ControlFlow<()>>,
 }
 
-fn ask(tell: &mpsc::Sender<Word>, progress: &Progress) -> ControlFlow<()> {
+/// Reports, and waits for the answer.
+fn ask(send: &mpsc::Sender<Report>, progress: &Progress) -> ControlFlow<()> {
     let (answer, answered) = mpsc::channel();
-    let sent = tell.send(Word { progress: progress.clone(), answer });
-    // Without a listener, because it panicked, the work is in vain.
+    let sent = send.send(Report { progress: progress.clone(), answer });
+    // If the observer has panicked, nobody will use the results.
     sent.ok().and_then(|()| answered.recv().ok()).unwrap_or(ControlFlow::Break(()))
 }
 
@@ -73,26 +74,26 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 mod tests {
     use super::*;
 
-    fn word(epoch: usize) -> Progress {
+    fn step(epoch: usize) -> Progress {
         Progress::Epoch { phase: "test".to_owned(), phases: 1, epoch, epochs: 9, loss: 0.0 }
     }
 
     #[test]
-    fn results_are_in_the_order_of_jobs_and_every_word_is_heard() {
-        let jobs: Vec<_> = (0..9).map(|n| move |tell: Observer<'_>| (n, tell(&word(n)))).collect();
+    fn results_are_in_the_order_of_jobs_and_every_report_is_heard() {
+        let jobs: Vec<_> = (0..9).map(|n| move |tell: Observer<'_>| (n, tell(&step(n)))).collect();
         let mut heard = Vec::new();
         let results = side_by_side(jobs, &mut |progress| {
             heard.push(progress.clone());
             ControlFlow::Continue(())
         });
         assert!(results.into_iter().eq((0..9).map(|n| (n, ControlFlow::Continue(())))));
-        assert!((0..9).all(|n| heard.contains(&word(n))));
+        assert!((0..9).all(|n| heard.contains(&step(n))));
     }
 
     #[test]
     fn who_stops_one_stops_all() {
         let jobs: Vec<_> =
-            (0..4).map(|n| move |tell: Observer<'_>| (tell(&word(n)), tell(&word(n)))).collect();
+            (0..4).map(|n| move |tell: Observer<'_>| (tell(&step(n)), tell(&step(n)))).collect();
         let mut heard = 0;
         let results = side_by_side(jobs, &mut |_| {
             heard += 1;
