@@ -84,7 +84,7 @@ pub struct Failure {
 
 /// All timings of one problem on one hardware from one upload.
 ///
-/// The columns run in parallel: row `i` of each speaks of `configs[i]`.
+/// The columns run in parallel: row `i` of each belongs to `configs[i]`.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Solution {
     pub problem: Problem,

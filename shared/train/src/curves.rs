@@ -18,7 +18,7 @@ const LEFT: f64 = 64.0;
 const RIGHT: f64 = 150.0;
 const TOP: f64 = 24.0;
 const BOTTOM: f64 = 44.0;
-/// Told apart also by those who see no red or green, and by the names beside their ends.
+/// These can be told apart without seeing red or green; the names stand at the ends of the lines.
 const COLOURS: [&str; 6] = ["#0b5fff", "#e07b00", "#5b7f95", "#8a4fbe", "#008577", "#a33b20"];
 
 /// One line per phase, the loss on a logarithmic scale, as an SVG document.

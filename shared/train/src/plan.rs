@@ -10,6 +10,6 @@ pub struct Plan {
     pub folds: usize,
     /// When the model is made, as RFC 3339.
     pub created_at: String,
-    /// Whether someone who stops it wants the best so far.
+    /// Whether a stopped training gives the best model so far.
     pub keep_when_stopped: bool,
 }

@@ -1,4 +1,4 @@
-//! What Inductor does to every list of configs, whoever made the GPU.
+//! What Inductor does to every list of configs, on GPUs of all vendors.
 
 use indexmap::IndexSet;
 

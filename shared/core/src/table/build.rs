@@ -52,7 +52,7 @@ impl Table {
 }
 
 impl Table {
-    /// A table of configs that somebody has chosen, the preferred one first, without times.
+    /// A table of chosen configs without times, the preferred one first.
     ///
     /// A config that is listed twice counts once. A config that claims a wrong `EVEN_K` is left
     /// out, and so is a problem that has no config left.

@@ -13,8 +13,8 @@ use crate::{Method, Problem};
 /// needs a new version.
 const FORMAT: &str = "diode-table/1";
 
-/// A table before validation. Fields that nobody knows are refused, so that a
-/// misspelt edit does not pass for one that took effect.
+/// A table before validation. Unknown fields are refused, so that a misspelt edit
+/// is not taken for one that had an effect.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct TableFile {

@@ -39,8 +39,8 @@ fn predictions_equal_candles() {
             let tiles: Vec<_> = configs.iter().map(|config| featured_tile(config).unwrap()).collect();
             let rows: Vec<_> = tiles.iter().map(|tile| features.row(tile)).collect();
             let expected = oracle(model.network(), &rows).unwrap();
-            let times = model.predict(&problem, &configs).unwrap();
-            for ((time, tile), expected) in times.iter().zip(tiles).zip(expected) {
+            let predicted = model.predict(&problem, &configs).unwrap();
+            for ((time, tile), expected) in predicted.iter().zip(tiles).zip(expected) {
                 let got = libm::log(time.0 / f64::from(features.base_us(tile.allow_tf32)));
                 assert!((got - f64::from(expected)).abs() < 1e-5, "{tile:?}: {got}, candle says {expected}");
             }

@@ -149,10 +149,10 @@ fn a_model_that_knows_the_library_predicts_it_among_other_configs() {
     let problem = problem(512, 512, 512, DType::BFloat16);
     let ranked = rank(&model, &problem, &model.space()).unwrap();
     let best = ranked.configs[0];
-    let times = model.predict(&problem, &[best.0, Config::Library]).unwrap();
-    assert_eq!(times[0], best.1);
-    assert!((times[1].0 / times[0].0 - libm::exp(0.25)).abs() < 1e-5, "{times:?}");
-    assert_eq!(Some(times[1]), ranked.library);
+    let predicted = model.predict(&problem, &[best.0, Config::Library]).unwrap();
+    assert_eq!(predicted[0], best.1);
+    assert!((predicted[1].0 / predicted[0].0 - libm::exp(0.25)).abs() < 1e-5, "{predicted:?}");
+    assert_eq!(Some(predicted[1]), ranked.library);
 }
 
 #[test]

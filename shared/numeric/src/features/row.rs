@@ -73,12 +73,12 @@ pub(super) fn joint(
 ) -> [f32x8; JOINT_COLUMNS] {
     let cover = Cover::new(problem, tiles);
     let fill = Fill::new(machine, &cover, resources);
-    let times = times(machine, problem, tiles, resources, &cover, &fill);
+    let estimates = estimates(machine, problem, tiles, resources, &cover, &fill);
     let mut row = [all(0.0); JOINT_COLUMNS];
     let mut rest = row.as_mut_slice();
     put(&mut rest, &cover.columns(problem, tiles));
     put(&mut rest, &fill.columns(&cover, tiles));
-    put(&mut rest, &times);
+    put(&mut rest, &estimates);
     put(&mut rest, &[flag(cover.iterations.simd_lt(tiles.stages)), cover.iterations / tiles.stages]);
     debug_assert!(rest.is_empty());
     row
@@ -196,7 +196,7 @@ impl Fill {
 }
 
 #[inline(always)]
-fn times(
+fn estimates(
     machine: &Machine,
     problem: &ProblemTerms,
     tiles: &Tiles,

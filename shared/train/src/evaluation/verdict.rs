@@ -8,7 +8,7 @@ use diode_core::stats::{mean, median};
 use super::judged::Judged;
 use super::rank_correlation::spearman;
 
-/// The numbers of picks that reports speak of.
+/// The numbers of picks in reports.
 pub(super) const PICKS: [usize; 5] = [1, 3, 5, 8, 16];
 /// "Near the best" for errors of time …
 const NEAR: f64 = 2.0;

@@ -55,7 +55,7 @@ pub(super) fn merge(datasets: &[Dataset], wanted: Option<Method>) -> Result<Trai
     Ok(TrainingSet { hardware, facts, method, configs: Arc::new(configs), problems, others, left_out })
 }
 
-/// The hardware that all datasets speak of, as described by one that has facts.
+/// The one hardware of all datasets, taken from a dataset that has its facts.
 fn common_hardware(datasets: &[Dataset]) -> Result<(Hardware, Facts), TrainError> {
     let first = &datasets.first().ok_or(TrainError::Empty { left_out: LeftOut::default() })?.hardware;
     if let Some(other) = datasets.iter().find(|d| d.hardware.slug != first.slug) {
