@@ -2,7 +2,9 @@
 #![forbid(unsafe_code)]
 
 mod bench;
+mod check;
 mod dist;
+mod junit;
 mod postgres;
 mod python;
 mod serve;
@@ -33,12 +35,14 @@ enum Command {
     Serve(serve::Options),
     /// Run every check and test there is.
     Test(test::Options),
+    /// Run the checks that need no tests: format, lints, documentation.
+    Check,
     /// Build the dashboard into web/dist, as the server embeds it.
     Web,
     /// Run the benchmarks.
     Bench,
-    /// Build the `diode` program for Linux nodes with glibc 2.28 or newer.
-    Dist,
+    /// Build a release into target/dist: programs, wheels, checksums, bill of materials, notes.
+    Dist(dist::Options),
     /// Build the Python wheels.
     Wheel,
 }
@@ -48,9 +52,10 @@ fn main() -> ExitCode {
         Command::Setup => setup::run(),
         Command::Serve(options) => serve::run(&options),
         Command::Test(options) => test::run(&options),
-        Command::Web => web::build().map(|_| ()),
+        Command::Check => check::run(),
+        Command::Web => web::build(),
         Command::Bench => bench::run(),
-        Command::Dist => dist::run(),
+        Command::Dist(options) => dist::run(&options),
         Command::Wheel => wheel::run(),
     };
     match result {

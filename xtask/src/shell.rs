@@ -1,7 +1,7 @@
 //! Running other programs.
 
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::{Command, ExitStatus, Stdio};
 
 use anyhow::{Context, bail};
 
@@ -27,9 +27,14 @@ pub(crate) fn cargo() -> Command {
     command(std::env::var_os("CARGO").map_or_else(|| PathBuf::from("cargo"), PathBuf::from))
 }
 
+/// Runs a command with its output shown, and returns how it ended.
+pub(crate) fn status(command: &mut Command) -> anyhow::Result<ExitStatus> {
+    command.status().with_context(|| format!("cannot start {}", shown(command)))
+}
+
 /// Runs a command with its output shown; an error names the whole command.
 pub(crate) fn run(command: &mut Command) -> anyhow::Result<()> {
-    let status = command.status().with_context(|| format!("cannot start {}", shown(command)))?;
+    let status = status(command)?;
     if !status.success() {
         bail!("{} failed: {status}", shown(command));
     }

@@ -1,51 +1,75 @@
 //! A run of named checks that goes on after a failure and ends with a count.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
-/// Counts what passed and failed, and remembers the names of failures.
+use crate::junit::Test;
+
+/// How many of the slowest tests are named at the end.
+const SLOWEST: usize = 10;
+
+/// Counts what passed and failed, and remembers names and times.
 #[derive(Default)]
 pub(crate) struct Steps {
     passed: usize,
     failures: Vec<String>,
+    times: Vec<(String, Duration)>,
+    tests: Vec<Test>,
 }
 
 impl Steps {
     /// Runs one check that passes or fails as a whole.
     pub(crate) fn check(&mut self, name: &str, check: impl FnOnce() -> anyhow::Result<()>) {
-        self.count(name, || check().map(|()| Tally { passed: 1, failed: 0 }));
+        if let Some(()) = self.step(name, check) {
+            self.passed += 1;
+        }
     }
 
-    /// Runs a check that counts tests itself.
-    pub(crate) fn count(&mut self, name: &str, check: impl FnOnce() -> anyhow::Result<Tally>) {
+    /// Runs a check that consists of tests.
+    pub(crate) fn tests(&mut self, name: &str, check: impl FnOnce() -> anyhow::Result<Vec<Test>>) {
+        for test in self.step(name, check).unwrap_or_default() {
+            if test.passed {
+                self.passed += 1;
+            } else {
+                self.failures.push(test.name.clone());
+            }
+            self.tests.push(test);
+        }
+    }
+
+    fn step<T>(&mut self, name: &str, check: impl FnOnce() -> anyhow::Result<T>) -> Option<T> {
         eprintln!("\n=== {name}");
         let started = Instant::now();
         let outcome = check();
-        let seconds = started.elapsed().as_secs();
+        let time = started.elapsed();
+        self.times.push((name.to_owned(), time));
         match outcome {
-            Ok(tally) => {
-                self.passed += tally.passed;
-                self.failures.extend((0..tally.failed).map(|_| format!("a test of {name}")));
-                eprintln!("=== {name}: {} passed, {} failed in {seconds} s", tally.passed, tally.failed);
+            Ok(done) => {
+                eprintln!("=== {name}: {} s", time.as_secs());
+                Some(done)
             }
             Err(error) => {
-                eprintln!("=== {name} FAILED in {seconds} s: {error:#}");
+                eprintln!("=== {name} FAILED in {} s: {error:#}", time.as_secs());
                 self.failures.push(name.to_owned());
+                None
             }
         }
     }
 
-    /// Prints the closing line; an error if anything failed.
-    pub(crate) fn finish(self) -> anyhow::Result<()> {
+    /// Prints where the time went and the closing line; an error if anything failed.
+    pub(crate) fn finish(mut self) -> anyhow::Result<()> {
+        eprintln!("\nseconds of each step");
+        for (name, time) in &self.times {
+            eprintln!("{:7.1}  {name}", time.as_secs_f64());
+        }
+        self.tests.sort_by(|a, b| b.seconds.total_cmp(&a.seconds));
+        eprintln!("\nseconds of the slowest tests");
+        for test in self.tests.iter().take(SLOWEST) {
+            eprintln!("{:7.1}  {}", test.seconds, test.name);
+        }
         for failure in &self.failures {
             eprintln!("failed: {failure}");
         }
         println!("{} passed, {} failed", self.passed, self.failures.len());
         if self.failures.is_empty() { Ok(()) } else { anyhow::bail!("not all checks passed") }
     }
-}
-
-/// How many tests passed and failed.
-pub(crate) struct Tally {
-    pub(crate) passed: usize,
-    pub(crate) failed: usize,
 }

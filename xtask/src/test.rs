@@ -1,21 +1,20 @@
 //! Every check and test there is.
 
-use std::process::Stdio;
+use std::path::Path;
+use std::process::{ExitStatus, Stdio};
 
 use anyhow::{Context, bail};
 use clap::Args;
 
+use crate::junit::{self, Test};
 use crate::postgres::Postgres;
-use crate::shell::{self, cargo, command, exists};
-use crate::steps::{Steps, Tally};
-use crate::{python, setup, web, wheel};
-
-/// The triple the dashboard is built for.
-const WASM: &str = "wasm32-unknown-unknown";
+use crate::shell::{self, cargo, command, exists, status, target_folder};
+use crate::steps::Steps;
+use crate::{check, python, setup, web, wheel};
 
 #[derive(Args)]
 pub(crate) struct Options {
-    /// Pass on to nextest: names of tests to run (formatting, lints and docs are then left out).
+    /// Pass on to nextest: names of tests to run (the checks and the other tests are then left out).
     filter: Vec<String>,
 }
 
@@ -24,145 +23,98 @@ pub(crate) fn run(options: &Options) -> anyhow::Result<()> {
     let mut steps = Steps::default();
     let everything = options.filter.is_empty();
     if everything {
-        steps.check("rustfmt", || shell::run(cargo().args(["fmt", "--all", "--check"])));
+        check::before_building(&mut steps);
     }
-    // First of the builds: the server embeds what it makes.
-    steps.check("dashboard", || web::build().map(|_| ()));
+    // First of the builds: the server hands out what it makes.
+    steps.check("dashboard", web::build);
     match Postgres::start() {
-        Ok(postgres) => {
-            steps.count("tests", || nextest(&postgres, &options.filter));
-        }
+        Ok(postgres) => steps.tests("tests", || nextest(&postgres, &options.filter)),
         Err(error) => steps.check("PostgreSQL", || Err(error)),
     }
     if everything {
-        steps.count("doctests", doctests);
-        steps.check("clippy", || {
-            shell::run(cargo().args(["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"]))
-        });
-        steps.check("clippy for the browser", || {
-            shell::run(cargo().args([
-                "clippy",
-                "--package",
-                "diode-web",
-                "--target",
-                WASM,
-                "--",
-                "-D",
-                "warnings",
-            ]))
-        });
         // After the tests: it runs the programs that they have built.
-        steps.count("the torch.compile plug-in", plugin);
-        steps.check("documentation", || {
-            shell::run(cargo().env("RUSTDOCFLAGS", "-D warnings").args(["doc", "--workspace", "--no-deps"]))
-        });
+        steps.tests("the torch.compile plug-in", plugin);
+        steps.tests("doctests", doctests);
+        check::compiling(&mut steps);
     }
     steps.finish()
 }
 
-fn nextest(postgres: &Postgres, filter: &[String]) -> anyhow::Result<Tally> {
+fn nextest(postgres: &Postgres, filter: &[String]) -> anyhow::Result<Vec<Test>> {
     if !exists("chromedriver") {
         bail!("chromedriver is missing; run `cargo xtask setup`");
     }
-    let output = cargo()
-        .args(["nextest", "run", "--workspace"])
-        .args(filter)
-        .env("DIODE_TEST_POSTGRES_URL", postgres.url())
-        .stdout(Stdio::inherit())
-        .stderr(Stdio::piped())
-        .spawn()
-        .context("cannot start cargo nextest")?;
-    let text = tee_stderr(output)?;
-    tally(&text).context("nextest printed no summary; see its output above")
+    let report = target_folder().join("nextest/default/junit.xml");
+    forget(&report)?;
+    let mut nextest = cargo();
+    nextest.args(["nextest", "run", "--workspace"]).args(filter);
+    let status = status(nextest.env("DIODE_TEST_POSTGRES_URL", postgres.url()))?;
+    outcome("nextest", status, &report)
 }
 
 /// The tests of `python/tests`, with torch on the CPU and a GPU that is simulated.
 ///
 /// torch is installed whole: its libraries name each other and the CUDA libraries when they are loaded.
-fn plugin() -> anyhow::Result<Tally> {
+fn plugin() -> anyhow::Result<Vec<Test>> {
     let requirements = [TORCH, PYTEST, wheel::maturin_requirement()];
     let python = python::environment("torch-python", &requirements, "torch, pytest, maturin")?;
     let wheel = wheel::for_tests(&python)?;
     let install = ["-m", "pip", "install", "--quiet", "--no-deps", "--force-reinstall"];
     shell::run(command(&python).args(install).arg(wheel))?;
-    let output = command(&python)
-        .args(["-m", "pytest", "-q", "python/tests"])
-        .stdout(Stdio::piped())
-        .stderr(Stdio::inherit())
-        .output()
-        .context("cannot start pytest")?;
-    let text = String::from_utf8_lossy(&output.stdout);
-    print!("{text}");
-    let tally = pytest_tally(&text).context("pytest printed no summary; see its output above")?;
-    if !output.status.success() && tally.failed == 0 {
-        bail!("pytest ended with {}", output.status);
-    }
-    Ok(tally)
+    let report = target_folder().join("pytest.xml");
+    forget(&report)?;
+    let pytest = ["-m", "pytest", "-q", "python/tests", "--junit-xml"];
+    let status = status(command(&python).args(pytest).arg(&report))?;
+    outcome("pytest", status, &report)
 }
 
 const TORCH: &str = "torch==2.11.0";
 const PYTEST: &str = "pytest==9.2.0";
 
-/// Reads pytest's last line: `2 failed, 140 passed, 1 skipped, 14 warnings, 1 error in 86.35s`.
-fn pytest_tally(text: &str) -> Option<Tally> {
-    let failures = [" failed", " error"];
-    let counts = |line: &&str| [" passed", failures[0], failures[1]].iter().any(|word| line.contains(word));
-    let line = text.lines().rev().find(counts)?;
-    Some(Tally {
-        passed: number_before(line, " passed").unwrap_or(0),
-        failed: failures.iter().filter_map(|word| number_before(line, word)).sum(),
-    })
+/// Without the report of an earlier run, a run that wrote none is not taken for it.
+fn forget(report: &Path) -> anyhow::Result<()> {
+    match std::fs::remove_file(report) {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+            Err(error).with_context(|| format!("cannot remove {}", report.display()))
+        }
+        _ => Ok(()),
+    }
 }
 
-/// `cargo test --doc` prints one summary per crate.
-fn doctests() -> anyhow::Result<Tally> {
+/// What a test runner reported. One that failed must say of which test.
+fn outcome(runner: &str, status: ExitStatus, report: &Path) -> anyhow::Result<Vec<Test>> {
+    let tests = junit::read(report).with_context(|| format!("{runner} ended with {status}"))?;
+    if !status.success() && tests.iter().all(|test| test.passed) {
+        bail!("{runner} ended with {status}, and names no test that failed");
+    }
+    Ok(tests)
+}
+
+/// `cargo test --doc` has no report that stable Rust can write, so its lines are read.
+fn doctests() -> anyhow::Result<Vec<Test>> {
     let output = cargo()
         .args(["test", "--workspace", "--doc", "--no-fail-fast"])
-        .stdout(Stdio::piped())
         .stderr(Stdio::inherit())
         .output()
         .context("cannot start cargo test")?;
-    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    let text = String::from_utf8_lossy(&output.stdout);
     print!("{text}");
-    let mut total = Tally { passed: 0, failed: 0 };
-    for line in text.lines().filter(|line| line.starts_with("test result:")) {
-        total.passed += number_before(line, " passed").unwrap_or(0);
-        total.failed += number_before(line, " failed").unwrap_or(0);
-    }
-    if !output.status.success() && total.failed == 0 {
+    let tests: Vec<Test> = text.lines().filter_map(doctest).collect();
+    if !output.status.success() && tests.iter().all(|test| test.passed) {
         bail!("the doctests did not build: {}", output.status);
     }
-    Ok(total)
+    Ok(tests)
 }
 
-/// Shows a child's stderr as it comes and keeps it.
-fn tee_stderr(mut child: std::process::Child) -> anyhow::Result<String> {
-    use std::io::{BufRead as _, BufReader};
-    let stderr = child.stderr.take().context("stderr is piped")?;
-    let mut text = String::new();
-    for line in BufReader::new(stderr).lines() {
-        let line = line?;
-        eprintln!("{line}");
-        text.push_str(&line);
-        text.push('\n');
-    }
-    child.wait()?;
-    Ok(text)
-}
-
-/// Reads nextest's summary: `12 tests run: 10 passed (1 slow), 2 failed, 0 skipped`.
-fn tally(text: &str) -> Option<Tally> {
-    let line = text.lines().rev().find(|line| line.contains("Summary ["))?;
-    let failures = [" failed", " timed out", " exec failed"];
-    Some(Tally {
-        passed: number_before(line, " passed")?,
-        failed: failures.iter().filter_map(|word| number_before(line, word)).sum(),
-    })
-}
-
-fn number_before(line: &str, word: &str) -> Option<usize> {
-    let before = &line[..line.find(word)?];
-    before.rsplit(|c: char| !c.is_ascii_digit()).next()?.parse().ok()
+/// A line `test shared/core/src/ids.rs - ids::Digest (line 12) ... ok`.
+fn doctest(line: &str) -> Option<Test> {
+    let (name, outcome) = line.strip_prefix("test ")?.split_once(" ... ")?;
+    let passed = match outcome {
+        "ok" => true,
+        "FAILED" => false,
+        _ => return None,
+    };
+    Some(Test { name: name.to_owned(), seconds: 0.0, passed })
 }
 
 #[cfg(test)]
@@ -170,16 +122,19 @@ mod tests {
     use super::*;
 
     #[test]
-    fn summaries_are_read() {
-        let text =
-            "     Summary [   0.060s] 23 tests run: 20 passed (1 slow), 2 failed, 1 timed out, 0 skipped";
-        let tally = tally(text).unwrap();
-        assert_eq!((tally.passed, tally.failed), (20, 3));
-        assert!(super::tally("nothing ran").is_none());
-        let tally =
-            pytest_tally("...F\n2 failed, 140 passed, 14 warnings, 1 error in 86.35s (0:01:26)\n").unwrap();
-        assert_eq!((tally.passed, tally.failed), (140, 3));
-        let tally = pytest_tally("ERROR test_core.py\n1 warning, 1 error in 6.76s\n").unwrap();
-        assert_eq!((tally.passed, tally.failed), (0, 1), "nothing ran, and that is a failure");
+    fn lines_of_doctests_are_read() {
+        let text = "running 3 tests
+test shared/core/src/ids.rs - ids::Digest (line 12) ... ok
+test shared/core/src/ids.rs - ids::Slug (line 40) - compile ... FAILED
+test shared/core/src/ids.rs - ids::Name (line 60) ... ignored
+test result: FAILED. 1 passed; 1 failed; 1 ignored; 0 measured; 0 filtered out";
+        let seen: Vec<_> = text.lines().filter_map(doctest).map(|test| (test.name, test.passed)).collect();
+        assert_eq!(
+            seen,
+            [
+                ("shared/core/src/ids.rs - ids::Digest (line 12)".to_owned(), true),
+                ("shared/core/src/ids.rs - ids::Slug (line 40) - compile".to_owned(), false)
+            ]
+        );
     }
 }

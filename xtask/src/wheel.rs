@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
 
-use crate::dist::{TARGET, ZIG, zig};
+use crate::dist::{Target, ZIG, time_of_commit, zig};
 use crate::python::environment;
 use crate::shell::{self, command, exists, output, root, target_folder};
 
@@ -18,30 +18,12 @@ const PYTHONS: [&str; 4] = ["python3.10", "python3.11", "python3.12", "python3.1
 
 /// Builds every wheel into `target/wheels` and imports each in a fresh environment.
 pub(crate) fn run() -> anyhow::Result<()> {
-    let python = environment("wheel-python", &[MATURIN, ZIG], "maturin, ziglang")?;
     let wheels = target_folder().join("wheels");
     if wheels.is_dir() {
         std::fs::remove_dir_all(&wheels)?;
     }
-    let zig = zig(&python)?;
-    for folder in [root().to_owned(), root().join("python")] {
-        let arguments = ["--release", "--zig", "--target", TARGET, "--compatibility", MANYLINUX];
-        shell::run(maturin(&python, &folder, &wheels).args(arguments).env("CARGO_ZIGBUILD_ZIG_PATH", &zig))?;
-    }
-    shell::run(
-        command(&python)
-            .args(["-m", "pip", "wheel", "--quiet", "--no-deps", "--wheel-dir"])
-            .arg(&wheels)
-            .arg(root().join("python/models")),
-    )?;
+    build(&[Target::X86_64], "release", &wheels)?;
     let built = built(&wheels)?;
-    for wheel in &built {
-        let bytes = wheel.metadata()?.len();
-        if bytes > MAX_BYTES {
-            bail!("{}: got {bytes} bytes, expected at most {MAX_BYTES}", wheel.display());
-        }
-        println!("{}: {:.1} MB", wheel.display(), bytes as f64 / 1e6);
-    }
     for python in PYTHONS {
         // A shim of a manager of Pythons may be there without a Python behind it.
         if exists(python) && output(command(python).arg("--version")).is_ok() {
@@ -53,10 +35,38 @@ pub(crate) fn run() -> anyhow::Result<()> {
     Ok(())
 }
 
+/// Builds every wheel into a folder.
+pub(crate) fn build(targets: &[Target], profile: &str, wheels: &Path) -> anyhow::Result<()> {
+    let python = environment("wheel-python", &[MATURIN, ZIG], "maturin, ziglang")?;
+    let zig = zig(&python)?;
+    for target in targets {
+        for folder in [root().to_owned(), root().join("python")] {
+            let of =
+                ["--profile", profile, "--zig", "--target", target.triple(), "--compatibility", MANYLINUX];
+            shell::run(maturin(&python, &folder, wheels)?.args(of).env("CARGO_ZIGBUILD_ZIG_PATH", &zig))?;
+        }
+    }
+    shell::run(
+        command(&python)
+            .args(["-m", "pip", "wheel", "--quiet", "--no-deps", "--wheel-dir"])
+            .arg(wheels)
+            .arg(root().join("python/models"))
+            .env("SOURCE_DATE_EPOCH", time_of_commit()?),
+    )?;
+    for wheel in built(wheels)? {
+        let bytes = wheel.metadata()?.len();
+        if bytes > MAX_BYTES {
+            bail!("{}: got {bytes} bytes, expected at most {MAX_BYTES}", wheel.display());
+        }
+        println!("{}: {:.1} MB", wheel.display(), bytes as f64 / 1e6);
+    }
+    Ok(())
+}
+
 /// Builds `torch-diode` as the daily work does: quickly, for this machine alone.
 pub(crate) fn for_tests(python: &Path) -> anyhow::Result<PathBuf> {
     let wheels = target_folder().join("wheels-for-tests");
-    shell::run(maturin(python, root(), &wheels).args(["--profile", "dev", "--compatibility", "linux"]))?;
+    shell::run(maturin(python, root(), &wheels)?.args(["--profile", "dev", "--compatibility", "linux"]))?;
     let mut built = built(&wheels)?;
     built.pop().context("maturin built no wheel")
 }
@@ -65,15 +75,17 @@ pub(crate) fn maturin_requirement() -> &'static str {
     MATURIN
 }
 
-fn maturin(python: &Path, folder: &Path, out: &Path) -> std::process::Command {
+fn maturin(python: &Path, folder: &Path, out: &Path) -> anyhow::Result<std::process::Command> {
     let mut maturin = command(python);
     maturin.args(["-m", "maturin", "build", "--out"]).arg(out).current_dir(folder);
-    maturin
+    maturin.env("SOURCE_DATE_EPOCH", time_of_commit()?);
+    Ok(maturin)
 }
 
 fn built(wheels: &Path) -> anyhow::Result<Vec<PathBuf>> {
     let entries = std::fs::read_dir(wheels).with_context(|| format!("cannot read {}", wheels.display()))?;
     let mut found: Vec<PathBuf> = entries.flatten().map(|entry| entry.path()).collect();
+    found.retain(|path| path.extension().is_some_and(|extension| extension == "whl"));
     found.sort();
     Ok(found)
 }

@@ -7,6 +7,7 @@ mod board;
 mod config_lists;
 mod cursor;
 mod error;
+mod from_row;
 mod migrations;
 mod postgres;
 mod rows;

@@ -6,6 +6,7 @@ use diode_core::{Config, Problem};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
+use super::from_row::from_row;
 use super::{Claim, Entry, PackedSolution, StoreError, StoreResult, View};
 
 /// A count or size as the databases hold it. Larger numbers than theirs do not occur.
@@ -43,7 +44,6 @@ pub(super) fn problem(fields: &str) -> StoreResult<Problem> {
     from_json("problem", fields)
 }
 
-#[derive(sqlx::FromRow)]
 pub(super) struct UploadRow {
     id: String,
     digest: String,
@@ -54,6 +54,8 @@ pub(super) struct UploadRow {
     new_solutions: i64,
     duplicate_solutions: i64,
 }
+
+from_row!(UploadRow { id, digest, bytes, format, received_at, hardware, new_solutions, duplicate_solutions });
 
 impl UploadRow {
     /// The receipt of something that is stored already.
@@ -72,13 +74,14 @@ impl UploadRow {
     }
 }
 
-#[derive(sqlx::FromRow)]
 pub(super) struct HardwareRow {
     slug: String,
     name: String,
     vendor: String,
     facts: Option<String>,
 }
+
+from_row!(HardwareRow { slug, name, vendor, facts });
 
 impl HardwareRow {
     pub(super) fn hardware(self) -> StoreResult<Hardware> {
@@ -91,7 +94,6 @@ impl HardwareRow {
     }
 }
 
-#[derive(sqlx::FromRow)]
 pub(super) struct EntryRow {
     best: String,
     best_ns: f64,
@@ -103,6 +105,18 @@ pub(super) struct EntryRow {
     timings: i64,
     solutions: i64,
 }
+
+from_row!(EntryRow {
+    best,
+    best_ns,
+    tflops,
+    roofline_share,
+    gain_over_defaults,
+    library_ns,
+    configs,
+    timings,
+    solutions
+});
 
 impl EntryRow {
     pub(super) fn entry(self) -> StoreResult<Entry> {
@@ -120,13 +134,14 @@ impl EntryRow {
     }
 }
 
-#[derive(sqlx::FromRow)]
 pub(super) struct SolutionRow {
     problem: String,
     method: String,
     config_list: String,
     columns: Vec<u8>,
 }
+
+from_row!(SolutionRow { problem, method, config_list, columns });
 
 impl SolutionRow {
     pub(super) fn packed(self) -> StoreResult<PackedSolution> {
@@ -139,10 +154,11 @@ impl SolutionRow {
     }
 }
 
-#[derive(sqlx::FromRow)]
 pub(super) struct ModelRow {
     summary: String,
 }
+
+from_row!(ModelRow { summary });
 
 impl ModelRow {
     pub(super) fn model(self) -> StoreResult<ModelSummary> {
@@ -150,7 +166,6 @@ impl ModelRow {
     }
 }
 
-#[derive(sqlx::FromRow)]
 pub(super) struct JobRow {
     id: String,
     request: String,
@@ -160,6 +175,8 @@ pub(super) struct JobRow {
     error: Option<String>,
     model: Option<String>,
 }
+
+from_row!(JobRow { id, request, state, created_at, finished_at, error, model });
 
 impl JobRow {
     pub(super) fn job(self) -> StoreResult<Job> {
@@ -175,13 +192,14 @@ impl JobRow {
     }
 }
 
-#[derive(sqlx::FromRow)]
 pub(super) struct EventRow {
     seq: i64,
     state: String,
     progress: f64,
     message: String,
 }
+
+from_row!(EventRow { seq, state, progress, message });
 
 impl EventRow {
     pub(super) fn event(self) -> StoreResult<JobEvent> {
@@ -202,12 +220,12 @@ pub(super) fn view((hardware, problem, method): (String, String, String)) -> Sto
     })
 }
 
-#[derive(sqlx::FromRow)]
 pub(super) struct ClaimRow {
-    #[sqlx(flatten)]
     job: JobRow,
     attempt: i64,
 }
+
+from_row!(ClaimRow { attempt, ..job });
 
 impl ClaimRow {
     pub(super) fn claim(self) -> StoreResult<Claim> {

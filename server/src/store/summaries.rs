@@ -6,20 +6,20 @@ use diode_core::api::{HardwareSummary, LeaderboardRow, ProblemPoint};
 use diode_core::hardware::Hardware;
 use diode_core::{Micros, Nanos};
 
+use super::from_row::from_row;
 use super::rows::{EntryRow, HardwareRow, parse, problem, unsigned};
 use super::{Cursor, StoreError, StoreResult};
 use crate::consensus::median;
 
-#[derive(sqlx::FromRow)]
 pub(super) struct HardwareListRow {
-    #[sqlx(flatten)]
     hardware: HardwareRow,
     updated_at: Option<String>,
     models: i64,
 }
 
+from_row!(HardwareListRow { updated_at, models, ..hardware });
+
 /// One entry, as far as the summary of its hardware needs it.
-#[derive(sqlx::FromRow)]
 pub(super) struct FigureRow {
     hardware: String,
     problem: String,
@@ -32,6 +32,19 @@ pub(super) struct FigureRow {
     timings: i64,
     solutions: i64,
 }
+
+from_row!(FigureRow {
+    hardware,
+    problem,
+    op,
+    a_dtype,
+    method,
+    tflops,
+    roofline_share,
+    gain_over_defaults,
+    timings,
+    solutions
+});
 
 /// Folds the entries of each hardware into its summary, by slug.
 pub(super) fn hardware_summaries(
@@ -91,15 +104,15 @@ where
     Ok(values.into_iter().collect())
 }
 
-#[derive(sqlx::FromRow)]
 pub(super) struct BoardRow {
     fields: String,
     method: String,
     /// What the board is sorted by.
     value: Option<f64>,
-    #[sqlx(flatten)]
     entry: EntryRow,
 }
+
+from_row!(BoardRow { fields, method, value, ..entry });
 
 impl BoardRow {
     /// The row, and the cursor of a page that ends with it.
@@ -124,12 +137,13 @@ impl BoardRow {
     }
 }
 
-#[derive(sqlx::FromRow)]
 pub(super) struct PointRow {
     fields: String,
     tflops: f64,
     best_ns: f64,
 }
+
+from_row!(PointRow { fields, tflops, best_ns });
 
 impl PointRow {
     pub(super) fn point(self) -> StoreResult<ProblemPoint> {

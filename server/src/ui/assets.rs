@@ -3,7 +3,8 @@ use axum::http::{HeaderMap, HeaderValue, header};
 use diode_core::ids::Digest;
 use rust_embed::{EmbeddedFile, RustEmbed};
 
-/// What `cargo xtask web` wrote: each file also with `.br` and `.gz` after its name.
+/// What `cargo xtask web` wrote: each file also with `.br` and `.gz` after its name. A release holds the
+/// files; a debug build reads them where they are, so that it need not be built after the dashboard.
 #[derive(RustEmbed)]
 #[folder = "../web/dist"]
 #[allow_missing = true]

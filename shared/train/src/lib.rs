@@ -19,6 +19,7 @@ mod loss;
 mod mlp;
 mod options;
 mod plan;
+#[cfg(feature = "predecessor")]
 mod predecessor;
 mod prepared;
 mod progress;
@@ -38,6 +39,7 @@ pub use fit::{Fitted, fit, train};
 pub use left_out::LeftOut;
 pub use options::TrainOptions;
 pub use plan::Plan;
+#[cfg(feature = "predecessor")]
 pub use predecessor::{PredecessorOptions, train_predecessor};
 pub use progress::{Progress, Share};
 pub use set::{TimedConfig, TrainingProblem, TrainingSet};
