@@ -1,12 +1,22 @@
 """Brings the released models of `trained_models/` into the package while it is built."""
 
+import re
 import shutil
 from pathlib import Path
 
 from setuptools import setup
 from setuptools.command.build_py import build_py
 
-TRAINED = Path(__file__).resolve().parents[2] / "trained_models"
+ROOT = Path(__file__).resolve().parents[2]
+TRAINED = ROOT / "trained_models"
+
+
+def version() -> str:
+    """The version of everything, which the workspace's Cargo.toml states once."""
+    stated = re.search(r'^version = "(.+)"$', (ROOT / "Cargo.toml").read_text(encoding="utf-8"), re.MULTILINE)
+    if stated is None:
+        raise SystemExit(f"error: {ROOT / 'Cargo.toml'} states no version; build from a checkout of the repository")
+    return stated.group(1)
 
 
 class WithModels(build_py):
@@ -22,4 +32,4 @@ class WithModels(build_py):
                 shutil.copyfile(file, target)
 
 
-setup(cmdclass={"build_py": WithModels})
+setup(version=version(), cmdclass={"build_py": WithModels})

@@ -3,6 +3,8 @@
 
 mod browser;
 mod programs;
+mod seeded;
 
 pub use browser::{Browser, Theme, Viewport};
 pub use programs::{Server, diode, diode_json};
+pub use seeded::seeded;

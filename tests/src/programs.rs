@@ -7,7 +7,7 @@ use std::process::{Child, Command, Stdio};
 use anyhow::{Context, bail};
 
 /// A program that stands in the target folder beside this test.
-fn program(name: &str) -> anyhow::Result<PathBuf> {
+pub(crate) fn program(name: &str) -> anyhow::Result<PathBuf> {
     let test = std::env::current_exe()?;
     let folder = test.parent().and_then(Path::parent).context("a test runs from target/<profile>/deps")?;
     let path = folder.join(name);
@@ -65,17 +65,6 @@ impl Server {
         // Keep reading, or the server would block on a full pipe.
         std::thread::spawn(move || lines.for_each(drop));
         Ok(Self { child, url })
-    }
-
-    /// Brings in what a folder of shipped models and data holds.
-    pub fn seed(folder: &Path, models: &Path) -> anyhow::Result<()> {
-        let status = Command::new(program("diode-server")?)
-            .current_dir(folder)
-            .args(["admin", "seed"])
-            .arg(models)
-            .env_remove("DATABASE_URL")
-            .status()?;
-        if status.success() { Ok(()) } else { bail!("`diode-server admin seed` failed: {status}") }
     }
 
     /// `http://127.0.0.1:PORT`

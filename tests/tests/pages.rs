@@ -2,10 +2,8 @@
 //! fits the window, and meets no error. Set DIODE_SCREENSHOTS to an absolute
 //! path to keep a picture of each.
 
-use std::path::Path;
-
 use anyhow::Context as _;
-use diode_tests::{Browser, Server, Theme, Viewport};
+use diode_tests::{Browser, Server, Theme, Viewport, seeded};
 
 /// The seeded database holds the shipped H200 measurements.
 const H200_PROBLEMS: &str = "1,340";
@@ -19,10 +17,8 @@ struct Page {
     says: &'static str,
 }
 
-async fn seeded() -> anyhow::Result<(tempfile::TempDir, Server)> {
-    let folder = tempfile::tempdir()?;
-    let models = Path::new(env!("CARGO_MANIFEST_DIR")).join("../trained_models").canonicalize()?;
-    Server::seed(folder.path(), &models)?;
+fn start() -> anyhow::Result<(tempfile::TempDir, Server)> {
+    let folder = seeded()?;
     let server = Server::start(folder.path())?;
     Ok((folder, server))
 }
@@ -77,7 +73,7 @@ fn pages(server: &Server) -> anyhow::Result<Vec<Page>> {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn every_page_shows_its_data_fits_and_is_quiet() -> anyhow::Result<()> {
-    let (_folder, server) = seeded().await?;
+    let (_folder, server) = start()?;
     let browser = Browser::start().await?;
     let mut faults = Vec::new();
     for (viewport, size) in [(Viewport::DESKTOP, "desktop"), (Viewport::PHONE, "phone")] {
@@ -109,7 +105,7 @@ async fn every_page_shows_its_data_fits_and_is_quiet() -> anyhow::Result<()> {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn predicting_sends_no_request() -> anyhow::Result<()> {
-    let (_folder, server) = seeded().await?;
+    let (_folder, server) = start()?;
     let browser = Browser::start().await?;
     browser.look(Viewport::DESKTOP, Theme::Light).await?;
     let page =
@@ -149,7 +145,7 @@ async fn predicting_sends_no_request() -> anyhow::Result<()> {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn tables_are_downloaded_by_the_method_that_the_page_shows() -> anyhow::Result<()> {
-    let (_folder, server) = seeded().await?;
+    let (_folder, server) = start()?;
     let browser = Browser::start().await?;
     browser.look(Viewport::DESKTOP, Theme::Light).await?;
     let hrefs = "return [...document.querySelectorAll('a.chip[download]')].map((a) => a.getAttribute('href'))
