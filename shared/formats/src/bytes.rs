@@ -1,11 +1,31 @@
 //! A cursor over untrusted bytes, and variable-length numbers (LEB128).
 
+use crate::FormatError;
+
 /// What is wrong with some bytes, and where in them.
 #[derive(Debug)]
 pub(crate) struct Corrupt {
     pub(crate) truncated: bool,
     pub(crate) at: usize,
     pub(crate) cause: String,
+}
+
+impl Corrupt {
+    /// Bytes that are all there and wrong.
+    pub(crate) fn invalid(at: usize, cause: impl Into<String>) -> Self {
+        Self { truncated: false, at, cause: cause.into() }
+    }
+
+    /// The error for a user. `at` says what the position counts in.
+    pub(crate) fn malformed(self, encoding: &'static str, at: impl FnOnce(usize) -> String) -> FormatError {
+        FormatError::Malformed {
+            state: if self.truncated { "truncated" } else { "invalid" },
+            encoding,
+            at: at(self.at),
+            place: String::new(),
+            cause: self.cause,
+        }
+    }
 }
 
 impl std::fmt::Display for Corrupt {
@@ -56,8 +76,8 @@ impl<'a> Cursor<'a> {
         Err(self.corrupt("a number longer than 64 bits"))
     }
 
-    /// A count of things that take at least a byte each, refused before anything
-    /// is sized by it.
+    /// Reads a count of things that take at least a byte each. A count that the rest of the bytes
+    /// cannot hold is refused before memory is allocated for it.
     pub(crate) fn count(&mut self, what: &str, limit: usize) -> Result<usize, Corrupt> {
         let count = self.varint()?;
         let limit = limit.min(self.bytes.len() - self.at);
@@ -67,7 +87,7 @@ impl<'a> Cursor<'a> {
             .ok_or_else(|| self.corrupt(format!("{count} {what}, expected at most {limit}")))
     }
 
-    /// Refuses bytes that nobody asked for.
+    /// Refuses bytes after the last value.
     pub(crate) fn end(&self) -> Result<(), Corrupt> {
         match self.bytes.len() - self.at {
             0 => Ok(()),
@@ -76,7 +96,7 @@ impl<'a> Cursor<'a> {
     }
 
     pub(crate) fn corrupt(&self, cause: impl Into<String>) -> Corrupt {
-        Corrupt { truncated: false, at: self.at, cause: cause.into() }
+        Corrupt::invalid(self.at, cause)
     }
 }
 

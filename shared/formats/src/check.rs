@@ -1,5 +1,5 @@
-//! What is checked before anything is written: a file that contradicts itself,
-//! or that every reader would refuse, is worse than none.
+//! Checks before anything is written. No file may contradict itself, or be one that every
+//! reader refuses.
 
 use diode_core::{Dataset, Provenance};
 

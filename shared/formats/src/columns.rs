@@ -1,6 +1,7 @@
-//! Columns of numbers as bytes that compress well: whole numbers without their
-//! common factor, in byte planes, so that the regular high bytes stand together
-//! and away from the noisy low ones. Nothing is rounded.
+//! Columns of numbers as bytes that compress well. Whole numbers are divided by their
+//! common factor and written in byte planes: all lowest bytes, then all second lowest,
+//! and so on. High bytes are regular and low bytes are noise, so they compress better
+//! apart. Nothing is rounded.
 
 use diode_core::TimeColumn;
 
@@ -23,7 +24,7 @@ pub(crate) fn write_numbers(out: &mut Vec<u8>, values: &[u64]) {
     write_planes(out, &scaled, width);
 }
 
-/// Reads a column of as many numbers as the caller knows it must hold.
+/// Reads a column of a known number of rows.
 pub(crate) fn read_numbers(cursor: &mut Cursor<'_>, rows: usize) -> Result<Vec<u64>, Corrupt> {
     let divisor = cursor.varint()?;
     let width = cursor.byte()?;

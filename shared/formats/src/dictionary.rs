@@ -1,5 +1,5 @@
-//! Lists of configs as columns: one column per field, since a space repeats the
-//! same few values in each.
+//! Lists of configs as columns, one per field. A space repeats the same few values in each field,
+//! so columns compress well.
 
 use diode_core::{AccType, Config, FailureReason, RocmExtras, Tile};
 
@@ -132,8 +132,8 @@ pub(crate) fn read_configs(cursor: &mut Cursor<'_>, limit: usize) -> Result<Vec<
         .collect()
 }
 
-/// The number a failure reason is stored as. Never 0, so that a failure always
-/// takes a byte and few bytes cannot claim many failures.
+/// The number of a failure reason in a file. It is never 0, so a failure always takes a
+/// byte, and few bytes cannot claim many failures.
 pub(crate) const fn reason_code(reason: FailureReason) -> u32 {
     match reason {
         FailureReason::OutOfResources => 1,

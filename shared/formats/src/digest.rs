@@ -1,4 +1,4 @@
-//! Digests of what data says, whatever file it came in.
+//! Digests of the content of datasets. They do not depend on the file format.
 
 use diode_core::ids::{Digest, HardwareSlug};
 use diode_core::{Config, ConfigDictionary, Dataset, Solution};
@@ -9,11 +9,10 @@ use crate::dictionary::{reason_code, to_numbers};
 
 /// The digest of one solution: hardware, problem, method, times and failures.
 ///
-/// Independent of the order of configs and of the file format. Spread, repeats
-/// and provenance qualify the times but do not identify them, so the same data
-/// converted to a format without them keeps its digest.
+/// The order of configs does not matter. Spread, repeats and provenance are not part of
+/// the digest, so that data keeps its digest in a format that does not hold them.
 pub fn solution_digest(hardware: &HardwareSlug, solution: &Solution, configs: &ConfigDictionary) -> Digest {
-    // Milliseconds exist for every time exactly, also for whole nanoseconds.
+    // Every time has exact milliseconds, also one in whole nanoseconds.
     let mut timings: Vec<(&Config, u64)> = solution
         .configs
         .iter()
@@ -42,8 +41,7 @@ pub fn solution_digest(hardware: &HardwareSlug, solution: &Solution, configs: &C
     Digest::from_hash(hash.finalize().into())
 }
 
-/// The digest of everything that some datasets say: that of their solutions'
-/// digests in sorted order.
+/// The digest of some datasets: the digest of the sorted digests of their solutions.
 pub fn content_digest(datasets: &[Dataset]) -> Digest {
     let mut solutions: Vec<Digest> = datasets
         .iter()

@@ -4,8 +4,6 @@ use std::path::PathBuf;
 
 use diode_core::Invalid;
 
-use crate::{Format, Kind};
-
 /// Why bytes could not be read or data could not be written.
 ///
 /// Every message is one line that names the place and the cause.
@@ -25,21 +23,17 @@ pub enum FormatError {
         cause: String,
     },
 
-    /// The file is whole, but of another kind than the one asked for.
-    #[error("got {found}, expected {expected}")]
-    WrongKind { found: Kind, expected: Kind },
-
-    /// The file cannot be what was asked for.
+    /// The file is not what was asked for.
     #[error("got {found}, expected {expected}")]
     Unexpected { found: String, expected: &'static str },
 
     /// The format to write has no place for some of the data.
-    #[error("{} cannot hold {losses}; write a .msgpack.zst file (columnar) instead", format.holder())]
-    WouldLose { format: Format, losses: String },
+    #[error("{holder} cannot hold {losses}; write a .msgpack.zst file (columnar) instead")]
+    WouldLose { holder: &'static str, losses: String },
 
     /// The format is for files, not for what programs send each other.
-    #[error("got {}, which is for people and their tools; convert it to a .msgpack.zst file first", format.holder())]
-    NotForTravel { format: Format },
+    #[error("got {found}, which is for people and their tools; convert it to a .msgpack.zst file first")]
+    NotForTravel { found: &'static str },
 
     /// The program was built without the feature `parquet`.
     #[error("this program was built without Parquet; convert to .msgpack.zst with `diode convert`")]
@@ -54,11 +48,8 @@ pub enum FormatError {
     TooLarge { place: String, what: &'static str, given: usize, limit: usize },
 
     /// A file name that names no format.
-    #[error(
-        "{}: the extension names no format to write; use .msgpack.zst (columnar), .json or .msgpack (torch-diode), .csv or .parquet",
-        path.display()
-    )]
-    UnknownExtension { path: PathBuf },
+    #[error("{}: the extension names no format to write; {expected}", path.display())]
+    UnknownExtension { path: PathBuf, expected: &'static str },
 
     /// The file is there, but its content is wrong.
     #[error("{}: {source}", path.display())]

@@ -1,4 +1,4 @@
-//! The formats of datasets and the file extensions they are written under.
+//! The formats of datasets and the endings of their files.
 
 use std::path::Path;
 
@@ -19,7 +19,13 @@ pub enum Format {
     Parquet,
 }
 
+/// What a name must end in for a dataset to be written under it.
+const EXPECTED: &str = "use .msgpack.zst (columnar), .json or .msgpack (torch-diode), .csv or .parquet";
+
 impl Format {
+    pub const ALL: [Self; 5] =
+        [Self::PredecessorJson, Self::PredecessorMsgpack, Self::Columnar, Self::Csv, Self::Parquet];
+
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::PredecessorJson => "torch-diode-json",
@@ -31,7 +37,7 @@ impl Format {
     }
 
     /// The format as a sentence calls it.
-    pub(crate) const fn holder(self) -> &'static str {
+    pub(crate) const fn in_words(self) -> &'static str {
         match self {
             Self::PredecessorJson | Self::PredecessorMsgpack => "torch-diode's format",
             Self::Columnar => "the columnar format",
@@ -40,20 +46,41 @@ impl Format {
         }
     }
 
+    /// What the names of its files end in.
+    pub const fn ending(self) -> &'static str {
+        match self {
+            Self::PredecessorJson => ".json",
+            Self::PredecessorMsgpack => ".msgpack",
+            Self::Columnar => ".msgpack.zst",
+            Self::Csv => ".csv",
+            Self::Parquet => ".parquet",
+        }
+    }
+
+    /// Whether programs send each other this format. The others are files for people and their tools.
+    pub const fn travels(self) -> bool {
+        matches!(self, Self::PredecessorJson | Self::PredecessorMsgpack | Self::Columnar)
+    }
+
+    /// The formats that programs send each other.
+    pub fn travelling() -> impl Iterator<Item = Self> {
+        Self::ALL.into_iter().filter(|format| format.travels())
+    }
+
+    /// Takes the ending off the name of a dataset file. Upper and lower case are the same.
+    pub fn split_name(name: &str) -> Option<(&str, Self)> {
+        Self::ALL.into_iter().find_map(|format| {
+            let (stem, ending) = name.split_at_checked(name.len().checked_sub(format.ending().len())?)?;
+            ending.eq_ignore_ascii_case(format.ending()).then_some((stem, format))
+        })
+    }
+
     /// The format to write under a file name. Reading does not ask the name.
     pub fn from_path(path: &Path) -> Result<Self, FormatError> {
-        let name = path.file_name().map(|name| name.to_string_lossy().to_lowercase()).unwrap_or_default();
-        [
-            (".json", Self::PredecessorJson),
-            (".msgpack", Self::PredecessorMsgpack),
-            (".msgpack.zst", Self::Columnar),
-            (".csv", Self::Csv),
-            (".parquet", Self::Parquet),
-        ]
-        .into_iter()
-        .find(|(extension, _)| name.ends_with(extension))
-        .map(|(_, format)| format)
-        .ok_or_else(|| FormatError::UnknownExtension { path: path.to_owned() })
+        let name = path.file_name().map(|name| name.to_string_lossy()).unwrap_or_default();
+        Self::split_name(&name)
+            .map(|(_, format)| format)
+            .ok_or_else(|| FormatError::UnknownExtension { path: path.to_owned(), expected: EXPECTED })
     }
 }
 
@@ -76,6 +103,16 @@ mod tests {
         assert_eq!(format("b.csv").unwrap(), Format::Csv);
         assert_eq!(format("b.parquet").unwrap(), Format::Parquet);
         let message = format("b.zst").unwrap_err().to_string();
-        assert!(message.starts_with("b.zst: ") && message.contains(".msgpack.zst"), "{message}");
+        assert!(message.starts_with("b.zst: "), "{message}");
+        for format in Format::ALL {
+            assert!(message.contains(&format!("{} ", format.ending())) || message.ends_with(format.ending()));
+        }
+    }
+
+    #[test]
+    fn a_name_without_its_ending_is_as_it_was_given() {
+        assert_eq!(Format::split_name("Set_é.MsgPack.zst"), Some(("Set_é", Format::Columnar)));
+        assert_eq!(Format::split_name(".json"), Some(("", Format::PredecessorJson)));
+        assert_eq!(Format::split_name("é.zst"), None);
     }
 }

@@ -1,8 +1,8 @@
-//! What the decoders are willing to hold. Each limit lies far above anything
-//! real and keeps a small hostile file from claiming a large machine.
+//! What the decoders hold at most. Each limit is far above anything real, and keeps a
+//! small hostile file from taking much memory.
 
-/// Bytes that a compressed file may unpack to: 18 times the largest dataset
-/// known, and still affordable on a small server.
+/// Bytes that a compressed file may unpack to: 18 times the largest known dataset, and
+/// little enough for a small server.
 pub const MAX_UNPACKED: u64 = 1 << 30;
 
 /// How many times larger than itself a compressed file may unpack, beyond
@@ -12,11 +12,11 @@ pub const MAX_EXPANSION: u64 = 500;
 /// Bytes that any compressed file may unpack to, however small it is.
 pub const FREE_UNPACKED: u64 = 1 << 20;
 
-/// Logarithm of the bytes that unpacking may have to look back on, which it must hold: 32 MiB.
-/// zstd needs 8 MiB up to level 19 and more only where `--ultra` or `--long` ask for it.
+/// Logarithm of the bytes that unpacking keeps in memory to look back on: 32 MiB.
+/// zstd needs 8 MiB up to level 19, and more only with `--ultra` or `--long`.
 pub const MAX_WINDOW_LOG: u32 = 25;
 
-/// Bytes of a shape set or a solution, unpacked: 100 times the largest known.
+/// Bytes of a shape set or a list of reference configs, unpacked: 100 times the largest known.
 pub const MAX_DOCUMENT: u64 = 1 << 26;
 
 /// Bytes of one record of a CSV file; real ones take 300.
@@ -51,7 +51,7 @@ pub const MAX_TIMINGS_PER_FILE: usize = 1 << 26;
 pub const FREE_TIMINGS: usize = 1 << 20;
 
 /// Timings and failures per byte of a file, beyond [`FREE_TIMINGS`]. The columnar
-/// format reaches 0.7 with real times; forged columns of one value repeated would go on for ever.
+/// format reaches 0.7 with real times; forged columns of one repeated value could hold any number.
 pub const MAX_TIMINGS_PER_BYTE: usize = 16;
 
 /// Bytes of one object of a columnar file: a problem of [`MAX_TIMINGS_PER_PROBLEM`] with every column takes 24 MiB.
@@ -67,7 +67,7 @@ pub const MAX_JSON_BLANKS: usize = 1 << 16;
 pub const FREE_PARQUET_ROWS: u64 = 1 << 16;
 
 /// Rows per byte of a Parquet file, beyond [`FREE_PARQUET_ROWS`]. Ours reach 0.5; a
-/// forged run of equal rows would take no bytes at all.
+/// forged run of equal rows takes almost no bytes.
 pub const MAX_PARQUET_ROWS_PER_BYTE: u64 = 16;
 
 /// Bytes of a Parquet file's metadata. They grow with the row groups: some 4 kB each.
@@ -117,3 +117,13 @@ pub const MAX_PICKLE_VALUES: usize = 1 << 17;
 
 /// Dimensions of a tensor in a checkpoint; weights have two.
 pub const MAX_TENSOR_DIMS: usize = 4;
+
+/// Why a file is refused whose timings are more than its size lets expect.
+pub(crate) fn too_many_timings(limit: usize) -> String {
+    format!("more than {limit} timings, the most accepted from a file of its size; split the file")
+}
+
+/// Why a file is refused that has more parts of a kind than any file may.
+pub(crate) fn too_many(parts: &str, limit: usize) -> String {
+    format!("more than {limit} {parts}, the most accepted in one file; split the file")
+}

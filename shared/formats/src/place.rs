@@ -17,7 +17,7 @@ pub(crate) struct Place {
 impl fmt::Display for Place {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Some(hardware) = &self.hardware else { return Ok(()) };
-        // Debug quotes and escapes: a hostile name must not break the line.
+        // Debug quotes and escapes, so that a name with line breaks stays on one line.
         write!(f, " (hardware {hardware:?}")?;
         if let Some(op) = self.op {
             write!(f, ", op {op}")?;

@@ -19,7 +19,7 @@ use crate::limits::MAX_TIMINGS_PER_PROBLEM;
 /// The only version so far. Readers refuse others, so a stored blob is never misread.
 const VERSION: u8 = 1;
 
-/// zstd's default: the low planes are noise that no level compresses.
+/// zstd's default. The low planes are noise, which no level compresses.
 const LEVEL: i32 = 3;
 
 /// Timed and failed configs in one list.
@@ -32,7 +32,7 @@ const HAS_SPREAD: u8 = 1;
 const HAS_REPEATS: u8 = 2;
 const HAS_MINIMUM: u8 = 4;
 
-/// The columns of one solution; row `i` speaks of config `i` of its list.
+/// The columns of one solution. Row `i` is about config `i` of its list.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Columns {
     pub times: TimeColumn,
@@ -126,13 +126,7 @@ fn decompress<T>(
     what: &'static str,
     read: impl FnOnce(&mut Cursor<'_>) -> Result<T, Corrupt>,
 ) -> Result<T, FormatError> {
-    let malformed = |corrupt: Corrupt| FormatError::Malformed {
-        state: if corrupt.truncated { "truncated" } else { "invalid" },
-        encoding: what,
-        at: format!("unpacked byte {}", corrupt.at),
-        place: String::new(),
-        cause: corrupt.cause,
-    };
+    let malformed = |corrupt: Corrupt| corrupt.malformed(what, |at| format!("unpacked byte {at}"));
     let mut blob = Cursor::new(bytes);
     let version = blob.byte().map_err(malformed)?;
     if version != VERSION {

@@ -14,7 +14,7 @@ fn blob(write: impl FnOnce(&mut Vec<u8>)) -> Blob {
     Blob(out)
 }
 
-/// What a reader says to a file of one dataset and one problem, forged.
+/// What reading a forged file of one dataset and one problem gives.
 fn read(forge: impl FnOnce(&mut DatasetHeader, &mut ProblemRecord)) -> Result<usize, String> {
     let configs = [Config::Library, Config::DecomposeK { k_split: 2 }];
     let mut header = DatasetHeader {

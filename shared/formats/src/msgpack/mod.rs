@@ -1,5 +1,5 @@
-//! Pulling MessagePack apart token by token, for files too large for a general
-//! decoder. Nothing is ever allocated because a length was claimed.
+//! Reading MessagePack token by token, for files too large for a general decoder.
+//! A claimed length never allocates memory.
 
 mod token;
 mod window;

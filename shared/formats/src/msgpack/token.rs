@@ -1,6 +1,6 @@
 //! The markers of MessagePack.
 
-/// What begins at a position. Lengths are what the bytes claim.
+/// What begins at a position. Lengths are claims that nothing has checked yet.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) enum Token {
     Nil,
@@ -13,7 +13,7 @@ pub(crate) enum Token {
     List(u64),
     Map(u64),
     Extension(u64),
-    /// The one marker that means nothing.
+    /// The one marker without a meaning.
     Reserved,
 }
 
@@ -47,7 +47,7 @@ impl Token {
             }
             0xc7..=0xc9 => {
                 let width = 1 << (marker - 0xc7);
-                // The content is preceded by a byte of its type.
+                // A byte with the type precedes the content.
                 (Self::Extension(number(width)? + 1), 1 + width)
             }
             0xca => (Self::Float(f32::from_bits(number(4)? as u32).into()), 5),

@@ -3,8 +3,8 @@
 use std::io::{self, Read};
 
 use super::Token;
+use crate::input::source::Source;
 use crate::limits::MAX_DEPTH;
-use crate::source::Source;
 
 /// Bytes held at a time: enough for the longest thing that must lie in one piece.
 const CAPACITY: usize = 1 << 18;
@@ -76,7 +76,7 @@ impl<R: Read> Window<R> {
             .map_err(|_| io::Error::other("a text that is not UTF-8"))
     }
 
-    /// Takes bytes of any number unseen.
+    /// Skips any number of bytes.
     fn discard(&mut self, mut count: u64) -> io::Result<()> {
         while count > 0 {
             let held = self.ahead(1)?.len();
@@ -90,13 +90,13 @@ impl<R: Read> Window<R> {
         Ok(())
     }
 
-    /// Takes a whole value, whatever it is, however long.
+    /// Skips a whole value of any kind and length.
     pub(crate) fn skip(&mut self) -> io::Result<()> {
-        let mut open = Open::default();
+        let mut unfinished = Unfinished::default();
         loop {
             let token = self.token()?;
             self.discard(token.content())?;
-            if open.then(token)? {
+            if unfinished.is_complete_after(token)? {
                 return Ok(());
             }
         }
@@ -105,7 +105,7 @@ impl<R: Read> Window<R> {
     /// The bytes of the next value, which must lie within `limit` of them. They are not taken.
     pub(crate) fn value(&mut self, what: &str, limit: usize) -> io::Result<&[u8]> {
         let bytes = self.ahead(limit)?;
-        let mut open = Open::default();
+        let mut unfinished = Unfinished::default();
         let mut length = 0;
         let ends_too_early = |held: usize| {
             if held < limit {
@@ -121,7 +121,7 @@ impl<R: Read> Window<R> {
                 .ok()
                 .and_then(|content| (length + taken).checked_add(content))
                 .ok_or_else(|| ends_too_early(bytes.len()))?;
-            if open.then(token)? {
+            if unfinished.is_complete_after(token)? {
                 break;
             }
         }
@@ -131,7 +131,7 @@ impl<R: Read> Window<R> {
         Ok(&self.buffer[self.start..self.start + length])
     }
 
-    /// Refuses bytes that nobody asked for, and lets compression prove its checksum.
+    /// Refuses bytes after the value. Reading to the end also checks the checksum of compressed data.
     pub(crate) fn finish(&mut self) -> io::Result<()> {
         if self.ahead(1)?.is_empty() {
             Ok(())
@@ -143,15 +143,15 @@ impl<R: Read> Window<R> {
 
 /// The lists and maps that are not complete yet, and how many values each lacks.
 #[derive(Default)]
-struct Open {
+struct Unfinished {
     missing: [u64; MAX_DEPTH],
     depth: usize,
 }
 
-impl Open {
+impl Unfinished {
     /// Counts a token; true if the value that began with the first one is complete.
     #[inline]
-    fn then(&mut self, token: Token) -> io::Result<bool> {
+    fn is_complete_after(&mut self, token: Token) -> io::Result<bool> {
         if token == Token::Reserved {
             return Err(io::Error::other(format!("{token}, expected a value")));
         }

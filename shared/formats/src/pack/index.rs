@@ -1,4 +1,4 @@
-//! What a pack says of its kernels.
+//! The index of a pack: what it holds and how to launch it.
 
 use std::collections::BTreeMap;
 
@@ -29,7 +29,7 @@ pub(crate) struct Chunk {
 /// One kernel that was asked for.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct KernelRecord {
-    /// What it computes and how; the builder and the backend spell it alike.
+    /// What it computes and how, in the words that the builder and the backend share.
     pub key: String,
     pub outcome: Outcome,
 }
@@ -42,7 +42,7 @@ pub enum Outcome {
     Failed { reason: FailureReason, message: String },
 }
 
-/// What a launch has to know, and where the binary stands.
+/// What a launch needs, and where the binary is.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Kernel {
     /// The function's name in the binary.

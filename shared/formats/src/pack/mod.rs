@@ -4,11 +4,11 @@
 //! "DIODEPK1" · length of the index (u64) · SHA-256 of the index · index · chunks
 //! ```
 //!
-//! Numbers are little-endian. The index is MessagePack under zstd: what every
-//! kernel needs to be launched, and where in which chunk its binary stands. A
-//! chunk is many binaries under zstd, alike enough to shrink each other. The
-//! index holds the digest of every chunk, so the digest of the index names the
-//! whole content, and a chunk is read and checked when it is first needed.
+//! Numbers are little-endian. The index is MessagePack under zstd. It says what every
+//! kernel needs to be launched, and where in which chunk its binary is. A chunk is
+//! many similar binaries under zstd, which compress well together. The index holds
+//! the digest of every chunk, so the digest of the index names the whole content. A
+//! chunk is read and checked when it is first needed.
 
 mod index;
 mod reader;
@@ -23,7 +23,7 @@ pub(crate) use index::{Chunk, Index};
 const MAGIC: &[u8; 8] = b"DIODEPK1";
 /// Magic, length and digest of the index.
 const PREFACE: usize = 8 + 8 + 32;
-/// Readers refuse any other.
+/// Readers refuse any other schema.
 const SCHEMA: u32 = 1;
 
 const ENCODING: &str = "kernel pack";

@@ -1,4 +1,4 @@
-//! Reading packs, lazily.
+//! Reading packs: the index first, binaries when they are needed.
 
 use std::collections::{BTreeMap, HashMap};
 use std::fs::File;
@@ -11,7 +11,7 @@ use sha2::{Digest as _, Sha256};
 
 use super::{Chunk, ENCODING, Index, Kernel, KernelRecord, MAGIC, Outcome, PREFACE, SCHEMA};
 use crate::FormatError;
-use crate::file::open_regular;
+use crate::input::file::open_regular;
 use crate::limits::{MAX_PACK_CHUNK, MAX_PACK_CHUNKS, MAX_PACK_INDEX, MAX_PACK_KERNELS};
 
 /// An open pack: the index in memory, the binaries in the file.
@@ -23,12 +23,12 @@ pub struct Pack {
     by_key: HashMap<String, usize>,
     /// Where each chunk starts in the file.
     starts: Vec<u64>,
-    /// The chunk read last: kernels that are used together stand together.
+    /// The chunk that was read last. Kernels that are used together are in one chunk.
     last: Option<(u32, Arc<Vec<u8>>)>,
 }
 
 impl Pack {
-    /// Opens a pack and checks its index; binaries are read when they are asked for.
+    /// Opens a pack and checks its index. Binaries are read when they are needed.
     pub fn open(path: &Path) -> Result<Self, FormatError> {
         let io = |source| FormatError::Io { path: path.to_owned(), source };
         let mut file = open_regular(path)?;
@@ -104,7 +104,7 @@ impl Pack {
         &self.index.records
     }
 
-    /// What became of a kernel; `None` if nobody asked for it when the pack was built.
+    /// The outcome of a kernel; `None` if the pack was built without it.
     pub fn find(&self, key: &str) -> Option<&Outcome> {
         self.by_key.get(key).map(|&number| &self.index.records[number].outcome)
     }
@@ -135,7 +135,7 @@ impl Pack {
         let io = |source| FormatError::Io { path: self.path.clone(), source };
         let mut bytes = vec![0; *packed as usize];
         self.file.seek(SeekFrom::Start(start)).and_then(|_| self.file.read_exact(&mut bytes)).map_err(io)?;
-        if Digest::from_hash(Sha256::digest(&bytes).into()).as_str() != digest {
+        if Digest::of(&bytes).as_str() != digest {
             return Err(refuse(format!("chunk {number} does not have the digest that the index states")));
         }
         zstd::bulk::decompress(&bytes, *unpacked as usize)
@@ -156,7 +156,7 @@ fn refuse(path: &Path, state: &'static str, at: usize, cause: String) -> FormatE
     FormatError::InFile { path: path.to_owned(), source: Box::new(malformed) }
 }
 
-/// Checks all that later reads rely on; the starts of the chunks.
+/// Checks all that later reads rely on, and gives the starts of the chunks.
 fn check(index: &Index, chunks_at: u64, size: u64) -> Result<Vec<u64>, (&'static str, String)> {
     if index.schema != SCHEMA {
         let given = index.schema;

@@ -8,14 +8,14 @@ use sha2::{Digest as _, Sha256};
 
 use super::{Chunk, Index, Kernel, KernelRecord, MAGIC, Outcome, SCHEMA};
 
-/// Binaries are grouped to about this many bytes: enough to shrink each other,
-/// and little enough to unpack at the first launch.
+/// Bytes of the binaries of one chunk: enough to compress well together, and few enough to
+/// unpack at the first launch.
 const CHUNK_BYTES: usize = 2 << 20;
-/// Built once and carried often: the highest level that is still bearable.
+/// A pack is built once and copied often, so this is the highest level that is fast enough.
 const LEVEL: i32 = 19;
 
-/// Collects kernels and makes the bytes of a pack. Kernels added one after the
-/// other share chunks, so those that are used together belong together.
+/// Collects kernels and makes the bytes of a pack. Kernels that are added one after the other
+/// share chunks, so add those together that are used together.
 pub struct PackWriter {
     index: Index,
     chunks: Vec<u8>,
@@ -34,7 +34,7 @@ impl PackWriter {
         Self { index, chunks: Vec::new(), open: Vec::new() }
     }
 
-    /// Adds a kernel; `launch` says threads, shared memory, registers and stack.
+    /// Adds a kernel. `launch` is its threads, shared memory, registers and stack.
     pub fn add_built(&mut self, key: String, symbol: String, launch: [u32; 4], binary: &[u8]) {
         if !self.open.is_empty() && self.open.len() + binary.len() > CHUNK_BYTES {
             self.close_chunk();
@@ -54,7 +54,7 @@ impl PackWriter {
         self.index.records.push(KernelRecord { key, outcome: Outcome::Built(kernel) });
     }
 
-    /// Adds a kernel that cannot be had, and why.
+    /// Adds a kernel that could not be built, and why.
     pub fn add_failed(&mut self, key: String, reason: FailureReason, message: String) {
         self.index.records.push(KernelRecord { key, outcome: Outcome::Failed { reason, message } });
     }
@@ -81,7 +81,7 @@ impl PackWriter {
         self.index.chunks.push(Chunk {
             packed: packed.len() as u64,
             unpacked: unpacked.len() as u64,
-            digest: Digest::from_hash(Sha256::digest(&packed).into()).to_string(),
+            digest: Digest::of(&packed).to_string(),
         });
         self.chunks.extend(packed);
     }

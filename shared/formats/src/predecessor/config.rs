@@ -11,8 +11,8 @@ use serde::{Serialize, Serializer, ser::SerializeMap as _};
 /// What torch-diode writes as the version of every object.
 const VERSION: u64 = 1;
 
-/// A `version` field: a number that is no part of what it stands on. No version
-/// of torch-diode reads it, and a shape or config with another one is the same.
+/// A `version` field. No version of torch-diode reads it, so a shape or a config is the
+/// same with another version.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Version;
 

@@ -37,7 +37,7 @@ impl Shape {
     }
 
     /// The problem that the shape describes. torch-diode does not say how the
-    /// inputs lie in memory; it only ever measured row-major ones.
+    /// inputs lie in memory, but it measured only row-major ones.
     pub(crate) fn problem(&self, op: Op) -> Result<Problem, String> {
         let out_layout = output_layout(op, self.out_size.as_slice(), self.out_stride.as_slice())?;
         let plain = ProblemFields::plain(op, self.b, self.m, self.n, self.k, self.m_dtype);
@@ -117,7 +117,7 @@ fn torch_dtype<'de, D: Deserializer<'de>>(deserializer: D) -> Result<DType, D::E
     deserializer.deserialize_any(Name)
 }
 
-/// The problem that a key speaks of.
+/// The problem of a key.
 pub(super) fn parse(op: Op, key: &str) -> Result<Problem, String> {
     if key.len() > MAX_PROBLEM_KEY {
         return Err(format!("a problem key of {} bytes, expected at most {MAX_PROBLEM_KEY}", key.len()));

@@ -11,7 +11,7 @@ pub(super) enum Kind {
 
 pub(super) struct Column {
     pub(super) name: &'static str,
-    /// Needed where columns are typed; CSV has nothing but text.
+    /// Used where columns are typed. CSV has only text.
     #[cfg_attr(not(feature = "parquet"), expect(dead_code))]
     pub(super) kind: Kind,
     /// Whether every row has a value.
@@ -72,11 +72,11 @@ pub(super) const COLUMNS: [Column; 40] = [
 
 pub(super) const WIDTH: usize = COLUMNS.len();
 
-/// How many columns, from the first, say whose timing a row is: everything but
-/// the config and what was measured.
+/// How many columns, from the first, name the solution of a row: all but the config and what
+/// was measured.
 pub(super) const SUBJECT: usize = place("template");
 
-/// The place of a column. A name that is none stops the build.
+/// The place of a column. An unknown name stops the build.
 pub(super) const fn place(name: &str) -> usize {
     let mut place = 0;
     while place < WIDTH {
@@ -86,6 +86,35 @@ pub(super) const fn place(name: &str) -> usize {
         place += 1;
     }
     panic!("no such column")
+}
+
+/// The place of a column, found when the program is built.
+macro_rules! at {
+    ($name:literal) => {
+        const { $crate::rows::columns::place($name) }
+    };
+}
+pub(super) use at;
+
+/// The place of a column; `None` for a column that is not ours.
+pub(super) fn find_column(name: &str) -> Option<usize> {
+    COLUMNS.iter().position(|column| column.name == name)
+}
+
+/// Columns that must be there. The others have defaults.
+const NEEDED: [&str; 6] = ["hardware", "op", "m", "n", "k", "a_dtype"];
+
+/// Checks that a file has the columns that it needs.
+pub(super) fn check_columns(has: impl Fn(usize) -> bool) -> Result<(), String> {
+    for name in NEEDED {
+        if !has(place(name)) {
+            return Err(format!("no column `{name}`, expected at least {}", NEEDED.join(", ")));
+        }
+    }
+    if !has(place("time_ms")) && !has(place("time_ns")) {
+        return Err("neither a column `time_ms` nor `time_ns`".to_owned());
+    }
+    Ok(())
 }
 
 const fn same(a: &[u8], b: &[u8]) -> bool {

@@ -5,12 +5,12 @@ use std::io::Read;
 
 use diode_core::Dataset;
 
-use super::columns::{COLUMNS, WIDTH};
-use super::reader::{Rows, check_columns, find_column};
+use super::columns::{COLUMNS, WIDTH, check_columns, find_column};
+use super::reader::Rows;
 use super::{Cell, writer};
 use crate::FormatError;
-use crate::delimited::Delimited;
-use crate::source::Source;
+use crate::input::delimited::Delimited;
+use crate::input::source::Source;
 
 pub(crate) fn encode(datasets: &[Dataset]) -> Vec<u8> {
     let mut out = COLUMNS.map(|column| column.name).join(",");

@@ -27,7 +27,7 @@ fn is_empty(solution: &diode_core::Solution) -> bool {
     solution.configs.is_empty() && solution.failures.is_empty()
 }
 
-/// Whether hardware describes itself beyond what its name tells.
+/// Whether hardware has facts of its own beside those that its name stands for.
 pub(crate) fn has_own_facts(hardware: &Hardware) -> bool {
     hardware.facts.is_some() && Hardware::from_name(&hardware.name).as_ref() != Ok(hardware)
 }

@@ -1,4 +1,4 @@
-//! Datasets as rows, one per timing: what CSV and Parquet have in common. The
+//! Datasets as rows, one per timing: the common part of CSV and Parquet. The
 //! columns are described in `docs/reference/formats.md`.
 
 mod columns;
@@ -7,6 +7,7 @@ pub(crate) mod losses;
 #[cfg(feature = "parquet")]
 pub(crate) mod parquet;
 mod reader;
+mod row;
 mod writer;
 
 /// A field of a row.

@@ -5,8 +5,8 @@ use diode_core::{Config, Dataset, OutputLayout, Solution, TimeColumn};
 use super::Cell;
 use super::columns::{SUBJECT, WIDTH};
 
-/// Hands out every timing, then every failure, of one problem after the other.
-/// `end` is called after each problem.
+/// Calls `row` with every timing, then every failure, of one problem after the other, and
+/// `end` after each problem.
 pub(super) fn rows<E>(
     datasets: &[Dataset],
     mut row: impl FnMut(&[Cell<'_>; WIDTH]) -> Result<(), E>,
@@ -51,7 +51,7 @@ pub(super) fn rows<E>(
     Ok(())
 }
 
-/// The texts of a problem that are not names.
+/// The texts of a solution that must be made.
 struct Texts {
     method: String,
     out: Option<(String, String)>,

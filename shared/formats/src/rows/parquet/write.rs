@@ -13,10 +13,10 @@ use parquet::schema::parser::parse_message_type;
 
 use super::super::columns::{COLUMNS, Column, Kind, WIDTH};
 use super::super::{Cell, writer};
-use super::{About, DATASETS_KEY};
+use super::{DATASETS_KEY, DatasetMetadata};
 
-/// Rows after which the next problem begins a new row group: what readers and
-/// writers hold at a time, yet enough for dictionaries to pay.
+/// Rows after which the next problem begins a new row group. Readers and writers hold one
+/// group at a time; larger groups compress better.
 const ROW_GROUP: usize = 1 << 15;
 
 pub(crate) fn encode(datasets: &[Dataset]) -> Vec<u8> {
@@ -24,9 +24,9 @@ pub(crate) fn encode(datasets: &[Dataset]) -> Vec<u8> {
 }
 
 fn write(datasets: &[Dataset]) -> Result<Vec<u8>, ParquetError> {
-    let about: Vec<About> = (0..)
+    let about: Vec<DatasetMetadata> = (0..)
         .zip(datasets)
-        .map(|(number, dataset)| About {
+        .map(|(number, dataset)| DatasetMetadata {
             dataset: number,
             hardware: dataset.hardware.clone(),
             provenance: dataset.provenance.clone(),

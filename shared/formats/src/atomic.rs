@@ -1,0 +1,63 @@
+//! Replacing a file in one step.
+
+use std::fs::File;
+use std::io::{self, Write as _};
+use std::path::Path;
+
+/// Replaces a file. A crash at any moment leaves the old content or the new, never a part.
+/// Once this returns, a power cut leaves the new content.
+pub fn write_atomically(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    let mut file = temporary(path)?;
+    file.as_file_mut().write_all(bytes)?;
+    file.as_file().sync_all()?;
+    file.persist(path)?;
+    // The rename lasts once the folder is synced. Other systems cannot open folders.
+    #[cfg(unix)]
+    File::open(folder(path))?.sync_all()?;
+    Ok(())
+}
+
+/// Whether [`write_atomically`] could write here now. Asked before the work that makes the content.
+pub fn check_writable(path: &Path) -> io::Result<()> {
+    temporary(path).map(drop)
+}
+
+/// An empty file beside the one that it is to replace.
+fn temporary(path: &Path) -> io::Result<tempfile::NamedTempFile> {
+    // The rename would replace a device or a folder, which is never intended.
+    if path.metadata().is_ok_and(|there| !there.is_file()) {
+        return Err(io::Error::other("it is there and no regular file"));
+    }
+    let mut builder = tempfile::Builder::new();
+    builder.prefix(".diode-");
+    #[cfg(unix)]
+    {
+        // A temporary file is private by default. A dataset is as readable as the umask allows.
+        use std::os::unix::fs::PermissionsExt as _;
+        builder.permissions(std::fs::Permissions::from_mode(0o666));
+    }
+    // The error leaves out the temporary name, which the caller does not know.
+    builder.tempfile_in(folder(path)).map_err(|error| io::Error::from(error.kind()))
+}
+
+fn folder(path: &Path) -> &Path {
+    path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_is_replaced_whole_and_nothing_is_left_behind() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("data.bin");
+        write_atomically(&path, b"old").unwrap();
+        write_atomically(&path, b"new").unwrap();
+        assert_eq!(std::fs::read(&path).unwrap(), b"new");
+        check_writable(&path).unwrap();
+        assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 1);
+        assert!(check_writable(dir.path()).is_err(), "a folder is no file");
+        assert!(check_writable(&dir.path().join("no/data.bin")).is_err());
+    }
+}

@@ -1,0 +1,82 @@
+//! Decoding datasets, recognised by content.
+
+use std::io::{self, BufRead};
+
+use diode_core::Dataset;
+
+use crate::input::contents::{Kind, PARQUET_MAGIC, expect};
+use crate::input::malformed::malformed;
+use crate::input::source::Source;
+use crate::place::Place;
+use crate::predecessor::tree;
+use crate::{Format, FormatError, columnar, rows};
+
+/// What some bytes hold.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Decoded {
+    /// The format inside any compression.
+    pub format: Format,
+    /// One per hardware key of the file.
+    pub datasets: Vec<Dataset>,
+}
+
+/// Decodes datasets in the formats that programs send each other: torch-diode's and the
+/// columnar one, compressed or not. CSV and Parquet are files for people and their tools;
+/// [`read_file`](crate::read_file) reads them.
+pub fn decode(bytes: &[u8]) -> Result<Decoded, FormatError> {
+    expect(Kind::Timings, bytes, || decode_stream(bytes, bytes.len() as u64, travels))
+}
+
+fn travels(format: Format) -> Result<(), FormatError> {
+    if format.travels() { Ok(()) } else { Err(FormatError::NotForTravel { found: format.in_words() }) }
+}
+
+/// Decodes datasets in any format but Parquet. `length` is how many bytes the
+/// input has; `accepts` is asked about the format before anything is read.
+pub(crate) fn decode_stream<R: BufRead>(
+    mut input: R,
+    length: u64,
+    accepts: fn(Format) -> Result<(), FormatError>,
+) -> Result<Decoded, FormatError> {
+    let at_start = |error: io::Error| malformed("data", 0, &Place::default(), &error);
+    if input.fill_buf().map_err(at_start)?.is_empty() {
+        return Err(at_start(io::Error::other("no bytes at all, expected a dataset")));
+    }
+    let mut source = Source::open(input, length)?;
+    let format = format_of(source.peek().map_err(at_start)?)?;
+    accepts(format)?;
+    let datasets = match format {
+        Format::Columnar => columnar::decode(source)?,
+        Format::PredecessorJson => tree::decode_json(source)?,
+        Format::PredecessorMsgpack => tree::decode_msgpack(source)?,
+        Format::Csv => rows::csv::decode(source)?,
+        Format::Parquet => {
+            let packed = io::Error::other("Parquet within zstd; unpack it first");
+            return Err(malformed("Parquet", 0, &Place::default(), &packed));
+        }
+    };
+    Ok(Decoded { format, datasets })
+}
+
+/// The format that begins with some bytes.
+fn format_of(head: &[u8]) -> Result<Format, FormatError> {
+    if columnar::begins(head) {
+        return Ok(Format::Columnar);
+    }
+    if head.starts_with(PARQUET_MAGIC) {
+        return Ok(Format::Parquet);
+    }
+    match head.first() {
+        Some(b'{' | b'[' | b' ' | b'\t' | b'\r' | b'\n') => Ok(Format::PredecessorJson),
+        // The name of a column, perhaps in quotes.
+        Some(b'a'..=b'z' | b'A'..=b'Z' | b'"') => Ok(Format::Csv),
+        // Below these, MessagePack has small numbers.
+        Some(0..0x80) => {
+            let is_gzip = head.starts_with(&[0x1f, 0x8b]);
+            let found = if is_gzip { "a gzip file" } else { "bytes that begin no dataset" };
+            let expected = "JSON, MessagePack, CSV, Parquet or a columnar file, plain or under zstd";
+            Err(FormatError::Unexpected { found: found.to_owned(), expected })
+        }
+        _ => Ok(Format::PredecessorMsgpack),
+    }
+}

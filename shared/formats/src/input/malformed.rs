@@ -1,0 +1,71 @@
+//! The errors for bytes that could not be read, in this crate's words.
+
+use std::fmt;
+use std::io;
+
+use crate::FormatError;
+use crate::limits::MAX_DEPTH;
+use crate::place::Place;
+
+/// The error for bytes that could not be read at a byte position.
+pub(crate) fn malformed(encoding: &'static str, at: u64, place: &Place, error: &io::Error) -> FormatError {
+    let (state, cause) = if error.kind() == io::ErrorKind::UnexpectedEof {
+        ("truncated", "expected more bytes, found the end of the data".to_owned())
+    } else {
+        ("invalid", error.to_string())
+    };
+    FormatError::Malformed { state, encoding, at: format!("byte {at}"), place: place.to_string(), cause }
+}
+
+/// The error for MessagePack that could not be read.
+pub(crate) fn malformed_msgpack(
+    encoding: &'static str,
+    at: u64,
+    place: &Place,
+    error: rmp_serde::decode::Error,
+) -> FormatError {
+    use rmp_serde::decode::Error;
+    match error {
+        Error::InvalidMarkerRead(source) | Error::InvalidDataRead(source) => {
+            malformed(encoding, at, place, &source)
+        }
+        other => malformed(encoding, at, place, &io::Error::other(msgpack_cause(other))),
+    }
+}
+
+/// What an error of the MessagePack decoder means.
+pub(crate) fn msgpack_cause(error: rmp_serde::decode::Error) -> String {
+    use rmp_serde::decode::Error;
+    match error {
+        Error::TypeMismatch(marker) => format!("unexpected {marker:?}"),
+        Error::DepthLimitExceeded => format!("more than {MAX_DEPTH} levels of maps and arrays"),
+        other => other.to_string(),
+    }
+}
+
+/// The error for JSON that could not be read.
+pub(crate) fn malformed_json(error: &serde_json::Error, place: &Place) -> FormatError {
+    // serde_json ends every message with the position. Ours begins with it.
+    let message = error.to_string();
+    let cause = match message.rfind(" at line ") {
+        Some(end) => message[..end].to_owned(),
+        None => message,
+    };
+    // What goes wrong before the first part of the JSON has no position.
+    let at = match error.line() {
+        0 => "its beginning".to_owned(),
+        line => format!("line {line} column {}", error.column()),
+    };
+    FormatError::Malformed {
+        state: if error.is_eof() { "truncated" } else { "invalid" },
+        encoding: "JSON",
+        at,
+        place: place.to_string(),
+        cause,
+    }
+}
+
+/// The error for a part of a document that the vocabulary refuses.
+pub(crate) fn refused(encoding: &'static str, at: String, cause: impl fmt::Display) -> FormatError {
+    FormatError::Malformed { state: "invalid", encoding, at, place: String::new(), cause: cause.to_string() }
+}

@@ -1,0 +1,12 @@
+//! What the readers of all formats stand on: opening files, bounded reading,
+//! compression, and recognising what some bytes are.
+
+pub(crate) mod byte_order_mark;
+pub(crate) mod compression;
+pub(crate) mod contents;
+pub(crate) mod delimited;
+pub(crate) mod document;
+pub(crate) mod file;
+pub(crate) mod malformed;
+pub(crate) mod source;
+pub(crate) mod text;

@@ -1,0 +1,205 @@
+//! Datasets under construction: what the readers of the tree report to.
+
+use std::collections::HashSet;
+
+use diode_core::hardware::Hardware;
+use diode_core::{
+    Config, ConfigDictionary, ConfigIndex, Dataset, Failure, FailureReason, Method, Op, Problem, Provenance,
+    Solution, TimeColumn,
+};
+
+use crate::limits::{
+    MAX_CONFIGS, MAX_CONFIGS_PER_FILE, MAX_DATASETS, MAX_PROBLEMS_PER_FILE, MAX_TIMINGS_PER_PROBLEM,
+    too_many, too_many_timings,
+};
+use crate::place::Place;
+use crate::predecessor::lookup_table::LookupTable;
+use crate::predecessor::shape;
+
+/// Collects a file's content in the order it is read, and keeps the place that an error
+/// message names.
+#[derive(Default)]
+pub(super) struct Builder {
+    place: Place,
+    datasets: Vec<Dataset>,
+    /// The ops of the current hardware and the problem keys of the current op. A key that comes
+    /// twice is refused, because readers differ in which of the two they use.
+    ops: Vec<Op>,
+    keys: HashSet<Box<str>>,
+    op: Option<Op>,
+    problem: Option<Problem>,
+    problems: usize,
+    /// Counts over the whole file.
+    all_problems: usize,
+    all_configs: usize,
+    configs: Vec<ConfigIndex>,
+    millis: Vec<f64>,
+    failures: Vec<Failure>,
+    /// What a table has for each problem: the number of the hardware, the problem and its configs.
+    choices: Vec<(usize, Problem, Vec<ConfigIndex>)>,
+    timings: usize,
+    max_timings: usize,
+}
+
+impl Builder {
+    pub(super) fn new(max_timings: usize) -> Self {
+        Self { max_timings, ..Self::default() }
+    }
+
+    pub(super) fn place(&self) -> &Place {
+        &self.place
+    }
+
+    pub(super) fn finish(self) -> Vec<Dataset> {
+        self.datasets
+    }
+
+    /// The op whose node is being read.
+    pub(super) fn op(&self) -> Result<Op, String> {
+        self.op.ok_or_else(|| "a config outside of any operation".to_owned())
+    }
+
+    pub(super) fn enter_hardware(&mut self, name: &str) -> Result<(), String> {
+        if self.datasets.len() == MAX_DATASETS {
+            return Err(format!("more than {MAX_DATASETS} kinds of hardware; split the file"));
+        }
+        if self.datasets.iter().any(|dataset| dataset.hardware.name == name) {
+            return Err(format!("duplicate key {name:?}"));
+        }
+        let hardware = Hardware::from_name(name).map_err(|invalid| invalid.to_string())?;
+        self.place.hardware = Some(name.to_owned());
+        self.ops.clear();
+        self.datasets.push(Dataset {
+            hardware,
+            provenance: Provenance::default(),
+            configs: ConfigDictionary::default(),
+            solutions: Vec::new(),
+        });
+        Ok(())
+    }
+
+    pub(super) fn leave_hardware(&mut self) -> Result<(), String> {
+        self.place = Place::default();
+        Ok(())
+    }
+
+    pub(super) fn enter_op(&mut self, name: &str) -> Result<(), String> {
+        let op: Op = name.parse().map_err(|invalid: diode_core::Invalid| invalid.to_string())?;
+        if self.ops.contains(&op) {
+            return Err(format!("duplicate key {name:?}"));
+        }
+        self.ops.push(op);
+        self.keys.clear();
+        self.op = Some(op);
+        self.place.op = Some(op);
+        self.problems = 0;
+        Ok(())
+    }
+
+    pub(super) fn leave_op(&mut self) -> Result<(), String> {
+        self.op = None;
+        self.place.op = None;
+        Ok(())
+    }
+
+    pub(super) fn enter_problem(&mut self, key: &str) -> Result<(), String> {
+        self.problems += 1;
+        self.place.problem = Some(self.problems);
+        self.all_problems += 1;
+        if self.all_problems > MAX_PROBLEMS_PER_FILE {
+            return Err(too_many("problems", MAX_PROBLEMS_PER_FILE));
+        }
+        self.problem = Some(shape::parse(self.op()?, key)?);
+        if !self.keys.insert(key.into()) {
+            return Err(format!("duplicate key {key:.200?}"));
+        }
+        Ok(())
+    }
+
+    /// Finds or adds a config of the current hardware.
+    pub(super) fn intern(&mut self, config: Config) -> Result<ConfigIndex, String> {
+        let dataset = self.datasets.last_mut().ok_or("a config outside of any hardware")?;
+        let known = dataset.configs.len();
+        let index = dataset.configs.intern(config);
+        if dataset.configs.len() > MAX_CONFIGS {
+            return Err(format!("more than {MAX_CONFIGS} distinct configs"));
+        }
+        self.all_configs += dataset.configs.len() - known;
+        if self.all_configs > MAX_CONFIGS_PER_FILE {
+            return Err(too_many("configs", MAX_CONFIGS_PER_FILE));
+        }
+        Ok(index)
+    }
+
+    pub(super) fn timing(&mut self, config: ConfigIndex, millis: f64) -> Result<(), String> {
+        self.count_row()?;
+        if millis.is_finite() {
+            self.configs.push(config);
+            self.millis.push(millis);
+        } else {
+            self.failures.push(Failure { config, reason: FailureReason::NotFinite });
+        }
+        Ok(())
+    }
+
+    /// Adds a config that a table has for the current problem.
+    pub(super) fn choice(&mut self, config: ConfigIndex) -> Result<(), String> {
+        self.count_row()?;
+        self.configs.push(config);
+        Ok(())
+    }
+
+    fn count_row(&mut self) -> Result<(), String> {
+        let rows = self.configs.len() + self.failures.len();
+        if rows == MAX_TIMINGS_PER_PROBLEM {
+            return Err(format!("more than {MAX_TIMINGS_PER_PROBLEM} timings of one problem"));
+        }
+        self.timings += 1;
+        if self.timings > self.max_timings {
+            return Err(too_many_timings(self.max_timings));
+        }
+        Ok(())
+    }
+
+    pub(super) fn leave_problem(&mut self) -> Result<(), String> {
+        let problem = self.problem.take().ok_or("timings outside of any problem")?;
+        let dataset = self.datasets.last_mut().ok_or("a problem outside of any hardware")?;
+        let times = TimeColumn::from_millis(std::mem::take(&mut self.millis))
+            .map_err(|invalid| invalid.to_string())?;
+        dataset.solutions.push(Solution {
+            problem,
+            method: Method::Unspecified,
+            configs: std::mem::take(&mut self.configs),
+            times,
+            minimum_ns: None,
+            spread_ns: None,
+            repeats: None,
+            failures: std::mem::take(&mut self.failures),
+        });
+        self.place.problem = None;
+        Ok(())
+    }
+
+    pub(super) fn leave_choices(&mut self) -> Result<(), String> {
+        let problem = self.problem.take().ok_or("configs outside of any problem")?;
+        self.choices.push((self.datasets.len() - 1, problem, std::mem::take(&mut self.configs)));
+        self.place.problem = None;
+        Ok(())
+    }
+
+    pub(super) fn finish_tables(self) -> Vec<LookupTable> {
+        let mut tables: Vec<LookupTable> = self
+            .datasets
+            .into_iter()
+            .map(|dataset| LookupTable {
+                hardware: dataset.hardware,
+                configs: dataset.configs,
+                problems: Vec::new(),
+            })
+            .collect();
+        for (dataset, problem, configs) in self.choices {
+            tables[dataset].problems.push((problem, configs));
+        }
+        tables
+    }
+}

@@ -1,0 +1,249 @@
+//! Reading the tree of maps from JSON without holding it in memory: serde seeds hand
+//! each part to a [`Builder`].
+//!
+//! Two kinds of map alternate. A *node* has one known field, a version and
+//! perhaps unknown fields; an *index* has names or problems as its keys.
+
+use std::cell::RefCell;
+use std::fmt;
+
+use serde::Deserialize;
+use serde::de::{self, DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
+
+use super::builder::Builder;
+use crate::predecessor::config::{ConfigSeed, Version};
+
+/// Reads a whole dataset.
+pub(super) fn root<'de>(builder: &RefCell<Builder>) -> impl DeserializeSeed<'de, Value = ()> {
+    tree(
+        builder,
+        Node { field: "timed_configs", inner: List { of: "timed configs", part: Timing(builder) } },
+        Builder::leave_problem,
+    )
+}
+
+/// Reads a whole lookup table, which has configs in the place of timings.
+pub(super) fn table<'de>(builder: &RefCell<Builder>) -> impl DeserializeSeed<'de, Value = ()> {
+    tree(
+        builder,
+        Node { field: "config", inner: List { of: "configs", part: Choice(builder) } },
+        Builder::leave_choices,
+    )
+}
+
+fn tree<'de, S: DeserializeSeed<'de, Value = ()> + Copy>(
+    builder: &RefCell<Builder>,
+    leaf: S,
+    leave: fn(&mut Builder) -> Result<(), String>,
+) -> impl DeserializeSeed<'de, Value = ()> {
+    let problems = Index { builder, key: "a problem key", enter: Builder::enter_problem, leave, inner: leaf };
+    let ops = Index {
+        builder,
+        key: "an operation",
+        enter: Builder::enter_op,
+        leave: Builder::leave_op,
+        inner: Node { field: "solution", inner: problems },
+    };
+    let hardware = Index {
+        builder,
+        key: "a hardware name",
+        enter: Builder::enter_hardware,
+        leave: Builder::leave_hardware,
+        inner: Node { field: "operation", inner: ops },
+    };
+    Node { field: "hardware", inner: hardware }
+}
+
+/// A map with one field that matters.
+#[derive(Clone, Copy)]
+struct Node<S> {
+    field: &'static str,
+    inner: S,
+}
+
+impl<'de, S: DeserializeSeed<'de, Value = ()> + Copy> DeserializeSeed<'de> for Node<S> {
+    type Value = ();
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<(), D::Error> {
+        deserializer.deserialize_map(self)
+    }
+}
+
+impl<'de, S: DeserializeSeed<'de, Value = ()> + Copy> Visitor<'de> for Node<S> {
+    type Value = ();
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "a map with the field `{}`", self.field)
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<(), A::Error> {
+        let (mut found, mut version) = (false, None);
+        while let Some(key) = map.next_key_seed(Key([self.field, "version"]))? {
+            match key {
+                Some(0) if found => return Err(de::Error::duplicate_field(self.field)),
+                Some(0) => {
+                    map.next_value_seed(self.inner)?;
+                    found = true;
+                }
+                Some(_) => set("version", &mut version, map.next_value::<Version>()?)?,
+                None => {
+                    map.next_value::<IgnoredAny>()?;
+                }
+            }
+        }
+        if found { Ok(()) } else { Err(de::Error::missing_field(self.field)) }
+    }
+}
+
+/// A map whose keys are data.
+#[derive(Clone, Copy)]
+struct Index<'b, S> {
+    builder: &'b RefCell<Builder>,
+    key: &'static str,
+    enter: fn(&mut Builder, &str) -> Result<(), String>,
+    leave: fn(&mut Builder) -> Result<(), String>,
+    inner: S,
+}
+
+impl<'de, S: DeserializeSeed<'de, Value = ()> + Copy> DeserializeSeed<'de> for Index<'_, S> {
+    type Value = ();
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<(), D::Error> {
+        deserializer.deserialize_map(self)
+    }
+}
+
+impl<'de, S: DeserializeSeed<'de, Value = ()> + Copy> Visitor<'de> for Index<'_, S> {
+    type Value = ();
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "a map from {}", self.key)
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<(), A::Error> {
+        while let Some(key) = map.next_key::<String>()? {
+            (self.enter)(&mut self.builder.borrow_mut(), &key).map_err(de::Error::custom)?;
+            map.next_value_seed(self.inner)?;
+            (self.leave)(&mut self.builder.borrow_mut()).map_err(de::Error::custom)?;
+        }
+        Ok(())
+    }
+}
+
+/// A list of parts that go to the builder one by one.
+#[derive(Clone, Copy)]
+struct List<S> {
+    of: &'static str,
+    part: S,
+}
+
+impl<'de, S: DeserializeSeed<'de, Value = ()> + Copy> DeserializeSeed<'de> for List<S> {
+    type Value = ();
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<(), D::Error> {
+        deserializer.deserialize_seq(self)
+    }
+}
+
+impl<'de, S: DeserializeSeed<'de, Value = ()> + Copy> Visitor<'de> for List<S> {
+    type Value = ();
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "a list of {}", self.of)
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<(), A::Error> {
+        while list.next_element_seed(self.part)?.is_some() {}
+        Ok(())
+    }
+}
+
+/// One config that a table has for a problem.
+#[derive(Clone, Copy)]
+struct Choice<'b>(&'b RefCell<Builder>);
+
+impl<'de> DeserializeSeed<'de> for Choice<'_> {
+    type Value = ();
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<(), D::Error> {
+        let op = self.0.borrow().op().map_err(de::Error::custom)?;
+        let config = ConfigSeed(op).deserialize(deserializer)?;
+        let mut builder = self.0.borrow_mut();
+        builder.intern(config).and_then(|index| builder.choice(index)).map_err(de::Error::custom)
+    }
+}
+
+/// One config and its time.
+#[derive(Clone, Copy)]
+struct Timing<'b>(&'b RefCell<Builder>);
+
+impl<'de> DeserializeSeed<'de> for Timing<'_> {
+    type Value = ();
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<(), D::Error> {
+        deserializer.deserialize_map(self)
+    }
+}
+
+impl<'de> Visitor<'de> for Timing<'_> {
+    type Value = ();
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a map with the fields `config` and `time`")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<(), A::Error> {
+        let op = self.0.borrow().op().map_err(de::Error::custom)?;
+        let (mut config, mut time, mut version) = (None, None, None);
+        while let Some(key) = map.next_key_seed(Key(["config", "time", "version"]))? {
+            match key {
+                Some(0) => set("config", &mut config, map.next_value_seed(ConfigSeed(op))?)?,
+                Some(1) => set("time", &mut time, map.next_value::<Time>()?)?,
+                Some(_) => set("version", &mut version, map.next_value::<Version>()?)?,
+                None => {
+                    map.next_value::<IgnoredAny>()?;
+                }
+            }
+        }
+        let config = config.ok_or_else(|| de::Error::missing_field("config"))?;
+        let Time(millis) = time.ok_or_else(|| de::Error::missing_field("time"))?;
+        let mut builder = self.0.borrow_mut();
+        builder.intern(config).and_then(|index| builder.timing(index, millis)).map_err(de::Error::custom)
+    }
+}
+
+fn set<T, E: de::Error>(field: &'static str, slot: &mut Option<T>, value: T) -> Result<(), E> {
+    if slot.replace(value).is_some() { Err(E::duplicate_field(field)) } else { Ok(()) }
+}
+
+/// A time in milliseconds; JSON's `null` stands for a number that is not finite.
+struct Time(f64);
+
+impl<'de> Deserialize<'de> for Time {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        Ok(Self(Option::<f64>::deserialize(deserializer)?.unwrap_or(f64::NAN)))
+    }
+}
+
+/// Finds a key among some names; `None` for any other.
+struct Key<const N: usize>([&'static str; N]);
+
+impl<'de, const N: usize> DeserializeSeed<'de> for Key<N> {
+    type Value = Option<usize>;
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Self::Value, D::Error> {
+        deserializer.deserialize_identifier(self)
+    }
+}
+
+impl<const N: usize> Visitor<'_> for Key<N> {
+    type Value = Option<usize>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a field name")
+    }
+
+    fn visit_str<E: de::Error>(self, key: &str) -> Result<Self::Value, E> {
+        Ok(self.0.iter().position(|&name| name == key))
+    }
+}

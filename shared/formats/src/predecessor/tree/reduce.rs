@@ -1,0 +1,171 @@
+//! Making datasets fit torch-diode's format, in which several problems or configs may become one.
+//!
+//! Timings of different things are never mixed. Where the format cannot tell some apart,
+//! one is kept, and the others are counted.
+
+use std::collections::{HashMap, HashSet};
+
+use diode_core::space::config_for;
+use diode_core::{
+    Bias, ConfigDictionary, ConfigIndex, Dataset, Failure, FailureReason, Layout, Method, Problem,
+    ProblemFields, Solution, Tile, TimeColumn,
+};
+
+/// The problem as the format has it: row-major, with a bias of the output's size.
+pub(crate) fn plain(problem: &Problem) -> Problem {
+    let bias = if problem.op.has_bias() { Bias::Matrix } else { Bias::None };
+    let fields =
+        ProblemFields { a_layout: Layout::Row, b_layout: Layout::Row, bias, ..problem.clone().into_fields() };
+    Problem::new(fields).expect("neither layouts nor the form of a bias make a problem invalid")
+}
+
+/// The same without what the format cannot hold, such as timings of configs that it does not know.
+/// The sentences say what is left out because the format could not tell it from something else.
+pub(crate) fn reduce(datasets: &[Dataset]) -> (Vec<Dataset>, Vec<String>) {
+    let kept = Kept::of(datasets);
+    let mut left_out = LeftOut::default();
+    let reduced = datasets.iter().map(|dataset| reduce_dataset(dataset, &kept, &mut left_out)).collect();
+    (reduced, left_out.sentences())
+}
+
+/// The name of the hardware and the problem as the format has it. Solutions differ by these there.
+type Key<'a> = (&'a str, Problem);
+
+/// What is kept under each key: the row-major problem if there is one, else the first problem,
+/// each with the method of its first solution.
+struct Kept<'a>(HashMap<Key<'a>, (&'a Problem, Method)>);
+
+impl<'a> Kept<'a> {
+    fn of(datasets: &'a [Dataset]) -> Self {
+        let mut kept: HashMap<Key<'a>, (&Problem, Method)> = HashMap::new();
+        for dataset in datasets {
+            for solution in &dataset.solutions {
+                let (problem, key) = (&solution.problem, plain(&solution.problem));
+                let better = |first: &Problem| *problem == key && *first != key;
+                let this = (problem, solution.method);
+                let entry = kept.entry((&dataset.hardware.name, key.clone())).or_insert(this);
+                if better(entry.0) {
+                    *entry = this;
+                }
+            }
+        }
+        Self(kept)
+    }
+}
+
+#[derive(Default)]
+struct LeftOut {
+    layouts: HashSet<(String, Problem)>,
+    methods: usize,
+    variants: usize,
+}
+
+impl LeftOut {
+    fn sentences(&self) -> Vec<String> {
+        let (problems, measurements, timings) = (self.layouts.len(), self.methods, self.variants);
+        let s = |count: usize| if count == 1 { "" } else { "s" };
+        let mut sentences = Vec::new();
+        if problems > 0 {
+            sentences.push(format!(
+                "{problems} problem{} left out, because only their layout or bias differs from another's, whose timings are kept",
+                s(problems)
+            ));
+        }
+        if measurements > 0 {
+            sentences.push(format!(
+                "{measurements} measurement{} left out, because their problem was measured in another way too, and those timings are kept",
+                s(measurements)
+            ));
+        }
+        if timings > 0 {
+            sentences.push(format!(
+                "{timings} timing{} left out, because only ROCm's parameters differ from those of a faster config",
+                s(timings)
+            ));
+        }
+        sentences
+    }
+}
+
+fn reduce_dataset(dataset: &Dataset, kept: &Kept<'_>, left_out: &mut LeftOut) -> Dataset {
+    let mut reduced = Dataset {
+        hardware: dataset.hardware.clone(),
+        provenance: dataset.provenance.clone(),
+        configs: ConfigDictionary::default(),
+        solutions: Vec::new(),
+    };
+    for solution in &dataset.solutions {
+        let key = plain(&solution.problem);
+        let (problem, method) = kept.0[&(dataset.hardware.name.as_str(), key.clone())];
+        if solution.problem != *problem {
+            left_out.layouts.insert((dataset.hardware.name.clone(), solution.problem.clone()));
+        } else if solution.method != method {
+            left_out.methods += 1;
+        } else {
+            let solution = reduce_solution(solution, key, dataset, &mut reduced.configs, left_out);
+            reduced.solutions.push(solution);
+        }
+    }
+    reduced
+}
+
+fn reduce_solution(
+    solution: &Solution,
+    problem: Problem,
+    dataset: &Dataset,
+    configs: &mut ConfigDictionary,
+    left_out: &mut LeftOut,
+) -> Solution {
+    let mut held = |index: ConfigIndex| {
+        let config = dataset.configs.get(index);
+        let tile = config.tile().filter(|tile| config_for(problem.op, **tile) == *config)?;
+        Some(configs.intern(config_for(problem.op, Tile { rocm: None, ..*tile })))
+    };
+    let rows: Vec<Option<ConfigIndex>> = solution.configs.iter().map(|&index| held(index)).collect();
+    let failed: Vec<Option<ConfigIndex>> =
+        solution.failures.iter().map(|failure| held(failure.config)).collect();
+
+    // Of configs that become one, the fastest is kept; where none has a time, the first.
+    let mut by_time: Vec<usize> = (0..rows.len()).collect();
+    by_time.sort_by(|&a, &b| solution.times.millis(a).0.total_cmp(&solution.times.millis(b).0));
+    let timed = by_time.into_iter().map(|row| (rows[row], solution.configs[row]));
+    let untimed = failed.iter().copied().zip(solution.failures.iter().map(|failure| failure.config));
+    let mut stands_for: HashMap<ConfigIndex, ConfigIndex> = HashMap::new();
+    for (held, config) in timed.chain(untimed) {
+        if let Some(held) = held {
+            stands_for.entry(held).or_insert(config);
+        }
+    }
+    let mut stands = |held: Option<ConfigIndex>, config: ConfigIndex| {
+        let held = held?;
+        let stands = stands_for[&held] == config;
+        left_out.variants += usize::from(!stands);
+        stands.then_some(held)
+    };
+
+    let kept: Vec<(usize, ConfigIndex)> = rows
+        .iter()
+        .enumerate()
+        .filter_map(|(row, &held)| Some((row, stands(held, solution.configs[row])?)))
+        .collect();
+    let failures = failed.iter().zip(&solution.failures).filter_map(|(&held, failure)| {
+        stands(held, failure.config).map(|config| Failure { config, reason: FailureReason::NotFinite })
+    });
+    Solution {
+        problem,
+        method: Method::Unspecified,
+        failures: failures.collect(),
+        times: picked(&solution.times, kept.iter().map(|&(row, _)| row)),
+        configs: kept.into_iter().map(|(_, config)| config).collect(),
+        minimum_ns: None,
+        spread_ns: None,
+        repeats: None,
+    }
+}
+
+fn picked(times: &TimeColumn, rows: impl Iterator<Item = usize>) -> TimeColumn {
+    match times {
+        TimeColumn::Nanos(nanos) => TimeColumn::Nanos(rows.map(|row| nanos[row]).collect()),
+        TimeColumn::Millis(millis) => TimeColumn::Millis(rows.map(|row| millis[row]).collect()),
+    }
+}
