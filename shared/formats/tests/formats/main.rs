@@ -1,11 +1,14 @@
 //! The formats as their users see them: files of other programs, round trips,
-//! and bytes that mean harm.
+//! and hostile bytes.
 #![cfg(test)]
 
+mod caps;
 mod checkpoint;
+mod damage;
 mod goldens;
-mod hostile;
+mod properties;
 mod reducing;
+mod refusals;
 mod round_trips;
 mod samples;
 mod texts;

@@ -1,21 +1,17 @@
 //! What is written can be read, in every format, and means the same.
 
-use crate::samples::{golden, plain, problem, rich, solution};
 use diode_core::{
-    Config, ConfigIndex, Dataset, Failure, FailureReason, Method, Op, Problem, ProblemFields, Provenance,
-    Tile, TimeColumn, hardware::Hardware,
+    Config, ConfigIndex, Dataset, Failure, FailureReason, Op, Provenance, TimeColumn, hardware::Hardware,
 };
-use diode_formats::stored::{Columns, decode_columns, decode_configs, encode_columns, encode_configs};
+use diode_formats::stored::{decode_configs, encode_configs};
 use diode_formats::{
-    Decoded, Format, content_digest, decode, encode, left_out, read_file, reduce, solution_digest, write_file,
+    Decoded, Format, content_digest, decode, encode, left_out, read_file, reduce, write_file,
 };
-use proptest::prelude::*;
 
-const FORMATS: [Format; 5] =
-    [Format::PredecessorJson, Format::PredecessorMsgpack, Format::Columnar, Format::Csv, Format::Parquet];
+use crate::samples::{golden, plain, problem, rich, solution};
 
 /// Reads back what was encoded, as a file of any name is read.
-fn reread(bytes: &[u8]) -> Decoded {
+pub(crate) fn reread(bytes: &[u8]) -> Decoded {
     let file = tempfile::NamedTempFile::new().unwrap();
     #[expect(clippy::disallowed_methods, reason = "thrown away at once")]
     std::fs::write(file.path(), bytes).unwrap();
@@ -25,9 +21,9 @@ fn reread(bytes: &[u8]) -> Decoded {
 #[test]
 fn every_format_converts_to_every_other() {
     let digest = content_digest(&plain());
-    for from in FORMATS {
+    for from in Format::ALL {
         let first = reread(&encode(from, &plain()).unwrap());
-        for to in FORMATS {
+        for to in Format::ALL {
             let bytes = encode(to, &first.datasets).unwrap();
             let second = reread(&bytes);
             assert_eq!(second.format, to);
@@ -51,14 +47,14 @@ fn the_real_h200_timings_survive_every_pair_of_formats() {
     assert_eq!((original[0].solutions.len(), original[0].timings()), (209, 320_606));
     let digest = content_digest(&original);
     let mut seen: Vec<Vec<Dataset>> = Vec::new();
-    for from in FORMATS {
+    for from in Format::ALL {
         let first = reread(&encode(from, &original).unwrap()).datasets;
         assert_eq!(content_digest(&first), digest, "{from}");
         // Two formats that gave the same, the order of dictionaries included, are the same to what comes next.
         if seen.contains(&first) {
             continue;
         }
-        for to in FORMATS {
+        for to in Format::ALL {
             let second = reread(&encode(to, &first).unwrap()).datasets;
             assert_eq!(content_digest(&second), digest, "{from} to {to}");
         }
@@ -93,7 +89,7 @@ fn rows_hold_everything_but_problems_without_any() {
 }
 
 /// Everything but provenance and the order of dictionaries is equal.
-fn assert_same(left: &[Dataset], right: &[Dataset]) {
+pub(crate) fn assert_same(left: &[Dataset], right: &[Dataset]) {
     assert_eq!(left.len(), right.len());
     assert_eq!(content_digest(left), content_digest(right));
     for (left, right) in left.iter().zip(right) {
@@ -130,7 +126,7 @@ fn rows_may_come_in_any_order_and_say_less() {
 }
 
 #[test]
-fn what_the_old_form_cannot_hold_can_be_let_go() {
+fn what_torch_diodes_format_cannot_hold_can_be_let_go() {
     let kept = reduce(Format::PredecessorJson, &rich()).datasets;
     let json = reread(&encode(Format::PredecessorJson, &kept).unwrap());
     let msgpack = reread(&encode(Format::PredecessorMsgpack, &kept).unwrap());
@@ -145,7 +141,7 @@ fn what_the_old_form_cannot_hold_can_be_let_go() {
 }
 
 #[test]
-fn the_old_form_refuses_what_it_would_lose_and_lists_it() {
+fn torch_diodes_format_refuses_what_it_would_lose_and_lists_it() {
     for format in [Format::PredecessorJson, Format::PredecessorMsgpack] {
         let message = encode(format, &rich()).unwrap_err().to_string();
         for loss in [
@@ -181,7 +177,7 @@ fn failures_without_a_reason_become_infinity_and_back() {
 }
 
 #[test]
-fn solutions_of_one_problem_share_its_key_in_the_old_form() {
+fn solutions_of_one_problem_share_its_key_in_torch_diodes_format() {
     let mut dataset = golden();
     dataset.solutions.push(solution(problem(Op::Mm, 64, 128, 32), &[0], &[0.5]));
     let decoded = decode(&encode(Format::PredecessorMsgpack, &[dataset.clone(), golden()]).unwrap()).unwrap();
@@ -266,143 +262,9 @@ fn reverse_configs(dataset: &mut Dataset) {
 }
 
 #[test]
-fn packed_lists_round_trip() {
+fn stored_lists_round_trip() {
     for dataset in rich() {
         let configs: Vec<Config> = dataset.configs.iter().copied().collect();
         assert_eq!(decode_configs(&encode_configs(&configs)).unwrap(), configs);
-    }
-}
-
-prop_compose! {
-    fn any_times()(
-        nanos in prop::collection::vec(1..3_600_000_000_000_u64, 0..40),
-        millis in prop::collection::vec(1e-6..3.6e6_f64, 0..40),
-        whole: bool,
-    ) -> TimeColumn {
-        if whole { TimeColumn::from_nanos(nanos).unwrap() } else { TimeColumn::from_millis(millis).unwrap() }
-    }
-}
-
-prop_compose! {
-    fn any_columns()(
-        times in any_times(),
-        minimum: bool,
-        spread in any::<Option<u64>>(),
-        repeats in any::<Option<u32>>(),
-        failures in prop::collection::vec(
-            (any::<u32>(), prop::sample::select(FailureReason::ALL)), 0..10,
-        ),
-    ) -> Columns {
-        let rows = times.len();
-        Columns {
-            minimum_ns: minimum
-                .then(|| (0..rows).map(|row| (times.nanos(row).0.ceil() as u64).saturating_sub(row as u64).max(1)).collect()),
-            times,
-            spread_ns: spread.map(|seed| (0..rows as u64).map(|row| seed.wrapping_mul(row)).collect()),
-            repeats: repeats.map(|seed| (0..rows as u32).map(|row| seed.wrapping_mul(row)).collect()),
-            failures,
-        }
-    }
-}
-
-prop_compose! {
-    /// A solution with everything that our own formats hold.
-    fn any_solution()(
-        columns in any_columns(),
-        (op, b_layout, method) in (
-            prop::sample::select(Op::ALL),
-            prop::sample::select(diode_core::Layout::ALL),
-            prop::sample::select(&[Method::Unspecified, Method::MEDIAN_COLD_EVENT, Method::MEDIAN_WARM_WALL]),
-        ),
-        sizes in (1..9_u64, 1..9_u64, 1..9_u64),
-        out in prop::option::of(([1..=Problem::MAX_DIM, 1..=Problem::MAX_DIM, 1..=Problem::MAX_DIM], any::<[u64; 3]>())),
-    ) -> diode_core::Solution {
-        let plain = problem(op, sizes.0, sizes.1, sizes.2).into_fields();
-        let out_layout = out.map(|(size, stride)| diode_core::OutputLayout { size, stride });
-        diode_core::Solution {
-            problem: Problem::new(ProblemFields { b_layout, out_layout, ..plain }).unwrap(),
-            method,
-            configs: (0..columns.times.len() as u32).map(|row| ConfigIndex(row % CONFIGS)).collect(),
-            times: columns.times,
-            minimum_ns: columns.minimum_ns,
-            spread_ns: columns.spread_ns,
-            repeats: columns.repeats,
-            failures: columns
-                .failures
-                .into_iter()
-                .map(|(config, reason)| Failure { config: ConfigIndex(config % CONFIGS), reason })
-                .collect(),
-        }
-    }
-}
-
-/// How many configs the datasets of `any_solution` have.
-const CONFIGS: u32 = 6;
-
-proptest! {
-    #[test]
-    fn our_own_formats_hold_everything(solutions in prop::collection::vec(any_solution(), 1..6)) {
-        let mut dataset = rich().remove(2);
-        prop_assert_eq!(dataset.configs.len(), CONFIGS as usize);
-        dataset.solutions = solutions;
-        let whole = [dataset];
-        prop_assert_eq!(&reread(&encode(Format::Columnar, &whole).unwrap()).datasets, &whole);
-        let mut kept = reduce(Format::Csv, &whole).datasets;
-        // What is said of no timings at all have no row to stand in.
-        for solution in kept[0].solutions.iter_mut().filter(|solution| solution.configs.is_empty()) {
-            solution.minimum_ns = None;
-            solution.spread_ns = None;
-            solution.repeats = None;
-            solution.times = TimeColumn::Nanos(Vec::new());
-        }
-        if kept[0].solutions.is_empty() {
-            return Ok(());
-        }
-        for format in [Format::Csv, Format::Parquet] {
-            assert_same(&reread(&encode(format, &kept).unwrap()).datasets, &kept);
-        }
-    }
-
-    #[test]
-    fn packed_columns_round_trip(columns in any_columns()) {
-        prop_assert_eq!(decode_columns(&encode_columns(&columns)).unwrap(), columns);
-    }
-
-    #[test]
-    fn every_dataset_of_the_old_form_converts_without_loss(
-        times in prop::collection::vec((any_times(), 1..5000_u64), 0..5),
-    ) {
-        let tiles = (0..40_u32).map(|i| Tile { group_m: i + 1, ..Tile::new(64, 64, 32, 3, 4) });
-        let solutions = times.into_iter().enumerate().map(|(i, (times, m))| {
-            let configs: Vec<u32> = (0..times.len() as u32).collect();
-            let problem = problem(Op::Baddbmm, m, i as u64 + 1, 8);
-            diode_core::Solution { times, ..solution(problem, &configs, &vec![1.0; configs.len()]) }
-        });
-        let dataset = Dataset {
-            configs: tiles.map(Config::Bmm).collect(),
-            solutions: solutions.collect(),
-            ..golden()
-        };
-        let digest = content_digest(std::slice::from_ref(&dataset));
-        for format in FORMATS {
-            let rows = matches!(format, Format::Csv | Format::Parquet);
-            let without_empty = reduce(Format::Csv, std::slice::from_ref(&dataset)).datasets;
-            let dataset = if rows { &without_empty[0] } else { &dataset };
-            let decoded = reread(&encode(format, std::slice::from_ref(dataset)).unwrap()).datasets;
-            if rows && dataset.solutions.is_empty() {
-                prop_assert!(decoded.is_empty());
-                continue;
-            }
-            let digest = if rows { content_digest(&without_empty) } else { digest.clone() };
-            prop_assert_eq!(content_digest(&decoded), digest);
-            let slug = &dataset.hardware.slug;
-            for (before, after) in dataset.solutions.iter().zip(&decoded[0].solutions) {
-                prop_assert_eq!(&before.times, &after.times);
-                prop_assert_eq!(
-                    solution_digest(slug, before, &dataset.configs),
-                    solution_digest(slug, after, &decoded[0].configs)
-                );
-            }
-        }
     }
 }
