@@ -10,6 +10,7 @@ use diode_core::ids::ProblemId;
 use diode_core::{
     Config, ConfigDictionary, Dataset, Failure, Method, Problem, Provenance, Solution, TimeColumn,
 };
+use diode_formats::Format;
 
 use crate::journal::Journal;
 use crate::measure::Measured;
@@ -305,11 +306,9 @@ fn numbered_files(path: &Path) -> anyhow::Result<Vec<(usize, PathBuf)>> {
 
 /// `b.msgpack.zst` is `b` and `.msgpack.zst`.
 fn stem_and_ending(path: &Path) -> anyhow::Result<(String, String)> {
-    let name = path.file_name().context("the output needs a name")?.to_string_lossy().into_owned();
-    let lower = name.to_lowercase();
-    let ending = [".msgpack.zst", ".msgpack", ".json"].into_iter().find(|ending| lower.ends_with(ending));
-    let (stem, ending) = name.split_at(name.len() - ending.map_or(0, str::len));
-    Ok((stem.to_owned(), ending.to_owned()))
+    let name = path.file_name().context("the output needs a name")?.to_string_lossy();
+    let stem = Format::split_name(&name).map_or(&*name, |(stem, _)| stem);
+    Ok((stem.to_owned(), name[stem.len()..].to_owned()))
 }
 
 fn resumed(path: &Path, hardware: &Hardware) -> anyhow::Result<Dataset> {

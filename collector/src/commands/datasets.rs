@@ -6,10 +6,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
 use diode_core::Dataset;
-use diode_formats::{Decoded, Kind, may_be_timings, read_head, recognise};
-
-/// Endings of dataset files, as `convert` and `collect` write them.
-const ENDINGS: [&str; 5] = [".json", ".msgpack", ".msgpack.zst", ".csv", ".parquet"];
+use diode_formats::{Decoded, Format, Kind, may_be_timings, read_head, recognise};
 
 /// Reads dataset files, and those in folders and folders within, in order of their paths, each once.
 ///
@@ -30,7 +27,7 @@ pub(super) fn decode(paths: &[PathBuf], extensions: &[String]) -> anyhow::Result
     let given = extensions.iter().map(|extension| format!(".{}", extension.trim_start_matches('.')));
     let mut endings: Vec<String> = given.map(|ending| ending.to_lowercase()).collect();
     if endings.is_empty() {
-        endings = ENDINGS.map(str::to_owned).to_vec();
+        endings = self::endings().map(str::to_owned).to_vec();
     }
     let mut search = Search { endings, files: Vec::new(), seen: HashSet::new(), found: 0 };
     for path in paths {
@@ -42,6 +39,11 @@ pub(super) fn decode(paths: &[PathBuf], extensions: &[String]) -> anyhow::Result
         }
     }
     search.files.iter().map(|file| Ok(diode_formats::read_file(file)?)).collect()
+}
+
+/// What the names of datasets end in.
+fn endings() -> [&'static str; 5] {
+    Format::ALL.map(Format::ending)
 }
 
 struct Search {
@@ -119,7 +121,7 @@ mod tests {
             write(folder.path(), name, "");
         }
         let a = folder.path().join("a.json");
-        assert_eq!(found(&[folder.path()], &ENDINGS), [a.clone(), inner.join("x.msgpack.zst")]);
+        assert_eq!(found(&[folder.path()], &endings()), [a.clone(), inner.join("x.msgpack.zst")]);
         assert_eq!(found(&[folder.path()], &[".json"]), [a]);
     }
 
@@ -131,8 +133,8 @@ mod tests {
         write(folder.path(), "damaged.json", "{\"hardware\": {\"NVIDIA H100\": {\"operation\": {");
         let damaged = folder.path().join("damaged.json");
         let solution = folder.path().join("solution.json");
-        assert_eq!(found(&[&solution, folder.path()], &ENDINGS), [solution, damaged.clone()]);
-        assert_eq!(found(&[folder.path()], &ENDINGS), [damaged]);
+        assert_eq!(found(&[&solution, folder.path()], &endings()), [solution, damaged.clone()]);
+        assert_eq!(found(&[folder.path()], &endings()), [damaged]);
     }
 
     #[cfg(unix)]
@@ -143,6 +145,6 @@ mod tests {
         std::os::unix::fs::symlink(".", folder.path().join("circle")).unwrap();
         std::os::unix::fs::symlink("a.json", folder.path().join("b.json")).unwrap();
         let a = folder.path().join("a.json");
-        assert_eq!(found(&[&a, folder.path()], &ENDINGS), [a]);
+        assert_eq!(found(&[&a, folder.path()], &endings()), [a]);
     }
 }

@@ -4,6 +4,7 @@ use anyhow::{Context as _, bail};
 use axum::body::Bytes;
 use diode_core::Heuristic;
 use diode_core::ids::{Digest, HardwareSlug};
+use diode_formats::Format;
 use diode_model::Model;
 
 use crate::backend::Backend;
@@ -11,8 +12,6 @@ use crate::blobs::BlobKind;
 use crate::ingest::ingest;
 use crate::worker::summarise;
 
-/// The files that hold datasets.
-const DATASETS: [&str; 3] = [".msgpack.zst", ".msgpack", ".json"];
 const MODEL: &str = ".safetensors";
 
 /// How much of a folder was new.
@@ -38,11 +37,12 @@ impl std::fmt::Display for Seeded {
 /// `FOLDER/HEURISTIC/HARDWARE/*.safetensors` as shipped models. What is there
 /// already is left as it is.
 pub async fn seed(backend: &Backend, folder: &Path) -> anyhow::Result<Seeded> {
+    let datasets_end_in: Vec<&str> = Format::travelling().map(Format::ending).collect();
     let mut seeded = Seeded::default();
     for (heuristic, path) in named_folders::<Heuristic>(folder)? {
         for (hardware, path) in named_folders::<HardwareSlug>(&path)? {
             let data = path.join("data");
-            let datasets = if data.is_dir() { files(&data, &DATASETS)? } else { Vec::new() };
+            let datasets = if data.is_dir() { files(&data, &datasets_end_in)? } else { Vec::new() };
             for file in datasets {
                 let receipt = ingest(backend, read(&file)?).await;
                 let receipt = receipt.with_context(|| file.display().to_string())?;

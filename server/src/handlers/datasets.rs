@@ -1,5 +1,3 @@
-use std::path::Path as FilePath;
-
 use axum::extract::{Path, State};
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
@@ -11,9 +9,6 @@ use super::hardware;
 use crate::dataset::rebuild;
 use crate::http::{ApiFault, ApiResult, Params, etag, is_current};
 use crate::router::App;
-
-/// The endings of file names, the longest first.
-const EXTENSIONS: [&str; 3] = [".msgpack.zst", ".msgpack", ".json"];
 
 /// Everything stored for one hardware: `SLUG.json` and `SLUG.msgpack` in
 /// torch-diode's formats, `SLUG.msgpack.zst` in the columnar one, which holds all.
@@ -33,13 +28,12 @@ pub(crate) async fn get(
     headers: HeaderMap,
 ) -> ApiResult<Response> {
     params.finish()?;
-    let named = EXTENSIONS.iter().find_map(|extension| Some((file.strip_suffix(extension)?, *extension)));
-    let (slug, extension) = named.ok_or_else(|| {
+    let named = Format::travelling().find_map(|format| Some((file.strip_suffix(format.ending())?, format)));
+    let (slug, format) = named.ok_or_else(|| {
         ApiFault::not_found(format!(
             "no dataset `{file}`; expected SLUG.json, SLUG.msgpack or SLUG.msgpack.zst"
         ))
     })?;
-    let format = Format::from_path(FilePath::new(&file))?;
     let summary = hardware::find(&app, slug).await?;
     let packed = app.backend.store.hardware_solutions(&summary.hardware.slug).await?;
     if packed.solutions.is_empty() {
@@ -55,9 +49,9 @@ pub(crate) async fn get(
     if is_current(&headers, &tag) {
         return Ok((StatusCode::NOT_MODIFIED, [(header::ETAG, tag)]).into_response());
     }
-    let media = match extension {
-        ".json" => "application/json",
-        ".msgpack" => "application/vnd.msgpack",
+    let media = match format {
+        Format::PredecessorJson => "application/json",
+        Format::PredecessorMsgpack => "application/vnd.msgpack",
         _ => "application/zstd",
     };
     let disposition = format!("attachment; filename=\"{file}\"");
