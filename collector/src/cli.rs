@@ -6,7 +6,8 @@ use std::fmt::Write as _;
 
 use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 
-use crate::{commands, old_globals};
+use crate::predecessor::leading_flags;
+use crate::{commands, predecessor};
 
 /// Community GPU matmul knowledge: measure it, share it, learn from it
 #[derive(Debug, Parser)]
@@ -28,18 +29,18 @@ enum Command {
     Kernels(commands::kernels::Kernels),
     Shapes(commands::shapes::Shapes),
     Collect(commands::collect::Collect),
-    CollectShapeset(commands::collect_shapeset::CollectShapeset),
-    CreateValidation(commands::create_validation::CreateValidation),
-    CollectAndTrain(commands::collect_and_train::CollectAndTrain),
+    CollectShapeset(predecessor::collect_shapeset::CollectShapeset),
+    CreateValidation(predecessor::create_validation::CreateValidation),
+    CollectAndTrain(predecessor::collect_and_train::CollectAndTrain),
     Upload(commands::upload::Upload),
     Convert(commands::convert::Convert),
-    ConvertJsonToMsgpack(commands::convert_json_to_msgpack::ConvertJsonToMsgpack),
+    ConvertJsonToMsgpack(predecessor::convert_json_to_msgpack::ConvertJsonToMsgpack),
     Stats(commands::stats::Stats),
     Table(commands::table::Table),
     Train(commands::train::Train),
     Evaluate(commands::evaluate::Evaluate),
-    ValidateModel(commands::validate_model::ValidateModel),
-    ValidateMaxAutotune(commands::validate_max_autotune::ValidateMaxAutotune),
+    ValidateModel(predecessor::validate_model::ValidateModel),
+    ValidateMaxAutotune(predecessor::validate_max_autotune::ValidateMaxAutotune),
     Predict(commands::predict::Predict),
     Completions(commands::completions::Completions),
     #[command(hide = true)]
@@ -112,7 +113,7 @@ impl Cli {
             };
             command.find_subcommand(name).is_some_and(|command| command.get_arguments().any(takes))
         };
-        let (arguments, notes) = old_globals::moved(arguments, has_flag);
+        let (arguments, notes) = leading_flags::moved(arguments, has_flag);
         let cli = Self::from_arg_matches(&command.try_get_matches_from_mut(arguments)?)?;
         for note in notes {
             say!("note: {note}");
@@ -139,7 +140,7 @@ impl Cli {
             Command::ValidateModel(command) => command.run(),
             Command::ValidateMaxAutotune(command) => command.run(),
             Command::Predict(command) => command.run(),
-            Command::Completions(command) => command.run(),
+            Command::Completions(completions) => completions.run(&command()),
             Command::MeasureWorker(command) => command.run(),
             Command::MeasureGpu(command) => command.run(),
         }

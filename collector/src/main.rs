@@ -6,28 +6,19 @@
 #[macro_use]
 mod output;
 
-mod arguments;
 mod cli;
-mod collection;
+mod collect;
 mod commands;
-mod cpu;
-mod cuda;
-mod device;
+mod devices;
+mod evaluation;
 mod failure;
+mod input;
 mod interrupt;
-mod journal;
 mod kernels;
-mod measure;
-mod meter;
 mod node;
-mod old_form;
-mod old_globals;
-mod problem_source;
-mod progress;
-mod quality;
-mod runner;
-mod space;
-mod worker;
+mod predecessor;
+mod statistics;
+mod training;
 
 use std::process::ExitCode;
 

@@ -10,18 +10,22 @@ use diode_core::{Config, Problem, Provenance};
 use diode_formats::Format;
 use diode_model::AnyModel;
 
-use super::old_flags::SearchMode;
-use super::{collect_summary, files};
-use crate::collection::Collection;
-use crate::device::DeviceArg;
+use crate::collect::collection::Collection;
+use crate::collect::runner::{Runner, Tally};
+use crate::collect::summary;
+use crate::devices::cpu::CpuMeter;
+use crate::devices::gpu::choice::DeviceArg;
+use crate::devices::gpu::{GpuMeter, GpuOptions};
+use crate::devices::meter::Meter;
 use crate::failure::Usage;
+use crate::input::problems::{GeneratorArgs, read_problems, read_shapeset};
+use crate::input::space::SpaceArg;
+use crate::input::{arguments, models};
 use crate::interrupt::Interrupt;
-use crate::meter::{CpuMeter, GpuMeter, GpuOptions, Meter};
 use crate::node::{self, Node, gpus};
-use crate::problem_source::{GeneratorArgs, read_problems, read_shapeset};
-use crate::runner::{Runner, Tally};
-use crate::space::SpaceArg;
-use crate::{arguments, old_form, output};
+use crate::output;
+use crate::predecessor::datasets as old_form;
+use crate::predecessor::flags::SearchMode;
 
 /// Time every config of a space on many problems
 ///
@@ -38,7 +42,7 @@ pub(crate) struct Collect {
 
     /// Write torch-diode's .json or .msgpack, which hold times and no more
     #[arg(long)]
-    pub(super) lossy: bool,
+    pub(crate) lossy: bool,
 
     /// Measure the problems of a torch-diode shape set (JSON) instead of drawing them
     #[arg(
@@ -64,7 +68,7 @@ pub(crate) struct Collect {
     /// Which configs to time: default, inductor-exhaustive, full, or a JSON file with a list of them;
     /// default, or with --model full, if not given
     #[arg(long, alias = "search-space")]
-    pub(super) space: Option<SpaceArg>,
+    pub(crate) space: Option<SpaceArg>,
 
     /// Time only the default configs and those of the space that a model ranks best; see --top
     #[arg(long, value_name = "FILE")]
@@ -76,23 +80,23 @@ pub(crate) struct Collect {
 
     /// What to measure on; auto takes GPUs if --kernels is given
     #[arg(long, value_enum, default_value_t = Backend::Auto)]
-    pub(super) backend: Backend,
+    pub(crate) backend: Backend,
 
     /// Kernel pack to launch from; `diode kernels build` makes one
     #[arg(long, value_name = "PACK")]
-    pub(super) kernels: Option<PathBuf>,
+    pub(crate) kernels: Option<PathBuf>,
 
     /// GPUs to use side by side, instead of the first alone: 1, or 0,1, or all
     #[arg(long, value_name = "LIST")]
-    pub(super) device: Option<DeviceArg>,
+    pub(crate) device: Option<DeviceArg>,
 
     /// Folder with libcublas and libcublasLt, if the system does not find them
     #[arg(long, value_name = "FOLDER")]
-    pub(super) cublas: Option<PathBuf>,
+    pub(crate) cublas: Option<PathBuf>,
 
     /// Write files of so many problems each: name_1, name_2 and so on
     #[arg(long, value_name = "N", value_parser = arguments::at_least_one)]
-    pub(super) chunk_size: Option<usize>,
+    pub(crate) chunk_size: Option<usize>,
 
     /// Start no further problem after this time, such as 90s, 10m or 1h30m
     #[arg(long, value_name = "TIME", value_parser = parse_budget)]
@@ -100,17 +104,17 @@ pub(crate) struct Collect {
 
     /// Go on with an existing output: problems that are in it are skipped
     #[arg(long)]
-    pub(super) resume: bool,
+    pub(crate) resume: bool,
 
     #[command(flatten)]
-    pub(super) generator: GeneratorArgs,
+    pub(crate) generator: GeneratorArgs,
 
     #[command(flatten)]
     _search_mode: SearchMode,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(super) enum Backend {
+pub(crate) enum Backend {
     /// The best this build has on this node
     Auto,
     /// NVIDIA GPUs, with kernels from a pack
@@ -145,7 +149,7 @@ impl Collect {
     }
 
     /// A collection into a file as other commands start it: every flag has its default.
-    pub(super) fn into_file(output: &Path) -> anyhow::Result<Self> {
+    pub(crate) fn into_file(output: &Path) -> anyhow::Result<Self> {
         // In one word, since a name may begin with a dash.
         let mut output_flag = OsString::from("--output=");
         output_flag.push(output);
@@ -155,7 +159,7 @@ impl Collect {
     }
 
     /// Measures given problems; returns how many the file holds then.
-    pub(super) fn run_on(&self, problems: &[Problem], interrupt: &Interrupt) -> anyhow::Result<usize> {
+    pub(crate) fn run_on(&self, problems: &[Problem], interrupt: &Interrupt) -> anyhow::Result<usize> {
         self.check_output()?;
         Ok(self.measure(problems, interrupt)?.in_file)
     }
@@ -163,7 +167,7 @@ impl Collect {
     fn measure(&self, problems: &[Problem], interrupt: &Interrupt) -> anyhow::Result<Tally> {
         let problems = &old_form::told_apart(&self.output, problems);
         let space = self.space().read()?;
-        let model = self.model.as_deref().map(files::read_model).transpose()?;
+        let model = self.model.as_deref().map(models::read_model).transpose()?;
         let bench = self.bench(interrupt)?;
         let mut collection =
             Collection::open(&self.output, self.chunk_size, self.resume, bench.hardware, bench.provenance)?;
@@ -191,7 +195,7 @@ impl Collect {
         collection.save()?;
         let mut tally = result?;
         tally.in_file = collection.problems();
-        collect_summary::print(&collection, &tally);
+        summary::print(&collection, &tally);
         Ok(tally)
     }
 

@@ -1,7 +1,7 @@
 use clap::Args;
 use clap_complete::Shell;
 
-use crate::{cli, output};
+use crate::output;
 
 /// Print a script that completes `diode` commands in a shell
 #[derive(Debug, Args)]
@@ -15,8 +15,8 @@ pub(crate) struct Completions {
 }
 
 impl Completions {
-    pub(crate) fn run(self) -> anyhow::Result<()> {
-        let cli = cli::command();
+    /// Prints the script for a whole command line.
+    pub(crate) fn run(self, cli: &clap::Command) -> anyhow::Result<()> {
         // Nobody types what is hidden; `help` is made anew, since it lists the others.
         let is_shown = |command: &&clap::Command| !command.is_hide_set() && command.get_name() != "help";
         let shown = cli.get_subcommands().filter(is_shown).cloned();

@@ -5,9 +5,8 @@ use clap::Args;
 use diode_core::Dataset;
 use diode_formats::{Format, Reduced, left_out, losses, reduce};
 
-use super::files;
 use crate::failure::Usage;
-use crate::output;
+use crate::output::{self, files};
 
 /// Convert a dataset between formats, chosen by the extension
 ///

@@ -3,12 +3,12 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use crate::cuda::{WorkerOptions, serve};
+use crate::devices::gpu::{WorkerOptions, serve};
 
 /// Launch kernels on a GPU for a parent process that asks over stdin
 #[derive(Debug, Args)]
 pub(crate) struct MeasureGpu {
-    #[arg(long, value_parser = crate::arguments::whole::<u32>)]
+    #[arg(long, value_parser = crate::input::arguments::whole::<u32>)]
     device: u32,
     #[arg(long)]
     kernels: PathBuf,

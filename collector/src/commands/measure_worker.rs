@@ -2,7 +2,7 @@ use std::io;
 
 use clap::Args;
 
-use crate::worker;
+use crate::devices::cpu::serve;
 
 /// Launch kernels for a parent process that asks over stdin
 #[derive(Debug, Args)]
@@ -10,6 +10,6 @@ pub(crate) struct MeasureWorker {}
 
 impl MeasureWorker {
     pub(crate) fn run(self) -> anyhow::Result<()> {
-        worker::serve(io::stdin().lock(), io::stdout().lock())
+        serve(io::stdin().lock(), io::stdout().lock())
     }
 }

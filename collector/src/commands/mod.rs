@@ -1,38 +1,16 @@
-//! One module per command, and what several of them share.
+//! One module per command: its flags, and what it does with them.
 
 pub(crate) mod collect;
-pub(crate) mod collect_and_train;
-pub(crate) mod collect_shapeset;
-mod collect_summary;
-mod collecting;
 pub(crate) mod completions;
 pub(crate) mod convert;
-pub(crate) mod convert_json_to_msgpack;
-pub(crate) mod create_validation;
-mod datasets;
 pub(crate) mod detect;
 pub(crate) mod evaluate;
-mod files;
-mod judging;
 pub(crate) mod kernels;
-mod library_times;
-mod max_autotune;
 pub(crate) mod measure_gpu;
 pub(crate) mod measure_worker;
-mod old_flags;
 pub(crate) mod predict;
-mod recipe;
-mod report;
-mod selection;
 pub(crate) mod shapes;
-mod shipped;
-mod speedups;
 pub(crate) mod stats;
 pub(crate) mod table;
-mod table_lookup;
 pub(crate) mod train;
-mod training_progress;
 pub(crate) mod upload;
-pub(crate) mod validate_max_autotune;
-pub(crate) mod validate_model;
-mod validation;

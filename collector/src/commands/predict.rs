@@ -5,10 +5,10 @@ use diode_core::space::{Space, SpaceName};
 use diode_core::{Config, Problem, Tflops};
 use diode_model::{AnyModel, Prediction};
 
-use super::files;
-use crate::arguments::{at_least_one, probability, space};
+use crate::input::arguments::{at_least_one, probability, space};
+use crate::input::models;
+use crate::input::problems::ProblemArgs;
 use crate::output;
-use crate::problem_source::ProblemArgs;
 
 /// Predict the fastest configs for a problem
 #[derive(Debug, Args)]
@@ -44,7 +44,7 @@ pub(crate) struct Predict {
 impl Predict {
     pub(crate) fn run(self) -> anyhow::Result<()> {
         let problem = self.problem.problem()?;
-        let model = files::read_model(&self.model)?;
+        let model = models::read_model(&self.model)?;
         let space = self.space.map_or_else(|| model.space(), Space::Named);
         let top = match self.confidence {
             Some(_) if space != model.space() => {

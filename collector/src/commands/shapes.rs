@@ -2,8 +2,8 @@ use anyhow::Context as _;
 use clap::Args;
 use diode_core::Layout;
 
+use crate::input::problems::{GeneratorArgs, ShortProblem};
 use crate::output;
-use crate::problem_source::{GeneratorArgs, ShortProblem};
 
 /// Draw problems as `collect` would, without measuring them
 #[derive(Debug, Args)]

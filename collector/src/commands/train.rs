@@ -4,12 +4,13 @@ use clap::Args;
 use diode_core::Method;
 use diode_train::{TrainOptions, TrainingSet};
 
-use super::recipe::{Recipe, check_model_name};
-use super::selection::{Selection, describe};
-use super::{datasets, files};
-use crate::arguments::whole;
+use crate::input::arguments::whole;
+use crate::input::datasets;
+use crate::input::selection::{Selection, describe};
 use crate::interrupt::Interrupt;
 use crate::node::Node;
+use crate::output::files;
+use crate::training::recipe::{Recipe, check_model_name};
 
 /// Train a model that ranks configs by their predicted times
 ///

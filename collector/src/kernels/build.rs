@@ -20,7 +20,7 @@ use super::python::{Python, TRITON};
 use super::variant::ARGUMENT_SIZES;
 use super::{ABI, ABI_KEY, amdgpu};
 use crate::interrupt::Interrupt;
-use crate::progress::Progress;
+use crate::output::progress::Progress;
 
 /// How many compilers may die of a kernel.
 const TRIES: usize = 2;

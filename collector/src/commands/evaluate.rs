@@ -1,0 +1,209 @@
+use std::collections::HashSet;
+use std::ops::ControlFlow;
+use std::path::{Path, PathBuf};
+
+use anyhow::Context as _;
+use clap::Args;
+use diode_core::{Dataset, Problem, Table};
+use diode_model::{AnyModel, Predictor};
+use diode_train::{
+    Baselines, Evaluation, Judged, TrainOptions, TrainingSet, cross_validate, without_a_model,
+};
+
+use crate::evaluation::document::{Contender, Document, RecipeDocument, Worst};
+use crate::evaluation::report::{metrics, parse_folds};
+use crate::evaluation::speedups::Speedups;
+use crate::evaluation::{judging, page, reference, words};
+use crate::input::arguments::whole;
+use crate::input::selection::{Selection, describe};
+use crate::input::{datasets, models};
+use crate::interrupt::Interrupt;
+use crate::output::{self, files};
+use crate::training::progress::TrainingProgress;
+
+/// Judge a model by measured timings
+///
+/// A share of 97 % means: the best of the first k picks takes 1/0.97 of the time
+/// of the best config that was measured. Picks are made among the timed configs.
+/// Further models, Inductor's default configs and other ways to choose are judged
+/// by the same timings.
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Example:\n  diode evaluate --model h200.safetensors --dataset held_out.msgpack.zst --report report.html\n  \
+                  diode evaluate --model h200.safetensors --model v1_model.pt --dataset held_out.msgpack.zst --json"
+)]
+pub(crate) struct Evaluate {
+    /// Model file, also a .pt of torch-diode's; further ones are compared with the first
+    #[arg(long, value_name = "FILE", required = true)]
+    model: Vec<PathBuf>,
+
+    /// Dataset, or folder of datasets
+    #[arg(long, alias = "data", value_name = "PATH")]
+    dataset: PathBuf,
+
+    /// Times of the library kernel, where the dataset has none: {hardware, op, dtype, unit, problems: [{M, N, K, us}]}
+    #[arg(long, value_name = "FILE")]
+    library: Option<PathBuf>,
+
+    /// Timings of other problems: judges what the nearest of them advise, and their best fixed config
+    #[arg(long, value_name = "PATH", num_args = 1.., conflicts_with = "folds")]
+    train_data: Vec<PathBuf>,
+
+    /// Write JSON to a file, or without one to stdout
+    #[arg(long, value_name = "FILE", num_args = 0..=1, default_missing_value = "-")]
+    json: Option<PathBuf>,
+
+    /// Write a page with plots, which needs nothing else to be seen
+    #[arg(long, value_name = "FILE", conflicts_with = "folds")]
+    report: Option<PathBuf>,
+
+    /// How many of the worst first picks to show
+    #[arg(long, default_value_t = 5, value_name = "N", value_parser = whole::<usize>)]
+    worst: usize,
+
+    /// Judge the recipe instead: train on parts of the dataset and judge on the rest
+    #[arg(long, value_name = "N", value_parser = parse_folds)]
+    folds: Option<usize>,
+
+    /// Compare the picks with the configs of a torch-diode solution too
+    #[arg(long, value_name = "FILE", conflicts_with = "folds")]
+    max_autotune_solution: Option<PathBuf>,
+
+    #[command(flatten)]
+    selection: Selection,
+}
+
+impl Evaluate {
+    pub(crate) fn run(self) -> anyhow::Result<()> {
+        let to_file = self.json.as_ref().filter(|path| path.as_os_str() != "-");
+        let outputs: Vec<&Path> = to_file.into_iter().chain(&self.report).map(PathBuf::as_path).collect();
+        files::check_distinct(&outputs)?;
+        for written in outputs {
+            files::check_may_write(written, true)?;
+            let read = self.model.iter().chain([&self.dataset]).chain(&self.train_data);
+            files::check_not_input(written, read.chain(&self.library).chain(&self.max_autotune_solution))?;
+            files::check_keeps(written, None)?;
+        }
+        let models = self.model.iter().map(|path| Ok((path, models::read_model(path)?)));
+        let models = models.collect::<anyhow::Result<Vec<_>>>()?;
+        let (first, others) = models.split_first().context("expected at least one --model")?;
+        let set = judging::read(&first.1, &self.dataset, self.library.as_deref(), &self.selection)?;
+        if let Some(folds) = self.folds {
+            return self.judge_recipe(&first.1, &set, folds);
+        }
+        say!("judging the model's own weights");
+        judging::warn_if_trained_on(&first.1, &set);
+        let (main, judged) = Contender::of(first.0, &first.1, &set)?;
+        let mut compared = Contender::fed_otherwise(first.0, &first.1, &set)?;
+        for (path, model) in others {
+            judging::warn_if_trained_on(model, &set);
+            compared.push(Contender::of(path, model, &set)?.0);
+            compared.extend(Contender::fed_otherwise(path, model, &set)?);
+        }
+        let document = Document {
+            baselines: self.baselines(&first.1, &set, &judged)?,
+            max_autotune: self.against_solution(&judged)?,
+            worst: main.evaluation.worst(self.worst).into_iter().map(Worst::of).collect(),
+            main,
+            judged: "model",
+            compared,
+        };
+        if let Some(path) = &self.report {
+            files::write(path, page::page(&document, &judged, &set).as_bytes())?;
+            say!("{}: the report", path.display());
+        }
+        let text = || words::in_words(&document);
+        self.publish(&document, text)
+    }
+
+    fn judge_recipe(&self, model: &AnyModel, set: &TrainingSet, folds: usize) -> anyhow::Result<()> {
+        say!("judging the recipe on this dataset by cross-validation, not the model's weights");
+        let seed = model.training().map_or(TrainOptions::default().seed, |training| training.seed);
+        let options = TrainOptions { seed, ..TrainOptions::default() };
+        let interrupt = Interrupt::install()?;
+        let mut progress = TrainingProgress::new();
+        let (report, _) = cross_validate(set, &options, folds, &mut |step| {
+            progress.tell(step);
+            if interrupt.requested() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+        })?;
+        progress.finish();
+        let document = RecipeDocument { report, judged: "recipe" };
+        self.publish(&document, || metrics(&document.report))
+    }
+
+    /// What one gets without a model. Training data may hold judged problems too: those are left out.
+    fn baselines(&self, model: &AnyModel, set: &TrainingSet, judged: &[Judged]) -> anyhow::Result<Baselines> {
+        if self.train_data.is_empty() {
+            return Ok(without_a_model(judged, set, None)?);
+        }
+        let mut known = self.selection.keep(datasets::read(&self.train_data)?)?;
+        describe(&mut known, || Ok(model.ranked_hardware()?))?;
+        known.retain(|dataset| dataset.hardware.slug == set.hardware().slug);
+        let unseen: HashSet<&Problem> = judged.iter().map(|judged| &judged.problem).collect();
+        let left_out = leave_out(&mut known, &unseen);
+        if left_out > 0 {
+            say!(
+                "note: {} of --train-data left out, since they are judged",
+                output::count(left_out, "problem")
+            );
+        }
+        let table = Table::from_datasets(&known, None, None).context("--train-data")?;
+        Ok(without_a_model(judged, set, Some(table))?)
+    }
+
+    fn against_solution(&self, judged: &[Judged]) -> anyhow::Result<Option<Speedups>> {
+        let Some(path) = &self.max_autotune_solution else { return Ok(None) };
+        let comparison = reference::compare(judged, &diode_formats::read_reference_configs(path)?, path)?;
+        for note in &comparison.notes {
+            say!("note: {note}");
+        }
+        Ok(Some(comparison.speedups))
+    }
+
+    fn publish(&self, document: &impl serde::Serialize, text: impl FnOnce() -> String) -> anyhow::Result<()> {
+        match &self.json {
+            Some(path) if path.as_os_str() == "-" => return output::json(document),
+            Some(path) => {
+                let mut bytes = serde_json::to_vec_pretty(document)?;
+                bytes.push(b'\n');
+                files::write(path, &bytes)?;
+            }
+            None => {}
+        }
+        output::text_out(&text())
+    }
+}
+
+/// Takes some problems out of datasets, and says how many it found.
+fn leave_out(datasets: &mut [Dataset], problems: &HashSet<&Problem>) -> usize {
+    let mut found = HashSet::new();
+    for dataset in datasets {
+        dataset.solutions.retain(|solution| {
+            let judged = problems.get(&solution.problem).copied();
+            found.extend(judged);
+            judged.is_none()
+        });
+    }
+    found.len()
+}
+
+impl Contender {
+    fn of(path: &Path, model: &AnyModel, set: &TrainingSet) -> anyhow::Result<(Self, Vec<Judged>)> {
+        let (evaluation, judged) = Evaluation::of(model, set).with_context(|| path.display().to_string())?;
+        let fed = matches!(model, AnyModel::Predecessor(model) if model.as_the_plug_in_fed_it().is_some());
+        Ok((Self::new(path, model, fed.then_some("right"), evaluation), judged))
+    }
+
+    /// The predecessor's model once more, as torch-diode's plug-in fed it; nothing for all others.
+    fn fed_otherwise(path: &Path, model: &AnyModel, set: &TrainingSet) -> anyhow::Result<Vec<Self>> {
+        let AnyModel::Predecessor(predecessor) = model else { return Ok(Vec::new()) };
+        let Some(raw) = predecessor.as_the_plug_in_fed_it() else { return Ok(Vec::new()) };
+        let (evaluation, _) = Evaluation::of(&raw, set)?;
+        Ok(vec![Self::new(path, model, Some("as the plug-in did"), evaluation)])
+    }
+
+    fn new(path: &Path, model: &AnyModel, fed: Option<&'static str>, evaluation: Evaluation) -> Self {
+        let name = path.file_name().map_or_else(String::new, |name| name.to_string_lossy().into_owned());
+        Self { model: name, kind: model.kind(), fed, parameters: model.parameters(), evaluation }
+    }
+}

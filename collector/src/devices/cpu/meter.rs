@@ -1,0 +1,62 @@
+//! The CPU backend's side of [`Meter`].
+
+use std::process::Command;
+
+use anyhow::Context as _;
+use diode_core::{Config, FailureReason, Method, Problem};
+
+use super::matmul;
+use super::session::measure;
+use super::supervisor::Supervisor;
+use crate::devices::measured::MeasuredConfigs;
+use crate::devices::meter::{Meter, Outcome, Quality};
+use crate::node;
+
+pub(crate) struct CpuMeter {
+    supervisor: Supervisor,
+    seed: u64,
+}
+
+impl CpuMeter {
+    pub(crate) fn new(seed: u64) -> anyhow::Result<Self> {
+        let program = std::env::current_exe().context("cannot find the diode program itself")?;
+        let supervisor = Supervisor::new(move || {
+            let mut command = Command::new(&program);
+            command.arg("measure-worker");
+            Ok(command)
+        });
+        Ok(Self { supervisor, seed })
+    }
+}
+
+impl Meter for CpuMeter {
+    fn method(&self) -> Method {
+        Method::MEDIAN_WARM_WALL
+    }
+
+    fn measure(
+        &mut self,
+        problem: &Problem,
+        configs: &[Config],
+        abandon: &dyn Fn() -> bool,
+    ) -> anyhow::Result<Outcome> {
+        if let Err(reason) = matmul::supports(problem) {
+            return Ok(Outcome::Refused(reason));
+        }
+        let measured = if fits_in_memory(problem) {
+            measure(&mut self.supervisor, problem, configs, self.seed, abandon)?
+        } else {
+            Some(MeasuredConfigs::all_failed(configs, FailureReason::OutOfMemory))
+        };
+        Ok(measured.map_or(Outcome::Abandoned, |measured| Outcome::Measured {
+            measured,
+            quality: Quality::default(),
+        }))
+    }
+}
+
+/// Whether inputs and output fit in what memory is free, leaving a fifth to the
+/// system. Where the system does not say, the attempt is made.
+fn fits_in_memory(problem: &Problem) -> bool {
+    node::available_memory().is_none_or(|bytes| matmul::bytes_needed(problem) <= bytes as f64 * 0.8)
+}

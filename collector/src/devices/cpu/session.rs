@@ -1,0 +1,151 @@
+//! One problem: a first look at every config, then repeats in turns.
+
+use diode_core::{Config, FailureReason, Problem};
+
+use super::protocol::{Reply, Request};
+use super::supervisor::Supervisor;
+use super::{patience, policy};
+use crate::devices::child::Lost;
+use crate::devices::measured::MeasuredConfigs;
+use crate::devices::samples::Samples;
+
+/// Times `configs` on a problem. `None` if `abandon` said so in between.
+pub(crate) fn measure(
+    supervisor: &mut Supervisor,
+    problem: &Problem,
+    configs: &[Config],
+    seed: u64,
+    abandon: &dyn Fn() -> bool,
+) -> anyhow::Result<Option<MeasuredConfigs>> {
+    match supervisor.load(problem, seed, patience::to_load(problem))? {
+        Ok(()) => {}
+        // Nothing but memory is asked of it while it loads.
+        Err(Lost::Died) => return Ok(Some(MeasuredConfigs::all_failed(configs, FailureReason::OutOfMemory))),
+        Err(Lost::TimedOut) => return Ok(Some(MeasuredConfigs::all_failed(configs, FailureReason::Timeout))),
+    }
+    let mut measured = MeasuredConfigs::default();
+    for config in configs {
+        if abandon() {
+            return Ok(None);
+        }
+        let best = measured.best();
+        let look = Request::Time {
+            config: *config,
+            repeats: 1,
+            check: true,
+            give_up_ns: Some(policy::one_launch_is_enough(best)),
+        };
+        match time(supervisor, problem, &look, 2, best)? {
+            Ok(nanos) => {
+                let mut samples = Samples::default();
+                samples.add(nanos);
+                measured.timed.push((*config, samples));
+            }
+            Err(reason) => measured.failed.push((*config, reason)),
+        }
+    }
+    repeat(supervisor, problem, &mut measured, abandon).map(|finished| finished.then_some(measured))
+}
+
+/// Rounds of repeats until every config is settled. Whether it got that far.
+fn repeat(
+    supervisor: &mut Supervisor,
+    problem: &Problem,
+    measured: &mut MeasuredConfigs,
+    abandon: &dyn Fn() -> bool,
+) -> anyhow::Result<bool> {
+    loop {
+        let Some(best) = measured.best() else { return Ok(true) };
+        let mut settled = true;
+        let mut row = 0;
+        while row < measured.timed.len() {
+            let (config, samples) = &mut measured.timed[row];
+            let repeats = policy::more_repeats(samples, best);
+            row += 1;
+            if repeats == 0 {
+                continue;
+            }
+            if abandon() {
+                return Ok(false);
+            }
+            settled = false;
+            let request = Request::Time { config: *config, repeats, check: false, give_up_ns: None };
+            match time(supervisor, problem, &request, repeats + 1, Some(best))? {
+                Ok(nanos) => samples.add(nanos),
+                // It ran before and does not now: its times are not to be trusted.
+                Err(reason) => {
+                    row -= 1;
+                    let (config, _) = measured.timed.remove(row);
+                    measured.failed.push((config, reason));
+                }
+            }
+        }
+        if settled {
+            return Ok(true);
+        }
+    }
+}
+
+fn time(
+    supervisor: &mut Supervisor,
+    problem: &Problem,
+    request: &Request,
+    launches: u32,
+    best: Option<u64>,
+) -> anyhow::Result<Result<Vec<u64>, FailureReason>> {
+    match supervisor.ask(request, patience::to_run(problem, launches, best))? {
+        Ok(Reply::Timed { nanos }) if !nanos.is_empty() => Ok(Ok(nanos)),
+        Ok(Reply::Failed { reason }) => Ok(Err(reason)),
+        Ok(other) => anyhow::bail!("the measuring process answered a timing with {other:?}"),
+        Err(Lost::TimedOut) => Ok(Err(FailureReason::Timeout)),
+        Err(Lost::Died) => Ok(Err(FailureReason::Launch)),
+    }
+}
+
+#[cfg(test)]
+#[cfg(unix)]
+mod tests {
+    use std::process::Command;
+
+    use diode_core::{DType, Op, ProblemFields, Tile};
+
+    use super::*;
+
+    /// A child that dies once, at its first timing, and then takes 100 ns for everything.
+    fn dies_once() -> (Supervisor, tempfile::TempDir) {
+        let folder = tempfile::tempdir().unwrap();
+        let flag = folder.path().join("died");
+        let supervisor = Supervisor::new(move || {
+            let script = r#"while read -r line; do case "$line" in
+                *load*) echo '"loaded"';;
+                *) if [ -e "$0" ]; then echo '{"timed":{"nanos":[100]}}'; else : > "$0"; exit 1; fi;;
+                esac; done"#;
+            let mut command = Command::new("sh");
+            command.args(["-c", script]).arg(&flag);
+            Ok(command)
+        });
+        (supervisor, folder)
+    }
+
+    fn problem() -> Problem {
+        Problem::new(ProblemFields::plain(Op::Mm, 1, 16, 16, 16, DType::Float32)).unwrap()
+    }
+
+    #[test]
+    fn a_death_costs_one_config() {
+        let (mut supervisor, _folder) = dies_once();
+        let configs = [16, 32, 64].map(|block| Config::Mm(Tile::new(block, 16, 16, 1, 1)));
+        let measured = measure(&mut supervisor, &problem(), &configs, 1, &|| false).unwrap().unwrap();
+        assert_eq!(measured.failed, [(configs[0], FailureReason::Launch)]);
+        let timed: Vec<Config> = measured.timed.iter().map(|(config, _)| *config).collect();
+        assert_eq!(timed, configs[1..]);
+        assert!(measured.timed.iter().all(|(_, samples)| samples.count() >= 7));
+    }
+
+    #[test]
+    fn an_abandoned_problem_has_no_result() {
+        let (mut supervisor, _folder) = dies_once();
+        let configs = [Config::Mm(Tile::new(16, 16, 16, 1, 1))];
+        assert!(measure(&mut supervisor, &problem(), &configs, 1, &|| true).unwrap().is_none());
+    }
+}

@@ -1,0 +1,120 @@
+//! The parent's side: asks, waits no longer than it must, and replaces a child
+//! that hangs or dies.
+
+use std::process::Command;
+use std::time::Duration;
+
+use diode_core::Problem;
+
+use super::protocol::{Reply, Request};
+use crate::devices::child::{Child, Lost};
+
+/// Owns the measuring child, and knows which problem it has loaded.
+pub(crate) struct Supervisor {
+    child: Child,
+    loaded: Option<(Problem, u64)>,
+}
+
+impl Supervisor {
+    /// Supervises children made with `command`, the first at the first request.
+    pub(crate) fn new(command: impl Fn() -> anyhow::Result<Command> + Send + 'static) -> Self {
+        Self { child: Child::new(command), loaded: None }
+    }
+
+    /// Loads a problem. It is loaded again by itself into every child that has
+    /// to be started later.
+    pub(crate) fn load(
+        &mut self,
+        problem: &Problem,
+        seed: u64,
+        patience: Duration,
+    ) -> anyhow::Result<Result<(), Lost>> {
+        self.loaded = None;
+        let request = Request::Load { problem: problem.clone(), seed };
+        match self.exchange(&request, patience)? {
+            Ok(Reply::Loaded) => {
+                self.loaded = Some((problem.clone(), seed));
+                Ok(Ok(()))
+            }
+            Ok(other) => anyhow::bail!("the measuring process answered a load with {other:?}"),
+            Err(lost) => Ok(Err(lost)),
+        }
+    }
+
+    /// Asks about the loaded problem.
+    pub(crate) fn ask(
+        &mut self,
+        request: &Request,
+        patience: Duration,
+    ) -> anyhow::Result<Result<Reply, Lost>> {
+        if !self.child.is_running()
+            && let Some((problem, seed)) = self.loaded.take()
+            && let Err(lost) = self.load(&problem, seed, patience)?
+        {
+            return Ok(Err(lost));
+        }
+        self.exchange(request, patience)
+    }
+
+    fn exchange(&mut self, request: &Request, patience: Duration) -> anyhow::Result<Result<Reply, Lost>> {
+        self.child.send(request)?;
+        self.child.receive(patience)
+    }
+}
+
+#[cfg(test)]
+#[cfg(unix)]
+mod tests {
+    use std::time::Instant;
+
+    use diode_core::{Config, DType, Op, ProblemFields};
+
+    use super::*;
+
+    const SHORT: Duration = Duration::from_millis(200);
+    const LONG: Duration = Duration::from_secs(20);
+
+    fn shell(script: &'static str) -> Supervisor {
+        Supervisor::new(move || {
+            let mut command = Command::new("sh");
+            command.args(["-c", script]);
+            Ok(command)
+        })
+    }
+
+    fn problem() -> Problem {
+        Problem::new(ProblemFields::plain(Op::Mm, 1, 16, 16, 16, DType::Float32)).unwrap()
+    }
+
+    fn time() -> Request {
+        Request::Time { config: Config::Library, repeats: 1, check: false, give_up_ns: None }
+    }
+
+    #[test]
+    fn a_child_that_hangs_is_ended() {
+        let mut supervisor = shell("exec sleep 100");
+        let start = Instant::now();
+        assert_eq!(supervisor.load(&problem(), 1, SHORT).unwrap(), Err(Lost::TimedOut));
+        assert!(start.elapsed() < LONG);
+    }
+
+    #[test]
+    fn a_child_that_dies_is_replaced_and_loaded_again() {
+        // Answers one load and one question, then ends in the middle of the next.
+        let mut supervisor =
+            shell(r#"read l; echo '"loaded"'; read l; echo '{"timed":{"nanos":[5]}}'; read l; exit 1"#);
+        supervisor.load(&problem(), 1, LONG).unwrap().unwrap();
+        let answer = Ok(Reply::Timed { nanos: vec![5] });
+        assert_eq!(supervisor.ask(&time(), LONG).unwrap(), answer);
+        assert_eq!(supervisor.ask(&time(), LONG).unwrap(), Err(Lost::Died));
+        assert_eq!(supervisor.ask(&time(), LONG).unwrap(), answer);
+    }
+
+    #[test]
+    fn nonsense_is_an_error_and_a_missing_program_too() {
+        let error = shell("read l; echo what").load(&problem(), 1, LONG).unwrap_err();
+        assert!(error.to_string().contains("`what`"), "{error}");
+        let mut nobody = Supervisor::new(|| Ok(Command::new("/nonexistent/diode")));
+        assert!(nobody.load(&problem(), 1, LONG).unwrap_err().to_string().contains("/nonexistent/diode"));
+    }
+}

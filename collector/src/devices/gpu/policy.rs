@@ -1,0 +1,102 @@
+//! Which configs deserve how many launches.
+
+use crate::devices::samples::Samples;
+
+/// Where configs differ by less than their noise: these are timed thoroughly.
+pub(super) const NEAR_BEST: usize = 100;
+/// Rounds of the near-best: what disturbs the GPU for a moment falls on all alike.
+pub(super) const ROUNDS: usize = 4;
+/// Launches of a config in one round, one after the other so that its code is at hand.
+const PER_ROUND: u64 = 5;
+/// The same for short kernels, which are noisier and cost little. With four
+/// rounds, all copies of the inputs get their turn twice.
+const PER_ROUND_SHORT: u64 = 8;
+const SHORT_NS: u64 = 50_000;
+/// What the near-best of one problem may take; beyond it they get fewer launches.
+const NEAR_BEST_NS: u64 = 4_000_000_000;
+/// Up to this many times the best: worth three looks, but no more.
+const WORTH_A_LOOK: f64 = 1.5;
+/// Shorter kernels are launched in groups between two events: events tick in
+/// steps of tens of nanoseconds and cost more than a microsecond themselves.
+pub(super) const GROUPED_BELOW_NS: u64 = 6_000;
+/// Configs of a grouped problem that are slower than this stay as they were seen first.
+pub(super) const WORTH_A_GROUP: f64 = 4.0;
+/// Beyond this, the first launch is as good as the second: it does not matter
+/// that the code had to be fetched.
+pub(super) const LONG_NS: u64 = 200_000;
+/// Rounds that differ by more than this were not measured on the same GPU, so to speak.
+const STEADY: f64 = 1.04;
+
+/// The configs to time thoroughly, best first.
+pub(super) fn near_best(looks: &[(usize, u64)]) -> Vec<usize> {
+    let mut sorted: Vec<&(usize, u64)> = looks.iter().collect();
+    sorted.sort_unstable_by_key(|&&(config, nanos)| (nanos, config));
+    sorted.iter().take(NEAR_BEST).map(|&&(config, _)| config).collect()
+}
+
+/// Launches of each config in one round, given what one launch of all takes, and
+/// how many they are.
+pub(super) fn per_round(sum_ns: u64, configs: usize) -> usize {
+    let most = if sum_ns < SHORT_NS * configs as u64 { PER_ROUND_SHORT } else { PER_ROUND };
+    let affordable = NEAR_BEST_NS / (sum_ns.max(1) * ROUNDS as u64);
+    affordable.clamp(1, most) as usize
+}
+
+/// The middle of some times.
+pub(super) fn median(times: &[u64]) -> u64 {
+    let mut samples = Samples::default();
+    samples.add(times.iter().copied());
+    samples.median().unwrap_or(1)
+}
+
+/// Whether a config that is not near the best should be looked at again.
+pub(super) fn worth_a_look(nanos: u64, best: u64) -> bool {
+    nanos as f64 <= best as f64 * WORTH_A_LOOK
+}
+
+/// Whether the rounds agree: `rounds[r][c]` has config c's times in round r.
+pub(super) fn is_steady(rounds: &[Vec<Vec<u64>>]) -> bool {
+    let median = |values: &[u64]| median(values) as f64;
+    let configs = rounds.first().map_or(0, Vec::len);
+    let overall: Vec<f64> = (0..configs)
+        .map(|config| median(&rounds.iter().flat_map(|round| round[config].clone()).collect::<Vec<_>>()))
+        .collect();
+    let factors = rounds.iter().map(|round| {
+        let mut ratios: Vec<f64> =
+            round.iter().zip(&overall).map(|(times, all)| median(times) / all).collect();
+        ratios.sort_by(f64::total_cmp);
+        ratios.get(ratios.len() / 2).copied().unwrap_or(1.0)
+    });
+    let (low, high) = factors.fold((f64::MAX, f64::MIN), |(low, high), f| (low.min(f), high.max(f)));
+    high <= low * STEADY
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_best_hundred_come_first() {
+        let looks: Vec<(usize, u64)> = (0..300).map(|config| (config, 1000 - config as u64)).collect();
+        let near = near_best(&looks);
+        assert_eq!((near.len(), near[0], near[99]), (100, 299, 200));
+        assert_eq!(near_best(&looks[..3]), [2, 1, 0]);
+    }
+
+    #[test]
+    fn slow_problems_get_fewer_launches() {
+        assert_eq!(per_round(100 * 20_000, 100), 8);
+        assert_eq!(per_round(100 * 200_000, 100), 5);
+        assert_eq!(per_round(100 * 5_000_000, 100), 2);
+        assert_eq!(per_round(100 * 500_000_000, 100), 1);
+        assert!(worth_a_look(150, 100) && !worth_a_look(151, 100));
+    }
+
+    #[test]
+    fn a_slow_round_is_noticed() {
+        let round = |scale: u64| (0..9).map(|config| vec![scale * (10 + config); 5]).collect::<Vec<_>>();
+        assert!(is_steady(&[round(100), round(101), round(100), round(102)]));
+        assert!(!is_steady(&[round(100), round(110), round(100), round(100)]));
+        assert!(is_steady(&[]));
+    }
+}

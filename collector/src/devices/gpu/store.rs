@@ -1,0 +1,90 @@
+//! Kernels of a pack, loaded onto the GPU when they are first needed.
+
+use std::collections::HashMap;
+
+use diode_core::FailureReason;
+use diode_formats::FormatError;
+use diode_formats::pack::{Kernel, Outcome, Pack};
+
+use super::cuda::driver::{CudaError, Function, Gpu};
+use crate::kernels::is_exact;
+
+/// A loaded kernel's place in the [`Store`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Place(usize);
+
+/// A kernel that can be launched.
+pub(super) struct Loaded {
+    pub(super) function: Function,
+    pub(super) threads: u32,
+    pub(super) shared: u32,
+    /// Its result has been compared with the reference, and was right.
+    pub(super) verified: bool,
+}
+
+/// Why a kernel cannot be launched.
+pub(super) enum Absent {
+    /// The pack was built without it.
+    NotInPack,
+    /// It was, and failed then, or the driver refuses it now.
+    Failed(FailureReason),
+    /// The process can do nothing more on the GPU.
+    Fatal(CudaError),
+    /// The pack is damaged, or its file cannot be read.
+    Unreadable(FormatError),
+}
+
+pub(super) struct Store {
+    pack: Pack,
+    exact: bool,
+    loaded: Vec<Loaded>,
+    places: HashMap<String, Place>,
+}
+
+impl Store {
+    pub(super) fn new(pack: Pack) -> Self {
+        Self { exact: is_exact(&pack), pack, loaded: Vec::new(), places: HashMap::new() }
+    }
+
+    /// Whether the pack's kernels serve the sizes only that they were built for.
+    pub(super) fn is_exact(&self) -> bool {
+        self.exact
+    }
+
+    /// Finds a kernel, and loads it if nobody has yet.
+    pub(super) fn load(&mut self, gpu: &Gpu, key: &str) -> Result<Place, Absent> {
+        if let Some(place) = self.places.get(key) {
+            return Ok(*place);
+        }
+        let kernel: Kernel = match self.pack.find(key) {
+            None => return Err(Absent::NotInPack),
+            Some(Outcome::Failed { reason, .. }) => return Err(Absent::Failed(*reason)),
+            Some(Outcome::Built(kernel)) => kernel.clone(),
+        };
+        let binary = self.pack.binary(&kernel).map_err(Absent::Unreadable)?;
+        let function = gpu.load(&binary, &kernel.symbol, kernel.shared).map_err(refused)?;
+        let place = Place(self.loaded.len());
+        let (threads, shared) = (kernel.threads, kernel.shared);
+        self.loaded.push(Loaded { function, threads, shared, verified: false });
+        self.places.insert(key.to_owned(), place);
+        Ok(place)
+    }
+
+    pub(super) fn get(&self, place: Place) -> &Loaded {
+        &self.loaded[place.0]
+    }
+
+    pub(super) fn set_verified(&mut self, place: Place) {
+        self.loaded[place.0].verified = true;
+    }
+}
+
+fn refused(error: CudaError) -> Absent {
+    if error.is_sticky() || error.is_out_of_memory() {
+        Absent::Fatal(error)
+    } else if error.is_out_of_resources() {
+        Absent::Failed(FailureReason::OutOfResources)
+    } else {
+        Absent::Failed(FailureReason::Launch)
+    }
+}

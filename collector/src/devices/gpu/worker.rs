@@ -1,0 +1,168 @@
+//! The child's side: opens the GPU, then measures problem after problem until
+//! the parent closes the pipe.
+
+use std::collections::BTreeMap;
+use std::io::{BufRead, Write};
+use std::path::PathBuf;
+
+use anyhow::{Context as _, bail};
+use diode_core::hardware::Hardware;
+use diode_formats::pack::Pack;
+
+use super::cuda::cublas::{Cublas, CublasError};
+use super::cuda::driver::{Attribute, CudaError, Driver, Gpu, NoDriver};
+use super::cuda::nvml::{Nvml, Settings};
+use super::protocol::{Cause, EXACT, Event, KERNEL_SIZES, Measure};
+use super::session::{Broken, Session};
+use super::store::Store;
+use crate::failure::one_line;
+use crate::kernels::{ABI, ABI_KEY, is_exact};
+
+/// What a child is started with.
+pub(crate) struct WorkerOptions {
+    pub(crate) device: u32,
+    pub(crate) pack: PathBuf,
+    /// A folder with cuBLAS, if the system does not find it by itself.
+    pub(crate) cublas: Option<PathBuf>,
+}
+
+/// Answers requests, one line each, until end of input.
+pub(crate) fn serve(
+    options: &WorkerOptions,
+    requests: impl BufRead,
+    mut events: impl Write,
+) -> anyhow::Result<()> {
+    let mut say = |event: Event| -> anyhow::Result<()> {
+        serde_json::to_writer(&mut events, &event)?;
+        events.write_all(b"\n")?;
+        Ok(events.flush()?)
+    };
+    let mut session = match open(options) {
+        Ok((session, ready)) => {
+            say(ready)?;
+            session
+        }
+        Err(error) => {
+            let mut message = one_line(&error);
+            if error.chain().any(says_out_of_memory) {
+                message.push_str("; end what holds the GPU's memory, or choose another with --device");
+            }
+            return say(Event::Broken { message, cause: Cause::Gpu });
+        }
+    };
+    for line in requests.lines() {
+        let request: Measure = serde_json::from_str(&line?).context("unreadable request")?;
+        match session.measure(&request, &mut say) {
+            Ok(event) => say(event)?,
+            Err(broken) => {
+                let cause = broken.cause();
+                let mut message = one_line(&broken.into());
+                if cause == Cause::Pack {
+                    message.push_str("; build the pack again, or copy it again from where it is whole");
+                }
+                return say(Event::Broken { message, cause });
+            }
+        }
+    }
+    Ok(())
+}
+
+fn open(options: &WorkerOptions) -> anyhow::Result<(Session, Event)> {
+    let pack = Pack::open(&options.pack)?;
+    let shown = options.pack.display();
+    if pack.toolchain().get(ABI_KEY).map(String::as_str) != Some(ABI) {
+        let given = pack.toolchain().get(ABI_KEY).map_or("nothing", String::as_str);
+        bail!("{shown}: the pack is for launchers of {given}, expected {ABI}; build it again");
+    }
+    let driver = Driver::load()?;
+    let count = driver.device_count()?;
+    if count == 0 {
+        return Err(NoDriver::NoGpu.into());
+    }
+    if options.device >= count {
+        bail!("device {}: this node has {count}, counted from 0", options.device);
+    }
+    let gpu = Gpu::open(&driver, options.device)?;
+    let (major, minor) = (gpu.attribute(Attribute::Major)?, gpu.attribute(Attribute::Minor)?);
+    let arch = format!("sm_{major}{minor}");
+    if pack.arch() != arch {
+        bail!(
+            "{shown}: the pack is for {}, this GPU is {arch} ({}); build one with --arch {arch}",
+            pack.arch(),
+            gpu.name()?
+        );
+    }
+    let cache_bytes = gpu.attribute(Attribute::L2Bytes)?;
+    let nvml = Nvml::open(&gpu.bus_id()?);
+    let settings = nvml.as_ref().map(Nvml::settings).unwrap_or_default();
+    let (library, mut warnings) = match Cublas::load(&gpu, options.cublas.as_deref()) {
+        Ok(library) => (Some(library), Vec::new()),
+        Err(CublasError::Missing(what)) => {
+            (None, vec![format!("{what}: the library kernel is not timed; name its folder with --cublas")])
+        }
+        Err(error) => return Err(error.into()),
+    };
+    warnings.extend(warnings_of(&settings, nvml.is_some()));
+    let mut facts = BTreeMap::from([
+        ("backend".to_owned(), "cuda".to_owned()),
+        ("cuda".to_owned(), driver.version()?.to_string()),
+        ("sms".to_owned(), gpu.attribute(Attribute::Sms)?.to_string()),
+        ("l2_bytes".to_owned(), cache_bytes.to_string()),
+        ("kernel_pack".to_owned(), pack.digest().to_string()),
+        ("os".to_owned(), std::env::consts::OS.to_owned()),
+    ]);
+    if is_exact(&pack) {
+        facts.insert(KERNEL_SIZES.to_owned(), EXACT.to_owned());
+    }
+    if let Some(triton) = pack.toolchain().get("triton") {
+        facts.insert("triton".to_owned(), triton.clone());
+    }
+    if let Some(library) = &library {
+        facts.insert("cublas".to_owned(), library.version.to_string());
+    }
+    if let Some(version) = settings.driver {
+        facts.insert("driver".to_owned(), version);
+    }
+    if let Some(milliwatts) = settings.power_limit_mw {
+        facts.insert("power_limit_watts".to_owned(), (milliwatts / 1000).to_string());
+    }
+    let name = gpu.name()?;
+    let known = Hardware::from_name(&name)?.facts;
+    let session = Session::new(gpu, known, Store::new(pack), library, nvml, cache_bytes)
+        .map_err(anyhow::Error::from)
+        .context("cannot prepare the GPU")?;
+    Ok((session, Event::Ready { name, facts, devices: count, warnings }))
+}
+
+fn says_out_of_memory(error: &(dyn std::error::Error + 'static)) -> bool {
+    error.downcast_ref().is_some_and(CudaError::is_out_of_memory)
+        || matches!(error.downcast_ref(), Some(CublasError::Driver(error)) if error.is_out_of_memory())
+        || error.downcast_ref::<Broken>().is_some_and(|broken| broken.cause() == Cause::Memory)
+}
+
+/// What is unusual about a GPU. It is measured as it is found.
+fn warnings_of(settings: &Settings, nvml: bool) -> Vec<String> {
+    let mut warnings = Vec::new();
+    if !nvml {
+        warnings
+            .push("the driver's management library is missing: clocks and heat are not watched".to_owned());
+    }
+    if settings.mig {
+        warnings.push("the GPU is divided (MIG): times are of a part of it and do not compare".to_owned());
+    }
+    if settings.processes > 0 {
+        let others = match settings.processes {
+            1 => "another process computes".to_owned(),
+            others => format!("{others} other processes compute"),
+        };
+        warnings.push(format!("{others} on this GPU: times will be noisy"));
+    }
+    if let (Some(now), Some(default)) = (settings.power_limit_mw, settings.default_power_limit_mw)
+        && now < default
+    {
+        let (now, default) = (now / 1000, default / 1000);
+        warnings
+            .push(format!("the power limit is {now} W instead of {default} W: large problems run slower"));
+    }
+    warnings
+}

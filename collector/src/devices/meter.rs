@@ -1,0 +1,42 @@
+//! What every device does: times the configs of a problem.
+
+use diode_core::{Config, Method, Problem};
+
+use super::measured::MeasuredConfigs;
+
+/// One device, with a measuring process of its own.
+pub(crate) trait Meter: Send {
+    /// How its times are taken.
+    fn method(&self) -> Method;
+
+    /// Times configs on a problem; gives up when `abandon` says so.
+    fn measure(
+        &mut self,
+        problem: &Problem,
+        configs: &[Config],
+        abandon: &dyn Fn() -> bool,
+    ) -> anyhow::Result<Outcome>;
+}
+
+/// What became of a problem.
+pub(crate) enum Outcome {
+    Measured {
+        measured: MeasuredConfigs,
+        quality: Quality,
+    },
+    /// This device or its kernels cannot compute it.
+    Refused(String),
+    Abandoned,
+}
+
+/// What a device says of how well it could measure.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Quality {
+    /// The best configs had to be measured again, and still disagreed the last time.
+    pub(crate) disturbed: bool,
+    /// Nanoseconds that a GPU spent in timed kernels and flushes, and in all.
+    pub(crate) busy_ns: u64,
+    pub(crate) wall_ns: u64,
+    /// The power limit held the clocks down.
+    pub(crate) power_capped: bool,
+}

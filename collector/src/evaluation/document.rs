@@ -1,0 +1,96 @@
+//! The JSON documents of `evaluate`.
+
+use diode_core::api::EvaluationReport;
+use diode_core::{Config, OperandAlignment, Problem, ProblemGroup};
+use diode_train::{Baselines, Evaluation, ProblemRow};
+use serde::Serialize;
+
+use super::speedups::Speedups;
+
+/// What `evaluate` found of a model and of what it is compared with.
+#[derive(Serialize)]
+pub(crate) struct Document {
+    /// The first model.
+    #[serde(flatten)]
+    pub(crate) main: Contender,
+    /// `model` if the file's own weights were judged, `recipe` for fresh ones.
+    pub(crate) judged: &'static str,
+    pub(crate) worst: Vec<Worst>,
+    /// What one gets without a model.
+    pub(crate) baselines: Baselines,
+    /// Further models, and the old one fed as it used to be.
+    pub(crate) compared: Vec<Contender>,
+    /// Against the configs of a solution, where one was given; times in ms.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) max_autotune: Option<Speedups>,
+}
+
+/// What `evaluate --folds` found of the recipe.
+#[derive(Serialize)]
+pub(crate) struct RecipeDocument {
+    #[serde(flatten)]
+    pub(crate) report: EvaluationReport,
+    pub(crate) judged: &'static str,
+}
+
+/// A model and what came of it.
+#[derive(Serialize)]
+pub(crate) struct Contender {
+    /// The name of its file.
+    pub(crate) model: String,
+    /// `ranking`, or one of torch-diode's: `v1`, `base`, `deep`.
+    pub(crate) kind: &'static str,
+    /// How v1 was fed: `right`, or `as the plug-in did`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) fed: Option<&'static str>,
+    pub(crate) parameters: u64,
+    #[serde(flatten)]
+    pub(crate) evaluation: Evaluation,
+}
+
+impl Contender {
+    pub(crate) fn name(&self) -> String {
+        match self.fed {
+            Some("right") | None => self.model.clone(),
+            Some(fed) => format!("{}, fed {fed}", self.model),
+        }
+    }
+}
+
+/// A problem whose first pick is far from the best, with its facts.
+#[derive(Serialize)]
+pub(crate) struct Worst {
+    pub(crate) problem: Problem,
+    pub(crate) kind: ProblemGroup,
+    alignment: OperandAlignment,
+    gflop: f64,
+    flops_per_byte: f64,
+    pub(crate) share: f64,
+    pub(crate) picked: Config,
+    pub(crate) picked_us: f64,
+    predicted_us: f64,
+    pub(crate) best: Config,
+    pub(crate) best_us: f64,
+    pub(crate) best_rank: usize,
+    library_us: Option<f64>,
+}
+
+impl Worst {
+    pub(crate) fn of(row: &ProblemRow) -> Self {
+        Self {
+            problem: row.problem.clone(),
+            kind: row.kind,
+            alignment: row.alignment,
+            gflop: row.gflop,
+            flops_per_byte: row.flops_per_byte,
+            share: row.best_us / row.picked_us,
+            picked: row.picked,
+            picked_us: row.picked_us,
+            predicted_us: row.predicted_us,
+            best: row.best,
+            best_us: row.best_us,
+            best_rank: row.best_rank,
+            library_us: row.library_us,
+        }
+    }
+}

@@ -1,0 +1,67 @@
+//! What a model is judged by.
+
+use std::path::{Path, PathBuf};
+
+use diode_core::{Dataset, Method};
+use diode_model::{AnyModel, Predictor};
+use diode_train::{TrainError, TrainingSet};
+
+use super::library_times;
+use crate::input::selection::{Selection, describe};
+
+/// Reads what a model is to be judged by, with the library's times from a file of their own where there
+/// is one. Hardware that a file only names is described by the model.
+pub(crate) fn read(
+    model: &AnyModel,
+    dataset: &PathBuf,
+    library: Option<&Path>,
+    selection: &Selection,
+) -> anyhow::Result<TrainingSet> {
+    let mut datasets = selection.read(std::slice::from_ref(dataset))?;
+    if let Some(library) = library {
+        library_times::add(library, &mut datasets)?;
+    }
+    describe(&mut datasets, || Ok(model.ranked_hardware()?))?;
+    let set = match model.training() {
+        Some(training) => of_the_models_methods(model, &datasets, training.method)?,
+        None => TrainingSet::from_datasets(&datasets, None)?,
+    };
+    let left_out = set.left_out();
+    if left_out != diode_train::LeftOut::default() {
+        say!("{left_out}");
+    }
+    Ok(set)
+}
+
+/// Timings taken the way the model's were, or else in the second way that it learnt; where there
+/// are none, the commonest, and a warning, for an old dataset does not say how it was measured.
+fn of_the_models_methods(
+    model: &AnyModel,
+    datasets: &[Dataset],
+    method: Method,
+) -> Result<TrainingSet, TrainError> {
+    let second = model.as_ranking().and_then(|model| model.metadata().second_method);
+    match TrainingSet::from_datasets(datasets, Some(method)) {
+        Err(TrainError::NoSuchMethod { found, .. }) => {
+            if let Some(second) = second
+                && let Ok(set) = TrainingSet::from_datasets(datasets, Some(second))
+            {
+                say!("note: judged as times taken as {second}, which the model has learnt beside {method}");
+                return Ok(set);
+            }
+            say!("warning: the model predicts times taken as {method}, the dataset has {found}");
+            TrainingSet::from_datasets(datasets, None)
+        }
+        other => other,
+    }
+}
+
+/// Says so where a model is judged by what it was trained on.
+pub(crate) fn warn_if_trained_on(model: &dyn Predictor, set: &TrainingSet) {
+    if model.training().is_some_and(|training| training.data_digest == set.digest()) {
+        say!(
+            "warning: the model was trained on this very data, so these numbers say little; use another \
+             dataset, or `diode evaluate --folds 4`"
+        );
+    }
+}

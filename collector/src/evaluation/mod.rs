@@ -1,0 +1,11 @@
+//! Judging models by measured timings, and showing what came of it.
+
+pub(crate) mod document;
+pub(crate) mod judging;
+mod library_times;
+pub(crate) mod page;
+pub(crate) mod reference;
+pub(crate) mod report;
+pub(crate) mod speedups;
+mod svg;
+pub(crate) mod words;

@@ -1,0 +1,235 @@
+//! An evaluation as one page: no scripts, and nothing to be loaded.
+
+use std::fmt::Write as _;
+
+use diode_core::ProblemGroup;
+use diode_train::{Judged, ProblemRow, TrainingSet};
+
+use super::document::{Document, Worst};
+use super::svg::{Axis, Bar, Plot, bars, escaped};
+use super::words::{Choice, all_choices, telling_groups};
+use crate::output;
+
+const STYLE: &str = include_str!("page.css");
+
+pub(crate) fn page(document: &Document, judged: &[Judged], set: &TrainingSet) -> String {
+    let name = escaped(&document.main.name());
+    let hardware = escaped(&set.hardware().name);
+    let report = &document.main.evaluation.report;
+    let mut page = format!(
+        "<!doctype html>\n<html lang=\"en\">\n<meta charset=\"utf-8\">\n\
+         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
+         <title>{name} on {hardware}</title>\n<style>\n{STYLE}</style>\n\
+         <h1>{name} on {hardware}</h1>\n<p>Judged by {} of {}, {} ({}).</p>\n",
+        output::count(set.timings(), "timing"),
+        output::count(report.problems, "problem"),
+        escaped(&report.split),
+        set.method(),
+    );
+    page += &facts(document);
+    page += "<h2>Ways to choose</h2>\n<p>The share of the best time that each reaches, as geometric mean over \
+             problems and of the worst problem. \u{201c}Timed\u{201d} is how many configs it has to time for every new problem.";
+    if let Some(library) = &document.main.evaluation.with_library {
+        let how =
+            if library.predicted { "picked where predicted to be fastest" } else { "timed beside the picks" };
+        let _ = write!(page, " \u{201c}Of everything\u{201d} counts the library kernel, {how}.");
+    }
+    page += "</p>\n";
+    page += &choices(document);
+    page += "<div class=\"plots\">\n";
+    page += &agreement(judged);
+    page += &regret(&document.main.evaluation.per_problem);
+    page += &errors(document);
+    page += &calibration(document);
+    page += "</div>\n";
+    page += &worst(&document.worst);
+    let _ = write!(
+        page,
+        "<footer>Data {}. Made by diode {}.</footer>\n</html>\n",
+        set.digest(),
+        env!("CARGO_PKG_VERSION")
+    );
+    page
+}
+
+/// The figures that people look for first.
+fn facts(document: &Document) -> String {
+    let evaluation = &document.main.evaluation;
+    let report = &evaluation.report;
+    let share = |k: &str| report.top_k.get(k).map_or(f64::NAN, |top| top.geomean);
+    let mut facts = vec![
+        (percent(share("1")), "of the best Triton time by the first pick".to_owned()),
+        (
+            percent(report.top_k.get("1").map_or(f64::NAN, |top| top.worst)),
+            "by the worst first pick".to_owned(),
+        ),
+        (percent(share("5")), "by the best of five picks".to_owned()),
+    ];
+    if let Some(top) = evaluation.with_library.as_ref().and_then(|with| with.top_k.get("1")) {
+        facts.push((percent(top.geomean), "of everything, the library included".to_owned()));
+    }
+    if let Some(&within) = report.within_5_percent.get("1") {
+        facts.push((percent(within), "of first picks within 5 % of the best".to_owned()));
+    }
+    facts.push((percent(report.mape_within_2x), "mean error of times within twice the best".to_owned()));
+    let items = facts.iter().map(|(figure, words)| format!("<li><b>{figure}</b>{words}</li>\n"));
+    format!("<ul class=\"facts\">\n{}</ul>\n", items.collect::<String>())
+}
+
+fn choices(document: &Document) -> String {
+    let with_library = document.main.evaluation.with_library.is_some();
+    let mut header = vec!["Way to choose", "Timed", "Of best Triton", "Worst"];
+    header.extend(with_library.then_some(["Of everything", "Worst"]).into_iter().flatten());
+    let row = |choice: Choice| {
+        let mut cells = vec![escaped(&choice.what), choice.timed.to_string()];
+        let columns =
+            if with_library { vec![choice.triton, choice.with_library] } else { vec![choice.triton] };
+        for top in columns {
+            cells.push(top.map_or("–".to_owned(), |top| percent(top.geomean)));
+            cells.push(top.map_or("–".to_owned(), |top| percent(top.worst)));
+        }
+        cells
+    };
+    table(&header, &all_choices(document).into_iter().map(row).collect::<Vec<_>>(), 1)
+}
+
+/// Predicted against measured times, of all timings.
+fn agreement(judged: &[Judged]) -> String {
+    let rows = || judged.iter().flat_map(|judged| &judged.rows);
+    let measured = Axis::logarithmic("measured, µs", rows().map(|row| row.measured_us));
+    let predicted = Axis::logarithmic("predicted, µs", rows().map(|row| row.measured_us));
+    let mut plot = Plot::new(measured, predicted);
+    plot.density(rows().map(|row| (row.measured_us, row.predicted_us())));
+    plot.line((0.0, 0.0), (f64::MAX, f64::MAX), "even");
+    section(
+        "Predicted against measured",
+        "All timings; stronger where more of them are. On the dashed line a prediction is right; at the edge \
+         are those outside of the measured range.",
+        &plot.finish("Predicted against measured times"),
+    )
+}
+
+/// What first picks lose, by the work of the problem.
+fn regret(rows: &[ProblemRow]) -> String {
+    let lost = |row: &ProblemRow| (1.0 - row.best_us / row.picked_us) * 100.0;
+    let most = rows.iter().map(lost).fold(5.0, f64::max);
+    let mut plot = Plot::new(
+        Axis::logarithmic("work, Gflop", rows.iter().map(|row| row.gflop)),
+        Axis::linear("lost by the first pick, %", 0.0, most * 1.05),
+    );
+    plot.line((0.0, 5.0), (f64::MAX, 5.0), "even");
+    for row in rows {
+        let words = format!(
+            "{} {} {} ({}): {:.1} % lost; picked {}, best {}",
+            row.problem.op,
+            row.problem.dims(),
+            row.problem.a_dtype,
+            row.kind,
+            lost(row),
+            row.picked.label(),
+            row.best.label()
+        );
+        let special = row.kind != ProblemGroup::Rest;
+        plot.point(row.gflop, lost(row), if special { "special" } else { "point" }, &words);
+    }
+    section(
+        "Regret by size",
+        "One point per problem; rings are those that are skinny, a step of decoding, unaligned or long in K. \
+         The dashed line is at 5\u{a0}%.",
+        &plot.finish("Share of time lost by the first pick, by the work of the problem"),
+    )
+}
+
+/// The error of near-best times, group by group.
+fn errors(document: &Document) -> String {
+    let groups = telling_groups(&document.main).filter(|group| group.mape_within_2x.is_finite());
+    let all: Vec<Bar> = groups
+        .map(|group| Bar {
+            label: format!("{} ({})", group.value, group.problems),
+            value: group.mape_within_2x,
+            words: percent(group.mape_within_2x),
+        })
+        .collect();
+    section(
+        "Error by group",
+        "Mean error of times within twice the best; the number of problems in parentheses.",
+        &bars("Mean error of near-best times by group", &all),
+    )
+}
+
+/// What the model's file claims of its picks, against what came of them.
+fn calibration(document: &Document) -> String {
+    let evaluation = &document.main.evaluation;
+    let observed = &evaluation.report.within_5_percent;
+    let claims = &evaluation.claimed_within_5_percent;
+    let lowest = claims.values().chain(observed.values()).copied().fold(1.0, f64::min);
+    let from = ((lowest * 10.0 - 0.5).floor() * 10.0).max(0.0);
+    let side = |label| Axis::linear(label, from, 100.0);
+    let mut plot = Plot::new(side("claimed, %"), side("observed, %"));
+    plot.line((from, from), (100.0, 100.0), "even");
+    for (k, &claimed) in claims {
+        let Some(&share) = observed.get(k) else { continue };
+        let words = format!("best of {k}: claimed {}, observed {}", percent(claimed), percent(share));
+        plot.point(claimed * 100.0, share * 100.0, "point", &words);
+    }
+    let drawing = if claims.is_empty() {
+        "<p>This model's file claims nothing of its picks.</p>".to_owned()
+    } else {
+        plot.finish("Claimed against observed share of picks within 5 % of the best")
+    };
+    section(
+        "Calibration",
+        "How often the best of 1, 3, 5, 8 and 16 picks is within 5 % of the best: what the model's file claims from \
+         its own cross-validation, and what was observed here. On the dashed line the claim is right.",
+        &drawing,
+    )
+}
+
+fn worst(worst: &[Worst]) -> String {
+    if worst.is_empty() {
+        return String::new();
+    }
+    let rows: Vec<Vec<String>> = worst
+        .iter()
+        .map(|worst| {
+            vec![
+                format!("{} {} {}", worst.problem.op, worst.problem.dims(), worst.problem.a_dtype),
+                worst.kind.to_string(),
+                worst.picked.label(),
+                worst.best.label(),
+                output::duration(worst.picked_us),
+                output::duration(worst.best_us),
+                worst.best_rank.to_string(),
+                percent(worst.share),
+            ]
+        })
+        .collect();
+    let header = ["Problem", "Kind", "First pick", "Best config", "Pick", "Best", "Its rank", "Of the best"];
+    format!("<h2>Worst first picks</h2>\n{}", table(&header, &rows, 4))
+}
+
+fn section(title: &str, words: &str, drawing: &str) -> String {
+    format!("<section><h2>{title}</h2>\n<p>{words}</p>\n{drawing}</section>\n")
+}
+
+/// The first `left` columns are words, the others numbers. Cells are markup already.
+fn table(header: &[&str], rows: &[Vec<String>], left: usize) -> String {
+    let class = |column: usize| match column {
+        column if column >= left => " class=\"number\"",
+        0 => "",
+        _ => " class=\"exact\"",
+    };
+    let line = |tag: &str, cells: &[String]| {
+        let cells = cells.iter().enumerate();
+        let cells: String =
+            cells.map(|(column, cell)| format!("<{tag}{}>{cell}</{tag}>", class(column))).collect();
+        format!("<tr>{cells}</tr>\n")
+    };
+    let header: Vec<String> = header.iter().map(|&cell| cell.to_owned()).collect();
+    let body: String = rows.iter().map(|row| line("td", row)).collect();
+    format!("<div class=\"wide\"><table>\n{}{body}</table></div>\n", line("th", &header))
+}
+
+fn percent(share: f64) -> String {
+    if share.is_finite() { format!("{:.1} %", share * 100.0) } else { "–".to_owned() }
+}

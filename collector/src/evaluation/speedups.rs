@@ -1,0 +1,315 @@
+//! A model's picks against reference configs: how much faster or slower the best
+//! of the first N picks is than the best of the reference.
+
+use std::collections::BTreeMap;
+
+use diode_core::{Op, Problem};
+use diode_train::Judged;
+use serde::{Serialize, Serializer};
+
+/// The numbers of picks that are compared.
+pub(crate) const PICKS: [usize; 7] = [1, 5, 10, 20, 50, 100, 500];
+
+/// A problem and the best time of the reference configs on it.
+pub(crate) struct Compared<'a> {
+    pub(crate) judged: &'a Judged,
+    pub(crate) reference_us: f64,
+}
+
+/// The comparison under every number of picks, op by op and over all.
+#[derive(Serialize)]
+pub(crate) struct Speedups {
+    pub(crate) per_op: BTreeMap<Op, ByPicks>,
+    pub(crate) overall: ByPicks,
+}
+
+impl Speedups {
+    pub(crate) fn of(compared: &[Compared<'_>]) -> Self {
+        let mut by_op: BTreeMap<Op, Vec<&Compared<'_>>> = BTreeMap::new();
+        for one in compared {
+            by_op.entry(one.judged.problem.op).or_default().push(one);
+        }
+        let per_op = by_op.into_iter().map(|(op, compared)| (op, ByPicks::of(Some(op), &compared))).collect();
+        Self { per_op, overall: ByPicks::of(None, &compared.iter().collect::<Vec<_>>()) }
+    }
+}
+
+/// Written as a map with the keys `top_1`, `top_5` …, in this order.
+pub(crate) struct ByPicks(pub(crate) Vec<Summary>);
+
+impl ByPicks {
+    fn of(op: Option<Op>, compared: &[&Compared<'_>]) -> Self {
+        Self(PICKS.iter().map(|&picks| Summary::of(op, picks, compared)).collect())
+    }
+}
+
+impl Serialize for ByPicks {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_map(self.0.iter().map(|summary| (format!("top_{}", summary.top_n), summary)))
+    }
+}
+
+/// One number of picks. Ratios are reference over model: above 1 the model is faster.
+#[derive(Serialize)]
+pub(crate) struct Summary {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    op: Option<Op>,
+    pub(crate) top_n: usize,
+    pub(crate) shapes_analyzed: usize,
+    pub(crate) performance_breakdown: Breakdown,
+    pub(crate) overall_metrics: Metrics,
+    distribution: BTreeMap<&'static str, f64>,
+    raw_times: RawTimes,
+    shape_details: Vec<ShapeDetail>,
+}
+
+#[derive(Serialize)]
+pub(crate) struct Breakdown {
+    pub(crate) model_better: Better,
+    pub(crate) model_worse: Worse,
+    pub(crate) model_equal: Equal,
+}
+
+#[derive(Serialize)]
+pub(crate) struct Better {
+    pub(crate) count: usize,
+    percentage: f64,
+    avg_speedup: f64,
+    best_speedup: f64,
+}
+
+/// A slowdown is a ratio below 1: the worst is the smallest.
+#[derive(Serialize)]
+pub(crate) struct Worse {
+    pub(crate) count: usize,
+    percentage: f64,
+    avg_slowdown: f64,
+    best_slowdown: f64,
+    worst_slowdown: f64,
+}
+
+#[derive(Serialize)]
+pub(crate) struct Equal {
+    pub(crate) count: usize,
+    percentage: f64,
+}
+
+#[derive(Serialize)]
+pub(crate) struct Metrics {
+    avg_speedup_ratio: f64,
+    pub(crate) median_speedup_ratio: f64,
+    std_speedup_ratio: f64,
+    pub(crate) total_time_saved_pct: f64,
+    best_case: f64,
+    pub(crate) worst_case: f64,
+}
+
+#[derive(Serialize)]
+struct RawTimes {
+    total_model_time: f64,
+    total_ma_time: f64,
+}
+
+#[derive(Serialize)]
+struct ShapeDetail {
+    /// JSON text with the fields of torch-diode's MMShape.
+    shape: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    op: Option<Op>,
+    model_time: f64,
+    ma_time: f64,
+    speedup_ratio: f64,
+    performance: &'static str,
+}
+
+impl Summary {
+    fn of(op: Option<Op>, picks: usize, compared: &[&Compared<'_>]) -> Self {
+        let details: Vec<ShapeDetail> =
+            compared.iter().map(|one| ShapeDetail::of(one, picks, op.is_none())).collect();
+        let mut ratios: Vec<f64> = details.iter().map(|detail| detail.speedup_ratio).collect();
+        ratios.sort_unstable_by(f64::total_cmp);
+        let total_model_time: f64 = details.iter().map(|detail| detail.model_time).sum();
+        let total_ma_time: f64 = details.iter().map(|detail| detail.ma_time).sum();
+        let percentiles = [
+            ("p10", 0.1),
+            ("p25", 0.25),
+            ("p50", 0.5),
+            ("p75", 0.75),
+            ("p90", 0.9),
+            ("p95", 0.95),
+            ("p99", 0.99),
+        ];
+        Self {
+            op,
+            top_n: picks,
+            shapes_analyzed: details.len(),
+            performance_breakdown: Breakdown::of(&ratios),
+            overall_metrics: Metrics {
+                avg_speedup_ratio: mean(&ratios),
+                median_speedup_ratio: percentile(&ratios, 0.5),
+                std_speedup_ratio: deviation(&ratios),
+                total_time_saved_pct: 100.0 * (total_ma_time - total_model_time) / total_ma_time,
+                best_case: ratios.last().copied().unwrap_or(0.0),
+                worst_case: ratios.first().copied().unwrap_or(0.0),
+            },
+            distribution: percentiles.into_iter().map(|(name, at)| (name, percentile(&ratios, at))).collect(),
+            raw_times: RawTimes { total_model_time, total_ma_time },
+            shape_details: details,
+        }
+    }
+}
+
+impl Breakdown {
+    /// From ratios in ascending order.
+    fn of(ratios: &[f64]) -> Self {
+        let slower = &ratios[..ratios.partition_point(|&ratio| ratio < 1.0)];
+        let faster = &ratios[ratios.partition_point(|&ratio| ratio <= 1.0)..];
+        let equal = ratios.len() - slower.len() - faster.len();
+        let percentage = |count: usize| 100.0 * count as f64 / ratios.len().max(1) as f64;
+        let end = |end: Option<&f64>| end.copied().unwrap_or(0.0);
+        Self {
+            model_better: Better {
+                count: faster.len(),
+                percentage: percentage(faster.len()),
+                avg_speedup: mean(faster),
+                best_speedup: end(faster.last()),
+            },
+            model_worse: Worse {
+                count: slower.len(),
+                percentage: percentage(slower.len()),
+                avg_slowdown: mean(slower),
+                best_slowdown: end(slower.last()),
+                worst_slowdown: end(slower.first()),
+            },
+            model_equal: Equal { count: equal, percentage: percentage(equal) },
+        }
+    }
+}
+
+impl ShapeDetail {
+    fn of(compared: &Compared<'_>, picks: usize, with_op: bool) -> Self {
+        let problem = &compared.judged.problem;
+        let model_us = compared.judged.best_of(picks);
+        let ratio = compared.reference_us / model_us;
+        Self {
+            shape: shape(problem),
+            op: with_op.then_some(problem.op),
+            model_time: model_us / 1e3,
+            ma_time: compared.reference_us / 1e3,
+            speedup_ratio: ratio,
+            performance: match ratio {
+                ratio if ratio > 1.0 => "better",
+                ratio if ratio < 1.0 => "worse",
+                _ => "equal",
+            },
+        }
+    }
+}
+
+fn shape(problem: &Problem) -> String {
+    let p = &**problem;
+    let out = p.out_layout.unwrap_or(diode_core::OutputLayout::dense(p.b, p.m, p.n));
+    format!(
+        r#"{{"version": 1, "B": {}, "M": {}, "M_dtype": "{}", "N": {}, "K": {}, "K_dtype": "{}", "out_dtype": "{}", "out_size": {:?}, "out_stride": {:?}}}"#,
+        p.b, p.m, p.a_dtype, p.n, p.k, p.b_dtype, p.out_dtype, out.size, out.stride
+    )
+}
+
+/// 0 where there is nothing, as the old report has it.
+fn mean(values: &[f64]) -> f64 {
+    // Not `sum`, which is −0 for nothing.
+    values.iter().fold(0.0, |sum, value| sum + value) / values.len().max(1) as f64
+}
+
+/// Of the whole population.
+fn deviation(values: &[f64]) -> f64 {
+    let mean_value = mean(values);
+    let squares: Vec<f64> = values.iter().map(|value| (value - mean_value).powi(2)).collect();
+    mean(&squares).sqrt()
+}
+
+/// Interpolates linearly between the nearest two of ascending values.
+fn percentile(sorted: &[f64], at: f64) -> f64 {
+    let place = at * sorted.len().saturating_sub(1) as f64;
+    let (below, above) = (sorted.get(place.floor() as usize), sorted.get(place.ceil() as usize));
+    match (below, above) {
+        (Some(below), Some(above)) => below + (above - below) * place.fract(),
+        _ => 0.0,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use diode_core::{Config, DType, ProblemFields, Tile};
+    use diode_train::JudgedRow;
+    use serde_json::Value;
+
+    use super::*;
+
+    /// Predicted in the order of the measured times that are given.
+    fn judged(op: Op, measured_us: &[f64]) -> Judged {
+        let problem = Problem::new(ProblemFields::plain(op, 1, 64, 128, 32, DType::Float16)).unwrap();
+        let row = |(place, &measured_us): (usize, &f64)| JudgedRow {
+            config: Config::Mm(Tile::new(16 << place, 64, 32, 3, 4)),
+            predicted_ln: place as f64,
+            measured_us,
+        };
+        Judged {
+            problem,
+            rows: measured_us.iter().enumerate().map(row).collect(),
+            ranked: None,
+            library_us: None,
+            rank_us: 0.0,
+        }
+    }
+
+    #[test]
+    fn the_worst_slowdown_is_the_smallest_ratio() {
+        let problems = [
+            judged(Op::Mm, &[20.0, 10.0]),
+            judged(Op::Mm, &[10.0, 40.0]),
+            judged(Op::Mm, &[12.5, 11.0]),
+            judged(Op::Addmm, &[5.0, 8.0]),
+        ];
+        // Ratios of the first picks: 0.5, 1, 0.8 and 2.
+        let compared: Vec<Compared<'_>> =
+            problems.iter().map(|judged| Compared { judged, reference_us: 10.0 }).collect();
+        let report: Value = serde_json::to_value(Speedups::of(&compared)).unwrap();
+        let mm = &report["per_op"]["mm"]["top_1"];
+        assert_eq!((&mm["op"], &mm["shapes_analyzed"]), (&"mm".into(), &3.into()));
+        let worse = &mm["performance_breakdown"]["model_worse"];
+        assert_eq!(
+            (&worse["count"], &worse["worst_slowdown"], &worse["best_slowdown"]),
+            (&2.into(), &0.5.into(), &0.8.into())
+        );
+        assert_eq!(worse["avg_slowdown"], 0.65);
+        assert_eq!(mm["performance_breakdown"]["model_equal"]["count"], 1);
+        let all = &report["overall"]["top_1"];
+        assert_eq!(all["performance_breakdown"]["model_better"]["best_speedup"], 2.0);
+        assert_eq!(all["overall_metrics"]["median_speedup_ratio"], 0.9);
+        assert_eq!(all["overall_metrics"]["worst_case"], 0.5);
+        // 40 of the reference against 20 + 10 + 12.5 + 5.
+        let saved = all["overall_metrics"]["total_time_saved_pct"].as_f64().unwrap();
+        assert!((saved + 18.75).abs() < 1e-9, "{saved}");
+        assert_eq!(all["raw_times"]["total_ma_time"], 0.04);
+        let detail = &all["shape_details"][0];
+        assert_eq!(
+            (&detail["model_time"], &detail["performance"], &detail["op"]),
+            (&0.02.into(), &"worse".into(), &"mm".into())
+        );
+        let shape: Value = serde_json::from_str(detail["shape"].as_str().unwrap()).unwrap();
+        assert_eq!((&shape["N"], &shape["out_stride"]), (&128.into(), &serde_json::json!([8192, 128, 1])));
+        // With five picks all of a problem's two configs are in.
+        assert_eq!(report["per_op"]["mm"]["top_5"]["performance_breakdown"]["model_worse"]["count"], 1);
+    }
+
+    #[test]
+    fn percentiles_are_interpolated() {
+        let values = [1.0, 2.0, 3.0, 5.0];
+        assert_eq!(percentile(&values, 0.5), 2.5);
+        assert_eq!(percentile(&values, 0.9), 4.4);
+        assert_eq!(percentile(&values, 0.0), 1.0);
+        assert_eq!(percentile(&[], 0.5), 0.0);
+        assert_eq!(deviation(&[1.0, 3.0]), 1.0);
+    }
+}

@@ -1,0 +1,150 @@
+//! Finding and reading datasets, also those in folders.
+
+use std::collections::HashSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, bail};
+use diode_core::Dataset;
+use diode_formats::{Decoded, Format, Kind, may_be_timings, read_head, recognise};
+
+/// Reads dataset files, and those in folders and folders within, in order of their paths, each once.
+///
+/// Other files that lie in a folder, such as a report or a table, are passed over with a note. A damaged
+/// dataset is an error there too: data that is silently missing makes a silently worse model.
+pub(crate) fn read(paths: &[PathBuf]) -> anyhow::Result<Vec<Dataset>> {
+    read_ending(paths, &[])
+}
+
+/// The same with only some extensions of files in folders, such as `json`; none
+/// means all that datasets have.
+pub(crate) fn read_ending(paths: &[PathBuf], extensions: &[String]) -> anyhow::Result<Vec<Dataset>> {
+    Ok(decode(paths, extensions)?.into_iter().flat_map(|decoded| decoded.datasets).collect())
+}
+
+/// The same with the formats.
+pub(crate) fn decode(paths: &[PathBuf], extensions: &[String]) -> anyhow::Result<Vec<Decoded>> {
+    let given = extensions.iter().map(|extension| format!(".{}", extension.trim_start_matches('.')));
+    let mut endings: Vec<String> = given.map(|ending| ending.to_lowercase()).collect();
+    if endings.is_empty() {
+        endings = self::endings().map(str::to_owned).to_vec();
+    }
+    let mut search = Search { endings, files: Vec::new(), seen: HashSet::new(), found: 0 };
+    for path in paths {
+        let before = search.found;
+        search.find(path, true)?;
+        if search.found == before {
+            let endings = search.endings.join(", ");
+            bail!("{}: got no dataset in this folder, expected {endings}", path.display());
+        }
+    }
+    search.files.iter().map(|file| Ok(diode_formats::read_file(file)?)).collect()
+}
+
+/// What the names of datasets end in.
+fn endings() -> [&'static str; 5] {
+    Format::ALL.map(Format::ending)
+}
+
+struct Search {
+    endings: Vec<String>,
+    files: Vec<PathBuf>,
+    /// Where links and other names lead to: nothing is read twice, and no circle is followed.
+    seen: HashSet<PathBuf>,
+    /// With those that were found before.
+    found: usize,
+}
+
+impl Search {
+    /// `named` is what the user gave.
+    fn find(&mut self, path: &Path, named: bool) -> anyhow::Result<()> {
+        let context = || format!("cannot read {}", path.display());
+        if path.is_dir() {
+            if !self.seen.insert(path.canonicalize().with_context(context)?) && !named {
+                return Ok(());
+            }
+            let entries = fs::read_dir(path).with_context(context)?;
+            let mut entries: Vec<PathBuf> = entries
+                .map(|entry| entry.map(|entry| entry.path()))
+                .collect::<Result<_, _>>()
+                .with_context(context)?;
+            entries.sort();
+            return entries.iter().try_for_each(|entry| self.find(entry, false));
+        }
+        let name = path.to_string_lossy().to_lowercase();
+        let ends_well = self.endings.iter().any(|ending| name.ends_with(ending.as_str()));
+        if named || (ends_well && is_dataset(path)?) {
+            self.found += 1;
+            // What cannot be found is left to who reads it.
+            if path.canonicalize().map_or(true, |path| self.seen.insert(path)) {
+                self.files.push(path.to_owned());
+            } else {
+                say!("note: {} was given before, and is read once", path.display());
+            }
+        }
+        Ok(())
+    }
+}
+
+fn is_dataset(path: &Path) -> anyhow::Result<bool> {
+    let head = read_head(path)?;
+    let is = may_be_timings(&head);
+    if !is {
+        let what = recognise(&head).map_or("a file of another kind", Kind::as_str);
+        say!("note: {} skipped: got {what}, expected {}", path.display(), Kind::Timings);
+    }
+    Ok(is)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn write(folder: &Path, name: &str, text: &str) {
+        diode_formats::write_atomically(&folder.join(name), text.as_bytes()).unwrap();
+    }
+
+    fn found(paths: &[&Path], endings: &[&str]) -> Vec<PathBuf> {
+        let endings = endings.iter().map(|&ending| ending.to_owned()).collect();
+        let mut search = Search { endings, files: Vec::new(), seen: HashSet::new(), found: 0 };
+        paths.iter().for_each(|path| search.find(path, true).unwrap());
+        search.files
+    }
+
+    #[test]
+    fn folders_are_searched_in_order_and_must_hold_something() {
+        let folder = tempfile::tempdir().unwrap();
+        let inner = folder.path().join("b");
+        fs::create_dir(&inner).unwrap();
+        assert!(read(&[folder.path().to_owned()]).unwrap_err().to_string().contains("no dataset"));
+        for name in ["b/x.msgpack.zst", "a.json", "notes.txt"] {
+            write(folder.path(), name, "");
+        }
+        let a = folder.path().join("a.json");
+        assert_eq!(found(&[folder.path()], &endings()), [a.clone(), inner.join("x.msgpack.zst")]);
+        assert_eq!(found(&[folder.path()], &[".json"]), [a]);
+    }
+
+    #[test]
+    fn other_files_in_a_folder_are_passed_over_unless_they_are_named() {
+        let folder = tempfile::tempdir().unwrap();
+        write(folder.path(), "solution.json", "{\"config\": []}");
+        write(folder.path(), "training_history.csv", "phase,epoch,loss\nfinal,1,0.5\n");
+        write(folder.path(), "damaged.json", "{\"hardware\": {\"NVIDIA H100\": {\"operation\": {");
+        let damaged = folder.path().join("damaged.json");
+        let solution = folder.path().join("solution.json");
+        assert_eq!(found(&[&solution, folder.path()], &endings()), [solution, damaged.clone()]);
+        assert_eq!(found(&[folder.path()], &endings()), [damaged]);
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn nothing_is_read_twice() {
+        let folder = tempfile::tempdir().unwrap();
+        write(folder.path(), "a.json", "");
+        std::os::unix::fs::symlink(".", folder.path().join("circle")).unwrap();
+        std::os::unix::fs::symlink("a.json", folder.path().join("b.json")).unwrap();
+        let a = folder.path().join("a.json");
+        assert_eq!(found(&[&a, folder.path()], &endings()), [a]);
+    }
+}

@@ -1,0 +1,10 @@
+//! What commands read: values of flags, problems, datasets, tables and models.
+
+pub(crate) mod arguments;
+pub(crate) mod datasets;
+pub(crate) mod models;
+pub(crate) mod problems;
+pub(crate) mod selection;
+mod shipped;
+pub(crate) mod space;
+pub(crate) mod tables;

@@ -1,0 +1,48 @@
+//! Reading models: a file of ours, a checkpoint of torch-diode's, or a model by name.
+
+use std::path::Path;
+
+use anyhow::{Context as _, bail};
+use diode_core::ids::ModelId;
+use diode_formats::Kind;
+use diode_formats::limits::MAX_CHECKPOINT;
+use diode_model::AnyModel;
+use diode_model::predecessor::PredecessorModel;
+
+use super::shipped;
+
+/// Reads a model: a file of ours, a checkpoint of torch-diode's, or one that comes
+/// with the program, by a name such as `NVIDIA-H100-matmul`.
+pub(crate) fn read_model(path: &Path) -> anyhow::Result<AnyModel> {
+    let name = path.to_str().filter(|_| !path.exists());
+    if let Some(hardware) = name.and_then(shipped::named_hardware) {
+        return Ok(AnyModel::Ranking(Box::new(shipped::for_hardware(&hardware)?)));
+    }
+    let means_no_file = |name: &&str| name.ends_with(shipped::ENDING) || !name.contains(['.', '/', '\\']);
+    if let Some(name) = name.filter(means_no_file) {
+        bail!(
+            "{name}: No such file, and no model of that name comes with diode; expected a file or one of {}",
+            shipped::names()
+        );
+    }
+    let bytes = model_bytes(path)?;
+    let context = || format!("model {}", path.display());
+    match diode_formats::recognise(&bytes) {
+        Some(Kind::TorchCheckpoint) => {}
+        Some(Kind::Model) | None => return AnyModel::from_bytes(&bytes).with_context(context),
+        Some(other) => bail!("{}: got {other}, expected a model", path.display()),
+    }
+    let checkpoint = diode_formats::decode_checkpoint(&bytes).with_context(context)?;
+    let model = PredecessorModel::from_checkpoint(checkpoint).with_context(context)?;
+    Ok(AnyModel::Predecessor(Box::new(model)))
+}
+
+fn model_bytes(path: &Path) -> anyhow::Result<Vec<u8>> {
+    Ok(diode_formats::read_bounded(path, MAX_CHECKPOINT as u64)?)
+}
+
+/// The identity of a model that was read: that of its file, or of the one that it would be written to.
+pub(crate) fn model_id(path: &Path, model: &AnyModel) -> anyhow::Result<ModelId> {
+    let bytes = if path.exists() { model_bytes(path)? } else { model.to_bytes()? };
+    Ok(ModelId::of(&bytes))
+}

@@ -1,0 +1,162 @@
+//! The flags of the shape generators.
+
+use clap::Args;
+use diode_core::shapes::{Distribution, LogNormalParameters, Narrowed, generate};
+use diode_core::{DType, Op, Problem};
+
+use super::ModelArgs;
+use crate::failure::Usage;
+use crate::input::arguments::{dtype, real, whole};
+
+/// How problems are drawn: sizes are uniform unless another distribution is chosen,
+/// and those of a model where one is described.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Problems")]
+pub(crate) struct GeneratorArgs {
+    /// Seed of the generators; the same seed gives the same problems everywhere
+    #[arg(long, default_value_t = 42, value_parser = whole::<u32>)]
+    pub(crate) seed: u32,
+
+    /// How many problems to draw
+    #[arg(long, default_value_t = 10, value_name = "N", value_parser = whole::<usize>)]
+    num_shapes: usize,
+
+    /// Draw powers of two
+    #[arg(long, conflicts_with = "log_normal")]
+    power_of_two: bool,
+
+    /// Draw from log-normal distributions fitted to real workloads
+    #[arg(long)]
+    log_normal: bool,
+
+    /// Smallest size [default: 32]
+    #[arg(long, value_name = "SIZE", conflicts_with = "log_normal", value_parser = whole::<u64>)]
+    min_size: Option<u64>,
+
+    /// Largest size [default: 4096]
+    #[arg(long, value_name = "SIZE", conflicts_with = "log_normal", value_parser = whole::<u64>)]
+    max_size: Option<u64>,
+
+    /// Draw squares only: M, N and K are the same
+    #[arg(long, conflicts_with = "log_normal")]
+    no_rectangular: bool,
+
+    /// Draw even sizes only (log-normal sizes always are)
+    #[arg(long)]
+    no_odd_sizes: bool,
+
+    /// Input types to draw from, separated by commas [default: float16,bfloat16; of models: bfloat16]
+    #[arg(long, value_name = "DTYPES", value_delimiter = ',', num_args = 1.., value_parser = dtype)]
+    dtypes: Vec<DType>,
+
+    /// Operators to draw from, separated by commas [default: mm,addmm,bmm]
+    #[arg(long, alias = "operations", value_name = "OPS", value_delimiter = ',', num_args = 1..)]
+    pub(crate) ops: Vec<Op>,
+
+    #[command(flatten)]
+    log_normal_parameters: LogNormalArgs,
+
+    #[command(flatten)]
+    models: ModelArgs,
+}
+
+/// Means and standard deviations of the logarithms; they need `--log-normal`.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Log-normal parameters")]
+struct LogNormalArgs {
+    /// Mean of ln M
+    #[arg(long, value_name = "X", requires = "log_normal", value_parser = real, default_value_t = LogNormalParameters::M_MEAN)]
+    log_normal_m_mean: f64,
+    /// Standard deviation of ln M
+    #[arg(long, value_name = "X", requires = "log_normal", value_parser = real, default_value_t = LogNormalParameters::M_STD)]
+    log_normal_m_std: f64,
+    /// Mean of ln N
+    #[arg(long, value_name = "X", requires = "log_normal", value_parser = real, default_value_t = LogNormalParameters::N_MEAN)]
+    log_normal_n_mean: f64,
+    /// Standard deviation of ln N
+    #[arg(long, value_name = "X", requires = "log_normal", value_parser = real, default_value_t = LogNormalParameters::N_STD)]
+    log_normal_n_std: f64,
+    /// Mean of ln K
+    #[arg(long, value_name = "X", requires = "log_normal", value_parser = real, default_value_t = LogNormalParameters::K_MEAN)]
+    log_normal_k_mean: f64,
+    /// Standard deviation of ln K
+    #[arg(long, value_name = "X", requires = "log_normal", value_parser = real, default_value_t = LogNormalParameters::K_STD)]
+    log_normal_k_std: f64,
+}
+
+impl GeneratorArgs {
+    /// Draws the problems. What cannot be drawn is a mistake in the flags.
+    pub(crate) fn problems(&self) -> Result<Vec<Problem>, Usage> {
+        if self.models.any() {
+            let dtypes = or_default(&self.dtypes, &[DType::BFloat16]);
+            return self.models.problems(dtypes).map_err(Usage::new);
+        }
+        self.problems_of(self.seed, self.num_shapes)
+    }
+
+    /// Other problems of the same kind, to judge by what was learnt from [`Self::problems`]:
+    /// drawn with the next seed, or some of a model's layers, which are then not to be learnt from.
+    pub(crate) fn problems_to_judge_by(&self, count: usize) -> Result<Vec<Problem>, Usage> {
+        if self.models.any() {
+            return held_out(self.problems()?, count);
+        }
+        self.problems_of(self.seed.wrapping_add(1), count)
+    }
+
+    /// Whether all problems there are belong to a model, so that none can be drawn beside them.
+    pub(crate) fn of_a_model(&self) -> bool {
+        self.models.any()
+    }
+
+    fn problems_of(&self, seed: u32, count: usize) -> Result<Vec<Problem>, Usage> {
+        let dtypes = or_default(&self.dtypes, &[DType::Float16, DType::BFloat16]);
+        let ops = or_default(&self.ops, &[Op::Mm, Op::Addmm, Op::Bmm]);
+        generate(self.distribution(), seed, count, dtypes, ops).map_err(Usage::new)
+    }
+
+    fn distribution(&self) -> Distribution {
+        if self.log_normal {
+            let p = &self.log_normal_parameters;
+            return Distribution::LogNormal(LogNormalParameters {
+                m_mean: p.log_normal_m_mean,
+                m_std: p.log_normal_m_std,
+                n_mean: p.log_normal_n_mean,
+                n_std: p.log_normal_n_std,
+                k_mean: p.log_normal_k_mean,
+                k_std: p.log_normal_k_std,
+            });
+        }
+        let (min, max) = (self.min_size.unwrap_or(32), self.max_size.unwrap_or(4096));
+        match (self.power_of_two, self.no_rectangular || self.no_odd_sizes) {
+            (false, false) => Distribution::Uniform { min, max },
+            (true, false) => Distribution::PowerOfTwo { min, max },
+            (powers_of_two, true) => Distribution::Narrowed(Narrowed {
+                min,
+                max,
+                powers_of_two,
+                square: self.no_rectangular,
+                even: self.no_odd_sizes,
+            }),
+        }
+    }
+}
+
+/// At most one problem in so many is held out: the rest must do to learn from.
+const HELD_OUT_SHARE: usize = 4;
+
+/// The first in the order of their ids, which has nothing to do with their sizes and is the same everywhere.
+fn held_out(mut problems: Vec<Problem>, count: usize) -> Result<Vec<Problem>, Usage> {
+    if problems.len() < HELD_OUT_SHARE {
+        return Err(Usage::new(format!(
+            "problems of the model: got {}, expected at least {HELD_OUT_SHARE}, so that some can be held out to judge by",
+            problems.len()
+        )));
+    }
+    problems.sort_by_cached_key(Problem::id);
+    problems.truncate(count.min(problems.len() / HELD_OUT_SHARE));
+    Ok(problems)
+}
+
+fn or_default<'a, T>(given: &'a [T], default: &'a [T]) -> &'a [T] {
+    if given.is_empty() { default } else { given }
+}

@@ -1,0 +1,91 @@
+//! Reading tables, ours and those of torch-diode.
+
+use std::fs;
+use std::io::{self, Read as _};
+use std::path::Path;
+
+use anyhow::{Context as _, bail};
+use diode_core::Table;
+use diode_formats::Kind;
+
+/// A table of 100,000 problems with five configs each takes 220 MB.
+const MAX_TABLE_BYTES: u64 = 1 << 30;
+
+/// What every table says of itself, and no dataset.
+const TABLE_MARK: &str = "\"diode-table/";
+
+/// Reads tables: one as this program wrote it or as it was edited since, or those of a
+/// lookup table of torch-diode, one for each hardware in it.
+pub(crate) fn read_tables(path: &Path) -> anyhow::Result<Vec<Table>> {
+    let context = || format!("table {}", path.display());
+    let head = diode_formats::read_head(path)?;
+    match diode_formats::recognise(&head) {
+        Some(Kind::LookupTable) => {
+            let tables = diode_formats::read_lookup_table(path)?
+                .into_iter()
+                .map(diode_formats::LookupTable::into_table);
+            return tables.collect::<Result<_, _>>().with_context(context);
+        }
+        Some(Kind::Timings) => {
+            let found = Kind::Timings;
+            bail!("{}: got {found}, expected a table; `diode table` makes one of it", path.display())
+        }
+        Some(other) if !is_ours(path, Some(other)) => {
+            bail!("{}: got {other}, expected a table", path.display())
+        }
+        _ => {}
+    }
+    let text = diode_formats::open_text(path, MAX_TABLE_BYTES, "a table as JSON")?;
+    Ok(vec![serde_json::from_reader(text).with_context(context)?])
+}
+
+/// Whether a file is a table and not a dataset. What cannot be read is left to who reads it.
+pub(crate) fn is_table(path: &Path) -> bool {
+    let json = path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("json"));
+    match diode_formats::read_head(path).map(|head| diode_formats::recognise(&head)) {
+        Ok(Some(Kind::LookupTable)) => true,
+        Ok(kind) => json && is_ours(path, kind),
+        Err(_) => false,
+    }
+}
+
+/// Whether a file is a table of ours, which tools that sort keys make begin like a solution.
+fn is_ours(path: &Path, kind: Option<Kind>) -> bool {
+    matches!(kind, None | Some(Kind::ReferenceConfigs)) && names_itself(path).unwrap_or(false)
+}
+
+/// Whether the mark of our own tables is anywhere in a file: tools that sort keys put it last.
+fn names_itself(path: &Path) -> io::Result<bool> {
+    let mut file = fs::File::open(path)?.take(MAX_TABLE_BYTES);
+    let mark = TABLE_MARK.as_bytes();
+    let mut window = Vec::new();
+    loop {
+        // The end of the last piece stays, for a mark that begins in it.
+        window.drain(..window.len().saturating_sub(mark.len()));
+        let read = file.by_ref().take(1 << 16).read_to_end(&mut window)?;
+        if window.windows(mark.len()).any(|at| at == mark) {
+            return Ok(true);
+        }
+        if read == 0 {
+            return Ok(false);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_table_is_known_wherever_it_names_itself() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("t.json");
+        for blanks in [0, 65_523, 65_530, 200_000] {
+            let text = format!("{{\"entries\": [{}], \"format\": \"diode-table/1\"}}", " ".repeat(blanks));
+            diode_formats::write_atomically(&path, text.as_bytes()).unwrap();
+            assert!(is_table(&path), "{blanks}");
+        }
+        diode_formats::write_atomically(&path, b"{\"format\": \"diode-tablet\"}").unwrap();
+        assert!(!is_table(&path));
+    }
+}

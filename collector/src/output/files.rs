@@ -1,0 +1,86 @@
+//! Writing results, and protecting the files that are there.
+
+use std::collections::HashSet;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, bail};
+use diode_formats::Kind;
+
+/// Nothing that took time to make is overwritten by accident.
+pub(crate) fn check_may_write(path: &Path, force: bool) -> anyhow::Result<()> {
+    if is_there(path) && !force {
+        bail!("{} exists; add --force to replace it", path.display());
+    }
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+    if let Some(folder) = folder.filter(|folder| !folder.is_dir()) {
+        bail!("{}: no such folder; create it first", folder.display());
+    }
+    diode_formats::check_writable(path).with_context(|| format!("cannot write {}", path.display()))
+}
+
+/// Whether a name is taken, if only by a link that leads nowhere.
+pub(crate) fn is_there(path: &Path) -> bool {
+    path.symlink_metadata().is_ok()
+}
+
+/// A result never takes the place of what it is made from, whatever is forced.
+pub(crate) fn check_not_input<'a>(
+    output: &Path,
+    inputs: impl IntoIterator<Item = &'a PathBuf>,
+) -> anyhow::Result<()> {
+    let Ok(written) = output.canonicalize() else { return Ok(()) };
+    if inputs.into_iter().any(|input| input.canonicalize().is_ok_and(|input| input == written)) {
+        bail!("{}: got one of the inputs, expected another name for what is written", output.display());
+    }
+    Ok(())
+}
+
+/// Nor does it take the place of timings, or of anything else of ours that is of another kind.
+pub(crate) fn check_keeps(output: &Path, own: Option<Kind>) -> anyhow::Result<()> {
+    let there = diode_formats::read_head(output).ok().and_then(|head| diode_formats::recognise(&head));
+    match there.filter(|there| Some(*there) != own) {
+        Some(there) => bail!("{}: got {there}, expected a name where nothing is lost", output.display()),
+        None => Ok(()),
+    }
+}
+
+/// Two results of one command have two names.
+pub(crate) fn check_distinct(outputs: &[&Path]) -> anyhow::Result<()> {
+    let mut seen = HashSet::new();
+    let twice = outputs.iter().find(|output| !seen.insert(std::path::absolute(output).ok()));
+    match twice {
+        Some(output) => bail!("{}: got one name for two results, expected two", output.display()),
+        None => Ok(()),
+    }
+}
+
+/// Writes a file whole or not at all.
+pub(crate) fn write(path: &Path, bytes: &[u8]) -> anyhow::Result<()> {
+    diode_formats::write_atomically(path, bytes).with_context(|| format!("cannot write {}", path.display()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn existing_files_are_kept() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("model");
+        assert!(check_may_write(&path, false).is_ok());
+        write(&path, b"1").unwrap();
+        assert!(check_may_write(&path, false).unwrap_err().to_string().contains("--force"));
+        assert!(check_may_write(&path, true).is_ok());
+        assert!(check_may_write(&folder.path().join("no/model"), true).is_err());
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn a_link_that_leads_nowhere_is_there() {
+        let folder = tempfile::tempdir().unwrap();
+        let link = folder.path().join("link.json");
+        std::os::unix::fs::symlink("nowhere", &link).unwrap();
+        assert!(check_may_write(&link, false).unwrap_err().to_string().contains("--force"));
+        assert!(check_may_write(&link, true).is_ok());
+    }
+}

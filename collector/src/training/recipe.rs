@@ -1,0 +1,406 @@
+//! How to train: the flags, and the training that they lead to.
+
+use std::fmt::Write as _;
+use std::fs::{self, File};
+use std::io::Read as _;
+use std::ops::ControlFlow;
+use std::path::{Path, PathBuf};
+
+use anyhow::Context as _;
+use clap::{Args, ValueEnum};
+use diode_formats::Kind;
+use diode_model::predecessor::Architecture;
+use diode_model::{AnyModel, Predictor as _};
+use diode_train::{
+    Checkpoint, EpochLoss, Fitted, Plan, PredecessorOptions, Progress, TrainOptions, TrainingSet, curves,
+    fit, train_predecessor,
+};
+
+use super::progress::TrainingProgress;
+use crate::evaluation::report::{self, metrics};
+use crate::failure::Usage;
+use crate::input::arguments::{at_least_one, real};
+use crate::interrupt::Interrupt;
+use crate::node;
+use crate::output::{self, files};
+use crate::predecessor::flags::BatchSize;
+
+/// How to train.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Training")]
+pub(crate) struct Recipe {
+    /// Kind of network: ranking, or torch-diode's base or deep, with its recipe
+    #[arg(long, value_enum, default_value_t = ModelType::Ranking, value_name = "KIND")]
+    model_type: ModelType,
+
+    /// Times that every problem is seen [default: 60, small datasets more; base, deep: at most 100]
+    #[arg(long, alias = "num-epochs", value_name = "N", value_parser = at_least_one)]
+    epochs: Option<usize>,
+
+    /// Highest learning rate of the one-cycle schedule; the first one of base and deep [default: 0.008; base, deep: 0.001]
+    #[arg(long, value_name = "X", value_parser = real)]
+    learning_rate: Option<f64>,
+
+    /// Weight decay of AdamW; of Adam for base and deep [default: 1e-4; base, deep: 1e-5]
+    #[arg(long, value_name = "X", value_parser = real)]
+    weight_decay: Option<f64>,
+
+    /// Width of the hidden layers [default: 64; deep: 128]
+    #[arg(long, value_name = "N", value_parser = at_least_one)]
+    hidden_dim: Option<usize>,
+
+    /// Number of hidden layers, of deep's blocks [default: 2; deep: 10]
+    #[arg(long, value_name = "N", value_parser = at_least_one)]
+    num_layers: Option<usize>,
+
+    /// Parts for cross-validation; 0 for none, and a model without metrics [default: 4; base, deep: none]
+    #[arg(long, value_name = "N", value_parser = report::parse_folds_or_none)]
+    folds: Option<usize>,
+
+    /// Train with so many seeds, from --seed on, and keep the one whose first picks did best in cross-validation
+    #[arg(long, default_value_t = 1, value_name = "N", value_parser = at_least_one)]
+    seeds: usize,
+
+    /// Write the loss of every epoch to DIR/training_history.csv
+    #[arg(long, value_name = "DIR")]
+    log_dir: Option<PathBuf>,
+
+    /// Draw the loss of every epoch as an SVG picture
+    #[arg(long, value_name = "FILE")]
+    curves: Option<PathBuf>,
+
+    #[arg(long, hide = true, value_parser = at_least_one)]
+    patience: Option<usize>,
+
+    #[command(flatten)]
+    batch_size: BatchSize,
+}
+
+/// The kinds of networks that can be trained.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum ModelType {
+    /// Learns the order of configs from scaled, physical features
+    Ranking,
+    /// torch-diode's plain network
+    Base,
+    /// torch-diode's residual network
+    Deep,
+}
+
+/// Parts for cross-validation where nobody says otherwise.
+const FOLDS: usize = 4;
+
+/// With fewer problems a fold judges six at most, and one of them moves every figure.
+const FEW_PROBLEMS: usize = 25;
+
+/// More is a mistake: every seed trains all over.
+const MOST_SEEDS: usize = 100;
+
+/// Added to the name of the model file: what is learnt so far.
+const CHECKPOINT: &str = "partial";
+/// Bytes of that: 30 networks of the largest kind.
+const MAX_PARTIAL: u64 = 1 << 30;
+/// Where the losses go, in the folder of `--log-dir`.
+const HISTORY: &str = "training_history.csv";
+
+impl Recipe {
+    /// Says what has no meaning here, and refuses what cannot be trained.
+    pub(crate) fn check(&self) -> Result<(), Usage> {
+        let Some(options) = self.legacy_options(0) else {
+            self.batch_size
+                .mention("a step sees whole problems, of each the fastest and a draw of the other configs");
+            if self.patience.is_some() {
+                say!(
+                    "note: --patience changes nothing: the schedule has a fixed length and ends where it is lowest"
+                );
+            }
+            if self.seeds > MOST_SEEDS {
+                return Err(Usage::new(format!(
+                    "--seeds: got {}, expected at most {MOST_SEEDS}",
+                    self.seeds
+                )));
+            }
+            if self.seeds > 1 && self.folds == Some(0) {
+                return Err(Usage::new(
+                    "--seeds: got several with --folds 0, which compares none; expected folds",
+                ));
+            }
+            return self.options(0).validate().map_err(Usage::new);
+        };
+        if self.seeds > 1 {
+            return Err(Usage::new(
+                "--seeds: got several for base or deep, which are not cross-validated; expected 1",
+            ));
+        }
+        if self.folds.is_some() {
+            say!("note: --folds changes nothing for base and deep: a tenth of the problems is held out");
+        }
+        let has_shape = self.hidden_dim.is_some() || self.num_layers.is_some();
+        if self.model_type == ModelType::Base && has_shape {
+            say!("note: --hidden-dim and --num-layers change nothing for base, whose widths are fixed");
+        }
+        options.validate().map_err(Usage::new)
+    }
+
+    /// Makes the folder of the log and refuses what could not be written when hours have passed.
+    pub(crate) fn check_outputs(&self, model: &Path, inputs: &[PathBuf]) -> anyhow::Result<()> {
+        files::check_not_input(model, inputs)?;
+        files::check_keeps(model, Some(Kind::Model))?;
+        if let Some(folder) = &self.log_dir {
+            fs::create_dir_all(folder).with_context(|| format!("cannot create {}", folder.display()))?;
+        }
+        let history = self.log_dir.as_ref().map(|folder| folder.join(HISTORY));
+        let beside: Vec<&Path> = self.curves.iter().chain(&history).map(PathBuf::as_path).collect();
+        files::check_distinct(&[&[model], &beside[..]].concat())?;
+        beside.into_iter().try_for_each(|output| {
+            files::check_not_input(output, inputs)?;
+            files::check_keeps(output, None)?;
+            files::check_may_write(output, true)
+        })
+    }
+
+    fn options(&self, seed: u64) -> TrainOptions {
+        let defaults = TrainOptions::default();
+        let width = self.hidden_dim.unwrap_or(defaults.hidden[0]);
+        TrainOptions {
+            epochs: self.epochs,
+            seed,
+            hidden: vec![width; self.num_layers.unwrap_or(defaults.hidden.len())],
+            learning_rate: self.learning_rate.unwrap_or(defaults.learning_rate),
+            weight_decay: self.weight_decay.unwrap_or(defaults.weight_decay),
+            ..defaults
+        }
+    }
+
+    /// For torch-diode's networks: its command's flags and defaults.
+    fn predecessor_options(&self, seed: u64) -> Option<PredecessorOptions> {
+        /// The width and the blocks of deep.
+        const DEEP: (usize, usize) = (128, 10);
+        let architecture = match self.model_type {
+            ModelType::Ranking => return None,
+            ModelType::Base => Architecture::base(),
+            ModelType::Deep => {
+                Architecture::deep(self.hidden_dim.unwrap_or(DEEP.0), self.num_layers.unwrap_or(DEEP.1))
+            }
+        };
+        let defaults = PredecessorOptions::new(architecture);
+        Some(PredecessorOptions {
+            epochs: self.epochs.unwrap_or(defaults.epochs),
+            patience: self.patience.unwrap_or(defaults.patience),
+            batch_size: self.batch_size.get().unwrap_or(defaults.batch_size),
+            learning_rate: self.learning_rate.unwrap_or(defaults.learning_rate),
+            weight_decay: self.weight_decay.unwrap_or(defaults.weight_decay),
+            seed,
+            ..defaults
+        })
+    }
+
+    /// Trains on a set, writes the model file and says how good it is.
+    pub(crate) fn train(
+        &self,
+        set: &TrainingSet,
+        seed: u64,
+        path: &Path,
+        interrupt: &Interrupt,
+    ) -> anyhow::Result<AnyModel> {
+        say!(
+            "{} on {}: {}, {} ({}); {}",
+            path.display(),
+            set.hardware().name,
+            output::count(set.problems(), "problem"),
+            output::count(set.timings(), "timing"),
+            set.method(),
+            set.left_out(),
+        );
+        if set.problems() < FEW_PROBLEMS {
+            say!(
+                "note: {} to learn from: what cross-validation says rests on as many, and of other sizes the model knows little",
+                output::count(set.problems(), "problem")
+            );
+        }
+        let Trained { model, losses, stopped } = match self.predecessor_options(seed) {
+            None => self.best_of_seeds(set, seed, path, interrupt)?,
+            Some(options) => train_old(set, &options, interrupt)?,
+        };
+        let bytes = model.to_bytes()?;
+        files::write(path, &bytes)?;
+        if stopped {
+            let next =
+                if self.goes_on(path, seed) { "goes on from there" } else { "with --force begins anew" };
+            say!("stopped: {} has the best so far; the same command {next}", path.display());
+        } else {
+            for beside in self.partials(path, seed).filter(|beside| beside.exists()) {
+                fs::remove_file(&beside).with_context(|| format!("cannot remove {}", beside.display()))?;
+            }
+        }
+        if let Some(folder) = &self.log_dir {
+            let mut history = String::from("phase,epoch,loss\n");
+            for at in &losses {
+                // Writing to a String cannot fail.
+                let _ = writeln!(history, "{},{},{}", at.phase, at.epoch, at.loss);
+            }
+            files::write(&folder.join(HISTORY), history.as_bytes())?;
+        }
+        if let Some(picture) = &self.curves {
+            files::write(picture, curves(&losses).as_bytes())?;
+        }
+
+        let size = bytes.len() as f64 / 1024.0;
+        let mut text = format!("{}: {} parameters, {size:.1} KiB\n", path.display(), model.parameters());
+        match model.evaluation() {
+            Some(report) => text += &metrics(report),
+            None if stopped => text += "not judged: it was stopped\n",
+            None => text += "not judged\n",
+        }
+        output::text_out(&text)?;
+        Ok(model)
+    }
+
+    /// What an interrupted training leaves beside the model file, by seed.
+    fn partials(&self, path: &Path, first: u64) -> impl Iterator<Item = PathBuf> {
+        let (several, path) = (self.seeds > 1, path.to_owned());
+        self.all_seeds(first).map(move |seed| match several {
+            true => path.with_added_extension(format!("seed{seed}.{CHECKPOINT}")),
+            false => path.with_added_extension(CHECKPOINT),
+        })
+    }
+
+    fn all_seeds(&self, first: u64) -> impl Iterator<Item = u64> + use<> {
+        (0..self.seeds as u64).map(move |more| first.wrapping_add(more))
+    }
+
+    /// Whether a training that was interrupted goes on with the same command: its model is only what it had so far.
+    pub(crate) fn goes_on(&self, path: &Path, seed: u64) -> bool {
+        self.model_type == ModelType::Ranking && self.partials(path, seed).any(|beside| beside.exists())
+    }
+
+    fn best_of_seeds(
+        &self,
+        set: &TrainingSet,
+        first: u64,
+        path: &Path,
+        interrupt: &Interrupt,
+    ) -> anyhow::Result<Trained> {
+        let quality =
+            |trained: &Trained| trained.model.evaluation().map_or(0.0, |report| report.top_k["1"].geomean);
+        let mut best: Option<Trained> = None;
+        for (seed, beside) in self.all_seeds(first).zip(self.partials(path, first)) {
+            let trained = self.train_ranking(set, seed, &beside, interrupt)?;
+            if trained.stopped {
+                let so_far = best.map(|best| Trained { stopped: true, ..best });
+                return Ok(so_far.unwrap_or(trained));
+            }
+            if self.seeds > 1 {
+                say!("seed {seed}: first picks reach {:.2} % of the best", 100.0 * quality(&trained));
+            }
+            if best.as_ref().is_none_or(|best| quality(&trained) > quality(best)) {
+                best = Some(trained);
+            }
+        }
+        best.context("--seeds: got 0, expected at least 1")
+    }
+
+    fn train_ranking(
+        &self,
+        set: &TrainingSet,
+        seed: u64,
+        beside: &Path,
+        interrupt: &Interrupt,
+    ) -> anyhow::Result<Trained> {
+        let plan = Plan {
+            options: self.options(seed),
+            folds: self.folds.unwrap_or(FOLDS),
+            created_at: created_at()?,
+            keep_when_stopped: true,
+        };
+        let mut checkpoint = resumed(beside, Checkpoint::new(set, &plan))?;
+        let known = checkpoint.clone();
+        let mut progress = TrainingProgress::new();
+        let mut unwritten = None;
+        let fitted = fit(set, &plan, &known, &mut |step: &Progress| {
+            progress.tell(step);
+            if let Progress::Learnt { phase, weights } = step {
+                checkpoint.add(phase.clone(), weights.clone());
+                unwritten = keep(beside, &checkpoint).err();
+            }
+            let stop = interrupt.requested() || unwritten.is_some();
+            if stop { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+        })?;
+        progress.finish();
+        if let Some(error) = unwritten {
+            return Err(error);
+        }
+        let Fitted { model, losses, stopped, .. } = fitted;
+        Ok(Trained { model: AnyModel::Ranking(Box::new(model)), losses, stopped })
+    }
+}
+
+/// What came of a training of any kind.
+struct Trained {
+    model: AnyModel,
+    losses: Vec<EpochLoss>,
+    stopped: bool,
+}
+
+/// Trains one of torch-diode's networks.
+fn train_old(
+    set: &TrainingSet,
+    options: &PredecessorOptions,
+    interrupt: &Interrupt,
+) -> anyhow::Result<Trained> {
+    let mut progress = TrainingProgress::new();
+    let mut losses = Vec::new();
+    let model = train_predecessor(set, options, created_at()?, &mut |step: &Progress| {
+        progress.tell(step);
+        if let Progress::Epoch { phase, epoch, loss, .. } = step {
+            losses.push(EpochLoss { phase: phase.clone(), epoch: *epoch, loss: *loss });
+        }
+        if interrupt.requested() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+    })?;
+    progress.finish();
+    Ok(Trained { model: AnyModel::Predecessor(Box::new(model)), losses, stopped: false })
+}
+
+/// The time that the model states: now, or for a file that is to come out the same again the
+/// seconds since 1970 that reproducible builds pass in `SOURCE_DATE_EPOCH`.
+fn created_at() -> anyhow::Result<String> {
+    let Some(seconds) = std::env::var_os("SOURCE_DATE_EPOCH") else { return Ok(node::now()) };
+    let seconds = seconds.to_string_lossy();
+    let parsed = seconds.parse().ok().and_then(|seconds| jiff::Timestamp::from_second(seconds).ok());
+    match parsed {
+        Some(time) => Ok(time.to_string()),
+        None => {
+            Err(Usage::new(format!("SOURCE_DATE_EPOCH: got `{seconds}`, expected seconds since 1970")).into())
+        }
+    }
+}
+
+/// What an interrupted training has left. What another one has left is not lost for this one.
+fn resumed(path: &Path, fresh: Checkpoint) -> anyhow::Result<Checkpoint> {
+    let mut bytes = Vec::new();
+    let read = File::open(path).and_then(|file| file.take(MAX_PARTIAL).read_to_end(&mut bytes));
+    let mut checkpoint = fresh;
+    if read.is_err() {
+        return Ok(checkpoint);
+    }
+    checkpoint.resume(&bytes).with_context(|| path.display().to_string())?;
+    let networks = output::count(checkpoint.networks(), "network");
+    say!("going on from {}, which has {networks}", path.display());
+    Ok(checkpoint)
+}
+
+fn keep(path: &Path, checkpoint: &Checkpoint) -> anyhow::Result<()> {
+    files::write(path, &checkpoint.to_bytes()?)
+}
+
+/// A model file is one that this program can read back.
+pub(crate) fn check_model_name(path: &Path) -> Result<(), Usage> {
+    let is_torchs = path.extension().is_some_and(|ending| ending == "pt" || ending == "pth");
+    if is_torchs {
+        return Err(Usage::new(format!(
+            "{}: got a name of torch's format, expected one that ends in .safetensors, which is what is written",
+            path.display()
+        )));
+    }
+    Ok(())
+}
