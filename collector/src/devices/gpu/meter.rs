@@ -1,28 +1,21 @@
 //! A GPU's side of [`Meter`]: a child process that hangs or crashes is replaced,
 //! and the config that did it is found and left out.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
 use std::path::PathBuf;
 use std::process::Command;
-use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, bail};
 use diode_core::{Config, FailureReason, Method, Problem};
 
-use super::protocol::{Cause, EXACT, Event, KERNEL_SIZES, Measure, Results};
+use super::process::{Attempt, GpuDescription, GpuProcess};
+use super::protocol::{EXACT, KERNEL_SIZES, Measure, Results};
 use crate::devices::child::{Child, Lost};
 use crate::devices::measured::MeasuredConfigs;
 use crate::devices::meter::{Meter, Outcome, Quality};
 use crate::devices::samples::Samples;
 use crate::kernels::variant::{Variant, tile_of};
 
-/// Starting the driver, loading the pack and the library, on a node that is busy.
-const START_PATIENCE: Duration = Duration::from_secs(120);
-/// What a chunk of launches may take besides the kernels themselves.
-const BASE_PATIENCE: Duration = Duration::from_secs(30);
-/// The slowest honest kernel computes at this rate, and moves so many bytes.
-const SLOWEST_FLOPS_PER_SECOND: f64 = 1e11;
-const SLOWEST_BYTES_PER_SECOND: f64 = 1e9;
 /// So many configs of one problem may crash or hang before the rest is given up
 /// too. A dozen tiles of one variant have been seen to; each costs a few seconds.
 const MOST_CULPRITS: usize = 40;
@@ -38,18 +31,8 @@ pub(crate) struct GpuOptions {
     pub(crate) seed: u64,
 }
 
-/// What a child said of its GPU when it started.
-#[derive(Debug, Clone)]
-pub(crate) struct Node {
-    pub(crate) name: String,
-    pub(crate) facts: BTreeMap<String, String>,
-    /// How many GPUs are there.
-    pub(crate) devices: u32,
-    pub(crate) warnings: Vec<String>,
-}
-
 pub(crate) struct GpuMeter {
-    child: Child,
+    process: GpuProcess,
     seed: u64,
     /// Whether kernels serve one problem's sizes only.
     exact: bool,
@@ -59,28 +42,13 @@ pub(crate) struct GpuMeter {
     lost_in_a_row: u32,
 }
 
-/// How one attempt at a problem ended.
-enum Attempt {
-    Done(Results),
-    Refused(String),
-    OutOfMemory,
-    Abandoned,
-    /// The child is gone; the configs it was last about to launch, if it said so.
-    Lost {
-        why: Lost,
-        at: Option<(usize, usize)>,
-        /// Whether it came to launching configs at all.
-        launched: bool,
-    },
-}
-
 impl GpuMeter {
     /// Starts the child of one GPU and hears what it has to say; gives up when `abandon` says so.
     pub(crate) fn start(
         options: &GpuOptions,
         device: u32,
         abandon: &dyn Fn() -> bool,
-    ) -> anyhow::Result<(Self, Node)> {
+    ) -> anyhow::Result<(Self, GpuDescription)> {
         let program = std::env::current_exe().context("cannot find the diode program itself")?;
         let GpuOptions { pack, cublas, seed } = options.clone();
         let child = Child::new(move || {
@@ -91,10 +59,12 @@ impl GpuMeter {
             }
             Ok(command)
         });
-        let mut meter = Self { child, seed, exact: false, culprits: HashMap::new(), lost_in_a_row: 0 };
-        let Some(node) = meter.ready(abandon)? else { bail!("interrupted while the GPU was starting") };
-        meter.exact = node.facts.get(KERNEL_SIZES).is_some_and(|sizes| sizes == EXACT);
-        Ok((meter, node))
+        let mut process = GpuProcess::new(child);
+        let Some(described) = process.ready(abandon)? else {
+            bail!("interrupted while the GPU was starting")
+        };
+        let exact = described.facts.get(KERNEL_SIZES).is_some_and(|sizes| sizes == EXACT);
+        Ok((Self { process, seed, exact, culprits: HashMap::new(), lost_in_a_row: 0 }, described))
     }
 
     /// Which kernel of the pack a config is on a problem.
@@ -105,87 +75,6 @@ impl GpuMeter {
 
     fn known_failure(&self, problem: &Problem, config: &Config) -> Option<FailureReason> {
         self.culprits.get(&self.kernel(problem, config)?).copied()
-    }
-
-    /// Starts the child. `None` if that was abandoned.
-    fn ready(&mut self, abandon: &dyn Fn() -> bool) -> anyhow::Result<Option<Node>> {
-        self.child.start()?;
-        let Some(event) = self.receive(START_PATIENCE, abandon)? else { return Ok(None) };
-        match event {
-            Ok(Event::Ready { name, facts, devices, warnings }) => {
-                Ok(Some(Node { name, facts, devices, warnings }))
-            }
-            Ok(Event::Broken { message, .. }) => bail!("{message}"),
-            Ok(other) => bail!("the measuring process began with {other:?}"),
-            Err(Lost::Died) => bail!("the measuring process ended at its start"),
-            Err(Lost::TimedOut) => {
-                bail!("the GPU did not answer within {} s of starting", START_PATIENCE.as_secs())
-            }
-        }
-    }
-
-    fn attempt(&mut self, request: &Measure, abandon: &dyn Fn() -> bool) -> anyhow::Result<Attempt> {
-        if !self.child.is_running() && self.ready(abandon)?.is_none() {
-            return Ok(Attempt::Abandoned);
-        }
-        self.child.send(request)?;
-        let (mut at, mut launched) = (None, false);
-        // Between two events lie the inputs and the reference, or one chunk of launches.
-        let patience = patience(&request.problem, request.configs.len());
-        loop {
-            let event = match self.receive(patience, abandon)? {
-                None => return Ok(Attempt::Abandoned),
-                Some(Ok(event)) => event,
-                Some(Err(why)) => return Ok(Attempt::Lost { why, at, launched }),
-            };
-            match event {
-                Event::At { first, last } => {
-                    at = Some((first, last));
-                    launched = true;
-                }
-                Event::Busy => at = None,
-                Event::Measured(results) => return Ok(Attempt::Done(results)),
-                Event::Refused { reason } => return Ok(Attempt::Refused(reason)),
-                Event::OutOfMemory => return Ok(Attempt::OutOfMemory),
-                Event::Broken { message, cause } => {
-                    self.child.end();
-                    return match cause {
-                        Cause::Gpu => {
-                            say!("the measuring process broke down ({message}); another takes over");
-                            Ok(Attempt::Lost { why: Lost::Died, at, launched })
-                        }
-                        Cause::Memory => Ok(Attempt::Refused(format!(
-                            "the GPU has no memory left ({message}); --resume measures it when it has"
-                        ))),
-                        Cause::Pack => bail!("{message}"),
-                    };
-                }
-                Event::Ready { .. } => bail!("the measuring process started twice"),
-            }
-        }
-    }
-
-    /// Waits for an event in short turns, so that a user who insists is heard.
-    fn receive(
-        &mut self,
-        patience: Duration,
-        abandon: &dyn Fn() -> bool,
-    ) -> anyhow::Result<Option<Result<Event, Lost>>> {
-        const TURN: Duration = Duration::from_millis(200);
-        let began = Instant::now();
-        loop {
-            if let Some(line) = self.child.poll(TURN)? {
-                return Ok(Some(line));
-            }
-            if abandon() {
-                self.child.end();
-                return Ok(None);
-            }
-            if began.elapsed() >= patience {
-                self.child.end();
-                return Ok(Some(Err(Lost::TimedOut)));
-            }
-        }
     }
 }
 
@@ -214,7 +103,7 @@ impl Meter for GpuMeter {
         loop {
             let request =
                 Measure { problem: problem.clone(), configs: left.clone(), seed: self.seed, careful };
-            match self.attempt(&request, abandon)? {
+            match self.process.attempt(&request, abandon)? {
                 Attempt::Done(results) => {
                     self.lost_in_a_row = 0;
                     return Ok(outcome(&left, results, failed));
@@ -298,14 +187,6 @@ fn outcome(configs: &[Config], results: Results, mut failed: Vec<(Config, Failur
     Outcome::Measured { measured: MeasuredConfigs { timed, failed }, quality }
 }
 
-/// How long a child may be silent.
-fn patience(problem: &Problem, configs: usize) -> Duration {
-    let kernel = problem.flops() / SLOWEST_FLOPS_PER_SECOND + problem.bytes() / SLOWEST_BYTES_PER_SECOND;
-    // A chunk is at most this many launches, and nearly all of them are far from the slowest.
-    let launches = configs.clamp(1, 16) as f64;
-    BASE_PATIENCE + Duration::try_from_secs_f64(kernel * launches).unwrap_or(Duration::MAX / 2)
-}
-
 #[cfg(test)]
 #[cfg(unix)]
 mod tests {
@@ -322,7 +203,8 @@ mod tests {
             command.args(["-c", &script]);
             Ok(command)
         });
-        GpuMeter { child, seed: 1, exact: false, culprits: HashMap::new(), lost_in_a_row: 0 }
+        let process = GpuProcess::new(child);
+        GpuMeter { process, seed: 1, exact: false, culprits: HashMap::new(), lost_in_a_row: 0 }
     }
 
     fn problem() -> Problem {
@@ -417,25 +299,5 @@ mod tests {
     fn a_user_who_insists_is_heard() {
         let outcome = meter("read l; exec sleep 100").measure(&problem(), &configs(), &|| true).unwrap();
         assert!(matches!(outcome, Outcome::Abandoned));
-    }
-
-    #[test]
-    fn what_stops_a_child_at_its_start_is_told() {
-        let child = Child::new(|| {
-            let mut command = Command::new("sh");
-            command.args(["-c", r#"echo '{"broken":{"message":"no driver","cause":"gpu"}}'"#]);
-            Ok(command)
-        });
-        let mut meter = GpuMeter { child, seed: 1, exact: false, culprits: HashMap::new(), lost_in_a_row: 0 };
-        assert_eq!(meter.ready(&|| false).unwrap_err().to_string(), "no driver");
-        let mut hanging = GpuMeter {
-            child: Child::new(|| {
-                let mut command = Command::new("sleep");
-                command.arg("100");
-                Ok(command)
-            }),
-            ..meter
-        };
-        assert!(hanging.ready(&|| true).unwrap().is_none());
     }
 }

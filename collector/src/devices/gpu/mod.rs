@@ -3,15 +3,22 @@
 //!
 //! What is one vendor's alone lies in a module of its own, such as [`cuda`].
 
+mod arguments;
 pub(crate) mod choice;
 mod cuda;
+mod looks;
+mod measure;
+mod measurement;
 mod meter;
 mod operands;
-mod phases;
 mod policy;
+mod prepared;
+mod process;
 mod protocol;
 mod queue;
+mod rounds;
 mod session;
+mod session_error;
 mod store;
 mod worker;
 

@@ -1,56 +1,20 @@
-//! Measuring one problem: a first look at every config, a thorough one at the best.
-
-use std::time::Instant;
+//! A GPU with its kernels and its library, for one problem after another.
 
 use diode_core::hardware::Facts;
 use diode_core::space::{Feasibility, feasibility};
 use diode_core::{Config, FailureReason, Problem, Tile};
-use diode_formats::FormatError;
 
-use super::cuda::cublas::{Cublas, CublasError};
-use super::cuda::driver::{Arguments, CudaError, Gpu, Memory, MemoryInfo};
+use super::arguments::Arguments;
+use super::cuda::cublas::Cublas;
+use super::cuda::driver::{CudaError, Gpu, Memory};
 use super::cuda::nvml::Nvml;
-use super::operands::{Operands, TURNS, bytes_needed, programs};
-use super::phases::CHUNK;
-use super::policy::GROUPED_BELOW_NS;
-use super::protocol::{Cause, Event, Measure, Results};
-use super::queue::{Queue, Spent};
-use super::store::{Absent, Place, Store};
-use crate::kernels::support::{Support, tolerance};
+use super::operands::TURNS;
+use super::protocol::{Measure, Results};
+use super::queue::Queue;
+use super::session_error::SessionError;
+use super::store::{MissingKernel, Place, Store};
+use crate::kernels::support::Support;
 use crate::kernels::variant::{Variant, tile_of};
-
-/// How much further off than our kernels the library may be.
-const LIBRARY_LATITUDE: f32 = 16.0;
-/// Left free: the driver and other processes need some too.
-const SPARE_BYTES: u64 = 1 << 30;
-
-/// Why measuring cannot go on in this process.
-#[derive(Debug, thiserror::Error)]
-pub(super) enum Broken {
-    #[error(transparent)]
-    Cuda(#[from] CudaError),
-    #[error(transparent)]
-    Cublas(#[from] CublasError),
-    #[error(transparent)]
-    Pack(FormatError),
-    /// The pack is whole, but not for problems of this kind.
-    #[error("{0}")]
-    Lacking(String),
-    #[error(transparent)]
-    Other(#[from] anyhow::Error),
-}
-
-impl Broken {
-    pub(super) fn cause(&self) -> Cause {
-        match self {
-            Self::Cuda(error) | Self::Cublas(CublasError::Driver(error)) if error.is_out_of_memory() => {
-                Cause::Memory
-            }
-            Self::Pack(_) => Cause::Pack,
-            _ => Cause::Gpu,
-        }
-    }
-}
 
 /// A GPU with everything that outlives a problem.
 pub(super) struct Session {
@@ -70,21 +34,14 @@ pub(super) struct Session {
 pub(super) struct Candidate {
     /// Its place in the request.
     pub(super) number: usize,
-    pub(super) how: How,
+    pub(super) launchable: Launchable,
 }
 
+/// What a launch of a config runs.
 #[derive(Clone, Copy)]
-pub(super) enum How {
+pub(super) enum Launchable {
     Kernel(Place, Tile),
     Library,
-}
-
-/// The problem at hand.
-pub(super) struct Work {
-    pub(super) operands: Operands,
-    /// One counter for each config of the request.
-    pub(super) wrong: Memory,
-    pub(super) compare: Place,
 }
 
 impl Session {
@@ -95,90 +52,25 @@ impl Session {
         library: Option<Cublas>,
         nvml: Option<Nvml>,
         cache_bytes: u64,
-    ) -> Result<Self, Broken> {
+    ) -> Result<Self, SessionError> {
         let queue = Queue::new(&gpu, cache_bytes)?;
         Ok(Self { gpu, facts, store, library, nvml, queue, pair_ns: 0 })
     }
 
-    /// Measures a problem, telling `report` what is going on.
-    pub(super) fn measure(
-        &mut self,
-        request: &Measure,
-        report: &mut dyn FnMut(Event) -> anyhow::Result<()>,
-    ) -> Result<Event, Broken> {
-        let began = Instant::now();
-        self.queue.spent = Spent::default();
-        let problem = &request.problem;
-        let variant = match Variant::in_pack(problem, self.store.is_exact()) {
-            Ok(variant) => variant,
-            Err(reason) => return Ok(Event::Refused { reason }),
-        };
-        let mut results = Results::default();
-        let candidates = match self.candidates(&variant, request, &mut results)? {
-            Ok(candidates) => candidates,
-            Err(reason) => return Ok(Event::Refused { reason }),
-        };
-        let needed = bytes_needed(problem) + SPARE_BYTES;
-        let memory = self.gpu.memory()?;
-        if needed > memory.total {
-            return Ok(Event::OutOfMemory);
-        }
-        if needed > memory.free {
-            return Ok(Event::Refused { reason: no_room(needed, memory) });
-        }
-        let work = match self.prepare(problem, request) {
-            Ok(work) => work,
-            // Others were faster.
-            Err(broken) if broken.cause() == Cause::Memory => {
-                let reason =
-                    format!("the GPU has no memory left ({broken}); --resume measures it when it has");
-                return Ok(Event::Refused { reason });
-            }
-            Err(Broken::Lacking(reason)) => return Ok(Event::Refused { reason }),
-            Err(broken) => return Err(broken),
-        };
-
-        let chunk = if request.careful { 1 } else { CHUNK };
-        let mut looks = self.first_look(&work, &candidates, chunk, &mut results, report)?;
-        let Some(best) = looks.iter().map(|&(_, nanos)| nanos).min() else {
-            return Ok(Event::Measured(results));
-        };
-        let grouped = work.operands.takes_turns() && best < GROUPED_BELOW_NS;
-        if grouped {
-            self.look_in_groups(&work, &candidates, best, &mut looks, report)?;
-        }
-        let near = self.thorough(&work, &candidates, &looks, grouped, &mut results, report)?;
-        let best = looks.iter().map(|&(_, nanos)| nanos).min().unwrap_or(best);
-        let rest: Vec<(usize, u64)> =
-            looks.into_iter().filter(|(number, _)| !near.contains(number)).collect();
-        self.look_again(&work, &candidates, &rest, best, grouped, &mut results)?;
-
-        results.timed.sort_unstable_by_key(|(number, _)| *number);
-        results.failed.sort_unstable_by_key(|(number, _)| *number);
-        let state = self.nvml.as_ref().map(Nvml::state).unwrap_or_default();
-        results.sm_mhz = state.sm_mhz;
-        results.celsius = state.celsius;
-        results.power_capped = state.throttled.is_some_and(|throttled| throttled.by_power_cap());
-        results.kernel_ns = self.queue.spent.kernel_ns;
-        results.flush_ns = self.queue.spent.flush_ns;
-        results.wall_ns = began.elapsed().as_nanos() as u64;
-        Ok(Event::Measured(results))
-    }
-
     /// What can be launched of the request; the rest goes to the failures. The
     /// inner error says that the pack is not made for this problem.
-    fn candidates(
+    pub(super) fn candidates(
         &mut self,
         variant: &Variant,
         request: &Measure,
         results: &mut Results,
-    ) -> Result<Result<Vec<Candidate>, String>, Broken> {
+    ) -> Result<Result<Vec<Candidate>, String>, SessionError> {
         let mut candidates = Vec::new();
         let mut missing = None;
         for (number, config) in request.configs.iter().enumerate() {
-            let how = match config {
+            let launchable = match config {
                 Config::Library if self.library.is_some() && Cublas::supports(&request.problem) => {
-                    How::Library
+                    Launchable::Library
                 }
                 Config::Library => continue,
                 _ => {
@@ -188,25 +80,25 @@ impl Session {
                     };
                     let key = variant.key(tile, variant.fits(tile, &request.problem));
                     match self.store.load(&self.gpu, &key) {
-                        Ok(place) => How::Kernel(place, *tile),
-                        Err(Absent::NotInPack) if self.is_too_large(&request.problem, tile) => {
+                        Ok(place) => Launchable::Kernel(place, *tile),
+                        Err(MissingKernel::NotInPack) if self.is_too_large(&request.problem, tile) => {
                             results.failed.push((number, FailureReason::OutOfResources));
                             continue;
                         }
-                        Err(Absent::NotInPack) => {
+                        Err(MissingKernel::NotInPack) => {
                             missing = Some(key);
                             continue;
                         }
-                        Err(Absent::Failed(reason)) => {
+                        Err(MissingKernel::Failed(reason)) => {
                             results.failed.push((number, reason));
                             continue;
                         }
-                        Err(Absent::Fatal(error)) => return Err(error.into()),
-                        Err(Absent::Unreadable(error)) => return Err(Broken::Pack(error)),
+                        Err(MissingKernel::Fatal(error)) => return Err(error.into()),
+                        Err(MissingKernel::Unreadable(error)) => return Err(SessionError::Pack(error)),
                     }
                 }
             };
-            candidates.push(Candidate { number, how });
+            candidates.push(Candidate { number, launchable });
         }
         Ok(match missing {
             Some(key) if self.store.is_exact() => Err(format!(
@@ -223,83 +115,34 @@ impl Session {
         judged == Some(Feasibility::SharedMemory)
     }
 
-    /// Inputs and reference.
-    fn prepare(&mut self, problem: &Problem, request: &Measure) -> Result<Work, Broken> {
-        let dtype = problem.a_dtype;
-        let operands = Operands::allocate(&self.gpu, problem)?;
-        let wrong = self.gpu.allocate(4 * request.configs.len() as u64)?;
-        self.gpu.fill(&wrong, 0)?;
-        let fill = self.support(Support::Fill(dtype))?;
-        if self.pair_ns == 0 {
-            self.pair_ns = self.cost_of_a_pair(fill, &wrong)?;
-        }
-        for (pointer, count, stream) in operands.inputs() {
-            let mut arguments = Arguments::default()
-                .pointer(pointer)
-                .i64(count)
-                .i32(request.seed.wrapping_add(stream))
-                .finish();
-            self.launch(fill, [programs(count), 1], &mut arguments)?;
-        }
-        let reference = self.support(Support::Reference { dtype, bias: problem.op.has_bias() })?;
-        let (grid, mut arguments) = operands.reference();
-        self.launch(reference, grid, &mut arguments)?;
-        let compare = self.support(Support::Compare(dtype))?;
-        self.gpu.synchronize()?;
-        Ok(Work { operands, wrong, compare })
-    }
-
-    fn support(&mut self, support: Support) -> Result<Place, Broken> {
+    /// A kernel that prepares or checks a measurement.
+    pub(super) fn support(&mut self, support: Support) -> Result<Place, SessionError> {
         let key = support.key();
-        self.store.load(&self.gpu, &key).map_err(|absent| match absent {
-            Absent::NotInPack => {
-                Broken::Lacking(format!("the pack was built without {key}; build one that has it"))
+        self.store.load(&self.gpu, &key).map_err(|missing| match missing {
+            MissingKernel::NotInPack => {
+                SessionError::Lacking(format!("the pack was built without {key}; build one that has it"))
             }
-            Absent::Failed(reason) => anyhow::anyhow!("the kernel {key} cannot be launched: {reason}").into(),
-            Absent::Fatal(error) => error.into(),
-            Absent::Unreadable(error) => Broken::Pack(error),
+            MissingKernel::Failed(reason) => {
+                anyhow::anyhow!("the kernel {key} cannot be launched: {reason}").into()
+            }
+            MissingKernel::Fatal(error) => error.into(),
+            MissingKernel::Unreadable(error) => SessionError::Pack(error),
         })
     }
 
-    fn launch(&self, place: Place, grid: [u32; 2], arguments: &mut Arguments) -> Result<(), CudaError> {
+    pub(super) fn launch(
+        &self,
+        place: Place,
+        grid: [u32; 2],
+        arguments: &mut Arguments,
+    ) -> Result<(), CudaError> {
         let kernel = self.store.get(place);
         self.gpu.launch(&kernel.function, grid, kernel.threads, kernel.shared, arguments)
     }
 
-    /// Launches a config on one of the copies of the inputs. Where memory lies makes
-    /// a few percent, so every config gets the same copies in the same order.
-    pub(super) fn run(&self, work: &Work, how: How, turn: u64) -> Result<(), Broken> {
-        match how {
-            How::Kernel(place, tile) => {
-                let (grid, mut arguments) = work.operands.launch(&tile, turn);
-                Ok(self.launch(place, grid, &mut arguments)?)
-            }
-            How::Library => {
-                let Some(library) = &self.library else { return Ok(()) };
-                Ok(library.multiply(&self.gpu, work.operands.problem(), &work.operands.matrices(turn))?)
-            }
-        }
-    }
-
-    /// Launches on poisoned outputs and counts what is wrong afterwards.
-    pub(super) fn queue_check(&self, work: &Work, candidate: Candidate) -> Result<(), Broken> {
-        self.gpu.fill(work.operands.output(), 0xff)?;
-        self.run(work, candidate.how, 0)?;
-        let problem = work.operands.problem();
-        let tf32 = matches!(candidate.how, How::Kernel(_, tile) if tile.allow_tf32);
-        let (mut absolute, relative) = tolerance(problem.a_dtype, problem.k, tf32);
-        if matches!(candidate.how, How::Library) {
-            // It may split K and add the parts in the type of the output, as torch allows it to.
-            absolute *= LIBRARY_LATITUDE;
-        }
-        let counter = work.wrong.slice(4 * candidate.number as u64, 4);
-        let (grid, mut arguments) = work.operands.comparison(counter, absolute, relative);
-        Ok(self.launch(work.compare, grid, &mut arguments)?)
-    }
-
     /// What an event pair around one launch costs over a share of a group, from a
     /// kernel that does nothing.
-    fn cost_of_a_pair(&mut self, fill: Place, memory: &Memory) -> Result<u64, Broken> {
+    pub(super) fn cost_of_a_pair(&mut self, fill: Place, memory: &Memory) -> Result<u64, SessionError> {
         const SAMPLES: usize = 25;
         let mut nothing = Arguments::default().pointer(memory.slice(0, 0).pointer()).i64(0).i32(0).finish();
         let mut medians = [0, 0];
@@ -317,16 +160,4 @@ impl Session {
         }
         Ok(medians[0].saturating_sub(medians[1]))
     }
-}
-
-/// Why a problem that the GPU is large enough for cannot be measured now.
-fn no_room(needed: u64, memory: MemoryInfo) -> String {
-    let gib = |bytes: u64| format!("{:.1} GiB", bytes as f64 / f64::from(1 << 30));
-    format!(
-        "it needs {} of the GPU's memory with what is left to others, and {} of {} are free; where other \
-         programs hold them, end those, and --resume measures it",
-        gib(needed),
-        gib(memory.free),
-        gib(memory.total)
-    )
 }

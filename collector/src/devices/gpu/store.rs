@@ -23,7 +23,7 @@ pub(super) struct Loaded {
 }
 
 /// Why a kernel cannot be launched.
-pub(super) enum Absent {
+pub(super) enum MissingKernel {
     /// The pack was built without it.
     NotInPack,
     /// It was, and failed then, or the driver refuses it now.
@@ -52,16 +52,16 @@ impl Store {
     }
 
     /// Finds a kernel, and loads it if nobody has yet.
-    pub(super) fn load(&mut self, gpu: &Gpu, key: &str) -> Result<Place, Absent> {
+    pub(super) fn load(&mut self, gpu: &Gpu, key: &str) -> Result<Place, MissingKernel> {
         if let Some(place) = self.places.get(key) {
             return Ok(*place);
         }
         let kernel: Kernel = match self.pack.find(key) {
-            None => return Err(Absent::NotInPack),
-            Some(Outcome::Failed { reason, .. }) => return Err(Absent::Failed(*reason)),
+            None => return Err(MissingKernel::NotInPack),
+            Some(Outcome::Failed { reason, .. }) => return Err(MissingKernel::Failed(*reason)),
             Some(Outcome::Built(kernel)) => kernel.clone(),
         };
-        let binary = self.pack.binary(&kernel).map_err(Absent::Unreadable)?;
+        let binary = self.pack.binary(&kernel).map_err(MissingKernel::Unreadable)?;
         let function = gpu.load(&binary, &kernel.symbol, kernel.shared).map_err(refused)?;
         let place = Place(self.loaded.len());
         let (threads, shared) = (kernel.threads, kernel.shared);
@@ -79,12 +79,12 @@ impl Store {
     }
 }
 
-fn refused(error: CudaError) -> Absent {
+fn refused(error: CudaError) -> MissingKernel {
     if error.is_sticky() || error.is_out_of_memory() {
-        Absent::Fatal(error)
+        MissingKernel::Fatal(error)
     } else if error.is_out_of_resources() {
-        Absent::Failed(FailureReason::OutOfResources)
+        MissingKernel::Failed(FailureReason::OutOfResources)
     } else {
-        Absent::Failed(FailureReason::Launch)
+        MissingKernel::Failed(FailureReason::Launch)
     }
 }

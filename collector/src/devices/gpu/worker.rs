@@ -12,8 +12,10 @@ use diode_formats::pack::Pack;
 use super::cuda::cublas::{Cublas, CublasError};
 use super::cuda::driver::{Attribute, CudaError, Driver, Gpu, NoDriver};
 use super::cuda::nvml::{Nvml, Settings};
+use super::measure::measure;
 use super::protocol::{Cause, EXACT, Event, KERNEL_SIZES, Measure};
-use super::session::{Broken, Session};
+use super::session::Session;
+use super::session_error::SessionError;
 use super::store::Store;
 use crate::failure::one_line;
 use crate::kernels::{ABI, ABI_KEY, is_exact};
@@ -52,11 +54,11 @@ pub(crate) fn serve(
     };
     for line in requests.lines() {
         let request: Measure = serde_json::from_str(&line?).context("unreadable request")?;
-        match session.measure(&request, &mut say) {
+        match measure(&mut session, &request, &mut say) {
             Ok(event) => say(event)?,
-            Err(broken) => {
-                let cause = broken.cause();
-                let mut message = one_line(&broken.into());
+            Err(error) => {
+                let cause = error.cause();
+                let mut message = one_line(&error.into());
                 if cause == Cause::Pack {
                     message.push_str("; build the pack again, or copy it again from where it is whole");
                 }
@@ -137,7 +139,7 @@ fn open(options: &WorkerOptions) -> anyhow::Result<(Session, Event)> {
 fn says_out_of_memory(error: &(dyn std::error::Error + 'static)) -> bool {
     error.downcast_ref().is_some_and(CudaError::is_out_of_memory)
         || matches!(error.downcast_ref(), Some(CublasError::Driver(error)) if error.is_out_of_memory())
-        || error.downcast_ref::<Broken>().is_some_and(|broken| broken.cause() == Cause::Memory)
+        || error.downcast_ref::<SessionError>().is_some_and(|error| error.cause() == Cause::Memory)
 }
 
 /// What is unusual about a GPU. It is measured as it is found.

@@ -1,0 +1,45 @@
+//! The arguments of a launch.
+
+use std::ffi::c_void;
+use std::ptr;
+
+/// The arguments of a kernel, each in eight bytes whatever it uses of them.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Arguments(Vec<u64>);
+
+impl Arguments {
+    pub(crate) fn pointer(mut self, value: u64) -> Self {
+        self.0.push(value);
+        self
+    }
+
+    pub(crate) fn i64(mut self, value: u64) -> Self {
+        self.0.push(value);
+        self
+    }
+
+    pub(crate) fn i32(mut self, value: u64) -> Self {
+        self.0.push(u64::from(value as u32));
+        self
+    }
+
+    pub(crate) fn f32(mut self, value: f32) -> Self {
+        self.0.push(u64::from(value.to_bits()));
+        self
+    }
+
+    /// Triton's own two pointers, which stand last and are not used.
+    pub(crate) fn finish(mut self) -> Self {
+        self.0.extend([0, 0]);
+        self
+    }
+
+    /// Where each stands, as a launch takes them.
+    pub(super) fn pointers(&mut self) -> Vec<*mut c_void> {
+        // On a little-endian machine the low bytes of each word are the value, whatever its size.
+        self.0.iter_mut().map(|word| ptr::from_mut(word).cast()).collect()
+    }
+}
+
+#[cfg(target_endian = "big")]
+compile_error!("kernel arguments are passed as the low bytes of 64-bit words");

@@ -1,0 +1,137 @@
+//! Looks at every config, to find out which ones deserve more launches.
+
+use diode_core::FailureReason;
+
+use super::cuda::cublas::CublasError;
+use super::measurement::Measurement;
+use super::policy::{self, LONG_NS, WORTH_A_GROUP};
+use super::protocol::Event;
+use super::queue::MOST_QUEUED;
+use super::session::{Candidate, Launchable};
+use super::session_error::SessionError;
+
+/// Launches of a short kernel in the second look.
+const SECOND_LOOKS: usize = 3;
+/// Launches of the first look between two waits.
+pub(super) const CHUNK: usize = 64;
+
+impl Measurement<'_> {
+    /// One timed launch of every config that launches at all; kernels that have
+    /// never been checked are checked before.
+    pub(super) fn first_look(&mut self, chunk: usize) -> Result<(), SessionError> {
+        let mut checked = Vec::new();
+        for part in self.candidates.chunks(chunk) {
+            self.say(Event::At { first: part[0].number, last: part[part.len() - 1].number })?;
+            self.look_at(part, &mut checked)?;
+        }
+        let wrong = self.prepared.wrong_elements()?;
+        for candidate in checked {
+            if wrong[candidate.number] > 0 {
+                self.results.failed.push((candidate.number, FailureReason::WrongResult));
+            } else if let Launchable::Kernel(place, _) = candidate.launchable {
+                self.prepared.session.store.set_verified(place);
+            }
+        }
+        self.looks.retain(|&(number, _)| wrong[number] == 0);
+        self.second_look()
+    }
+
+    /// Launches some configs and waits for them. Those whose results are compared are added to `checked`.
+    fn look_at(&mut self, part: &[Candidate], checked: &mut Vec<Candidate>) -> Result<(), SessionError> {
+        let mut launched = Vec::new();
+        for &candidate in part {
+            if !self.prepared.is_verified(candidate.launchable) {
+                if let Some(reason) = refusal(self.prepared.queue_check(candidate))? {
+                    self.results.failed.push((candidate.number, reason));
+                    continue;
+                }
+                checked.push(candidate);
+            }
+            self.prepared.start()?;
+            let refused = refusal(self.prepared.run(candidate.launchable, 1))?;
+            self.prepared.stop()?;
+            self.results.failed.extend(refused.map(|reason| (candidate.number, reason)));
+            launched.push((candidate.number, refused));
+        }
+        let times = self.prepared.collect()?;
+        let timed = launched.into_iter().zip(times).filter(|((_, refused), _)| refused.is_none());
+        self.looks.extend(timed.map(|((number, _), nanos)| (number, nanos)));
+        Ok(())
+    }
+
+    /// The first launch of a kernel also fetches its code, which takes as long as
+    /// a short kernel runs: those are launched again, and the median of that counts.
+    fn second_look(&mut self) -> Result<(), SessionError> {
+        let mut short: Vec<&mut (usize, u64)> =
+            self.looks.iter_mut().filter(|(_, nanos)| *nanos < LONG_NS).collect();
+        for part in short.chunks_mut(MOST_QUEUED / SECOND_LOOKS) {
+            for (number, _) in part.iter().map(|look| **look) {
+                let Some(launchable) = self.launchables.get(number) else { continue };
+                self.prepared.run(launchable, 0)?;
+                for turn in 0..SECOND_LOOKS {
+                    self.prepared.time(launchable, turn as u64)?;
+                }
+            }
+            let times = self.prepared.collect()?;
+            for (look, times) in part.iter_mut().zip(times.chunks(SECOND_LOOKS)) {
+                look.1 = policy::median(times);
+            }
+        }
+        Ok(())
+    }
+
+    /// Very short kernels: many launches between two events.
+    pub(super) fn look_in_groups(&mut self, best: u64) -> Result<(), SessionError> {
+        let limit = (best as f64 * WORTH_A_GROUP) as u64;
+        let mut worth: Vec<&mut (usize, u64)> =
+            self.looks.iter_mut().filter(|(_, nanos)| *nanos <= limit).collect();
+        for part in worth.chunks_mut(CHUNK) {
+            (self.report)(Event::Busy)?;
+            for (number, _) in part.iter().map(|look| **look) {
+                let Some(launchable) = self.launchables.get(number) else { continue };
+                self.prepared.time_group(launchable)?;
+            }
+            let times = self.prepared.collect()?;
+            part.iter_mut().zip(times).for_each(|(look, nanos)| look.1 = self.prepared.per_launch(nanos));
+        }
+        Ok(())
+    }
+
+    /// Two more launches for what is not hopeless; the rest stays as it was seen.
+    pub(super) fn look_again(&mut self, rest: &[(usize, u64)], best: u64) -> Result<(), SessionError> {
+        let (again, settled): (Vec<_>, Vec<_>) =
+            rest.iter().partition(|&&(_, nanos)| !self.grouped && policy::worth_a_look(nanos, best));
+        self.results.timed.extend(settled.into_iter().map(|(number, nanos)| (number, vec![nanos])));
+        for part in again.chunks(MOST_QUEUED / 2) {
+            for &(number, _) in part {
+                let Some(launchable) = self.launchables.get(number) else { continue };
+                for turn in 0..2 {
+                    self.prepared.time(launchable, turn)?;
+                }
+            }
+            let times = self.prepared.collect()?;
+            let rows = part.iter().zip(times.chunks(2));
+            self.results
+                .timed
+                .extend(rows.map(|(&(number, first), more)| (number, [&[first], more].concat())));
+        }
+        Ok(())
+    }
+}
+
+/// What a refused launch says of a config; errors that concern the whole process pass on.
+fn refusal(launched: Result<(), SessionError>) -> Result<Option<FailureReason>, SessionError> {
+    match launched {
+        Ok(()) => Ok(None),
+        Err(SessionError::Cuda(error)) if error.is_sticky() => Err(error.into()),
+        Err(SessionError::Cuda(error)) if error.is_out_of_resources() => {
+            Ok(Some(FailureReason::OutOfResources))
+        }
+        // What a kernel spills takes memory on all processors at once.
+        Err(SessionError::Cuda(error)) if error.is_out_of_memory() => Ok(Some(FailureReason::OutOfMemory)),
+        Err(SessionError::Cuda(_) | SessionError::Cublas(CublasError::Refused { .. })) => {
+            Ok(Some(FailureReason::Launch))
+        }
+        Err(error) => Err(error),
+    }
+}

@@ -1,0 +1,95 @@
+//! Measuring one problem: looks at every config, then rounds over the best.
+
+use std::time::Instant;
+
+use super::cuda::driver::MemoryInfo;
+use super::cuda::nvml::Nvml;
+use super::looks::CHUNK;
+use super::measurement::{Measurement, Report};
+use super::operands::bytes_needed;
+use super::policy::GROUPED_BELOW_NS;
+use super::prepared::PreparedProblem;
+use super::protocol::{Cause, Event, Measure, Results};
+use super::queue::Spent;
+use super::session::Session;
+use super::session_error::SessionError;
+use crate::kernels::variant::Variant;
+
+/// Left free: the driver and other processes need some too.
+const SPARE_BYTES: u64 = 1 << 30;
+
+/// Measures a problem, telling `report` what is going on.
+pub(super) fn measure<'a>(
+    session: &'a mut Session,
+    request: &Measure,
+    report: &'a mut Report<'a>,
+) -> Result<Event, SessionError> {
+    let began = Instant::now();
+    session.queue.spent = Spent::default();
+    let problem = &request.problem;
+    let variant = match Variant::in_pack(problem, session.store.is_exact()) {
+        Ok(variant) => variant,
+        Err(reason) => return Ok(Event::Refused { reason }),
+    };
+    let mut results = Results::default();
+    let candidates = match session.candidates(&variant, request, &mut results)? {
+        Ok(candidates) => candidates,
+        Err(reason) => return Ok(Event::Refused { reason }),
+    };
+    let needed = bytes_needed(problem) + SPARE_BYTES;
+    let memory = session.gpu.memory()?;
+    if needed > memory.total {
+        return Ok(Event::OutOfMemory);
+    }
+    if needed > memory.free {
+        return Ok(Event::Refused { reason: no_room(needed, memory) });
+    }
+    let prepared = match PreparedProblem::new(session, request) {
+        Ok(prepared) => prepared,
+        // Others were faster.
+        Err(error) if error.cause() == Cause::Memory => {
+            let reason = format!("the GPU has no memory left ({error}); --resume measures it when it has");
+            return Ok(Event::Refused { reason });
+        }
+        Err(SessionError::Lacking(reason)) => return Ok(Event::Refused { reason }),
+        Err(error) => return Err(error),
+    };
+
+    let mut measurement = Measurement::new(prepared, &candidates, results, report);
+    measurement.first_look(if request.careful { 1 } else { CHUNK })?;
+    let Some(best) = measurement.best() else { return Ok(Event::Measured(measurement.results)) };
+    measurement.grouped = measurement.prepared.takes_turns() && best < GROUPED_BELOW_NS;
+    if measurement.grouped {
+        measurement.look_in_groups(best)?;
+    }
+    let near = measurement.thorough()?;
+    let best = measurement.best().unwrap_or(best);
+    let rest: Vec<(usize, u64)> =
+        measurement.looks.iter().copied().filter(|(number, _)| !near.contains(number)).collect();
+    measurement.look_again(&rest, best)?;
+
+    let Measurement { mut results, prepared, .. } = measurement;
+    results.timed.sort_unstable_by_key(|(number, _)| *number);
+    results.failed.sort_unstable_by_key(|(number, _)| *number);
+    let state = prepared.session.nvml.as_ref().map(Nvml::state).unwrap_or_default();
+    results.sm_mhz = state.sm_mhz;
+    results.celsius = state.celsius;
+    results.power_capped = state.throttled.is_some_and(|throttled| throttled.by_power_cap());
+    let Spent { kernel_ns, flush_ns } = prepared.session.queue.spent;
+    results.kernel_ns = kernel_ns;
+    results.flush_ns = flush_ns;
+    results.wall_ns = began.elapsed().as_nanos() as u64;
+    Ok(Event::Measured(results))
+}
+
+/// Why a problem that the GPU is large enough for cannot be measured now.
+fn no_room(needed: u64, memory: MemoryInfo) -> String {
+    let gib = |bytes: u64| format!("{:.1} GiB", bytes as f64 / f64::from(1 << 30));
+    format!(
+        "it needs {} of the GPU's memory with what is left to others, and {} of {} are free; where other \
+         programs hold them, end those, and --resume measures it",
+        gib(needed),
+        gib(memory.free),
+        gib(memory.total)
+    )
+}

@@ -1,0 +1,62 @@
+//! A problem under measurement: what is known of its configs so far.
+
+use super::prepared::PreparedProblem;
+use super::protocol::{Event, Results};
+use super::session::{Candidate, Launchable};
+use super::session_error::SessionError;
+
+/// Hears what is going on.
+pub(super) type Report<'a> = dyn FnMut(Event) -> anyhow::Result<()> + 'a;
+
+/// One problem, from the first look at its configs to their times.
+pub(super) struct Measurement<'a> {
+    pub(super) prepared: PreparedProblem<'a>,
+    pub(super) candidates: &'a [Candidate],
+    pub(super) launchables: Launchables,
+    /// The configs that run, and the nanoseconds that they took when they were looked at.
+    pub(super) looks: Vec<(usize, u64)>,
+    /// Launches are so short that many of them are timed together.
+    pub(super) grouped: bool,
+    pub(super) results: Results,
+    pub(super) report: &'a mut Report<'a>,
+}
+
+impl<'a> Measurement<'a> {
+    /// `results` has the failures of the configs that are no candidates.
+    pub(super) fn new(
+        prepared: PreparedProblem<'a>,
+        candidates: &'a [Candidate],
+        results: Results,
+        report: &'a mut Report<'a>,
+    ) -> Self {
+        let launchables = Launchables::of(candidates);
+        Self { prepared, candidates, launchables, looks: Vec::new(), grouped: false, results, report }
+    }
+
+    /// The shortest time of the looks.
+    pub(super) fn best(&self) -> Option<u64> {
+        self.looks.iter().map(|&(_, nanos)| nanos).min()
+    }
+
+    pub(super) fn say(&mut self, event: Event) -> Result<(), SessionError> {
+        Ok((self.report)(event)?)
+    }
+}
+
+/// What to launch for a config, by its number in the request.
+pub(super) struct Launchables(Vec<Option<Launchable>>);
+
+impl Launchables {
+    fn of(candidates: &[Candidate]) -> Self {
+        let last = candidates.last().map_or(0, |candidate| candidate.number + 1);
+        let mut table = vec![None; last];
+        for candidate in candidates {
+            table[candidate.number] = Some(candidate.launchable);
+        }
+        Self(table)
+    }
+
+    pub(super) fn get(&self, number: usize) -> Option<Launchable> {
+        self.0.get(number).copied().flatten()
+    }
+}

@@ -1,0 +1,148 @@
+//! A problem whose inputs and reference are on the GPU.
+
+use super::arguments::Arguments;
+use super::cuda::driver::Memory;
+use super::operands::{Operands, TURNS, programs};
+use super::protocol::Measure;
+use super::session::{Candidate, Launchable, Session};
+use super::session_error::SessionError;
+use super::store::Place;
+use crate::kernels::support::{Support, tolerance};
+
+/// How much further off than our kernels the library may be.
+const LIBRARY_LATITUDE: f32 = 16.0;
+/// What queueing one call of the library may take this side.
+const LIBRARY_CALL_NS: u64 = 10_000;
+
+/// The problem at hand, and the session that launches its configs.
+pub(super) struct PreparedProblem<'s> {
+    pub(super) session: &'s mut Session,
+    operands: Operands,
+    /// One counter for each config of the request.
+    wrong: Memory,
+    compare: Place,
+}
+
+impl<'s> PreparedProblem<'s> {
+    /// Makes inputs and reference.
+    pub(super) fn new(session: &'s mut Session, request: &Measure) -> Result<Self, SessionError> {
+        let problem = &request.problem;
+        let dtype = problem.a_dtype;
+        let operands = Operands::allocate(&session.gpu, problem)?;
+        let wrong = session.gpu.allocate(4 * request.configs.len() as u64)?;
+        session.gpu.fill(&wrong, 0)?;
+        let fill = session.support(Support::Fill(dtype))?;
+        if session.pair_ns == 0 {
+            session.pair_ns = session.cost_of_a_pair(fill, &wrong)?;
+        }
+        for (pointer, count, stream) in operands.inputs() {
+            let mut arguments = Arguments::default()
+                .pointer(pointer)
+                .i64(count)
+                .i32(request.seed.wrapping_add(stream))
+                .finish();
+            session.launch(fill, [programs(count), 1], &mut arguments)?;
+        }
+        let reference = session.support(Support::Reference { dtype, bias: problem.op.has_bias() })?;
+        let (grid, mut arguments) = operands.reference();
+        session.launch(reference, grid, &mut arguments)?;
+        let compare = session.support(Support::Compare(dtype))?;
+        session.gpu.synchronize()?;
+        Ok(Self { session, operands, wrong, compare })
+    }
+
+    /// Whether a launch finds its inputs cold where others were launched just before.
+    pub(super) fn takes_turns(&self) -> bool {
+        self.operands.takes_turns()
+    }
+
+    /// Whether the result of a kernel has been compared on this or another problem. The library's
+    /// is compared on every problem.
+    pub(super) fn is_verified(&self, launchable: Launchable) -> bool {
+        match launchable {
+            Launchable::Kernel(place, _) => self.session.store.get(place).verified,
+            Launchable::Library => false,
+        }
+    }
+
+    /// Launches a config on one of the copies of the inputs. Where memory lies makes
+    /// a few percent, so every config gets the same copies in the same order.
+    pub(super) fn run(&self, launchable: Launchable, turn: u64) -> Result<(), SessionError> {
+        match launchable {
+            Launchable::Kernel(place, tile) => {
+                let (grid, mut arguments) = self.operands.launch(&tile, turn);
+                Ok(self.session.launch(place, grid, &mut arguments)?)
+            }
+            Launchable::Library => {
+                let Some(library) = &self.session.library else { return Ok(()) };
+                let (problem, matrices) = (self.operands.problem(), self.operands.matrices(turn));
+                Ok(library.multiply(&self.session.gpu, problem, &matrices)?)
+            }
+        }
+    }
+
+    /// One launch between two events, with a cold cache. Its time is in the next [`Self::collect`].
+    pub(super) fn time(&mut self, launchable: Launchable, turn: u64) -> Result<(), SessionError> {
+        self.start()?;
+        self.run(launchable, turn)?;
+        self.stop()
+    }
+
+    /// Launches on all copies of the inputs between two events.
+    pub(super) fn time_group(&mut self, launchable: Launchable) -> Result<(), SessionError> {
+        if matches!(launchable, Launchable::Library) {
+            self.session.queue.delay(&self.session.gpu, TURNS * LIBRARY_CALL_NS)?;
+        }
+        self.start()?;
+        for turn in 0..TURNS {
+            self.run(launchable, turn)?;
+        }
+        self.stop()
+    }
+
+    pub(super) fn start(&mut self) -> Result<(), SessionError> {
+        Ok(self.session.queue.start(&self.session.gpu)?)
+    }
+
+    pub(super) fn stop(&mut self) -> Result<(), SessionError> {
+        Ok(self.session.queue.stop(&self.session.gpu)?)
+    }
+
+    /// Waits for all, and gives the times in nanoseconds in the order of the starts.
+    pub(super) fn collect(&mut self) -> Result<Vec<u64>, SessionError> {
+        Ok(self.session.queue.collect(&self.session.gpu)?)
+    }
+
+    /// One launch's share of a group, with what an event pair of its own would add,
+    /// so that short and long problems are on one scale.
+    pub(super) fn per_launch(&self, group_ns: u64) -> u64 {
+        group_ns / TURNS + self.session.pair_ns
+    }
+
+    /// Launches on poisoned outputs and counts what is wrong afterwards.
+    pub(super) fn queue_check(&self, candidate: Candidate) -> Result<(), SessionError> {
+        let Candidate { number, launchable } = candidate;
+        self.session.gpu.fill(self.operands.output(), 0xff)?;
+        self.run(launchable, 0)?;
+        let problem = self.operands.problem();
+        let tf32 = matches!(launchable, Launchable::Kernel(_, tile) if tile.allow_tf32);
+        let (mut absolute, relative) = tolerance(problem.a_dtype, problem.k, tf32);
+        if matches!(launchable, Launchable::Library) {
+            // It may split K and add the parts in the type of the output, as torch allows it to.
+            absolute *= LIBRARY_LATITUDE;
+        }
+        let counter = self.wrong.slice(4 * number as u64, 4);
+        let (grid, mut arguments) = self.operands.comparison(counter, absolute, relative);
+        Ok(self.session.launch(self.compare, grid, &mut arguments)?)
+    }
+
+    /// Waits for all checks. How many elements each config of the request got wrong.
+    pub(super) fn wrong_elements(&self) -> Result<Vec<u32>, SessionError> {
+        Ok(self.session.gpu.read(&self.wrong)?)
+    }
+
+    /// Begins counting anew.
+    pub(super) fn forget_wrong_elements(&self) -> Result<(), SessionError> {
+        Ok(self.session.gpu.fill(&self.wrong, 0)?)
+    }
+}

@@ -1,0 +1,172 @@
+//! The measuring process of a GPU, as its parent sees it.
+
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+
+use anyhow::bail;
+use diode_core::Problem;
+
+use super::protocol::{Cause, Event, Measure, Results};
+use crate::devices::child::{Child, Lost};
+
+/// Starting the driver, loading the pack and the library, on a node that is busy.
+const START_PATIENCE: Duration = Duration::from_secs(120);
+/// What a chunk of launches may take besides the kernels themselves.
+const BASE_PATIENCE: Duration = Duration::from_secs(30);
+/// The slowest honest kernel computes at this rate, and moves so many bytes.
+const SLOWEST_FLOPS_PER_SECOND: f64 = 1e11;
+const SLOWEST_BYTES_PER_SECOND: f64 = 1e9;
+
+/// What a child said of its GPU when it started.
+#[derive(Debug, Clone)]
+pub(crate) struct GpuDescription {
+    pub(crate) name: String,
+    pub(crate) facts: BTreeMap<String, String>,
+    /// How many GPUs are there.
+    pub(crate) devices: u32,
+    pub(crate) warnings: Vec<String>,
+}
+
+/// How one attempt at a problem ended.
+pub(super) enum Attempt {
+    Done(Results),
+    Refused(String),
+    OutOfMemory,
+    Abandoned,
+    /// The child is gone; the configs it was last about to launch, if it said so.
+    Lost {
+        why: Lost,
+        at: Option<(usize, usize)>,
+        /// Whether it came to launching configs at all.
+        launched: bool,
+    },
+}
+
+/// A child that measures problems on one GPU.
+pub(super) struct GpuProcess {
+    child: Child,
+}
+
+impl GpuProcess {
+    pub(super) fn new(child: Child) -> Self {
+        Self { child }
+    }
+
+    /// Starts the child. `None` if that was abandoned.
+    pub(super) fn ready(&mut self, abandon: &dyn Fn() -> bool) -> anyhow::Result<Option<GpuDescription>> {
+        self.child.start()?;
+        let Some(event) = self.receive(START_PATIENCE, abandon)? else { return Ok(None) };
+        match event {
+            Ok(Event::Ready { name, facts, devices, warnings }) => {
+                Ok(Some(GpuDescription { name, facts, devices, warnings }))
+            }
+            Ok(Event::Broken { message, .. }) => bail!("{message}"),
+            Ok(other) => bail!("the measuring process began with {other:?}"),
+            Err(Lost::Died) => bail!("the measuring process ended at its start"),
+            Err(Lost::TimedOut) => {
+                bail!("the GPU did not answer within {} s of starting", START_PATIENCE.as_secs())
+            }
+        }
+    }
+
+    /// Has one problem measured.
+    pub(super) fn attempt(
+        &mut self,
+        request: &Measure,
+        abandon: &dyn Fn() -> bool,
+    ) -> anyhow::Result<Attempt> {
+        if !self.child.is_running() && self.ready(abandon)?.is_none() {
+            return Ok(Attempt::Abandoned);
+        }
+        self.child.send(request)?;
+        let (mut at, mut launched) = (None, false);
+        // Between two events lie the inputs and the reference, or one chunk of launches.
+        let patience = patience(&request.problem, request.configs.len());
+        loop {
+            let event = match self.receive(patience, abandon)? {
+                None => return Ok(Attempt::Abandoned),
+                Some(Ok(event)) => event,
+                Some(Err(why)) => return Ok(Attempt::Lost { why, at, launched }),
+            };
+            match event {
+                Event::At { first, last } => {
+                    at = Some((first, last));
+                    launched = true;
+                }
+                Event::Busy => at = None,
+                Event::Measured(results) => return Ok(Attempt::Done(results)),
+                Event::Refused { reason } => return Ok(Attempt::Refused(reason)),
+                Event::OutOfMemory => return Ok(Attempt::OutOfMemory),
+                Event::Broken { message, cause } => {
+                    self.child.end();
+                    return match cause {
+                        Cause::Gpu => {
+                            say!("the measuring process broke down ({message}); another takes over");
+                            Ok(Attempt::Lost { why: Lost::Died, at, launched })
+                        }
+                        Cause::Memory => Ok(Attempt::Refused(format!(
+                            "the GPU has no memory left ({message}); --resume measures it when it has"
+                        ))),
+                        Cause::Pack => bail!("{message}"),
+                    };
+                }
+                Event::Ready { .. } => bail!("the measuring process started twice"),
+            }
+        }
+    }
+
+    /// Waits for an event in short turns, so that a user who insists is heard.
+    fn receive(
+        &mut self,
+        patience: Duration,
+        abandon: &dyn Fn() -> bool,
+    ) -> anyhow::Result<Option<Result<Event, Lost>>> {
+        const TURN: Duration = Duration::from_millis(200);
+        let began = Instant::now();
+        loop {
+            if let Some(line) = self.child.poll(TURN)? {
+                return Ok(Some(line));
+            }
+            if abandon() {
+                self.child.end();
+                return Ok(None);
+            }
+            if began.elapsed() >= patience {
+                self.child.end();
+                return Ok(Some(Err(Lost::TimedOut)));
+            }
+        }
+    }
+}
+
+/// How long a child may be silent.
+fn patience(problem: &Problem, configs: usize) -> Duration {
+    let kernel = problem.flops() / SLOWEST_FLOPS_PER_SECOND + problem.bytes() / SLOWEST_BYTES_PER_SECOND;
+    // A chunk is at most this many launches, and nearly all of them are far from the slowest.
+    let launches = configs.clamp(1, 16) as f64;
+    BASE_PATIENCE + Duration::try_from_secs_f64(kernel * launches).unwrap_or(Duration::MAX / 2)
+}
+
+#[cfg(test)]
+#[cfg(unix)]
+mod tests {
+    use std::process::Command;
+
+    use super::*;
+
+    #[test]
+    fn what_stops_a_child_at_its_start_is_told() {
+        let mut broken = GpuProcess::new(Child::new(|| {
+            let mut command = Command::new("sh");
+            command.args(["-c", r#"echo '{"broken":{"message":"no driver","cause":"gpu"}}'"#]);
+            Ok(command)
+        }));
+        assert_eq!(broken.ready(&|| false).unwrap_err().to_string(), "no driver");
+        let mut hanging = GpuProcess::new(Child::new(|| {
+            let mut command = Command::new("sleep");
+            command.arg("100");
+            Ok(command)
+        }));
+        assert!(hanging.ready(&|| true).unwrap().is_none());
+    }
+}

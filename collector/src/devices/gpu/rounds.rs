@@ -1,0 +1,113 @@
+//! Rounds over the near-best configs.
+
+use diode_core::FailureReason;
+
+use super::measurement::Measurement;
+use super::policy::{self, ROUNDS};
+use super::protocol::Event;
+use super::session::{Candidate, Launchable};
+use super::session_error::SessionError;
+
+/// A disturbed problem is measured again this often.
+const SECOND_CHANCES: u32 = 2;
+
+/// One round over the near-best.
+struct Round {
+    /// By place among the near-best, the times that have been read.
+    times: Vec<Vec<u64>>,
+    /// Places of the launches whose times have not been read, in the order of the launches.
+    queued: Vec<usize>,
+}
+
+impl Measurement<'_> {
+    /// Rounds over the near-best, until they agree; their numbers.
+    pub(super) fn thorough(&mut self) -> Result<Vec<usize>, SessionError> {
+        let mut near = policy::near_best(&self.looks);
+        // The library's kernel is what every other is held against.
+        let is_library = |candidate: &&Candidate| matches!(candidate.launchable, Launchable::Library);
+        let library = self.candidates.iter().find(is_library).map(|candidate| candidate.number);
+        let library = library.filter(|library| self.looks.iter().any(|(number, _)| number == library));
+        near.extend(library.filter(|number| !near.contains(number)));
+        self.say(Event::Busy)?;
+        let checked = near.clone();
+        self.keep_right_ones(&mut near)?;
+
+        let looks = self.looks.iter().filter(|(number, _)| near.contains(number));
+        let sum: u64 = looks.map(|(_, nanos)| nanos).sum();
+        let launches = if self.grouped { 2 } else { policy::per_round(sum, near.len()) };
+        loop {
+            let mut rounds = Vec::new();
+            for number in 0..ROUNDS {
+                rounds.push(self.round(&near, launches, number)?);
+            }
+            let throttled = self.prepared.session.nvml.as_ref().and_then(|nvml| nvml.state().throttled);
+            let disturbed =
+                !policy::is_steady(&rounds) || throttled.is_some_and(|reasons| reasons.is_disturbing());
+            if disturbed && self.results.repeated < SECOND_CHANCES {
+                self.results.repeated += 1;
+                continue;
+            }
+            self.results.disturbed = disturbed;
+            let times =
+                |place: usize| rounds.iter().flat_map(|round| round[place].clone()).collect::<Vec<u64>>();
+            self.results.timed.extend(near.iter().enumerate().map(|(place, number)| (*number, times(place))));
+            return Ok(checked);
+        }
+    }
+
+    /// Compares the results of configs; those of wrong ones are failures.
+    fn keep_right_ones(&mut self, near: &mut Vec<usize>) -> Result<(), SessionError> {
+        self.prepared.forget_wrong_elements()?;
+        for &number in near.iter() {
+            let Some(launchable) = self.launchables.get(number) else { continue };
+            self.prepared.queue_check(Candidate { number, launchable })?;
+        }
+        let wrong = self.prepared.wrong_elements()?;
+        let failures = near.iter().filter(|&&number| wrong[number] > 0);
+        self.results.failed.extend(failures.map(|&number| (number, FailureReason::WrongResult)));
+        near.retain(|&number| wrong[number] == 0);
+        Ok(())
+    }
+
+    /// So many launches of each config, one config after the other; the times of each.
+    fn round(
+        &mut self,
+        near: &[usize],
+        launches: usize,
+        number: usize,
+    ) -> Result<Vec<Vec<u64>>, SessionError> {
+        let mut round = Round { times: vec![Vec::new(); near.len()], queued: Vec::new() };
+        // Each round starts elsewhere, so that no config is always the first.
+        let order = (0..near.len()).map(|place| (place + number * near.len() / ROUNDS) % near.len());
+        for place in order {
+            if self.prepared.session.queue.room() < launches {
+                self.say(Event::Busy)?;
+                self.settle(&mut round)?;
+            }
+            let Some(launchable) = self.launchables.get(near[place]) else { continue };
+            let first = (number * launches) as u64;
+            // Untimed: brings the code back, which the kernel before has driven out.
+            self.prepared.run(launchable, first)?;
+            for launch in 0..launches as u64 {
+                if self.grouped {
+                    self.prepared.time_group(launchable)?;
+                } else {
+                    self.prepared.time(launchable, first + launch)?;
+                }
+                round.queued.push(place);
+            }
+        }
+        self.settle(&mut round)?;
+        Ok(round.times)
+    }
+
+    /// Waits for the launches that are queued, and takes down their times.
+    fn settle(&mut self, round: &mut Round) -> Result<(), SessionError> {
+        let collected = self.prepared.collect()?;
+        for (place, nanos) in round.queued.drain(..).zip(collected) {
+            let nanos = if self.grouped { self.prepared.per_launch(nanos) } else { nanos };
+            round.times[place].push(nanos);
+        }
+        Ok(())
+    }
+}
