@@ -6,6 +6,7 @@ use std::fmt::Write as _;
 
 use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 
+use crate::predecessor::flags::accept_search_mode;
 use crate::predecessor::leading_flags;
 use crate::{commands, predecessor};
 
@@ -70,7 +71,7 @@ const GROUPS: [(&str, &[&str]); 5] = [
 
 /// The whole command line, as it is parsed and completed.
 pub(crate) fn command() -> clap::Command {
-    let mut cli = with_negative_numbers(Cli::command());
+    let mut cli = with_negative_numbers(accept_search_mode(Cli::command()));
     cli.build();
     let groups = grouped(&cli);
     cli.help_template(format!(

@@ -1,20 +1,20 @@
 //! The dataset being collected, and the file that it is kept in.
 
 use std::collections::{HashMap, HashSet};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, bail};
+use anyhow::Context as _;
 use diode_core::hardware::Hardware;
 use diode_core::ids::ProblemId;
 use diode_core::{
     Config, ConfigDictionary, Dataset, Failure, Method, Problem, Provenance, Solution, TimeColumn,
 };
-use diode_formats::Format;
 
+use super::earlier::{check_node, read};
 use super::journal::Journal;
+use super::output::Output;
 use crate::devices::measured::MeasuredConfigs;
-use crate::predecessor::datasets as old_form;
 
 /// What a crash or a power cut may cost.
 const SAVE_EVERY: Duration = Duration::from_secs(2);
@@ -24,14 +24,12 @@ const SAVING_SHARE: u32 = 20;
 pub(crate) struct Collection {
     /// One dataset for each file, the last still open.
     chunks: Vec<Chunk>,
-    path: PathBuf,
-    /// Problems in one file; all in one if there is no limit.
-    chunk_size: Option<usize>,
+    output: Output,
     /// Of the numbered files that are or were there.
     last_number: usize,
     hardware: Hardware,
     provenance: Provenance,
-    /// By what the files take their problems for: an old one says less of them.
+    /// As the output holds them.
     measured: HashSet<ProblemId>,
     /// What is not in a file yet.
     journal: Journal,
@@ -47,67 +45,33 @@ pub(crate) struct Chunk {
 }
 
 impl Collection {
-    /// The files of a collection that are there already.
-    pub(crate) fn files(output: &Path, chunk_size: Option<usize>) -> anyhow::Result<Vec<PathBuf>> {
-        // A link that leads nowhere is there too, and nothing to be replaced by accident.
-        let is_there = |path: &Path| path.symlink_metadata().is_ok();
-        if chunk_size.is_none() {
-            return Ok(if is_there(output) { vec![output.to_owned()] } else { Vec::new() });
-        }
-        Ok(numbered_files(output)?.into_iter().map(|(_, path)| path).collect())
-    }
-
-    /// A file of the other form, in one or in many: what this output does not go on with.
-    pub(crate) fn other_form(output: &Path, chunk_size: Option<usize>) -> anyhow::Result<Option<PathBuf>> {
-        let other = if chunk_size.is_none() { Some(1) } else { None };
-        Ok(Self::files(output, other)?.into_iter().next())
-    }
-
-    /// Nothing that was measured is written over.
-    pub(crate) fn check_is_new(output: &Path, chunk_size: Option<usize>) -> anyhow::Result<()> {
-        if let Some(file) = Self::files(output, chunk_size)?.first() {
-            bail!("{} exists; add --resume to go on with it, or choose another --output", file.display());
-        }
-        let journal = Journal::beside(output);
-        journal.check()?;
-        if !journal.is_empty() {
-            bail!(
-                "{} holds what an interrupted collection measured; add --resume to go on with it, or remove it",
-                journal.path().display()
-            );
-        }
-        Ok(())
-    }
-
     /// Starts a new file, or with `resume` goes on with those that are there and
     /// with what their last process had not saved yet, in whatever order it was measured.
     pub(crate) fn open(
-        path: &Path,
-        chunk_size: Option<usize>,
+        output: Output,
         resume: bool,
         hardware: Hardware,
         provenance: Provenance,
     ) -> anyhow::Result<Self> {
         // Locked before anything is looked at: another collection may just be ending.
-        let mut journal = Journal::beside(path);
+        let mut journal = Journal::beside(output.path());
         journal.open()?;
         if !resume {
-            Self::check_is_new(path, chunk_size)?;
+            output.check_is_new()?;
         }
         let mut chunks = Vec::new();
-        let last_number = numbered_files(path)?.last().map_or(0, |(number, _)| *number);
+        let last_number = output.last_number()?;
         if resume {
-            for path in Self::files(path, chunk_size)? {
-                let dataset = resumed(&path, &hardware)?;
+            for path in output.files()? {
+                let dataset = read(&path, &hardware)?;
                 chunks.push(Chunk { path, dataset });
             }
         }
         let solutions = chunks.iter().flat_map(|chunk| &chunk.dataset.solutions);
-        let measured = solutions.map(|solution| held_id(path, &solution.problem)).collect();
+        let measured = solutions.map(|solution| output.held_id(&solution.problem)).collect();
         let mut collection = Self {
             chunks,
-            path: path.to_owned(),
-            chunk_size,
+            output,
             last_number,
             hardware,
             provenance,
@@ -130,7 +94,7 @@ impl Collection {
             check_node(&path, &entry.hardware, &self.hardware)?;
             for solution in entry.solutions {
                 // A process that died between saving and clearing leaves both.
-                if self.measured.insert(held_id(&self.path, &solution.problem)) {
+                if self.measured.insert(self.output.held_id(&solution.problem)) {
                     self.push(solution, &entry.configs)?;
                 }
             }
@@ -157,11 +121,11 @@ impl Collection {
         configs: &dyn Fn(&Problem) -> anyhow::Result<Vec<Config>>,
     ) -> anyhow::Result<usize> {
         let asked: HashMap<ProblemId, &Problem> =
-            problems.iter().map(|problem| (held_id(&self.path, problem), problem)).collect();
+            problems.iter().map(|problem| (self.output.held_id(problem), problem)).collect();
         let mut lacking = 0;
         for dataset in self.chunks.iter().map(|chunk| &chunk.dataset) {
             for solution in &dataset.solutions {
-                let Some(problem) = asked.get(&held_id(&self.path, &solution.problem)) else { continue };
+                let Some(problem) = asked.get(&self.output.held_id(&solution.problem)) else { continue };
                 let tried = solution.failures.iter().map(|failure| failure.config);
                 let known: HashSet<Config> = solution
                     .configs
@@ -177,7 +141,7 @@ impl Collection {
     }
 
     pub(crate) fn contains(&self, problem: &Problem) -> bool {
-        self.measured.contains(&held_id(&self.path, problem))
+        self.measured.contains(&self.output.held_id(problem))
     }
 
     /// Adds what was measured on a problem. It is on disk when this returns: in the
@@ -188,7 +152,7 @@ impl Collection {
         method: Method,
         measured: MeasuredConfigs,
     ) -> anyhow::Result<()> {
-        let id = held_id(&self.path, &problem);
+        let id = self.output.held_id(&problem);
         let mut configs = ConfigDictionary::default();
         let rows = &measured.timed;
         let solution = Solution {
@@ -243,17 +207,11 @@ impl Collection {
 
     /// The dataset that the next problem goes to; a full one is saved and left.
     fn open_chunk(&mut self) -> anyhow::Result<&mut Dataset> {
-        let full = |chunk: &Chunk| self.chunk_size.is_some_and(|most| chunk.dataset.solutions.len() >= most);
+        let full = |chunk: &Chunk| self.output.is_full(chunk.dataset.solutions.len());
         if self.chunks.last().is_none_or(full) {
             // The journal stays: it may hold what the caller is about to add.
             self.write()?;
-            let path = match self.chunk_size {
-                Some(_) => {
-                    self.last_number += 1;
-                    numbered(&self.path, self.last_number)?
-                }
-                None => self.path.clone(),
-            };
+            let path = self.output.next_file(&mut self.last_number)?;
             self.chunks.push(Chunk { path, dataset: self.empty() });
         }
         let last = self.chunks.last_mut().context("a collection without a file")?;
@@ -270,7 +228,7 @@ impl Collection {
     fn write(&mut self) -> anyhow::Result<()> {
         let (Some(chunk), true) = (self.chunks.last(), self.unsaved) else { return Ok(()) };
         let start = Instant::now();
-        old_form::write_file(&chunk.path, &chunk.dataset).with_context(|| {
+        self.output.write(&chunk.path, &chunk.dataset).with_context(|| {
             let journal = self.journal.path().display();
             format!("cannot save the dataset; {journal} holds what is not in it yet, for --resume")
         })?;
@@ -281,78 +239,10 @@ impl Collection {
     }
 }
 
-fn held_id(path: &Path, problem: &Problem) -> ProblemId {
-    old_form::held(path, problem).id()
-}
-
-/// `a/b.msgpack.zst` becomes `a/b_3.msgpack.zst`.
-fn numbered(path: &Path, number: usize) -> anyhow::Result<PathBuf> {
-    let (stem, ending) = stem_and_ending(path)?;
-    Ok(path.with_file_name(format!("{stem}_{number}{ending}")))
-}
-
-/// The numbered files of an output in their order. Some between may have been taken away.
-fn numbered_files(path: &Path) -> anyhow::Result<Vec<(usize, PathBuf)>> {
-    let (stem, ending) = stem_and_ending(path)?;
-    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    // A folder that is not there is spoken of elsewhere.
-    let Ok(entries) = folder.read_dir() else { return Ok(Vec::new()) };
-    let number_of = |name: &str| {
-        let number = name.strip_prefix(&stem)?.strip_prefix('_')?.strip_suffix(&ending)?;
-        // Others may write `01` or `+1`; we never do.
-        number.parse::<usize>().ok().filter(|value| *value > 0 && value.to_string() == number)
-    };
-    let names = entries.flatten().map(|entry| entry.file_name());
-    let mut files: Vec<(usize, PathBuf)> =
-        names.filter_map(|name| Some((number_of(name.to_str()?)?, path.with_file_name(&name)))).collect();
-    files.sort_unstable();
-    Ok(files)
-}
-
-/// `b.msgpack.zst` is `b` and `.msgpack.zst`.
-fn stem_and_ending(path: &Path) -> anyhow::Result<(String, String)> {
-    let name = path.file_name().context("the output needs a name")?.to_string_lossy();
-    let stem = Format::split_name(&name).map_or(&*name, |(stem, _)| stem);
-    Ok((stem.to_owned(), name[stem.len()..].to_owned()))
-}
-
-fn resumed(path: &Path, hardware: &Hardware) -> anyhow::Result<Dataset> {
-    let mut datasets = diode_formats::read_file(path)
-        .context("cannot resume; move the file away or choose another --output")?
-        .datasets;
-    let (Some(mut dataset), true) = (datasets.pop(), datasets.is_empty()) else {
-        bail!("{}: expected a dataset of one hardware to resume", path.display());
-    };
-    check_node(path, &dataset.hardware, hardware)?;
-    if dataset.hardware.facts.is_none() {
-        dataset.hardware = hardware.clone();
-    }
-    Ok(dataset)
-}
-
-/// Timings of different nodes are not mixed in one file.
-fn check_node(path: &Path, given: &Hardware, hardware: &Hardware) -> anyhow::Result<()> {
-    let cores = |hardware: &Hardware| hardware.facts.map(|facts| facts.sms);
-    // torch-diode's formats know a node by its name alone.
-    let same_cores = given.facts.is_none() || cores(given) == cores(hardware);
-    if given.slug != hardware.slug || !same_cores {
-        let words = |h: &Hardware| match cores(h) {
-            Some(cores) => format!("{} with {cores} cores", h.slug),
-            None => h.slug.to_string(),
-        };
-        bail!(
-            "{}: got timings of {}, expected timings of this node ({}) to resume; choose another --output",
-            path.display(),
-            words(given),
-            words(hardware)
-        );
-    }
-    Ok(())
-}
-
 #[cfg(test)]
 mod tests {
     use std::fs::OpenOptions;
+    use std::path::Path;
 
     use diode_core::{DType, FailureReason, Op, ProblemFields};
 
@@ -367,9 +257,13 @@ mod tests {
         MeasuredConfigs::all_failed(&[library], FailureReason::OutOfMemory)
     }
 
+    fn output(path: &Path, chunk_size: Option<usize>) -> Output {
+        Output::new(path, chunk_size, false).unwrap()
+    }
+
     fn open(path: &Path, resume: bool) -> Collection {
         let hardware = Hardware::from_name("NVIDIA H200").unwrap();
-        Collection::open(path, Some(2), resume, hardware, Provenance::default()).unwrap()
+        Collection::open(output(path, Some(2)), resume, hardware, Provenance::default()).unwrap()
     }
 
     #[test]
@@ -382,10 +276,11 @@ mod tests {
         }
         first.save().unwrap();
         assert!(
-            Collection::open(&path, Some(2), true, first.hardware.clone(), Provenance::default()).is_err()
+            Collection::open(output(&path, Some(2)), true, first.hardware.clone(), Provenance::default())
+                .is_err()
         );
         drop(first);
-        assert_eq!(Collection::files(&path, Some(2)).unwrap().len(), 2);
+        assert_eq!(output(&path, Some(2)).files().unwrap().len(), 2);
 
         let mut second = open(&path, true);
         assert_eq!(second.problems(), 3);
@@ -394,7 +289,8 @@ mod tests {
             second.add(problem(m), Method::MEDIAN_COLD_EVENT, failed()).unwrap();
         }
         second.save().unwrap();
-        let sizes: Vec<usize> = Collection::files(&path, Some(2))
+        let sizes: Vec<usize> = output(&path, Some(2))
+            .files()
             .unwrap()
             .iter()
             .map(|file| diode_formats::read_file(file).unwrap().datasets[0].solutions.len())
@@ -412,7 +308,8 @@ mod tests {
         }
         first.save().unwrap();
         drop(first);
-        std::fs::rename(numbered(&path, 1).unwrap(), folder.path().join("uploaded.msgpack.zst")).unwrap();
+        std::fs::rename(folder.path().join("set_1.msgpack.zst"), folder.path().join("uploaded.msgpack.zst"))
+            .unwrap();
 
         let mut second = open(&path, true);
         assert!(second.contains(&problem(3)) && !second.contains(&problem(1)));
@@ -420,12 +317,12 @@ mod tests {
             second.add(problem(m), Method::MEDIAN_COLD_EVENT, failed()).unwrap();
         }
         second.save().unwrap();
-        let files = Collection::files(&path, Some(2)).unwrap();
-        assert_eq!(files, [numbered(&path, 2).unwrap(), numbered(&path, 3).unwrap()]);
+        let files = output(&path, Some(2)).files().unwrap();
+        assert_eq!(files, [folder.path().join("set_2.msgpack.zst"), folder.path().join("set_3.msgpack.zst")]);
         let sizes =
             files.iter().map(|file| diode_formats::read_file(file).unwrap().datasets[0].solutions.len());
         assert_eq!(sizes.collect::<Vec<_>>(), [2, 2]);
-        assert_eq!(Collection::other_form(&path, None).unwrap(), Some(files[0].clone()));
+        assert_eq!(output(&path, None).other_form().unwrap(), Some(files[0].clone()));
     }
 
     #[test]
@@ -459,7 +356,7 @@ mod tests {
         assert!(resumed.contains(&problem(3)) && !resumed.contains(&problem(4)));
         drop(resumed);
         assert!(!journal.exists());
-        let files = Collection::files(&path, Some(2)).unwrap();
+        let files = output(&path, Some(2)).files().unwrap();
         assert_eq!(diode_formats::read_file(&files[1]).unwrap().datasets[0].solutions.len(), 1);
     }
 
@@ -468,8 +365,9 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("set.msgpack.zst");
         let hardware = Hardware::from_name("NVIDIA H200").unwrap();
-        let anew =
-            |chunks| Collection::open(&path, chunks, false, hardware.clone(), Provenance::default()).err();
+        let anew = |chunks| {
+            Collection::open(output(&path, chunks), false, hardware.clone(), Provenance::default()).err()
+        };
         // It ended after this output was looked at, and before it was opened.
         let mut other = open(&path, false);
         assert!(anew(Some(2)).unwrap().to_string().contains("another diode"));
@@ -489,16 +387,11 @@ mod tests {
         diode_formats::write_atomically(&precious, b"precious").unwrap();
         std::os::unix::fs::symlink(&precious, folder.path().join("set.msgpack.zst.journal")).unwrap();
         let hardware = Hardware::from_name("NVIDIA H200").unwrap();
-        let error =
-            Collection::open(&path, None, true, hardware, Provenance::default()).err().unwrap().to_string();
+        let error = Collection::open(output(&path, None), true, hardware, Provenance::default())
+            .err()
+            .unwrap()
+            .to_string();
         assert!(error.contains("no regular file"), "{error}");
         assert_eq!(std::fs::read_to_string(&precious).unwrap(), "precious");
-    }
-
-    #[test]
-    fn chunks_keep_the_whole_extension() {
-        assert_eq!(numbered(Path::new("a/b.msgpack.zst"), 3).unwrap(), Path::new("a/b_3.msgpack.zst"));
-        assert_eq!(numbered(Path::new("b.c.json"), 1).unwrap(), Path::new("b.c_1.json"));
-        assert!(numbered(Path::new("/"), 1).is_err());
     }
 }

@@ -1,7 +1,12 @@
 //! Collecting: problems are measured on devices side by side, and what was measured
 //! is kept in files that a killed process leaves whole.
 
-pub(crate) mod collection;
+pub(crate) mod bench;
+mod collection;
+pub(crate) mod configs;
+mod earlier;
+pub(crate) mod engine;
 mod journal;
-pub(crate) mod runner;
-pub(crate) mod summary;
+pub(crate) mod output;
+mod runner;
+mod summary;

@@ -9,7 +9,7 @@ use crate::output::{count, rate};
 use crate::statistics::quality::{library_ratio, median, near_best_spreads};
 
 /// Prints what was done, what the files now hold, and how fast the best was.
-pub(crate) fn print(collection: &Collection, tally: &Tally) {
+pub(super) fn print(collection: &Collection, tally: &Tally) {
     let seconds = tally.elapsed.as_secs_f64();
     if let Some(reason) = tally.stopped {
         say!("stopped early: {reason}; --resume goes on");

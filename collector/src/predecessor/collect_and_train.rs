@@ -7,7 +7,7 @@ use diode_core::Problem;
 use diode_core::ids::ProblemId;
 use diode_train::{Evaluation, TrainingSet};
 
-use super::collecting::Collecting;
+use super::collecting::CollectingArgs;
 use super::datasets::mention_losses;
 use super::prediction_errors::Validation;
 use crate::evaluation::judging;
@@ -67,7 +67,7 @@ pub(crate) struct CollectAndTrain {
     force: bool,
 
     #[command(flatten)]
-    collecting: Collecting,
+    collecting: CollectingArgs,
 
     #[command(flatten)]
     generator: GeneratorArgs,

@@ -3,7 +3,7 @@ use std::path::PathBuf;
 use clap::Args;
 use diode_core::Op;
 
-use super::collecting::{Collecting, problems_of};
+use super::collecting::{CollectingArgs, problems_of};
 use super::datasets::mention_losses;
 use crate::input::arguments::whole;
 use crate::interrupt::Interrupt;
@@ -34,7 +34,7 @@ pub(crate) struct CollectShapeset {
     seed: u32,
 
     #[command(flatten)]
-    collecting: Collecting,
+    collecting: CollectingArgs,
 }
 
 impl CollectShapeset {

@@ -8,56 +8,41 @@ use diode_core::Problem;
 use diode_core::space::SpaceName;
 use diode_formats::Format;
 
-use super::flags::{OldFormat, SearchMode};
-use crate::commands::collect::{Backend, Collect};
-use crate::devices::gpu::choice::DeviceArg;
+use super::flags::DatasetFormat;
+use crate::collect::bench::DeviceArgs;
+use crate::collect::configs::ConfigArgs;
+use crate::collect::engine::Collecting;
+use crate::collect::output::Output;
 use crate::failure::Usage;
 use crate::input::arguments;
 use crate::input::problems::read_shapeset;
-use crate::input::space::SpaceArg;
 use crate::interrupt::Interrupt;
 use crate::output;
 
 /// How to measure and what to write.
 #[derive(Debug, Args)]
-#[command(next_help_heading = "Measuring")]
-pub(crate) struct Collecting {
+#[command(next_help_heading = "Measuring", mut_arg("backend", |backend| backend.help("What to measure on")))]
+pub(super) struct CollectingArgs {
     /// Which configs to time: EXHAUSTIVE or DEFAULT as Inductor calls them, or full
     #[arg(long, alias = "space", default_value = "EXHAUSTIVE", value_name = "SPACE", value_parser = arguments::space)]
     search_space: SpaceName,
 
-    /// What to measure on
-    #[arg(long, value_enum, default_value_t = Backend::Auto)]
-    backend: Backend,
-
-    /// Kernel pack to launch from; `diode kernels build` makes one
-    #[arg(long, value_name = "PACK")]
-    kernels: Option<PathBuf>,
-
-    /// GPUs to use side by side, instead of the first alone: 1, or 0,1, or all
-    #[arg(long, value_name = "LIST")]
-    device: Option<DeviceArg>,
-
-    /// Folder with libcublas and libcublasLt, if the system does not find them
-    #[arg(long, value_name = "FOLDER")]
-    cublas: Option<PathBuf>,
+    #[command(flatten)]
+    devices: DeviceArgs,
 
     /// Write torch-diode's JSON or MessagePack, whatever the extension of the output
     #[arg(long, value_enum)]
-    pub(crate) format: Option<OldFormat>,
+    pub(crate) format: Option<DatasetFormat>,
 
     /// Go on with existing output: problems that are in it are skipped
     #[arg(long)]
     pub(crate) resume: bool,
-
-    #[command(flatten)]
-    _search_mode: SearchMode,
 }
 
-impl Collecting {
+impl CollectingArgs {
     /// Where a name given by the user leads to; refuses what no format is known for.
     pub(crate) fn output(&self, path: &Path) -> Result<PathBuf, Usage> {
-        let path = OldFormat::applied(self.format, path)?;
+        let path = DatasetFormat::applied(self.format, path)?;
         match Format::from_path(&path).map_err(Usage::new)? {
             Format::Csv | Format::Parquet => Err(Usage::new(format!(
                 "{}: expected a name that ends in .json, .msgpack or .msgpack.zst; `diode convert` makes the others",
@@ -76,17 +61,17 @@ impl Collecting {
         seed: u32,
         interrupt: &Interrupt,
     ) -> anyhow::Result<()> {
-        let mut collect = Collect::into_file(output)?;
-        collect.lossy = true;
-        collect.space = Some(SpaceArg::Named(self.search_space));
-        collect.backend = self.backend;
-        collect.kernels = self.kernels.clone();
-        collect.device = self.device.clone();
-        collect.cublas = self.cublas.clone();
-        collect.chunk_size = chunk_size;
-        collect.resume = self.resume;
-        collect.generator.seed = seed;
-        let in_files = collect.run_on(problems, interrupt)?;
+        let files = Output::new(output, chunk_size, true)?;
+        files.check(self.resume)?;
+        let collecting = Collecting {
+            output: files,
+            resume: self.resume,
+            configs: ConfigArgs::all_of(self.search_space),
+            devices: self.devices.clone(),
+            seed: seed.into(),
+            budget: None,
+        };
+        let in_files = collecting.run(problems, interrupt)?.in_file;
         if in_files == 0 {
             bail!("{}: nothing was measured", output.display());
         }

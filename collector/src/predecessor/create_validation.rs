@@ -4,9 +4,9 @@ use std::path::PathBuf;
 use anyhow::Context as _;
 use clap::Args;
 
-use super::collecting::{Collecting, problems_of};
+use super::collecting::{CollectingArgs, problems_of};
 use super::datasets::mention_losses;
-use super::flags::OldFormat;
+use super::flags::DatasetFormat;
 use crate::input::arguments::at_least_one;
 use crate::input::problems::GeneratorArgs;
 use crate::interrupt::Interrupt;
@@ -41,7 +41,7 @@ pub(crate) struct CreateValidation {
     chunk_size: Option<usize>,
 
     #[command(flatten)]
-    collecting: Collecting,
+    collecting: CollectingArgs,
 
     #[command(flatten)]
     generator: GeneratorArgs,
@@ -67,7 +67,7 @@ impl CreateValidation {
 
     /// An output of chunks without an extension names a folder.
     fn in_folder(&self) -> PathBuf {
-        let format = self.collecting.format.unwrap_or(OldFormat::Json);
+        let format = self.collecting.format.unwrap_or(DatasetFormat::Json);
         self.output.join("validation_dataset").with_extension(format.extension())
     }
 }

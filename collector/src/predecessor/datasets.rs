@@ -12,31 +12,27 @@ use crate::output;
 pub(crate) const NOT_KEPT: &str = "minimum, spread, repeats, method, column-major inputs, vector biases, reasons of failures, facts of the node and times of library kernels";
 
 /// Whether a format is one of torch-diode's.
-pub(crate) fn is_old(format: Format) -> bool {
+pub(crate) fn is_predecessors(format: Format) -> bool {
     matches!(format, Format::PredecessorJson | Format::PredecessorMsgpack)
 }
 
 /// Says what will not be in files under these names, once for all of them.
 pub(crate) fn mention_losses(paths: &[&Path]) {
-    let is_old = |path: &&&Path| Format::from_path(path).is_ok_and(is_old);
-    let old: Vec<String> = paths.iter().filter(is_old).map(|path| path.display().to_string()).collect();
-    if !old.is_empty() {
-        say!("note: {} will not hold {NOT_KEPT}; a .msgpack.zst would", old.join(" and "));
+    let is_lossy = |path: &&&Path| Format::from_path(path).is_ok_and(is_predecessors);
+    let lossy: Vec<String> = paths.iter().filter(is_lossy).map(|path| path.display().to_string()).collect();
+    if !lossy.is_empty() {
+        say!("note: {} will not hold {NOT_KEPT}; a .msgpack.zst would", lossy.join(" and "));
     }
 }
 
-/// What a file under this name takes a problem for.
-pub(crate) fn held(path: &Path, problem: &Problem) -> Problem {
-    Format::from_path(path).map_or_else(|_| problem.clone(), |format| diode_formats::held(format, problem))
-}
-
-/// Those of some problems that a file under this name can tell apart, in their order: of several
-/// that it takes for one the very problem that it takes them for, or else the first. Says what that
-/// leaves out, before hours are spent on it.
-pub(crate) fn told_apart(path: &Path, problems: &[Problem]) -> Vec<Problem> {
+/// The problems that a file in a format can tell apart, in their order. Of several that are one
+/// problem there, the first is kept, or the one that the file says nothing less of. Says what
+/// that leaves out, before hours are spent on it.
+pub(crate) fn told_apart(path: &Path, format: Format, problems: &[Problem]) -> Vec<Problem> {
+    let held = |problem: &Problem| diode_formats::held(format, problem);
     let mut kept: HashMap<Problem, &Problem> = HashMap::new();
     for problem in problems {
-        let held = held(path, problem);
+        let held = held(problem);
         let is_it = held == *problem;
         let entry = kept.entry(held).or_insert(problem);
         if is_it {
@@ -44,7 +40,7 @@ pub(crate) fn told_apart(path: &Path, problems: &[Problem]) -> Vec<Problem> {
         }
     }
     let told_apart: Vec<Problem> =
-        problems.iter().filter(|&problem| kept[&held(path, problem)] == problem).cloned().collect();
+        problems.iter().filter(|&problem| kept[&held(problem)] == problem).cloned().collect();
     let left_out = problems.len() - told_apart.len();
     if left_out > 0 {
         say!(
@@ -57,14 +53,9 @@ pub(crate) fn told_apart(path: &Path, problems: &[Problem]) -> Vec<Problem> {
     told_apart
 }
 
-/// Writes a dataset in the format that the extension names, without what that
-/// format cannot hold.
-pub(crate) fn write_file(path: &Path, dataset: &Dataset) -> Result<(), FormatError> {
-    let dataset = std::slice::from_ref(dataset);
-    match Format::from_path(path)? {
-        Format::Columnar => diode_formats::write_file(path, dataset),
-        other => diode_formats::write_file(path, &diode_formats::reduce(other, dataset).datasets),
-    }
+/// Writes a dataset in a format, without what that format cannot hold.
+pub(crate) fn write_file(path: &Path, format: Format, dataset: &Dataset) -> Result<(), FormatError> {
+    diode_formats::write_file(path, &diode_formats::reduce(format, std::slice::from_ref(dataset)).datasets)
 }
 
 #[cfg(test)]
@@ -97,16 +88,12 @@ mod tests {
         };
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("a.json");
-        write_file(&path, &dataset).unwrap();
+        write_file(&path, Format::PredecessorJson, &dataset).unwrap();
         let read = diode_formats::read_file(&path).unwrap().datasets.remove(0);
         let solution = &read.solutions[0];
         assert_eq!((solution.method, &solution.spread_ns), (Method::Unspecified, &None));
         assert_eq!(solution.times, TimeColumn::Nanos(vec![7_000]));
         assert_eq!(*read.configs.get(solution.configs[0]), kept);
         assert_eq!(solution.failures[0].reason, FailureReason::NotFinite);
-
-        let whole = folder.path().join("a.msgpack.zst");
-        write_file(&whole, &dataset).unwrap();
-        assert_eq!(diode_formats::read_file(&whole).unwrap().datasets, [dataset]);
     }
 }

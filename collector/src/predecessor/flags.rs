@@ -2,15 +2,18 @@
 
 use std::path::{Path, PathBuf};
 
-use clap::{Args, ValueEnum};
+use clap::{Arg, Args, Command, ValueEnum};
 
 use crate::failure::Usage;
 
-/// torch-diode handed this to `torch.compile`; Diode times kernels itself.
-#[derive(Debug, Args)]
-pub(crate) struct SearchMode {
-    #[arg(long, hide = true, value_parser = parse_search_mode)]
-    search_mode: Option<()>,
+/// The commands that took `--search-mode`, which torch-diode handed to `torch.compile`. Diode
+/// times kernels itself.
+const WITH_SEARCH_MODE: [&str; 4] = ["collect", "collect-shapeset", "create-validation", "collect-and-train"];
+
+/// Lets those commands take it.
+pub(crate) fn accept_search_mode(cli: Command) -> Command {
+    let flag = || Arg::new("search_mode").long("search-mode").hide(true).value_parser(parse_search_mode);
+    WITH_SEARCH_MODE.iter().fold(cli, |cli, name| cli.mut_subcommand(name, |command| command.arg(flag())))
 }
 
 /// Only the modes that time every config say what Diode does.
@@ -25,12 +28,12 @@ fn parse_search_mode(text: &str) -> Result<(), String> {
 
 /// torch-diode's two formats.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(crate) enum OldFormat {
+pub(crate) enum DatasetFormat {
     Json,
     Msgpack,
 }
 
-impl OldFormat {
+impl DatasetFormat {
     pub(crate) const fn extension(self) -> &'static str {
         match self {
             Self::Json => "json",
@@ -85,8 +88,8 @@ mod tests {
 
     #[test]
     fn the_format_decides_the_extension() {
-        let applied = |format, name: &str| OldFormat::applied(format, Path::new(name));
-        let (json, msgpack) = (Some(OldFormat::Json), Some(OldFormat::Msgpack));
+        let applied = |format, name: &str| DatasetFormat::applied(format, Path::new(name));
+        let (json, msgpack) = (Some(DatasetFormat::Json), Some(DatasetFormat::Msgpack));
         assert_eq!(applied(None, "a.x").unwrap(), Path::new("a.x"));
         assert_eq!(applied(msgpack, "d/a.json").unwrap(), Path::new("d/a.msgpack"));
         assert_eq!(applied(json, "a.JSON").unwrap(), Path::new("a.JSON"));

@@ -4,12 +4,12 @@ use std::str::FromStr;
 
 /// GPUs by number, in the driver's order.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum DeviceArg {
+pub(crate) enum GpuChoice {
     All,
     Numbers(Vec<u32>),
 }
 
-impl FromStr for DeviceArg {
+impl FromStr for GpuChoice {
     type Err = &'static str;
 
     fn from_str(text: &str) -> Result<Self, &'static str> {
@@ -34,10 +34,10 @@ mod tests {
 
     #[test]
     fn lists_of_gpus() {
-        assert_eq!("all".parse(), Ok(DeviceArg::All));
-        assert_eq!("0,3".parse(), Ok(DeviceArg::Numbers(vec![0, 3])));
+        assert_eq!("all".parse(), Ok(GpuChoice::All));
+        assert_eq!("0,3".parse(), Ok(GpuChoice::Numbers(vec![0, 3])));
         for bad in ["", "cuda", "-1", "0,0", "0,"] {
-            assert!(bad.parse::<DeviceArg>().is_err(), "{bad}");
+            assert!(bad.parse::<GpuChoice>().is_err(), "{bad}");
         }
     }
 }

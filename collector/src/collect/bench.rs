@@ -1,0 +1,141 @@
+//! The devices of a collection.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::bail;
+use clap::{Args, ValueEnum};
+use diode_core::Provenance;
+use diode_core::hardware::Hardware;
+
+use crate::devices::cpu::CpuMeter;
+use crate::devices::gpu::choice::GpuChoice;
+use crate::devices::gpu::{GpuMeter, GpuOptions};
+use crate::devices::meter::Meter;
+use crate::failure::Usage;
+use crate::interrupt::Interrupt;
+use crate::node::{self, Node, gpus};
+
+/// Which devices to measure on.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct DeviceArgs {
+    /// What to measure on; auto takes GPUs if --kernels is given
+    #[arg(long, value_enum, default_value_t = Backend::Auto)]
+    backend: Backend,
+
+    /// Kernel pack to launch from; `diode kernels build` makes one
+    #[arg(long, value_name = "PACK")]
+    kernels: Option<PathBuf>,
+
+    /// GPUs to use side by side, instead of the first alone: 1, or 0,1, or all
+    #[arg(long, value_name = "LIST")]
+    device: Option<GpuChoice>,
+
+    /// Folder with libcublas and libcublasLt, if the system does not find them
+    #[arg(long, value_name = "FOLDER")]
+    cublas: Option<PathBuf>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Backend {
+    /// The best this build has on this node
+    Auto,
+    /// NVIDIA GPUs, with kernels from a pack
+    Cuda,
+    /// AMD GPUs (not in this build yet)
+    Hip,
+    /// A blocked matrix multiplication on this CPU
+    Cpu,
+}
+
+/// What measures, and what it measures on.
+pub(super) struct Bench {
+    pub(super) meters: Vec<Box<dyn Meter>>,
+    pub(super) hardware: Hardware,
+    pub(super) provenance: Provenance,
+    /// Whether the vendor's library is there to be timed too.
+    pub(super) library: bool,
+}
+
+impl DeviceArgs {
+    /// The devices to measure on.
+    pub(super) fn bench(&self, seed: u64, interrupt: &Interrupt) -> anyhow::Result<Bench> {
+        let cuda = match self.backend {
+            Backend::Hip => {
+                bail!("backend hip: this build of diode has no AMD backend yet; use --backend cpu")
+            }
+            Backend::Cuda => true,
+            Backend::Cpu => false,
+            Backend::Auto => self.kernels.is_some(),
+        };
+        match (&self.kernels, cuda) {
+            (Some(pack), true) => return self.gpus(pack, seed, interrupt),
+            (None, true) => {
+                return Err(Usage::new(
+                    "backend cuda: expected a kernel pack with --kernels; `diode kernels build` makes one",
+                )
+                .into());
+            }
+            (Some(_), false) => {
+                return Err(Usage::new("--kernels: packs are for GPUs; leave out --backend cpu").into());
+            }
+            (None, false) => {}
+        }
+        if self.device.is_some() {
+            return Err(
+                Usage::new("--device: it chooses among GPUs; leave it out, or name a kernel pack").into()
+            );
+        }
+        if self.cublas.is_some() {
+            return Err(
+                Usage::new("--cublas: cuBLAS is for GPUs; leave it out, or name a kernel pack").into()
+            );
+        }
+        if self.backend == Backend::Auto && gpus().is_ok_and(|gpus| !gpus.is_empty()) {
+            say!("measuring on the CPU; for the GPU, name a kernel pack with --kernels");
+        }
+        let node = Node::read();
+        let meter: Box<dyn Meter> = Box::new(CpuMeter::new(seed)?);
+        Ok(Bench {
+            meters: vec![meter],
+            hardware: node.hardware()?,
+            provenance: node.provenance(),
+            library: false,
+        })
+    }
+
+    fn gpus(&self, pack: &Path, seed: u64, interrupt: &Interrupt) -> anyhow::Result<Bench> {
+        let options = GpuOptions { pack: pack.to_owned(), cublas: self.cublas.clone(), seed };
+        let mut bench: Option<Bench> = None;
+        let mut devices = match &self.device {
+            Some(GpuChoice::Numbers(numbers)) => numbers.clone(),
+            Some(GpuChoice::All) | None => vec![0],
+        };
+        let mut place = 0;
+        while let Some(&device) = devices.get(place) {
+            let (meter, node) = GpuMeter::start(&options, device, &|| interrupt.requested())?;
+            if place == 0 && self.device == Some(GpuChoice::All) {
+                devices.extend(1..node.devices);
+            }
+            place += 1;
+            for warning in &node.warnings {
+                say!("GPU {device}: {warning}");
+            }
+            let hardware = Hardware::from_name(&node.name)?;
+            let meter: Box<dyn Meter> = Box::new(meter);
+            match &mut bench {
+                None => {
+                    let library = node.facts.contains_key("cublas");
+                    let provenance = node::provenance_of(node.facts);
+                    bench = Some(Bench { meters: vec![meter], hardware, provenance, library });
+                }
+                Some(bench) if bench.hardware.slug == hardware.slug => bench.meters.push(meter),
+                Some(bench) => bail!(
+                    "GPU {device} is {}, the others are {}: collect on one kind at a time, chosen with --device",
+                    hardware.name,
+                    bench.hardware.name
+                ),
+            }
+        }
+        bench.ok_or_else(|| Usage::new("--device: expected at least one GPU").into())
+    }
+}

@@ -1,0 +1,71 @@
+//! Collecting from beginning to end, for every command that measures.
+
+use std::time::Duration;
+
+use diode_core::{Config, Problem};
+
+use super::bench::DeviceArgs;
+use super::collection::Collection;
+use super::configs::ConfigArgs;
+use super::output::Output;
+use super::runner::{Runner, Tally};
+use super::summary;
+use crate::interrupt::Interrupt;
+use crate::output::count;
+use crate::predecessor::datasets::told_apart;
+
+/// What to measure with, and where to.
+pub(crate) struct Collecting {
+    pub(crate) output: Output,
+    /// Go on with an existing output.
+    pub(crate) resume: bool,
+    pub(crate) configs: ConfigArgs,
+    pub(crate) devices: DeviceArgs,
+    /// Of the inputs that kernels are run on.
+    pub(crate) seed: u64,
+    /// No further problem is begun after this time.
+    pub(crate) budget: Option<Duration>,
+}
+
+impl Collecting {
+    /// Measures problems, and says what came of it.
+    pub(crate) fn run(self, problems: &[Problem], interrupt: &Interrupt) -> anyhow::Result<Tally> {
+        let Self { output, resume, configs, devices, seed, budget } = self;
+        let kept = if output.holds_everything() {
+            None
+        } else {
+            Some(told_apart(output.path(), output.format(), problems))
+        };
+        let problems = kept.as_deref().unwrap_or(problems);
+        let choice = configs.read()?;
+        let bench = devices.bench(seed, interrupt)?;
+        let holds_everything = output.holds_everything();
+        let mut collection = Collection::open(output, resume, bench.hardware, bench.provenance)?;
+        let hardware = collection.hardware().clone();
+        say!("{} with {} on {}", count(problems.len(), "problem"), configs.in_words(), hardware.name);
+        let configs_of = |problem: &Problem| {
+            let mut configs = choice.of(&hardware, problem)?;
+            if bench.library {
+                configs.push(Config::Library);
+            }
+            Ok(configs)
+        };
+        if resume && holds_everything {
+            let lacking = collection.timed_otherwise(problems, &configs_of)?;
+            if lacking > 0 {
+                say!(
+                    "note: {} in the file without some of the configs asked for; they are not measured again",
+                    count(lacking, "problem")
+                );
+            }
+        }
+        let runner = Runner { problems, configs: &configs_of, budget, interrupt };
+        let result = runner.run(bench.meters, &mut collection);
+        // Whatever went wrong, what was measured before it is kept.
+        collection.save()?;
+        let mut tally = result?;
+        tally.in_file = collection.problems();
+        summary::print(&collection, &tally);
+        Ok(tally)
+    }
+}

@@ -1,0 +1,188 @@
+//! The file of a collection, or its numbered files of so many problems each.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context as _, bail};
+use diode_core::ids::ProblemId;
+use diode_core::{Dataset, Problem};
+use diode_formats::{Format, FormatError};
+
+use super::journal::Journal;
+use crate::failure::Usage;
+use crate::predecessor;
+
+/// Where a collection is written to.
+#[derive(Debug, Clone)]
+pub(crate) struct Output {
+    path: PathBuf,
+    format: Format,
+    /// Problems in one file; all in one if there is no limit.
+    chunk_size: Option<usize>,
+}
+
+impl Output {
+    /// `lossy` allows formats that hold less than is measured.
+    pub(crate) fn new(path: &Path, chunk_size: Option<usize>, lossy: bool) -> Result<Self, Usage> {
+        let shown = path.display();
+        let format = Format::from_path(path).map_err(Usage::new)?;
+        match format {
+            Format::Columnar => {}
+            other if !predecessor::datasets::is_predecessors(other) => {
+                return Err(Usage::new(format!(
+                    "{shown}: {other} is not written while measuring; use a name that ends in .msgpack.zst, \
+                     then `diode convert`"
+                )));
+            }
+            _ if lossy => {}
+            other => {
+                return Err(Usage::new(format!(
+                    "{shown}: {other} cannot hold {}; use a name that ends in .msgpack.zst, or add --lossy",
+                    predecessor::datasets::NOT_KEPT
+                )));
+            }
+        }
+        Ok(Self { path: path.to_owned(), format, chunk_size })
+    }
+
+    pub(super) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    pub(super) fn format(&self) -> Format {
+        self.format
+    }
+
+    /// Whether the format has a place for all that is measured.
+    pub(crate) fn holds_everything(&self) -> bool {
+        self.format == Format::Columnar
+    }
+
+    /// Everything that would make hours of measuring worthless is refused first.
+    pub(crate) fn check(&self, resume: bool) -> anyhow::Result<()> {
+        let files = self.files()?;
+        if let Some(other) = files.iter().find(|file| file.metadata().is_ok_and(|there| !there.is_file())) {
+            bail!("{}: it is there and no regular file; choose another --output", other.display());
+        }
+        if !resume {
+            self.check_is_new()?;
+        }
+        if let (Some(other), true, true) = (self.other_form()?, resume, files.is_empty()) {
+            let chunks =
+                if self.chunk_size.is_some() { "leave out --chunk-size" } else { "add --chunk-size" };
+            bail!("{} is there: {chunks} to go on with it, or leave out --resume", other.display());
+        }
+        let folder = self.path.parent().filter(|folder| !folder.as_os_str().is_empty());
+        if let Some(folder) = folder.filter(|folder| !folder.is_dir()) {
+            bail!("{}: no such folder; create it first", folder.display());
+        }
+        Ok(())
+    }
+
+    /// Nothing that was measured is written over.
+    pub(super) fn check_is_new(&self) -> anyhow::Result<()> {
+        if let Some(file) = self.files()?.first() {
+            bail!("{} exists; add --resume to go on with it, or choose another --output", file.display());
+        }
+        let journal = Journal::beside(&self.path);
+        journal.check()?;
+        if !journal.is_empty() {
+            bail!(
+                "{} holds what an interrupted collection measured; add --resume to go on with it, or remove it",
+                journal.path().display()
+            );
+        }
+        Ok(())
+    }
+
+    /// The files of a collection that are there already.
+    pub(super) fn files(&self) -> anyhow::Result<Vec<PathBuf>> {
+        // A link that leads nowhere is there too, and nothing to be replaced by accident.
+        let is_there = |path: &Path| path.symlink_metadata().is_ok();
+        if self.chunk_size.is_none() {
+            return Ok(if is_there(&self.path) { vec![self.path.clone()] } else { Vec::new() });
+        }
+        Ok(numbered_files(&self.path)?.into_iter().map(|(_, path)| path).collect())
+    }
+
+    /// A file of the other form, in one or in many: what this output does not go on with.
+    pub(super) fn other_form(&self) -> anyhow::Result<Option<PathBuf>> {
+        let chunk_size = if self.chunk_size.is_none() { Some(1) } else { None };
+        Ok(Self { chunk_size, ..self.clone() }.files()?.into_iter().next())
+    }
+
+    /// The highest number of the numbered files that are there.
+    pub(super) fn last_number(&self) -> anyhow::Result<usize> {
+        Ok(numbered_files(&self.path)?.last().map_or(0, |(number, _)| *number))
+    }
+
+    /// The file after that with the number `last`, which is counted on. The one file if there is but one.
+    pub(super) fn next_file(&self, last: &mut usize) -> anyhow::Result<PathBuf> {
+        if self.chunk_size.is_none() {
+            return Ok(self.path.clone());
+        }
+        *last += 1;
+        numbered(&self.path, *last)
+    }
+
+    /// Whether a file takes no more problems than these.
+    pub(super) fn is_full(&self, problems: usize) -> bool {
+        self.chunk_size.is_some_and(|most| problems >= most)
+    }
+
+    /// The identity of the problem that the files hold for this one; some formats say less of problems.
+    pub(super) fn held_id(&self, problem: &Problem) -> ProblemId {
+        if self.holds_everything() { problem.id() } else { diode_formats::held(self.format, problem).id() }
+    }
+
+    /// Writes one of the files.
+    pub(super) fn write(&self, file: &Path, dataset: &Dataset) -> Result<(), FormatError> {
+        if self.holds_everything() {
+            diode_formats::write_file(file, std::slice::from_ref(dataset))
+        } else {
+            predecessor::datasets::write_file(file, self.format, dataset)
+        }
+    }
+}
+
+/// `a/b.msgpack.zst` becomes `a/b_3.msgpack.zst`.
+fn numbered(path: &Path, number: usize) -> anyhow::Result<PathBuf> {
+    let (stem, ending) = stem_and_ending(path)?;
+    Ok(path.with_file_name(format!("{stem}_{number}{ending}")))
+}
+
+/// The numbered files of an output in their order. Some between may have been taken away.
+fn numbered_files(path: &Path) -> anyhow::Result<Vec<(usize, PathBuf)>> {
+    let (stem, ending) = stem_and_ending(path)?;
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    // A folder that is not there is reported by `check`.
+    let Ok(entries) = folder.read_dir() else { return Ok(Vec::new()) };
+    let number_of = |name: &str| {
+        let number = name.strip_prefix(&stem)?.strip_prefix('_')?.strip_suffix(&ending)?;
+        // Others may write `01` or `+1`; we never do.
+        number.parse::<usize>().ok().filter(|value| *value > 0 && value.to_string() == number)
+    };
+    let names = entries.flatten().map(|entry| entry.file_name());
+    let mut files: Vec<(usize, PathBuf)> =
+        names.filter_map(|name| Some((number_of(name.to_str()?)?, path.with_file_name(&name)))).collect();
+    files.sort_unstable();
+    Ok(files)
+}
+
+/// `b.msgpack.zst` is `b` and `.msgpack.zst`.
+fn stem_and_ending(path: &Path) -> anyhow::Result<(String, String)> {
+    let name = path.file_name().context("the output needs a name")?.to_string_lossy();
+    let stem = Format::split_name(&name).map_or(&*name, |(stem, _)| stem);
+    Ok((stem.to_owned(), name[stem.len()..].to_owned()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn chunks_keep_the_whole_extension() {
+        assert_eq!(numbered(Path::new("a/b.msgpack.zst"), 3).unwrap(), Path::new("a/b_3.msgpack.zst"));
+        assert_eq!(numbered(Path::new("b.c.json"), 1).unwrap(), Path::new("b.c_1.json"));
+        assert!(numbered(Path::new("/"), 1).is_err());
+    }
+}
