@@ -6,11 +6,10 @@ use anyhow::Context as _;
 use clap::Args;
 use diode_core::{Dataset, Problem, Table};
 use diode_model::{AnyModel, Predictor};
-use diode_train::{
-    Baselines, Evaluation, Judged, TrainOptions, TrainingSet, cross_validate, without_a_model,
-};
+use diode_train::{Baselines, Judged, TrainOptions, TrainingSet, cross_validate, without_a_model};
 
-use crate::evaluation::document::{Contender, Document, RecipeDocument, Worst};
+use crate::evaluation::contender::Contender;
+use crate::evaluation::document::{Document, RecipeDocument, Worst};
 use crate::evaluation::report::{metrics, parse_folds};
 use crate::evaluation::speedups::Speedups;
 use crate::evaluation::{judging, page, reference, words};
@@ -185,25 +184,4 @@ fn leave_out(datasets: &mut [Dataset], problems: &HashSet<&Problem>) -> usize {
         });
     }
     found.len()
-}
-
-impl Contender {
-    fn of(path: &Path, model: &AnyModel, set: &TrainingSet) -> anyhow::Result<(Self, Vec<Judged>)> {
-        let (evaluation, judged) = Evaluation::of(model, set).with_context(|| path.display().to_string())?;
-        let fed = matches!(model, AnyModel::Predecessor(model) if model.as_the_plug_in_fed_it().is_some());
-        Ok((Self::new(path, model, fed.then_some("right"), evaluation), judged))
-    }
-
-    /// The predecessor's model once more, as torch-diode's plug-in fed it; nothing for all others.
-    fn fed_otherwise(path: &Path, model: &AnyModel, set: &TrainingSet) -> anyhow::Result<Vec<Self>> {
-        let AnyModel::Predecessor(predecessor) = model else { return Ok(Vec::new()) };
-        let Some(raw) = predecessor.as_the_plug_in_fed_it() else { return Ok(Vec::new()) };
-        let (evaluation, _) = Evaluation::of(&raw, set)?;
-        Ok(vec![Self::new(path, model, Some("as the plug-in did"), evaluation)])
-    }
-
-    fn new(path: &Path, model: &AnyModel, fed: Option<&'static str>, evaluation: Evaluation) -> Self {
-        let name = path.file_name().map_or_else(String::new, |name| name.to_string_lossy().into_owned());
-        Self { model: name, kind: model.kind(), fed, parameters: model.parameters(), evaluation }
-    }
 }

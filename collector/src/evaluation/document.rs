@@ -2,9 +2,10 @@
 
 use diode_core::api::EvaluationReport;
 use diode_core::{Config, OperandAlignment, Problem, ProblemGroup};
-use diode_train::{Baselines, Evaluation, ProblemRow};
+use diode_train::{Baselines, ProblemRow};
 use serde::Serialize;
 
+use super::contender::Contender;
 use super::speedups::Speedups;
 
 /// What `evaluate` found of a model and of what it is compared with.
@@ -31,30 +32,6 @@ pub(crate) struct RecipeDocument {
     #[serde(flatten)]
     pub(crate) report: EvaluationReport,
     pub(crate) judged: &'static str,
-}
-
-/// A model and what came of it.
-#[derive(Serialize)]
-pub(crate) struct Contender {
-    /// The name of its file.
-    pub(crate) model: String,
-    /// `ranking`, or one of torch-diode's: `v1`, `base`, `deep`.
-    pub(crate) kind: &'static str,
-    /// How v1 was fed: `right`, or `as the plug-in did`.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) fed: Option<&'static str>,
-    pub(crate) parameters: u64,
-    #[serde(flatten)]
-    pub(crate) evaluation: Evaluation,
-}
-
-impl Contender {
-    pub(crate) fn name(&self) -> String {
-        match self.fed {
-            Some("right") | None => self.model.clone(),
-            Some(fed) => format!("{}, fed {fed}", self.model),
-        }
-    }
 }
 
 /// A problem whose first pick is far from the best, with its facts.

@@ -1,5 +1,6 @@
 //! Judging models by measured timings, and showing what came of it.
 
+pub(crate) mod contender;
 pub(crate) mod document;
 pub(crate) mod judging;
 mod library_times;

@@ -3,7 +3,8 @@
 use diode_core::api::TopK;
 use diode_train::Group;
 
-use super::document::{Contender, Document};
+use super::contender::Contender;
+use super::document::Document;
 use super::reference;
 use super::report::metrics;
 use crate::output;

@@ -17,7 +17,7 @@ use super::compiler::{Compiled, Compiler, Launch};
 use super::parts::Parts;
 use super::plan::Job;
 use super::python::{Python, TRITON};
-use super::variant::ARGUMENT_SIZES;
+use super::request::ARGUMENT_SIZES;
 use super::{ABI, ABI_KEY, amdgpu};
 use crate::interrupt::Interrupt;
 use crate::output::progress::Progress;

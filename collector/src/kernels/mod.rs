@@ -7,6 +7,7 @@ mod compiler;
 mod parts;
 mod plan;
 mod python;
+mod request;
 pub(crate) mod support;
 pub(crate) mod variant;
 

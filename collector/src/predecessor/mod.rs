@@ -10,5 +10,6 @@ pub(crate) mod datasets;
 pub(crate) mod flags;
 pub(crate) mod leading_flags;
 mod prediction_errors;
+pub(crate) mod training;
 pub(crate) mod validate_max_autotune;
 pub(crate) mod validate_model;

@@ -1,9 +1,7 @@
 //! How to train: the flags, and the training that they lead to.
 
 use std::fmt::Write as _;
-use std::fs::{self, File};
-use std::io::Read as _;
-use std::ops::ControlFlow;
+use std::fs;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
@@ -11,18 +9,16 @@ use clap::{Args, ValueEnum};
 use diode_formats::Kind;
 use diode_model::predecessor::Architecture;
 use diode_model::{AnyModel, Predictor as _};
-use diode_train::{
-    Checkpoint, EpochLoss, Fitted, Plan, PredecessorOptions, Progress, TrainOptions, TrainingSet, curves,
-    fit, train_predecessor,
-};
+use diode_train::{PredecessorOptions, TrainOptions, TrainingSet, curves};
 
-use super::progress::TrainingProgress;
+use super::ranking;
+use super::trained::Trained;
 use crate::evaluation::report::{self, metrics};
 use crate::failure::Usage;
 use crate::input::arguments::{at_least_one, real};
 use crate::interrupt::Interrupt;
-use crate::node;
 use crate::output::{self, files};
+use crate::predecessor;
 use crate::predecessor::flags::BatchSize;
 
 /// How to train.
@@ -87,7 +83,7 @@ enum ModelType {
     Deep,
 }
 
-/// Parts for cross-validation where nobody says otherwise.
+/// Parts for cross-validation where --folds does not say otherwise.
 const FOLDS: usize = 4;
 
 /// With fewer problems a fold judges six at most, and one of them moves every figure.
@@ -98,15 +94,13 @@ const MOST_SEEDS: usize = 100;
 
 /// Added to the name of the model file: what is learnt so far.
 const CHECKPOINT: &str = "partial";
-/// Bytes of that: 30 networks of the largest kind.
-const MAX_PARTIAL: u64 = 1 << 30;
 /// Where the losses go, in the folder of `--log-dir`.
 const HISTORY: &str = "training_history.csv";
 
 impl Recipe {
     /// Says what has no meaning here, and refuses what cannot be trained.
     pub(crate) fn check(&self) -> Result<(), Usage> {
-        let Some(options) = self.legacy_options(0) else {
+        let Some(options) = self.predecessor_options(0) else {
             self.batch_size
                 .mention("a step sees whole problems, of each the fastest and a draw of the other configs");
             if self.patience.is_some() {
@@ -220,7 +214,7 @@ impl Recipe {
         }
         let Trained { model, losses, stopped } = match self.predecessor_options(seed) {
             None => self.best_of_seeds(set, seed, path, interrupt)?,
-            Some(options) => train_old(set, &options, interrupt)?,
+            Some(options) => predecessor::training::train(set, &options, interrupt)?,
         };
         let bytes = model.to_bytes()?;
         files::write(path, &bytes)?;
@@ -285,7 +279,8 @@ impl Recipe {
             |trained: &Trained| trained.model.evaluation().map_or(0.0, |report| report.top_k["1"].geomean);
         let mut best: Option<Trained> = None;
         for (seed, beside) in self.all_seeds(first).zip(self.partials(path, first)) {
-            let trained = self.train_ranking(set, seed, &beside, interrupt)?;
+            let folds = self.folds.unwrap_or(FOLDS);
+            let trained = ranking::train(set, self.options(seed), folds, &beside, interrupt)?;
             if trained.stopped {
                 let so_far = best.map(|best| Trained { stopped: true, ..best });
                 return Ok(so_far.unwrap_or(trained));
@@ -299,104 +294,11 @@ impl Recipe {
         }
         best.context("--seeds: got 0, expected at least 1")
     }
-
-    fn train_ranking(
-        &self,
-        set: &TrainingSet,
-        seed: u64,
-        beside: &Path,
-        interrupt: &Interrupt,
-    ) -> anyhow::Result<Trained> {
-        let plan = Plan {
-            options: self.options(seed),
-            folds: self.folds.unwrap_or(FOLDS),
-            created_at: created_at()?,
-            keep_when_stopped: true,
-        };
-        let mut checkpoint = resumed(beside, Checkpoint::new(set, &plan))?;
-        let known = checkpoint.clone();
-        let mut progress = TrainingProgress::new();
-        let mut unwritten = None;
-        let fitted = fit(set, &plan, &known, &mut |step: &Progress| {
-            progress.tell(step);
-            if let Progress::Learnt { phase, weights } = step {
-                checkpoint.add(phase.clone(), weights.clone());
-                unwritten = keep(beside, &checkpoint).err();
-            }
-            let stop = interrupt.requested() || unwritten.is_some();
-            if stop { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
-        })?;
-        progress.finish();
-        if let Some(error) = unwritten {
-            return Err(error);
-        }
-        let Fitted { model, losses, stopped, .. } = fitted;
-        Ok(Trained { model: AnyModel::Ranking(Box::new(model)), losses, stopped })
-    }
-}
-
-/// What came of a training of any kind.
-struct Trained {
-    model: AnyModel,
-    losses: Vec<EpochLoss>,
-    stopped: bool,
-}
-
-/// Trains one of torch-diode's networks.
-fn train_old(
-    set: &TrainingSet,
-    options: &PredecessorOptions,
-    interrupt: &Interrupt,
-) -> anyhow::Result<Trained> {
-    let mut progress = TrainingProgress::new();
-    let mut losses = Vec::new();
-    let model = train_predecessor(set, options, created_at()?, &mut |step: &Progress| {
-        progress.tell(step);
-        if let Progress::Epoch { phase, epoch, loss, .. } = step {
-            losses.push(EpochLoss { phase: phase.clone(), epoch: *epoch, loss: *loss });
-        }
-        if interrupt.requested() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
-    })?;
-    progress.finish();
-    Ok(Trained { model: AnyModel::Predecessor(Box::new(model)), losses, stopped: false })
-}
-
-/// The time that the model states: now, or for a file that is to come out the same again the
-/// seconds since 1970 that reproducible builds pass in `SOURCE_DATE_EPOCH`.
-fn created_at() -> anyhow::Result<String> {
-    let Some(seconds) = std::env::var_os("SOURCE_DATE_EPOCH") else { return Ok(node::now()) };
-    let seconds = seconds.to_string_lossy();
-    let parsed = seconds.parse().ok().and_then(|seconds| jiff::Timestamp::from_second(seconds).ok());
-    match parsed {
-        Some(time) => Ok(time.to_string()),
-        None => {
-            Err(Usage::new(format!("SOURCE_DATE_EPOCH: got `{seconds}`, expected seconds since 1970")).into())
-        }
-    }
-}
-
-/// What an interrupted training has left. What another one has left is not lost for this one.
-fn resumed(path: &Path, fresh: Checkpoint) -> anyhow::Result<Checkpoint> {
-    let mut bytes = Vec::new();
-    let read = File::open(path).and_then(|file| file.take(MAX_PARTIAL).read_to_end(&mut bytes));
-    let mut checkpoint = fresh;
-    if read.is_err() {
-        return Ok(checkpoint);
-    }
-    checkpoint.resume(&bytes).with_context(|| path.display().to_string())?;
-    let networks = output::count(checkpoint.networks(), "network");
-    say!("going on from {}, which has {networks}", path.display());
-    Ok(checkpoint)
-}
-
-fn keep(path: &Path, checkpoint: &Checkpoint) -> anyhow::Result<()> {
-    files::write(path, &checkpoint.to_bytes()?)
 }
 
 /// A model file is one that this program can read back.
 pub(crate) fn check_model_name(path: &Path) -> Result<(), Usage> {
-    let is_torchs = path.extension().is_some_and(|ending| ending == "pt" || ending == "pth");
-    if is_torchs {
+    if path.extension().is_some_and(|ending| ending == "pt" || ending == "pth") {
         return Err(Usage::new(format!(
             "{}: got a name of torch's format, expected one that ends in .safetensors, which is what is written",
             path.display()

@@ -5,16 +5,19 @@
 //! bytes and a columnar file of it alone. Saving the output empties the journal, and its
 //! end removes it. It is locked, so that two collections never share an output.
 
+mod entries;
+
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, Read, Write as _};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
 use diode_core::Dataset;
-use diode_formats::Format;
-use diode_formats::limits::MAX_OBJECT;
 
 use crate::output;
+
+/// Far more than is measured between two savings.
+const LONGEST: u64 = 1 << 30;
 
 pub(crate) struct Journal {
     path: PathBuf,
@@ -62,7 +65,7 @@ impl Journal {
                 "{path}: expected a journal of at most {LONGEST} bytes; move it away, and the collection goes on without it"
             );
         }
-        let (entries, is_whole) = read(&bytes);
+        let (entries, is_whole) = entries::read(&bytes);
         if !is_whole {
             let kept = self.keep_damaged(&bytes).with_context(|| format!("cannot copy {path}"))?;
             say!(
@@ -135,14 +138,8 @@ impl Journal {
 
     /// Adds a dataset of one problem. It is on disk when this returns.
     pub(crate) fn append(&mut self, entry: &Dataset) -> anyhow::Result<()> {
-        let bytes = diode_formats::encode(Format::Columnar, std::slice::from_ref(entry))?;
-        let length =
-            u32::try_from(bytes.len()).ok().filter(|&length| u64::from(length) <= MAX_ENTRY).with_context(
-                || format!("a problem's timings take {} bytes, expected at most {MAX_ENTRY}", bytes.len()),
-            )?;
-        let mut framed = length.to_le_bytes().to_vec();
-        framed.extend(bytes);
-        self.write(&framed).with_context(|| self.cannot())
+        let bytes = entries::write(entry)?;
+        self.write(&bytes).with_context(|| self.cannot())
     }
 
     fn cannot(&self) -> String {
@@ -162,50 +159,6 @@ impl Journal {
     }
 }
 
-/// Bytes of one entry: the most that a problem of a columnar file may take.
-const MAX_ENTRY: u64 = MAX_OBJECT;
-/// Far more than is measured between two savings.
-const LONGEST: u64 = 1 << 30;
-/// Bytes of an entry's length.
-const LENGTH: usize = 4;
-/// How the columnar file of an entry begins, as every frame of zstd does.
-const START: [u8; 4] = 0xFD2F_B528_u32.to_le_bytes();
-
-/// The entries of a journal, and whether they are all that it held. Behind a damaged one
-/// the next is looked for.
-fn read(mut bytes: &[u8]) -> (Vec<Dataset>, bool) {
-    let (mut entries, mut is_whole) = (Vec::new(), true);
-    while !bytes.is_empty() {
-        let framed = framed(bytes);
-        if let Some((entry, rest)) =
-            framed.and_then(|(entry, rest)| Some((diode_formats::decode(entry).ok()?, rest)))
-        {
-            entries.extend(entry.datasets);
-            bytes = rest;
-        } else if let Some(next) = next_start(bytes) {
-            is_whole = false;
-            bytes = &bytes[next..];
-        } else {
-            // An entry that breaks off at the end is what a process leaves that is killed while it writes.
-            is_whole &= framed.is_none() && !entries.is_empty();
-            break;
-        }
-    }
-    (entries, is_whole)
-}
-
-/// What the length at the beginning announces, and what follows it. `None` where that is not all there.
-fn framed(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
-    let (length, rest) = bytes.split_first_chunk()?;
-    rest.split_at_checked(u32::from_le_bytes(*length) as usize)
-}
-
-/// Where the next entry may begin, behind the first byte.
-fn next_start(bytes: &[u8]) -> Option<usize> {
-    let start = bytes.windows(START.len()).skip(1 + LENGTH).position(|window| window == START)?;
-    Some(1 + start)
-}
-
 impl Drop for Journal {
     /// What holds nothing need not lie around.
     fn drop(&mut self) {
@@ -217,66 +170,7 @@ impl Drop for Journal {
 
 #[cfg(test)]
 mod tests {
-    use diode_core::hardware::Hardware;
-    use diode_core::{
-        ConfigDictionary, DType, Method, Op, Problem, ProblemFields, Provenance, Solution, TimeColumn,
-    };
-
     use super::*;
-
-    fn entry(m: u64) -> Dataset {
-        let problem = Problem::new(ProblemFields::plain(Op::Mm, 1, m, 16, 16, DType::Float32)).unwrap();
-        let solution = Solution {
-            problem,
-            method: Method::MEDIAN_COLD_EVENT,
-            configs: Vec::new(),
-            times: TimeColumn::Nanos(Vec::new()),
-            minimum_ns: None,
-            spread_ns: None,
-            repeats: None,
-            failures: Vec::new(),
-        };
-        Dataset {
-            hardware: Hardware::from_name("NVIDIA H200").unwrap(),
-            provenance: Provenance::default(),
-            configs: ConfigDictionary::default(),
-            solutions: vec![solution],
-        }
-    }
-
-    fn journal(entries: &[Dataset]) -> Vec<Vec<u8>> {
-        let folder = tempfile::tempdir().unwrap();
-        let mut journal = Journal::beside(&folder.path().join("set.msgpack.zst"));
-        journal.open().unwrap();
-        let mut ends = vec![0];
-        for entry in entries {
-            journal.append(entry).unwrap();
-            ends.push(fs::metadata(journal.path()).unwrap().len() as usize);
-        }
-        let bytes = fs::read(journal.path()).unwrap();
-        ends.windows(2).map(|ends| bytes[ends[0]..ends[1]].to_vec()).collect()
-    }
-
-    #[test]
-    fn a_damaged_byte_costs_no_entry_but_its_own() {
-        let entries = [entry(1), entry(2), entry(3)];
-        let framed = journal(&entries);
-        assert_eq!(read(&framed.concat()), (entries.to_vec(), true));
-        for damaged in 0..framed.len() {
-            let others: Vec<&Dataset> =
-                (0..entries.len()).filter(|&place| place != damaged).map(|place| &entries[place]).collect();
-            for place in 0..framed[damaged].len() {
-                let mut bytes = framed.clone();
-                bytes[damaged][place] ^= 0x10;
-                let (found, is_whole) = read(&bytes.concat());
-                assert!(others.iter().all(|other| found.contains(other)), "entry {damaged}, byte {place}");
-                // A last entry whose length grew looks like one that breaks off.
-                if damaged + 1 < framed.len() || place >= LENGTH {
-                    assert_eq!(is_whole, found.len() == entries.len(), "entry {damaged}, byte {place}");
-                }
-            }
-        }
-    }
 
     #[test]
     fn what_is_damaged_is_kept_beside_what_was_before() {
@@ -306,18 +200,5 @@ mod tests {
             third.open().unwrap_err().to_string().contains("another diode"),
             "the second one's is there still"
         );
-    }
-
-    #[test]
-    fn an_entry_that_breaks_off_is_no_damage_where_others_are_whole() {
-        let entries = [entry(1), entry(2)];
-        let framed = journal(&entries);
-        let bytes = framed.concat();
-        for length in framed[0].len()..bytes.len() {
-            assert_eq!(read(&bytes[..length]), (vec![entries[0].clone()], true), "{length} bytes");
-        }
-        for length in 1..framed[0].len() {
-            assert_eq!(read(&bytes[..length]), (vec![], false), "{length} bytes");
-        }
     }
 }

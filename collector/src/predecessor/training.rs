@@ -1,0 +1,29 @@
+//! Training torch-diode's networks.
+
+use std::ops::ControlFlow;
+
+use diode_model::AnyModel;
+use diode_train::{EpochLoss, PredecessorOptions, Progress, TrainingSet, train_predecessor};
+
+use crate::interrupt::Interrupt;
+use crate::training::progress::TrainingProgress;
+use crate::training::trained::{Trained, created_at};
+
+/// Trains one of torch-diode's networks.
+pub(crate) fn train(
+    set: &TrainingSet,
+    options: &PredecessorOptions,
+    interrupt: &Interrupt,
+) -> anyhow::Result<Trained> {
+    let mut progress = TrainingProgress::new();
+    let mut losses = Vec::new();
+    let model = train_predecessor(set, options, created_at()?, &mut |step: &Progress| {
+        progress.tell(step);
+        if let Progress::Epoch { phase, epoch, loss, .. } = step {
+            losses.push(EpochLoss { phase: phase.clone(), epoch: *epoch, loss: *loss });
+        }
+        if interrupt.requested() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+    })?;
+    progress.finish();
+    Ok(Trained { model: AnyModel::Predecessor(Box::new(model)), losses, stopped: false })
+}

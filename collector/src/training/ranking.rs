@@ -1,0 +1,67 @@
+//! Training of ranking models, which goes on where an interrupted one stopped.
+
+use std::fs::File;
+use std::io::Read as _;
+use std::ops::ControlFlow;
+use std::path::Path;
+
+use anyhow::Context as _;
+use diode_model::AnyModel;
+use diode_train::{Checkpoint, Fitted, Plan, Progress, TrainOptions, TrainingSet, fit};
+
+use super::progress::TrainingProgress;
+use super::trained::{Trained, created_at};
+use crate::interrupt::Interrupt;
+use crate::output::{self, files};
+
+/// Bytes of a checkpoint: 30 networks of the largest kind.
+const MAX_PARTIAL: u64 = 1 << 30;
+
+/// Trains one network on all problems, and those of cross-validation. What is learnt so far is kept in
+/// the file `beside`.
+pub(super) fn train(
+    set: &TrainingSet,
+    options: TrainOptions,
+    folds: usize,
+    beside: &Path,
+    interrupt: &Interrupt,
+) -> anyhow::Result<Trained> {
+    let plan = Plan { options, folds, created_at: created_at()?, keep_when_stopped: true };
+    let mut checkpoint = resumed(beside, Checkpoint::new(set, &plan))?;
+    let known = checkpoint.clone();
+    let mut progress = TrainingProgress::new();
+    let mut unwritten = None;
+    let fitted = fit(set, &plan, &known, &mut |step: &Progress| {
+        progress.tell(step);
+        if let Progress::Learnt { phase, weights } = step {
+            checkpoint.add(phase.clone(), weights.clone());
+            unwritten = keep(beside, &checkpoint).err();
+        }
+        let stop = interrupt.requested() || unwritten.is_some();
+        if stop { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+    })?;
+    progress.finish();
+    if let Some(error) = unwritten {
+        return Err(error);
+    }
+    let Fitted { model, losses, stopped, .. } = fitted;
+    Ok(Trained { model: AnyModel::Ranking(Box::new(model)), losses, stopped })
+}
+
+/// What an interrupted training has left. What another one has left is not lost for this one.
+fn resumed(path: &Path, fresh: Checkpoint) -> anyhow::Result<Checkpoint> {
+    let mut bytes = Vec::new();
+    let read = File::open(path).and_then(|file| file.take(MAX_PARTIAL).read_to_end(&mut bytes));
+    let mut checkpoint = fresh;
+    if read.is_err() {
+        return Ok(checkpoint);
+    }
+    checkpoint.resume(&bytes).with_context(|| path.display().to_string())?;
+    let networks = output::count(checkpoint.networks(), "network");
+    say!("going on from {}, which has {networks}", path.display());
+    Ok(checkpoint)
+}
+
+fn keep(path: &Path, checkpoint: &Checkpoint) -> anyhow::Result<()> {
+    files::write(path, &checkpoint.to_bytes()?)
+}
