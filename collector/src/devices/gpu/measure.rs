@@ -74,7 +74,7 @@ pub(super) fn measure<'a>(
     let state = prepared.session.nvml.as_ref().map(Nvml::state).unwrap_or_default();
     results.sm_mhz = state.sm_mhz;
     results.celsius = state.celsius;
-    results.power_capped = state.throttled.is_some_and(|throttled| throttled.by_power_cap());
+    results.power_capped = state.throttled.is_some_and(|throttled| throttled.by_power_cap);
     let Spent { kernel_ns, flush_ns } = prepared.session.queue.spent;
     results.kernel_ns = kernel_ns;
     results.flush_ns = flush_ns;

@@ -42,7 +42,7 @@ impl Measurement<'_> {
             }
             let throttled = self.prepared.session.nvml.as_ref().and_then(|nvml| nvml.state().throttled);
             let disturbed =
-                !policy::is_steady(&rounds) || throttled.is_some_and(|reasons| reasons.is_disturbing());
+                !policy::is_steady(&rounds) || throttled.is_some_and(|throttled| throttled.by_trouble);
             if disturbed && self.results.repeated < SECOND_CHANCES {
                 self.results.repeated += 1;
                 continue;
