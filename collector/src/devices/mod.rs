@@ -4,9 +4,9 @@
 //! with a worker, a session and the protocol between them. A kernel that hangs or crashes
 //! ends that process and costs one config, never the collection.
 
-mod child;
 pub(crate) mod cpu;
 pub(crate) mod gpu;
 pub(crate) mod measured;
+mod measuring_process;
 pub(crate) mod meter;
 mod samples;

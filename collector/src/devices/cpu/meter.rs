@@ -6,26 +6,26 @@ use anyhow::Context as _;
 use diode_core::{Config, FailureReason, Method, Problem};
 
 use super::matmul;
+use super::process::CpuProcess;
 use super::session::measure;
-use super::supervisor::Supervisor;
 use crate::devices::measured::MeasuredConfigs;
 use crate::devices::meter::{Meter, Outcome, Quality};
 use crate::node;
 
 pub(crate) struct CpuMeter {
-    supervisor: Supervisor,
+    process: CpuProcess,
     seed: u64,
 }
 
 impl CpuMeter {
     pub(crate) fn new(seed: u64) -> anyhow::Result<Self> {
         let program = std::env::current_exe().context("cannot find the diode program itself")?;
-        let supervisor = Supervisor::new(move || {
+        let process = CpuProcess::new(move || {
             let mut command = Command::new(&program);
             command.arg("measure-worker");
             Ok(command)
         });
-        Ok(Self { supervisor, seed })
+        Ok(Self { process, seed })
     }
 }
 
@@ -44,7 +44,7 @@ impl Meter for CpuMeter {
             return Ok(Outcome::Refused(reason));
         }
         let measured = if fits_in_memory(problem) {
-            measure(&mut self.supervisor, problem, configs, self.seed, abandon)?
+            measure(&mut self.process, problem, configs, self.seed, abandon)?
         } else {
             Some(MeasuredConfigs::all_failed(configs, FailureReason::OutOfMemory))
         };

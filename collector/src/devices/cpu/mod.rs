@@ -5,9 +5,9 @@ mod matmul;
 mod meter;
 mod patience;
 mod policy;
+mod process;
 mod protocol;
 mod session;
-mod supervisor;
 mod worker;
 
 pub(crate) use meter::CpuMeter;

@@ -1,4 +1,4 @@
-//! What parent and child say to each other: one JSON document per line, one
+//! What the parent and its measuring process say to each other: one JSON document per line, one
 //! reply to each request.
 
 use diode_core::{Config, FailureReason, Problem};
@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(tag = "do", rename_all = "snake_case")]
 pub(crate) enum Request {
-    /// Make the inputs of a problem; the child forgets the one before.
+    /// Make the inputs of a problem; the process forgets the one before.
     Load { problem: Problem, seed: u64 },
     /// Launch a config once untimed, then `repeats` times.
     Time {
@@ -21,7 +21,7 @@ pub(crate) enum Request {
     },
 }
 
-/// From the child.
+/// From the measuring process.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Reply {

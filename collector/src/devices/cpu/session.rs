@@ -2,22 +2,22 @@
 
 use diode_core::{Config, FailureReason, Problem};
 
+use super::process::CpuProcess;
 use super::protocol::{Reply, Request};
-use super::supervisor::Supervisor;
 use super::{patience, policy};
-use crate::devices::child::Lost;
 use crate::devices::measured::MeasuredConfigs;
+use crate::devices::measuring_process::Lost;
 use crate::devices::samples::Samples;
 
 /// Times `configs` on a problem. `None` if `abandon` said so in between.
 pub(crate) fn measure(
-    supervisor: &mut Supervisor,
+    process: &mut CpuProcess,
     problem: &Problem,
     configs: &[Config],
     seed: u64,
     abandon: &dyn Fn() -> bool,
 ) -> anyhow::Result<Option<MeasuredConfigs>> {
-    match supervisor.load(problem, seed, patience::to_load(problem))? {
+    match process.load(problem, seed, patience::to_load(problem))? {
         Ok(()) => {}
         // Nothing but memory is asked of it while it loads.
         Err(Lost::Died) => return Ok(Some(MeasuredConfigs::all_failed(configs, FailureReason::OutOfMemory))),
@@ -35,7 +35,7 @@ pub(crate) fn measure(
             check: true,
             give_up_ns: Some(policy::one_launch_is_enough(best)),
         };
-        match time(supervisor, problem, &look, 2, best)? {
+        match time(process, problem, &look, 2, best)? {
             Ok(nanos) => {
                 let mut samples = Samples::default();
                 samples.add(nanos);
@@ -44,12 +44,12 @@ pub(crate) fn measure(
             Err(reason) => measured.failed.push((*config, reason)),
         }
     }
-    repeat(supervisor, problem, &mut measured, abandon).map(|finished| finished.then_some(measured))
+    repeat(process, problem, &mut measured, abandon).map(|finished| finished.then_some(measured))
 }
 
 /// Rounds of repeats until every config is settled. Whether it got that far.
 fn repeat(
-    supervisor: &mut Supervisor,
+    process: &mut CpuProcess,
     problem: &Problem,
     measured: &mut MeasuredConfigs,
     abandon: &dyn Fn() -> bool,
@@ -70,7 +70,7 @@ fn repeat(
             }
             settled = false;
             let request = Request::Time { config: *config, repeats, check: false, give_up_ns: None };
-            match time(supervisor, problem, &request, repeats + 1, Some(best))? {
+            match time(process, problem, &request, repeats + 1, Some(best))? {
                 Ok(nanos) => samples.add(nanos),
                 // It ran before and does not now: its times are not to be trusted.
                 Err(reason) => {
@@ -87,13 +87,13 @@ fn repeat(
 }
 
 fn time(
-    supervisor: &mut Supervisor,
+    process: &mut CpuProcess,
     problem: &Problem,
     request: &Request,
     launches: u32,
     best: Option<u64>,
 ) -> anyhow::Result<Result<Vec<u64>, FailureReason>> {
-    match supervisor.ask(request, patience::to_run(problem, launches, best))? {
+    match process.ask(request, patience::to_run(problem, launches, best))? {
         Ok(Reply::Timed { nanos }) if !nanos.is_empty() => Ok(Ok(nanos)),
         Ok(Reply::Failed { reason }) => Ok(Err(reason)),
         Ok(other) => anyhow::bail!("the measuring process answered a timing with {other:?}"),
@@ -111,11 +111,11 @@ mod tests {
 
     use super::*;
 
-    /// A child that dies once, at its first timing, and then takes 100 ns for everything.
-    fn dies_once() -> (Supervisor, tempfile::TempDir) {
+    /// A process that dies once, at its first timing, and then takes 100 ns for everything.
+    fn dies_once() -> (CpuProcess, tempfile::TempDir) {
         let folder = tempfile::tempdir().unwrap();
         let flag = folder.path().join("died");
-        let supervisor = Supervisor::new(move || {
+        let process = CpuProcess::new(move || {
             let script = r#"while read -r line; do case "$line" in
                 *load*) echo '"loaded"';;
                 *) if [ -e "$0" ]; then echo '{"timed":{"nanos":[100]}}'; else : > "$0"; exit 1; fi;;
@@ -124,7 +124,7 @@ mod tests {
             command.args(["-c", script]).arg(&flag);
             Ok(command)
         });
-        (supervisor, folder)
+        (process, folder)
     }
 
     fn problem() -> Problem {
@@ -133,9 +133,9 @@ mod tests {
 
     #[test]
     fn a_death_costs_one_config() {
-        let (mut supervisor, _folder) = dies_once();
+        let (mut process, _folder) = dies_once();
         let configs = [16, 32, 64].map(|block| Config::Mm(Tile::new(block, 16, 16, 1, 1)));
-        let measured = measure(&mut supervisor, &problem(), &configs, 1, &|| false).unwrap().unwrap();
+        let measured = measure(&mut process, &problem(), &configs, 1, &|| false).unwrap().unwrap();
         assert_eq!(measured.failed, [(configs[0], FailureReason::Launch)]);
         let timed: Vec<Config> = measured.timed.iter().map(|(config, _)| *config).collect();
         assert_eq!(timed, configs[1..]);
@@ -144,8 +144,8 @@ mod tests {
 
     #[test]
     fn an_abandoned_problem_has_no_result() {
-        let (mut supervisor, _folder) = dies_once();
+        let (mut process, _folder) = dies_once();
         let configs = [Config::Mm(Tile::new(16, 16, 16, 1, 1))];
-        assert!(measure(&mut supervisor, &problem(), &configs, 1, &|| true).unwrap().is_none());
+        assert!(measure(&mut process, &problem(), &configs, 1, &|| true).unwrap().is_none());
     }
 }

@@ -1,4 +1,4 @@
-//! The child's side: reads requests until the parent closes the pipe.
+//! The measuring process itself: answers requests until its parent closes the pipe.
 
 use std::io::{BufRead, Write};
 use std::time::Instant;

@@ -1,4 +1,4 @@
-//! A GPU's side of [`Meter`]: a child process that hangs or crashes is replaced,
+//! A GPU's side of [`Meter`]: a measuring process that hangs or crashes is replaced,
 //! and the config that did it is found and left out.
 
 use std::collections::HashMap;
@@ -10,8 +10,8 @@ use diode_core::{Config, FailureReason, Method, Problem};
 
 use super::process::{Attempt, GpuDescription, GpuProcess};
 use super::protocol::{EXACT, KERNEL_SIZES, Measure, Results};
-use crate::devices::child::{Child, Lost};
 use crate::devices::measured::MeasuredConfigs;
+use crate::devices::measuring_process::{Lost, MeasuringProcess};
 use crate::devices::meter::{Meter, Outcome, Quality};
 use crate::devices::samples::Samples;
 use crate::kernels::variant::{Variant, tile_of};
@@ -20,10 +20,10 @@ use crate::kernels::variant::{Variant, tile_of};
 /// too. A dozen tiles of one variant have been seen to; each costs a few seconds.
 const MOST_CULPRITS: usize = 40;
 
-/// So many problems in a row that end the child before it launches a config say that the GPU is at fault.
+/// So many problems in a row that end the process before it launches a config say that the GPU is at fault.
 const MOST_LOST_IN_A_ROW: u32 = 2;
 
-/// How GPU children are started.
+/// How the measuring processes of GPUs are started.
 #[derive(Debug, Clone)]
 pub(crate) struct GpuOptions {
     pub(crate) pack: PathBuf,
@@ -38,12 +38,12 @@ pub(crate) struct GpuMeter {
     exact: bool,
     /// Kernels that crashed or hung on an earlier problem. They do on every other that they serve.
     culprits: HashMap<String, FailureReason>,
-    /// Problems in a row that ended the child before it could launch a config.
+    /// Problems in a row that ended the process before it could launch a config.
     lost_in_a_row: u32,
 }
 
 impl GpuMeter {
-    /// Starts the child of one GPU and hears what it has to say; gives up when `abandon` says so.
+    /// Starts the process of one GPU and hears what it has to say; gives up when `abandon` says so.
     pub(crate) fn start(
         options: &GpuOptions,
         device: u32,
@@ -51,7 +51,7 @@ impl GpuMeter {
     ) -> anyhow::Result<(Self, GpuDescription)> {
         let program = std::env::current_exe().context("cannot find the diode program itself")?;
         let GpuOptions { pack, cublas, seed } = options.clone();
-        let child = Child::new(move || {
+        let process = MeasuringProcess::new(move || {
             let mut command = Command::new(&program);
             command.arg("measure-gpu").arg("--device").arg(device.to_string()).arg("--kernels").arg(&pack);
             if let Some(folder) = &cublas {
@@ -59,7 +59,7 @@ impl GpuMeter {
             }
             Ok(command)
         });
-        let mut process = GpuProcess::new(child);
+        let mut process = GpuProcess::new(process);
         let Some(described) = process.ready(abandon)? else {
             bail!("interrupted while the GPU was starting")
         };
@@ -143,7 +143,7 @@ impl Meter for GpuMeter {
 }
 
 impl GpuMeter {
-    /// One problem may end the child of a sound GPU; after two in a row it is the GPU. Neither says anything of configs,
+    /// One problem may end the process of a sound GPU; after two in a row it is the GPU. Neither says anything of configs,
     /// so nothing is recorded.
     fn lost_before_a_launch(&mut self, why: Lost) -> anyhow::Result<Outcome> {
         self.lost_in_a_row += 1;
@@ -198,12 +198,12 @@ mod tests {
 
     fn meter(script: &str) -> GpuMeter {
         let script = format!("{READY}; {script}");
-        let child = Child::new(move || {
+        let process = MeasuringProcess::new(move || {
             let mut command = Command::new("sh");
             command.args(["-c", &script]);
             Ok(command)
         });
-        let process = GpuProcess::new(child);
+        let process = GpuProcess::new(process);
         GpuMeter { process, seed: 1, exact: false, culprits: HashMap::new(), lost_in_a_row: 0 }
     }
 
@@ -234,7 +234,7 @@ mod tests {
     }
 
     #[test]
-    fn a_config_that_crashes_the_child_is_found_and_left_out() {
+    fn a_config_that_crashes_the_process_is_found_and_left_out() {
         // Dies at the first three together, then at the second alone, then measures two.
         let results = RESULTS.replace('\n', "");
         let script = format!(
@@ -253,7 +253,7 @@ mod tests {
             assert_eq!(measured.failed, [(configs()[1], FailureReason::Launch)]);
             let timed: Vec<Config> = measured.timed.iter().map(|(config, _)| *config).collect();
             assert_eq!(timed, [configs()[0], configs()[2]]);
-            // On the next problem nobody has to die again: a child that is asked for all three would.
+            // On the next problem no process dies again: one that is asked for all three would.
         }
     }
 
@@ -267,7 +267,7 @@ mod tests {
     }
 
     #[test]
-    fn a_child_that_keeps_dying_at_its_launches_costs_the_problem_and_no_more() {
+    fn a_process_that_keeps_dying_at_its_launches_costs_the_problem_and_no_more() {
         let measured = measure(r#"read l; echo '{"at":{"first":0,"last":2}}'; exit 1"#);
         assert_eq!(measured.timed.len(), 0);
         assert_eq!(measured.failed.len(), 3);

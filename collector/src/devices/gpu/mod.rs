@@ -1,5 +1,5 @@
 //! Measuring on GPUs, through the driver alone: kernels come from a pack, times from
-//! events. The meter is the parent's side; all else runs in a child process of its own.
+//! events. The meter and its process are the parent's side; all else runs in the measuring process.
 //!
 //! What is one vendor's alone lies in a module of its own, such as [`cuda`].
 

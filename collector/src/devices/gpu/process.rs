@@ -7,7 +7,7 @@ use anyhow::bail;
 use diode_core::Problem;
 
 use super::protocol::{Cause, Event, Measure, Results};
-use crate::devices::child::{Child, Lost};
+use crate::devices::measuring_process::{Lost, MeasuringProcess};
 
 /// Starting the driver, loading the pack and the library, on a node that is busy.
 const START_PATIENCE: Duration = Duration::from_secs(120);
@@ -17,7 +17,7 @@ const BASE_PATIENCE: Duration = Duration::from_secs(30);
 const SLOWEST_FLOPS_PER_SECOND: f64 = 1e11;
 const SLOWEST_BYTES_PER_SECOND: f64 = 1e9;
 
-/// What a child said of its GPU when it started.
+/// What a measuring process said of its GPU when it started.
 #[derive(Debug, Clone)]
 pub(crate) struct GpuDescription {
     pub(crate) name: String,
@@ -33,7 +33,7 @@ pub(super) enum Attempt {
     Refused(String),
     OutOfMemory,
     Abandoned,
-    /// The child is gone; the configs it was last about to launch, if it said so.
+    /// The process is gone; the configs it was last about to launch, if it said so.
     Lost {
         why: Lost,
         at: Option<(usize, usize)>,
@@ -42,19 +42,19 @@ pub(super) enum Attempt {
     },
 }
 
-/// A child that measures problems on one GPU.
+/// A process that measures problems on one GPU.
 pub(super) struct GpuProcess {
-    child: Child,
+    process: MeasuringProcess,
 }
 
 impl GpuProcess {
-    pub(super) fn new(child: Child) -> Self {
-        Self { child }
+    pub(super) fn new(process: MeasuringProcess) -> Self {
+        Self { process }
     }
 
-    /// Starts the child. `None` if that was abandoned.
+    /// Starts the process. `None` if that was abandoned.
     pub(super) fn ready(&mut self, abandon: &dyn Fn() -> bool) -> anyhow::Result<Option<GpuDescription>> {
-        self.child.start()?;
+        self.process.start()?;
         let Some(event) = self.receive(START_PATIENCE, abandon)? else { return Ok(None) };
         match event {
             Ok(Event::Ready { name, facts, devices, warnings }) => {
@@ -75,10 +75,10 @@ impl GpuProcess {
         request: &Measure,
         abandon: &dyn Fn() -> bool,
     ) -> anyhow::Result<Attempt> {
-        if !self.child.is_running() && self.ready(abandon)?.is_none() {
+        if !self.process.is_running() && self.ready(abandon)?.is_none() {
             return Ok(Attempt::Abandoned);
         }
-        self.child.send(request)?;
+        self.process.send(request)?;
         let (mut at, mut launched) = (None, false);
         // Between two events lie the inputs and the reference, or one chunk of launches.
         let patience = patience(&request.problem, request.configs.len());
@@ -98,7 +98,7 @@ impl GpuProcess {
                 Event::Refused { reason } => return Ok(Attempt::Refused(reason)),
                 Event::OutOfMemory => return Ok(Attempt::OutOfMemory),
                 Event::Broken { message, cause } => {
-                    self.child.end();
+                    self.process.end();
                     return match cause {
                         Cause::Gpu => {
                             say!("the measuring process broke down ({message}); another takes over");
@@ -124,22 +124,22 @@ impl GpuProcess {
         const TURN: Duration = Duration::from_millis(200);
         let began = Instant::now();
         loop {
-            if let Some(line) = self.child.poll(TURN)? {
+            if let Some(line) = self.process.poll(TURN)? {
                 return Ok(Some(line));
             }
             if abandon() {
-                self.child.end();
+                self.process.end();
                 return Ok(None);
             }
             if began.elapsed() >= patience {
-                self.child.end();
+                self.process.end();
                 return Ok(Some(Err(Lost::TimedOut)));
             }
         }
     }
 }
 
-/// How long a child may be silent.
+/// How long a process may be silent.
 fn patience(problem: &Problem, configs: usize) -> Duration {
     let kernel = problem.flops() / SLOWEST_FLOPS_PER_SECOND + problem.bytes() / SLOWEST_BYTES_PER_SECOND;
     // A chunk is at most this many launches, and nearly all of them are far from the slowest.
@@ -155,14 +155,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_stops_a_child_at_its_start_is_told() {
-        let mut broken = GpuProcess::new(Child::new(|| {
+    fn what_stops_a_process_at_its_start_is_told() {
+        let mut broken = GpuProcess::new(MeasuringProcess::new(|| {
             let mut command = Command::new("sh");
             command.args(["-c", r#"echo '{"broken":{"message":"no driver","cause":"gpu"}}'"#]);
             Ok(command)
         }));
         assert_eq!(broken.ready(&|| false).unwrap_err().to_string(), "no driver");
-        let mut hanging = GpuProcess::new(Child::new(|| {
+        let mut hanging = GpuProcess::new(MeasuringProcess::new(|| {
             let mut command = Command::new("sleep");
             command.arg("100");
             Ok(command)

@@ -1,4 +1,4 @@
-//! What parent and GPU child say to each other, one JSON document per line.
+//! What the parent and a GPU's measuring process say to each other, one JSON document per line.
 
 use std::collections::BTreeMap;
 
@@ -19,7 +19,7 @@ pub(crate) struct Measure {
     pub(crate) careful: bool,
 }
 
-/// From the child: after a start one `Ready`, after a request any number of
+/// From the measuring process: after a start one `Ready`, after a request any number of
 /// `At` and `Busy`, and then one of the others.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -47,14 +47,14 @@ pub(crate) enum Event {
     },
     /// The inputs are too large for this GPU.
     OutOfMemory,
-    /// The child can do nothing more and ends.
+    /// The process can do nothing more and ends.
     Broken {
         message: String,
         cause: Cause,
     },
 }
 
-/// What ended a child, and so what another one could do.
+/// What ended a measuring process, and so what another one could do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Cause {

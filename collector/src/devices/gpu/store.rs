@@ -51,7 +51,7 @@ impl Store {
         self.exact
     }
 
-    /// Finds a kernel, and loads it if nobody has yet.
+    /// Finds a kernel, and loads it if that is not done yet.
     pub(super) fn load(&mut self, gpu: &Gpu, key: &str) -> Result<Place, MissingKernel> {
         if let Some(place) = self.places.get(key) {
             return Ok(*place);

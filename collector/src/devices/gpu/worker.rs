@@ -1,5 +1,5 @@
-//! The child's side: opens the GPU, then measures problem after problem until
-//! the parent closes the pipe.
+//! The measuring process itself: opens the GPU, then measures problem after problem until
+//! its parent closes the pipe.
 
 use std::collections::BTreeMap;
 use std::io::{BufRead, Write};
@@ -20,7 +20,7 @@ use super::store::Store;
 use crate::failure::one_line;
 use crate::kernels::{ABI, ABI_KEY, is_exact};
 
-/// What a child is started with.
+/// What a measuring process is started with.
 pub(crate) struct WorkerOptions {
     pub(crate) device: u32,
     pub(crate) pack: PathBuf,

@@ -1,7 +1,7 @@
-//! A child process that speaks in lines of JSON, and can be ended at any time.
+//! A measuring process as its parent sees it: it speaks in lines of JSON, and can be ended at any time.
 
 use std::io::{BufRead, BufReader, Write};
-use std::process::{ChildStdin, Command, Stdio};
+use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::thread;
 use std::time::Duration;
@@ -10,7 +10,7 @@ use anyhow::Context;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-/// Why there is no reply. The child is gone in either case; the next request
+/// Why there is no reply. The process is gone in either case; the next request
 /// starts another.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Lost {
@@ -20,19 +20,19 @@ pub(crate) enum Lost {
     Died,
 }
 
-/// Owns a child process, which is started when it is first needed.
-pub(crate) struct Child {
+/// Owns a measuring process, which is started when it is first needed.
+pub(crate) struct MeasuringProcess {
     command: Box<dyn Fn() -> anyhow::Result<Command> + Send>,
     running: Option<Running>,
 }
 
 struct Running {
-    process: std::process::Child,
+    process: Child,
     requests: ChildStdin,
     replies: Receiver<String>,
 }
 
-impl Child {
+impl MeasuringProcess {
     pub(crate) fn new(command: impl Fn() -> anyhow::Result<Command> + Send + 'static) -> Self {
         Self { command: Box::new(command), running: None }
     }
@@ -49,18 +49,18 @@ impl Child {
         Ok(())
     }
 
-    /// Sends one line. A child that is gone is noticed when its reply is waited for.
+    /// Sends one line. A process that is gone is noticed when its reply is waited for.
     pub(crate) fn send(&mut self, request: &impl Serialize) -> anyhow::Result<()> {
         self.start()?;
         let line = serde_json::to_string(request).context("cannot encode a request")?;
-        if let Some(child) = &mut self.running {
-            // A failed write means that the child is gone; waiting for the reply says so too.
-            let _ = writeln!(child.requests, "{line}").and_then(|()| child.requests.flush());
+        if let Some(running) = &mut self.running {
+            // A failed write means that the process is gone; waiting for the reply says so too.
+            let _ = writeln!(running.requests, "{line}").and_then(|()| running.requests.flush());
         }
         Ok(())
     }
 
-    /// Waits for the next line, and ends a child that does not send it in time.
+    /// Waits for the next line, and ends a process that does not send it in time.
     pub(crate) fn receive<T: DeserializeOwned>(
         &mut self,
         patience: Duration,
@@ -77,8 +77,8 @@ impl Child {
         &mut self,
         wait: Duration,
     ) -> anyhow::Result<Option<Result<T, Lost>>> {
-        let Some(child) = &self.running else { return Ok(Some(Err(Lost::Died))) };
-        match child.replies.recv_timeout(wait) {
+        let Some(running) = &self.running else { return Ok(Some(Err(Lost::Died))) };
+        match running.replies.recv_timeout(wait) {
             Ok(reply) => {
                 let reply = serde_json::from_str(&reply)
                     .with_context(|| format!("the measuring process answered `{reply:.200}`"))?;
@@ -92,17 +92,17 @@ impl Child {
         }
     }
 
-    /// Ends the child at once, whatever it is doing.
+    /// Ends the process at once, whatever it is doing.
     pub(crate) fn end(&mut self) {
-        if let Some(mut child) = self.running.take() {
-            // Either call fails only if the child has already ended.
-            let _ = child.process.kill();
-            let _ = child.process.wait();
+        if let Some(mut running) = self.running.take() {
+            // Either call fails only if the process has already ended.
+            let _ = running.process.kill();
+            let _ = running.process.wait();
         }
     }
 }
 
-impl Drop for Child {
+impl Drop for MeasuringProcess {
     fn drop(&mut self) {
         self.end();
     }
@@ -120,7 +120,7 @@ fn start(mut command: Command) -> anyhow::Result<Running> {
     let requests = process.stdin.take().context("the measuring process has no stdin")?;
     let output = process.stdout.take().context("the measuring process has no stdout")?;
     let (sender, replies) = channel();
-    // Ends with the child, or when nobody listens any more.
+    // Ends with the process, or when its lines are no longer wanted.
     thread::spawn(move || {
         for line in BufReader::new(output).lines().map_while(Result::ok) {
             if sender.send(line).is_err() {

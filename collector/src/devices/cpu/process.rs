@@ -1,5 +1,4 @@
-//! The parent's side: asks, waits no longer than it must, and replaces a child
-//! that hangs or dies.
+//! The measuring process of the CPU, as its parent sees it: one that hangs or dies is replaced.
 
 use std::process::Command;
 use std::time::Duration;
@@ -7,21 +6,21 @@ use std::time::Duration;
 use diode_core::Problem;
 
 use super::protocol::{Reply, Request};
-use crate::devices::child::{Child, Lost};
+use crate::devices::measuring_process::{Lost, MeasuringProcess};
 
-/// Owns the measuring child, and knows which problem it has loaded.
-pub(crate) struct Supervisor {
-    child: Child,
+/// Owns the measuring process, and knows which problem it has loaded.
+pub(crate) struct CpuProcess {
+    process: MeasuringProcess,
     loaded: Option<(Problem, u64)>,
 }
 
-impl Supervisor {
-    /// Supervises children made with `command`, the first at the first request.
+impl CpuProcess {
+    /// Starts processes with `command`, the first at the first request.
     pub(crate) fn new(command: impl Fn() -> anyhow::Result<Command> + Send + 'static) -> Self {
-        Self { child: Child::new(command), loaded: None }
+        Self { process: MeasuringProcess::new(command), loaded: None }
     }
 
-    /// Loads a problem. It is loaded again by itself into every child that has
+    /// Loads a problem. It is loaded again by itself into every process that has
     /// to be started later.
     pub(crate) fn load(
         &mut self,
@@ -47,7 +46,7 @@ impl Supervisor {
         request: &Request,
         patience: Duration,
     ) -> anyhow::Result<Result<Reply, Lost>> {
-        if !self.child.is_running()
+        if !self.process.is_running()
             && let Some((problem, seed)) = self.loaded.take()
             && let Err(lost) = self.load(&problem, seed, patience)?
         {
@@ -57,8 +56,8 @@ impl Supervisor {
     }
 
     fn exchange(&mut self, request: &Request, patience: Duration) -> anyhow::Result<Result<Reply, Lost>> {
-        self.child.send(request)?;
-        self.child.receive(patience)
+        self.process.send(request)?;
+        self.process.receive(patience)
     }
 }
 
@@ -74,8 +73,8 @@ mod tests {
     const SHORT: Duration = Duration::from_millis(200);
     const LONG: Duration = Duration::from_secs(20);
 
-    fn shell(script: &'static str) -> Supervisor {
-        Supervisor::new(move || {
+    fn shell(script: &'static str) -> CpuProcess {
+        CpuProcess::new(move || {
             let mut command = Command::new("sh");
             command.args(["-c", script]);
             Ok(command)
@@ -91,30 +90,30 @@ mod tests {
     }
 
     #[test]
-    fn a_child_that_hangs_is_ended() {
-        let mut supervisor = shell("exec sleep 100");
+    fn a_process_that_hangs_is_ended() {
+        let mut process = shell("exec sleep 100");
         let start = Instant::now();
-        assert_eq!(supervisor.load(&problem(), 1, SHORT).unwrap(), Err(Lost::TimedOut));
+        assert_eq!(process.load(&problem(), 1, SHORT).unwrap(), Err(Lost::TimedOut));
         assert!(start.elapsed() < LONG);
     }
 
     #[test]
-    fn a_child_that_dies_is_replaced_and_loaded_again() {
+    fn a_process_that_dies_is_replaced_and_loaded_again() {
         // Answers one load and one question, then ends in the middle of the next.
-        let mut supervisor =
+        let mut process =
             shell(r#"read l; echo '"loaded"'; read l; echo '{"timed":{"nanos":[5]}}'; read l; exit 1"#);
-        supervisor.load(&problem(), 1, LONG).unwrap().unwrap();
+        process.load(&problem(), 1, LONG).unwrap().unwrap();
         let answer = Ok(Reply::Timed { nanos: vec![5] });
-        assert_eq!(supervisor.ask(&time(), LONG).unwrap(), answer);
-        assert_eq!(supervisor.ask(&time(), LONG).unwrap(), Err(Lost::Died));
-        assert_eq!(supervisor.ask(&time(), LONG).unwrap(), answer);
+        assert_eq!(process.ask(&time(), LONG).unwrap(), answer);
+        assert_eq!(process.ask(&time(), LONG).unwrap(), Err(Lost::Died));
+        assert_eq!(process.ask(&time(), LONG).unwrap(), answer);
     }
 
     #[test]
     fn nonsense_is_an_error_and_a_missing_program_too() {
         let error = shell("read l; echo what").load(&problem(), 1, LONG).unwrap_err();
         assert!(error.to_string().contains("`what`"), "{error}");
-        let mut nobody = Supervisor::new(|| Ok(Command::new("/nonexistent/diode")));
-        assert!(nobody.load(&problem(), 1, LONG).unwrap_err().to_string().contains("/nonexistent/diode"));
+        let mut missing = CpuProcess::new(|| Ok(Command::new("/nonexistent/diode")));
+        assert!(missing.load(&problem(), 1, LONG).unwrap_err().to_string().contains("/nonexistent/diode"));
     }
 }
