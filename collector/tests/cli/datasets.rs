@@ -9,7 +9,7 @@ use diode_core::{Layout, Problem, ProblemFields, Solution, TimeColumn};
 use serde_json::Value;
 
 /// A dataset in torch-diode's JSON, as that tool writes it.
-pub(crate) const OLD: &str = r#"{
+pub(crate) const DATASET: &str = r#"{
   "hardware": {
     "NVIDIA H100": {
       "operation": {
@@ -52,19 +52,19 @@ pub(crate) const OLD: &str = r#"{
 #[test]
 fn a_round_trip_through_every_format_changes_no_byte() {
     let sandbox = Sandbox::new();
-    sandbox.write("a.json", OLD);
+    sandbox.write("a.json", DATASET);
     let said = sandbox.ok(&["convert", "a.json", "b.msgpack.zst"]);
     assert!(said.contains("1 problem, 1 timing, 0 failures"), "{said}");
     sandbox.ok(&["convert", "b.msgpack.zst", "c.msgpack"]);
     sandbox.ok(&["convert", "c.msgpack", "c.csv"]);
     sandbox.ok(&["convert", "c.csv", "c.parquet"]);
     sandbox.ok(&["convert", "c.parquet", "d.json"]);
-    assert_eq!(String::from_utf8(content(&sandbox.path("d.json"))).unwrap(), OLD);
+    assert_eq!(String::from_utf8(content(&sandbox.path("d.json"))).unwrap(), DATASET);
 
     assert!(sandbox.fails(1, &["convert", "a.json", "d.json"]).contains("--force"));
     sandbox.ok(&["convert", "--force", "a.json", "d.json"]);
     sandbox.fails(2, &["convert", "a.json", "e.txt"]);
-    sandbox.write("broken.json", &OLD[..500]);
+    sandbox.write("broken.json", &DATASET[..500]);
     let error = sandbox.fails(1, &["convert", "broken.json", "e.json"]);
     assert!(error.contains("broken.json") && error.contains("truncated"), "{error}");
     assert!(!sandbox.path("e.json").exists());
@@ -103,7 +103,7 @@ fn what_the_old_formats_cannot_hold_is_refused() {
 #[test]
 fn problems_that_differ_in_layout_alone_are_not_mixed() {
     let sandbox = Sandbox::new();
-    let plain = diode_formats::decode(OLD.as_bytes()).unwrap().datasets.remove(0);
+    let plain = diode_formats::decode(DATASET.as_bytes()).unwrap().datasets.remove(0);
     let mut both = plain.clone();
     let linear =
         ProblemFields { b_layout: Layout::Column, ..plain.solutions[0].problem.clone().into_fields() };
@@ -154,7 +154,7 @@ fn a_collection_into_the_old_form_measures_what_it_can_tell_apart() {
 #[test]
 fn a_link_that_leads_nowhere_is_not_replaced_by_accident() {
     let sandbox = Sandbox::new();
-    sandbox.write("a.json", OLD);
+    sandbox.write("a.json", DATASET);
     std::os::unix::fs::symlink("nowhere", sandbox.path("link.csv")).unwrap();
     assert!(sandbox.fails(1, &["convert", "a.json", "link.csv"]).contains("link.csv exists; add --force"));
     assert!(sandbox.path("link.csv").is_symlink());
@@ -188,7 +188,7 @@ fn other_files_in_a_folder_are_passed_over_and_named() {
     assert_eq!((&stats["format"], &stats["groups"][0]["problems"]), (&"torch-diode-json".into(), &2.into()));
     let named = ["table", "data/solution.json", "--output", "x.json"];
     assert!(sandbox.fails(1, &named).contains("got a solution"));
-    sandbox.write("data/b.json", &OLD[..900]);
+    sandbox.write("data/b.json", &DATASET[..900]);
     assert!(
         sandbox.fails(1, &["stats", "data"]).contains("b.json: truncated JSON"),
         "damaged data is an error"
@@ -200,7 +200,7 @@ fn other_files_in_a_folder_are_passed_over_and_named() {
 fn control_characters_in_names_are_not_sent_to_the_terminal() {
     let sandbox = Sandbox::new();
     let name = "NVIDIA H200 \\u001b[31m\\u0007\\u009b2J\\nerror: forged";
-    sandbox.write("a.json", &OLD.replace("NVIDIA H100", name));
+    sandbox.write("a.json", &DATASET.replace("NVIDIA H100", name));
     sandbox.ok(&["table", "a.json", "--output", "t.json"]);
     let asked = ["--op", "mm", "--m", "64", "--n", "128", "--k", "32", "--dtype", "bf16"];
     let shown = sandbox.ok(&[&["table", "lookup", "t.json"], &asked[..]].concat());
@@ -208,7 +208,7 @@ fn control_characters_in_names_are_not_sent_to_the_terminal() {
         shown.starts_with("mm 64×128×32 bfloat16 on NVIDIA H200 \\u001b[31m\\u0007\\u009b2J error: forged\n"),
         "{shown:?}"
     );
-    sandbox.write("b.json", &OLD.replace("\"mm\"", "\"\\u001b[31mconv\""));
+    sandbox.write("b.json", &DATASET.replace("\"mm\"", "\"\\u001b[31mconv\""));
     let error = sandbox.fails(1, &["stats", "b.json"]);
     assert!(error.contains("op: got `\\u001b[31mconv`"), "{error:?}");
 }
@@ -252,7 +252,7 @@ fn files_of_programs_that_mark_their_texts_are_read() {
 #[test]
 fn stats_count_and_name_the_best() {
     let sandbox = Sandbox::new();
-    sandbox.write("a.json", OLD);
+    sandbox.write("a.json", DATASET);
     let stats: Value = serde_json::from_str(&sandbox.ok(&["stats", "a.json", "--json"])).unwrap();
     let group = &stats["groups"][0];
     assert_eq!((&group["hardware"], &group["op"]), (&"nvidia-h100".into(), &"mm".into()));
@@ -315,19 +315,19 @@ fn refusal(code: &str, message: &str) -> String {
 #[test]
 fn an_upload_waits_for_a_busy_server_and_prints_the_receipt() {
     let sandbox = Sandbox::new();
-    sandbox.write("a.json", OLD);
+    sandbox.write("a.json", DATASET);
     let busy = ("503 Service Unavailable", refusal("busy", "try later"));
     let (address, bodies) = server(vec![busy, ("201 Created", receipt())]);
     let receipts: Value =
         serde_json::from_str(&sandbox.ok(&["upload", "a.json", "--server", &address, "--json"])).unwrap();
     assert_eq!(receipts[0]["id"], "0123456789abcdef");
-    assert_eq!(bodies.join().unwrap(), [OLD.as_bytes(), OLD.as_bytes()]);
+    assert_eq!(bodies.join().unwrap(), [DATASET.as_bytes(), DATASET.as_bytes()]);
 }
 
 #[test]
 fn a_refusal_is_shown_in_the_servers_words_and_a_broken_file_is_never_sent() {
     let sandbox = Sandbox::new();
-    sandbox.write("a.json", OLD);
+    sandbox.write("a.json", DATASET);
     let (address, bodies) = server(vec![("422 Unprocessable Entity", refusal("invalid", "M: got 0"))]);
     let error = sandbox.fails(1, &["upload", "a.json", "--server", &address]);
     assert!(error.contains("a.json") && error.contains("M: got 0 (invalid, 422)"), "{error}");

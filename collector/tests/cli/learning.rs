@@ -79,7 +79,7 @@ fn a_model_is_trained_judged_and_asked() {
 #[test]
 fn what_could_not_be_written_is_refused_before_training() {
     let sandbox = Sandbox::new();
-    sandbox.write("a.json", crate::datasets::OLD);
+    sandbox.write("a.json", crate::datasets::DATASET);
     sandbox.write("file", "");
     std::fs::create_dir_all(sandbox.path("taken/training_history.csv")).unwrap();
     let train = ["train", "--data", "a.json", "--model", "m.safetensors", "--folds", "0", "--epochs", "2"];
@@ -107,7 +107,7 @@ fn missing_and_broken_models_are_named() {
     assert!(sandbox.fails(1, &ask).contains("m: No such file"));
     sandbox.write("m", "junk");
     assert!(sandbox.fails(1, &ask).contains("model m: "));
-    sandbox.write("m", crate::datasets::OLD);
+    sandbox.write("m", crate::datasets::DATASET);
     assert!(sandbox.fails(1, &ask).contains("m: got a dataset of timings, expected a model"));
     let error = sandbox.fails(1, &["train", "--data", ".", "--model", "x.safetensors"]);
     assert!(error.contains("no dataset"), "{error}");

@@ -14,15 +14,15 @@ mod learning;
 #[cfg(test)]
 mod nearest;
 #[cfg(test)]
-mod old_models;
+mod predecessor;
+#[cfg(test)]
+mod predecessor_models;
 #[cfg(test)]
 mod resuming;
 #[cfg(test)]
 mod sandbox;
 #[cfg(test)]
 mod tables;
-#[cfg(test)]
-mod toolkit;
 #[cfg(unix)]
 #[cfg(test)]
 mod tutorial;

@@ -3,11 +3,11 @@
 use diode_core::TimeColumn;
 use diode_formats::{Format, encode};
 
-use super::{Bad, bomb, old};
-use crate::datasets::OLD;
+use super::{Bad, bomb, small};
+use crate::datasets::DATASET;
 
 pub(super) fn msgpack() -> Vec<Bad> {
-    let good = encode(Format::PredecessorMsgpack, &old()).unwrap();
+    let good = encode(Format::PredecessorMsgpack, &small()).unwrap();
     let edit = |from: &[u8], to: &[u8]| {
         let at = good.windows(from.len()).position(|window| window == from).expect("what is to be replaced");
         [&good[..at], to, &good[at + from.len()..]].concat()
@@ -59,7 +59,7 @@ pub(super) fn msgpack() -> Vec<Bad> {
 }
 
 pub(super) fn columnar() -> Vec<Bad> {
-    let good = encode(Format::Columnar, &old()).unwrap();
+    let good = encode(Format::Columnar, &small()).unwrap();
     let plain = unpacked(&good);
     let edit = |from: &[u8], to: &[u8]| {
         let at = plain.windows(from.len()).position(|window| window == from).expect("what is to be replaced");
@@ -68,7 +68,7 @@ pub(super) fn columnar() -> Vec<Bad> {
     let mut flipped = good.clone();
     *flipped.last_mut().unwrap() ^= 1;
     // The same time a million times takes no space, in as many problems as one likes.
-    let mut repeated = old().remove(0);
+    let mut repeated = small().remove(0);
     repeated.solutions[0].configs = vec![diode_core::ConfigIndex(0); 1 << 20];
     repeated.solutions[0].times = TimeColumn::Nanos(vec![1; 1 << 20]);
     repeated.solutions = vec![repeated.solutions[0].clone(); 8];
@@ -106,10 +106,10 @@ fn unpacked(frame: &[u8]) -> Vec<u8> {
 }
 
 pub(super) fn compressed() -> Vec<Bad> {
-    let packed = zstd::encode_all(OLD.as_bytes(), 3).unwrap();
+    let packed = zstd::encode_all(DATASET.as_bytes(), 3).unwrap();
     let mut wide = zstd::Encoder::new(Vec::new(), 3).unwrap();
     wide.window_log(27).unwrap();
-    std::io::Write::write_all(&mut wide, OLD.as_bytes()).unwrap();
+    std::io::Write::write_all(&mut wide, DATASET.as_bytes()).unwrap();
     vec![
         Bad("bomb-json.zst", bomb(b"{\"x\": 1, \""), "a text of more than"),
         Bad("bomb-list.zst", bomb(b"{\"x\": [\"\"], \"hardware\": a"), "JSON"),

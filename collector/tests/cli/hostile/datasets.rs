@@ -4,7 +4,7 @@ use super::binary::{columnar, compressed, msgpack};
 use super::json::{json, nesting};
 use super::rows::{csv, parquet};
 use super::{Bad, judge, limited};
-use crate::datasets::OLD;
+use crate::datasets::DATASET;
 use crate::sandbox::Sandbox;
 
 #[test]
@@ -29,8 +29,8 @@ fn bad_datasets_are_refused_in_one_line_and_little_memory() {
 fn other_kinds() -> Vec<Bad> {
     let config = r#"{"block_k": 16, "block_m": 64, "block_n": 32, "grid": 1, "group_m": 8, "name": "x", "num_stages": 2, "num_warps": 4}"#;
     let solution = format!("{{\"config\": [{config}]}}").into_bytes();
-    let start = OLD.find("{\n              \"timed_configs\"").unwrap();
-    let table = format!("{}{{\"config\": [{config}]}}}}}}}}}}}}", &OLD[..start]).into_bytes();
+    let start = DATASET.find("{\n              \"timed_configs\"").unwrap();
+    let table = format!("{}{{\"config\": [{config}]}}}}}}}}}}}}", &DATASET[..start]).into_bytes();
     vec![
         Bad("shapes.json", b"{\"shapes\": []}".to_vec(), "got a shape set"),
         Bad("ops.json", b"{\"operations\": {}}".to_vec(), "got a shape set"),

@@ -1,28 +1,28 @@
 //! Datasets in torch-diode's JSON.
 
 use super::Bad;
-use crate::datasets::OLD;
+use crate::datasets::DATASET;
 
 pub(super) fn json() -> Vec<Bad> {
     let edit = |from: &str, to: &str| {
-        assert!(OLD.contains(from), "{from}");
-        OLD.replacen(from, to, 1).into_bytes()
+        assert!(DATASET.contains(from), "{from}");
+        DATASET.replacen(from, to, 1).into_bytes()
     };
     let time = |to: &str| edit("\"time\": 0.0123", &format!("\"time\": {to}"));
     let block = |to: &str| edit("\"block_m\": 64", to);
     let size = |to: &str| edit("\\\"M\\\": 64", &format!("\\\"M\\\": {to}"));
-    let mut latin = OLD.as_bytes().to_vec();
-    let name = OLD.find("NVIDIA").unwrap();
+    let mut latin = DATASET.as_bytes().to_vec();
+    let name = DATASET.find("NVIDIA").unwrap();
     latin[name] = 0xe9;
     vec![
         Bad("empty.json", Vec::new(), "no bytes at all"),
         Bad("blank.json", b"  \n ".to_vec(), "truncated JSON"),
-        Bad("half.json", OLD.as_bytes()[..OLD.len() / 2].to_vec(), "truncated JSON"),
-        Bad("brace.json", OLD.as_bytes()[..OLD.len() - 1].to_vec(), "truncated JSON"),
+        Bad("half.json", DATASET.as_bytes()[..DATASET.len() / 2].to_vec(), "truncated JSON"),
+        Bad("brace.json", DATASET.as_bytes()[..DATASET.len() - 1].to_vec(), "truncated JSON"),
         Bad("object.json", b"{}".to_vec(), "missing field `hardware`"),
         Bad("list.json", b"[]".to_vec(), "expected a map with the field `hardware`"),
         Bad("null.json", b"null".to_vec(), "no column `hardware`"),
-        Bad("trailing.json", [OLD.as_bytes(), b"x"].concat(), "trailing characters"),
+        Bad("trailing.json", [DATASET.as_bytes(), b"x"].concat(), "trailing characters"),
         Bad("hardware.json", b"{\"hardware\": [1]}".to_vec(), "a map from a hardware name"),
         Bad("op.json", edit("\"mm\"", "\"conv\""), "op: got `conv`"),
         Bad("latin.json", latin, "invalid unicode"),
@@ -72,7 +72,7 @@ pub(super) fn json() -> Vec<Bad> {
             edit("\"mm\": {", "\"mm\": {\"solution\": {}}, \"mm\": {"),
             "duplicate key \"mm\"",
         ),
-        Bad("json-in.msgpack", OLD.as_bytes()[..700].to_vec(), "truncated JSON"),
+        Bad("json-in.msgpack", DATASET.as_bytes()[..700].to_vec(), "truncated JSON"),
         Bad(
             "long-text.json",
             format!("{{\"x\": \"{}\"", "a".repeat(4 << 20)).into_bytes(),

@@ -13,7 +13,7 @@ use std::process::{Command, Output};
 
 use diode_core::Dataset;
 
-use crate::datasets::OLD;
+use crate::datasets::DATASET;
 use crate::sandbox::{Sandbox, stderr};
 
 /// What the address space of the command is limited to, in KiB: more than it may keep in memory.
@@ -43,8 +43,8 @@ fn judge(name: &str, words: &str, output: &Output) -> Option<String> {
     (!good).then(|| format!("{name}: {}: expected {words:?}, got {:.400}", output.status, text.trim()))
 }
 
-fn old() -> Vec<Dataset> {
-    diode_formats::decode(OLD.as_bytes()).unwrap().datasets
+fn small() -> Vec<Dataset> {
+    diode_formats::decode(DATASET.as_bytes()).unwrap().datasets
 }
 
 /// A file of some tens of kilobytes that unpacks to 256 MiB.

@@ -2,10 +2,10 @@
 
 use diode_formats::{Format, encode};
 
-use super::{Bad, old};
+use super::{Bad, small};
 
 pub(super) fn csv() -> Vec<Bad> {
-    let good = String::from_utf8(encode(Format::Csv, &old()).unwrap()).unwrap();
+    let good = String::from_utf8(encode(Format::Csv, &small()).unwrap()).unwrap();
     let edit = |from: &str, to: &str| {
         assert!(good.contains(from), "{from} in {good}");
         good.replacen(from, to, 1).into_bytes()
@@ -40,7 +40,7 @@ pub(super) fn csv() -> Vec<Bad> {
 }
 
 pub(super) fn parquet() -> Vec<Bad> {
-    let good = encode(Format::Parquet, &old()).unwrap();
+    let good = encode(Format::Parquet, &small()).unwrap();
     let length = good.len();
     let mut claim = good.clone();
     claim[length - 8..length - 4].copy_from_slice(&u32::MAX.to_le_bytes());

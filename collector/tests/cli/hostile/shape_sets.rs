@@ -1,7 +1,7 @@
 //! What reads shape sets and lists of problems.
 
 use super::{Bad, bomb, judge, limited};
-use crate::datasets::OLD;
+use crate::datasets::DATASET;
 use crate::sandbox::Sandbox;
 
 #[test]
@@ -33,7 +33,7 @@ fn bad_shape_sets_are_refused_likewise() {
         Bad("word.csv", b"name,B,M,K,N,Transposed\nmm,1,two,3,4,True\n".to_vec(), "line 2: M: got \"two\""),
         Bad("ragged.csv", b"name,B,M,K,N,Transposed\nmm,1,2,3,4\n".to_vec(), "5 fields, expected 6"),
         Bad("latin.csv", b"name,B,M,K,N,Transposed\nm\xe9,1,2,3,4,True\n".to_vec(), "not UTF-8"),
-        Bad("old.json", OLD.as_bytes().to_vec(), "got a dataset of timings, expected a shape set"),
+        Bad("old.json", DATASET.as_bytes().to_vec(), "got a dataset of timings, expected a shape set"),
         Bad("deep.json", [b"{\"x\": ".as_slice(), &[b'['; 100_000]].concat(), "JSON"),
         Bad("bomb.json.zst", bomb(b"{\"shapes\": [\""), "bytes unpacked"),
     ];
@@ -142,7 +142,7 @@ fn bad_lists_of_configs_are_refused_likewise() {
 #[test]
 fn a_huge_file_takes_no_memory() {
     let sandbox = Sandbox::new();
-    sandbox.write("data.json", OLD);
+    sandbox.write("data.json", DATASET);
     std::fs::File::create(sandbox.path("huge.json")).unwrap().set_len(600 << 20).unwrap();
     let mut wrong = Vec::new();
     for (line, words) in [

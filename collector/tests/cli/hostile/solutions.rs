@@ -1,7 +1,7 @@
 //! What reads solutions.
 
 use super::{Bad, bomb, judge, limited};
-use crate::datasets::OLD;
+use crate::datasets::DATASET;
 use crate::sandbox::Sandbox;
 
 #[test]
@@ -41,13 +41,13 @@ fn bad_solutions_are_refused_likewise() {
         Bad("word.csv", csv("x,1,many,32,16,8,2,4"), "block_m: got \"many\""),
         Bad("column.csv", b"name,grid,block_m,num_warps\nx,1,64,4\n".to_vec(), "no column"),
         Bad("deep.json", [b"{\"x\": ".as_slice(), &b"[".repeat(100_000)].concat(), "JSON"),
-        Bad("timings.json", OLD.as_bytes().to_vec(), "got a dataset of timings"),
+        Bad("timings.json", DATASET.as_bytes().to_vec(), "got a dataset of timings"),
         Bad("shapes.json", b"{\"shapes\": []}".to_vec(), "got a shape set"),
         Bad("latin.json", [b"{\"config\": [".as_slice(), b"\"\xe9\"]}"].concat(), "unicode"),
         Bad("bomb.json.zst", bomb(b"{\"config\": [\""), "bytes unpacked"),
     ];
     let sandbox = Sandbox::new();
-    sandbox.write("data.json", OLD);
+    sandbox.write("data.json", DATASET);
     let mut wrong = Vec::new();
     for Bad(name, bytes, words) in &cases {
         diode_formats::write_atomically(&sandbox.path(name), bytes).unwrap();

@@ -9,7 +9,7 @@ use diode_core::Method;
 const SMALL: [&str; 6] = ["--min-size", "65", "--max-size", "100", "--dtypes", "fp32"];
 
 /// The commands of torch-diode's toolkit with all of their flags.
-const OLD_LINES: [&str; 8] = [
+const COMMAND_LINES: [&str; 8] = [
     "--seed 1 --device cpu --format json collect --output a.json --num-shapes 3 --min-size 8 \
      --max-size 64 --power-of-two --no-rectangular --no-odd-sizes --search-mode max-autotune --search-space EXHAUSTIVE",
     "collect-shapeset --shapeset a.json --output b.msgpack --operations mm addmm bmm --search-mode max-autotune \
@@ -32,7 +32,7 @@ const OLD_LINES: [&str; 8] = [
 #[test]
 fn old_command_lines_are_understood() {
     let sandbox = Sandbox::new();
-    for line in OLD_LINES {
+    for line in COMMAND_LINES {
         let arguments: Vec<&str> = line.split_whitespace().chain(["--help"]).collect();
         assert!(sandbox.ok(&arguments).contains("Usage: diode"), "{line}");
     }
@@ -41,7 +41,7 @@ fn old_command_lines_are_understood() {
 #[test]
 fn the_migration_guide_has_every_old_command_and_flag() {
     let guide = include_str!("../../../docs/guides/migrating.md");
-    for word in OLD_LINES.iter().flat_map(|line| line.split_whitespace()) {
+    for word in COMMAND_LINES.iter().flat_map(|line| line.split_whitespace()) {
         let is_name = word.starts_with("--") || (word.contains('-') && !word.contains("1e-"));
         // The guide names the first and the last of the parameters of the distributions.
         if is_name && !word.starts_with("--log-normal-m-std") {
