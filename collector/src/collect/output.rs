@@ -57,7 +57,7 @@ impl Output {
         self.format == Format::Columnar
     }
 
-    /// Everything that would make hours of measuring worthless is refused first.
+    /// Refuses what would make hours of measuring worthless.
     pub(crate) fn check(&self, resume: bool) -> anyhow::Result<()> {
         let files = self.files()?;
         if let Some(other) = files.iter().find(|file| file.metadata().is_ok_and(|there| !there.is_file())) {

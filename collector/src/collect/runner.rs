@@ -44,7 +44,7 @@ pub(crate) struct Tally {
     pub(crate) elapsed: Duration,
 }
 
-/// One problem's way through a device.
+/// What a device made of one problem.
 struct Finished<'a> {
     problem: &'a Problem,
     method: Method,
@@ -79,7 +79,7 @@ impl Runner<'_> {
             drop(sender);
             let result = self.gather(&finished, todo.len(), collection, &mut tally);
             stop.store(true, Ordering::Relaxed);
-            // Devices that are still busy finish; nobody takes their results any more.
+            // Devices that are still busy finish; their results are dropped.
             drop(finished);
             result.err()
         });
@@ -95,7 +95,7 @@ impl Runner<'_> {
         }
     }
 
-    /// One device's life.
+    /// Runs one device until there are no more problems for it.
     fn work<'p>(
         &self,
         mut meter: Box<dyn Meter>,

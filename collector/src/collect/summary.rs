@@ -1,4 +1,4 @@
-//! The last words of `diode collect`.
+//! What `diode collect` prints at its end.
 
 use diode_core::hardware::roofline;
 use diode_core::{Dataset, Solution, Tflops};

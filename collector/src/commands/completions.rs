@@ -17,7 +17,7 @@ pub(crate) struct Completions {
 impl Completions {
     /// Prints the script for a whole command line.
     pub(crate) fn run(self, cli: &clap::Command) -> anyhow::Result<()> {
-        // Nobody types what is hidden; `help` is made anew, since it lists the others.
+        // Hidden commands are not completed; `help` is made anew, since it lists the others.
         let is_shown = |command: &&clap::Command| !command.is_hide_set() && command.get_name() != "help";
         let shown = cli.get_subcommands().filter(is_shown).cloned();
         let mut shown = clap::Command::new("diode")

@@ -76,7 +76,7 @@ impl Upload {
     }
 }
 
-/// Sends until the server has an opinion. Repeating is safe: an upload is known
+/// Sends until the server accepts or refuses. Repeating is safe: the server knows an upload
 /// by its digest.
 fn send(url: &str, bytes: &[u8]) -> anyhow::Result<Receipt> {
     let agent: ureq::Agent = ureq::Agent::config_builder()

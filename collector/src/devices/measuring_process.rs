@@ -1,4 +1,4 @@
-//! A measuring process as its parent sees it: it speaks in lines of JSON, and can be ended at any time.
+//! A measuring process as its parent sees it: the two exchange lines of JSON, and it can be ended at any time.
 
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Child, ChildStdin, Command, Stdio};

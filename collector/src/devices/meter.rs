@@ -9,7 +9,7 @@ pub(crate) trait Meter: Send {
     /// How its times are taken.
     fn method(&self) -> Method;
 
-    /// Times configs on a problem; gives up when `abandon` says so.
+    /// Times configs on a problem; gives up when `abandon` is true.
     fn measure(
         &mut self,
         problem: &Problem,
@@ -29,7 +29,7 @@ pub(crate) enum Outcome {
     Abandoned,
 }
 
-/// What a device says of how well it could measure.
+/// How well a device could measure.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Quality {
     /// The best configs had to be measured again, and still disagreed the last time.

@@ -19,7 +19,7 @@ pub(crate) struct Document {
     pub(crate) worst: Vec<Worst>,
     /// What one gets without a model.
     pub(crate) baselines: Baselines,
-    /// Further models, and the old one fed as it used to be.
+    /// Further models, and torch-diode's `v1` as its plug-in fed it.
     pub(crate) compared: Vec<Contender>,
     /// Against the configs of a solution, where one was given; times in ms.
     #[serde(skip_serializing_if = "Option::is_none")]

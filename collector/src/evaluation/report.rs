@@ -31,7 +31,7 @@ pub(crate) fn metrics(report: &EvaluationReport) -> String {
     )
 }
 
-/// Nothing where nobody timed it.
+/// Empty where ranking was not timed.
 fn rank_time(us: f64) -> String {
     if us > 0.0 { format!("; ranking takes {} per problem", output::duration(us)) } else { String::new() }
 }

@@ -215,7 +215,7 @@ fn shape(problem: &Problem) -> String {
     )
 }
 
-/// 0 where there is nothing, as the old report has it.
+/// 0 of nothing, as torch-diode's report has it.
 fn mean(values: &[f64]) -> f64 {
     // Not `sum`, which is −0 for nothing.
     values.iter().fold(0.0, |sum, value| sum + value) / values.len().max(1) as f64

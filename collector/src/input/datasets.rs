@@ -75,7 +75,7 @@ impl Search {
         let ends_well = self.endings.iter().any(|ending| name.ends_with(ending.as_str()));
         if named || (ends_well && is_dataset(path)?) {
             self.found += 1;
-            // What cannot be found is left to who reads it.
+            // A file that cannot be found is reported where it is read.
             if path.canonicalize().map_or(true, |path| self.seen.insert(path)) {
                 self.files.push(path.to_owned());
             } else {

@@ -17,7 +17,7 @@ const SHIPPED: [Shipped; 1] = [Shipped {
     bytes: include_bytes!("../../../trained_models/matmul/nvidia-h200/matmul-nvidia-h200.safetensors"),
 }];
 
-/// The hardware that a model's name speaks of; `None` for what is no such name.
+/// The hardware that a model's name contains; `None` if the text is no such name.
 pub(super) fn named_hardware(name: &str) -> Option<Hardware> {
     find(name.strip_suffix(ENDING)?)
 }
@@ -60,7 +60,7 @@ mod tests {
     }
 
     #[test]
-    fn a_stand_in_speaks_of_the_hardware_asked_for_and_claims_nothing() {
+    fn a_stand_in_states_the_hardware_asked_for_and_has_no_figures() {
         for name in ["nvidia-h100", "amd-mi300x"] {
             let wanted = find(name).unwrap();
             let model = for_hardware(&wanted).unwrap();

@@ -39,7 +39,7 @@ pub(crate) fn read_tables(path: &Path) -> anyhow::Result<Vec<Table>> {
     Ok(vec![serde_json::from_reader(text).with_context(context)?])
 }
 
-/// Whether a file is a table and not a dataset. What cannot be read is left to who reads it.
+/// Whether a file is a table and not a dataset. A file that cannot be read is reported later.
 pub(crate) fn is_table(path: &Path) -> bool {
     let json = path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("json"));
     match diode_formats::read_head(path).map(|head| diode_formats::recognise(&head)) {

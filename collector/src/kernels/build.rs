@@ -45,7 +45,7 @@ pub(crate) struct Summary {
     pub(crate) bytes: usize,
 }
 
-/// What one compiler has to say.
+/// What became of one job.
 struct Finished {
     key: String,
     compiled: Compiled,
@@ -79,7 +79,7 @@ pub(crate) fn build(
     Ok(Some(summary))
 }
 
-/// Hours of compiling are not for an output that cannot be written, or that holds something else.
+/// An output that cannot be written, or that holds something else, is refused before hours of compiling.
 fn check_output(output: &Path) -> anyhow::Result<()> {
     if output.symlink_metadata().is_err() {
         return Ok(());
@@ -136,7 +136,7 @@ fn compile_all(
     })
 }
 
-/// One compiler's life: takes jobs until there are none, and is replaced when it dies.
+/// Runs one compiler: it takes jobs until there are none, and is replaced when it dies.
 fn work(
     number: usize,
     queue: &Mutex<VecDeque<&Job>>,
@@ -152,7 +152,7 @@ fn work(
         let Some(job) = queue.lock().unwrap_or_else(PoisonError::into_inner).pop_front() else { break };
         let compiled = compile(job, parts, || start(python, &cache, interrupt), &mut compiler);
         let trouble = compiled.is_err();
-        // Nobody is left to hear it once the main thread has given up.
+        // The main thread receives no more once it has given up.
         let sent = results.send(compiled.map(|compiled| Finished { key: job.key.clone(), compiled }));
         if trouble || sent.is_err() {
             return;

@@ -68,7 +68,7 @@ struct Hello {
 }
 
 impl Compiler {
-    /// Starts one; its scratch files go to `cache`. A user who insists need not wait for it.
+    /// Starts one; its scratch files go to `cache`. A second Ctrl-C ends the wait for it.
     pub(crate) fn start(python: &Python, cache: &Path, interrupt: Interrupt) -> anyhow::Result<Self> {
         let mut command = Command::new(&python.program);
         command

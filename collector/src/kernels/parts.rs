@@ -125,7 +125,7 @@ fn lock(folder: &Path) -> anyhow::Result<File> {
     let file = OpenOptions::new().create(true).append(true).open(&path);
     let file = file.with_context(|| format!("cannot write {}", path.display()))?;
     match file.try_lock() {
-        // Some file systems know no locks; there nobody is told apart.
+        // Some file systems have no locks; there two processes are not kept apart.
         Ok(()) | Err(TryLockError::Error(_)) => Ok(file),
         Err(TryLockError::WouldBlock) => bail!(
             "{}: another diode builds this pack; wait for its end or choose another --out",

@@ -1,6 +1,6 @@
 //! What goes to stdout and stderr. A reader that has had enough (`| head`) is no error.
 //!
-//! Names come from files, and a terminal obeys what it is sent: nothing is printed but through here,
+//! Names come from files, and control characters in them would control the terminal. So all output passes through here,
 //! where control characters become text.
 
 /// `eprintln!` for text with names in it.

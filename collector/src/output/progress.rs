@@ -59,7 +59,7 @@ impl Progress {
     }
 }
 
-/// Two units at most: nobody plans by the second of an hour.
+/// Two units at most: the seconds of an hour do not matter.
 fn in_words(seconds: u64) -> String {
     match seconds {
         s if s < 60 => format!("{s} s"),

@@ -1,5 +1,4 @@
-//! What measurements say of themselves: how noisy they are, and how Triton
-//! stands beside the library.
+//! How noisy measurements are, and how Triton compares with the library.
 
 use diode_core::{Config, Dataset, Solution};
 

@@ -86,7 +86,7 @@ impl Journal {
             let options = OpenOptions::new().create(true).append(true).open(&self.path);
             let file = options.with_context(|| self.cannot())?;
             match file.try_lock() {
-                // Some file systems know no locks; there nobody is told apart.
+                // Some file systems have no locks; there two processes are not kept apart.
                 Ok(()) | Err(TryLockError::Error(_)) => {}
                 Err(TryLockError::WouldBlock) => bail!(
                     "{}: another diode collects into this output; wait for its end or choose another --output",

@@ -1,4 +1,4 @@
-//! The CPU backend's side of [`Meter`].
+//! Measuring on the CPU, as a [`Meter`].
 
 use std::process::Command;
 

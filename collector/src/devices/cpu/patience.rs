@@ -6,7 +6,7 @@ use diode_core::Problem;
 
 /// Covers starting a process and a machine that is busy with other things.
 const BASE: Duration = Duration::from_secs(20);
-/// The slowest honest config on the slowest honest core does better than this.
+/// The slowest config that works, on the slowest core in use, is faster than this.
 const SLOWEST_FLOPS_PER_SECOND: f64 = 2e8;
 /// Making inputs, touching each byte once.
 const SLOWEST_BYTES_PER_SECOND: f64 = 2e7;

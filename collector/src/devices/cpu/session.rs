@@ -9,7 +9,7 @@ use crate::devices::measured::MeasuredConfigs;
 use crate::devices::measuring_process::Lost;
 use crate::devices::samples::Samples;
 
-/// Times `configs` on a problem. `None` if `abandon` said so in between.
+/// Times `configs` on a problem. `None` if `abandon` became true in between.
 pub(crate) fn measure(
     process: &mut CpuProcess,
     problem: &Problem,

@@ -46,7 +46,7 @@ pub(super) fn measure<'a>(
     }
     let prepared = match PreparedProblem::new(session, request) {
         Ok(prepared) => prepared,
-        // Others were faster.
+        // Another program has taken the memory meanwhile.
         Err(error) if error.cause() == Cause::Memory => {
             let reason = format!("the GPU has no memory left ({error}); --resume measures it when it has");
             return Ok(Event::Refused { reason });

@@ -5,7 +5,7 @@ use super::protocol::{Event, Results};
 use super::session::{Candidate, Launchable};
 use super::session_error::SessionError;
 
-/// Hears what is going on.
+/// Is told what is going on.
 pub(super) type Report<'a> = dyn FnMut(Event) -> anyhow::Result<()> + 'a;
 
 /// One problem, from the first look at its configs to their times.

@@ -1,4 +1,4 @@
-//! A GPU's side of [`Meter`]: a measuring process that hangs or crashes is replaced,
+//! Measuring on a GPU, as a [`Meter`]: a measuring process that hangs or crashes is replaced,
 //! and the config that did it is found and left out.
 
 use std::collections::HashMap;
@@ -43,7 +43,7 @@ pub(crate) struct GpuMeter {
 }
 
 impl GpuMeter {
-    /// Starts the process of one GPU and hears what it has to say; gives up when `abandon` says so.
+    /// Starts the process of one GPU, which describes it; gives up when `abandon` is true.
     pub(crate) fn start(
         options: &GpuOptions,
         device: u32,
@@ -296,7 +296,7 @@ mod tests {
     }
 
     #[test]
-    fn a_user_who_insists_is_heard() {
+    fn a_second_ctrl_c_ends_the_wait() {
         let outcome = meter("read l; exec sleep 100").measure(&problem(), &configs(), &|| true).unwrap();
         assert!(matches!(outcome, Outcome::Abandoned));
     }

@@ -24,7 +24,7 @@ pub(super) const WORTH_A_GROUP: f64 = 4.0;
 /// Beyond this, the first launch is as good as the second: it does not matter
 /// that the code had to be fetched.
 pub(super) const LONG_NS: u64 = 200_000;
-/// Rounds that differ by more than this were not measured on the same GPU, so to speak.
+/// Rounds that differ by more than this were disturbed.
 const STEADY: f64 = 1.04;
 
 /// The configs to time thoroughly, best first.

@@ -13,7 +13,7 @@ use crate::devices::measuring_process::{Lost, MeasuringProcess};
 const START_PATIENCE: Duration = Duration::from_secs(120);
 /// What a chunk of launches may take besides the kernels themselves.
 const BASE_PATIENCE: Duration = Duration::from_secs(30);
-/// The slowest honest kernel computes at this rate, and moves so many bytes.
+/// The slowest kernel that works computes at this rate, and moves so many bytes.
 const SLOWEST_FLOPS_PER_SECOND: f64 = 1e11;
 const SLOWEST_BYTES_PER_SECOND: f64 = 1e9;
 
@@ -115,7 +115,7 @@ impl GpuProcess {
         }
     }
 
-    /// Waits for an event in short turns, so that a user who insists is heard.
+    /// Waits for an event in short turns, so that a second Ctrl-C is noticed.
     fn receive(
         &mut self,
         patience: Duration,

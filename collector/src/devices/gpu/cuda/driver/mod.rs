@@ -1,4 +1,4 @@
-//! The CUDA driver in safe words. The only code that talks to it.
+//! The CUDA driver behind a safe interface. No other code calls it.
 #![allow(unsafe_code, reason = "a foreign function interface; nothing unsafe leaves this module")]
 
 mod api;
