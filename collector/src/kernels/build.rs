@@ -1,29 +1,22 @@
-//! Building a pack: many compilers side by side, and what they finished is kept,
-//! so that an interrupted build goes on where it stopped.
+//! Building a pack. What was compiled is kept, so that an interrupted build goes on
+//! where it stopped.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::fs;
 use std::path::Path;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{Sender, channel};
-use std::sync::{Mutex, PoisonError};
-use std::thread;
 
 use anyhow::{Context, bail};
 use diode_core::FailureReason;
 use diode_formats::pack::{Pack, PackWriter};
 
-use super::compiler::{Compiled, Compiler, Launch};
+use super::compiler::{Compiled, Launch};
+use super::compilers::Compilers;
 use super::parts::Parts;
 use super::plan::Job;
 use super::python::{Python, TRITON};
 use super::request::ARGUMENT_SIZES;
 use super::{ABI, ABI_KEY, amdgpu};
 use crate::interrupt::Interrupt;
-use crate::output::progress::Progress;
-
-/// How many compilers may die of a kernel.
-const TRIES: usize = 2;
 
 /// What a build is told besides its jobs.
 pub(crate) struct Build<'a> {
@@ -45,12 +38,6 @@ pub(crate) struct Summary {
     pub(crate) bytes: usize,
 }
 
-/// What became of one job.
-struct Finished {
-    key: String,
-    compiled: Compiled,
-}
-
 /// Compiles the jobs and writes the pack. `None` if interrupted; what was
 /// compiled is kept for the next time.
 pub(crate) fn build(
@@ -65,7 +52,7 @@ pub(crate) fn build(
     let python = Python::prepare(build.python, &parts.folder)?;
     let todo: VecDeque<&Job> = jobs.iter().filter(|job| !finished.contains_key(&job.key)).collect();
     if !todo.is_empty() {
-        compile_all(build, &parts, &python, todo, &mut finished, interrupt)?;
+        Compilers::new(&parts, &python, interrupt, todo).run(build.processes, &mut finished)?;
     }
     if jobs.iter().any(|job| !finished.contains_key(&job.key)) {
         return Ok(None);
@@ -94,101 +81,6 @@ fn check_output(output: &Path) -> anyhow::Result<()> {
         );
     }
     Ok(())
-}
-
-fn compile_all(
-    build: &Build<'_>,
-    parts: &Parts,
-    python: &Python,
-    todo: VecDeque<&Job>,
-    finished: &mut HashMap<String, Compiled>,
-    interrupt: &Interrupt,
-) -> anyhow::Result<()> {
-    let processes = build.processes.min(todo.len());
-    let (already, total) = (finished.len(), finished.len() + todo.len());
-    let queue = Mutex::new(todo);
-    let (sender, results) = channel();
-    let mut progress = Progress::new(total as u64, "kernels");
-    let failed = AtomicBool::new(false);
-    let stop = || interrupt.requested() || failed.load(Ordering::Relaxed);
-    thread::scope(|scope| {
-        for number in 0..processes {
-            let (queue, sender, stop) = (&queue, sender.clone(), &stop);
-            scope.spawn(move || work(number, queue, parts, python, &sender, stop, interrupt));
-        }
-        drop(sender);
-        progress.set(already as u64, "starting compilers");
-        let mut trouble = None;
-        for result in results {
-            match result.and_then(|done| parts.keep(&done.key, &done.compiled).map(|()| done)) {
-                Ok(done) => {
-                    finished.insert(done.key.clone(), done.compiled);
-                    progress.set(finished.len() as u64, &done.key);
-                }
-                Err(error) => {
-                    failed.store(true, Ordering::Relaxed);
-                    trouble.get_or_insert(error);
-                }
-            }
-        }
-        progress.finish();
-        trouble.map_or(Ok(()), Err)
-    })
-}
-
-/// Runs one compiler: it takes jobs until there are none, and is replaced when it dies.
-fn work(
-    number: usize,
-    queue: &Mutex<VecDeque<&Job>>,
-    parts: &Parts,
-    python: &Python,
-    results: &Sender<anyhow::Result<Finished>>,
-    stop: &(dyn Fn() -> bool + Sync),
-    interrupt: &Interrupt,
-) {
-    let cache = parts.folder.join(format!("cache-{number}"));
-    let mut compiler = None;
-    while !stop() {
-        let Some(job) = queue.lock().unwrap_or_else(PoisonError::into_inner).pop_front() else { break };
-        let compiled = compile(job, parts, || start(python, &cache, interrupt), &mut compiler);
-        let trouble = compiled.is_err();
-        // The main thread receives no more once it has given up.
-        let sent = results.send(compiled.map(|compiled| Finished { key: job.key.clone(), compiled }));
-        if trouble || sent.is_err() {
-            return;
-        }
-        // The compiler's own cache would only fill the disk: every kernel is compiled once.
-        let _ = fs::remove_dir_all(&cache);
-    }
-}
-
-/// Compiles one kernel. A compiler that dies may have been ended by others, so a fresh one tries again.
-fn compile(
-    job: &Job,
-    parts: &Parts,
-    start: impl Fn() -> anyhow::Result<Compiler>,
-    compiler: &mut Option<Compiler>,
-) -> anyhow::Result<Compiled> {
-    for _ in 0..TRIES {
-        let running = match compiler {
-            Some(running) => running,
-            None => compiler.insert(start()?),
-        };
-        if let Some(compiled) = running.compile(job.request.clone(), &parts.binary(&job.key))? {
-            return Ok(compiled);
-        }
-        *compiler = None;
-    }
-    Ok(Compiled::GivenUp)
-}
-
-fn start(python: &Python, cache: &Path, interrupt: &Interrupt) -> anyhow::Result<Compiler> {
-    let compiler = Compiler::start(python, cache, interrupt.clone())?;
-    if compiler.triton != TRITON {
-        let (program, given) = (python.program.display(), &compiler.triton);
-        bail!("{program}: got triton {given}, expected {TRITON}; kernels of another version do not compare");
-    }
-    Ok(compiler)
 }
 
 fn pack(

@@ -4,6 +4,7 @@
 mod amdgpu;
 mod build;
 mod compiler;
+mod compilers;
 mod parts;
 mod plan;
 mod python;
