@@ -1,12 +1,13 @@
 //! What `diode collect` prints at its end.
 
 use diode_core::hardware::roofline;
+use diode_core::stats::upper_median;
 use diode_core::{Dataset, Solution, Tflops};
 
 use super::collection::Collection;
 use super::runner::Tally;
 use crate::output::{count, rate};
-use crate::statistics::quality::{library_ratio, median, near_best_spreads};
+use crate::statistics::quality::{library_ratio, near_best_spreads};
 
 /// Prints what was done, what the files now hold, and how fast the best was.
 pub(super) fn print(collection: &Collection, tally: &Tally) {
@@ -50,7 +51,7 @@ pub(super) fn print(collection: &Collection, tally: &Tally) {
         say!("best: {} on {}{share}", rate(best.tflops), best.problem);
     }
     let mut spreads: Vec<f64> = solutions().flat_map(|(_, solution)| near_best_spreads(solution)).collect();
-    if let Some(noise) = median(&mut spreads) {
+    if let Some(noise) = upper_median(&mut spreads) {
         say!(
             "noise: half of the near-best times spread over less than {:.1} % of their median",
             noise * 100.0

@@ -1,5 +1,7 @@
 //! The repeats of one config.
 
+use diode_core::stats::integer_quantile;
+
 /// Measured times, in nanoseconds, in any order.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Samples(Vec<u64>);
@@ -16,7 +18,7 @@ impl Samples {
 
     /// The middle value, or the mean of the two in the middle. `None` if empty.
     pub(crate) fn median(&self) -> Option<u64> {
-        self.quantile(2, 4)
+        integer_quantile(&self.0, 2, 4)
     }
 
     pub(crate) fn minimum(&self) -> Option<u64> {
@@ -25,16 +27,8 @@ impl Samples {
 
     /// The interquartile range; 0 for a single repeat, which says nothing.
     pub(crate) fn spread(&self) -> u64 {
-        self.quantile(3, 4).zip(self.quantile(1, 4)).map_or(0, |(upper, lower)| upper - lower)
-    }
-
-    /// The quantile part/parts, interpolated between the neighbours.
-    fn quantile(&self, part: u64, parts: u64) -> Option<u64> {
-        let last = self.0.len().checked_sub(1)? as u64;
-        let (below, rest) = (last * part / parts, last * part % parts);
-        let low = self.0[below as usize];
-        let high = self.0[(below + u64::from(rest > 0)) as usize];
-        Some(low + (high - low) * rest / parts)
+        let quartile = |part| integer_quantile(&self.0, part, 4);
+        quartile(3).zip(quartile(1)).map_or(0, |(upper, lower)| upper - lower)
     }
 }
 

@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 
+use diode_core::stats::{mean, quantile};
 use diode_core::{Op, Problem};
 use diode_train::Judged;
 use serde::{Serialize, Serializer};
@@ -145,7 +146,7 @@ impl Summary {
             shapes_analyzed: details.len(),
             performance_breakdown: Breakdown::of(&ratios),
             overall_metrics: Metrics {
-                avg_speedup_ratio: mean(&ratios),
+                avg_speedup_ratio: mean(ratios.iter().copied()),
                 median_speedup_ratio: percentile(&ratios, 0.5),
                 std_speedup_ratio: deviation(&ratios),
                 total_time_saved_pct: 100.0 * (total_ma_time - total_model_time) / total_ma_time,
@@ -171,13 +172,13 @@ impl Breakdown {
             model_better: Better {
                 count: faster.len(),
                 percentage: percentage(faster.len()),
-                avg_speedup: mean(faster),
+                avg_speedup: mean(faster.iter().copied()),
                 best_speedup: end(faster.last()),
             },
             model_worse: Worse {
                 count: slower.len(),
                 percentage: percentage(slower.len()),
-                avg_slowdown: mean(slower),
+                avg_slowdown: mean(slower.iter().copied()),
                 best_slowdown: end(slower.last()),
                 worst_slowdown: end(slower.first()),
             },
@@ -215,27 +216,15 @@ fn shape(problem: &Problem) -> String {
     )
 }
 
-/// 0 of nothing, as torch-diode's report has it.
-fn mean(values: &[f64]) -> f64 {
-    // Not `sum`, which is −0 for nothing.
-    values.iter().fold(0.0, |sum, value| sum + value) / values.len().max(1) as f64
-}
-
 /// Of the whole population.
 fn deviation(values: &[f64]) -> f64 {
-    let mean_value = mean(values);
-    let squares: Vec<f64> = values.iter().map(|value| (value - mean_value).powi(2)).collect();
-    mean(&squares).sqrt()
+    let middle = mean(values.iter().copied());
+    mean(values.iter().map(|value| (value - middle).powi(2))).sqrt()
 }
 
-/// Interpolates linearly between the nearest two of ascending values.
-fn percentile(sorted: &[f64], at: f64) -> f64 {
-    let place = at * sorted.len().saturating_sub(1) as f64;
-    let (below, above) = (sorted.get(place.floor() as usize), sorted.get(place.ceil() as usize));
-    match (below, above) {
-        (Some(below), Some(above)) => below + (above - below) * place.fract(),
-        _ => 0.0,
-    }
+/// 0 of nothing, as torch-diode's report has it.
+fn percentile(ascending: &[f64], share: f64) -> f64 {
+    quantile(ascending, share).unwrap_or(0.0)
 }
 
 #[cfg(test)]

@@ -3,10 +3,11 @@
 use std::collections::BTreeMap;
 
 use diode_core::hardware::roofline;
+use diode_core::stats::upper_median;
 use diode_core::{DType, Dataset, FailureReason, Method, Op, Solution, Tflops};
 use serde::Serialize;
 
-use super::quality::{library_ratio, median, near_best_spreads};
+use super::quality::{library_ratio, near_best_spreads};
 
 /// Solutions that may be compared with each other.
 #[derive(Serialize)]
@@ -99,7 +100,7 @@ impl Tally {
             failures_by_reason: self.reasons,
             best_tflops: self.best_tflops,
             best_roofline_share: self.best_share,
-            noise: median(&mut self.spreads),
+            noise: upper_median(&mut self.spreads),
             library: library(&self.library_ratios),
         }
     }

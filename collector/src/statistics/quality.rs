@@ -30,9 +30,3 @@ pub(crate) fn library_ratio(dataset: &Dataset, solution: &Solution) -> Option<f6
     };
     Some(best(true)? / best(false)?)
 }
-
-/// The middle of some numbers, the upper one of two.
-pub(crate) fn median(values: &mut [f64]) -> Option<f64> {
-    let middle = values.len() / 2;
-    (!values.is_empty()).then(|| *values.select_nth_unstable_by(middle, f64::total_cmp).1)
-}

@@ -1,6 +1,6 @@
 //! Which configs deserve how many launches.
 
-use crate::devices::samples::Samples;
+use diode_core::stats::{integer_median, upper_median};
 
 /// Where configs differ by less than their noise: these are timed thoroughly.
 pub(super) const NEAR_BEST: usize = 100;
@@ -44,9 +44,7 @@ pub(super) fn per_round(sum_ns: u64, configs: usize) -> usize {
 
 /// The middle of some times.
 pub(super) fn median(times: &[u64]) -> u64 {
-    let mut samples = Samples::default();
-    samples.add(times.iter().copied());
-    samples.median().unwrap_or(1)
+    integer_median(&mut times.to_vec()).unwrap_or(1)
 }
 
 /// Whether a config that is not near the best should be looked at again.
@@ -64,8 +62,7 @@ pub(super) fn is_steady(rounds: &[Vec<Vec<u64>>]) -> bool {
     let factors = rounds.iter().map(|round| {
         let mut ratios: Vec<f64> =
             round.iter().zip(&overall).map(|(times, all)| median(times) / all).collect();
-        ratios.sort_by(f64::total_cmp);
-        ratios.get(ratios.len() / 2).copied().unwrap_or(1.0)
+        upper_median(&mut ratios).unwrap_or(1.0)
     });
     let (low, high) = factors.fold((f64::MAX, f64::MIN), |(low, high), f| (low.min(f), high.max(f)));
     high <= low * STEADY

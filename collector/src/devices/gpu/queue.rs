@@ -1,6 +1,7 @@
 //! Timing launches: each with a cold cache, all queued before the first ends.
 
 use super::cuda::driver::{Event, Gpu, Memory, Result};
+use super::policy;
 
 /// Pairs of events; so many launches are queued before anybody waits.
 pub(super) const MOST_QUEUED: usize = 512;
@@ -41,8 +42,7 @@ impl Queue {
             gpu.synchronize()?;
             samples.push(nanos(gpu.elapsed(before, after)?));
         }
-        samples.sort_unstable();
-        queue.flush_ns = samples[samples.len() / 2];
+        queue.flush_ns = policy::median(&samples);
         Ok(queue)
     }
 

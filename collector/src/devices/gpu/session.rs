@@ -9,6 +9,7 @@ use super::cuda::cublas::Cublas;
 use super::cuda::driver::{CudaError, Gpu, Memory};
 use super::cuda::nvml::Nvml;
 use super::operands::TURNS;
+use super::policy;
 use super::protocol::{Measure, Results};
 use super::queue::Queue;
 use super::session_error::SessionError;
@@ -154,9 +155,7 @@ impl Session {
                 }
                 self.queue.stop(&self.gpu)?;
             }
-            let mut times = self.queue.collect(&self.gpu)?;
-            times.sort_unstable();
-            *median = times[SAMPLES / 2] / launches;
+            *median = policy::median(&self.queue.collect(&self.gpu)?) / launches;
         }
         Ok(medians[0].saturating_sub(medians[1]))
     }
