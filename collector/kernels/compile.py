@@ -15,16 +15,18 @@ os.environ["TRITON_DISABLE_LINE_INFO"] = "1"
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 
-import triton  # noqa: E402
-from triton.backends.compiler import GPUTarget  # noqa: E402
-from triton.compiler import ASTSource  # noqa: E402
+import triton
+from triton.backends.compiler import GPUTarget
+from triton.compiler import ASTSource
 
-import matmul  # noqa: E402
-import support  # noqa: E402
+import matmul
+import support
 
-KERNELS = {name: getattr(module, name)
-           for module, names in [(matmul, ["mm", "mm_known", "bmm", "bmm_known"]), (support, ["fill", "reference", "compare"])]
-           for name in names}
+KERNELS = {
+    name: getattr(module, name)
+    for module, names in [(matmul, ["mm", "mm_known", "bmm", "bmm_known"]), (support, ["fill", "reference", "compare"])]
+    for name in names
+}
 
 
 def target(arch):
@@ -45,8 +47,9 @@ def source(request):
         signature[name] = request["types"][name]
         if name in request["divisible"]:
             attributes[(index,)] = [["tt.divisibility", request["divisible"][name]]]
-    values = {name: triton.language.dtype(value[3:]) if str(value).startswith("tl.") else value
-              for name, value in constants.items()}
+    values = {
+        name: triton.language.dtype(value[3:]) if str(value).startswith("tl.") else value for name, value in constants.items()
+    }
     return ASTSource(function, signature, constexprs=values, attrs=attributes)
 
 
@@ -58,7 +61,7 @@ def cuda_resources(cubin):
     found = {}
     for name, _, _, _, offset, size, *_ in sections:
         start = sections[names][4] + name
-        if cubin[start:start + 9] != b".nv.info\0":
+        if cubin[start : start + 9] != b".nv.info\0":
             continue
         at = offset
         while at < offset + size:

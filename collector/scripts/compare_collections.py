@@ -20,7 +20,7 @@ NEAR = 1.05
 
 def read(path):
     """Time and spread in nanoseconds by config, by problem."""
-    problems = {}
+    problems: dict[tuple[str, ...], dict[tuple[str, ...], tuple[float, float]]] = {}
     with open(path, newline="") as file:
         rows = csv.DictReader(file)
         missing = {*SUBJECT, *CONFIG, "time_ns", "spread_ns"} - set(rows.fieldnames or ())

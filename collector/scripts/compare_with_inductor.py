@@ -48,7 +48,7 @@ class Failed(Exception):
 
 
 def diode(*command):
-    ran = subprocess.run(command, capture_output=True, text=True)
+    ran = subprocess.run(command, check=False, capture_output=True, text=True)
     if ran.returncode != 0:
         said = ran.stderr.strip().splitlines()
         raise Failed(said[-1] if said else f"it ended with {ran.returncode}")
@@ -57,8 +57,17 @@ def diode(*command):
 def write_problem(folder, m, n, k, layout):
     path = os.path.join(folder, "problem.json")
     problem = {
-        "op": "mm", "b": 1, "m": m, "n": n, "k": k, "a_dtype": "bfloat16", "b_dtype": "bfloat16",
-        "out_dtype": "bfloat16", "a_layout": "row", "b_layout": "row" if layout == "n" else "column", "bias": "none",
+        "op": "mm",
+        "b": 1,
+        "m": m,
+        "n": n,
+        "k": k,
+        "a_dtype": "bfloat16",
+        "b_dtype": "bfloat16",
+        "out_dtype": "bfloat16",
+        "a_layout": "row",
+        "b_layout": "row" if layout == "n" else "column",
+        "bias": "none",
     }
     with open(path, "w") as file:
         json.dump([problem], file)
@@ -83,22 +92,36 @@ def diode_times(options, folder, problem, space, packs):
             if number == len(packs):
                 raise
     diode(options.diode, "convert", output, table, "--lossy")
-    with open(table, newline="") as file:
-        rows = [row for row in csv.DictReader(file) if row["template"] == "triton::mm" and row["time_ns"]]
-    return {tuple(int(row[field]) for field in FIELDS): (float(row["time_ns"]) / 1e6, float(row["minimum_ns"]) / 1e6)
-            for row in rows}
+    with open(table, newline="") as lines:
+        rows = [row for row in csv.DictReader(lines) if row["template"] == "triton::mm" and row["time_ns"]]
+    return {
+        tuple(int(row[field]) for field in FIELDS): (float(row["time_ns"]) / 1e6, float(row["minimum_ns"]) / 1e6) for row in rows
+    }
 
 
 def exact_times(options, folder, problem, k, configs):
     """The same of kernels that are compiled for the problem's sizes alone."""
     space, pack = os.path.join(folder, "configs.json"), os.path.join(folder, "exact.pack")
-    rest = {"template": "triton::mm", "group_m": 8, "allow_tf32": False, "use_fast_accum": False,
-            "acc_type": "tl.float32"}
-    rows = [dict(rest, **dict(zip(FIELDS, config)), even_k=k % config[2] == 0) for config in configs]
+    rest = {"template": "triton::mm", "group_m": 8, "allow_tf32": False, "use_fast_accum": False, "acc_type": "tl.float32"}
+    rows = [dict(rest, **dict(zip(FIELDS, config, strict=True)), even_k=k % config[2] == 0) for config in configs]
     with open(space, "w") as file:
         json.dump(rows, file)
-    diode(options.diode, "kernels", "build", "--arch", options.arch, "--problems", problem, "--exact-sizes",
-          "--space", space, "--out", pack, "--python", sys.executable)
+    diode(
+        options.diode,
+        "kernels",
+        "build",
+        "--arch",
+        options.arch,
+        "--problems",
+        problem,
+        "--exact-sizes",
+        "--space",
+        space,
+        "--out",
+        pack,
+        "--python",
+        sys.executable,
+    )
     return diode_times(options, folder, problem, space, [pack])
 
 
@@ -117,10 +140,20 @@ def inductor_times(configs, m, n, k, layout):
             made = []
             for block_m, block_n, block_k, stages, warps in configs:
                 values = base.params.to_kwargs()
-                values.update(BLOCK_M=block_m, BLOCK_N=block_n, BLOCK_K=block_k, GROUP_M=8, num_stages=stages,
-                              num_warps=warps, EVEN_K=k % block_k == 0)
-                made.append(KernelTemplateChoice(base.template, DictKernelTemplateParams(values), base.extra_kwargs,
-                                                 base.layout, base.inputs))
+                values.update(
+                    BLOCK_M=block_m,
+                    BLOCK_N=block_n,
+                    BLOCK_K=block_k,
+                    GROUP_M=8,
+                    num_stages=stages,
+                    num_warps=warps,
+                    EVEN_K=k % block_k == 0,
+                )
+                made.append(
+                    KernelTemplateChoice(
+                        base.template, DictKernelTemplateParams(values), base.extra_kwargs, base.layout, base.inputs
+                    )
+                )
             return made
 
     found, kept = {}, {}
@@ -139,8 +172,13 @@ def inductor_times(configs, m, n, k, layout):
     b = torch.randn(k, n, device="cuda", dtype=torch.bfloat16)
     if layout == "t":
         b = torch.randn(n, k, device="cuda", dtype=torch.bfloat16).t()
-    settings = {"max_autotune_gemm": True, "fx_graph_cache": False, "autotune_local_cache": False,
-                "shape_padding": False, "autotune_num_choices_displayed": 0}
+    settings = {
+        "max_autotune_gemm": True,
+        "fx_graph_cache": False,
+        "autotune_local_cache": False,
+        "shape_padding": False,
+        "autotune_num_choices_displayed": 0,
+    }
     select_algorithm.add_feedback_saver(save)
     try:
         with config.patch(settings), V.set_choices_handler(Given()):
@@ -164,7 +202,7 @@ def ranks(values):
         end = start
         while end + 1 < len(order) and values[order[end + 1]] == values[order[start]]:
             end += 1
-        for place in order[start:end + 1]:
+        for place in order[start : end + 1]:
             result[place] = (start + end) / 2
         start = end + 1
     return result
@@ -173,7 +211,7 @@ def ranks(values):
 def spearman(a, b):
     a, b = ranks(a), ranks(b)
     mean = (len(a) - 1) / 2
-    product = sum((x - mean) * (y - mean) for x, y in zip(a, b))
+    product = sum((x - mean) * (y - mean) for x, y in zip(a, b, strict=True))
     return product / math.sqrt(sum((x - mean) ** 2 for x in a) * sum((y - mean) ** 2 for y in b))
 
 
@@ -192,7 +230,7 @@ def row(what, m, n, k, _layout, times):
     mean = lambda values: sum(values) / len(values)
     itself = mean([spearman(a, b) for place, a in enumerate(repeats) for b in repeats[:place]])
     first_look = mean([spearman(first, run) for run in repeats])
-    middle = [statistics.median(by_run) for by_run in zip(*repeats)]
+    middle = [statistics.median(by_run) for by_run in zip(*repeats, strict=True)]
     cells = [f"{what} | {m}×{n}×{k} | {len(middle)} | {itself:.3f} | {first_look:.3f}"]
     for median, shortest in (packs, exact):
         best = min(range(len(median)), key=median.__getitem__)
@@ -223,8 +261,9 @@ def measured(options, folder, m, n, k, layout):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--diode", required=True, help="the diode program")
-    parser.add_argument("--kernels", required=True, action="append",
-                        help="a kernel pack for bfloat16 mm, nn and nt; several are tried in turn")
+    parser.add_argument(
+        "--kernels", required=True, action="append", help="a kernel pack for bfloat16 mm, nn and nt; several are tried in turn"
+    )
     parser.add_argument("--arch", default="sm_90", help="what kernels of exact sizes are compiled for")
     parser.add_argument("--cublas", help="folder with cuBLAS")
     parser.add_argument("--space", default="full", help="which configs diode times")
@@ -234,8 +273,10 @@ def main():
     if options.json and os.path.exists(options.json):
         with open(options.json) as file:
             kept = json.load(file)
-    print("| problem | M×N×K | configs | Inductor with itself | its first look | packs with Inductor | their best "
-          "| exact sizes with Inductor | their best |")
+    print(
+        "| problem | M×N×K | configs | Inductor with itself | its first look | packs with Inductor | their best "
+        "| exact sizes with Inductor | their best |"
+    )
     print("|---|---|---|---|---|---|---|---|---|", flush=True)
     with tempfile.TemporaryDirectory() as folder:
         for problem in PROBLEMS:

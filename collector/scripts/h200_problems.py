@@ -20,11 +20,13 @@ PEAK_FLOPS, BYTES_PER_SECOND = 600e12, 3.5e12
 LARGEST_US = 3000
 LIMIT = 2**31 - 1
 
+# fmt: off
 TRANSFORMERS = [  # hidden, intermediate, key/value width
     (768, 3072, 768), (1024, 4096, 1024), (1600, 6400, 1600), (2048, 5632, 256), (2048, 8192, 512), (2560, 10240, 2560),
     (3072, 8192, 1024), (3584, 18944, 512), (4096, 11008, 4096), (4096, 14336, 1024), (5120, 13824, 5120),
     (5120, 25600, 1024), (6144, 16384, 1024), (7168, 18432, 1536), (8192, 28672, 1024), (12288, 49152, 12288),
 ]
+# fmt: on
 TOKENS = [1, 2, 4, 8, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512, 768, 1024, 1536, 2048, 3072, 4096, 8192]
 
 
@@ -45,10 +47,17 @@ def log_normal(rng):
 def transformer(rng):
     hidden, wide, key_value = rng.choice(TRANSFORMERS)
     split = rng.choice([1, 1, 1, 2, 4, 8])
-    n, k = rng.choice([
-        (hidden, hidden), ((hidden + 2 * key_value) // split, hidden), (hidden, hidden // split),
-        (wide // split, hidden), (2 * wide // split, hidden), (hidden, wide // split), (key_value // split, hidden),
-    ])
+    n, k = rng.choice(
+        [
+            (hidden, hidden),
+            ((hidden + 2 * key_value) // split, hidden),
+            (hidden, hidden // split),
+            (wide // split, hidden),
+            (2 * wide // split, hidden),
+            (hidden, wide // split),
+            (key_value // split, hidden),
+        ]
+    )
     return rng.choice(TOKENS), n // 8 * 8, k // 8 * 8
 
 
@@ -64,7 +73,11 @@ def unaligned(rng):
 
 
 def few_columns(rng):
-    return rng.choice([256, 1000, 4096, 8192, 20000, 65536]), rng.choice([8, 16, 24, 32, 48, 64]), rng.choice([64, 128, 256, 512, 1024, 2048, 4096, 8192])
+    return (
+        rng.choice([256, 1000, 4096, 8192, 20000, 65536]),
+        rng.choice([8, 16, 24, 32, 48, 64]),
+        rng.choice([64, 128, 256, 512, 1024, 2048, 4096, 8192]),
+    )
 
 
 def few_rows(rng):
@@ -87,7 +100,8 @@ def aligned(shape):
 
 
 def draw(rng, count, makers, seen, keep=lambda shape: True):
-    shapes, turn = [], 0
+    shapes: list[tuple[int, ...]] = []
+    turn = 0
     while len(shapes) < count:
         shape = tuple(makers[turn % len(makers)](rng))
         turn += 1
@@ -98,8 +112,22 @@ def draw(rng, count, makers, seen, keep=lambda shape: True):
 
 
 def problems(shapes, op="mm", dtype="bfloat16", b_layout="row", bias="none"):
-    return [{"op": op, "b": 1, "m": m, "n": n, "k": k, "a_dtype": dtype, "b_dtype": dtype, "out_dtype": dtype,
-             "a_layout": "row", "b_layout": b_layout, "bias": bias} for m, n, k in shapes]
+    return [
+        {
+            "op": op,
+            "b": 1,
+            "m": m,
+            "n": n,
+            "k": k,
+            "a_dtype": dtype,
+            "b_dtype": dtype,
+            "out_dtype": dtype,
+            "a_layout": "row",
+            "b_layout": b_layout,
+            "bias": bias,
+        }
+        for m, n, k in shapes
+    ]
 
 
 def main():
@@ -125,25 +153,29 @@ def main():
     pick = lambda rng: real(rng, plain)
     common = [log_normal, transformer, pick, transformer, pick, few_columns, few_rows, long]
     linear = [transformer, pick, transformer, few_rows, transformer, long]
-    odd = lambda shape: (shape[1] % 8 == 0 or shape[1] % 2 == 1) and (shape[2] % 8 == 0 or shape[2] % 2 == 1) and not aligned(shape)
+    odd = lambda shape: (
+        (shape[1] % 8 == 0 or shape[1] % 2 == 1) and (shape[2] % 8 == 0 or shape[2] % 2 == 1) and not aligned(shape)
+    )
     odd_real = [shape for shape in plain if odd(shape)]
     odd_makers = [unaligned, unaligned, lambda rng: real(rng, odd_real)]
     lists = {}
-    for name, scale in [("valid", 1), ("train", 1)]:
-        some = lambda train, valid: train if name == "train" else valid
-        lists[f"{name}_bf16_nn"] = problems(draw(rng, some(300, 60), common, seen, aligned))
-        lists[f"{name}_bf16_nt"] = problems(draw(rng, some(120, 25), linear, seen, aligned), b_layout="column")
-        lists[f"{name}_fp16"] = (
-            problems(draw(rng, some(60, 12), common, seen, aligned), dtype="float16")
-            + problems(draw(rng, some(30, 6), linear, seen, aligned), dtype="float16", b_layout="column"))
-        lists[f"{name}_unaligned"] = (
-            problems(draw(rng, some(80, 16), odd_makers, seen, odd))
-            + problems(draw(rng, some(30, 6), odd_makers, seen, odd), b_layout="column"))
+    for name, which in [("valid", 1), ("train", 0)]:  # Of each pair of counts, the first is for training.
+        lists[f"{name}_bf16_nn"] = problems(draw(rng, (300, 60)[which], common, seen, aligned))
+        lists[f"{name}_bf16_nt"] = problems(draw(rng, (120, 25)[which], linear, seen, aligned), b_layout="column")
+        lists[f"{name}_fp16"] = problems(draw(rng, (60, 12)[which], common, seen, aligned), dtype="float16") + problems(
+            draw(rng, (30, 6)[which], linear, seen, aligned), dtype="float16", b_layout="column"
+        )
+        lists[f"{name}_unaligned"] = problems(draw(rng, (80, 16)[which], odd_makers, seen, odd)) + problems(
+            draw(rng, (30, 6)[which], odd_makers, seen, odd), b_layout="column"
+        )
         lists[f"{name}_addmm"] = (
-            problems(draw(rng, some(40, 8), linear, seen, aligned), op="addmm", b_layout="column", bias="vector")
-            + problems(draw(rng, some(20, 4), common, seen, aligned), op="addmm", bias="matrix")
-            + problems(draw(rng, some(20, 4), linear, seen, aligned), op="addmm", dtype="float16", b_layout="column", bias="vector"))
-        lists[f"{name}_fp32"] = problems(draw(rng, some(20, 5), common, seen, aligned), dtype="float32")
+            problems(draw(rng, (40, 8)[which], linear, seen, aligned), op="addmm", b_layout="column", bias="vector")
+            + problems(draw(rng, (20, 4)[which], common, seen, aligned), op="addmm", bias="matrix")
+            + problems(
+                draw(rng, (20, 4)[which], linear, seen, aligned), op="addmm", dtype="float16", b_layout="column", bias="vector"
+            )
+        )
+        lists[f"{name}_fp32"] = problems(draw(rng, (20, 5)[which], common, seen, aligned), dtype="float32")
     os.makedirs(options.out, exist_ok=True)
     for name, rows in lists.items():
         with open(os.path.join(options.out, name + ".json"), "w") as file:

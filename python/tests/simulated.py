@@ -48,13 +48,13 @@ def gpu(**properties: Any) -> Iterator[None]:
     """Stands in for an H200, or for another GPU by the properties that differ."""
     stated = types.SimpleNamespace(**{**H200, **properties})
     of_any = staticmethod(lambda device=None: stated)
-    capability = lambda device=None: (stated.major, stated.minor)  # noqa: E731
+    capability = lambda device=None: (stated.major, stated.minor)
     driver = types.SimpleNamespace(
         get_current_target=lambda: types.SimpleNamespace(backend="cuda", arch=90, warp_size=32),
         get_active_torch_device=lambda: torch.device("cuda", 0),
     )
     interface = device_interface.CudaInterface
-    patches = [
+    patches: list[contextlib.AbstractContextManager[Any]] = [
         mock.patch.object(torch.cuda, "get_device_properties", of_any.__func__),
         mock.patch.object(torch.cuda, "get_device_capability", capability),
         mock.patch.object(torch.cuda, "current_device", lambda: 0),
@@ -101,11 +101,12 @@ class Compiled:
     def constants(self, name: str) -> list[str]:
         """The values of a constant in each of the Triton kernels: ``BLOCK_M : tl.constexpr = 64``."""
         marks = (f"{name} : tl.constexpr = ", f"'{name}': ")
-        found = [line.split(marks[0])[1].strip() for line in self.code.splitlines() if marks[0] in line]
-        return found
+        return [line.split(marks[0])[1].strip() for line in self.code.splitlines() if marks[0] in line]
 
 
-def tensor(shape: Sequence[int | str], dtype: torch.dtype = torch.bfloat16, stride: Sequence[int] | None = None) -> tuple[Any, ...]:
+def tensor(
+    shape: Sequence[int | str], dtype: torch.dtype = torch.bfloat16, stride: Sequence[int] | None = None
+) -> tuple[Any, ...]:
     """An input of a function to compile: dense, unless strides are given. A size that may change is written ``"k=256"``."""
     return tuple(shape), dtype, tuple(stride) if stride is not None else None
 
@@ -172,7 +173,7 @@ def benchmarks(milliseconds: Callable[[Any], float]) -> Iterator[None]:
     """Inductor's autotuning with stated times in place of measured ones."""
     from torch._inductor.select_algorithm import AlgorithmSelectorCache
 
-    times = lambda choices, *rest: {choice: milliseconds(choice) for choice in choices}  # noqa: E731
+    times = lambda choices, *rest: {choice: milliseconds(choice) for choice in choices}
     with (
         mock.patch.object(AlgorithmSelectorCache, "make_benchmark_fn", lambda *arguments, **named: times),
         mock.patch.object(AlgorithmSelectorCache, "make_precompile_fn", lambda *arguments, **named: dict),

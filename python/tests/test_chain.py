@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 import torch
-from simulated import compile, tensor
 
 import torch_diode
+from simulated import compile, tensor
 from torch_diode import Config, DiodeError, Model, Table
 from torch_diode.choices import active_selector
 
@@ -26,7 +26,15 @@ def mm() -> Any:
 
 
 def tile(block_m: int = 128, **changes: Any) -> dict[str, Any]:
-    return {"template": "triton::mm", "block_m": block_m, "block_n": 64, "block_k": 32, "num_stages": 3, "num_warps": 4, **changes}
+    return {
+        "template": "triton::mm",
+        "block_m": block_m,
+        "block_n": 64,
+        "block_k": 32,
+        "num_stages": 3,
+        "num_warps": 4,
+        **changes,
+    }
 
 
 def table(*configs: dict[str, Any], hardware: str = "nvidia-h200") -> dict[str, Any]:

@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 import torch
-from simulated import benchmarks, compile, tensor
 from torch._inductor import config
 from torch._inductor.select_algorithm import add_feedback_saver, get_algorithm_selector_cache
 
 import torch_diode
+from simulated import benchmarks, compile, tensor
 from torch_diode import Config, DiodeError, MatmulDatasetCollector, Problem
 
 pytestmark = pytest.mark.usefixtures("gpu")

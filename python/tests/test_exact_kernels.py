@@ -14,10 +14,10 @@ from typing import Any
 import pytest
 import torch
 import triton
-from simulated import compile, tensor
 from triton.compiler import ASTSource
 
 import torch_diode
+from simulated import compile, tensor
 
 pytestmark = pytest.mark.usefixtures("gpu")
 
@@ -82,7 +82,7 @@ def request(diode: str, folder: Path, problem: dict[str, Any], tile: tuple[int, 
     listener, heard = folder / "python", folder / "heard.jsonl"
     listener.write_text(LISTENER.format(python=sys.executable, heard=str(heard)))
     listener.chmod(0o755)
-    config = {"template": "triton::bmm" if "bmm" in problem["op"] else "triton::mm", **dict(zip(FIELDS, tile)), "group_m": 8,
+    config = {"template": "triton::bmm" if "bmm" in problem["op"] else "triton::mm", **dict(zip(FIELDS, tile, strict=True)), "group_m": 8,
               "even_k": problem["k"] % tile[2] == 0, "allow_tf32": False, "use_fast_accum": False, "acc_type": "tl.float32"}  # fmt: skip
     (folder / "problems.json").write_text(json.dumps([problem]))
     (folder / "space.json").write_text(json.dumps([config]))
@@ -117,14 +117,14 @@ def test_kernels_of_exact_sizes_are_inductors(
     compiler: Any, diode: str, tmp_path: Path,
 ) -> None:  # fmt: skip
     m, n, k = sizes
-    torch_diode.install(heuristic=lambda problem: dict(zip(FIELDS, tile)))
+    torch_diode.install(heuristic=lambda problem: dict(zip(FIELDS, tile, strict=True)))
     batch = (3,) if op in ("bmm", "baddbmm") else ()
     strides = (n * k, 1, k)[1 - len(batch) :]
     operands = [tensor((*batch, m, k), dtype), tensor((*batch, k, n), dtype, strides if nt else None)]
     if bias != "none":
         operands.insert(0, tensor((n,) if bias == "vector" else (*batch, m, n), dtype))
     code = compile(getattr(aten, op).default, *operands).code
-    named = zip(("BLOCK_M", "BLOCK_N", "BLOCK_K"), tile)
+    named = zip(("BLOCK_M", "BLOCK_N", "BLOCK_K"), tile, strict=True)
     assert all(f"{name} : tl.constexpr = {size}\n" in code for name, size in named), "Inductor took another tile"
     theirs = inductors(compiler, code, tile, tmp_path)
 

@@ -11,10 +11,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from workspace import MODEL, ROOT
 
 import torch_diode
 from torch_diode import DiodeError, hub, models
+from workspace import MODEL, ROOT
 
 MODEL_DIGEST = torch_diode.Model.load(MODEL).digest
 
@@ -26,7 +26,11 @@ def server(diode_server: str, tmp_path: Path) -> Iterator[str]:
     folder.mkdir()
     subprocess.run([diode_server, "admin", "seed", str(ROOT / "trained_models")], cwd=folder, check=True, capture_output=True)
     child = subprocess.Popen(
-        [diode_server, "serve", "--listen", "127.0.0.1:0"], cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+        [diode_server, "serve", "--listen", "127.0.0.1:0"],
+        cwd=folder,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
     )
     try:
         line = next(line for line in child.stdout if "listening on " in line)
@@ -60,7 +64,9 @@ def stub(replies: dict[str, bytes]) -> Iterator[str]:
 
 
 def listing(**changes: str) -> bytes:
-    return json.dumps([{"id": "0123456789abcdef", "created_at": "2027-01-01T00:00:00Z", "digest": MODEL_DIGEST, **changes}]).encode()
+    return json.dumps(
+        [{"id": "0123456789abcdef", "created_at": "2027-01-01T00:00:00Z", "digest": MODEL_DIGEST, **changes}]
+    ).encode()
 
 
 def test_a_real_server_gives_models_and_tables_that_stay_when_it_is_gone(server: str) -> None:

@@ -12,14 +12,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import simulated
 import torch
-from simulated import compile, tensor
 from torch._inductor import choices, config, utils, virtualized
 from torch._inductor.lowering import lowerings
 from torch._inductor.virtualized import V
 
+import simulated
 import torch_diode
+from simulated import compile, tensor
 from torch_diode import DiodeError, DiodeInductorChoices, installation
 
 

@@ -6,11 +6,11 @@ from collections.abc import Callable, Iterator
 
 import pytest
 import torch
-from simulated import compile, tensor
 from torch._dynamo.utils import counters
 from torch._inductor import config
 
 import torch_diode
+from simulated import compile, tensor
 from torch_diode import Config
 
 pytestmark = pytest.mark.usefixtures("gpu")
@@ -53,7 +53,7 @@ def test_every_op_and_type_is_picked_by_the_model(op: str, dtype: torch.dtype) -
 
 def test_linear_is_an_addmm_with_b_in_columns_and_a_vector_bias() -> None:
     torch_diode.install()
-    linear = lambda x, w, bias: torch.nn.functional.linear(x, w, bias)  # noqa: E731
+    linear = lambda x, w, bias: torch.nn.functional.linear(x, w, bias)
     compile(linear, tensor((64, 512)), tensor((1024, 512)), tensor((1024,)))
     [pick] = torch_diode.explain()
     problem = pick.problem
@@ -139,7 +139,7 @@ def test_few_and_odd_rows_are_picked(m: int) -> None:
 
 def test_alpha_and_beta_are_kept() -> None:
     torch_diode.install(heuristic=forced())
-    scaled = lambda c, a, b: torch.addmm(c, a, b, alpha=3.0, beta=0.5)  # noqa: E731
+    scaled = lambda c, a, b: torch.addmm(c, a, b, alpha=3.0, beta=0.5)
     code = compile(scaled, tensor((1024,)), tensor((512, 256)), tensor((256, 1024)))
     assert "3.0" in code.code and "0.5" in code.code
     assert code.constants("BLOCK_N") == ["128"]

@@ -8,11 +8,11 @@ from types import ModuleType
 
 import pytest
 import torch
-from simulated import compile, tensor
-from workspace import MODEL, ROOT
 
 import torch_diode
+from simulated import compile, tensor
 from torch_diode import status
+from workspace import MODEL, ROOT
 
 
 @pytest.fixture
@@ -57,5 +57,5 @@ def test_a_built_package_brings_its_models(package: ModuleType, monkeypatch: pyt
     (built / MODEL.name).write_bytes(MODEL.read_bytes())
     monkeypatch.syspath_prepend(str(tmp_path))
     sys.modules.pop("torch_diode_models", None)
-    monkeypatch.setattr(models, "shipped_models", lambda: [])
+    monkeypatch.setattr(models, "shipped_models", list)
     assert [listed.origin for listed in models.available()] == ["torch_diode_models"]

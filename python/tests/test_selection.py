@@ -6,12 +6,12 @@ import logging
 from typing import Any
 
 import pytest
-import simulated
 import torch
-from simulated import compile, offered, tensor
 from torch._inductor import config
 
+import simulated
 import torch_diode
+from simulated import compile, offered, tensor
 from torch_diode import DiodeError, DiodeInductorChoices, create_diode_choices
 from torch_diode.choices import active_selector
 from torch_diode.problems import Unsupported, problem_of
@@ -109,10 +109,10 @@ def test_ops_beyond_the_four_are_inductors_under_max_autotune() -> None:
 def test_unknown_hardware_is_left_to_inductor_as_the_user_set_it(by_user: bool, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO, logger="torch_diode")
     torch_diode.install()
-    with simulated.gpu(name="NVIDIA Z9000", gcnArchName="NVIDIA Z9000"), config.patch(max_autotune_gemm=by_user):
-        with offered() as lists:
-            code = mm()
-            mm()
+    unknown = simulated.gpu(name="NVIDIA Z9000", gcnArchName="NVIDIA Z9000")
+    with unknown, config.patch(max_autotune_gemm=by_user), offered() as lists:
+        code = mm()
+        mm()
     assert len(lists[0]) > 10 if by_user else len(lists[0]) == 1
     assert by_user or code.kernels()[0].startswith("extern_kernels.mm(")
     assert torch_diode.get_stats()["fallback_no_model"] == 2
@@ -225,8 +225,9 @@ def test_counts_can_be_set_to_zero_and_keep_their_keys() -> None:
 
 
 def test_the_old_handler_picks_with_its_own_parameters() -> None:
-    from workspace import MODEL
     from torch._inductor.virtualized import V
+
+    from workspace import MODEL
 
     handler = create_diode_choices(model_path=str(MODEL), device="cuda", top_k_configs=3, enable_fallback=True)
     with V.set_choices_handler(handler), config.patch(max_autotune_gemm=True), offered() as lists:
@@ -236,14 +237,15 @@ def test_the_old_handler_picks_with_its_own_parameters() -> None:
     handler.reset_stats()
     assert handler.get_stats()["total_calls"] == 0
     strict = DiodeInductorChoices(model_path=str(MODEL), enable_fallback=False)
-    with V.set_choices_handler(strict), config.patch(max_autotune_gemm=True), offered():
-        with pytest.raises(Exception, match="nothing was picked, and enable_fallback is False"):
-            compile(aten._int_mm.default, tensor((64, 64), torch.int8), tensor((64, 64), torch.int8))
+    refused = pytest.raises(Exception, match="nothing was picked, and enable_fallback is False")
+    with V.set_choices_handler(strict), config.patch(max_autotune_gemm=True), offered(), refused:
+        compile(aten._int_mm.default, tensor((64, 64), torch.int8), tensor((64, 64), torch.int8))
 
 
 def test_the_old_installation_sets_the_handler() -> None:
-    from workspace import MODEL
     from torch._inductor.virtualized import V
+
+    from workspace import MODEL
 
     handler = torch_diode.install_diode_choices(model_path=str(MODEL), top_k_configs=2, performance_threshold=1.5)
     assert V.choices is handler

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 import torch
 from torch._inductor import config
@@ -55,7 +57,7 @@ def test_a_bad_variable_is_named(variable: str, value: str, expected: str, monke
 
 
 @pytest.mark.parametrize(("name", "value"), [("top_k", 0), ("min_confidence", 1.5), ("performance_threshold", 0.9)])
-def test_a_bad_argument_is_named(name: str, value: float) -> None:
+def test_a_bad_argument_is_named(name: str, value: Any) -> None:
     with pytest.raises(DiodeError, match=f"{name}: got {value}"):
         torch_diode.install(**{name: value})
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
-from . import _log
+from . import messages
 from ._core import (
     DISTRIBUTION,
     Choice,
@@ -23,16 +23,16 @@ from ._core import (
     __version__,
     obstacle,
 )
-from ._log import set_log_level
-from .status import get_diode_status, get_import_status, get_integration_info, get_model_info, register
+from .messages import set_log_level
+from .predecessor.integrations import get_diode_status, get_integration_info, get_model_info, install_diode_integrations
+from .status import get_import_status, register
 
 if TYPE_CHECKING:
     from . import hub
-    from .choices import DiodeInductorChoices, create_diode_choices
     from .collect import MatmulDatasetCollector
-    from .questions import explain, get_stats, history, reset_stats
-    from .installation import install, install_diode_choices, is_installed, uninstall
-    from .status import install_diode_integrations
+    from .installation import install, is_installed, uninstall
+    from .predecessor.handler import DiodeInductorChoices, create_diode_choices, install_diode_choices
+    from .reports import explain, get_stats, history, reset_stats
 
 __all__ = [
     "DISTRIBUTION",
@@ -68,18 +68,17 @@ __all__ = [
 
 # What needs torch is imported when it is first used.
 _LATER = {
-    "DiodeInductorChoices": "choices",
-    "create_diode_choices": "choices",
+    "DiodeInductorChoices": "predecessor.handler",
+    "create_diode_choices": "predecessor.handler",
     "MatmulDatasetCollector": "collect",
-    "explain": "questions",
-    "history": "questions",
-    "get_stats": "questions",
-    "reset_stats": "questions",
+    "explain": "reports",
+    "history": "reports",
+    "get_stats": "reports",
+    "reset_stats": "reports",
     "install": "installation",
-    "install_diode_choices": "installation",
+    "install_diode_choices": "predecessor.handler",
     "is_installed": "installation",
     "uninstall": "installation",
-    "install_diode_integrations": "status",
 }
 
 
@@ -104,5 +103,5 @@ def __dir__() -> list[str]:
     return sorted(__all__)
 
 
-_log.from_environment()
+messages.set_level_from_environment()
 register()

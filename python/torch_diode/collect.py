@@ -7,14 +7,14 @@ import logging
 import os
 import threading
 from collections.abc import Mapping, Sequence
-from typing import Any, Optional, Union
+from typing import Any
 
 import torch
 from torch._inductor import config as inductor_config
 from torch._inductor.kernel_inputs import MMKernelInputs
 from torch._inductor.select_algorithm import add_feedback_saver, get_algorithm_selector_cache
 
-from . import _log, choices
+from . import choices, messages
 from ._core import Config, Dataset, DiodeError, Problem, Table
 from .problems import OPS, Unsupported, problem_of
 
@@ -34,10 +34,10 @@ class MatmulDatasetCollector:
 
     def __init__(
         self,
-        hardware_name: Optional[str] = None,
+        hardware_name: str | None = None,
         *,
         operations: Sequence[str] = OPS,
-        search_space: Optional[str] = None,
+        search_space: str | None = None,
     ) -> None:
         unknown = sorted(set(operations) - set(OPS))
         if unknown:
@@ -45,19 +45,19 @@ class MatmulDatasetCollector:
         if search_space not in (None, "DEFAULT", "EXHAUSTIVE"):
             raise DiodeError(f"search_space: got `{search_space}`, expected DEFAULT or EXHAUSTIVE")
         self.skipped = 0
-        """Timings of kernels that the vocabulary has no word for."""
+        """Timings of kernels that no config describes."""
         self._operations = frozenset(operations)
         self._search_space = search_space
         self._dataset = Dataset(hardware_name or _device_name())
-        self._undo: Optional[contextlib.ExitStack] = None
+        self._undo: contextlib.ExitStack | None = None
         self._lock = threading.Lock()
 
     def start_collection(self) -> None:
-        """Begins to record; says so if it has already."""
+        """Begins to record; logs a warning if it has begun already."""
         if self._undo is not None:
-            _log.logger.warning("this collector is recording already")
+            messages.logger.warning("this collector is recording already")
             return
-        changes = {"max_autotune_gemm": True, "force_disable_caches": True, "autotune_local_cache": False}
+        changes: dict[str, Any] = {"max_autotune_gemm": True, "force_disable_caches": True, "autotune_local_cache": False}
         if self._search_space is not None:
             changes["max_autotune_gemm_search_space"] = self._search_space
         with contextlib.ExitStack() as undo:
@@ -71,7 +71,7 @@ class MatmulDatasetCollector:
     def stop_collection(self) -> None:
         """Stops recording and restores what was changed."""
         if self._undo is None:
-            _log.logger.warning("this collector is not recording")
+            messages.logger.warning("this collector is not recording")
             return
         undo, self._undo = self._undo, None
         undo.close()
@@ -87,7 +87,7 @@ class MatmulDatasetCollector:
         """What was recorded so far."""
         return self._dataset
 
-    def to_table(self, top: Optional[int] = None) -> Table:
+    def to_table(self, top: int | None = None) -> Table:
         """The best configs of what was recorded."""
         import tempfile
 
@@ -96,17 +96,17 @@ class MatmulDatasetCollector:
             self._dataset.save(path)
             return Table.from_dataset(path, top)
 
-    def save_to_file(self, path: Union[str, os.PathLike[str]]) -> None:
+    def save_to_file(self, path: str | os.PathLike[str]) -> None:
         """Writes the format that the extension names: ``.msgpack.zst`` holds everything; ``.json`` and ``.msgpack`` are torch-diode's."""
         lost = self._dataset.save(os.fspath(path))
         if lost is not None:
-            _log.logger.warning("%s holds no %s: left out; a .msgpack.zst file holds everything", path, lost)
+            messages.logger.warning("%s holds no %s: left out; a .msgpack.zst file holds everything", path, lost)
 
-    def load_from_file(self, path: Union[str, os.PathLike[str]]) -> None:
+    def load_from_file(self, path: str | os.PathLike[str]) -> None:
         """Goes on from a file of any of the formats."""
         self._dataset = Dataset.load(os.fspath(path))
 
-    def save_table_to_file(self, path: Union[str, os.PathLike[str]], top: Optional[int] = None) -> None:
+    def save_table_to_file(self, path: str | os.PathLike[str], top: int | None = None) -> None:
         """Writes the best configs as a table."""
         with open(path, "w", encoding="utf-8") as file:
             file.write(self.to_table(top).to_json())
@@ -126,14 +126,14 @@ class MatmulDatasetCollector:
         except Exception as error:
             self.skipped += len(timings)
             level = logging.INFO if isinstance(error, Unsupported) else logging.WARNING
-            _log.once(f"collect {name} {error}", level, "timings of %s were not recorded: %s", name, error)
+            messages.log_once(f"collect {name} {error}", level, "timings of %s were not recorded: %s", name, error)
 
     def _add(self, timings: Mapping[Any, float], name: str, input_nodes: Sequence[Any]) -> None:
         if name not in self._operations:
             raise Unsupported(f"{name} is not among {', '.join(sorted(self._operations))}")
-        # The output has the type of A, but for what no operator of ours asks.
+        # In all four operators the output has the type of A.
         problem = problem_of(MMKernelInputs(list(input_nodes)), name)
-        times: dict[Config, Optional[float]] = {}
+        times: dict[Config, float | None] = {}
         for choice, milliseconds in timings.items():
             config = config_of(choice, problem)
             if config is None:
@@ -147,8 +147,8 @@ class MatmulDatasetCollector:
             self._dataset.add(problem, list(times.items()))
 
 
-def config_of(choice: Any, problem: Problem) -> Optional[Config]:
-    """What a choice of Inductor's runs; ``None`` for what the vocabulary has no word for."""
+def config_of(choice: Any, problem: Problem) -> Config | None:
+    """The config that one of Inductor's choices runs; ``None`` for a kernel that no config describes."""
     ktc = getattr(choice, "annotations", {}).get("ktc")
     if ktc is None:
         return None

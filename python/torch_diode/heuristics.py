@@ -12,9 +12,9 @@ import pickle
 import threading
 import uuid
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Optional, Protocol, Union
+from typing import Any, Protocol
 
-from . import _log
+from . import messages
 from ._core import Config, DiodeError, Hardware, Model, Problem, Table
 
 
@@ -23,9 +23,9 @@ class Candidate:
     """A kernel to compile. ``config`` says what runs; a table in Inductor's form gives all ``params`` itself."""
 
     config: Config
-    expected_us: Optional[float] = None
-    params: Optional[Mapping[str, Any]] = None
-    template_hash: Optional[str] = None
+    expected_us: float | None = None
+    params: Mapping[str, Any] | None = None
+    template_hash: str | None = None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -33,14 +33,14 @@ class Request:
     """What is to be decided."""
 
     problem: Problem
-    hardware: Optional[Hardware]
-    """What the device is taken for; ``None`` for one that the catalogue does not know."""
+    hardware: Hardware | None
+    """The hardware to decide for; ``None`` if the catalogue does not have the device."""
     device_name: str
-    shared_memory: Optional[int]
+    shared_memory: int | None
     tf32: bool
     top_k: int
-    min_confidence: Optional[float]
-    performance_threshold: Optional[float]
+    min_confidence: float | None
+    performance_threshold: float | None
     cache_predictions: bool
     inductor_keys: Callable[[], Sequence[str]] = tuple
     """Makes the keys under which Inductor's own tables list the problem."""
@@ -54,9 +54,9 @@ class Answer:
     candidates: Sequence[Candidate]
     why: str
     near: Sequence[Candidate] = ()
-    probability: Optional[float] = None
-    between_us: Optional[tuple[float, float]] = None
-    caveat: Optional[str] = None
+    probability: float | None = None
+    between_us: tuple[float, float] | None = None
+    caveat: str | None = None
 
 
 class Heuristic(Protocol):
@@ -64,7 +64,7 @@ class Heuristic(Protocol):
 
     source: str
 
-    def answer(self, request: Request) -> Optional[Answer]:
+    def answer(self, request: Request) -> Answer | None:
         """Candidates for a request; ``None`` leaves it to the next heuristic."""
 
     def digest(self) -> str:
@@ -83,7 +83,7 @@ class ModelHeuristic:
 
     source = "model"
 
-    def __init__(self, models: Sequence[Model], asked_for: Optional[str] = None) -> None:
+    def __init__(self, models: Sequence[Model], asked_for: str | None = None) -> None:
         self._models = {model.hardware.slug: model for model in models}
         self._asked_for = asked_for
         self._standing_in: dict[str, Model] = {}
@@ -93,7 +93,7 @@ class ModelHeuristic:
         """The models, one for each hardware."""
         return list(self._models.values())
 
-    def model_for(self, hardware: Optional[Hardware]) -> Optional[Model]:
+    def model_for(self, hardware: Hardware | None) -> Model | None:
         """The hardware's own model. Another one's stands in only where it was asked for by name."""
         if hardware is not None and hardware.slug in self._models:
             return self._models[hardware.slug]
@@ -105,12 +105,12 @@ class ModelHeuristic:
                 self._standing_in[hardware.slug] = other.standing_in_for(hardware)
             return self._standing_in[hardware.slug]
 
-    def answer(self, request: Request) -> Optional[Answer]:
+    def answer(self, request: Request) -> Answer | None:
         model = self.model_for(request.hardware)
         if model is None:
             return None
         threshold = request.performance_threshold
-        # How many picks a probability takes was measured with all of them.
+        # How many picks reach a probability was measured without a threshold.
         if threshold is None and request.min_confidence is None and model.kind == "ranking":
             threshold = _WORTH_TIMING
         choice = model.choose(
@@ -137,10 +137,10 @@ class ModelHeuristic:
         return ",".join(sorted(model.digest for model in self._models.values())) + f";{self._asked_for}"
 
 
-class _Watched:
+class _WatchedFile:
     """A file that is read again when it changed. A broken edit keeps the last good content."""
 
-    def __init__(self, path: Union[str, os.PathLike[str]], read: Callable[[str], Any]) -> None:
+    def __init__(self, path: str | os.PathLike[str], read: Callable[[str], Any]) -> None:
         self._path = os.fspath(path)
         self._read = read
         self._lock = threading.Lock()
@@ -162,7 +162,7 @@ class _Watched:
                     self._seen = stamp
                     self._content = self._read(self._path)
             except DiodeError as error:
-                _log.once(f"{self._path} {error}", logging.WARNING, "%s; the last good content stays in use", error)
+                messages.log_once(f"{self._path} {error}", logging.WARNING, "%s; the last good content stays in use", error)
             return self._content
 
 
@@ -171,14 +171,14 @@ class TableHeuristic:
 
     source = "table"
 
-    def __init__(self, table: Union[str, os.PathLike[str], Table], *, nearest: bool = False) -> None:
+    def __init__(self, table: str | os.PathLike[str] | Table, *, nearest: bool = False) -> None:
         self._nearest = nearest
         if isinstance(table, Table):
             self._table: Callable[[], Table] = lambda: table
         else:
-            self._table = _Watched(table, Table.load).content
+            self._table = _WatchedFile(table, Table.load).content
 
-    def answer(self, request: Request) -> Optional[Answer]:
+    def answer(self, request: Request) -> Answer | None:
         table = self._table()
         if request.hardware is None or table.hardware.slug != request.hardware.slug:
             return None
@@ -206,14 +206,14 @@ class InductorTableHeuristic:
 
     source = "table"
 
-    def __init__(self, table: Union[str, os.PathLike[str], Mapping[str, Any]]) -> None:
+    def __init__(self, table: str | os.PathLike[str] | Mapping[str, Any]) -> None:
         if isinstance(table, Mapping):
             content = _checked_inductor_table(table, "table")
             self._content: Callable[[], tuple[Mapping[str, Any], str]] = lambda: content
         else:
-            self._content = _Watched(table, _read_inductor_table).content
+            self._content = _WatchedFile(table, _read_inductor_table).content
 
-    def answer(self, request: Request) -> Optional[Answer]:
+    def answer(self, request: Request) -> Answer | None:
         table, _ = self._content()
         for key in request.inductor_keys():
             if key in table:
@@ -287,16 +287,16 @@ def as_config(value: Any) -> Config:
     if isinstance(value, str):
         return Config(value)
     if isinstance(value, Mapping):
-        fields = {_SPELLINGS.get(name, name): setting for name, setting in value.items()}
+        fields = {_SPELLINGS.get(name, str(name)): setting for name, setting in value.items()}
         unknown = sorted(set(fields) - _FIELDS)
         if unknown:
             raise DiodeError(f"config: got `{unknown[0]}`, expected one of {', '.join(sorted(_FIELDS))}")
         return Config(**fields)
-    raise DiodeError(f"config: got {value!r:.60}, expected a Config, a dict, \"aten\" or None")
+    raise DiodeError(f'config: got {value!r:.60}, expected a Config, a dict, "aten" or None')
 
 
 class FunctionHeuristic:
-    """Asks a function: it gets the problem and returns a config, a list of them, or None to leave it to the next."""
+    """Calls a function: it gets the problem and returns a config, a list of them, or None to leave it to the next."""
 
     source = "function"
 
@@ -307,7 +307,7 @@ class FunctionHeuristic:
         self._name = getattr(function, "__qualname__", type(function).__qualname__)
         self._digest = _digest_of(function)
 
-    def answer(self, request: Request) -> Optional[Answer]:
+    def answer(self, request: Request) -> Answer | None:
         chosen = self._function(request.problem)
         if chosen is None:
             return None
@@ -322,13 +322,13 @@ class FunctionHeuristic:
 
 
 def _digest_of(function: Callable[..., Any]) -> str:
-    """Of a function's code and of what it closes over. What cannot be told apart counts as new every time."""
+    """The digest of a function's code and of what it closes over. What cannot be pickled counts as new every time."""
     code = getattr(function, "__code__", None)
     try:
         closure = [cell.cell_contents for cell in getattr(function, "__closure__", None) or ()]
         defaults = (getattr(function, "__defaults__", None), getattr(function, "__kwdefaults__", None))
         what = pickle.dumps((marshal.dumps(code), closure, defaults)) if code else pickle.dumps(function)
-    except Exception:  # Pickling runs code of others, which may raise anything.
+    except Exception:  # Pickling runs code of the user's objects, which may raise anything.
         what = uuid.uuid4().bytes
     return hashlib.sha256(what).hexdigest()
 

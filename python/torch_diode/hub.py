@@ -11,10 +11,10 @@ import urllib.error
 import urllib.parse
 import urllib.request
 from pathlib import Path
-from typing import Any, Optional
+from typing import Any
 
 from ._core import DiodeError, Hardware, Model, Table
-from ._log import logger
+from .messages import logger
 
 _TIMEOUT_S = 30
 # A model is some 30 KiB, a table of 100,000 problems 220 MB.
@@ -26,8 +26,8 @@ class Pulled:
     """What is in the cache for a kind of hardware. Give ``model`` and ``table`` to ``torch_diode.install``."""
 
     hardware: str
-    model: Optional[Path]
-    table: Optional[Path]
+    model: Path | None
+    table: Path | None
     digests: dict[str, str]
 
 
@@ -40,7 +40,7 @@ def cache_folder() -> Path:
 
 
 def cached_models() -> list[Path]:
-    """Every pulled model whose bytes are still those that were checked."""
+    """Every pulled model whose bytes still have the digest in its index."""
     try:
         indexes = sorted(cache_folder().glob("hub/*/index.json"))
         found = [_cached(index.parent) for index in indexes]
@@ -49,7 +49,7 @@ def cached_models() -> list[Path]:
     return [pulled.model for pulled in found if pulled is not None and pulled.model is not None]
 
 
-def pull(hardware: str, *, server: Optional[str] = None, table: bool = True) -> Pulled:
+def pull(hardware: str, *, server: str | None = None, table: bool = True) -> Pulled:
     """Fetches the newest model of a kind of hardware, and its table.
 
     Without a reachable server, what was pulled before is returned. ``server`` may also come from ``DIODE_SERVER``.
@@ -60,7 +60,7 @@ def pull(hardware: str, *, server: Optional[str] = None, table: bool = True) -> 
     address = (server or os.environ.get("DIODE_SERVER") or "").rstrip("/")
     try:
         if not address:
-            raise _Unreachable("no server was named; give server=\"http://…\" or set DIODE_SERVER")
+            raise _Unreachable('no server was named; give server="http://…" or set DIODE_SERVER')
         return _fetch(address, slug, folder, table)
     except _Unreachable as unreachable:
         before = _cached(folder)
@@ -71,7 +71,7 @@ def pull(hardware: str, *, server: Optional[str] = None, table: bool = True) -> 
 
 
 class _Unreachable(Exception):
-    """The server does not answer; what is in the cache may do."""
+    """The server does not answer; the cache may have the files."""
 
 
 def _fetch(address: str, slug: str, folder: Path, table: bool) -> Pulled:
@@ -92,7 +92,7 @@ def _fetch(address: str, slug: str, folder: Path, table: bool) -> Pulled:
     return _store(folder, slug, files)
 
 
-def _table(address: str, slug: str) -> Optional[bytes]:
+def _table(address: str, slug: str) -> bytes | None:
     """The table, which a server has once somebody has uploaded timings."""
     try:
         text, _ = _get(f"{address}/api/v1/tables/{urllib.parse.quote(slug)}.json")
@@ -133,7 +133,7 @@ def _check(content: bytes, digest: str, what: str) -> None:
 
 
 def _store(folder: Path, slug: str, files: dict[str, tuple[str, bytes]]) -> Pulled:
-    """Writes files, then the index that makes them count, so that a crash leaves the old state or the new."""
+    """Writes files, then the index that names them, so that a crash leaves the old state or the new."""
     folder.mkdir(parents=True, exist_ok=True)
     index: dict[str, Any] = {"hardware": slug, "files": {}}
     for kind, (name, content) in files.items():
@@ -155,8 +155,8 @@ def _replace(path: Path, content: bytes) -> None:
     os.replace(file.name, path)
 
 
-def _cached(folder: Path) -> Optional[Pulled]:
-    """What a folder holds, as long as its bytes are what they were."""
+def _cached(folder: Path) -> Pulled | None:
+    """The files of a folder, if their bytes still have the digests in its index."""
     try:
         index = json.loads((folder / "index.json").read_bytes())
         paths = {kind: folder / entry["name"] for kind, entry in index["files"].items()}

@@ -12,11 +12,11 @@ import os
 import sys
 import threading
 from collections.abc import Callable, Sequence
-from typing import Any, Optional
+from typing import Any
 
 import torch
 
-from . import _log, models, settings
+from . import messages, models, settings
 from ._core import DiodeError, Hardware, __version__
 from .heuristics import Heuristic, ModelHeuristic, as_heuristic, table_heuristic
 
@@ -27,20 +27,23 @@ TESTED = "2.11"
 OLDEST = (2, 9)
 
 
-class Factory:
-    """Makes handlers. Its pickled form, which Inductor's cache of graphs is keyed by, says what decides."""
+class HandlerFactory:
+    """Makes handlers. Its pickled form is part of the key of Inductor's graph cache, and says what decides.
 
-    def __init__(self, users: Optional[Callable[[], Any]]) -> None:
-        self.users = users
+    ``users_class`` is what the user had set in its place, if anything.
+    """
+
+    def __init__(self, users_class: Callable[[], Any] | None) -> None:
+        self.users_class = users_class
 
     def __call__(self) -> Any:
-        if self.users is not None:
-            return self.users()
-        from .choices import DiodeInductorChoices
+        if self.users_class is not None:
+            return self.users_class()
+        from .predecessor.handler import DiodeInductorChoices
 
         return DiodeInductorChoices()
 
-    def __deepcopy__(self, memo: Any) -> Factory:
+    def __deepcopy__(self, memo: Any) -> HandlerFactory:
         return self
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -48,11 +51,11 @@ class Factory:
 
         selector = active_selector()
         digest = selector.digest() if selector is not None else ""
-        return (_factory_of, (__version__, digest, self.users))
+        return (_factory_of, (__version__, digest, self.users_class))
 
 
-def _factory_of(version: str, digest: str, users: Any) -> Factory:
-    return Factory(users)
+def _factory_of(version: str, digest: str, users_class: Any) -> HandlerFactory:
+    return HandlerFactory(users_class)
 
 
 def install(
@@ -61,13 +64,13 @@ def install(
     table: Any = None,
     heuristic: Any = None,
     nearest: bool = False,
-    hardware: Optional[str] = None,
-    top_k: Optional[int] = None,
-    min_confidence: Optional[float] = None,
-    performance_threshold: Optional[float] = None,
-    fast_autotune: Optional[bool] = None,
-    fallback_to_autotune: Optional[bool] = None,
-    cache_predictions: Optional[bool] = None,
+    hardware: str | None = None,
+    top_k: int | None = None,
+    min_confidence: float | None = None,
+    performance_threshold: float | None = None,
+    fast_autotune: bool | None = None,
+    fallback_to_autotune: bool | None = None,
+    cache_predictions: bool | None = None,
 ) -> None:
     """Picks the kernels of every compile from now on, in every thread.
 
@@ -92,17 +95,17 @@ def install(
     known = Hardware.find(name) if name else None
     if name and known is None:
         raise DiodeError(f"hardware: got `{name}`, expected a device's name or a slug such as nvidia-h200")
-    chain = _chain(model, table, heuristic, nearest, known.slug if known else None)
+    chain = _heuristics(model, table, heuristic, nearest, known.slug if known else None)
     with _lock:
         uninstall()
         try:
-            _put_in(chain, known, values)
+            _change_inductor(chain, known, values)
         except BaseException:
             uninstall()
             raise
 
 
-def _chain(model: Any, table: Any, heuristic: Any, nearest: bool, asked_for: Optional[str]) -> list[Heuristic]:
+def _heuristics(model: Any, table: Any, heuristic: Any, nearest: bool, asked_for: str | None) -> list[Heuristic]:
     several = heuristic if isinstance(heuristic, (list, tuple)) else [] if heuristic is None else [heuristic]
     chain = [as_heuristic(one) for one in several]
     table = table if table is not None else os.environ.get("DIODE_TABLE")
@@ -117,8 +120,9 @@ def _chain(model: Any, table: Any, heuristic: Any, nearest: bool, asked_for: Opt
     return chain
 
 
-def _put_in(chain: Sequence[Heuristic], hardware: Optional[Hardware], values: dict[str, Any]) -> None:
+def _change_inductor(chain: Sequence[Heuristic], hardware: Hardware | None, values: dict[str, Any]) -> None:
     from torch._inductor import config, virtualized
+    from torch._inductor.choices import InductorChoices
 
     from . import choices
     from .selection import Selector
@@ -129,17 +133,17 @@ def _put_in(chain: Sequence[Heuristic], hardware: Optional[Hardware], values: di
     choices.activate(Selector(chain, hardware=hardware))
     _undo.append(lambda: choices.activate(None))
 
-    users = config.inductor_choices_class
-    config.inductor_choices_class = Factory(users)
-    _undo.append(lambda: _restore_class(config, users))
+    users_class = config.inductor_choices_class
+    config.inductor_choices_class = HandlerFactory(users_class)
+    _undo.append(lambda: _restore_class(config, users_class))
 
-    _replace(choices.InductorChoices, "_finalize_template_configs", _asking)
+    _replace(InductorChoices, "_finalize_template_configs", _with_selector)
     _wrap_lowerings()
     _wrap_backend_test()
 
-    # This thread may have made its handler already; others find ours through the class.
+    # A handler that this thread has made already is thrown away; other threads make theirs by the new class.
     threads, key = virtualized.threadlocal, virtualized._choices._key
-    if type(getattr(threads, key, None)) is choices.InductorChoices:
+    if type(getattr(threads, key, None)) is InductorChoices:
         delattr(threads, key)
     _undo.append(lambda: _forget_handler(threads, key))
 
@@ -149,7 +153,7 @@ def uninstall() -> None:
     with _lock:
         while _undo:
             _undo.pop()()
-        _log.forget()
+        messages.log_all_again()
 
 
 def is_installed() -> bool:
@@ -199,8 +203,8 @@ def _replace(owner: Any, name: str, wrapper: Callable[[Any], Any]) -> None:
     _undo.append(lambda: setattr(owner, name, original))
 
 
-def _asking(original: Callable[..., Any]) -> Callable[..., Any]:
-    """Inductor's method, asking the installed selector first. It serves handlers of every thread, whenever made."""
+def _with_selector(original: Callable[..., Any]) -> Callable[..., Any]:
+    """Inductor's method, which now asks the installed selector first. It serves the handlers of every thread, old and new."""
     from torch._inductor import config
 
     from . import choices
@@ -245,7 +249,7 @@ def _as_under_max_autotune(original: Callable[..., Any]) -> Callable[..., Any]:
         if by_user or not asked or choices.active_selector() is None or not _on_gpu(arguments):
             return original(*arguments, **named)
         try:
-            with choices.for_our_sake(), config.patch(max_autotune_gemm=True):
+            with choices.unasked_templates(), config.patch(max_autotune_gemm=True):
                 return original(*arguments, **named)
         except choices.LeftToInductor:
             return original(*arguments, **named)
@@ -262,15 +266,16 @@ def _wrap_backend_test() -> None:
     """Our token stands for Inductor's own two backends, among which we pick."""
     from torch._inductor import config, utils
 
-    original = utils._use_autotune_backend
+    original: Callable[[str], bool] = utils._use_autotune_backend
 
     @functools.wraps(original)
     def use_backend(backend: str) -> bool:
-        ours = backend.upper() in ("ATEN", "TRITON") and settings.names_backend(config)
-        return ours or original(backend)
+        by_our_token = backend.upper() in ("ATEN", "TRITON") and settings.names_backend(config)
+        return by_our_token or original(backend)
 
     def put(old: Any, new: Any) -> None:
-        for name, module in list(sys.modules.items()):
+        modules: dict[str, Any] = dict(sys.modules)
+        for name, module in modules.items():
             if name.startswith("torch._inductor") and getattr(module, "_use_autotune_backend", None) is old:
                 module._use_autotune_backend = new
 
@@ -278,37 +283,15 @@ def _wrap_backend_test() -> None:
     _undo.append(lambda: put(use_backend, original))
 
 
-def _restore_class(config: Any, users: Any) -> None:
-    # Somebody may have set another class meanwhile: that one stays.
-    if isinstance(config.inductor_choices_class, Factory):
-        config.inductor_choices_class = users
+def _restore_class(config: Any, users_class: Any) -> None:
+    # A class that was set since the installation stays.
+    if isinstance(config.inductor_choices_class, HandlerFactory):
+        config.inductor_choices_class = users_class
 
 
 def _forget_handler(threads: Any, key: str) -> None:
-    from .choices import DiodeInductorChoices
+    from .predecessor.handler import DiodeInductorChoices
 
     current = getattr(threads, key, None)
     if isinstance(current, DiodeInductorChoices):
         delattr(threads, key)
-
-
-def install_diode_choices(
-    model_path: Any = None,
-    device: Optional[str] = None,
-    top_k_configs: Optional[int] = None,
-    enable_fallback: bool = True,
-    performance_threshold: Optional[float] = None,
-) -> Any:
-    """Sets a handler with the parameters of torch-diode for this thread and those that follow; returns it."""
-    from torch._inductor import config
-    from torch._inductor.virtualized import V
-
-    from .choices import DiodeInductorChoices
-
-    arguments = (model_path, device, top_k_configs, enable_fallback, performance_threshold)
-    handler = DiodeInductorChoices(*arguments)
-    if not is_installed():
-        install(model=model_path, top_k=top_k_configs, performance_threshold=performance_threshold)
-    config.inductor_choices_class = Factory(functools.partial(DiodeInductorChoices, *arguments))
-    V.set_choices_handler(handler)
-    return handler

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, Optional
+from typing import Any
 
 from torch._inductor.kernel_template_choice import KernelTemplateChoice
 from torch._inductor.template_heuristics.params import DictKernelTemplateParams
@@ -19,14 +19,14 @@ DECOMPOSE_K = "decompose_k"
 TMA = "triton::mm_persistent_tma"
 _TILED = ("triton::mm", "triton::bmm")
 
-# What a config says itself; the rest of a template's parameters are the same for all of its configs.
+# The parameters that a config sets; the rest are the same for all configs of a template.
 _OWN = {
     "BLOCK_M", "BLOCK_N", "BLOCK_K", "GROUP_M", "EVEN_K", "USE_FAST_ACCUM", "ACC_TYPE", "num_stages", "num_warps",
     "matrix_instr_nonkdim", "waves_per_eu", "kpack",
 }  # fmt: skip
 
-_usual_lock = threading.Lock()
-_usual: dict[tuple[str, str, str], Mapping[str, Any]] = {}
+_shared_params_lock = threading.Lock()
+_shared_params: dict[tuple[str, str, str], Mapping[str, Any]] = {}
 
 
 class Offer:
@@ -38,7 +38,7 @@ class Offer:
         kernel_inputs: Any,
         templates: Sequence[Any],
         op_name: str,
-        overrides: Optional[Mapping[str, Mapping[str, Any]]],
+        overrides: Mapping[str, Mapping[str, Any]] | None,
     ) -> None:
         self._get_ktc = get_ktc
         self._inputs = kernel_inputs
@@ -50,17 +50,17 @@ class Offer:
         """Whether there is more than the library to choose from."""
         return any(not uid.startswith(LIBRARY) for uid in self._templates)
 
-    def choice(self, candidate: Candidate) -> Optional[KernelTemplateChoice]:
-        """The choice of a candidate; ``None`` if its template is not to be had for this kernel."""
+    def choice(self, candidate: Candidate) -> KernelTemplateChoice | None:
+        """The choice of a candidate; ``None`` if its template is not offered for this kernel."""
         template = candidate.config.template
         if template == "aten":
             return self.library()
         if template == DECOMPOSE_K:
-            return self._of(DECOMPOSE_K, lambda params: params.get("k_split") == candidate.config.k_split)
+            return self._first_choice(DECOMPOSE_K, lambda params: params.get("k_split") == candidate.config.k_split)
         if template in _TILED:
             template = "triton::bmm" if self._op in ("bmm", "baddbmm") else "triton::mm"
         source = self._template(template)
-        if source is None or not _of_this_source(candidate, source):
+        if source is None or not _was_made_for(candidate, source):
             return None
         base = self._base(template, source)
         if base is None:
@@ -69,7 +69,7 @@ class Offer:
         params["EVEN_K"] = self._divides_k(params["BLOCK_K"])
         return self._built(source, params)
 
-    def library(self) -> Optional[KernelTemplateChoice]:
+    def library(self) -> KernelTemplateChoice | None:
         """The vendor's library. A vector bias is added by its fused kernel where that is offered."""
         for uid in self._templates:
             if uid.startswith(LIBRARY):
@@ -81,7 +81,7 @@ class Offer:
     def _choices(self, uid: str) -> Iterator[KernelTemplateChoice]:
         return iter(self._get_ktc(self._inputs, self._templates[uid], self._op, self._overrides.get(uid, {})))
 
-    def _of(self, uid: str, wanted: Callable[[Mapping[str, Any]], bool]) -> Optional[KernelTemplateChoice]:
+    def _first_choice(self, uid: str, wanted: Callable[[Mapping[str, Any]], bool]) -> KernelTemplateChoice | None:
         if uid not in self._templates:
             return None
         return next((choice for choice in self._choices(uid) if wanted(choice.params.to_kwargs())), None)
@@ -97,20 +97,20 @@ class Offer:
             return mm_template
         return None
 
-    def _base(self, uid: str, template: Any) -> Optional[Mapping[str, Any]]:
+    def _base(self, uid: str, template: Any) -> Mapping[str, Any] | None:
         """The parameters that every config of a template shares."""
         key = (uid, self._inputs.device_type, self._op)
-        with _usual_lock:
-            known = _usual.get(key)
-        # Those of the accelerator's template also depend on how the operands lie.
+        with _shared_params_lock:
+            known = _shared_params.get(key)
+        # Those of the TMA template also depend on the layout of the operands.
         if known is not None and uid != TMA:
             return known
         first = next(iter(self._get_ktc(self._inputs, template, self._op, {})), None)
         if first is None:
             return None
         base = {name: value for name, value in first.params.to_kwargs().items() if name not in _OWN or name == "ACC_TYPE"}
-        with _usual_lock:
-            _usual[key] = base
+        with _shared_params_lock:
+            _shared_params[key] = base
         return base
 
     def _params(self, config: Config, base: Mapping[str, Any]) -> dict[str, Any]:
@@ -146,7 +146,7 @@ class Offer:
         )
 
 
-def _of_this_source(candidate: Candidate, template: Any) -> bool:
+def _was_made_for(candidate: Candidate, template: Any) -> bool:
     """Whether a table's entry was made for the template as this torch has it, as far as it says."""
     digest = getattr(template, "src_hash", None)
     return candidate.template_hash is None or digest is None or candidate.template_hash == digest

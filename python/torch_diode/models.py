@@ -8,9 +8,9 @@ import os
 import threading
 from collections.abc import Iterator
 from pathlib import Path
-from typing import NamedTuple, Optional, Union
+from typing import NamedTuple
 
-from . import _log, hub
+from . import hub, messages
 from ._core import DiodeError, Model, shipped_models
 
 _lock = threading.Lock()
@@ -25,7 +25,7 @@ class Listed(NamedTuple):
     origin: str
 
 
-def load(model: Union[str, os.PathLike[str], Model]) -> Model:
+def load(model: str | os.PathLike[str] | Model) -> Model:
     """A model from a file, or by the name of one that is there, such as ``NVIDIA-H200-matmul``."""
     if isinstance(model, Model):
         return model
@@ -47,7 +47,7 @@ def available() -> list[Listed]:
         try:
             model = _decode(name, content)
         except DiodeError as error:
-            _log.once(f"{origin} {name}", logging.WARNING, "%s: %s", name, error)
+            messages.log_once(f"{origin} {name}", logging.WARNING, "%s: %s", name, error)
             continue
         slug = model.hardware.slug
         if slug not in best or model.created_at > best[slug].model.created_at:
@@ -55,7 +55,7 @@ def available() -> list[Listed]:
     return sorted(best.values())
 
 
-def for_hardware(slug: str) -> Optional[Model]:
+def for_hardware(slug: str) -> Model | None:
     """The model of a kind of hardware; ``None`` if there is none."""
     return next((listed.model for listed in available() if listed.model.hardware.slug == slug), None)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Sequence
-from typing import Any, Optional
+from typing import Any
 
 import sympy
 import torch
@@ -18,11 +18,11 @@ DTYPES = (torch.float16, torch.bfloat16, torch.float32)
 
 
 class Unsupported(Exception):
-    """Why there is nothing to say of a kernel, in words that finish a sentence."""
+    """Why a kernel is left to Inductor, in words that finish a sentence."""
 
 
 def problem_of(kernel_inputs: Any, op_name: str) -> Problem:
-    """The problem, with the hints of sizes that are not known."""
+    """The problem; sizes that are not known are taken from their hints."""
     dtypes, shapes, strides = kernel_inputs.dtypes(), kernel_inputs.shapes_symbolic(), kernel_inputs.strides_symbolic()
     a_dtype, b_dtype, out_dtype = dtypes[-2], dtypes[-1], kernel_inputs.out_dtype()
     for dtype in (a_dtype, b_dtype, out_dtype):
@@ -79,7 +79,7 @@ def tf32_allowed() -> bool:
 class Device:
     """A GPU, as torch describes it and as the catalogue knows it."""
 
-    def __init__(self, name: str, hardware: Optional[Hardware], shared_memory: Optional[int]) -> None:
+    def __init__(self, name: str, hardware: Hardware | None, shared_memory: int | None) -> None:
         self.name = name
         self.hardware = hardware
         self.shared_memory = shared_memory
@@ -100,4 +100,3 @@ def _described(index: int) -> Device:
     if torch.version.hip is not None:
         shared_memory = getattr(properties, "shared_memory_per_block", 0) or None
     return Device(properties.name, Hardware.find(properties.name), shared_memory)
-

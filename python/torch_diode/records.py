@@ -1,11 +1,10 @@
-"""What was picked and why, to be asked for after a compile."""
+"""Decisions: what was picked and why."""
 
 from __future__ import annotations
 
 import collections
 import dataclasses
 import threading
-from typing import Optional
 
 from ._core import Problem
 from .heuristics import Candidate
@@ -18,21 +17,21 @@ class Pick:
     """One decision: what was asked, what came out, and why."""
 
     compile_id: str
-    problem: Optional[Problem]
+    problem: Problem | None
     label: str
     source: str
     """``model``, ``table``, ``function``, or ``inductor`` where the decision was left to it."""
     why: str
     picks: tuple[Candidate, ...] = ()
     near: tuple[Candidate, ...] = ()
-    probability: Optional[float] = None
-    between_us: Optional[tuple[float, float]] = None
-    caveat: Optional[str] = None
+    probability: float | None = None
+    between_us: tuple[float, float] | None = None
+    caveat: str | None = None
     dropped: tuple[str, ...] = ()
     """Candidates that cannot run, with the reason."""
 
     def lines(self) -> list[str]:
-        """The decision for people."""
+        """The decision as lines of text."""
         if not self.picks:
             return [f"{self.label}: left to Inductor, since {self.why}", *self._notes()]
         chosen = ", ".join(_shown(pick) for pick in self.picks)

@@ -5,12 +5,12 @@ from __future__ import annotations
 import functools
 import logging
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Optional
+from typing import Any
 
 import torch
 from torch._inductor import config
 
-from . import _log
+from . import messages
 from ._core import Hardware, obstacle
 from .heuristics import Answer, Candidate, Heuristic, Request
 from .kernels import Offer
@@ -19,12 +19,12 @@ from .records import Pick, Records
 from .settings import Settings
 from .statistics import Statistics
 
-# A failed launch fails the whole compile, so a device that says nothing gets what every GPU of the catalogue has.
+# A failed launch fails the whole compile, so an unknown size is taken for the smallest of the catalogue.
 _LEAST_SHARED_MEMORY = 65536
 
 
-class Nothing(Exception):
-    """No heuristic has an answer: the counter to raise and the reason in words."""
+class NoAnswer(Exception):
+    """No heuristic has an answer that can run: the counter to raise and the reason in words."""
 
     def __init__(self, counter: str, reason: str, problem: Any = None) -> None:
         super().__init__(reason)
@@ -35,7 +35,7 @@ class Nothing(Exception):
 class Selector:
     """Picks kernels by a chain of heuristics."""
 
-    def __init__(self, heuristics: Sequence[Heuristic], *, hardware: Optional[Hardware] = None) -> None:
+    def __init__(self, heuristics: Sequence[Heuristic], *, hardware: Hardware | None = None) -> None:
         self.heuristics = tuple(heuristics)
         self.statistics = Statistics()
         self.records = Records()
@@ -52,9 +52,9 @@ class Selector:
         kernel_inputs: Any,
         templates: Sequence[Any],
         op_name: str,
-        overrides: Optional[Mapping[str, Mapping[str, Any]]],
+        overrides: Mapping[str, Mapping[str, Any]] | None,
         settings: Settings,
-    ) -> Optional[list[Any]]:
+    ) -> list[Any] | None:
         """The choices to take instead of Inductor's; ``None`` leaves the kernel to Inductor."""
         offer = Offer(get_ktc, kernel_inputs, templates, op_name, overrides)
         if not offer.is_tunable():
@@ -62,37 +62,37 @@ class Selector:
         self.statistics.count("total_calls")
         try:
             return self._picked(offer, kernel_inputs, op_name, settings)
-        except Nothing as nothing:
-            self._left(nothing.counter, str(nothing), op_name, nothing.problem)
+        except NoAnswer as no_answer:
+            self._record_left(no_answer.counter, str(no_answer), op_name, no_answer.problem)
         except Exception as error:  # Whatever it is, a compile must not fail for it.
-            _log.logger.debug("picking a kernel failed", exc_info=True)
-            self._left("fallback_error", f"picking failed: {type(error).__name__}: {error}", op_name)
+            messages.logger.debug("picking a kernel failed", exc_info=True)
+            self._record_left("fallback_error", f"picking failed: {type(error).__name__}: {error}", op_name)
         return None
 
-    def _left(self, counter: str, reason: str, op_name: str, problem: Any = None) -> None:
+    def _record_left(self, counter: str, reason: str, op_name: str, problem: Any = None) -> None:
         self.statistics.count(counter)
         level = logging.WARNING if counter == "fallback_error" else logging.INFO
-        _log.once(f"{counter} {reason}", level, "%s is left to Inductor: %s", op_name, reason)
+        messages.log_once(f"{counter} {reason}", level, "%s is left to Inductor: %s", op_name, reason)
         label = problem.label if problem is not None else op_name
         self.records.add(Pick(_compile_id(), problem, label, "inductor", reason))
 
     def _picked(self, offer: Offer, kernel_inputs: Any, op_name: str, settings: Settings) -> list[Any]:
         if op_name not in OPS:
-            raise Nothing("fallback_non_mm_op", f"{op_name} is not among {', '.join(OPS)}")
+            raise NoAnswer("fallback_non_mm_op", f"{op_name} is not among {', '.join(OPS)}")
         try:
             device = device_of(kernel_inputs)
             problem = problem_of(kernel_inputs, op_name)
         except Unsupported as unsupported:
-            raise Nothing("fallback_non_mm_op", str(unsupported)) from None
+            raise NoAnswer("fallback_non_mm_op", str(unsupported)) from None
         request = self._request(problem, device, kernel_inputs, op_name, settings)
         dropped: list[str] = []
         for heuristic in self.heuristics:
             try:
                 answer = heuristic.answer(request)
-            except Exception as error:  # A function is anybody's code; the next heuristic may still know.
+            except Exception as error:  # A user's function may raise anything; the next heuristic may still have an answer.
                 self.statistics.count("fallback_error")
                 reason = f"{heuristic.source} failed: {type(error).__name__}: {error}"
-                _log.once(reason, logging.WARNING, "%s", reason)
+                messages.log_once(reason, logging.WARNING, "%s", reason)
                 dropped.append(reason)
                 continue
             if answer is None:
@@ -103,13 +103,11 @@ class Selector:
                 self.records.add(_pick(request, answer, kept, dropped))
                 return _in_turn(choices)
         if dropped:
-            raise Nothing("fallback_empty_result", f"no candidate can run ({'; '.join(dropped)})", problem)
+            raise NoAnswer("fallback_empty_result", f"no candidate can run ({'; '.join(dropped)})", problem)
         name = request.hardware.slug if request.hardware else device.name
-        raise Nothing("fallback_no_model", f"no table, model or function knows it on {name}", problem)
+        raise NoAnswer("fallback_no_model", f"no table, model or function knows it on {name}", problem)
 
-    def _request(
-        self, problem: Any, device: Device, kernel_inputs: Any, op_name: str, settings: Settings
-    ) -> Request:
+    def _request(self, problem: Any, device: Device, kernel_inputs: Any, op_name: str, settings: Settings) -> Request:
         hardware = device.hardware or self._hardware
         shared_memory = device.shared_memory or (hardware.shared_memory if hardware else None)
         return Request(
@@ -125,9 +123,7 @@ class Selector:
             inductor_keys=functools.partial(_inductor_keys, kernel_inputs, op_name),
         )
 
-    def _runnable(
-        self, offer: Offer, answer: Answer, request: Request, dropped: list[str]
-    ) -> tuple[list[Candidate], list[Any]]:
+    def _runnable(self, offer: Offer, answer: Answer, request: Request, dropped: list[str]) -> tuple[list[Candidate], list[Any]]:
         kept, choices = [], []
         assert request.shared_memory is not None
         for candidate in answer.candidates:
@@ -143,7 +139,7 @@ class Selector:
 
     def _count(self, answer: Answer, kept: Sequence[Candidate]) -> None:
         if answer.source == "model":
-            self.statistics.predicted(answer.probability)
+            self.statistics.count_prediction(answer.probability)
         else:
             self.statistics.count(f"{answer.source}_selections")
         if kept[0].config.is_library:
@@ -184,6 +180,6 @@ def _pick(request: Request, answer: Answer, kept: Sequence[Candidate], dropped: 
 
 
 def _compile_id() -> str:
-    """Of the compile that runs in this thread; a frame's forward and backward share it."""
+    """The id of the compile that runs in this thread; a frame's forward and backward share it."""
     current = torch._guards.CompileContext.current_compile_id()
     return str(current)

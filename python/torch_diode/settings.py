@@ -9,7 +9,7 @@ from __future__ import annotations
 import dataclasses
 import os
 from collections.abc import Callable, Mapping
-from typing import Any, Optional
+from typing import Any
 
 from ._core import DiodeError
 
@@ -18,19 +18,19 @@ BACKEND = "DIODE"
 
 @dataclasses.dataclass(frozen=True)
 class Settings:
-    """What is in force for the kernel that is being chosen."""
+    """The values for the kernel that is being chosen."""
 
     fast_autotune: bool
     top_k: int
-    min_confidence: Optional[float]
-    performance_threshold: Optional[float]
+    min_confidence: float | None
+    performance_threshold: float | None
     fallback_to_autotune: bool
     cache_predictions: bool
 
 
 @dataclasses.dataclass(frozen=True)
 class _Entry:
-    """A setting: its name in Inductor's config, and what it is before anybody sets it."""
+    """A setting: its name in Inductor's config, and its value before it is set."""
 
     name: str
     default: Any
@@ -46,7 +46,7 @@ def _switch(text: str) -> bool:
     return values[text.lower()]
 
 
-def _number(text: str) -> Optional[float]:
+def _number(text: str) -> float | None:
     if text.lower() in ("", "none"):
         return None
     try:
@@ -64,12 +64,8 @@ def _count(text: str) -> int:
 _ENTRIES: Mapping[str, _Entry] = {
     "fast_autotune": _Entry("fast_autotune", True, bool, "DIODE_FAST_AUTOTUNE", _switch),
     "top_k": _Entry("diode_top_k", 1, int, "DIODE_TOP_K", _count),
-    "min_confidence": _Entry(
-        "diode_confidence_threshold", None, Optional[float], "DIODE_CONFIDENCE_THRESHOLD", _number
-    ),
-    "performance_threshold": _Entry(
-        "diode_performance_threshold", None, Optional[float], "DIODE_PERFORMANCE_THRESHOLD", _number
-    ),
+    "min_confidence": _Entry("diode_confidence_threshold", None, float | None, "DIODE_CONFIDENCE_THRESHOLD", _number),
+    "performance_threshold": _Entry("diode_performance_threshold", None, float | None, "DIODE_PERFORMANCE_THRESHOLD", _number),
     "fallback_to_autotune": _Entry("diode_fallback_to_autotune", True, bool, "DIODE_FALLBACK_TO_AUTOTUNE", _switch),
     "cache_predictions": _Entry("diode_cache_predictions", True, bool, "DIODE_CACHE_PREDICTIONS", _switch),
 }

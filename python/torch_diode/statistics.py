@@ -30,20 +30,20 @@ class Statistics:
         with self._lock:
             self._counts[name] += by
 
-    def predicted(self, probability: Any) -> None:
-        """A prediction, and how sure it was where that is known."""
+    def count_prediction(self, probability: Any) -> None:
+        """Counts a prediction, and its confidence where that is known."""
         with self._lock:
             self._counts["model_selections"] += 1
             if probability is not None:
-                self._sure += probability
-                self._judged += 1
+                self._confidences += probability
+                self._with_confidence += 1
 
     def reset(self) -> None:
         """Back to zero; every key stays."""
         with self._lock:
             self._counts = dict.fromkeys(COUNTERS, 0)
-            self._sure = 0.0
-            self._judged = 0
+            self._confidences = 0.0
+            self._with_confidence = 0
 
     def get(self) -> dict[str, Any]:
         """Every counter, and what follows from them. ``avg_confidence`` is None until a prediction's is known."""
@@ -51,5 +51,5 @@ class Statistics:
             counts: dict[str, Any] = dict(self._counts)
             counts["total_predictions"] = counts["model_selections"]
             counts["fallbacks"] = sum(counts[name] for name in COUNTERS if name.startswith("fallback_"))
-            counts["avg_confidence"] = self._sure / self._judged if self._judged else None
+            counts["avg_confidence"] = self._confidences / self._with_confidence if self._with_confidence else None
             return counts

@@ -1,4 +1,4 @@
-"""What importing did, and what there is."""
+"""Registers on import, and says what came of it."""
 
 from __future__ import annotations
 
@@ -7,10 +7,9 @@ import logging
 import os
 from typing import Any
 
-from . import _log
-from ._core import DISTRIBUTION, DiodeError, __version__
+from . import messages
+from ._core import DISTRIBUTION, __version__
 
-_INTEGRATION = "matmul_kernel_prediction"
 _DISTRIBUTIONS = ("torch-diode", "torch-diode-lib")
 
 _outcome = "not_started"
@@ -20,12 +19,12 @@ _errors: list[str] = []
 def register(asked: bool = DISTRIBUTION == "torch-diode") -> None:
     """Registers where that is wanted and possible. Never raises: a program that only wants faster kernels goes on."""
     try:
-        _settle(*_registered(asked))
-    except Exception as error:  # Whatever goes wrong in somebody's torch must not end their program.
-        _settle("failed", f"{type(error).__name__}: {error}", logging.WARNING)
+        set_outcome(*_try_to_register(asked))
+    except Exception as error:  # An error in the user's torch must not end the user's program.
+        set_outcome("failed", f"{type(error).__name__}: {error}", logging.WARNING)
 
 
-def _registered(asked: bool) -> tuple[str, str, int]:
+def _try_to_register(asked: bool) -> tuple[str, str, int]:
     both = _installed_twice()
     if both:
         return "refused", both, logging.WARNING
@@ -43,11 +42,17 @@ def _registered(asked: bool) -> tuple[str, str, int]:
     return "success", "installed", logging.INFO
 
 
-def _settle(outcome: str, words: str, level: int) -> None:
+def set_outcome(outcome: str, words: str, level: int) -> None:
+    """Keeps what a registration came to, and logs it."""
     global _outcome
     _outcome = outcome
     _errors[:] = [words] if outcome in ("refused", "failed", "interface_unavailable") else []
-    _log.logger.log(level, "%s: %s", outcome, words)
+    messages.logger.log(level, "%s: %s", outcome, words)
+
+
+def outcome() -> str:
+    """What the last registration came to: ``success``, ``no_gpu`` and so on."""
+    return _outcome
 
 
 def has_gpu() -> bool:
@@ -78,7 +83,8 @@ def torch_available() -> bool:
     return importlib.util.find_spec("torch") is not None
 
 
-def _installed() -> bool:
+def is_installed() -> bool:
+    """Whether the plug-in picks kernels, found without importing torch where there is none."""
     if not torch_available():
         return False
     from . import installation
@@ -97,66 +103,3 @@ def get_import_status() -> dict[str, Any]:
         "status": _outcome,
         "errors": list(_errors),
     }
-
-
-def get_integration_info() -> dict[str, Any]:
-    """The state of the one integration, under the names that torch-diode used."""
-    from . import models
-
-    installed = _installed()
-    found = [listed.name for listed in models.available()]
-    return {
-        _INTEGRATION: {
-            "name": _INTEGRATION,
-            "interface_name": "torch._inductor.choices",
-            "integration_status": "success" if installed else _outcome,
-            "models_available": found,
-            "models_loaded": found if installed else [],
-            "registration_status": installed,
-            "dependencies": ["torch._inductor", "torch._inductor.choices"],
-        }
-    }
-
-
-def get_model_info() -> dict[str, Any]:
-    """The models that there are."""
-    from . import models
-
-    listed = models.available()
-    manifest = [
-        {
-            "name": one.name,
-            "hardware": one.model.hardware.slug,
-            "digest": one.model.digest,
-            "created_at": one.model.created_at,
-            "origin": one.origin,
-            "parameters": one.model.parameters,
-        }
-        for one in listed
-    ]
-    return {
-        "available_models": [one.name for one in listed],
-        "model_manifest": {"version": "1.0", "total_models": len(listed), "models": manifest},
-        "models_by_purpose": {"matmul": [one.name for one in listed]},
-    }
-
-
-def install_diode_integrations(enable_fallback: bool = True) -> dict[str, bool]:
-    """Installs with every model there is. Says whether it worked instead of raising, as torch-diode did."""
-    if not torch_available():
-        _settle("interface_unavailable", "there is no torch; pip install torch", logging.WARNING)
-        return {_INTEGRATION: False}
-    from . import installation
-
-    try:
-        installation.install(fallback_to_autotune=enable_fallback)
-    except DiodeError as error:
-        _settle("failed", str(error), logging.WARNING)
-        return {_INTEGRATION: False}
-    _settle("success", "installed", logging.INFO)
-    return {_INTEGRATION: True}
-
-
-def get_diode_status() -> dict[str, Any]:
-    """Everything in one: import, integration, models."""
-    return {"import": get_import_status(), "integrations": get_integration_info(), "models": get_model_info()}

@@ -56,8 +56,8 @@ fn nextest(postgres: &Postgres, filter: &[String]) -> anyhow::Result<Vec<Test>> 
 ///
 /// torch is installed whole: its libraries name each other and the CUDA libraries when they are loaded.
 fn plugin() -> anyhow::Result<Vec<Test>> {
-    let requirements = [TORCH, PYTEST, wheel::maturin_requirement()];
-    let python = python::environment("torch-python", &requirements, "torch, pytest, maturin")?;
+    let requirements = [TORCH, PYTEST, MYPY, wheel::maturin_requirement()];
+    let python = python::environment("torch-python", &requirements, "torch, pytest, mypy, maturin")?;
     let wheel = wheel::for_tests(&python)?;
     let install = ["-m", "pip", "install", "--quiet", "--no-deps", "--force-reinstall"];
     shell::run(command(&python).args(install).arg(wheel))?;
@@ -70,6 +70,7 @@ fn plugin() -> anyhow::Result<Vec<Test>> {
 
 const TORCH: &str = "torch==2.11.0";
 const PYTEST: &str = "pytest==9.2.0";
+const MYPY: &str = "mypy==2.4.1";
 
 /// Without the report of an earlier run, a run that wrote none is not taken for it.
 fn forget(report: &Path) -> anyhow::Result<()> {

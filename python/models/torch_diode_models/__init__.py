@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any, Optional
+from typing import TYPE_CHECKING, Any
 
 try:
     import torch_diode
@@ -15,9 +15,7 @@ try:
 except ModuleNotFoundError as error:
     if error.name != "torch_diode":
         raise
-    raise ImportError(
-        "torch_diode_models holds models alone; pip install torch-diode or torch-diode-lib to use them"
-    ) from None
+    raise ImportError("torch_diode_models holds models alone; pip install torch-diode or torch-diode-lib to use them") from None
 
 from torch_diode import set_log_level
 
@@ -34,7 +32,7 @@ __all__ = [
 ]
 
 
-def get_detected_hardware() -> Optional[str]:
+def get_detected_hardware() -> str | None:
     """The name of this machine's GPU; None without one."""
     if not status.has_gpu() or not status.torch_available():
         return None

@@ -29,7 +29,9 @@ _report = Report()
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--gpu-report", metavar="FILE", help="write date, versions and figures to this Markdown file")
-    parser.addoption("--gpu-times", metavar="FILE", help="keep the times of problems here, and do not measure those again that are")
+    parser.addoption(
+        "--gpu-times", metavar="FILE", help="keep the times of problems here, and do not measure those again that are"
+    )
 
 
 def pytest_configure(config: pytest.Config) -> None:

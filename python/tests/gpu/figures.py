@@ -8,7 +8,6 @@ import platform
 import statistics
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Optional
 
 import torch
 
@@ -17,7 +16,7 @@ class Report:
     """Sections of rows. A row replaces the one of the same name, so a figure can be given while it still grows."""
 
     def __init__(self) -> None:
-        self.path: Optional[Path] = None
+        self.path: Path | None = None
         self._sections: dict[str, dict[str, Mapping[str, str]]] = {}
 
     def figure(self, section: str, measured: str, found: str, goal: str = "") -> None:
@@ -38,7 +37,12 @@ class Report:
     def _write(self, outcome: str) -> None:
         if self.path is None:
             return
-        lines = ["# The plug-in on a GPU", "", "Written by `python -m pytest python/tests/gpu --gpu-report docs/measurements/plugin.md`.", ""]
+        lines = [
+            "# The plug-in on a GPU",
+            "",
+            "Written by `python -m pytest python/tests/gpu --gpu-report docs/measurements/plugin.md`.",
+            "",
+        ]
         lines.append(f"{_where()}; {outcome}.")
         for section, rows in self._sections.items():
             header = list(next(iter(rows.values())))

@@ -50,18 +50,20 @@ def single_mms() -> list[Shape]:
 def judged() -> list[Shape]:
     """Those and thirty more, drawn once for all before any was measured."""
     draw = random.Random(20261121)
-    size = lambda low, high: 8 * round(math.exp(draw.uniform(math.log(low / 8), math.log(high / 8))))  # noqa: E731
+    size = lambda low, high: 8 * round(math.exp(draw.uniform(math.log(low / 8), math.log(high / 8))))
     shapes = single_mms()
     for at in range(30):
         m = draw.choice([1, 8, 16, 32]) if at % 4 == 0 else size(64, 8192)
-        shapes.append(Shape(m, size(64, 16384), size(64, 8192), linear=at % 2 == 1, dtype=torch.float16 if at % 8 == 7 else torch.bfloat16))
+        shapes.append(
+            Shape(m, size(64, 16384), size(64, 8192), linear=at % 2 == 1, dtype=torch.float16 if at % 8 == 7 else torch.bfloat16)
+        )
     return shapes
 
 
 def random_problems(count: int, seed: int = 7) -> list[Shape]:
     """Any sizes at all, odd ones too, of every type and operator."""
     draw = random.Random(seed)
-    size = lambda high: max(1, round(math.exp(draw.uniform(0, math.log(high)))))  # noqa: E731
+    size = lambda high: max(1, round(math.exp(draw.uniform(0, math.log(high)))))
     dtypes: Sequence[Any] = (torch.float16, torch.bfloat16, torch.float32)
     shapes = []
     for _ in range(count):

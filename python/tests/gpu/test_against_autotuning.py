@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import os
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, NamedTuple, Optional
+from typing import Any, NamedTuple
 
 import pytest
-import torch
 from figures import Report, geomean
-from old_network import OldNetwork
+from predecessor_network import PredecessorNetwork
 from shapes import Shape, judged, single_mms
 from timing import compiled_cold, microseconds
 from torch._inductor import config
@@ -56,9 +56,9 @@ def ways() -> dict[str, Callable[[], dict[str, Any]]]:
     }
     if "DIODE_COMPAT_DIR" in os.environ:
         file = Path(os.environ["DIODE_COMPAT_DIR"]) / "v1_model.pt"
-        networks = {SHIPPED: OldNetwork(file, fed_right=False), RIGHT: OldNetwork(file, fed_right=True)}
+        networks = {SHIPPED: PredecessorNetwork(file, fed_right=False), RIGHT: PredecessorNetwork(file, fed_right=True)}
         for name, network in networks.items():
-            found[name] = lambda network=network: installed(heuristic=network, top_k=5)
+            found[name] = functools.partial(installed, heuristic=network, top_k=5)
     return found
 
 
@@ -73,7 +73,9 @@ def measured(report: Report, request: pytest.FixtureRequest) -> Measured:
         with config.patch(shape_padding=False):
             warm_up(every)
             for shape, names in methods_of(judged()).items():
-                times, picked = kept.known.get(str(shape)) or measure(shape, {name: every[name] for name in names if name in every})
+                times, picked = kept.known.get(str(shape)) or measure(
+                    shape, {name: every[name] for name in names if name in every}
+                )
                 kept.keep(shape, times, picked)
                 found[shape], picks[shape] = times, picked
                 show(shape, times, picked, report)
@@ -96,7 +98,7 @@ def methods_of(shapes: list[Shape]) -> dict[Shape, list[str]]:
 class Kept:
     """What was measured, in a file with a line for each problem."""
 
-    def __init__(self, path: Optional[str]) -> None:
+    def __init__(self, path: str | None) -> None:
         self._path = Path(path) if path else None
         lines = self._path.read_text().splitlines() if self._path and self._path.exists() else []
         self.known: dict[str, tuple[Times, str]] = {name: (times, picked) for name, times, picked in map(json.loads, lines)}
@@ -162,7 +164,11 @@ def summarise(found: dict[Shape, Times], picks: dict[Shape, str], report: Report
         text = f"{geomean(shares):.1%}, worst {min(shares):.0%}; within 5 % of it for {sum(share >= 0.95 for share in shares)} of {len(shares)}"
         report.figure("Run time", f"{name}: share of the best by any method", text)
     compare("Compared, on the same mm problems", {shape: times for shape, times in mms.items() if shape in single_mms()}, report)
-    compare("Compared, where an exhaustive search ends soon", {shape: times for shape, times in mms.items() if EXHAUSTIVE in times}, report)
+    compare(
+        "Compared, where an exhaustive search ends soon",
+        {shape: times for shape, times in mms.items() if EXHAUSTIVE in times},
+        report,
+    )
 
 
 def compare(section: str, found: dict[Shape, Times], report: Report) -> None:

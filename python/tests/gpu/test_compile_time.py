@@ -14,7 +14,6 @@ from figures import Report, geomean
 from shapes import single_mms
 from timing import compiled_cold
 from torch._dynamo.utils import counters
-from torch._inductor import config
 from torch._inductor.lookup_table import LookupTableChoices
 
 import torch_diode
@@ -27,7 +26,11 @@ SECTION = "Compile time"
 def warm() -> None:
     """What Inductor does once per process is done."""
     torch_diode.install(top_k=5)
-    for function, *inputs in [(torch.mm, (96, 160), (160, 224)), (torch.addmm, (224,), (96, 160), (160, 224))]:
+    products: dict[Callable[..., Any], list[tuple[int, ...]]] = {
+        torch.mm: [(96, 160), (160, 224)],
+        torch.addmm: [(224,), (96, 160), (160, 224)],
+    }
+    for function, inputs in products.items():
         compiled_cold(function, [randn(*size) for size in inputs])
     torch_diode.uninstall()
 
@@ -63,7 +66,7 @@ def test_the_hook_costs_little(repeated: bool, limit_ms: float, report: Report, 
 def test_a_known_answer_takes_microseconds(report: Report) -> None:
     model = torch_diode.models.available()[0].model
     problem = torch_diode.Problem("mm", m=512, n=1024, k=1024, dtype="bfloat16")
-    ask = lambda: model.choose(problem, 1, shared_memory=232448)  # noqa: E731
+    ask = lambda: model.choose(problem, 1, shared_memory=232448)
     ask()
     count = 10_000
     start = time.perf_counter()
@@ -95,7 +98,9 @@ def test_it_costs_no_more_than_the_same_config_by_hand(report: Report) -> None:
         report.figure(SECTION, name, f"{min(ours):.3f} s, {min(forced):.3f} s")
         if len(ratios) == 6:
             break
-    report.figure(SECTION, f"ours over the same config by hand, geometric mean of {len(ratios)}", f"{geomean(ratios):.3f}×", "≤ 1.05×")
+    report.figure(
+        SECTION, f"ours over the same config by hand, geometric mean of {len(ratios)}", f"{geomean(ratios):.3f}×", "≤ 1.05×"
+    )
     assert geomean(ratios) <= 1.05
 
 

@@ -53,7 +53,9 @@ def benchmarks() -> dict[str, int]:
 
 @pytest.mark.parametrize("heuristic", [None, tiled], ids=["model", "tile"])
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32])
-@pytest.mark.parametrize(("m", "n", "k"), [(256, 512, 250), (33, 77, 129), (1, 4096, 4096), (1, 1, 1), (128, 128, 16384), (4096, 8, 8)])
+@pytest.mark.parametrize(
+    ("m", "n", "k"), [(256, 512, 250), (33, 77, 129), (1, 4096, 4096), (1, 1, 1), (128, 128, 16384), (4096, 8, 8)]
+)
 def test_sizes_of_every_kind(heuristic, dtype: torch.dtype, m: int, n: int, k: int) -> None:
     torch_diode.install(heuristic=heuristic)
     check(torch.mm, randn(m, k, dtype=dtype), randn(k, n, dtype=dtype))
@@ -94,7 +96,7 @@ def test_forward_and_backward_of_a_model() -> None:
     torch.manual_seed(0)
     model = torch.nn.Sequential(torch.nn.Linear(512, 1024), torch.nn.GELU(), torch.nn.Linear(1024, 256)).cuda().bfloat16()
     x = randn(384, 512)
-    loss = lambda model, x: model(x).double().square().sum()  # noqa: E731
+    loss = lambda model, x: model(x).double().square().sum()
     counters.clear()
     found = torch.autograd.grad(loss(torch.compile(model), x), list(model.parameters()))
     assert len(torch_diode.history()) == 5, "two products forwards, three backwards"

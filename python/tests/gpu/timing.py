@@ -19,7 +19,9 @@ ROUNDS = 60
 _FLUSHED_BYTES = 256 << 20
 
 
-def compiled_cold(function: Callable[..., Any], inputs: Sequence[torch.Tensor], **options: Any) -> tuple[float, torch.cuda.CUDAGraph]:
+def compiled_cold(
+    function: Callable[..., Any], inputs: Sequence[torch.Tensor], **options: Any
+) -> tuple[float, torch.cuda.CUDAGraph]:
     """The seconds of the first call with empty caches and warm compilers, and a CUDA graph of what it compiled.
 
     The graph outlives the next compile, which makes torch forget this one.

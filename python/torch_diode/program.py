@@ -1,4 +1,4 @@
-"""The `diode` program from Python."""
+"""Runs the `diode` program."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ import subprocess
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Optional
 
 from ._core import DiodeError
 
@@ -17,7 +16,7 @@ def program() -> str:
     """Where `diode` is: ``DIODE_PROGRAM``, beside this Python, or on the path."""
     named = os.environ.get("DIODE_PROGRAM")
     beside = Path(sys.executable).parent / "diode"
-    found: Optional[str] = named or (str(beside) if beside.is_file() else shutil.which("diode"))
+    found: str | None = named or (str(beside) if beside.is_file() else shutil.which("diode"))
     if found is None or not os.access(found, os.X_OK):
         raise DiodeError(
             f"diode: got {found or 'no such program on the path'}, expected the program; build it with "

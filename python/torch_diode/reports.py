@@ -1,4 +1,4 @@
-"""Questions after a compile."""
+"""What was decided, to be read after a compile."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def get_stats() -> dict[str, Any]:
 
 
 def reset_stats() -> None:
-    """Sets every count to zero and forgets what there was to explain."""
+    """Sets every count to zero and forgets every decision."""
     selector = choices.active_selector()
     if selector:
         selector.statistics.reset()

@@ -1,4 +1,4 @@
-"""Messages to people. A thing that goes wrong in every kernel is said once."""
+"""The log. What goes wrong in every kernel is logged once."""
 
 from __future__ import annotations
 
@@ -8,23 +8,23 @@ import threading
 
 logger = logging.getLogger("torch_diode")
 
-_said: set[str] = set()
+_logged: set[str] = set()
 _lock = threading.Lock()
 
 
-def once(key: str, level: int, message: str, *arguments: object) -> None:
+def log_once(key: str, level: int, message: str, *arguments: object) -> None:
     """Logs a message, unless one of this key was logged before."""
     with _lock:
-        if key in _said:
+        if key in _logged:
             return
-        _said.add(key)
+        _logged.add(key)
     logger.log(level, message, *arguments)
 
 
-def forget() -> None:
-    """Says everything anew, as after a new installation."""
+def log_all_again() -> None:
+    """Lets `log_once` log every message again, as after a new installation."""
     with _lock:
-        _said.clear()
+        _logged.clear()
 
 
 def set_log_level(level: str | int) -> None:
@@ -36,8 +36,8 @@ def set_log_level(level: str | int) -> None:
         logger.addHandler(handler)
 
 
-def from_environment() -> None:
-    """Honours ``DIODE_LOG_LEVEL``; a level that nobody knows is named and left alone."""
+def set_level_from_environment() -> None:
+    """Sets the level that ``DIODE_LOG_LEVEL`` names; an unknown one is reported and changes nothing."""
     level = os.environ.get("DIODE_LOG_LEVEL")
     if level is None:
         return

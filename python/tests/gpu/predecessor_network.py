@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 from pathlib import Path
-from typing import Any, Optional
+from typing import Any
 
 import torch
 
@@ -17,21 +17,49 @@ _BLOCKS, _STAGES, _WARPS = (16, 32, 64, 128, 256), (1, 2, 3, 4, 5), (2, 4, 8)
 _KERNEL_OVERHEAD_MS = 0.00541
 
 # Mean and deviation of the logarithms of its columns: bits, M, N, K, GB, Gflop, flops per byte, block_k, block_m, block_n, stages, warps.
-_MEANS = (2.78275084, 8.23996746, 7.27791873, 7.92035942, -2.39558163, 3.40679233, 5.80237395, 3.95781827, 4.19478321, 4.19098234, 0.9045909, 1.28331208)
-_DEVIATIONS = (0.08322756, 2.31893439, 1.65605574, 2.15447078, 2.19682881, 2.99600806, 1.24328795, 0.92352521, 0.93849802, 0.93872011, 0.57455891, 0.5837217)
+_MEANS = (
+    2.78275084,
+    8.23996746,
+    7.27791873,
+    7.92035942,
+    -2.39558163,
+    3.40679233,
+    5.80237395,
+    3.95781827,
+    4.19478321,
+    4.19098234,
+    0.9045909,
+    1.28331208,
+)
+_DEVIATIONS = (
+    0.08322756,
+    2.31893439,
+    1.65605574,
+    2.15447078,
+    2.19682881,
+    2.99600806,
+    1.24328795,
+    0.92352521,
+    0.93849802,
+    0.93872011,
+    0.57455891,
+    0.5837217,
+)
 
 
-class OldNetwork:
+class PredecessorNetwork:
     """Gives the best five by the network's order."""
 
     def __init__(self, path: Path, *, fed_right: bool) -> None:
         self._weights = torch.load(path, weights_only=True)["model_state_dict"]
         self._fed_right = fed_right
 
-    def __call__(self, problem: torch_diode.Problem) -> Optional[list[Any]]:
+    def __call__(self, problem: torch_diode.Problem) -> list[Any] | None:
         if problem.op != "mm":
             return None
-        tiles = list(dict.fromkeys(_scaled(problem, *tile) for tile in itertools.product(_BLOCKS, _BLOCKS, _BLOCKS, _STAGES, _WARPS)))
+        tiles = list(
+            dict.fromkeys(_scaled(problem, *tile) for tile in itertools.product(_BLOCKS, _BLOCKS, _BLOCKS, _STAGES, _WARPS))
+        )
         configs = [_config(*tile) for tile in tiles]
         usable = [
             (config, tile)
@@ -49,7 +77,7 @@ class OldNetwork:
         if self._fed_right:
             rows = (rows.log() - torch.tensor(_MEANS, dtype=torch.float64)) / torch.tensor(_DEVIATIONS, dtype=torch.float64)
         values = rows.float()
-        weight = lambda layer, name: self._weights[f"linear_relu_stack.{layer}.{name}"]  # noqa: E731
+        weight = lambda layer, name: self._weights[f"linear_relu_stack.{layer}.{name}"]
         for layer in range(0, 18, 3):
             values = torch.nn.functional.linear(values, weight(layer, "weight"), weight(layer, "bias"))
             norm = [weight(layer + 1, name) for name in ("running_mean", "running_var", "weight", "bias")]
@@ -60,7 +88,7 @@ class OldNetwork:
 
 def _scaled(problem: torch_diode.Problem, bm: int, bn: int, bk: int, stages: int, warps: int) -> tuple[int, ...]:
     """As Inductor fits its tiles to a problem."""
-    fit = lambda block, size: min(block, max(16, 1 << (size - 1).bit_length()))  # noqa: E731
+    fit = lambda block, size: min(block, max(16, 1 << (size - 1).bit_length()))
     bm, bn, bk = fit(bm, problem.m), fit(bn, problem.n), fit(bk, problem.k)
     return bm, bn, bk, stages, min(warps, bm * bn // 256)
 
