@@ -1,4 +1,4 @@
-//! What a model answers, and how often it has to compute it.
+//! A model's picks for a problem, and the cache of them.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
@@ -40,14 +40,14 @@ impl PyChoice {
         self.ranked
     }
 
-    /// How often the best of so many picks was within 5 % of the best there is, on problems of
-    /// this group that the model had not seen; `None` where nobody has measured it.
+    /// The share of unseen problems of this group on which the best of so many picks was within
+    /// 5 % of the best; `None` where that was not measured.
     #[getter]
     fn probability(&self) -> Option<f64> {
         self.probability
     }
 
-    /// Between what times the first pick was, for four problems in five of the group.
+    /// The times between which the first pick was, for four problems in five of the group.
     #[getter]
     fn first_us(&self) -> Option<(f64, f64)> {
         self.first_us
@@ -58,7 +58,7 @@ impl PyChoice {
         self.group
     }
 
-    /// Why the prediction is a guess: what the model never saw anything like.
+    /// Why the prediction is a guess: how the problem differs from all that the model was trained on.
     #[getter]
     fn caveat(&self) -> Option<&str> {
         self.caveat.as_deref()
@@ -82,12 +82,12 @@ pub(crate) struct Question {
     pub(crate) top_k: usize,
     pub(crate) tf32: bool,
     pub(crate) shared_memory: Option<u32>,
-    /// Bits of the two shares, which are compared for being the same and no more.
+    /// Bits of the two shares: only whether they are the same counts.
     pub(crate) min_confidence: Option<u64>,
     pub(crate) performance_threshold: Option<u64>,
 }
 
-/// The answers given so far.
+/// The choices made so far.
 #[derive(Default)]
 pub(crate) struct Answers(Mutex<HashMap<Question, Py<PyChoice>>>);
 

@@ -117,7 +117,7 @@ impl PyConfig {
         }
     }
 
-    /// `128×256×64 s3 w8`: how a config is written for people.
+    /// `128×256×64 s3 w8`: how a config is shown.
     #[getter]
     fn label(&self) -> String {
         self.0.label()

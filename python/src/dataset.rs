@@ -26,7 +26,7 @@ pub(crate) struct PyDataset(Mutex<Dataset>);
 
 #[pymethods]
 impl PyDataset {
-    /// For the hardware that a device's name speaks of.
+    /// For the hardware that a device's name stands for.
     #[new]
     fn new(hardware: &str) -> PyResult<Self> {
         let hardware = Hardware::from_name(hardware).map_err(refusal)?;
@@ -91,7 +91,7 @@ impl PyDataset {
             };
             let mut reduced = diode_formats::reduce(format, datasets);
             for dataset in &mut reduced.datasets {
-                // A problem of which nothing is left tells nothing.
+                // A problem without timings and failures is left out.
                 dataset.solutions.retain(|left| !(left.configs.is_empty() && left.failures.is_empty()));
             }
             diode_formats::write_file(&path, &reduced.datasets)?;

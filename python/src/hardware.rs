@@ -10,7 +10,7 @@ pub(crate) struct PyHardware(pub(crate) Hardware);
 
 #[pymethods]
 impl PyHardware {
-    /// The hardware of the catalogue that a device's name or a slug speaks of; `None` if it is not there.
+    /// The hardware of the catalogue that a device's name or a slug stands for; `None` if it is not there.
     #[staticmethod]
     fn find(name: &str) -> Option<Self> {
         find(name).map(Self)

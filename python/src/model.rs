@@ -27,7 +27,7 @@ const NEAR: usize = 5;
 #[pyclass(name = "Model", module = "torch_diode", frozen)]
 pub(crate) struct PyModel {
     model: AnyModel,
-    /// Keeps what depends on configs alone, of a model that is ours.
+    /// Keeps between calls what depends on configs alone; `None` for networks of torch-diode.
     ranker: Option<Mutex<Ranker<Arc<Model>>>>,
     hardware: Hardware,
     digest: Digest,
@@ -53,7 +53,7 @@ impl PyModel {
         computed(py, || Self::decode(bytes))
     }
 
-    /// The same weights for other hardware, where nobody has measured how good they are.
+    /// The same weights for other hardware, for which their quality was not measured.
     fn standing_in_for(&self, hardware: &PyHardware) -> PyResult<Self> {
         let AnyModel::Ranking(model) = &self.model else {
             return Err(refusal(
@@ -101,7 +101,7 @@ impl PyModel {
         Ok(choice)
     }
 
-    /// Forgets the answers given so far.
+    /// Forgets the choices made so far.
     fn clear_cache(&self) {
         self.answers.clear();
     }

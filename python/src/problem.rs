@@ -124,7 +124,7 @@ impl PyProblem {
         self.0.flops()
     }
 
-    /// `mm 4096×4096×4096 bfloat16 nt`: how a problem is written for people.
+    /// `mm 4096×4096×4096 bfloat16 nt`: how a problem is shown.
     #[getter]
     fn label(&self) -> String {
         let letter = |layout| if layout == Layout::Row { 'n' } else { 't' };

@@ -64,7 +64,8 @@ impl PyTable {
         Some(configs.iter().map(|entry| (PyConfig(entry.config), entry.time.map(|time| time.0))).collect())
     }
 
-    /// What the most similar problems advise, with the share of time it is expected to lose to the best.
+    /// The configs that the most similar problems suggest, each with the share of time that it is
+    /// expected to lose to the best.
     #[pyo3(signature = (problem, top=1))]
     fn nearest(
         &self,
