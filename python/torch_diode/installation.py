@@ -18,7 +18,10 @@ import torch
 
 from . import messages, models, settings
 from ._core import DiodeError, Hardware, __version__
-from .heuristics import Heuristic, ModelHeuristic, as_heuristic, table_heuristic
+from .heuristics import Heuristic
+from .heuristics.function import as_heuristic
+from .heuristics.model import ModelHeuristic
+from .heuristics.table import table_heuristic
 
 _lock = threading.RLock()
 _undo: list[Callable[[], None]] = []

@@ -12,7 +12,8 @@ from torch._inductor.virtualized import V
 
 from .. import choices, installation, models, settings
 from .._core import DiodeError
-from ..heuristics import Heuristic, ModelHeuristic
+from ..heuristics import Heuristic
+from ..heuristics.model import ModelHeuristic
 from ..selection import Selector
 
 

@@ -1,0 +1,62 @@
+"""What decides: tables, models, functions. Each answers a request or leaves it to the next one."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Protocol
+
+from .._core import Config, Hardware, Problem
+
+
+@dataclasses.dataclass(frozen=True)
+class Candidate:
+    """A kernel to compile. ``config`` says what runs; a table in Inductor's form gives all ``params`` itself."""
+
+    config: Config
+    expected_us: float | None = None
+    params: Mapping[str, Any] | None = None
+    template_hash: str | None = None
+
+
+@dataclasses.dataclass(frozen=True)
+class Request:
+    """What is to be decided."""
+
+    problem: Problem
+    hardware: Hardware | None
+    """The hardware to decide for; ``None`` if the catalogue does not have the device."""
+    device_name: str
+    shared_memory: int | None
+    tf32: bool
+    top_k: int
+    min_confidence: float | None
+    performance_threshold: float | None
+    cache_predictions: bool
+    inductor_keys: Callable[[], Sequence[str]] = tuple
+    """Makes the keys under which Inductor's own tables list the problem."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Answer:
+    """Candidates, the preferred one first, and why."""
+
+    source: str
+    candidates: Sequence[Candidate]
+    why: str
+    near: Sequence[Candidate] = ()
+    probability: float | None = None
+    between_us: tuple[float, float] | None = None
+    caveat: str | None = None
+
+
+class Heuristic(Protocol):
+    """One way to decide."""
+
+    source: str
+
+    def answer(self, request: Request) -> Answer | None:
+        """Candidates for a request; ``None`` leaves it to the next heuristic."""
+
+    def digest(self) -> str:
+        """Changes whenever answers may change: it is part of the key of Inductor's graph cache."""

@@ -1,0 +1,59 @@
+"""Picks by a user's function."""
+
+from __future__ import annotations
+
+import hashlib
+import marshal
+import pickle
+import uuid
+from collections.abc import Callable
+from typing import Any
+
+from .._core import DiodeError, Problem
+from ..configs import as_config
+from . import Answer, Candidate, Heuristic, Request
+
+
+class FunctionHeuristic:
+    """Calls a function: it gets the problem and returns a config, a list of them, or None to leave it to the next."""
+
+    source = "function"
+
+    def __init__(self, function: Callable[[Problem], Any]) -> None:
+        if not callable(function):
+            raise DiodeError(f"heuristic: got {function!r:.60}, expected a function of the problem")
+        self._function = function
+        self._name = getattr(function, "__qualname__", type(function).__qualname__)
+        self._digest = _digest_of(function)
+
+    def answer(self, request: Request) -> Answer | None:
+        chosen = self._function(request.problem)
+        if chosen is None:
+            return None
+        several = chosen if isinstance(chosen, (list, tuple)) else [chosen]
+        candidates = [Candidate(as_config(config)) for config in several]
+        if not candidates:
+            return None
+        return Answer(self.source, candidates[: request.top_k], f"chosen by {self._name}", near=candidates[request.top_k :])
+
+    def digest(self) -> str:
+        return self._digest
+
+
+def _digest_of(function: Callable[..., Any]) -> str:
+    """The digest of a function's code and of what it closes over. What cannot be pickled counts as new every time."""
+    code = getattr(function, "__code__", None)
+    try:
+        closure = [cell.cell_contents for cell in getattr(function, "__closure__", None) or ()]
+        defaults = (getattr(function, "__defaults__", None), getattr(function, "__kwdefaults__", None))
+        what = pickle.dumps((marshal.dumps(code), closure, defaults)) if code else pickle.dumps(function)
+    except Exception:  # Pickling runs code of the user's objects, which may raise anything.
+        what = uuid.uuid4().bytes
+    return hashlib.sha256(what).hexdigest()
+
+
+def as_heuristic(value: Any) -> Heuristic:
+    """A heuristic as ``install`` takes it: one of ours, or a function of the problem."""
+    if hasattr(value, "answer") and hasattr(value, "digest"):
+        return value
+    return FunctionHeuristic(value)

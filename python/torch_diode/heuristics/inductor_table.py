@@ -1,0 +1,78 @@
+"""Picks by lookup tables of Inductor's own form."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from .._core import Config, DiodeError
+from ..configs import FIELDS, SPELLINGS, as_config
+from . import Answer, Candidate, Request
+from .watched_file import WatchedFile
+
+
+class InductorTableHeuristic:
+    """Looks problems up in a table of Inductor's own form, by Inductor's own keys."""
+
+    source = "table"
+
+    def __init__(self, table: str | os.PathLike[str] | Mapping[str, Any]) -> None:
+        if isinstance(table, Mapping):
+            content = _checked_inductor_table(table, "table")
+            self._content: Callable[[], tuple[Mapping[str, Any], str]] = lambda: content
+        else:
+            self._content = WatchedFile(table, _read_inductor_table).content
+
+    def answer(self, request: Request) -> Answer | None:
+        table, _ = self._content()
+        for key in request.inductor_keys():
+            if key in table:
+                candidates = [_inductor_candidate(entry) for entry in table[key]]
+                why = f"listed in a table of {len(table)} keys in Inductor's form"
+                return Answer(self.source, candidates[: request.top_k], why, near=candidates[request.top_k :][:5])
+        return None
+
+    def digest(self) -> str:
+        return self._content()[1]
+
+
+def is_inductor_table(content: Any) -> bool:
+    """Whether JSON looks like Inductor's form and not ours."""
+    return isinstance(content, Mapping) and all("+" in key and isinstance(value, list) for key, value in content.items())
+
+
+def _read_inductor_table(path: str) -> tuple[Mapping[str, Any], str]:
+    try:
+        with open(path, encoding="utf-8") as file:
+            content = json.load(file)
+    except (OSError, ValueError) as error:
+        raise DiodeError(f"{path}: {error}") from None
+    return _checked_inductor_table(content, path)
+
+
+def _checked_inductor_table(content: Any, name: str) -> tuple[Mapping[str, Any], str]:
+    if not is_inductor_table(content):
+        raise DiodeError(f"{name}: got something else, expected Inductor's lookup table: lists of entries by key")
+    for key, entries in content.items():
+        for number, entry in enumerate(entries, 1):
+            try:
+                _inductor_candidate(entry)
+            except (DiodeError, TypeError, KeyError) as error:
+                raise DiodeError(f"{name}: `{key}`, entry {number}: {error}") from None
+    text = json.dumps(content, sort_keys=True)
+    return content, hashlib.sha256(text.encode()).hexdigest()
+
+
+def _inductor_candidate(entry: Mapping[str, Any]) -> Candidate:
+    if not isinstance(entry, Mapping) or "template_id" not in entry:
+        raise DiodeError(f"got {entry!r:.60}, expected an object with a template_id")
+    params = {name: value for name, value in entry.items() if name not in ("template_id", "template_hash")}
+    template = entry["template_id"]
+    if template.startswith("aten::"):
+        config = Config("aten")
+    else:
+        config = as_config({"template": template, **{k: v for k, v in params.items() if k in SPELLINGS or k in FIELDS}})
+    return Candidate(config, params=params, template_hash=entry.get("template_hash"))
