@@ -141,7 +141,7 @@ def test_what_a_table_does_not_list_goes_to_the_model_or_to_the_nearest(path: Pa
     assert "nearest" in pick.why
 
 
-def test_a_table_of_other_hardware_says_nothing(path: Path) -> None:
+def test_a_table_of_other_hardware_is_passed_over(path: Path) -> None:
     path.write_text(json.dumps(table(tile(64), hardware="nvidia-h100")))
     torch_diode.install(table=path)
     mm()
@@ -180,7 +180,7 @@ def test_functions_answer_in_several_spellings(given: Any) -> None:
     assert mm().constants("BLOCK_M") == ["32"]
 
 
-def test_a_function_that_fails_is_counted_said_once_and_passed_over(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_function_that_fails_is_counted_logged_once_and_passed_over(caplog: pytest.LogCaptureFixture) -> None:
     def broken(problem: torch_diode.Problem) -> None:
         raise KeyError("no idea")
 

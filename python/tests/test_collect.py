@@ -102,7 +102,7 @@ def test_everything_is_restored_and_others_savers_stay() -> None:
 
 
 @pytest.mark.parametrize("ending", ["json", "msgpack", "msgpack.zst"])
-def test_files_round_trip_also_through_the_toolkit(
+def test_files_round_trip_also_through_the_program(
     ending: str, collected: MatmulDatasetCollector, tmp_path: Path, diode: str
 ) -> None:
     path = tmp_path / f"timings.{ending}"

@@ -27,7 +27,7 @@ def model() -> Model:
     return Model.load(MODEL)
 
 
-def test_problems_compare_hash_and_describe_themselves() -> None:
+def test_problems_compare_hash_and_have_labels() -> None:
     linear = Problem("addmm", 64, 1024, 512, "torch.bfloat16", b_layout="column")
     assert linear == Problem("addmm", 64, 1024, 512, "bfloat16", b_layout="column", bias="vector")
     assert len({linear, Problem("addmm", 64, 1024, 512, "bfloat16", b_layout="column")}) == 1
@@ -49,7 +49,7 @@ def test_refusals_say_what_was_given_and_expected(arguments: tuple, message: str
         Problem(*arguments)
 
 
-def test_configs_know_what_they_are() -> None:
+def test_configs_show_their_fields() -> None:
     assert (tile().label, tile().template, tile().group_m) == ("128×128×64 s3 w8", "triton::mm", 8)
     assert Config("aten").is_library and Config("aten").block_m is None
     assert Config("decompose_k", k_split=8).k_split == 8
@@ -81,7 +81,7 @@ def test_the_model_answers_as_the_command_line_does(model: Model, diode: str) ->
     assert choice.probability == pytest.approx(told["within_5_percent"]["5"])
 
 
-def test_a_repeated_question_takes_microseconds(model: Model) -> None:
+def test_a_repeated_choice_takes_microseconds(model: Model) -> None:
     problem = Problem("mm", 777, 1024, 2048, "bfloat16")
     first = model.choose(problem)
     assert model.choose(Problem("mm", 777, 1024, 2048, "bfloat16")) is first
@@ -90,7 +90,7 @@ def test_a_repeated_question_takes_microseconds(model: Model) -> None:
     assert best < 5e-6, f"{best * 1e6:.2f} µs"
 
 
-def test_a_new_question_takes_a_few_milliseconds(model: Model) -> None:
+def test_a_new_choice_takes_a_few_milliseconds(model: Model) -> None:
     problems = iter(Problem("mm", 64, 1024 + 8 * at, 2048, "bfloat16") for at in range(60))
     best = min(_seconds(lambda: model.choose(next(problems)), 1) for _ in range(60))
     assert best < 3e-3, f"{best * 1e3:.2f} ms"
@@ -104,10 +104,10 @@ def _seconds(function, times: int) -> float:
 
 
 def test_other_threads_run_while_it_computes(model: Model) -> None:
-    questions, ticks, done = 1000, 0, threading.Event()
+    choices, ticks, done = 1000, 0, threading.Event()
 
     def compute() -> None:
-        for at in range(questions):
+        for at in range(choices):
             model.choose(Problem("mm", 8 + at, 3000, 1000, "float16"), 3)
         done.set()
 
@@ -117,11 +117,11 @@ def test_other_threads_run_while_it_computes(model: Model) -> None:
         ticks += 1
         time.sleep(0)
     thread.join()
-    # With the interpreter's lock held, each question would be waited for: a tick per question at most.
-    assert ticks > 2 * questions
+    # With the interpreter's lock held, each choice would be waited for: a tick per choice at most.
+    assert ticks > 2 * choices
 
 
-def test_settings_of_a_question_are_checked(model: Model) -> None:
+def test_settings_of_a_choice_are_checked(model: Model) -> None:
     problem = Problem("mm", 64, 64, 64, "float16")
     with pytest.raises(DiodeError, match="top_k: got 0, expected at least 1"):
         model.choose(problem, 0)

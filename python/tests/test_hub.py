@@ -1,4 +1,4 @@
-"""Pulling from a real server, from one that lies, and from none."""
+"""Pulling from a real server, from one that sends other bytes than it announced, and without a server."""
 
 from __future__ import annotations
 
@@ -110,6 +110,6 @@ def test_a_cached_file_that_changed_does_not_count(caplog: pytest.LogCaptureFixt
         hub.pull("nvidia-h200", server="http://127.0.0.1:9")
 
 
-def test_an_address_that_is_none_is_named() -> None:
+def test_a_text_that_is_no_address_is_refused() -> None:
     with pytest.raises(DiodeError, match="expected an address such as http://127.0.0.1:8080"):
         hub.pull("nvidia-h200", server="localhost")

@@ -127,7 +127,7 @@ def test_every_name_is_there_and_no_other() -> None:
         torch_diode.nothing  # noqa: B018
 
 
-def test_the_command_runs_the_toolkit(diode: str, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> None:
+def test_the_command_runs_the_program(diode: str, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> None:
     monkeypatch.setenv("DIODE_PROGRAM", diode)
     assert command.main(["toolkit", "--version"]) == 0
     assert capfd.readouterr().out.startswith("diode ")

@@ -62,7 +62,7 @@ def test_min_confidence_picks_as_many_as_it_takes() -> None:
     assert counts[0.0] == 1 < counts[0.97] < counts[0.99]
 
 
-def test_what_was_never_judged_counts_as_unsure() -> None:
+def test_without_a_known_confidence_the_most_candidates_are_picked() -> None:
     torch_diode.install(min_confidence=0.5)
     with offered() as lists:
         compile(torch.bmm, tensor((4, 64, 64)), tensor((4, 64, 64)))
@@ -184,7 +184,7 @@ class Inputs:
         (((0, 64), (64, 1), torch.float16), "it is empty"),
     ],
 )
-def test_what_the_vocabulary_cannot_say_is_named(a: tuple[Any, ...], reason: str) -> None:
+def test_what_no_problem_describes_is_named(a: tuple[Any, ...], reason: str) -> None:
     with pytest.raises(Unsupported, match=reason):
         problem_of(Inputs(a, ((64, 32), (32, 1), torch.float16)), "mm")
 
@@ -224,7 +224,7 @@ def test_counts_can_be_set_to_zero_and_keep_their_keys() -> None:
     assert not torch_diode.explain()
 
 
-def test_the_old_handler_picks_with_its_own_parameters() -> None:
+def test_the_predecessors_handler_picks_with_its_own_parameters() -> None:
     from torch._inductor.virtualized import V
 
     from workspace import MODEL
@@ -242,7 +242,7 @@ def test_the_old_handler_picks_with_its_own_parameters() -> None:
         compile(aten._int_mm.default, tensor((64, 64), torch.int8), tensor((64, 64), torch.int8))
 
 
-def test_the_old_installation_sets_the_handler() -> None:
+def test_the_predecessors_installation_sets_the_handler() -> None:
     from torch._inductor.virtualized import V
 
     from workspace import MODEL

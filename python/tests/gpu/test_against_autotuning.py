@@ -90,8 +90,8 @@ def methods_of(shapes: list[Shape]) -> dict[Shape, list[str]]:
     small = [shape for shape in shapes if not shape.linear and 1 < shape.m <= _EXHAUSTIVE_UP_TO_M][:_EXHAUSTIVELY]
     found = {}
     for shape in shapes:
-        old = [SHIPPED, RIGHT] if shape in single_mms() or shape in small else []
-        found[shape] = [DEFAULT, OURS, FIVE, LIBRARY, *old, *([EXHAUSTIVE] if shape in small else [])]
+        predecessors = [SHIPPED, RIGHT] if shape in single_mms() or shape in small else []
+        found[shape] = [DEFAULT, OURS, FIVE, LIBRARY, *predecessors, *([EXHAUSTIVE] if shape in small else [])]
     return found
 
 
