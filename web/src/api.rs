@@ -1,4 +1,4 @@
-//! Calls to the server's HTTP API. Every failure ends as one sentence for people.
+//! Calls to the server's HTTP API. Every failure is one sentence that a page can show.
 
 use diode_core::api::ApiError;
 use gloo_net::http::{Request, Response};
@@ -13,10 +13,10 @@ pub(crate) fn url(path: &str) -> String {
     format!("{ROOT}{path}")
 }
 
-/// Why a call brought nothing.
+/// Why a call failed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum Failure {
-    /// The server answered that there is no such thing; asking again brings nothing.
+    /// The server answered that there is no such thing; another try cannot help.
     #[error("{0}")]
     NotFound(String),
     /// The server answered, and refused.
@@ -30,32 +30,26 @@ pub(crate) enum Failure {
 
 /// Fetches a JSON resource.
 pub(crate) async fn get<T: DeserializeOwned>(path: &str) -> Result<T, Failure> {
-    decode(&get_text(path).await?)
-}
-
-/// Fetches the text of a resource.
-pub(crate) async fn get_text(path: &str) -> Result<String, Failure> {
-    text(Request::get(&url(path)).build()).await
+    decode(&get_bytes(path).await?)
 }
 
 /// Sends JSON and reads the JSON that comes back.
 pub(crate) async fn post<B: Serialize, T: DeserializeOwned>(path: &str, body: &B) -> Result<T, Failure> {
-    decode(&text(Request::post(&url(path)).json(body)).await?)
+    decode(&bytes(Request::post(&url(path)).json(body)).await?)
 }
 
 /// Reads the JSON of an answer.
-pub(crate) fn decode<T: DeserializeOwned>(text: &str) -> Result<T, Failure> {
-    serde_json::from_str(text).map_err(unreadable)
+pub(crate) fn decode<T: DeserializeOwned>(json: &[u8]) -> Result<T, Failure> {
+    serde_json::from_slice(json).map_err(unreadable)
 }
 
-/// Fetches a file.
+/// Fetches a resource as it is.
 pub(crate) async fn get_bytes(path: &str) -> Result<Vec<u8>, Failure> {
-    let response = send(Request::get(&url(path)).build()).await?;
-    response.binary().await.map_err(unreadable)
+    bytes(Request::get(&url(path)).build()).await
 }
 
-/// What the body of an answer that is not a success says, in the server's own
-/// words where it has the agreed form.
+/// Why an answer is not a success, in the server's own words where its body has
+/// the agreed form.
 pub(crate) fn refusal(status: u16, body: &str) -> Failure {
     let message = match serde_json::from_str::<ApiError>(body) {
         Ok(error) => error.message,
@@ -74,8 +68,8 @@ async fn send(request: Result<Request, gloo_net::Error>) -> Result<Response, Fai
     Err(refusal(response.status(), &body))
 }
 
-async fn text(request: Result<Request, gloo_net::Error>) -> Result<String, Failure> {
-    send(request).await?.text().await.map_err(unreadable)
+async fn bytes(request: Result<Request, gloo_net::Error>) -> Result<Vec<u8>, Failure> {
+    send(request).await?.binary().await.map_err(unreadable)
 }
 
 fn unreadable(error: impl std::error::Error) -> Failure {

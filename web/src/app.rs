@@ -1,27 +1,29 @@
-//! The router: every page and its path. Pages are type-erased here: the compiler
-//! would else write the code of each a second time inside the router.
+//! The router: every page and its path.
 
 use leptos::prelude::*;
 use leptos_router::components::{Route, Router, Routes};
 use leptos_router::path;
 
-use crate::components::{footer, header};
-use crate::pages;
+use crate::components::{Footer, Header};
+use crate::pages::{
+    ContributePage, HardwarePage, HomePage, ModelPage, ModelsPage, NotFoundPage, PredictPage, ProblemPage,
+};
 
-pub(crate) fn app() -> impl IntoView {
+#[component]
+pub(crate) fn App() -> impl IntoView {
     view! {
         <Router>
-            {header()}
-            <Routes fallback=pages::not_found>
-                <Route path=path!("/") view=|| pages::home().into_any() />
-                <Route path=path!("/hardware/:slug") view=|| pages::hardware().into_any() />
-                <Route path=path!("/problems/:id") view=|| pages::problem().into_any() />
-                <Route path=path!("/models") view=|| pages::models().into_any() />
-                <Route path=path!("/models/:id") view=|| pages::model().into_any() />
-                <Route path=path!("/predict") view=|| pages::predict().into_any() />
-                <Route path=path!("/contribute") view=|| pages::contribute().into_any() />
+            <Header />
+            <Routes fallback=NotFoundPage>
+                <Route path=path!("/") view=HomePage />
+                <Route path=path!("/hardware/:slug") view=HardwarePage />
+                <Route path=path!("/problems/:id") view=ProblemPage />
+                <Route path=path!("/models") view=ModelsPage />
+                <Route path=path!("/models/:id") view=ModelPage />
+                <Route path=path!("/predict") view=PredictPage />
+                <Route path=path!("/contribute") view=ContributePage />
             </Routes>
-            {footer()}
+            <Footer />
         </Router>
     }
 }

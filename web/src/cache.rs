@@ -1,38 +1,53 @@
-//! Answers of the server, kept in memory by address while they are fresh, so
-//! that going back to a page shows it at once.
+//! Answers of the server, kept in memory by address, so that going back to a
+//! page shows it at once.
 
 use std::any::Any;
 use std::cell::RefCell;
 use std::collections::HashMap;
 use std::sync::Arc;
 
-/// An older answer is fetched again: others contribute all the time.
-const FRESH_MS: f64 = 60_000.0;
+/// How long an answer may be shown again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Keep {
+    /// A minute, and until this page changes something on the server: others contribute all the time.
+    Briefly,
+    /// As long as the tab is open: what is at the address never changes.
+    Forever,
+}
 
-struct Entry {
+const BRIEFLY_MS: f64 = 60_000.0;
+
+struct CachedAnswer {
     stored_at: f64,
+    keep: Keep,
     value: Arc<dyn Any + Send + Sync>,
 }
 
+impl CachedAnswer {
+    fn is_fresh(&self) -> bool {
+        self.keep == Keep::Forever || js_sys::Date::now() - self.stored_at < BRIEFLY_MS
+    }
+}
+
 thread_local! {
-    static ENTRIES: RefCell<HashMap<String, Entry>> = RefCell::default();
+    static ANSWERS: RefCell<HashMap<String, CachedAnswer>> = RefCell::default();
 }
 
 /// The answer from an address, if there is a fresh one of this type.
 pub(crate) fn get<T: Send + Sync + 'static>(path: &str) -> Option<Arc<T>> {
-    ENTRIES.with_borrow(|entries| {
-        let entry = entries.get(path).filter(|entry| js_sys::Date::now() - entry.stored_at < FRESH_MS)?;
-        Arc::clone(&entry.value).downcast().ok()
+    ANSWERS.with_borrow(|answers| {
+        let answer = answers.get(path).filter(|answer| answer.is_fresh())?;
+        Arc::clone(&answer.value).downcast().ok()
     })
 }
 
 /// Keeps the answer from an address.
-pub(crate) fn put<T: Send + Sync + 'static>(path: String, value: Arc<T>) {
-    let entry = Entry { stored_at: js_sys::Date::now(), value };
-    ENTRIES.with_borrow_mut(|entries| entries.insert(path, entry));
+pub(crate) fn put<T: Send + Sync + 'static>(path: String, keep: Keep, value: Arc<T>) {
+    let answer = CachedAnswer { stored_at: js_sys::Date::now(), keep, value };
+    ANSWERS.with_borrow_mut(|answers| answers.insert(path, answer));
 }
 
-/// Forgets everything: something on the server has changed by our doing.
+/// Forgets every answer that can change: this page has changed something on the server.
 pub(crate) fn clear() {
-    ENTRIES.with_borrow_mut(HashMap::clear);
+    ANSWERS.with_borrow_mut(|answers| answers.retain(|_, answer| answer.keep == Keep::Forever));
 }

@@ -1,6 +1,7 @@
 //! The dashboard: leaderboards, models, predictions and contributions, all in
 //! the browser. Predictions run the same Rust code as the server and the CLI.
 #![forbid(unsafe_code)]
+#![allow(unreachable_pub, reason = "`#[component]` writes public items")]
 
 mod api;
 mod app;
@@ -8,12 +9,12 @@ mod cache;
 mod charts;
 mod components;
 mod format;
-mod model_store;
+mod models;
 mod pages;
 mod query;
 mod remote;
 
 fn main() {
     console_error_panic_hook::set_once();
-    leptos::mount::mount_to_body(app::app);
+    leptos::mount::mount_to_body(app::App);
 }

@@ -1,5 +1,4 @@
-//! A resource of the server as a signal. What was there before stays on the
-//! page while the next answer is on its way, so that nothing jumps.
+//! A resource of the server as a signal that follows an address.
 
 use std::rc::Rc;
 use std::sync::Arc;
@@ -8,10 +7,10 @@ use leptos::prelude::*;
 use leptos::task::spawn_local;
 use serde::de::DeserializeOwned;
 
-use crate::api::Failure;
-use crate::{api, cache};
+use crate::api::{self, Failure};
+use crate::cache::{self, Keep};
 
-/// How far a resource has come.
+/// Whether a resource is there.
 #[derive(Debug)]
 pub(crate) enum Load<T> {
     Waiting,
@@ -63,57 +62,76 @@ impl<T: Send + Sync + 'static> Remote<T> {
         self.busy.get()
     }
 
-    /// Asks again.
+    /// Fetches again.
     pub(crate) fn retry(self) {
         self.attempt.update(|n| *n += 1);
     }
 }
 
-/// Follows an address; nothing is fetched while it is `None`.
+/// Follows the address of a JSON resource; nothing is fetched while it is `None`.
+/// What was there before stays on the page while the next answer is on its way,
+/// so that nothing jumps.
 pub(crate) fn remote<T>(path: impl Fn() -> Option<String> + Send + Sync + 'static) -> Remote<T>
 where
     T: DeserializeOwned + Send + Sync + 'static,
 {
-    let wanted = Memo::new(move |_| path());
+    follow(Memo::new(move |_| path()), Keep::Briefly, api::decode)
+}
+
+/// Follows the address of a file that never changes, and reads it by `decode`.
+/// Another address shows nothing until its file is there: the old file would be
+/// taken for the new one.
+pub(crate) fn remote_file<T>(
+    path: impl Fn() -> Option<String> + Send + Sync + 'static,
+    decode: fn(&[u8]) -> Result<T, Failure>,
+) -> Remote<T>
+where
+    T: Send + Sync + 'static,
+{
+    follow(Memo::new(move |_| path()), Keep::Forever, decode)
+}
+
+fn follow<T: Send + Sync + 'static>(
+    wanted: Memo<Option<String>>,
+    keep: Keep,
+    decode: fn(&[u8]) -> Result<T, Failure>,
+) -> Remote<T> {
     let cached = wanted.get_untracked().and_then(|path| cache::get(&path));
     let remote = Remote {
         state: RwSignal::new(cached.map_or(Load::Waiting, Load::Ready)),
         busy: RwSignal::new(false),
         attempt: RwSignal::new(0),
     };
-    let recall = move |path: Option<&str>| match path.map(cache::get) {
-        None => {
-            remote.state.set(Load::Waiting);
-            true
+    let recall = move |path: Option<&str>| {
+        let known = path.and_then(cache::get);
+        let enough = path.is_none() || known.is_some();
+        if enough || keep == Keep::Forever {
+            remote.state.set(known.map_or(Load::Waiting, Load::Ready));
         }
-        Some(Some(value)) => {
-            remote.state.set(Load::Ready(value));
-            true
-        }
-        Some(None) => false,
+        enough
     };
-    let arrive = move |path: String, answer: Result<String, Failure>| {
-        remote.state.set(match answer.and_then(|text| api::decode::<T>(&text)) {
+    let arrive = move |path: String, answer: Result<Vec<u8>, Failure>| {
+        remote.state.set(match answer.and_then(|bytes| decode(&bytes)) {
             Ok(value) => {
                 let value = Arc::new(value);
-                cache::put(path, Arc::clone(&value));
+                cache::put(path, keep, Arc::clone(&value));
                 Load::Ready(value)
             }
             Err(failure) => Load::Failed(failure),
         });
     };
-    follow(wanted, remote.attempt, remote.busy, Box::new(recall), Rc::new(arrive));
+    fetch_what_is_wanted(wanted, remote.attempt, remote.busy, Box::new(recall), Rc::new(arrive));
     remote
 }
 
-/// Shows what is known of an address without asking; says whether that was enough.
+/// Shows what is known of an address without a request; says whether that was enough.
 type Recall = Box<dyn Fn(Option<&str>) -> bool>;
-/// Takes in the answer from an address.
-type Arrive = Rc<dyn Fn(String, Result<String, Failure>)>;
+/// Receives the answer from an address.
+type Arrive = Rc<dyn Fn(String, Result<Vec<u8>, Failure>)>;
 
 /// The part that is the same for every type, compiled once: fetches whatever is
 /// wanted unless `recall` can do without, and hands over the newest answer.
-fn follow(
+fn fetch_what_is_wanted(
     wanted: Memo<Option<String>>,
     attempt: RwSignal<u32>,
     busy: RwSignal<bool>,
@@ -131,7 +149,7 @@ fn follow(
         let Some(path) = wanted.filter(|_| !known) else { return };
         let arrive = Rc::clone(&arrive);
         spawn_local(async move {
-            let answer = api::get_text(&path).await;
+            let answer = api::get_bytes(&path).await;
             // The page may be gone by now, or want another address.
             if newest.try_get_value() == Some(ticket) {
                 busy.set(false);

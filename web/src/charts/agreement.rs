@@ -2,7 +2,7 @@
 
 use leptos::prelude::*;
 
-use super::scatter::{Axis, Line, Mark, Plot, scatter};
+use super::scatter::{Axis, Line, Mark, Plot, Scatter};
 use crate::format;
 
 /// From here on dots are small, so that they do not hide each other.
@@ -36,7 +36,7 @@ pub(crate) fn agreement(configs: &[Agreement]) -> impl IntoView + use<> {
         "Scatter plot of predicted against measured time of {}. The table below has the same data.",
         format::counted(configs.len() as u64, "config")
     );
-    scatter(Plot {
+    let plot = Plot {
         ring: (!marks.is_empty()).then_some(0),
         marks,
         lines: Box::new(|(low, high)| {
@@ -47,5 +47,6 @@ pub(crate) fn agreement(configs: &[Agreement]) -> impl IntoView + use<> {
         y: Axis { title: "Predicted time (line: equal)", tick: format::time_tick },
         fine: configs.len() >= MANY,
         description,
-    })
+    };
+    view! { <Scatter plot /> }
 }

@@ -1,11 +1,11 @@
-//! What every problem reaches of what the hardware could do.
+//! The best rate of every problem against what the hardware can do.
 
 use diode_core::DType;
 use diode_core::api::ProblemPoint;
 use diode_core::hardware::Facts;
 use leptos::prelude::*;
 
-use super::scatter::{Axis, Line, Mark, Plot, scatter};
+use super::scatter::{Axis, Line, Mark, Plot, Scatter};
 use crate::format;
 
 /// The roof over all problems of a hardware.
@@ -33,7 +33,7 @@ pub(crate) fn roofline(
         "Scatter plot of {}: best rate in TFLOP/s against arithmetic intensity. The table below has the same data.",
         format::counted(points.len() as u64, "problem")
     );
-    scatter(Plot {
+    let plot = Plot {
         marks: marks.collect(),
         lines: Box::new(move |(low, high)| roofs.iter().map(|roof| roof.line(low, high)).collect()),
         y_reach,
@@ -42,7 +42,8 @@ pub(crate) fn roofline(
         y: Axis { title: "TFLOP/s", tick: format::tick },
         fine: false,
         description,
-    })
+    };
+    view! { <Scatter plot /> }
 }
 
 /// A bound on the rate: bandwidth on the left, arithmetic on the right.

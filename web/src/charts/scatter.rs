@@ -50,7 +50,7 @@ pub(super) type Lines = Box<dyn Fn((f64, f64)) -> Vec<Line> + Send + Sync>;
 pub(super) struct Plot {
     pub(super) marks: Vec<Mark>,
     pub(super) lines: Lines,
-    /// Values of y that must be in sight although no dot reaches them.
+    /// Values of y that the plot must show although no dot reaches them.
     pub(super) y_reach: Vec<f64>,
     /// The mark to put a ring around.
     pub(super) ring: Option<usize>,
@@ -58,7 +58,7 @@ pub(super) struct Plot {
     pub(super) y: Axis,
     /// Smaller dots, for a thousand and more.
     pub(super) fine: bool,
-    /// What readers who cannot see it are told.
+    /// What a screen reader says of it.
     pub(super) description: String,
 }
 
@@ -98,7 +98,8 @@ impl Frame {
 }
 
 /// Draws a plot as wide as its place on the page.
-pub(super) fn scatter(plot: Plot) -> impl IntoView {
+#[component]
+pub(super) fn Scatter(plot: Plot) -> impl IntoView {
     let plot = StoredValue::new(plot);
     let container = NodeRef::<Div>::new();
     let size = use_size(container);

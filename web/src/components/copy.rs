@@ -1,14 +1,15 @@
-//! Text to take along: a command with a button that copies it.
+//! A command with a button that copies it.
 
 use std::time::Duration;
 
 use leptos::prelude::*;
 
-/// How long the button says that it has copied.
+/// How long the button shows that the text was copied.
 const ACKNOWLEDGED: Duration = Duration::from_millis(1500);
 
 /// A command or a piece of code.
-pub(crate) fn snippet(text: String) -> impl IntoView {
+#[component]
+pub(crate) fn Snippet(#[prop(into)] text: String) -> impl IntoView {
     let copied = RwSignal::new(false);
     let shown = text.clone();
     let copy = move |_| {

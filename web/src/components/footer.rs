@@ -2,7 +2,8 @@
 
 use leptos::prelude::*;
 
-pub(crate) fn footer() -> impl IntoView {
+#[component]
+pub(crate) fn Footer() -> impl IntoView {
     view! {
         <footer class="foot">
             <div class="foot-inner">

@@ -3,21 +3,22 @@
 use leptos::prelude::*;
 use leptos_router::components::A;
 
-use super::logo::logo;
-use super::theme::theme_button;
+use super::logo::Logo;
+use super::theme::ThemeButton;
 
-pub(crate) fn header() -> impl IntoView {
+#[component]
+pub(crate) fn Header() -> impl IntoView {
     view! {
         <header class="top">
             <div class="top-inner">
-                <a class="brand" href="/" aria-label="Diode, overview">{logo()} "Diode"</a>
+                <a class="brand" href="/" aria-label="Diode, overview"><Logo /> "Diode"</a>
                 <nav class="nav" aria-label="Pages">
                     <A href="/" exact=true>"Overview"</A>
                     <A href="/predict">"Predict"</A>
                     <A href="/models">"Models"</A>
                     <A href="/contribute">"Contribute"</A>
                 </nav>
-                {theme_button()}
+                <ThemeButton />
             </div>
         </header>
     }

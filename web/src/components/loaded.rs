@@ -1,4 +1,4 @@
-//! Waiting, failing and having nothing each look the same on every page.
+//! What stands where a resource is waited for, failed, is empty or does not exist: the same on every page.
 
 use std::sync::Arc;
 
@@ -9,43 +9,30 @@ use crate::remote::{Load, Remote};
 
 /// Shows a resource once it is there; until then a quiet block as high as what
 /// will stand in its place.
-pub(crate) fn loaded<T, V>(
+#[component]
+pub(crate) fn Loaded<T, V>(
     remote: Remote<T>,
     height: &'static str,
-    show: impl Fn(Arc<T>) -> V + Send + 'static,
+    /// Shown where the server has no such resource.
+    #[prop(optional, into)]
+    missing: Option<ViewFn>,
+    children: impl Fn(Arc<T>) -> V + Send + 'static,
 ) -> impl IntoView
 where
     T: Send + Sync + 'static,
     V: IntoView + 'static,
 {
-    move || match remote.get() {
-        Load::Waiting => skeleton(height).into_any(),
-        Load::Ready(value) => show(value).into_any(),
-        Load::Failed(reason) => failure(&reason, move || remote.retry()),
-    }
-}
-
-/// The same for what a page is about, which may not exist: `missing` says so.
-pub(crate) fn loaded_or_absent<T, V>(
-    remote: Remote<T>,
-    height: &'static str,
-    show: impl Fn(Arc<T>) -> V + Send + 'static,
-    missing: impl Fn() -> AnyView + Send + 'static,
-) -> impl IntoView
-where
-    T: Send + Sync + 'static,
-    V: IntoView + 'static,
-{
-    move || match remote.get() {
-        Load::Waiting => skeleton(height).into_any(),
-        Load::Ready(value) => show(value).into_any(),
-        Load::Failed(Failure::NotFound(_)) => missing(),
-        Load::Failed(reason) => failure(&reason, move || remote.retry()),
+    move || match (remote.get(), &missing) {
+        (Load::Waiting, _) => view! { <Skeleton height /> }.into_any(),
+        (Load::Ready(value), _) => children(value).into_any(),
+        (Load::Failed(Failure::NotFound(_)), Some(missing)) => missing.run(),
+        (Load::Failed(reason), _) => view! { <FailedLoad reason retry=move || remote.retry() /> }.into_any(),
     }
 }
 
 /// Stands where something will appear.
-pub(crate) fn skeleton(height: &'static str) -> impl IntoView {
+#[component]
+pub(crate) fn Skeleton(height: &'static str) -> impl IntoView {
     view! {
         <div class="skeleton" style:height=height role="status">
             <span class="visually-hidden">"Loading"</span>
@@ -53,11 +40,12 @@ pub(crate) fn skeleton(height: &'static str) -> impl IntoView {
     }
 }
 
-/// Says what went wrong, with a way to try again where that can help.
-pub(crate) fn failure(reason: &Failure, retry: impl Fn() + 'static) -> AnyView {
+/// Says what went wrong, with a button to try again where that can help.
+#[component]
+pub(crate) fn FailedLoad(reason: Failure, #[prop(into)] retry: Callback<()>) -> impl IntoView {
     let may_pass = !matches!(reason, Failure::NotFound(_));
     let again = may_pass.then(|| {
-        view! { <button type="button" class="button small" on:click=move |_| retry()>"Try again"</button> }
+        view! { <button type="button" class="button small" on:click=move |_| retry.run(())>"Try again"</button> }
     });
     view! {
         <div class="failure" role="alert">
@@ -66,32 +54,27 @@ pub(crate) fn failure(reason: &Failure, retry: impl Fn() + 'static) -> AnyView {
             {again}
         </div>
     }
-    .into_any()
 }
 
-/// Says that there is nothing yet and what can be done.
-pub(crate) fn empty(heading: impl IntoView, advice: impl IntoView) -> impl IntoView {
+/// Says that there is nothing yet; its children say what can be done.
+#[component]
+pub(crate) fn Empty(#[prop(into)] heading: String, children: Children) -> impl IntoView {
     view! {
         <div class="empty">
             <strong>{heading}</strong>
-            <p>{advice}</p>
+            <p>{children()}</p>
         </div>
     }
 }
 
-/// Says that what a page is about does not exist, and where to go from there.
-pub(crate) fn absent(
-    heading: &'static str,
-    sentence: String,
-    links: impl IntoIterator<Item = (String, &'static str)>,
-) -> AnyView {
-    let links = links.into_iter().map(|(href, text)| view! { <a class="button" href=href>{text}</a> });
+/// Says that what a page is about does not exist; its children are links to other pages.
+#[component]
+pub(crate) fn Missing(heading: &'static str, sentence: String, children: Children) -> impl IntoView {
     view! {
         <div>
             <h1>{heading}</h1>
             <p class="lede">{sentence}</p>
         </div>
-        <div class="row">{links.collect_view()}</div>
+        <div class="row">{children()}</div>
     }
-    .into_any()
 }

@@ -2,7 +2,8 @@
 
 use leptos::prelude::*;
 
-pub(super) fn logo() -> impl IntoView {
+#[component]
+pub(super) fn Logo() -> impl IntoView {
     view! {
         <svg viewBox="0 0 24 24" fill="none" stroke="currentColor" stroke-width="2.25" aria-hidden="true">
             <path d="M7 5.5v13l9.5-6.5z" fill="currentColor" stroke-linejoin="round" />

@@ -6,18 +6,18 @@ use leptos::prelude::*;
 pub(crate) type Choice = (String, String);
 
 /// Chips of which one is pressed.
-pub(crate) fn chips(
+#[component]
+pub(crate) fn Chips(
     label: &'static str,
     choices: Vec<Choice>,
-    current: impl Fn() -> String + Copy + Send + 'static,
-    choose: impl Fn(String) + Clone + 'static,
+    #[prop(into)] current: Signal<String>,
+    #[prop(into)] choose: Callback<String>,
 ) -> impl IntoView {
     let chips = choices.into_iter().map(move |(value, text)| {
-        let choose = choose.clone();
         let own = value.clone();
-        let pressed = move || if current() == own { "true" } else { "false" };
+        let pressed = move || if current.with(|current| *current == own) { "true" } else { "false" };
         view! {
-            <button type="button" class="chip" aria-pressed=pressed on:click=move |_| choose(value.clone())>
+            <button type="button" class="chip" aria-pressed=pressed on:click=move |_| choose.run(value.clone())>
                 {text}
             </button>
         }
@@ -30,26 +30,29 @@ pub(crate) fn chips(
     }
 }
 
-/// A drop-down list. The placeholder is shown while none of the choices is current.
-pub(crate) fn select(
+/// A drop-down list.
+#[component]
+pub(crate) fn Select(
     label: &'static str,
+    /// Shown while none of the choices is current.
+    #[prop(optional)]
     placeholder: Option<&'static str>,
     choices: Vec<Choice>,
-    current: impl Fn() -> String + Copy + Send + 'static,
-    choose: impl Fn(String) + 'static,
+    #[prop(into)] current: Signal<String>,
+    #[prop(into)] choose: Callback<String>,
 ) -> impl IntoView {
     let id = format!("select-{}", label.to_ascii_lowercase().replace(' ', "-"));
     let options = choices.into_iter().map(move |(value, text)| {
         let own = value.clone();
-        view! { <option value=value prop:selected=move || current() == own>{text}</option> }
+        view! { <option value=value prop:selected=move || current.with(|current| *current == own)>{text}</option> }
     });
     let placeholder = placeholder.map(|text| {
-        view! { <option value="" disabled prop:selected=move || current().is_empty()>{text}</option> }
+        view! { <option value="" disabled prop:selected=move || current.with(String::is_empty)>{text}</option> }
     });
     view! {
         <div class="field">
             <label for=id.clone()>{label}</label>
-            <select id=id on:change=move |event| choose(event_target_value(&event))>
+            <select id=id on:change=move |event| choose.run(event_target_value(&event))>
                 {placeholder}
                 {options.collect_view()}
             </select>

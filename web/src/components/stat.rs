@@ -38,7 +38,13 @@ impl Stat {
 }
 
 /// A strip of headline numbers.
-pub(crate) fn stats(inner: bool, stats: impl IntoIterator<Item = Stat>) -> impl IntoView {
+#[component]
+pub(crate) fn Stats(
+    /// Inside a card, without a frame of its own.
+    #[prop(optional)]
+    inner: bool,
+    #[prop(into)] stats: Vec<Stat>,
+) -> impl IntoView {
     let cells = stats.into_iter().map(|stat| {
         view! {
             <div class="stat" class:wide=stat.wide title=stat.explanation>

@@ -6,7 +6,8 @@ use leptos::prelude::*;
 /// `boot.js` reads the same key.
 const KEY: &str = "diode-theme";
 
-pub(super) fn theme_button() -> impl IntoView {
+#[component]
+pub(super) fn ThemeButton() -> impl IntoView {
     let dark = RwSignal::new(is_dark());
     let switch = move |_| {
         dark.update(|dark| *dark = !*dark);

@@ -2,7 +2,7 @@
 
 use leptos::prelude::*;
 
-/// Follows what the page shows.
-pub(crate) fn title(text: impl Fn() -> String + 'static) {
+/// Keeps the title as `text` has it.
+pub(crate) fn use_title(text: impl Fn() -> String + 'static) {
     Effect::new(move |_| document().set_title(&format!("{} · Diode", text())));
 }

@@ -1,17 +1,18 @@
-//! The overview: what Diode is, what it knows, and how to use it.
+//! The overview: what Diode is, what has been measured, and how to contribute.
 
 use diode_core::api::HardwareSummary;
 use leptos::prelude::*;
 use leptos_router::hooks::use_navigate;
 
-use crate::components::{Stat, chips, empty, loaded, snippet, stats, title};
+use crate::components::{Chips, Empty, Loaded, Snippet, Stat, Stats, use_title};
 use crate::format;
-use crate::pages::predict::{DTYPES, lookup_fields};
+use crate::pages::predict::{DTYPES, SizeField};
 use crate::query::address;
 use crate::remote::remote;
 
-pub(crate) fn home() -> impl IntoView {
-    title(|| "Matmul kernels without autotuning".to_owned());
+#[component]
+pub(crate) fn HomePage() -> impl IntoView {
+    use_title(|| "Matmul kernels without autotuning".to_owned());
     let hardware = remote::<Vec<HardwareSummary>>(|| Some("/hardware".to_owned()));
     view! {
         <main class="page">
@@ -22,25 +23,31 @@ pub(crate) fn home() -> impl IntoView {
                     "that pick configs for shapes nobody has measured yet."
                 </p>
             </div>
-            {lookup()}
+            <Lookup />
             <section class="section">
                 <h2>"Hardware"</h2>
-                {loaded(hardware, "13rem", |all| {
-                    if all.is_empty() {
-                        let advice = view! { "Be the first: " <a href="/contribute">"contribute measurements"</a> "." };
-                        empty("Nothing has been measured yet", advice).into_any()
-                    } else {
-                        view! { <div class="cards">{all.iter().map(card).collect_view()}</div> }.into_any()
-                    }
-                })}
+                <Loaded remote=hardware height="13rem" children=|all| hardware_cards(&all) />
             </section>
-            {contribute()}
+            <HowToContribute />
         </main>
     }
 }
 
+fn hardware_cards(all: &[HardwareSummary]) -> AnyView {
+    if all.is_empty() {
+        return view! {
+            <Empty heading="Nothing has been measured yet">
+                "Be the first: " <a href="/contribute">"contribute measurements"</a> "."
+            </Empty>
+        }
+        .into_any();
+    }
+    view! { <div class="cards">{all.iter().map(card).collect_view()}</div> }.into_any()
+}
+
 /// A shape to predict, one step from the answer.
-fn lookup() -> impl IntoView {
+#[component]
+fn Lookup() -> impl IntoView {
     let sizes = ["m", "n", "k"].map(|key| (key, RwSignal::new("4096".to_owned())));
     let dtype = RwSignal::new(DTYPES[0].to_string());
     let navigate = use_navigate();
@@ -55,8 +62,8 @@ fn lookup() -> impl IntoView {
         <section class="card" aria-labelledby="lookup-title">
             <h2 id="lookup-title">"Look up your shape"</h2>
             <form class="lookup" on:submit=submit>
-                {lookup_fields(sizes)}
-                {chips("Dtype", dtypes, move || dtype.get(), move |value| dtype.set(value))}
+                {sizes.map(|(key, value)| view! { <SizeField key value /> }).collect_view()}
+                <Chips label="Dtype" choices=dtypes current=dtype choose=move |value| dtype.set(value) />
                 <button type="submit" class="button primary">"Predict"</button>
             </form>
         </section>
@@ -86,13 +93,14 @@ fn card(summary: &HardwareSummary) -> impl IntoView + use<> {
                 <h3>{summary.hardware.name.clone()}</h3>
                 <span class="hint">{updated}</span>
             </div>
-            {stats(true, headline)}
+            <Stats inner=true stats=headline />
             <p class="hint">{contents.join(" · ")}</p>
         </a>
     }
 }
 
-fn contribute() -> impl IntoView {
+#[component]
+fn HowToContribute() -> impl IntoView {
     let server = window().location().origin().unwrap_or_default();
     view! {
         <section class="section">
@@ -104,11 +112,11 @@ fn contribute() -> impl IntoView {
                 <ol class="steps">
                     <li>
                         <span class="hint">"1. Measure: on the CPU as it stands, on a GPU with a kernel pack. Needs no Python where it runs."</span>
-                        {snippet("diode collect --output my.msgpack.zst".to_owned())}
+                        <Snippet text="diode collect --output my.msgpack.zst" />
                     </li>
                     <li>
                         <span class="hint">"2. Send the file here. The leaderboards count it at once."</span>
-                        {snippet(format!("diode upload my.msgpack.zst --server {server}"))}
+                        <Snippet text=format!("diode upload my.msgpack.zst --server {server}") />
                     </li>
                 </ol>
             </div>

@@ -8,19 +8,18 @@ mod not_found;
 mod predict;
 mod problem;
 
-pub(crate) use contribute::contribute;
-pub(crate) use hardware::hardware;
-pub(crate) use home::home;
-pub(crate) use models::{model, models};
-pub(crate) use not_found::not_found;
-pub(crate) use predict::predict;
-pub(crate) use problem::problem;
+pub(crate) use contribute::ContributePage;
+pub(crate) use hardware::HardwarePage;
+pub(crate) use home::HomePage;
+pub(crate) use models::{ModelPage, ModelsPage};
+pub(crate) use not_found::NotFoundPage;
+pub(crate) use predict::PredictPage;
+pub(crate) use problem::ProblemPage;
 
 use leptos::prelude::*;
 use leptos_router::hooks::use_params_map;
 
-/// The numbers of picks that evaluations speak of, in order: as keys of a map
-/// they would come sorted as text.
+/// The numbers of picks in an evaluation, in order: a map sorts them as text.
 const TOP_K: [&str; 5] = ["1", "3", "5", "8", "16"];
 
 /// Reads a part of the page's path, such as the id in `/problems/:id`.

@@ -1,18 +1,19 @@
-//! The page for addresses that lead nowhere: it helps on.
+//! The page for addresses that lead nowhere, with links to those that do.
 
 use leptos::prelude::*;
 use leptos_router::hooks::use_location;
 
-use crate::components::title;
+use crate::components::use_title;
 
-pub(crate) fn not_found() -> impl IntoView {
-    title(|| "Not found".to_owned());
+#[component]
+pub(crate) fn NotFoundPage() -> impl IntoView {
+    use_title(|| "Not found".to_owned());
     let path = use_location().pathname;
     view! {
         <main class="page">
             <div>
                 <h1>"There is no such page"</h1>
-                <p class="lede">"Nothing lives at " <code>{move || path.get()}</code> ". You may be looking for:"</p>
+                <p class="lede">"There is nothing at " <code>{move || path.get()}</code> ". You may be looking for:"</p>
             </div>
             <div class="cards">
                 <a class="card card-link" href="/">

@@ -9,9 +9,9 @@ use leptos::prelude::*;
 use wasm_bindgen::JsCast as _;
 use web_sys::{File, HtmlInputElement};
 
-use self::receipt::receipt;
+use self::receipt::ReceiptCard;
 use self::send::{Upload, send};
-use crate::components::{snippet, title};
+use crate::components::{Snippet, use_title};
 use crate::{cache, format};
 
 /// How far a contribution has come.
@@ -26,8 +26,9 @@ pub(crate) enum Stage {
     Refused(String),
 }
 
-pub(crate) fn contribute() -> impl IntoView {
-    title(|| "Contribute".to_owned());
+#[component]
+pub(crate) fn ContributePage() -> impl IntoView {
+    use_title(|| "Contribute".to_owned());
     let stage = RwSignal::new(Stage::Choosing);
     let name = RwSignal::new(String::new());
     let over = RwSignal::new(false);
@@ -79,38 +80,40 @@ pub(crate) fn contribute() -> impl IntoView {
                         <span class="hint">".msgpack.zst, .msgpack or .json, from diode or torch-diode"</span>
                         <input class="visually-hidden" type="file" on:change=choose />
                     </label>
-                    {move || outcome(stage.get(), name.get())}
+                    {move || view! { <Outcome stage=stage.get() name=name.get() /> }}
                 </section>
                 <section class="card">
                     <h2>"From the command line"</h2>
-                    {commands()}
+                    <Commands />
                 </section>
             </div>
         </main>
     }
 }
 
-fn commands() -> impl IntoView {
+#[component]
+fn Commands() -> impl IntoView {
     let server = window().location().origin().unwrap_or_default();
     view! {
         <ol class="steps">
             <li>
                 <span class="hint">"Measure configs on ten shapes (today on the CPU backend):"</span>
-                {snippet("diode collect --output my.msgpack.zst".to_owned())}
+                <Snippet text="diode collect --output my.msgpack.zst" />
             </li>
             <li>
                 <span class="hint">"Look at what was measured:"</span>
-                {snippet("diode stats my.msgpack.zst".to_owned())}
+                <Snippet text="diode stats my.msgpack.zst" />
             </li>
             <li>
                 <span class="hint">"Send it:"</span>
-                {snippet(format!("diode upload my.msgpack.zst --server {server}"))}
+                <Snippet text=format!("diode upload my.msgpack.zst --server {server}") />
             </li>
         </ol>
     }
 }
 
-fn outcome(stage: Stage, name: String) -> impl IntoView {
+#[component]
+fn Outcome(stage: Stage, name: String) -> impl IntoView {
     match stage {
         Stage::Choosing => ().into_any(),
         Stage::Sending(share) => {
@@ -130,7 +133,7 @@ fn outcome(stage: Stage, name: String) -> impl IntoView {
             view! { <div class="card"><p role="status">{format!("Checking and storing {name} …")}</p></div> }
                 .into_any()
         }
-        Stage::Stored(stored) => receipt(&stored, name).into_any(),
+        Stage::Stored(receipt) => view! { <ReceiptCard receipt name /> }.into_any(),
         Stage::Refused(message) => view! {
             <div class="failure" role="alert">
                 <strong>{format!("Not stored: {name}")}</strong>

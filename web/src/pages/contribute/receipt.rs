@@ -5,7 +5,12 @@ use leptos::prelude::*;
 
 use crate::format;
 
-pub(super) fn receipt(receipt: &Receipt, name: String) -> impl IntoView + use<> {
+#[component]
+pub(super) fn ReceiptCard(
+    receipt: Receipt,
+    /// The name and size of the file that was sent.
+    name: String,
+) -> impl IntoView {
     let heading = if receipt.already_stored {
         "Already stored: these very bytes had been sent before"
     } else {

@@ -64,7 +64,7 @@ fn start(file: &File, report: impl Fn(Stage) + Copy + 'static) -> Result<Upload,
     Ok(Upload { request, _on_progress: on_progress, _on_sent: on_sent, _on_end: on_end })
 }
 
-/// What the server made of it.
+/// What the server answered.
 fn outcome(request: &XmlHttpRequest) -> Stage {
     let status = request.status().unwrap_or(0);
     let body = request.response_text().ok().flatten().unwrap_or_default();

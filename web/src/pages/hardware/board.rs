@@ -7,19 +7,20 @@ use leptos::prelude::*;
 use leptos::task::spawn_local;
 use leptos_router::hooks::use_query_map;
 
-use super::columns::columns;
-use super::filters::{KEYS, default_method, filters};
+use super::columns::Columns;
+use super::filters::{Filters, KEYS, default_method};
 use super::ranges::any_fault;
 use super::row::row;
-use crate::components::{empty, loaded};
+use crate::components::{Empty, Loaded};
 use crate::query::link;
 use crate::remote::remote;
 use crate::{api, format};
 
-pub(super) fn board(summary: &HardwareSummary) -> impl IntoView + use<> {
+#[component]
+pub(super) fn Board(summary: Arc<HardwareSummary>) -> impl IntoView {
     let slug = summary.hardware.slug.to_string();
     let fastest = summary.best_tflops.unwrap_or(1.0);
-    let method = default_method(summary).map(|method| method.to_string());
+    let method = default_method(&summary).map(|method| method.to_string());
     let map = use_query_map();
     // The address is passed on as it is: the server refuses what it does not
     // know, in words that this page shows.
@@ -36,26 +37,30 @@ pub(super) fn board(summary: &HardwareSummary) -> impl IntoView + use<> {
     };
     let any_fault = any_fault();
     let first = remote::<Page<LeaderboardRow>>(move || (!any_fault.get()).then(|| path.get()));
-    let show = move |page| rows(page, path.get_untracked(), slug.clone(), fastest);
     let table = move || {
         if any_fault.get() {
-            empty("No problems to show", "Correct the sizes above first.").into_any()
-        } else {
-            loaded(first, "40rem", show.clone()).into_any()
+            return view! { <Empty heading="No problems to show">"Correct the sizes above first."</Empty> }
+                .into_any();
         }
+        let slug = slug.clone();
+        let rows = move |first| view! { <Rows first path=path.get_untracked() slug=slug.clone() fastest /> };
+        view! { <Loaded remote=first height="40rem" children=rows /> }.into_any()
     };
     view! {
         <section class="section" aria-labelledby="board-title">
             <h2 id="board-title">"Leaderboard"</h2>
-            {filters(summary)}
+            <Filters summary />
             <div class="section" class:busy=move || first.busy()>{table}</div>
         </section>
     }
 }
 
-fn rows(first: Arc<Page<LeaderboardRow>>, path: String, slug: String, fastest: f64) -> impl IntoView {
+/// The table: its first page, and the next ones when the reader wants them.
+#[component]
+fn Rows(first: Arc<Page<LeaderboardRow>>, path: String, slug: String, fastest: f64) -> impl IntoView {
     if first.items.is_empty() {
-        return empty("No problem matches these filters", "Clear a filter to see more.").into_any();
+        return view! { <Empty heading="No problem matches these filters">"Clear a filter to see more."</Empty> }
+            .into_any();
     }
     let total = first.total;
     let with_library = first.items.iter().any(|row| row.library_us.is_some());
@@ -96,7 +101,7 @@ fn rows(first: Arc<Page<LeaderboardRow>>, path: String, slug: String, fastest: f
     view! {
         <div class="table-box long">
             <table>
-                <thead>{columns(with_library)}</thead>
+                <thead><Columns with_library /></thead>
                 <tbody>{body}</tbody>
             </table>
         </div>

@@ -5,27 +5,35 @@ use leptos::prelude::*;
 
 use crate::query::{History, parameter, use_set_parameters};
 
-/// What the server sorts by unless asked otherwise.
+/// What the server sorts by where a request does not say.
 const DEFAULT: LeaderboardSort = LeaderboardSort::Tflops;
 
-pub(super) fn columns(with_library: bool) -> impl IntoView {
+#[component]
+pub(super) fn Columns(with_library: bool) -> impl IntoView {
     view! {
         <tr>
-            {sortable("M×N×K", LeaderboardSort::Flops, "Sort by the size of the problem", false)}
+            <Sortable text="M×N×K" by=LeaderboardSort::Flops title="Sort by the size of the problem" />
             <th class="roomy">"Op"</th>
             <th class="roomy">"Dtype"</th>
             <th>"Best config"</th>
-            {sortable("Time", LeaderboardSort::Time, "Time of the best config", true)}
-            {sortable("TFLOP/s", LeaderboardSort::Tflops, "Rate of the best config", true)}
-            {sortable("Roofline", LeaderboardSort::Roofline, "Roofline time / best time", true)}
-            {sortable("Gain", LeaderboardSort::Gain, "Best of Inductor's default configs / best", true)}
+            <Sortable text="Time" by=LeaderboardSort::Time title="Time of the best config" number=true />
+            <Sortable text="TFLOP/s" by=LeaderboardSort::Tflops title="Rate of the best config" number=true />
+            <Sortable text="Roofline" by=LeaderboardSort::Roofline title="Roofline time / best time" number=true />
+            <Sortable text="Gain" by=LeaderboardSort::Gain title="Best of Inductor's default configs / best" number=true />
             {with_library.then(|| view! { <th class="num" title="Time of the library kernel">"Library"</th> })}
             <th class="num" title="Distinct configs timed">"Configs"</th>
         </tr>
     }
 }
 
-fn sortable(text: &'static str, by: LeaderboardSort, title: &'static str, number: bool) -> impl IntoView {
+/// The head of a column that the leaderboard can be sorted by.
+#[component]
+fn Sortable(
+    text: &'static str,
+    by: LeaderboardSort,
+    title: &'static str,
+    #[prop(optional)] number: bool,
+) -> impl IntoView {
     let (sort, order) = (parameter("sort"), parameter("order"));
     let direction = Memo::new(move |_| {
         let sorted = sort.with(|sort| if sort.is_empty() { by == DEFAULT } else { sort == by.as_str() });
@@ -36,7 +44,7 @@ fn sortable(text: &'static str, by: LeaderboardSort, title: &'static str, number
         let order = match direction.get_untracked() {
             Some(SortOrder::Descending) => SortOrder::Ascending,
             Some(SortOrder::Ascending) => SortOrder::Descending,
-            // Short times are the interesting ones, of all else the large.
+            // The best first: short times, and high values of everything else.
             None if by == LeaderboardSort::Time => SortOrder::Ascending,
             None => SortOrder::Descending,
         };

@@ -1,5 +1,7 @@
 //! What was measured on the hardware, for download.
 
+use std::sync::Arc;
+
 use diode_core::Method;
 use diode_core::api::HardwareSummary;
 use diode_core::table::TableFormat;
@@ -10,20 +12,21 @@ use crate::api;
 use crate::query::{link, parameter};
 
 /// Every timing, and tables of the best configs; nothing where nothing was measured.
-pub(super) fn downloads(summary: &HardwareSummary) -> impl IntoView + use<> {
+#[component]
+pub(super) fn Downloads(summary: Arc<HardwareSummary>) -> impl IntoView {
     let slug = summary.hardware.slug.to_string();
     let dataset = |extension: &'static str| {
         let href = api::url(&format!("/datasets/{slug}.{extension}"));
         view! { <a class="chip" href=href rel="external" download>{extension}</a> }
     };
     // torch-diode's formats cannot say how a time was taken, so the server
-    // writes them only where nobody has said.
-    let silent = summary.methods.iter().all(|method| *method == Method::Unspecified);
-    let extensions: &[_] = if silent { &["msgpack.zst", "msgpack", "json"] } else { &["msgpack.zst"] };
+    // writes them only where the method is unspecified.
+    let unspecified = summary.methods.iter().all(|method| *method == Method::Unspecified);
+    let extensions: &[_] = if unspecified { &["msgpack.zst", "msgpack", "json"] } else { &["msgpack.zst"] };
     let datasets = extensions.iter().copied().map(dataset).collect_view();
     // A table is of one method: the one that the leaderboard shows.
     let chosen = parameter("method");
-    let default = default_method(summary).map(|method| method.to_string()).unwrap_or_default();
+    let default = default_method(&summary).map(|method| method.to_string()).unwrap_or_default();
     let table = move |format: TableFormat, name: &'static str| {
         let (slug, default) = (slug.clone(), default.clone());
         let href = move || {

@@ -1,17 +1,20 @@
 //! The facts of the hardware that rooflines and features are computed from.
 
+use std::sync::Arc;
+
 use diode_core::api::HardwareSummary;
 use diode_core::hardware::{Facts, Vendor};
 use leptos::prelude::*;
 
-use super::downloads::downloads;
+use super::downloads::Downloads;
 use crate::format;
 
 /// Facts, and everything measured for download.
-pub(super) fn facts(summary: &HardwareSummary) -> impl IntoView + use<> {
+#[component]
+pub(super) fn FactsCard(summary: Arc<HardwareSummary>) -> impl IntoView {
     let rows = summary.hardware.facts.map(|facts| rows(summary.hardware.vendor, &facts)).unwrap_or_default();
     let unknown = rows.is_empty().then(|| {
-        view! { <p class="hint">"Nobody has described this hardware yet, so there is no roofline to judge by."</p> }
+        view! { <p class="hint">"Nobody has described this hardware yet, so there is no roofline to compare with."</p> }
     });
     view! {
         <aside class="card" aria-label="Facts">
@@ -20,7 +23,7 @@ pub(super) fn facts(summary: &HardwareSummary) -> impl IntoView + use<> {
             <dl class="facts">
                 {rows.into_iter().map(|(name, value)| view! { <dt>{name}</dt><dd>{value}</dd> }).collect_view()}
             </dl>
-            {downloads(summary)}
+            <Downloads summary />
         </aside>
     }
 }

@@ -1,12 +1,14 @@
-//! The leaderboard's filters. They live in the page's address, so every view is
+//! The leaderboard's filters. They are in the page's address, so every view is
 //! a link and the back button works.
+
+use std::sync::Arc;
 
 use diode_core::api::HardwareSummary;
 use diode_core::{Layout, Method};
 use leptos::prelude::*;
 
-use super::ranges::ranges;
-use crate::components::chips;
+use super::ranges::Ranges;
+use crate::components::{Chips, Choice};
 use crate::query::{History, parameter, use_set_parameters};
 
 /// The parameters that filter, as the API names them.
@@ -14,14 +16,15 @@ pub(super) const KEYS: [&str; 10] =
     ["op", "dtype", "b_layout", "method", "min_m", "max_m", "min_n", "max_n", "min_k", "max_k"];
 
 /// The method shown unless the address names one: timings of different methods
-/// are never ranked together. One that is known tells more than one that nobody stated.
+/// are never ranked together. A stated method comes before the unspecified one.
 pub(super) fn default_method(summary: &HardwareSummary) -> Option<Method> {
     let methods = &summary.methods;
     let known = methods.iter().find(|method| **method != Method::Unspecified);
     known.or(methods.first()).copied().filter(|_| methods.len() > 1)
 }
 
-pub(super) fn filters(summary: &HardwareSummary) -> impl IntoView + use<> {
+#[component]
+pub(super) fn Filters(summary: Arc<HardwareSummary>) -> impl IntoView {
     let set = use_set_parameters();
     let clear = {
         let set = set.clone();
@@ -29,15 +32,15 @@ pub(super) fn filters(summary: &HardwareSummary) -> impl IntoView + use<> {
     };
     let values = KEYS.map(parameter);
     let any_set = move || values.iter().any(|value| !value.get().is_empty());
-    let methods = &summary.methods;
-    let default = default_method(summary).map(|method| method.to_string()).unwrap_or_default();
+    let methods = summary.methods.iter().map(|m| (m.to_string(), m.to_string())).collect();
+    let default = default_method(&summary).map(|method| method.to_string()).unwrap_or_default();
     view! {
         <div class="filters">
-            {choice("Op", "op", any_of(&summary.ops), String::new())}
-            {choice("Dtype", "dtype", any_of(&summary.dtypes), String::new())}
-            {choice("Layout of B", "b_layout", any_of(Layout::ALL), String::new())}
-            {choice("Method", "method", methods.iter().map(|m| (m.to_string(), m.to_string())).collect(), default)}
-            {ranges()}
+            <Filter label="Op" key="op" choices=any_of(&summary.ops) />
+            <Filter label="Dtype" key="dtype" choices=any_of(&summary.dtypes) />
+            <Filter label="Layout of B" key="b_layout" choices=any_of(Layout::ALL) />
+            <Filter label="Method" key="method" choices=methods default />
+            <Ranges />
             <button type="button" class="button small" class:hidden=move || !any_set() on:click=clear>
                 "Clear filters"
             </button>
@@ -45,22 +48,25 @@ pub(super) fn filters(summary: &HardwareSummary) -> impl IntoView + use<> {
     }
 }
 
-fn any_of<T: ToString>(values: &[T]) -> Vec<(String, String)> {
+fn any_of<T: ToString>(values: &[T]) -> Vec<Choice> {
     let any = (values.len() > 1).then(|| (String::new(), "any".to_owned()));
     any.into_iter().chain(values.iter().map(|value| (value.to_string(), value.to_string()))).collect()
 }
 
 /// Chips for one parameter; nothing where there is nothing to choose.
-fn choice(
+#[component]
+fn Filter(
     label: &'static str,
     key: &'static str,
-    choices: Vec<(String, String)>,
+    choices: Vec<Choice>,
+    /// The choice while the address names none.
+    #[prop(optional)]
     default: String,
-) -> Option<impl IntoView> {
+) -> impl IntoView {
     let current = parameter(key);
     let set = use_set_parameters();
     let shown =
         Memo::new(move |_| Some(current.get()).filter(|v| !v.is_empty()).unwrap_or_else(|| default.clone()));
     let choose = move |value| set(&[(key, value)], History::Push);
-    (choices.len() > 1).then(|| chips(label, choices, move || shown.get(), choose))
+    (choices.len() > 1).then(|| view! { <Chips label choices current=shown choose /> })
 }

@@ -13,33 +13,44 @@ use std::sync::Arc;
 use diode_core::api::{HardwareSummary, ProblemPoint};
 use leptos::prelude::*;
 
-use self::board::board;
-use self::facts::facts;
+use self::board::Board;
+use self::facts::FactsCard;
 use super::path_part;
 use crate::charts;
-use crate::components::{Stat, absent, empty, loaded, loaded_or_absent, stats, title};
+use crate::components::{Empty, Loaded, Missing, Stat, Stats, use_title};
 use crate::format;
 use crate::query::link;
 use crate::remote::{Remote, remote};
 
-pub(crate) fn hardware() -> impl IntoView {
+#[component]
+pub(crate) fn HardwarePage() -> impl IntoView {
     let slug = path_part("slug");
     let summary = remote::<HardwareSummary>(move || Some(format!("/hardware/{}", slug.get())));
     let points = remote::<Vec<ProblemPoint>>(move || Some(format!("/hardware/{}/problems", slug.get())));
-    title(move || summary.value().map_or_else(|| slug.get(), |summary| summary.hardware.name.clone()));
+    use_title(move || summary.value().map_or_else(|| slug.get(), |summary| summary.hardware.name.clone()));
     let missing = move || {
         let sentence = format!("No measurements of {} have been sent to this server.", slug.get());
-        let links = [("/".to_owned(), "All hardware"), ("/contribute".to_owned(), "Contribute measurements")];
-        absent("Nobody has measured this hardware yet", sentence, links)
+        view! {
+            <Missing heading="Nobody has measured this hardware yet" sentence>
+                <a class="button" href="/">"All hardware"</a>
+                <a class="button" href="/contribute">"Contribute measurements"</a>
+            </Missing>
+        }
     };
     view! {
         <main class="page">
-            {loaded_or_absent(summary, "42rem", move |summary| content(summary, points), missing)}
+            <Loaded
+                remote=summary
+                height="42rem"
+                missing
+                children=move |summary| view! { <Measured summary points /> }
+            />
         </main>
     }
 }
 
-fn content(summary: Arc<HardwareSummary>, points: Remote<Vec<ProblemPoint>>) -> impl IntoView {
+#[component]
+fn Measured(summary: Arc<HardwareSummary>, points: Remote<Vec<ProblemPoint>>) -> impl IntoView {
     let slug = summary.hardware.slug.to_string();
     let models = link("/models", [("hardware", slug.clone())]);
     let models_text = format::counted(summary.models, "model");
@@ -61,18 +72,18 @@ fn content(summary: Arc<HardwareSummary>, points: Remote<Vec<ProblemPoint>>) -> 
             </div>
             <div class="row">{next}</div>
         </div>
-        {stats(false, headline(&summary))}
+        <Stats stats=headline(&summary) />
         <div class="split">
             <section class="card" aria-label="Roofline">
                 <h2>"Best rate against the roofline"</h2>
                 {
                     let summary = Arc::clone(&summary);
-                    loaded(points, "21rem", move |points| roofline(&summary, &points))
+                    view! { <Loaded remote=points height="21rem" children=move |points| roofline(&summary, &points) /> }
                 }
             </section>
-            {facts(&summary)}
+            <FactsCard summary=Arc::clone(&summary) />
         </div>
-        {board(&summary)}
+        <Board summary />
     }
 }
 
@@ -101,9 +112,10 @@ fn headline(summary: &HardwareSummary) -> [Stat; 5] {
     ]
 }
 
-fn roofline(summary: &HardwareSummary, points: &[ProblemPoint]) -> impl IntoView + use<> {
+fn roofline(summary: &HardwareSummary, points: &[ProblemPoint]) -> AnyView {
     if points.is_empty() {
-        return empty("No problems yet", "They appear with the first upload.").into_any();
+        return view! { <Empty heading="No problems yet">"They appear with the first upload."</Empty> }
+            .into_any();
     }
     let slug = &summary.hardware.slug;
     let href = |point: &ProblemPoint| {

@@ -20,30 +20,35 @@ pub(super) fn any_fault() -> Memo<bool> {
 }
 
 /// A field for every bound.
-pub(super) fn ranges() -> impl IntoView {
-    RANGES.map(|(field, low, high)| range(field, low, high)).collect_view()
+#[component]
+pub(super) fn Ranges() -> impl IntoView {
+    RANGES.map(|(field, low, high)| view! { <Range field low high /> }).collect_view()
 }
 
 /// Two bounds on one size, and what is wrong with them.
-fn range(field: Field, low: &'static str, high: &'static str) -> impl IntoView {
+#[component]
+fn Range(field: Field, low: &'static str, high: &'static str) -> impl IntoView {
     let name = field.as_str();
     let (from, to) = (parameter(low), parameter(high));
     let fault = Memo::new(move |_| fault(field, &from.get(), &to.get()));
-    let wrong = move || fault.with(Option::is_some);
+    let wrong = Signal::derive(move || fault.with(Option::is_some));
     view! {
         <div class="field" role="group" aria-label=name>
             <span class="label">{name}</span>
-            <div class="range">{bound(low, "from", name, wrong)} "–" {bound(high, "to", name, wrong)}</div>
+            <div class="range">
+                <Bound key=low placeholder="from" name wrong /> "–" <Bound key=high placeholder="to" name wrong />
+            </div>
             {move || fault.get().map(|fault| view! { <p class="error-text" role="alert">{fault.to_string()}</p> })}
         </div>
     }
 }
 
-fn bound(
+#[component]
+fn Bound(
     key: &'static str,
     placeholder: &'static str,
     name: &'static str,
-    wrong: impl Fn() -> bool + Send + 'static,
+    wrong: Signal<bool>,
 ) -> impl IntoView {
     let value = parameter(key);
     let set = use_set_parameters();
@@ -53,7 +58,7 @@ fn bound(
             inputmode="numeric"
             placeholder=placeholder
             aria-label=format!("{name} {placeholder}")
-            aria-invalid=move || if wrong() { "true" } else { "false" }
+            aria-invalid=move || if wrong.get() { "true" } else { "false" }
             prop:value=move || value.get()
             on:change=move |event| set(&[(key, event_target_value(&event).trim().to_owned())], History::Push)
         />

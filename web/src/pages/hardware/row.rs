@@ -3,7 +3,7 @@
 use diode_core::api::LeaderboardRow;
 use leptos::prelude::*;
 
-use crate::components::bar_cell;
+use crate::components::BarCell;
 use crate::format;
 use crate::query::link;
 
@@ -26,7 +26,7 @@ pub(super) fn row(
             <td class="roomy">{dtype}</td>
             <td class="mono">{row.best.label()}</td>
             <td class="num">{format::time(row.best_us)}</td>
-            {bar_cell(format::three_digits(row.tflops), row.tflops / fastest)}
+            <BarCell text=format::three_digits(row.tflops) share=row.tflops / fastest />
             <td class="num">{or_dash(row.roofline_share.map(format::percent))}</td>
             <td class="num">{or_dash(row.gain_over_defaults.map(format::factor))}</td>
             {with_library.then(|| view! { <td class="num">{or_dash(library)}</td> })}

@@ -4,10 +4,10 @@ use diode_core::api::{ModelSource, ModelSummary};
 use leptos::prelude::*;
 
 use super::metrics::short;
-use crate::components::stats;
+use crate::components::Stats;
 use crate::format;
 
-/// Where the model comes from and what it knows: `shipped · mm · bfloat16`.
+/// Where the model comes from and what it was trained for: `shipped · mm · bfloat16`.
 pub(super) fn tags(model: &ModelSummary) -> Vec<String> {
     let source = match model.source {
         ModelSource::Shipped => "shipped with Diode",
@@ -26,7 +26,8 @@ pub(super) fn card(model: &ModelSummary) -> impl IntoView + use<> {
         format::day(&model.created_at),
         format::counted(model.training_problems, "problem"),
     );
-    let numbers = model.evaluation.as_ref().map(|evaluation| stats(true, short(evaluation)));
+    let numbers =
+        model.evaluation.as_ref().map(|evaluation| view! { <Stats inner=true stats=short(evaluation) /> });
     view! {
         <a class="card card-link" href=format!("/models/{}", model.id)>
             <div class="card-head">

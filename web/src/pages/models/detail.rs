@@ -4,23 +4,32 @@ use diode_core::api::ModelSummary;
 use leptos::prelude::*;
 
 use super::card::tags;
-use super::metrics::{metrics, short};
-use crate::components::{absent, empty, loaded_or_absent, snippet, stats, title};
+use super::metrics::{Metrics, short};
+use crate::components::{Empty, Loaded, Missing, Snippet, Stats, use_title};
 use crate::pages::path_part;
 use crate::query::link;
 use crate::remote::remote;
 use crate::{api, format};
 
-pub(crate) fn model() -> impl IntoView {
+#[component]
+pub(crate) fn ModelPage() -> impl IntoView {
     let id = path_part("id");
     let model = remote::<ModelSummary>(move || Some(format!("/models/{}", id.get())));
-    title(move || format!("Model {}", model.value().map_or_else(|| id.get(), |m| m.hardware.to_string())));
+    use_title(move || {
+        format!("Model {}", model.value().map_or_else(|| id.get(), |m| m.hardware.to_string()))
+    });
     let missing = || {
         let sentence = "The address may be wrong, or the model was removed from this server.".to_owned();
-        absent("There is no such model", sentence, [("/models".to_owned(), "All models")])
+        view! {
+            <Missing heading="There is no such model" sentence>
+                <a class="button" href="/models">"All models"</a>
+            </Missing>
+        }
     };
     view! {
-        <main class="page">{loaded_or_absent(model, "36rem", |model| content(&model), missing)}</main>
+        <main class="page">
+            <Loaded remote=model height="36rem" missing children=|model| content(&model) />
+        </main>
     }
 }
 
@@ -28,8 +37,11 @@ fn content(model: &ModelSummary) -> impl IntoView + use<> {
     let id = model.id.to_string();
     let download = api::url(&format!("/models/{id}/download"));
     let evaluation = match &model.evaluation {
-        Some(report) => metrics(report).into_any(),
-        None => empty("Not evaluated", "It was trained on too few problems to hold any back.").into_any(),
+        Some(report) => view! { <Metrics report=report.clone() /> }.into_any(),
+        None => view! {
+            <Empty heading="Not evaluated">"It was trained on too few problems to hold any back."</Empty>
+        }
+        .into_any(),
     };
     view! {
         <div class="page-head">
@@ -47,7 +59,7 @@ fn content(model: &ModelSummary) -> impl IntoView + use<> {
                 </a>
             </div>
         </div>
-        {model.evaluation.as_ref().map(|report| stats(false, short(report)))}
+        {model.evaluation.as_ref().map(|report| view! { <Stats stats=short(report) /> })}
         <div class="split even">
             <section class="card"><h2>"On problems it has not seen"</h2>{evaluation}</section>
             <div class="section">
@@ -66,7 +78,7 @@ fn usage(model: &ModelSummary) -> impl IntoView + use<> {
         format!("diode predict --model {file} --op {op} --m 4096 --n 4096 --k 4096 --dtype {dtype}");
     view! {
         <span class="hint">"Rank configs for one shape:"</span>
-        {snippet(command)}
+        <Snippet text=command />
     }
 }
 

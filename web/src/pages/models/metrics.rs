@@ -3,7 +3,7 @@
 use diode_core::api::EvaluationReport;
 use leptos::prelude::*;
 
-use crate::components::{Stat, bar};
+use crate::components::{BarCell, Stat};
 use crate::format;
 use crate::pages::TOP_K;
 
@@ -20,14 +20,15 @@ pub(super) fn short(report: &EvaluationReport) -> [Stat; 3] {
     ]
 }
 
-/// Everything the evaluation says.
-pub(super) fn metrics(report: &EvaluationReport) -> impl IntoView + use<> {
+/// All numbers of the evaluation.
+#[component]
+pub(super) fn Metrics(report: EvaluationReport) -> impl IntoView {
     let rows = TOP_K.into_iter().filter_map(|k| Some((k, report.top_k.get(k)?))).map(|(k, top)| {
         let within = report.within_5_percent.get(k).map(|share| format::percent(*share));
         view! {
             <tr>
                 <td>{if k == "1" { "first pick".to_owned() } else { format!("best of {k} picks") }}</td>
-                <td class="num"><span class="bar-cell">{format::percent(top.geomean)} {bar(top.geomean)}</span></td>
+                <BarCell text=format::percent(top.geomean) share=top.geomean />
                 <td class="num">{format::percent(top.worst)}</td>
                 <td class="num">{within.unwrap_or_else(|| "–".to_owned())}</td>
             </tr>
@@ -63,7 +64,7 @@ pub(super) fn metrics(report: &EvaluationReport) -> impl IntoView + use<> {
     }
 }
 
-/// Nothing where nobody timed it.
+/// Empty where the evaluation did not time it.
 fn rank_time(us: f64) -> String {
     if us > 0.0 { format::time(us) } else { String::new() }
 }

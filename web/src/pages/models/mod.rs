@@ -7,20 +7,21 @@ mod none;
 mod progress;
 mod train;
 
-pub(crate) use detail::model;
-pub(crate) use none::no_models;
+pub(crate) use detail::ModelPage;
+pub(crate) use none::NoModels;
 
 use diode_core::api::{HardwareSummary, ModelSummary};
 use leptos::prelude::*;
 
 use self::card::card;
-use self::train::train;
-use crate::components::{loaded, title};
+use self::train::Train;
+use crate::components::{Loaded, use_title};
 use crate::query::parameter;
 use crate::remote::remote;
 
-pub(crate) fn models() -> impl IntoView {
-    title(|| "Models".to_owned());
+#[component]
+pub(crate) fn ModelsPage() -> impl IntoView {
+    use_title(|| "Models".to_owned());
     let models = remote::<Vec<ModelSummary>>(|| Some("/models".to_owned()));
     let hardware = remote::<Vec<HardwareSummary>>(|| Some("/hardware".to_owned()));
     let wanted = parameter("hardware");
@@ -30,7 +31,7 @@ pub(crate) fn models() -> impl IntoView {
             models.iter().filter(of_wanted).map(card).collect::<Vec<_>>()
         });
         if shown.is_empty() {
-            no_models(hardware).into_any()
+            view! { <NoModels hardware /> }.into_any()
         } else {
             view! { <div class="cards">{shown}</div> }.into_any()
         }
@@ -50,8 +51,8 @@ pub(crate) fn models() -> impl IntoView {
                     <a href="/models">"Show all hardware"</a>
                 </div>
             })}
-            {loaded(models, "20rem", move |models| move || cards(&models))}
-            {loaded(hardware, "9rem", move |hardware| train(&hardware, models))}
+            <Loaded remote=models height="20rem" children=move |models| move || cards(&models) />
+            <Loaded remote=hardware height="9rem" children=move |hardware| view! { <Train hardware models /> } />
         </main>
     }
 }

@@ -1,6 +1,6 @@
-//! A job as it runs, told by the server's event stream.
+//! A job as it runs, by the server's event stream.
 
-use diode_core::api::{Job, JobEvent, JobState};
+use diode_core::api::{Job, JobEvent};
 use leptos::prelude::*;
 use leptos::task::spawn_local;
 use wasm_bindgen::JsCast as _;
@@ -24,24 +24,25 @@ impl Drop for Stream {
 
 /// What is known of the job.
 #[derive(Clone, Copy)]
-struct Progress {
+struct JobSignals {
     event: RwSignal<Option<JobEvent>>,
     /// The job itself, once it has ended.
     outcome: RwSignal<Option<Job>>,
     error: RwSignal<Option<String>>,
 }
 
-/// Shows how far a job has come and what came of it, and tells once it has ended.
-pub(super) fn progress(id: String, ended: impl Fn() + 'static) -> impl IntoView {
+/// Shows how far a job has come and what it made, and calls `ended` once it has ended.
+#[component]
+pub(super) fn Progress(id: String, #[prop(into)] ended: Callback<()>) -> impl IntoView {
     let progress =
-        Progress { event: RwSignal::new(None), outcome: RwSignal::new(None), error: RwSignal::new(None) };
+        JobSignals { event: RwSignal::new(None), outcome: RwSignal::new(None), error: RwSignal::new(None) };
     let stream = StoredValue::new_local(open(id.clone(), progress));
     on_cleanup(move || {
         stream.try_update_value(Option::take);
     });
     Effect::new(move |_| {
         if progress.outcome.with(Option::is_some) {
-            ended();
+            ended.run(());
         }
     });
     let share = move || progress.event.with(|event| event.as_ref().map_or(0.0, |event| event.progress));
@@ -81,8 +82,8 @@ fn outcome(job: Job) -> impl IntoView {
     }
 }
 
-/// Follows the events of a job; `None` if the browser refuses, which is told.
-fn open(id: String, progress: Progress) -> Option<Stream> {
+/// Follows the events of a job; `None` if the browser refuses, which `progress` then says.
+fn open(id: String, progress: JobSignals) -> Option<Stream> {
     let source = match EventSource::new(&api::url(&format!("/jobs/{id}/events"))) {
         Ok(source) => source,
         Err(_) => {
@@ -113,8 +114,8 @@ fn open(id: String, progress: Progress) -> Option<Stream> {
             }
         })
     };
-    // A dropped connection is taken up again by the browser itself; a refused
-    // one is closed, and the job then says why.
+    // The browser itself reconnects after a broken connection. A refused one is
+    // closed, and the answer to `finish` says why.
     let on_error = {
         let source = source.clone();
         Closure::<dyn FnMut(Event)>::new(move |_: Event| {
@@ -128,8 +129,8 @@ fn open(id: String, progress: Progress) -> Option<Stream> {
     Some(Stream { source, _on_message: on_message, _on_error: on_error })
 }
 
-/// Asks for the job once its events have ended.
-async fn finish(id: String, progress: Progress) {
+/// Fetches the job once its events have ended.
+async fn finish(id: String, progress: JobSignals) {
     let answer = api::get::<Job>(&format!("/jobs/{id}")).await;
     cache::clear();
     match answer {
@@ -137,10 +138,10 @@ async fn finish(id: String, progress: Progress) {
             progress.outcome.try_set(Some(job));
         }
         Ok(job) => {
-            let state: JobState = job.state;
+            let state = job.state;
             progress
                 .error
-                .try_set(Some(format!("lost sight of the job while it was {state}; reload to follow it")));
+                .try_set(Some(format!("the job was {state} when its events ended; reload to follow it")));
         }
         Err(failure) => {
             progress.error.try_set(Some(failure.to_string()));

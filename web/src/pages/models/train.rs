@@ -1,4 +1,6 @@
-//! Asking the server to train a model.
+//! The form that has the server train a model.
+
+use std::sync::Arc;
 
 use diode_core::Heuristic;
 use diode_core::api::{HardwareSummary, Job, JobKind, JobRequest, ModelSummary};
@@ -6,27 +8,36 @@ use diode_core::ids::HardwareSlug;
 use leptos::prelude::*;
 use leptos::task::spawn_local;
 
-use super::progress::progress;
+use super::progress::Progress;
 use crate::api;
-use crate::components::select;
+use crate::components::{Choice, Select};
 use crate::query::{History, parameter, use_set_parameters};
 use crate::remote::Remote;
 
-/// The form, if there is anything to train on, and the job that it started.
-pub(super) fn train(
-    hardware: &[HardwareSummary],
+/// The form, if there is anything to train on.
+#[component]
+pub(super) fn Train(
+    hardware: Arc<Vec<HardwareSummary>>,
+    /// Fetched again once a job has ended.
     models: Remote<Vec<ModelSummary>>,
-) -> Option<impl IntoView + use<>> {
-    let measured: Vec<&HardwareSummary> = hardware.iter().filter(|summary| summary.timings > 0).collect();
+) -> impl IntoView {
     let wanted = parameter("hardware").get_untracked();
-    let is_wanted = |summary: &&&HardwareSummary| summary.hardware.slug.as_str() == wanted;
-    let initial = measured.iter().find(is_wanted).or(measured.first())?.hardware.slug.to_string();
-    let choices = measured.iter().map(|s| (s.hardware.slug.to_string(), s.hardware.name.clone())).collect();
+    let measured = hardware.iter().filter(|summary| summary.timings > 0);
+    let choices: Vec<Choice> =
+        measured.map(|s| (s.hardware.slug.to_string(), s.hardware.name.clone())).collect();
+    let initial =
+        choices.iter().find(|(slug, _)| *slug == wanted).or(choices.first()).map(|(slug, _)| slug.clone());
+    initial.map(|initial| view! { <TrainForm choices initial models /> })
+}
+
+/// The form and the job that it started.
+#[component]
+fn TrainForm(choices: Vec<Choice>, initial: String, models: Remote<Vec<ModelSummary>>) -> impl IntoView {
     let chosen = RwSignal::new(initial);
     let (asking, error) = (RwSignal::new(false), RwSignal::new(None::<String>));
     let set = use_set_parameters();
     // In the address only while it runs: a reload then finds it again, and does
-    // not tell once more of one that has ended.
+    // not show one that has ended.
     let job = RwSignal::new(parameter("job").get_untracked());
     let ended = {
         let set = set.clone();
@@ -62,20 +73,20 @@ pub(super) fn train(
             }
         });
     };
-    Some(view! {
+    view! {
         <section class="card" id="train">
             <h2>"Train a model"</h2>
             <p class="hint">
                 "On everything stored for one kind of hardware. The server also measures how good it is, on problems held back."
             </p>
             <div class="row train">
-                {select("Hardware", None, choices, move || chosen.get(), move |slug| chosen.set(slug))}
+                <Select label="Hardware" choices current=chosen choose=move |slug| chosen.set(slug) />
                 <button type="button" class="button primary" prop:disabled=move || asking.get() on:click=start>
                     "Train"
                 </button>
             </div>
             {move || error.get().map(|message| view! { <p class="error-text" role="alert">{message}</p> })}
-            {move || Some(job.get()).filter(|id| !id.is_empty()).map(|id| progress(id, ended.clone()))}
+            {move || Some(job.get()).filter(|id| !id.is_empty()).map(|id| view! { <Progress id ended=ended.clone() /> })}
         </section>
-    })
+    }
 }

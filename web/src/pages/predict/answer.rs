@@ -8,28 +8,30 @@ use diode_core::{Config, Layout, Micros, Problem, Tflops};
 use diode_model::{Model, ModelError, RankedSpace, Ranker};
 use leptos::prelude::*;
 
+use super::confidence::Confidence;
 use super::fields::Fields;
-use super::sureness::sureness;
-use crate::components::{bar_cell, empty, snippet};
+use crate::components::{BarCell, Empty, Snippet};
 use crate::format;
 use crate::query::link;
 
-/// Candidates in sight.
+/// How many candidates are shown.
 const TOP: usize = 10;
 
 /// The answer, which follows every key. While the fields are not a problem the
 /// form says why.
-pub(super) fn answer(fields: Fields, summary: ModelSummary, model: Arc<Model>) -> impl IntoView {
+#[component]
+pub(super) fn Answer(fields: Fields, summary: ModelSummary, model: Arc<Model>) -> impl IntoView {
     // Kept from key to key: a new shape then costs what depends on shapes alone.
     let ranker = StoredValue::new(Ranker::new(Arc::clone(&model)));
     let problem = Memo::new(move |_| fields.problem().ok());
     let answer = move || {
         let Some(problem) = problem.get() else {
-            return empty("Nothing to rank yet", "Correct the shape first.").into_any();
+            return view! { <Empty heading="Nothing to rank yet">"Correct the shape first."</Empty> }
+                .into_any();
         };
         view! {
             {ranker.try_update_value(|ranker| ranked(&problem, &summary, &model, ranker))}
-            {model.confidence(&problem).map(sureness)}
+            {model.confidence(&problem).cloned().map(|known| view! { <Confidence known /> })}
         }
         .into_any()
     };
@@ -139,7 +141,7 @@ fn row(
         <tr class:is-best=place == 1 data-config=plain data-predicted-us=time.0.to_string()>
             <td class="mono">{label}</td>
             <td class="num dim">{place}</td>
-            {bar_cell(format::time(time.0), best.0 / time.0)}
+            <BarCell text=format::time(time.0) share=best.0 / time.0 />
             <td class="num">{rate(problem, time)}</td>
             <td class="num">{of_roof}</td>
             <td class="num dim">{format::factor(time.0 / best.0)}</td>
@@ -158,7 +160,7 @@ fn onward(problem: &Problem, summary: &ModelSummary) -> impl IntoView + use<> {
         summary.file_name, p.op, p.m, p.n, p.k, p.a_dtype
     );
     view! {
-        {snippet(command)}
+        <Snippet text=command />
         <p class="row hint">
             <a href=measured>"What was measured for this problem"</a>
             <a href=format!("/models/{}", summary.id)>"About this model"</a>

@@ -1,4 +1,4 @@
-//! What is typed, as signals that follow the page's address and are followed by it.
+//! The form's fields as signals. They follow the page's address, and the address follows them.
 
 use std::time::Duration;
 
@@ -10,15 +10,15 @@ use leptos_router::hooks::{use_location, use_navigate, use_query_map};
 
 use crate::query::address;
 
-/// The types people multiply in; others may stand in the address.
+/// The types that the form offers; the address may name others.
 pub(crate) const DTYPES: [DType; 3] = [DType::BFloat16, DType::Float16, DType::Float32];
 
 /// The address follows this long after the last key: browsers limit how often
 /// it may change.
 const SETTLED: Duration = Duration::from_millis(250);
 
-/// The parameters in the order of the address, and the values they have where
-/// it is silent.
+/// The parameters in the order of the address, and their values where it leaves
+/// them out.
 const DEFAULTS: [(&str, &str); 9] = [
     ("op", "mm"),
     ("b", "1"),
@@ -46,8 +46,8 @@ pub(crate) struct Fields {
 }
 
 impl Fields {
-    /// Fields that hold what the address says, now and whenever a link or the
-    /// back button changes it, and that write what is typed back to it.
+    /// Fields with the values of the address. They change when a link or the back
+    /// button changes it, and write what is typed back to it.
     pub(super) fn from_address() -> Self {
         let [op, b, m, n, k, dtype, b_layout, hardware, model] =
             DEFAULTS.map(|(_, default)| RwSignal::new(default.to_owned()));
@@ -82,7 +82,7 @@ impl Fields {
         on_cleanup(cancel);
         Effect::new(move |ran: Option<()>| {
             let values = self.signals().map(|signal| signal.get());
-            // The first run only says what the address itself said.
+            // The first run sees the values of the address itself.
             if ran.is_none() {
                 return;
             }
@@ -120,15 +120,15 @@ impl Fields {
     }
 }
 
-/// The address that says what is typed. A size that was emptied stays empty
-/// there: left out, it would be the default again.
+/// The address for what is typed. A size that was emptied stays empty there:
+/// left out, it would be the default again.
 fn written(path: &str, values: [String; 9]) -> String {
     let pairs = DEFAULTS.into_iter().zip(values);
     let said = pairs.filter(|((_, default), value)| !(default.is_empty() && value.is_empty()));
     address(path, said.map(|((key, _), value)| (key, value)))
 }
 
-/// Reads a size. What is no number at all is refused in the same words as a
+/// Reads a size. A text that is no number is refused in the same words as a
 /// number out of range.
 pub(crate) fn size(field: Field, text: &str) -> Result<u64, Invalid> {
     let text = text.trim();

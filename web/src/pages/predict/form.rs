@@ -7,10 +7,10 @@ use diode_core::{DType, Field, Invalid, Layout, Op};
 use leptos::prelude::*;
 
 use super::fields::{DTYPES, Fields};
-use crate::components::{chips, select};
+use crate::components::{Chips, Choice, Select};
 use crate::format;
 
-/// Shapes that people meet, to start from.
+/// Common shapes to start from.
 const EXAMPLES: [(&str, [&str; 3]); 5] = [
     ("4096³", ["4096", "4096", "4096"]),
     ("Llama 8B, MLP up", ["2048", "14336", "4096"]),
@@ -19,15 +19,12 @@ const EXAMPLES: [(&str, [&str; 3]); 5] = [
     ("small", ["256", "512", "256"]),
 ];
 
-/// One input per size, as the overview and this page show them.
-pub(crate) fn lookup_fields(sizes: [(&'static str, RwSignal<String>); 3]) -> impl IntoView {
-    sizes.map(|(key, value)| size_field(key, value, || false)).collect_view()
-}
-
-fn size_field(
+/// The input of one size, as the overview and this page show it.
+#[component]
+pub(crate) fn SizeField(
     key: &'static str,
     value: RwSignal<String>,
-    wrong: impl Fn() -> bool + Send + 'static,
+    #[prop(optional, into)] wrong: Signal<bool>,
 ) -> impl IntoView {
     let id = format!("size-{key}");
     view! {
@@ -42,21 +39,23 @@ fn size_field(
                 name=key
                 prop:value=move || value.get()
                 on:input=move |event| value.set(event_target_value(&event))
-                aria-invalid=move || if wrong() { "true" } else { "false" }
+                aria-invalid=move || if wrong.get() { "true" } else { "false" }
                 aria-describedby="problem-error"
             />
         </div>
     }
 }
 
-pub(super) fn form(
+#[component]
+pub(super) fn Form(
     fields: Fields,
     models: Arc<Vec<ModelSummary>>,
     choice: Memo<Result<ModelSummary, String>>,
 ) -> impl IntoView {
     let refusal = Memo::new(move |_| fields.problem().err());
-    let wrong =
-        move |field: Field| move || refusal.with(|r| r.as_ref().and_then(Invalid::field) == Some(field));
+    let wrong = move |field| {
+        Signal::derive(move || refusal.with(|r| r.as_ref().and_then(Invalid::field) == Some(field)))
+    };
     let choose_model = move |id: String| {
         fields.hardware.set(String::new());
         fields.model.set(id);
@@ -66,7 +65,7 @@ pub(super) fn form(
     let own =
         |values: Vec<String>| values.into_iter().map(|value| (value.clone(), value)).collect::<Vec<_>>();
     let dtypes = {
-        // A type from the address is offered too, be it unusual.
+        // An unusual type that the address names is offered too.
         let given = fields.dtype.get_untracked().parse::<DType>().ok();
         let extra = given.filter(|dtype| !DTYPES.contains(dtype));
         own(DTYPES.into_iter().chain(extra).map(|dtype| dtype.to_string()).collect())
@@ -85,18 +84,29 @@ pub(super) fn form(
     view! {
         <form class="card" on:submit=|event| event.prevent_default() aria-label="Shape">
             <div class="fields">
-                {size_field("m", fields.m, wrong(Field::M))}
-                {size_field("n", fields.n, wrong(Field::N))}
-                {size_field("k", fields.k, wrong(Field::K))}
+                <SizeField key="m" value=fields.m wrong=wrong(Field::M) />
+                <SizeField key="n" value=fields.n wrong=wrong(Field::N) />
+                <SizeField key="k" value=fields.k wrong=wrong(Field::K) />
             </div>
             <p class="error-text" id="problem-error" role="alert" class:hidden=move || refusal.with(Option::is_none)>
                 {move || refusal.get().map(|refusal| refusal.to_string())}
             </p>
-            {chips("Op", ops, move || fields.op.get(), move |value| fields.op.set(value))}
-            {move || batched().then(|| size_field("b", fields.b, wrong(Field::B)))}
-            {chips("Dtype", dtypes, move || fields.dtype.get(), move |value| fields.dtype.set(value))}
-            {chips("Layout of B", layouts, move || fields.b_layout.get(), move |value| fields.b_layout.set(value))}
-            {select("Model", Some("Choose a model"), models.iter().map(model_choice).collect(), current_model, choose_model)}
+            <Chips label="Op" choices=ops current=fields.op choose=move |value| fields.op.set(value) />
+            {move || batched().then(|| view! { <SizeField key="b" value=fields.b wrong=wrong(Field::B) /> })}
+            <Chips label="Dtype" choices=dtypes current=fields.dtype choose=move |value| fields.dtype.set(value) />
+            <Chips
+                label="Layout of B"
+                choices=layouts
+                current=fields.b_layout
+                choose=move |value| fields.b_layout.set(value)
+            />
+            <Select
+                label="Model"
+                placeholder="Choose a model"
+                choices=models.iter().map(model_choice).collect()
+                current=current_model
+                choose=choose_model
+            />
             <div class="field" role="group" aria-label="Examples">
                 <span class="label">"Examples"</span>
                 <div class="chips">{examples.collect_view()}</div>
@@ -105,7 +115,7 @@ pub(super) fn form(
     }
 }
 
-fn model_choice(model: &ModelSummary) -> (String, String) {
+fn model_choice(model: &ModelSummary) -> Choice {
     let problems = format::counted(model.training_problems, "problem");
     (model.id.to_string(), format!("{}, {problems}, {}", model.hardware, format::day(&model.created_at)))
 }

@@ -1,10 +1,10 @@
-//! Type a shape and the answer is there: the model is fetched once, the ranking
+//! Predictions for a shape as it is typed: the model is fetched once, the ranking
 //! happens in the browser, the state is in the address.
 
 mod answer;
+mod confidence;
 mod fields;
 mod form;
-mod sureness;
 
 use std::sync::Arc;
 
@@ -12,19 +12,20 @@ use diode_core::api::ModelSummary;
 use leptos::prelude::*;
 
 pub(crate) use self::fields::{DTYPES, size};
-pub(crate) use self::form::lookup_fields;
+pub(crate) use self::form::SizeField;
 
-use self::answer::answer;
+use self::answer::Answer;
 use self::fields::Fields;
-use self::form::form;
-use crate::components::{empty, failure, loaded, skeleton, title};
-use crate::model_store;
-use crate::pages::models::no_models;
+use self::form::Form;
+use crate::components::{Empty, FailedLoad, Loaded, Skeleton, use_title};
+use crate::models;
+use crate::pages::models::NoModels;
 use crate::remote::{Load, remote};
 
-pub(crate) fn predict() -> impl IntoView {
+#[component]
+pub(crate) fn PredictPage() -> impl IntoView {
     let fields = Fields::from_address();
-    title(move || {
+    use_title(move || {
         format!("Predict {}", fields.problem().map_or_else(|_| "a shape".to_owned(), |p| p.dims()))
     });
     let models = remote::<Vec<ModelSummary>>(|| Some("/models".to_owned()));
@@ -34,7 +35,7 @@ pub(crate) fn predict() -> impl IntoView {
                 <h1>"Predict"</h1>
                 <p class="lede">"The fastest configs for a shape, ranked here in your browser as you type."</p>
             </div>
-            {loaded(models, "34rem", move |models| content(fields, models))}
+            <Loaded remote=models height="34rem" children=move |models| view! { <FormAndAnswer fields models /> } />
         </main>
     }
 }
@@ -51,33 +52,34 @@ fn chosen(fields: Fields, models: &[ModelSummary]) -> Result<ModelSummary, Strin
         "" => models.iter().max_by_key(|model| model.training_timings).map(|model| model.hardware.clone()),
         slug => Some(slug.parse().map_err(|error| format!("{error}."))?),
     };
-    let best = slug.and_then(|slug| model_store::best_for(models, &slug));
+    let best = slug.and_then(|slug| models::best_for(models, &slug));
     best.cloned().ok_or_else(|| format!("There is no model for {hardware} yet."))
 }
 
-fn content(fields: Fields, models: Arc<Vec<ModelSummary>>) -> impl IntoView {
+#[component]
+fn FormAndAnswer(fields: Fields, models: Arc<Vec<ModelSummary>>) -> impl IntoView {
     if models.is_empty() {
-        return no_models(remote(|| Some("/hardware".to_owned()))).into_any();
+        return view! { <NoModels hardware=remote(|| Some("/hardware".to_owned())) /> }.into_any();
     }
     let choice = {
         let models = Arc::clone(&models);
         Memo::new(move |_| chosen(fields, &models))
     };
-    let model = model_store::model(move || choice.get().ok().map(|model| model.id.to_string()));
+    let model = models::model(move || choice.get().ok().map(|model| model.id.to_string()));
     let result = move || match (choice.get(), model.get()) {
-        (Err(message), _) => {
-            let advice = view! { "Choose another model, or " <a href="/models#train">"train one"</a> "." };
-            empty(message, advice).into_any()
+        (Err(message), _) => view! {
+            <Empty heading=message>
+                "Choose another model, or " <a href="/models#train">"train one"</a> "."
+            </Empty>
         }
-        (_, Load::Waiting) => skeleton("34rem").into_any(),
-        (_, Load::Failed(reason)) => {
-            failure(&reason, move || window().location().reload().unwrap_or_default())
-        }
-        (Ok(summary), Load::Ready(model)) => answer(fields, summary, model).into_any(),
+        .into_any(),
+        (_, Load::Waiting) => view! { <Skeleton height="34rem" /> }.into_any(),
+        (_, Load::Failed(reason)) => view! { <FailedLoad reason retry=move || model.retry() /> }.into_any(),
+        (Ok(summary), Load::Ready(model)) => view! { <Answer fields summary model /> }.into_any(),
     };
     view! {
         <div class="split form-first">
-            {form(fields, models, choice)}
+            <Form fields models choice />
             <div class="section">{result}</div>
         </div>
     }

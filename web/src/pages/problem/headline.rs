@@ -4,7 +4,7 @@ use diode_core::api::{ProblemDetail, ProblemView};
 use diode_core::{Layout, Micros, Tflops};
 use leptos::prelude::*;
 
-use crate::components::{Stat, stats};
+use crate::components::{Stat, Stats};
 use crate::format;
 use crate::query::link;
 
@@ -83,18 +83,13 @@ fn views(detail: &ProblemDetail) -> Option<impl IntoView + use<>> {
 fn numbers(detail: &ProblemDetail) -> Option<impl IntoView + use<>> {
     let best = detail.configs.first()?;
     let (rate, unit) = format::rate(Tflops::from_work(detail.problem.flops(), Micros(best.us)).0);
-    Some(stats(
-        false,
-        [
-            Stat::new("best config", best.config.label()).config(),
-            Stat::new("best time", format::time(best.us)),
-            Stat::new("rate", rate).unit(unit),
-            Stat::maybe(
-                "of roofline",
-                detail.roofline_us.map(|roofline| format::percent(roofline / best.us)),
-            )
+    let stats = [
+        Stat::new("best config", best.config.label()).config(),
+        Stat::new("best time", format::time(best.us)),
+        Stat::new("rate", rate).unit(unit),
+        Stat::maybe("of roofline", detail.roofline_us.map(|roofline| format::percent(roofline / best.us)))
             .explained("Roofline time / best time"),
-            Stat::new("configs timed", format::count(detail.configs.len() as u64)),
-        ],
-    ))
+        Stat::new("configs timed", format::count(detail.configs.len() as u64)),
+    ];
+    Some(view! { <Stats stats /> })
 }

@@ -1,4 +1,4 @@
-//! The model's view of a problem, computed in the browser.
+//! A model's predictions for the configs of a problem, computed in the browser.
 
 use std::sync::Arc;
 
@@ -11,12 +11,12 @@ use crate::charts::{self, Agreement};
 use crate::format;
 
 /// A predicted time in microseconds per config of the problem; `None` for
-/// templates that models do not judge, and for all of them without a model.
+/// templates that models cannot predict, and for all of them without a model.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(super) struct Predictions {
     times: Arc<Vec<Option<f64>>>,
     origin: Option<Origin>,
-    /// Why a model that is there gives none.
+    /// Why the model gives none.
     refusal: Option<String>,
 }
 
@@ -24,12 +24,12 @@ pub(super) struct Predictions {
 #[derive(Debug, Clone, PartialEq)]
 struct Origin {
     summary: ModelSummary,
-    /// Whether it learned from problems of this kind, so that this one may be among them.
-    may_know: bool,
+    /// Whether it was trained on problems of this kind, so that this one may be among them.
+    may_be_trained_on: bool,
 }
 
 impl Predictions {
-    /// None, for a reason.
+    /// No predictions, and why.
     pub(super) fn refused(reason: String) -> Self {
         Self { refusal: Some(reason), ..Self::default() }
     }
@@ -44,7 +44,7 @@ impl Predictions {
     }
 }
 
-/// Asks a model for the time of every config that it can judge.
+/// Predicts the time of every config that the model can predict.
 pub(super) fn predicted(model: &Model, summary: ModelSummary, detail: &ProblemDetail) -> Predictions {
     let tiled: Vec<Config> =
         detail.configs.iter().map(|result| result.config).filter(|config| config.tile().is_some()).collect();
@@ -53,15 +53,15 @@ pub(super) fn predicted(model: &Model, summary: ModelSummary, detail: &ProblemDe
             let mut times = times.into_iter();
             let row = |config: &Config| config.tile().and_then(|_| times.next()).map(|time| time.0);
             let times = detail.configs.iter().map(|result| &result.config).map(row).collect();
-            let may_know = model.extrapolates(&detail.problem).is_none();
-            let origin = Some(Origin { summary, may_know });
+            let may_be_trained_on = model.extrapolates(&detail.problem).is_none();
+            let origin = Some(Origin { summary, may_be_trained_on });
             Predictions { times: Arc::new(times), origin, refusal: None }
         }
         Err(error) => Predictions::refused(error.to_string()),
     }
 }
 
-/// Measured against predicted, or why there is no such picture.
+/// Measured against predicted, or why there is no chart.
 pub(super) fn chart(detail: &ProblemDetail, predictions: &Predictions) -> impl IntoView + use<> {
     if let Some(refusal) = &predictions.refusal {
         return view! { <p class="note">{format!("The model gives no predictions here: {refusal}.")}</p> }
@@ -86,21 +86,21 @@ pub(super) fn chart(detail: &ProblemDetail, predictions: &Predictions) -> impl I
                 <span class="hint">"one dot per config; the ring is the fastest"</span>
             </div>
             {charts::agreement(&agreements)}
-            {predictions.origin.as_ref().map(told)}
+            {predictions.origin.as_ref().map(origin_note)}
         </section>
     }
     .into_any()
 }
 
-/// Which model it was, and whether its agreement says anything of new problems.
-fn told(origin: &Origin) -> impl IntoView + use<> {
+/// Which model it was, and whether the problem may be in its training data.
+fn origin_note(origin: &Origin) -> impl IntoView + use<> {
     let model = &origin.summary;
     let trained = format!(
         ", trained {} on {} of this hardware. ",
         format::day(&model.created_at),
         format::counted(model.training_problems, "problem")
     );
-    let caution = if origin.may_know {
+    let caution = if origin.may_be_trained_on {
         "This problem may be in its training data."
     } else {
         "It was trained on other operators or types and extrapolates here."

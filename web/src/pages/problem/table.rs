@@ -6,14 +6,15 @@ use diode_core::api::{ConfigResult, ProblemDetail};
 use leptos::prelude::*;
 
 use super::predictions::Predictions;
-use crate::components::bar_cell;
+use crate::components::BarCell;
 use crate::format;
 use crate::query::{History, parameter, use_set_parameters};
 
-/// Rows in sight until the reader asks for all: more would take a moment to lay out.
+/// Rows shown until the reader wants all: more would take a moment to lay out.
 const FIRST_ROWS: usize = 100;
 
-pub(super) fn table(detail: Arc<ProblemDetail>, predictions: Signal<Predictions>) -> impl IntoView {
+#[component]
+pub(super) fn ConfigTable(detail: Arc<ProblemDetail>, predictions: Signal<Predictions>) -> impl IntoView {
     let filter = parameter("config");
     let set = use_set_parameters();
     let all = RwSignal::new(false);
@@ -105,7 +106,7 @@ fn row(rank: usize, result: &ConfigResult, best: f64, predictions: &Predictions)
         <tr class:is-best=rank == 0>
             <td class="mono">{result.config.label()}</td>
             <td class="num dim">{rank + 1}</td>
-            {bar_cell(format::time(result.us), best / result.us)}
+            <BarCell text=format::time(result.us) share=best / result.us />
             <td class="num">{format::factor(result.us / best)}</td>
             {predicted}
             <td class="num dim">{result.timings}</td>

@@ -4,14 +4,15 @@ use diode_core::ProblemGroup;
 use diode_model::GroupConfidence;
 use leptos::prelude::*;
 
-use crate::components::bar;
+use crate::components::Bar;
 use crate::format;
 
 /// The share of the group's unseen problems where the best of k picks was within 5 % of the best.
-pub(super) fn sureness(known: &GroupConfidence) -> impl IntoView + use<> {
+#[component]
+pub(super) fn Confidence(known: GroupConfidence) -> impl IntoView {
     let rows = known.within_5_percent.iter().map(|&(picks, share)| {
         let picks = if picks == 1 { "only the first".to_owned() } else { format!("the first {picks}") };
-        view! { <span>{picks}</span> {bar(share)} <span>{format::percent(share)}</span> }
+        view! { <span>{picks}</span> <Bar share /> <span>{format::percent(share)}</span> }
     });
     let hint = format!(
         "share of {} unseen {} within 5 % of the best, the library's kernel among them, if you time",
@@ -24,7 +25,7 @@ pub(super) fn sureness(known: &GroupConfidence) -> impl IntoView + use<> {
                 <h2>"How sure is that?"</h2>
                 <span class="hint">{hint}</span>
             </div>
-            <div class="sureness">{rows.collect_view()}</div>
+            <div class="confidence">{rows.collect_view()}</div>
         </section>
     }
 }
