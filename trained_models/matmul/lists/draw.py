@@ -1,0 +1,275 @@
+"""Draws the problems that GPUs are compared by, as lists for `diode collect --problems`.
+
+    python trained_models/matmul/lists/draw.py --reuse H200.json --out trained_models/matmul/lists
+
+Layers and attention of real networks, sizes from log-normal distributions, and
+problems that an H200 was timed with before (`--reuse`, written by `reuse.py`). A
+size (M, N and K, whatever else the problem is) is for training or for
+validation, never for both: what was one on the H200 stays that, and of other
+sizes a hash decides. The same seed gives the same lists.
+"""
+
+import argparse
+import hashlib
+import json
+import math
+import os
+import random
+
+SEED = 20261122
+LIMIT = 2**31 - 1
+BYTES_PER_SECOND = 2.8e12
+# What a good kernel reaches, roughly: enough to aim at a range of times.
+FLOPS = {"bfloat16": 600e12, "float16": 600e12, "float32": 35e12, "tf32": 250e12}
+TINY_US, SHORT_US, LONG_US = 5, 110, 450
+SHARE_OF_TINY, SHARE_OF_LONG = 0.3, 0.3
+
+# hidden, heads, heads of keys and values, size of a head, intermediate, gated, vocabulary
+NETWORKS = {
+    "llama3-8b": (4096, 32, 8, 128, 14336, True, 128256),
+    "llama3-70b": (8192, 64, 8, 128, 28672, True, 128256),
+    "qwen2.5-7b": (3584, 28, 4, 128, 18944, True, 152064),
+    "qwen2.5-32b": (5120, 40, 8, 128, 27648, True, 152064),
+    "qwen3-0.6b": (1024, 16, 8, 128, 3072, True, 151936),
+    "mixtral-8x7b": (4096, 32, 8, 128, 14336, True, 32000),
+    "gpt2": (768, 12, 12, 64, 3072, False, 50257),
+    "gpt2-xl": (1600, 25, 25, 64, 6400, False, 50257),
+    "bert-base": (768, 12, 12, 64, 3072, False, 30522),
+    "bert-large": (1024, 16, 16, 64, 4096, False, 30522),
+    "vit-base": (768, 12, 12, 64, 3072, False, 1000),
+    "vit-large": (1024, 16, 16, 64, 4096, False, 1000),
+    "vit-huge": (1280, 16, 16, 80, 5120, False, 1000),
+    "whisper-small": (768, 12, 12, 64, 3072, False, 51865),
+    "whisper-large": (1280, 20, 20, 64, 5120, False, 51866),
+}
+DECODERS = ["llama3-8b", "llama3-70b", "qwen2.5-7b", "qwen2.5-32b", "qwen3-0.6b", "mixtral-8x7b"]
+WITH_BIAS = ["gpt2", "gpt2-xl", "bert-base", "bert-large", "vit-base", "vit-large", "vit-huge", "whisper-small", "whisper-large"]
+TOKENS = [1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096]
+DLRM = [(512, 13), (256, 512), (128, 256), (64, 256), (1024, 479), (1024, 1024), (512, 1024), (256, 512), (1, 256)]
+
+
+def tokens_of(name, rng):
+    """Rows of a layer: prompts and sequences of decoders, images, sound and sentences of the others."""
+    if name.startswith("vit"):
+        return rng.choice([1, 4, 8, 16, 32]) * (257 if "huge" in name else 197)
+    if name.startswith("whisper"):
+        return rng.choice([1, 5, 8, 16, 448, 1500, 3000, 6000])
+    if name.startswith("bert"):
+        return rng.choice([1, 4, 8, 16, 32]) * rng.choice([64, 128, 384, 512])
+    return rng.choice(TOKENS)
+
+
+def layer(rng, names):
+    """M, N and K of a linear layer; large networks are split over up to eight devices."""
+    name = rng.choice(names)
+    hidden, heads, groups, size, wide, gated, vocabulary = NETWORKS[name]
+    split = rng.choice([1, 2, 4, 8]) if hidden >= 4096 else 1
+    heads, groups, wide = heads // split, max(groups // split, 1), wide // split
+    m = tokens_of(name, rng)
+    layers = [((heads + 2 * groups) * size, hidden), (hidden, heads * size), (wide * (2 if gated else 1), hidden), (hidden, wide)]
+    if name == "mixtral-8x7b":
+        m = max(m // 4, 1)  # two of eight experts see a token
+        layers = [(2 * wide, hidden), (hidden, wide), (wide, hidden)] + layers[:2]
+    if m <= 32:
+        layers.append((vocabulary, hidden))
+    return (m, *rng.choice(layers))
+
+
+def dlrm(rng):
+    return (rng.choice([128, 512, 2048, 8192]), *rng.choice(DLRM))
+
+
+def gradient(rng):
+    """The gradient of a weight: columns of two activations, summed over tokens."""
+    m, n, k = layer(rng, list(NETWORKS))
+    return n, k, max(m, 64)
+
+
+def log_normal(rng):
+    draw = lambda mean, deviation: max(1, round(math.exp(rng.gauss(mean, deviation))))
+    up = lambda size: max(8, round(size / 8) * 8)
+    return draw(6.57, 2.2), up(draw(6.4, 1.7)), up(draw(6.6, 1.8))
+
+
+def few_rows(rng):
+    return rng.randint(1, 16), rng.randrange(32, 1280) * 16, rng.randrange(8, 512) * 32
+
+
+def squarish(rng):
+    side = lambda: round(math.exp(rng.uniform(math.log(256), math.log(6000))) / 64) * 64
+    return side(), side(), side()
+
+
+def unaligned(rng):
+    """Rows of A or B that are no multiple of 16 bytes."""
+    m, n, k = (round(math.exp(rng.uniform(math.log(64), math.log(5000)))) for _ in range(3))
+    which = rng.choice(["n", "k", "both"])
+    return m, (n | 1 if which != "k" else n // 8 * 8), (k | 1 if which != "n" else k // 8 * 8)
+
+
+def real_unaligned(rng):
+    return rng.choice([
+        lambda: (rng.choice([128, 512, 2048]), 1024, 479), lambda: (rng.choice([512, 2048, 8192]), 512, 13),
+        lambda: (rng.choice([1, 4, 16, 64]), 50257, 768), lambda: (rng.choice([1, 5, 8]), rng.choice([51865, 768]), rng.choice([768, 51865])),
+        lambda: (rng.choice([197, 394, 1576]), 768, 197), lambda: (768, rng.choice([768, 3072]), 197), lambda: (257, 1280, 257), lambda: (27, 27, 128),
+        lambda: (rng.choice([32, 256]), 1001, 2048), lambda: (768, 3072, rng.choice([197, 591, 1379])), lambda: (rng.choice([512, 4096]), 49, 1152),
+    ])()
+
+
+def attention(rng, part=None):
+    """B, M, N, K and layout of one of the two products of attention, in prefill or decode, also with grouped heads."""
+    name = rng.choice(list(NETWORKS))
+    _, heads, groups, size, *_ = NETWORKS[name]
+    batch = rng.choice([1, 1, 2, 4, 8, 16, 32])
+    length = rng.choice([128, 256, 384, 512, 1024, 1500, 2048, 4096, 8192])
+    if name.startswith("vit"):
+        length = 257 if "huge" in name else 197
+    grouped = groups < heads and rng.random() < 0.6
+    decode = name in DECODERS and rng.random() < 0.5 or rng.random() < 0.2
+    rows = (1 if decode else length) * (heads // groups if grouped else 1)
+    b = batch * (groups if grouped else heads)
+    if part or rng.choice([True, False]):
+        return b, rows, length, size, "nt"  # queries with keys
+    return b, rows, size, length, "nn"  # weights with values
+
+
+def batched(rng):
+    """Experts, small products of many samples, and sizes that are drawn."""
+    kind = rng.choice(["experts", "experts", "interaction", "drawn", "drawn", "drawn"])
+    if kind == "experts":
+        n, k = rng.choice([(3584, 4096), (4096, 1792), (1792, 4096), (1408, 2048), (2048, 1408), (1536, 2048), (2048, 768)])
+        return rng.choice([2, 4, 8, 16]), rng.choice([1, 2, 4, 8, 16, 32, 64, 128, 256, 512]), n, k, rng.choice(["nn", "nt"])
+    if kind == "interaction":
+        return rng.choice([128, 512, 2048]), rng.choice([8, 16, 24, 32, 64]), rng.choice([8, 16, 32, 64]), rng.choice([64, 128, 256]), "nt"
+    size = lambda: max(8, round(math.exp(rng.gauss(5.3, 1.3)) / 8) * 8)
+    return round(math.exp(rng.uniform(math.log(2), math.log(300)))), size(), size(), size(), rng.choice(["nn", "nt"])
+
+
+def micros(b, m, n, k, dtype):
+    size = 4 if dtype in ("float32", "tf32") else 2
+    return max(2e6 * b * m * n * k / FLOPS[dtype], size * 1e6 * b * (m * k + k * n + m * n) / BYTES_PER_SECOND) + 3
+
+
+def role(m, n, k):
+    """Of sizes that the H200 was not timed with: a fifth is for validation."""
+    return "validation" if hashlib.sha256(f"{m}x{n}x{k}".encode()).digest()[0] % 5 == 0 else "train"
+
+
+def is_aligned(m, n, k, layout, size):
+    along = {"nn": (k, n, n), "nt": (k, k, n), "tn": (m, n, n)}[layout]
+    return all(length * size % 16 == 0 for length in along)
+
+
+class Lists:
+    def __init__(self, reuse):
+        self.rows, self.seen, self.known, self.reuse = {}, set(), {}, reuse
+        for entry in reuse:
+            self.known[entry["m"], entry["n"], entry["k"]] = entry["role"]
+
+    def role(self, m, n, k):
+        return self.known.get((m, n, k)) or role(m, n, k)
+
+    def add(self, name, problem, dtype):
+        p = problem
+        b, m, n, k = p["b"], p["m"], p["n"], p["k"]
+        key = tuple(p.values())
+        which = self.role(m, n, k)
+        rows = self.rows[name][which]
+        if key in self.seen or len(rows) >= self.quota[which]:
+            return
+        self.seen.add(key)
+        rows.append(p)
+
+    def draw(self, name, op, layouts, dtype, train, validation, makers, *, bias="none", aligned=True, reused=0, tf32=False):
+        """Fills one list of each role, first with what the H200 was timed with."""
+        rng = random.Random(f"{SEED} {name}")
+        self.rows[name], speed = {"train": [], "validation": []}, "tf32" if tf32 else dtype
+
+        def problem(b, m, n, k, layout):
+            a, b_ = ({"n": "row", "t": "column"}[letter] for letter in layout)
+            return {"op": op, "b": b, "m": m, "n": n, "k": k, "a_dtype": dtype, "b_dtype": dtype, "out_dtype": dtype,
+                    "a_layout": a, "b_layout": b_, "bias": bias}
+
+        def fits(b, m, n, k, layout):
+            size = 4 if dtype == "float32" else 2
+            # Few kinds of K, so that a list of configs serves many problems: no block of 16 or 32 but by chance.
+            if name not in ("mm-bf16-nn", "bmm-bf16") and math.gcd(k, 64) in (16, 32):
+                return False
+            if not aligned and math.gcd(k, 256) in (16, 32, 64, 128):
+                return False
+            takes = micros(b, m, n, k, speed)
+            return (max(b * m * k, b * k * n, b * m * n) <= LIMIT and is_aligned(m, n, k, layout, size) == aligned
+                    and takes <= LONG_US and (takes > TINY_US or rng.random() < SHARE_OF_TINY)
+                    and (takes <= SHORT_US or rng.random() < SHARE_OF_LONG))
+
+        old = [e for e in self.reuse if all(e[key] == value for key, value in problem(1, 0, 0, 0, layouts[0]).items()
+                                            if key not in ("b", "m", "n", "k", "a_layout", "b_layout"))] if reused else []
+        layout_of = lambda e: e["a_layout"][0].replace("r", "n").replace("c", "t") + e["b_layout"][0].replace("r", "n").replace("c", "t")
+        old = [e for e in old if layout_of(e) in layouts]
+        rng.shuffle(old)
+        self.quota = {"train": round(train * reused), "validation": round(validation * min(1.25 * reused, 1))}
+        for e in old:
+            if fits(1, e["m"], e["n"], e["k"], layout_of(e)):
+                self.add(name, problem(1, e["m"], e["n"], e["k"], layout_of(e)), dtype)
+        self.quota = {"train": train, "validation": validation}
+        turn = 0
+        while any(len(rows) < self.quota[which] for which, rows in self.rows[name].items()):
+            drawn = makers[turn % len(makers)](rng)
+            turn += 1
+            if turn > 400_000:
+                raise SystemExit(f"{name}: no more problems to be found")
+            if len(drawn) == 3:
+                drawn = (1, *drawn, rng.choice(layouts))
+            if drawn[4] in layouts and min(drawn[:4]) >= 1 and fits(*drawn):
+                self.add(name, problem(*drawn), dtype)
+        for rows in self.rows[name].values():
+            rng.shuffle(rows)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--reuse", required=True, help="problems that the H200 was timed with, as reuse.py writes them")
+    parser.add_argument("--out", required=True)
+    options = parser.parse_args()
+    with open(options.reuse) as file:
+        lists = Lists(json.load(file))
+    any_layer = lambda rng: layer(rng, list(NETWORKS))
+    decoder = lambda rng: layer(rng, DECODERS)
+    biased = lambda rng: layer(rng, WITH_BIAS)
+    scores = lambda rng: attention(rng, "scores")
+    plain = [any_layer, log_normal, decoder, log_normal, squarish, few_rows]
+    linear = [any_layer, decoder, any_layer, log_normal, few_rows]
+    odd = [unaligned, unaligned, real_unaligned]
+    batches = [attention, attention, batched]
+    half, bf = "float16", "bfloat16"
+    lists.draw("mm-bf16-nn", "mm", ["nn"], bf, 250, 60, plain, reused=0.5)
+    lists.draw("mm-bf16-nt", "mm", ["nt"], bf, 120, 30, linear, reused=0.5)
+    lists.draw("mm-bf16-tn", "mm", ["tn"], bf, 45, 14, [gradient, gradient, squarish])
+    lists.draw("bmm-bf16", "bmm", ["nn", "nt"], bf, 130, 32, batches)
+    lists.draw("baddbmm-bf16", "baddbmm", ["nn", "nt"], bf, 60, 22, [scores, scores, batched], bias="matrix")
+    lists.draw("addmm-bf16-vector", "addmm", ["nt"], bf, 90, 22, [biased, biased, any_layer, dlrm], bias="vector", reused=0.4)
+    lists.draw("addmm-bf16-matrix", "addmm", ["nn"], bf, 45, 14, plain, bias="matrix", reused=0.4)
+    lists.draw("mm-fp16", "mm", ["nn", "nt"], half, 80, 24, plain, reused=0.4)
+    lists.draw("bmm-fp16", "bmm", ["nn", "nt"], half, 50, 14, batches)
+    lists.draw("addmm-fp16-vector", "addmm", ["nt"], half, 40, 12, [biased, biased, dlrm], bias="vector", reused=0.4)
+    lists.draw("mm-fp32", "mm", ["nn", "nt"], "float32", 75, 24, plain + [dlrm], reused=0.35)
+    lists.draw("mm-tf32", "mm", ["nn", "nt"], "float32", 75, 24, plain + [dlrm], tf32=True)
+    lists.draw("mm-bf16-unaligned", "mm", ["nn"], bf, 80, 26, odd, aligned=False, reused=0.4)
+    roles = {}
+    for name, both in lists.rows.items():
+        for which, rows in both.items():
+            folder = os.path.join(options.out, which)
+            os.makedirs(folder, exist_ok=True)
+            with open(os.path.join(folder, name + ".json"), "w") as file:
+                file.write("[\n" + ",\n".join(json.dumps(row) for row in rows) + "\n]\n")
+            for row in rows:
+                size = row["m"], row["n"], row["k"]
+                assert roles.setdefault(size, which) == which, size
+            times = sorted(micros(r["b"], r["m"], r["n"], r["k"], "tf32" if "tf32" in name else r["a_dtype"]) for r in rows)
+            print(f"{name:20} {which:10} {len(rows):4}  bound at {times[0]:.0f}, {times[len(times) // 2]:.0f}, {times[-1]:.0f} µs")
+    for which in ("train", "validation"):
+        print(which, sum(len(both[which]) for both in lists.rows.values()))
+
+
+if __name__ == "__main__":
+    main()

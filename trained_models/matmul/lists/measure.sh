@@ -1,0 +1,66 @@
+#!/bin/bash
+# Builds the packs of all lists and has `diode` measure them meanwhile, validation first.
+#
+#   trained_models/matmul/lists/measure.sh h100 FOLDER SECONDS
+#
+# FOLDER/spaces is what `spaces.py expand` wrote; timings go to FOLDER/out. Started again, it goes on.
+# DIODE, PYTHON (with triton 3.6.0), CUBLAS (a folder) and PROCESSES may be set.
+set -u
+name=$1 folder=$2 end=$(($(date +%s) + $3))
+diode=${DIODE:-diode} processes=${PROCESSES:-$(nproc)}
+python=${PYTHON:+--python=$PYTHON} cublas=${CUBLAS:+--cublas=$CUBLAS}
+packs="addmm-bf16-vector mm-bf16-nn bmm-bf16 baddbmm-bf16 mm-bf16-nt mm-fp16 mm-tf32 bmm-fp16 addmm-bf16-matrix mm-bf16-tn addmm-fp16-vector"
+# Some kernels of these take minutes to compile, so they are built beside the others.
+slow="mm-fp32 mm-bf16-unaligned.1 mm-bf16-unaligned.256"
+mkdir -p "$folder/packs" "$folder/out"
+spaces=$folder/spaces
+
+left() { echo $((end - $(date +%s))); }
+
+build() { # PROCESSES PACK…
+  local processes=$1 pack
+  shift
+  for pack in "$@"; do
+    local out=$folder/packs/$pack.pack what=(--problems "$spaces/$pack.pack.problems.json" --space "$spaces/$pack.pack.space.json")
+    # The problems of this list are measured with the whole space.
+    [ "$pack" = mm-bf16-nn ] && what=(--ops mm --dtypes bfloat16 --layouts nn --space full)
+    [ -e "$out" ] && continue
+    nice -n 10 "$diode" kernels build --arch sm_90 "${what[@]}" --out "$out" --processes "$processes" $python > "$folder/packs/$pack.log" 2>&1
+    echo "$(date +%T) $pack: $(tail -n 1 "$folder/packs/$pack.log")" >> "$folder/builds"
+  done
+}
+
+collect() { # PACK ROLE: all powers of two of K, into one file
+  local list=${1%.*} powers="full 256 128 64 32 16 1" power problems space
+  [ "$list" = "$1" ] || powers=${1##*.}
+  for power in $powers; do
+    problems=$spaces/$list.$2.$power.problems.json space=$spaces/$list.$2.$power.space.json
+    [ -e "$problems" ] || continue
+    [ "$power" = full ] && space=full
+    [ "$(left)" -gt 3 ] || return
+    echo "$(date +%T) $list $2 $power" >> "$folder/collections"
+    "$diode" collect --output "$folder/out/$name-$list.$2.msgpack.zst" --resume --kernels "$folder/packs/$1.pack" --problems "$problems" \
+      --space "$space" --budget "$(left)s" $cublas 2>&1 | tr '\r' '\n' | grep -v 'problems ·' >> "$folder/collections"
+  done
+}
+
+build $((processes * 2 / 3)) $packs &
+builders=$!
+build $((processes - processes * 2 / 3)) $slow &
+builders="$builders $!"
+todo="$packs $slow"
+while [ -n "$todo" ] && [ "$(left)" -gt 3 ]; do
+  ready= later=
+  for pack in $todo; do
+    if [ -z "$ready" ] && [ -e "$folder/packs/$pack.pack" ]; then ready=$pack; else later="$later $pack"; fi
+  done
+  if [ -z "$ready" ]; then
+    kill -0 $builders 2>/dev/null || break
+    sleep 0.3
+    continue
+  fi
+  for role in validation train; do collect "$ready" $role; done
+  todo=$later
+done
+for builder in $builders; do pkill -INT -P "$builder"; done
+echo "$(date +%T) end" >> "$folder/collections"

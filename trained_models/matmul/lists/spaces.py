@@ -1,0 +1,168 @@
+"""Chooses the configs that the lists are timed with, and writes what `diode` takes.
+
+    python spaces.py choose --diode diode --model MODEL --lists . > tiles.json
+    python spaces.py expand --lists . --out FOLDER
+
+`choose` has a model rank the `full` space for every problem and keeps, for each list, what is ranked high for
+many of its problems, the default configs, and some at random. `expand` writes, for each list and each power of two
+that divides K, the problems and the configs with EVEN_K as such a K makes it, as `diode collect` takes them; and for
+each list what a pack of its kernels is built from.
+"""
+
+import argparse
+import json
+import math
+import os
+import random
+import subprocess
+from concurrent.futures import ThreadPoolExecutor
+
+SEED = 20261122
+# How many configs: of the defaults all, then of the ranked ones, then at random.
+RANKED, AT_RANDOM = {"validation": 370, "train": 170}, {"validation": 110, "train": 70}
+# Of kernels that take long to compile, or to run.
+RANKED_OF_SLOW, AT_RANDOM_OF_SLOW = {"validation": 270, "train": 130}, {"validation": 70, "train": 40}
+SLOW = {"mm-fp32", "mm-bf16-unaligned"}
+DEFAULT = [
+    (32, 32, 16, 1, 2), (32, 32, 128, 2, 4), (32, 64, 32, 5, 8), (64, 32, 32, 5, 8), (64, 32, 128, 5, 4), (64, 64, 16, 2, 4), (64, 64, 32, 2, 4),
+    (64, 64, 64, 3, 8), (64, 64, 128, 5, 4), (64, 128, 32, 3, 4), (64, 128, 32, 4, 8), (64, 128, 64, 3, 4), (64, 128, 128, 4, 4), (128, 64, 32, 3, 4),
+    (128, 64, 32, 4, 8), (128, 128, 32, 2, 8), (128, 128, 32, 3, 4), (128, 128, 64, 3, 4), (128, 128, 64, 5, 8), (128, 128, 128, 4, 8),
+]
+SHARED_MEMORY, REGISTERS = 232_448, 256
+
+
+def names(lists):
+    return sorted(name[:-5] for name in os.listdir(os.path.join(lists, "train")) if name.endswith(".json"))
+
+
+def read(lists, role, name):
+    with open(os.path.join(lists, role, name + ".json")) as file:
+        return json.load(file)
+
+
+def scaled(tile, problem):
+    """A default config as Inductor shrinks it to small sizes."""
+    m, n, k, stages, warps = tile
+    clip = lambda size: max(16, 1 << (size - 1).bit_length())
+    m, n, k = min(m, clip(problem["m"])), min(n, clip(problem["n"])), min(k, clip(problem["k"]))
+    return m, n, k, stages, min(warps, m * n // 256)
+
+
+def fits(tile, size):
+    m, n, k, stages, warps = tile
+    return (m + n) * k * size * stages <= SHARED_MEMORY and m * n <= REGISTERS * warps * 32
+
+
+def full(size):
+    sides = (16, 32, 64, 128, 256)
+    tiles = [(m, n, k, s, w) for m in sides for n in sides for k in sides for s in (1, 2, 3, 4, 5) for w in (2, 4, 8)]
+    return [tile for tile in tiles if fits(tile, size)]
+
+
+def ranked(diode, model, problem, dtype):
+    flags = [f"--{key}={problem[key]}" for key in ("op", "b", "m", "n", "k")] + [f"--dtype={dtype}", f"--a-layout={problem['a_layout']}", f"--b-layout={problem['b_layout']}"]
+    if problem["bias"] != "none":
+        flags.append(f"--bias={problem['bias']}")
+    output = subprocess.run([diode, "predict", "--json", "--model", model, "--top", "400", *flags], capture_output=True, text=True, check=True).stdout
+    rows = [c for c in json.loads(output)["candidates"] if c["template"] != "aten"]
+    return [(c["block_m"], c["block_n"], c["block_k"], c["num_stages"], c["num_warps"]) for c in rows]
+
+
+def choose(options):
+    chosen = {}
+    for name in names(options.lists):
+        both = {role: read(options.lists, role, name) for role in ("train", "validation")}
+        size = 4 if "32" in name else 2
+        # TF32 runs where 16-bit types run, and the model has not seen it.
+        dtype = "bfloat16" if "tf32" in name else both["train"][0]["a_dtype"]
+        problems = both["train"] + both["validation"]
+        with ThreadPoolExecutor(2) as pool:
+            rankings = list(pool.map(lambda p: ranked(options.diode, options.model, p, dtype), problems))
+        score = {}
+        for ranking in rankings:
+            for rank, tile in enumerate(tile for tile in ranking if fits(tile, size)):
+                score[tile] = score.get(tile, 0) + 1 / (rank + 8)
+        best = sorted(score, key=lambda tile: (-score[tile], tile))
+        rng = random.Random(f"{SEED} {name}")
+        drawn = full(size)
+        rng.shuffle(drawn)
+        chosen[name] = {}
+        for role in ("train", "validation"):
+            if name == "mm-bf16-nn" and role == "validation":
+                continue  # the whole space
+            defaults = {tile for tile in DEFAULT if fits(tile, size)}
+            if role == "validation":
+                defaults |= {tile for p in both[role] for d in DEFAULT if fits(tile := scaled(d, p), size) and tile[4] >= 1}
+            tiles = dict.fromkeys(sorted(defaults))
+            most, more = (RANKED_OF_SLOW, AT_RANDOM_OF_SLOW) if name in SLOW else (RANKED, AT_RANDOM)
+            tiles.update(dict.fromkeys(best[: most[role]]))
+            tiles.update(dict.fromkeys([tile for tile in drawn if tile not in tiles][: more[role]]))
+            chosen[name][role] = sorted(tiles)
+    print("{")
+    print(",\n".join(f' "{name}": {{\n' + ",\n".join(f'  "{role}": {json.dumps(tiles, separators=(",", ":"))}' for role, tiles in roles.items()) + "\n }"
+                     for name, roles in chosen.items()))
+    print("}")
+
+
+def divisor(k):
+    """The power of two that says which blocks divide K."""
+    power = math.gcd(k, 256)
+    return power if power >= 16 else 1
+
+
+def configs(tiles, power, name):
+    template = "triton::bmm" if "bmm" in name else "triton::mm"
+    return [{"template": template, "block_m": m, "block_n": n, "block_k": k, "group_m": 8, "num_stages": s, "num_warps": w,
+             "even_k": power % k == 0, "allow_tf32": "tf32" in name, "use_fast_accum": False, "acc_type": "tl.float32"} for m, n, k, s, w in tiles]
+
+
+def expand(options):
+    with open(os.path.join(options.lists, "tiles.json")) as file:
+        chosen = json.load(file)
+    os.makedirs(options.out, exist_ok=True)
+
+    def write(name, rows):
+        with open(os.path.join(options.out, name + ".json"), "w") as file:
+            json.dump(rows, file, separators=(",", ":"))
+
+    for name, roles in chosen.items():
+        kernels, every = {}, {}
+        for role in ("validation", "train"):
+            problems = read(options.lists, role, name)
+            if role not in roles:
+                write(f"{name}.{role}.full.problems", problems)
+                continue
+            for power in sorted({divisor(p["k"]) for p in problems}):
+                space = configs(roles[role], power, name)
+                part = [p for p in problems if divisor(p["k"]) == power]
+                # Where K is not aligned no kernel has EVEN_K, so there are packs of their own.
+                pack = f"{name}.{power}" if "unaligned" in name else name
+                kernels.setdefault(pack, {}).update({json.dumps(config): config for config in space})
+                every.setdefault(pack, []).extend(part)
+                write(f"{name}.{role}.{power}.problems", part)
+                write(f"{name}.{role}.{power}.space", space)
+                print(f"{name} {role}: {len(part)} problems with K a multiple of {power}, {len(space)} configs")
+        for pack, space in kernels.items():
+            write(f"{pack}.pack.problems", every[pack])
+            write(f"{pack}.pack.space", list(space.values()))
+            print(f"{pack}: {len(space)} kernels of each variant")
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    commands = parser.add_subparsers(required=True)
+    choosing = commands.add_parser("choose")
+    choosing.add_argument("--diode", default="diode")
+    choosing.add_argument("--model", required=True)
+    choosing.add_argument("--lists", required=True)
+    choosing.set_defaults(run=choose)
+    expanding = commands.add_parser("expand")
+    expanding.add_argument("--lists", required=True)
+    expanding.add_argument("--out", required=True)
+    expanding.set_defaults(run=expand)
+    options = parser.parse_args()
+    options.run(options)
+
+
+if __name__ == "__main__":
+    main()
