@@ -1,6 +1,6 @@
 """Draws the problems that GPUs are compared by, as lists for `diode collect --problems`.
 
-    python trained_models/matmul/lists/draw.py --reuse H200.json --out trained_models/matmul/lists
+    python3 trained_models/matmul/lists/draw.py --reuse H200.json --out trained_models/matmul/lists
 
 Layers and attention of real networks, sizes from log-normal distributions, and
 problems that an H200 was timed with before (`--reuse`, written by `reuse.py`). A
@@ -169,16 +169,14 @@ class Lists:
     def role(self, m, n, k):
         return self.known.get((m, n, k)) or role(m, n, k)
 
-    def add(self, name, problem, dtype):
-        p = problem
-        b, m, n, k = p["b"], p["m"], p["n"], p["k"]
-        key = tuple(p.values())
-        which = self.role(m, n, k)
+    def add(self, name, problem):
+        key = tuple(problem.values())
+        which = self.role(problem["m"], problem["n"], problem["k"])
         rows = self.rows[name][which]
         if key in self.seen or len(rows) >= self.quota[which]:
             return
         self.seen.add(key)
-        rows.append(p)
+        rows.append(problem)
 
     def draw(self, name, op, layouts, dtype, train, validation, makers, *, bias="none", aligned=True, reused=0, tf32=False):
         """Fills one list of each role, first with what the H200 was timed with."""
@@ -210,7 +208,7 @@ class Lists:
         self.quota = {"train": round(train * reused), "validation": round(validation * min(1.25 * reused, 1))}
         for e in old:
             if fits(1, e["m"], e["n"], e["k"], layout_of(e)):
-                self.add(name, problem(1, e["m"], e["n"], e["k"], layout_of(e)), dtype)
+                self.add(name, problem(1, e["m"], e["n"], e["k"], layout_of(e)))
         self.quota = {"train": train, "validation": validation}
         turn = 0
         while any(len(rows) < self.quota[which] for which, rows in self.rows[name].items()):
@@ -221,7 +219,7 @@ class Lists:
             if len(drawn) == 3:
                 drawn = (1, *drawn, rng.choice(layouts))
             if drawn[4] in layouts and min(drawn[:4]) >= 1 and fits(*drawn):
-                self.add(name, problem(*drawn), dtype)
+                self.add(name, problem(*drawn))
         for rows in self.rows[name].values():
             rng.shuffle(rows)
 

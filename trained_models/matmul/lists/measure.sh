@@ -4,7 +4,8 @@
 #   trained_models/matmul/lists/measure.sh h100 FOLDER SECONDS
 #
 # FOLDER/spaces is what `spaces.py expand` wrote; timings go to FOLDER/out. Started again, it goes on.
-# DIODE, PYTHON (with triton 3.6.0), CUBLAS (a folder) and PROCESSES may be set.
+# DIODE, PYTHON (with triton 3.6.0), CUBLAS (a folder) and PROCESSES may be set; with BUILD_FIRST, nothing is
+# measured before all packs are there, so that compilers do not disturb it.
 set -u
 name=$1 folder=$2 end=$(($(date +%s) + $3))
 diode=${DIODE:-diode} processes=${PROCESSES:-$(nproc)}
@@ -49,6 +50,7 @@ builders=$!
 build $((processes - processes * 2 / 3)) $slow &
 builders="$builders $!"
 todo="$packs $slow"
+[ -n "${BUILD_FIRST:-}" ] && wait $builders
 while [ -n "$todo" ] && [ "$(left)" -gt 3 ]; do
   ready= later=
   for pack in $todo; do

@@ -1,6 +1,6 @@
 """Writes the problems of some datasets, and what they are for: input of `draw.py`.
 
-    python trained_models/matmul/lists/reuse.py trained_models/matmul/nvidia-h200/data > H200.json
+    python3 trained_models/matmul/lists/reuse.py trained_models/matmul/nvidia-h200/data > H200.json
 
 Takes `.msgpack.zst` files; those under `validation/` are for validation. Needs the packages msgpack and zstandard.
 """

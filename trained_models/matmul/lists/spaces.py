@@ -1,7 +1,7 @@
 """Chooses the configs that the lists are timed with, and writes what `diode` takes.
 
-    python spaces.py choose --diode diode --model MODEL --lists . > tiles.json
-    python spaces.py expand --lists . --out FOLDER
+    python3 spaces.py choose --diode diode --model MODEL --lists . > tiles.json
+    python3 spaces.py expand --lists . --out FOLDER
 
 `choose` has a model rank the `full` space for every problem and keeps, for each list, what is ranked high for
 many of its problems, the default configs, and some at random. `expand` writes, for each list and each power of two
@@ -77,7 +77,7 @@ def choose(options):
         dtype = "bfloat16" if "tf32" in name else both["train"][0]["a_dtype"]
         problems = both["train"] + both["validation"]
         with ThreadPoolExecutor(2) as pool:
-            rankings = list(pool.map(lambda p: ranked(options.diode, options.model, p, dtype), problems))
+            rankings = list(pool.map(lambda p, dtype=dtype: ranked(options.diode, options.model, p, dtype), problems))
         score = {}
         for ranking in rankings:
             for rank, tile in enumerate(tile for tile in ranking if fits(tile, size)):
