@@ -1,4 +1,4 @@
-//! What all uploads together say of one problem on one hardware by one method.
+//! The consensus of a view: the time of every config over all its solutions.
 //!
 //! The time of a config is the median over the solutions that timed it, so one
 //! odd upload among several cannot move a leaderboard far.
@@ -6,25 +6,53 @@
 use std::collections::{BTreeMap, HashMap};
 
 use diode_core::hardware::{Hardware, roofline};
+use diode_core::ids::ProblemId;
 use diode_core::space::{Space, SpaceName};
 use diode_core::{Config, FailureReason, Nanos, Problem, Tflops, Tile};
 
-use crate::measured::Measured;
-use crate::store::Entry;
+use crate::solutions::{ConfigLists, Damaged, DecodedSolution, StoredSolutions};
 
-/// The agreed time of one config.
+/// The summary of a view that leaderboards read.
+#[derive(Debug, Clone, PartialEq)]
+pub struct BoardEntry {
+    pub best: Config,
+    pub best_ns: f64,
+    pub tflops: f64,
+    pub roofline_share: Option<f64>,
+    pub gain_over_defaults: Option<f64>,
+    pub library_ns: Option<f64>,
+    pub configs: u64,
+    pub timings: u64,
+    pub solutions: u64,
+}
+
+/// The board entry of one view: a function of the view's stored solutions, its
+/// problem and its hardware, and of nothing else. `None` if no config has a
+/// time. Long work: not for an async thread.
+pub(crate) fn board_entry(
+    stored: &StoredSolutions,
+    lists: &mut ConfigLists,
+    problem: &ProblemId,
+    hardware: &Hardware,
+) -> Result<Option<BoardEntry>, Damaged> {
+    let Some(problem) = stored.problems.get(problem) else { return Ok(None) };
+    let solutions = stored.decode_with(lists)?;
+    Ok(Consensus::of(&solutions).board_entry(problem, hardware))
+}
+
+/// The median time of one config.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(crate) struct Agreed {
+pub(crate) struct AgreedTime {
     pub(crate) config: Config,
     pub(crate) time: Nanos,
-    /// Timings behind it.
+    /// The number of timings that it is the median of.
     pub(crate) timings: u32,
 }
 
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Consensus {
     /// Every timed config once, fastest first; equals in the order of configs.
-    pub(crate) configs: Vec<Agreed>,
+    pub(crate) configs: Vec<AgreedTime>,
     /// Configs that failed and that no solution has a time for.
     pub(crate) failures: BTreeMap<Config, FailureReason>,
     pub(crate) solutions: u64,
@@ -32,7 +60,7 @@ pub(crate) struct Consensus {
 }
 
 impl Consensus {
-    pub(crate) fn of(solutions: &[Measured]) -> Self {
+    pub(crate) fn of(solutions: &[DecodedSolution]) -> Self {
         let mut times: HashMap<Config, Vec<f64>> = HashMap::new();
         let mut counts: HashMap<Config, u32> = HashMap::new();
         for solution in solutions {
@@ -45,16 +73,16 @@ impl Consensus {
                 times.entry(config).or_default().push(median(&mut repeats));
             }
         }
-        let mut configs: Vec<Agreed> = times
+        let mut configs: Vec<AgreedTime> = times
             .into_iter()
-            .map(|(config, mut times)| Agreed {
+            .map(|(config, mut times)| AgreedTime {
                 config,
                 time: Nanos(median(&mut times)),
                 timings: counts[&config],
             })
             .collect();
         configs.sort_by(|a, b| a.time.0.total_cmp(&b.time.0).then_with(|| a.config.cmp(&b.config)));
-        let failed = solutions.iter().flat_map(Measured::failed);
+        let failed = solutions.iter().flat_map(DecodedSolution::failed);
         Self {
             failures: failed.filter(|(config, _)| !counts.contains_key(config)).collect(),
             solutions: solutions.len() as u64,
@@ -63,10 +91,10 @@ impl Consensus {
         }
     }
 
-    /// The leaderboard's summary; `None` if no config has a time.
-    pub(crate) fn entry(&self, problem: &Problem, hardware: &Hardware) -> Option<Entry> {
+    /// `None` if no config has a time.
+    pub(crate) fn board_entry(&self, problem: &Problem, hardware: &Hardware) -> Option<BoardEntry> {
         let best = self.configs.first()?;
-        Some(Entry {
+        Some(BoardEntry {
             best: best.config,
             best_ns: best.time.0,
             tflops: Tflops::from_work(problem.flops(), best.time.micros()).0,
@@ -101,14 +129,14 @@ impl Consensus {
     }
 }
 
-/// Whether a timed tile is one of Inductor's list. Imported files do not know of
-/// ROCm's settings; then the rest decides.
+/// Whether a timed tile is one of Inductor's list. Imported files do not hold
+/// ROCm's settings; those are then not compared.
 fn is_the_default(timed: &Tile, default: &Tile) -> bool {
     launch_shape(timed) == launch_shape(default) && (timed.rocm.is_none() || timed.rocm == default.rocm)
 }
 
-/// What Inductor's list decides of a tile; the rest follows from the problem
-/// and from torch's settings.
+/// The settings of a tile that Inductor's list fixes. The others follow from
+/// the problem and from torch's settings.
 fn launch_shape(tile: &Tile) -> [u32; 6] {
     [tile.block_m, tile.block_n, tile.block_k, tile.group_m, tile.num_stages, tile.num_warps]
 }
@@ -123,10 +151,12 @@ pub(crate) fn median(values: &mut [f64]) -> f64 {
 #[cfg(test)]
 mod tests {
     use diode_core::{ConfigDictionary, DType, Method, Op, ProblemFields, Solution, TimeColumn};
+    use diode_formats::stored::{decode_columns, decode_configs};
 
     use super::*;
+    use crate::solutions::encode;
 
-    fn measured(times: &[(Config, u64)]) -> Measured {
+    fn decoded(times: &[(Config, u64)]) -> DecodedSolution {
         let mut dictionary = ConfigDictionary::default();
         let solution = Solution {
             problem: problem(),
@@ -138,9 +168,9 @@ mod tests {
             repeats: None,
             failures: Vec::new(),
         };
-        let (list, columns) = Measured::pack(&solution, &dictionary);
-        let configs = diode_formats::stored::decode_configs(&list.bytes).unwrap();
-        Measured::unpack(configs.into(), &columns).unwrap()
+        let (list, columns) = encode(&solution, &dictionary);
+        let configs = decode_configs(&list.bytes).unwrap();
+        DecodedSolution::new(configs.into(), decode_columns(&columns).unwrap()).unwrap()
     }
 
     fn problem() -> Problem {
@@ -154,9 +184,9 @@ mod tests {
     #[test]
     fn the_time_of_a_config_is_the_median_over_solutions() {
         let solutions = [
-            measured(&[(tile(128, 3), 200_000), (tile(64, 5), 190_000)]),
-            measured(&[(tile(128, 3), 210_000), (tile(128, 3), 230_000)]),
-            measured(&[(tile(128, 3), 900_000)]),
+            decoded(&[(tile(128, 3), 200_000), (tile(64, 5), 190_000)]),
+            decoded(&[(tile(128, 3), 210_000), (tile(128, 3), 230_000)]),
+            decoded(&[(tile(128, 3), 900_000)]),
         ];
         let consensus = Consensus::of(&solutions);
         assert_eq!(consensus.timings, 5);
@@ -168,17 +198,17 @@ mod tests {
     fn the_entry_judges_the_best_against_roofline_and_defaults() {
         let hardware = diode_core::hardware::find("nvidia-h200").unwrap();
         // 128×128×64 s3 w4 is on Inductor's list, 64×128×64 s5 w4 is not.
-        let consensus = Consensus::of(&[measured(&[
+        let consensus = Consensus::of(&[decoded(&[
             (tile(128, 3), 200_000),
             (tile(64, 5), 160_000),
             (Config::Library, 180_000),
         ])]);
-        let entry = consensus.entry(&problem(), &hardware).unwrap();
+        let entry = consensus.board_entry(&problem(), &hardware).unwrap();
         assert_eq!(entry.best, tile(64, 5));
         assert_eq!(entry.gain_over_defaults, Some(1.25));
         assert_eq!(entry.library_ns, Some(180_000.0));
         assert!((entry.tflops - 858.99).abs() < 0.01, "{}", entry.tflops);
         assert!((entry.roofline_share.unwrap() - 0.8677).abs() < 0.0001);
-        assert_eq!(Consensus::of(&[measured(&[])]).entry(&problem(), &hardware), None);
+        assert_eq!(Consensus::of(&[decoded(&[])]).board_entry(&problem(), &hardware), None);
     }
 }

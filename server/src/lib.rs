@@ -6,18 +6,18 @@
 #![forbid(unsafe_code)]
 
 pub mod admin;
+pub mod app;
 pub mod backend;
 pub mod blobs;
 pub mod cli;
 mod consensus;
-mod dataset;
 mod handlers;
 mod http;
 pub mod ingest;
-mod measured;
 pub mod router;
 pub mod serve;
 pub mod settings;
+pub mod solutions;
 pub mod store;
 mod ui;
 pub mod worker;

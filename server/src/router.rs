@@ -1,58 +1,22 @@
 //! The table of contents of everything that is served.
 
-use std::sync::Arc;
-use std::time::Duration;
-
 use axum::Router;
 use axum::http::Uri;
 use axum::routing::get;
 use diode_core::table::TableFormat;
 use diode_core::table::inductor::TorchVersion;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tower_http::compression::CompressionLayer;
 use tower_http::compression::predicate::{DefaultPredicate, NotForContentType, Predicate as _};
 use utoipa::OpenApi;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
-use crate::backend::Backend;
+use crate::app::App;
 use crate::handlers::{
     datasets, hardware, health, job_events, jobs, leaderboard, models, problems, tables, uploads,
 };
 use crate::http::{ApiFault, around};
 use crate::ui;
-
-/// An upload takes up to its cap in memory, and many times that while it is
-/// decoded; more at once wait for their turn.
-const UPLOADS_AT_ONCE: usize = 4;
-
-/// What every handler has at hand.
-#[derive(Clone)]
-pub struct App {
-    pub(crate) backend: Backend,
-    uploads: Arc<Semaphore>,
-    stopping: watch::Receiver<bool>,
-}
-
-impl App {
-    /// `stopping` turns true when long-lived responses are to end.
-    pub fn new(backend: Backend, stopping: watch::Receiver<bool>) -> Self {
-        Self { backend, uploads: Arc::new(Semaphore::new(UPLOADS_AT_ONCE)), stopping }
-    }
-
-    /// Waits for one's turn, which lasts as long as the permit is held.
-    pub(crate) async fn upload_turn(&self) -> Option<OwnedSemaphorePermit> {
-        // The semaphore is never closed, so there is always a permit in the end.
-        Arc::clone(&self.uploads).acquire_owned().await.ok()
-    }
-
-    /// Waits; `true` as soon as the server is to stop.
-    pub(crate) async fn stopping_within(&self, wait: Duration) -> bool {
-        let mut stopping = self.stopping.clone();
-        // A sender that is gone means that the server is going, too.
-        tokio::time::timeout(wait, stopping.wait_for(|stop| *stop)).await.is_ok()
-    }
-}
 
 #[derive(OpenApi)]
 #[openapi(

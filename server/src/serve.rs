@@ -7,8 +7,9 @@ use anyhow::Context as _;
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 
+use crate::app::App;
 use crate::backend::Backend;
-use crate::router::{App, router};
+use crate::router::router;
 use crate::settings::Settings;
 use crate::worker;
 

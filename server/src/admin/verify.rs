@@ -1,13 +1,14 @@
-use crate::consensus::Consensus;
-use crate::store::{Entry, PackedSolutions, Store, StoreResult, View};
+use crate::consensus::{BoardEntry, board_entry};
+use crate::solutions::ConfigLists;
+use crate::store::{Store, View};
 
-/// An entry that is not what its solutions say.
+/// A stored board entry that differs from what its solutions give.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Difference {
     pub view: View,
-    pub stored: Option<Entry>,
+    pub stored: Option<BoardEntry>,
     /// `None` if there should be no entry.
-    pub computed: Option<Entry>,
+    pub computed: Option<BoardEntry>,
 }
 
 /// What verification found.
@@ -26,21 +27,18 @@ impl std::fmt::Display for Verified {
     }
 }
 
-/// Recomputes every entry from the solutions and compares.
+/// Recomputes every board entry from the solutions and compares.
 pub async fn verify(store: &dyn Store) -> anyhow::Result<Verified> {
     let mut verified = Verified::default();
     for view in store.views().await? {
-        let stored = store.entry(&view).await?;
+        let stored = store.board_entry(&view).await?;
         let computed = match store.hardware(&view.hardware).await? {
             None => None,
             Some(summary) => {
-                let packed = store.view_solutions(&view).await?;
-                let id = view.problem.clone();
-                let compute = move || -> StoreResult<Option<Entry>> {
-                    compute(&packed, |consensus| {
-                        consensus.entry(packed.problems.get(&id)?, &summary.hardware)
-                    })
-                };
+                let solutions = store.view_solutions(&view).await?;
+                let problem = view.problem.clone();
+                let compute =
+                    move || board_entry(&solutions, &mut ConfigLists::default(), &problem, &summary.hardware);
                 tokio::task::spawn_blocking(compute).await??
             }
         };
@@ -50,12 +48,4 @@ pub async fn verify(store: &dyn Store) -> anyhow::Result<Verified> {
         }
     }
     Ok(verified)
-}
-
-fn compute(
-    packed: &PackedSolutions,
-    entry: impl FnOnce(&Consensus) -> Option<Entry>,
-) -> StoreResult<Option<Entry>> {
-    let measured: Vec<_> = packed.unpack()?.into_iter().map(|(_, _, measured)| measured).collect();
-    Ok(entry(&Consensus::of(&measured)))
 }

@@ -6,9 +6,9 @@ use diode_core::ids::Digest;
 use diode_formats::{Format, FormatError, encode};
 
 use super::hardware;
-use crate::dataset::rebuild;
+use crate::app::App;
 use crate::http::{ApiFault, ApiResult, Params, etag, is_current};
-use crate::router::App;
+use crate::solutions::rebuild;
 
 /// Everything stored for one hardware: `SLUG.json` and `SLUG.msgpack` in
 /// torch-diode's formats, `SLUG.msgpack.zst` in the columnar one, which holds all.
@@ -35,12 +35,12 @@ pub(crate) async fn get(
         ))
     })?;
     let summary = hardware::find(&app, slug).await?;
-    let packed = app.backend.store.hardware_solutions(&summary.hardware.slug).await?;
-    if packed.solutions.is_empty() {
+    let stored = app.backend.store.hardware_solutions(&summary.hardware.slug).await?;
+    if stored.solutions.is_empty() {
         return Err(ApiFault::not_found(format!("nothing has been uploaded for `{slug}` yet")));
     }
     let made = tokio::task::spawn_blocking(move || -> ApiResult<_> {
-        let dataset = rebuild(summary.hardware, &packed)?;
+        let dataset = rebuild(summary.hardware, &stored)?;
         let bytes = encode(format, &[dataset]).map_err(unwritable)?;
         Ok((Digest::of(&bytes), bytes))
     });

@@ -3,8 +3,8 @@ use axum::extract::{Path, State};
 use diode_core::api::{ApiError, HardwareSummary, ProblemPoint};
 use diode_core::ids::HardwareSlug;
 
+use crate::app::App;
 use crate::http::{ApiFault, ApiResult, Params, from_path};
-use crate::router::App;
 
 /// More points than pixels tell nothing more.
 const MAX_POINTS: u32 = 5_000;

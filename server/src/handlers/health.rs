@@ -1,7 +1,7 @@
 use axum::extract::State;
 
+use crate::app::App;
 use crate::http::ApiResult;
-use crate::router::App;
 
 /// The process is alive.
 pub(crate) async fn healthz() -> &'static str {

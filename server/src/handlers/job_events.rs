@@ -10,8 +10,8 @@ use diode_core::ids::JobId;
 use futures_util::{Stream, stream};
 
 use super::jobs;
+use crate::app::App;
 use crate::http::{ApiFault, ApiResult, Params};
-use crate::router::App;
 
 /// How often the database is asked. The worker may be another process, so there
 /// is nothing to be woken by; this is faster than anyone reads.

@@ -5,8 +5,8 @@ use axum::http::StatusCode;
 use diode_core::api::{ApiError, Job, JobRequest, JobState};
 use diode_core::ids::JobId;
 
+use crate::app::App;
 use crate::http::{ApiFault, ApiResult, Params, from_path, json_body};
-use crate::router::App;
 use crate::store::Now;
 
 /// As many as a page shows.

@@ -3,8 +3,8 @@ use axum::extract::{Path, State};
 use diode_core::api::{ApiError, LeaderboardQuery, LeaderboardRow, LeaderboardSort, Page, SortOrder};
 
 use super::hardware;
+use crate::app::App;
 use crate::http::{ApiResult, Params};
-use crate::router::App;
 use crate::store::{BoardQuery, Cursor};
 
 /// One page more than fills a screen.

@@ -5,9 +5,9 @@ use axum::response::{IntoResponse, Response};
 use diode_core::api::{ApiError, ModelSummary};
 use diode_core::ids::{HardwareSlug, ModelId};
 
+use crate::app::App;
 use crate::blobs::BlobKind;
 use crate::http::{ApiFault, ApiResult, Params, etag, from_path, is_current};
-use crate::router::App;
 
 /// A model's id is the digest of its bytes, so what it names never changes.
 const FOREVER: HeaderValue = HeaderValue::from_static("public, max-age=31536000, immutable");

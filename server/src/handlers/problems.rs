@@ -5,10 +5,11 @@ use diode_core::hardware::Hardware;
 use diode_core::ids::{HardwareSlug, ProblemId};
 use diode_core::{Method, Nanos, Problem};
 
+use crate::app::App;
 use crate::consensus::Consensus;
 use crate::http::{ApiFault, ApiResult, Params, from_path};
-use crate::router::App;
-use crate::store::{PackedSolutions, StoreResult, View};
+use crate::solutions::{Damaged, StoredSolutions};
+use crate::store::View;
 
 /// Every config that was tried on a problem, by one method on one hardware;
 /// the first view there is unless one is named.
@@ -39,9 +40,9 @@ pub(crate) async fn get(
     let summary = store.hardware(&view.hardware).await?;
     let hardware =
         summary.ok_or_else(|| ApiFault::not_found(format!("no hardware `{}`", view.hardware)))?.hardware;
-    let packed = store.view_solutions(&view).await?;
+    let stored = store.view_solutions(&view).await?;
     let detail =
-        tokio::task::spawn_blocking(move || detail(problem, hardware, view, views, &packed)).await??;
+        tokio::task::spawn_blocking(move || detail(problem, hardware, view, views, &stored)).await??;
     Ok(Json(detail))
 }
 
@@ -69,10 +70,9 @@ fn detail(
     hardware: Hardware,
     view: View,
     views: Vec<ProblemView>,
-    packed: &PackedSolutions,
-) -> StoreResult<ProblemDetail> {
-    let measured: Vec<_> = packed.unpack()?.into_iter().map(|(_, _, measured)| measured).collect();
-    let consensus = Consensus::of(&measured);
+    stored: &StoredSolutions,
+) -> Result<ProblemDetail, Damaged> {
+    let consensus = Consensus::of(&stored.decode()?);
     Ok(ProblemDetail {
         roofline_us: consensus.roofline(&problem, &hardware).map(|nanos| Nanos(nanos).micros().0),
         problem_id: view.problem,

@@ -9,10 +9,9 @@ use diode_core::table::inductor::{InductorOptions, TorchVersion};
 use diode_core::{Invalid, Method, Table};
 
 use super::hardware;
-use crate::dataset::rebuild;
+use crate::app::App;
 use crate::http::{ApiFault, ApiResult, Params, etag, is_current};
-use crate::router::App;
-use crate::store::PackedSolutions;
+use crate::solutions::{StoredSolutions, rebuild};
 
 /// As many as are worth a benchmark of one's own.
 const DEFAULT_TOP: usize = 5;
@@ -58,8 +57,8 @@ pub(crate) async fn get(
         .strip_suffix(".json")
         .ok_or_else(|| ApiFault::not_found(format!("no table `{file}`; expected SLUG.json")))?;
     let summary = hardware::find(&app, slug).await?;
-    let packed = app.backend.store.hardware_solutions(&summary.hardware.slug).await?;
-    if packed.solutions.is_empty() {
+    let stored = app.backend.store.hardware_solutions(&summary.hardware.slug).await?;
+    if stored.solutions.is_empty() {
         return Err(ApiFault::not_found(format!("nothing has been uploaded for `{slug}` yet")));
     }
     // Named apart, since both are downloaded beside a dataset that is JSON too.
@@ -67,7 +66,7 @@ pub(crate) async fn get(
         TableFormat::Diode => format!("{slug}-table.json"),
         TableFormat::Inductor => format!("{slug}-inductor.json"),
     };
-    let made = tokio::task::spawn_blocking(move || make(summary.hardware, &packed, &wanted));
+    let made = tokio::task::spawn_blocking(move || make(summary.hardware, &stored, &wanted));
     let bytes = made.await??;
     let tag = etag(&Digest::of(&bytes));
     if is_current(&headers, &tag) {
@@ -106,8 +105,8 @@ impl Wanted {
 }
 
 /// Long work: not for an async task.
-fn make(hardware: Hardware, packed: &PackedSolutions, wanted: &Wanted) -> ApiResult<Vec<u8>> {
-    let dataset = rebuild(hardware, packed)?;
+fn make(hardware: Hardware, stored: &StoredSolutions, wanted: &Wanted) -> ApiResult<Vec<u8>> {
+    let dataset = rebuild(hardware, stored)?;
     let table = Table::from_datasets(&[dataset], wanted.method, Some(wanted.top))?;
     let text = match wanted.format {
         TableFormat::Diode => serde_json::to_vec_pretty(&table),

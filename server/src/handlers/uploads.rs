@@ -8,9 +8,9 @@ use diode_core::api::{ApiError, MAX_UPLOAD_BYTES, Receipt};
 use diode_core::ids::UploadId;
 use futures_util::StreamExt as _;
 
+use crate::app::App;
 use crate::http::{ApiFault, ApiResult, Params, from_path};
 use crate::ingest::ingest;
-use crate::router::App;
 
 /// A client that sends nothing for this long would keep others from their turn.
 const MAX_STALL: Duration = Duration::from_secs(30);
@@ -40,7 +40,7 @@ pub(crate) async fn create(
 ) -> ApiResult<(StatusCode, Json<Receipt>)> {
     params.finish()?;
     refuse_wrapped(&headers)?;
-    let _turn = app.upload_turn().await;
+    let _permit = app.upload_permit().await;
     let bytes = read(&headers, body).await?;
     let receipt = ingest(&app.backend, bytes).await?;
     let status = if receipt.already_stored { StatusCode::OK } else { StatusCode::CREATED };

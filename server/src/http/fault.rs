@@ -9,9 +9,10 @@ use diode_formats::FormatError;
 
 use crate::blobs::BlobError;
 use crate::ingest::IngestError;
+use crate::solutions::Damaged;
 use crate::store::StoreError;
 
-/// Why a request has no success. Always the same JSON body.
+/// An answer that says why a request failed. The JSON body is always the same.
 #[derive(Debug)]
 pub(crate) struct ApiFault {
     status: StatusCode,
@@ -84,8 +85,15 @@ impl From<StoreError> for ApiFault {
             StoreError::Sql(_)
             | StoreError::Migrate(_)
             | StoreError::Url { .. }
-            | StoreError::Damaged { .. } => Self::internal(error),
+            | StoreError::Damaged(_)
+            | StoreError::Task(_) => Self::internal(error),
         }
+    }
+}
+
+impl From<Damaged> for ApiFault {
+    fn from(error: Damaged) -> Self {
+        Self::internal(error)
     }
 }
 

@@ -9,7 +9,7 @@ use diode_core::{Dataset, Invalid, Solution};
 use diode_formats::{Decoded, solution_digest};
 
 use super::physics;
-use crate::measured::Measured;
+use crate::solutions::encode;
 use crate::store::{NewSolution, NewUpload};
 
 /// What is known of the bytes that were decoded.
@@ -104,7 +104,7 @@ fn add_dataset(upload: &mut NewUpload, hardware: &Hardware, dataset: &Dataset) -
 }
 
 fn add_solution(upload: &mut NewUpload, hardware: &Hardware, dataset: &Dataset, solution: &Solution) {
-    let (list, columns) = Measured::pack(solution, &dataset.configs);
+    let (list, columns) = encode(solution, &dataset.configs);
     let problem = solution.problem.id();
     upload.solutions.push(NewSolution {
         digest: solution_digest(&hardware.slug, solution, &dataset.configs),

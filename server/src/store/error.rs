@@ -1,3 +1,5 @@
+use crate::solutions::Damaged;
+
 /// Why the store could not do what it was asked.
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
@@ -14,9 +16,11 @@ pub enum StoreError {
     #[error("`{url}` is no database this server can use: {reason}")]
     Url { url: String, reason: String },
 
-    /// A row holds what this program would never have written.
-    #[error("the database holds a damaged {what}: {reason}")]
-    Damaged { what: &'static str, reason: String },
+    #[error(transparent)]
+    Damaged(#[from] Damaged),
+
+    #[error("a computation ended abruptly: {0}")]
+    Task(#[from] tokio::task::JoinError),
 }
 
 impl From<sqlx::Error> for StoreError {
@@ -27,12 +31,6 @@ impl From<sqlx::Error> for StoreError {
             }
             other => Self::Sql(other),
         }
-    }
-}
-
-impl StoreError {
-    pub(crate) fn damaged(what: &'static str) -> impl Fn(String) -> Self {
-        move |reason| Self::Damaged { what, reason }
     }
 }
 

@@ -1,15 +1,23 @@
 //! What goes into the store and comes out of it, in domain words.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 
 use diode_core::api::{HardwareReceipt, Job, LeaderboardQuery, LeaderboardSort, Receipt, SortOrder};
 use diode_core::hardware::Hardware;
 use diode_core::ids::{Digest, HardwareSlug, ProblemId, UploadId};
-use diode_core::{Config, Method, Problem};
+use diode_core::{Method, Problem};
 
-use super::Cursor;
+use super::cursor::Cursor;
 
-/// What one leaderboard row speaks of.
+/// A worker that has not reported for this long is taken for dead.
+pub const LEASE: Duration = Duration::from_secs(15);
+
+/// A job whose workers died this often is given up: the job itself may be the
+/// cause.
+pub const MAX_ATTEMPTS: u64 = 3;
+
+/// What one leaderboard row is about.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct View {
     pub hardware: HardwareSlug,
@@ -21,27 +29,6 @@ impl std::fmt::Display for View {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "{} problem {} method {}", self.hardware, self.problem, self.method)
     }
-}
-
-/// The summary of a view that leaderboards read, a pure function of its solutions.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Entry {
-    pub best: Config,
-    pub best_ns: f64,
-    pub tflops: f64,
-    pub roofline_share: Option<f64>,
-    pub gain_over_defaults: Option<f64>,
-    pub library_ns: Option<f64>,
-    pub configs: u64,
-    pub timings: u64,
-    pub solutions: u64,
-}
-
-/// A list of configs as it is stored: the timed ones, then the failed ones.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct PackedConfigs {
-    pub digest: Digest,
-    pub bytes: Vec<u8>,
 }
 
 /// A solution on its way into the store.
@@ -58,7 +45,7 @@ pub struct NewSolution {
     pub best_ns: Option<f64>,
 }
 
-/// A whole upload on its way into the store, checked and packed.
+/// A whole upload on its way into the store, checked and encoded.
 #[derive(Debug, Clone)]
 pub struct NewUpload {
     pub id: UploadId,
@@ -71,24 +58,6 @@ pub struct NewUpload {
     pub problems: BTreeMap<ProblemId, Problem>,
     pub config_lists: BTreeMap<Digest, Vec<u8>>,
     pub solutions: Vec<NewSolution>,
-}
-
-/// A solution as it is stored.
-#[derive(Debug, Clone)]
-pub struct PackedSolution {
-    pub problem: ProblemId,
-    pub method: Method,
-    pub config_list: Digest,
-    pub columns: Vec<u8>,
-}
-
-/// Some solutions with everything they refer to.
-#[derive(Debug, Clone, Default)]
-pub struct PackedSolutions {
-    /// In the order in which they arrived.
-    pub solutions: Vec<PackedSolution>,
-    pub problems: BTreeMap<ProblemId, Problem>,
-    pub config_lists: BTreeMap<Digest, Vec<u8>>,
 }
 
 /// A page of a leaderboard, as asked for.
@@ -107,11 +76,11 @@ pub struct BoardQuery {
 #[derive(Debug, Clone)]
 pub struct Claim {
     pub job: Job,
-    /// Which claim of this job it is; an earlier claim has no say any more.
+    /// Which claim of this job it is; only the latest one is valid.
     pub attempt: u64,
 }
 
-/// A moment, as the caller's clock says.
+/// A moment by the caller's clock.
 #[derive(Debug, Clone, Copy)]
 pub struct Now(pub jiff::Timestamp);
 
@@ -129,7 +98,7 @@ impl Now {
         self.0.as_millisecond()
     }
 
-    pub(crate) fn lease_end(self, lease: std::time::Duration) -> i64 {
+    pub(crate) fn lease_end(self, lease: Duration) -> i64 {
         self.millis() + lease.as_millis() as i64
     }
 }
@@ -145,7 +114,7 @@ impl NewUpload {
         })
     }
 
-    /// What to say once it is stored and `new` of its solutions were.
+    /// The receipt of this upload, once it is stored with `new` new solutions.
     pub(super) fn receipt(&self, new: u64) -> Receipt {
         Receipt {
             id: self.id.clone(),

@@ -16,7 +16,7 @@ use train::{Failure, Trained};
 
 use crate::backend::Backend;
 use crate::blobs::BlobKind;
-use crate::dataset::rebuild;
+use crate::solutions::{Damaged, rebuild};
 use crate::store::{Claim, Now, StoreError};
 
 /// How often an idle worker looks for a job.
@@ -84,15 +84,15 @@ async fn work(
     let slug = &claim.job.request.hardware;
     let known = backend.store.hardware(slug).await?;
     let hardware = known.ok_or_else(|| Failure::Failed(format!("no hardware `{slug}`")))?.hardware;
-    let packed = backend.store.hardware_solutions(slug).await?;
+    let stored = backend.store.hardware_solutions(slug).await?;
     let request = claim.job.request.clone();
     let stop = Arc::new(AtomicBool::new(false));
     let (tell, progress) = watch::channel::<Progress>((0.0, "reading the data".to_owned()));
     let training = tokio::task::spawn_blocking({
         let stop = Arc::clone(&stop);
         move || -> Result<Trained, Failure> {
-            let dataset = rebuild(hardware, &packed)?;
-            drop(packed);
+            let dataset = rebuild(hardware, &stored)?;
+            drop(stored);
             train::train(dataset, &request, &stop, &mut |share, message| {
                 tell.send_replace((share, message));
             })
@@ -154,9 +154,14 @@ async fn keep(backend: &Backend, claim: &Claim, trained: Trained) -> Result<Mode
 impl From<StoreError> for Failure {
     fn from(error: StoreError) -> Self {
         match error {
-            // Will not get better by itself.
-            StoreError::Damaged { .. } => Self::Failed(error.to_string()),
+            StoreError::Damaged(damaged) => damaged.into(),
             other => Self::Backend(other.into()),
         }
+    }
+}
+
+impl From<Damaged> for Failure {
+    fn from(error: Damaged) -> Self {
+        Self::Failed(error.to_string())
     }
 }

@@ -158,13 +158,13 @@ async fn problems_are_looked_at(store: &dyn Store) {
         [Method::MEDIAN_COLD_EVENT, Method::Unspecified]
     );
     let view = View { hardware: slug.clone(), problem: problem.id(), method: Method::Unspecified };
-    let packed = store.view_solutions(&view).await.unwrap();
-    assert_eq!((packed.solutions.len(), packed.problems.len(), packed.config_lists.len()), (2, 1, 1));
-    assert_eq!(packed.unpack().unwrap().len(), 2);
-    assert_eq!(store.hardware_solutions(&slug).await.unwrap().unpack().unwrap().len(), 10);
-    assert_eq!(store.entry(&view).await.unwrap().unwrap().solutions, 2);
+    let stored = store.view_solutions(&view).await.unwrap();
+    assert_eq!((stored.solutions.len(), stored.problems.len(), stored.config_lists.len()), (2, 1, 1));
+    assert_eq!(stored.decode().unwrap().len(), 2);
+    assert_eq!(store.hardware_solutions(&slug).await.unwrap().decode().unwrap().len(), 10);
+    assert_eq!(store.board_entry(&view).await.unwrap().unwrap().solutions, 2);
     let absent = View { method: Method::MEDIAN_WARM_WALL, ..view };
-    assert_eq!(store.entry(&absent).await.unwrap(), None);
+    assert_eq!(store.board_entry(&absent).await.unwrap(), None);
     assert!(store.view_solutions(&absent).await.unwrap().solutions.is_empty());
     assert_eq!(store.views().await.unwrap().len(), 8);
 }
@@ -181,7 +181,7 @@ async fn facts_are_learned(store: &dyn Store) {
     let more = upload(&dataset(described, &[mm(1024, 512, 512)], 1.0), &[before.hardware]);
     store.store_upload(&more).await.unwrap();
     let view = View { hardware: slug, problem: mm(512, 512, 512).id(), method: Method::Unspecified };
-    assert!(store.entry(&view).await.unwrap().unwrap().roofline_share.is_some());
+    assert!(store.board_entry(&view).await.unwrap().unwrap().roofline_share.is_some());
 }
 
 async fn models_are_added(store: &dyn Store) {

@@ -3,8 +3,9 @@
 use axum::body::{Body, to_bytes};
 use axum::http::{HeaderMap, Request, StatusCode};
 use diode_core::api::{ApiError, Job, Receipt};
+use diode_server::app::App;
 use diode_server::backend::Backend;
-use diode_server::router::{App, router};
+use diode_server::router::router;
 use diode_server::settings::Settings;
 use serde::de::DeserializeOwned;
 use tempfile::TempDir;

@@ -1,17 +1,22 @@
-//! Rows of lists that people see: hardware, leaderboards, charts.
+//! The summary of a hardware, from its board entries.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use diode_core::api::{HardwareSummary, LeaderboardRow, ProblemPoint};
+use diode_core::api::HardwareSummary;
 use diode_core::hardware::Hardware;
+use diode_core::ids::HardwareSlug;
 use diode_core::{Micros, Nanos};
 
+use super::connection::Connection;
+use super::fields::{named, unsigned};
 use super::from_row::from_row;
-use super::rows::{EntryRow, HardwareRow, parse, problem, unsigned};
-use super::{Cursor, StoreError, StoreResult};
+use super::hardware::HardwareRow;
+use super::statement::Statement;
 use crate::consensus::median;
+use crate::solutions::Damaged;
+use crate::store::error::StoreResult;
 
-pub(super) struct HardwareListRow {
+struct HardwareListRow {
     hardware: HardwareRow,
     updated_at: Option<String>,
     models: i64,
@@ -20,7 +25,7 @@ pub(super) struct HardwareListRow {
 from_row!(HardwareListRow { updated_at, models, ..hardware });
 
 /// One entry, as far as the summary of its hardware needs it.
-pub(super) struct FigureRow {
+struct FigureRow {
     hardware: String,
     problem: String,
     op: String,
@@ -46,11 +51,32 @@ from_row!(FigureRow {
     solutions
 });
 
-/// Folds the entries of each hardware into its summary, by slug.
-pub(super) fn hardware_summaries(
-    hardware: Vec<HardwareListRow>,
-    figures: Vec<FigureRow>,
+/// All hardware, or the one of a slug. Both queries must see the same state.
+pub(super) async fn list(
+    db: &mut impl Connection,
+    slug: Option<&HardwareSlug>,
 ) -> StoreResult<Vec<HardwareSummary>> {
+    let mut select = Statement::new(
+        "SELECT h.slug, h.name, h.vendor, h.facts, h.updated_at, \
+         (SELECT COUNT(*) FROM models WHERE models.hardware = h.slug) AS models FROM hardware h",
+    );
+    if let Some(slug) = slug {
+        select = select.push(" WHERE h.slug = ").push_bind(slug.as_str());
+    }
+    let hardware: Vec<HardwareListRow> = db.fetch_all(select.push(" ORDER BY h.slug")).await?;
+    let mut select = Statement::new(
+        "SELECT e.hardware, e.problem, p.op, p.a_dtype, e.method, e.tflops, e.roofline_share, \
+         e.gain_over_defaults, e.timings, e.solutions FROM entries e JOIN problems p ON p.id = e.problem",
+    );
+    if let Some(slug) = slug {
+        select = select.push(" WHERE e.hardware = ").push_bind(slug.as_str());
+    }
+    let figures: Vec<FigureRow> = db.fetch_all(select).await?;
+    Ok(fold(hardware, figures)?)
+}
+
+/// Folds the entries of each hardware into its summary, by slug.
+fn fold(hardware: Vec<HardwareListRow>, figures: Vec<FigureRow>) -> Result<Vec<HardwareSummary>, Damaged> {
     let mut by_slug: BTreeMap<String, Vec<FigureRow>> = BTreeMap::new();
     for figure in figures {
         by_slug.entry(figure.hardware.clone()).or_default().push(figure);
@@ -70,7 +96,7 @@ fn summary(
     figures: &[FigureRow],
     updated_at: Option<String>,
     models: u64,
-) -> StoreResult<HardwareSummary> {
+) -> Result<HardwareSummary, Damaged> {
     let mut shares: Vec<f64> = figures.iter().filter_map(|f| f.roofline_share).collect();
     let gains: Vec<f64> = figures.iter().filter_map(|f| f.gain_over_defaults).collect();
     let mean_log_gain = gains.iter().map(|gain| gain.ln()).sum::<f64>() / gains.len() as f64;
@@ -94,71 +120,16 @@ fn distinct<T>(
     what: &'static str,
     figures: &[FigureRow],
     text: impl Fn(&FigureRow) -> &String,
-) -> StoreResult<Vec<T>>
+) -> Result<Vec<T>, Damaged>
 where
     T: std::str::FromStr<Err = diode_core::Invalid> + Ord,
 {
     let texts: BTreeSet<&String> = figures.iter().map(text).collect();
-    let values: Result<BTreeSet<T>, _> = texts.into_iter().map(|text| text.parse()).collect();
-    let values = values.map_err(|error| StoreError::Damaged { what, reason: error.to_string() })?;
+    let values: BTreeSet<T> = texts.into_iter().map(|text| named(what, text)).collect::<Result<_, _>>()?;
     Ok(values.into_iter().collect())
 }
 
-pub(super) struct BoardRow {
-    fields: String,
-    method: String,
-    /// What the board is sorted by.
-    value: Option<f64>,
-    entry: EntryRow,
-}
-
-from_row!(BoardRow { fields, method, value, ..entry });
-
-impl BoardRow {
-    /// The row, and the cursor of a page that ends with it.
-    pub(super) fn row(self) -> StoreResult<(LeaderboardRow, Cursor)> {
-        let problem = problem(&self.fields)?;
-        let entry = self.entry.entry()?;
-        let row = LeaderboardRow {
-            problem_id: problem.id(),
-            problem,
-            method: parse("method", self.method)?,
-            best: entry.best,
-            best_us: micros(entry.best_ns),
-            tflops: entry.tflops,
-            roofline_share: entry.roofline_share,
-            gain_over_defaults: entry.gain_over_defaults,
-            library_us: entry.library_ns.map(micros),
-            configs: entry.configs,
-            solutions: entry.solutions,
-        };
-        let cursor = Cursor { value: self.value, problem: row.problem_id.clone(), method: row.method };
-        Ok((row, cursor))
-    }
-}
-
-pub(super) struct PointRow {
-    fields: String,
-    tflops: f64,
-    best_ns: f64,
-}
-
-from_row!(PointRow { fields, tflops, best_ns });
-
-impl PointRow {
-    pub(super) fn point(self) -> StoreResult<ProblemPoint> {
-        let problem = problem(&self.fields)?;
-        Ok(ProblemPoint {
-            problem_id: problem.id(),
-            dims: problem.dims(),
-            intensity: problem.flops() / problem.bytes(),
-            tflops: self.tflops,
-            best_us: micros(self.best_ns),
-        })
-    }
-}
-
-fn micros(nanos: f64) -> f64 {
+pub(super) fn micros(nanos: f64) -> f64 {
     let Micros(value) = Nanos(nanos).micros();
     value
 }

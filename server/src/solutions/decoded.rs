@@ -1,0 +1,55 @@
+use std::sync::Arc;
+
+use diode_core::{Config, ConfigDictionary, Failure, FailureReason, Method, Nanos, Problem, Solution};
+use diode_formats::stored::Columns;
+
+/// A stored solution, decoded. Row `i` of the columns is the timing of config
+/// `i`; the configs after the last row are those that failed.
+#[derive(Debug, Clone)]
+pub struct DecodedSolution {
+    configs: Arc<[Config]>,
+    columns: Columns,
+}
+
+impl DecodedSolution {
+    /// Joins a config list with the columns that were written for it. Refuses
+    /// columns of another list.
+    pub fn new(configs: Arc<[Config]>, columns: Columns) -> Result<Self, String> {
+        let rows = columns.times.len() + columns.failures.len();
+        if rows != configs.len() {
+            return Err(format!("{rows} rows and failures for a list of {} configs", configs.len()));
+        }
+        let mut positions = columns.failures.iter().map(|(at, _)| *at as usize);
+        if let Some(stray) = positions.find(|at| *at >= configs.len()) {
+            return Err(format!("failure {stray} of a list of {} configs", configs.len()));
+        }
+        Ok(Self { configs, columns })
+    }
+
+    /// The configs that have a time.
+    pub fn timed(&self) -> impl ExactSizeIterator<Item = (Config, Nanos)> {
+        (0..self.columns.times.len()).map(|row| (self.configs[row], self.columns.times.nanos(row)))
+    }
+
+    /// The configs that have none.
+    pub fn failed(&self) -> impl ExactSizeIterator<Item = (Config, FailureReason)> {
+        self.columns.failures.iter().map(|(at, reason)| (self.configs[*at as usize], *reason))
+    }
+
+    /// The solution as it came, its configs interned in another dictionary.
+    pub fn into_solution(
+        self,
+        problem: Problem,
+        method: Method,
+        dictionary: &mut ConfigDictionary,
+    ) -> Solution {
+        let rows = self.columns.times.len();
+        let configs = self.configs[..rows].iter().map(|config| dictionary.intern(*config)).collect();
+        let failures = self
+            .failed()
+            .map(|(config, reason)| Failure { config: dictionary.intern(config), reason })
+            .collect();
+        let Columns { times, minimum_ns, spread_ns, repeats, .. } = self.columns;
+        Solution { problem, method, configs, times, minimum_ns, spread_ns, repeats, failures }
+    }
+}

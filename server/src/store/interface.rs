@@ -1,0 +1,111 @@
+//! The database in domain words: what the rest of the server may ask of it.
+
+use async_trait::async_trait;
+use diode_core::Problem;
+use diode_core::api::{
+    HardwareSummary, Job, JobEvent, LeaderboardRow, ModelSummary, Page, ProblemPoint, ProblemView, Receipt,
+};
+use diode_core::hardware::Hardware;
+use diode_core::ids::{HardwareSlug, JobId, ModelId, ProblemId, UploadId};
+
+use super::error::StoreResult;
+use super::types::{BoardQuery, Claim, NewUpload, Now, View};
+use crate::consensus::BoardEntry;
+use crate::solutions::StoredSolutions;
+
+/// What the server remembers. Every method is one transaction.
+#[async_trait]
+pub trait Store: Send + Sync {
+    /// Fails if the database does not answer.
+    async fn ping(&self) -> StoreResult<()>;
+
+    /// The receipt of an upload that is stored; `None` if it is not.
+    async fn receipt(&self, upload: &UploadId) -> StoreResult<Option<Receipt>>;
+
+    /// Stores an upload and recomputes the board entries of the views that it
+    /// adds to. Once this returns, the rows are durable.
+    ///
+    /// Bytes that are there already change nothing, also when two calls race;
+    /// the receipt then has `already_stored` set. Solutions whose digest is
+    /// known are counted as duplicates and left out.
+    async fn store_upload(&self, upload: &NewUpload) -> StoreResult<Receipt>;
+
+    /// All hardware that there are data or models for, by slug. Empty on a fresh database.
+    async fn hardware_list(&self) -> StoreResult<Vec<HardwareSummary>>;
+
+    /// One kind of hardware; `None` if there are neither data nor models for it.
+    async fn hardware(&self, slug: &HardwareSlug) -> StoreResult<Option<HardwareSummary>>;
+
+    /// One page of the entries of a hardware. Unknown hardware has an empty board.
+    /// Pages follow each other without gaps or repeats while nothing is uploaded;
+    /// entries without the value sorted by come last in either order.
+    async fn leaderboard(&self, slug: &HardwareSlug, query: &BoardQuery)
+    -> StoreResult<Page<LeaderboardRow>>;
+
+    /// One point per problem of a hardware, by the method with the most timings,
+    /// at most `cap` of them: an even sample where there are more.
+    async fn problem_points(&self, slug: &HardwareSlug, cap: u32) -> StoreResult<Vec<ProblemPoint>>;
+
+    /// A problem; `None` if nothing was ever measured for it.
+    async fn problem(&self, id: &ProblemId) -> StoreResult<Option<Problem>>;
+
+    /// The ways in which a problem was measured, sorted. Empty for an unknown problem.
+    async fn problem_views(&self, id: &ProblemId) -> StoreResult<Vec<ProblemView>>;
+
+    /// The solutions of one view. Empty if there are none.
+    async fn view_solutions(&self, view: &View) -> StoreResult<StoredSolutions>;
+
+    /// Every solution of a hardware. Empty if there are none.
+    async fn hardware_solutions(&self, slug: &HardwareSlug) -> StoreResult<StoredSolutions>;
+
+    /// The board entry of a view; `None` if no config of it has a time.
+    async fn board_entry(&self, view: &View) -> StoreResult<Option<BoardEntry>>;
+
+    /// Every view that has a solution or an entry, sorted; for verification.
+    async fn views(&self) -> StoreResult<Vec<View>>;
+
+    /// Makes a model available; `false` if it was already.
+    async fn add_model(&self, model: &ModelSummary, hardware: &Hardware) -> StoreResult<bool>;
+
+    /// All models, or those of one hardware, newest first.
+    async fn models(&self, hardware: Option<&HardwareSlug>) -> StoreResult<Vec<ModelSummary>>;
+
+    /// One model; `None` if there is none by this id.
+    async fn model(&self, id: &ModelId) -> StoreResult<Option<ModelSummary>>;
+
+    /// Puts a job at the end of the queue. The same request made at the same
+    /// instant is the same job and is queued once.
+    async fn enqueue(&self, job: &Job) -> StoreResult<()>;
+
+    /// The newest jobs, newest first.
+    async fn jobs(&self, limit: u32) -> StoreResult<Vec<Job>>;
+
+    /// One job; `None` if there is none by this id.
+    async fn job(&self, id: &JobId) -> StoreResult<Option<Job>>;
+
+    /// The events of a job with a number above `seq`, in order.
+    async fn job_events(&self, id: &JobId, after: u64) -> StoreResult<Vec<JobEvent>>;
+
+    /// Gives the oldest queued job to the caller; `None` if the queue is empty.
+    /// No two callers get the same job as long as the first renews its lease.
+    async fn claim_job(&self, now: Now) -> StoreResult<Option<Claim>>;
+
+    /// Renews the lease of a job and records how far it is, if given. `false` if
+    /// the claim has been lost; the caller then stops.
+    async fn report(&self, claim: &Claim, now: Now, progress: Option<(f64, &str)>) -> StoreResult<bool>;
+
+    /// Ends a job, with its model or the reason of its failure. `false` if the
+    /// claim had been lost; then nothing is recorded.
+    async fn finish_job(&self, claim: &Claim, now: Now, outcome: Result<&ModelId, &str>)
+    -> StoreResult<bool>;
+
+    /// Gives a job back unfinished, for instance because this process ends.
+    async fn release_job(&self, claim: &Claim) -> StoreResult<()>;
+
+    /// Queues the running jobs again whose lease has ended, and fails those whose
+    /// lease has ended [`MAX_ATTEMPTS`](super::MAX_ATTEMPTS) times. Returns how many there were.
+    async fn recover_jobs(&self, now: Now) -> StoreResult<u64>;
+
+    /// Waits for running statements and closes every connection.
+    async fn close(&self);
+}

@@ -1,0 +1,61 @@
+//! The database for when one machine is no longer enough: many servers and
+//! workers share it.
+
+use std::str::FromStr as _;
+
+use sqlx::postgres::{PgArguments, PgConnectOptions, PgPoolOptions};
+use sqlx::{PgConnection, Postgres};
+
+use super::error::{StoreError, StoreResult};
+use super::migrations;
+use super::sql::connection::{Connection, Row};
+use super::sql::statement::Statement;
+use super::sql::{ACQUIRE_TIMEOUT, SqlStore};
+
+/// A default Postgres admits 100 connections in all; several servers share them.
+const CONNECTIONS: u32 = 16;
+
+/// Everything in one Postgres database.
+pub type PostgresStore = SqlStore<Postgres>;
+
+impl PostgresStore {
+    /// Connects to the database of a URL like `postgres://user@host/diode`, and
+    /// migrates it.
+    pub async fn open(url: &str) -> StoreResult<Self> {
+        // The URL may hold a password, so no message repeats it.
+        let options = PgConnectOptions::from_str(url).map_err(|error| StoreError::Url {
+            url: "the Postgres URL".to_owned(),
+            reason: error.to_string(),
+        })?;
+        let pool = PgPoolOptions::new()
+            .max_connections(CONNECTIONS)
+            .acquire_timeout(ACQUIRE_TIMEOUT)
+            .connect_with(options)
+            .await?;
+        migrations::postgres().run(&pool).await?;
+        Ok(Self { readers: pool.clone(), writers: pool })
+    }
+}
+
+impl Connection for PgConnection {
+    const BEGIN_READ: &'static str = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY";
+
+    /// Read committed: after waiting for a lock, the next statement sees what
+    /// the other transaction has committed.
+    const BEGIN_WRITE: &'static str = "BEGIN ISOLATION LEVEL READ COMMITTED";
+
+    const LOCK_ROW: &'static str = " FOR UPDATE";
+
+    /// Two workers then never wait for each other, and never get the same job.
+    const SKIP_LOCKED: &'static str = " FOR UPDATE SKIP LOCKED";
+
+    async fn execute(&mut self, statement: Statement) -> StoreResult<u64> {
+        let (text, values) = statement.into_parts::<PgArguments>()?;
+        Ok(sqlx::query_with(text, values).execute(self).await?.rows_affected())
+    }
+
+    async fn fetch_all<T: Row>(&mut self, statement: Statement) -> StoreResult<Vec<T>> {
+        let (text, values) = statement.into_parts::<PgArguments>()?;
+        Ok(sqlx::query_as_with(text, values).fetch_all(self).await?)
+    }
+}

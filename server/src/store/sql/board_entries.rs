@@ -1,0 +1,139 @@
+//! Board entries: read one, and recompute those that an upload touches.
+
+use std::collections::BTreeSet;
+
+use diode_core::hardware::Hardware;
+use diode_core::ids::HardwareSlug;
+
+use super::connection::Connection;
+use super::fields::{from_json, parse, unsigned};
+use super::from_row::from_row;
+use super::inserts::{self, ROWS_PER_STATEMENT};
+use super::solutions::{Selection, load};
+use super::statement::Statement;
+use crate::consensus::{BoardEntry, board_entry};
+use crate::solutions::{ConfigLists, Damaged};
+use crate::store::error::StoreResult;
+use crate::store::types::View;
+
+pub(super) struct EntryRow {
+    best: String,
+    best_ns: f64,
+    tflops: f64,
+    roofline_share: Option<f64>,
+    gain_over_defaults: Option<f64>,
+    library_ns: Option<f64>,
+    configs: i64,
+    timings: i64,
+    solutions: i64,
+}
+
+from_row!(EntryRow {
+    best,
+    best_ns,
+    tflops,
+    roofline_share,
+    gain_over_defaults,
+    library_ns,
+    configs,
+    timings,
+    solutions
+});
+
+impl EntryRow {
+    pub(super) fn entry(self) -> Result<BoardEntry, Damaged> {
+        Ok(BoardEntry {
+            best: from_json("best config", &self.best)?,
+            best_ns: self.best_ns,
+            tflops: self.tflops,
+            roofline_share: self.roofline_share,
+            gain_over_defaults: self.gain_over_defaults,
+            library_ns: self.library_ns,
+            configs: unsigned("config count", self.configs)?,
+            timings: unsigned("timing count", self.timings)?,
+            solutions: unsigned("solution count", self.solutions)?,
+        })
+    }
+}
+
+pub(super) async fn find(db: &mut impl Connection, view: &View) -> StoreResult<Option<BoardEntry>> {
+    let select = Statement::new(
+        "SELECT best, best_ns, tflops, roofline_share, gain_over_defaults, library_ns, configs, timings, \
+         solutions FROM entries WHERE hardware = $1 AND problem = $2 AND method = $3",
+    )
+    .bind(view.hardware.as_str())
+    .bind(view.problem.as_str())
+    .bind(view.method.to_string());
+    let row: Option<EntryRow> = db.fetch_optional(select).await?;
+    Ok(row.map(EntryRow::entry).transpose()?)
+}
+
+pub(super) async fn views(db: &mut impl Connection) -> StoreResult<Vec<View>> {
+    let select = Statement::new(
+        "SELECT hardware, problem, method FROM solutions UNION SELECT hardware, problem, method FROM entries \
+         ORDER BY hardware, problem, method",
+    );
+    fetch_views(db, select).await
+}
+
+/// The views that a hardware has solutions for.
+pub(super) async fn hardware_views(db: &mut impl Connection, slug: &HardwareSlug) -> StoreResult<Vec<View>> {
+    let select =
+        Statement::new("SELECT DISTINCT hardware, problem, method FROM solutions WHERE hardware = $1");
+    fetch_views(db, select.bind(slug.as_str())).await
+}
+
+async fn fetch_views(db: &mut impl Connection, select: Statement) -> StoreResult<Vec<View>> {
+    let rows: Vec<(String, String, String)> = db.fetch_all(select).await?;
+    let view = |(hardware, problem, method): (String, String, String)| {
+        Ok(View {
+            hardware: parse("hardware slug", hardware)?,
+            problem: parse("problem id", problem)?,
+            method: parse("method", method)?,
+        })
+    };
+    rows.into_iter().map(view).collect()
+}
+
+/// Recomputes the entries of some views from their solutions.
+///
+/// A stored entry must be what [`board_entry`] makes of the stored solutions,
+/// also when two uploads add to one view at the same time. So the transaction
+/// that adds the solutions computes the entry too, and another upload for the
+/// same hardware cannot come between its reads and its commit: SQLite has one
+/// writer (`BEGIN IMMEDIATE`), and on Postgres the row of the hardware is locked
+/// first ([`super::hardware::upsert`]). The second upload then reads the
+/// solutions that the first has committed: Postgres shows each statement all
+/// that was committed before it.
+///
+/// Decoding and medians take long, so they run on a thread for blocking work
+/// while the transaction stays open. Computing before the transaction would
+/// need a check that no solution has arrived since and, where one has, a second
+/// round; the transaction would still have to read every solution.
+///
+/// One view at a time, so that memory holds the solutions of one view only.
+pub(super) async fn refresh(
+    db: &mut impl Connection,
+    hardware: &[Hardware],
+    touched: &BTreeSet<View>,
+) -> StoreResult<()> {
+    let mut lists = ConfigLists::default();
+    let mut entries = Vec::new();
+    for view in touched {
+        let known = hardware.iter().find(|known| known.slug == view.hardware);
+        let known = known.cloned().ok_or(sqlx::Error::RowNotFound)?;
+        let stored = load(db, Selection::View(view)).await?;
+        let problem = view.problem.clone();
+        let computed = tokio::task::spawn_blocking(move || {
+            let entry = board_entry(&stored, &mut lists, &problem, &known);
+            (entry, lists)
+        });
+        let entry;
+        (entry, lists) = computed.await?;
+        entries.extend(entry?.map(|entry| (view, entry)));
+    }
+    for chunk in entries.chunks(ROWS_PER_STATEMENT) {
+        db.execute(inserts::board_entries(chunk)?).await?;
+    }
+    Ok(())
+}

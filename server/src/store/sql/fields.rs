@@ -1,0 +1,38 @@
+//! The forms that values take in columns.
+
+use diode_core::Invalid;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use crate::solutions::Damaged;
+
+pub(super) fn unsigned(what: &'static str, value: i64) -> Result<u64, Damaged> {
+    u64::try_from(value).map_err(|_| Damaged::new(what, format_args!("negative: {value}")))
+}
+
+/// JSON of a value that always has one: no maps with other keys than text, no
+/// floats out of range.
+pub(super) fn json<T: Serialize>(what: &'static str, value: &T) -> Result<String, Damaged> {
+    serde_json::to_string(value)
+        .map_err(|error| Damaged::new(what, format_args!("not writable as JSON: {error}")))
+}
+
+pub(super) fn from_json<T: DeserializeOwned>(what: &'static str, text: &str) -> Result<T, Damaged> {
+    serde_json::from_str(text).map_err(|error| Damaged::new(what, error))
+}
+
+/// Reads a value from the text form of its type.
+pub(super) fn parse<T>(what: &'static str, text: String) -> Result<T, Damaged>
+where
+    T: TryFrom<String, Error = Invalid>,
+{
+    T::try_from(text).map_err(|error| Damaged::new(what, error))
+}
+
+/// The same for types whose values have fixed names.
+pub(super) fn named<T>(what: &'static str, text: &str) -> Result<T, Damaged>
+where
+    T: std::str::FromStr<Err = Invalid>,
+{
+    text.parse().map_err(|error: Invalid| Damaged::new(what, error))
+}

@@ -1,0 +1,97 @@
+//! Inserts of many rows at once.
+
+use diode_core::Problem;
+use diode_core::ids::{Digest, ProblemId, UploadId};
+
+use super::fields::json;
+use super::statement::Statement;
+use crate::consensus::BoardEntry;
+use crate::solutions::Damaged;
+use crate::store::types::{NewSolution, View};
+
+/// Few enough that a statement stays far below either database's limit of
+/// values, many enough that the round trips do not matter.
+pub(super) const ROWS_PER_STATEMENT: usize = 200;
+
+pub(super) fn config_lists(lists: &[(&Digest, &Vec<u8>)]) -> Statement {
+    let rows = lists.iter().map(|(digest, bytes)| [digest.as_str().into(), (*bytes).clone().into()]);
+    Statement::new("INSERT INTO config_lists (digest, packed)")
+        .push_rows(rows)
+        .push(" ON CONFLICT DO NOTHING")
+}
+
+pub(super) fn problems(problems: &[(&ProblemId, &Problem)]) -> Result<Statement, Damaged> {
+    let row = |(id, problem): &(&ProblemId, &Problem)| {
+        Ok([
+            id.as_str().into(),
+            problem.canonical().into(),
+            problem.op.as_str().into(),
+            problem.b.into(),
+            problem.m.into(),
+            problem.n.into(),
+            problem.k.into(),
+            problem.a_dtype.as_str().into(),
+            problem.b_layout.as_str().into(),
+            problem.flops().into(),
+            json("problem", problem)?.into(),
+        ])
+    };
+    let rows: Result<Vec<_>, Damaged> = problems.iter().map(row).collect();
+    let insert = "INSERT INTO problems (id, canonical, op, b, m, n, k, a_dtype, b_layout, flops, fields)";
+    Ok(Statement::new(insert).push_rows(rows?).push(" ON CONFLICT DO NOTHING"))
+}
+
+/// Returns the digests of those that were new.
+pub(super) fn solutions(upload: &UploadId, solutions: &[NewSolution]) -> Statement {
+    let rows = solutions.iter().map(|solution| {
+        [
+            solution.digest.as_str().into(),
+            solution.hardware.as_str().into(),
+            solution.problem.as_str().into(),
+            solution.method.to_string().into(),
+            upload.as_str().into(),
+            solution.config_list.as_str().into(),
+            solution.columns.clone().into(),
+            solution.timings.into(),
+            solution.failures.into(),
+            solution.best_ns.into(),
+        ]
+    });
+    Statement::new(
+        "INSERT INTO solutions (digest, hardware, problem, method, upload, config_list, columns, timings, \
+         failures, best_ns)",
+    )
+    .push_rows(rows)
+    .push(" ON CONFLICT DO NOTHING RETURNING digest")
+}
+
+pub(super) fn board_entries(entries: &[(&View, BoardEntry)]) -> Result<Statement, Damaged> {
+    let row = |(view, entry): &(&View, BoardEntry)| {
+        Ok([
+            view.hardware.as_str().into(),
+            view.problem.as_str().into(),
+            view.method.to_string().into(),
+            json("config", &entry.best)?.into(),
+            entry.best_ns.into(),
+            entry.tflops.into(),
+            entry.roofline_share.into(),
+            entry.gain_over_defaults.into(),
+            entry.library_ns.into(),
+            entry.configs.into(),
+            entry.timings.into(),
+            entry.solutions.into(),
+        ])
+    };
+    let rows: Result<Vec<_>, Damaged> = entries.iter().map(row).collect();
+    Ok(Statement::new(
+        "INSERT INTO entries (hardware, problem, method, best, best_ns, tflops, roofline_share, \
+         gain_over_defaults, library_ns, configs, timings, solutions)",
+    )
+    .push_rows(rows?)
+    .push(
+        " ON CONFLICT (hardware, problem, method) DO UPDATE SET best = excluded.best, \
+         best_ns = excluded.best_ns, tflops = excluded.tflops, roofline_share = excluded.roofline_share, \
+         gain_over_defaults = excluded.gain_over_defaults, library_ns = excluded.library_ns, \
+         configs = excluded.configs, timings = excluded.timings, solutions = excluded.solutions",
+    ))
+}

@@ -1,0 +1,232 @@
+use diode_core::api::{Job, JobEvent, JobState};
+use diode_core::ids::{JobId, ModelId};
+
+use super::connection::Connection;
+use super::fields::{from_json, json, named, parse, unsigned};
+use super::from_row::from_row;
+use super::statement::Statement;
+use crate::solutions::Damaged;
+use crate::store::error::StoreResult;
+use crate::store::types::{Claim, LEASE, MAX_ATTEMPTS, Now};
+
+struct JobRow {
+    id: String,
+    request: String,
+    state: String,
+    created_at: String,
+    finished_at: Option<String>,
+    error: Option<String>,
+    model: Option<String>,
+}
+
+from_row!(JobRow { id, request, state, created_at, finished_at, error, model });
+
+impl JobRow {
+    fn job(self) -> Result<Job, Damaged> {
+        Ok(Job {
+            id: parse("job id", self.id)?,
+            request: from_json("job request", &self.request)?,
+            state: named("job state", &self.state)?,
+            created_at: self.created_at,
+            finished_at: self.finished_at,
+            error: self.error,
+            model: self.model.map(|id| parse("model id", id)).transpose()?,
+        })
+    }
+}
+
+struct EventRow {
+    seq: i64,
+    state: String,
+    progress: f64,
+    message: String,
+}
+
+from_row!(EventRow { seq, state, progress, message });
+
+impl EventRow {
+    fn event(self) -> Result<JobEvent, Damaged> {
+        Ok(JobEvent {
+            seq: unsigned("event number", self.seq)?,
+            state: named("job state", &self.state)?,
+            progress: self.progress,
+            message: self.message,
+        })
+    }
+}
+
+struct ClaimRow {
+    job: JobRow,
+    attempt: i64,
+}
+
+from_row!(ClaimRow { attempt, ..job });
+
+impl ClaimRow {
+    fn claim(self) -> Result<Claim, Damaged> {
+        Ok(Claim { job: self.job.job()?, attempt: unsigned("attempt", self.attempt)? })
+    }
+}
+
+pub(super) async fn enqueue(db: &mut impl Connection, job: &Job) -> StoreResult<()> {
+    let insert = Statement::new(
+        "INSERT INTO jobs (id, request, state, created_at) VALUES ($1, $2, $3, $4) ON CONFLICT DO NOTHING",
+    )
+    .bind(job.id.as_str())
+    .bind(json("job request", &job.request)?)
+    .bind(job.state.as_str())
+    .bind(job.created_at.as_str());
+    if db.execute(insert).await? == 1 {
+        add_event(db, job.id.as_str(), JobState::Queued, Some(0.0), "queued").await?;
+    }
+    Ok(())
+}
+
+pub(super) async fn newest(db: &mut impl Connection, limit: u32) -> StoreResult<Vec<Job>> {
+    let select = Statement::new(
+        "SELECT id, request, state, created_at, finished_at, error, model FROM jobs \
+         ORDER BY position DESC LIMIT $1",
+    );
+    let rows: Vec<JobRow> = db.fetch_all(select.bind(i64::from(limit))).await?;
+    Ok(rows.into_iter().map(JobRow::job).collect::<Result<_, _>>()?)
+}
+
+pub(super) async fn find(db: &mut impl Connection, id: &JobId) -> StoreResult<Option<Job>> {
+    let select = Statement::new(
+        "SELECT id, request, state, created_at, finished_at, error, model FROM jobs WHERE id = $1",
+    );
+    let row: Option<JobRow> = db.fetch_optional(select.bind(id.as_str())).await?;
+    Ok(row.map(JobRow::job).transpose()?)
+}
+
+pub(super) async fn events(db: &mut impl Connection, id: &JobId, after: u64) -> StoreResult<Vec<JobEvent>> {
+    let select = Statement::new(
+        "SELECT seq, state, progress, message FROM job_events WHERE job = $1 AND seq > $2 ORDER BY seq",
+    );
+    let rows: Vec<EventRow> = db.fetch_all(select.bind(id.as_str()).bind(after)).await?;
+    Ok(rows.into_iter().map(EventRow::event).collect::<Result<_, _>>()?)
+}
+
+pub(super) async fn claim<C: Connection>(db: &mut C, now: Now) -> StoreResult<Option<Claim>> {
+    let update = Statement::new(
+        "UPDATE jobs SET state = 'running', attempt = attempt + 1, lease_until = $1 WHERE position = ( \
+             SELECT position FROM jobs WHERE state = 'queued' ORDER BY position LIMIT 1",
+    )
+    .bind(now.lease_end(LEASE))
+    .push(C::SKIP_LOCKED)
+    .push(") RETURNING id, request, state, created_at, finished_at, error, model, attempt");
+    let row: Option<ClaimRow> = db.fetch_optional(update).await?;
+    let Some(row) = row else { return Ok(None) };
+    let claim = row.claim()?;
+    add_event(db, claim.job.id.as_str(), JobState::Running, Some(0.0), "started").await?;
+    Ok(Some(claim))
+}
+
+pub(super) async fn report(
+    db: &mut impl Connection,
+    claim: &Claim,
+    now: Now,
+    progress: Option<(f64, &str)>,
+) -> StoreResult<bool> {
+    let update = Statement::new(
+        "UPDATE jobs SET lease_until = $1 WHERE id = $2 AND attempt = $3 AND state = 'running'",
+    )
+    .bind(now.lease_end(LEASE))
+    .bind(claim.job.id.as_str())
+    .bind(claim.attempt);
+    if db.execute(update).await? == 0 {
+        return Ok(false);
+    }
+    if let Some((share, message)) = progress {
+        add_event(db, claim.job.id.as_str(), JobState::Running, Some(share), message).await?;
+    }
+    Ok(true)
+}
+
+pub(super) async fn finish(
+    db: &mut impl Connection,
+    claim: &Claim,
+    now: Now,
+    outcome: Result<&ModelId, &str>,
+) -> StoreResult<bool> {
+    let (state, progress, message) = match outcome {
+        Ok(model) => (JobState::Done, Some(1.0), format!("done: model {model}")),
+        Err(error) => (JobState::Failed, None, format!("failed: {error}")),
+    };
+    let update = Statement::new(
+        "UPDATE jobs SET state = $1, finished_at = $2, model = $3, error = $4, lease_until = NULL \
+         WHERE id = $5 AND attempt = $6 AND state = 'running'",
+    )
+    .bind(state.as_str())
+    .bind(now.rfc3339())
+    .bind(outcome.ok().map(ModelId::as_str))
+    .bind(outcome.err())
+    .bind(claim.job.id.as_str())
+    .bind(claim.attempt);
+    if db.execute(update).await? == 0 {
+        return Ok(false);
+    }
+    add_event(db, claim.job.id.as_str(), state, progress, &message).await?;
+    Ok(true)
+}
+
+pub(super) async fn release(db: &mut impl Connection, claim: &Claim) -> StoreResult<()> {
+    let update = Statement::new(
+        "UPDATE jobs SET state = 'queued', attempt = attempt - 1, lease_until = NULL \
+         WHERE id = $1 AND attempt = $2 AND state = 'running'",
+    )
+    .bind(claim.job.id.as_str())
+    .bind(claim.attempt);
+    if db.execute(update).await? == 1 {
+        let message = "queued again: the worker was stopped";
+        add_event(db, claim.job.id.as_str(), JobState::Queued, Some(0.0), message).await?;
+    }
+    Ok(())
+}
+
+pub(super) async fn recover(db: &mut impl Connection, now: Now) -> StoreResult<u64> {
+    let hopeless = format!("gave up: {MAX_ATTEMPTS} workers died while running it");
+    let fail = Statement::new(
+        "UPDATE jobs SET state = 'failed', finished_at = $1, error = $2, lease_until = NULL \
+         WHERE state = 'running' AND lease_until < $3 AND attempt >= $4 RETURNING id",
+    )
+    .bind(now.rfc3339())
+    .bind(hopeless.as_str())
+    .bind(now.millis())
+    .bind(MAX_ATTEMPTS);
+    let failed: Vec<(String,)> = db.fetch_all(fail).await?;
+    let queue = Statement::new(
+        "UPDATE jobs SET state = 'queued', lease_until = NULL \
+         WHERE state = 'running' AND lease_until < $1 RETURNING id",
+    )
+    .bind(now.millis());
+    let queued: Vec<(String,)> = db.fetch_all(queue).await?;
+    for (job,) in &failed {
+        add_event(db, job, JobState::Failed, None, &hopeless).await?;
+    }
+    for (job,) in &queued {
+        add_event(db, job, JobState::Queued, Some(0.0), "queued again: its worker died").await?;
+    }
+    Ok((failed.len() + queued.len()) as u64)
+}
+
+/// Appends to the events of a job. Without a share, the last one is kept.
+async fn add_event(
+    db: &mut impl Connection,
+    job: &str,
+    state: JobState,
+    share: Option<f64>,
+    message: &str,
+) -> StoreResult<()> {
+    let insert = Statement::new(
+        "INSERT INTO job_events (job, seq, state, progress, message) \
+         SELECT $1, COALESCE(MAX(seq), 0) + 1, $2, COALESCE($3, MAX(progress), 0.0), $4 \
+         FROM job_events WHERE job = $1",
+    )
+    .bind(job)
+    .bind(state.as_str())
+    .bind(share)
+    .bind(message);
+    db.execute(insert).await?;
+    Ok(())
+}

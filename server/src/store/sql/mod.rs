@@ -1,0 +1,210 @@
+//! The SQL, one copy for both databases. [`connection::Connection`] names what
+//! differs; `store::sqlite` and `store::postgres` fill it in.
+
+mod board;
+mod board_entries;
+pub(super) mod connection;
+mod fields;
+mod from_row;
+mod hardware;
+mod inserts;
+mod jobs;
+mod models;
+mod problems;
+mod solutions;
+pub(super) mod statement;
+mod summaries;
+mod uploads;
+
+use std::time::Duration;
+
+use async_trait::async_trait;
+use diode_core::Problem;
+use diode_core::api::{
+    HardwareSummary, Job, JobEvent, LeaderboardRow, ModelSummary, Page, ProblemPoint, ProblemView, Receipt,
+};
+use diode_core::hardware::Hardware;
+use diode_core::ids::{HardwareSlug, JobId, ModelId, ProblemId, UploadId};
+use sqlx::pool::PoolConnection;
+use sqlx::{Database, Pool, Transaction};
+
+use super::error::StoreResult;
+use super::interface::Store;
+use super::types::{BoardQuery, Claim, NewUpload, Now, View};
+use crate::consensus::BoardEntry;
+use crate::solutions::StoredSolutions;
+use connection::Connection;
+use solutions::Selection;
+use statement::Statement;
+
+/// How long a request waits for a connection before it is told to come back.
+pub(super) const ACQUIRE_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// A store in one of the databases.
+pub struct SqlStore<DB: Database> {
+    /// For what changes nothing.
+    pub(super) readers: Pool<DB>,
+    /// For what does; may be the same pool.
+    pub(super) writers: Pool<DB>,
+}
+
+/// A connection for a single query.
+async fn reader<DB: Database>(store: &SqlStore<DB>) -> StoreResult<PoolConnection<DB>> {
+    Ok(store.readers.acquire().await?)
+}
+
+/// A transaction for queries that must all see the same state.
+async fn snapshot<DB>(store: &SqlStore<DB>) -> StoreResult<Transaction<'static, DB>>
+where
+    DB: Database<Connection: Connection>,
+{
+    Ok(store.readers.begin_with(DB::Connection::BEGIN_READ).await?)
+}
+
+/// A transaction that writes.
+async fn writer<DB>(store: &SqlStore<DB>) -> StoreResult<Transaction<'static, DB>>
+where
+    DB: Database<Connection: Connection>,
+{
+    Ok(store.writers.begin_with(DB::Connection::BEGIN_WRITE).await?)
+}
+
+#[async_trait]
+impl<DB: Database<Connection: Connection>> Store for SqlStore<DB> {
+    async fn ping(&self) -> StoreResult<()> {
+        reader(self).await?.execute(Statement::new("SELECT 1")).await?;
+        Ok(())
+    }
+
+    async fn receipt(&self, upload: &UploadId) -> StoreResult<Option<Receipt>> {
+        uploads::receipt(&mut *reader(self).await?, upload).await
+    }
+
+    async fn store_upload(&self, upload: &NewUpload) -> StoreResult<Receipt> {
+        let mut tx = writer(self).await?;
+        let receipt = uploads::store(&mut *tx, upload).await?;
+        tx.commit().await?;
+        Ok(receipt)
+    }
+
+    async fn hardware_list(&self) -> StoreResult<Vec<HardwareSummary>> {
+        summaries::list(&mut *snapshot(self).await?, None).await
+    }
+
+    async fn hardware(&self, slug: &HardwareSlug) -> StoreResult<Option<HardwareSummary>> {
+        Ok(summaries::list(&mut *snapshot(self).await?, Some(slug)).await?.pop())
+    }
+
+    async fn leaderboard(
+        &self,
+        slug: &HardwareSlug,
+        query: &BoardQuery,
+    ) -> StoreResult<Page<LeaderboardRow>> {
+        board::leaderboard(&mut *snapshot(self).await?, slug, query).await
+    }
+
+    async fn problem_points(&self, slug: &HardwareSlug, cap: u32) -> StoreResult<Vec<ProblemPoint>> {
+        problems::points(&mut *reader(self).await?, slug, cap).await
+    }
+
+    async fn problem(&self, id: &ProblemId) -> StoreResult<Option<Problem>> {
+        problems::find(&mut *reader(self).await?, id).await
+    }
+
+    async fn problem_views(&self, id: &ProblemId) -> StoreResult<Vec<ProblemView>> {
+        problems::views(&mut *reader(self).await?, id).await
+    }
+
+    async fn view_solutions(&self, view: &View) -> StoreResult<StoredSolutions> {
+        solutions::load(&mut *snapshot(self).await?, Selection::View(view)).await
+    }
+
+    async fn hardware_solutions(&self, slug: &HardwareSlug) -> StoreResult<StoredSolutions> {
+        solutions::load(&mut *snapshot(self).await?, Selection::Hardware(slug)).await
+    }
+
+    async fn board_entry(&self, view: &View) -> StoreResult<Option<BoardEntry>> {
+        board_entries::find(&mut *reader(self).await?, view).await
+    }
+
+    async fn views(&self) -> StoreResult<Vec<View>> {
+        board_entries::views(&mut *reader(self).await?).await
+    }
+
+    async fn add_model(&self, model: &ModelSummary, hardware: &Hardware) -> StoreResult<bool> {
+        let mut tx = writer(self).await?;
+        let added = models::add(&mut *tx, model, hardware).await?;
+        tx.commit().await?;
+        Ok(added)
+    }
+
+    async fn models(&self, hardware: Option<&HardwareSlug>) -> StoreResult<Vec<ModelSummary>> {
+        models::list(&mut *reader(self).await?, hardware).await
+    }
+
+    async fn model(&self, id: &ModelId) -> StoreResult<Option<ModelSummary>> {
+        models::find(&mut *reader(self).await?, id).await
+    }
+
+    async fn enqueue(&self, job: &Job) -> StoreResult<()> {
+        let mut tx = writer(self).await?;
+        jobs::enqueue(&mut *tx, job).await?;
+        Ok(tx.commit().await?)
+    }
+
+    async fn jobs(&self, limit: u32) -> StoreResult<Vec<Job>> {
+        jobs::newest(&mut *reader(self).await?, limit).await
+    }
+
+    async fn job(&self, id: &JobId) -> StoreResult<Option<Job>> {
+        jobs::find(&mut *reader(self).await?, id).await
+    }
+
+    async fn job_events(&self, id: &JobId, after: u64) -> StoreResult<Vec<JobEvent>> {
+        jobs::events(&mut *reader(self).await?, id, after).await
+    }
+
+    async fn claim_job(&self, now: Now) -> StoreResult<Option<Claim>> {
+        let mut tx = writer(self).await?;
+        let claim = jobs::claim(&mut *tx, now).await?;
+        tx.commit().await?;
+        Ok(claim)
+    }
+
+    async fn report(&self, claim: &Claim, now: Now, progress: Option<(f64, &str)>) -> StoreResult<bool> {
+        let mut tx = writer(self).await?;
+        let claimed = jobs::report(&mut *tx, claim, now, progress).await?;
+        tx.commit().await?;
+        Ok(claimed)
+    }
+
+    async fn finish_job(
+        &self,
+        claim: &Claim,
+        now: Now,
+        outcome: Result<&ModelId, &str>,
+    ) -> StoreResult<bool> {
+        let mut tx = writer(self).await?;
+        let claimed = jobs::finish(&mut *tx, claim, now, outcome).await?;
+        tx.commit().await?;
+        Ok(claimed)
+    }
+
+    async fn release_job(&self, claim: &Claim) -> StoreResult<()> {
+        let mut tx = writer(self).await?;
+        jobs::release(&mut *tx, claim).await?;
+        Ok(tx.commit().await?)
+    }
+
+    async fn recover_jobs(&self, now: Now) -> StoreResult<u64> {
+        let mut tx = writer(self).await?;
+        let recovered = jobs::recover(&mut *tx, now).await?;
+        tx.commit().await?;
+        Ok(recovered)
+    }
+
+    async fn close(&self) {
+        self.readers.close().await;
+        self.writers.close().await;
+    }
+}

@@ -1,0 +1,154 @@
+//! A statement and its values, written the same for both databases.
+//!
+//! sqlx's `QueryBuilder` is of one database each. Both of ours understand `$1`,
+//! so one text with one list of values serves both.
+
+use sqlx::{Arguments, AssertSqlSafe, Encode, Type};
+
+use crate::store::error::StoreResult;
+
+/// A value of a column.
+#[derive(Debug, Clone)]
+pub(crate) enum Value {
+    Text(Option<String>),
+    Integer(i64),
+    Real(Option<f64>),
+    Bytes(Vec<u8>),
+}
+
+/// SQL with its values. The text is only ever put together of literals; all
+/// that comes from elsewhere is a value.
+#[derive(Debug)]
+pub(crate) struct Statement {
+    text: String,
+    values: Vec<Value>,
+}
+
+impl Statement {
+    pub(super) fn new(text: &'static str) -> Self {
+        Self { text: text.to_owned(), values: Vec::new() }
+    }
+
+    /// Appends to the text.
+    pub(super) fn push(mut self, text: &'static str) -> Self {
+        self.text.push_str(text);
+        self
+    }
+
+    /// Gives the next value to a text that holds its placeholder already.
+    pub(super) fn bind(mut self, value: impl Into<Value>) -> Self {
+        self.values.push(value.into());
+        self
+    }
+
+    /// Appends a placeholder, and gives it its value.
+    pub(super) fn push_bind(mut self, value: impl Into<Value>) -> Self {
+        self.values.push(value.into());
+        self.text.push_str(&format!("${}", self.values.len()));
+        self
+    }
+
+    /// Appends `VALUES` with many rows.
+    pub(super) fn push_rows<const N: usize>(mut self, rows: impl IntoIterator<Item = [Value; N]>) -> Self {
+        let mut before = " VALUES (";
+        for row in rows {
+            for value in row {
+                self = self.push(before).push_bind(value);
+                before = ", ";
+            }
+            before = "), (";
+        }
+        self.push(")")
+    }
+
+    /// The text and the values as one database takes them.
+    pub(crate) fn into_parts<A: Arguments>(self) -> StoreResult<(AssertSqlSafe<String>, A)>
+    where
+        Option<String>: for<'q> Encode<'q, A::Database> + Type<A::Database>,
+        i64: for<'q> Encode<'q, A::Database> + Type<A::Database>,
+        Option<f64>: for<'q> Encode<'q, A::Database> + Type<A::Database>,
+        Vec<u8>: for<'q> Encode<'q, A::Database> + Type<A::Database>,
+    {
+        let mut arguments = A::default();
+        for value in self.values {
+            let added = match value {
+                Value::Text(text) => arguments.add(text),
+                Value::Integer(number) => arguments.add(number),
+                Value::Real(number) => arguments.add(number),
+                Value::Bytes(bytes) => arguments.add(bytes),
+            };
+            added.map_err(sqlx::Error::Encode)?;
+        }
+        Ok((AssertSqlSafe(self.text), arguments))
+    }
+}
+
+impl From<&str> for Value {
+    fn from(text: &str) -> Self {
+        Self::Text(Some(text.to_owned()))
+    }
+}
+
+impl From<String> for Value {
+    fn from(text: String) -> Self {
+        Self::Text(Some(text))
+    }
+}
+
+impl From<Option<&str>> for Value {
+    fn from(text: Option<&str>) -> Self {
+        Self::Text(text.map(str::to_owned))
+    }
+}
+
+impl From<Option<String>> for Value {
+    fn from(text: Option<String>) -> Self {
+        Self::Text(text)
+    }
+}
+
+impl From<i64> for Value {
+    fn from(number: i64) -> Self {
+        Self::Integer(number)
+    }
+}
+
+/// Counts and sizes. The databases have no larger numbers than `i64`, and
+/// larger ones do not occur.
+impl From<u64> for Value {
+    fn from(number: u64) -> Self {
+        Self::Integer(i64::try_from(number).unwrap_or(i64::MAX))
+    }
+}
+
+impl From<f64> for Value {
+    fn from(number: f64) -> Self {
+        Self::Real(Some(number))
+    }
+}
+
+impl From<Option<f64>> for Value {
+    fn from(number: Option<f64>) -> Self {
+        Self::Real(number)
+    }
+}
+
+impl From<Vec<u8>> for Value {
+    fn from(bytes: Vec<u8>) -> Self {
+        Self::Bytes(bytes)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn placeholders_are_numbered_through() {
+        let statement = Statement::new("INSERT INTO t (a, b)")
+            .push_rows([[1_u64.into(), "x".into()], [2_u64.into(), "y".into()]])
+            .push(" RETURNING a");
+        assert_eq!(statement.text, "INSERT INTO t (a, b) VALUES ($1, $2), ($3, $4) RETURNING a");
+        assert_eq!(statement.values.len(), 4);
+    }
+}

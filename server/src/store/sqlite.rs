@@ -1,0 +1,87 @@
+//! The embedded database: one file, one writer, many readers.
+
+use std::str::FromStr as _;
+use std::time::Duration;
+
+use sqlx::sqlite::{
+    SqliteArguments, SqliteConnectOptions, SqliteJournalMode, SqlitePoolOptions, SqliteSynchronous,
+};
+use sqlx::{Sqlite, SqliteConnection};
+
+use super::error::{StoreError, StoreResult};
+use super::migrations;
+use super::sql::connection::{Connection, Row};
+use super::sql::statement::Statement;
+use super::sql::{ACQUIRE_TIMEOUT, SqlStore};
+
+/// How long to wait for another process that writes to the same file.
+const BUSY_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// Readers never block each other; more than there are cores to run them is no gain.
+const READERS: u32 = 8;
+
+const EXPECTED: &str = "expected sqlite:FILE or postgres://USER@HOST/DATABASE";
+
+/// Everything in one SQLite file.
+///
+/// Writes queue up on a single connection, so they never meet `SQLITE_BUSY`
+/// within this process; readers see the last committed state meanwhile (WAL).
+pub type SqliteStore = SqlStore<Sqlite>;
+
+impl SqliteStore {
+    /// Opens or creates the file of a URL like `sqlite:diode.db`, and migrates it.
+    pub async fn open(url: &str) -> StoreResult<Self> {
+        let refuse = |reason: String| StoreError::Url { url: url.to_owned(), reason };
+        if !url.starts_with("sqlite:") {
+            // The URL may hold a password, so only its scheme is repeated.
+            let scheme = url.split(':').next().unwrap_or_default();
+            return Err(StoreError::Url { url: format!("{scheme}:…"), reason: EXPECTED.to_owned() });
+        }
+        if url.contains(":memory:") || url.contains("mode=memory") {
+            return Err(refuse(format!("{EXPECTED}; data in memory is not durable")));
+        }
+        let options = SqliteConnectOptions::from_str(url)
+            .map_err(|error| refuse(error.to_string()))?
+            .create_if_missing(true)
+            .journal_mode(SqliteJournalMode::Wal)
+            // A receipt promises that the data survives a power cut.
+            .synchronous(SqliteSynchronous::Full)
+            .foreign_keys(true)
+            .busy_timeout(BUSY_TIMEOUT);
+        let writers = SqlitePoolOptions::new()
+            .max_connections(1)
+            .acquire_timeout(ACQUIRE_TIMEOUT.max(BUSY_TIMEOUT))
+            .connect_with(options.clone())
+            .await?;
+        migrations::sqlite().run(&writers).await?;
+        let readers = SqlitePoolOptions::new()
+            .max_connections(READERS)
+            .acquire_timeout(ACQUIRE_TIMEOUT)
+            .connect_with(options.read_only(true).create_if_missing(false))
+            .await?;
+        Ok(Self { readers, writers })
+    }
+}
+
+impl Connection for SqliteConnection {
+    /// In WAL mode every transaction reads from one snapshot.
+    const BEGIN_READ: &'static str = "BEGIN";
+
+    /// Takes the lock of the file at once. Otherwise two processes could both
+    /// read first, and neither could write then.
+    const BEGIN_WRITE: &'static str = "BEGIN IMMEDIATE";
+
+    /// The lock of the file covers every row.
+    const LOCK_ROW: &'static str = "";
+    const SKIP_LOCKED: &'static str = "";
+
+    async fn execute(&mut self, statement: Statement) -> StoreResult<u64> {
+        let (text, values) = statement.into_parts::<SqliteArguments>()?;
+        Ok(sqlx::query_with(text, values).execute(self).await?.rows_affected())
+    }
+
+    async fn fetch_all<T: Row>(&mut self, statement: Statement) -> StoreResult<Vec<T>> {
+        let (text, values) = statement.into_parts::<SqliteArguments>()?;
+        Ok(sqlx::query_as_with(text, values).fetch_all(self).await?)
+    }
+}
