@@ -1,4 +1,4 @@
-//! What handlers, worker and admin commands work on: the rows and the blobs.
+//! The data that handlers, worker and admin commands work on: rows and blobs.
 
 use std::sync::Arc;
 

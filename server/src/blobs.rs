@@ -1,5 +1,5 @@
-//! Whole files: what was uploaded, byte for byte, and the models. Each is named
-//! by the digest of its bytes, so none is ever overwritten with something else.
+//! Whole files: uploads, byte for byte, and models. Each is named by the digest
+//! of its bytes, so none is ever overwritten with something else.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use object_store::local::LocalFileSystem;
 use object_store::path::Path as BlobPath;
 use object_store::{ObjectStore, ObjectStoreExt, PutPayload};
 
-/// Which drawer a blob lies in.
+/// The folder that a blob lies in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum BlobKind {
     Upload,

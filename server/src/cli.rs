@@ -66,7 +66,7 @@ pub enum AdminCommand {
 }
 
 impl Cli {
-    /// Does what was asked: 0 for done, 1 for failed.
+    /// Runs the command. The exit code is 0 for done, 1 for failed.
     pub async fn run(self) -> anyhow::Result<ExitCode> {
         match self.command {
             Command::Serve { listen, no_worker, data } => {

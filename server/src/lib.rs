@@ -2,7 +2,8 @@
 //! on them and serves the dashboard.
 //!
 //! [`router`] is the table of contents of the HTTP API, [`store::Store`] that of
-//! the database, [`cli::Command`] that of the command line.
+//! the database, [`cli::Command`] that of the command line. Uploads are judged in
+//! [`ingest`]; the configs of a problem are ranked in `consensus`.
 #![forbid(unsafe_code)]
 
 pub mod admin;

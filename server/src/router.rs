@@ -73,8 +73,8 @@ fn api() -> OpenApiRouter<App> {
     OpenApiRouter::with_openapi(Description::openapi()).nest("/api/v1", v1)
 }
 
-/// Models and datasets are dense already, event streams must not be held back,
-/// and the dashboard comes compressed.
+/// Models and datasets are compressed already, and so is the dashboard; event
+/// streams must not be held back.
 fn compressible() -> impl tower_http::compression::Predicate {
     DefaultPredicate::new()
         .and(NotForContentType::const_new("application/octet-stream"))

@@ -32,7 +32,7 @@ pub async fn serve(
     writeln!(std::io::stdout(), "listening on http://{}", listener.local_addr()?)?;
     let serving = axum::serve(listener, app).with_graceful_shutdown(async move {
         let mut stopping = stopping;
-        // A sender that is gone means the same.
+        // A dropped sender means the same.
         let _ = stopping.wait_for(|stop| *stop).await;
     });
     let served = async {
@@ -43,7 +43,7 @@ pub async fn serve(
             ended = &mut serving => return ended,
             () = &mut stop => tracing::info!("stopping"),
         }
-        // Nobody may be listening any more, which is fine.
+        // An error means that no receiver is left, which is fine.
         let _ = tell.send(true);
         serving.await
     }

@@ -1,5 +1,5 @@
-//! Where the server listens and keeps its data: a flag wins over the
-//! environment, that over `diode.toml`, and that over the default.
+//! Where the server listens and keeps its data. Flags override the environment,
+//! which overrides `diode.toml`, which overrides the defaults.
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -38,7 +38,7 @@ struct File {
     blobs: Option<PathBuf>,
 }
 
-/// What was settled on.
+/// The settings in force.
 #[derive(Debug, Clone)]
 pub struct Settings {
     pub listen: SocketAddr,
@@ -47,8 +47,8 @@ pub struct Settings {
 }
 
 impl Settings {
-    /// Settles on what the flags, the environment (read by the flags' parser),
-    /// the file and the defaults say.
+    /// Puts the flags, the file and the defaults together. The parser of the flags
+    /// has read the environment.
     pub fn resolve(args: DataArgs, listen: Option<String>) -> anyhow::Result<Self> {
         let file = match &args.config {
             Some(path) => read(path)?,
@@ -72,8 +72,8 @@ fn read(path: &Path) -> anyhow::Result<File> {
     toml::from_str(&text).with_context(|| format!("settings {}", path.display()))
 }
 
-/// There are no accounts yet: whoever reaches the server may store data and
-/// start trainings, so it must not be reachable from elsewhere.
+/// There are no accounts yet: anyone who can connect may store data and start
+/// trainings, so only this machine may connect.
 fn loopback(listen: &str) -> anyhow::Result<SocketAddr> {
     let address: SocketAddr = listen
         .parse()

@@ -88,8 +88,8 @@ fn read(file: &Path) -> anyhow::Result<Bytes> {
     Ok(Bytes::from(bytes))
 }
 
-/// The folders whose names are what is expected at this level; others, such as
-/// one for notes, are not ours.
+/// The folders whose names are of the kind expected at this level. Others, such
+/// as one for notes, are left out.
 fn named_folders<T: std::str::FromStr>(folder: &Path) -> anyhow::Result<Vec<(T, PathBuf)>> {
     let named = |path: PathBuf| Some((path.file_name()?.to_str()?.parse().ok()?, path));
     Ok(entries(folder)?.into_iter().filter(|path| path.is_dir()).filter_map(named).collect())

@@ -18,11 +18,11 @@ pub(crate) struct ApiFault {
     status: StatusCode,
     code: &'static str,
     message: String,
-    /// What the log is told and the user is not.
+    /// For the log; users do not see it.
     cause: Option<Arc<anyhow::Error>>,
 }
 
-/// Travels with a response to where the request's id is known.
+/// An extension of the response: the layer that logs it knows the request's id.
 #[derive(Clone)]
 pub(super) struct Cause(pub(super) Arc<anyhow::Error>);
 
@@ -53,12 +53,12 @@ impl ApiFault {
         Self::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "unsupported_media_type", message)
     }
 
-    /// The request is understood, but what it says is not acceptable.
+    /// The request is understood, but its content is not acceptable.
     pub(crate) fn refused(message: impl Into<String>) -> Self {
         Self::new(StatusCode::UNPROCESSABLE_ENTITY, "refused", message)
     }
 
-    /// A mistake of ours.
+    /// The server's own failure.
     pub(crate) fn internal(cause: impl Into<anyhow::Error>) -> Self {
         let message = "something went wrong on the server and has been logged";
         let fault = Self::new(StatusCode::INTERNAL_SERVER_ERROR, "internal", message);

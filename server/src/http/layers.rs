@@ -40,7 +40,7 @@ pub(crate) fn around(router: Router) -> Router {
         .layer(SetRequestIdLayer::x_request_id(MakeRequestUuid))
 }
 
-/// Logs what a failed request failed of, and gives the user the id to ask about.
+/// Logs the cause of a failure, and names the request's id in the answer.
 async fn log_cause(request: Request, next: Next) -> Response {
     let id = request.extensions().get::<RequestId>().cloned();
     let id = id.as_ref().and_then(|id| id.header_value().to_str().ok()).unwrap_or("unknown").to_owned();

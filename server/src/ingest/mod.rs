@@ -1,4 +1,4 @@
-//! From the bytes of an upload to rows that are there for good.
+//! From the bytes of an upload to durable rows: decode, judge, store.
 
 mod physics;
 mod prepare;
@@ -20,11 +20,11 @@ use crate::store::{Now, StoreError};
 /// Why an upload was not stored. Nothing of a refused upload is kept.
 #[derive(Debug, thiserror::Error)]
 pub enum IngestError {
-    /// The bytes are no dataset.
+    /// The bytes are not a dataset.
     #[error(transparent)]
     Format(#[from] FormatError),
 
-    /// The bytes are a dataset, but not one to build on.
+    /// The bytes are a dataset that must not be stored.
     #[error("{0}")]
     Refused(Invalid),
 
@@ -38,7 +38,7 @@ pub enum IngestError {
     Task(#[from] tokio::task::JoinError),
 }
 
-/// Stores an upload and says so; the receipt means that everything is durable.
+/// Stores an upload. The receipt means that everything is durable.
 ///
 /// The same bytes again change nothing and give the same receipt.
 pub async fn ingest(backend: &Backend, bytes: Bytes) -> Result<Receipt, IngestError> {
@@ -65,7 +65,7 @@ pub async fn ingest(backend: &Backend, bytes: Bytes) -> Result<Receipt, IngestEr
     let upload = tokio::task::spawn_blocking(move || prepare(source, decoded, &known))
         .await?
         .map_err(IngestError::Refused)?;
-    // The blob first: a row must never speak of bytes that a crash took away.
+    // The blob first: after a crash no row may name a blob that is not there.
     backend.blobs.put(BlobKind::Upload, &digest, bytes).await?;
     Ok(backend.store.store_upload(&upload).await?)
 }

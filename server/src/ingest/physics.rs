@@ -3,12 +3,12 @@
 use diode_core::hardware::{Facts, floor};
 use diode_core::{Config, ConfigDictionary, DType, Invalid, Solution};
 
-/// How far a time may undercut the floor: clocks and event resolution are not
-/// known more exactly than that.
+/// How far below the floor a time may lie: clocks and the resolution of events
+/// are not known more exactly.
 const TOLERANCE: f64 = 0.05;
 
-/// Refuses times that physics does not allow: mistaken units, kernels that did
-/// not compute everything, or lies. One such time would lead every ranking.
+/// Refuses times that are physically impossible: mistaken units, kernels that
+/// did not compute everything, or lies. One such time would lead every ranking.
 pub(super) fn check(facts: &Facts, solution: &Solution, configs: &ConfigDictionary) -> Result<(), Invalid> {
     let bound = |allow_tf32| floor(facts, &solution.problem, solution.method, allow_tf32);
     let (exact, tf32) = (bound(false), bound(true));
@@ -33,7 +33,7 @@ pub(super) fn check(facts: &Facts, solution: &Solution, configs: &ConfigDictiona
     Ok(())
 }
 
-/// The library decides by itself, so it is given the benefit of the doubt.
+/// The library may use TF32; its config does not show it.
 fn may_use_tf32(config: &Config, dtype: DType) -> bool {
     dtype == DType::Float32 && config.tile().is_none_or(|tile| tile.allow_tf32)
 }

@@ -1,4 +1,4 @@
-//! Checks a decoded upload and packs it into rows.
+//! Checks a decoded upload and encodes it into rows.
 
 use std::collections::BTreeMap;
 
@@ -61,8 +61,9 @@ pub fn prepare(
     Ok(upload)
 }
 
-/// The hardware as the server believes it: the catalogue knows best, then who
-/// described it first. Otherwise any upload could lower the floor it is judged by.
+/// The description of the hardware that counts: that of the catalogue, else the
+/// first that was uploaded. Otherwise an upload could lower the floor that its own
+/// times are checked against.
 fn trusted(given: &Hardware, known: Option<&Hardware>) -> Result<Hardware, Invalid> {
     given.validate()?;
     if let Some(listed) = hardware::find(given.slug.as_str()).filter(|listed| listed.slug == given.slug) {

@@ -10,15 +10,15 @@ use rust_embed::{EmbeddedFile, RustEmbed};
 #[allow_missing = true]
 struct Dist;
 
-/// A name that carries a hash never means anything else.
+/// The content behind a name with a hash never changes.
 const FOREVER: &str = "public, max-age=31536000, immutable";
-/// Names like `index.html` stay, so a client asks each time whether they changed.
+/// The content behind other names may change, so a client asks each time.
 const ASK_AGAIN: &str = "no-cache";
 
 /// The compressed forms, the smallest first: coding and file extension.
 const ENCODINGS: [(&str, &str); 2] = [("br", ".br"), ("gzip", ".gz")];
 
-/// One file of the dashboard in the form that a client wants it.
+/// One file of the dashboard in an encoding that the client accepts.
 pub(super) struct Asset {
     pub(super) bytes: Bytes,
     pub(super) digest: Digest,

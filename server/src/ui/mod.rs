@@ -10,10 +10,10 @@ use axum::response::{Html, IntoResponse, Response};
 use crate::http::{ApiFault, etag, is_current};
 use assets::Asset;
 
-/// Shown at `/` as long as nobody has built the dashboard.
+/// Shown at `/` as long as the dashboard is not built.
 const NOT_BUILT: &str = include_str!("not_built.html");
 
-/// Whatever is no route: a file of the dashboard, or one of its pages.
+/// The fallback of the router: a file of the dashboard, or one of its pages.
 pub(crate) async fn serve(method: Method, uri: Uri, headers: HeaderMap) -> Response {
     let path = uri.path();
     if path == "/api" || path.starts_with("/api/") {

@@ -22,14 +22,14 @@ use crate::store::{Claim, Now, StoreError};
 /// How often an idle worker looks for a job.
 const IDLE: Duration = Duration::from_millis(500);
 
-/// How often progress is written down and the lease renewed: fluent for the eye,
-/// nothing for the database.
+/// How often progress is recorded and the lease renewed: often enough for people
+/// who watch, rarely enough for the database.
 const REPORT_EVERY: Duration = Duration::from_millis(500);
 
-/// After a failure of the database there is no use in asking at once.
+/// How long to wait after a failure of the database.
 const RETRY_AFTER: Duration = Duration::from_secs(5);
 
-/// How far a job is: a share from 0 to 1, and a line for people.
+/// How far a job is: a share from 0 to 1, and a line of text.
 type Progress = (f64, String);
 
 /// Works until `stopping` turns true or its sender is gone.
@@ -100,7 +100,7 @@ async fn work(
     });
     let claimed = follow(backend, claim, stopping, &training, progress, &stop).await;
     let trained = training.await.map_err(|error| {
-        // A panic is the job's own fault: it must not be tried for ever.
+        // A panic is counted as a failure of the job: it must not be tried for ever.
         Failure::Failed(format!("the training ended abruptly: {error}"))
     })?;
     claimed?;
@@ -118,7 +118,8 @@ async fn follow<T>(
 ) -> Result<(), Failure> {
     let mut told = None;
     loop {
-        // Asked first: what is told before the end is then reported, also by a training shorter than one wait.
+        // Read before the progress, so that the last progress is reported even if the
+        // training is shorter than one wait.
         let ended = training.is_finished();
         let latest = progress.borrow().clone();
         let is_news = told.as_ref() != Some(&latest);

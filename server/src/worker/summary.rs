@@ -2,7 +2,7 @@ use diode_core::api::{ModelSource, ModelSummary};
 use diode_core::ids::{Digest, JobId, ModelId};
 use diode_model::Model;
 
-/// What lists say of a model, as its own file states it.
+/// The summary of a model, from its own file.
 pub(crate) fn summarise(model: &Model, bytes: &[u8], job: Option<&JobId>) -> ModelSummary {
     let about = model.metadata();
     let id = ModelId::of(bytes);

@@ -23,11 +23,11 @@ pub(super) struct Trained {
 /// Why there is no model.
 #[derive(Debug)]
 pub(super) enum Failure {
-    /// This worker is to stop; another may do it.
+    /// This worker is to stop; another may do the job.
     Stopped,
     /// Another worker has taken over.
     LostClaim,
-    /// It cannot be done, and trying again will not help.
+    /// The job failed, and trying again will not help.
     Failed(String),
     /// Database or blobs; trying again may help.
     Backend(anyhow::Error),
