@@ -1,13 +1,12 @@
 use axum::extract::{Path, State};
-use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
-use axum::response::{IntoResponse, Response};
-use diode_core::api::ApiError;
-use diode_core::ids::Digest;
+use axum::http::HeaderMap;
+use axum::response::Response;
+use diode_core::api::{ApiError, HardwareSummary};
 use diode_formats::{Format, FormatError, encode};
 
 use super::hardware;
 use crate::app::App;
-use crate::http::{ApiFault, ApiResult, Params, etag, is_current};
+use crate::http::{ApiFault, ApiResult, MadeFile, NoParameters, StrictQuery, lookup};
 use crate::solutions::rebuild;
 
 /// Everything stored for one hardware: `SLUG.json` and `SLUG.msgpack` in
@@ -24,44 +23,28 @@ use crate::solutions::rebuild;
 pub(crate) async fn get(
     State(app): State<App>,
     Path(file): Path<String>,
-    params: Params,
+    _: StrictQuery<NoParameters>,
     headers: HeaderMap,
 ) -> ApiResult<Response> {
-    params.finish()?;
     let named = Format::travelling().find_map(|format| Some((file.strip_suffix(format.ending())?, format)));
     let (slug, format) = named.ok_or_else(|| {
         ApiFault::not_found(format!(
             "no dataset `{file}`; expected SLUG.json, SLUG.msgpack or SLUG.msgpack.zst"
         ))
     })?;
-    let summary = hardware::find(&app, slug).await?;
-    let stored = app.backend.store.hardware_solutions(&summary.hardware.slug).await?;
-    if stored.solutions.is_empty() {
-        return Err(ApiFault::not_found(format!("nothing has been uploaded for `{slug}` yet")));
-    }
-    let made = tokio::task::spawn_blocking(move || -> ApiResult<_> {
-        let dataset = rebuild(summary.hardware, &stored)?;
-        let bytes = encode(format, &[dataset]).map_err(unwritable)?;
-        Ok((Digest::of(&bytes), bytes))
-    });
-    let (digest, bytes) = made.await??;
-    let tag = etag(&digest);
-    if is_current(&headers, &tag) {
-        return Ok((StatusCode::NOT_MODIFIED, [(header::ETAG, tag)]).into_response());
-    }
     let media = match format {
         Format::PredecessorJson => "application/json",
         Format::PredecessorMsgpack => "application/vnd.msgpack",
         _ => "application/zstd",
     };
-    let disposition = format!("attachment; filename=\"{file}\"");
-    let about = [
-        (header::ETAG, tag),
-        (header::CACHE_CONTROL, HeaderValue::from_static("no-cache")),
-        (header::CONTENT_TYPE, HeaderValue::from_static(media)),
-        (header::CONTENT_DISPOSITION, HeaderValue::try_from(disposition).map_err(ApiFault::internal)?),
-    ];
-    Ok((about, bytes).into_response())
+    let HardwareSummary { hardware, .. } = lookup(&app, slug).await?;
+    let stored = hardware::solutions(&app, &hardware.slug).await?;
+    let make = move || -> ApiResult<MadeFile> {
+        let dataset = rebuild(hardware, &stored)?;
+        let bytes = encode(format, &[dataset]).map_err(unwritable)?;
+        Ok(MadeFile::new(file, media, bytes))
+    };
+    tokio::task::spawn_blocking(make).await??.respond(&headers)
 }
 
 fn unwritable(error: FormatError) -> ApiFault {

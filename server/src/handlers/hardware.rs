@@ -1,18 +1,32 @@
 use axum::Json;
-use axum::extract::{Path, State};
+use axum::extract::State;
 use diode_core::api::{ApiError, HardwareSummary, ProblemPoint};
 use diode_core::ids::HardwareSlug;
 
 use crate::app::App;
-use crate::http::{ApiFault, ApiResult, Params, from_path};
+use crate::http::{ApiFault, ApiResult, Known, Lookup, NoParameters, StrictQuery};
+use crate::solutions::StoredSolutions;
+use crate::store::{Store, StoreResult};
 
-/// More points than pixels tell nothing more.
+/// More points than pixels show nothing more.
 const MAX_POINTS: u32 = 5_000;
+
+impl Lookup for HardwareSummary {
+    type Id = HardwareSlug;
+    const KIND: &'static str = "hardware";
+    const HINT: &'static str = "/api/v1/hardware lists what there is";
+
+    async fn find(store: &dyn Store, slug: &HardwareSlug) -> StoreResult<Option<Self>> {
+        store.hardware(slug).await
+    }
+}
 
 /// Everything that data or models speak of.
 #[utoipa::path(get, path = "/hardware", tag = "hardware", responses((status = 200, body = Vec<HardwareSummary>)))]
-pub(crate) async fn list(State(app): State<App>, params: Params) -> ApiResult<Json<Vec<HardwareSummary>>> {
-    params.finish()?;
+pub(crate) async fn list(
+    State(app): State<App>,
+    _: StrictQuery<NoParameters>,
+) -> ApiResult<Json<Vec<HardwareSummary>>> {
     Ok(Json(app.backend.store.hardware_list().await?))
 }
 
@@ -22,12 +36,10 @@ pub(crate) async fn list(State(app): State<App>, params: Params) -> ApiResult<Js
     responses((status = 200, body = HardwareSummary), (status = 404, body = ApiError)),
 )]
 pub(crate) async fn get(
-    State(app): State<App>,
-    Path(slug): Path<String>,
-    params: Params,
-) -> ApiResult<Json<HardwareSummary>> {
-    params.finish()?;
-    Ok(Json(find(&app, &slug).await?))
+    _: StrictQuery<NoParameters>,
+    Known(summary): Known<HardwareSummary>,
+) -> Json<HardwareSummary> {
+    Json(summary)
 }
 
 /// Every problem as a point of the overview chart; an even sample if there are
@@ -38,18 +50,17 @@ pub(crate) async fn get(
 )]
 pub(crate) async fn problems(
     State(app): State<App>,
-    Path(slug): Path<String>,
-    params: Params,
+    _: StrictQuery<NoParameters>,
+    Known(HardwareSummary { hardware, .. }): Known<HardwareSummary>,
 ) -> ApiResult<Json<Vec<ProblemPoint>>> {
-    params.finish()?;
-    let summary = find(&app, &slug).await?;
-    Ok(Json(app.backend.store.problem_points(&summary.hardware.slug, MAX_POINTS).await?))
+    Ok(Json(app.backend.store.problem_points(&hardware.slug, MAX_POINTS).await?))
 }
 
-/// The hardware of a slug, or the fault that says where to look.
-pub(super) async fn find(app: &App, slug: &str) -> ApiResult<HardwareSummary> {
-    const HINT: &str = "/api/v1/hardware lists what there is";
-    let slug: HardwareSlug = from_path(slug, HINT)?;
-    let summary = app.backend.store.hardware(&slug).await?;
-    summary.ok_or_else(|| ApiFault::not_found(format!("no hardware `{slug}`; {HINT}")))
+/// Everything stored for a hardware; 404 if that is nothing.
+pub(super) async fn solutions(app: &App, slug: &HardwareSlug) -> ApiResult<StoredSolutions> {
+    let stored = app.backend.store.hardware_solutions(slug).await?;
+    if stored.solutions.is_empty() {
+        return Err(ApiFault::not_found(format!("nothing has been uploaded for `{slug}` yet")));
+    }
+    Ok(stored)
 }

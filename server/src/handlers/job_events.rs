@@ -2,19 +2,18 @@ use std::collections::VecDeque;
 use std::convert::Infallible;
 use std::time::Duration;
 
-use axum::extract::{Path, State};
+use axum::extract::State;
 use axum::http::HeaderMap;
 use axum::response::sse::{Event, KeepAlive, Sse};
-use diode_core::api::{ApiError, JobEvent};
+use diode_core::api::{ApiError, Job, JobEvent};
 use diode_core::ids::JobId;
 use futures_util::{Stream, stream};
 
-use super::jobs;
 use crate::app::App;
-use crate::http::{ApiFault, ApiResult, Params};
+use crate::http::{ApiFault, ApiResult, Known, NoParameters, StrictQuery};
 
-/// How often the database is asked. The worker may be another process, so there
-/// is nothing to be woken by; this is faster than anyone reads.
+/// How often the database is asked. The worker may be another process, which
+/// cannot wake this one; people read more slowly than this.
 const POLL: Duration = Duration::from_millis(250);
 
 /// The steps of a job as they happen, as server-sent events. A client that lost
@@ -31,12 +30,10 @@ const POLL: Duration = Duration::from_millis(250);
 )]
 pub(crate) async fn get(
     State(app): State<App>,
-    Path(id): Path<String>,
-    params: Params,
+    _: StrictQuery<NoParameters>,
+    Known(job): Known<Job>,
     headers: HeaderMap,
 ) -> ApiResult<Sse<impl Stream<Item = Result<Event, Infallible>>>> {
-    params.finish()?;
-    let job = jobs::find(&app, &id).await?;
     let after = last_event_id(&headers)?;
     let follower = Follower { app, job: job.id, after, pending: VecDeque::new(), ended: false };
     let events = stream::unfold(follower, |mut follower| async move {
@@ -89,7 +86,7 @@ impl Follower {
         }
     }
 
-    /// Whether the job had ended, and been told so, before this stream began.
+    /// Whether the job has ended and the client has had its last event already.
     async fn missed_the_end(&self) -> bool {
         let job = self.app.backend.store.job(&self.job).await;
         matches!(job, Ok(Some(job)) if job.state.is_final())

@@ -1,16 +1,26 @@
 use axum::Json;
 use axum::body::Body;
-use axum::extract::{Path, State};
+use axum::extract::State;
 use axum::http::StatusCode;
 use diode_core::api::{ApiError, Job, JobRequest, JobState};
 use diode_core::ids::JobId;
 
 use crate::app::App;
-use crate::http::{ApiFault, ApiResult, Params, from_path, json_body};
-use crate::store::Now;
+use crate::http::{ApiFault, ApiResult, Known, Lookup, NoParameters, StrictQuery, json_body};
+use crate::store::{Now, Store, StoreResult};
 
 /// As many as a page shows.
 const LISTED: u32 = 100;
+
+impl Lookup for Job {
+    type Id = JobId;
+    const KIND: &'static str = "job";
+    const HINT: &'static str = "/api/v1/jobs lists the newest";
+
+    async fn find(store: &dyn Store, id: &JobId) -> StoreResult<Option<Self>> {
+        store.job(id).await
+    }
+}
 
 /// Asks for a job; the worker takes it when its turn comes.
 #[utoipa::path(
@@ -23,10 +33,9 @@ const LISTED: u32 = 100;
 )]
 pub(crate) async fn create(
     State(app): State<App>,
-    params: Params,
+    _: StrictQuery<NoParameters>,
     body: Body,
 ) -> ApiResult<(StatusCode, Json<Job>)> {
-    params.finish()?;
     let request: JobRequest = json_body(body).await?;
     let slug = &request.hardware;
     let summary = app.backend.store.hardware(slug).await?.ok_or_else(|| {
@@ -63,8 +72,7 @@ pub(crate) async fn create(
 
 /// The newest jobs, newest first.
 #[utoipa::path(get, path = "/jobs", tag = "jobs", responses((status = 200, body = Vec<Job>)))]
-pub(crate) async fn list(State(app): State<App>, params: Params) -> ApiResult<Json<Vec<Job>>> {
-    params.finish()?;
+pub(crate) async fn list(State(app): State<App>, _: StrictQuery<NoParameters>) -> ApiResult<Json<Vec<Job>>> {
     Ok(Json(app.backend.store.jobs(LISTED).await?))
 }
 
@@ -73,18 +81,6 @@ pub(crate) async fn list(State(app): State<App>, params: Params) -> ApiResult<Js
     get, path = "/jobs/{id}", tag = "jobs", params(("id" = String, Path)),
     responses((status = 200, body = Job), (status = 404, body = ApiError)),
 )]
-pub(crate) async fn get(
-    State(app): State<App>,
-    Path(id): Path<String>,
-    params: Params,
-) -> ApiResult<Json<Job>> {
-    params.finish()?;
-    Ok(Json(find(&app, &id).await?))
-}
-
-pub(super) async fn find(app: &App, id: &str) -> ApiResult<Job> {
-    const HINT: &str = "/api/v1/jobs lists the newest";
-    let id: JobId = from_path(id, HINT)?;
-    let job = app.backend.store.job(&id).await?;
-    job.ok_or_else(|| ApiFault::not_found(format!("no job `{id}`; {HINT}")))
+pub(crate) async fn get(_: StrictQuery<NoParameters>, Known(job): Known<Job>) -> Json<Job> {
+    Json(job)
 }

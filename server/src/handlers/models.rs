@@ -1,26 +1,48 @@
 use axum::Json;
-use axum::extract::{Path, State};
+use axum::extract::State;
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
+use diode_core::api::query::from_text;
 use diode_core::api::{ApiError, ModelSummary};
 use diode_core::ids::{HardwareSlug, ModelId};
+use serde::Deserialize;
 
 use crate::app::App;
 use crate::blobs::BlobKind;
-use crate::http::{ApiFault, ApiResult, Params, etag, from_path, is_current};
+use crate::http::{ApiResult, Known, Lookup, NoParameters, StrictQuery, etag, is_current, save_as};
+use crate::store::{Store, StoreResult};
 
 /// A model's id is the digest of its bytes, so what it names never changes.
 const FOREVER: HeaderValue = HeaderValue::from_static("public, max-age=31536000, immutable");
 
+impl Lookup for ModelSummary {
+    type Id = ModelId;
+    const KIND: &'static str = "model";
+    const HINT: &'static str = "/api/v1/models lists what there is";
+
+    async fn find(store: &dyn Store, id: &ModelId) -> StoreResult<Option<Self>> {
+        store.model(id).await
+    }
+}
+
+#[derive(Deserialize, utoipa::IntoParams)]
+#[into_params(parameter_in = Query)]
+pub(crate) struct ModelQuery {
+    #[serde(default, deserialize_with = "from_text")]
+    #[param(value_type = Option<String>)]
+    hardware: Option<HardwareSlug>,
+}
+
 /// All models, or those of one hardware, newest first.
 #[utoipa::path(
-    get, path = "/models", tag = "models", params(("hardware" = Option<String>, Query)),
+    get, path = "/models", tag = "models", params(ModelQuery),
     responses((status = 200, body = Vec<ModelSummary>), (status = 400, body = ApiError)),
 )]
-pub(crate) async fn list(State(app): State<App>, mut params: Params) -> ApiResult<Json<Vec<ModelSummary>>> {
-    let hardware: Option<HardwareSlug> = params.take("hardware")?;
-    params.finish()?;
-    Ok(Json(app.backend.store.models(hardware.as_ref()).await?))
+pub(crate) async fn list(
+    State(app): State<App>,
+    StrictQuery(query): StrictQuery<ModelQuery>,
+) -> ApiResult<Json<Vec<ModelSummary>>> {
+    Ok(Json(app.backend.store.models(query.hardware.as_ref()).await?))
 }
 
 /// One model.
@@ -29,12 +51,10 @@ pub(crate) async fn list(State(app): State<App>, mut params: Params) -> ApiResul
     responses((status = 200, body = ModelSummary), (status = 404, body = ApiError)),
 )]
 pub(crate) async fn get(
-    State(app): State<App>,
-    Path(id): Path<String>,
-    params: Params,
-) -> ApiResult<Json<ModelSummary>> {
-    params.finish()?;
-    Ok(Json(find(&app, &id).await?))
+    _: StrictQuery<NoParameters>,
+    Known(model): Known<ModelSummary>,
+) -> Json<ModelSummary> {
+    Json(model)
 }
 
 /// The model's file.
@@ -48,29 +68,19 @@ pub(crate) async fn get(
 )]
 pub(crate) async fn download(
     State(app): State<App>,
-    Path(id): Path<String>,
-    params: Params,
+    _: StrictQuery<NoParameters>,
+    Known(model): Known<ModelSummary>,
     headers: HeaderMap,
 ) -> ApiResult<Response> {
-    params.finish()?;
-    let model = find(&app, &id).await?;
     let tag = etag(&model.digest);
     let caching = [(header::ETAG, tag.clone()), (header::CACHE_CONTROL, FOREVER)];
     if is_current(&headers, &tag) {
         return Ok((StatusCode::NOT_MODIFIED, caching).into_response());
     }
-    let disposition = format!("attachment; filename=\"{}\"", model.file_name);
-    let about = [
+    let head = [
         (header::CONTENT_TYPE, HeaderValue::from_static("application/octet-stream")),
-        (header::CONTENT_DISPOSITION, HeaderValue::try_from(disposition).map_err(ApiFault::internal)?),
+        (header::CONTENT_DISPOSITION, save_as(&model.file_name)?),
     ];
     let bytes = app.backend.blobs.get(BlobKind::Model, &model.digest).await?;
-    Ok((caching, about, bytes).into_response())
-}
-
-async fn find(app: &App, id: &str) -> ApiResult<ModelSummary> {
-    const HINT: &str = "/api/v1/models lists what there is";
-    let id: ModelId = from_path(id, HINT)?;
-    let model = app.backend.store.model(&id).await?;
-    model.ok_or_else(|| ApiFault::not_found(format!("no model `{id}`; {HINT}")))
+    Ok((caching, head, bytes).into_response())
 }

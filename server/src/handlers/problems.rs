@@ -1,21 +1,43 @@
 use axum::Json;
-use axum::extract::{Path, State};
+use axum::extract::State;
+use diode_core::api::query::from_text;
 use diode_core::api::{ApiError, ConfigResult, FailedConfig, ProblemDetail, ProblemView};
 use diode_core::hardware::Hardware;
 use diode_core::ids::{HardwareSlug, ProblemId};
 use diode_core::{Method, Nanos, Problem};
+use serde::Deserialize;
 
 use crate::app::App;
 use crate::consensus::Consensus;
-use crate::http::{ApiFault, ApiResult, Params, from_path};
+use crate::http::{ApiFault, ApiResult, Known, Lookup, StrictQuery};
 use crate::solutions::{Damaged, StoredSolutions};
-use crate::store::View;
+use crate::store::{Store, StoreResult, View};
+
+impl Lookup for Problem {
+    type Id = ProblemId;
+    const KIND: &'static str = "problem";
+    const HINT: &'static str = "the rows of /api/v1/hardware/{slug}/leaderboard hold problem ids";
+
+    async fn find(store: &dyn Store, id: &ProblemId) -> StoreResult<Option<Self>> {
+        store.problem(id).await
+    }
+}
+
+#[derive(Deserialize, utoipa::IntoParams)]
+#[into_params(parameter_in = Query)]
+pub(crate) struct ViewQuery {
+    #[serde(default, deserialize_with = "from_text")]
+    #[param(value_type = Option<String>)]
+    hardware: Option<HardwareSlug>,
+    #[serde(default, deserialize_with = "from_text")]
+    method: Option<Method>,
+}
 
 /// Every config that was tried on a problem, by one method on one hardware;
 /// the first view there is unless one is named.
 #[utoipa::path(
     get, path = "/problems/{id}", tag = "problems",
-    params(("id" = String, Path), ("hardware" = Option<String>, Query), ("method" = Option<Method>, Query)),
+    params(("id" = String, Path), ViewQuery),
     responses(
         (status = 200, body = ProblemDetail),
         (status = 400, body = ApiError),
@@ -24,19 +46,13 @@ use crate::store::View;
 )]
 pub(crate) async fn get(
     State(app): State<App>,
-    Path(id): Path<String>,
-    mut params: Params,
+    StrictQuery(query): StrictQuery<ViewQuery>,
+    Known(problem): Known<Problem>,
 ) -> ApiResult<Json<ProblemDetail>> {
-    const HINT: &str = "the rows of /api/v1/hardware/{slug}/leaderboard hold problem ids";
-    let hardware: Option<HardwareSlug> = params.take("hardware")?;
-    let method: Option<Method> = params.take("method")?;
-    params.finish()?;
-    let id: ProblemId = from_path(&id, HINT)?;
     let store = &app.backend.store;
-    let problem = store.problem(&id).await?;
-    let problem = problem.ok_or_else(|| ApiFault::not_found(format!("no problem `{id}`; {HINT}")))?;
+    let id = problem.id();
     let views = store.problem_views(&id).await?;
-    let view = choose(&id, &views, hardware.as_ref(), method)?;
+    let view = choose(&id, &views, &query)?;
     let summary = store.hardware(&view.hardware).await?;
     let hardware =
         summary.ok_or_else(|| ApiFault::not_found(format!("no hardware `{}`", view.hardware)))?.hardware;
@@ -46,14 +62,10 @@ pub(crate) async fn get(
     Ok(Json(detail))
 }
 
-fn choose(
-    id: &ProblemId,
-    views: &[ProblemView],
-    hardware: Option<&HardwareSlug>,
-    method: Option<Method>,
-) -> ApiResult<View> {
+fn choose(id: &ProblemId, views: &[ProblemView], query: &ViewQuery) -> ApiResult<View> {
     let wanted = |view: &&ProblemView| {
-        hardware.is_none_or(|h| *h == view.hardware) && method.is_none_or(|m| m == view.method)
+        query.hardware.as_ref().is_none_or(|hardware| *hardware == view.hardware)
+            && query.method.is_none_or(|method| method == view.method)
     };
     let view = views.iter().find(wanted).ok_or_else(|| {
         let there: Vec<_> = views.iter().map(|v| format!("{} by {}", v.hardware, v.method)).collect();

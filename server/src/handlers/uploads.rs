@@ -1,22 +1,32 @@
 use std::time::Duration;
 
 use axum::Json;
-use axum::body::{Body, Bytes};
-use axum::extract::{Path, State};
+use axum::body::Body;
+use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode, header};
 use diode_core::api::{ApiError, MAX_UPLOAD_BYTES, Receipt};
 use diode_core::ids::UploadId;
-use futures_util::StreamExt as _;
 
 use crate::app::App;
-use crate::http::{ApiFault, ApiResult, Params, from_path};
+use crate::http::{ApiFault, ApiResult, BodyError, Known, Lookup, NoParameters, StrictQuery, read_body};
 use crate::ingest::ingest;
+use crate::store::{Store, StoreResult};
 
-/// A client that sends nothing for this long would keep others from their turn.
+/// While a client sends nothing, other uploads wait; longer than this they do not.
 const MAX_STALL: Duration = Duration::from_secs(30);
 
-/// What a client says it sends where it does not say what a dataset is.
+/// The content types of forms. A dataset is the body itself, not a field of a form.
 const WRAPPERS: [&str; 2] = ["multipart/form-data", "application/x-www-form-urlencoded"];
+
+impl Lookup for Receipt {
+    type Id = UploadId;
+    const KIND: &'static str = "upload";
+    const HINT: &'static str = "the receipt of an upload holds its id";
+
+    async fn find(store: &dyn Store, id: &UploadId) -> StoreResult<Option<Self>> {
+        store.receipt(id).await
+    }
+}
 
 /// Stores a dataset: torch-diode's JSON or MessagePack, or the columnar format,
 /// each also under zstd, as the raw body.
@@ -34,14 +44,13 @@ const WRAPPERS: [&str; 2] = ["multipart/form-data", "application/x-www-form-urle
 )]
 pub(crate) async fn create(
     State(app): State<App>,
-    params: Params,
+    _: StrictQuery<NoParameters>,
     headers: HeaderMap,
     body: Body,
 ) -> ApiResult<(StatusCode, Json<Receipt>)> {
-    params.finish()?;
     refuse_wrapped(&headers)?;
     let _permit = app.upload_permit().await;
-    let bytes = read(&headers, body).await?;
+    let bytes = read_body(&headers, body, MAX_UPLOAD_BYTES, MAX_STALL).await.map_err(refuse_body)?;
     let receipt = ingest(&app.backend, bytes).await?;
     let status = if receipt.already_stored { StatusCode::OK } else { StatusCode::CREATED };
     Ok((status, Json(receipt)))
@@ -52,16 +61,8 @@ pub(crate) async fn create(
     get, path = "/uploads/{id}", tag = "uploads", params(("id" = String, Path)),
     responses((status = 200, body = Receipt), (status = 404, body = ApiError)),
 )]
-pub(crate) async fn get(
-    State(app): State<App>,
-    Path(id): Path<String>,
-    params: Params,
-) -> ApiResult<Json<Receipt>> {
-    const HINT: &str = "the receipt of an upload holds its id";
-    params.finish()?;
-    let id: UploadId = from_path(&id, HINT)?;
-    let receipt = app.backend.store.receipt(&id).await?;
-    receipt.map(Json).ok_or_else(|| ApiFault::not_found(format!("no upload `{id}`; {HINT}")))
+pub(crate) async fn get(_: StrictQuery<NoParameters>, Known(receipt): Known<Receipt>) -> Json<Receipt> {
+    Json(receipt)
 }
 
 fn refuse_wrapped(headers: &HeaderMap) -> ApiResult<()> {
@@ -82,33 +83,18 @@ fn refuse_wrapped(headers: &HeaderMap) -> ApiResult<()> {
     Ok(())
 }
 
-/// Collects the body and stops reading as soon as it is too long.
-async fn read(headers: &HeaderMap, body: Body) -> ApiResult<Bytes> {
-    let too_large = || {
-        ApiFault::too_large(format!(
+fn refuse_body(error: BodyError) -> ApiFault {
+    match error {
+        BodyError::TooLong => ApiFault::too_large(format!(
             "upload: more than {} MiB; split it, or write it as .msgpack.zst (diode convert IN OUT.msgpack.zst)",
             MAX_UPLOAD_BYTES / 1024 / 1024
-        ))
-    };
-    let claimed = headers.get(header::CONTENT_LENGTH).and_then(|value| value.to_str().ok()?.parse().ok());
-    if claimed.is_some_and(|length: u64| length > MAX_UPLOAD_BYTES as u64) {
-        return Err(too_large());
-    }
-    let mut bytes = Vec::new();
-    let mut stream = body.into_data_stream();
-    let stalled = |_| {
-        ApiFault::invalid(format!(
+        )),
+        BodyError::Stalled => ApiFault::invalid(format!(
             "upload: nothing arrived for {} s, expected steady data",
             MAX_STALL.as_secs()
-        ))
-    };
-    while let Some(chunk) = tokio::time::timeout(MAX_STALL, stream.next()).await.map_err(stalled)? {
-        let chunk = chunk
-            .map_err(|error| ApiFault::invalid(format!("the upload broke off while it was read: {error}")))?;
-        if bytes.len() + chunk.len() > MAX_UPLOAD_BYTES {
-            return Err(too_large());
+        )),
+        BodyError::BrokeOff(error) => {
+            ApiFault::invalid(format!("the upload broke off while it was read: {error}"))
         }
-        bytes.extend_from_slice(&chunk);
     }
-    Ok(bytes.into())
 }

@@ -1,22 +1,57 @@
-use axum::http::{HeaderMap, HeaderValue, header};
+use std::iter::once;
+
+use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
+use axum::response::{IntoResponse, Response};
 use diode_core::ids::Digest;
+use headers::{ETag, Header as _, HeaderMapExt as _, IfNoneMatch};
+
+use super::{ApiFault, ApiResult};
 
 /// The strong entity tag of some content.
 pub(crate) fn etag(digest: &Digest) -> HeaderValue {
-    quoted(digest.as_str())
-}
-
-fn quoted(text: &str) -> HeaderValue {
     // Hex digits in quotes are always a valid header.
-    HeaderValue::try_from(format!("\"{text}\"")).unwrap_or_else(|_| unreachable!("digests are hex"))
+    HeaderValue::try_from(format!("\"{digest}\"")).unwrap_or_else(|_| unreachable!("digests are hex"))
 }
 
-/// Whether the client holds what the tag stands for, so that 304 will do.
-pub(crate) fn is_current(headers: &HeaderMap, tag: &HeaderValue) -> bool {
-    let Ok(tag) = tag.to_str() else { return false };
-    headers.get_all(header::IF_NONE_MATCH).iter().filter_map(|value| value.to_str().ok()).any(|value| {
-        value.split(',').map(str::trim).any(|one| one == "*" || one.trim_start_matches("W/") == tag)
-    })
+/// Whether the client holds the content of the tag, so that 304 is enough.
+pub(crate) fn is_current(asked: &HeaderMap, tag: &HeaderValue) -> bool {
+    let wanted = asked.typed_get::<IfNoneMatch>().zip(ETag::decode(&mut once(tag)).ok());
+    wanted.is_some_and(|(condition, tag)| !condition.precondition_passes(&tag))
+}
+
+/// A file that is made for one request, to be saved under a name.
+pub(crate) struct MadeFile {
+    name: String,
+    media: &'static str,
+    digest: Digest,
+    bytes: Vec<u8>,
+}
+
+impl MadeFile {
+    /// Long work: not for an async thread.
+    pub(crate) fn new(name: String, media: &'static str, bytes: Vec<u8>) -> Self {
+        Self { digest: Digest::of(&bytes), name, media, bytes }
+    }
+
+    pub(crate) fn respond(self, asked: &HeaderMap) -> ApiResult<Response> {
+        let tag = etag(&self.digest);
+        if is_current(asked, &tag) {
+            return Ok((StatusCode::NOT_MODIFIED, [(header::ETAG, tag)]).into_response());
+        }
+        let head = [
+            (header::ETAG, tag),
+            // The data may grow, so a client asks each time whether it has changed.
+            (header::CACHE_CONTROL, HeaderValue::from_static("no-cache")),
+            (header::CONTENT_TYPE, HeaderValue::from_static(self.media)),
+            (header::CONTENT_DISPOSITION, save_as(&self.name)?),
+        ];
+        Ok((head, self.bytes).into_response())
+    }
+}
+
+/// The `Content-Disposition` of a file to be saved.
+pub(crate) fn save_as(name: &str) -> ApiResult<HeaderValue> {
+    HeaderValue::try_from(format!("attachment; filename=\"{name}\"")).map_err(ApiFault::internal)
 }
 
 #[cfg(test)]

@@ -1,5 +1,6 @@
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 
+use super::query::{from_text, whole_number};
 use crate::ids::ProblemId;
 use crate::named_enum::named_enum;
 use crate::{Config, DType, Layout, Method, Op, Problem};
@@ -28,41 +29,52 @@ named_enum! {
 }
 
 /// The filters of a leaderboard. In a URL every field is optional.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema, utoipa::IntoParams))]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize)]
+#[serde(default)]
+#[cfg_attr(feature = "openapi", derive(utoipa::IntoParams))]
 #[cfg_attr(feature = "openapi", into_params(parameter_in = Query))]
 pub struct LeaderboardQuery {
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(deserialize_with = "from_text")]
     pub op: Option<Op>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(deserialize_with = "from_text")]
     pub dtype: Option<DType>,
     /// Layout of the second operand; `column` is what `nn.Linear` gives.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(deserialize_with = "from_text")]
     pub b_layout: Option<Layout>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(deserialize_with = "from_text")]
     pub method: Option<Method>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(deserialize_with = "size")]
     pub min_m: Option<u64>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(deserialize_with = "size")]
     pub max_m: Option<u64>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(deserialize_with = "size")]
     pub min_n: Option<u64>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(deserialize_with = "size")]
     pub max_n: Option<u64>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(deserialize_with = "size")]
     pub min_k: Option<u64>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(deserialize_with = "size")]
     pub max_k: Option<u64>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(deserialize_with = "from_text")]
     pub sort: Option<LeaderboardSort>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(deserialize_with = "from_text")]
     pub order: Option<SortOrder>,
     /// Rows per page, 1 to 500; 50 unless given.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(deserialize_with = "limit")]
     pub limit: Option<u32>,
     /// Where the page before ended.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(deserialize_with = "from_text")]
     pub cursor: Option<String>,
+}
+
+fn size<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<u64>, D::Error> {
+    whole_number(deserializer, 0..=u64::MAX)
+}
+
+fn limit<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<u32>, D::Error> {
+    /// Enough for a program that wants everything, little enough to answer at once.
+    const MAX: u32 = 500;
+    whole_number(deserializer, 1..=MAX)
 }
 
 /// The best known config of one problem, by one method of timing.

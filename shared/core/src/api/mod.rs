@@ -8,6 +8,7 @@ mod leaderboard;
 mod models;
 mod page;
 mod problems;
+pub mod query;
 mod uploads;
 
 pub use error::ApiError;

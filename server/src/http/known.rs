@@ -1,0 +1,48 @@
+use std::fmt::Display;
+use std::future::Future;
+use std::str::FromStr;
+
+use axum::extract::{FromRequestParts, Path};
+use axum::http::request::Parts;
+use diode_core::Invalid;
+
+use super::{ApiFault, ApiResult};
+use crate::app::App;
+use crate::store::{Store, StoreResult};
+
+/// What the id in the path names. A request for anything unknown ends here, with
+/// 404 and a hint.
+pub(crate) struct Known<T>(pub(crate) T);
+
+/// What can be looked up by an id in a path.
+pub(crate) trait Lookup: Sized {
+    type Id: FromStr<Err = Invalid> + Display + Send + Sync;
+
+    /// As in: no `KIND` by this id.
+    const KIND: &'static str;
+
+    /// Where the ids that exist are listed.
+    const HINT: &'static str;
+
+    fn find(store: &dyn Store, id: &Self::Id) -> impl Future<Output = StoreResult<Option<Self>>> + Send;
+}
+
+impl<T: Lookup> FromRequestParts<App> for Known<T> {
+    type Rejection = ApiFault;
+
+    async fn from_request_parts(parts: &mut Parts, app: &App) -> ApiResult<Self> {
+        let Path(id) = Path::<String>::from_request_parts(parts, app)
+            .await
+            .map_err(|error| ApiFault::invalid(error.body_text()))?;
+        lookup(app, &id).await.map(Self)
+    }
+}
+
+/// The same for an id that is only a part of the path's last name. What is not
+/// even an id does not exist either.
+pub(crate) async fn lookup<T: Lookup>(app: &App, id: &str) -> ApiResult<T> {
+    let hint = T::HINT;
+    let id: T::Id = id.parse().map_err(|error| ApiFault::not_found(format!("{error}; {hint}")))?;
+    let found = T::find(app.backend.store.as_ref(), &id).await?;
+    found.ok_or_else(|| ApiFault::not_found(format!("no {} `{id}`; {hint}", T::KIND)))
+}

@@ -1,0 +1,55 @@
+//! Query parameters. Each route describes its own once, in a struct that serves
+//! the API document ([`IntoParams`]) and the reading alike.
+
+use std::collections::BTreeMap;
+
+use axum::extract::{FromRequestParts, Query};
+use axum::http::request::Parts;
+use diode_core::Invalid;
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+use serde::de::value::{Error as ValueError, MapDeserializer};
+use utoipa::IntoParams;
+
+use super::{ApiFault, ApiResult};
+
+/// The query parameters of a request. Unknown and repeated ones are refused, so
+/// that a mistyped filter is not ignored.
+pub(crate) struct StrictQuery<T>(pub(crate) T);
+
+/// For routes that take no parameters.
+#[derive(Deserialize, IntoParams)]
+pub(crate) struct NoParameters {}
+
+impl<T: DeserializeOwned + IntoParams, S: Send + Sync> FromRequestParts<S> for StrictQuery<T> {
+    type Rejection = ApiFault;
+
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> ApiResult<Self> {
+        let Query(pairs) = Query::<Vec<(String, String)>>::try_from_uri(&parts.uri)
+            .map_err(|error| ApiFault::invalid(error.to_string()))?;
+        let mut given = BTreeMap::new();
+        for (name, value) in pairs {
+            if given.contains_key(&name) {
+                return Err(ApiFault::invalid(format!("parameter `{name}`: given twice, expected once")));
+            }
+            given.insert(name, value);
+        }
+        let known: Vec<String> = T::into_params(|| None).into_iter().map(|param| param.name).collect();
+        let unknown = given.keys().find(|name| !known.contains(name)).cloned();
+        let fields = MapDeserializer::<_, ValueError>::new(given.into_iter());
+        let query = serde_path_to_error::deserialize(fields)
+            .map_err(|error| ApiFault::invalid(format!("parameter `{}`: {}", error.path(), error.inner())))?;
+        match unknown {
+            None => Ok(Self(query)),
+            Some(name) => Err(refuse(&name, &known).into()),
+        }
+    }
+}
+
+fn refuse(name: &str, known: &[String]) -> Invalid {
+    let expected = match known {
+        [] => "no parameters here".to_owned(),
+        known => format!("one of {}", known.join(", ")),
+    };
+    Invalid::new("parameter", format_args!("`{name}`"), expected)
+}
