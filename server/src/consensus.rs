@@ -8,6 +8,7 @@ use std::collections::{BTreeMap, HashMap};
 use diode_core::hardware::{Hardware, roofline};
 use diode_core::ids::ProblemId;
 use diode_core::space::{Space, SpaceName};
+use diode_core::stats::median;
 use diode_core::{Config, FailureReason, Nanos, Problem, Tflops, Tile};
 
 use crate::solutions::{ConfigLists, Damaged, DecodedSolution, StoredSolutions};
@@ -70,15 +71,14 @@ impl Consensus {
             }
             for (config, mut repeats) in own {
                 *counts.entry(config).or_default() += repeats.len() as u32;
-                times.entry(config).or_default().push(median(&mut repeats));
+                times.entry(config).or_default().extend(median(&mut repeats));
             }
         }
         let mut configs: Vec<AgreedTime> = times
             .into_iter()
-            .map(|(config, mut times)| AgreedTime {
-                config,
-                time: Nanos(median(&mut times)),
-                timings: counts[&config],
+            .filter_map(|(config, mut times)| {
+                let time = Nanos(median(&mut times)?);
+                Some(AgreedTime { config, time, timings: counts[&config] })
             })
             .collect();
         configs.sort_by(|a, b| a.time.0.total_cmp(&b.time.0).then_with(|| a.config.cmp(&b.config)));
@@ -139,13 +139,6 @@ fn is_the_default(timed: &Tile, default: &Tile) -> bool {
 /// the problem and from torch's settings.
 fn launch_shape(tile: &Tile) -> [u32; 6] {
     [tile.block_m, tile.block_n, tile.block_k, tile.group_m, tile.num_stages, tile.num_warps]
-}
-
-/// The median; of an even count, the mean of the two in the middle.
-pub(crate) fn median(values: &mut [f64]) -> f64 {
-    values.sort_by(f64::total_cmp);
-    let middle = values.len() / 2;
-    if values.len() % 2 == 1 { values[middle] } else { (values[middle - 1] + values[middle]) / 2.0 }
 }
 
 #[cfg(test)]

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use diode_core::api::HardwareSummary;
 use diode_core::hardware::Hardware;
 use diode_core::ids::HardwareSlug;
+use diode_core::stats::median;
 use diode_core::{Micros, Nanos};
 
 use super::connection::Connection;
@@ -12,7 +13,6 @@ use super::fields::{named, unsigned};
 use super::from_row::from_row;
 use super::hardware::HardwareRow;
 use super::statement::Statement;
-use crate::consensus::median;
 use crate::solutions::Damaged;
 use crate::store::error::StoreResult;
 
@@ -109,7 +109,7 @@ fn summary(
         dtypes: distinct("dtype", figures, |f| &f.a_dtype)?,
         methods: distinct("method", figures, |f| &f.method)?,
         best_tflops: figures.iter().map(|f| f.tflops).max_by(f64::total_cmp),
-        median_roofline_share: (!shares.is_empty()).then(|| median(&mut shares)),
+        median_roofline_share: median(&mut shares),
         gain_over_defaults: (!gains.is_empty()).then(|| mean_log_gain.exp()),
         updated_at,
         models,
