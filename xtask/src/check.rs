@@ -1,8 +1,11 @@
-//! Checks that run no tests: format, lints, documentation.
+//! Checks that run no tests: format, lints, dependencies, Python, documentation.
 
-use crate::shell::{self, cargo};
+use crate::shell::{self, cargo, command};
 use crate::steps::Steps;
-use crate::{setup, web};
+use crate::{dependencies, python, setup, web};
+
+/// ruff for format and lints, mypy for types; pytest, whose types mypy needs for the tests.
+const PYTHON: [&str; 3] = ["ruff==0.17.6", "mypy==2.4.1", "pytest==9.2.0"];
 
 pub(crate) fn run() -> anyhow::Result<()> {
     setup::wasm_target()?;
@@ -12,9 +15,25 @@ pub(crate) fn run() -> anyhow::Result<()> {
     steps.finish()
 }
 
-/// What takes seconds.
+/// What compiles nothing of ours.
 pub(crate) fn before_building(steps: &mut Steps) {
     steps.check("rustfmt", || shell::run(cargo().args(["fmt", "--all", "--check"])));
+    steps.check("dependencies", dependencies::check);
+    steps.check("Python", python_sources);
+}
+
+fn python_sources() -> anyhow::Result<()> {
+    let python = python::environment("python-checks", &PYTHON, "ruff, mypy, pytest")?;
+    let checks: [&[&str]; 4] = [
+        &["ruff", "check", "."],
+        &["ruff", "format", "--check", "."],
+        &["mypy"],
+        &["mypy", "--no-strict-optional", "--no-warn-unreachable", "python/tests"],
+    ];
+    for check in checks {
+        shell::run(command(&python).arg("-m").args(check))?;
+    }
+    Ok(())
 }
 
 /// What compiles the workspace as far as its types.

@@ -3,6 +3,7 @@
 
 mod bench;
 mod check;
+mod dependencies;
 mod dist;
 mod junit;
 mod postgres;
@@ -12,6 +13,7 @@ mod setup;
 mod shell;
 mod steps;
 mod test;
+mod tools;
 mod web;
 mod wheel;
 
@@ -35,7 +37,7 @@ enum Command {
     Serve(serve::Options),
     /// Run every check and test there is.
     Test(test::Options),
-    /// Run the checks that need no tests: format, lints, documentation.
+    /// Run the checks that need no tests: format, lints, dependencies, Python, documentation.
     Check,
     /// Build the dashboard into web/dist, as the server embeds it.
     Web,

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
 
-use crate::dist::{Target, ZIG, time_of_commit, zig};
+use crate::dist::{Target, ZIG, time_of_commit, without_paths, zig};
 use crate::python::environment;
 use crate::shell::{self, command, exists, output, root, target_folder};
 
@@ -43,7 +43,12 @@ pub(crate) fn build(targets: &[Target], profile: &str, wheels: &Path) -> anyhow:
         for folder in [root().to_owned(), root().join("python")] {
             let of =
                 ["--profile", profile, "--zig", "--target", target.triple(), "--compatibility", MANYLINUX];
-            shell::run(maturin(&python, &folder, wheels)?.args(of).env("CARGO_ZIGBUILD_ZIG_PATH", &zig))?;
+            shell::run(
+                maturin(&python, &folder, wheels)?
+                    .args(of)
+                    .env("CARGO_ZIGBUILD_ZIG_PATH", &zig)
+                    .env("CARGO_ENCODED_RUSTFLAGS", without_paths()?),
+            )?;
         }
     }
     shell::run(

@@ -12,7 +12,7 @@ use std::path::PathBuf;
 use clap::Args;
 
 pub(crate) use archive::time_of_commit;
-pub(crate) use programs::{ZIG, zig};
+pub(crate) use programs::{ZIG, without_paths, zig};
 pub(crate) use target::Target;
 
 use crate::shell::target_folder;

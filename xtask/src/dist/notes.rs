@@ -7,7 +7,10 @@ use crate::shell::root;
 
 pub(super) fn of_this_version() -> anyhow::Result<String> {
     let changes = std::fs::read_to_string(root().join("CHANGELOG.md")).context("CHANGELOG.md")?;
-    part(&changes, VERSION).with_context(|| format!("CHANGELOG.md: got no part `## {VERSION}`; write one"))
+    // A build between two releases has what is written down so far.
+    part(&changes, VERSION)
+        .or_else(|| part(&changes, "Unreleased"))
+        .with_context(|| format!("CHANGELOG.md: got no part `## {VERSION}` or `## Unreleased`; write one"))
 }
 
 /// What stands below `## VERSION`, up to the next version. A date may follow the number.

@@ -51,7 +51,7 @@ pub(crate) fn zig(python: &Path) -> anyhow::Result<PathBuf> {
 }
 
 /// Flags that keep this machine's paths out of a program, so that it is the same wherever it is built.
-fn without_paths() -> anyhow::Result<String> {
+pub(crate) fn without_paths() -> anyhow::Result<String> {
     let root = root().canonicalize()?;
     let home = std::env::var_os("CARGO_HOME")
         .map(PathBuf::from)

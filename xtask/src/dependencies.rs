@@ -1,0 +1,12 @@
+//! What the workspace depends on: licences, sources, versions, and whether all of it is used.
+
+use crate::shell::{self, command};
+use crate::tools::tool;
+
+/// deny.toml says what is allowed. Advisories are left out: they need a database from the network.
+pub(crate) fn check() -> anyhow::Result<()> {
+    let deny = tool("cargo-deny", "0.20.2")?;
+    let checks = ["--workspace", "--all-features", "check", "licenses", "bans", "sources"];
+    shell::run(command(deny).args(checks))?;
+    shell::run(&mut command(tool("cargo-machete", "0.9.2")?))
+}

@@ -1,0 +1,25 @@
+//! Programs of cargo's community, kept in the target folder.
+
+use std::path::PathBuf;
+
+use anyhow::Context;
+
+use crate::shell::{self, cargo, target_folder};
+
+/// The program of a crate, which is compiled if it is not there yet.
+pub(crate) fn tool(name: &str, version: &str) -> anyhow::Result<PathBuf> {
+    let tools = target_folder().join("tools");
+    let folder = tools.join(format!("{name}-{version}"));
+    let program = folder.join("bin").join(name);
+    if !program.is_file() {
+        eprintln!("installing {name} {version} in {}", folder.display());
+        // Unoptimised, they are fast enough. Not --locked: registries that lag behind upstream may
+        // lack a locked version.
+        let mut install = cargo();
+        install.args(["install", "--debug", "--version", version, name]);
+        install.arg("--root").arg(&folder).arg("--target-dir").arg(tools.join("build"));
+        shell::run(&mut install)
+            .with_context(|| format!("cargo cannot install {name}; is there a network?"))?;
+    }
+    Ok(program)
+}
