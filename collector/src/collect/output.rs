@@ -177,7 +177,38 @@ fn stem_and_ending(path: &Path) -> anyhow::Result<(String, String)> {
 
 #[cfg(test)]
 mod tests {
+    use diode_core::hardware::Hardware;
+    use diode_core::{
+        Config, ConfigIndex, DType, Failure, FailureReason, Method, Op, ProblemFields, Provenance, Solution,
+        TimeColumn,
+    };
+
     use super::*;
+
+    #[test]
+    fn a_columnar_file_keeps_all_that_was_measured() {
+        let dataset = Dataset {
+            hardware: Hardware::from_name("NVIDIA H100").unwrap(),
+            provenance: Provenance::default(),
+            configs: [Config::Library, Config::DecomposeK { k_split: 2 }].into_iter().collect(),
+            solutions: vec![Solution {
+                problem: Problem::new(ProblemFields::plain(Op::Mm, 1, 64, 64, 64, DType::Float16)).unwrap(),
+                method: Method::MEDIAN_COLD_EVENT,
+                configs: vec![ConfigIndex(0)],
+                times: TimeColumn::Nanos(vec![5_000]),
+                minimum_ns: Some(vec![4_990]),
+                spread_ns: Some(vec![10]),
+                repeats: Some(vec![3]),
+                failures: vec![Failure { config: ConfigIndex(1), reason: FailureReason::Timeout }],
+            }],
+        };
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("a.msgpack.zst");
+        let output = Output::new(&file, None, false).unwrap();
+        assert!(output.holds_everything());
+        output.write(&file, &dataset).unwrap();
+        assert_eq!(diode_formats::read_file(&file).unwrap().datasets, [dataset]);
+    }
 
     #[test]
     fn chunks_keep_the_whole_extension() {
