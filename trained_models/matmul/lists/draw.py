@@ -69,7 +69,7 @@ def layer(rng, names):
     layers = [((heads + 2 * groups) * size, hidden), (hidden, heads * size), (wide * (2 if gated else 1), hidden), (hidden, wide)]
     if name == "mixtral-8x7b":
         m = max(m // 4, 1)  # two of eight experts see a token
-        layers = [(2 * wide, hidden), (hidden, wide), (wide, hidden)] + layers[:2]
+        layers = [(2 * wide, hidden), (hidden, wide), (wide, hidden), *layers[:2]]
     if m <= 32:
         layers.append((vocabulary, hidden))
     return (m, *rng.choice(layers))
@@ -108,12 +108,14 @@ def unaligned(rng):
 
 
 def real_unaligned(rng):
+    # fmt: off
     return rng.choice([
         lambda: (rng.choice([128, 512, 2048]), 1024, 479), lambda: (rng.choice([512, 2048, 8192]), 512, 13),
         lambda: (rng.choice([1, 4, 16, 64]), 50257, 768), lambda: (rng.choice([1, 5, 8]), rng.choice([51865, 768]), rng.choice([768, 51865])),
         lambda: (rng.choice([197, 394, 1576]), 768, 197), lambda: (768, rng.choice([768, 3072]), 197), lambda: (257, 1280, 257), lambda: (27, 27, 128),
         lambda: (rng.choice([32, 256]), 1001, 2048), lambda: (768, 3072, rng.choice([197, 591, 1379])), lambda: (rng.choice([512, 4096]), 49, 1152),
     ])()
+    # fmt: on
 
 
 def attention(rng, part=None):
@@ -125,7 +127,7 @@ def attention(rng, part=None):
     if name.startswith("vit"):
         length = 257 if "huge" in name else 197
     grouped = groups < heads and rng.random() < 0.6
-    decode = name in DECODERS and rng.random() < 0.5 or rng.random() < 0.2
+    decode = (name in DECODERS and rng.random() < 0.5) or rng.random() < 0.2
     rows = (1 if decode else length) * (heads // groups if grouped else 1)
     b = batch * (groups if grouped else heads)
     if part or rng.choice([True, False]):
@@ -140,7 +142,13 @@ def batched(rng):
         n, k = rng.choice([(3584, 4096), (4096, 1792), (1792, 4096), (1408, 2048), (2048, 1408), (1536, 2048), (2048, 768)])
         return rng.choice([2, 4, 8, 16]), rng.choice([1, 2, 4, 8, 16, 32, 64, 128, 256, 512]), n, k, rng.choice(["nn", "nt"])
     if kind == "interaction":
-        return rng.choice([128, 512, 2048]), rng.choice([8, 16, 24, 32, 64]), rng.choice([8, 16, 32, 64]), rng.choice([64, 128, 256]), "nt"
+        return (
+            rng.choice([128, 512, 2048]),
+            rng.choice([8, 16, 24, 32, 64]),
+            rng.choice([8, 16, 32, 64]),
+            rng.choice([64, 128, 256]),
+            "nt",
+        )
     size = lambda: max(8, round(math.exp(rng.gauss(5.3, 1.3)) / 8) * 8)
     return round(math.exp(rng.uniform(math.log(2), math.log(300)))), size(), size(), size(), rng.choice(["nn", "nt"])
 
@@ -185,8 +193,19 @@ class Lists:
 
         def problem(b, m, n, k, layout):
             a, b_ = ({"n": "row", "t": "column"}[letter] for letter in layout)
-            return {"op": op, "b": b, "m": m, "n": n, "k": k, "a_dtype": dtype, "b_dtype": dtype, "out_dtype": dtype,
-                    "a_layout": a, "b_layout": b_, "bias": bias}
+            return {
+                "op": op,
+                "b": b,
+                "m": m,
+                "n": n,
+                "k": k,
+                "a_dtype": dtype,
+                "b_dtype": dtype,
+                "out_dtype": dtype,
+                "a_layout": a,
+                "b_layout": b_,
+                "bias": bias,
+            }
 
         def fits(b, m, n, k, layout):
             size = 4 if dtype == "float32" else 2
@@ -196,13 +215,30 @@ class Lists:
             if not aligned and math.gcd(k, 256) in (16, 32, 64, 128):
                 return False
             takes = micros(b, m, n, k, speed)
-            return (max(b * m * k, b * k * n, b * m * n) <= LIMIT and is_aligned(m, n, k, layout, size) == aligned
-                    and takes <= LONG_US and (takes > TINY_US or rng.random() < SHARE_OF_TINY)
-                    and (takes <= SHORT_US or rng.random() < SHARE_OF_LONG))
+            return (
+                max(b * m * k, b * k * n, b * m * n) <= LIMIT
+                and is_aligned(m, n, k, layout, size) == aligned
+                and takes <= LONG_US
+                and (takes > TINY_US or rng.random() < SHARE_OF_TINY)
+                and (takes <= SHORT_US or rng.random() < SHARE_OF_LONG)
+            )
 
-        old = [e for e in self.reuse if all(e[key] == value for key, value in problem(1, 0, 0, 0, layouts[0]).items()
-                                            if key not in ("b", "m", "n", "k", "a_layout", "b_layout"))] if reused else []
-        layout_of = lambda e: e["a_layout"][0].replace("r", "n").replace("c", "t") + e["b_layout"][0].replace("r", "n").replace("c", "t")
+        old = (
+            [
+                e
+                for e in self.reuse
+                if all(
+                    e[key] == value
+                    for key, value in problem(1, 0, 0, 0, layouts[0]).items()
+                    if key not in ("b", "m", "n", "k", "a_layout", "b_layout")
+                )
+            ]
+            if reused
+            else []
+        )
+        layout_of = lambda e: (
+            e["a_layout"][0].replace("r", "n").replace("c", "t") + e["b_layout"][0].replace("r", "n").replace("c", "t")
+        )
         old = [e for e in old if layout_of(e) in layouts]
         rng.shuffle(old)
         self.quota = {"train": round(train * reused), "validation": round(validation * min(1.25 * reused, 1))}
@@ -250,10 +286,10 @@ def main():
     lists.draw("mm-fp16", "mm", ["nn", "nt"], half, 80, 24, plain, reused=0.4)
     lists.draw("bmm-fp16", "bmm", ["nn", "nt"], half, 50, 14, batches)
     lists.draw("addmm-fp16-vector", "addmm", ["nt"], half, 40, 12, [biased, biased, dlrm], bias="vector", reused=0.4)
-    lists.draw("mm-fp32", "mm", ["nn", "nt"], "float32", 75, 24, plain + [dlrm], reused=0.35)
-    lists.draw("mm-tf32", "mm", ["nn", "nt"], "float32", 75, 24, plain + [dlrm], tf32=True)
+    lists.draw("mm-fp32", "mm", ["nn", "nt"], "float32", 75, 24, [*plain, dlrm], reused=0.35)
+    lists.draw("mm-tf32", "mm", ["nn", "nt"], "float32", 75, 24, [*plain, dlrm], tf32=True)
     lists.draw("mm-bf16-unaligned", "mm", ["nn"], bf, 80, 26, odd, aligned=False, reused=0.4)
-    roles = {}
+    roles: dict[tuple[int, ...], str] = {}
     for name, both in lists.rows.items():
         for which, rows in both.items():
             folder = os.path.join(options.out, which)
@@ -264,7 +300,9 @@ def main():
                 size = row["m"], row["n"], row["k"]
                 assert roles.setdefault(size, which) == which, size
             times = sorted(micros(r["b"], r["m"], r["n"], r["k"], "tf32" if "tf32" in name else r["a_dtype"]) for r in rows)
-            print(f"{name:20} {which:10} {len(rows):4}  bound at {times[0]:.0f}, {times[len(times) // 2]:.0f}, {times[-1]:.0f} µs")
+            print(
+                f"{name:20} {which:10} {len(rows):4}  bound at {times[0]:.0f}, {times[len(times) // 2]:.0f}, {times[-1]:.0f} µs"
+            )
     for which in ("train", "validation"):
         print(which, sum(len(both[which]) for both in lists.rows.values()))
 

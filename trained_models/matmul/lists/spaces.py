@@ -16,6 +16,7 @@ import os
 import random
 import subprocess
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 SEED = 20261122
 # How many configs: of the defaults all, then of the ranked ones, then at random.
@@ -23,11 +24,13 @@ RANKED, AT_RANDOM = {"validation": 370, "train": 170}, {"validation": 110, "trai
 # Of kernels that take long to compile, or to run.
 RANKED_OF_SLOW, AT_RANDOM_OF_SLOW = {"validation": 270, "train": 130}, {"validation": 70, "train": 40}
 SLOW = {"mm-fp32", "mm-bf16-unaligned"}
+# fmt: off
 DEFAULT = [
     (32, 32, 16, 1, 2), (32, 32, 128, 2, 4), (32, 64, 32, 5, 8), (64, 32, 32, 5, 8), (64, 32, 128, 5, 4), (64, 64, 16, 2, 4), (64, 64, 32, 2, 4),
     (64, 64, 64, 3, 8), (64, 64, 128, 5, 4), (64, 128, 32, 3, 4), (64, 128, 32, 4, 8), (64, 128, 64, 3, 4), (64, 128, 128, 4, 4), (128, 64, 32, 3, 4),
     (128, 64, 32, 4, 8), (128, 128, 32, 2, 8), (128, 128, 32, 3, 4), (128, 128, 64, 3, 4), (128, 128, 64, 5, 8), (128, 128, 128, 4, 8),
 ]
+# fmt: on
 SHARED_MEMORY, REGISTERS = 232_448, 256
 
 
@@ -60,16 +63,22 @@ def full(size):
 
 
 def ranked(diode, model, problem, dtype):
-    flags = [f"--{key}={problem[key]}" for key in ("op", "b", "m", "n", "k")] + [f"--dtype={dtype}", f"--a-layout={problem['a_layout']}", f"--b-layout={problem['b_layout']}"]
+    flags = [f"--{key}={problem[key]}" for key in ("op", "b", "m", "n", "k")] + [
+        f"--dtype={dtype}",
+        f"--a-layout={problem['a_layout']}",
+        f"--b-layout={problem['b_layout']}",
+    ]
     if problem["bias"] != "none":
         flags.append(f"--bias={problem['bias']}")
-    output = subprocess.run([diode, "predict", "--json", "--model", model, "--top", "400", *flags], capture_output=True, text=True, check=True).stdout
+    output = subprocess.run(
+        [diode, "predict", "--json", "--model", model, "--top", "400", *flags], capture_output=True, text=True, check=True
+    ).stdout
     rows = [c for c in json.loads(output)["candidates"] if c["template"] != "aten"]
     return [(c["block_m"], c["block_n"], c["block_k"], c["num_stages"], c["num_warps"]) for c in rows]
 
 
 def choose(options):
-    chosen = {}
+    chosen: dict[str, Any] = {}
     for name in names(options.lists):
         both = {role: read(options.lists, role, name) for role in ("train", "validation")}
         size = 4 if "32" in name else 2
@@ -78,7 +87,7 @@ def choose(options):
         problems = both["train"] + both["validation"]
         with ThreadPoolExecutor(2) as pool:
             rankings = list(pool.map(lambda p, dtype=dtype: ranked(options.diode, options.model, p, dtype), problems))
-        score = {}
+        score: dict[Any, float] = {}
         for ranking in rankings:
             for rank, tile in enumerate(tile for tile in ranking if fits(tile, size)):
                 score[tile] = score.get(tile, 0) + 1 / (rank + 8)
@@ -99,8 +108,14 @@ def choose(options):
             tiles.update(dict.fromkeys([tile for tile in drawn if tile not in tiles][: more[role]]))
             chosen[name][role] = sorted(tiles)
     print("{")
-    print(",\n".join(f' "{name}": {{\n' + ",\n".join(f'  "{role}": {json.dumps(tiles, separators=(",", ":"))}' for role, tiles in roles.items()) + "\n }"
-                     for name, roles in chosen.items()))
+    print(
+        ",\n".join(
+            f' "{name}": {{\n'
+            + ",\n".join(f'  "{role}": {json.dumps(tiles, separators=(",", ":"))}' for role, tiles in roles.items())
+            + "\n }"
+            for name, roles in chosen.items()
+        )
+    )
     print("}")
 
 
@@ -112,8 +127,22 @@ def divisor(k):
 
 def configs(tiles, power, name):
     template = "triton::bmm" if "bmm" in name else "triton::mm"
-    return [{"template": template, "block_m": m, "block_n": n, "block_k": k, "group_m": 8, "num_stages": s, "num_warps": w,
-             "even_k": power % k == 0, "allow_tf32": "tf32" in name, "use_fast_accum": False, "acc_type": "tl.float32"} for m, n, k, s, w in tiles]
+    return [
+        {
+            "template": template,
+            "block_m": m,
+            "block_n": n,
+            "block_k": k,
+            "group_m": 8,
+            "num_stages": s,
+            "num_warps": w,
+            "even_k": power % k == 0,
+            "allow_tf32": "tf32" in name,
+            "use_fast_accum": False,
+            "acc_type": "tl.float32",
+        }
+        for m, n, k, s, w in tiles
+    ]
 
 
 def expand(options):
@@ -126,7 +155,8 @@ def expand(options):
             json.dump(rows, file, separators=(",", ":"))
 
     for name, roles in chosen.items():
-        kernels, every = {}, {}
+        kernels: dict[str, Any] = {}
+        every: dict[str, Any] = {}
         for role in ("validation", "train"):
             problems = read(options.lists, role, name)
             if role not in roles:
