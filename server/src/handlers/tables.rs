@@ -72,7 +72,7 @@ pub(crate) async fn get(
         Form::Inductor(_) => format!("{slug}-inductor.json"),
     };
     let make = move || -> ApiResult<MadeFile> {
-        Ok(MadeFile::new(name, "application/json", make(hardware, &stored, &query, form)?))
+        Ok(MadeFile::new(name, "application/json", write(hardware, &stored, &query, form)?))
     };
     tokio::task::spawn_blocking(make).await??.respond(&headers)
 }
@@ -102,7 +102,7 @@ impl TableQuery {
 }
 
 /// Long work: not for an async thread.
-fn make(hardware: Hardware, stored: &StoredSolutions, query: &TableQuery, form: Form) -> ApiResult<Vec<u8>> {
+fn write(hardware: Hardware, stored: &StoredSolutions, query: &TableQuery, form: Form) -> ApiResult<Vec<u8>> {
     let dataset = rebuild(hardware, stored)?;
     let top = query.top.unwrap_or(DEFAULT_TOP) as usize;
     let table = Table::from_datasets(&[dataset], query.method, Some(top))?;

@@ -112,3 +112,22 @@ async fn bad_parameters_are_refused_by_name() {
         assert!(message.contains(name), "{query}: {message}");
     }
 }
+
+/// Clients show these messages as they are.
+#[tokio::test]
+async fn refusals_keep_their_words() {
+    let app = TestApp::with_seven().await;
+    let known =
+        "op, dtype, b_layout, method, min_m, max_m, min_n, max_n, min_k, max_k, sort, order, limit, cursor";
+    for (query, words) in [
+        ("op=nonsense", "parameter `op`: op: got `nonsense`, expected one of mm addmm bmm baddbmm"),
+        ("limit=x", "parameter `limit`: got `x`, expected a whole number from 1 to 500"),
+        ("min_m=-1", "parameter `min_m`: got `-1`, expected a whole number from 0 to 18446744073709551615"),
+        ("op=mm&op=mm", "parameter `op`: given twice, expected once"),
+        ("colour=red", &format!("parameter: got `colour`, expected one of {known}")),
+    ] {
+        assert_eq!(app.get(&format!("{BOARD}?{query}")).await.refusal(400, "invalid"), words);
+    }
+    let message = app.get("/api/v1/hardware?x=1").await.refusal(400, "invalid");
+    assert_eq!(message, "parameter: got `x`, expected no parameters here");
+}
