@@ -6,6 +6,21 @@ import os
 from collections.abc import Sequence
 from typing import TypeAlias, final
 
+__all__ = [
+    "DISTRIBUTION",
+    "Choice",
+    "Config",
+    "Dataset",
+    "DiodeError",
+    "Hardware",
+    "Model",
+    "Problem",
+    "Table",
+    "__version__",
+    "obstacle",
+    "shipped_models",
+]
+
 _Path: TypeAlias = str | os.PathLike[str]
 
 __version__: str
