@@ -36,6 +36,9 @@ pub fn router(app: App) -> Router {
     let description = axum::Json(description);
     let api = api
         .route("/api/v1/openapi.json", get(move || async move { description }))
+        .route("/docs", get(ui::docs))
+        .route("/docs/", get(ui::docs))
+        .route("/docs/{*page}", get(ui::docs))
         .layer(CompressionLayer::new().compress_when(compressible()));
     let router = api
         .route("/healthz", get(health::healthz))

@@ -5,6 +5,7 @@ mod bench;
 mod check;
 mod dependencies;
 mod dist;
+mod docs;
 mod junit;
 mod postgres;
 mod python;
@@ -41,6 +42,8 @@ enum Command {
     Check,
     /// Build the dashboard into web/dist, as the server embeds it.
     Web,
+    /// Build the documents into docs/book, as the server hands them out, or check them.
+    Docs(docs::Options),
     /// Run the benchmarks.
     Bench,
     /// Build a release into target/dist: programs, wheels, checksums, bill of materials, notes.
@@ -56,6 +59,7 @@ fn main() -> ExitCode {
         Command::Test(options) => test::run(&options),
         Command::Check => check::run(),
         Command::Web => web::build(),
+        Command::Docs(options) => docs::run(&options),
         Command::Bench => bench::run(),
         Command::Dist(options) => dist::run(&options),
         Command::Wheel => wheel::run(),

@@ -8,7 +8,7 @@ use rust_embed::{EmbeddedFile, RustEmbed};
 #[derive(RustEmbed)]
 #[folder = "../web/dist"]
 #[allow_missing = true]
-struct Dist;
+pub(super) struct Dashboard;
 
 /// The content behind a name with a hash never changes.
 const FOREVER: &str = "public, max-age=31536000, immutable";
@@ -18,7 +18,13 @@ const ASK_AGAIN: &str = "no-cache";
 /// The compressed forms, the smallest first: coding and file extension.
 const ENCODINGS: [(&str, &str); 2] = [("br", ".br"), ("gzip", ".gz")];
 
-/// One file of the dashboard in an encoding that the client accepts.
+/// What `cargo xtask docs` wrote.
+#[derive(RustEmbed)]
+#[folder = "../docs/book"]
+#[allow_missing = true]
+pub(super) struct Book;
+
+/// One embedded file in an encoding that the client accepts.
 pub(super) struct Asset {
     pub(super) bytes: Bytes,
     pub(super) digest: Digest,
@@ -28,14 +34,14 @@ pub(super) struct Asset {
 }
 
 impl Asset {
-    /// The file of a name; `None` if the dashboard has none.
-    pub(super) fn find(name: &str, headers: &HeaderMap) -> Option<Self> {
-        let plain = Dist::get(name)?;
+    /// The file of a name among those of `Files`; `None` if there is none.
+    pub(super) fn find<Files: RustEmbed>(name: &str, headers: &HeaderMap) -> Option<Self> {
+        let plain = Files::get(name)?;
         let content_type = HeaderValue::from_str(plain.metadata.mimetype());
         let compressed = ENCODINGS
             .iter()
             .filter(|(coding, _)| accepts(headers, coding))
-            .find_map(|(coding, extension)| Some((*coding, Dist::get(&format!("{name}{extension}"))?)));
+            .find_map(|(coding, extension)| Some((*coding, Files::get(&format!("{name}{extension}"))?)));
         let (encoding, file) = match compressed {
             Some((coding, file)) => (Some(coding), file),
             None => (None, plain),

@@ -2,13 +2,15 @@
 //! and says how to build it.
 
 mod assets;
+mod docs;
 
 use axum::body::Body;
 use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, Uri, header};
 use axum::response::{Html, IntoResponse, Response};
 
 use crate::http::{ApiFault, etag, is_current};
-use assets::Asset;
+use assets::{Asset, Dashboard};
+pub(crate) use docs::docs;
 
 /// Shown at `/` as long as the dashboard is not built.
 const NOT_BUILT: &str = include_str!("not_built.html");
@@ -25,13 +27,13 @@ pub(crate) async fn serve(method: Method, uri: Uri, headers: HeaderMap) -> Respo
             .into_response();
     }
     let name = path.trim_start_matches('/');
-    if let Some(asset) = Asset::find(name, &headers) {
+    if let Some(asset) = Asset::find::<Dashboard>(name, &headers) {
         return respond(asset, &headers);
     }
     if name.rsplit('/').next().is_some_and(|last| last.contains('.')) {
         return ApiFault::not_found(format!("no file `{path}`; the dashboard begins at /")).into_response();
     }
-    match Asset::find("index.html", &headers) {
+    match Asset::find::<Dashboard>("index.html", &headers) {
         Some(index) => respond(index, &headers),
         None => ([(header::CACHE_CONTROL, "no-cache")], Html(NOT_BUILT)).into_response(),
     }

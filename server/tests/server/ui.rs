@@ -11,3 +11,13 @@ async fn pages_are_served_whether_or_not_the_dashboard_is_built() {
     }
     app.get("/missing.js").await.refusal(404, "not_found");
 }
+
+#[tokio::test]
+async fn the_documentation_is_served_whether_or_not_the_book_is_built() {
+    let app = TestApp::new().await;
+    let reply = app.get("/docs/").await;
+    assert_eq!(reply.status, 200);
+    assert!(reply.header("content-type").starts_with("text/html"));
+    assert_eq!(reply.header("cache-control"), "no-cache");
+    assert_eq!(app.get("/docs").await.header("location"), "/docs/");
+}

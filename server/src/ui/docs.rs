@@ -1,0 +1,37 @@
+//! The documentation under `/docs`, embedded like the dashboard.
+
+use axum::http::{HeaderMap, HeaderValue, Uri, header};
+use axum::response::{Html, IntoResponse, Redirect, Response};
+
+use super::assets::{Asset, Book};
+use super::respond;
+use crate::http::ApiFault;
+
+/// Shown as long as nobody has built the book.
+const NOT_BUILT: &str = include_str!("docs_not_built.html");
+
+/// mdBook sets its theme by inline scripts. Its pages are made of files of this
+/// repository and hold nothing that a user sent.
+const CONTENT_SECURITY_POLICY: &str = "default-src 'self'; script-src 'self' 'unsafe-inline'; \
+     style-src 'self' 'unsafe-inline'; img-src 'self' data:; object-src 'none'; base-uri 'self'; \
+     frame-ancestors 'none'; form-action 'self'";
+
+/// A page of the book, or a file that it needs.
+pub(crate) async fn docs(uri: Uri, headers: HeaderMap) -> Response {
+    let Some(name) = uri.path().strip_prefix("/docs/") else {
+        // Links in the book are relative, so its address must end in a slash.
+        return Redirect::permanent("/docs/").into_response();
+    };
+    let name = if name.is_empty() || name.ends_with('/') { format!("{name}index.html") } else { name.into() };
+    let mut response = match Asset::find::<Book>(&name, &headers) {
+        Some(asset) => respond(asset, &headers),
+        None if Asset::find::<Book>("index.html", &headers).is_none() => {
+            ([(header::CACHE_CONTROL, "no-cache")], Html(NOT_BUILT)).into_response()
+        }
+        None => ApiFault::not_found(format!("no page `/docs/{name}`; the documentation begins at /docs/"))
+            .into_response(),
+    };
+    let policy = HeaderValue::from_static(CONTENT_SECURITY_POLICY);
+    response.headers_mut().insert(header::CONTENT_SECURITY_POLICY, policy);
+    response
+}

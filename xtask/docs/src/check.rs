@@ -1,0 +1,112 @@
+//! Finds links that lead nowhere: to files, to headings, and from code to documents.
+
+use std::collections::{HashMap, HashSet};
+use std::path::Path;
+use std::process::Command;
+
+use anyhow::{Context as _, ensure};
+
+use crate::links::{anchors, links};
+use crate::paths::resolve;
+
+/// Files whose comments and messages name documents.
+const CODE: [&str; 6] = [".rs", ".py", ".pyi", ".toml", ".sh", ".html"];
+/// The tests of this crate name documents that do not exist.
+const NOT_READ: &str = "xtask/docs/";
+
+/// One line for each link that leads nowhere, with the file that it is in.
+pub(crate) fn problems(root: &Path) -> anyhow::Result<Vec<String>> {
+    let files = files(root)?;
+    let mut texts = HashMap::new();
+    for file in files.iter().filter(|file| file.ends_with(".md")) {
+        texts.insert(file.as_str(), read(root, file)?);
+    }
+    let mut problems = Vec::new();
+    for file in &files {
+        if let Some(text) = texts.get(file.as_str()) {
+            problems.extend(broken(file, text, root, &texts).map(|what| format!("{file}: {what}")));
+        } else if !file.starts_with(NOT_READ) && CODE.iter().any(|ending| file.ends_with(ending)) {
+            let text = read(root, file)?;
+            let missing = documents_named(&text).into_iter().filter(|name| !root.join(name).exists());
+            problems.extend(missing.map(|name| format!("{file}: {name} does not exist")));
+        }
+    }
+    let book = texts.get("docs/SUMMARY.md").context("docs/SUMMARY.md is missing")?;
+    let listed: HashSet<_> =
+        links(book).iter().filter_map(|link| resolve("docs/SUMMARY.md", &link.target)).collect();
+    let pages = files.iter().filter(|file| file.starts_with("docs/") && file.ends_with(".md"));
+    let unlisted = pages.filter(|page| !page.ends_with("SUMMARY.md") && !listed.contains(*page));
+    problems.extend(unlisted.map(|page| format!("{page}: docs/SUMMARY.md does not list it")));
+    problems.sort();
+    Ok(problems)
+}
+
+/// What git has or would add.
+fn files(root: &Path) -> anyhow::Result<Vec<String>> {
+    let listing = Command::new("git")
+        .args(["ls-files", "--cached", "--others", "--exclude-standard"])
+        .current_dir(root)
+        .output()
+        .context("cannot start git")?;
+    ensure!(listing.status.success(), "git ls-files failed: {}", listing.status);
+    let names = String::from_utf8(listing.stdout)?;
+    Ok(names.lines().filter(|name| root.join(name).is_file()).map(str::to_owned).collect())
+}
+
+fn read(root: &Path, file: &str) -> anyhow::Result<String> {
+    std::fs::read_to_string(root.join(file)).with_context(|| format!("cannot read {file}"))
+}
+
+fn broken<'a>(
+    file: &'a str,
+    text: &'a str,
+    root: &'a Path,
+    texts: &'a HashMap<&str, String>,
+) -> impl Iterator<Item = String> + 'a {
+    links(text).into_iter().filter_map(move |link| {
+        let (path, anchor) = link.parts()?;
+        let target = if path.is_empty() { Some(file.to_owned()) } else { resolve(file, path) };
+        let Some(target) = target.filter(|target| root.join(target).exists()) else {
+            return Some(format!("{} does not exist", link.target));
+        };
+        let anchor = anchor?;
+        let known = texts.get(target.as_str()).is_some_and(|text| anchors(text).iter().any(|a| a == anchor));
+        (!known).then(|| format!("{}: no such heading", link.target))
+    })
+}
+
+/// The documents that a piece of code names, such as `docs/README.md`.
+fn documents_named(text: &str) -> Vec<&str> {
+    let is_part = |c: char| c.is_ascii_alphanumeric() || "/._-".contains(c);
+    let starts = text.match_indices("docs/").filter(|(at, _)| {
+        let before = text[..*at].chars().next_back();
+        // `../../docs/` is the same folder; `xtask/docs/` is another.
+        !before.is_some_and(is_part) || text[..*at].ends_with("../")
+    });
+    let names = starts.map(|(at, _)| {
+        let rest = &text[at..];
+        rest[..rest.find(|c| !is_part(c)).unwrap_or(rest.len())].trim_end_matches('.')
+    });
+    names.filter(|name| name.ends_with(".md") || name.ends_with(".sh")).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn broken_links_are_found() {
+        let root = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../.."));
+        let text = "[a](docs/decisions.md) [b](docs/nothing.md) [c](docs/decisions.md#nothing) [d](#here) [e](https://x.org/#y)\n\n# Here\n";
+        let texts =
+            HashMap::from([("README.md", text.to_owned()), ("docs/decisions.md", "# Decisions".to_owned())]);
+        let found: Vec<String> = broken("README.md", text, root, &texts).collect();
+        assert_eq!(found, ["docs/nothing.md does not exist", "docs/decisions.md#nothing: no such heading"]);
+    }
+
+    #[test]
+    fn documents_are_found_in_code() {
+        let code = "//! See `docs/a.md`, \"../../docs/b.sh\", docs/c/d.md. Not xtask/docs/e.md or docs/f.rs";
+        assert_eq!(documents_named(code), ["docs/a.md", "docs/b.sh", "docs/c/d.md"]);
+    }
+}
