@@ -29,7 +29,7 @@ impl RankedSpace {
     /// The `count` picks to measure, best first. They are not only near-copies of the first, and
     /// the library is among them where it may be the best of all.
     ///
-    /// See `docs/guides/models.md` for the rule and what it gains.
+    /// `docs/guides/models.md` has the rule.
     pub fn picks(&self, count: usize) -> Vec<(Config, Micros)> {
         let Some(library) = self.library else { return diverse(&self.configs, count) };
         let counts_for = |&(config, time): &(Config, Micros)| {

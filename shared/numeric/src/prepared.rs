@@ -2,7 +2,7 @@
 //!
 //! Tiles that differ in their stages alone take nearly the same time. So the middle one of each such
 //! family is a scout: where only the best are wanted, the times of all scouts are predicted, and then
-//! those of the fastest scouts' neighbours. See `docs/guides/models.md` for what that costs and gains.
+//! those of the fastest scouts' neighbours. `docs/guides/models.md` says how.
 
 use diode_core::Tile;
 use wide::f32x8;
