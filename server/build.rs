@@ -1,10 +1,12 @@
-//! Rebuilds a release of the server when the dashboard that it holds changes.
+//! Rebuilds a release of the server when the dashboard or the documents that it holds change.
 
 fn main() {
     println!("cargo:rerun-if-changed=build.rs");
-    let dashboard = std::path::Path::new("../web/dist");
-    // A path that does not exist would rerun this on every build.
-    if std::env::var("PROFILE").is_ok_and(|profile| profile == "release") && dashboard.exists() {
-        println!("cargo:rerun-if-changed={}", dashboard.display());
+    let is_release = std::env::var("PROFILE").is_ok_and(|profile| profile == "release");
+    for held in ["../web/dist", "../docs/book"] {
+        // A path that does not exist would rerun this on every build.
+        if is_release && std::path::Path::new(held).exists() {
+            println!("cargo:rerun-if-changed={held}");
+        }
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::shell::{self, cargo, command};
 use crate::steps::Steps;
-use crate::{dependencies, python, setup, web};
+use crate::{dependencies, docs, python, setup, web};
 
 /// ruff for format and lints, mypy for types; pytest, whose types mypy needs for the tests.
 const PYTHON: [&str; 3] = ["ruff==0.17.6", "mypy==2.4.1", "pytest==9.2.0"];
@@ -47,4 +47,6 @@ pub(crate) fn compiling(steps: &mut Steps) {
     steps.check("documentation", || {
         shell::run(cargo().env("RUSTDOCFLAGS", "-D warnings").args(["doc", "--workspace", "--no-deps"]))
     });
+    steps.check("links of documents", docs::links);
+    steps.check("spelling", docs::spelling);
 }

@@ -16,7 +16,7 @@ pub(crate) use programs::{ZIG, without_paths, zig};
 pub(crate) use target::Target;
 
 use crate::shell::target_folder;
-use crate::{web, wheel};
+use crate::{docs, web, wheel};
 
 /// The version of everything, which Cargo.toml states once.
 pub(crate) const VERSION: &str = env!("CARGO_PKG_VERSION");
@@ -41,8 +41,9 @@ pub(crate) fn run(options: &Options) -> anyhow::Result<()> {
     for target in &targets {
         target.add()?;
     }
-    // The server holds it.
+    // The server holds both.
     web::build()?;
+    docs::build()?;
     for target in &targets {
         let programs = programs::build(*target, &options.profile)?;
         archive::pack(*target, &programs, &folder)?;
