@@ -13,10 +13,12 @@ pub(crate) fn tool(name: &str, version: &str) -> anyhow::Result<PathBuf> {
     let program = folder.join("bin").join(name);
     if !program.is_file() {
         eprintln!("installing {name} {version} in {}", folder.display());
-        // Unoptimised, they are fast enough. Not --locked: registries that lag behind upstream may
+        // Unoptimised and without debug information, they are built soonest and run fast enough. Not --locked: registries that lag behind upstream may
         // lack a locked version.
         let mut install = cargo();
-        install.args(["install", "--debug", "--version", version, name]);
+        install
+            .args(["install", "--debug", "--version", version, name])
+            .env("CARGO_PROFILE_DEV_DEBUG", "false");
         install.arg("--root").arg(&folder).arg("--target-dir").arg(tools.join("build"));
         shell::run(&mut install)
             .with_context(|| format!("cargo cannot install {name}; is there a network?"))?;
