@@ -1,7 +1,7 @@
 //! The Rust core of `torch_diode`: everything that the plug-in computes.
 //!
 //! Python holds the thin glue to torch. Here are the vocabulary, models, tables,
-//! datasets and the laws of what can be launched, as classes of Python. Every failure
+//! datasets and the rules of what can be launched, as classes of Python. Every failure
 //! is a `DiodeError`; what computes for long lets other threads of Python run.
 
 mod choice;

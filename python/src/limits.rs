@@ -1,7 +1,7 @@
 //! Why a kernel cannot be launched, or must not be.
 //!
-//! One choice that does not fit fails a whole compile, so this errs towards refusing. The
-//! laws of shared memory were read off compiled kernels of Triton 3.6.
+//! One choice that does not fit fails a whole compile, so in doubt a kernel is refused. The
+//! rules of shared memory were read off compiled kernels of Triton 3.6.
 
 use diode_core::{Alignment, Config, DType, Problem, Tile};
 use pyo3::prelude::*;

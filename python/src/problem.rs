@@ -112,7 +112,7 @@ impl PyProblem {
         self.0.bias.as_str()
     }
 
-    /// The kind of problem by which confidence is known.
+    /// The problem group; confidence is stated per group.
     #[getter]
     fn group(&self) -> &'static str {
         ProblemGroup::of(&self.0).as_str()

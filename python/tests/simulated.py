@@ -76,7 +76,7 @@ def gpu(**properties: Any) -> Iterator[None]:
 
 
 def _forget_devices() -> None:
-    """torch and the plug-in remember what they were told of a device."""
+    """Clears what torch and the plug-in have cached about a device."""
     DeviceProperties.create.cache_clear()
     device_interface.caching_worker_device_properties.clear()
     problems._described.cache_clear()

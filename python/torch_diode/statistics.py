@@ -46,7 +46,7 @@ class Statistics:
             self._with_confidence = 0
 
     def get(self) -> dict[str, Any]:
-        """Every counter, and what follows from them. ``avg_confidence`` is None until a prediction's is known."""
+        """Every counter, and what follows from them. ``avg_confidence`` is None until a prediction states a confidence."""
         with self._lock:
             counts: dict[str, Any] = dict(self._counts)
             counts["total_predictions"] = counts["model_selections"]

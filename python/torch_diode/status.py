@@ -17,7 +17,7 @@ _errors: list[str] = []
 
 
 def register(asked: bool = DISTRIBUTION == "torch-diode") -> None:
-    """Registers where that is wanted and possible. Never raises: a program that only wants faster kernels goes on."""
+    """Registers where that is wanted and possible. Never raises: the importing program goes on without the plug-in."""
     try:
         set_outcome(*_try_to_register(asked))
     except Exception as error:  # An error in the user's torch must not end the user's program.

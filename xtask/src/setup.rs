@@ -1,5 +1,5 @@
-//! What a fresh machine lacks. As root on Debian it is installed; elsewhere
-//! each missing thing is named with the way to get it.
+//! Installs what a fresh machine lacks, as root on Debian. Elsewhere it names each
+//! missing thing and how to get it.
 
 use std::path::{Path, PathBuf};
 
@@ -88,7 +88,7 @@ fn nextest() -> anyhow::Result<()> {
         return Ok(());
     }
     eprintln!("setup: installing cargo-nextest (the test runner); this takes some minutes once");
-    // Not --locked: registries that lag behind upstream may lack a locked version.
+    // Not --locked, for the reason in `tools::tool`.
     shell::run(cargo().args(["install", "cargo-nextest"]))
 }
 

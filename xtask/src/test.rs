@@ -72,7 +72,7 @@ const TORCH: &str = "torch==2.11.0";
 const PYTEST: &str = "pytest==9.2.0";
 const MYPY: &str = "mypy==2.4.1";
 
-/// Without the report of an earlier run, a run that wrote none is not taken for it.
+/// Deletes the report of an earlier run, so that it is not read as this run's.
 fn forget(report: &Path) -> anyhow::Result<()> {
     match std::fs::remove_file(report) {
         Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
@@ -82,7 +82,7 @@ fn forget(report: &Path) -> anyhow::Result<()> {
     }
 }
 
-/// What a test runner reported. One that failed must say of which test.
+/// Reads what a test runner reported. A runner that failed must name a test that failed.
 fn outcome(runner: &str, status: ExitStatus, report: &Path) -> anyhow::Result<Vec<Test>> {
     let tests = junit::read(report).with_context(|| format!("{runner} ended with {status}"))?;
     if !status.success() && tests.iter().all(|test| test.passed) {

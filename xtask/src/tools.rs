@@ -13,8 +13,8 @@ pub(crate) fn tool(name: &str, version: &str) -> anyhow::Result<PathBuf> {
     let program = folder.join("bin").join(name);
     if !program.is_file() {
         eprintln!("installing {name} {version} in {}", folder.display());
-        // Unoptimised and without debug information, they are built soonest and run fast enough. Not --locked: registries that lag behind upstream may
-        // lack a locked version.
+        // Unoptimised and without debug information, they are built soonest and run fast enough.
+        // Not --locked: a mirror may lack a locked version.
         let mut install = cargo();
         install
             .args(["install", "--debug", "--version", version, name])

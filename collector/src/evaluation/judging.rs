@@ -33,8 +33,8 @@ pub(crate) fn read(
     Ok(set)
 }
 
-/// Timings taken the way the model's were, or else in the second way that it learnt; where there
-/// are none, the commonest, and a warning, for an old dataset does not say how it was measured.
+/// Timings by the model's method, else by its second method. If there are none: those of the commonest
+/// method, with a warning, because an old dataset does not state its method.
 fn of_the_models_methods(
     model: &AnyModel,
     datasets: &[Dataset],

@@ -68,8 +68,8 @@ fn names(names: impl Iterator<Item = String>) -> String {
     names.into_iter().collect::<Vec<_>>().join(", ")
 }
 
-/// torch-diode's files know hardware by its name alone, and no catalogue has
-/// every CPU: the facts come from someone who knows the same hardware.
+/// Adds missing facts of hardware. torch-diode's files have its name only, and the catalogue lacks
+/// most CPUs, so the facts come from `known` if it is the same hardware.
 pub(crate) fn describe(
     datasets: &mut [Dataset],
     known: impl FnOnce() -> anyhow::Result<Hardware>,

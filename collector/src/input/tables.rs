@@ -49,7 +49,7 @@ pub(crate) fn is_table(path: &Path) -> bool {
     }
 }
 
-/// Whether a file is a table of ours, which tools that sort keys make begin like a solution.
+/// Whether a file is a table of ours. If a tool has sorted its keys, it begins like a solution of torch-diode.
 fn is_ours(path: &Path, kind: Option<Kind>) -> bool {
     matches!(kind, None | Some(Kind::ReferenceConfigs)) && names_itself(path).unwrap_or(false)
 }

@@ -3,7 +3,7 @@
 
 use diode_core::{Alignment, Bias, Config, DType, Layout, OperandAlignment, Problem, Tile};
 
-/// What the names of kernels have that compute one problem's sizes only.
+/// Part of the name of a kernel that computes one problem's sizes only.
 pub(super) const SIZES: &str = ";sizes=";
 
 /// Everything but sizes and tile that the compiler has to know.
@@ -70,7 +70,7 @@ impl Variant {
     }
 
     /// Whether a tile fits into the matrices of a problem, where that matters. One that fits into
-    /// one of two such matrices only counts as one that does not.
+    /// only one of two such matrices does not fit.
     pub(crate) fn fits(&self, tile: &Tile, problem: &Problem) -> bool {
         let [a, b] = self.undivided();
         self.fit_matters()

@@ -29,8 +29,8 @@ pub(crate) struct Vectors {
 
 impl Cpu {
     pub(crate) fn read() -> Self {
-        // Both files are absent on systems that are not Linux; what they would
-        // say is then left out or replaced by what the build knows.
+        // Both files are absent on systems other than Linux. Their facts are then
+        // left out, or replaced by those of the build.
         let cpuinfo = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
         let highest = fs::read_to_string("/sys/devices/system/cpu/cpu0/cpufreq/cpuinfo_max_freq").ok();
         let mut cpu = Self::parse(&cpuinfo);

@@ -40,7 +40,7 @@ pub(super) struct CollectingArgs {
 }
 
 impl CollectingArgs {
-    /// Where a name given by the user leads to; refuses what no format is known for.
+    /// The path of the file that a name given by the user means. Refuses formats that these commands do not write.
     pub(crate) fn output(&self, path: &Path) -> Result<PathBuf, Usage> {
         let path = DatasetFormat::applied(self.format, path)?;
         match Format::from_path(&path).map_err(Usage::new)? {

@@ -26,7 +26,7 @@ pub(crate) fn mention_losses(paths: &[&Path]) {
 }
 
 /// The problems that a file in a format can tell apart, in their order. Of several that are one
-/// problem there, the first is kept, or the one that the file says nothing less of. Says what
+/// problem there, the first is kept, or the one of which the file loses nothing. Says what
 /// that leaves out, before hours are spent on it.
 pub(crate) fn told_apart(path: &Path, format: Format, problems: &[Problem]) -> Vec<Problem> {
     let held = |problem: &Problem| diode_formats::held(format, problem);

@@ -1,12 +1,12 @@
-//! torch-diode's toolkit took `--seed`, `--format` and `--device` before the name
-//! of the command. Here they belong to the commands that they mean something to, and behind their names
-//! `--device` counts GPUs; where it names a kind of device, the old flag is meant there too.
+//! torch-diode's toolkit took `--seed`, `--format` and `--device` before the name of the command.
+//! Diode takes them after the command, and only where they apply. After a command `--device` is a
+//! number of GPUs; if its value names a kind of device, it is read as the old flag.
 
 use std::ffi::OsString;
 
 struct OldGlobal {
     old: &'static str,
-    /// Its name behind the command.
+    /// Its name after the command.
     new: &'static str,
     /// Why a command may not have it.
     without: &'static str,
@@ -20,8 +20,8 @@ const OLD_GLOBALS: [OldGlobal; 3] = [
     DEVICE,
 ];
 
-/// Moves leading old flags behind the command. Where `has_flag` says that the
-/// command does not know one, it is dropped, and a note returned.
+/// Moves leading old flags to after the command. One that the command lacks, by `has_flag`, is
+/// dropped, and a note returned.
 pub(crate) fn moved(
     arguments: Vec<OsString>,
     has_flag: impl Fn(&str, &str) -> bool,
@@ -64,7 +64,7 @@ pub(crate) fn moved(
 /// What torch-diode's `--device` could be.
 const DEVICES: [&str; 2] = ["cpu", "cuda"];
 
-/// The kind of device that an argument asks for, and how many words it does it in.
+/// The kind of device that an argument asks for, and how many words that takes.
 fn old_device(argument: &OsString, next: Option<&OsString>) -> Option<(OsString, usize)> {
     let (_, value) = old_global(argument).filter(|(global, _)| global.old == DEVICE.old)?;
     let words = if value.is_some() { 1 } else { 2 };

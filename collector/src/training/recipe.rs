@@ -263,7 +263,7 @@ impl Recipe {
         (0..self.seeds as u64).map(move |more| first.wrapping_add(more))
     }
 
-    /// Whether a training that was interrupted goes on with the same command: its model is only what it had so far.
+    /// Whether the same command goes on with an interrupted training. The model at `path` is then unfinished.
     pub(crate) fn goes_on(&self, path: &Path, seed: u64) -> bool {
         self.model_type == ModelType::Ranking && self.partials(path, seed).any(|beside| beside.exists())
     }

@@ -71,7 +71,7 @@ fn a_round_trip_through_every_format_changes_no_byte() {
 }
 
 #[test]
-fn what_the_old_formats_cannot_hold_is_refused() {
+fn what_torch_diodes_formats_cannot_hold_is_refused() {
     let sandbox = Sandbox::new();
     sandbox.ok(&["collect", "--output", "a.msgpack.zst", "--num-shapes", "1", "--max-size", "64"]);
     let error = sandbox.fails(1, &["convert", "a.msgpack.zst", "a.json"]);
@@ -99,7 +99,7 @@ fn what_the_old_formats_cannot_hold_is_refused() {
     assert!(error.contains("convert it to a .msgpack.zst"), "{error}");
 }
 
-/// The old form does not say where inputs lie: it would take both problems for one.
+/// torch-diode's form has no layouts of inputs, so both problems would be one there.
 #[test]
 fn problems_that_differ_in_layout_alone_are_not_mixed() {
     let sandbox = Sandbox::new();
@@ -129,7 +129,7 @@ fn problems_that_differ_in_layout_alone_are_not_mixed() {
 }
 
 #[test]
-fn a_collection_into_the_old_form_measures_what_it_can_tell_apart() {
+fn a_collection_into_torch_diodes_form_measures_what_it_can_tell_apart() {
     let sandbox = Sandbox::new();
     let problem = |layout: &str| {
         format!(r#"{{"op":"mm","b":1,"m":65,"n":66,"k":67,"dtype":"float32","b_layout":"{layout}"}}"#)

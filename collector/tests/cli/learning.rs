@@ -92,7 +92,7 @@ fn what_could_not_be_written_is_refused_before_training() {
         assert!(error.contains(words), "{error}");
         assert!(!sandbox.path("m.safetensors").exists(), "{flag} {value}: trained in vain");
     }
-    // Who says how many epochs gets as many, however small the dataset is.
+    // `--epochs` is obeyed, however small the dataset is.
     sandbox.ok(&[&train[..], &["--log-dir", "logs"]].concat());
     let history = String::from_utf8(content(&sandbox.path("logs/training_history.csv"))).unwrap();
     let epochs: Vec<&str> = history.lines().filter_map(|line| line.split(',').nth(1)).collect();

@@ -193,7 +193,7 @@ pub(crate) fn old_table(hardware: &[&str], configs: &[(u64, bool)]) -> String {
 #[test]
 fn tables_of_torch_diode_are_taken_over() {
     let sandbox = Sandbox::new();
-    // The second claims of K what is not so, and the last is the first again.
+    // The second has a wrong `EVEN_K`, and the last repeats the first.
     let configs = [(128, false), (64, true), (32, false), (128, false)];
     sandbox.write("old.json", &old_table(&["NVIDIA H200"], &configs));
     let asked = ["--op", "mm", "--m", "512", "--n", "1024", "--k", "250", "--dtype", "bfloat16", "--json"];

@@ -94,12 +94,12 @@ def test_it_costs_no_more_than_the_same_config_by_hand(report: Report) -> None:
             torch_diode.uninstall()
             forced.append(by_hand(function, inputs, table))
         ratios.append(min(ours) / min(forced))
-        name = f"{shape}: ours and the same config forced by Inductor's lookup table, best of 6"
+        name = f"{shape}: torch_diode and the same config forced by Inductor's lookup table, best of 6"
         report.figure(SECTION, name, f"{min(ours):.3f} s, {min(forced):.3f} s")
         if len(ratios) == 6:
             break
     report.figure(
-        SECTION, f"ours over the same config by hand, geometric mean of {len(ratios)}", f"{geomean(ratios):.3f}×", "≤ 1.05×"
+        SECTION, f"torch_diode over the same config by hand, geometric mean of {len(ratios)}", f"{geomean(ratios):.3f}×", "≤ 1.05×"
     )
     assert geomean(ratios) <= 1.05
 
@@ -136,5 +136,5 @@ def test_a_block_of_eight_linears_compiles_six_times_faster(report: Report) -> N
     torch_diode.uninstall()
     default, _ = compiled_cold(block, inputs, max_autotune_gemm=True)
     found = f"{ours:.2f} s, {default:.2f} s ({default / ours:.1f}×), {none:.2f} s"
-    report.figure(SECTION, "a block of 8 linears: ours, default max-autotune, no tuning", found, "≥ 6×")
+    report.figure(SECTION, "a block of 8 linears: torch_diode, default max-autotune, no tuning", found, "≥ 6×")
     assert default / ours >= 6

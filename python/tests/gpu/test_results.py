@@ -18,7 +18,7 @@ TOLERANCE = {torch.float16: 4e-3, torch.bfloat16: 2e-2, torch.float32: 1e-4}
 
 
 def tiled(problem: torch_diode.Problem) -> object:
-    """A Triton kernel whatever the model would say, so that the template is what is tested."""
+    """A Triton kernel, so that the template is tested whatever the model would pick."""
     return {"template": "triton::bmm" if problem.op in ("bmm", "baddbmm") else "triton::mm", **TILE}
 
 
@@ -111,7 +111,7 @@ def test_dynamo_counts_no_benchmark(report: Report) -> None:
     torch_diode.uninstall()
     counters.clear()
     with config.patch(shape_padding=False):
-        # That the counters count is seen where Inductor does benchmark.
+        # Check the counters themselves: here Inductor does benchmark.
         torch.compile(torch.mm, options={"max_autotune_gemm": True})(randn(64, 128), randn(128, 64))
         assert benchmarks()
         torch_diode.install()

@@ -1,4 +1,4 @@
-//! From the bytes of an upload to durable rows: decode, judge, store.
+//! From the bytes of an upload to durable rows: decode, check, store.
 
 mod physics;
 mod prepare;

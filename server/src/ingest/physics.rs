@@ -8,7 +8,7 @@ use diode_core::{Config, ConfigDictionary, DType, Invalid, Solution};
 const TOLERANCE: f64 = 0.05;
 
 /// Refuses times that are physically impossible: mistaken units, kernels that
-/// did not compute everything, or lies. One such time would lead every ranking.
+/// did not compute everything, or made-up times. One such time would lead every ranking.
 pub(super) fn check(facts: &Facts, solution: &Solution, configs: &ConfigDictionary) -> Result<(), Invalid> {
     let bound = |allow_tf32| floor(facts, &solution.problem, solution.method, allow_tf32);
     let (exact, tf32) = (bound(false), bound(true));

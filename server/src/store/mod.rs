@@ -1,5 +1,5 @@
-//! Everything the server remembers. [`Store`] says what can be asked,
-//! [`SqliteStore`] and [`PostgresStore`] answer alike. Their SQL is one copy, in
+//! Everything that the server stores. [`Store`] is the interface;
+//! [`SqliteStore`] and [`PostgresStore`] behave alike. Their SQL is one copy, in
 //! `sql`; what differs stands in `sqlite` and `postgres`. One story test drives
 //! both.
 

@@ -51,8 +51,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
 
 /// Prints the medians of several rounds, since other programs share the machine's caches.
 ///
-/// A round times every batch once, so no entry is near because it was just asked for. The
-/// problems of a batch are, as they are for whoever has just put them together.
+/// A round times every batch once, so no table entry is still in a cache from its last lookup.
+/// The problems of a batch are in the cache, as for a caller that has just made them.
 fn report(what: &str, table: &Table, asked: &[Problem], read: impl Fn(&[TableConfig])) {
     let mut rounds: Vec<(f64, f64)> = (0..ROUNDS).map(|_| round(table, asked, &read)).collect();
     rounds.sort_by(|a, b| a.0.total_cmp(&b.0));

@@ -82,7 +82,7 @@ pub struct Failure {
     pub reason: FailureReason,
 }
 
-/// All timings of one problem on one hardware from one upload.
+/// All timings and failures of one problem on one hardware from one upload, by one method.
 ///
 /// The columns run in parallel: row `i` of each belongs to `configs[i]`.
 #[derive(Debug, Clone, PartialEq)]

@@ -22,7 +22,7 @@ pub struct Invalid {
 pub enum Subject {
     /// A field of a problem or a config, for which a form has an input.
     Field(Field),
-    /// Anything else, by the name that people know it by.
+    /// Anything else, by its usual name.
     Named(String),
 }
 
@@ -87,7 +87,7 @@ impl Invalid {
         }
     }
 
-    /// Says where the value was found, before what is said of that already.
+    /// Adds where the value was found, before the place that is already stated.
     #[must_use]
     pub fn within(self, place: impl std::fmt::Display) -> Self {
         Self { place: format!("{place}: {}", self.place), ..self }

@@ -1,4 +1,4 @@
-//! Kinds of problems that behave alike.
+//! Problem groups: problems that are limited by the same thing.
 
 use crate::named_enum::named_enum;
 use crate::{Alignment, Problem};

@@ -24,8 +24,8 @@ pub fn integer_median(values: &mut [u64]) -> Option<u64> {
     integer_quantile(values, 2, 4)
 }
 
-/// The value that `share` of the ascending values are below, interpolated between its two
-/// neighbours. `None` of nothing.
+/// The value below which `share` of the ascending values lie, interpolated between its two
+/// neighbours. `None` if there are no values.
 pub fn quantile(ascending: &[f64], share: f64) -> Option<f64> {
     let place = share * (ascending.len().checked_sub(1)? as f64);
     let below = ascending[place.floor() as usize];
@@ -33,8 +33,8 @@ pub fn quantile(ascending: &[f64], share: f64) -> Option<f64> {
     Some(below + (above - below) * place.fract())
 }
 
-/// The value that part/parts of the ascending values are below, interpolated between its two
-/// neighbours and rounded down. `None` of nothing.
+/// The value below which `part`/`parts` of the ascending values lie, interpolated between its two
+/// neighbours and rounded down. `None` if there are no values.
 pub fn integer_quantile(ascending: &[u64], part: u64, parts: u64) -> Option<u64> {
     let last = ascending.len().checked_sub(1)? as u64;
     let (below, rest) = (last * part / parts, last * part % parts);
@@ -43,7 +43,7 @@ pub fn integer_quantile(ascending: &[u64], part: u64, parts: u64) -> Option<u64>
     Some(low + (high - low) * rest / parts)
 }
 
-/// The arithmetic mean; 0 of nothing.
+/// The arithmetic mean; 0 if there are no values.
 pub fn mean(values: impl IntoIterator<Item = f64>) -> f64 {
     let count = |(sum, count), value| (sum + value, count + 1_usize);
     let (sum, count) = values.into_iter().fold((0.0, 0), count);

@@ -118,12 +118,12 @@ pub const MAX_PICKLE_VALUES: usize = 1 << 17;
 /// Dimensions of a tensor in a checkpoint; weights have two.
 pub const MAX_TENSOR_DIMS: usize = 4;
 
-/// Why a file is refused whose timings are more than its size lets expect.
+/// The error for a file with more timings than its size allows.
 pub(crate) fn too_many_timings(limit: usize) -> String {
     format!("more than {limit} timings, the most accepted from a file of its size; split the file")
 }
 
-/// Why a file is refused that has more parts of a kind than any file may.
+/// The error for a file with more parts of a kind than any file may have.
 pub(crate) fn too_many(parts: &str, limit: usize) -> String {
     format!("more than {limit} {parts}, the most accepted in one file; split the file")
 }

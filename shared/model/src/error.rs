@@ -51,7 +51,7 @@ pub enum ModelError {
     Invalid(#[from] Invalid),
 }
 
-// Their causes stand in the sentences themselves: as sources besides, they would be told twice.
+// The messages contain their causes. If those were sources too, they would be printed twice.
 impl From<safetensors::SafeTensorError> for ModelError {
     fn from(error: safetensors::SafeTensorError) -> Self {
         Self::NotSafetensors(error)

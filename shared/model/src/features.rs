@@ -6,7 +6,7 @@ pub use diode_numeric::features::*;
 use crate::ModelError;
 
 /// The tile of a config that has features: that of the plain and the batched
-/// Triton kernel. Persistent kernels run by other laws, and the library and
+/// Triton kernel. Times of persistent kernels follow other rules, and the library and
 /// split-K kernels have no tile.
 pub fn featured_tile(config: &Config) -> Result<&Tile, ModelError> {
     match config {

@@ -12,7 +12,7 @@ use crate::{Model, ModelError};
 
 /// The most picks that a shortlist is made for; more are picked from the whole space.
 pub const MOST_PICKS: usize = 16;
-/// Of how many blocks of tiles the times are predicted beside the scouts', where only the best are wanted.
+/// A shortlist predicts the scouts and this many further blocks of tiles.
 const SHORTLIST: Effort = Effort::Blocks(56);
 
 /// Ranks a whole space for one problem; a [`Ranker`] does it for many.

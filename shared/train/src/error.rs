@@ -69,7 +69,7 @@ pub enum TrainError {
     Tensor(#[from] candle_core::Error),
 }
 
-// Its cause stands in the sentence itself: as a source besides, it would be told twice.
+// The message contains its cause. If that were the source too, it would be printed twice.
 impl From<safetensors::SafeTensorError> for TrainError {
     fn from(error: safetensors::SafeTensorError) -> Self {
         Self::Checkpoint(error)

@@ -10,7 +10,7 @@ use crate::{TrainError, TrainingProblem, TrainingSet};
 
 /// The numbers of picks for which a confidence is stated.
 const PICKS: [u32; 5] = [1, 3, 5, 8, 16];
-/// "Near the best" for picks.
+/// A pick counts as good within this factor of the best.
 const CLOSE: f64 = 1.05;
 /// A group's share is computed as if it had so many more problems with the share of all problems:
 /// the share of a few problems alone would be luck.

@@ -89,7 +89,7 @@ impl<'a> Batch<'a> {
         }
     }
 
-    /// Takes of each problem the fastest rows, and others at random.
+    /// Draws each problem's fastest rows, and fills up with random ones.
     fn draw(&mut self, problems: impl Iterator<Item = &'a Prepared>, rng: &mut ChaCha8Rng) {
         self.inputs.clear();
         self.problems.clear();

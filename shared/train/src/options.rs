@@ -8,7 +8,7 @@ use crate::TrainError;
 /// Epochs of a large set.
 const EPOCHS: usize = 60;
 
-/// Steps that even the smallest set gets, in more epochs: what 50 problems get in 180.
+/// The least number of steps, as many as 50 problems take in 180 epochs. A small set gets more epochs for it.
 const MIN_STEPS: usize = 1260;
 
 /// How to train.

@@ -65,7 +65,7 @@ fn next<J>(jobs: &Mutex<VecDeque<J>>) -> Option<J> {
     lock(jobs).pop_front()
 }
 
-/// A panic elsewhere is passed on by the scope; what is behind the lock is whole.
+/// The scope passes on a panic of another thread. The locked value is still valid, so poisoning is ignored.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -7,7 +7,7 @@ use crate::shell::root;
 
 pub(super) fn of_this_version() -> anyhow::Result<String> {
     let changes = std::fs::read_to_string(root().join("CHANGELOG.md")).context("CHANGELOG.md")?;
-    // A build between two releases has what is written down so far.
+    // A build between two releases takes the part of unreleased changes.
     part(&changes, VERSION)
         .or_else(|| part(&changes, "Unreleased"))
         .with_context(|| format!("CHANGELOG.md: got no part `## {VERSION}` or `## Unreleased`; write one"))

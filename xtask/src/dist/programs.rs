@@ -29,7 +29,7 @@ pub(super) fn build(target: Target, profile: &str) -> anyhow::Result<Vec<PathBuf
     let mut programs = Vec::new();
     for (package, name) in PROGRAMS {
         eprintln!("dist: building {name} for {}", target.triple());
-        // One at a time: together, the server would get what only the command line asks of a library.
+        // One at a time: built together, the server would get features of libraries that only the command line needs.
         shell::run(
             command(&zigbuild)
                 .args(["zigbuild", "--locked", "--profile", profile, "--package", package, "--target"])

@@ -99,7 +99,7 @@ mod tests {
                 bytes[damaged][place] ^= 0x10;
                 let (found, is_whole) = read(&bytes.concat());
                 assert!(others.iter().all(|other| found.contains(other)), "entry {damaged}, byte {place}");
-                // A last entry whose length grew looks like one that breaks off.
+                // If the damage makes the last entry's length greater, the entry looks like one that breaks off.
                 if damaged + 1 < framed.len() || place >= LENGTH {
                     assert_eq!(is_whole, found.len() == entries.len(), "entry {damaged}, byte {place}");
                 }

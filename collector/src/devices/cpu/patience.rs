@@ -17,7 +17,7 @@ pub(super) fn to_load(problem: &Problem) -> Duration {
 }
 
 /// The limit for `launches` launches; the best launch so far, if there is one,
-/// says far more about what is reasonable than the sizes do.
+/// is a far better measure than the sizes.
 pub(super) fn to_run(problem: &Problem, launches: u32, best: Option<u64>) -> Duration {
     /// No tile is this much worse than another.
     const WORST_RATIO: f64 = 100.0;

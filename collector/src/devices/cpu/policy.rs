@@ -11,11 +11,11 @@ const HOPELESS: f64 = 3.0;
 /// A launch this long warms its own caches: the untimed one before it would cost
 /// as much and change nothing.
 const SELF_WARMING_NANOS: u64 = 500_000_000;
-/// Within this of the best: may turn out to be the best.
+/// Within this factor of the best so far: promising, because it may turn out to be the best.
 const PROMISING: f64 = 1.25;
-/// Repeats of what is neither promising nor hopeless.
+/// Repeats of a config that is neither promising nor hopeless.
 const ORDINARY_REPEATS: usize = 3;
-/// The least repeats that an interquartile range means something for.
+/// With fewer repeats an interquartile range means nothing.
 const MIN_REPEATS: usize = 7;
 /// The most repeats of a config, however noisy.
 const MAX_REPEATS: usize = 25;

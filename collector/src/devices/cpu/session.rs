@@ -19,7 +19,7 @@ pub(crate) fn measure(
 ) -> anyhow::Result<Option<MeasuredConfigs>> {
     match process.load(problem, seed, patience::to_load(problem))? {
         Ok(()) => {}
-        // Nothing but memory is asked of it while it loads.
+        // Loading only allocates and fills memory, so a death means that memory ran out.
         Err(Lost::Died) => return Ok(Some(MeasuredConfigs::all_failed(configs, FailureReason::OutOfMemory))),
         Err(Lost::TimedOut) => return Ok(Some(MeasuredConfigs::all_failed(configs, FailureReason::Timeout))),
     }
@@ -47,7 +47,7 @@ pub(crate) fn measure(
     repeat(process, problem, &mut measured, abandon).map(|finished| finished.then_some(measured))
 }
 
-/// Rounds of repeats until every config is settled. Whether it got that far.
+/// Repeats until every config is settled. Returns false if abandoned.
 fn repeat(
     process: &mut CpuProcess,
     problem: &Problem,

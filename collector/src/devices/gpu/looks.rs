@@ -97,7 +97,7 @@ impl Measurement<'_> {
         Ok(())
     }
 
-    /// Two more launches for what is not hopeless; the rest stays as it was seen.
+    /// Two more launches for configs that are not far slower than the best. The others keep their first time.
     pub(super) fn look_again(&mut self, rest: &[(usize, u64)], best: u64) -> Result<(), SessionError> {
         let (again, settled): (Vec<_>, Vec<_>) =
             rest.iter().partition(|&&(_, nanos)| !self.grouped && policy::worth_a_look(nanos, best));

@@ -5,7 +5,7 @@ use super::protocol::{Event, Results};
 use super::session::{Candidate, Launchable};
 use super::session_error::SessionError;
 
-/// Is told what is going on.
+/// Receives progress events.
 pub(super) type Report<'a> = dyn FnMut(Event) -> anyhow::Result<()> + 'a;
 
 /// One problem, from the first look at its configs to their times.

@@ -2,7 +2,7 @@
 
 use diode_core::stats::{integer_median, upper_median};
 
-/// Where configs differ by less than their noise: these are timed thoroughly.
+/// How many of the fastest configs are timed thoroughly: they differ by less than their noise.
 pub(super) const NEAR_BEST: usize = 100;
 /// Rounds of the near-best: what disturbs the GPU for a moment falls on all alike.
 pub(super) const ROUNDS: usize = 4;
@@ -14,12 +14,12 @@ const PER_ROUND_SHORT: u64 = 8;
 const SHORT_NS: u64 = 50_000;
 /// What the near-best of one problem may take; beyond it they get fewer launches.
 const NEAR_BEST_NS: u64 = 4_000_000_000;
-/// Up to this many times the best: worth three looks, but no more.
+/// Configs up to this factor slower than the best get three looks, not rounds.
 const WORTH_A_LOOK: f64 = 1.5;
 /// Shorter kernels are launched in groups between two events: events tick in
 /// steps of tens of nanoseconds and cost more than a microsecond themselves.
 pub(super) const GROUPED_BELOW_NS: u64 = 6_000;
-/// Configs of a grouped problem that are slower than this stay as they were seen first.
+/// Configs of a grouped problem that are slower than the best by more than this factor keep their first time.
 pub(super) const WORTH_A_GROUP: f64 = 4.0;
 /// Beyond this, the first launch is as good as the second: it does not matter
 /// that the code had to be fetched.

@@ -20,10 +20,10 @@ struct Round {
 }
 
 impl Measurement<'_> {
-    /// Rounds over the near-best, until they agree; their numbers.
+    /// Times the near-best in rounds until the rounds agree. Returns the numbers of these configs.
     pub(super) fn thorough(&mut self) -> Result<Vec<usize>, SessionError> {
         let mut near = policy::near_best(&self.looks);
-        // The library's kernel is what every other is held against.
+        // Every other kernel is compared with the library's.
         let is_library = |candidate: &&Candidate| matches!(candidate.launchable, Launchable::Library);
         let library = self.candidates.iter().find(is_library).map(|candidate| candidate.number);
         let library = library.filter(|library| self.looks.iter().any(|(number, _)| number == library));

@@ -1,10 +1,10 @@
 //! Which configs to run for a problem that is not in the table, judged by the problems that are.
 //!
-//! The rule: the eight nearest problems vote. Each says of a config by how much
-//! it fell short of the best (the logarithm of the ratio of times), less what the
-//! neighbour's own sizes explain: blocks that stick out of the matrix and a last
-//! wave of blocks that leaves the device idle. The mean, weighted by distance,
-//! plus what the asked sizes explain, is the expected loss; the least wins.
+//! The rule: the eight nearest problems vote. A vote on a config is its loss there
+//! (the logarithm of its time over the best time), less what the neighbour's own
+//! sizes explain: blocks that stick out of the matrix and a last wave of blocks that
+//! leaves the device idle. The mean, weighted by distance, plus what the asked sizes
+//! explain, is the expected loss; the least wins.
 //!
 //! On 209 bf16 problems of one H200, four folds by problem, the first pick reaches
 //! 94.7 % of the best of 1,534 configs (geometric mean); the best config of the
@@ -57,7 +57,7 @@ pub struct Neighbour {
 }
 
 /// How differently two problems are expected to behave; `None` if they run
-/// different kernels, so that one says nothing of the other.
+/// different kernels, so that the times of one do not help with the other.
 pub fn distance(a: &Problem, b: &Problem) -> Option<f64> {
     /// K only makes a block run longer, so it counts half.
     const K: f64 = 0.5;

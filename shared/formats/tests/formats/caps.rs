@@ -100,7 +100,7 @@ fn no_file_may_hold_more_problems_than_memory_is_for() {
         ..many.solutions[0].clone()
     };
     many.solutions = vec![empty; MAX_PROBLEMS_PER_FILE + 1];
-    // Unpacked, since all the same they shrink to less than a frame may grow from.
+    // Unpacked: equal problems compress so well that the limit on a frame's growth would refuse the file first.
     let columnar = zstd::decode_all(&encode(Format::Columnar, &[many]).unwrap()[..]).unwrap();
     let error = decode(&columnar).unwrap_err().to_string();
     assert!(error.contains(&refused), "{error}");

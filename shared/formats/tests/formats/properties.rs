@@ -86,7 +86,7 @@ proptest! {
         let whole = [dataset];
         prop_assert_eq!(&reread(&encode(Format::Columnar, &whole).unwrap()).datasets, &whole);
         let mut kept = reduce(Format::Csv, &whole).datasets;
-        // What is said of no timings at all have no row to stand in.
+        // A solution without timings has no row, so its columns are not kept.
         for solution in kept[0].solutions.iter_mut().filter(|solution| solution.configs.is_empty()) {
             solution.minimum_ns = None;
             solution.spread_ns = None;

@@ -24,7 +24,7 @@ fn dataset(solutions: Vec<Solution>) -> Dataset {
     Dataset { solutions, ..golden() }
 }
 
-/// What the old form holds in the end, after it was written and read: sizes and times, and what was said.
+/// What is left after writing and reading torch-diode's form (sizes and times), and the sentences about losses.
 fn kept(datasets: &[Dataset]) -> (Vec<(Problem, TimeColumn)>, Vec<String>) {
     let Reduced { datasets, left_out } = reduce(Format::PredecessorJson, datasets);
     let read = decode(&encode(Format::PredecessorJson, &datasets).unwrap()).unwrap().datasets;

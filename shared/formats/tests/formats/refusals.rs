@@ -1,4 +1,4 @@
-//! What whole files say that is refused, and what is not.
+//! Whole files whose content is refused, and files that are accepted.
 
 use diode_formats::{Format, FormatError, decode, decode_reference_configs, encode};
 

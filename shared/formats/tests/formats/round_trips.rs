@@ -50,7 +50,7 @@ fn the_real_h200_timings_survive_every_pair_of_formats() {
     for from in Format::ALL {
         let first = reread(&encode(from, &original).unwrap()).datasets;
         assert_eq!(content_digest(&first), digest, "{from}");
-        // Two formats that gave the same, the order of dictionaries included, are the same to what comes next.
+        // If an earlier format gave the same, the order of dictionaries included, the next step is checked already.
         if seen.contains(&first) {
             continue;
         }

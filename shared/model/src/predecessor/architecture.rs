@@ -46,7 +46,7 @@ pub enum Part {
     Relu,
     /// Acts in training only.
     Dropout,
-    /// Remembers what comes in …
+    /// Keeps its input …
     Keep,
     /// … and adds it.
     AddKept,

@@ -1,6 +1,6 @@
-//! What torch-diode's networks see.
+//! The inputs of torch-diode's networks.
 //!
-//! Its mistakes are part of them: weights only fit the inputs they were trained
+//! torch-diode's mistakes are part of them: weights only fit the inputs they were trained
 //! on. Every 2-byte type but float16 counts as 32 bits in the larger set, the
 //! batch enters no product, and there is no logarithm of K.
 

@@ -15,7 +15,7 @@ pub(super) struct Tiles {
     pub(super) warps: f32x8,
     pub(super) group_m: f32x8,
     pub(super) tf32: f32x8,
-    /// 1 for tiles with ROCm's extras, which are compiled by other laws.
+    /// 1 for tiles with ROCm's extras, which are compiled by other rules.
     pub(super) rocm: f32x8,
     pub(super) nonkdim: f32x8,
     pub(super) waves_per_eu: f32x8,

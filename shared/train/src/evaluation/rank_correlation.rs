@@ -1,6 +1,6 @@
 //! Rank correlation.
 
-/// Spearman's rank correlation. 1 where one side has no order to get wrong.
+/// Spearman's rank correlation. 1 if all values of one side are equal.
 pub(crate) fn spearman(a: &[f64], b: &[f64]) -> f64 {
     let (a, b) = (ranks(a), ranks(b));
     let middle = (a.len() as f64 - 1.0) / 2.0;

@@ -95,7 +95,7 @@ fn dataset_metadata(metadata: &ParquetMetaData) -> Result<Vec<DatasetMetadata>, 
     Ok(about)
 }
 
-/// Adds what the metadata say of a dataset, if its rows still have the same hardware.
+/// Adds a dataset's facts from the metadata, if its rows still have the same hardware.
 fn described(number: u64, dataset: Dataset, about: &[DatasetMetadata]) -> Dataset {
     let same = |about: &&DatasetMetadata| {
         let (known, named) = (&about.hardware, &dataset.hardware);

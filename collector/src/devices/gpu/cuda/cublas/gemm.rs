@@ -8,7 +8,7 @@ use libloading::Symbol;
 use super::{COMPUTE_32F, Cublas, CublasError, Handle};
 use crate::devices::gpu::operands::Matrices;
 
-/// How a problem is put to cuBLAS, which thinks in columns: it computes the
+/// How a problem is put to cuBLAS, which is column-major: it computes the
 /// transposed product, whose memory is the same.
 pub(super) struct Gemm {
     pub(super) op_a: c_int,
