@@ -7,7 +7,7 @@ use diode_core::{Dataset, Solution, Tflops};
 use super::collection::Collection;
 use super::runner::Tally;
 use crate::output::{count, rate};
-use crate::statistics::quality::{library_ratio, near_best_spreads};
+use crate::statistics::quality::{library_ratio, spreads_within_5_percent};
 
 /// Prints what was done, what the files now hold, and how fast the best was.
 pub(super) fn print(collection: &Collection, tally: &Tally) {
@@ -50,7 +50,8 @@ pub(super) fn print(collection: &Collection, tally: &Tally) {
             best.roofline_share.map_or(String::new(), |s| format!(", {:.0} % of its roofline", s * 100.0));
         say!("best: {} on {}{share}", rate(best.tflops), best.problem);
     }
-    let mut spreads: Vec<f64> = solutions().flat_map(|(_, solution)| near_best_spreads(solution)).collect();
+    let mut spreads: Vec<f64> =
+        solutions().flat_map(|(_, solution)| spreads_within_5_percent(solution)).collect();
     if let Some(noise) = upper_median(&mut spreads) {
         say!(
             "noise: half of the near-best times spread over less than {:.1} % of their median",

@@ -12,13 +12,13 @@ use diode_formats::pack::{Pack, PackWriter};
 use super::compiler::{Compiled, Launch};
 use super::compilers::Compilers;
 use super::parts::Parts;
-use super::plan::Job;
+use super::plan::PlannedKernel;
 use super::python::{Python, TRITON};
 use super::request::ARGUMENT_SIZES;
 use super::{ABI, ABI_KEY, amdgpu};
 use crate::interrupt::Interrupt;
 
-/// What a build is told besides its jobs.
+/// The settings of a build, besides its kernels.
 pub(crate) struct Build<'a> {
     pub(crate) arch: &'a str,
     pub(crate) output: &'a Path,
@@ -38,26 +38,27 @@ pub(crate) struct Summary {
     pub(crate) bytes: usize,
 }
 
-/// Compiles the jobs and writes the pack. `None` if interrupted; what was
+/// Compiles the kernels and writes the pack. `None` if interrupted; what was
 /// compiled is kept for the next time.
 pub(crate) fn build(
     build: &Build<'_>,
-    jobs: &[Job],
+    kernels: &[PlannedKernel],
     interrupt: &Interrupt,
 ) -> anyhow::Result<Option<Summary>> {
     check_output(build.output)?;
     let parts = Parts::open(build.output, build.arch)?;
     let mut finished = parts.finished()?;
-    let resumed = jobs.iter().filter(|job| finished.contains_key(&job.key)).count();
+    let resumed = kernels.iter().filter(|kernel| finished.contains_key(&kernel.key)).count();
     let python = Python::prepare(build.python, &parts.folder)?;
-    let todo: VecDeque<&Job> = jobs.iter().filter(|job| !finished.contains_key(&job.key)).collect();
+    let todo: VecDeque<&PlannedKernel> =
+        kernels.iter().filter(|kernel| !finished.contains_key(&kernel.key)).collect();
     if !todo.is_empty() {
         Compilers::new(&parts, &python, interrupt, todo).run(build.processes, &mut finished)?;
     }
-    if jobs.iter().any(|job| !finished.contains_key(&job.key)) {
+    if kernels.iter().any(|kernel| !finished.contains_key(&kernel.key)) {
         return Ok(None);
     }
-    let (bytes, mut summary) = pack(build, jobs, &parts, &finished)?;
+    let (bytes, mut summary) = pack(build, kernels, &parts, &finished)?;
     summary.resumed = resumed;
     summary.bytes = bytes.len();
     diode_formats::write_atomically(build.output, &bytes)
@@ -85,7 +86,7 @@ fn check_output(output: &Path) -> anyhow::Result<()> {
 
 fn pack(
     build: &Build<'_>,
-    jobs: &[Job],
+    kernels: &[PlannedKernel],
     parts: &Parts,
     finished: &HashMap<String, Compiled>,
 ) -> anyhow::Result<(Vec<u8>, Summary)> {
@@ -97,22 +98,22 @@ fn pack(
     let mut writer = PackWriter::new(build.arch, toolchain);
     let mut summary = Summary::default();
     let (mut multiplications, mut why) = (0, None);
-    for job in jobs {
-        let key = job.key.clone();
+    for kernel in kernels {
+        let key = kernel.key.clone();
         let mut fail = |writer: &mut PackWriter, reason: FailureReason, message: String| {
             *summary.failed.entry(reason.to_string()).or_default() += 1;
             why = Some(message.clone());
             writer.add_failed(key.clone(), reason, message);
         };
-        let launch = match &finished[&job.key] {
-            Compiled::Failed(message) if !job.matmul => {
+        let launch = match &finished[&kernel.key] {
+            Compiled::Failed(message) if !kernel.matmul => {
                 let folder = parts.folder.display();
                 bail!(
                     "{key}: {message}; every collection needs this kernel, so there is no pack without it; \
                      remove {folder} to have it compiled again"
                 )
             }
-            Compiled::GivenUp if !job.matmul => {
+            Compiled::GivenUp if !kernel.matmul => {
                 bail!(
                     "{key}: the compiler crashed or hung, twice; every collection needs this kernel; try again"
                 )
@@ -140,7 +141,7 @@ fn pack(
                 );
                 continue;
             }
-            Compiled::Built(launch) if job.wide && launch.copies.iter().any(|&bytes| bytes != 16) => {
+            Compiled::Built(launch) if kernel.wide && launch.copies.iter().any(|&bytes| bytes != 16) => {
                 let copies = &launch.copies;
                 let message =
                     format!("copies of {copies:?} bytes, expected 16: the compiler lost the alignment");
@@ -149,17 +150,17 @@ fn pack(
             }
             Compiled::Built(launch) => launch,
         };
-        let file = parts.binary(&job.key);
+        let file = parts.binary(&kernel.key);
         let binary = fs::read(&file).with_context(|| format!("cannot read {}", file.display()))?;
-        if build.arch.starts_with("gfx") && job.matmul {
+        if build.arch.starts_with("gfx") && kernel.matmul {
             amdgpu::check_arguments(&binary, &launch.symbol, &ARGUMENT_SIZES)
-                .with_context(|| format!("{}: {}", file.display(), job.key))?;
+                .with_context(|| format!("{}: {}", file.display(), kernel.key))?;
         }
         let Launch { symbol, threads, shared, registers, stack, .. } = launch;
         writer.add_built(key, symbol.clone(), [*threads, *shared, *registers, *stack], &binary);
         summary.built += 1;
-        multiplications += usize::from(job.matmul);
-        summary.spilling += usize::from(job.matmul && *stack > 0);
+        multiplications += usize::from(kernel.matmul);
+        summary.spilling += usize::from(kernel.matmul && *stack > 0);
     }
     if multiplications == 0 {
         bail!("no multiplication can be used, so there is no pack; of the last: {}", why.unwrap_or_default());

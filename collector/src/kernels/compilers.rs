@@ -12,7 +12,7 @@ use anyhow::bail;
 
 use super::compiler::{Compiled, Compiler};
 use super::parts::Parts;
-use super::plan::Job;
+use super::plan::PlannedKernel;
 use super::python::{Python, TRITON};
 use crate::interrupt::Interrupt;
 use crate::output::progress::Progress;
@@ -20,7 +20,7 @@ use crate::output::progress::Progress;
 /// How many compilers may die of a kernel.
 const TRIES: usize = 2;
 
-/// What became of one job.
+/// What became of one kernel.
 struct Finished {
     key: String,
     compiled: Compiled,
@@ -31,7 +31,7 @@ pub(super) struct Compilers<'a> {
     parts: &'a Parts,
     python: &'a Python,
     interrupt: &'a Interrupt,
-    queue: Mutex<VecDeque<&'a Job>>,
+    queue: Mutex<VecDeque<&'a PlannedKernel>>,
     /// One of them failed for another reason than its kernel: the others need not go on.
     failed: AtomicBool,
 }
@@ -41,12 +41,12 @@ impl<'a> Compilers<'a> {
         parts: &'a Parts,
         python: &'a Python,
         interrupt: &'a Interrupt,
-        todo: VecDeque<&'a Job>,
+        todo: VecDeque<&'a PlannedKernel>,
     ) -> Self {
         Self { parts, python, interrupt, queue: Mutex::new(todo), failed: AtomicBool::new(false) }
     }
 
-    /// Compiles all jobs with so many processes; what is done is kept and added to `finished`.
+    /// Compiles all kernels with so many processes; what is done is kept and added to `finished`.
     pub(super) fn run(
         &self,
         processes: usize,
@@ -81,18 +81,18 @@ impl<'a> Compilers<'a> {
         })
     }
 
-    /// Runs one compiler: it takes jobs until there are none, and is replaced when it dies.
+    /// Runs one compiler: it takes kernels until there are none, and is replaced when it dies.
     fn work(&self, number: usize, results: &Sender<anyhow::Result<Finished>>) {
         let cache = self.parts.folder.join(format!("cache-{number}"));
         let mut compiler = None;
         while !(self.interrupt.requested() || self.failed.load(Ordering::Relaxed)) {
-            let Some(job) = self.queue.lock().unwrap_or_else(PoisonError::into_inner).pop_front() else {
+            let Some(kernel) = self.queue.lock().unwrap_or_else(PoisonError::into_inner).pop_front() else {
                 break;
             };
-            let compiled = self.compile(job, &cache, &mut compiler);
+            let compiled = self.compile(kernel, &cache, &mut compiler);
             let trouble = compiled.is_err();
             // The main thread receives no more once it has given up.
-            let sent = results.send(compiled.map(|compiled| Finished { key: job.key.clone(), compiled }));
+            let sent = results.send(compiled.map(|compiled| Finished { key: kernel.key.clone(), compiled }));
             if trouble || sent.is_err() {
                 return;
             }
@@ -102,13 +102,20 @@ impl<'a> Compilers<'a> {
     }
 
     /// Compiles one kernel. A compiler that dies may have been ended by others, so a fresh one tries again.
-    fn compile(&self, job: &Job, cache: &Path, compiler: &mut Option<Compiler>) -> anyhow::Result<Compiled> {
+    fn compile(
+        &self,
+        kernel: &PlannedKernel,
+        cache: &Path,
+        compiler: &mut Option<Compiler>,
+    ) -> anyhow::Result<Compiled> {
         for _ in 0..TRIES {
             let running = match compiler {
                 Some(running) => running,
                 None => compiler.insert(self.start(cache)?),
             };
-            if let Some(compiled) = running.compile(job.request.clone(), &self.parts.binary(&job.key))? {
+            if let Some(compiled) =
+                running.compile(kernel.request.clone(), &self.parts.binary(&kernel.key))?
+            {
                 return Ok(compiled);
             }
             *compiler = None;

@@ -29,7 +29,7 @@ pub(crate) struct Plan {
 }
 
 /// One kernel to compile.
-pub(crate) struct Job {
+pub(crate) struct PlannedKernel {
     pub(crate) key: String,
     pub(crate) request: Value,
     /// A multiplication; the others are the kernels around a measurement.
@@ -40,25 +40,30 @@ pub(crate) struct Job {
 
 impl Plan {
     /// Every kernel, those of one variant side by side.
-    pub(crate) fn jobs(&self) -> Result<Vec<Job>, Invalid> {
+    pub(crate) fn kernels(&self) -> Result<Vec<PlannedKernel>, Invalid> {
         let hardware = hardware_of(&self.arch)?;
-        let mut jobs = Vec::new();
+        let mut planned = Vec::new();
         let dtypes: BTreeSet<DType> = self.dtypes.iter().copied().collect();
         for dtype in dtypes {
-            jobs.extend(self.support(dtype));
+            planned.extend(self.support(dtype));
             let tiles = self.tiles(&hardware, dtype)?;
             for variant in self.variants(dtype) {
-                jobs.extend(self.jobs_of(&variant, &tiles));
+                planned.extend(self.kernels_of(&variant, &tiles));
             }
         }
-        Ok(jobs)
+        Ok(planned)
     }
 
     /// Only the kernels that some problems need; `exact`, with their sizes compiled in.
-    pub(crate) fn jobs_for(&self, problems: &[Problem], exact: bool) -> anyhow::Result<Vec<Job>> {
+    pub(crate) fn kernels_for(
+        &self,
+        problems: &[Problem],
+        exact: bool,
+    ) -> anyhow::Result<Vec<PlannedKernel>> {
         let hardware = hardware_of(&self.arch)?;
         let dtypes: BTreeSet<DType> = problems.iter().map(|problem| problem.a_dtype).collect();
-        let mut jobs: Vec<Job> = dtypes.into_iter().flat_map(|dtype| self.support(dtype)).collect();
+        let mut planned: Vec<PlannedKernel> =
+            dtypes.into_iter().flat_map(|dtype| self.support(dtype)).collect();
         let mut kernels = BTreeMap::new();
         for problem in problems {
             let ProblemFields { op, m, n, k, .. } = **problem;
@@ -66,16 +71,16 @@ impl Plan {
                 .map_err(|reason| anyhow::anyhow!("{op} of M×N×K = {m}×{n}×{k}: {reason}"))?;
             for config in self.space.configs(&hardware, problem)? {
                 let Some(tile) = tile_of(&config) else { continue };
-                let job = self.job(&variant, tile, variant.fits(tile, problem));
-                kernels.insert(job.key.clone(), job);
+                let kernel = self.kernel(&variant, tile, variant.fits(tile, problem));
+                kernels.insert(kernel.key.clone(), kernel);
             }
         }
-        jobs.extend(kernels.into_values());
-        Ok(jobs)
+        planned.extend(kernels.into_values());
+        Ok(planned)
     }
 
-    fn support(&self, dtype: DType) -> impl Iterator<Item = Job> {
-        Support::of(dtype).into_iter().map(|support| Job {
+    fn support(&self, dtype: DType) -> impl Iterator<Item = PlannedKernel> {
+        Support::of(dtype).into_iter().map(|support| PlannedKernel {
             key: support.key(),
             request: support.request(&self.arch),
             matmul: false,
@@ -83,19 +88,19 @@ impl Plan {
         })
     }
 
-    fn jobs_of(&self, variant: &Variant, tiles: &BTreeSet<Tile>) -> impl Iterator<Item = Job> {
+    fn kernels_of(&self, variant: &Variant, tiles: &BTreeSet<Tile>) -> impl Iterator<Item = PlannedKernel> {
         let both = &[false, true][..];
         let even = if variant.allows_even_k() { both } else { &[false] };
         let fits = if variant.fit_matters() { both } else { &[false] };
         let forms = even.iter().flat_map(move |&even_k| fits.iter().map(move |&fits| (even_k, fits)));
         forms
             .flat_map(move |(even_k, fits)| tiles.iter().map(move |&tile| (Tile { even_k, ..tile }, fits)))
-            .map(|(tile, fits)| self.job(variant, &tile, fits))
+            .map(|(tile, fits)| self.kernel(variant, &tile, fits))
     }
 
-    fn job(&self, variant: &Variant, tile: &Tile, fits: bool) -> Job {
+    fn kernel(&self, variant: &Variant, tile: &Tile, fits: bool) -> PlannedKernel {
         let cuda = self.arch.starts_with("sm_");
-        Job {
+        PlannedKernel {
             key: variant.key(tile, fits),
             request: variant.request(tile, fits, &self.arch),
             matmul: true,
@@ -198,10 +203,10 @@ mod tests {
     }
 
     fn kernels(plan: &Plan) -> usize {
-        let jobs = plan.jobs().unwrap();
-        let keys: BTreeSet<&str> = jobs.iter().map(|job| job.key.as_str()).collect();
-        assert_eq!(keys.len(), jobs.len(), "no kernel twice");
-        jobs.len()
+        let planned = plan.kernels().unwrap();
+        let keys: BTreeSet<&str> = planned.iter().map(|kernel| kernel.key.as_str()).collect();
+        assert_eq!(keys.len(), planned.len(), "no kernel twice");
+        planned.len()
     }
 
     #[test]
@@ -229,7 +234,7 @@ mod tests {
             alignments: vec![Alignment::Bytes16, Alignment::None],
             ..plan()
         };
-        let keys: BTreeSet<String> = plan.jobs().unwrap().into_iter().map(|job| job.key).collect();
+        let keys: BTreeSet<String> = plan.kernels().unwrap().into_iter().map(|kernel| kernel.key).collect();
         let hardware = hardware_of("sm_90").unwrap();
         for (m, n, k) in [(1, 4096, 4096), (17, 33, 71), (100, 72, 24), (4096, 8, 128)] {
             let problem = Problem::new(ProblemFields::plain(Op::Mm, 1, m, n, k, DType::BFloat16)).unwrap();
@@ -248,25 +253,25 @@ mod tests {
             |m, n, k| Problem::new(ProblemFields::plain(Op::Mm, 1, m, n, k, DType::BFloat16)).unwrap();
         // One K that every tile divides, one that none does.
         let problems = [problem(512, 512, 4096), problem(512, 4096, 4096), problem(512, 512, 4104)];
-        let jobs = plan().jobs_for(&problems, false).unwrap();
-        let keys: BTreeSet<&str> = jobs.iter().map(|job| job.key.as_str()).collect();
-        assert_eq!((keys.len(), jobs.len()), (2 * 1534 + 4, 2 * 1534 + 4));
+        let planned = plan().kernels_for(&problems, false).unwrap();
+        let keys: BTreeSet<&str> = planned.iter().map(|kernel| kernel.key.as_str()).collect();
+        assert_eq!((keys.len(), planned.len()), (2 * 1534 + 4, 2 * 1534 + 4));
         // Tiles wider than 64 columns do not fit; with the wider problem every tile is needed that fits, too.
-        let narrow = plan().jobs_for(&[problem(512, 65, 4096)], false).unwrap();
+        let narrow = plan().kernels_for(&[problem(512, 65, 4096)], false).unwrap();
         assert_eq!(narrow.len(), 1534 + 4);
-        let fit = narrow.iter().filter(|job| job.key.ends_with("fits=true")).count();
+        let fit = narrow.iter().filter(|kernel| kernel.key.ends_with("fits=true")).count();
         assert!((1..1534).contains(&fit), "{fit}");
-        let both = plan().jobs_for(&[problem(512, 65, 4096), problem(512, 1025, 4096)], false).unwrap();
+        let both = plan().kernels_for(&[problem(512, 65, 4096), problem(512, 1025, 4096)], false).unwrap();
         assert_eq!(both.len(), 1534 + (1534 - fit) + 4);
         // Sizes that are compiled in are no other problem's.
-        let exact = plan().jobs_for(&problems, true).unwrap();
+        let exact = plan().kernels_for(&problems, true).unwrap();
         assert_eq!(exact.len(), 3 * 1534 + 4);
-        assert!(exact.iter().filter(|job| job.matmul).all(|job| job.key.contains(";sizes=512x")));
+        assert!(exact.iter().filter(|kernel| kernel.matmul).all(|kernel| kernel.key.contains(";sizes=512x")));
     }
 
     #[test]
     fn an_unknown_architecture_is_refused_by_name() {
-        let error = Plan { arch: "sm_1".to_owned(), ..plan() }.jobs().err().unwrap().to_string();
+        let error = Plan { arch: "sm_1".to_owned(), ..plan() }.kernels().err().unwrap().to_string();
         assert!(error.starts_with("arch: got `sm_1`, expected sm_80"), "{error}");
     }
 }

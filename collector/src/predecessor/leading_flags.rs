@@ -4,7 +4,7 @@
 
 use std::ffi::OsString;
 
-struct OldGlobal {
+struct LeadingFlag {
     old: &'static str,
     /// Its name after the command.
     new: &'static str,
@@ -12,11 +12,11 @@ struct OldGlobal {
     without: &'static str,
 }
 
-const DEVICE: OldGlobal = OldGlobal { old: "--device", new: "--backend", without: "it runs on the CPU" };
+const DEVICE: LeadingFlag = LeadingFlag { old: "--device", new: "--backend", without: "it runs on the CPU" };
 
-const OLD_GLOBALS: [OldGlobal; 3] = [
-    OldGlobal { old: "--seed", new: "--seed", without: "nothing in it is drawn at random" },
-    OldGlobal { old: "--format", new: "--format", without: "names of files choose formats" },
+const LEADING_FLAGS: [LeadingFlag; 3] = [
+    LeadingFlag { old: "--seed", new: "--seed", without: "nothing in it is drawn at random" },
+    LeadingFlag { old: "--format", new: "--format", without: "names of files choose formats" },
     DEVICE,
 ];
 
@@ -29,8 +29,8 @@ pub(crate) fn moved(
     let given = arguments.clone();
     let mut arguments = arguments.into_iter().peekable();
     let mut ordered: Vec<OsString> = arguments.next().into_iter().collect();
-    let mut leading: Vec<(&OldGlobal, Vec<OsString>)> = Vec::new();
-    while let Some((global, value)) = arguments.peek().and_then(|argument| old_global(argument)) {
+    let mut leading: Vec<(&LeadingFlag, Vec<OsString>)> = Vec::new();
+    while let Some((global, value)) = arguments.peek().and_then(|argument| leading_flag(argument)) {
         arguments.next();
         let value = value.or_else(|| arguments.next());
         leading.push((global, [Some(global.new.into()), value].into_iter().flatten().collect()));
@@ -50,7 +50,7 @@ pub(crate) fn moved(
         }
     }
     let mut notes = Vec::new();
-    for (OldGlobal { old, new, without }, flag_and_value) in leading {
+    for (LeadingFlag { old, new, without }, flag_and_value) in leading {
         if has_flag(&name, new.trim_start_matches('-')) {
             ordered.extend(flag_and_value);
         } else {
@@ -66,20 +66,20 @@ const DEVICES: [&str; 2] = ["cpu", "cuda"];
 
 /// The kind of device that an argument asks for, and how many words that takes.
 fn old_device(argument: &OsString, next: Option<&OsString>) -> Option<(OsString, usize)> {
-    let (_, value) = old_global(argument).filter(|(global, _)| global.old == DEVICE.old)?;
+    let (_, value) = leading_flag(argument).filter(|(global, _)| global.old == DEVICE.old)?;
     let words = if value.is_some() { 1 } else { 2 };
     let value = value.or_else(|| next.cloned())?;
     DEVICES.iter().any(|device| value == *device).then_some((value, words))
 }
 
 /// The flag that an argument is, with its value if that follows an equals sign.
-fn old_global(argument: &OsString) -> Option<(&'static OldGlobal, Option<OsString>)> {
+fn leading_flag(argument: &OsString) -> Option<(&'static LeadingFlag, Option<OsString>)> {
     let argument = argument.to_string_lossy();
     let (flag, value) = match argument.split_once('=') {
         Some((flag, value)) => (flag, Some(value.into())),
         None => (&*argument, None),
     };
-    OLD_GLOBALS.iter().find(|global| global.old == flag).map(|global| (global, value))
+    LEADING_FLAGS.iter().find(|global| global.old == flag).map(|global| (global, value))
 }
 
 #[cfg(test)]

@@ -7,7 +7,7 @@ use diode_core::stats::upper_median;
 use diode_core::{DType, Dataset, FailureReason, Method, Op, Solution, Tflops};
 use serde::Serialize;
 
-use super::quality::{library_ratio, near_best_spreads};
+use super::quality::{library_ratio, spreads_within_5_percent};
 
 /// Solutions that may be compared with each other.
 #[derive(Serialize)]
@@ -84,7 +84,7 @@ impl Tally {
                 raise(&mut self.best_share, bound.0 / time.0);
             }
         }
-        self.spreads.extend(near_best_spreads(solution));
+        self.spreads.extend(spreads_within_5_percent(solution));
         self.library_ratios.extend(library_ratio(dataset, solution));
     }
 

@@ -3,16 +3,16 @@
 use diode_core::{Config, Dataset, Solution};
 
 /// Configs this close to the best of their problem are those that a choice is between.
-const NEAR_BEST: f64 = 1.05;
+const CHOICE_FACTOR: f64 = 1.05;
 /// Fewer launches have no quartiles to speak of.
 const MIN_REPEATS: u32 = 5;
 
-/// The interquartile ranges of near-best times, each over its time.
-pub(crate) fn near_best_spreads(solution: &Solution) -> Vec<f64> {
+/// The interquartile ranges of the times within 5 % of the best, each over its time.
+pub(crate) fn spreads_within_5_percent(solution: &Solution) -> Vec<f64> {
     let (Some(spread), Some(best)) = (&solution.spread_ns, solution.times.fastest()) else {
         return Vec::new();
     };
-    let limit = solution.times.nanos(best).0 * NEAR_BEST;
+    let limit = solution.times.nanos(best).0 * CHOICE_FACTOR;
     let repeated = |row: usize| solution.repeats.as_ref().is_none_or(|repeats| repeats[row] >= MIN_REPEATS);
     let rows = (0..solution.times.len()).map(|row| (row, solution.times.nanos(row).0));
     rows.filter(|&(row, time)| time <= limit && repeated(row))

@@ -1,6 +1,6 @@
 //! Training a model on datasets.
 
 pub(crate) mod progress;
-mod ranking;
+mod ranking_model;
 pub(crate) mod recipe;
 pub(crate) mod trained;

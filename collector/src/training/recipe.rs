@@ -11,7 +11,7 @@ use diode_model::predecessor::Architecture;
 use diode_model::{AnyModel, Predictor as _};
 use diode_train::{PredecessorOptions, TrainOptions, TrainingSet, curves};
 
-use super::ranking;
+use super::ranking_model;
 use super::trained::Trained;
 use crate::evaluation::report::{self, metrics};
 use crate::failure::Usage;
@@ -280,7 +280,7 @@ impl Recipe {
         let mut best: Option<Trained> = None;
         for (seed, beside) in self.all_seeds(first).zip(self.partials(path, first)) {
             let folds = self.folds.unwrap_or(FOLDS);
-            let trained = ranking::train(set, self.options(seed), folds, &beside, interrupt)?;
+            let trained = ranking_model::train(set, self.options(seed), folds, &beside, interrupt)?;
             if trained.stopped {
                 let so_far = best.map(|best| Trained { stopped: true, ..best });
                 return Ok(so_far.unwrap_or(trained));

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use diode_core::{Dataset, Problem, Provenance};
 
-use crate::check::check;
+use crate::check_before_writing::check;
 use crate::predecessor::tree;
 use crate::{Format, FormatError, columnar, rows};
 

@@ -19,7 +19,7 @@
 
 mod atomic;
 mod bytes;
-mod check;
+mod check_before_writing;
 mod columnar;
 mod columns;
 mod dataset_file;

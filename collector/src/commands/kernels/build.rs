@@ -94,19 +94,19 @@ impl BuildArgs {
             tf32: self.tf32,
             space,
         };
-        let jobs = match &self.problems {
-            Some(list) => plan.jobs_for(&read_problems(list)?.0, self.exact_sizes)?,
-            None => plan.jobs()?,
+        let kernels = match &self.problems {
+            Some(list) => plan.kernels_for(&read_problems(list)?.0, self.exact_sizes)?,
+            None => plan.kernels()?,
         };
-        if !jobs.iter().any(|job| job.matmul) {
+        if !kernels.iter().any(|kernel| kernel.matmul) {
             bail!(
                 "there is no kernel for what is asked for: of --ops, --biases, --dtypes, --alignments and --space, \
                  some do not go together"
             );
         }
         let cores = thread::available_parallelism().map_or(1, Into::into);
-        let processes = self.processes.unwrap_or(cores).min(jobs.len());
-        say!("{} for {} with {}", count(jobs.len(), "kernel"), self.arch, count(processes, "compiler"));
+        let processes = self.processes.unwrap_or(cores).min(kernels.len());
+        say!("{} for {} with {}", count(kernels.len(), "kernel"), self.arch, count(processes, "compiler"));
         let settings = Build {
             arch: &self.arch,
             output: &self.out,
@@ -115,7 +115,7 @@ impl BuildArgs {
             shared_limit: hardware.facts.map_or(u32::MAX, |facts| facts.smem_per_block),
         };
         let interrupt = Interrupt::install()?;
-        match build(&settings, &jobs, &interrupt)? {
+        match build(&settings, &kernels, &interrupt)? {
             Some(summary) => print_summary(&summary, &self.out),
             None => {
                 bail!("interrupted: there is no pack yet; the same command goes on with what is compiled")

@@ -6,8 +6,8 @@ use anyhow::Context as _;
 use diode_core::{Config, FailureReason, Method, Problem};
 
 use super::matmul;
+use super::measure::measure;
 use super::process::CpuProcess;
-use super::session::measure;
 use crate::devices::measured::MeasuredConfigs;
 use crate::devices::meter::{Meter, Outcome, Quality};
 use crate::node;

@@ -6,9 +6,9 @@ use super::cuda::cublas::CublasError;
 use super::measurement::Measurement;
 use super::policy::{self, LONG_NS, WORTH_A_GROUP};
 use super::protocol::Event;
-use super::queue::MOST_QUEUED;
 use super::session::{Candidate, Launchable};
 use super::session_error::SessionError;
+use super::timing_queue::MOST_QUEUED;
 
 /// Launches of a short kernel in the second look.
 const SECOND_LOOKS: usize = 3;

@@ -10,9 +10,9 @@ use super::operands::bytes_needed;
 use super::policy::GROUPED_BELOW_NS;
 use super::prepared::PreparedProblem;
 use super::protocol::{Cause, Event, Measure, Results};
-use super::queue::Spent;
 use super::session::Session;
 use super::session_error::SessionError;
+use super::timing_queue::Spent;
 use crate::kernels::variant::Variant;
 
 /// Left free: the driver and other processes need some too.

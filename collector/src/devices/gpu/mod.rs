@@ -15,11 +15,11 @@ mod policy;
 mod prepared;
 mod process;
 mod protocol;
-mod queue;
 mod rounds;
 mod session;
 mod session_error;
 mod store;
+mod timing_queue;
 mod worker;
 
 pub(crate) use meter::{GpuMeter, GpuOptions};

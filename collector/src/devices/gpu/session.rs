@@ -11,9 +11,9 @@ use super::cuda::nvml::Nvml;
 use super::operands::TURNS;
 use super::policy;
 use super::protocol::{Measure, Results};
-use super::queue::Queue;
 use super::session_error::SessionError;
 use super::store::{MissingKernel, Place, Store};
+use super::timing_queue::Queue;
 use crate::kernels::support::Support;
 use crate::kernels::variant::{Variant, tile_of};
 

@@ -9,7 +9,7 @@ use super::ENCODING;
 use super::records::{Blob, DatasetHeader, FORMAT, Failures, FileHeader, ProblemRecord, SCHEMA};
 use crate::FormatError;
 use crate::bytes::{Corrupt, Cursor};
-use crate::check::check_provenance;
+use crate::check_before_writing::check_provenance;
 use crate::columns::{read_indexes, read_numbers, read_times, read_u32s};
 use crate::dictionary::{read_configs, reason_from_code};
 use crate::input::malformed::malformed_msgpack;

@@ -14,7 +14,7 @@ use super::panics::catch_panic;
 use super::values::Values;
 use super::{DATASETS_KEY, DatasetMetadata, in_words};
 use crate::FormatError;
-use crate::check::check_provenance;
+use crate::check_before_writing::check_provenance;
 use crate::limits::MAX_DATASETS;
 
 /// Rows decoded at a time.
