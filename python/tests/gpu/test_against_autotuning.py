@@ -18,7 +18,12 @@ from torch._inductor import config
 
 import torch_diode
 
-DEFAULT, OURS, FIVE, LIBRARY = "Inductor, default max-autotune", "torch_diode, top_k = 1", "torch_diode, top_k = 5", "no tuning (the library)"
+DEFAULT, OURS, FIVE, LIBRARY = (
+    "Inductor, default max-autotune",
+    "torch_diode, top_k = 1",
+    "torch_diode, top_k = 5",
+    "no tuning (the library)",
+)
 EXHAUSTIVE = "Inductor, exhaustive"
 SHIPPED, RIGHT = "torch-diode as shipped, the best of 5", "its network fed right, the best of 5"
 
@@ -151,7 +156,9 @@ def summarise(found: dict[Shape, Times], picks: dict[Shape, str], report: Report
             report.figure("Compile time", name, f"{geomean(relative(some, OURS, 0).values()):.1f}× ({len(some)} problems)", goal)
     in_all = [sum(times[name][0] for times in found.values()) for name in (DEFAULT, FIVE, OURS)]
     text = "{:.0f} s, {:.0f} s, {:.1f} s; {} problems".format(*in_all, len(found))
-    report.figure("Compile time", "all problems together: default max-autotune, torch_diode with top_k = 5 and with top_k = 1", text)
+    report.figure(
+        "Compile time", "all problems together: default max-autotune, torch_diode with top_k = 5 and with top_k = 1", text
+    )
     for shape, ratio in longer(found, picks).items():
         report.figure("Compile time", f"{shape}: exhaustive search over torch_diode", f"{ratio:.0f}×", "≥ 100×")
     for name, goal in ((OURS, "≥ 0.99×, none below 0.80×"), (FIVE, "≥ 1.01×"), (LIBRARY, "")):

@@ -99,7 +99,10 @@ def test_it_costs_no_more_than_the_same_config_by_hand(report: Report) -> None:
         if len(ratios) == 6:
             break
     report.figure(
-        SECTION, f"torch_diode over the same config by hand, geometric mean of {len(ratios)}", f"{geomean(ratios):.3f}×", "≤ 1.05×"
+        SECTION,
+        f"torch_diode over the same config by hand, geometric mean of {len(ratios)}",
+        f"{geomean(ratios):.3f}×",
+        "≤ 1.05×",
     )
     assert geomean(ratios) <= 1.05
 
