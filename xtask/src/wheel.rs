@@ -39,13 +39,16 @@ pub(crate) fn run() -> anyhow::Result<()> {
 pub(crate) fn build(targets: &[Target], profile: &str, wheels: &Path) -> anyhow::Result<()> {
     let python = environment("wheel-python", &[MATURIN, ZIG], "maturin, ziglang")?;
     let zig = zig(&python)?;
+    // Not for the tests' wheel: C libraries are compiled anew when this changes.
+    let time = time_of_commit()?;
     for target in targets {
         for folder in [root().to_owned(), root().join("python")] {
             let of =
                 ["--profile", profile, "--zig", "--target", target.triple(), "--compatibility", MANYLINUX];
             shell::run(
-                maturin(&python, &folder, wheels)?
+                maturin(&python, &folder, wheels)
                     .args(of)
+                    .env("SOURCE_DATE_EPOCH", &time)
                     .env("CARGO_ZIGBUILD_ZIG_PATH", &zig)
                     .env("CARGO_ENCODED_RUSTFLAGS", without_paths()?),
             )?;
@@ -56,7 +59,7 @@ pub(crate) fn build(targets: &[Target], profile: &str, wheels: &Path) -> anyhow:
             .args(["-m", "pip", "wheel", "--quiet", "--no-deps", "--wheel-dir"])
             .arg(wheels)
             .arg(root().join("python/models"))
-            .env("SOURCE_DATE_EPOCH", time_of_commit()?),
+            .env("SOURCE_DATE_EPOCH", &time),
     )?;
     for wheel in built(wheels)? {
         let bytes = wheel.metadata()?.len();
@@ -71,7 +74,7 @@ pub(crate) fn build(targets: &[Target], profile: &str, wheels: &Path) -> anyhow:
 /// Builds `torch-diode` as the daily work does: quickly, for this machine alone.
 pub(crate) fn for_tests(python: &Path) -> anyhow::Result<PathBuf> {
     let wheels = target_folder().join("wheels-for-tests");
-    shell::run(maturin(python, root(), &wheels)?.args(["--profile", "dev", "--compatibility", "linux"]))?;
+    shell::run(maturin(python, root(), &wheels).args(["--profile", "dev", "--compatibility", "linux"]))?;
     let mut built = built(&wheels)?;
     built.pop().context("maturin built no wheel")
 }
@@ -80,11 +83,10 @@ pub(crate) fn maturin_requirement() -> &'static str {
     MATURIN
 }
 
-fn maturin(python: &Path, folder: &Path, out: &Path) -> anyhow::Result<std::process::Command> {
+fn maturin(python: &Path, folder: &Path, out: &Path) -> std::process::Command {
     let mut maturin = command(python);
     maturin.args(["-m", "maturin", "build", "--out"]).arg(out).current_dir(folder);
-    maturin.env("SOURCE_DATE_EPOCH", time_of_commit()?);
-    Ok(maturin)
+    maturin
 }
 
 fn built(wheels: &Path) -> anyhow::Result<Vec<PathBuf>> {
