@@ -113,13 +113,18 @@ def tensor(
 
 def compile(function: Callable[..., Any], *inputs: tuple[Any, ...]) -> Compiled:
     """Lowers a function for the simulated GPU and generates its code."""
+    return Compiled(code_of(function, *inputs))
+
+
+def code_of(function: Callable[..., Any], *inputs: tuple[Any, ...], cpp: bool = False) -> str:
+    """All the code that Inductor generates for a function, in Python or in C++."""
     environment = ShapeEnv()
     mode = FakeTensorMode(shape_env=environment, allow_non_fake_inputs=True)
     sizes: dict[str, Any] = {}
     with mode:
         tensors = [_fake(environment, sizes, *one) for one in inputs]
         graph_module = make_fx(function, decomposition_table=select_decomp_table())(*tensors)
-    graph = GraphLowering(graph_module, example_inputs=tensors, shape_env=environment, is_inference=True)
+    graph = GraphLowering(graph_module, example_inputs=tensors, shape_env=environment, is_inference=True, cpp_wrapper=cpp)
     with (
         V.set_graph_handler(graph),
         V.set_fake_mode(mode),
@@ -128,7 +133,7 @@ def compile(function: Callable[..., Any], *inputs: tuple[Any, ...]) -> Compiled:
     ):
         graph.run(*tensors)
         code, _ = graph.codegen()
-    return Compiled(code.value if hasattr(code, "value") else str(code))
+    return code.value if hasattr(code, "value") else str(code)
 
 
 def _fake(
@@ -174,9 +179,12 @@ def benchmarks(milliseconds: Callable[[Any], float]) -> Iterator[None]:
     from torch._inductor.select_algorithm import AlgorithmSelectorCache
 
     times = lambda choices, *rest: {choice: milliseconds(choice) for choice in choices}
+    config = torch._inductor.config
+    names = ("benchmark_template_fusion", "benchmark_epilogue_fusion")
+    fusion = next(name for name in names if name in config._config)
     with (
         mock.patch.object(AlgorithmSelectorCache, "make_benchmark_fn", lambda *arguments, **named: times),
         mock.patch.object(AlgorithmSelectorCache, "make_precompile_fn", lambda *arguments, **named: dict),
-        mock.patch.object(torch._inductor.config, "benchmark_epilogue_fusion", False),
+        config.patch({fusion: False}),
     ):
         yield

@@ -21,10 +21,15 @@ pytestmark = pytest.mark.usefixtures("gpu")
 aten = torch.ops.aten
 
 
+libraries: set[str] = set()
+"""The names under which the library was timed."""
+
+
 def milliseconds(choice: Any) -> float:
-    """The library takes 0.01 ms, a tile its number of stages; 8 warps fail."""
+    """The library takes 0.01 ms, under one of its names 0.02; a tile its number of stages; 8 warps fail."""
     params = choice.annotations["ktc"].params.to_serializeable_dict()
     if "num_warps" not in params:
+        libraries.add(choice.name)
         return 0.02 if choice.name.startswith("addmm") else 0.01
     return float("inf") if params["num_warps"] == 8 else 0.1 * params["num_stages"]
 
@@ -60,7 +65,8 @@ def test_every_op_layout_type_and_the_library_are_recorded(collected: MatmulData
     assert set(dataset.methods) == {"minimum-cold-event"}
     assert dataset.failures > 5
     linear = dataset.times(dataset.problems[1])
-    assert linear[0] == (Config("aten"), 0.01), "the faster of the two names under which the library is offered"
+    fastest = 0.01 if "bias_addmm" in libraries else 0.02
+    assert linear[0] == (Config("aten"), fastest), "the fastest of the names under which the library is offered"
     assert [config for config, _ in linear].count(Config("aten")) == 1
     templates = {config.template for problem in dataset.problems for config, _ in dataset.times(problem)}
     assert templates == {"aten", "triton::mm", "triton::bmm", "decompose_k"}
@@ -73,7 +79,7 @@ def test_flags_are_those_that_ran() -> None:
     torch.set_float32_matmul_precision("high")
     try:
         with benchmarks(milliseconds), MatmulDatasetCollector(operations=["mm"]) as collector:
-            compile(torch.mm, tensor((512, 250), torch.float32), tensor((250, 1024), torch.float32))
+            compile(torch.mm, tensor((512, 1050), torch.float32), tensor((1050, 1024), torch.float32))
             compile(torch.bmm, tensor((4, 64, 128)), tensor((4, 128, 64)))
     finally:
         torch.set_float32_matmul_precision(before)

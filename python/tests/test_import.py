@@ -87,6 +87,17 @@ def test_importing_never_raises() -> None:
     assert found["status"] == "failed" and "/no/such/table" in found["errors"][0]
 
 
+@full
+def test_a_torch_that_lacks_a_module_leaves_the_plug_in_out_with_one_line() -> None:
+    absent = "import sys; sys.modules['torch._inductor.kernel_template_choice'] = None\n"
+    found, _ = imported(PRETEND_GPU + absent)
+    [line] = found["errors"]
+    assert found["status"] == "failed" and "\n" not in line
+    assert "kernel_template_choice" in line and "torch_diode was run with torch 2.10.0 to" in line
+    says = "import torch_diode\ntry: torch_diode.explain()\nexcept torch_diode.DiodeError as error: print(error)"
+    assert "this torch is not supported" in run(absent + says)
+
+
 @pytest.mark.parametrize("broken", ["DIODE_TOP_K", "DIODE_MODEL", "DIODE_TABLE", "DIODE_HARDWARE"])
 def test_a_bad_variable_is_named_in_the_status(broken: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(status, "has_gpu", lambda: True)

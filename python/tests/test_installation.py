@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import copy
 import json
 import pickle
-import sys
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -13,14 +11,19 @@ from typing import Any
 
 import pytest
 import torch
-from torch._inductor import choices, config, utils, virtualized
+from torch._inductor import choices, config, utils
+from torch._inductor.codecache import FxGraphCachePickler, FxGraphHashDetails
+from torch._inductor.kernel_inputs import KernelInputs, MMKernelInputs
 from torch._inductor.lowering import lowerings
+from torch._inductor.select_algorithm import get_algorithm_selector_cache
 from torch._inductor.virtualized import V
 
 import simulated
 import torch_diode
 from simulated import compile, tensor
-from torch_diode import DiodeError, DiodeInductorChoices, installation
+from torch_diode import DiodeError, DiodeInductorChoices
+from torch_diode.inductor import check as inductor_check
+from torch_diode.inductor import config as inductor_config
 
 
 def in_thread(function: Callable[[], Any]) -> Any:
@@ -36,13 +39,18 @@ def state() -> tuple[Any, ...]:
     """Everything of torch that installing touches."""
     aten = torch.ops.aten
     targets = [target for target in lowerings if str(target).startswith(("aten.mm", "aten.addmm", "aten.bmm", "aten.baddbmm"))]
+    cache = get_algorithm_selector_cache()
     return (
         {target: lowerings[target] for target in targets},
         choices.InductorChoices._finalize_template_configs,
         choices._use_autotune_backend,
         utils._use_autotune_backend,
-        config.inductor_choices_class,
+        FxGraphHashDetails.__init__,
+        list(cache.preprocessing_fns),
         set(config._config),
+        graph_key(),
+        list(cache.feedback_saver_fns),
+        config.inductor_choices_class,
         config.max_autotune,
         config.max_autotune_gemm,
         config.max_autotune_gemm_backends,
@@ -56,7 +64,7 @@ def test_uninstalling_leaves_no_trace() -> None:
     before = state()
     torch_diode.install()
     during = state()
-    assert all(one != other for one, other in zip(before[:6], during[:6], strict=True))
+    assert all(one != other for one, other in zip(before[:8], during[:8], strict=True))
     torch_diode.install(top_k=3)
     torch_diode.uninstall()
     assert state() == before
@@ -66,25 +74,39 @@ def test_uninstalling_leaves_no_trace() -> None:
 
 def test_a_failed_installation_leaves_no_trace(monkeypatch: pytest.MonkeyPatch) -> None:
     before = state()
-    monkeypatch.setattr(installation, "_wrap_backend_test", lambda: 1 / 0)
+    monkeypatch.setattr(inductor_config, "add_backend", lambda backend: 1 / 0)
     with pytest.raises(ZeroDivisionError):
         torch_diode.install()
     assert state() == before and not torch_diode.is_installed()
 
 
-def test_a_torch_that_lacks_something_is_refused_in_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(torch, "__version__", "2.8.1")
-    with pytest.raises(DiodeError, match="torch: got 2.8.1, expected 2.9 or newer"):
-        torch_diode.install()
-    with monkeypatch.context() as absent:
-        absent.setattr(torch, "__version__", "2.9.1")
-        absent.setitem(sys.modules, "torch._inductor.kernel_template_choice", None)
-        with pytest.raises(DiodeError, match="torch 2.9.1: import of torch._inductor.kernel_template_choice"):
+LACKS: dict[str, tuple[Any, str, Any, str]] = {
+    "another signature": (choices.InductorChoices, "get_ktc", lambda self, inputs: None, "<lambda> has changed"),
+    "no attribute": (MMKernelInputs, "strides_symbolic", None, "MMKernelInputs has no strides_symbolic"),
+    "no hints of sizes": (inductor_check, "size_hints", lambda: None, "SizeVarAllocator has neither"),
+    "other entries": (inductor_check, "entry", lambda name: None, "_ConfigEntry: .* positional argument"),
+    "no lowering": (inductor_check, "lowerings", {}, "there is no lowering of mm"),
+}
+
+
+@pytest.mark.parametrize("lack", LACKS)
+def test_a_torch_that_lacks_something_is_refused_in_one_line(lack: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    before = state()
+    owner, name, replacement, words = LACKS[lack]
+    with monkeypatch.context() as future:
+        future.setattr(torch, "__version__", "2.99.0")
+        if replacement is None:
+            future.delattr(KernelInputs, name)
+        else:
+            future.setattr(owner, name, replacement)
+        with pytest.raises(DiodeError, match=rf"^torch 2.99.0: {words}[^\n]*; torch_diode was run with torch 2.10.0 to [\d.]+$"):
             torch_diode.install()
-    monkeypatch.setattr(torch, "__version__", "2.13.0")
-    monkeypatch.setattr(choices.InductorChoices, "get_ktc", lambda self, inputs: None)
-    with pytest.raises(DiodeError, match="torch 2.13.0: .* has changed; tested with 2.11"):
-        torch_diode.install()
+    assert state() == before and not torch_diode.is_installed()
+
+
+def test_this_torch_is_one_of_those_that_are_named() -> None:
+    named = torch_diode.get_import_status()["torch_tried"]
+    assert torch.__version__.split("+")[0] in named
 
 
 @pytest.mark.usefixtures("gpu")
@@ -105,7 +127,6 @@ def test_every_thread_picks_whenever_it_made_its_handler() -> None:
     go.set()
     thread.join()
     assert kernels == [["64"]], "a thread that had a handler before the installation"
-    assert isinstance(in_thread(lambda: V.choices), DiodeInductorChoices)
     late = in_thread(lambda: compile(torch.mm, tensor((512, 256)), tensor((256, 1024))).constants("BLOCK_M"))
     assert late == ["64"]
 
@@ -113,8 +134,7 @@ def test_every_thread_picks_whenever_it_made_its_handler() -> None:
 @pytest.mark.usefixtures("gpu")
 def test_a_handler_that_outlives_the_installation_is_inductors_own() -> None:
     torch_diode.install()
-    handler = V.choices
-    assert isinstance(handler, DiodeInductorChoices)
+    handler = DiodeInductorChoices()
     torch_diode.uninstall()
     with V.set_choices_handler(handler), config.patch(max_autotune_gemm=True), simulated.offered() as lists:
         compile(torch.mm, tensor((512, 256)), tensor((256, 1024)))
@@ -141,9 +161,11 @@ def test_threads_share_one_model_and_count_right() -> None:
     assert model.cached == len(problems)
 
 
-def graph_key() -> bytes:
-    """What of Inductor's config goes into the key of its cache of graphs."""
-    return pickle.dumps(config.save_config_portable(ignore_private_configs=False))
+def graph_key() -> str:
+    """The key of Inductor's cache of graphs for a graph."""
+    graph_module = torch.fx.symbolic_trace(lambda x: x + 1)
+    details = FxGraphHashDetails(graph_module, [torch.ones(1)], {}, [])
+    return FxGraphCachePickler(graph_module).get_hash(details)
 
 
 def block_m_64(problem: Any) -> Any:
@@ -175,29 +197,85 @@ def test_the_cache_of_graphs_tells_models_settings_and_functions_apart(tmp_path:
     assert len(set(keys)) == len(keys)
 
 
-def test_inductors_own_key_holds_it() -> None:
-    from torch._inductor.codecache import FxGraphHashDetails
+def test_every_thread_keys_its_graphs_by_what_decides() -> None:
+    go, ready, early_keys = threading.Event(), threading.Event(), []
+
+    def early() -> None:
+        """Has compiled before the installation."""
+        for _ in range(3):
+            early_keys.append(graph_key())
+            ready.set()
+            go.wait()
+            go.clear()
+
+    plain = graph_key()
+    thread = threading.Thread(target=early)
+    thread.start()
+    ready.wait()
+    keys = [plain]
+    for change in (lambda: torch_diode.install(heuristic=block_m_64), torch_diode.uninstall):
+        ready.clear()
+        change()
+        keys.append(graph_key())
+        assert in_thread(graph_key) == keys[-1], "a thread that begins now"
+        go.set()
+        ready.wait()
+    go.set()
+    thread.join()
+    assert early_keys == keys
+    assert keys[0] != keys[1] and keys[2] == plain
+
+
+def test_an_option_of_one_compile_leaves_nothing_in_the_thread_that_compiled() -> None:
+    """A thread that has set one of our settings goes on when the settings are gone."""
+    go, ready, failures = threading.Event(), threading.Event(), []
+
+    def compiling() -> None:
+        graph_key()
+        with config.patch(diode_top_k=3):
+            graph_key()
+        ready.set()
+        go.wait()
+        try:
+            graph_key()
+        except Exception as error:
+            failures.append(error)
 
     torch_diode.install()
-    graph_module = torch.fx.symbolic_trace(lambda x: x + 1)
-    details = FxGraphHashDetails(graph_module, [torch.ones(1)], {}, [])
-    digest = pickle.dumps(details.inductor_config["inductor_choices_class"])
-    assert torch_diode.get_model_info()["model_manifest"]["models"][0]["digest"].encode() in digest
-    assert copy.deepcopy(config.inductor_choices_class) is config.inductor_choices_class
+    thread = threading.Thread(target=compiling)
+    thread.start()
+    ready.wait()
+    torch_diode.uninstall()
+    go.set()
+    thread.join()
+    assert not failures
 
 
+def test_a_handler_of_its_own_is_part_of_the_key() -> None:
+    from workspace import MODEL
+
+    torch_diode.install(heuristic=block_m_64)
+    installed = graph_key()
+    handlers = [torch_diode.create_diode_choices(model_path=str(MODEL), top_k_configs=count) for count in (1, 2)]
+    keys = {installed}
+    for handler in handlers:
+        with V.set_choices_handler(handler):
+            keys.add(graph_key())
+    assert len(keys) == 3
+
+
+@pytest.mark.usefixtures("gpu")
 def test_a_choices_class_of_the_users_stays_in_charge() -> None:
     class Own(choices.InductorChoices):
-        pass
+        def _finalize_template_configs(self, template_choices: Any, *rest: Any) -> Any:
+            seen.append(list(template_choices))
+            return [next(iter(template_choices["aten::mm"]))]
 
-    config.inductor_choices_class = Own
-    try:
-        torch_diode.install()
-        assert type(in_thread(lambda: V.choices)) is Own
-        torch_diode.uninstall()
-        assert config.inductor_choices_class is Own
-    finally:
-        config.inductor_choices_class = None
+    seen: list[list[str]] = []
+    torch_diode.install(heuristic=block_m_64)
+    with V.set_choices_handler(Own()), config.patch(max_autotune_gemm=True):
+        code = compile(torch.mm, tensor((512, 256)), tensor((256, 1024)))
+    assert "triton::mm" in seen[0] and code.kernels()[0].startswith("extern_kernels.mm(")
 
 
 def test_a_handler_travels_to_another_process_by_its_arguments() -> None:
@@ -206,4 +284,3 @@ def test_a_handler_travels_to_another_process_by_its_arguments() -> None:
     handler = torch_diode.create_diode_choices(model_path=str(MODEL), top_k_configs=3)
     copied = pickle.loads(pickle.dumps(handler))
     assert copied._arguments == handler._arguments
-    assert virtualized._choices._key

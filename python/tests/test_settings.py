@@ -19,8 +19,8 @@ def test_the_promised_settings_are_entries_of_inductors_config() -> None:
     assert [getattr(config, name) for name in PROMISED] == [True, True, None, True]
     config.diode_confidence_threshold = 0.95
     config.diode_fallback_to_autotune = False
-    assert settings.current(config).min_confidence == 0.95
-    assert not settings.current(config).fallback_to_autotune
+    assert settings.current().min_confidence == 0.95
+    assert not settings.current().fallback_to_autotune
 
 
 def test_options_of_one_compile_are_accepted() -> None:
@@ -36,7 +36,7 @@ def test_arguments_come_before_variables_before_defaults(monkeypatch: pytest.Mon
     monkeypatch.setenv("DIODE_CONFIDENCE_THRESHOLD", "0.9")
     monkeypatch.setenv("DIODE_FAST_AUTOTUNE", "0")
     torch_diode.install(top_k=2)
-    now = settings.current(config)
+    now = settings.current()
     assert (now.top_k, now.min_confidence, now.fast_autotune, now.cache_predictions) == (2, 0.9, False, True)
 
 

@@ -89,7 +89,7 @@ def __getattr__(name: str) -> Any:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     try:
         value = getattr(importlib.import_module(f".{_LATER[name]}", __name__), name)
-    except ModuleNotFoundError as error:
+    except ImportError as error:
         if error.name is None or error.name.split(".")[0] not in ("torch", "triton"):
             raise
         if error.name in ("torch", "triton"):

@@ -1,24 +1,30 @@
-"""Which selector decides, and what a handler of Inductor's does with its decision."""
+"""Who decides: the installed selector, or that of a handler of its own."""
 
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from typing import Any
 
 from . import settings
-from .kernels import LIBRARY
 from .selection import Selector
 
 _thread = threading.local()
-
-
-class LeftToInductor(Exception):
-    """Ends a lowering that ran with templates which the user has not asked for; it is then run as the user has set it."""
-
-
 _active: Selector | None = None
+
+
+@dataclasses.dataclass(frozen=True)
+class Decider:
+    """What decides the kernels of a compile, and how it is set."""
+
+    selector: Selector
+    settings: settings.Settings
+    asked_for: bool
+    """Whether it decides also where the user has not asked Inductor to tune."""
+    may_leave: bool = True
+    """Whether what it does not pick may be left to Inductor."""
 
 
 def active_selector() -> Selector | None:
@@ -43,37 +49,12 @@ def paused() -> Iterator[None]:
         _thread.paused = before
 
 
-@contextlib.contextmanager
-def unasked_templates() -> Iterator[None]:
-    """While a lowering runs with templates that the user has not asked for."""
-    _thread.unasked = True
-    try:
-        yield
-    finally:
-        _thread.unasked = False
-
-
-def finalize(
-    handler: Any,
-    selector: Selector,
-    now: settings.Settings,
-    kernel_inputs: Any,
-    templates: Sequence[Any],
-    op_name: str,
-    overrides: Mapping[str, Any] | None,
-) -> list[Any] | None:
-    """The choices to take instead of Inductor's; ``None`` leaves them to Inductor."""
-    found = selector.select(handler.get_ktc, kernel_inputs, templates, op_name, overrides, now)
-    if found is not None:
-        return found
-    tunable = any(not template.uid.startswith(LIBRARY) for template in templates)
-    if getattr(_thread, "unasked", False) and tunable:
-        raise LeftToInductor
-    if not now.fallback_to_autotune and tunable:
-        # The library alone: nothing to benchmark. Where it is not offered, Inductor decides after all.
-        library = [template for template in templates if template.uid.startswith(LIBRARY)]
-        choices = (
-            handler.get_ktc(kernel_inputs, template, op_name, (overrides or {}).get(template.uid, {})) for template in library
-        )
-        return next(([first] for first in (next(iter(choice), None) for choice in choices) if first is not None), None)
-    return None
+def decider_for(handler: Any) -> Decider | None:
+    """What decides for a handler of Inductor's: its own selector, or the installed one."""
+    if getattr(_thread, "paused", False):
+        return None
+    own: Decider | None = handler.decider() if hasattr(handler, "decider") else None
+    if own is not None or _active is None:
+        return own
+    now = settings.current()
+    return Decider(_active, now, now.fast_autotune or settings.names_backend())

@@ -10,13 +10,11 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
-from torch._inductor import config as inductor_config
-from torch._inductor.kernel_inputs import MMKernelInputs
-from torch._inductor.select_algorithm import add_feedback_saver, get_algorithm_selector_cache
 
 from . import choices, messages
 from ._core import Config, Dataset, DiodeError, Problem, Table
-from .problems import OPS, Unsupported, problem_of
+from .inductor import OPS, kernels, measuring
+from .problems import Unsupported, problem_of
 
 _TILES = ("triton::mm", "triton::bmm", "triton::mm_persistent_tma")
 
@@ -57,15 +55,10 @@ class MatmulDatasetCollector:
         if self._undo is not None:
             messages.logger.warning("this collector is recording already")
             return
-        changes: dict[str, Any] = {"max_autotune_gemm": True, "force_disable_caches": True, "autotune_local_cache": False}
-        if self._search_space is not None:
-            changes["max_autotune_gemm_search_space"] = self._search_space
         with contextlib.ExitStack() as undo:
             undo.enter_context(choices.paused())
-            undo.enter_context(inductor_config.patch(changes))
-            undo.enter_context(_fresh_cache())
-            add_feedback_saver(self._record)
-            undo.callback(_remove_feedback_saver, self._record)
+            undo.enter_context(measuring.measuring(self._search_space))
+            undo.callback(measuring.add_feedback_saver(self._record))
             self._undo = undo.pop_all()
 
     def stop_collection(self) -> None:
@@ -131,8 +124,7 @@ class MatmulDatasetCollector:
     def _add(self, timings: Mapping[Any, float], name: str, input_nodes: Sequence[Any]) -> None:
         if name not in self._operations:
             raise Unsupported(f"{name} is not among {', '.join(sorted(self._operations))}")
-        # In all four operators the output has the type of A.
-        problem = problem_of(MMKernelInputs(list(input_nodes)), name)
+        problem = problem_of(measuring.inputs_of(input_nodes), name)
         times: dict[Config, float | None] = {}
         for choice, milliseconds in timings.items():
             config = config_of(choice, problem)
@@ -149,7 +141,7 @@ class MatmulDatasetCollector:
 
 def config_of(choice: Any, problem: Problem) -> Config | None:
     """The config that one of Inductor's choices runs; ``None`` for a kernel that no config describes."""
-    ktc = getattr(choice, "annotations", {}).get("ktc")
+    ktc = kernels.ktc_of(choice)
     if ktc is None:
         return None
     template, params = ktc.template.uid, ktc.params.to_serializeable_dict()
@@ -179,15 +171,3 @@ def config_of(choice: Any, problem: Problem) -> Config | None:
 
 def _device_name() -> str:
     return torch.cuda.get_device_properties(torch.cuda.current_device()).name if torch.cuda.is_available() else "cpu"
-
-
-def _remove_feedback_saver(saver: Any) -> None:
-    savers = get_algorithm_selector_cache().feedback_saver_fns
-    if saver in savers:
-        savers.remove(saver)
-
-
-def _fresh_cache() -> Any:
-    from torch._inductor.utils import fresh_cache
-
-    return fresh_cache()

@@ -1,15 +1,13 @@
 """Puts the plug-in into Inductor, and takes it out again without a trace.
 
-What is changed, and restored by ``uninstall``: the method of Inductor's handler class that finalises choices, the
-lowerings of the four operators, the test for a backend's token, ``inductor_choices_class``, and the entries of our settings.
+What is changed, and restored by ``uninstall``: the method of Inductor's handler class that finalizes choices, the
+lowerings of the four operators, the test for a backend's token, the key of the caches of graphs, the functions that
+Inductor asks about choices before it benchmarks, and the entries of our settings.
 """
 
 from __future__ import annotations
 
-import functools
-import inspect
 import os
-import sys
 import threading
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -22,43 +20,11 @@ from .heuristics import Heuristic
 from .heuristics.function import as_heuristic
 from .heuristics.model import ModelHeuristic
 from .heuristics.table import table_heuristic
+from .inductor import TORCH_TRIED
 
 _lock = threading.RLock()
+_hooks: list[Callable[[], None]] = []
 _undo: list[Callable[[], None]] = []
-
-TESTED = "2.11"
-OLDEST = (2, 9)
-
-
-class HandlerFactory:
-    """Makes handlers. Its pickled form is part of the key of Inductor's graph cache, and says what decides.
-
-    ``users_class`` is what the user had set in its place, if anything.
-    """
-
-    def __init__(self, users_class: Callable[[], Any] | None) -> None:
-        self.users_class = users_class
-
-    def __call__(self) -> Any:
-        if self.users_class is not None:
-            return self.users_class()
-        from .predecessor.handler import DiodeInductorChoices
-
-        return DiodeInductorChoices()
-
-    def __deepcopy__(self, memo: Any) -> HandlerFactory:
-        return self
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        from .choices import active_selector
-
-        selector = active_selector()
-        digest = selector.digest() if selector is not None else ""
-        return (_factory_of, (__version__, digest, self.users_class))
-
-
-def _factory_of(version: str, digest: str, users_class: Any) -> HandlerFactory:
-    return HandlerFactory(users_class)
 
 
 def install(
@@ -74,6 +40,7 @@ def install(
     fast_autotune: bool | None = None,
     fallback_to_autotune: bool | None = None,
     cache_predictions: bool | None = None,
+    pick_unjudged: bool | None = None,
 ) -> None:
     """Picks the kernels of every compile from now on, in every thread.
 
@@ -92,6 +59,7 @@ def install(
             "fast_autotune": fast_autotune,
             "fallback_to_autotune": fallback_to_autotune,
             "cache_predictions": cache_predictions,
+            "pick_unjudged": pick_unjudged,
         }
     )
     name = hardware or os.environ.get("DIODE_HARDWARE")
@@ -102,7 +70,8 @@ def install(
     with _lock:
         uninstall()
         try:
-            _change_inductor(chain, known, values)
+            put_hooks()
+            _activate(chain, known, values)
         except BaseException:
             uninstall()
             raise
@@ -123,39 +92,54 @@ def _heuristics(model: Any, table: Any, heuristic: Any, nearest: bool, asked_for
     return chain
 
 
-def _change_inductor(chain: Sequence[Heuristic], hardware: Hardware | None, values: dict[str, Any]) -> None:
-    from torch._inductor import config, virtualized
-    from torch._inductor.choices import InductorChoices
-
+def _activate(chain: Sequence[Heuristic], hardware: Hardware | None, values: dict[str, Any]) -> None:
     from . import choices
     from .selection import Selector
 
-    settings.add_entries(config, values)
-    _undo.append(lambda: settings.remove_entries(config))
-
+    _undo.append(settings.add_entries(values))
     choices.activate(Selector(chain, hardware=hardware))
     _undo.append(lambda: choices.activate(None))
 
-    users_class = config.inductor_choices_class
-    config.inductor_choices_class = HandlerFactory(users_class)
-    _undo.append(lambda: _restore_class(config, users_class))
 
-    _replace(InductorChoices, "_finalize_template_configs", _with_selector)
-    _wrap_lowerings()
-    _wrap_backend_test()
+def put_hooks() -> None:
+    """Puts into Inductor what asks those who decide. While nothing is installed only a handler with a selector of its own is asked."""
+    from . import lowering
+    from .inductor import config, hooks
 
-    # A handler that this thread has made already is thrown away; other threads make theirs by the new class.
-    threads, key = virtualized.threadlocal, virtualized._choices._key
-    if type(getattr(threads, key, None)) is InductorChoices:
-        delattr(threads, key)
-    _undo.append(lambda: _forget_handler(threads, key))
+    with _lock:
+        if _hooks:
+            return
+        puts = [
+            lambda: hooks.wrap_finalizing(lowering.finalize),
+            lambda: hooks.wrap_lowerings(lowering.lower),
+            lambda: hooks.add_last_word(lowering.last_word),
+            lambda: hooks.salt_graph_keys(_salt),
+            lambda: config.add_backend(settings.BACKEND),
+        ]
+        for put in puts:
+            _hooks.append(put())
+
+
+def _salt() -> Any:
+    """What decides in this thread: part of the key of Inductor's caches of graphs."""
+    from . import choices
+    from .inductor import hooks
+
+    decider = choices.decider_for(hooks.handler())
+    return None if decider is None else (__version__, decider.selector.digest(), repr(decider.settings))
+
+
+def on_uninstall(function: Callable[[], None]) -> None:
+    """Lets ``uninstall`` call a function, the latest one first."""
+    _undo.append(function)
 
 
 def uninstall() -> None:
     """Takes the plug-in out of Inductor: everything is as it was before ``install``."""
     with _lock:
-        while _undo:
-            _undo.pop()()
+        for undo in (_undo, _hooks):
+            while undo:
+                undo.pop()()
         messages.log_all_again()
 
 
@@ -166,135 +150,12 @@ def is_installed() -> bool:
 
 def check_torch() -> None:
     """Raises ``DiodeError`` for a torch whose Inductor lacks what the plug-in needs."""
-    release = tuple(int(part) for part in torch.__version__.split("+")[0].split(".")[:2])
-    if release < OLDEST:
-        raise DiodeError(f"torch: got {torch.__version__}, expected {'.'.join(map(str, OLDEST))} or newer")
     try:
-        from torch._inductor import config, virtualized
-        from torch._inductor.choices import InductorChoices
-        from torch._inductor.kernel_inputs import MMKernelInputs
-        from torch._inductor.kernel_template_choice import KernelTemplateChoice
-        from torch._inductor.lowering import lowerings  # noqa: F401
-        from torch._inductor.template_heuristics import get_template_heuristic  # noqa: F401
-        from torch._inductor.template_heuristics.params import DictKernelTemplateParams  # noqa: F401
-        from torch._inductor.utils import _use_autotune_backend, use_triton_template  # noqa: F401
-        from torch.utils._config_module import _ConfigEntry
-    except ImportError as error:
-        raise DiodeError(f"torch {torch.__version__}: {error}; torch_diode is tested with {TESTED}") from None
-    wanted = {
-        InductorChoices._finalize_template_configs: [
-            "self", "template_choices", "kernel_inputs", "templates", "op_name", "kwarg_overrides"
-        ],
-        InductorChoices.get_ktc: ["self", "kernel_inputs", "template", "op_name", "kwarg_overrides"],
-        KernelTemplateChoice.__init__: ["self", "template", "params", "extra_kwargs", "layout", "inputs"],
-        _ConfigEntry.__init__: ["self", "config"],
-    }  # fmt: skip
-    for function, names in wanted.items():
-        if list(inspect.signature(function).parameters) != names:
-            raise DiodeError(f"torch {torch.__version__}: {function.__qualname__} has changed; tested with {TESTED}")
-    for owner, name in [
-        (MMKernelInputs, "shapes_symbolic"), (MMKernelInputs, "strides_symbolic"), (MMKernelInputs, "out_dtype"),
-        (config, "inductor_choices_class"), (config, "_config"), (virtualized, "_choices"), (virtualized, "threadlocal"),
-    ]:  # fmt: skip
-        if not hasattr(owner, name):
-            raise DiodeError(f"torch {torch.__version__}: {owner.__name__} has no {name}; tested with {TESTED}")
+        from .inductor import check
 
-
-def _replace(owner: Any, name: str, wrapper: Callable[[Any], Any]) -> None:
-    original = getattr(owner, name)
-    setattr(owner, name, wrapper(original))
-    _undo.append(lambda: setattr(owner, name, original))
-
-
-def _with_selector(original: Callable[..., Any]) -> Callable[..., Any]:
-    """Inductor's method, which now asks the installed selector first. It serves the handlers of every thread, old and new."""
-    from torch._inductor import config
-
-    from . import choices
-
-    @functools.wraps(original)
-    def finalize(
-        self: Any, template_choices: Any, kernel_inputs: Any, templates: Any, op_name: str, kwarg_overrides: Any = None
-    ) -> Any:
-        selector = choices.active_selector()
-        if selector is not None:
-            now = settings.current(config)
-            found = choices.finalize(self, selector, now, kernel_inputs, templates, op_name, kwarg_overrides)
-            if found is not None:
-                return found
-        return original(self, template_choices, kernel_inputs, templates, op_name, kwarg_overrides)
-
-    return finalize
-
-
-def _wrap_lowerings() -> None:
-    """With ``fast_autotune`` the four operators, and no others, are lowered as under max-autotune."""
-    from torch._inductor.lowering import lowerings
-
-    aten = torch.ops.aten
-    for packet in (aten.mm, aten.addmm, aten.bmm, aten.baddbmm):
-        for target in (packet, *(getattr(packet, name) for name in packet.overloads())):
-            if target in lowerings:
-                original = lowerings[target]
-                lowerings[target] = _as_under_max_autotune(original)
-                _undo.append(functools.partial(lowerings.__setitem__, target, original))
-
-
-def _as_under_max_autotune(original: Callable[..., Any]) -> Callable[..., Any]:
-    from torch._inductor import config
-
-    from . import choices
-
-    @functools.wraps(original)
-    def lowering(*arguments: Any, **named: Any) -> Any:
-        by_user = config.max_autotune or config.max_autotune_gemm
-        asked = config.fast_autotune or settings.names_backend(config)
-        if by_user or not asked or choices.active_selector() is None or not _on_gpu(arguments):
-            return original(*arguments, **named)
-        try:
-            with choices.unasked_templates(), config.patch(max_autotune_gemm=True):
-                return original(*arguments, **named)
-        except choices.LeftToInductor:
-            return original(*arguments, **named)
-
-    return lowering
-
-
-def _on_gpu(arguments: Sequence[Any]) -> bool:
-    device = arguments[0].get_device() if arguments and hasattr(arguments[0], "get_device") else None
-    return device is not None and device.type == "cuda"
-
-
-def _wrap_backend_test() -> None:
-    """Our token stands for Inductor's own two backends, among which we pick."""
-    from torch._inductor import config, utils
-
-    original: Callable[[str], bool] = utils._use_autotune_backend
-
-    @functools.wraps(original)
-    def use_backend(backend: str) -> bool:
-        by_our_token = backend.upper() in ("ATEN", "TRITON") and settings.names_backend(config)
-        return by_our_token or original(backend)
-
-    def put(old: Any, new: Any) -> None:
-        modules: dict[str, Any] = dict(sys.modules)
-        for name, module in modules.items():
-            if name.startswith("torch._inductor") and getattr(module, "_use_autotune_backend", None) is old:
-                module._use_autotune_backend = new
-
-    put(original, use_backend)
-    _undo.append(lambda: put(use_backend, original))
-
-
-def _restore_class(config: Any, users_class: Any) -> None:
-    # A class that was set since the installation stays.
-    if isinstance(config.inductor_choices_class, HandlerFactory):
-        config.inductor_choices_class = users_class
-
-
-def _forget_handler(threads: Any, key: str) -> None:
-    from .predecessor.handler import DiodeInductorChoices
-
-    current = getattr(threads, key, None)
-    if isinstance(current, DiodeInductorChoices):
-        delattr(threads, key)
+        lacking = check.lacking()
+    except (ImportError, AttributeError) as error:
+        lacking = str(error)
+    if lacking is not None:
+        tried = f"{TORCH_TRIED[0]} to {TORCH_TRIED[-1]}"
+        raise DiodeError(f"torch {torch.__version__}: {lacking}; torch_diode was run with torch {tried}")

@@ -6,17 +6,11 @@ import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-from torch._inductor.kernel_template_choice import KernelTemplateChoice
-from torch._inductor.template_heuristics.params import DictKernelTemplateParams
-from torch._inductor.utils import use_triton_template
-from torch._inductor.virtualized import V
-
 from ._core import Config
 from .heuristics import Candidate
+from .inductor import kernels
+from .inductor.kernels import DECOMPOSE_K, TMA
 
-LIBRARY = "aten::"
-DECOMPOSE_K = "decompose_k"
-TMA = "triton::mm_persistent_tma"
 _TILED = ("triton::mm", "triton::bmm")
 
 # The parameters that a config sets; the rest are the same for all configs of a template.
@@ -26,7 +20,7 @@ _OWN = {
 }  # fmt: skip
 
 _shared_params_lock = threading.Lock()
-_shared_params: dict[tuple[str, str, str], Mapping[str, Any]] = {}
+_shared_params: dict[tuple[str, str, str, str], Mapping[str, Any]] = {}
 
 
 class Offer:
@@ -34,23 +28,22 @@ class Offer:
 
     def __init__(
         self,
-        get_ktc: Callable[..., Iterator[KernelTemplateChoice]],
-        kernel_inputs: Any,
+        get_ktc: Callable[..., Iterator[Any]],
+        inputs: Any,
         templates: Sequence[Any],
-        op_name: str,
+        op: str,
         overrides: Mapping[str, Mapping[str, Any]] | None,
+        libraries: Sequence[Any] = (),
     ) -> None:
         self._get_ktc = get_ktc
-        self._inputs = kernel_inputs
+        self._inputs = inputs
         self._templates = {template.uid: template for template in templates}
-        self._op = op_name
+        self._op = op
         self._overrides = overrides or {}
+        self._libraries = libraries
+        """The library's choices, where they were offered before the tiles."""
 
-    def is_tunable(self) -> bool:
-        """Whether there is more than the library to choose from."""
-        return any(not uid.startswith(LIBRARY) for uid in self._templates)
-
-    def choice(self, candidate: Candidate) -> KernelTemplateChoice | None:
+    def choice(self, candidate: Candidate) -> Any:
         """The choice of a candidate; ``None`` if its template is not offered for this kernel."""
         template = candidate.config.template
         if template == "aten":
@@ -65,23 +58,23 @@ class Offer:
         base = self._base(template, source)
         if base is None:
             return None
-        params = dict(candidate.params) if candidate.params is not None else self._params(candidate.config, base)
+        params = dict(candidate.params) if candidate.params is not None else _params(candidate.config)
         params["EVEN_K"] = self._divides_k(params["BLOCK_K"])
-        return self._built(source, params)
+        return kernels.build(source, self._inputs, self._op, {**base, **params, **self._overrides.get(template, {})})
 
-    def library(self) -> KernelTemplateChoice | None:
-        """The vendor's library. A vector bias is added by its fused kernel where that is offered."""
-        for uid in self._templates:
-            if uid.startswith(LIBRARY):
+    def library(self) -> Any:
+        """The vendor's library. A vector bias is added by its fused kernel where that is offered and can be called."""
+        for uid, template in self._templates.items():
+            if kernels.is_library(template) and not (uid == kernels.LIBRARY_WITHOUT_CPP and kernels.writes_cpp()):
                 choice = next(self._choices(uid), None)
                 if choice is not None:
                     return choice
-        return None
+        return self._libraries[0] if self._libraries else None
 
-    def _choices(self, uid: str) -> Iterator[KernelTemplateChoice]:
+    def _choices(self, uid: str) -> Iterator[Any]:
         return iter(self._get_ktc(self._inputs, self._templates[uid], self._op, self._overrides.get(uid, {})))
 
-    def _first_choice(self, uid: str, wanted: Callable[[Mapping[str, Any]], bool]) -> KernelTemplateChoice | None:
+    def _first_choice(self, uid: str, wanted: Callable[[Mapping[str, Any]], bool]) -> Any:
         if uid not in self._templates:
             return None
         return next((choice for choice in self._choices(uid) if wanted(choice.params.to_kwargs())), None)
@@ -90,16 +83,11 @@ class Offer:
         """A template that is offered, or that Inductor leaves out for sizes at which it seldom wins."""
         if uid in self._templates:
             return self._templates[uid]
-        left_out = uid == "triton::mm" and DECOMPOSE_K in self._templates
-        if left_out and use_triton_template(self._inputs.output_layout(), check_max_autotune=False):
-            from torch._inductor.kernel.mm import mm_template
-
-            return mm_template
-        return None
+        return kernels.left_out_tile(self._inputs) if uid == "triton::mm" and DECOMPOSE_K in self._templates else None
 
     def _base(self, uid: str, template: Any) -> Mapping[str, Any] | None:
-        """The parameters that every config of a template shares."""
-        key = (uid, self._inputs.device_type, self._op)
+        """The parameters that every config of a template shares, for one type of the output."""
+        key = (uid, self._inputs.device_type, self._op, str(self._inputs.out_dtype()))
         with _shared_params_lock:
             known = _shared_params.get(key)
         # Those of the TMA template also depend on the layout of the operands.
@@ -113,40 +101,28 @@ class Offer:
             _shared_params[key] = base
         return base
 
-    def _params(self, config: Config, base: Mapping[str, Any]) -> dict[str, Any]:
-        params = {
-            **base,
-            "BLOCK_M": config.block_m,
-            "BLOCK_N": config.block_n,
-            "BLOCK_K": config.block_k,
-            "GROUP_M": config.group_m,
-            "num_stages": config.num_stages,
-            "num_warps": config.num_warps,
-            "USE_FAST_ACCUM": False,
-        }
-        if config.rocm is not None:
-            params["matrix_instr_nonkdim"], params["waves_per_eu"], params["kpack"] = config.rocm
-        return params
-
     def _divides_k(self, block_k: int) -> bool:
         """Without masks a kernel reads past the end of rows, so K must be known to be a multiple, not just be one now."""
         *_, k = self._inputs.nodes()[-1].get_size()[:-1]
-        return bool(V.graph.sizevars.statically_known_true((k % block_k) == 0))
-
-    def _built(self, template: Any, params: Mapping[str, Any]) -> KernelTemplateChoice:
-        from torch._inductor.template_heuristics import get_template_heuristic
-
-        heuristic = get_template_heuristic(template.uid, self._inputs.device_type, self._op)
-        return KernelTemplateChoice(
-            template=template,
-            params=DictKernelTemplateParams({**params, **self._overrides.get(template.uid, {})}),
-            extra_kwargs=heuristic.get_extra_kwargs(self._inputs, self._op),
-            layout=self._inputs.output_layout(),
-            inputs=heuristic.adjust_kernel_inputs(self._inputs, self._op),
-        )
+        return kernels.divides(k, block_k)
 
 
 def _was_made_for(candidate: Candidate, template: Any) -> bool:
     """Whether a table's entry was made for the template as this torch has it, as far as it says."""
     digest = getattr(template, "src_hash", None)
     return candidate.template_hash is None or digest is None or candidate.template_hash == digest
+
+
+def _params(config: Config) -> dict[str, Any]:
+    params = {
+        "BLOCK_M": config.block_m,
+        "BLOCK_N": config.block_n,
+        "BLOCK_K": config.block_k,
+        "GROUP_M": config.group_m,
+        "num_stages": config.num_stages,
+        "num_warps": config.num_warps,
+        "USE_FAST_ACCUM": False,
+    }
+    if config.rocm is not None:
+        params["matrix_instr_nonkdim"], params["waves_per_eu"], params["kpack"] = config.rocm
+    return params

@@ -8,12 +8,10 @@ from typing import Any
 
 import sympy
 import torch
-from torch._inductor import config
-from torch._inductor.virtualized import V
 
 from ._core import Hardware, Problem
+from .inductor import kernels
 
-OPS = ("mm", "addmm", "bmm", "baddbmm")
 DTYPES = (torch.float16, torch.bfloat16, torch.float32)
 
 
@@ -51,7 +49,7 @@ def hints(sizes: Sequence[Any]) -> Sequence[int]:
     """Sizes as numbers. Inductor's own way takes half of the time that a repeated problem costs, so numbers skip it."""
     if all(isinstance(size, (int, sympy.Integer)) for size in sizes):
         return [int(size) for size in sizes]
-    return V.graph.sizevars.size_hints(sizes, fallback=config.unbacked_symint_fallback)
+    return kernels.hints(sizes)
 
 
 def _name(dtype: torch.dtype) -> str:
@@ -69,11 +67,6 @@ def _layout(name: str, strides: Sequence[int]) -> str:
 def _bias(strides: Sequence[int]) -> str:
     # Inductor expands the bias to the shape of the output.
     return "vector" if strides[-2] == 0 else "matrix"
-
-
-def tf32_allowed() -> bool:
-    """Whether the user lets fp32 products be computed in TF32, as Inductor asks for it."""
-    return torch.backends.cuda.matmul.fp32_precision == "tf32"
 
 
 class Device:

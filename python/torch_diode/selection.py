@@ -2,25 +2,26 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import logging
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any
-
-import torch
-from torch._inductor import config
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, TypeVar
 
 from . import messages
 from ._core import Hardware, obstacle
 from .heuristics import Answer, Candidate, Heuristic, Request
+from .inductor import config, kernels
 from .kernels import Offer
-from .problems import OPS, Device, Unsupported, device_of, problem_of, tf32_allowed
+from .problems import Device, Unsupported, device_of, problem_of
 from .records import Pick, Records
 from .settings import Settings
 from .statistics import Statistics
 
 # A failed launch fails the whole compile, so an unknown size is taken for the smallest of the catalogue.
 _LEAST_SHARED_MEMORY = 65536
+
+T = TypeVar("T")
 
 
 class NoAnswer(Exception):
@@ -30,6 +31,51 @@ class NoAnswer(Exception):
         super().__init__(reason)
         self.counter = counter
         self.problem = problem
+
+
+class Question:
+    """A kernel to decide, and what the heuristics have said of it: each is asked once, when its turn comes."""
+
+    def __init__(self, request: Request, heuristics: Sequence[Heuristic], statistics: Statistics) -> None:
+        self.request = request
+        self.failures: list[str] = []
+        """Heuristics that could not be asked."""
+        self._heuristics = iter(heuristics)
+        self._statistics = statistics
+        self._answers: list[Answer] = []
+
+    def answers(self) -> Iterator[Answer]:
+        yield from self._answers
+        for heuristic in self._heuristics:
+            try:
+                answer = heuristic.answer(self.request)
+            except Exception as error:  # A user's function may raise anything; the next heuristic may still have an answer.
+                self._statistics.count("fallback_error")
+                reason = f"{heuristic.source} failed: {type(error).__name__}: {error}"
+                messages.log_once(reason, logging.WARNING, "%s", reason)
+                self.failures.append(reason)
+                continue
+            if answer is not None:
+                self._answers.append(answer)
+                yield answer
+
+
+@dataclasses.dataclass(frozen=True)
+class Decision:
+    """What is to run."""
+
+    question: Question
+    answer: Answer
+    picks: Sequence[Candidate]
+    """The likeliest first."""
+    choices: Sequence[Any]
+    """Inductor's choices for them; none before it has offered its templates."""
+    dropped: Sequence[str]
+    """Candidates that cannot run, with the reason."""
+
+    @property
+    def library_alone(self) -> bool:
+        return all(pick.config.is_library for pick in self.picks)
 
 
 class Selector:
@@ -46,140 +92,132 @@ class Selector:
         parts = [f"{heuristic.source}:{heuristic.digest()}" for heuristic in self.heuristics]
         return "|".join([*parts, self._hardware.slug if self._hardware else ""])
 
-    def select(
-        self,
-        get_ktc: Callable[..., Any],
-        kernel_inputs: Any,
-        templates: Sequence[Any],
-        op_name: str,
-        overrides: Mapping[str, Mapping[str, Any]] | None,
-        settings: Settings,
-    ) -> list[Any] | None:
-        """The choices to take instead of Inductor's; ``None`` leaves the kernel to Inductor."""
-        offer = Offer(get_ktc, kernel_inputs, templates, op_name, overrides)
-        if not offer.is_tunable():
-            return None
-        self.statistics.count("total_calls")
+    def decide(
+        self, inputs: Any, op: str, settings: Settings, offer: Offer | None = None, before: Question | None = None
+    ) -> Decision | None:
+        """What is to run, of the templates that are offered or else of all there may be; ``None`` leaves it to Inductor.
+
+        ``before`` holds what the heuristics said before the kernel was lowered; it counts if the problem is still the same.
+        """
+
+        def decided() -> Decision:
+            question = self._question(inputs, op, settings)
+            if before is not None and before.request.problem == question.request.problem:
+                question = before
+            return self._decided(question, offer)
+
+        return self.unfailing(decided, op)
+
+    def unfailing(self, function: Callable[[], T], op: str) -> T | None:
+        """What a function returns; ``None`` if it fails, which is then on record: a compile must not fail for it."""
         try:
-            return self._picked(offer, kernel_inputs, op_name, settings)
+            return function()
         except NoAnswer as no_answer:
-            self._record_left(no_answer.counter, str(no_answer), op_name, no_answer.problem)
-        except Exception as error:  # Whatever it is, a compile must not fail for it.
+            self.record_left(no_answer.counter, str(no_answer), op, no_answer.problem)
+        except Exception as error:
             messages.logger.debug("picking a kernel failed", exc_info=True)
-            self._record_left("fallback_error", f"picking failed: {type(error).__name__}: {error}", op_name)
+            self.record_left("fallback_error", f"picking failed: {type(error).__name__}: {error}", op)
         return None
 
-    def _record_left(self, counter: str, reason: str, op_name: str, problem: Any = None) -> None:
+    def record_left(self, counter: str, reason: str, op: str, problem: Any = None) -> None:
+        """Keeps that a kernel is left to Inductor."""
+        self.statistics.count("total_calls")
         self.statistics.count(counter)
         level = logging.WARNING if counter == "fallback_error" else logging.INFO
-        messages.log_once(f"{counter} {reason}", level, "%s is left to Inductor: %s", op_name, reason)
-        label = problem.label if problem is not None else op_name
-        self.records.add(Pick(_compile_id(), problem, label, "inductor", reason))
+        messages.log_once(f"{counter} {reason}", level, "%s is left to Inductor: %s", op, reason)
+        label = problem.label if problem is not None else op
+        self.records.add(Pick(kernels.compile_id(), problem, label, "inductor", reason))
 
-    def _picked(self, offer: Offer, kernel_inputs: Any, op_name: str, settings: Settings) -> list[Any]:
-        if op_name not in OPS:
-            raise NoAnswer("fallback_non_mm_op", f"{op_name} is not among {', '.join(OPS)}")
+    def record(self, decision: Decision) -> None:
+        """Keeps what is to run."""
+        answer = decision.answer
+        self.statistics.count("total_calls")
+        self.statistics.count("configs_filtered", len(decision.dropped))
+        if answer.source == "model":
+            self.statistics.count_prediction(answer.probability)
+        else:
+            self.statistics.count(f"{answer.source}_selections")
+        if decision.picks[0].config.is_library:
+            self.statistics.count("library_picks")
+        self.records.add(_pick(decision))
+
+    def _question(self, inputs: Any, op: str, settings: Settings) -> Question:
         try:
-            device = device_of(kernel_inputs)
-            problem = problem_of(kernel_inputs, op_name)
+            device = device_of(inputs)
+            problem = problem_of(inputs, op)
         except Unsupported as unsupported:
             raise NoAnswer("fallback_non_mm_op", str(unsupported)) from None
-        request = self._request(problem, device, kernel_inputs, op_name, settings)
-        dropped: list[str] = []
-        for heuristic in self.heuristics:
-            try:
-                answer = heuristic.answer(request)
-            except Exception as error:  # A user's function may raise anything; the next heuristic may still have an answer.
-                self.statistics.count("fallback_error")
-                reason = f"{heuristic.source} failed: {type(error).__name__}: {error}"
-                messages.log_once(reason, logging.WARNING, "%s", reason)
-                dropped.append(reason)
-                continue
-            if answer is None:
-                continue
-            kept, choices = self._runnable(offer, answer, request, dropped)
-            if choices:
-                self._count(answer, kept)
-                self.records.add(_pick(request, answer, kept, dropped))
-                return _in_turn(choices)
-        if dropped:
-            raise NoAnswer("fallback_empty_result", f"no candidate can run ({'; '.join(dropped)})", problem)
-        name = request.hardware.slug if request.hardware else device.name
-        raise NoAnswer("fallback_no_model", f"no table, model or function knows it on {name}", problem)
+        return Question(self._request(problem, device, inputs, op, settings), self.heuristics, self.statistics)
 
-    def _request(self, problem: Any, device: Device, kernel_inputs: Any, op_name: str, settings: Settings) -> Request:
+    def _request(self, problem: Any, device: Device, inputs: Any, op: str, settings: Settings) -> Request:
         hardware = device.hardware or self._hardware
         shared_memory = device.shared_memory or (hardware.shared_memory if hardware else None)
+        tf32 = problem.dtype == "float32" and kernels.library_uses_tf32()
         return Request(
             problem=problem,
             hardware=hardware,
             device_name=device.name,
             shared_memory=shared_memory or _LEAST_SHARED_MEMORY,
-            tf32=tf32_allowed(),
+            tf32=tf32,
+            tiles_tf32=tf32 and kernels.tiles_use_tf32(inputs, op),
             top_k=settings.top_k,
             min_confidence=settings.min_confidence,
             performance_threshold=settings.performance_threshold,
             cache_predictions=settings.cache_predictions,
-            inductor_keys=functools.partial(_inductor_keys, kernel_inputs, op_name),
+            pick_unjudged=settings.pick_unjudged,
+            inductor_keys=functools.partial(kernels.lookup_keys, inputs, op),
         )
 
-    def _runnable(self, offer: Offer, answer: Answer, request: Request, dropped: list[str]) -> tuple[list[Candidate], list[Any]]:
-        kept, choices = [], []
-        assert request.shared_memory is not None
-        for candidate in answer.candidates:
-            reason = obstacle(request.problem, candidate.config, request.shared_memory, tf32=request.tf32)
-            choice = offer.choice(candidate) if reason is None else None
-            if choice is not None:
-                kept.append(candidate)
-                choices.append(choice)
-                continue
-            self.statistics.count("configs_filtered")
-            dropped.append(reason or f"{candidate.config.label}: its template is not offered here")
-        return kept, choices
-
-    def _count(self, answer: Answer, kept: Sequence[Candidate]) -> None:
-        if answer.source == "model":
-            self.statistics.count_prediction(answer.probability)
-        else:
-            self.statistics.count(f"{answer.source}_selections")
-        if kept[0].config.is_library:
-            self.statistics.count("library_picks")
-
-
-def _in_turn(choices: list[Any]) -> list[Any]:
-    """Several choices with the likeliest last: that is the order in which Inductor benchmarks them.
-
-    A GPU that has idled through the compiling runs slowly at first, so the first choice is timed slower than it is.
-    Where Inductor is not to benchmark it takes the first one.
-    """
-    return choices if config.deterministic else choices[::-1]
+    def _decided(self, question: Question, offer: Offer | None) -> Decision:
+        request, dropped = question.request, []
+        for answer in question.answers():
+            kept: list[tuple[Candidate, Any]] = []
+            for candidate in answer.candidates:
+                found = _runnable(candidate, request, offer)
+                if isinstance(found, str):
+                    dropped.append(found)
+                else:
+                    kept.append((candidate, *found))
+            # Where Inductor may not benchmark, it would take the library of several.
+            kept = kept[:1] if config.is_deterministic() else kept
+            if kept:
+                choices = [choice for _, choice in kept if choice is not None]
+                return Decision(question, answer, [candidate for candidate, _ in kept], choices, dropped)
+        self.statistics.count("configs_filtered", len(dropped))
+        reasons = [*question.failures, *dropped]
+        if reasons:
+            raise NoAnswer("fallback_empty_result", f"no candidate can run ({'; '.join(reasons)})", request.problem)
+        name = request.hardware.slug if request.hardware else request.device_name
+        raise NoAnswer("fallback_no_model", f"no table, model or function knows it on {name}", request.problem)
 
 
-def _inductor_keys(kernel_inputs: Any, op_name: str) -> list[str]:
-    """The keys of Inductor's lookup table, the device's own first."""
-    from torch._inductor.lookup_table import LookupTableChoices
+def _runnable(candidate: Candidate, request: Request, offer: Offer | None) -> tuple[Any] | str:
+    """The choice of a candidate (none before there is an offer), or why it cannot run."""
+    assert request.shared_memory is not None
+    reason = obstacle(request.problem, candidate.config, request.shared_memory, tf32=request.tiles_tf32)
+    if reason is not None:
+        return reason
+    if offer is None:
+        offered = not candidate.config.is_library or kernels.offers_library()
+        choice = None
+    else:
+        choice = offer.choice(candidate)
+        offered = choice is not None
+    return (choice,) if offered else f"{candidate.config.label}: its template is not offered here"
 
-    keys = LookupTableChoices().make_lookup_key_variants(kernel_inputs, op_name)
-    return [key for key in keys if key is not None]
 
-
-def _pick(request: Request, answer: Answer, kept: Sequence[Candidate], dropped: Sequence[str]) -> Pick:
+def _pick(decision: Decision) -> Pick:
+    answer, request = decision.answer, decision.question.request
     return Pick(
-        compile_id=_compile_id(),
+        compile_id=kernels.compile_id(),
         problem=request.problem,
         label=request.problem.label,
         source=answer.source,
         why=answer.why,
-        picks=tuple(kept),
+        picks=tuple(decision.picks),
         near=tuple(answer.near),
         probability=answer.probability,
         between_us=answer.between_us,
         caveat=answer.caveat,
-        dropped=tuple(dropped),
+        dropped=(*decision.question.failures, *decision.dropped),
     )
-
-
-def _compile_id() -> str:
-    """The id of the compile that runs in this thread; a frame's forward and backward share it."""
-    current = torch._guards.CompileContext.current_compile_id()
-    return str(current)

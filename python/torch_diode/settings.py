@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from ._core import DiodeError
+from .inductor import Undo
 
 BACKEND = "DIODE"
 
@@ -26,6 +27,7 @@ class Settings:
     performance_threshold: float | None
     fallback_to_autotune: bool
     cache_predictions: bool
+    pick_unjudged: bool
 
 
 @dataclasses.dataclass(frozen=True)
@@ -68,6 +70,7 @@ _ENTRIES: Mapping[str, _Entry] = {
     "performance_threshold": _Entry("diode_performance_threshold", None, float | None, "DIODE_PERFORMANCE_THRESHOLD", _number),
     "fallback_to_autotune": _Entry("diode_fallback_to_autotune", True, bool, "DIODE_FALLBACK_TO_AUTOTUNE", _switch),
     "cache_predictions": _Entry("diode_cache_predictions", True, bool, "DIODE_CACHE_PREDICTIONS", _switch),
+    "pick_unjudged": _Entry("diode_pick_unjudged", False, bool, "DIODE_PICK_UNJUDGED", _switch),
 }
 
 NAMES = {field: entry.name for field, entry in _ENTRIES.items()}
@@ -102,29 +105,26 @@ def _check(settings: Settings) -> None:
         raise DiodeError(f"performance_threshold: got {factor}, expected a factor of at least 1, or None")
 
 
-def add_entries(config: Any, values: Mapping[str, Any]) -> None:
-    """Adds the settings to Inductor's config, or gives them new values."""
-    from torch.utils._config_module import Config, _ConfigEntry
+def add_entries(values: Mapping[str, Any]) -> Undo:
+    """Adds the settings to Inductor's config."""
+    from .inductor import config
 
-    for field, entry in _ENTRIES.items():
-        config._config[entry.name] = _ConfigEntry(Config(default=values[field], value_type=entry.value_type))
-    config._is_dirty = True
+    return config.add_settings({entry.name: (values[field], entry.value_type) for field, entry in _ENTRIES.items()})
 
 
-def remove_entries(config: Any) -> None:
-    """Takes the settings out of Inductor's config."""
-    for entry in _ENTRIES.values():
-        config._config.pop(entry.name, None)
-    config._is_dirty = True
+def current() -> Settings:
+    """The settings as they are now, with whatever this compile overrides; before they are in Inductor's config, the first ones."""
+    from .inductor import config
 
-
-def current(config: Any) -> Settings:
-    """The settings as they are now, with whatever this compile overrides."""
-    settings = Settings(**{field: getattr(config, entry.name) for field, entry in _ENTRIES.items()})
+    if not config.has_setting(NAMES["top_k"]):
+        return Settings(**initial({}))
+    settings = Settings(**{field: config.setting(entry.name) for field, entry in _ENTRIES.items()})
     _check(settings)
     return settings
 
 
-def names_backend(config: Any) -> bool:
+def names_backend() -> bool:
     """Whether ``max_autotune_gemm_backends`` names ours."""
-    return BACKEND in (token.strip() for token in config.max_autotune_gemm_backends.upper().split(","))
+    from .inductor import config
+
+    return config.names_backend(BACKEND)

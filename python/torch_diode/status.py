@@ -9,6 +9,7 @@ from typing import Any
 
 from . import messages
 from ._core import DISTRIBUTION, __version__
+from .inductor import TORCH_TRIED
 
 _DISTRIBUTIONS = ("torch-diode", "torch-diode-lib")
 
@@ -98,6 +99,7 @@ def get_import_status() -> dict[str, Any]:
         "distribution": DISTRIBUTION,
         "version": __version__,
         "torch_available": torch_available(),
+        "torch_tried": list(TORCH_TRIED),
         "integrations_attempted": 0 if _outcome in ("not_started", "no_gpu") else 1,
         "integrations_successful": int(_outcome == "success"),
         "status": _outcome,

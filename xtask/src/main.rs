@@ -15,6 +15,7 @@ mod shell;
 mod steps;
 mod test;
 mod tools;
+mod torch;
 mod web;
 mod wheel;
 
@@ -38,6 +39,8 @@ enum Command {
     Serve(serve::Options),
     /// Run every check and test there is.
     Test(test::Options),
+    /// Run the plug-in's tests with every torch that it serves.
+    Torch(torch::Options),
     /// Run the checks that need no tests: format, lints, dependencies, Python, documentation.
     Check,
     /// Build the dashboard into web/dist, as the server embeds it.
@@ -57,6 +60,7 @@ fn main() -> ExitCode {
         Command::Setup => setup::run(),
         Command::Serve(options) => serve::run(&options),
         Command::Test(options) => test::run(&options),
+        Command::Torch(options) => torch::run(&options),
         Command::Check => check::run(),
         Command::Web => web::build(),
         Command::Docs(options) => docs::run(&options),

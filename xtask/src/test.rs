@@ -8,9 +8,9 @@ use clap::Args;
 
 use crate::junit::{self, Test};
 use crate::postgres::Postgres;
-use crate::shell::{self, cargo, command, exists, status, target_folder};
+use crate::shell::{cargo, exists, status, target_folder};
 use crate::steps::Steps;
-use crate::{check, python, setup, web, wheel};
+use crate::{check, setup, torch, web};
 
 #[derive(Args)]
 pub(crate) struct Options {
@@ -33,7 +33,7 @@ pub(crate) fn run(options: &Options) -> anyhow::Result<()> {
     }
     if everything {
         // After the tests: it runs the programs that they have built.
-        steps.tests("the torch.compile plug-in", plugin);
+        steps.tests("the torch.compile plug-in", torch::daily);
         steps.tests("doctests", doctests);
         check::compiling(&mut steps);
     }
@@ -52,28 +52,8 @@ fn nextest(postgres: &Postgres, filter: &[String]) -> anyhow::Result<Vec<Test>> 
     outcome("nextest", status, &report)
 }
 
-/// The tests of `python/tests`, with torch on the CPU and a GPU that is simulated.
-///
-/// torch is installed whole: its libraries name each other and the CUDA libraries when they are loaded.
-fn plugin() -> anyhow::Result<Vec<Test>> {
-    let requirements = [TORCH, PYTEST, MYPY, wheel::maturin_requirement()];
-    let python = python::environment("torch-python", &requirements, "torch, pytest, mypy, maturin")?;
-    let wheel = wheel::for_tests(&python)?;
-    let install = ["-m", "pip", "install", "--quiet", "--no-deps", "--force-reinstall"];
-    shell::run(command(&python).args(install).arg(wheel))?;
-    let report = target_folder().join("pytest.xml");
-    forget(&report)?;
-    let pytest = ["-m", "pytest", "-q", "python/tests", "--junit-xml"];
-    let status = status(command(&python).args(pytest).arg(&report))?;
-    outcome("pytest", status, &report)
-}
-
-const TORCH: &str = "torch==2.11.0";
-const PYTEST: &str = "pytest==9.2.0";
-const MYPY: &str = "mypy==2.4.1";
-
 /// Deletes the report of an earlier run, so that it is not read as this run's.
-fn forget(report: &Path) -> anyhow::Result<()> {
+pub(crate) fn forget(report: &Path) -> anyhow::Result<()> {
     match std::fs::remove_file(report) {
         Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
             Err(error).with_context(|| format!("cannot remove {}", report.display()))
@@ -83,7 +63,7 @@ fn forget(report: &Path) -> anyhow::Result<()> {
 }
 
 /// Reads what a test runner reported. A runner that failed must name a test that failed.
-fn outcome(runner: &str, status: ExitStatus, report: &Path) -> anyhow::Result<Vec<Test>> {
+pub(crate) fn outcome(runner: &str, status: ExitStatus, report: &Path) -> anyhow::Result<Vec<Test>> {
     let tests = junit::read(report).with_context(|| format!("{runner} ended with {status}"))?;
     if !status.success() && tests.iter().all(|test| test.passed) {
         bail!("{runner} ended with {status}, and names no test that failed");

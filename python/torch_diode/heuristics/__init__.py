@@ -29,10 +29,14 @@ class Request:
     device_name: str
     shared_memory: int | None
     tf32: bool
+    """Whether the library computes it in TF32."""
+    tiles_tf32: bool
     top_k: int
     min_confidence: float | None
     performance_threshold: float | None
     cache_predictions: bool
+    pick_unjudged: bool
+    """Whether a model may pick tiles for kinds of problems on which nobody has measured how good its picks are."""
     inductor_keys: Callable[[], Sequence[str]] = tuple
     """Makes the keys under which Inductor's own tables list the problem."""
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Sequence
 
-from .._core import Hardware, Model
+from .._core import Choice, Config, Hardware, Model
 from . import Answer, Candidate, Request
 
 _WORTH_TIMING = 1.25
@@ -55,20 +55,45 @@ class ModelHeuristic:
             request.top_k,
             min_confidence=request.min_confidence,
             performance_threshold=threshold,
-            tf32=request.tf32,
+            tf32=request.tiles_tf32,
             shared_memory=request.shared_memory,
             cache=request.cache_predictions,
         )
+        picks = [Candidate(config, us) for config, us in choice.picks]
+        near = [Candidate(config, us) for config, us in choice.near]
+        unjudged = self._unjudged(model, request, choice)
+        if unjudged is not None and _is_taken_untried(request):
+            library = [Candidate(Config("aten"))]
+            return Answer(
+                self.source, library, f"{unjudged}, so it is left to the library", near=[*picks, *near], caveat=choice.caveat
+            )
         return Answer(
             source=self.source,
-            candidates=[Candidate(config, us) for config, us in choice.picks],
+            candidates=picks,
             why=f"predicted fastest of {choice.ranked} configs and the library by the model of {model.hardware.slug} "
             f"({model.digest[:12]})",
-            near=[Candidate(config, us) for config, us in choice.near],
+            near=near,
             probability=choice.probability,
             between_us=choice.first_us,
             caveat=choice.caveat,
         )
 
+    def _unjudged(self, model: Model, request: Request, choice: Choice) -> str | None:
+        """Why nobody knows how good a model's picks are for a problem; ``None`` where that was measured or the user insists."""
+        problem = request.problem
+        if request.pick_unjudged or model.kind != "ranking":
+            return None
+        if request.tf32:
+            return f"the model of {model.hardware.slug} was not judged on TF32"
+        # One that stands in was asked for by name: it is trusted with the kinds of problems that it was judged on at home.
+        stands_in = model is not self._models.get(model.hardware.slug)
+        judged = problem.op in model.ops and problem.dtype in model.dtypes if stands_in else choice.caveat is None
+        return None if judged else f"the model of {model.hardware.slug} was not judged on such problems"
+
     def digest(self) -> str:
         return ",".join(sorted(model.digest for model in self._models.values())) + f";{self._asked_for}"
+
+
+def _is_taken_untried(request: Request) -> bool:
+    """Whether the first pick is compiled without being compared with the library by a benchmark."""
+    return request.top_k == 1 and request.min_confidence is None

@@ -2,27 +2,22 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Sequence
 from typing import Any
 
-from torch._inductor import config as inductor_config
-from torch._inductor.choices import InductorChoices
-from torch._inductor.virtualized import V
-
 from .. import choices, installation, models, settings
-from .._core import DiodeError
 from ..heuristics import Heuristic
 from ..heuristics.model import ModelHeuristic
+from ..inductor import hooks
 from ..selection import Selector
 
 
-class DiodeInductorChoices(InductorChoices):
+class DiodeInductorChoices(hooks.InductorChoices):
     """Picks the kernels of matrix multiplications; everything else is Inductor's own.
 
     Without arguments it picks as ``torch_diode.install`` was told to, and is Inductor's own handler while nothing is
-    installed. With arguments, those of torch-diode, it picks by one model and stands alone. ``device`` changes nothing:
-    models run on the CPU, in a millisecond.
+    installed. With arguments, those of torch-diode, it picks by one model and stands alone; where nothing is installed it
+    picks under max-autotune. ``device`` changes nothing: models run on the CPU, in a millisecond.
     """
 
     def __init__(
@@ -46,6 +41,9 @@ class DiodeInductorChoices(InductorChoices):
             every = [listed.model for listed in models.available()]
             found = [models.load(model_path)] if model_path is not None else every
             self._own = Selector([ModelHeuristic(found, found[0].hardware.slug if model_path is not None else None)])
+        if self._own is not None:
+            installation.check_torch()
+            installation.put_hooks()
 
     def __reduce__(self) -> tuple[Any, ...]:
         # A process that compiles for this one makes a handler of its own from the same arguments.
@@ -56,6 +54,19 @@ class DiodeInductorChoices(InductorChoices):
         """The selector that decides; ``None`` while nothing is installed."""
         return self._own or choices.active_selector()
 
+    def decider(self) -> choices.Decider | None:
+        """What decides, if that is not what was installed."""
+        if self._own is None:
+            return None
+        chosen = {name: value for name, value in self._chosen.items() if value is not None}
+        now = settings.Settings(**{**settings.current().__dict__, **chosen})
+        asked_for = installation.is_installed() and (now.fast_autotune or settings.names_backend())
+        return choices.Decider(self._own, now, asked_for, self._enable_fallback)
+
+    def uuid(self) -> Any:
+        """What Inductor keys its caches of graphs by, where it is told to make handlers of this class."""
+        return (type(self).__qualname__, self._own.digest() if self._own else "")
+
     def get_stats(self) -> dict[str, Any]:
         """How many kernels were picked, by what, and how many were left to Inductor."""
         return self.selector.statistics.get() if self.selector else {}
@@ -64,32 +75,6 @@ class DiodeInductorChoices(InductorChoices):
         """Sets every count to zero."""
         if self.selector:
             self.selector.statistics.reset()
-
-    def _finalize_template_configs(
-        self,
-        template_choices: Any,
-        kernel_inputs: Any,
-        templates: Any,
-        op_name: str,
-        kwarg_overrides: Any = None,
-    ) -> Any:
-        if self._own is None:
-            # The class's own method asks the installed selector.
-            return super()._finalize_template_configs(template_choices, kernel_inputs, templates, op_name, kwarg_overrides)
-        found = choices.finalize(self, self._own, self._settings(), kernel_inputs, templates, op_name, kwarg_overrides)
-        if found is not None:
-            return found
-        if not self._enable_fallback:
-            raise DiodeError(f"{op_name}: nothing was picked, and enable_fallback is False; {self._own.records.all()[-1].why}")
-        with choices.paused():
-            return super()._finalize_template_configs(template_choices, kernel_inputs, templates, op_name, kwarg_overrides)
-
-    def _settings(self) -> settings.Settings:
-        if settings.NAMES["top_k"] in inductor_config._config:
-            now = settings.current(inductor_config).__dict__
-        else:
-            now = settings.initial({})
-        return settings.Settings(**{**now, **{name: value for name, value in self._chosen.items() if value is not None}})
 
 
 def create_diode_choices(
@@ -110,11 +95,9 @@ def install_diode_choices(
     enable_fallback: bool = True,
     performance_threshold: float | None = None,
 ) -> Any:
-    """Sets a handler with the parameters of torch-diode for this thread and those that follow; returns it."""
-    arguments = (model_path, device, top_k_configs, enable_fallback, performance_threshold)
-    handler = DiodeInductorChoices(*arguments)
+    """Sets a handler with the parameters of torch-diode for this thread, installs for the others, and returns the handler."""
     if not installation.is_installed():
         installation.install(model=model_path, top_k=top_k_configs, performance_threshold=performance_threshold)
-    inductor_config.inductor_choices_class = installation.HandlerFactory(functools.partial(DiodeInductorChoices, *arguments))
-    V.set_choices_handler(handler)
+    handler = DiodeInductorChoices(model_path, device, top_k_configs, enable_fallback, performance_threshold)
+    installation.on_uninstall(hooks.set_handler(handler))
     return handler

@@ -1,0 +1,174 @@
+"""Where the library is picked or nothing is known, the code is byte for byte what Inductor writes without the plug-in."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+import torch
+from torch._inductor import config
+
+import torch_diode
+from simulated import code_of, compile, tensor
+
+pytestmark = pytest.mark.usefixtures("gpu")
+
+aten = torch.ops.aten
+fp32 = torch.float32
+x, w, v = tensor((512, 256)), tensor((256, 1024)), tensor((1024,))
+batches = (tensor((8, 128, 256)), tensor((8, 256, 128)))
+
+Graph = tuple[Callable[..., Any], tuple[Any, ...]]
+
+
+def mlp(x: Any, w1: Any, b1: Any, w2: Any, b2: Any, norm: Any) -> Any:
+    hidden = torch.nn.functional.gelu(torch.nn.functional.linear(x, w1, b1))
+    return torch.nn.functional.layer_norm(x + torch.nn.functional.linear(hidden, w2, b2), (512,), norm)
+
+
+def gated(x: Any, gate: Any, up: Any, down: Any) -> Any:
+    return (torch.nn.functional.silu(x @ gate) * (x @ up)) @ down
+
+
+def attention(q: Any, k: Any, v: Any) -> Any:
+    return torch.softmax(q @ k.transpose(-1, -2) / 8.0, dim=-1) @ v
+
+
+GRAPHS: dict[str, Graph] = {
+    "mm": (torch.mm, (x, w)),
+    "mm in fp32": (torch.mm, (tensor((512, 256), fp32), tensor((256, 1024), fp32))),
+    "epilogue": (lambda a, b: (a @ b).relu() + 1, (x, w)),
+    "residual": (lambda a, b, c: a @ b + c, (x, w, tensor((512, 1024)))),
+    "vector bias": (aten.addmm.default, (v, x, w)),
+    "matrix bias": (aten.addmm.default, (tensor((512, 1024)), x, w)),
+    "alpha and beta": (lambda c, a, b: torch.addmm(c, a, b, alpha=2.0, beta=0.5), (v, x, w)),
+    "beta of zero": (lambda c, a, b: torch.addmm(c, a, b, beta=0), (v, x, w)),
+    "linear of three dimensions": (torch.nn.functional.linear, (tensor((4, 128, 256)), tensor((1024, 256)), v)),
+    "gelu of a linear layer": (lambda *t: torch.nn.functional.gelu(torch.nn.functional.linear(*t)), (x, tensor((1024, 256)), v)),
+    "bmm": (torch.bmm, batches),
+    "bmm with a softmax": (lambda a, b: torch.softmax(torch.bmm(a, b), -1), batches),
+    "baddbmm": (aten.baddbmm.default, (tensor((8, 128, 128)), *batches)),
+    "attention": (attention, (tensor((2, 4, 128, 64)),) * 3),
+    "operand that is computed": (lambda a, b: a.relu() @ b, (x, w)),
+    "operand that is copied": (lambda a, b: torch.cat([a, a], 1)[:, 128:384].relu().t().flip(0).t() @ b, (x, w)),
+    "operand that is gathered": (lambda a, b: a.expand(3, 512, 256).reshape(1536, 256) @ b.flip(0), (x, w)),
+    "bias that is computed": (lambda c, a, b: torch.addmm(c * 2, a, b), (v, x, w)),
+    "bias that is gathered": (lambda c, a, b: torch.addmm(c.flip(0), a, b), (v, x, w)),
+    "permuted operand": (lambda a, b: (a + 1).t() @ b.relu(), (tensor((256, 512)), w)),
+    "chain": (gated, (x, w, w, tensor((1024, 256)))),
+    "dynamic rows": (lambda a, b: (a @ b).relu(), (tensor(("m=512", 256)), w)),
+    "dynamic K": (torch.mm, (tensor((512, "k=256")), tensor(("k=256", 1024)))),
+    "small K and N": (torch.mm, (tensor((512, 4)), tensor((4, 4)))),
+    "long K": (torch.mm, (tensor((64, 8192)), tensor((8192, 64)))),
+    "odd sizes": (torch.mm, (tensor((511, 255)), tensor((255, 1023)))),
+    "mixed with a convolution": (
+        lambda a, k, b: torch.conv2d(a, k).relu().flatten(1)[:, :256] @ b,
+        (tensor((2, 16, 8, 8)), tensor((32, 16, 1, 1)), w),
+    ),
+    "network": (mlp, (tensor((64, 512)), tensor((2048, 512)), tensor((2048,)), tensor((512, 2048)), tensor((512,)), tensor((512,)))),
+}  # fmt: skip
+
+
+@pytest.fixture
+def tf32() -> Iterator[None]:
+    before = torch.get_float32_matmul_precision()
+    torch.set_float32_matmul_precision("high")
+    yield
+    torch.set_float32_matmul_precision(before)
+
+
+def by_library(problem: Any) -> str:
+    return "aten"
+
+
+def nothing(problem: Any) -> None:
+    return None
+
+
+def without(graph: Graph) -> str:
+    """What Inductor writes alone."""
+    torch_diode.uninstall()
+    return code_of(graph[0], *graph[1])
+
+
+@pytest.mark.parametrize("name", GRAPHS)
+def test_the_librarys_code_is_inductors_own(name: str) -> None:
+    graph = GRAPHS[name]
+    alone = without(graph)
+    torch_diode.install(heuristic=by_library)
+    assert code_of(graph[0], *graph[1]) == alone
+    assert torch_diode.get_stats()["total_calls"] > 0 or name == "beta of zero"
+    torch_diode.uninstall()
+    assert code_of(graph[0], *graph[1]) == alone, "nothing is left behind"
+
+
+@pytest.mark.parametrize("name", GRAPHS)
+def test_where_nothing_is_known_the_code_is_inductors_own(name: str) -> None:
+    graph = GRAPHS[name]
+    alone = without(graph)
+    torch_diode.install(model=[], heuristic=nothing)
+    assert code_of(graph[0], *graph[1]) == alone
+    assert torch_diode.get_stats()["library_picks"] == 0
+
+
+@pytest.mark.parametrize("name", ["vector bias", "epilogue", "bmm", "network", "small K and N"])
+def test_a_library_pick_is_not_tuned_under_max_autotune_either(name: str) -> None:
+    graph = GRAPHS[name]
+    alone = without(graph)
+    torch_diode.install(heuristic=by_library)
+    with config.patch(max_autotune_gemm=True):
+        assert code_of(graph[0], *graph[1]) == alone
+
+
+@pytest.mark.parametrize("name", ["bmm", "baddbmm", "attention"])
+def test_kinds_that_no_model_was_judged_on_get_the_library(name: str) -> None:
+    graph = GRAPHS[name]
+    alone = without(graph)
+    torch_diode.install()
+    assert code_of(graph[0], *graph[1]) == alone
+    pick = torch_diode.explain()[0]
+    assert pick.source == "model" and pick.picks[0].config.is_library
+    assert "was not judged on such problems" in pick.why
+    assert any(not one.config.is_library for one in pick.near), "what would have been picked"
+
+
+@pytest.mark.usefixtures("tf32")
+def test_tf32_gets_the_library() -> None:
+    graph: Graph = (torch.mm, (tensor((4096, 4096), fp32), tensor((4096, 4096), fp32)))
+    alone = without(graph)
+    torch_diode.install()
+    assert code_of(graph[0], *graph[1]) == alone
+    assert "was not judged on TF32" in torch_diode.explain()[0].why
+
+
+def test_a_table_a_function_or_the_user_may_say_otherwise() -> None:
+    batched = GRAPHS["bmm"]
+    tile = {"block_m": 64, "block_n": 64, "block_k": 32, "num_stages": 3, "num_warps": 4}
+    torch_diode.install(heuristic=lambda problem: tile)
+    assert compile(batched[0], *batched[1]).constants("BLOCK_M") == ["64"]
+    torch_diode.install(pick_unjudged=True)
+    compile(batched[0], *batched[1])
+    [pick] = torch_diode.explain()
+    assert pick.probability is None and "predicted fastest" in pick.why
+
+
+@pytest.mark.parametrize("name", ["mm", "vector bias", "bmm"])
+def test_code_in_cpp_is_inductors_own_too(name: str) -> None:
+    function, inputs = GRAPHS[name]
+    torch_diode.uninstall()
+    alone = code_of(function, *inputs, cpp=True)
+    torch_diode.install(heuristic=by_library)
+    assert code_of(function, *inputs, cpp=True) == alone
+
+
+def test_several_multiplications_of_which_some_get_tiles_keep_the_others_code() -> None:
+    """Around a tile the library's calls are those of a compile without us."""
+    function, inputs = GRAPHS["chain"]
+    torch_diode.uninstall()
+    alone = compile(function, *inputs).kernels()
+    tile = {"block_m": 64, "block_n": 64, "block_k": 32, "num_stages": 3, "num_warps": 4}
+    torch_diode.install(heuristic=lambda problem: tile if problem.n == 256 else "aten")
+    mixed = compile(function, *inputs).kernels()
+    libraries = [kernel for kernel in mixed if kernel.startswith("extern_kernels")]
+    assert libraries == alone[:2] and len(alone) == 3

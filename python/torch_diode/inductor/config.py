@@ -1,0 +1,95 @@
+"""Inductor's config: entries of ours in it, and what of it we read or change for a while."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import inspect
+import sys
+from collections.abc import Callable, Mapping
+from contextvars import ContextVar
+from typing import Any
+
+from torch._inductor import config, utils
+from torch.utils._config_module import Config, _ConfigEntry
+
+from . import Undo
+
+
+def entry(name: str, default: Any, value_type: Any) -> Any:
+    """A setting, to be put into a config module."""
+    setting = Config(default=default, value_type=value_type)
+    # Where threads set values of their own, a variable is named after it.
+    named = "name" in inspect.signature(_ConfigEntry.__init__).parameters
+    return _ConfigEntry(setting, name) if named else _ConfigEntry(setting)
+
+
+def add_settings(entries: Mapping[str, tuple[Any, Any]]) -> Undo:
+    """Adds settings, by name with their default and type, to Inductor's config."""
+    for name, (default, value_type) in entries.items():
+        config._config[name] = entry(name, default, value_type)
+    _entries_changed()
+
+    def undo() -> None:
+        for name in entries:
+            config._config.pop(name, None)
+        _entries_changed()
+
+    return undo
+
+
+def _entries_changed() -> None:
+    if not hasattr(config, "_get_dict_dirty_keys_var"):
+        config._is_dirty = True
+        return
+    # Each thread remembers what changed. New variables are unset in all of them.
+    config._hash_dirty_var = ContextVar("torch_diode._hash_dirty", default=True)
+    config._get_dict_dirty_keys_var = ContextVar("torch_diode._get_dict_dirty_keys", default=None)
+    config._get_dict_cache_var = ContextVar("torch_diode._get_dict_cache", default=None)
+
+
+def setting(name: str) -> Any:
+    """A setting's value now, in this thread."""
+    return getattr(config, name)
+
+
+def has_setting(name: str) -> bool:
+    return name in config._config
+
+
+def autotunes() -> bool:
+    """Whether GEMMs are autotuned now."""
+    return bool(config.max_autotune or config.max_autotune_gemm)
+
+
+def autotuning(on: bool) -> contextlib.AbstractContextManager[Any]:
+    """While GEMMs are lowered with or without templates, whatever the user has set."""
+    return config.patch(max_autotune_gemm=True) if on else config.patch(max_autotune=False, max_autotune_gemm=False)
+
+
+def is_deterministic() -> bool:
+    """Whether Inductor may not benchmark."""
+    return bool(config.deterministic)
+
+
+def names_backend(backend: str) -> bool:
+    """Whether ``max_autotune_gemm_backends`` names a backend of ours."""
+    return backend in (token.strip() for token in config.max_autotune_gemm_backends.upper().split(","))
+
+
+def add_backend(backend: str) -> Undo:
+    """Lets a backend's token stand for Inductor's own two, among which we pick."""
+    original: Callable[[str], bool] = utils._use_autotune_backend
+
+    @functools.wraps(original)
+    def use_backend(asked: str) -> bool:
+        return (asked.upper() in ("ATEN", "TRITON") and names_backend(backend)) or original(asked)
+
+    def put(old: Any, new: Any) -> None:
+        modules: dict[str, Any] = dict(sys.modules)
+        for name, module in modules.items():
+            if name.startswith("torch._inductor") and getattr(module, "_use_autotune_backend", None) is old:
+                module._use_autotune_backend = new
+
+    put(original, use_backend)
+    return lambda: put(use_backend, original)

@@ -1,0 +1,70 @@
+"""What a kernel is, seen before Inductor lowers it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import torch
+from torch._inductor import config, ir, utils
+from torch._inductor.kernel_inputs import MMKernelInputs
+from torch._inductor.virtualized import V
+
+
+def foreseen(op: str, arguments: Sequence[Any], named: Mapping[str, Any]) -> Any:
+    """A kernel's inputs before it is lowered; ``None`` where Inductor has no tiles for it.
+
+    Looking changes nothing: no operand is computed, no layout fixed, no size specialised. So a lowering that is left to
+    Inductor afterwards makes the very code that it makes without us. Where a layout is not decided yet, it is taken to be
+    what the traced graph says.
+    """
+    if config.triton.native_matmul or getattr(config, "batch_invariant", False):
+        return None
+    is_sum = op in ("addmm", "baddbmm")
+    out_dtype = named.get("out_dtype") if is_sum or len(arguments) < 3 else arguments[2]
+    operands = list(arguments[: 3 if is_sum else 2])
+    if out_dtype is not None or len(operands) < 2 or any(one.get_device().type != "cuda" for one in operands[-2:]):
+        return None
+    scalars = {name: named.get(name, 1) for name in ("alpha", "beta")} if is_sum else None
+    # Such a sum may be lowered as a product, which then is asked about.
+    if scalars is not None and scalars["beta"] == 0:
+        return None
+    nodes = [_standing_for(operand, at) for at, operand in enumerate(operands)]
+    size = [*nodes[-2].get_size()[:-1], nodes[-1].get_size()[-1]]
+    dtype = nodes[-2].get_dtype()
+    if is_sum:
+        nodes[0] = _expanded(nodes[0], size)
+    layout = ir.FixedLayout(nodes[-2].get_device(), dtype, size)
+    known_precision = dtype != torch.float32 or torch.backends.cuda.matmul.fp32_precision != "bfx9"
+    if 0 in size or not known_precision or not utils.use_triton_template(layout, check_max_autotune=False):
+        return None
+    return MMKernelInputs(nodes, scalars=scalars)
+
+
+def _standing_for(operand: Any, at: int) -> Any:
+    size = list(operand.get_size())
+    try:
+        stride = list(ir.as_storage_and_layout(operand, freeze=False)[1].stride)
+    except NotImplementedError:  # It is not computed yet.
+        stride = _traced_stride(at, len(size)) or list(ir.FlexibleLayout.contiguous_strides(size))
+    return _node(operand.get_device(), operand.get_dtype(), size, stride)
+
+
+def _node(device: Any, dtype: Any, size: Sequence[Any], stride: Sequence[Any]) -> Any:
+    return ir.InputBuffer(name="diode", layout=ir.FixedLayout(device, dtype, size, stride))
+
+
+def _traced_stride(at: int, dimensions: int) -> list[Any] | None:
+    arguments = getattr(V.graph.current_node, "args", ())
+    value = getattr(arguments[at], "meta", {}).get("val") if at < len(arguments) else None
+    if not isinstance(value, torch.Tensor) or value.dim() != dimensions:
+        return None
+    return [step.node.expr if isinstance(step, torch.SymInt) else step for step in value.stride()]
+
+
+def _expanded(node: Any, size: Sequence[Any]) -> Any:
+    """A bias as Inductor expands it to the output."""
+    missing = len(size) - len(node.get_size())
+    own = zip(node.get_size(), node.get_stride(), size[missing:], strict=True)
+    stride = [0] * missing + [0 if one == 1 and other != 1 else step for one, step, other in own]
+    return _node(node.get_device(), node.get_dtype(), size, stride)

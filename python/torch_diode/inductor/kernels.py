@@ -1,0 +1,112 @@
+"""Inductor's templates and the choices that are made of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import torch
+from torch._inductor import config, utils
+from torch._inductor.kernel_template_choice import KernelTemplateChoice
+from torch._inductor.lookup_table import LookupTableChoices
+from torch._inductor.virtualized import V
+
+try:  # The newer name: the older one is to go.
+    from torch._inductor.heuristics.template import get_template_heuristic
+    from torch._inductor.heuristics.template.params import DictKernelTemplateParams
+except ImportError:
+    from torch._inductor.template_heuristics import get_template_heuristic
+    from torch._inductor.template_heuristics.params import DictKernelTemplateParams
+
+LIBRARY = "aten::"
+DECOMPOSE_K = "decompose_k"
+TMA = "triton::mm_persistent_tma"
+LIBRARY_WITHOUT_CPP = "aten::bias_addmm"
+"""A Python function of Inductor's, which compiled C++ code cannot call."""
+
+
+def is_library(template: Any) -> bool:
+    return bool(template.uid.startswith(LIBRARY))
+
+
+def is_kernel(template: Any) -> bool:
+    """Whether it is a tile or a split of K: neither the library nor a rewrite of the operands."""
+    return bool(template.uid.startswith("triton::") or template.uid == DECOMPOSE_K)
+
+
+def offers_library() -> bool:
+    """Whether the user has left the library among what Inductor may choose from when it tunes."""
+    return bool(utils._use_autotune_backend("ATEN"))
+
+
+def ktc_of(choice: Any) -> Any:
+    """What a rendered choice was made of; ``None`` for those that no template made."""
+    return getattr(choice, "annotations", {}).get("ktc")
+
+
+def build(template: Any, inputs: Any, op: str, params: Mapping[str, Any]) -> Any:
+    """A choice of a template by its parameters; all else is as Inductor has it."""
+    heuristic = get_template_heuristic(template.uid, inputs.device_type, op)
+    return KernelTemplateChoice(
+        template=template,
+        params=DictKernelTemplateParams(params),
+        extra_kwargs=heuristic.get_extra_kwargs(inputs, op),
+        layout=inputs.output_layout(),
+        inputs=heuristic.adjust_kernel_inputs(inputs, op),
+    )
+
+
+def left_out_tile(inputs: Any) -> Any:
+    """The template of tiles where Inductor leaves it out, for sizes at which it seldom wins."""
+    if not utils.use_triton_template(inputs.output_layout(), check_max_autotune=False):
+        return None
+    from torch._inductor.kernel.mm import mm_template
+
+    return mm_template
+
+
+def tiles_use_tf32(inputs: Any, op: str) -> bool:
+    """Whether Inductor's tiles compute a product of fp32 in TF32. Newer ones leave it out for small sizes, where the library does not."""
+    uid = "triton::bmm" if op in ("bmm", "baddbmm") else "triton::mm"
+    extra = get_template_heuristic(uid, inputs.device_type, op).get_extra_kwargs(inputs, op)
+    return bool(extra.get("ALLOW_TF32", False))
+
+
+def library_uses_tf32() -> bool:
+    """Whether the user lets products of fp32 be computed in TF32."""
+    return bool(torch.backends.cuda.matmul.fp32_precision == "tf32")
+
+
+def divides(size: Any, by: int) -> bool:
+    """Whether a size is known to be a multiple, not just is one now."""
+    return bool(V.graph.sizevars.statically_known_true((size % by) == 0))
+
+
+def writes_cpp() -> bool:
+    return bool(V.graph.cpp_wrapper)
+
+
+def lookup_keys(inputs: Any, op: str) -> list[str]:
+    """The keys of Inductor's lookup table, the device's own first."""
+    keys = LookupTableChoices().make_lookup_key_variants(inputs, op)
+    return [key for key in keys if key is not None]
+
+
+def size_hints() -> Callable[..., Any] | None:
+    """The method that says what sizes that may change are taken to be."""
+    from torch._inductor.sizevars import SizeVarAllocator
+
+    return getattr(SizeVarAllocator, "optimization_hints", None) or getattr(SizeVarAllocator, "size_hints", None)
+
+
+def hints(sizes: Sequence[Any]) -> Sequence[int]:
+    """What sizes that may change are taken to be."""
+    ask = size_hints()
+    assert ask is not None
+    hinted: Sequence[int] = ask(V.graph.sizevars, sizes, fallback=config.unbacked_symint_fallback)
+    return hinted
+
+
+def compile_id() -> str:
+    """The id of the compile that runs in this thread; a frame's forward and backward share it."""
+    return str(torch._guards.CompileContext.current_compile_id())

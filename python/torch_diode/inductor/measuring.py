@@ -1,0 +1,36 @@
+"""Inductor's own measurements, for those who keep them."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+from torch._inductor import config, utils
+from torch._inductor.kernel_inputs import MMKernelInputs
+from torch._inductor.select_algorithm import get_algorithm_selector_cache
+
+from . import Undo
+
+
+def inputs_of(nodes: Sequence[Any]) -> Any:
+    """The inputs of a kernel that was benchmarked. In all four operators the output has the type of A."""
+    return MMKernelInputs(list(nodes))
+
+
+def add_feedback_saver(saver: Callable[..., None]) -> Undo:
+    savers = get_algorithm_selector_cache().feedback_saver_fns
+    savers.append(saver)
+    return lambda: savers.remove(saver) if saver in savers else None
+
+
+@contextlib.contextmanager
+def measuring(search_space: str | None) -> Iterator[None]:
+    """While this thread benchmarks every GEMM afresh."""
+    changes: dict[str, Any] = {"max_autotune_gemm": True, "force_disable_caches": True, "autotune_local_cache": False}
+    # With it nothing is told to those who save timings.
+    changes.update({name: False for name in ("pipeline_max_autotune_gemm",) if name in config._config})
+    if search_space is not None:
+        changes["max_autotune_gemm_search_space"] = search_space
+    with config.patch(changes), utils.fresh_cache():
+        yield

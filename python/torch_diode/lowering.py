@@ -1,0 +1,160 @@
+"""How a decision reaches Inductor.
+
+A multiplication is decided before Inductor lowers it. Where the library is picked or nothing is known, Inductor lowers it
+as it does without us: the code is the very same. Only for a tile it is made to lower as if the user had asked it to tune.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+from . import choices
+from ._core import DiodeError
+from .inductor import OPS, config, foreseen, hooks, kernels
+from .kernels import Offer
+from .selection import Question
+
+_thread = threading.local()
+
+
+class _LeftToInductor(Exception):
+    """Ends a lowering with templates, to begin it anew without a pick."""
+
+    def __init__(self, by_library: bool) -> None:
+        super().__init__()
+        self.by_library = by_library
+
+
+class _Lowering:
+    """One multiplication while it is lowered. It may ask for its choices several times: for the library's, then for tiles."""
+
+    def __init__(
+        self, op: str, decider: choices.Decider | None = None, question: Question | None = None, *, by_user: bool = False
+    ) -> None:
+        self.op = op
+        self.decider = decider
+        """``None`` while it is left to Inductor."""
+        self.question = question
+        self.by_user = by_user
+        """Whether the user has asked Inductor to tune."""
+        self.plan: Sequence[Any] | None = None
+        """What may stay of the choices, the likeliest last."""
+        self.libraries: list[Any] = []
+
+
+def _current() -> _Lowering | None:
+    return getattr(_thread, "lowering", None)
+
+
+@contextlib.contextmanager
+def _lowering(lowering: _Lowering) -> Iterator[None]:
+    before = _current()
+    _thread.lowering = lowering
+    try:
+        yield
+    finally:
+        _thread.lowering = before
+
+
+def lower(op: str, original: Callable[..., Any], arguments: Sequence[Any], named: Mapping[str, Any]) -> Any:
+    """Lowers a multiplication, with the kernel that is picked for it."""
+    by_user = config.autotunes()
+    handler = hooks.handler()
+    # What is lowered inside of another lowering belongs to one of Inductor's own choices.
+    decider = None if _current() is not None else choices.decider_for(handler)
+    by_library = False
+    if decider is not None and (by_user or decider.asked_for):
+        selector, settings = decider.selector, decider.settings
+        inputs = selector.unfailing(lambda: foreseen.foreseen(op, arguments, named), op)
+        decision = selector.decide(inputs, op, settings) if inputs is not None else None
+        if decision is None:
+            _refuse_to_leave(decider, op, inputs is not None)
+            by_library = inputs is not None and not settings.fallback_to_autotune and kernels.offers_library()
+        elif decision.library_alone and not (by_user and hooks.decides_itself(handler)):
+            selector.record(decision)
+            by_library = True
+        else:
+            lowering = _Lowering(op, decider, decision.question, by_user=by_user)
+            try:
+                with _lowering(lowering), contextlib.nullcontext() if by_user else config.autotuning(True):
+                    lowered = original(*arguments, **named)
+                if lowering.plan is None:
+                    selector.record_left("fallback_empty_result", "Inductor has no templates for it", op)
+                return lowered
+            except _LeftToInductor as left:
+                by_library = left.by_library
+    with _lowering(_Lowering(op)), config.autotuning(False) if by_library and by_user else contextlib.nullcontext():
+        return original(*arguments, **named)
+
+
+def finalize(
+    original: Callable[..., list[Any]],
+    handler: Any,
+    template_choices: Any,
+    inputs: Any,
+    templates: Sequence[Any],
+    op: str,
+    overrides: Mapping[str, Any] | None,
+) -> list[Any]:
+    """The choices of one call: ours, or those that Inductor has."""
+
+    def inductors() -> list[Any]:
+        return original(handler, template_choices, inputs, templates, op, overrides)
+
+    lowering = _current()
+    tunable = any(kernels.is_kernel(template) for template in templates)
+    if lowering is None:
+        decider = choices.decider_for(handler) if tunable else None
+        library = _library_alone(decider, Offer(handler.get_ktc, inputs, templates, op, overrides), op) if decider else None
+        return inductors() if library is None else [library]
+    if lowering.decider is None or op != lowering.op:
+        return inductors()
+    if not tunable:
+        found = inductors()
+        lowering.libraries += [ktc for ktc in found if kernels.is_library(ktc.template)]
+        return found
+    offer = Offer(handler.get_ktc, inputs, templates, op, overrides, lowering.libraries)
+    return _planned(lowering, offer, inputs, hooks.decides_itself(handler))
+
+
+def _planned(lowering: _Lowering, offer: Offer, inputs: Any, users_handler: bool) -> list[Any]:
+    assert lowering.decider is not None
+    selector, settings = lowering.decider.selector, lowering.decider.settings
+    decision = selector.decide(inputs, lowering.op, settings, offer, lowering.question)
+    if decision is None:
+        _refuse_to_leave(lowering.decider, lowering.op)
+        raise _LeftToInductor(by_library=not settings.fallback_to_autotune and offer.library() is not None)
+    selector.record(decision)
+    if decision.library_alone and not users_handler:
+        raise _LeftToInductor(by_library=True)
+    # Inductor times the first one slower than it is: a GPU that has idled through the compiling runs slowly at first.
+    plan = lowering.plan = decision.choices[::-1]
+    known = {id(ktc) for ktc in lowering.libraries}
+    return [ktc for ktc in plan if id(ktc) not in known]
+
+
+def _library_alone(decider: choices.Decider, offer: Offer, op: str) -> Any:
+    """For an operator that is not ours: the library, where the user wants nothing tuned that is not picked."""
+    decider.selector.record_left("fallback_non_mm_op", f"{op} is not among {', '.join(OPS)}", op)
+    _refuse_to_leave(decider, op)
+    return None if decider.settings.fallback_to_autotune else offer.library()
+
+
+def _refuse_to_leave(decider: choices.Decider, op: str, decided: bool = True) -> None:
+    if decided and not decider.may_leave:
+        why = decider.selector.records.all()[-1].why
+        raise DiodeError(f"{op}: nothing was picked, and enable_fallback is False; {why}")
+
+
+def last_word(found: list[Any]) -> list[Any]:
+    """Of the choices of all calls, the picked ones, the likeliest last, and what backends that the user named have added."""
+    lowering = _current()
+    if lowering is None or lowering.plan is None:
+        return found
+    by_ktc = {id(kernels.ktc_of(choice)): choice for choice in found}
+    kept = [by_ktc[id(ktc)] for ktc in lowering.plan if id(ktc) in by_ktc]
+    added = [choice for choice in found if kernels.ktc_of(choice) is None] if lowering.by_user else []
+    return kept + added if kept else found

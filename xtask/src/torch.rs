@@ -1,0 +1,114 @@
+//! The plug-in's tests, with torch on the CPU and a GPU that is simulated.
+//!
+//! torch is installed whole: its libraries name each other and the CUDA libraries when they are loaded.
+
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+
+use crate::junit::Test;
+use crate::shell::{self, cargo, command, status, target_folder};
+use crate::steps::Steps;
+use crate::test::{forget, outcome};
+use crate::{python, wheel};
+
+/// Every torch that the plug-in is run with: the last release of each minor version.
+const VERSIONS: [&str; 6] = ["2.10.0", "2.11.0", "2.12.1", "2.13.0", "2.14.1", "2.15.0"];
+/// The one that all of the daily tests run with, the GPU's too.
+const DAILY: &str = "2.11.0";
+/// What touches torch's insides; the rest is the same with every torch.
+const INSIDES: [&str; 7] = [
+    "python/tests/test_chain.py",
+    "python/tests/test_collect.py",
+    "python/tests/test_inductor.py",
+    "python/tests/test_installation.py",
+    "python/tests/test_lowering.py",
+    "python/tests/test_selection.py",
+    "python/tests/test_untouched.py",
+];
+const PYTEST: &str = "pytest==9.2.0";
+const MYPY: &str = "mypy==2.4.1";
+
+#[derive(Args)]
+pub(crate) struct Options {
+    /// Versions of torch, such as 2.15.0; without any, all that the plug-in is known to work with.
+    versions: Vec<String>,
+}
+
+/// Runs all tests of the plug-in with each version. A version takes 5 GB under the target folder.
+pub(crate) fn run(options: &Options) -> anyhow::Result<()> {
+    // Some tests run the programs.
+    shell::run(cargo().args(["build", "--bin", "diode", "--bin", "diode-server"]))?;
+    let mut versions: Vec<&str> = options.versions.iter().map(String::as_str).collect();
+    if versions.is_empty() {
+        versions = VERSIONS.to_vec();
+    }
+    let mut steps = Steps::default();
+    let mut wheel = None;
+    for version in versions {
+        steps.tests(&format!("the plug-in with torch {version}"), || {
+            let python = environment(version)?;
+            let wheel = match &wheel {
+                Some(wheel) => wheel,
+                None => wheel.insert(wheel::for_tests(&python)?),
+            };
+            pytest(version, &python, wheel, &["python/tests"])
+        });
+    }
+    steps.finish()
+}
+
+/// All tests with the daily version, and with the newest those of what touches torch's insides.
+pub(crate) fn daily() -> anyhow::Result<Vec<Test>> {
+    let newest = VERSIONS[VERSIONS.len() - 1];
+    let python = environment(DAILY)?;
+    let wheel = wheel::for_tests(&python)?;
+    let mut all = pytest(DAILY, &python, &wheel, &["python/tests"])?;
+    all.extend(pytest(newest, &environment(newest)?, &wheel, &INSIDES)?);
+    Ok(all)
+}
+
+fn environment(version: &str) -> anyhow::Result<PathBuf> {
+    let name = if version == DAILY { "torch-python".to_owned() } else { format!("torch-python-{version}") };
+    let torch = format!("torch=={version}");
+    python::environment(
+        &name,
+        &[&torch, PYTEST, MYPY, wheel::maturin_requirement()],
+        "torch, pytest, mypy, maturin",
+    )
+}
+
+fn pytest(version: &str, python: &Path, wheel: &Path, files: &[&str]) -> anyhow::Result<Vec<Test>> {
+    let install = ["-m", "pip", "install", "--quiet", "--no-deps", "--force-reinstall"];
+    shell::run(command(python).args(install).arg(wheel))?;
+    let report = target_folder().join(format!("pytest-{version}.xml"));
+    forget(&report)?;
+    let arguments = ["-m", "pytest", "-q", "--junit-xml"];
+    let status = status(command(python).args(arguments).arg(&report).args(files))?;
+    let mut tests = outcome(&format!("pytest with torch {version}"), status, &report)?;
+    for test in &mut tests {
+        test.name = format!("torch {version}: {}", test.name);
+    }
+    Ok(tests)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_package_names_the_same_versions() {
+        let source = include_str!("../../python/torch_diode/inductor/__init__.py");
+        let line = source.lines().find(|line| line.starts_with("TORCH_TRIED")).unwrap();
+        let named: Vec<&str> = line.split('"').skip(1).step_by(2).collect();
+        assert_eq!(named, VERSIONS);
+        assert!(VERSIONS.contains(&DAILY));
+    }
+
+    #[test]
+    fn files_of_tests_are_there() {
+        for file in INSIDES {
+            assert!(shell::root().join(file).is_file(), "{file}");
+        }
+    }
+}
