@@ -31,7 +31,9 @@ if TYPE_CHECKING:
     from . import hub
     from .collect import MatmulDatasetCollector
     from .installation import install, is_installed, uninstall
+    from .noting import record
     from .predecessor.handler import DiodeInductorChoices, create_diode_choices, install_diode_choices
+    from .recording import Recording
     from .reports import explain, get_stats, history, reset_stats
 
 __all__ = [
@@ -45,6 +47,7 @@ __all__ = [
     "MatmulDatasetCollector",
     "Model",
     "Problem",
+    "Recording",
     "Table",
     "__version__",
     "create_diode_choices",
@@ -61,6 +64,7 @@ __all__ = [
     "install_diode_integrations",
     "is_installed",
     "obstacle",
+    "record",
     "reset_stats",
     "set_log_level",
     "uninstall",
@@ -71,6 +75,8 @@ _LATER = {
     "DiodeInductorChoices": "predecessor.handler",
     "create_diode_choices": "predecessor.handler",
     "MatmulDatasetCollector": "collect",
+    "Recording": "recording",
+    "record": "noting",
     "explain": "reports",
     "history": "reports",
     "get_stats": "reports",

@@ -7,9 +7,10 @@ Inductor asks about choices before it benchmarks, and the entries of our setting
 
 from __future__ import annotations
 
+import contextlib
 import os
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import torch
@@ -118,6 +119,18 @@ def put_hooks() -> None:
         ]
         for put in puts:
             _hooks.append(put())
+
+
+@contextlib.contextmanager
+def hooked() -> Iterator[None]:
+    """While the hooks are in Inductor, whether anything is installed or not."""
+    had = bool(_hooks)
+    put_hooks()
+    try:
+        yield
+    finally:
+        if not had and not is_installed():
+            uninstall()
 
 
 def _salt() -> Any:

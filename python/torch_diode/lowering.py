@@ -11,7 +11,7 @@ import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-from . import choices
+from . import choices, recording
 from ._core import DiodeError
 from .inductor import OPS, config, foreseen, hooks, kernels
 from .kernels import Offer
@@ -64,17 +64,21 @@ def lower(op: str, original: Callable[..., Any], arguments: Sequence[Any], named
     by_user = config.autotunes()
     handler = hooks.handler()
     # What is lowered inside of another lowering belongs to one of Inductor's own choices.
-    decider = None if _current() is not None else choices.decider_for(handler)
+    inside = _current() is not None
+    decider = None if inside else choices.decider_for(handler)
     by_library = False
+    if recording.is_on() and not inside:
+        recording.note(op, lambda: foreseen.inputs_of(op, arguments, named))
     if decider is not None and (by_user or decider.asked_for):
         selector, settings = decider.selector, decider.settings
-        inputs = selector.unfailing(lambda: foreseen.foreseen(op, arguments, named), op)
+        inputs = selector.unfailing(lambda: _tileable(op, arguments, named), op)
         decision = selector.decide(inputs, op, settings) if inputs is not None else None
         if decision is None:
             _refuse_to_leave(decider, op, inputs is not None)
             by_library = inputs is not None and not settings.fallback_to_autotune and kernels.offers_library()
         elif decision.library_alone and not (by_user and hooks.decides_itself(handler)):
             selector.record(decision)
+            recording.note_picks(op, inputs, [])
             by_library = True
         else:
             lowering = _Lowering(op, decider, decision.question, by_user=by_user)
@@ -88,6 +92,11 @@ def lower(op: str, original: Callable[..., Any], arguments: Sequence[Any], named
                 by_library = left.by_library
     with _lowering(_Lowering(op)), config.autotuning(False) if by_library and by_user else contextlib.nullcontext():
         return original(*arguments, **named)
+
+
+def _tileable(op: str, arguments: Sequence[Any], named: Mapping[str, Any]) -> Any:
+    inputs = foreseen.inputs_of(op, arguments, named)
+    return inputs if inputs is not None and foreseen.may_be_tiled(inputs) else None
 
 
 def finalize(
@@ -128,6 +137,7 @@ def _planned(lowering: _Lowering, offer: Offer, inputs: Any, users_handler: bool
         _refuse_to_leave(lowering.decider, lowering.op)
         raise _LeftToInductor(by_library=not settings.fallback_to_autotune and offer.library() is not None)
     selector.record(decision)
+    recording.note_picks(lowering.op, inputs, [] if decision.library_alone else decision.choices)
     if decision.library_alone and not users_handler:
         raise _LeftToInductor(by_library=True)
     # Inductor times the first one slower than it is: a GPU that has idled through the compiling runs slowly at first.

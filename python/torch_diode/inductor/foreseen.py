@@ -11,15 +11,13 @@ from torch._inductor.kernel_inputs import MMKernelInputs
 from torch._inductor.virtualized import V
 
 
-def foreseen(op: str, arguments: Sequence[Any], named: Mapping[str, Any]) -> Any:
-    """A kernel's inputs before it is lowered; ``None`` where Inductor has no tiles for it.
+def inputs_of(op: str, arguments: Sequence[Any], named: Mapping[str, Any]) -> Any:
+    """A kernel's inputs before it is lowered; ``None`` for one that is none of ours.
 
     Looking changes nothing: no operand is computed, no layout fixed, no size specialised. So a lowering that is left to
     Inductor afterwards makes the very code that it makes without us. Where a layout is not decided yet, it is taken to be
     what the traced graph says.
     """
-    if config.triton.native_matmul or getattr(config, "batch_invariant", False):
-        return None
     is_sum = op in ("addmm", "baddbmm")
     out_dtype = named.get("out_dtype") if is_sum or len(arguments) < 3 else arguments[2]
     operands = list(arguments[: 3 if is_sum else 2])
@@ -30,15 +28,43 @@ def foreseen(op: str, arguments: Sequence[Any], named: Mapping[str, Any]) -> Any
     if scalars is not None and scalars["beta"] == 0:
         return None
     nodes = [_standing_for(operand, at) for at, operand in enumerate(operands)]
-    size = [*nodes[-2].get_size()[:-1], nodes[-1].get_size()[-1]]
-    dtype = nodes[-2].get_dtype()
     if is_sum:
-        nodes[0] = _expanded(nodes[0], size)
-    layout = ir.FixedLayout(nodes[-2].get_device(), dtype, size)
-    known_precision = dtype != torch.float32 or torch.backends.cuda.matmul.fp32_precision != "bfx9"
-    if 0 in size or not known_precision or not utils.use_triton_template(layout, check_max_autotune=False):
-        return None
+        nodes[0] = _expanded(nodes[0], _output(nodes).size)
     return MMKernelInputs(nodes, scalars=scalars)
+
+
+def may_be_tiled(inputs: Any) -> bool:
+    """Whether Inductor offers tiles for a kernel when it is told to tune."""
+    layout = _output(inputs.nodes())
+    if config.triton.native_matmul or getattr(config, "batch_invariant", False) or 0 in layout.size:
+        return False
+    known_precision = layout.dtype != torch.float32 or torch.backends.cuda.matmul.fp32_precision != "bfx9"
+    return known_precision and bool(utils.use_triton_template(layout, check_max_autotune=False))
+
+
+def followers(op: str) -> tuple[str, ...]:
+    """The operators that use the result of what is being lowered, through views, as the traced graph says."""
+    node = V.graph.current_node
+    if _name(node) != op:  # What is lowered as a multiplication is another operator's.
+        return (_name(node),)
+    names: list[str] = []
+    waiting = list(node.users)
+    while waiting:
+        user = waiting.pop(0)
+        if _name(user) in ("view", "reshape", "_unsafe_view"):
+            waiting += list(user.users)
+        else:
+            names.append(_name(user))
+    return tuple(names)
+
+
+def _name(node: Any) -> str:
+    return node.op if node.op == "output" else getattr(node.target, "__name__", str(node.target)).split(".")[0]
+
+
+def _output(nodes: Sequence[Any]) -> Any:
+    size = [*nodes[-2].get_size()[:-1], nodes[-1].get_size()[-1]]
+    return ir.FixedLayout(nodes[-2].get_device(), nodes[-2].get_dtype(), size)
 
 
 def _standing_for(operand: Any, at: int) -> Any:

@@ -56,6 +56,14 @@ def build(template: Any, inputs: Any, op: str, params: Mapping[str, Any]) -> Any
     )
 
 
+def table_entry(choice: Any) -> dict[str, Any]:
+    """A choice as Inductor's lookup table lists it."""
+    template = choice.template
+    digest = getattr(template, "src_hash", None)
+    hashed = {} if digest is None else {"template_hash": digest}
+    return {"template_id": template.uid, **hashed, **choice.params.to_serializeable_dict()}
+
+
 def left_out_tile(inputs: Any) -> Any:
     """The template of tiles where Inductor leaves it out, for sizes at which it seldom wins."""
     if not utils.use_triton_template(inputs.output_layout(), check_max_autotune=False):

@@ -24,6 +24,11 @@ def add_feedback_saver(saver: Callable[..., None]) -> Undo:
     return lambda: savers.remove(saver) if saver in savers else None
 
 
+def uncached() -> contextlib.AbstractContextManager[Any]:
+    """While this thread compiles every graph anew."""
+    return config.patch(force_disable_caches=True)
+
+
 @contextlib.contextmanager
 def measuring(search_space: str | None) -> Iterator[None]:
     """While this thread benchmarks every GEMM afresh."""

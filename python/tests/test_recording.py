@@ -1,0 +1,129 @@
+"""What a program compiles, written down: problems to measure, picks to ship."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+from unittest import mock
+
+import pytest
+import torch
+from torch._dynamo.utils import counters
+from torch._inductor import config
+from torch._inductor.lookup_table import LookupTableChoices
+from torch._inductor.virtualized import V
+
+import torch_diode
+from simulated import code_of, compile, tensor
+from torch_diode import Problem, Recording
+
+pytestmark = pytest.mark.usefixtures("gpu")
+
+TILE = {"block_m": 64, "block_n": 128, "block_k": 32, "num_stages": 3, "num_warps": 4}
+x, w, bias = tensor((512, 256)), tensor((256, 1024)), tensor((1024,))
+LINEAR = Problem("addmm", 512, 1024, 256, "bfloat16", b_layout="column", bias="vector")
+
+
+def linear(x: Any, w: Any, bias: Any) -> Any:
+    return torch.nn.functional.linear(x, w, bias).relu()
+
+
+def compile_some() -> None:
+    for _ in range(2):
+        compile(linear, x, tensor((1024, 256)), bias)
+    compile(lambda a, b: a @ b, x, w)
+    compile(lambda q, k: torch.softmax(q @ k.transpose(-1, -2), -1), tensor((8, 128, 64)), tensor((8, 128, 64)))
+    compile(torch.mm, tensor((64, 64), torch.float64), tensor((64, 64), torch.float64))
+
+
+def test_every_multiplication_is_counted_with_what_follows_it() -> None:
+    with torch_diode.record() as recording:
+        compile_some()
+    found = {one.problem.label: (one.followers, count) for one, count in recording.counts.items()}
+    assert found == {
+        "addmm 512×1024×256 bfloat16 nt": (("relu",), 2),
+        "mm 512×1024×256 bfloat16 nn": (("output",), 1),
+        "bmm 8×128×128×64 bfloat16 nt": (("convert_element_type",), 1),
+    }
+    assert recording.problems[0] == LINEAR, "the most frequent one first"
+    assert dict(recording.skipped) == {"mm, since it computes in float64; fp16, bf16 and fp32 are supported": 1}
+    assert str(recording).startswith("2 × addmm 512×1024×256 bfloat16 nt, then relu\n")
+
+
+def test_recording_changes_no_code_and_leaves_nothing() -> None:
+    from test_installation import state
+
+    before = state()
+    with config.patch(force_disable_caches=True):
+        alone = code_of(linear, x, tensor((1024, 256)), bias)
+    with torch_diode.record() as recording:
+        assert code_of(linear, x, tensor((1024, 256)), bias) == alone
+        assert config.force_disable_caches and not torch_diode.is_installed()
+    assert state() == before and not config.force_disable_caches
+    assert len(recording.counts) == 1 and recording.table == {}, "nothing was picked"
+    torch_diode.install()
+    during = state()
+    with torch_diode.record():
+        assert torch_diode.is_installed()
+    assert state() == during
+
+
+def test_an_error_in_recording_never_ends_a_compile(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
+    monkeypatch.setattr("torch_diode.recording.problem_of", lambda *arguments: 1 / 0)
+    with torch_diode.record() as recording:
+        compile_some()
+    assert not recording.counts
+    assert len([one for one in caplog.records if "was not recorded" in one.message]) == 1
+
+
+def test_the_problems_are_a_list_that_diode_measures(tmp_path: Path, diode: str) -> None:
+    with torch_diode.record() as recording:
+        compile(linear, tensor((32, 16), torch.float32), tensor((24, 16), torch.float32), tensor((24,), torch.float32))
+        compile(torch.bmm, tensor((2, 8, 16), torch.float32), tensor((2, 16, 8), torch.float32))
+    path = tmp_path / "problems.json"
+    recording.save_problems(path)
+    measured = tmp_path / "measured.msgpack.zst"
+    subprocess.run([diode, "collect", "--problems", path, "--output", measured], check=True, capture_output=True)
+    assert set(torch_diode.Dataset.load(measured).problems) == set(recording.problems)
+
+
+def picks(problem: Problem) -> Any:
+    return "aten" if problem.op == "bmm" else TILE
+
+
+@pytest.fixture
+def recorded() -> Recording:
+    torch_diode.install(heuristic=picks)
+    with torch_diode.record() as recording:
+        compile_some()
+    torch_diode.uninstall()
+    return recording
+
+
+def test_the_picks_are_a_table_for_us(recorded: Recording, tmp_path: Path) -> None:
+    path = tmp_path / "table.json"
+    recorded.save_table(path)
+    assert len(json.loads(path.read_text())) == 3
+    torch_diode.install(table=path, model=[])
+    code = compile(linear, x, tensor((1024, 256)), bias)
+    assert code.constants("BLOCK_N") == ["128"] and torch_diode.explain()[0].source == "table"
+    compile(lambda q, k: q @ k.transpose(-1, -2), tensor((8, 128, 64)), tensor((8, 128, 64)))
+    assert torch_diode.explain()[-1].picks[0].config.is_library
+
+
+@pytest.mark.parametrize(
+    ("function", "inputs"),
+    [(lambda a, b: a @ b, (x, w)), (lambda q, k: q @ k.transpose(-1, -2), (tensor((8, 128, 64)),) * 2)],
+    ids=["tile", "library"],
+)
+def test_the_picks_are_a_table_for_inductor_alone(recorded: Recording, function: Callable[..., Any], inputs: Any) -> None:
+    counters.clear()
+    settings = {"max_autotune_gemm": True, "lookup_table.table": dict(recorded.table)}
+    available = mock.patch("torch.cuda.is_available", lambda: True)
+    with available, config.patch(settings), V.set_choices_handler(LookupTableChoices()):
+        code = compile(function, *inputs)
+    assert code.constants("BLOCK_N") == (["128"] if inputs[0] is x else [])
+    assert not [name for name in counters["inductor"] if name.startswith("select_algorithm")], "nothing is benchmarked"

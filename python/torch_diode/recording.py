@@ -1,0 +1,140 @@
+"""What multiplications a program compiles: to measure them, to contribute them, to ship their picks."""
+
+from __future__ import annotations
+
+import collections
+import contextlib
+import dataclasses
+import json
+import logging
+import os
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+from . import messages
+from ._core import Problem
+from .inductor import foreseen, kernels
+from .problems import Unsupported, problem_of
+
+_lock = threading.Lock()
+_recordings: list[Recording] = []
+
+
+@dataclasses.dataclass(frozen=True)
+class Multiplication:
+    """A multiplication in a compiled graph."""
+
+    problem: Problem
+    followers: tuple[str, ...]
+    """The operators of the graph that use its result, through views; ``output`` if the graph returns it."""
+
+
+class Recording:
+    """The multiplications that were compiled, how often, and what was picked for them."""
+
+    def __init__(self) -> None:
+        self.counts: collections.Counter[Multiplication] = collections.Counter()
+        """How often each was compiled."""
+        self.skipped: collections.Counter[str] = collections.Counter()
+        """Those that no problem describes, by the reason."""
+        self._table: dict[str, list[dict[str, Any]]] = {}
+
+    @property
+    def problems(self) -> list[Problem]:
+        """Each problem once, those that were compiled most often first."""
+        totals: collections.Counter[Problem] = collections.Counter()
+        for multiplication, count in self.counts.items():
+            totals[multiplication.problem] += count
+        return [problem for problem, _ in totals.most_common()]
+
+    @property
+    def table(self) -> Mapping[str, Sequence[Mapping[str, Any]]]:
+        """The picks as a lookup table of Inductor's; what was left to Inductor is not in it."""
+        return self._table
+
+    def save_problems(self, path: str | os.PathLike[str]) -> None:
+        """Writes the list that ``diode collect --problems`` measures."""
+        _write(path, [_fields(problem) for problem in self.problems])
+
+    def save_table(self, path: str | os.PathLike[str]) -> None:
+        """Writes the table, for ``torch_diode.install(table=…)`` or ``torch._inductor.config.lookup_table.table``."""
+        _write(path, self._table)
+
+    def __str__(self) -> str:
+        lines = [
+            f"{count} × {one.problem.label}, then {', '.join(one.followers) or 'nothing'}"
+            for one, count in self.counts.most_common()
+        ]
+        lines += [f"{count} × not recorded: {reason}" for reason, count in self.skipped.items()]
+        return "\n".join(lines) or "no multiplication was compiled; what was compiled before is not compiled again"
+
+    def _add(self, inputs: Any, op: str) -> None:
+        try:
+            problem = problem_of(inputs, op)
+        except Unsupported as unsupported:
+            self.skipped[f"{op}, since {unsupported}"] += 1
+            return
+        self.counts[Multiplication(problem, foreseen.followers(op))] += 1
+
+    def _add_picks(self, inputs: Any, op: str, entries: list[dict[str, Any]]) -> None:
+        keys = kernels.lookup_keys(inputs, op)
+        if keys:
+            self._table[keys[0]] = entries
+
+
+@contextlib.contextmanager
+def added(recording: Recording) -> Iterator[None]:
+    """While a recording notes what is compiled."""
+    with _lock:
+        _recordings.append(recording)
+    try:
+        yield
+    finally:
+        with _lock:
+            _recordings.remove(recording)
+
+
+def is_on() -> bool:
+    """Whether anybody records."""
+    return bool(_recordings)
+
+
+def note(op: str, inputs_of: Callable[[], Any]) -> None:
+    """Notes a multiplication that is about to be lowered."""
+
+    def add(recording: Recording) -> None:
+        inputs = inputs_of()
+        if inputs is not None:
+            recording._add(inputs, op)
+
+    _each(add)
+
+
+def note_picks(op: str, inputs: Any, choices: Sequence[Any]) -> None:
+    """Notes what was picked for a multiplication: Inductor's choices, or none for the library."""
+
+    def add(recording: Recording) -> None:
+        entries = [kernels.table_entry(choice) for choice in choices] or [{"template_id": f"{kernels.LIBRARY}{op}"}]
+        recording._add_picks(inputs, op, entries)
+
+    _each(add)
+
+
+def _each(add: Callable[[Recording], None]) -> None:
+    with _lock:
+        for recording in _recordings:
+            try:
+                add(recording)
+            except Exception as error:  # A compile must not fail for it.
+                messages.log_once(f"recording {error}", logging.WARNING, "a multiplication was not recorded: %s", error)
+
+
+def _fields(problem: Problem) -> dict[str, Any]:
+    names = ("op", "b", "m", "n", "k", "b_dtype", "out_dtype", "a_layout", "b_layout", "bias")
+    return {"a_dtype": problem.dtype, **{name: getattr(problem, name) for name in names}}
+
+
+def _write(path: str | os.PathLike[str], content: Any) -> None:
+    with open(path, "w", encoding="utf-8") as file:
+        json.dump(content, file, indent=1)
