@@ -104,15 +104,7 @@ class MatmulDatasetCollector:
         with open(path, "w", encoding="utf-8") as file:
             file.write(self.to_table(top).to_json())
 
-    def _record(
-        self,
-        timings: Mapping[Any, float],
-        name: str,
-        input_nodes: Sequence[Any],
-        choices: Sequence[Any],
-        profiled_time: Any,
-        precompile_times: Mapping[Any, float],
-    ) -> None:
+    def _record(self, timings: Mapping[Any, float], name: str, input_nodes: Sequence[Any]) -> None:
         """Inductor calls this after it has benchmarked. Nothing that goes wrong here may end its compile."""
         try:
             self._add(timings, name, input_nodes)

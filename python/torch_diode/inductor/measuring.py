@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from torch._inductor import config, utils
@@ -18,10 +18,15 @@ def inputs_of(nodes: Sequence[Any]) -> Any:
     return MMKernelInputs(list(nodes))
 
 
-def add_feedback_saver(saver: Callable[..., None]) -> Undo:
+def add_feedback_saver(saver: Callable[[Mapping[Any, float], str, Sequence[Any]], None]) -> Undo:
+    """Lets ``saver(milliseconds by choice, operator, inputs)`` know what was measured. Inductor tells more, not always the same."""
     savers = get_algorithm_selector_cache().feedback_saver_fns
-    savers.append(saver)
-    return lambda: savers.remove(saver) if saver in savers else None
+
+    def save(timings: Mapping[Any, float], name: str, input_nodes: Sequence[Any], *rest: Any) -> None:
+        saver(timings, name, input_nodes)
+
+    savers.append(save)
+    return lambda: savers.remove(save) if save in savers else None
 
 
 def uncached() -> contextlib.AbstractContextManager[Any]:
