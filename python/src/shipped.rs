@@ -5,10 +5,16 @@ use pyo3::types::PyBytes;
 
 /// Each file of `trained_models/` that ends in `.safetensors`.
 #[cfg(feature = "full")]
-const MODELS: &[(&str, &[u8])] = &[(
-    "matmul-nvidia-h200.safetensors",
-    include_bytes!("../../trained_models/matmul/nvidia-h200/matmul-nvidia-h200.safetensors"),
-)];
+const MODELS: &[(&str, &[u8])] = &[
+    (
+        "matmul-nvidia-h200.safetensors",
+        include_bytes!("../../trained_models/matmul/nvidia-h200/matmul-nvidia-h200.safetensors"),
+    ),
+    (
+        "matmul-nvidia-h100.safetensors",
+        include_bytes!("../../trained_models/matmul/nvidia-h100/matmul-nvidia-h100.safetensors"),
+    ),
+];
 #[cfg(not(feature = "full"))]
 const MODELS: &[(&str, &[u8])] = &[];
 

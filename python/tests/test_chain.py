@@ -218,7 +218,7 @@ def test_models_can_be_named_or_given(tmp_path: Path) -> None:
         torch_diode.install(model=model)
         mm()
         assert torch_diode.explain()[0].source == "model"
-    with pytest.raises(DiodeError, match="got `nothing`, expected a file or one of: NVIDIA-H200-matmul"):
+    with pytest.raises(DiodeError, match="got `nothing`, expected a file or one of: NVIDIA-H100-matmul, NVIDIA-H200-matmul"):
         torch_diode.install(model="nothing")
 
 

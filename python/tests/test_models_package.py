@@ -31,7 +31,7 @@ def package(monkeypatch: pytest.MonkeyPatch) -> Iterator[ModuleType]:
 def test_the_promised_functions_are_there(package: ModuleType) -> None:
     promised = {"get_detected_hardware", "list_available_models", "register_model", "set_log_level", "profile_predictions"}
     assert promised | {"get_prediction_stats"} == set(package.__all__)
-    assert package.list_available_models() == ["NVIDIA-H200-matmul"]
+    assert package.list_available_models() == ["NVIDIA-H100-matmul", "NVIDIA-H200-matmul"]
     assert package.get_detected_hardware() is None, "there is no GPU here"
     assert not torch_diode.is_installed()
 

@@ -51,7 +51,7 @@ def available() -> list[Listed]:
             continue
         slug = model.hardware.slug
         if slug not in best or model.created_at > best[slug].model.created_at:
-            best[slug] = Listed(f"{model.hardware.name.replace(' ', '-')}-matmul", model, origin)
+            best[slug] = Listed(f"{slug.upper()}-matmul", model, origin)
     return sorted(best.values())
 
 

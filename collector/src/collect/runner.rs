@@ -35,6 +35,8 @@ pub(crate) struct Tally {
     pub(crate) disturbed: usize,
     /// Problems on which the power limit held the clocks down.
     pub(crate) power_capped: usize,
+    /// Launches that were timed again, since the GPU may have waited for them.
+    pub(crate) late: usize,
     /// How GPUs spent their time: in timed kernels and flushes, and in all.
     pub(crate) busy: Duration,
     pub(crate) device: Duration,
@@ -134,6 +136,7 @@ impl Runner<'_> {
                     tally.measured += 1;
                     tally.disturbed += usize::from(quality.disturbed);
                     tally.power_capped += usize::from(quality.power_capped);
+                    tally.late += quality.late as usize;
                     tally.busy += Duration::from_nanos(quality.busy_ns);
                     tally.device += Duration::from_nanos(quality.wall_ns);
                     collection.add(problem.clone(), method, measured)?;

@@ -37,6 +37,9 @@ pub(super) fn print(collection: &Collection, tally: &Tally) {
         let share = tally.busy.as_secs_f64() / tally.device.as_secs_f64() * 100.0;
         say!("the GPU spent {share:.0} % of its time in timed kernels and in flushing its cache");
     }
+    if tally.late > 0 {
+        say!("launches that were timed again, since the GPU may have waited for this process: {}", tally.late);
+    }
     let solutions = || {
         collection
             .chunks()

@@ -37,6 +37,8 @@ pub(crate) struct Quality {
     /// Nanoseconds that a GPU spent in timed kernels and flushes, and in all.
     pub(crate) busy_ns: u64,
     pub(crate) wall_ns: u64,
+    /// Launches that were timed again, since the GPU may have waited for them.
+    pub(crate) late: u32,
     /// The power limit held the clocks down.
     pub(crate) power_capped: bool,
 }

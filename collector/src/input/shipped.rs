@@ -12,10 +12,17 @@ struct Shipped {
     bytes: &'static [u8],
 }
 
-const SHIPPED: [Shipped; 1] = [Shipped {
-    hardware: "nvidia-h200",
-    bytes: include_bytes!("../../../trained_models/matmul/nvidia-h200/matmul-nvidia-h200.safetensors"),
-}];
+/// The first one stands in for hardware that has none.
+const SHIPPED: [Shipped; 2] = [
+    Shipped {
+        hardware: "nvidia-h200",
+        bytes: include_bytes!("../../../trained_models/matmul/nvidia-h200/matmul-nvidia-h200.safetensors"),
+    },
+    Shipped {
+        hardware: "nvidia-h100",
+        bytes: include_bytes!("../../../trained_models/matmul/nvidia-h100/matmul-nvidia-h100.safetensors"),
+    },
+];
 
 /// The hardware that a model's name contains; `None` if the text is no such name.
 pub(super) fn named_hardware(name: &str) -> Option<Hardware> {
@@ -35,7 +42,7 @@ pub(super) fn for_hardware(wanted: &Hardware) -> anyhow::Result<Model> {
     if let Some(shipped) = SHIPPED.iter().find(trained) {
         return Ok(Model::from_bytes(shipped.bytes)?);
     }
-    let [Shipped { bytes, .. }] = SHIPPED;
+    let [Shipped { bytes, .. }, ..] = SHIPPED;
     if wanted.facts.is_none() {
         bail!(
             "{}: no model comes with diode, and its facts are not known, so none can stand in",
@@ -61,7 +68,7 @@ mod tests {
 
     #[test]
     fn a_stand_in_states_the_hardware_asked_for_and_has_no_figures() {
-        for name in ["nvidia-h100", "amd-mi300x"] {
+        for name in ["nvidia-h100-pcie", "amd-mi300x"] {
             let wanted = find(name).unwrap();
             let model = for_hardware(&wanted).unwrap();
             assert_eq!(model.metadata().hardware, wanted);
@@ -71,7 +78,12 @@ mod tests {
                 Some("nvidia-h200")
             );
         }
-        let own = for_hardware(&find("nvidia-h200").unwrap()).unwrap();
-        assert!(own.metadata().evaluation.is_some());
+        for shipped in &SHIPPED {
+            let wanted = find(shipped.hardware).unwrap();
+            let own = for_hardware(&wanted).unwrap();
+            assert_eq!(own.metadata().hardware, wanted);
+            assert_eq!(own.metadata().stands_in_from, None);
+            assert!(own.metadata().evaluation.is_some());
+        }
     }
 }

@@ -129,7 +129,7 @@ fn models_that_come_with_the_program_are_found_by_name() {
         let line = ["predict", "--model", model, "--op", "mm", "--m", "512", "--n", "4096", "--k", "4096"];
         sandbox.run(&[&line[..], &["--dtype", "bf16", "--json"]].concat())
     };
-    let (own, stand_in) = (ask("NVIDIA-H200-matmul"), ask("NVIDIA-H100-matmul"));
+    let (own, stand_in) = (ask("NVIDIA-H200-matmul"), ask("NVIDIA-H100-PCIe-matmul"));
     assert!(own.status.success() && stderr(&own).is_empty(), "{}", stderr(&own));
     let said = stderr(&stand_in);
     assert!(said.contains("nvidia-h200 and stands in with the facts of NVIDIA H100"), "{said}");

@@ -47,15 +47,13 @@ impl Measurement<'_> {
                 }
                 checked.push(candidate);
             }
-            self.prepared.start()?;
-            let refused = refusal(self.prepared.run(candidate.launchable, 1))?;
-            self.prepared.stop()?;
-            self.results.failed.extend(refused.map(|reason| (candidate.number, reason)));
-            launched.push((candidate.number, refused));
+            match refusal(self.prepared.time(candidate.launchable, 1))? {
+                Some(reason) => self.results.failed.push((candidate.number, reason)),
+                None => launched.push(candidate.number),
+            }
         }
         let times = self.prepared.collect()?;
-        let timed = launched.into_iter().zip(times).filter(|((_, refused), _)| refused.is_none());
-        self.looks.extend(timed.map(|((number, _), nanos)| (number, nanos)));
+        self.looks.extend(launched.into_iter().zip(times));
         Ok(())
     }
 

@@ -75,9 +75,10 @@ pub(super) fn measure<'a>(
     results.sm_mhz = state.sm_mhz;
     results.celsius = state.celsius;
     results.power_capped = state.throttled.is_some_and(|throttled| throttled.by_power_cap);
-    let Spent { kernel_ns, flush_ns } = prepared.session.queue.spent;
+    let Spent { kernel_ns, flush_ns, late } = prepared.session.queue.spent;
     results.kernel_ns = kernel_ns;
     results.flush_ns = flush_ns;
+    results.late = late;
     results.wall_ns = began.elapsed().as_nanos() as u64;
     Ok(Event::Measured(results))
 }

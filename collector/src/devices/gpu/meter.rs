@@ -173,6 +173,7 @@ fn outcome(configs: &[Config], results: Results, mut failed: Vec<(Config, Failur
         disturbed: results.disturbed,
         busy_ns: results.kernel_ns + results.flush_ns,
         wall_ns: results.wall_ns,
+        late: results.late,
         power_capped: results.power_capped,
     };
     let timed =
@@ -222,7 +223,7 @@ mod tests {
     }
 
     const RESULTS: &str = r#"{"measured":{"timed":[[0,[5,7,6]],[1,[9]]],"failed":[],"repeated":0,"disturbed":false,
-        "kernel_ns":20,"flush_ns":10,"wall_ns":40,"sm_mhz":null,"celsius":null,"power_capped":false}}"#;
+        "kernel_ns":20,"flush_ns":10,"wall_ns":40,"late":0,"sm_mhz":null,"celsius":null,"power_capped":false}}"#;
 
     #[test]
     fn times_and_failures_are_those_of_the_right_configs() {

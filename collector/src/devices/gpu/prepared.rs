@@ -33,6 +33,7 @@ impl<'s> PreparedProblem<'s> {
         session.gpu.fill(&wrong, 0)?;
         let fill = session.support(Support::Fill(dtype))?;
         if session.pair_ns == 0 {
+            session.queue.warm_up(&session.gpu)?;
             session.pair_ns = session.cost_of_a_pair(fill, &wrong)?;
         }
         for (pointer, count, stream) in operands.inputs() {
@@ -83,29 +84,29 @@ impl<'s> PreparedProblem<'s> {
 
     /// One launch between two events, with a cold cache. Its time is in the next [`Self::collect`].
     pub(super) fn time(&mut self, launchable: Launchable, turn: u64) -> Result<(), SessionError> {
-        self.start()?;
-        self.run(launchable, turn)?;
-        self.stop()
+        loop {
+            self.session.queue.start(&self.session.gpu)?;
+            self.run(launchable, turn)?;
+            if self.session.queue.stop(&self.session.gpu)? {
+                return Ok(());
+            }
+        }
     }
 
     /// Launches on all copies of the inputs between two events.
     pub(super) fn time_group(&mut self, launchable: Launchable) -> Result<(), SessionError> {
-        if matches!(launchable, Launchable::Library) {
-            self.session.queue.delay(&self.session.gpu, TURNS * LIBRARY_CALL_NS)?;
+        loop {
+            if matches!(launchable, Launchable::Library) {
+                self.session.queue.delay(&self.session.gpu, TURNS * LIBRARY_CALL_NS)?;
+            }
+            self.session.queue.start(&self.session.gpu)?;
+            for turn in 0..TURNS {
+                self.run(launchable, turn)?;
+            }
+            if self.session.queue.stop(&self.session.gpu)? {
+                return Ok(());
+            }
         }
-        self.start()?;
-        for turn in 0..TURNS {
-            self.run(launchable, turn)?;
-        }
-        self.stop()
-    }
-
-    pub(super) fn start(&mut self) -> Result<(), SessionError> {
-        Ok(self.session.queue.start(&self.session.gpu)?)
-    }
-
-    pub(super) fn stop(&mut self) -> Result<(), SessionError> {
-        Ok(self.session.queue.stop(&self.session.gpu)?)
     }
 
     /// Waits for all, and gives the times in nanoseconds in the order of the starts.

@@ -81,6 +81,8 @@ pub(crate) struct Results {
     pub(crate) flush_ns: u64,
     /// Nanoseconds from the first launch to the last result.
     pub(crate) wall_ns: u64,
+    /// Launches that were timed again, since the GPU may have waited for them.
+    pub(crate) late: u32,
     pub(crate) sm_mhz: Option<u32>,
     pub(crate) celsius: Option<u32>,
     pub(crate) power_capped: bool,

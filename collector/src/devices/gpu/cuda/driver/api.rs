@@ -57,6 +57,7 @@ functions! {
     );
     event_create = b"cuEventCreate\0" (*mut Handle, c_uint);
     event_record = b"cuEventRecord\0" (Handle, Handle);
+    event_query = b"cuEventQuery\0" (Handle);
     event_elapsed = b"cuEventElapsedTime\0" (*mut f32, Handle, Handle);
     event_destroy = b"cuEventDestroy_v2\0" (Handle);
     error_name = b"cuGetErrorName\0" (c_int, *mut *const c_char);

@@ -178,6 +178,16 @@ impl Gpu {
         self.check("cuEventRecord", unsafe { (self.driver.0.event_record)(event.handle, ptr::null_mut()) })
     }
 
+    /// Whether the GPU has reached the point where the time was taken.
+    pub(crate) fn has_passed(&self, event: &Event) -> Result<bool> {
+        const NOT_READY: c_int = 600;
+        // SAFETY: the event exists for as long as its owner does.
+        match unsafe { (self.driver.0.event_query)(event.handle) } {
+            NOT_READY => Ok(false),
+            code => self.check("cuEventQuery", code).map(|()| true),
+        }
+    }
+
     /// Milliseconds between two events that have passed.
     pub(crate) fn elapsed(&self, start: &Event, end: &Event) -> Result<f32> {
         let mut millis = 0.0;

@@ -1,0 +1,136 @@
+"""Writes the manifest and the card of a shipped model as JSON, and prints the card's tables.
+
+    python3 trained_models/matmul/describe.py trained_models/matmul/nvidia-h100 target/release/diode
+
+The card's text, `card.md`, is written by hand around these tables. Its limits go in from `limits.json`, if that is there.
+"""
+
+import argparse
+import hashlib
+import json
+import pathlib
+import struct
+import subprocess
+import tempfile
+
+PICKS = ("1", "3", "5", "8")
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("folder", type=pathlib.Path, help="the folder of a kind of hardware")
+    parser.add_argument("diode", help="the program, built")
+    given = parser.parse_args()
+    folder = given.folder
+    model = next(folder.glob("*.safetensors"))
+    header = read_header(model)
+    about = json.loads(header["__metadata__"]["diode"])
+    validation = {name: judge(given.diode, model, files) for name, files in groups(folder).items()}
+    write(folder / "manifest.json", manifest(folder, model, about))
+    write(folder / "card.json", card(model, header, about, validation))
+    print(table(validation))
+
+
+def read_header(model):
+    content = model.read_bytes()
+    (length,) = struct.unpack("<Q", content[:8])
+    return json.loads(content[8 : 8 + length])
+
+
+def groups(folder):
+    """The files to judge by, those of one kind together."""
+    found = {}
+    for path in sorted((folder / "data" / "validation").glob("*.msgpack.zst")):
+        kind = path.name.removesuffix(".msgpack.zst").split("-", 1)[1]
+        for ending in ("-more", "-lists"):
+            kind = kind.removesuffix(ending)
+        found.setdefault(kind, []).append(path)
+    return found
+
+
+def judge(diode, model, files):
+    with tempfile.TemporaryDirectory() as together:
+        for path in files:
+            (pathlib.Path(together) / path.name).symlink_to(path.resolve())
+        command = [diode, "evaluate", "--model", str(model), "--dataset", together, "--json"]
+        report = json.loads(subprocess.run(command, check=True, capture_output=True).stdout)
+    shares = lambda top_k: {k: {name: round(share, 4) for name, share in top_k[k].items()} for k in PICKS}
+    return {
+        "problems": report["problems"],
+        "triton": shares(report["top_k"]),
+        "everything": shares(report["with_library"]["top_k"]),
+        "library": {name: round(share, 4) for name, share in report["baselines"]["library"]["with_library"].items()},
+        "mape_within_2x": round(report["mape_within_2x"], 4),
+    }
+
+
+def manifest(folder, model, about):
+    hardware = about["hardware"]["slug"]
+    listed = [(model, "model")]
+    listed += [(path, "training") for path in sorted((folder / "data").glob("*.zst"))]
+    listed += [(path, "validation") for path in sorted((folder / "data" / "validation").glob("*.zst"))]
+    return {
+        "heuristic": about["heuristic"],
+        "hardware": hardware,
+        "names": [f"{hardware.upper()}-matmul", f"{hardware}-matmul"],
+        "feature_set": about["feature_set"],
+        "created_at": about["training"]["created_at"],
+        "cards": ["card.md", "card.json"],
+        "licence": "MIT OR Apache-2.0",
+        "files": [{"file": str(path.relative_to(folder)), "role": role, **checked(path)} for path, role in listed],
+    }
+
+
+def checked(path):
+    content = path.read_bytes()
+    return {"bytes": len(content), "sha256": hashlib.sha256(content).hexdigest()}
+
+
+def card(model, header, about, validation):
+    trainable = [t for name, t in header.items() if name != "__metadata__" and "normalisation" not in name]
+    parameters = sum(product(tensor["shape"]) for tensor in trainable)
+    limits = model.parent / "limits.json"
+    created = about["training"]["created_at"]
+    return {
+        "file": model.name,
+        **checked(model),
+        "heuristic": about["heuristic"],
+        "hardware": about["hardware"]["slug"],
+        "feature_set": about["feature_set"],
+        "parameters": parameters,
+        "training": {**about["training"], "second_method": about.get("second_method")},
+        "range": about.get("range"),
+        "cross_validation": about["evaluation"],
+        "confidence": about.get("confidence"),
+        "validation": validation,
+        "limits": json.loads(limits.read_text()) if limits.exists() else [],
+        "reproduce": f"SOURCE_DATE_EPOCH=$(date -d {created} +%s) diode train --seed {about['training']['seed']} "
+        "--model retrained.safetensors --data data/*.msgpack.zst",
+        "licence": "MIT OR Apache-2.0",
+    }
+
+
+def product(shape):
+    result = 1
+    for size in shape:
+        result *= size
+    return result
+
+
+def write(path, document):
+    path.write_text(json.dumps(document, indent=1, ensure_ascii=False) + "\n")
+
+
+def table(validation):
+    heads = [f"Triton, {k}" for k in PICKS] + ["everything, 1 pick", "5", "the library alone", "error of time"]
+    lines = ["| kind | problems | " + " | ".join(heads) + " |", "|---" * (2 + len(heads)) + "|"]
+    for name, judged in validation.items():
+        cells = [judged["triton"][k] for k in PICKS] + [judged["everything"][k] for k in ("1", "5")] + [judged["library"]]
+        texts = [f"{100 * cell['geomean']:.1f} / {100 * cell['worst']:.0f} %" for cell in cells]
+        texts.append(f"{100 * judged['mape_within_2x']:.1f} %")
+        lines.append(f"| {name} | {judged['problems']} | " + " | ".join(texts) + " |")
+    return "\n".join(lines)
+
+
+if __name__ == "__main__":
+    main()
