@@ -38,7 +38,10 @@ pub(super) fn print(collection: &Collection, tally: &Tally) {
         say!("the GPU spent {share:.0} % of its time in timed kernels and in flushing its cache");
     }
     if tally.late > 0 {
-        say!("launches that were timed again, since the GPU may have waited for this process: {}", tally.late);
+        say!(
+            "launches that were timed again, since the GPU may have waited for this process: {}",
+            tally.late
+        );
     }
     let solutions = || {
         collection

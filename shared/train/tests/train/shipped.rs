@@ -93,10 +93,8 @@ fn each_model_holds_on_the_validation_problems() {
     for shipped in &SHIPPED {
         let (_, model) = shipped.model();
         let (problems, names) = shipped.validation;
-        let files: Vec<PathBuf> = names
-            .iter()
-            .map(|name| shipped.file(&format!("data/validation/{name}.msgpack.zst")))
-            .collect();
+        let files: Vec<PathBuf> =
+            names.iter().map(|name| shipped.file(&format!("data/validation/{name}.msgpack.zst"))).collect();
         let set = TrainingSet::from_datasets(&read(&files), None).unwrap();
         assert_eq!(set.problems(), problems, "{}", shipped.hardware);
         let report = evaluate(&model, &set).unwrap();
