@@ -67,6 +67,14 @@ def options(tile: tuple[int, ...]) -> dict[str, Any]:
     return {"num_stages": tile[3], "num_warps": tile[4], "sanitize_overflow": False}
 
 
+def follows_another_template(op: str) -> bool:
+    """Whether packs follow another source than this torch's: that of batches has changed in almost every version."""
+    from torch._inductor.kernel.bmm import bmm_template
+
+    of_torch_2_11 = "1635ad519a2790c283e0cd308d03f44e1673a8289810f371093fbdcba6ec4f6a"
+    return op in ("bmm", "baddbmm") and bmm_template.src_hash != of_torch_2_11
+
+
 LISTENER = """#!{python}
 import json, sys
 print(json.dumps({{"triton": "3.6.0"}}), flush=True)
@@ -134,4 +142,6 @@ def test_kernels_of_exact_sizes_are_inductors(
     asked = request(diode, tmp_path, problem, tile)
     source = compiler.source(asked)
     ours = triton.compile(source, target=compiler.target(asked["arch"]), options=asked["options"]).asm["ptx"]
+    if body(ours) != body(theirs) and follows_another_template(op):
+        pytest.xfail("this torch has another template of batches than the one that packs follow")
     assert body(ours) == body(theirs)

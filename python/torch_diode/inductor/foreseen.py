@@ -24,7 +24,7 @@ def inputs_of(op: str, arguments: Sequence[Any], named: Mapping[str, Any]) -> An
     if out_dtype is not None or len(operands) < 2 or any(one.get_device().type != "cuda" for one in operands[-2:]):
         return None
     scalars = {name: named.get(name, 1) for name in ("alpha", "beta")} if is_sum else None
-    # Such a sum may be lowered as a product, which then is asked about.
+    # Such a sum may be lowered as a product: it is left to Inductor.
     if scalars is not None and scalars["beta"] == 0:
         return None
     nodes = [_standing_for(operand, at) for at, operand in enumerate(operands)]
