@@ -146,7 +146,7 @@ def test_tf32_gets_the_library() -> None:
     alone = without(graph)
     torch_diode.install()
     assert code_of(graph[0], *graph[1]) == alone
-    assert "was not judged on TF32" in torch_diode.explain()[0].why
+    assert "does not say whether it was judged on TF32" in torch_diode.explain()[0].why
 
 
 def test_a_table_a_function_or_the_user_may_say_otherwise() -> None:

@@ -84,7 +84,7 @@ class ModelHeuristic:
         if request.pick_unjudged or model.kind != "ranking":
             return None
         if request.tf32:
-            return f"the model of {model.hardware.slug} was not judged on TF32"
+            return f"the file of the model of {model.hardware.slug} does not say whether it was judged on TF32"
         # One that stands in was asked for by name: it is trusted with the kinds of problems that it was judged on at home.
         stands_in = model is not self._models.get(model.hardware.slug)
         judged = problem.op in model.ops and problem.dtype in model.dtypes if stands_in else choice.caveat is None
