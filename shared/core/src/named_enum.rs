@@ -1,13 +1,34 @@
 //! Enums whose variants have fixed names.
 
+use std::fmt;
+use std::marker::PhantomData;
+use std::str::FromStr;
+
+use serde::de::{Deserializer, Error, Visitor};
+
+use crate::error::Invalid;
+
 /// Implements `as_str`, `ALL`, `Display`, `FromStr` and serde (as a string) for
 /// a plain enum whose variants have fixed names.
 macro_rules! named_enum {
     ($(#[$meta:meta])* $name:ident ($what:expr) { $($(#[$vmeta:meta])* $variant:ident = $text:literal),+ $(,)? }) => {
         $(#[$meta])*
-        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, serde::Serialize, serde::Deserialize)]
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
         pub enum $name {
-            $($(#[$vmeta])* #[serde(rename = $text)] $variant),+
+            $($(#[$vmeta])* $variant),+
+        }
+
+        // Not derived: serde's own would also take the number of a variant, which is no name.
+        impl serde::Serialize for $name {
+            fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+                serializer.serialize_str(self.as_str())
+            }
+        }
+
+        impl<'de> serde::Deserialize<'de> for $name {
+            fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+                $crate::named_enum::by_name(deserializer)
+            }
         }
 
         impl $name {
@@ -61,3 +82,41 @@ macro_rules! named_enum {
     };
 }
 pub(crate) use named_enum;
+
+/// Reads a value from its name.
+pub(crate) fn by_name<'de, T, D>(deserializer: D) -> Result<T, D::Error>
+where
+    T: FromStr<Err = Invalid>,
+    D: Deserializer<'de>,
+{
+    deserializer.deserialize_str(Name(PhantomData))
+}
+
+struct Name<T>(PhantomData<T>);
+
+impl<T: FromStr<Err = Invalid>> Visitor<'_> for Name<T> {
+    type Value = T;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a name")
+    }
+
+    fn visit_str<E: Error>(self, name: &str) -> Result<T, E> {
+        name.parse().map_err(E::custom)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::Op;
+
+    #[test]
+    fn a_name_is_text() {
+        assert_eq!(serde_json::from_str::<Op>("\"mm\"").unwrap(), Op::Mm);
+        assert_eq!(serde_json::to_string(&Op::Baddbmm).unwrap(), "\"baddbmm\"");
+        for (given, said) in [("0", "expected a name"), ("\"nn\"", "got `nn`, expected one of mm addmm")] {
+            let error = serde_json::from_str::<Op>(given).unwrap_err().to_string();
+            assert!(error.contains(said), "{error}");
+        }
+    }
+}

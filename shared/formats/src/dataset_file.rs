@@ -21,7 +21,7 @@ pub fn read_file(path: &Path) -> Result<Decoded, FormatError> {
         if head.starts_with(PARQUET_MAGIC) {
             return decode_parquet(file).map(|datasets| Decoded { format: Format::Parquet, datasets });
         }
-        decode_stream(BufReader::with_capacity(1 << 16, file), length, |_| Ok(()))
+        decode_stream(BufReader::with_capacity(1 << 16, file), length, usize::MAX, |_| Ok(()))
     };
     expect(Kind::Timings, &head, decode).map_err(|error| in_file(path, error))
 }

@@ -24,7 +24,13 @@ pub struct Decoded {
 /// columnar one, compressed or not. CSV and Parquet are files for people and their tools;
 /// [`read_file`](crate::read_file) reads them.
 pub fn decode(bytes: &[u8]) -> Result<Decoded, FormatError> {
-    expect(Kind::Timings, bytes, || decode_stream(bytes, bytes.len() as u64, travels))
+    decode_within(bytes, usize::MAX)
+}
+
+/// The same for a reader that takes fewer timings and failures than the
+/// [limits](crate::limits) allow. Decoding ends where there are more.
+pub fn decode_within(bytes: &[u8], timings: usize) -> Result<Decoded, FormatError> {
+    expect(Kind::Timings, bytes, || decode_stream(bytes, bytes.len() as u64, timings, travels))
 }
 
 fn travels(format: Format) -> Result<(), FormatError> {
@@ -32,10 +38,12 @@ fn travels(format: Format) -> Result<(), FormatError> {
 }
 
 /// Decodes datasets in any format but Parquet. `length` is how many bytes the
-/// input has; `accepts` is asked about the format before anything is read.
+/// input has, `timings` how many timings and failures it may hold; `accepts` is
+/// asked about the format before anything is read.
 pub(crate) fn decode_stream<R: BufRead>(
     mut input: R,
     length: u64,
+    timings: usize,
     accepts: fn(Format) -> Result<(), FormatError>,
 ) -> Result<Decoded, FormatError> {
     let at_start = |error: io::Error| malformed("data", 0, &Place::default(), &error);
@@ -43,6 +51,7 @@ pub(crate) fn decode_stream<R: BufRead>(
         return Err(at_start(io::Error::other("no bytes at all, expected a dataset")));
     }
     let mut source = Source::open(input, length)?;
+    source.limit_timings(timings);
     let format = format_of(source.peek().map_err(at_start)?)?;
     accepts(format)?;
     let datasets = match format {

@@ -40,7 +40,7 @@ pub mod stored;
 
 pub use atomic::{check_writable, write_atomically};
 pub use dataset_file::{read_file, write_file};
-pub use decode::{Decoded, decode};
+pub use decode::{Decoded, decode, decode_within};
 pub use digest::{content_digest, solution_digest};
 pub use encode::{Reduced, encode, held, left_out, losses, reduce};
 pub use error::FormatError;

@@ -120,7 +120,9 @@ pub const MAX_TENSOR_DIMS: usize = 4;
 
 /// The error for a file with more timings than its size allows.
 pub(crate) fn too_many_timings(limit: usize) -> String {
-    format!("more than {limit} timings, the most accepted from a file of its size; split the file")
+    format!(
+        "more than {limit} timings and failures, the most accepted from a file of its size; split the file"
+    )
 }
 
 /// The error for a file with more parts of a kind than any file may have.

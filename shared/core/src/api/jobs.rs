@@ -19,13 +19,15 @@ named_enum! {
         Running = "running",
         Done = "done",
         Failed = "failed",
+        /// Somebody no longer wanted it.
+        Cancelled = "cancelled",
     }
 }
 
 impl JobState {
     /// Whether nothing more will happen.
     pub const fn is_final(self) -> bool {
-        matches!(self, Self::Done | Self::Failed)
+        matches!(self, Self::Done | Self::Failed | Self::Cancelled)
     }
 }
 

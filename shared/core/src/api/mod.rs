@@ -18,4 +18,4 @@ pub use leaderboard::{LeaderboardQuery, LeaderboardRow, LeaderboardSort, SortOrd
 pub use models::{EvaluationReport, ModelSource, ModelSummary, TopK};
 pub use page::Page;
 pub use problems::{ConfigResult, FailedConfig, ProblemDetail, ProblemPoint, ProblemView};
-pub use uploads::{HardwareReceipt, MAX_UPLOAD_BYTES, Receipt};
+pub use uploads::{HardwareReceipt, MAX_UPLOAD_BYTES, MAX_UPLOAD_TIMINGS, Receipt};

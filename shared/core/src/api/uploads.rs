@@ -6,6 +6,10 @@ use crate::ids::{Digest, HardwareSlug, UploadId};
 /// of 1,534 configs, is 57 MB in torch-diode's MessagePack and 0.5 MB in ours.
 pub const MAX_UPLOAD_BYTES: usize = 64 * 1024 * 1024;
 
+/// The most timings and failures an upload may hold: thirteen times the largest
+/// collection in use. While it is decoded, each takes up to 32 bytes.
+pub const MAX_UPLOAD_TIMINGS: usize = 1 << 22;
+
 /// What the server stored. It is returned only once everything is durable.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]

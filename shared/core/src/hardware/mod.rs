@@ -166,8 +166,24 @@ impl Hardware {
                 "1 to 256 bytes",
             ));
         }
+        if let Some(stray) = self.name.chars().find(|&c| is_stray(c)) {
+            return Err(Invalid::new(
+                "hardware name",
+                format_args!("the character U+{:04X}", u32::from(stray)),
+                "letters, digits, blanks and punctuation other than < and >",
+            ));
+        }
         self.facts.as_ref().map_or(Ok(()), Facts::validate)
     }
+}
+
+/// Whether a character is in no device's name, but serves to deceive people or programs who read it:
+/// control characters, such that are not seen or turn the direction, and those that begin markup.
+fn is_stray(c: char) -> bool {
+    let unseen = matches!(c,
+        '\u{ad}' | '\u{61c}' | '\u{180e}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}'
+        | '\u{2060}'..='\u{206f}' | '\u{feff}' | '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e007f}');
+    c.is_control() || unseen || matches!(c, '<' | '>')
 }
 
 #[cfg(test)]
@@ -197,6 +213,22 @@ mod tests {
         assert_eq!(hardware.slug.as_str(), "nvidia-z9000");
         assert_eq!(hardware.facts, None);
         assert!(Hardware::from_name("  ").is_err());
+    }
+
+    #[test]
+    fn names_hold_nothing_that_deceives() {
+        let named =
+            |name: &str| Hardware { name: name.to_owned(), ..find("nvidia-h200").unwrap() }.validate();
+        for good in
+            ["NVIDIA H200", "Intel(R) Xeon(R) Platinum 8481C CPU @ 2.70GHz", "AMD Radeon™ RX 7900", "显卡"]
+        {
+            assert_eq!(named(good), Ok(()), "{good}");
+        }
+        for bad in
+            ["NVIDIA\0H200", "NVIDIA\nH200", "H\u{202e}002", "H\u{200b}200", "<script>alert(1)</script>"]
+        {
+            assert!(named(bad).unwrap_err().to_string().contains("the character U+"), "{bad}");
+        }
     }
 
     #[test]

@@ -60,6 +60,11 @@ impl<R: Read> Source<R> {
         self.bound = Some(self.position.saturating_add(bytes));
     }
 
+    /// The reader takes no more timings and failures than this.
+    pub(crate) fn limit_timings(&mut self, timings: usize) {
+        self.max_timings = self.max_timings.min(timings);
+    }
+
     /// How many timings and failures a file of this size may hold.
     pub(crate) fn max_timings(&self) -> usize {
         self.max_timings

@@ -4,7 +4,7 @@ use diode_core::{Config, Dataset, Solution, Tile, TimeColumn};
 use diode_formats::limits::{
     MAX_CONFIGS, MAX_CONFIGS_PER_FILE, MAX_DATASETS, MAX_PROBLEMS_PER_FILE, MAX_SHAPES,
 };
-use diode_formats::{Format, decode, decode_shapes, encode, read_file};
+use diode_formats::{Format, decode, decode_shapes, decode_within, encode, read_file};
 
 use crate::samples::golden;
 
@@ -156,4 +156,14 @@ fn no_list_may_hold_more_shapes_than_memory_is_for() {
     let csv = format!("name,B,M,K,N,Transposed\n{}", "mm,1,8,8,8,False\n".repeat(MAX_SHAPES + 1));
     let error = decode_shapes(csv.as_bytes()).unwrap_err().to_string();
     assert!(error.contains(&format!("more than {MAX_SHAPES} shapes")), "{error}");
+}
+
+#[test]
+fn a_reader_may_take_fewer_timings() {
+    let dataset = golden();
+    let rows = dataset.timings() + dataset.failures();
+    let bytes = encode(Format::Columnar, &[dataset]).unwrap();
+    assert!(decode_within(&bytes, rows).is_ok());
+    let message = decode_within(&bytes, rows - 1).unwrap_err().to_string();
+    assert!(message.contains(&format!("more than {} timings and failures", rows - 1)), "{message}");
 }
