@@ -6,29 +6,57 @@ use std::time::Duration;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 
 use crate::backend::Backend;
+use crate::exports::Exports;
+use crate::http::Hosts;
 
-/// An upload takes up to its limit in memory, and many times that while it is
-/// decoded. More uploads than this wait.
-const UPLOADS_AT_ONCE: usize = 4;
+/// Uploads that may arrive at a time. While one arrives it takes a connection and a file, no memory.
+const RECEIVING_AT_ONCE: usize = 64;
+
+/// How long a client waits for its upload to be among them.
+const WAIT_TO_RECEIVE: Duration = Duration::from_secs(15);
+
+/// An upload that has arrived takes up to its limit in memory, and several times that while it is decoded.
+const INGESTING_AT_ONCE: usize = 2;
 
 #[derive(Clone)]
 pub struct App {
     pub(crate) backend: Backend,
-    uploads: Arc<Semaphore>,
+    pub(crate) hosts: Hosts,
+    pub(crate) exports: Exports,
+    receiving: Arc<Semaphore>,
+    ingesting: Arc<Semaphore>,
     stopping: watch::Receiver<bool>,
 }
 
 impl App {
     /// `stopping` turns true when long responses are to end.
     pub fn new(backend: Backend, stopping: watch::Receiver<bool>) -> Self {
-        Self { backend, uploads: Arc::new(Semaphore::new(UPLOADS_AT_ONCE)), stopping }
+        Self {
+            backend,
+            hosts: Hosts::default(),
+            exports: Exports::default(),
+            receiving: Arc::new(Semaphore::new(RECEIVING_AT_ONCE)),
+            ingesting: Arc::new(Semaphore::new(INGESTING_AT_ONCE)),
+            stopping,
+        }
     }
 
-    /// Waits until another upload may be read. The upload counts as long as the
-    /// permit is held.
-    pub(crate) async fn upload_permit(&self) -> Option<OwnedSemaphorePermit> {
+    /// Names under which browsers reach the server, besides those of this machine itself.
+    pub fn answering_to(self, hosts: Vec<String>) -> Self {
+        Self { hosts: hosts.into(), ..self }
+    }
+
+    /// Waits until another upload may arrive. It counts as long as the permit is held. `None` if that
+    /// takes too long.
+    pub(crate) async fn receiving(&self) -> Option<OwnedSemaphorePermit> {
+        let permit = Arc::clone(&self.receiving).acquire_owned();
+        tokio::time::timeout(WAIT_TO_RECEIVE, permit).await.ok()?.ok()
+    }
+
+    /// Waits until another upload may be decoded and stored.
+    pub(crate) async fn ingesting(&self) -> Option<OwnedSemaphorePermit> {
         // The semaphore is never closed, so there is always a permit in the end.
-        Arc::clone(&self.uploads).acquire_owned().await.ok()
+        Arc::clone(&self.ingesting).acquire_owned().await.ok()
     }
 
     /// Waits; `true` as soon as the server is to stop.

@@ -10,6 +10,8 @@ use crate::store::{self, Store};
 pub struct Backend {
     pub store: Arc<dyn Store>,
     pub blobs: Blobs,
+    /// Bytes of uploaded files that are kept at most.
+    pub max_stored: u64,
 }
 
 impl Backend {
@@ -17,6 +19,6 @@ impl Backend {
     pub async fn open(settings: &Settings) -> anyhow::Result<Self> {
         let blobs = Blobs::open(&settings.blobs)?;
         let store = store::open(&settings.database_url).await?;
-        Ok(Self { store, blobs })
+        Ok(Self { store, blobs, max_stored: settings.max_stored })
     }
 }

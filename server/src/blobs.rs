@@ -1,17 +1,19 @@
 //! Whole files: uploads, byte for byte, and models. Each is named by the digest
 //! of its bytes, so none is ever overwritten with something else.
 
+use std::future::ready;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use axum::body::Bytes;
 use diode_core::ids::Digest;
+use futures_util::{Stream, StreamExt as _, TryStreamExt as _, stream};
 use object_store::local::LocalFileSystem;
 use object_store::path::Path as BlobPath;
-use object_store::{ObjectStore, ObjectStoreExt, PutPayload};
+use object_store::{ObjectMeta, ObjectStore, ObjectStoreExt, PutPayload};
 
 /// The folder that a blob lies in.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum BlobKind {
     Upload,
     Model,
@@ -26,8 +28,14 @@ pub enum BlobError {
     Access { digest: Digest, action: &'static str, source: object_store::Error },
 }
 
+/// More than fits beside the name of a file: a full disk shows.
+const PROBE_BYTES: usize = 1 << 16;
+
 #[derive(Clone)]
-pub struct Blobs(Arc<dyn ObjectStore>);
+pub struct Blobs {
+    store: Arc<dyn ObjectStore>,
+    folder: PathBuf,
+}
 
 impl Blobs {
     /// Uses a folder, which is created if it is not there.
@@ -35,13 +43,13 @@ impl Blobs {
         let refuse = |source| BlobError::Folder { folder: folder.to_owned(), source };
         std::fs::create_dir_all(folder).map_err(|error| refuse(error.into()))?;
         let store = LocalFileSystem::new_with_prefix(folder).map_err(|error| refuse(error.into()))?;
-        Ok(Self(Arc::new(store.with_fsync(true))))
+        Ok(Self { store: Arc::new(store.with_fsync(true)), folder: folder.to_owned() })
     }
 
     /// Stores a blob. Once this returns, it survives a power cut: the file and
     /// every folder that names it have been synced.
     pub async fn put(&self, kind: BlobKind, digest: &Digest, bytes: Bytes) -> Result<(), BlobError> {
-        let stored = self.0.put(&path(kind, digest), PutPayload::from_bytes(bytes)).await;
+        let stored = self.store.put(&path(kind, digest), PutPayload::from_bytes(bytes)).await;
         stored.map(drop).map_err(|source| BlobError::Access {
             digest: digest.clone(),
             action: "stored",
@@ -49,20 +57,87 @@ impl Blobs {
         })
     }
 
+    /// The size of a blob; `None` if it is not there.
+    pub async fn size(&self, kind: BlobKind, digest: &Digest) -> Result<Option<u64>, BlobError> {
+        match self.store.head(&path(kind, digest)).await {
+            Ok(found) => Ok(Some(found.size)),
+            Err(object_store::Error::NotFound { .. }) => Ok(None),
+            Err(source) => Err(BlobError::Access { digest: digest.clone(), action: "looked for", source }),
+        }
+    }
+
+    /// Every blob there is, with the time of its last change. Files of other names are left out.
+    pub fn list(
+        &self,
+    ) -> impl Stream<Item = Result<(BlobKind, Digest, jiff::Timestamp), BlobError>> + Send + '_ {
+        let blob = |kind: BlobKind, found: ObjectMeta| {
+            let name = found.location.filename()?.strip_suffix(kind.extension())?;
+            let changed = jiff::Timestamp::from_millisecond(found.last_modified.timestamp_millis()).ok()?;
+            Some((kind, name.parse().ok()?, changed))
+        };
+        stream::iter(BlobKind::ALL).flat_map(move |kind| {
+            let found = self.store.list(Some(&BlobPath::from(kind.folder())));
+            found
+                .map_err(|source| BlobError::Folder { folder: self.folder.clone(), source: source.into() })
+                .try_filter_map(move |found| ready(Ok(blob(kind, found))))
+        })
+    }
+
+    /// Removes a blob.
+    pub async fn remove(&self, kind: BlobKind, digest: &Digest) -> Result<(), BlobError> {
+        let removed = self.store.delete(&path(kind, digest)).await;
+        removed.map_err(|source| BlobError::Access { digest: digest.clone(), action: "removed", source })
+    }
+
+    /// Fails if no blob can be stored.
+    pub async fn probe(&self) -> Result<(), BlobError> {
+        let path = BlobPath::from("probe");
+        let bytes = vec![b'.'; PROBE_BYTES];
+        let failed = |source: object_store::Error| BlobError::Folder {
+            folder: self.folder.clone(),
+            source: source.into(),
+        };
+        self.store.put(&path, PutPayload::from(bytes)).await.map_err(failed)?;
+        self.store.delete(&path).await.map_err(failed)
+    }
+
+    /// A file for an upload while it arrives. It has no name, so it is gone with the process.
+    pub async fn scratch(&self) -> Result<tokio::fs::File, BlobError> {
+        let folder = self.folder.clone();
+        let made = tokio::task::spawn_blocking(move || tempfile::tempfile_in(folder)).await;
+        let made = made.unwrap_or_else(|error| Err(std::io::Error::other(error)));
+        made.map(tokio::fs::File::from_std)
+            .map_err(|error| BlobError::Folder { folder: self.folder.clone(), source: error.into() })
+    }
+
     /// Reads a whole blob.
     pub async fn get(&self, kind: BlobKind, digest: &Digest) -> Result<Bytes, BlobError> {
         let failed = |source| BlobError::Access { digest: digest.clone(), action: "read", source };
-        let found = self.0.get(&path(kind, digest)).await.map_err(failed)?;
+        let found = self.store.get(&path(kind, digest)).await.map_err(failed)?;
         found.bytes().await.map_err(failed)
     }
 }
 
+impl BlobKind {
+    const ALL: [Self; 2] = [Self::Upload, Self::Model];
+
+    const fn folder(self) -> &'static str {
+        match self {
+            Self::Upload => "uploads",
+            Self::Model => "models",
+        }
+    }
+
+    const fn extension(self) -> &'static str {
+        match self {
+            Self::Upload => "",
+            Self::Model => ".safetensors",
+        }
+    }
+}
+
 fn path(kind: BlobKind, digest: &Digest) -> BlobPath {
-    let (folder, extension) = match kind {
-        BlobKind::Upload => ("uploads", ""),
-        BlobKind::Model => ("models", ".safetensors"),
-    };
-    BlobPath::from(format!("{folder}/{digest}{extension}"))
+    BlobPath::from(format!("{}/{digest}{}", kind.folder(), kind.extension()))
 }
 
 #[cfg(test)]

@@ -9,7 +9,8 @@ use tokio::sync::watch;
 use crate::backend::Backend;
 use crate::serve::{serve, signalled};
 use crate::settings::{DataArgs, Settings};
-use crate::{admin, worker};
+use crate::store::Now;
+use crate::{admin, refresh, worker};
 
 /// The Diode server: HTTP API, dashboard and training worker.
 #[derive(Debug, Parser)]
@@ -26,6 +27,9 @@ pub enum Command {
         /// The loopback address to listen on; port 0 takes a free one [default: 127.0.0.1:8080]
         #[arg(long, env = "DIODE_LISTEN", value_name = "ADDRESS")]
         listen: Option<String>,
+        /// A name under which browsers reach the server, besides localhost; may be given several times
+        #[arg(long = "host", env = "DIODE_HOSTS", value_name = "NAME", value_delimiter = ',')]
+        hosts: Vec<String>,
         /// Leave the jobs to `diode-server worker`
         #[arg(long)]
         no_worker: bool,
@@ -58,8 +62,13 @@ pub enum AdminCommand {
         #[command(flatten)]
         data: DataArgs,
     },
-    /// Recompute every leaderboard entry from the solutions and report differences
+    /// Recompute every leaderboard entry from the solutions, look for every blob, and report what is wrong
     Verify {
+        #[command(flatten)]
+        data: DataArgs,
+    },
+    /// Remove blobs that no row names; those younger than an hour are kept
+    Sweep {
         #[command(flatten)]
         data: DataArgs,
     },
@@ -69,10 +78,10 @@ impl Cli {
     /// Runs the command. The exit code is 0 for done, 1 for failed.
     pub async fn run(self) -> anyhow::Result<ExitCode> {
         match self.command {
-            Command::Serve { listen, no_worker, data } => {
-                serve(&Settings::resolve(data, listen)?, !no_worker, stop_signal()).await?;
+            Command::Serve { listen, hosts, no_worker, data } => {
+                serve(&Settings::resolve(data, listen, hosts)?, !no_worker, stop_signal()).await?;
             }
-            Command::Worker { data } => work(&Settings::resolve(data, None)?).await?,
+            Command::Worker { data } => work(&Settings::resolve(data, None, Vec::new())?).await?,
             Command::Migrate { data } => {
                 open(data).await?.store.close().await;
                 eprintln!("the database is up to date");
@@ -85,13 +94,19 @@ impl Cli {
             }
             Command::Admin { command: AdminCommand::Verify { data } } => {
                 let backend = open(data).await?;
-                let outcome = admin::verify(backend.store.as_ref()).await;
+                let outcome = admin::verify(&backend).await;
                 backend.store.close().await;
                 let report = outcome?;
                 eprintln!("{report}");
-                if !report.differences.is_empty() {
+                if !report.is_clean() {
                     return Ok(ExitCode::FAILURE);
                 }
+            }
+            Command::Admin { command: AdminCommand::Sweep { data } } => {
+                let backend = open(data).await?;
+                let outcome = admin::sweep(&backend, Now::read()).await;
+                backend.store.close().await;
+                eprintln!("{}", outcome?);
             }
         }
         Ok(ExitCode::SUCCESS)
@@ -99,17 +114,19 @@ impl Cli {
 }
 
 async fn open(data: DataArgs) -> anyhow::Result<Backend> {
-    Backend::open(&Settings::resolve(data, None)?).await
+    Backend::open(&Settings::resolve(data, None, Vec::new())?).await
 }
 
 async fn work(settings: &Settings) -> anyhow::Result<()> {
     let backend = Backend::open(settings).await?;
     let store = backend.store.clone();
     let (tell, stopping) = watch::channel(false);
-    let working = tokio::spawn(worker::run(backend, stopping));
+    let working = tokio::spawn(worker::run(backend.clone(), stopping.clone()));
+    let refreshing = tokio::spawn(refresh::run(backend, stopping));
     stop_signal().await;
     let _ = tell.send(true);
     working.await?;
+    refreshing.await?;
     store.close().await;
     Ok(())
 }

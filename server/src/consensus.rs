@@ -3,22 +3,22 @@
 //! The time of a config is the median over the solutions that timed it, so one
 //! odd upload among several cannot move a leaderboard far.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 use diode_core::hardware::{Hardware, roofline};
-use diode_core::ids::ProblemId;
 use diode_core::space::{Space, SpaceName};
 use diode_core::stats::median;
 use diode_core::{Config, FailureReason, Nanos, Problem, Tflops, Tile};
 
-use crate::solutions::{ConfigLists, Damaged, DecodedSolution, StoredSolutions};
+use crate::solutions::{ConfigLists, DecodedSolution, StoredSolutions};
 
 /// The summary of a view that leaderboards read.
 #[derive(Debug, Clone, PartialEq)]
 pub struct BoardEntry {
     pub best: Config,
     pub best_ns: f64,
-    pub tflops: f64,
+    /// `None` without a roofline: times that nothing bounds make no rate.
+    pub tflops: Option<f64>,
     pub roofline_share: Option<f64>,
     pub gain_over_defaults: Option<f64>,
     pub library_ns: Option<f64>,
@@ -28,17 +28,15 @@ pub struct BoardEntry {
 }
 
 /// The board entry of one view: a function of the view's stored solutions, its
-/// problem and its hardware, and of nothing else. `None` if no config has a
-/// time. Long work: not for an async thread.
+/// problem and its hardware, and of nothing else. Damaged solutions do not count.
+/// `None` if no config has a time. Long work: not for an async thread.
 pub(crate) fn board_entry(
     stored: &StoredSolutions,
     lists: &mut ConfigLists,
-    problem: &ProblemId,
+    problem: &Problem,
     hardware: &Hardware,
-) -> Result<Option<BoardEntry>, Damaged> {
-    let Some(problem) = stored.problems.get(problem) else { return Ok(None) };
-    let solutions = stored.decode_with(lists)?;
-    Ok(Consensus::of(&solutions).board_entry(problem, hardware))
+) -> Option<BoardEntry> {
+    Consensus::of_stored(stored, lists).board_entry(problem, hardware)
 }
 
 /// The median time of one config.
@@ -61,45 +59,51 @@ pub(crate) struct Consensus {
 }
 
 impl Consensus {
+    /// Over the solutions that can be read. The others are in the log, and `admin verify` lists them.
+    pub(crate) fn of_stored(stored: &StoredSolutions, lists: &mut ConfigLists) -> Self {
+        let decoded = stored.decode_with(lists);
+        for damaged in stored.damaged.iter().chain(&decoded.damaged) {
+            tracing::error!("left out of a consensus: {damaged}");
+        }
+        let solutions: Vec<DecodedSolution> =
+            decoded.solutions.into_iter().map(|(_, solution)| solution).collect();
+        Self::of(&solutions)
+    }
+
     pub(crate) fn of(solutions: &[DecodedSolution]) -> Self {
-        let mut times: HashMap<Config, Vec<f64>> = HashMap::new();
-        let mut counts: HashMap<Config, u32> = HashMap::new();
+        let mut gathered = Gathered::default();
         for solution in solutions {
-            let mut own: HashMap<Config, Vec<f64>> = HashMap::with_capacity(solution.timed().len());
-            for (config, time) in solution.timed() {
-                own.entry(config).or_default().push(time.0);
-            }
-            for (config, mut repeats) in own {
-                *counts.entry(config).or_default() += repeats.len() as u32;
-                times.entry(config).or_default().extend(median(&mut repeats));
-            }
+            gathered.add(solution);
         }
-        let mut configs: Vec<AgreedTime> = times
-            .into_iter()
-            .filter_map(|(config, mut times)| {
-                let time = Nanos(median(&mut times)?);
-                Some(AgreedTime { config, time, timings: counts[&config] })
-            })
-            .collect();
-        configs.sort_by(|a, b| a.time.0.total_cmp(&b.time.0).then_with(|| a.config.cmp(&b.config)));
+        let timed: HashSet<Config> =
+            gathered.times.iter().filter(|times| times.timings > 0).map(|times| times.config).collect();
         let failed = solutions.iter().flat_map(DecodedSolution::failed);
-        Self {
-            failures: failed.filter(|(config, _)| !counts.contains_key(config)).collect(),
-            solutions: solutions.len() as u64,
-            timings: counts.values().map(|&n| u64::from(n)).sum(),
-            configs,
-        }
+        let failures = failed.filter(|(config, _)| !timed.contains(config)).collect();
+        let timings = gathered.times.iter().map(|times| u64::from(times.timings)).sum();
+        let agreed = |mut times: Times| {
+            let time = Nanos(median(&mut times.of_solutions)?);
+            Some(AgreedTime { config: times.config, time, timings: times.timings })
+        };
+        let mut configs: Vec<AgreedTime> = gathered.times.into_iter().filter_map(agreed).collect();
+        configs.sort_by(|a, b| a.time.0.total_cmp(&b.time.0).then_with(|| a.config.cmp(&b.config)));
+        Self { failures, solutions: solutions.len() as u64, timings, configs }
     }
 
     /// `None` if no config has a time.
     pub(crate) fn board_entry(&self, problem: &Problem, hardware: &Hardware) -> Option<BoardEntry> {
         let best = self.configs.first()?;
+        let roofline = self.roofline(problem, hardware);
+        let rate = roofline.map(|_| Tflops::from_work(problem.flops(), best.time.micros()).0);
+        let share = roofline.map(|roof| roof / best.time.0);
+        let gain = self.best_default(problem, hardware).map(|time| time.0 / best.time.0);
+        // Databases hold times that were taken before there was a least time.
+        let finite = |ratio: Option<f64>| ratio.filter(|ratio| ratio.is_finite());
         Some(BoardEntry {
             best: best.config,
             best_ns: best.time.0,
-            tflops: Tflops::from_work(problem.flops(), best.time.micros()).0,
-            roofline_share: self.roofline(problem, hardware).map(|roof| roof / best.time.0),
-            gain_over_defaults: self.best_default(problem, hardware).map(|time| time.0 / best.time.0),
+            tflops: finite(rate),
+            roofline_share: finite(share),
+            gain_over_defaults: finite(gain),
             library_ns: self.configs.iter().find(|c| c.config == Config::Library).map(|c| c.time.0),
             configs: self.configs.len() as u64,
             timings: self.timings,
@@ -126,6 +130,70 @@ impl Consensus {
             Config::PersistentTma(_) | Config::DecomposeK { .. } | Config::Library => false,
         })?;
         Some(hit.time)
+    }
+}
+
+/// The times of one config.
+struct Times {
+    config: Config,
+    /// One per solution: its median, if it timed the config more than once.
+    of_solutions: Vec<f64>,
+    timings: u32,
+}
+
+/// The times of every config. Solutions share config lists, so each list is looked up once, and each
+/// further solution only appends numbers.
+#[derive(Default)]
+struct Gathered {
+    times: Vec<Times>,
+    places: HashMap<Config, u32>,
+    /// By the address of the list, which its solutions keep alive: the places of its configs, and
+    /// whether each is there once.
+    lists: HashMap<*const Config, (Vec<u32>, bool)>,
+}
+
+impl Gathered {
+    fn add(&mut self, solution: &DecodedSolution) {
+        let rows = solution.timed().len();
+        let list = solution.list();
+        if !self.lists.contains_key(&list.as_ptr()) {
+            let places: Vec<u32> = list.iter().map(|config| self.place(*config)).collect();
+            let distinct = places.iter().collect::<HashSet<_>>().len() == places.len();
+            self.lists.insert(list.as_ptr(), (places, distinct));
+        }
+        let (places, distinct) = &self.lists[&list.as_ptr()];
+        let timed = places[..rows].iter().zip(solution.timed().map(|(_, time)| time.0));
+        if *distinct {
+            for (&place, time) in timed {
+                self.times[place as usize].push(time, 1);
+            }
+            return;
+        }
+        let mut repeats: BTreeMap<u32, Vec<f64>> = BTreeMap::new();
+        for (&place, time) in timed {
+            repeats.entry(place).or_default().push(time);
+        }
+        for (place, mut repeats) in repeats {
+            let timings = repeats.len() as u32;
+            if let Some(time) = median(&mut repeats) {
+                self.times[place as usize].push(time, timings);
+            }
+        }
+    }
+
+    fn place(&mut self, config: Config) -> u32 {
+        let times = &mut self.times;
+        *self.places.entry(config).or_insert_with(|| {
+            times.push(Times { config, of_solutions: Vec::new(), timings: 0 });
+            times.len() as u32 - 1
+        })
+    }
+}
+
+impl Times {
+    fn push(&mut self, time: f64, timings: u32) {
+        self.of_solutions.push(time);
+        self.timings += timings;
     }
 }
 
@@ -200,7 +268,7 @@ mod tests {
         assert_eq!(entry.best, tile(64, 5));
         assert_eq!(entry.gain_over_defaults, Some(1.25));
         assert_eq!(entry.library_ns, Some(180_000.0));
-        assert!((entry.tflops - 858.99).abs() < 0.01, "{}", entry.tflops);
+        assert!((entry.tflops.unwrap() - 858.99).abs() < 0.01, "{:?}", entry.tflops);
         assert!((entry.roofline_share.unwrap() - 0.8677).abs() < 0.0001);
         assert_eq!(Consensus::of(&[decoded(&[])]).board_entry(&problem(), &hardware), None);
     }

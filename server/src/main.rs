@@ -1,26 +1,37 @@
 #![forbid(unsafe_code)]
 
-use std::io::IsTerminal as _;
+use std::io::{IsTerminal as _, Write as _};
 use std::process::ExitCode;
+use std::time::Duration;
 
 use clap::Parser as _;
 use diode_server::cli::Cli;
 use tracing_subscriber::EnvFilter;
 
-#[tokio::main]
-async fn main() -> ExitCode {
+/// How long work on other threads may go on once all else has ended.
+const LAST_WORK: Duration = Duration::from_secs(5);
+
+fn main() -> ExitCode {
     let cli = Cli::parse();
     let filter = EnvFilter::try_from_env("DIODE_LOG").unwrap_or_else(|_| EnvFilter::new("info"));
     tracing_subscriber::fmt()
         .with_env_filter(filter)
         .with_writer(std::io::stderr)
         .with_ansi(std::io::stderr().is_terminal())
+        // Told on stderr, by a macro that panics where that cannot be written either.
+        .log_internal_errors(false)
         .init();
-    match cli.run().await {
-        Ok(code) => code,
-        Err(error) => {
-            eprintln!("error: {error:#}");
-            ExitCode::FAILURE
-        }
-    }
+    let runtime = match tokio::runtime::Runtime::new() {
+        Ok(runtime) => runtime,
+        Err(error) => return failed(&error.into()),
+    };
+    let outcome = runtime.block_on(cli.run());
+    runtime.shutdown_timeout(LAST_WORK);
+    outcome.unwrap_or_else(|error| failed(&error))
+}
+
+fn failed(error: &anyhow::Error) -> ExitCode {
+    // If not even this can be said, the exit code does.
+    let _ = writeln!(std::io::stderr(), "error: {error:#}");
+    ExitCode::FAILURE
 }

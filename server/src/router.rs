@@ -1,8 +1,11 @@
 //! The table of contents of everything that is served.
 
 use axum::Router;
-use axum::http::Uri;
+use axum::body::Bytes;
+use axum::http::{Uri, header};
+use axum::middleware::from_fn_with_state;
 use axum::routing::get;
+use diode_core::api::{LeaderboardSort, SortOrder};
 use diode_core::table::TableFormat;
 use diode_core::table::inductor::TorchVersion;
 use tower_http::compression::CompressionLayer;
@@ -15,7 +18,7 @@ use crate::app::App;
 use crate::handlers::{
     datasets, hardware, health, job_events, jobs, leaderboard, models, problems, tables, uploads,
 };
-use crate::http::{ApiFault, around};
+use crate::http::{ApiFault, around, same_site};
 use crate::ui;
 
 #[derive(OpenApi)]
@@ -26,16 +29,19 @@ use crate::ui;
                        Every response that is no success is an ApiError.",
     ),
     // Types of parameters alone are not found through the routes.
-    components(schemas(TableFormat, TorchVersion)),
+    components(schemas(LeaderboardSort, SortOrder, TableFormat, TorchVersion)),
 )]
 struct Description;
 
 /// Every route of the server.
 pub fn router(app: App) -> Router {
     let (api, description) = api().split_for_parts();
-    let description = axum::Json(description);
+    // As text, once: the document is large, and each connection has its own copy of the routes.
+    let description = Bytes::from(description.to_json().expect("a description is plain data"));
+    let json = [(header::CONTENT_TYPE, "application/json")];
+    let hosts = app.hosts.clone();
     let api = api
-        .route("/api/v1/openapi.json", get(move || async move { description }))
+        .route("/api/v1/openapi.json", get(move || async move { (json, description) }))
         .route("/docs", get(ui::docs))
         .route("/docs/", get(ui::docs))
         .route("/docs/{*page}", get(ui::docs))
@@ -45,7 +51,8 @@ pub fn router(app: App) -> Router {
         .route("/readyz", get(health::readyz))
         .fallback(ui::serve)
         .method_not_allowed_fallback(wrong_method)
-        .with_state(app);
+        .with_state(app)
+        .layer(from_fn_with_state(hosts, same_site));
     around(router)
 }
 
@@ -70,7 +77,7 @@ fn api() -> OpenApiRouter<App> {
         .routes(routes!(tables::get));
     let train = OpenApiRouter::new()
         .routes(routes!(jobs::create, jobs::list))
-        .routes(routes!(jobs::get))
+        .routes(routes!(jobs::get, jobs::cancel))
         .routes(routes!(job_events::get));
     let v1 = contribute.merge(look).merge(take).merge(train);
     OpenApiRouter::with_openapi(Description::openapi()).nest("/api/v1", v1)

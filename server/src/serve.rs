@@ -9,12 +9,13 @@ use tokio::sync::watch;
 
 use crate::app::App;
 use crate::backend::Backend;
+use crate::listen::{Patience, listen};
 use crate::router::router;
 use crate::settings::Settings;
-use crate::worker;
+use crate::{refresh, worker};
 
-/// Serves until `stop` resolves, then lets running requests end. With `train`,
-/// the jobs are worked on in this process, too.
+/// Serves until `stop` resolves, then lets running requests end, for a while. With
+/// `train`, the jobs are worked on in this process, too.
 pub async fn serve(
     settings: &Settings,
     train: bool,
@@ -26,34 +27,24 @@ pub async fn serve(
         .with_context(|| format!("cannot listen on {}; is another server running?", settings.listen))?;
     let (tell, stopping) = watch::channel(false);
     let working = train.then(|| tokio::spawn(worker::run(backend.clone(), stopping.clone())));
+    let refreshing = tokio::spawn(refresh::run(backend.clone(), stopping.clone()));
     let store = backend.store.clone();
-    let app = router(App::new(backend, stopping.clone()));
+    let app = App::new(backend, stopping).answering_to(settings.hosts.clone());
     // Scripts wait for this line to learn the port.
     writeln!(std::io::stdout(), "listening on http://{}", listener.local_addr()?)?;
-    let serving = axum::serve(listener, app).with_graceful_shutdown(async move {
-        let mut stopping = stopping;
-        // A dropped sender means the same.
-        let _ = stopping.wait_for(|stop| *stop).await;
-    });
-    let served = async {
-        tokio::pin!(stop);
-        let serving = serving.into_future();
-        tokio::pin!(serving);
-        tokio::select! {
-            ended = &mut serving => return ended,
-            () = &mut stop => tracing::info!("stopping"),
-        }
-        // An error means that no receiver is left, which is fine.
+    let stop = async {
+        stop.await;
+        tracing::info!("stopping");
+        // An error means that nothing listens to it any more, which is fine.
         let _ = tell.send(true);
-        serving.await
-    }
-    .await;
-    let _ = tell.send(true);
+    };
+    listen(listener, router(app), Patience::default(), stop).await;
     if let Some(working) = working {
         working.await?;
     }
+    refreshing.await?;
     store.close().await;
-    Ok(served?)
+    Ok(())
 }
 
 /// Resolves on SIGINT or SIGTERM.

@@ -12,6 +12,8 @@ const DEFAULT_LISTEN: &str = "127.0.0.1:8080";
 const DEFAULT_DATABASE: &str = "sqlite:diode.db";
 const DEFAULT_BLOBS: &str = "./diode-data";
 const DEFAULT_CONFIG: &str = "diode.toml";
+/// 200,000 files of the size that the largest collection in use has.
+const DEFAULT_MAX_STORED_MB: u64 = 100_000;
 
 /// Where the data lies; every command takes these.
 #[derive(Debug, Clone, Default, Args)]
@@ -23,6 +25,10 @@ pub struct DataArgs {
     /// The folder for uploaded files and models [default: ./diode-data]
     #[arg(long, env = "DIODE_BLOBS", value_name = "FOLDER")]
     pub blobs: Option<PathBuf>,
+
+    /// Megabytes of uploaded files to keep at most; more are refused [default: 100000]
+    #[arg(long, env = "DIODE_MAX_STORED_MB", value_name = "NUMBER")]
+    pub max_stored_mb: Option<u64>,
 
     /// A file of settings [default: diode.toml, if it exists]
     #[arg(long, env = "DIODE_CONFIG", value_name = "FILE")]
@@ -36,6 +42,9 @@ struct File {
     listen: Option<String>,
     database_url: Option<String>,
     blobs: Option<PathBuf>,
+    max_stored_mb: Option<u64>,
+    #[serde(default)]
+    hosts: Vec<String>,
 }
 
 /// The settings in force.
@@ -44,12 +53,16 @@ pub struct Settings {
     pub listen: SocketAddr,
     pub database_url: String,
     pub blobs: PathBuf,
+    /// Bytes of uploaded files that are kept at most.
+    pub max_stored: u64,
+    /// Names under which browsers reach the server, beside those of this machine itself.
+    pub hosts: Vec<String>,
 }
 
 impl Settings {
     /// Puts the flags, the file and the defaults together. The parser of the flags
     /// has read the environment.
-    pub fn resolve(args: DataArgs, listen: Option<String>) -> anyhow::Result<Self> {
+    pub fn resolve(args: DataArgs, listen: Option<String>, hosts: Vec<String>) -> anyhow::Result<Self> {
         let file = match &args.config {
             Some(path) => read(path)?,
             None if Path::new(DEFAULT_CONFIG).exists() => read(Path::new(DEFAULT_CONFIG))?,
@@ -63,6 +76,12 @@ impl Settings {
                 .or(file.database_url)
                 .unwrap_or_else(|| DEFAULT_DATABASE.to_owned()),
             blobs: args.blobs.or(file.blobs).unwrap_or_else(|| DEFAULT_BLOBS.into()),
+            max_stored: args
+                .max_stored_mb
+                .or(file.max_stored_mb)
+                .unwrap_or(DEFAULT_MAX_STORED_MB)
+                .saturating_mul(1_000_000),
+            hosts: if hosts.is_empty() { file.hosts } else { hosts },
         })
     }
 }
@@ -101,7 +120,7 @@ mod tests {
             config: Some(config),
             ..Default::default()
         };
-        let settings = Settings::resolve(args, None).unwrap();
+        let settings = Settings::resolve(args, None, Vec::new()).unwrap();
         assert_eq!(settings.database_url, "sqlite:flag.db");
         assert_eq!(settings.listen.port(), 9090);
         assert_eq!(settings.blobs, PathBuf::from(DEFAULT_BLOBS));

@@ -1,7 +1,9 @@
 //! What an operator does to the data, outside of the HTTP API.
 
 mod seed;
+mod sweep;
 mod verify;
 
 pub use seed::{Seeded, seed};
-pub use verify::{Difference, Verified, verify};
+pub use sweep::{Swept, sweep};
+pub use verify::{Difference, Verified, verify, verify_entries};

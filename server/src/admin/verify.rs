@@ -1,6 +1,11 @@
+use std::collections::BTreeSet;
+
+use futures_util::TryStreamExt as _;
+
+use crate::backend::Backend;
 use crate::consensus::{BoardEntry, board_entry};
 use crate::solutions::ConfigLists;
-use crate::store::{Store, View};
+use crate::store::{NamedBlob, Store, StoreError, StoreResult, View};
 
 /// A stored board entry that differs from what its solutions give.
 #[derive(Debug, Clone, PartialEq)]
@@ -15,7 +20,22 @@ pub struct Difference {
 #[derive(Debug, Default)]
 pub struct Verified {
     pub entries: usize,
+    /// Entries that wait to be recomputed; they are not compared.
+    pub stale: usize,
     pub differences: Vec<Difference>,
+    /// Rows that cannot be read, in words.
+    pub damaged: Vec<String>,
+    /// Blobs that a row names and that are not there, or not of their size.
+    pub missing: Vec<NamedBlob>,
+    /// Files in the blob folder that no row names.
+    pub orphans: usize,
+}
+
+impl Verified {
+    /// Whether something has to be mended. Orphans only take space.
+    pub fn is_clean(&self) -> bool {
+        self.differences.is_empty() && self.damaged.is_empty() && self.missing.is_empty()
+    }
 }
 
 impl std::fmt::Display for Verified {
@@ -23,29 +43,77 @@ impl std::fmt::Display for Verified {
         for Difference { view, stored, computed } in &self.differences {
             writeln!(f, "{view}:\n  stored   {stored:?}\n  computed {computed:?}")?;
         }
-        write!(f, "{} entries recomputed, {} differ", self.entries, self.differences.len())
+        for damaged in &self.damaged {
+            writeln!(f, "{damaged}")?;
+        }
+        for NamedBlob { kind, digest, bytes } in &self.missing {
+            writeln!(f, "{kind:?} blob {digest} of {bytes} bytes is missing")?;
+        }
+        let Self { entries, stale, orphans, .. } = self;
+        write!(
+            f,
+            "{entries} entries recomputed, {} differ; {stale} entries wait to be recomputed; {} damaged rows; \
+             {} missing blobs; {orphans} blobs that nothing names",
+            self.differences.len(),
+            self.damaged.len(),
+            self.missing.len()
+        )
     }
 }
 
-/// Recomputes every board entry from the solutions and compares.
-pub async fn verify(store: &dyn Store) -> anyhow::Result<Verified> {
-    let mut verified = Verified::default();
+/// Recomputes every board entry from the solutions, looks for every blob, and goes on after what is wrong.
+pub async fn verify(backend: &Backend) -> anyhow::Result<Verified> {
+    let mut verified = verify_entries(backend.store.as_ref()).await?;
+    let named = backend.store.blobs().await?;
+    for blob in &named {
+        if backend.blobs.size(blob.kind, &blob.digest).await? != Some(blob.bytes) {
+            verified.missing.push(blob.clone());
+        }
+    }
+    let named: BTreeSet<_> = named.into_iter().map(|blob| (blob.kind, blob.digest)).collect();
+    let there: Vec<_> = backend.blobs.list().try_collect().await?;
+    verified.orphans =
+        there.iter().filter(|(kind, digest, _)| !named.contains(&(*kind, digest.clone()))).count();
+    Ok(verified)
+}
+
+/// The part of it that needs the database alone.
+pub async fn verify_entries(store: &dyn Store) -> StoreResult<Verified> {
+    let stale: BTreeSet<View> = store.stale_entries().await?.into_iter().collect();
+    let mut verified = Verified { stale: stale.len(), ..Verified::default() };
     for view in store.views().await? {
-        let stored = store.board_entry(&view).await?;
-        let computed = match store.hardware(&view.hardware).await? {
-            None => None,
-            Some(summary) => {
-                let solutions = store.view_solutions(&view).await?;
-                let problem = view.problem.clone();
-                let compute =
-                    move || board_entry(&solutions, &mut ConfigLists::default(), &problem, &summary.hardware);
-                tokio::task::spawn_blocking(compute).await??
-            }
-        };
+        if stale.contains(&view) {
+            continue;
+        }
         verified.entries += 1;
-        if stored != computed {
-            verified.differences.push(Difference { view, stored, computed });
+        match (store.board_entry(&view).await, recompute(store, &view, &mut verified.damaged).await) {
+            (Ok(stored), Ok(computed)) if stored == computed => {}
+            (Ok(stored), Ok(computed)) => {
+                verified.differences.push(Difference { view, stored, computed });
+            }
+            (Err(StoreError::Damaged(damaged)), _) | (_, Err(StoreError::Damaged(damaged))) => {
+                verified.damaged.push(format!("{view}: {damaged}"));
+            }
+            (Err(error), _) | (_, Err(error)) => return Err(error),
         }
     }
     Ok(verified)
+}
+
+async fn recompute(
+    store: &dyn Store,
+    view: &View,
+    damaged: &mut Vec<String>,
+) -> StoreResult<Option<BoardEntry>> {
+    let Some(hardware) = store.hardware(&view.hardware).await? else { return Ok(None) };
+    let stored = store.view_solutions(view).await?;
+    let problem = stored.problems.get(&view.problem).cloned();
+    let compute = move || {
+        let words = stored.decode().damaged.iter().chain(&stored.damaged).map(ToString::to_string).collect();
+        let entry = |problem| board_entry(&stored, &mut ConfigLists::default(), &problem, &hardware);
+        (problem.and_then(entry), words)
+    };
+    let (entry, words): (_, Vec<String>) = tokio::task::spawn_blocking(compute).await?;
+    damaged.extend(words.into_iter().map(|words| format!("{view}: {words}")));
+    Ok(entry)
 }

@@ -1,29 +1,54 @@
-use axum::extract::{Path, State};
-use axum::http::HeaderMap;
+use axum::extract::State;
+use axum::http::{HeaderMap, Method};
 use axum::response::Response;
-use diode_core::api::{ApiError, HardwareSummary};
+use diode_core::api::ApiError;
+use diode_core::api::query::whole_number;
+use diode_core::hardware::Hardware;
 use diode_formats::{Format, FormatError, encode};
+use serde::{Deserialize, Deserializer};
 
-use super::hardware;
+use super::export::Export;
 use crate::app::App;
-use crate::http::{ApiFault, ApiResult, MadeFile, NoParameters, StrictQuery, lookup};
-use crate::solutions::rebuild;
+use crate::exports::ExportFile;
+use crate::http::{ApiFault, ApiResult, FileName, StrictQuery, lookup};
+use crate::solutions::{Rebuilt, cut, rebuild};
+
+/// Timings and failures in one file of the columnar format: some 200 MB while it is made.
+const MAX_COLUMNAR: u64 = 1 << 23;
+
+/// The same for torch-diode's formats, which take 180 bytes for each.
+const MAX_PREDECESSOR: u64 = 1 << 21;
+
+#[derive(Default, Deserialize, utoipa::IntoParams)]
+#[serde(default)]
+#[into_params(parameter_in = Query)]
+pub(crate) struct DatasetQuery {
+    /// Which part, from 1 on, of a dataset that is too large for one file
+    #[serde(deserialize_with = "part")]
+    part: Option<u64>,
+}
+
+fn part<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<u64>, D::Error> {
+    whole_number(deserializer, 1..=u64::from(u32::MAX))
+}
 
 /// Everything stored for one hardware: `SLUG.json` and `SLUG.msgpack` in
 /// torch-diode's formats, `SLUG.msgpack.zst` in the columnar one, which holds all.
 #[utoipa::path(
-    get, path = "/datasets/{file}", tag = "datasets", params(("file" = String, Path)),
+    get, path = "/datasets/{file}", tag = "datasets", params(("file" = String, Path), DatasetQuery),
     responses(
         (status = 200, body = Vec<u8>, content_type = "application/octet-stream"),
         (status = 304, description = "The client has it already"),
+        (status = 400, body = ApiError),
         (status = 404, body = ApiError),
-        (status = 422, body = ApiError, description = "The format cannot hold what is stored"),
+        (status = 422, body = ApiError, description = "The format cannot hold what is stored, or only in parts"),
     ),
 )]
 pub(crate) async fn get(
     State(app): State<App>,
-    Path(file): Path<String>,
-    _: StrictQuery<NoParameters>,
+    FileName(file): FileName,
+    StrictQuery(query): StrictQuery<DatasetQuery>,
+    method: Method,
     headers: HeaderMap,
 ) -> ApiResult<Response> {
     let named = Format::travelling().find_map(|format| Some((file.strip_suffix(format.ending())?, format)));
@@ -37,14 +62,43 @@ pub(crate) async fn get(
         Format::PredecessorMsgpack => "application/vnd.msgpack",
         _ => "application/zstd",
     };
-    let HardwareSummary { hardware, .. } = lookup(&app, slug).await?;
-    let stored = hardware::solutions(&app, &hardware.slug).await?;
-    let make = move || -> ApiResult<MadeFile> {
-        let dataset = rebuild(hardware, &stored)?;
-        let bytes = encode(format, &[dataset]).map_err(unwritable)?;
-        Ok(MadeFile::new(file, media, bytes))
+    let hardware: Hardware = lookup(&app, slug).await?;
+    let name = match query.part {
+        None => file.clone(),
+        Some(part) => format!("{slug}-part-{part}{}", format.ending()),
     };
-    tokio::task::spawn_blocking(make).await??.respond(&headers)
+    let export = Export { slug: &hardware.slug, form: "dataset".to_owned(), name, media };
+    let make = make(&app, hardware.clone(), format, query.part);
+    export.answer(&app, &method, &headers, make).await
+}
+
+async fn make(app: &App, hardware: Hardware, format: Format, part: Option<u64>) -> ApiResult<ExportFile> {
+    let store = &app.backend.store;
+    let sizes = store.solution_sizes(&hardware.slug).await?;
+    let limit = if format == Format::Columnar { MAX_COLUMNAR } else { MAX_PREDECESSOR };
+    let parts = cut(&sizes, limit);
+    let wanted = match (part, parts.as_slice()) {
+        (None, [whole]) => Some(whole),
+        (None, [_, _, ..]) => {
+            return Err(ApiFault::refused(format!(
+                "the dataset is too large for one file: ask for each of its {} parts, ?part=1 to ?part={}",
+                parts.len(),
+                parts.len()
+            )));
+        }
+        (None, []) => None,
+        (Some(part), parts) => usize::try_from(part - 1).ok().and_then(|at| parts.get(at)),
+    };
+    let wanted = wanted
+        .ok_or_else(|| ApiFault::not_found(format!("no such part; the dataset has {}", parts.len())))?
+        .clone();
+    let stored = store.numbered_solutions(&hardware.slug, wanted).await?;
+    let make = move || -> ApiResult<ExportFile> {
+        let Rebuilt { dataset, left_out } = rebuild(hardware, stored);
+        let bytes = encode(format, &[dataset]).map_err(unwritable)?;
+        Ok(ExportFile { bytes: bytes.into(), left_out: left_out.len() })
+    };
+    tokio::task::spawn_blocking(make).await?
 }
 
 fn unwritable(error: FormatError) -> ApiFault {

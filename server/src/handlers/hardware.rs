@@ -1,11 +1,11 @@
 use axum::Json;
 use axum::extract::State;
 use diode_core::api::{ApiError, HardwareSummary, ProblemPoint};
+use diode_core::hardware::Hardware;
 use diode_core::ids::HardwareSlug;
 
 use crate::app::App;
-use crate::http::{ApiFault, ApiResult, Known, Lookup, NoParameters, StrictQuery};
-use crate::solutions::StoredSolutions;
+use crate::http::{ApiResult, Known, Lookup, NoParameters, StrictQuery};
 use crate::store::{Store, StoreResult};
 
 /// More points than pixels show nothing more.
@@ -15,6 +15,17 @@ impl Lookup for HardwareSummary {
     type Id = HardwareSlug;
     const KIND: &'static str = "hardware";
     const HINT: &'static str = "/api/v1/hardware lists what there is";
+
+    async fn find(store: &dyn Store, slug: &HardwareSlug) -> StoreResult<Option<Self>> {
+        store.hardware_summary(slug).await
+    }
+}
+
+/// For what needs no figures: one row.
+impl Lookup for Hardware {
+    type Id = HardwareSlug;
+    const KIND: &'static str = HardwareSummary::KIND;
+    const HINT: &'static str = HardwareSummary::HINT;
 
     async fn find(store: &dyn Store, slug: &HardwareSlug) -> StoreResult<Option<Self>> {
         store.hardware(slug).await
@@ -51,16 +62,7 @@ pub(crate) async fn get(
 pub(crate) async fn problems(
     State(app): State<App>,
     _: StrictQuery<NoParameters>,
-    Known(HardwareSummary { hardware, .. }): Known<HardwareSummary>,
+    Known(hardware): Known<Hardware>,
 ) -> ApiResult<Json<Vec<ProblemPoint>>> {
     Ok(Json(app.backend.store.problem_points(&hardware.slug, MAX_POINTS).await?))
-}
-
-/// Everything stored for a hardware; 404 if that is nothing.
-pub(super) async fn solutions(app: &App, slug: &HardwareSlug) -> ApiResult<StoredSolutions> {
-    let stored = app.backend.store.hardware_solutions(slug).await?;
-    if stored.solutions.is_empty() {
-        return Err(ApiFault::not_found(format!("nothing has been uploaded for `{slug}` yet")));
-    }
-    Ok(stored)
 }

@@ -8,8 +8,9 @@ pub(crate) async fn healthz() -> &'static str {
     "ok\n"
 }
 
-/// The process can do its work: the database answers.
+/// The process can do its work: database and blobs can be written to.
 pub(crate) async fn readyz(State(app): State<App>) -> ApiResult<&'static str> {
-    app.backend.store.ping().await?;
+    app.backend.store.probe().await?;
+    app.backend.blobs.probe().await?;
     Ok("ok\n")
 }

@@ -1,7 +1,7 @@
 use axum::Json;
 use axum::body::Body;
 use axum::extract::State;
-use axum::http::StatusCode;
+use axum::http::{HeaderMap, StatusCode};
 use diode_core::api::{ApiError, Job, JobRequest, JobState};
 use diode_core::ids::JobId;
 
@@ -11,6 +11,9 @@ use crate::store::{Now, Store, StoreResult};
 
 /// As many as a page shows.
 const LISTED: u32 = 100;
+
+/// Hours of work for one worker.
+const MAX_WAITING: u32 = 20;
 
 impl Lookup for Job {
     type Id = JobId;
@@ -28,17 +31,20 @@ impl Lookup for Job {
     responses(
         (status = 202, body = Job),
         (status = 400, body = ApiError),
+        (status = 415, body = ApiError, description = "Not said to be JSON"),
         (status = 422, body = ApiError, description = "There is nothing to work on"),
+        (status = 429, body = ApiError, description = "As many jobs wait as may"),
     ),
 )]
 pub(crate) async fn create(
     State(app): State<App>,
     _: StrictQuery<NoParameters>,
+    headers: HeaderMap,
     body: Body,
 ) -> ApiResult<(StatusCode, Json<Job>)> {
-    let request: JobRequest = json_body(body).await?;
+    let request: JobRequest = json_body(&headers, body).await?;
     let slug = &request.hardware;
-    let summary = app.backend.store.hardware(slug).await?.ok_or_else(|| {
+    let summary = app.backend.store.hardware_summary(slug).await?.ok_or_else(|| {
         ApiFault::refused(format!(
             "no hardware `{slug}` to learn about; /api/v1/hardware lists what there is"
         ))
@@ -66,8 +72,31 @@ pub(crate) async fn create(
         error: None,
         model: None,
     };
-    app.backend.store.enqueue(&job).await?;
+    if !app.backend.store.enqueue(&job, MAX_WAITING).await? {
+        return Err(ApiFault::too_many(format!(
+            "{MAX_WAITING} jobs wait already, the most there may be; cancel one or try again later"
+        )));
+    }
     Ok((StatusCode::ACCEPTED, Json(job)))
+}
+
+/// Cancels a job that waits or runs. What it has done so far is lost.
+#[utoipa::path(
+    delete, path = "/jobs/{id}", tag = "jobs", params(("id" = String, Path)),
+    responses(
+        (status = 200, body = Job),
+        (status = 404, body = ApiError),
+        (status = 409, body = ApiError, description = "It has ended"),
+    ),
+)]
+pub(crate) async fn cancel(
+    State(app): State<App>,
+    _: StrictQuery<NoParameters>,
+    Known(job): Known<Job>,
+) -> ApiResult<Json<Job>> {
+    let cancelled = app.backend.store.cancel_job(&job.id, Now::read()).await?;
+    let ended = || ApiFault::conflict(format!("job `{}` has ended, so it cannot be cancelled", job.id));
+    Ok(Json(cancelled.ok_or_else(ended)?))
 }
 
 /// The newest jobs, newest first.

@@ -1,9 +1,8 @@
 use axum::Json;
 use axum::extract::State;
 use diode_core::Invalid;
-use diode_core::api::{
-    ApiError, HardwareSummary, LeaderboardQuery, LeaderboardRow, LeaderboardSort, Page, SortOrder,
-};
+use diode_core::api::{ApiError, LeaderboardQuery, LeaderboardRow, LeaderboardSort, Page, SortOrder};
+use diode_core::hardware::Hardware;
 
 use crate::app::App;
 use crate::http::{ApiResult, Known, StrictQuery};
@@ -25,7 +24,7 @@ const DEFAULT_LIMIT: u32 = 50;
 pub(crate) async fn get(
     State(app): State<App>,
     StrictQuery(query): StrictQuery<LeaderboardQuery>,
-    Known(HardwareSummary { hardware, .. }): Known<HardwareSummary>,
+    Known(hardware): Known<Hardware>,
 ) -> ApiResult<Json<Page<LeaderboardRow>>> {
     let query = board_query(query)?;
     Ok(Json(app.backend.store.leaderboard(&hardware.slug, &query).await?))

@@ -1,6 +1,7 @@
 //! One module per resource of the API; [`crate::router`] says which path leads where.
 
 pub(crate) mod datasets;
+mod export;
 pub(crate) mod hardware;
 pub(crate) mod health;
 pub(crate) mod job_events;

@@ -10,7 +10,7 @@ use serde::Deserialize;
 use crate::app::App;
 use crate::consensus::Consensus;
 use crate::http::{ApiFault, ApiResult, Known, Lookup, StrictQuery};
-use crate::solutions::{Damaged, StoredSolutions};
+use crate::solutions::{ConfigLists, StoredSolutions};
 use crate::store::{Store, StoreResult, View};
 
 impl Lookup for Problem {
@@ -53,12 +53,10 @@ pub(crate) async fn get(
     let id = problem.id();
     let views = store.problem_views(&id).await?;
     let view = choose(&id, &views, &query)?;
-    let summary = store.hardware(&view.hardware).await?;
-    let hardware =
-        summary.ok_or_else(|| ApiFault::not_found(format!("no hardware `{}`", view.hardware)))?.hardware;
+    let hardware = store.hardware(&view.hardware).await?;
+    let hardware = hardware.ok_or_else(|| ApiFault::not_found(format!("no hardware `{}`", view.hardware)))?;
     let stored = store.view_solutions(&view).await?;
-    let detail =
-        tokio::task::spawn_blocking(move || detail(problem, hardware, view, views, &stored)).await??;
+    let detail = tokio::task::spawn_blocking(move || detail(problem, hardware, view, views, &stored)).await?;
     Ok(Json(detail))
 }
 
@@ -83,9 +81,9 @@ fn detail(
     view: View,
     views: Vec<ProblemView>,
     stored: &StoredSolutions,
-) -> Result<ProblemDetail, Damaged> {
-    let consensus = Consensus::of(&stored.decode()?);
-    Ok(ProblemDetail {
+) -> ProblemDetail {
+    let consensus = Consensus::of_stored(stored, &mut ConfigLists::default());
+    ProblemDetail {
         roofline_us: consensus.roofline(&problem, &hardware).map(|nanos| Nanos(nanos).micros().0),
         problem_id: view.problem,
         problem,
@@ -103,5 +101,5 @@ fn detail(
             .into_iter()
             .map(|(config, reason)| FailedConfig { config, reason })
             .collect(),
-    })
+    }
 }

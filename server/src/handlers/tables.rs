@@ -1,25 +1,33 @@
-use axum::extract::{Path, State};
+use std::collections::BTreeMap;
+
+use axum::extract::State;
 use axum::http::HeaderMap;
 use axum::response::Response;
+use diode_core::api::ApiError;
 use diode_core::api::query::{from_text, whole_number};
-use diode_core::api::{ApiError, HardwareSummary};
 use diode_core::hardware::Hardware;
+use diode_core::table::TableConfig;
 use diode_core::table::TableFormat;
 use diode_core::table::inductor::{InductorOptions, TorchVersion};
-use diode_core::{Invalid, Method, Table};
+use diode_core::{Invalid, Method, Problem, Table};
 use serde::{Deserialize, Deserializer};
 
-use super::hardware;
+use super::export::Export;
 use crate::app::App;
-use crate::http::{ApiFault, ApiResult, MadeFile, StrictQuery, lookup};
-use crate::solutions::{StoredSolutions, rebuild};
+use crate::exports::ExportFile;
+use crate::http::{ApiFault, ApiResult, FileName, StrictQuery, lookup};
+use crate::solutions::{Rebuilt, cut, rebuild};
 
 /// As many as are worth a benchmark of one's own.
 const DEFAULT_TOP: u64 = 5;
+/// Rows of one table. As JSON each takes some 250 bytes.
+const MAX_ROWS: usize = 1 << 20;
+/// Timings that are decoded at a time.
+const TIMINGS_AT_ONCE: u64 = 1 << 20;
 /// More than any space has configs.
 const MAX_TOP: u64 = 10_000;
 
-#[derive(Default, Deserialize, utoipa::IntoParams)]
+#[derive(Debug, Default, Deserialize, utoipa::IntoParams)]
 #[serde(default)]
 #[into_params(parameter_in = Query)]
 pub(crate) struct TableQuery {
@@ -52,29 +60,28 @@ fn top<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<u64>, D::Err
         (status = 304, description = "The client has it already"),
         (status = 400, body = ApiError),
         (status = 404, body = ApiError),
+        (status = 422, body = ApiError, description = "More rows than a table may have"),
     ),
 )]
 pub(crate) async fn get(
     State(app): State<App>,
-    Path(file): Path<String>,
+    FileName(file): FileName,
     StrictQuery(query): StrictQuery<TableQuery>,
+    method: axum::http::Method,
     headers: HeaderMap,
 ) -> ApiResult<Response> {
     let form = query.form()?;
     let slug = file
         .strip_suffix(".json")
         .ok_or_else(|| ApiFault::not_found(format!("no table `{file}`; expected SLUG.json")))?;
-    let HardwareSummary { hardware, .. } = lookup(&app, slug).await?;
-    let stored = hardware::solutions(&app, &hardware.slug).await?;
+    let hardware: Hardware = lookup(&app, slug).await?;
     // Not SLUG.json: that is the name of a dataset, which lands in the same folder.
     let name = match form {
         Form::Diode => format!("{slug}-table.json"),
         Form::Inductor(_) => format!("{slug}-inductor.json"),
     };
-    let make = move || -> ApiResult<MadeFile> {
-        Ok(MadeFile::new(name, "application/json", write(hardware, &stored, &query, form)?))
-    };
-    tokio::task::spawn_blocking(make).await??.respond(&headers)
+    let export = Export { slug: &hardware.slug, form: format!("{query:?}"), name, media: "application/json" };
+    export.answer(&app, &method, &headers, make(&app, hardware.clone(), &query, form)).await
 }
 
 /// How a table is written.
@@ -101,14 +108,63 @@ impl TableQuery {
     }
 }
 
-/// Long work: not for an async thread.
-fn write(hardware: Hardware, stored: &StoredSolutions, query: &TableQuery, form: Form) -> ApiResult<Vec<u8>> {
-    let dataset = rebuild(hardware, stored)?;
+/// Reads a few problems at a time, so that memory holds little beside the table.
+async fn make(app: &App, hardware: Hardware, query: &TableQuery, form: Form) -> ApiResult<ExportFile> {
+    let store = &app.backend.store;
+    let slug = &hardware.slug;
+    let method = choose(&store.method_sizes(slug).await?, query.method)?;
     let top = query.top.unwrap_or(DEFAULT_TOP) as usize;
-    let table = Table::from_datasets(&[dataset], query.method, Some(top))?;
-    let text = match form {
-        Form::Diode => serde_json::to_vec_pretty(&table),
-        Form::Inductor(options) => serde_json::to_vec_pretty(&table.to_inductor(&options)?),
+    let sizes = store.problem_sizes(slug, method).await?;
+    let (mut rows, mut left_out) = (0, 0);
+    let mut best: BTreeMap<Problem, Vec<TableConfig>> = BTreeMap::new();
+    for problems in cut(&sizes, TIMINGS_AT_ONCE) {
+        let stored = store.problems_solutions(slug, method, problems).await?;
+        let hardware = hardware.clone();
+        let few = move || -> Result<_, Invalid> {
+            let Rebuilt { dataset, left_out } = rebuild(hardware, stored);
+            let table = if dataset.solutions.is_empty() {
+                None
+            } else {
+                Some(Table::from_datasets(&[dataset], Some(method), Some(top))?)
+            };
+            Ok((table, left_out.len()))
+        };
+        let (table, damaged) = tokio::task::spawn_blocking(few).await??;
+        left_out += damaged;
+        for (problem, configs) in table.iter().flat_map(Table::iter) {
+            rows += configs.len();
+            best.insert(problem.clone(), configs.to_vec());
+        }
+        if rows > MAX_ROWS {
+            return Err(ApiFault::refused(format!(
+                "top: got {top}, which makes a table of more than {MAX_ROWS} rows; ask for fewer per problem"
+            )));
+        }
+    }
+    let write = move || -> ApiResult<ExportFile> {
+        let mut table = Table::new(hardware, method);
+        for (problem, configs) in best {
+            table.insert(problem, configs)?;
+        }
+        let text = match form {
+            Form::Diode => serde_json::to_vec_pretty(&table),
+            Form::Inductor(options) => serde_json::to_vec_pretty(&table.to_inductor(&options)?),
+        };
+        Ok(ExportFile { bytes: text.map_err(ApiFault::internal)?.into(), left_out })
     };
-    text.map_err(ApiFault::internal)
+    tokio::task::spawn_blocking(write).await?
+}
+
+/// The wanted method, or else the one with most timings.
+fn choose(there: &[(Method, u64)], wanted: Option<Method>) -> Result<Method, Invalid> {
+    let most = there.iter().max_by_key(|(method, timings)| (*timings, *method)).map(|(method, _)| *method);
+    match wanted {
+        None => most.ok_or_else(|| Invalid::new("datasets", "no problem", "at least one")),
+        Some(wanted) if there.iter().any(|(method, _)| *method == wanted) => Ok(wanted),
+        Some(wanted) => {
+            let found: Vec<String> = there.iter().map(|(method, _)| method.to_string()).collect();
+            let expected = format!("{}, as there is", found.join(" or "));
+            Err(Invalid::new("method", format_args!("`{wanted}`"), expected))
+        }
+    }
 }

@@ -1,19 +1,18 @@
-use std::time::Duration;
-
 use axum::Json;
-use axum::body::Body;
+use axum::body::{Body, Bytes};
 use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode, header};
 use diode_core::api::{ApiError, MAX_UPLOAD_BYTES, Receipt};
 use diode_core::ids::UploadId;
+use tokio::fs::File;
+use tokio::io::{AsyncReadExt as _, AsyncSeekExt as _};
 
 use crate::app::App;
-use crate::http::{ApiFault, ApiResult, BodyError, Known, Lookup, NoParameters, StrictQuery, read_body};
+use crate::http::{
+    ApiFault, ApiResult, BodyError, Known, Lookup, NoParameters, PACE, StrictQuery, essence, receive,
+};
 use crate::ingest::ingest;
 use crate::store::{Store, StoreResult};
-
-/// While a client sends nothing, other uploads wait; longer than this they do not.
-const MAX_STALL: Duration = Duration::from_secs(30);
 
 /// The content types of forms. A dataset is the body itself, not a field of a form.
 const WRAPPERS: [&str; 2] = ["multipart/form-data", "application/x-www-form-urlencoded"];
@@ -37,9 +36,12 @@ impl Lookup for Receipt {
         (status = 201, body = Receipt, description = "Stored, and durable"),
         (status = 200, body = Receipt, description = "These very bytes were stored before"),
         (status = 400, body = ApiError, description = "Not a dataset"),
+        (status = 408, body = ApiError, description = "Sent too slowly"),
         (status = 413, body = ApiError, description = "Too large"),
-        (status = 415, body = ApiError, description = "Wrapped in a form or an encoding"),
+        (status = 415, body = ApiError, description = "Wrapped in a form or an encoding, or said to be text"),
         (status = 422, body = ApiError, description = "A dataset, but not a believable one"),
+        (status = 503, body = ApiError, description = "Too many uploads at once"),
+        (status = 507, body = ApiError, description = "The disk or the quota is full"),
     ),
 )]
 pub(crate) async fn create(
@@ -49,11 +51,25 @@ pub(crate) async fn create(
     body: Body,
 ) -> ApiResult<(StatusCode, Json<Receipt>)> {
     refuse_wrapped(&headers)?;
-    let _permit = app.upload_permit().await;
-    let bytes = read_body(&headers, body, MAX_UPLOAD_BYTES, MAX_STALL).await.map_err(refuse_body)?;
+    let receiving = app.receiving().await.ok_or_else(|| {
+        ApiFault::busy("as many uploads arrive as the server takes at a time; try again in a few seconds")
+    })?;
+    let mut file = app.backend.blobs.scratch().await?;
+    receive(&headers, body, MAX_UPLOAD_BYTES, PACE, &mut file).await.map_err(refuse_body)?;
+    // Only now: what waits for slow clients holds no turn of those who have sent everything.
+    let _turn = app.ingesting().await;
+    let bytes = read_back(file).await.map_err(ApiFault::unwritable)?;
+    drop(receiving);
     let receipt = ingest(&app.backend, bytes).await?;
     let status = if receipt.already_stored { StatusCode::OK } else { StatusCode::CREATED };
     Ok((status, Json(receipt)))
+}
+
+async fn read_back(mut file: File) -> std::io::Result<Bytes> {
+    let mut bytes = Vec::new();
+    file.rewind().await?;
+    file.read_to_end(&mut bytes).await?;
+    Ok(bytes.into())
 }
 
 /// What was stored.
@@ -68,7 +84,9 @@ pub(crate) async fn get(_: StrictQuery<NoParameters>, Known(receipt): Known<Rece
 fn refuse_wrapped(headers: &HeaderMap) -> ApiResult<()> {
     let text = |name| headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default();
     let media = text(header::CONTENT_TYPE);
-    if WRAPPERS.iter().any(|wrapper| media.starts_with(wrapper)) {
+    let essence = essence(media);
+    // A page of another site can send text without asking the browser first.
+    if WRAPPERS.contains(&essence.as_str()) || !(media.is_empty() || essence.starts_with("application/")) {
         return Err(ApiFault::unsupported_media(format!(
             "Content-Type: got `{media}`, expected the file itself as the body \
              (curl --data-binary @FILE -H 'Content-Type: application/octet-stream')"
@@ -89,12 +107,10 @@ fn refuse_body(error: BodyError) -> ApiFault {
             "upload: more than {} MiB; split it, or write it as .msgpack.zst (diode convert IN OUT.msgpack.zst)",
             MAX_UPLOAD_BYTES / 1024 / 1024
         )),
-        BodyError::Stalled => ApiFault::invalid(format!(
-            "upload: nothing arrived for {} s, expected steady data",
-            MAX_STALL.as_secs()
-        )),
+        BodyError::TooSlow => ApiFault::too_slow("the upload"),
         BodyError::BrokeOff(error) => {
             ApiFault::invalid(format!("the upload broke off while it was read: {error}"))
         }
+        BodyError::Unwritable(error) => ApiFault::unwritable(error),
     }
 }

@@ -1,58 +1,168 @@
-//! Reading the body of a request, up to a limit.
+//! Reading the body of a request: up to a limit, at a pace, into memory or into a file.
 
 use std::error::Error;
+use std::io;
 use std::iter::successors;
 use std::time::Duration;
 
-use axum::body::{Body, Bytes, to_bytes};
-use axum::http::HeaderMap;
+use axum::body::{Body, Bytes};
+use axum::http::{HeaderMap, header};
 use headers::{ContentLength, HeaderMapExt as _};
-use http_body_util::LengthLimitError;
+use http_body_util::{BodyExt as _, LengthLimitError, Limited};
 use serde::de::DeserializeOwned;
-use tower_http::timeout::{TimeoutBody, TimeoutError};
+use tokio::fs::File;
+use tokio::io::AsyncWriteExt as _;
+use tokio::time::{Instant, timeout_at};
 
 use super::{ApiFault, ApiResult};
 
-/// Why a body was not read to its end.
-pub(crate) enum BodyError {
-    TooLong,
-    /// Nothing arrived for the time given.
-    Stalled,
-    BrokeOff(axum::Error),
+/// How slow a client may be.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Pace {
+    /// Time before the rate counts.
+    pub(crate) grace: Duration,
+    /// Bytes per second, on average, that must arrive after it.
+    pub(crate) rate: u64,
+    /// How long nothing at all may arrive.
+    pub(crate) stall: Duration,
 }
 
-/// Reads a body, and stops as soon as it is too long or stalls.
-pub(crate) async fn read_body(
+/// Two megabits per second would send the largest upload in four minutes; this is a sixteenth of it.
+pub(crate) const PACE: Pace =
+    Pace { grace: Duration::from_secs(10), rate: 16 * 1024, stall: Duration::from_secs(30) };
+
+/// Why a body was not read to its end.
+#[derive(Debug)]
+pub(crate) enum BodyError {
+    TooLong,
+    TooSlow,
+    BrokeOff(String),
+    /// The file that takes it cannot be written.
+    Unwritable(io::Error),
+}
+
+/// Reads a body piece by piece, and stops as soon as it is too long or too slow.
+struct Reader {
+    body: Limited<Body>,
+    pace: Pace,
+    start: Instant,
+    received: u64,
+}
+
+impl Reader {
+    fn new(headers: &HeaderMap, body: Body, limit: usize, pace: Pace) -> Result<Self, BodyError> {
+        let claimed = headers.typed_get::<ContentLength>();
+        if claimed.is_some_and(|ContentLength(length)| length > limit as u64) {
+            return Err(BodyError::TooLong);
+        }
+        Ok(Self { body: Limited::new(body, limit), pace, start: Instant::now(), received: 0 })
+    }
+
+    /// The next piece; `None` at the end.
+    async fn next(&mut self) -> Result<Option<Bytes>, BodyError> {
+        loop {
+            let earned = Duration::from_secs(self.received / self.pace.rate);
+            let deadline = (self.start + self.pace.grace + earned).min(Instant::now() + self.pace.stall);
+            let frame = timeout_at(deadline, self.body.frame()).await.map_err(|_| BodyError::TooSlow)?;
+            let Some(frame) = frame else { return Ok(None) };
+            // Trailers say nothing here.
+            let Ok(piece) = frame.map_err(refuse)?.into_data() else { continue };
+            self.received += piece.len() as u64;
+            return Ok(Some(piece));
+        }
+    }
+}
+
+fn refuse(error: Box<dyn Error + Send + Sync>) -> BodyError {
+    let error: &(dyn Error + 'static) = error.as_ref();
+    let too_long =
+        successors(Some(error), |&cause| cause.source()).any(|cause| cause.is::<LengthLimitError>());
+    if too_long { BodyError::TooLong } else { BodyError::BrokeOff(error.to_string()) }
+}
+
+/// Writes a body to a file, so that a slow client costs no memory.
+pub(crate) async fn receive(
     headers: &HeaderMap,
     body: Body,
     limit: usize,
-    max_stall: Duration,
-) -> Result<Bytes, BodyError> {
-    let claimed = headers.typed_get::<ContentLength>();
-    if claimed.is_some_and(|ContentLength(length)| length > limit as u64) {
-        return Err(BodyError::TooLong);
+    pace: Pace,
+    file: &mut File,
+) -> Result<(), BodyError> {
+    let mut reader = Reader::new(headers, body, limit, pace)?;
+    while let Some(piece) = reader.next().await? {
+        file.write_all(&piece).await.map_err(BodyError::Unwritable)?;
     }
-    let body = Body::new(TimeoutBody::new(max_stall, body));
-    to_bytes(body, limit).await.map_err(|error| {
-        let causes = || successors(Some(&error as &(dyn Error + 'static)), |&cause| cause.source());
-        if causes().any(|cause| cause.is::<LengthLimitError>()) {
-            BodyError::TooLong
-        } else if causes().any(|cause| cause.is::<TimeoutError>()) {
-            BodyError::Stalled
-        } else {
-            BodyError::BrokeOff(error)
-        }
-    })
+    file.flush().await.map_err(BodyError::Unwritable)
 }
 
 /// A small JSON document in the body of a request.
-pub(crate) async fn json_body<T: DeserializeOwned>(body: Body) -> ApiResult<T> {
+pub(crate) async fn json_body<T: DeserializeOwned>(headers: &HeaderMap, body: Body) -> ApiResult<T> {
     /// No request but an upload is longer.
     const MAX_BYTES: usize = 64 * 1024;
-    let bytes = to_bytes(body, MAX_BYTES).await;
-    let bytes = bytes.map_err(|_| {
-        ApiFault::too_large(format!("the body could not be read or exceeds {MAX_BYTES} bytes"))
+    let media = headers.get(header::CONTENT_TYPE).map(|value| value.to_str().unwrap_or_default());
+    if media.is_some_and(|media| essence(media) != "application/json") {
+        return Err(ApiFault::unsupported_media(format!(
+            "Content-Type: got `{}`, expected application/json",
+            media.unwrap_or_default()
+        )));
+    }
+    let read = async {
+        let mut reader = Reader::new(headers, body, MAX_BYTES, PACE)?;
+        let mut bytes = Vec::new();
+        while let Some(piece) = reader.next().await? {
+            bytes.extend_from_slice(&piece);
+        }
+        Ok(bytes)
+    };
+    let bytes = read.await.map_err(|error| match error {
+        BodyError::TooLong => ApiFault::too_large(format!("the body exceeds {MAX_BYTES} bytes")),
+        BodyError::TooSlow => ApiFault::too_slow("the body"),
+        BodyError::BrokeOff(error) => {
+            ApiFault::invalid(format!("the body broke off while it was read: {error}"))
+        }
+        BodyError::Unwritable(error) => ApiFault::internal(error),
     })?;
     serde_json::from_slice(&bytes)
         .map_err(|error| ApiFault::invalid(format!("the body is not the JSON expected here: {error}")))
+}
+
+/// A media type without its parameters.
+pub(crate) fn essence(media: &str) -> String {
+    media.split(';').next().unwrap_or_default().trim().to_ascii_lowercase()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::convert::Infallible;
+
+    use futures_util::stream;
+
+    use super::*;
+
+    const BRISK: Pace = Pace { grace: Duration::from_millis(300), rate: 1000, stall: Duration::from_secs(2) };
+
+    /// A body of so many pieces of so many bytes, one per 50 ms.
+    fn drip(pieces: usize, bytes: usize) -> Body {
+        let piece = Bytes::from(vec![b' '; bytes]);
+        Body::from_stream(stream::unfold((0, piece), move |(sent, piece)| async move {
+            tokio::time::sleep(Duration::from_millis(50)).await;
+            (sent < pieces).then(|| (Ok::<_, Infallible>(piece.clone()), (sent + 1, piece)))
+        }))
+    }
+
+    async fn read(body: Body) -> Result<u64, BodyError> {
+        let mut reader = Reader::new(&HeaderMap::new(), body, 1 << 20, BRISK)?;
+        while reader.next().await?.is_some() {}
+        Ok(reader.received)
+    }
+
+    #[tokio::test]
+    async fn a_client_may_be_slow_but_not_that_slow() {
+        assert_eq!(read(drip(20, 1000)).await.unwrap(), 20_000);
+        let start = Instant::now();
+        assert!(matches!(read(drip(usize::MAX, 1)).await, Err(BodyError::TooSlow)));
+        assert!(start.elapsed() < Duration::from_secs(10));
+        let silent = Body::from_stream(stream::pending::<Result<Bytes, Infallible>>());
+        assert!(matches!(read(silent).await, Err(BodyError::TooSlow)));
+    }
 }

@@ -1,7 +1,6 @@
 use std::iter::once;
 
-use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
-use axum::response::{IntoResponse, Response};
+use axum::http::{HeaderMap, HeaderValue};
 use diode_core::ids::Digest;
 use headers::{ETag, Header as _, HeaderMapExt as _, IfNoneMatch};
 
@@ -19,36 +18,6 @@ pub(crate) fn is_current(asked: &HeaderMap, tag: &HeaderValue) -> bool {
     wanted.is_some_and(|(condition, tag)| !condition.precondition_passes(&tag))
 }
 
-/// A file that is made for one request, to be saved under a name.
-pub(crate) struct MadeFile {
-    name: String,
-    media: &'static str,
-    digest: Digest,
-    bytes: Vec<u8>,
-}
-
-impl MadeFile {
-    /// Long work: not for an async thread.
-    pub(crate) fn new(name: String, media: &'static str, bytes: Vec<u8>) -> Self {
-        Self { digest: Digest::of(&bytes), name, media, bytes }
-    }
-
-    pub(crate) fn respond(self, asked: &HeaderMap) -> ApiResult<Response> {
-        let tag = etag(&self.digest);
-        if is_current(asked, &tag) {
-            return Ok((StatusCode::NOT_MODIFIED, [(header::ETAG, tag)]).into_response());
-        }
-        let head = [
-            (header::ETAG, tag),
-            // The data may grow, so a client asks each time whether it has changed.
-            (header::CACHE_CONTROL, HeaderValue::from_static("no-cache")),
-            (header::CONTENT_TYPE, HeaderValue::from_static(self.media)),
-            (header::CONTENT_DISPOSITION, save_as(&self.name)?),
-        ];
-        Ok((head, self.bytes).into_response())
-    }
-}
-
 /// The `Content-Disposition` of a file to be saved.
 pub(crate) fn save_as(name: &str) -> ApiResult<HeaderValue> {
     HeaderValue::try_from(format!("attachment; filename=\"{name}\"")).map_err(ApiFault::internal)
@@ -56,6 +25,8 @@ pub(crate) fn save_as(name: &str) -> ApiResult<HeaderValue> {
 
 #[cfg(test)]
 mod tests {
+    use axum::http::header;
+
     use super::*;
 
     #[test]

@@ -1,7 +1,9 @@
+use std::error::Error;
+use std::iter::successors;
 use std::sync::Arc;
 
 use axum::Json;
-use axum::http::StatusCode;
+use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use diode_core::Invalid;
 use diode_core::api::ApiError;
@@ -9,7 +11,6 @@ use diode_formats::FormatError;
 
 use crate::blobs::BlobError;
 use crate::ingest::IngestError;
-use crate::solutions::Damaged;
 use crate::store::StoreError;
 
 /// An answer that says why a request failed. The JSON body is always the same.
@@ -18,6 +19,8 @@ pub(crate) struct ApiFault {
     status: StatusCode,
     code: &'static str,
     message: String,
+    /// Seconds after which trying again may help.
+    retry_after: Option<u32>,
     /// For the log; users do not see it.
     cause: Option<Arc<anyhow::Error>>,
 }
@@ -28,7 +31,7 @@ pub(super) struct Cause(pub(super) Arc<anyhow::Error>);
 
 impl ApiFault {
     fn new(status: StatusCode, code: &'static str, message: impl Into<String>) -> Self {
-        Self { status, code, message: message.into(), cause: None }
+        Self { status, code, message: message.into(), retry_after: None, cause: None }
     }
 
     /// The request cannot be understood.
@@ -58,6 +61,61 @@ impl ApiFault {
         Self::new(StatusCode::UNPROCESSABLE_ENTITY, "refused", message)
     }
 
+    /// The client takes longer to send something than others would wait for.
+    pub(crate) fn too_slow(what: &str) -> Self {
+        let message = format!("{what} arrived too slowly, expected steady data; send it again");
+        Self::new(StatusCode::REQUEST_TIMEOUT, "too_slow", message)
+    }
+
+    /// A page of another site has sent the request.
+    pub(crate) fn forbidden(message: impl Into<String>) -> Self {
+        Self::new(StatusCode::FORBIDDEN, "forbidden", message)
+    }
+
+    /// The request is for another server.
+    pub(crate) fn misdirected(message: impl Into<String>) -> Self {
+        Self::new(StatusCode::MISDIRECTED_REQUEST, "misdirected", message)
+    }
+
+    /// It does not fit the state that things are in.
+    pub(crate) fn conflict(message: impl Into<String>) -> Self {
+        Self::new(StatusCode::CONFLICT, "conflict", message)
+    }
+
+    /// There is enough of it already; trying again later may help.
+    pub(crate) fn too_many(message: impl Into<String>) -> Self {
+        let fault = Self::new(StatusCode::TOO_MANY_REQUESTS, "too_many", message);
+        Self { retry_after: Some(60), ..fault }
+    }
+
+    /// All turns are taken.
+    pub(crate) fn busy(message: impl Into<String>) -> Self {
+        let fault = Self::new(StatusCode::SERVICE_UNAVAILABLE, "busy", message);
+        Self { retry_after: Some(10), ..fault }
+    }
+
+    /// Nothing more can be stored.
+    pub(crate) fn full(message: impl Into<String>) -> Self {
+        Self::new(StatusCode::INSUFFICIENT_STORAGE, "insufficient_storage", message)
+    }
+
+    fn disk_full(cause: impl Into<anyhow::Error>) -> Self {
+        let fault =
+            Self::full("the server's disk is full, so nothing was stored; its operator must make room");
+        Self { cause: Some(Arc::new(cause.into())), ..fault }
+    }
+
+    /// What could not be written to a file.
+    pub(crate) fn unwritable(error: std::io::Error) -> Self {
+        if is_full(&error) { Self::disk_full(error) } else { Self::blobs_unavailable(error) }
+    }
+
+    fn blobs_unavailable(cause: impl Into<anyhow::Error>) -> Self {
+        let message = "the server's files cannot be used at the moment; try again later";
+        let fault = Self::new(StatusCode::SERVICE_UNAVAILABLE, "unavailable", message);
+        Self { cause: Some(Arc::new(cause.into())), retry_after: Some(10), ..fault }
+    }
+
     /// The server's own failure.
     pub(crate) fn internal(cause: impl Into<anyhow::Error>) -> Self {
         let message = "something went wrong on the server and has been logged";
@@ -68,8 +126,14 @@ impl ApiFault {
     fn unavailable(cause: impl Into<anyhow::Error>) -> Self {
         let message = "the database does not answer at the moment; try again in a few seconds";
         let fault = Self::new(StatusCode::SERVICE_UNAVAILABLE, "unavailable", message);
-        Self { cause: Some(Arc::new(cause.into())), ..fault }
+        Self { cause: Some(Arc::new(cause.into())), retry_after: Some(5), ..fault }
     }
+}
+
+/// Whether a disk, a quota or a file's size limit is used up.
+fn is_full(error: &std::io::Error) -> bool {
+    use std::io::ErrorKind::{FileTooLarge, QuotaExceeded, StorageFull};
+    matches!(error.kind(), StorageFull | QuotaExceeded | FileTooLarge)
 }
 
 impl From<Invalid> for ApiFault {
@@ -82,6 +146,7 @@ impl From<StoreError> for ApiFault {
     fn from(error: StoreError) -> Self {
         match error {
             StoreError::Unavailable(_) => Self::unavailable(error),
+            StoreError::Full(_) => Self::disk_full(error),
             StoreError::Sql(_)
             | StoreError::Migrate(_)
             | StoreError::Url { .. }
@@ -91,15 +156,17 @@ impl From<StoreError> for ApiFault {
     }
 }
 
-impl From<Damaged> for ApiFault {
-    fn from(error: Damaged) -> Self {
-        Self::internal(error)
-    }
-}
-
 impl From<BlobError> for ApiFault {
     fn from(error: BlobError) -> Self {
-        Self::internal(error)
+        let causes = successors(Some(&error as &(dyn Error + 'static)), |&cause| cause.source());
+        let mut io = causes.filter_map(|cause| cause.downcast_ref::<std::io::Error>());
+        match io.next() {
+            Some(cause) if is_full(cause) => Self::disk_full(error),
+            // A row names the blob, so the folder is not what it should be.
+            Some(cause) if cause.kind() == std::io::ErrorKind::NotFound => Self::internal(error),
+            Some(_) => Self::blobs_unavailable(error),
+            None => Self::internal(error),
+        }
     }
 }
 
@@ -120,6 +187,7 @@ impl From<IngestError> for ApiFault {
         match error {
             IngestError::Format(error) => error.into(),
             IngestError::Refused(invalid) => Self::refused(invalid.to_string()),
+            IngestError::Full { .. } => Self::full(error.to_string()),
             IngestError::Store(error) => error.into(),
             IngestError::Blob(error) => error.into(),
             IngestError::Task(error) => error.into(),
@@ -131,6 +199,9 @@ impl IntoResponse for ApiFault {
     fn into_response(self) -> Response {
         let body = ApiError { code: self.code.to_owned(), message: self.message };
         let mut response = (self.status, Json(body)).into_response();
+        if let Some(seconds) = self.retry_after {
+            response.headers_mut().insert(header::RETRY_AFTER, seconds.into());
+        }
         if let Some(cause) = self.cause {
             response.extensions_mut().insert(Cause(cause));
         }

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 use axum::body::Bytes;
 use diode_core::Invalid;
-use diode_core::api::Receipt;
+use diode_core::api::{MAX_UPLOAD_TIMINGS, Receipt};
 use diode_core::ids::{Digest, UploadId};
 use diode_formats::FormatError;
 
@@ -27,6 +27,13 @@ pub enum IngestError {
     /// The bytes are a dataset that must not be stored.
     #[error("{0}")]
     Refused(Invalid),
+
+    /// The quota is used up.
+    #[error(
+        "upload: the server keeps at most {} MB of files and has {} MB; its operator may raise max_stored_mb",
+        limit / 1_000_000, stored / 1_000_000
+    )]
+    Full { stored: u64, limit: u64 },
 
     #[error(transparent)]
     Store(#[from] StoreError),
@@ -51,13 +58,18 @@ pub async fn ingest(backend: &Backend, bytes: Bytes) -> Result<Receipt, IngestEr
     if let Some(receipt) = backend.store.receipt(&id).await? {
         return Ok(receipt);
     }
+    let stored = backend.store.stored_bytes().await?;
+    if stored.saturating_add(bytes.len() as u64) > backend.max_stored {
+        return Err(IngestError::Full { stored, limit: backend.max_stored });
+    }
     let raw = bytes.clone();
-    let decoded = tokio::task::spawn_blocking(move || diode_formats::decode(&raw)).await??;
+    let decoded =
+        tokio::task::spawn_blocking(move || diode_formats::decode_within(&raw, MAX_UPLOAD_TIMINGS)).await??;
     let mut known = BTreeMap::new();
     for dataset in &decoded.datasets {
         let slug = &dataset.hardware.slug;
-        if let Some(summary) = backend.store.hardware(slug).await? {
-            known.insert(slug.clone(), summary.hardware);
+        if let Some(hardware) = backend.store.hardware(slug).await? {
+            known.insert(slug.clone(), hardware);
         }
     }
     let size = bytes.len() as u64;

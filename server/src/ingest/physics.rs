@@ -1,33 +1,43 @@
 //! Times that cannot have been measured.
 
 use diode_core::hardware::{Facts, floor};
-use diode_core::{Config, ConfigDictionary, DType, Invalid, Solution};
+use diode_core::{Config, ConfigDictionary, DType, Invalid, Nanos, Solution};
 
 /// How far below the floor a time may lie: clocks and the resolution of events
 /// are not known more exactly.
 const TOLERANCE: f64 = 0.05;
 
+/// Less than one step of any clock. It bounds the times of hardware that nobody has described.
+const LEAST: Nanos = Nanos(1.0);
+
 /// Refuses times that are physically impossible: mistaken units, kernels that
 /// did not compute everything, or made-up times. One such time would lead every ranking.
-pub(super) fn check(facts: &Facts, solution: &Solution, configs: &ConfigDictionary) -> Result<(), Invalid> {
-    let bound = |allow_tf32| floor(facts, &solution.problem, solution.method, allow_tf32);
+pub(super) fn check(
+    facts: Option<&Facts>,
+    solution: &Solution,
+    configs: &ConfigDictionary,
+) -> Result<(), Invalid> {
+    let bound = |allow_tf32| floor(facts?, &solution.problem, solution.method, allow_tf32);
     let (exact, tf32) = (bound(false), bound(true));
     for (index, time) in solution.configs.iter().zip(solution.times.iter_nanos()) {
         let config = configs.get(*index);
+        let refuse = |expected: String| {
+            let what =
+                format!("time of {} {} {}", solution.problem.op, solution.problem.dims(), config.label());
+            Invalid::new(what, format_args!("{:.3} µs", time.micros().0), expected)
+        };
+        if time.0 < LEAST.0 {
+            return Err(refuse(format!("at least {} ns; check the unit", LEAST.0)));
+        }
         let Some(floor) = (if may_use_tf32(config, solution.problem.a_dtype) { tf32 } else { exact }) else {
             continue;
         };
-        let time = time.micros();
-        if time.0 < floor.0 * (1.0 - TOLERANCE) {
-            return Err(Invalid::new(
-                format!("time of {} {} {}", solution.problem.op, solution.problem.dims(), config.label()),
-                format_args!("{:.3} µs", time.0),
-                format!(
-                    "at least {:.3} µs, the least that this hardware's peak arithmetic and bandwidth allow; \
-                     check the unit (torch-diode's files hold milliseconds) and that the kernel ran",
-                    floor.0
-                ),
-            ));
+        if time.micros().0 < floor.0 * (1.0 - TOLERANCE) {
+            return Err(refuse(format!(
+                "at least {:.3} µs, the least that this hardware's peak arithmetic and bandwidth allow; \
+                 check the unit (torch-diode's files hold milliseconds) and that the kernel ran",
+                floor.0
+            )));
         }
     }
     Ok(())
@@ -66,14 +76,24 @@ mod tests {
         let config = Config::Mm(Tile::new(128, 128, 64, 3, 8));
         // The floor of a 4096³ bf16 product on an H200 is 128.3 µs.
         let (possible, configs) = solution(DType::BFloat16, config, 123_000);
-        assert_eq!(check(&facts, &possible, &configs), Ok(()));
+        assert_eq!(check(Some(&facts), &possible, &configs), Ok(()));
         let (impossible, configs) = solution(DType::BFloat16, config, 121_000);
-        let message = check(&facts, &impossible, &configs).unwrap_err().to_string();
+        let message = check(Some(&facts), &impossible, &configs).unwrap_err().to_string();
         assert!(
             message.starts_with("time of mm 4096×4096×4096 128×128×64 s3 w8: got 121.000 µs"),
             "{message}"
         );
         assert!(message.contains("at least 128."), "{message}");
+    }
+
+    #[test]
+    fn hardware_that_nobody_described_has_a_least_time() {
+        let config = Config::Mm(Tile::new(128, 128, 64, 3, 8));
+        let (mut solution, configs) = solution(DType::Int32, config, 1);
+        assert_eq!(check(None, &solution, &configs), Ok(()));
+        solution.times = TimeColumn::from_millis(vec![1e-310]).unwrap();
+        let message = check(None, &solution, &configs).unwrap_err().to_string();
+        assert!(message.contains("at least 1 ns"), "{message}");
     }
 
     #[test]
@@ -83,7 +103,7 @@ mod tests {
         let tf32 = Config::Mm(Tile { allow_tf32: true, ..Tile::new(128, 128, 32, 3, 8) });
         for (config, allowed) in [(exact, false), (tf32, true), (Config::Library, true)] {
             let (solution, configs) = solution(DType::Float32, config, 400_000);
-            assert_eq!(check(&facts, &solution, &configs).is_ok(), allowed, "{config:?}");
+            assert_eq!(check(Some(&facts), &solution, &configs).is_ok(), allowed, "{config:?}");
         }
     }
 }

@@ -89,9 +89,7 @@ fn add_dataset(upload: &mut NewUpload, hardware: &Hardware, dataset: &Dataset) -
                 "at least one timing or failure; leave problems out that were not measured",
             ));
         }
-        if let Some(facts) = &hardware.facts {
-            physics::check(facts, solution, &dataset.configs)?;
-        }
+        physics::check(hardware.facts.as_ref(), solution, &dataset.configs)?;
         add_solution(upload, hardware, dataset, solution);
     }
     upload.receipts.push(HardwareReceipt {

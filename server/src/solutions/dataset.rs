@@ -3,16 +3,32 @@ use diode_core::{ConfigDictionary, Dataset, Provenance};
 
 use super::stored::{Damaged, StoredSolutions};
 
+/// What was rebuilt, and what is wrong with the solutions that had to be left out.
+pub(crate) struct Rebuilt {
+    pub(crate) dataset: Dataset,
+    pub(crate) left_out: Vec<Damaged>,
+}
+
 /// Everything stored for a hardware as one dataset, in the order in which it
-/// arrived. Long work: not for an async thread.
-pub(crate) fn rebuild(hardware: Hardware, stored: &StoredSolutions) -> Result<Dataset, Damaged> {
+/// arrived. A damaged row costs its own solution and no other. Long work: not
+/// for an async thread.
+pub(crate) fn rebuild(hardware: Hardware, stored: StoredSolutions) -> Rebuilt {
     let mut configs = ConfigDictionary::default();
     let mut solutions = Vec::with_capacity(stored.solutions.len());
-    for (row, decoded) in stored.solutions.iter().zip(stored.decode()?) {
-        let problem = stored.problems.get(&row.problem).cloned();
-        let problem =
-            problem.ok_or_else(|| Damaged::new("solution", format_args!("no problem {}", row.problem)))?;
-        solutions.push(decoded.into_solution(problem, row.method, &mut configs));
+    let decoded = stored.decode();
+    let mut left_out = decoded.damaged;
+    for (row, columns) in decoded.solutions {
+        match stored.problems.get(&row.problem) {
+            Some(problem) => {
+                solutions.push(columns.into_solution(problem.clone(), row.method, &mut configs));
+            }
+            None => left_out.push(Damaged::new("solution", format_args!("no problem {}", row.problem))),
+        }
     }
-    Ok(Dataset { hardware, provenance: Provenance::default(), configs, solutions })
+    left_out.extend(stored.damaged);
+    for damaged in &left_out {
+        tracing::error!(hardware = %hardware.slug, "left out: {damaged}");
+    }
+    let dataset = Dataset { hardware, provenance: Provenance::default(), configs, solutions };
+    Rebuilt { dataset, left_out }
 }

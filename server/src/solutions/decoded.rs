@@ -26,6 +26,11 @@ impl DecodedSolution {
         Ok(Self { configs, columns })
     }
 
+    /// The config list. Solutions that share it share this allocation.
+    pub(crate) fn list(&self) -> &Arc<[Config]> {
+        &self.configs
+    }
+
     /// The configs that have a time.
     pub fn timed(&self) -> impl ExactSizeIterator<Item = (Config, Nanos)> {
         (0..self.columns.times.len()).map(|row| (self.configs[row], self.columns.times.nanos(row)))

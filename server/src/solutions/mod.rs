@@ -1,9 +1,11 @@
 //! Solutions in the form in which the database holds them, and decoded.
 
+mod cut;
 mod dataset;
 mod decoded;
 mod stored;
 
-pub(crate) use dataset::rebuild;
+pub(crate) use cut::cut;
+pub(crate) use dataset::{Rebuilt, rebuild};
 pub use decoded::DecodedSolution;
-pub use stored::{ConfigLists, Damaged, StoredConfigList, StoredSolution, StoredSolutions, encode};
+pub use stored::{ConfigLists, Damaged, Decoded, StoredConfigList, StoredSolution, StoredSolutions, encode};

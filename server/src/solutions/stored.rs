@@ -39,24 +39,39 @@ pub struct StoredSolution {
 }
 
 /// Some solutions with everything they refer to.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Default)]
 pub struct StoredSolutions {
     /// In the order in which they arrived.
     pub solutions: Vec<StoredSolution>,
     pub problems: BTreeMap<ProblemId, Problem>,
     pub config_lists: BTreeMap<Digest, Vec<u8>>,
+    /// What could not be read as any of these.
+    pub damaged: Vec<Damaged>,
+}
+
+/// The solutions that can be decoded, each with its row, and what is wrong with the others.
+#[derive(Default)]
+pub struct Decoded<'a> {
+    pub solutions: Vec<(&'a StoredSolution, DecodedSolution)>,
+    pub damaged: Vec<Damaged>,
 }
 
 impl StoredSolutions {
-    /// Decodes every solution, in order. Long work: not for an async thread.
-    pub fn decode(&self) -> Result<Vec<DecodedSolution>, Damaged> {
+    /// Decodes the solutions, in order. Long work: not for an async thread.
+    pub fn decode(&self) -> Decoded<'_> {
         self.decode_with(&mut ConfigLists::default())
     }
 
     /// The same; config lists that were decoded before are not decoded again.
-    pub(crate) fn decode_with(&self, lists: &mut ConfigLists) -> Result<Vec<DecodedSolution>, Damaged> {
-        lists.add(&self.config_lists)?;
-        self.solutions.iter().map(|solution| lists.decode(solution)).collect()
+    pub(crate) fn decode_with(&self, lists: &mut ConfigLists) -> Decoded<'_> {
+        let mut decoded = Decoded { damaged: lists.add(&self.config_lists), ..Decoded::default() };
+        for solution in &self.solutions {
+            match lists.decode(solution) {
+                Ok(columns) => decoded.solutions.push((solution, columns)),
+                Err(damaged) => decoded.damaged.push(damaged),
+            }
+        }
+        decoded
     }
 }
 
@@ -65,21 +80,27 @@ impl StoredSolutions {
 pub struct ConfigLists(BTreeMap<Digest, Arc<[Config]>>);
 
 impl ConfigLists {
-    fn add(&mut self, stored: &BTreeMap<Digest, Vec<u8>>) -> Result<(), Damaged> {
+    /// Returns what is wrong with those that cannot be decoded.
+    fn add(&mut self, stored: &BTreeMap<Digest, Vec<u8>>) -> Vec<Damaged> {
+        let mut damaged = Vec::new();
         for (digest, bytes) in stored {
-            if !self.0.contains_key(digest) {
-                let configs = decode_configs(bytes)
-                    .map_err(|error| Damaged::new("config list", format_args!("{digest}: {error}")))?;
-                self.0.insert(digest.clone(), configs.into());
+            if self.0.contains_key(digest) {
+                continue;
+            }
+            match decode_configs(bytes) {
+                Ok(configs) => drop(self.0.insert(digest.clone(), configs.into())),
+                Err(error) => damaged.push(Damaged::new("config list", format_args!("{digest}: {error}"))),
             }
         }
-        Ok(())
+        damaged
     }
 
     fn decode(&self, solution: &StoredSolution) -> Result<DecodedSolution, Damaged> {
-        let damaged = |reason| Damaged::new("solution", reason);
+        let damaged =
+            |reason: String| Damaged::new("solution", format_args!("problem {}: {reason}", solution.problem));
         let configs = self.0.get(&solution.config_list);
-        let configs = configs.ok_or_else(|| damaged(format!("no config list {}", solution.config_list)))?;
+        let configs =
+            configs.ok_or_else(|| damaged(format!("no readable config list {}", solution.config_list)))?;
         let columns = decode_columns(&solution.columns).map_err(|error| damaged(error.to_string()))?;
         DecodedSolution::new(Arc::clone(configs), columns).map_err(damaged)
     }

@@ -7,6 +7,10 @@ pub enum StoreError {
     #[error("the database does not answer: {0}")]
     Unavailable(sqlx::Error),
 
+    /// The disk that it lies on is full.
+    #[error("the database cannot store any more: {0}")]
+    Full(sqlx::Error),
+
     #[error("the database refused a statement: {0}")]
     Sql(sqlx::Error),
 
@@ -25,13 +29,69 @@ pub enum StoreError {
 
 impl From<sqlx::Error> for StoreError {
     fn from(error: sqlx::Error) -> Self {
-        match error {
-            sqlx::Error::PoolTimedOut | sqlx::Error::PoolClosed | sqlx::Error::Io(_) => {
-                Self::Unavailable(error)
-            }
-            other => Self::Sql(other),
+        let unavailable =
+            matches!(error, sqlx::Error::PoolTimedOut | sqlx::Error::PoolClosed | sqlx::Error::Io(_));
+        let trouble =
+            error.as_database_error().and_then(|refusal| refusal.code()).and_then(|code| trouble(&code));
+        match trouble {
+            Some(Trouble::Full) => Self::Full(error),
+            Some(Trouble::Passing) => Self::Unavailable(error),
+            None if unavailable => Self::Unavailable(error),
+            None => Self::Sql(error),
         }
     }
 }
 
+/// What is wrong with a database, not with a statement.
+#[derive(Debug, PartialEq)]
+enum Trouble {
+    Full,
+    /// It may be over without a restart of this program.
+    Passing,
+}
+
+/// Reads the codes of both databases: a number is SQLite's, whose lowest byte is the kind; Postgres has
+/// five characters, of which the first two are the class.
+fn trouble(code: &str) -> Option<Trouble> {
+    if code.len() == 5 {
+        return match code {
+            "53100" => Some(Trouble::Full),
+            // Read only, as a standby or a database without room is.
+            "25006" => Some(Trouble::Passing),
+            // Lost connections, resources used up, stopped by an operator, trouble with the system.
+            _ if ["08", "53", "57", "58"].contains(&&code[..2]) => Some(Trouble::Passing),
+            _ => None,
+        };
+    }
+    match code.parse::<u32>().ok()? & 0xff {
+        // FULL
+        13 => Some(Trouble::Full),
+        // BUSY, LOCKED, READONLY, IOERR, CANTOPEN
+        5 | 6 | 8 | 10 | 14 => Some(Trouble::Passing),
+        _ => None,
+    }
+}
+
 pub type StoreResult<T> = Result<T, StoreError>;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn codes_of_both_databases_are_told_apart() {
+        for (code, expected) in [
+            ("13", Some(Trouble::Full)),
+            ("5", Some(Trouble::Passing)),
+            ("778", Some(Trouble::Passing)),
+            ("1", None),
+            ("2067", None),
+            ("53100", Some(Trouble::Full)),
+            ("53300", Some(Trouble::Passing)),
+            ("57P01", Some(Trouble::Passing)),
+            ("23505", None),
+        ] {
+            assert_eq!(trouble(code), expected, "{code}");
+        }
+    }
+}

@@ -1,15 +1,17 @@
 //! The database in domain words: what the rest of the server may ask of it.
 
+use std::ops::RangeInclusive;
+
 use async_trait::async_trait;
-use diode_core::Problem;
 use diode_core::api::{
     HardwareSummary, Job, JobEvent, LeaderboardRow, ModelSummary, Page, ProblemPoint, ProblemView, Receipt,
 };
 use diode_core::hardware::Hardware;
 use diode_core::ids::{HardwareSlug, JobId, ModelId, ProblemId, UploadId};
+use diode_core::{Method, Problem};
 
 use super::error::StoreResult;
-use super::types::{BoardQuery, Claim, NewUpload, Now, View};
+use super::types::{BoardQuery, Claim, NamedBlob, NewUpload, Now, View};
 use crate::consensus::BoardEntry;
 use crate::solutions::StoredSolutions;
 
@@ -22,19 +24,35 @@ pub trait Store: Send + Sync {
     /// The receipt of an upload that is stored; `None` if it is not.
     async fn receipt(&self, upload: &UploadId) -> StoreResult<Option<Receipt>>;
 
-    /// Stores an upload and recomputes the board entries of the views that it
-    /// adds to. Once this returns, the rows are durable.
+    /// Stores an upload and recomputes board entries of the views that it adds to,
+    /// the others later ([`Store::refresh_entries`]): what an upload costs must not
+    /// grow with what is there. Once this returns, the rows are durable.
     ///
     /// Bytes that are there already change nothing, also when two calls race;
     /// the receipt then has `already_stored` set. Solutions whose digest is
     /// known are counted as duplicates and left out.
     async fn store_upload(&self, upload: &NewUpload) -> StoreResult<Receipt>;
 
+    /// Recomputes some of the board entries that do not count all solutions yet;
+    /// returns how many, 0 once none is left. Any number of processes may call it.
+    async fn refresh_entries(&self) -> StoreResult<usize>;
+
+    /// The views whose entry does not count all of their solutions yet.
+    async fn stale_entries(&self) -> StoreResult<Vec<View>>;
+
     /// All hardware that there are data or models for, by slug. Empty on a fresh database.
     async fn hardware_list(&self) -> StoreResult<Vec<HardwareSummary>>;
 
-    /// One kind of hardware; `None` if there are neither data nor models for it.
-    async fn hardware(&self, slug: &HardwareSlug) -> StoreResult<Option<HardwareSummary>>;
+    /// One kind of hardware with its figures; `None` if there are neither data nor
+    /// models for it.
+    async fn hardware_summary(&self, slug: &HardwareSlug) -> StoreResult<Option<HardwareSummary>>;
+
+    /// The description alone, one row.
+    async fn hardware(&self, slug: &HardwareSlug) -> StoreResult<Option<Hardware>>;
+
+    /// A text that stays the same as long as the timings of a hardware do, also on
+    /// another server. `None` for unknown hardware.
+    async fn hardware_state(&self, slug: &HardwareSlug) -> StoreResult<Option<String>>;
 
     /// One page of the entries of a hardware. Unknown hardware has an empty board.
     /// Pages follow each other without gaps or repeats while nothing is uploaded;
@@ -42,8 +60,8 @@ pub trait Store: Send + Sync {
     async fn leaderboard(&self, slug: &HardwareSlug, query: &BoardQuery)
     -> StoreResult<Page<LeaderboardRow>>;
 
-    /// One point per problem of a hardware, by the method with the most timings,
-    /// at most `cap` of them: an even sample where there are more.
+    /// One point per problem of a hardware that has a rate, by the method with the most
+    /// timings, at most `cap` of them: an even sample where there are more.
     async fn problem_points(&self, slug: &HardwareSlug, cap: u32) -> StoreResult<Vec<ProblemPoint>>;
 
     /// A problem; `None` if nothing was ever measured for it.
@@ -57,6 +75,31 @@ pub trait Store: Send + Sync {
 
     /// Every solution of a hardware. Empty if there are none.
     async fn hardware_solutions(&self, slug: &HardwareSlug) -> StoreResult<StoredSolutions>;
+
+    /// How many timings and failures each solution of a hardware has, by number, in
+    /// the order in which they arrived.
+    async fn solution_sizes(&self, slug: &HardwareSlug) -> StoreResult<Vec<(i64, u64)>>;
+
+    /// The solutions of a hardware with these numbers.
+    async fn numbered_solutions(
+        &self,
+        slug: &HardwareSlug,
+        numbers: RangeInclusive<i64>,
+    ) -> StoreResult<StoredSolutions>;
+
+    /// How many timings each method of a hardware has.
+    async fn method_sizes(&self, slug: &HardwareSlug) -> StoreResult<Vec<(Method, u64)>>;
+
+    /// How many timings each problem of a hardware has by one method, in the order of ids.
+    async fn problem_sizes(&self, slug: &HardwareSlug, method: Method) -> StoreResult<Vec<(ProblemId, u64)>>;
+
+    /// The solutions of a hardware by one method, of the problems between two ids.
+    async fn problems_solutions(
+        &self,
+        slug: &HardwareSlug,
+        method: Method,
+        problems: RangeInclusive<ProblemId>,
+    ) -> StoreResult<StoredSolutions>;
 
     /// The board entry of a view; `None` if no config of it has a time.
     async fn board_entry(&self, view: &View) -> StoreResult<Option<BoardEntry>>;
@@ -73,9 +116,13 @@ pub trait Store: Send + Sync {
     /// One model; `None` if there is none by this id.
     async fn model(&self, id: &ModelId) -> StoreResult<Option<ModelSummary>>;
 
-    /// Puts a job at the end of the queue. The same request made at the same
-    /// instant is the same job and is queued once.
-    async fn enqueue(&self, job: &Job) -> StoreResult<()>;
+    /// Puts a job at the end of the queue; `false` if `limit` jobs wait already. The
+    /// same request made at the same instant is the same job and is queued once.
+    async fn enqueue(&self, job: &Job, limit: u32) -> StoreResult<bool>;
+
+    /// Ends a job that waits or runs, and returns it; `None` if it has ended or there
+    /// is none by this id. Its worker stops when it reports the next time.
+    async fn cancel_job(&self, id: &JobId, now: Now) -> StoreResult<Option<Job>>;
 
     /// The newest jobs, newest first.
     async fn jobs(&self, limit: u32) -> StoreResult<Vec<Job>>;
@@ -105,6 +152,15 @@ pub trait Store: Send + Sync {
     /// Queues the running jobs again whose lease has ended, and fails those whose
     /// lease has ended [`MAX_ATTEMPTS`](super::MAX_ATTEMPTS) times. Returns how many there were.
     async fn recover_jobs(&self, now: Now) -> StoreResult<u64>;
+
+    /// Bytes of all uploaded files.
+    async fn stored_bytes(&self) -> StoreResult<u64>;
+
+    /// Every blob that a row names; for verification.
+    async fn blobs(&self) -> StoreResult<Vec<NamedBlob>>;
+
+    /// Fails if the database cannot be written to.
+    async fn probe(&self) -> StoreResult<()>;
 
     /// Waits for running statements and closes every connection.
     async fn close(&self);

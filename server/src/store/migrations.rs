@@ -8,10 +8,15 @@ use sqlx::migrate::{Migration, MigrationType, Migrator};
 /// A migration's number, name and text.
 type Embedded = (i64, &'static str, &'static str);
 
-const SQLITE: &[Embedded] = &[(1, "initial", include_str!("../../../migrations/sqlite/0001_initial.sql"))];
+const SQLITE: &[Embedded] = &[
+    (1, "initial", include_str!("../../../migrations/sqlite/0001_initial.sql")),
+    (2, "board", include_str!("../../../migrations/sqlite/0002_board.sql")),
+];
 
-const POSTGRES: &[Embedded] =
-    &[(1, "initial", include_str!("../../../migrations/postgres/0001_initial.sql"))];
+const POSTGRES: &[Embedded] = &[
+    (1, "initial", include_str!("../../../migrations/postgres/0001_initial.sql")),
+    (2, "board", include_str!("../../../migrations/postgres/0002_board.sql")),
+];
 
 pub(super) fn sqlite() -> Migrator {
     migrator(SQLITE)
@@ -32,6 +37,61 @@ fn migrator(embedded: &[Embedded]) -> Migrator {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// One row of each kind that the second migration changes, as the first left them: an entry with a rate
+    /// beyond all numbers, and an honest one.
+    const ROWS: &str = "
+        INSERT INTO hardware (slug, name, vendor, updated_at) VALUES ('h', 'H', 'nvidia', '2026');
+        INSERT INTO problems (id, canonical, op, b, m, n, k, a_dtype, b_layout, flops, fields) VALUES
+            ('p', 'p', 'mm', 1, 2, 3, 4, 'int32', 'row', 48, '{}'),
+            ('q', 'q', 'mm', 1, 2, 3, 4, 'float16', 'row', 48, '{}');
+        INSERT INTO entries (hardware, problem, method, best, best_ns, tflops, roofline_share,
+                             gain_over_defaults, library_ns, configs, timings, solutions) VALUES
+            ('h', 'p', 'unspecified', '{}', 1, 1e308 * 10, NULL, 1e308 * 10, NULL, 1, 1, 1),
+            ('h', 'q', 'unspecified', '{}', 1, 7, 0.5, 2, NULL, 1, 1, 1);";
+
+    const MIGRATED: &str =
+        "SELECT tflops, gain_over_defaults, m, (SELECT state FROM hardware) FROM entries ORDER BY problem";
+
+    type Row = (Option<f64>, Option<f64>, i64, String);
+
+    fn migrated() -> [Row; 2] {
+        [(None, None, 2, "2026".to_owned()), (Some(7.0), Some(2.0), 2, "2026".to_owned())]
+    }
+
+    #[tokio::test]
+    async fn boards_of_the_first_version_are_kept_on_sqlite() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("first.db");
+        let options = sqlx::sqlite::SqliteConnectOptions::new().filename(file).create_if_missing(true);
+        let pool = sqlx::SqlitePool::connect_with(options).await.unwrap();
+        migrator(&SQLITE[..1]).run(&pool).await.unwrap();
+        sqlx::raw_sql(ROWS).execute(&pool).await.unwrap();
+        sqlite().run(&pool).await.unwrap();
+        assert_eq!(sqlx::query_as::<_, Row>(MIGRATED).fetch_all(&pool).await.unwrap(), migrated());
+    }
+
+    #[tokio::test]
+    async fn boards_of_the_first_version_are_kept_on_postgres() {
+        let base =
+            std::env::var("DIODE_TEST_POSTGRES_URL").expect("DIODE_TEST_POSTGRES_URL: a Postgres server");
+        let base = base.trim_end_matches('/');
+        let name = format!("diode_migrations_{}", std::process::id());
+        let admin = sqlx::PgPool::connect(&format!("{base}/postgres")).await.unwrap();
+        let statement = |verb: &str| sqlx::AssertSqlSafe(format!("{verb} {name}"));
+        sqlx::query(statement("DROP DATABASE IF EXISTS")).execute(&admin).await.unwrap();
+        sqlx::query(statement("CREATE DATABASE")).execute(&admin).await.unwrap();
+        let pool = sqlx::PgPool::connect(&format!("{base}/{name}")).await.unwrap();
+        migrator(&POSTGRES[..1]).run(&pool).await.unwrap();
+        sqlx::raw_sql(sqlx::AssertSqlSafe(ROWS.replace("1e308 * 10", "'Infinity'")))
+            .execute(&pool)
+            .await
+            .unwrap();
+        postgres().run(&pool).await.unwrap();
+        assert_eq!(sqlx::query_as::<_, Row>(MIGRATED).fetch_all(&pool).await.unwrap(), migrated());
+        pool.close().await;
+        sqlx::query(statement("DROP DATABASE")).execute(&admin).await.unwrap();
+    }
 
     #[test]
     fn every_migration_file_is_embedded() {

@@ -19,7 +19,7 @@ pub use error::{StoreError, StoreResult};
 pub use interface::Store;
 pub use postgres::PostgresStore;
 pub use sqlite::SqliteStore;
-pub use types::{BoardQuery, Claim, LEASE, MAX_ATTEMPTS, NewSolution, NewUpload, Now, View};
+pub use types::{BoardQuery, Claim, LEASE, MAX_ATTEMPTS, NamedBlob, NewSolution, NewUpload, Now, View};
 
 /// Opens the database that a URL names and brings its tables up to date:
 /// `sqlite:FILE` or `postgres://…`.

@@ -33,7 +33,7 @@ impl PostgresStore {
             .connect_with(options)
             .await?;
         migrations::postgres().run(&pool).await?;
-        Ok(Self { readers: pool.clone(), writers: pool })
+        Ok(Self::new(pool.clone(), pool))
     }
 }
 

@@ -1,5 +1,7 @@
 //! The embedded database: one file, one writer, many readers.
 
+use std::fs::File;
+use std::path::Path;
 use std::str::FromStr as _;
 use std::time::Duration;
 
@@ -14,8 +16,9 @@ use super::sql::connection::{Connection, Row};
 use super::sql::statement::Statement;
 use super::sql::{ACQUIRE_TIMEOUT, SqlStore};
 
-/// How long to wait for another process that writes to the same file.
-const BUSY_TIMEOUT: Duration = Duration::from_secs(10);
+/// How long a write waits for others. The largest upload takes some ten seconds on a slow disk, and
+/// another may wait before this one.
+const BUSY_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Readers never block each other; more than there are cores to run them is no gain.
 const READERS: u32 = 8;
@@ -48,6 +51,8 @@ impl SqliteStore {
             .synchronous(SqliteSynchronous::Full)
             .foreign_keys(true)
             .busy_timeout(BUSY_TIMEOUT);
+        // Until the tables are there: two processes cannot make the same ones at the same time.
+        let _opening = opening(options.get_filename()).await.map_err(|error| refuse(error.to_string()))?;
         let writers = SqlitePoolOptions::new()
             .max_connections(1)
             .acquire_timeout(ACQUIRE_TIMEOUT.max(BUSY_TIMEOUT))
@@ -59,8 +64,19 @@ impl SqliteStore {
             .acquire_timeout(ACQUIRE_TIMEOUT)
             .connect_with(options.read_only(true).create_if_missing(false))
             .await?;
-        Ok(Self { readers, writers })
+        Ok(Self::new(readers, writers))
     }
+}
+
+/// Waits until no other process opens the same file, and keeps others waiting until it is dropped.
+async fn opening(database: &Path) -> std::io::Result<File> {
+    let path = database.with_added_extension("opening");
+    let lock = move || {
+        let file = File::options().create(true).truncate(false).write(true).open(path)?;
+        file.lock()?;
+        Ok(file)
+    };
+    tokio::task::spawn_blocking(lock).await.unwrap_or_else(|error| Err(std::io::Error::other(error)))
 }
 
 impl Connection for SqliteConnection {

@@ -9,9 +9,10 @@ use diode_core::ids::{Digest, HardwareSlug, ProblemId, UploadId};
 use diode_core::{Method, Problem};
 
 use super::cursor::Cursor;
+use crate::blobs::BlobKind;
 
-/// A worker that has not reported for this long is taken for dead.
-pub const LEASE: Duration = Duration::from_secs(15);
+/// A worker that has not reported for this long is taken for dead. Longer than a write waits for others.
+pub const LEASE: Duration = Duration::from_secs(90);
 
 /// A job whose workers died this often is given up: the job itself may be the
 /// cause.
@@ -58,6 +59,14 @@ pub struct NewUpload {
     pub problems: BTreeMap<ProblemId, Problem>,
     pub config_lists: BTreeMap<Digest, Vec<u8>>,
     pub solutions: Vec<NewSolution>,
+}
+
+/// A blob that a row names.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NamedBlob {
+    pub kind: BlobKind,
+    pub digest: Digest,
+    pub bytes: u64,
 }
 
 /// A page of a leaderboard, as asked for.

@@ -16,7 +16,7 @@ use train::{Failure, Trained};
 
 use crate::backend::Backend;
 use crate::blobs::BlobKind;
-use crate::solutions::{Damaged, rebuild};
+use crate::solutions::{Damaged, Rebuilt, rebuild};
 use crate::store::{Claim, Now, StoreError};
 
 /// How often an idle worker looks for a job.
@@ -59,11 +59,15 @@ async fn next(backend: &Backend, stopping: &watch::Receiver<bool>) -> anyhow::Re
     tracing::info!(job = %claim.job.id, "started");
     match work(backend, &claim, stopping).await {
         Ok(model) => {
-            backend.store.finish_job(&claim, Now::read(), Ok(&model)).await?;
+            while let Err(error) = backend.store.finish_job(&claim, Now::read(), Ok(&model)).await {
+                sit_out(error.into(), stopping).await?;
+            }
             tracing::info!(job = %claim.job.id, %model, "done");
         }
         Err(Failure::Stopped) => backend.store.release_job(&claim).await?,
-        Err(Failure::LostClaim) => tracing::warn!(job = %claim.job.id, "another worker has it now"),
+        Err(Failure::LostClaim) => {
+            tracing::warn!(job = %claim.job.id, "cancelled, or another worker has it now")
+        }
         Err(Failure::Failed(reason)) => {
             backend.store.finish_job(&claim, Now::read(), Err(&reason)).await?;
             tracing::warn!(job = %claim.job.id, "failed: {reason}");
@@ -83,7 +87,7 @@ async fn work(
 ) -> Result<ModelId, Failure> {
     let slug = &claim.job.request.hardware;
     let known = backend.store.hardware(slug).await?;
-    let hardware = known.ok_or_else(|| Failure::Failed(format!("no hardware `{slug}`")))?.hardware;
+    let hardware = known.ok_or_else(|| Failure::Failed(format!("no hardware `{slug}`")))?;
     let stored = backend.store.hardware_solutions(slug).await?;
     let request = claim.job.request.clone();
     let stop = Arc::new(AtomicBool::new(false));
@@ -91,8 +95,7 @@ async fn work(
     let training = tokio::task::spawn_blocking({
         let stop = Arc::clone(&stop);
         move || -> Result<Trained, Failure> {
-            let dataset = rebuild(hardware, &stored)?;
-            drop(stored);
+            let Rebuilt { dataset, .. } = rebuild(hardware, stored);
             train::train(dataset, &request, &stop, &mut |share, message| {
                 tell.send_replace((share, message));
             })
@@ -104,7 +107,18 @@ async fn work(
         Failure::Failed(format!("the training ended abruptly: {error}"))
     })?;
     claimed?;
-    keep(backend, claim, trained?).await
+    keep(backend, claim, trained?, stopping).await
+}
+
+/// Waits after a failure of database or blobs, which may pass; gives the failure back if this worker is to
+/// stop. What was trained for hours is not lost to a full disk.
+async fn sit_out(error: anyhow::Error, stopping: &watch::Receiver<bool>) -> anyhow::Result<()> {
+    if *stopping.borrow() {
+        return Err(error);
+    }
+    tracing::error!("tried again in {} s: {error:#}", RETRY_AFTER.as_secs());
+    tokio::time::sleep(RETRY_AFTER).await;
+    Ok(())
 }
 
 /// Reports progress until the training ends, and ends it when it is to stop.
@@ -126,7 +140,13 @@ async fn follow<T>(
         let (share, message) = told.insert(latest);
         let news = is_news.then_some((*share, message.as_str()));
         let reported = backend.store.report(claim, Now::read(), news).await;
-        if *stopping.borrow() || !matches!(reported, Ok(true)) {
+        if let Err(error @ (StoreError::Unavailable(_) | StoreError::Full(_))) = &reported
+            && !*stopping.borrow()
+        {
+            // Whether the claim still holds is asked again; until then the work goes on.
+            tracing::warn!(job = %claim.job.id, "progress could not be recorded: {error}");
+            told = None;
+        } else if *stopping.borrow() || !matches!(reported, Ok(true)) {
             stop.store(true, Ordering::Relaxed);
             return match reported? {
                 true => Err(Failure::Stopped),
@@ -142,13 +162,22 @@ async fn follow<T>(
 }
 
 /// Makes the model available: first its file, then its row.
-async fn keep(backend: &Backend, claim: &Claim, trained: Trained) -> Result<ModelId, Failure> {
+async fn keep(
+    backend: &Backend,
+    claim: &Claim,
+    trained: Trained,
+    stopping: &watch::Receiver<bool>,
+) -> Result<ModelId, Failure> {
     let Trained { model, bytes } = trained;
     let summary = summarise(&model, &bytes, Some(&claim.job.id));
     let digest = Digest::of(&bytes);
-    let stored = backend.blobs.put(BlobKind::Model, &digest, Bytes::from(bytes)).await;
-    stored.map_err(|error| Failure::Backend(error.into()))?;
-    backend.store.add_model(&summary, &model.metadata().hardware).await?;
+    let bytes = Bytes::from(bytes);
+    while let Err(error) = backend.blobs.put(BlobKind::Model, &digest, bytes.clone()).await {
+        sit_out(error.into(), stopping).await.map_err(Failure::Backend)?;
+    }
+    while let Err(error) = backend.store.add_model(&summary, &model.metadata().hardware).await {
+        sit_out(error.into(), stopping).await.map_err(Failure::Backend)?;
+    }
     Ok(summary.id)
 }
 

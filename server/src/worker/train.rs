@@ -25,7 +25,7 @@ pub(super) struct Trained {
 pub(super) enum Failure {
     /// This worker is to stop; another may do the job.
     Stopped,
-    /// Another worker has taken over.
+    /// The job was cancelled, or another worker has taken over.
     LostClaim,
     /// The job failed, and trying again will not help.
     Failed(String),

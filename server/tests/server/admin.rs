@@ -1,4 +1,7 @@
-use diode_server::admin::{Seeded, seed, verify};
+use diode_core::ids::Digest;
+use diode_server::admin::{Seeded, Swept, seed, sweep, verify};
+use diode_server::blobs::BlobKind;
+use diode_server::store::Now;
 
 use crate::samples::{collected, columnar, json, seven};
 use crate::test_app::TestApp;
@@ -24,7 +27,7 @@ async fn seeding_twice_imports_once() {
 async fn verification_finds_what_was_tampered_with() {
     let app = TestApp::with_seven().await;
     app.receipt(columnar(&collected())).await;
-    let clean = verify(app.backend.store.as_ref()).await.unwrap();
+    let clean = verify(&app.backend).await.unwrap();
     assert_eq!((clean.entries, clean.differences.len()), (8, 0), "{clean}");
 
     let options = app.settings.database_url.parse::<sqlx::sqlite::SqliteConnectOptions>().unwrap();
@@ -33,7 +36,57 @@ async fn verification_finds_what_was_tampered_with() {
         .execute(&raw)
         .await
         .unwrap();
-    let tampered = verify(app.backend.store.as_ref()).await.unwrap();
+    let tampered = verify(&app.backend).await.unwrap();
     assert_eq!(tampered.differences.len(), 1);
     assert!(tampered.to_string().contains("median-cold-event"), "{tampered}");
+}
+
+async fn tamper(app: &TestApp, statement: &'static str) {
+    let options = app.settings.database_url.parse::<sqlx::sqlite::SqliteConnectOptions>().unwrap();
+    let raw = sqlx::SqlitePool::connect_with(options).await.unwrap();
+    sqlx::query(statement).execute(&raw).await.unwrap();
+    raw.close().await;
+}
+
+#[tokio::test]
+async fn damage_costs_its_own_row_and_no_other() {
+    let app = TestApp::with_seven().await;
+    tamper(&app, "UPDATE solutions SET columns = x'00' WHERE id IN (2, 5)").await;
+    tamper(
+        &app,
+        "UPDATE entries SET best = 'damaged' WHERE problem = (SELECT problem FROM solutions WHERE id = 3)",
+    )
+    .await;
+    let verified = verify(&app.backend).await.unwrap();
+    assert!(!verified.is_clean());
+    // Two columns that cannot be read make no entry; one entry cannot be read itself.
+    assert_eq!(
+        (verified.entries, verified.differences.len(), verified.damaged.len()),
+        (7, 2, 3),
+        "{verified}"
+    );
+    let dataset = app.get("/api/v1/datasets/nvidia-h200.msgpack.zst").await;
+    assert_eq!((dataset.status.as_u16(), dataset.header("diode-left-out")), (200, "2"));
+    assert_eq!(diode_formats::decode(&dataset.body).unwrap().datasets[0].solutions.len(), 5);
+    // An upload for a damaged view is stored as any other.
+    let again = crate::samples::dataset(crate::samples::h200(), &[crate::samples::mm(1024, 1024, 1024)], 1.2);
+    assert_eq!(app.upload(columnar(&again)).await.status, 201);
+}
+
+#[tokio::test]
+async fn missing_blobs_are_reported_and_orphans_removed() {
+    let app = TestApp::with_seven().await;
+    let receipt = app.receipt(columnar(&collected())).await;
+    std::fs::remove_file(app.settings.blobs.join("uploads").join(receipt.digest.as_str())).unwrap();
+    let orphan = Digest::of(b"orphan");
+    app.backend.blobs.put(BlobKind::Upload, &orphan, b"orphan".to_vec().into()).await.unwrap();
+    let verified = verify(&app.backend).await.unwrap();
+    assert_eq!((verified.missing.len(), verified.orphans), (1, 1), "{verified}");
+    assert!(verified.to_string().contains(receipt.digest.as_str()), "{verified}");
+
+    let now = Now::read();
+    assert_eq!(sweep(&app.backend, now).await.unwrap(), Swept { removed: 0, young: 1 });
+    let later = Now(now.0 + std::time::Duration::from_secs(2 * 3600));
+    assert_eq!(sweep(&app.backend, later).await.unwrap(), Swept { removed: 1, young: 0 });
+    assert_eq!(verify(&app.backend).await.unwrap().orphans, 0);
 }

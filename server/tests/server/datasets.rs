@@ -39,3 +39,40 @@ async fn unknown_datasets_are_not_found() {
         app.get(&format!("/api/v1/datasets/{file}")).await.refusal(404, "not_found");
     }
 }
+
+#[tokio::test]
+async fn unchanged_files_are_not_made_again() {
+    let app = TestApp::with_seven().await;
+    let paths = ["/api/v1/datasets/nvidia-h200.json", "/api/v1/tables/nvidia-h200.json?top=2"];
+    let first = [app.get(paths[0]).await, app.get(paths[1]).await];
+    for (path, first) in paths.into_iter().zip(&first) {
+        let tag = first.header("etag");
+        // What a row holds is not looked at as long as no upload has changed it.
+        let options = app.settings.database_url.parse::<sqlx::sqlite::SqliteConnectOptions>().unwrap();
+        let raw = sqlx::SqlitePool::connect_with(options).await.unwrap();
+        sqlx::query("UPDATE solutions SET columns = x'00'").execute(&raw).await.unwrap();
+        raw.close().await;
+        assert_eq!(app.get_with(path, &[("if-none-match", tag)]).await.status, 304);
+        assert_eq!(app.get(path).await.body, first.body);
+        let head = app.send(axum::http::Request::head(path).body(axum::body::Body::empty()).unwrap()).await;
+        assert_eq!(
+            (head.status.as_u16(), head.header("etag"), head.header("content-length")),
+            (200, tag, "")
+        );
+    }
+    let path = paths[1];
+    let before = first[1].header("etag").to_owned();
+    app.receipt(columnar(&collected())).await;
+    assert_ne!(app.get(path).await.header("etag"), before);
+}
+
+#[tokio::test]
+async fn parts_are_named_from_one_on() {
+    let app = TestApp::with_seven().await;
+    let path = "/api/v1/datasets/nvidia-h200.msgpack.zst";
+    let part = app.get(&format!("{path}?part=1")).await;
+    assert!(part.header("content-disposition").contains("nvidia-h200-part-1.msgpack.zst"));
+    assert_eq!(decode(&part.body).unwrap().datasets[0].solutions.len(), 7);
+    app.get(&format!("{path}?part=2")).await.refusal(404, "not_found");
+    app.get(&format!("{path}?part=0")).await.refusal(400, "invalid");
+}

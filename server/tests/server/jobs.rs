@@ -113,3 +113,52 @@ async fn requests_that_make_no_sense_are_refused() {
     let path = format!("/api/v1/jobs/{}/events", job.id);
     app.get_with(&path, &[("last-event-id", "x")]).await.refusal(400, "invalid");
 }
+
+#[tokio::test]
+async fn only_so_many_jobs_wait() {
+    for app in TestApp::on_both("waiting").await {
+        app.receipt(columnar(&crate::samples::seven())).await;
+        let ask = async |seed: u64| {
+            let ask =
+                format!(r#"{{"kind":"train","heuristic":"matmul","hardware":"nvidia-h200","seed":{seed}}}"#);
+            app.ask(&ask).await
+        };
+        for seed in 0..20 {
+            assert_eq!(ask(seed).await.status, 202, "{seed}");
+        }
+        let refused = ask(20).await;
+        let message = refused.refusal(429, "too_many");
+        assert!(message.contains("20 jobs wait") && !refused.header("retry-after").is_empty(), "{message}");
+        let jobs: Vec<Job> = app.fetch("/api/v1/jobs").await;
+        let path = format!("/api/v1/jobs/{}", jobs[0].id);
+        assert_eq!(app.delete(&path).await.json::<Job>().state, JobState::Cancelled);
+        assert_eq!(
+            events(&app.get(&format!("{path}/events")).await).last().unwrap().state,
+            JobState::Cancelled
+        );
+        app.delete(&path).await.refusal(409, "conflict");
+        app.delete("/api/v1/jobs/0123456789abcdef").await.refusal(404, "not_found");
+        assert_eq!(ask(20).await.status, 202);
+        app.end().await;
+    }
+}
+
+#[tokio::test]
+async fn a_running_training_can_be_cancelled() {
+    let app = TestApp::with_seven().await;
+    let job = app.train_h200().await;
+    let working = tokio::spawn(worker::run(app.backend.clone(), app.stopping()));
+    let path = format!("/api/v1/jobs/{}", job.id);
+    while app.fetch::<Job>(&path).await.state == JobState::Queued {
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    assert_eq!(app.delete(&path).await.status, 200);
+    // The worker is free for the next one.
+    let next = app.train_h200().await;
+    while app.fetch::<Job>(&format!("/api/v1/jobs/{}", next.id)).await.state == JobState::Queued {
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    app.stop();
+    working.await.unwrap();
+    assert_eq!(app.fetch::<Job>(&path).await.state, JobState::Cancelled);
+}

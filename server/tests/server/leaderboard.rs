@@ -41,7 +41,7 @@ async fn a_walk_sees_every_row_once_in_any_order() {
 
 fn check_order(rows: &[LeaderboardRow], sort: LeaderboardSort, order: &str) {
     let value = |row: &LeaderboardRow| match sort {
-        LeaderboardSort::Tflops => Some(row.tflops),
+        LeaderboardSort::Tflops => row.tflops,
         LeaderboardSort::Time => Some(row.best_us),
         LeaderboardSort::Roofline => row.roofline_share,
         LeaderboardSort::Gain => row.gain_over_defaults,

@@ -13,15 +13,21 @@ mod errors;
 #[cfg(test)]
 mod hardware;
 #[cfg(test)]
+mod hostile;
+#[cfg(test)]
 mod jobs;
 #[cfg(test)]
 mod kill;
 #[cfg(test)]
 mod leaderboard;
 #[cfg(test)]
+mod listen;
+#[cfg(test)]
 mod models;
 #[cfg(test)]
 mod openapi;
+#[cfg(test)]
+mod postgres;
 #[cfg(test)]
 mod problems;
 #[cfg(test)]

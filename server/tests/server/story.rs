@@ -8,14 +8,14 @@ use diode_core::api::{Job, JobKind, JobRequest, JobState, LeaderboardQuery, Lead
 use diode_core::hardware::Hardware;
 use diode_core::ids::{Digest, JobId, ProblemId, UploadId};
 use diode_core::{Dataset, Heuristic, Method};
-use diode_server::admin::verify;
+use diode_server::admin::verify_entries;
 use diode_server::ingest::{Source, prepare};
 use diode_server::store::{
     self, BoardQuery, Cursor, LEASE, MAX_ATTEMPTS, NewUpload, Now, PostgresStore, SqliteStore, Store, View,
 };
-use sqlx::{Connection as _, PgConnection};
 
 use crate::models::summary;
+use crate::postgres;
 use crate::samples::{collected, columnar, dataset, h200, mm, seven};
 
 #[tokio::test]
@@ -41,21 +41,9 @@ async fn other_databases_are_refused_without_repeating_passwords() {
 
 #[tokio::test]
 async fn postgres_tells_the_story() {
-    let base = std::env::var("DIODE_TEST_POSTGRES_URL").unwrap_or_else(|_| {
-        panic!(
-            "DIODE_TEST_POSTGRES_URL is not set: expected the URL of a Postgres server on which this test may \
-             create a database, such as postgres://postgres@127.0.0.1:5432; `cargo xtask test` starts one"
-        )
-    });
-    let base = base.trim_end_matches('/');
-    let name = format!("diode_story_{}", std::process::id());
-    let mut admin = PgConnection::connect(&format!("{base}/postgres")).await.unwrap();
-    let statement = |verb: &str| sqlx::AssertSqlSafe(format!("{verb} {name}"));
-    sqlx::query(statement("DROP DATABASE IF EXISTS")).execute(&mut admin).await.unwrap();
-    sqlx::query(statement("CREATE DATABASE")).execute(&mut admin).await.unwrap();
-    let store = PostgresStore::open(&format!("{base}/{name}")).await.unwrap();
-    story(Arc::new(store)).await;
-    sqlx::query(statement("DROP DATABASE")).execute(&mut admin).await.unwrap();
+    let url = postgres::create("story").await;
+    story(Arc::new(PostgresStore::open(&url).await.unwrap())).await;
+    postgres::remove(&url).await;
 }
 
 fn upload(dataset: &Dataset, known: &[Hardware]) -> NewUpload {
@@ -78,7 +66,7 @@ async fn story(store: Arc<dyn Store>) {
     facts_are_learned(store.as_ref()).await;
     models_are_added(store.as_ref()).await;
     jobs_are_worked_on(store.as_ref()).await;
-    let verified = verify(store.as_ref()).await.unwrap();
+    let verified = verify_entries(store.as_ref()).await.unwrap();
     assert!(verified.entries >= 10 && verified.differences.is_empty(), "{verified}");
     store.close().await;
     assert!(store.ping().await.is_err());
@@ -87,7 +75,7 @@ async fn story(store: Arc<dyn Store>) {
 async fn nothing_is_there(store: &dyn Store) {
     store.ping().await.unwrap();
     assert_eq!(store.hardware_list().await.unwrap(), []);
-    assert_eq!(store.hardware(&h200().slug).await.unwrap(), None);
+    assert_eq!(store.hardware_summary(&h200().slug).await.unwrap(), None);
     assert_eq!(store.receipt(&UploadId::of(b"x")).await.unwrap(), None);
     assert_eq!(store.problem(&ProblemId::of(b"x")).await.unwrap(), None);
     assert_eq!(store.problem_views(&ProblemId::of(b"x")).await.unwrap(), []);
@@ -120,7 +108,7 @@ async fn uploads_arrive(store: &dyn Store) {
     renamed.digest = Digest::of(b"other bytes");
     let receipt = store.store_upload(&renamed).await.unwrap();
     assert_eq!((receipt.new_solutions, receipt.duplicate_solutions), (0, 7));
-    let summary = store.hardware(&h200().slug).await.unwrap().unwrap();
+    let summary = store.hardware_summary(&h200().slug).await.unwrap().unwrap();
     assert_eq!((summary.problems, summary.solutions, summary.methods.len()), (7, 10, 2));
     assert_eq!(summary.timings, 7 * 6 + 7 + 2 * 6);
     assert_eq!(store.hardware_list().await.unwrap(), [summary]);
@@ -160,8 +148,8 @@ async fn problems_are_looked_at(store: &dyn Store) {
     let view = View { hardware: slug.clone(), problem: problem.id(), method: Method::Unspecified };
     let stored = store.view_solutions(&view).await.unwrap();
     assert_eq!((stored.solutions.len(), stored.problems.len(), stored.config_lists.len()), (2, 1, 1));
-    assert_eq!(stored.decode().unwrap().len(), 2);
-    assert_eq!(store.hardware_solutions(&slug).await.unwrap().decode().unwrap().len(), 10);
+    assert_eq!(stored.decode().solutions.len(), 2);
+    assert_eq!(store.hardware_solutions(&slug).await.unwrap().decode().solutions.len(), 10);
     assert_eq!(store.board_entry(&view).await.unwrap().unwrap().solutions, 2);
     let absent = View { method: Method::MEDIAN_WARM_WALL, ..view };
     assert_eq!(store.board_entry(&absent).await.unwrap(), None);
@@ -175,12 +163,17 @@ async fn facts_are_learned(store: &dyn Store) {
     let unknown = Hardware::from_name("NVIDIA Z9000").unwrap();
     let slug = unknown.slug.clone();
     store.store_upload(&upload(&dataset(unknown.clone(), &[mm(512, 512, 512)], 1.0), &[])).await.unwrap();
-    let before = store.hardware(&slug).await.unwrap().unwrap();
+    let before = store.hardware_summary(&slug).await.unwrap().unwrap();
     assert_eq!((before.median_roofline_share, before.hardware.facts), (None, None));
     let described = Hardware { facts: h200().facts, ..unknown };
     let more = upload(&dataset(described, &[mm(1024, 512, 512)], 1.0), &[before.hardware]);
     store.store_upload(&more).await.unwrap();
-    let view = View { hardware: slug, problem: mm(512, 512, 512).id(), method: Method::Unspecified };
+    let view = View { hardware: slug.clone(), problem: mm(512, 512, 512).id(), method: Method::Unspecified };
+    let mut stale = store.stale_entries().await.unwrap();
+    stale.sort();
+    assert!(stale.contains(&view), "{stale:?}");
+    while store.refresh_entries().await.unwrap() > 0 {}
+    assert_eq!(store.stale_entries().await.unwrap(), []);
     assert!(store.board_entry(&view).await.unwrap().unwrap().roofline_share.is_some());
 }
 
@@ -194,7 +187,7 @@ async fn models_are_added(store: &dyn Store) {
     assert_eq!(store.models(Some(&"nvidia-a100".parse().unwrap())).await.unwrap(), []);
     assert_eq!(store.model(&first.id).await.unwrap(), Some(first));
     assert_eq!(store.model(&diode_core::ids::ModelId::of(b"x")).await.unwrap(), None);
-    assert_eq!(store.hardware(&h200().slug).await.unwrap().unwrap().models, 2);
+    assert_eq!(store.hardware_summary(&h200().slug).await.unwrap().unwrap().models, 2);
 }
 
 fn job(seed: u64) -> Job {
@@ -219,7 +212,7 @@ async fn jobs_are_worked_on(store: &dyn Store) {
     let start = Now::read();
     let later = |leases: u32| Now(start.0 + (LEASE + Duration::from_secs(1)) * leases);
     for seed in [1, 1, 2] {
-        store.enqueue(&job(seed)).await.unwrap();
+        assert!(store.enqueue(&job(seed), 2).await.unwrap());
     }
     assert_eq!(store.jobs(10).await.unwrap().iter().map(|j| j.request.seed).collect::<Vec<_>>(), [2, 1]);
 

@@ -12,6 +12,8 @@ use tempfile::TempDir;
 use tokio::sync::watch;
 use tower::ServiceExt as _;
 
+use crate::postgres;
+
 pub(crate) struct TestApp {
     pub(crate) backend: Backend,
     pub(crate) settings: Settings,
@@ -48,11 +50,37 @@ impl Reply {
 
 impl TestApp {
     pub(crate) async fn new() -> Self {
+        Self::start(None, u64::MAX).await
+    }
+
+    /// One that keeps so many bytes of uploads.
+    pub(crate) async fn with_quota(max_stored: u64) -> Self {
+        Self::start(None, max_stored).await
+    }
+
+    /// One on SQLite, and one on a new Postgres database of this name.
+    pub(crate) async fn on_both(name: &str) -> [Self; 2] {
+        let postgres = postgres::create(name).await;
+        [Self::new().await, Self::start(Some(postgres), u64::MAX).await]
+    }
+
+    /// Closes the database, and removes it if it is Postgres.
+    pub(crate) async fn end(self) {
+        self.backend.store.close().await;
+        if self.settings.database_url.starts_with("postgres") {
+            postgres::remove(&self.settings.database_url).await;
+        }
+    }
+
+    async fn start(database_url: Option<String>, max_stored: u64) -> Self {
         let folder = tempfile::tempdir().unwrap();
+        let sqlite = format!("sqlite:{}", folder.path().join("diode.db").display());
         let settings = Settings {
             listen: "127.0.0.1:0".parse().unwrap(),
-            database_url: format!("sqlite:{}", folder.path().join("diode.db").display()),
+            database_url: database_url.unwrap_or(sqlite),
             blobs: folder.path().join("blobs"),
+            max_stored,
+            hosts: Vec::new(),
         };
         let backend = Backend::open(&settings).await.unwrap();
         let (stop, stopping) = watch::channel(false);
@@ -76,10 +104,17 @@ impl TestApp {
     }
 
     pub(crate) async fn send(&self, request: Request<Body>) -> Reply {
-        let response = self.router.clone().oneshot(request).await.unwrap();
-        let (parts, body) = response.into_parts();
-        let body = to_bytes(body, usize::MAX).await.unwrap().to_vec();
-        Reply { status: parts.status, headers: parts.headers, body }
+        self.sending(request).await
+    }
+
+    /// The same for a task of its own.
+    pub(crate) fn sending(&self, request: Request<Body>) -> impl Future<Output = Reply> + Send + use<> {
+        let answering = self.router.clone().oneshot(request);
+        async move {
+            let (parts, body) = answering.await.unwrap().into_parts();
+            let body = to_bytes(body, usize::MAX).await.unwrap().to_vec();
+            Reply { status: parts.status, headers: parts.headers, body }
+        }
     }
 
     pub(crate) async fn get(&self, path: &str) -> Reply {
@@ -92,6 +127,10 @@ impl TestApp {
             request = request.header(*name, *value);
         }
         self.send(request.body(Body::empty()).unwrap()).await
+    }
+
+    pub(crate) async fn delete(&self, path: &str) -> Reply {
+        self.send(Request::delete(path).body(Body::empty()).unwrap()).await
     }
 
     /// What a path answers with, which must be a success.

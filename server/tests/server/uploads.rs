@@ -112,3 +112,17 @@ async fn unknown_receipts_are_not_found() {
         assert!(message.contains(id), "{message}");
     }
 }
+
+#[tokio::test]
+async fn slow_senders_keep_nobody_waiting() {
+    let app = TestApp::new().await;
+    let mut slow = tokio::task::JoinSet::new();
+    for _ in 0..16 {
+        let silence = futures_util::stream::pending::<Result<Vec<u8>, std::io::Error>>();
+        let request = Request::post("/api/v1/uploads").body(Body::from_stream(silence)).unwrap();
+        slow.spawn(app.sending(request));
+    }
+    tokio::task::yield_now().await;
+    let upload = tokio::time::timeout(std::time::Duration::from_secs(9), app.upload(columnar(&seven())));
+    assert_eq!(upload.await.expect("waits for slow senders").status, 201);
+}

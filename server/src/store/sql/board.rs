@@ -7,6 +7,8 @@ use super::board_entries::EntryRow;
 use super::connection::Connection;
 use super::fields::{parse, unsigned};
 use super::from_row::from_row;
+use super::hardware;
+use super::memory::Memory;
 use super::problems::problem_of;
 use super::statement::Statement;
 use super::summaries::micros;
@@ -48,51 +50,106 @@ impl BoardRow {
     }
 }
 
-/// Both queries must see the same state.
+/// All queries must see the same state.
 pub(super) async fn leaderboard(
     db: &mut impl Connection,
+    totals: &Memory<Counted, u64>,
     slug: &HardwareSlug,
     query: &BoardQuery,
 ) -> StoreResult<Page<LeaderboardRow>> {
-    let total = push_filter(Statement::new("SELECT COUNT(*)"), slug, &query.filter);
-    let (total,): (i64,) = db.fetch_one(total).await?;
-    let rows: Vec<BoardRow> = db.fetch_all(page(slug, query)).await?;
+    let total = total(db, totals, slug, &query.filter).await?;
+    let rows = rows(db, slug, query).await?;
 
     let limit = query.limit as usize;
     let more = rows.len() > limit;
     let rows: Result<Vec<_>, Damaged> = rows.into_iter().take(limit).map(BoardRow::row).collect();
     let (items, cursors): (Vec<_>, Vec<Cursor>) = rows?.into_iter().unzip();
     let last = cursors.last().filter(|_| more);
-    Ok(Page {
-        items,
-        total: unsigned("row count", total)?,
-        next_cursor: last.map(|cursor| cursor.encode(query.sort, query.order)),
-    })
+    Ok(Page { items, total, next_cursor: last.map(|cursor| cursor.encode(query.sort, query.order)) })
 }
 
-/// Selects one page and the row after it, which tells whether there is another.
-fn page(slug: &HardwareSlug, query: &BoardQuery) -> Statement {
+/// Which rows were counted: those of a hardware that a filter leaves.
+pub(super) type Counted = (HardwareSlug, LeaderboardQuery);
+
+async fn total(
+    db: &mut impl Connection,
+    totals: &Memory<Counted, u64>,
+    slug: &HardwareSlug,
+    filter: &LeaderboardQuery,
+) -> StoreResult<u64> {
+    let Some(revision) = hardware::revision(db, slug).await? else { return Ok(0) };
+    let rows_alone =
+        LeaderboardQuery { sort: None, order: None, limit: None, cursor: None, ..filter.clone() };
+    let counted = (slug.clone(), rows_alone);
+    if let Some(total) = totals.get(&counted, revision) {
+        return Ok(total);
+    }
+    let count = push_filter(Statement::new("SELECT COUNT(*) FROM entries e"), slug, filter);
+    let (total,): (i64,) = db.fetch_one(count).await?;
+    let total = unsigned("row count", total)?;
+    totals.put(counted, revision, total);
+    Ok(total)
+}
+
+/// One page and the row after it, which tells whether there is another. The rows that have the
+/// value sorted by come first; each of the two queries walks along an index and stops at its limit.
+async fn rows(
+    db: &mut impl Connection,
+    slug: &HardwareSlug,
+    query: &BoardQuery,
+) -> StoreResult<Vec<BoardRow>> {
+    let wanted = i64::from(query.limit) + 1;
+    let mut rows: Vec<BoardRow> = match &query.after {
+        Some(Cursor { value: None, .. }) => Vec::new(),
+        _ => db.fetch_all(page(slug, query, Part::WithValue, wanted)).await?,
+    };
+    let missing = wanted - rows.len() as i64;
+    if missing > 0 {
+        rows.extend(db.fetch_all(page(slug, query, Part::WithoutValue, missing)).await?);
+    }
+    Ok(rows)
+}
+
+/// The rows that have the value sorted by, or the others.
+#[derive(Clone, Copy, PartialEq)]
+enum Part {
+    WithValue,
+    WithoutValue,
+}
+
+fn page(slug: &HardwareSlug, query: &BoardQuery, part: Part, limit: i64) -> Statement {
     let value = value(query.sort);
     let select = Statement::new(
         "SELECT p.fields, e.method, e.best, e.best_ns, e.tflops, e.roofline_share, e.gain_over_defaults, \
          e.library_ns, e.configs, e.timings, e.solutions, ",
     );
-    let mut select = push_filter(select.push(value).push(" AS value"), slug, &query.filter);
-    if let Some(cursor) = &query.after {
-        select = push_after(select, value, query.order, cursor);
-    }
-    let direction = match query.order {
-        SortOrder::Descending => " DESC",
-        SortOrder::Ascending => " ASC",
+    let select = select.push(value).push(" AS value FROM entries e JOIN problems p ON p.id = e.problem");
+    let mut select = push_filter(select, slug, &query.filter).push(" AND ").push(value);
+    // No value is negative. Unlike IS NOT NULL, a bound is one that both databases find in the index.
+    select = select.push(match part {
+        Part::WithValue => " >= 0",
+        Part::WithoutValue => " IS NULL",
+    });
+    let (beyond, direction) = match query.order {
+        SortOrder::Descending => (" < (", " DESC"),
+        SortOrder::Ascending => (" > (", " ASC"),
     };
-    select
-        .push(" ORDER BY (")
-        .push(value)
-        .push(" IS NULL), ")
-        .push(value)
-        .push(direction)
-        .push(", e.problem, e.method LIMIT ")
-        .push_bind(i64::from(query.limit) + 1)
+    match (&query.after, part) {
+        (Some(Cursor { value: Some(last), problem, method }), Part::WithValue) => {
+            select = select.push(" AND (").push(value).push(", e.problem, e.method)").push(beyond);
+            select = select.push_bind(*last).push(", ").push_bind(problem.as_str());
+            select = select.push(", ").push_bind(method.to_string()).push(")");
+        }
+        (Some(Cursor { value: None, problem, method }), Part::WithoutValue) => {
+            select = select.push(" AND (e.problem, e.method)").push(beyond).push_bind(problem.as_str());
+            select = select.push(", ").push_bind(method.to_string()).push(")");
+        }
+        _ => {}
+    }
+    // Ties are broken in the same direction, so that an index holds the order as a whole.
+    select = select.push(" ORDER BY ").push(value).push(direction);
+    select = select.push(", e.problem").push(direction).push(", e.method").push(direction);
+    select.push(" LIMIT ").push_bind(limit)
 }
 
 fn value(sort: LeaderboardSort) -> &'static str {
@@ -101,18 +158,16 @@ fn value(sort: LeaderboardSort) -> &'static str {
         LeaderboardSort::Time => "e.best_ns",
         LeaderboardSort::Roofline => "e.roofline_share",
         LeaderboardSort::Gain => "e.gain_over_defaults",
-        LeaderboardSort::Flops => "p.flops",
+        LeaderboardSort::Flops => "e.flops",
     }
 }
 
 fn push_filter(select: Statement, slug: &HardwareSlug, filter: &LeaderboardQuery) -> Statement {
-    let mut select = select
-        .push(" FROM entries e JOIN problems p ON p.id = e.problem WHERE e.hardware = ")
-        .push_bind(slug.as_str());
+    let mut select = select.push(" WHERE e.hardware = ").push_bind(slug.as_str());
     let texts = [
-        (" AND p.op = ", filter.op.map(|v| v.to_string())),
-        (" AND p.a_dtype = ", filter.dtype.map(|v| v.to_string())),
-        (" AND p.b_layout = ", filter.b_layout.map(|v| v.to_string())),
+        (" AND e.op = ", filter.op.map(|v| v.to_string())),
+        (" AND e.a_dtype = ", filter.dtype.map(|v| v.to_string())),
+        (" AND e.b_layout = ", filter.b_layout.map(|v| v.to_string())),
         (" AND e.method = ", filter.method.map(|v| v.to_string())),
     ];
     for (condition, text) in texts {
@@ -121,12 +176,12 @@ fn push_filter(select: Statement, slug: &HardwareSlug, filter: &LeaderboardQuery
         }
     }
     let bounds = [
-        (" AND p.m >= ", filter.min_m),
-        (" AND p.m <= ", filter.max_m),
-        (" AND p.n >= ", filter.min_n),
-        (" AND p.n <= ", filter.max_n),
-        (" AND p.k >= ", filter.min_k),
-        (" AND p.k <= ", filter.max_k),
+        (" AND e.m >= ", filter.min_m),
+        (" AND e.m <= ", filter.max_m),
+        (" AND e.n >= ", filter.min_n),
+        (" AND e.n <= ", filter.max_n),
+        (" AND e.k >= ", filter.min_k),
+        (" AND e.k <= ", filter.max_k),
     ];
     for (condition, bound) in bounds {
         if let Some(bound) = bound {
@@ -134,26 +189,4 @@ fn push_filter(select: Statement, slug: &HardwareSlug, filter: &LeaderboardQuery
         }
     }
     select
-}
-
-fn push_after(select: Statement, value: &'static str, order: SortOrder, cursor: &Cursor) -> Statement {
-    let beyond = match order {
-        SortOrder::Descending => " < ",
-        SortOrder::Ascending => " > ",
-    };
-    let select = select.push(" AND (").push(value).push(" IS NULL");
-    let select = match cursor.value {
-        Some(last) => {
-            let select = select.push(" OR ").push(value).push(beyond).push_bind(last);
-            select.push(" OR ").push(value).push(" = ").push_bind(last)
-        }
-        None => select,
-    };
-    // AND binds tighter than the ORs before it.
-    select
-        .push(" AND (e.problem, e.method) > (")
-        .push_bind(cursor.problem.as_str())
-        .push(", ")
-        .push_bind(cursor.method.to_string())
-        .push("))")
 }

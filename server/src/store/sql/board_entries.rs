@@ -3,7 +3,6 @@
 use std::collections::BTreeSet;
 
 use diode_core::hardware::Hardware;
-use diode_core::ids::HardwareSlug;
 
 use super::connection::Connection;
 use super::fields::{from_json, parse, unsigned};
@@ -19,7 +18,7 @@ use crate::store::types::View;
 pub(super) struct EntryRow {
     best: String,
     best_ns: f64,
-    tflops: f64,
+    tflops: Option<f64>,
     roofline_share: Option<f64>,
     gain_over_defaults: Option<f64>,
     library_ns: Option<f64>,
@@ -76,14 +75,7 @@ pub(super) async fn views(db: &mut impl Connection) -> StoreResult<Vec<View>> {
     fetch_views(db, select).await
 }
 
-/// The views that a hardware has solutions for.
-pub(super) async fn hardware_views(db: &mut impl Connection, slug: &HardwareSlug) -> StoreResult<Vec<View>> {
-    let select =
-        Statement::new("SELECT DISTINCT hardware, problem, method FROM solutions WHERE hardware = $1");
-    fetch_views(db, select.bind(slug.as_str())).await
-}
-
-async fn fetch_views(db: &mut impl Connection, select: Statement) -> StoreResult<Vec<View>> {
+pub(super) async fn fetch_views(db: &mut impl Connection, select: Statement) -> StoreResult<Vec<View>> {
     let rows: Vec<(String, String, String)> = db.fetch_all(select).await?;
     let view = |(hardware, problem, method): (String, String, String)| {
         Ok(View {
@@ -95,45 +87,64 @@ async fn fetch_views(db: &mut impl Connection, select: Statement) -> StoreResult
     rows.into_iter().map(view).collect()
 }
 
-/// Recomputes the entries of some views from their solutions.
+/// Recomputes the entries of some views from their solutions, in order, until
+/// `budget` timings have been read; the first view is always done. Returns those
+/// that are left.
 ///
 /// A stored entry must be what [`board_entry`] makes of the stored solutions,
-/// also when two uploads add to one view at the same time. So the transaction
-/// that adds the solutions computes the entry too, and another upload for the
-/// same hardware cannot come between its reads and its commit: SQLite has one
-/// writer (`BEGIN IMMEDIATE`), and on Postgres the row of the hardware is locked
-/// first ([`super::hardware::upsert`]). The second upload then reads the
-/// solutions that the first has committed: Postgres shows each statement all
-/// that was committed before it.
+/// or its view must be among the stale ones, also when two uploads add to one view
+/// at the same time. So entries are computed in the transaction that adds the
+/// solutions or takes the mark away, and another upload for the same hardware
+/// cannot come between its reads and its commit: SQLite has one writer
+/// (`BEGIN IMMEDIATE`), and on Postgres the row of the hardware is locked first
+/// ([`super::hardware::lock`]). The second upload then reads the solutions that the
+/// first has committed: Postgres shows each statement all that was committed before it.
 ///
 /// Decoding and medians take long, so they run on a thread for blocking work
-/// while the transaction stays open. Computing before the transaction would
-/// need a check that no solution has arrived since and, where one has, a second
-/// round; the transaction would still have to read every solution.
+/// while the transaction stays open.
 ///
 /// One view at a time, so that memory holds the solutions of one view only.
-pub(super) async fn refresh(
+pub(super) async fn refresh<'v>(
     db: &mut impl Connection,
     hardware: &[Hardware],
-    touched: &BTreeSet<View>,
-) -> StoreResult<()> {
+    touched: &'v BTreeSet<View>,
+    budget: u64,
+) -> StoreResult<BTreeSet<&'v View>> {
     let mut lists = ConfigLists::default();
-    let mut entries = Vec::new();
+    let (mut entries, mut left, mut spent) = (Vec::new(), BTreeSet::new(), 0);
     for view in touched {
         let known = hardware.iter().find(|known| known.slug == view.hardware);
         let known = known.cloned().ok_or(sqlx::Error::RowNotFound)?;
+        let timings = timings(db, view).await?;
+        if spent > 0 && spent + timings > budget {
+            left.insert(view);
+            continue;
+        }
+        spent += timings;
         let stored = load(db, Selection::View(view)).await?;
-        let problem = view.problem.clone();
-        let computed = tokio::task::spawn_blocking(move || {
-            let entry = board_entry(&stored, &mut lists, &problem, &known);
-            (entry, lists)
+        let Some(problem) = stored.problems.get(&view.problem).cloned() else { continue };
+        let computed = tokio::task::spawn_blocking({
+            let problem = problem.clone();
+            move || (board_entry(&stored, &mut lists, &problem, &known), lists)
         });
         let entry;
         (entry, lists) = computed.await?;
-        entries.extend(entry?.map(|entry| (view, entry)));
+        entries.extend(entry.map(|entry| (view, problem, entry)));
     }
     for chunk in entries.chunks(ROWS_PER_STATEMENT) {
         db.execute(inserts::board_entries(chunk)?).await?;
     }
-    Ok(())
+    Ok(left)
+}
+
+async fn timings(db: &mut impl Connection, view: &View) -> StoreResult<u64> {
+    let select = Statement::new(
+        "SELECT CAST(COALESCE(SUM(timings), 0) AS BIGINT) FROM solutions \
+         WHERE hardware = $1 AND problem = $2 AND method = $3",
+    )
+    .bind(view.hardware.as_str())
+    .bind(view.problem.as_str())
+    .bind(view.method.to_string());
+    let (timings,): (i64,) = db.fetch_one(select).await?;
+    Ok(unsigned("timing count", timings)?)
 }

@@ -1,4 +1,5 @@
 use diode_core::hardware::Hardware;
+use diode_core::ids::{Digest, HardwareSlug};
 
 use super::connection::Connection;
 use super::fields::{from_json, json, named, parse};
@@ -6,6 +7,7 @@ use super::from_row::from_row;
 use super::statement::Statement;
 use crate::solutions::Damaged;
 use crate::store::error::StoreResult;
+use crate::store::types::NewUpload;
 
 pub(super) struct HardwareRow {
     slug: String,
@@ -27,26 +29,64 @@ impl HardwareRow {
     }
 }
 
+/// One kind of hardware; `None` if it is unknown.
+pub(super) async fn find(db: &mut impl Connection, slug: &HardwareSlug) -> StoreResult<Option<Hardware>> {
+    let select = Statement::new("SELECT slug, name, vendor, facts FROM hardware WHERE slug = $1");
+    let row: Option<HardwareRow> = db.fetch_optional(select.bind(slug.as_str())).await?;
+    Ok(row.map(HardwareRow::hardware).transpose()?)
+}
+
+/// The same; keeps whoever changes what belongs to it waiting until this transaction ends.
+pub(super) async fn lock<C: Connection>(db: &mut C, slug: &HardwareSlug) -> StoreResult<Option<Hardware>> {
+    let select = Statement::new("SELECT slug, name, vendor, facts FROM hardware WHERE slug = $1")
+        .bind(slug.as_str())
+        .push(C::LOCK_ROW);
+    let row: Option<HardwareRow> = db.fetch_optional(select).await?;
+    Ok(row.map(HardwareRow::hardware).transpose()?)
+}
+
+/// Notes that entries of the hardware have changed.
+pub(super) async fn bump(db: &mut impl Connection, slug: &HardwareSlug) -> StoreResult<()> {
+    let update = Statement::new("UPDATE hardware SET revision = revision + 1 WHERE slug = $1");
+    db.execute(update.bind(slug.as_str())).await?;
+    Ok(())
+}
+
+pub(super) async fn revision(db: &mut impl Connection, slug: &HardwareSlug) -> StoreResult<Option<i64>> {
+    let select = Statement::new("SELECT revision FROM hardware WHERE slug = $1").bind(slug.as_str());
+    let row: Option<(i64,)> = db.fetch_optional(select).await?;
+    Ok(row.map(|(revision,)| revision))
+}
+
+/// What the hardware's timings are: the same text as long as no upload has changed them. `None` if it is
+/// unknown.
+pub(super) async fn state(db: &mut impl Connection, slug: &HardwareSlug) -> StoreResult<Option<String>> {
+    let select = Statement::new("SELECT state FROM hardware WHERE slug = $1").bind(slug.as_str());
+    let row: Option<(String,)> = db.fetch_optional(select).await?;
+    Ok(row.map(|(state,)| state))
+}
+
 /// Makes the hardware known, and keeps other uploads for it waiting until this
 /// transaction ends. Returns what is stored then, and `true` if it had been
 /// stored without facts and now has some: then everything computed from facts
 /// is out of date.
-pub(super) async fn upsert<C: Connection>(
-    db: &mut C,
+pub(super) async fn upsert(
+    db: &mut impl Connection,
     given: &Hardware,
-    updated_at: &str,
+    upload: &NewUpload,
 ) -> StoreResult<(Hardware, bool)> {
     insert(db, given).await?;
-    let select = Statement::new("SELECT slug, name, vendor, facts FROM hardware WHERE slug = $1")
-        .bind(given.slug.as_str())
-        .push(C::LOCK_ROW);
-    let stored: HardwareRow = db.fetch_one(select).await?;
-    let mut stored = stored.hardware()?;
-    let update =
-        Statement::new("UPDATE hardware SET updated_at = $1, facts = COALESCE(facts, $2) WHERE slug = $3")
-            .bind(updated_at)
-            .bind(facts(given)?)
-            .bind(given.slug.as_str());
+    let mut stored = lock(db, &given.slug).await?.ok_or(sqlx::Error::RowNotFound)?;
+    let before = state(db, &given.slug).await?.unwrap_or_default();
+    let after = Digest::of(format!("{before}\n{}", upload.digest).as_bytes());
+    let update = Statement::new(
+        "UPDATE hardware SET updated_at = $1, facts = COALESCE(facts, $2), state = $3, \
+         revision = revision + 1 WHERE slug = $4",
+    )
+    .bind(upload.received_at.as_str())
+    .bind(facts(given)?)
+    .bind(after.as_str())
+    .bind(given.slug.as_str());
     db.execute(update).await?;
     let has_new_facts = stored.facts.is_none() && given.facts.is_some();
     stored.facts = stored.facts.or(given.facts);

@@ -41,6 +41,15 @@ pub(super) fn problems(problems: &[(&ProblemId, &Problem)]) -> Result<Statement,
     Ok(Statement::new(insert).push_rows(rows?).push(" ON CONFLICT DO NOTHING"))
 }
 
+pub(super) fn stale_entries(views: &[&View]) -> Statement {
+    let rows = views.iter().map(|view| {
+        [view.hardware.as_str().into(), view.problem.as_str().into(), view.method.to_string().into()]
+    });
+    Statement::new("INSERT INTO stale_entries (hardware, problem, method)")
+        .push_rows(rows)
+        .push(" ON CONFLICT DO NOTHING")
+}
+
 /// Returns the digests of those that were new.
 pub(super) fn solutions(upload: &UploadId, solutions: &[NewSolution]) -> Statement {
     let rows = solutions.iter().map(|solution| {
@@ -65,12 +74,19 @@ pub(super) fn solutions(upload: &UploadId, solutions: &[NewSolution]) -> Stateme
     .push(" ON CONFLICT DO NOTHING RETURNING digest")
 }
 
-pub(super) fn board_entries(entries: &[(&View, BoardEntry)]) -> Result<Statement, Damaged> {
-    let row = |(view, entry): &(&View, BoardEntry)| {
+pub(super) fn board_entries(entries: &[(&View, Problem, BoardEntry)]) -> Result<Statement, Damaged> {
+    let row = |(view, problem, entry): &(&View, Problem, BoardEntry)| {
         Ok([
             view.hardware.as_str().into(),
             view.problem.as_str().into(),
             view.method.to_string().into(),
+            problem.op.as_str().into(),
+            problem.a_dtype.as_str().into(),
+            problem.b_layout.as_str().into(),
+            problem.m.into(),
+            problem.n.into(),
+            problem.k.into(),
+            problem.flops().into(),
             json("config", &entry.best)?.into(),
             entry.best_ns.into(),
             entry.tflops.into(),
@@ -84,8 +100,8 @@ pub(super) fn board_entries(entries: &[(&View, BoardEntry)]) -> Result<Statement
     };
     let rows: Result<Vec<_>, Damaged> = entries.iter().map(row).collect();
     Ok(Statement::new(
-        "INSERT INTO entries (hardware, problem, method, best, best_ns, tflops, roofline_share, \
-         gain_over_defaults, library_ns, configs, timings, solutions)",
+        "INSERT INTO entries (hardware, problem, method, op, a_dtype, b_layout, m, n, k, flops, best, best_ns, \
+         tflops, roofline_share, gain_over_defaults, library_ns, configs, timings, solutions)",
     )
     .push_rows(rows?)
     .push(

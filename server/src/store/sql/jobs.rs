@@ -68,7 +68,12 @@ impl ClaimRow {
     }
 }
 
-pub(super) async fn enqueue(db: &mut impl Connection, job: &Job) -> StoreResult<()> {
+pub(super) async fn enqueue(db: &mut impl Connection, job: &Job, limit: u32) -> StoreResult<bool> {
+    let count = Statement::new("SELECT COUNT(*) FROM jobs WHERE state = 'queued'");
+    let (waiting,): (i64,) = db.fetch_one(count).await?;
+    if waiting >= i64::from(limit) {
+        return Ok(false);
+    }
     let insert = Statement::new(
         "INSERT INTO jobs (id, request, state, created_at) VALUES ($1, $2, $3, $4) ON CONFLICT DO NOTHING",
     )
@@ -79,7 +84,20 @@ pub(super) async fn enqueue(db: &mut impl Connection, job: &Job) -> StoreResult<
     if db.execute(insert).await? == 1 {
         add_event(db, job.id.as_str(), JobState::Queued, Some(0.0), "queued").await?;
     }
-    Ok(())
+    Ok(true)
+}
+
+pub(super) async fn cancel(db: &mut impl Connection, id: &JobId, now: Now) -> StoreResult<Option<Job>> {
+    let update = Statement::new(
+        "UPDATE jobs SET state = 'cancelled', finished_at = $1, lease_until = NULL \
+         WHERE id = $2 AND state IN ('queued', 'running') \
+         RETURNING id, request, state, created_at, finished_at, error, model",
+    );
+    let row: Option<JobRow> = db.fetch_optional(update.bind(now.rfc3339()).bind(id.as_str())).await?;
+    if row.is_some() {
+        add_event(db, id.as_str(), JobState::Cancelled, None, "cancelled").await?;
+    }
+    Ok(row.map(JobRow::job).transpose()?)
 }
 
 pub(super) async fn newest(db: &mut impl Connection, limit: u32) -> StoreResult<Vec<Job>> {

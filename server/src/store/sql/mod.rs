@@ -9,33 +9,41 @@ mod from_row;
 mod hardware;
 mod inserts;
 mod jobs;
+mod memory;
 mod models;
 mod problems;
+mod sizes;
 mod solutions;
+mod stale_entries;
 pub(super) mod statement;
 mod summaries;
+mod upkeep;
 mod uploads;
 
+use std::ops::RangeInclusive;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use diode_core::Problem;
 use diode_core::api::{
     HardwareSummary, Job, JobEvent, LeaderboardRow, ModelSummary, Page, ProblemPoint, ProblemView, Receipt,
 };
 use diode_core::hardware::Hardware;
 use diode_core::ids::{HardwareSlug, JobId, ModelId, ProblemId, UploadId};
+use diode_core::{Method, Problem};
 use sqlx::pool::PoolConnection;
 use sqlx::{Database, Pool, Transaction};
 
 use super::error::StoreResult;
 use super::interface::Store;
-use super::types::{BoardQuery, Claim, NewUpload, Now, View};
+use super::types::{BoardQuery, Claim, NamedBlob, NewUpload, Now, View};
 use crate::consensus::BoardEntry;
 use crate::solutions::StoredSolutions;
+use board::Counted;
 use connection::Connection;
+use memory::Memory;
 use solutions::Selection;
 use statement::Statement;
+use summaries::Figures;
 
 /// How long a request waits for a connection before it is told to come back.
 pub(super) const ACQUIRE_TIMEOUT: Duration = Duration::from_secs(5);
@@ -46,6 +54,14 @@ pub struct SqlStore<DB: Database> {
     pub(super) readers: Pool<DB>,
     /// For what does; may be the same pool.
     pub(super) writers: Pool<DB>,
+    figures: Memory<HardwareSlug, Figures>,
+    totals: Memory<Counted, u64>,
+}
+
+impl<DB: Database> SqlStore<DB> {
+    pub(super) fn new(readers: Pool<DB>, writers: Pool<DB>) -> Self {
+        Self { readers, writers, figures: Memory::default(), totals: Memory::default() }
+    }
 }
 
 /// A connection for a single query.
@@ -88,11 +104,44 @@ impl<DB: Database<Connection: Connection>> Store for SqlStore<DB> {
     }
 
     async fn hardware_list(&self) -> StoreResult<Vec<HardwareSummary>> {
-        summaries::list(&mut *snapshot(self).await?, None).await
+        summaries::list(&mut *snapshot(self).await?, &self.figures, None).await
     }
 
-    async fn hardware(&self, slug: &HardwareSlug) -> StoreResult<Option<HardwareSummary>> {
-        Ok(summaries::list(&mut *snapshot(self).await?, Some(slug)).await?.pop())
+    async fn hardware_summary(&self, slug: &HardwareSlug) -> StoreResult<Option<HardwareSummary>> {
+        Ok(summaries::list(&mut *snapshot(self).await?, &self.figures, Some(slug)).await?.pop())
+    }
+
+    async fn hardware(&self, slug: &HardwareSlug) -> StoreResult<Option<Hardware>> {
+        hardware::find(&mut *reader(self).await?, slug).await
+    }
+
+    async fn hardware_state(&self, slug: &HardwareSlug) -> StoreResult<Option<String>> {
+        hardware::state(&mut *reader(self).await?, slug).await
+    }
+
+    async fn refresh_entries(&self) -> StoreResult<usize> {
+        let mut tx = writer(self).await?;
+        let done = stale_entries::refresh_some(&mut *tx).await?;
+        tx.commit().await?;
+        Ok(done)
+    }
+
+    async fn stale_entries(&self) -> StoreResult<Vec<View>> {
+        stale_entries::list(&mut *reader(self).await?).await
+    }
+
+    async fn stored_bytes(&self) -> StoreResult<u64> {
+        upkeep::stored_bytes(&mut *reader(self).await?).await
+    }
+
+    async fn blobs(&self) -> StoreResult<Vec<NamedBlob>> {
+        upkeep::blobs(&mut *snapshot(self).await?).await
+    }
+
+    async fn probe(&self) -> StoreResult<()> {
+        let mut tx = writer(self).await?;
+        upkeep::probe(&mut *tx).await?;
+        Ok(tx.commit().await?)
     }
 
     async fn leaderboard(
@@ -100,7 +149,7 @@ impl<DB: Database<Connection: Connection>> Store for SqlStore<DB> {
         slug: &HardwareSlug,
         query: &BoardQuery,
     ) -> StoreResult<Page<LeaderboardRow>> {
-        board::leaderboard(&mut *snapshot(self).await?, slug, query).await
+        board::leaderboard(&mut *snapshot(self).await?, &self.totals, slug, query).await
     }
 
     async fn problem_points(&self, slug: &HardwareSlug, cap: u32) -> StoreResult<Vec<ProblemPoint>> {
@@ -121,6 +170,35 @@ impl<DB: Database<Connection: Connection>> Store for SqlStore<DB> {
 
     async fn hardware_solutions(&self, slug: &HardwareSlug) -> StoreResult<StoredSolutions> {
         solutions::load(&mut *snapshot(self).await?, Selection::Hardware(slug)).await
+    }
+
+    async fn solution_sizes(&self, slug: &HardwareSlug) -> StoreResult<Vec<(i64, u64)>> {
+        sizes::solutions(&mut *reader(self).await?, slug).await
+    }
+
+    async fn numbered_solutions(
+        &self,
+        slug: &HardwareSlug,
+        numbers: RangeInclusive<i64>,
+    ) -> StoreResult<StoredSolutions> {
+        solutions::load(&mut *snapshot(self).await?, Selection::Numbered(slug, &numbers)).await
+    }
+
+    async fn method_sizes(&self, slug: &HardwareSlug) -> StoreResult<Vec<(Method, u64)>> {
+        sizes::methods(&mut *reader(self).await?, slug).await
+    }
+
+    async fn problem_sizes(&self, slug: &HardwareSlug, method: Method) -> StoreResult<Vec<(ProblemId, u64)>> {
+        sizes::problems(&mut *reader(self).await?, slug, method).await
+    }
+
+    async fn problems_solutions(
+        &self,
+        slug: &HardwareSlug,
+        method: Method,
+        problems: RangeInclusive<ProblemId>,
+    ) -> StoreResult<StoredSolutions> {
+        solutions::load(&mut *snapshot(self).await?, Selection::Problems(slug, method, &problems)).await
     }
 
     async fn board_entry(&self, view: &View) -> StoreResult<Option<BoardEntry>> {
@@ -146,10 +224,18 @@ impl<DB: Database<Connection: Connection>> Store for SqlStore<DB> {
         models::find(&mut *reader(self).await?, id).await
     }
 
-    async fn enqueue(&self, job: &Job) -> StoreResult<()> {
+    async fn enqueue(&self, job: &Job, limit: u32) -> StoreResult<bool> {
         let mut tx = writer(self).await?;
-        jobs::enqueue(&mut *tx, job).await?;
-        Ok(tx.commit().await?)
+        let queued = jobs::enqueue(&mut *tx, job, limit).await?;
+        tx.commit().await?;
+        Ok(queued)
+    }
+
+    async fn cancel_job(&self, id: &JobId, now: Now) -> StoreResult<Option<Job>> {
+        let mut tx = writer(self).await?;
+        let cancelled = jobs::cancel(&mut *tx, id, now).await?;
+        tx.commit().await?;
+        Ok(cancelled)
     }
 
     async fn jobs(&self, limit: u32) -> StoreResult<Vec<Job>> {

@@ -1,8 +1,9 @@
 //! Stored solutions with the problems and config lists they refer to.
 
-use std::collections::BTreeMap;
+use std::ops::RangeInclusive;
 
-use diode_core::ids::HardwareSlug;
+use diode_core::Method;
+use diode_core::ids::{HardwareSlug, ProblemId};
 
 use super::connection::Connection;
 use super::fields::parse;
@@ -18,6 +19,8 @@ use crate::store::types::View;
 pub(super) enum Selection<'a> {
     Hardware(&'a HardwareSlug),
     View(&'a View),
+    Numbered(&'a HardwareSlug, &'a RangeInclusive<i64>),
+    Problems(&'a HardwareSlug, Method, &'a RangeInclusive<ProblemId>),
 }
 
 impl Selection<'_> {
@@ -25,6 +28,20 @@ impl Selection<'_> {
         let statement = statement.push(" FROM solutions WHERE hardware = ");
         match self {
             Self::Hardware(slug) => statement.push_bind(slug.as_str()),
+            Self::Numbered(slug, numbers) => statement
+                .push_bind(slug.as_str())
+                .push(" AND id >= ")
+                .push_bind(*numbers.start())
+                .push(" AND id <= ")
+                .push_bind(*numbers.end()),
+            Self::Problems(slug, method, problems) => statement
+                .push_bind(slug.as_str())
+                .push(" AND problem >= ")
+                .push_bind(problems.start().as_str())
+                .push(" AND problem <= ")
+                .push_bind(problems.end().as_str())
+                .push(" AND method = ")
+                .push_bind(method.to_string()),
             Self::View(View { hardware, problem, method }) => statement
                 .push_bind(hardware.as_str())
                 .push(" AND problem = ")
@@ -65,16 +82,24 @@ pub(super) async fn load(db: &mut impl Connection, selection: Selection<'_>) -> 
         Statement::new("SELECT digest, packed FROM config_lists WHERE digest IN (SELECT config_list");
     let lists: Vec<(String, Vec<u8>)> = db.fetch_all(selection.push_to(select).push(")")).await?;
 
-    let mut stored = StoredSolutions {
-        solutions: solutions.into_iter().map(SolutionRow::solution).collect::<Result<_, _>>()?,
-        problems: BTreeMap::new(),
-        config_lists: BTreeMap::new(),
-    };
+    let mut stored = StoredSolutions::default();
+    for row in solutions {
+        match row.solution() {
+            Ok(solution) => stored.solutions.push(solution),
+            Err(damaged) => stored.damaged.push(damaged),
+        }
+    }
     for (id, fields) in problems {
-        stored.problems.insert(parse("problem id", id)?, problem_of(&fields)?);
+        match parse("problem id", id).and_then(|id| Ok((id, problem_of(&fields)?))) {
+            Ok((id, problem)) => drop(stored.problems.insert(id, problem)),
+            Err(damaged) => stored.damaged.push(damaged),
+        }
     }
     for (digest, bytes) in lists {
-        stored.config_lists.insert(parse("config list digest", digest)?, bytes);
+        match parse("config list digest", digest) {
+            Ok(digest) => drop(stored.config_lists.insert(digest, bytes)),
+            Err(damaged) => stored.damaged.push(damaged),
+        }
     }
     Ok(stored)
 }

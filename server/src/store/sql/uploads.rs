@@ -8,10 +8,14 @@ use super::fields::{from_json, json, parse, unsigned};
 use super::from_row::from_row;
 use super::inserts::{self, ROWS_PER_STATEMENT};
 use super::statement::Statement;
-use super::{board_entries, hardware};
+use super::{board_entries, hardware, stale_entries};
 use crate::solutions::Damaged;
 use crate::store::error::StoreResult;
 use crate::store::types::NewUpload;
+
+/// An upload recomputes entries of so many timings, beyond as many as it brings. So small uploads show at
+/// once, and what an upload costs does not grow with what is there.
+const FREE_TIMINGS: u64 = 100_000;
 
 struct UploadRow {
     id: String,
@@ -58,12 +62,11 @@ pub(super) async fn store(db: &mut impl Connection, upload: &NewUpload) -> Store
         let stored = receipt(db, &upload.id).await?;
         return Ok(stored.ok_or_else(|| Damaged::new("upload", format_args!("{} vanished", upload.id)))?);
     }
-    let mut touched = BTreeSet::new();
     let mut known = Vec::with_capacity(upload.hardware.len());
     for given in &upload.hardware {
-        let (hardware, has_new_facts) = hardware::upsert(db, given, &upload.received_at).await?;
+        let (hardware, has_new_facts) = hardware::upsert(db, given, upload).await?;
         if has_new_facts {
-            touched.extend(board_entries::hardware_views(db, &hardware.slug).await?);
+            stale_entries::add_all(db, &hardware.slug).await?;
         }
         known.push(hardware);
     }
@@ -80,8 +83,10 @@ pub(super) async fn store(db: &mut impl Connection, upload: &NewUpload) -> Store
         let digests: Vec<(String,)> = db.fetch_all(inserts::solutions(&upload.id, chunk)).await?;
         new.extend(digests.into_iter().map(|(digest,)| digest));
     }
-    touched.extend(upload.touched(&new));
-    board_entries::refresh(db, &known, &touched).await?;
+    let touched: BTreeSet<_> = upload.touched(&new).collect();
+    let own: u64 = upload.solutions.iter().map(|solution| solution.timings).sum();
+    let left = board_entries::refresh(db, &known, &touched, own + FREE_TIMINGS).await?;
+    stale_entries::add(db, &left.into_iter().collect::<Vec<_>>()).await?;
     let receipt = upload.receipt(new.len() as u64);
     let update =
         Statement::new("UPDATE uploads SET new_solutions = $1, duplicate_solutions = $2 WHERE id = $3")

@@ -29,7 +29,7 @@ named_enum! {
 }
 
 /// The filters of a leaderboard. In a URL every field is optional.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Default, Deserialize)]
 #[serde(default)]
 #[cfg_attr(feature = "openapi", derive(utoipa::IntoParams))]
 #[cfg_attr(feature = "openapi", into_params(parameter_in = Query))]
@@ -86,8 +86,9 @@ pub struct LeaderboardRow {
     pub method: Method,
     pub best: Config,
     pub best_us: f64,
-    pub tflops: f64,
-    /// Roofline time / best time; absent without hardware facts.
+    /// The rate; absent where the hardware's peak for the dtype is unknown: nothing bounds the time then.
+    pub tflops: Option<f64>,
+    /// Roofline time / best time; absent under the same condition.
     pub roofline_share: Option<f64>,
     /// Best of Inductor's default configs / best; absent if none was timed.
     pub gain_over_defaults: Option<f64>,

@@ -26,7 +26,7 @@ pub(super) fn row(
             <td class="roomy">{dtype}</td>
             <td class="mono">{row.best.label()}</td>
             <td class="num">{format::time(row.best_us)}</td>
-            <BarCell text=format::three_digits(row.tflops) share=row.tflops / fastest />
+            <BarCell text=or_dash(row.tflops.map(format::three_digits)) share=row.tflops.unwrap_or(0.0) / fastest />
             <td class="num">{or_dash(row.roofline_share.map(format::percent))}</td>
             <td class="num">{or_dash(row.gain_over_defaults.map(format::factor))}</td>
             {with_library.then(|| view! { <td class="num">{or_dash(library)}</td> })}

@@ -1,0 +1,46 @@
+use std::collections::BTreeSet;
+
+use futures_util::TryStreamExt as _;
+use jiff::SignedDuration;
+
+use crate::backend::Backend;
+use crate::store::Now;
+
+/// A blob is stored before the row that names it. Younger ones may be about to get theirs.
+const MIN_AGE: SignedDuration = SignedDuration::from_hours(1);
+
+/// What was removed.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Swept {
+    pub removed: usize,
+    /// Blobs without a row that are younger than an hour.
+    pub young: usize,
+}
+
+impl std::fmt::Display for Swept {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Self { removed, young } = self;
+        write!(f, "{removed} blobs that no row names removed; {young} younger than an hour kept")
+    }
+}
+
+/// Removes the blobs of uploads and trainings that ended before their row was written.
+pub async fn sweep(backend: &Backend, now: Now) -> anyhow::Result<Swept> {
+    // The blobs first: a row that is written meanwhile then names none of them, or is seen below.
+    let there: Vec<_> = backend.blobs.list().try_collect().await?;
+    let named = backend.store.blobs().await?;
+    let named: BTreeSet<_> = named.into_iter().map(|blob| (blob.kind, blob.digest)).collect();
+    let mut swept = Swept::default();
+    for (kind, digest, changed) in there {
+        if named.contains(&(kind, digest.clone())) {
+            continue;
+        }
+        if now.0.duration_since(changed) < MIN_AGE {
+            swept.young += 1;
+        } else {
+            backend.blobs.remove(kind, &digest).await?;
+            swept.removed += 1;
+        }
+    }
+    Ok(swept)
+}

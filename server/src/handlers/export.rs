@@ -1,0 +1,72 @@
+//! What answers with datasets and tables have in common.
+
+use axum::body::Body;
+use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header};
+use axum::response::{IntoResponse as _, Response};
+use diode_core::ids::{Digest, HardwareSlug};
+use futures_util::stream;
+
+use crate::app::App;
+use crate::exports::ExportFile;
+use crate::http::{ApiFault, ApiResult, etag, is_current, save_as};
+
+/// Made files change with the program that makes them.
+const VERSION: &str = env!("CARGO_PKG_VERSION");
+
+/// How many stored solutions are too damaged to be in the file.
+const LEFT_OUT: HeaderName = HeaderName::from_static("diode-left-out");
+
+/// A file made of everything stored for a hardware.
+pub(super) struct Export<'a> {
+    pub(super) slug: &'a HardwareSlug,
+    /// Whatever the content depends on, beside the timings.
+    pub(super) form: String,
+    /// Its name when it is saved.
+    pub(super) name: String,
+    pub(super) media: &'static str,
+}
+
+impl Export<'_> {
+    /// Answers a request for it. The file is made only if the client lacks it and wants its content.
+    pub(super) async fn answer(
+        self,
+        app: &App,
+        method: &Method,
+        asked: &HeaderMap,
+        make: impl Future<Output = ApiResult<ExportFile>>,
+    ) -> ApiResult<Response> {
+        let state = app.backend.store.hardware_state(self.slug).await?;
+        let state = state.filter(|state| !state.is_empty()).ok_or_else(|| {
+            ApiFault::not_found(format!("nothing has been uploaded for `{}` yet", self.slug))
+        })?;
+        let made_of = format!("{VERSION}\n{}\n{state}\n{}\n{}", self.slug, self.name, self.form);
+        let digest = Digest::of(made_of.as_bytes());
+        let tag = etag(&digest);
+        // The data may grow, so a client asks each time whether it has changed.
+        let caching =
+            [(header::ETAG, tag.clone()), (header::CACHE_CONTROL, HeaderValue::from_static("no-cache"))];
+        if is_current(asked, &tag) {
+            return Ok((StatusCode::NOT_MODIFIED, caching).into_response());
+        }
+        let head = [
+            (header::CONTENT_TYPE, HeaderValue::from_static(self.media)),
+            (header::CONTENT_DISPOSITION, save_as(&self.name)?),
+        ];
+        if method == Method::HEAD {
+            // Its length is unknown before it is made.
+            let body = Body::from_stream(stream::empty::<Result<Vec<u8>, std::io::Error>>());
+            return Ok((caching, head, body).into_response());
+        }
+        let file = app.exports.file(&digest, make).await?;
+        if app.backend.store.hardware_state(self.slug).await?.as_ref() != Some(&state) {
+            // It may hold more than its digest says.
+            app.exports.forget(&digest);
+            return Ok(([(header::CACHE_CONTROL, "no-store")], head, file.bytes).into_response());
+        }
+        let mut response = (caching, head, file.bytes).into_response();
+        if file.left_out > 0 {
+            response.headers_mut().insert(LEFT_OUT, file.left_out.into());
+        }
+        Ok(response)
+    }
+}

@@ -1,0 +1,16 @@
+use axum::extract::{FromRequestParts, Path};
+use axum::http::request::Parts;
+
+use super::{ApiFault, ApiResult};
+
+/// The last part of the path, for routes where it is the name of a file.
+pub(crate) struct FileName(pub(crate) String);
+
+impl<S: Send + Sync> FromRequestParts<S> for FileName {
+    type Rejection = ApiFault;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> ApiResult<Self> {
+        let name = Path::<String>::from_request_parts(parts, state).await;
+        name.map(|Path(name)| Self(name)).map_err(|error| ApiFault::invalid(error.body_text()))
+    }
+}

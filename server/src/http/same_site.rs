@@ -1,0 +1,127 @@
+//! Keeps pages of other sites away. A browser on this machine, or one that is signed in elsewhere, sends
+//! requests for any page it shows; its headers say for whom.
+
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use axum::extract::{Request, State};
+use axum::http::uri::Authority;
+use axum::http::{HeaderMap, Method, Uri, header};
+use axum::middleware::Next;
+use axum::response::{IntoResponse as _, Response};
+
+use super::{ApiFault, ApiResult};
+
+/// The names that the server answers to, besides those of this machine itself.
+pub(crate) type Hosts = Arc<[String]>;
+
+pub(crate) async fn same_site(State(hosts): State<Hosts>, request: Request, next: Next) -> Response {
+    match check(&hosts, request.method(), request.headers()) {
+        Ok(()) => next.run(request).await,
+        Err(fault) => fault.into_response(),
+    }
+}
+
+fn check(hosts: &[String], method: &Method, headers: &HeaderMap) -> ApiResult<()> {
+    let text = |name| headers.get(name).map(|value| value.to_str().unwrap_or_default());
+    let host = text(header::HOST);
+    // Another site may give its own name this machine's address. Its pages then count as of one site with
+    // the server, but the browser still sends that name. Who sends none is no browser.
+    if let Some(given) = host
+        && !host_of(given).is_some_and(|name| is_ours(hosts, &name))
+    {
+        return Err(ApiFault::misdirected(format!(
+            "Host: got `{given:.128}`, expected a name that this server answers to; \
+             start it with --host NAME to add one"
+        )));
+    }
+    if method.is_safe() {
+        return Ok(());
+    }
+    if let Some(origin) = text(header::ORIGIN)
+        && !is_same(origin, host)
+    {
+        return Err(ApiFault::forbidden(format!(
+            "Origin: got `{origin:.128}`; pages of other sites may not change anything here"
+        )));
+    }
+    match text(header::HeaderName::from_static("sec-fetch-site")) {
+        None | Some("same-origin" | "none") => Ok(()),
+        Some(site) => Err(ApiFault::forbidden(format!(
+            "Sec-Fetch-Site: got `{site:.32}`; pages of other sites may not change anything here"
+        ))),
+    }
+}
+
+/// The name in `NAME:PORT`, in lower case.
+fn host_of(given: &str) -> Option<String> {
+    let authority: Authority = given.parse().ok()?;
+    Some(authority.host().trim_end_matches('.').to_ascii_lowercase())
+}
+
+fn is_ours(hosts: &[String], name: &str) -> bool {
+    let address: Option<IpAddr> = name.trim_start_matches('[').trim_end_matches(']').parse().ok();
+    name == "localhost"
+        || address.is_some_and(|address| address.is_loopback())
+        || hosts.iter().any(|host| host.eq_ignore_ascii_case(name))
+}
+
+/// Whether a page of the origin was loaded from the host. A proxy may have another scheme than the server.
+fn is_same(origin: &str, host: Option<&str>) -> bool {
+    let origin: Option<Uri> = origin.parse().ok();
+    let authority = origin.as_ref().and_then(Uri::authority).map(|authority| authority.as_str());
+    authority.zip(host).is_some_and(|(authority, host)| authority.eq_ignore_ascii_case(host))
+}
+
+#[cfg(test)]
+mod tests {
+    use axum::http::HeaderValue;
+
+    use super::*;
+
+    fn status(method: &Method, given: &[(&'static str, &'static str)]) -> u16 {
+        let mut headers = HeaderMap::new();
+        for (name, value) in given {
+            headers.insert(*name, HeaderValue::from_static(value));
+        }
+        match check(&["diode.example".to_owned()], method, &headers) {
+            Ok(()) => 200,
+            Err(fault) => fault.into_response().status().as_u16(),
+        }
+    }
+
+    #[test]
+    fn only_names_of_this_server_are_answered() {
+        for host in [
+            "localhost:8080",
+            "127.0.0.1:8080",
+            "127.9.9.9",
+            "[::1]:8080",
+            "diode.example",
+            "DIODE.example.:443",
+        ] {
+            assert_eq!(status(&Method::GET, &[("host", host)]), 200, "{host}");
+        }
+        for host in ["evil.example", "localhost.evil.example", "10.0.0.1", "", "a b"] {
+            assert_eq!(status(&Method::GET, &[("host", host)]), 421, "{host}");
+        }
+        assert_eq!(status(&Method::GET, &[]), 200);
+    }
+
+    #[test]
+    fn pages_of_other_sites_may_read_but_not_write() {
+        let host = ("host", "127.0.0.1:8080");
+        for (origin, expected) in [
+            ("http://127.0.0.1:8080", 200),
+            ("http://127.0.0.1:9999", 403),
+            ("http://evil.example", 403),
+            ("null", 403),
+        ] {
+            assert_eq!(status(&Method::POST, &[host, ("origin", origin)]), expected, "{origin}");
+            assert_eq!(status(&Method::GET, &[host, ("origin", origin)]), 200, "{origin}");
+        }
+        assert_eq!(status(&Method::DELETE, &[host, ("sec-fetch-site", "cross-site")]), 403);
+        assert_eq!(status(&Method::POST, &[host, ("sec-fetch-site", "same-origin")]), 200);
+        assert_eq!(status(&Method::POST, &[host]), 200);
+    }
+}

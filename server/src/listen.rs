@@ -1,0 +1,95 @@
+//! Accepts connections and keeps slow, silent and vanished clients from holding the server up.
+
+use std::future::Future;
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::Router;
+use hyper::server::conn::http1;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper_util::server::graceful::GracefulShutdown;
+use hyper_util::service::TowerToHyperService;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::task::JoinSet;
+use tokio::time::{sleep, timeout};
+use tokio_io_timeout::TimeoutStream;
+
+/// What a client may take.
+#[derive(Debug, Clone, Copy)]
+pub struct Patience {
+    /// Open connections. Further ones wait until one of these is closed. A process may usually have 1,024
+    /// files open, of which the database takes some.
+    pub connections: usize,
+    /// Time for the head of a request, and between two requests.
+    pub head: Duration,
+    /// How long a client may take none of an answer.
+    pub answer: Duration,
+    /// How long requests may still run once the server is to stop.
+    pub stop: Duration,
+}
+
+impl Default for Patience {
+    fn default() -> Self {
+        Self {
+            connections: 512,
+            head: Duration::from_secs(10),
+            answer: Duration::from_secs(30),
+            stop: Duration::from_secs(20),
+        }
+    }
+}
+
+/// Serves until `stop` resolves, then lets running requests end, and closes what is left after a while.
+pub async fn listen(
+    listener: TcpListener,
+    router: Router,
+    patience: Patience,
+    stop: impl Future<Output = ()>,
+) {
+    let limit = Arc::new(Semaphore::new(patience.connections));
+    let graceful = GracefulShutdown::new();
+    let mut http = http1::Builder::new();
+    http.timer(TokioTimer::new()).header_read_timeout(patience.head);
+    // Dropped, and with it every connection that is still open, when this function ends.
+    let mut connections = JoinSet::new();
+    tokio::pin!(stop);
+    loop {
+        let (stream, permit) = tokio::select! {
+            accepted = accept(&listener, &limit) => accepted,
+            () = &mut stop => break,
+        };
+        let mut stream = TimeoutStream::new(stream);
+        stream.set_write_timeout(Some(patience.answer));
+        let service = TowerToHyperService::new(router.clone());
+        let connection = http.serve_connection(TokioIo::new(Box::pin(stream)), service);
+        let connection = graceful.watch(connection);
+        connections.spawn(async move {
+            if let Err(error) = connection.await {
+                tracing::debug!("a connection ended early: {error}");
+            }
+            drop(permit);
+        });
+        while connections.try_join_next().is_some() {}
+    }
+    drop(listener);
+    if timeout(patience.stop, graceful.shutdown()).await.is_err() {
+        tracing::warn!("closing {} connections whose requests have not ended", connections.len());
+    }
+}
+
+/// The next connection, once there may be one more.
+async fn accept(listener: &TcpListener, limit: &Arc<Semaphore>) -> (TcpStream, Option<OwnedSemaphorePermit>) {
+    // The semaphore is never closed, so there is always a permit in the end.
+    let permit = Arc::clone(limit).acquire_owned().await.ok();
+    loop {
+        match listener.accept().await {
+            Ok((stream, _)) => return (stream, permit),
+            // The client may be gone already, or no file may be left to open: others come and go.
+            Err(error) => {
+                tracing::warn!("a connection could not be accepted: {error}");
+                sleep(Duration::from_millis(100)).await;
+            }
+        }
+    }
+}

@@ -1,0 +1,32 @@
+//! Recomputes the board entries that uploads have left for later.
+
+use std::time::Duration;
+
+use tokio::sync::watch;
+
+use crate::backend::Backend;
+
+/// How often to look when there was nothing to do.
+const IDLE: Duration = Duration::from_secs(1);
+
+/// How long to wait after a failure of the database.
+const RETRY_AFTER: Duration = Duration::from_secs(5);
+
+/// Works until `stopping` turns true or its sender is gone.
+pub async fn run(backend: Backend, mut stopping: watch::Receiver<bool>) {
+    loop {
+        let wait = match backend.store.refresh_entries().await {
+            // Uploads that wait for the database get their turn.
+            Ok(1..) => Duration::ZERO,
+            Ok(0) => IDLE,
+            Err(error) => {
+                tracing::error!("board entries could not be refreshed: {error}");
+                RETRY_AFTER
+            }
+        };
+        tokio::task::yield_now().await;
+        if tokio::time::timeout(wait, stopping.wait_for(|stop| *stop)).await.is_ok() {
+            return;
+        }
+    }
+}

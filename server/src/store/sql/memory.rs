@@ -1,0 +1,47 @@
+//! What was computed from a hardware's entries and holds as long as they do not change. Every process has
+//! its own; the revision in the database says whether it still holds.
+
+use std::collections::HashMap;
+use std::hash::Hash;
+use std::sync::{Mutex, PoisonError};
+
+/// More different questions than this are not remembered at a time.
+const MAX_KEPT: usize = 4096;
+
+/// Answers by question, each with the revision that it was computed from.
+pub(super) struct Memory<K, V>(Mutex<HashMap<K, (i64, V)>>);
+
+impl<K, V> Default for Memory<K, V> {
+    fn default() -> Self {
+        Self(Mutex::default())
+    }
+}
+
+impl<K: Eq + Hash, V: Clone> Memory<K, V> {
+    pub(super) fn get(&self, key: &K, revision: i64) -> Option<V> {
+        let kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        kept.get(key).filter(|(of, _)| *of == revision).map(|(_, value)| value.clone())
+    }
+
+    pub(super) fn put(&self, key: K, revision: i64, value: V) {
+        let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if kept.len() >= MAX_KEPT && !kept.contains_key(&key) {
+            kept.clear();
+        }
+        kept.insert(key, (revision, value));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_answer_holds_for_its_revision_only() {
+        let memory = Memory::default();
+        memory.put("count", 1, 7);
+        assert_eq!(memory.get(&"count", 1), Some(7));
+        assert_eq!(memory.get(&"count", 2), None);
+        assert_eq!(memory.get(&"other", 1), None);
+    }
+}

@@ -1,0 +1,109 @@
+//! Clients that are slow, silent or gone, on real connections.
+
+use std::time::{Duration, Instant};
+
+use axum::Router;
+use axum::routing::get;
+use diode_server::listen::{Patience, listen};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::oneshot;
+use tokio::task::JoinHandle;
+use tokio::time::timeout;
+
+const BRISK: Patience = Patience {
+    connections: 4,
+    head: Duration::from_millis(300),
+    answer: Duration::from_millis(300),
+    stop: Duration::from_millis(300),
+};
+
+/// Longer than any patience here, shorter than a human's.
+const SOON: Duration = Duration::from_secs(20);
+
+struct Server {
+    address: std::net::SocketAddr,
+    stop: oneshot::Sender<()>,
+    serving: JoinHandle<()>,
+}
+
+impl Server {
+    async fn start() -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let (stop, stopped) = oneshot::channel();
+        let large = || async { vec![0_u8; 64 << 20] };
+        let endless = || std::future::pending::<String>();
+        let router = Router::new()
+            .route("/", get(|| async { "here" }))
+            .route("/large", get(large))
+            .route("/endless", get(endless));
+        let serving = tokio::spawn(listen(listener, router, BRISK, async move {
+            let _ = stopped.await;
+        }));
+        Self { address, stop, serving }
+    }
+
+    async fn send(&self, text: &str) -> TcpStream {
+        let mut stream = TcpStream::connect(self.address).await.unwrap();
+        stream.write_all(text.as_bytes()).await.unwrap();
+        stream
+    }
+
+    async fn ask(&self) -> String {
+        let mut stream = self.send("GET / HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n").await;
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).await.unwrap();
+        answer
+    }
+}
+
+/// Waits until the other end closes.
+async fn closed(stream: &mut TcpStream) {
+    let mut rest = Vec::new();
+    // A reset is a way to close, too.
+    let _ = timeout(SOON, stream.read_to_end(&mut rest)).await.expect("the connection stayed open");
+}
+
+#[tokio::test]
+async fn unfinished_heads_and_silence_end() {
+    let server = Server::start().await;
+    for text in ["", "GET / HTTP/1.1\r\nhost: local", "GET / HTTP/1.1\r\nhost: localhost\r\n\r\n"] {
+        closed(&mut server.send(text).await).await;
+    }
+}
+
+#[tokio::test]
+async fn silent_connections_give_way_to_others() {
+    let server = Server::start().await;
+    let mut silent = Vec::new();
+    for _ in 0..3 * BRISK.connections {
+        silent.push(server.send("GET / HT").await);
+    }
+    let answer = timeout(SOON, server.ask()).await.expect("no answer beside silent connections");
+    assert!(answer.ends_with("here"), "{answer}");
+}
+
+#[tokio::test]
+async fn who_takes_nothing_of_an_answer_is_cut_off() {
+    let server = Server::start().await;
+    let mut lazy = Vec::new();
+    for _ in 0..BRISK.connections {
+        lazy.push(server.send("GET /large HTTP/1.1\r\nhost: localhost\r\n\r\n").await);
+    }
+    let answer = timeout(SOON, server.ask()).await.expect("no answer beside lazy readers");
+    assert!(answer.ends_with("here"), "{answer}");
+}
+
+#[tokio::test]
+async fn a_stop_waits_for_nobody_for_ever() {
+    let server = Server::start().await;
+    let _half_open = server.send("GET / HTTP/1.1\r\nhost: local").await;
+    let mut running = server.send("GET /endless HTTP/1.1\r\nhost: localhost\r\n\r\n").await;
+    tokio::time::sleep(Duration::from_millis(50)).await;
+    let start = Instant::now();
+    server.stop.send(()).unwrap();
+    timeout(SOON, server.serving).await.expect("the server did not stop").unwrap();
+    assert!(start.elapsed() >= BRISK.stop, "a running request gets some time");
+    closed(&mut running).await;
+}
