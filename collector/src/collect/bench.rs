@@ -1,6 +1,7 @@
 //! The devices of a collection.
 
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use anyhow::bail;
 use clap::{Args, ValueEnum};
@@ -12,6 +13,7 @@ use crate::devices::gpu::choice::GpuChoice;
 use crate::devices::gpu::{GpuMeter, GpuOptions};
 use crate::devices::meter::Meter;
 use crate::failure::Usage;
+use crate::input::arguments;
 use crate::interrupt::Interrupt;
 use crate::node::{self, Node, gpus};
 
@@ -33,7 +35,13 @@ pub(crate) struct DeviceArgs {
     /// Folder with libcublas and libcublasLt, if the system does not find them
     #[arg(long, value_name = "FOLDER")]
     cublas: Option<PathBuf>,
+
+    /// How long a GPU may be silent, besides what its kernels take, before its process is ended; 30s if not given
+    #[arg(long, value_name = "TIME", value_parser = arguments::duration)]
+    patience: Option<Duration>,
 }
+
+const USUAL_PATIENCE: Duration = Duration::from_secs(30);
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Backend {
@@ -90,6 +98,11 @@ impl DeviceArgs {
                 Usage::new("--cublas: cuBLAS is for GPUs; leave it out, or name a kernel pack").into()
             );
         }
+        if self.patience.is_some() {
+            return Err(
+                Usage::new("--patience: it is for GPUs; leave it out, or name a kernel pack").into()
+            );
+        }
         if self.backend == Backend::Auto && gpus().is_ok_and(|gpus| !gpus.is_empty()) {
             say!("measuring on the CPU; for the GPU, name a kernel pack with --kernels");
         }
@@ -98,13 +111,14 @@ impl DeviceArgs {
         Ok(Bench {
             meters: vec![meter],
             hardware: node.hardware()?,
-            provenance: node.provenance(),
+            provenance: node.provenance()?,
             library: false,
         })
     }
 
     fn gpus(&self, pack: &Path, seed: u64, interrupt: &Interrupt) -> anyhow::Result<Bench> {
-        let options = GpuOptions { pack: pack.to_owned(), cublas: self.cublas.clone(), seed };
+        let patience = self.patience.unwrap_or(USUAL_PATIENCE);
+        let options = GpuOptions { pack: pack.to_owned(), cublas: self.cublas.clone(), seed, patience };
         let mut bench: Option<Bench> = None;
         let mut devices = match &self.device {
             Some(GpuChoice::Numbers(numbers)) => numbers.clone(),
@@ -125,7 +139,7 @@ impl DeviceArgs {
             match &mut bench {
                 None => {
                     let library = node.facts.contains_key("cublas");
-                    let provenance = node::provenance_of(node.facts);
+                    let provenance = node::provenance_of(node.facts)?;
                     bench = Some(Bench { meters: vec![meter], hardware, provenance, library });
                 }
                 Some(bench) if bench.hardware.slug == hardware.slug => bench.meters.push(meter),

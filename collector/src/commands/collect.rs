@@ -64,7 +64,7 @@ pub(crate) struct Collect {
     chunk_size: Option<usize>,
 
     /// Start no further problem after this time, such as 90s, 10m or 1h30m
-    #[arg(long, value_name = "TIME", value_parser = parse_budget)]
+    #[arg(long, value_name = "TIME", value_parser = arguments::duration)]
     budget: Option<Duration>,
 
     /// Go on with an existing output: problems that are in it are skipped
@@ -119,30 +119,5 @@ impl Collect {
             say!("{} repeated in the list, measured once", output::count(repeated, "problem"));
         }
         Ok(problems)
-    }
-}
-
-fn parse_budget(text: &str) -> Result<Duration, String> {
-    text.parse::<jiff::SignedDuration>()
-        .ok()
-        .and_then(|duration| Duration::try_from(duration).ok())
-        .filter(|duration| !duration.is_zero())
-        .ok_or_else(|| {
-            "expected a time above zero with units, such as 90s, 10m or 1h30m; leave it out for no limit"
-                .to_owned()
-        })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn budgets_have_units() {
-        assert_eq!(parse_budget("10m"), Ok(Duration::from_secs(600)));
-        assert_eq!(parse_budget("1h30m"), Ok(Duration::from_secs(5400)));
-        for bad in ["10", "0s", "-5m", "soon", ""] {
-            assert!(parse_budget(bad).is_err(), "{bad}");
-        }
     }
 }

@@ -2,6 +2,7 @@
 
 use std::fmt::Display;
 use std::str::FromStr;
+use std::time::Duration;
 
 use diode_core::space::SpaceName;
 use diode_core::{DType, Invalid};
@@ -22,6 +23,17 @@ pub(crate) fn at_least_one(text: &str) -> Result<usize, String> {
 /// A size of at least one.
 pub(crate) fn size(text: &str) -> Result<u64, String> {
     at_least_one(text).map(|size| size as u64)
+}
+
+/// A time with its units.
+pub(crate) fn duration(text: &str) -> Result<Duration, String> {
+    text.parse::<jiff::SignedDuration>()
+        .ok()
+        .and_then(|duration| Duration::try_from(duration).ok())
+        .filter(|duration| !duration.is_zero())
+        .ok_or_else(|| {
+            "expected a time above zero with units, such as 90s, 10m or 1h30m".to_owned()
+        })
 }
 
 /// A finite number, such as the mean of a distribution.
@@ -91,6 +103,15 @@ mod tests {
         assert!(real("nan").is_err() && real("inf").is_err());
         assert_eq!(probability("0.95"), Ok(0.95));
         assert!(["0", "1", "95", "nan", ""].iter().all(|bad| probability(bad).is_err()));
+    }
+
+    #[test]
+    fn times_have_units() {
+        assert_eq!(duration("10m"), Ok(Duration::from_secs(600)));
+        assert_eq!(duration("1h30m"), Ok(Duration::from_secs(5400)));
+        for bad in ["10", "0s", "-5m", "soon", ""] {
+            assert!(duration(bad).is_err(), "{bad}");
+        }
     }
 
     #[test]

@@ -14,6 +14,7 @@ use diode_core::ids::HardwareSlug;
 use diode_core::{Provenance, Tflops};
 use serde::Serialize;
 
+use crate::failure::Usage;
 pub(crate) use caches::Caches;
 pub(crate) use cpu::Cpu;
 pub(crate) use gpu::{Gpu, gpus};
@@ -75,7 +76,7 @@ impl Node {
     }
 
     /// Who measures, now, and what is known of the node.
-    pub(crate) fn provenance(&self) -> Provenance {
+    pub(crate) fn provenance(&self) -> anyhow::Result<Provenance> {
         let mut facts = BTreeMap::from([
             ("backend".to_owned(), "cpu".to_owned()),
             ("cpu".to_owned(), self.cpu.model.clone()),
@@ -91,18 +92,29 @@ impl Node {
 }
 
 /// Who measures, now, on a node of which these facts are known.
-pub(crate) fn provenance_of(facts: BTreeMap<String, String>) -> Provenance {
-    Provenance {
+pub(crate) fn provenance_of(facts: BTreeMap<String, String>) -> anyhow::Result<Provenance> {
+    Ok(Provenance {
         tool: Some(concat!("diode ", env!("CARGO_PKG_VERSION")).to_owned()),
-        collected_at: Some(now()),
+        collected_at: Some(time_of_making()?),
         node: facts,
-    }
+    })
 }
 
-/// The time of day, as RFC 3339 to the second.
-pub(crate) fn now() -> String {
-    let now = jiff::Timestamp::now();
-    jiff::Timestamp::from_second(now.as_second()).unwrap_or(now).to_string()
+/// The time that a file states: now, or for a file that is to come out the same again the
+/// seconds since 1970 that reproducible builds pass in `SOURCE_DATE_EPOCH`. RFC 3339 to the second.
+pub(crate) fn time_of_making() -> anyhow::Result<String> {
+    let Some(seconds) = std::env::var_os("SOURCE_DATE_EPOCH") else {
+        let now = jiff::Timestamp::now();
+        return Ok(jiff::Timestamp::from_second(now.as_second()).unwrap_or(now).to_string());
+    };
+    let seconds = seconds.to_string_lossy();
+    let parsed = seconds.parse().ok().and_then(|seconds| jiff::Timestamp::from_second(seconds).ok());
+    match parsed {
+        Some(time) => Ok(time.to_string()),
+        None => {
+            Err(Usage::new(format!("SOURCE_DATE_EPOCH: got `{seconds}`, expected seconds since 1970")).into())
+        }
+    }
 }
 
 /// Memory that could be used now, where the system says.

@@ -6,8 +6,9 @@ use diode_model::AnyModel;
 use diode_train::{EpochLoss, PredecessorOptions, Progress, TrainingSet, train_predecessor};
 
 use crate::interrupt::Interrupt;
+use crate::node::time_of_making;
 use crate::training::progress::TrainingProgress;
-use crate::training::trained::{Trained, created_at};
+use crate::training::trained::Trained;
 
 /// Trains one of torch-diode's networks.
 pub(crate) fn train(
@@ -17,7 +18,7 @@ pub(crate) fn train(
 ) -> anyhow::Result<Trained> {
     let mut progress = TrainingProgress::new();
     let mut losses = Vec::new();
-    let model = train_predecessor(set, options, created_at()?, &mut |step: &Progress| {
+    let model = train_predecessor(set, options, time_of_making()?, &mut |step: &Progress| {
         progress.tell(step);
         if let Progress::Epoch { phase, epoch, loss, .. } = step {
             losses.push(EpochLoss { phase: phase.clone(), epoch: *epoch, loss: *loss });

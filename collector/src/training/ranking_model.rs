@@ -10,8 +10,9 @@ use diode_model::AnyModel;
 use diode_train::{Checkpoint, Fitted, Plan, Progress, TrainOptions, TrainingSet, fit};
 
 use super::progress::TrainingProgress;
-use super::trained::{Trained, created_at};
+use super::trained::Trained;
 use crate::interrupt::Interrupt;
+use crate::node::time_of_making;
 use crate::output::{self, files};
 
 /// Bytes of a checkpoint: 30 networks of the largest kind.
@@ -26,7 +27,7 @@ pub(super) fn train(
     beside: &Path,
     interrupt: &Interrupt,
 ) -> anyhow::Result<Trained> {
-    let plan = Plan { options, folds, created_at: created_at()?, keep_when_stopped: true };
+    let plan = Plan { options, folds, created_at: time_of_making()?, keep_when_stopped: true };
     let mut checkpoint = resumed(beside, Checkpoint::new(set, &plan))?;
     let known = checkpoint.clone();
     let mut progress = TrainingProgress::new();

@@ -4,6 +4,7 @@
 use std::collections::HashMap;
 use std::path::PathBuf;
 use std::process::Command;
+use std::time::Duration;
 
 use anyhow::{Context as _, bail};
 use diode_core::{Config, FailureReason, Method, Problem};
@@ -29,6 +30,8 @@ pub(crate) struct GpuOptions {
     pub(crate) pack: PathBuf,
     pub(crate) cublas: Option<PathBuf>,
     pub(crate) seed: u64,
+    /// How long a process may be silent, besides what its kernels take.
+    pub(crate) patience: Duration,
 }
 
 pub(crate) struct GpuMeter {
@@ -50,7 +53,7 @@ impl GpuMeter {
         abandon: &dyn Fn() -> bool,
     ) -> anyhow::Result<(Self, GpuDescription)> {
         let program = std::env::current_exe().context("cannot find the diode program itself")?;
-        let GpuOptions { pack, cublas, seed } = options.clone();
+        let GpuOptions { pack, cublas, seed, patience } = options.clone();
         let process = MeasuringProcess::new(move || {
             let mut command = Command::new(&program);
             command.arg("measure-gpu").arg("--device").arg(device.to_string()).arg("--kernels").arg(&pack);
@@ -59,7 +62,7 @@ impl GpuMeter {
             }
             Ok(command)
         });
-        let mut process = GpuProcess::new(process);
+        let mut process = GpuProcess::new(process, patience);
         let Some(described) = process.ready(abandon)? else {
             bail!("interrupted while the GPU was starting")
         };
@@ -204,7 +207,7 @@ mod tests {
             command.args(["-c", &script]);
             Ok(command)
         });
-        let process = GpuProcess::new(process);
+        let process = GpuProcess::new(process, Duration::from_secs(30));
         GpuMeter { process, seed: 1, exact: false, culprits: HashMap::new(), lost_in_a_row: 0 }
     }
 

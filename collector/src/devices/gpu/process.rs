@@ -9,10 +9,9 @@ use diode_core::Problem;
 use super::protocol::{Cause, Event, Measure, Results};
 use crate::devices::measuring_process::{Lost, MeasuringProcess};
 
-/// Starting the driver, loading the pack and the library, on a node that is busy.
-const START_PATIENCE: Duration = Duration::from_secs(120);
-/// What a chunk of launches may take besides the kernels themselves.
-const BASE_PATIENCE: Duration = Duration::from_secs(30);
+/// Starting the driver, loading the pack and the library, on a node that is busy, takes this many times as long
+/// as a chunk of launches may take.
+const START: u32 = 4;
 /// The slowest kernel that works computes at this rate, and moves so many bytes.
 const SLOWEST_FLOPS_PER_SECOND: f64 = 1e11;
 const SLOWEST_BYTES_PER_SECOND: f64 = 1e9;
@@ -45,17 +44,20 @@ pub(super) enum Attempt {
 /// A process that measures problems on one GPU.
 pub(super) struct GpuProcess {
     process: MeasuringProcess,
+    /// What a chunk of launches may take besides the kernels themselves.
+    patience: Duration,
 }
 
 impl GpuProcess {
-    pub(super) fn new(process: MeasuringProcess) -> Self {
-        Self { process }
+    pub(super) fn new(process: MeasuringProcess, patience: Duration) -> Self {
+        Self { process, patience }
     }
 
     /// Starts the process. `None` if that was abandoned.
     pub(super) fn ready(&mut self, abandon: &dyn Fn() -> bool) -> anyhow::Result<Option<GpuDescription>> {
         self.process.start()?;
-        let Some(event) = self.receive(START_PATIENCE, abandon)? else { return Ok(None) };
+        let patience = self.patience.saturating_mul(START);
+        let Some(event) = self.receive(patience, abandon)? else { return Ok(None) };
         match event {
             Ok(Event::Ready { name, facts, devices, warnings }) => {
                 Ok(Some(GpuDescription { name, facts, devices, warnings }))
@@ -64,7 +66,10 @@ impl GpuProcess {
             Ok(other) => bail!("the measuring process began with {other:?}"),
             Err(Lost::Died) => bail!("the measuring process ended at its start"),
             Err(Lost::TimedOut) => {
-                bail!("the GPU did not answer within {} s of starting", START_PATIENCE.as_secs())
+                bail!(
+                    "the GPU did not answer within {} s of starting; if it is busy, give it more with --patience",
+                    patience.as_secs()
+                )
             }
         }
     }
@@ -81,7 +86,7 @@ impl GpuProcess {
         self.process.send(request)?;
         let (mut at, mut launched) = (None, false);
         // Between two events lie the inputs and the reference, or one chunk of launches.
-        let patience = patience(&request.problem, request.configs.len());
+        let patience = self.patience.saturating_add(slowest(&request.problem, request.configs.len()));
         loop {
             let event = match self.receive(patience, abandon)? {
                 None => return Ok(Attempt::Abandoned),
@@ -139,12 +144,12 @@ impl GpuProcess {
     }
 }
 
-/// How long a process may be silent.
-fn patience(problem: &Problem, configs: usize) -> Duration {
+/// What the kernels themselves may take while a process is silent.
+fn slowest(problem: &Problem, configs: usize) -> Duration {
     let kernel = problem.flops() / SLOWEST_FLOPS_PER_SECOND + problem.bytes() / SLOWEST_BYTES_PER_SECOND;
     // A chunk is at most this many launches, and nearly all of them are far from the slowest.
     let launches = configs.clamp(1, 16) as f64;
-    BASE_PATIENCE + Duration::try_from_secs_f64(kernel * launches).unwrap_or(Duration::MAX / 2)
+    Duration::try_from_secs_f64(kernel * launches).unwrap_or(Duration::MAX)
 }
 
 #[cfg(test)]
@@ -156,17 +161,20 @@ mod tests {
 
     #[test]
     fn what_stops_a_process_at_its_start_is_told() {
-        let mut broken = GpuProcess::new(MeasuringProcess::new(|| {
+        let patience = Duration::from_secs(30);
+        let broken = MeasuringProcess::new(|| {
             let mut command = Command::new("sh");
             command.args(["-c", r#"echo '{"broken":{"message":"no driver","cause":"gpu"}}'"#]);
             Ok(command)
-        }));
+        });
+        let mut broken = GpuProcess::new(broken, patience);
         assert_eq!(broken.ready(&|| false).unwrap_err().to_string(), "no driver");
-        let mut hanging = GpuProcess::new(MeasuringProcess::new(|| {
+        let hanging = MeasuringProcess::new(|| {
             let mut command = Command::new("sleep");
             command.arg("100");
             Ok(command)
-        }));
+        });
+        let mut hanging = GpuProcess::new(hanging, patience);
         assert!(hanging.ready(&|| true).unwrap().is_none());
     }
 }

@@ -5,6 +5,8 @@ use std::ffi::{c_char, c_int, c_uint, c_void};
 
 use libloading::Library;
 
+use super::NoDriver;
+
 pub(super) type Handle = *mut c_void;
 pub(super) type Pointer = u64;
 
@@ -65,9 +67,9 @@ functions! {
 
 impl Api {
     /// Loads the driver that this node has.
-    pub(super) fn load() -> Result<Self, libloading::Error> {
+    pub(super) fn load() -> Result<Self, NoDriver> {
         // SAFETY: loading NVIDIA's driver runs its initialisers, which every CUDA program does.
-        let library = unsafe { Library::new("libcuda.so.1") }?;
-        Self::resolve(library)
+        let library = unsafe { Library::new("libcuda.so.1") }.map_err(NoDriver::Missing)?;
+        Self::resolve(library).map_err(NoDriver::TooOld)
     }
 }

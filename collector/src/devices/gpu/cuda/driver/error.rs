@@ -31,7 +31,9 @@ pub(crate) type Result<T> = std::result::Result<T, CudaError>;
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum NoDriver {
     #[error("no NVIDIA driver on this node; install it, or use --backend cpu")]
-    Missing(#[from] libloading::Error),
+    Missing(#[source] libloading::Error),
+    #[error("the NVIDIA driver lacks a function that diode calls; install a newer one, or use --backend cpu")]
+    TooOld(#[source] libloading::Error),
     #[error(
         "the NVIDIA driver finds no GPU; see whether CUDA_VISIBLE_DEVICES hides it, or use --backend cpu"
     )]
