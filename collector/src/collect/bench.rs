@@ -99,9 +99,7 @@ impl DeviceArgs {
             );
         }
         if self.patience.is_some() {
-            return Err(
-                Usage::new("--patience: it is for GPUs; leave it out, or name a kernel pack").into()
-            );
+            return Err(Usage::new("--patience: it is for GPUs; leave it out, or name a kernel pack").into());
         }
         if self.backend == Backend::Auto && gpus().is_ok_and(|gpus| !gpus.is_empty()) {
             say!("measuring on the CPU; for the GPU, name a kernel pack with --kernels");

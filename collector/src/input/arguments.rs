@@ -31,9 +31,7 @@ pub(crate) fn duration(text: &str) -> Result<Duration, String> {
         .ok()
         .and_then(|duration| Duration::try_from(duration).ok())
         .filter(|duration| !duration.is_zero())
-        .ok_or_else(|| {
-            "expected a time above zero with units, such as 90s, 10m or 1h30m".to_owned()
-        })
+        .ok_or_else(|| "expected a time above zero with units, such as 90s, 10m or 1h30m".to_owned())
 }
 
 /// A finite number, such as the mean of a distribution.

@@ -21,6 +21,9 @@ mod predecessor_models;
 mod resuming;
 #[cfg(test)]
 mod sandbox;
+#[cfg(target_os = "linux")]
+#[cfg(test)]
+mod standin;
 #[cfg(test)]
 mod tables;
 #[cfg(unix)]

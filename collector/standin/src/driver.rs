@@ -1,0 +1,331 @@
+//! The driver's functions.
+#![allow(non_snake_case, reason = "the vendor names them")]
+
+use std::ffi::{c_char, c_int, c_uint, c_void};
+use std::slice;
+
+use diode_core::ids::Digest;
+
+use crate::elf;
+use crate::launch::{Arguments, Task, task};
+use crate::node::{Node, perform, place};
+use crate::number::Number;
+use crate::out::{put, put_text};
+use crate::script::Effect;
+
+const INVALID: i32 = 1;
+const INVALID_IMAGE: i32 = 200;
+const NOT_FOUND: i32 = 500;
+const NOT_READY: i32 = 600;
+
+/// What taking the time costs the GPU, and moving a byte, in nanoseconds.
+const EVENT: u64 = 500;
+const BYTES_PER_NANOSECOND: u64 = 2000;
+
+/// Declares functions by their name in scripts and the vendor's.
+macro_rules! functions {
+    ($($call:ident = $name:ident ($($argument:ident: $kind:ty),*) |$node:pat_param, $effect:pat_param| $body:block)*) => {
+        $(
+            #[unsafe(no_mangle)]
+            extern "C" fn $name($($argument: $kind),*) -> c_int {
+                perform(stringify!($call), |$node, $effect| $body)
+            }
+        )*
+    };
+}
+
+functions! {
+    init = cuInit (_flags: c_uint) |_, _| { Ok(()) }
+
+    driver_version = cuDriverGetVersion (version: *mut c_int) |_, _| {
+        put(version, 13000);
+        Ok(())
+    }
+
+    device_count = cuDeviceGetCount (count: *mut c_int) |node, effect| {
+        let gpus = node.script.gpus.len() as u64;
+        put(count, value(effect, gpus) as c_int);
+        Ok(())
+    }
+
+    device_get = cuDeviceGet (device: *mut c_int, ordinal: c_int) |node, _| {
+        if ordinal as usize >= node.script.gpus.len() {
+            return Err(101);
+        }
+        put(device, ordinal);
+        Ok(())
+    }
+
+    device_name = cuDeviceGetName (name: *mut c_char, room: c_int, device: c_int) |node, _| {
+        let gpu = node.script.gpus.get(device as usize).ok_or(INVALID)?;
+        put_text(name, room, &gpu.name);
+        Ok(())
+    }
+
+    device_attribute = cuDeviceGetAttribute (value: *mut c_int, attribute: c_int, device: c_int) |node, _| {
+        let gpu = node.script.gpus.get(device as usize).ok_or(INVALID)?;
+        let [major, minor] = gpu.capability;
+        put(value, match attribute {
+            16 => 132,
+            38 => gpu.l2_bytes,
+            75 => major,
+            76 => minor,
+            _ => return Err(INVALID),
+        });
+        Ok(())
+    }
+
+    device_bus_id = cuDeviceGetPCIBusId (name: *mut c_char, room: c_int, device: c_int) |_, _| {
+        put_text(name, room, &format!("0000:{device:02x}:00.0"));
+        Ok(())
+    }
+
+    context = cuDevicePrimaryCtxRetain (context: *mut usize, device: c_int) |node, _| {
+        node.current = device as usize;
+        put(context, 1 + device as usize);
+        Ok(())
+    }
+
+    context_set = cuCtxSetCurrent (context: usize) |node, _| {
+        node.current = context - 1;
+        Ok(())
+    }
+
+    synchronize = cuCtxSynchronize () |node, _| {
+        node.wait();
+        Ok(())
+    }
+
+    memory_info = cuMemGetInfo_v2 (free: *mut usize, total: *mut usize) |node, effect| {
+        put(free, value(effect, node.free_memory()) as usize);
+        put(total, node.gpu().memory as usize);
+        Ok(())
+    }
+
+    allocate = cuMemAlloc_v2 (pointer: *mut u64, bytes: usize) |node, _| {
+        let free = node.free_memory();
+        put(pointer, node.memory.allocate(bytes as u64, free)?);
+        Ok(())
+    }
+
+    free = cuMemFree_v2 (pointer: u64) |node, _| {
+        let bytes = node.memory.free(pointer)?;
+        node.pending.forget(pointer, bytes);
+        Ok(())
+    }
+
+    fill = cuMemsetD8Async (pointer: u64, byte: u8, bytes: usize, _stream: usize) |node, _| {
+        node.clock += bytes as u64 / BYTES_PER_NANOSECOND;
+        node.pending.forget(pointer, bytes as u64);
+        let filled = node.memory.fill(pointer, byte, bytes as u64);
+        filled.map_err(|outside| node.outside(&outside))
+    }
+
+    copy = cuMemcpyDtoDAsync_v2 (to: u64, from: u64, bytes: usize, _stream: usize) |node, _| {
+        node.clock += bytes as u64 / BYTES_PER_NANOSECOND;
+        node.settle(from, bytes as u64)?;
+        node.pending.forget(to, bytes as u64);
+        let copied = node.memory.bytes_mut(from, bytes as u64).map(|bytes| bytes.to_vec());
+        let copied = copied.and_then(|copy| {
+            node.memory.bytes_mut(to, bytes as u64)?.copy_from_slice(&copy);
+            Ok(())
+        });
+        copied.map_err(|outside| node.outside(&outside))
+    }
+
+    read = cuMemcpyDtoH_v2 (to: *mut u8, from: u64, bytes: usize) |node, _| {
+        node.wait();
+        node.settle(from, bytes as u64)?;
+        match node.memory.bytes_mut(from, bytes as u64) {
+            Ok(from) => {
+                // SAFETY: the caller gives room for so many bytes.
+                unsafe { slice::from_raw_parts_mut(to, bytes) }.copy_from_slice(from);
+                Ok(())
+            }
+            Err(outside) => Err(node.outside(&outside)),
+        }
+    }
+
+    load = cuModuleLoadData (module: *mut usize, image: *const c_void) |node, _| {
+        let file = elf::file(image).ok_or(INVALID_IMAGE)?;
+        let kernel = node.kernels.get(&Digest::of(file)).ok_or(INVALID_IMAGE)?.clone();
+        if let Some(Effect::Return(code)) = node.effect("load_kernel", &kernel.key) {
+            return Err(code);
+        }
+        node.loaded.push((kernel, 0));
+        put(module, node.loaded.len());
+        Ok(())
+    }
+
+    unload = cuModuleUnload (_module: usize) |_, _| { Ok(()) }
+
+    function = cuModuleGetFunction (function: *mut usize, module: usize, name: *const c_char) |node, _| {
+        // SAFETY: the caller gives a text with a zero at its end.
+        let name = unsafe { std::ffi::CStr::from_ptr(name) };
+        let (kernel, _) = place(&mut node.loaded, module)?;
+        if name.to_str() != Ok(kernel.symbol.as_str()) {
+            return Err(NOT_FOUND);
+        }
+        put(function, module);
+        Ok(())
+    }
+
+    function_attribute = cuFuncSetAttribute (function: usize, attribute: c_int, value: c_int) |node, _| {
+        const MAX_DYNAMIC_SHARED: c_int = 8;
+        let most = node.gpu().shared;
+        let (_, shared) = place(&mut node.loaded, function)?;
+        if attribute != MAX_DYNAMIC_SHARED || value as u32 > most {
+            return Err(INVALID);
+        }
+        *shared = value as u32;
+        Ok(())
+    }
+
+    event_create = cuEventCreate (event: *mut usize, _flags: c_uint) |node, _| {
+        node.events.push((0, true));
+        put(event, node.events.len());
+        Ok(())
+    }
+
+    event_record = cuEventRecord (event: usize, _stream: usize) |node, _| {
+        let time = node.clock;
+        node.clock += EVENT;
+        *place(&mut node.events, event)? = (time, false);
+        Ok(())
+    }
+
+    event_query = cuEventQuery (event: usize) |node, _| {
+        let (_, waited) = *place(&mut node.events, event)?;
+        if waited { Ok(()) } else { Err(NOT_READY) }
+    }
+
+    event_elapsed = cuEventElapsedTime (millis: *mut f32, start: usize, end: usize) |node, _| {
+        let times = [start, end].map(|event| place(&mut node.events, event).copied());
+        let [(start, true), (end, true)] = [times[0]?, times[1]?] else { return Err(NOT_READY) };
+        put(millis, (end.saturating_sub(start) as f64 / 1e6) as f32);
+        Ok(())
+    }
+
+    event_destroy = cuEventDestroy_v2 (_event: usize) |_, _| { Ok(()) }
+}
+
+/// What is asked for, unless the script says otherwise.
+fn value(effect: Option<Effect>, usual: u64) -> u64 {
+    if let Some(Effect::Value(value)) = effect { value } else { usual }
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn cuGetErrorName(code: c_int, name: *mut *const c_char) -> c_int {
+    let known = match code {
+        1 => c"CUDA_ERROR_INVALID_VALUE",
+        2 => c"CUDA_ERROR_OUT_OF_MEMORY",
+        3 => c"CUDA_ERROR_NOT_INITIALIZED",
+        100 => c"CUDA_ERROR_NO_DEVICE",
+        214 => c"CUDA_ERROR_ECC_UNCORRECTABLE",
+        700 => c"CUDA_ERROR_ILLEGAL_ADDRESS",
+        701 => c"CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES",
+        719 => c"CUDA_ERROR_LAUNCH_FAILED",
+        802 => c"CUDA_ERROR_SYSTEM_NOT_READY",
+        999 => c"CUDA_ERROR_UNKNOWN",
+        _ => return INVALID,
+    };
+    put(name, known.as_ptr());
+    0
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn cuLaunchKernel(
+    function: usize,
+    x: c_uint,
+    y: c_uint,
+    z: c_uint,
+    threads: c_uint,
+    threads_y: c_uint,
+    threads_z: c_uint,
+    shared: c_uint,
+    _stream: usize,
+    arguments: *mut *mut c_void,
+    _extra: usize,
+) -> c_int {
+    /// More than this must be asked for by name.
+    const ORDINARY_SHARED: u32 = 48 << 10;
+    perform("launch any", |node, _| {
+        let (kernel, allowed) = place(&mut node.loaded, function)?.clone();
+        let effect = node.effect_of_launch(&kernel.key)?;
+        if shared > ORDINARY_SHARED.max(allowed) {
+            return Err(INVALID);
+        }
+        if [threads, threads_y, threads_z, shared] != [kernel.threads, 1, 1, kernel.shared] {
+            let given = format!("{threads} threads and {shared} bytes of shared memory");
+            return Err(node.violation(&format!("{}: launched with {given}", kernel.key)));
+        }
+        match task(&kernel, [x, y, z], &mut Arguments::new(arguments), &mut node.memory) {
+            Ok(task) => run(node, &kernel.key, task, effect),
+            Err(what) => Err(node.violation(&format!("{}: {what}", kernel.key))),
+        }
+    })
+}
+
+fn run(node: &mut Node, key: &str, task: Task, effect: Option<Effect>) -> Result<(), i32> {
+    /// What any launch takes.
+    const LEAST: u64 = 1000;
+    let mut took = LEAST;
+    match task {
+        Task::Product(mut product) => {
+            product.wrong = effect == Some(Effect::Wrong);
+            // The same for a kernel in every run, and different for different kernels.
+            let factor = 50 + key.bytes().fold(7_u64, |sum, byte| (sum * 31 + u64::from(byte)) % 101);
+            took += product.size.iter().product::<u64>() * factor / 1000;
+            node.pending.add(product, &mut node.memory).map_err(|outside| node.outside(&outside))?;
+        }
+        Task::Fill { at, number, count, seed } => {
+            let bytes = node.memory.bytes_mut(at, count * number.size());
+            match bytes {
+                Ok(bytes) => fill(bytes, number, count, seed),
+                Err(outside) => return Err(node.outside(&outside)),
+            }
+        }
+        Task::Compare { result, expected, number, wrong, count, absolute, relative } => {
+            let sizes = [(result, number), (expected, number.sum())];
+            let mut values = Vec::new();
+            for (address, number) in sizes {
+                let bytes = count * number.size();
+                node.settle(address, bytes)?;
+                let read = node.memory.bytes_mut(address, bytes).map(|bytes| bytes.to_vec());
+                values.push(read.map_err(|outside| node.outside(&outside))?);
+            }
+            let off = (0..count).filter(|&element| {
+                let given = number.read(&values[0], element);
+                let expected = number.sum().read(&values[1], element);
+                // What is no number is not right.
+                let right = (given - expected).abs() <= absolute + relative * expected.abs();
+                !right
+            });
+            let off = off.count() as u32;
+            match node.memory.bytes_mut(wrong, 4) {
+                Ok(counter) => {
+                    let before = elf::number(counter, 0, 4) as u32;
+                    counter.copy_from_slice(&(before + off).to_le_bytes());
+                }
+                Err(outside) => return Err(node.outside(&outside)),
+            }
+        }
+    }
+    if let Some(Effect::Slow(times)) = effect {
+        took = (took as f64 * times) as u64;
+    }
+    node.clock += took;
+    Ok(())
+}
+
+/// Numbers that look normal enough: sums of four that are equally likely between -1 and 1.
+fn fill(bytes: &mut [u8], number: Number, count: u64, seed: u64) {
+    let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
+    for element in 0..count {
+        let parts = (0..4).map(|_| {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            (state >> 33) as f64 / f64::from(1 << 30) - 1.0
+        });
+        number.write(bytes, element, parts.sum());
+    }
+}

@@ -1,0 +1,153 @@
+//! What a kernel computes, and what it was promised, from the name that a pack files it under.
+
+use std::collections::HashMap;
+use std::path::Path;
+
+use diode_core::ids::Digest;
+use diode_formats::pack::{Outcome, Pack};
+
+use crate::number::Number;
+
+/// A kernel of the pack.
+#[derive(Debug, Clone)]
+pub(crate) struct Kernel {
+    pub(crate) key: String,
+    pub(crate) symbol: String,
+    pub(crate) threads: u32,
+    pub(crate) shared: u32,
+    pub(crate) work: Work,
+}
+
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Work {
+    Multiply(Multiply),
+    Fill(Number),
+    Reference { number: Number, bias: bool },
+    Compare(Number),
+}
+
+/// A multiplication, with everything that its code takes for granted.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Multiply {
+    pub(crate) number: Number,
+    pub(crate) batched: bool,
+    /// Whether A and B are row-major.
+    pub(crate) rows: [bool; 2],
+    pub(crate) bias: Bias,
+    /// What divides the distance between rows of A, B and the output, in elements.
+    pub(crate) divisors: [u64; 3],
+    pub(crate) block: [u64; 3],
+    pub(crate) even_k: bool,
+    /// The tile is no larger than the matrix, where that is asked.
+    pub(crate) fits: bool,
+    pub(crate) sizes: Option<[u64; 3]>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Bias {
+    None,
+    Vector,
+    Matrix,
+}
+
+/// All kernels of a pack, by the digest of their binaries.
+pub(crate) fn kernels_of(path: &Path) -> Result<HashMap<Digest, Kernel>, String> {
+    let mut pack = Pack::open(path).map_err(|error| error.to_string())?;
+    let mut kernels = HashMap::new();
+    for record in pack.records().to_vec() {
+        let Outcome::Built(built) = &record.outcome else { continue };
+        let binary = pack.binary(built).map_err(|error| error.to_string())?;
+        let key = record.key.clone();
+        let work = Work::parse(&key).ok_or_else(|| format!("the stand-in does not know the kernel {key}"))?;
+        let (symbol, threads, shared) = (built.symbol.clone(), built.threads, built.shared);
+        // Two kernels of one binary do the same.
+        kernels.entry(Digest::of(&binary)).or_insert(Kernel { key, symbol, threads, shared, work });
+    }
+    Ok(kernels)
+}
+
+impl Work {
+    fn parse(key: &str) -> Option<Self> {
+        let mut fields = key.split(';');
+        let kernel = fields.next()?;
+        let number = match fields.next()? {
+            "float16" => Number::Half,
+            "bfloat16" => Number::BFloat,
+            "float32" => Number::Single,
+            _ => return None,
+        };
+        Some(match kernel {
+            "fill" => Self::Fill(number),
+            "compare" => Self::Compare(number),
+            "reference" => Self::Reference { number, bias: fields.next()? == "bias=true" },
+            "mm" | "bmm" => Self::Multiply(Multiply::parse(kernel == "bmm", number, fields)?),
+            _ => return None,
+        })
+    }
+}
+
+impl Multiply {
+    fn parse<'a>(batched: bool, number: Number, mut fields: impl Iterator<Item = &'a str>) -> Option<Self> {
+        let (a, b) = fields.next()?.split_once(',')?;
+        let bias = match fields.next()? {
+            "bias=none" => Bias::None,
+            "bias=vector" => Bias::Vector,
+            "bias=matrix" => Bias::Matrix,
+            _ => return None,
+        };
+        let divisor = |alignment: &str| match alignment {
+            "none" => Some(1),
+            bytes => Some(bytes.parse::<u64>().ok()? / number.size()),
+        };
+        let divisors = three(fields.next()?.strip_prefix("align=")?.split(',').map(divisor))?;
+        let _precision = fields.next()?;
+        let sizes = |text: &str| three(text.split('x').map(|size| size.parse().ok()));
+        let block = sizes(fields.next()?)?;
+        let mut multiply = Self {
+            number,
+            batched,
+            rows: [a == "row", b == "row"],
+            bias,
+            divisors,
+            block,
+            even_k: false,
+            fits: false,
+            sizes: None,
+        };
+        for field in fields {
+            match field.split_once('=') {
+                Some(("even_k", value)) => multiply.even_k = value == "true",
+                Some(("fits", value)) => multiply.fits = value == "true",
+                Some(("sizes", value)) => multiply.sizes = Some(sizes(value)?),
+                // How the code is made, which no caller has to know.
+                _ => {}
+            }
+        }
+        Some(multiply)
+    }
+}
+
+fn three(mut values: impl Iterator<Item = Option<u64>>) -> Option<[u64; 3]> {
+    let mut next = || values.next().flatten();
+    Some([next()?, next()?, next()?])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_key_says_what_its_kernel_computes() {
+        let key = "bmm;bfloat16;row,column;bias=vector;align=16,4,none;ieee;64x32x16;group=8;stages=3;warps=4;even_k=true;nonkdim=16;waves=0;sizes=1x2x3";
+        let Some(Work::Multiply(multiply)) = Work::parse(key) else { panic!("{key}") };
+        assert_eq!((multiply.number, multiply.batched, multiply.bias), (Number::BFloat, true, Bias::Vector));
+        assert_eq!((multiply.rows, multiply.divisors), ([true, false], [8, 2, 1]));
+        assert_eq!((multiply.block, multiply.even_k, multiply.fits), ([64, 32, 16], true, false));
+        assert_eq!(multiply.sizes, Some([1, 2, 3]));
+        assert!(matches!(
+            Work::parse("reference;float32;bias=true"),
+            Some(Work::Reference { number: Number::Single, bias: true })
+        ));
+        assert!(Work::parse("mm;int8").is_none());
+    }
+}

@@ -1,0 +1,103 @@
+//! The memory of a GPU. Addresses mean nothing to the host, so nobody reads it past the driver.
+
+use std::collections::BTreeMap;
+
+pub(crate) const OUT_OF_MEMORY: i32 = 2;
+const INVALID: i32 = 1;
+
+/// Where the first allocation lies.
+const FIRST: u64 = 0x7000_0000_0000;
+/// Allocations begin at a multiple of this, and lie at least this far apart.
+const GRANULE: u64 = 1 << 20;
+
+#[derive(Debug)]
+pub(crate) struct Memory {
+    blocks: BTreeMap<u64, Block>,
+    next: u64,
+    pub(crate) used: u64,
+}
+
+#[derive(Debug)]
+struct Block {
+    bytes: u64,
+    contents: Contents,
+}
+
+/// Memory that was only filled takes no room on the host.
+#[derive(Debug)]
+enum Contents {
+    Filled(u8),
+    Bytes(Vec<u8>),
+}
+
+/// A range that does not lie within one allocation.
+#[derive(Debug)]
+pub(crate) struct Outside(pub(crate) u64, pub(crate) u64);
+
+impl std::fmt::Display for Outside {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Self(address, bytes) = self;
+        write!(f, "{bytes} bytes at {address:#x} lie in no allocation")
+    }
+}
+
+impl Default for Memory {
+    fn default() -> Self {
+        Self { blocks: BTreeMap::new(), next: FIRST, used: 0 }
+    }
+}
+
+impl Memory {
+    pub(crate) fn allocate(&mut self, bytes: u64, free: u64) -> Result<u64, i32> {
+        if bytes > free {
+            return Err(OUT_OF_MEMORY);
+        }
+        let address = self.next;
+        self.next += bytes.next_multiple_of(GRANULE) + GRANULE;
+        self.used += bytes;
+        // Whoever reads what he has not written sees this.
+        self.blocks.insert(address, Block { bytes, contents: Contents::Filled(0xa5) });
+        Ok(address)
+    }
+
+    /// Gives an allocation back, and says how large it was.
+    pub(crate) fn free(&mut self, address: u64) -> Result<u64, i32> {
+        let block = self.blocks.remove(&address).ok_or(INVALID)?;
+        self.used -= block.bytes;
+        Ok(block.bytes)
+    }
+
+    pub(crate) fn fill(&mut self, address: u64, byte: u8, bytes: u64) -> Result<(), Outside> {
+        let (block, start) = self.block(address, bytes)?;
+        if start == 0 && bytes == block.bytes {
+            block.contents = Contents::Filled(byte);
+        } else {
+            self.bytes_mut(address, bytes)?.fill(byte);
+        }
+        Ok(())
+    }
+
+    /// Whether a range may be read or written.
+    pub(crate) fn check(&mut self, address: u64, bytes: u64) -> Result<(), Outside> {
+        self.block(address, bytes).map(drop)
+    }
+
+    pub(crate) fn bytes_mut(&mut self, address: u64, bytes: u64) -> Result<&mut [u8], Outside> {
+        let (block, start) = self.block(address, bytes)?;
+        if let Contents::Filled(byte) = block.contents {
+            block.contents = Contents::Bytes(vec![byte; block.bytes as usize]);
+        }
+        match &mut block.contents {
+            Contents::Bytes(all) => Ok(&mut all[start as usize..(start + bytes) as usize]),
+            Contents::Filled(_) => Err(Outside(address, bytes)),
+        }
+    }
+
+    fn block(&mut self, address: u64, bytes: u64) -> Result<(&mut Block, u64), Outside> {
+        let outside = Outside(address, bytes);
+        let (start, block) = self.blocks.range_mut(..=address).next_back().ok_or(Outside(address, bytes))?;
+        let offset = address - start;
+        let end = offset.checked_add(bytes).ok_or(Outside(address, bytes))?;
+        if end > block.bytes { Err(outside) } else { Ok((block, offset)) }
+    }
+}

@@ -1,0 +1,202 @@
+//! The state of this process's GPU, and what every call does first.
+
+use std::collections::HashMap;
+use std::ffi::c_int;
+use std::fs::{self, OpenOptions};
+use std::io::Write;
+use std::os::unix::process::parent_id;
+use std::path::PathBuf;
+use std::process::abort;
+use std::sync::{LazyLock, Mutex, PoisonError};
+use std::thread;
+use std::time::Duration;
+
+use diode_core::ids::Digest;
+
+use crate::kernel::{Kernel, kernels_of};
+use crate::memory::{Memory, Outside};
+use crate::pending::Pending;
+use crate::script::{Effect, Gpu, Script};
+
+const INVALID: i32 = 1;
+/// A kernel has read or written where nothing is.
+const ILLEGAL_ADDRESS: i32 = 700;
+
+/// One process's view of the node; it uses one GPU.
+pub(crate) struct Node {
+    pub(crate) script: Script,
+    path: PathBuf,
+    /// How many processes have started the driver, this one included.
+    process: u64,
+    /// The calls that each rule has matched.
+    matched: Vec<u64>,
+    pub(crate) current: usize,
+    pub(crate) kernels: HashMap<Digest, Kernel>,
+    /// Kernels that were loaded, and the dynamic shared memory that was asked for by name. A handle is a place here and 1.
+    pub(crate) loaded: Vec<(Kernel, u32)>,
+    pub(crate) memory: Memory,
+    pub(crate) pending: Pending,
+    /// The time of the GPU in nanoseconds, when all that is queued has run.
+    pub(crate) clock: u64,
+    /// Times of the events that were recorded, and whether somebody has waited since. A handle is a place here and 1.
+    pub(crate) events: Vec<(u64, bool)>,
+    /// What every call returns since something broke.
+    broken: Option<i32>,
+    /// A launch never ends.
+    hung: bool,
+}
+
+static NODE: LazyLock<Mutex<Node>> = LazyLock::new(|| match Node::read() {
+    Ok(node) => Mutex::new(node),
+    Err(error) => {
+        let _ = writeln!(std::io::stderr(), "the stand-in cannot start: {error}");
+        abort()
+    }
+});
+
+/// Runs a call of the driver or of a library above it: what the script says of it, or else its body, which is
+/// told the effects that concern it. Nothing is done any more when something is broken.
+pub(crate) fn perform(call: &str, body: impl FnOnce(&mut Node, Option<Effect>) -> Result<(), i32>) -> c_int {
+    answer(call, |node, effect| node.broken.map_or_else(|| body(node, effect), Err))
+}
+
+/// The same for what goes on answering when something is broken.
+pub(crate) fn answer(call: &str, body: impl FnOnce(&mut Node, Option<Effect>) -> Result<(), i32>) -> c_int {
+    let mut node = NODE.lock().unwrap_or_else(PoisonError::into_inner);
+    let effect = node.effect(call, "");
+    let done = match effect {
+        Some(Effect::Return(code)) => Err(code),
+        Some(Effect::Break(code)) => {
+            node.broken = Some(code);
+            Err(code)
+        }
+        Some(Effect::Hang) => hang(),
+        Some(Effect::Die) => abort(),
+        _ => body(&mut node, effect),
+    };
+    done.err().unwrap_or(0)
+}
+
+/// Waits for ever, or until nobody is there to end this process.
+fn hang() -> ! {
+    let parent = parent_id();
+    while parent_id() == parent {
+        thread::sleep(Duration::from_millis(100));
+    }
+    abort()
+}
+
+impl Node {
+    fn read() -> Result<Self, String> {
+        let variable = Script::VARIABLE;
+        let path = PathBuf::from(std::env::var_os(variable).ok_or(format!("{variable} names no script"))?);
+        let text = fs::read_to_string(&path).map_err(|error| format!("{}: {error}", path.display()))?;
+        let script: Script =
+            serde_json::from_str(&text).map_err(|error| format!("{}: {error}", path.display()))?;
+        let mut node = Self {
+            matched: vec![0; script.rules.len()],
+            kernels: kernels_of(&script.pack)?,
+            script,
+            path,
+            process: 0,
+            current: 0,
+            loaded: Vec::new(),
+            memory: Memory::default(),
+            pending: Pending::default(),
+            clock: 0,
+            events: Vec::new(),
+            broken: None,
+            hung: false,
+        };
+        node.process = node.append(Script::STARTS, "+")?;
+        Ok(node)
+    }
+
+    /// Adds to a file beside the script, and gives its length.
+    fn append(&self, name: &str, text: &str) -> Result<u64, String> {
+        let path = self.beside(name);
+        let add = || {
+            let mut file = OpenOptions::new().create(true).append(true).open(&path)?;
+            file.write_all(text.as_bytes())?;
+            Ok(file.metadata()?.len())
+        };
+        add().map_err(|error: std::io::Error| format!("{}: {error}", path.display()))
+    }
+
+    fn beside(&self, name: &str) -> PathBuf {
+        let mut path = self.path.clone().into_os_string();
+        path.push(name);
+        path.into()
+    }
+
+    pub(crate) fn gpu(&self) -> &Gpu {
+        &self.script.gpus[self.current]
+    }
+
+    /// What the first rule says of a call that is due.
+    pub(crate) fn effect(&mut self, call: &str, kernel: &str) -> Option<Effect> {
+        let (current, process) = (self.current as u32, self.process);
+        self.script.rules.iter().zip(&mut self.matched).find_map(|(rule, matched)| {
+            let matches = rule.call == call
+                && rule.kernel.as_ref().is_none_or(|text| kernel.contains(text.as_str()))
+                && rule.gpu.is_none_or(|gpu| gpu == current)
+                && rule.process.is_none_or(|number| number == process);
+            if !matches {
+                return None;
+            }
+            *matched += 1;
+            let due = *matched >= rule.from && rule.times.is_none_or(|times| *matched < rule.from + times);
+            due.then_some(rule.effect)
+        })
+    }
+
+    /// What becomes of a launch; the effects that concern its kernel remain.
+    pub(crate) fn effect_of_launch(&mut self, key: &str) -> Result<Option<Effect>, i32> {
+        match self.effect("launch", key) {
+            Some(Effect::Return(code)) => return Err(code),
+            Some(Effect::Break(code)) => self.broken = Some(code),
+            Some(Effect::Hang) => self.hung = true,
+            Some(Effect::Die) => abort(),
+            effect => return Ok(effect),
+        }
+        Ok(None)
+    }
+
+    pub(crate) fn free_memory(&self) -> u64 {
+        let gpu = self.gpu();
+        gpu.memory.saturating_sub(gpu.held).saturating_sub(self.memory.used)
+    }
+
+    /// Waits for all that is queued.
+    pub(crate) fn wait(&mut self) {
+        if self.hung {
+            hang();
+        }
+        self.events.iter_mut().for_each(|(_, waited)| *waited = true);
+    }
+
+    /// A launch that its kernel was not compiled for: on a GPU, anything could happen.
+    pub(crate) fn violation(&mut self, what: &str) -> i32 {
+        if let Err(error) = self.append(Script::VIOLATIONS, &format!("{what}\n")) {
+            let _ = writeln!(std::io::stderr(), "the stand-in cannot report {what}: {error}");
+        }
+        self.broken = Some(ILLEGAL_ADDRESS);
+        ILLEGAL_ADDRESS
+    }
+
+    pub(crate) fn outside(&mut self, outside: &Outside) -> i32 {
+        self.violation(&outside.to_string())
+    }
+
+    /// Computes what goes to some memory.
+    pub(crate) fn settle(&mut self, address: u64, bytes: u64) -> Result<(), i32> {
+        self.pending
+            .settle(address, bytes, &mut self.memory)
+            .map_err(|outside| self.violation(&outside.to_string()))
+    }
+}
+
+/// What a handle stands for.
+pub(crate) fn place<T>(all: &mut [T], handle: usize) -> Result<&mut T, i32> {
+    handle.checked_sub(1).and_then(|place| all.get_mut(place)).ok_or(INVALID)
+}

@@ -1,0 +1,64 @@
+//! What costs a problem.
+
+use diode_core::FailureReason;
+use diode_standin::{Effect, Rule};
+
+use super::case::{Case, End, run};
+
+/// The small problems fit beside what is left to others, and the large one does not.
+const ROOM: u64 = (1 << 30) + (2 << 20);
+
+#[test]
+fn memory_that_others_hold() {
+    run(&[
+        Case {
+            name: "others hold nearly all memory",
+            arrange: |case| case.script.rules.push(Rule::new("memory_info", Effect::Value(ROOM))),
+            end: End::Skipped(1),
+            says: "are free; where other programs hold them, end those, and --resume measures it",
+        },
+        Case {
+            name: "others hold all memory",
+            arrange: |case| case.script.rules.push(Rule::new("memory_info", Effect::Value(0)).from(2)),
+            end: End::Skipped(2),
+            says: "0.0 GiB of 4.0 GiB are free",
+        },
+        Case {
+            name: "others take the memory meanwhile",
+            // The library's workspace and the flush come first.
+            arrange: |case| case.script.rules.push(Rule::new("allocate", Effect::Return(2)).from(4).times(1)),
+            end: End::Skipped(1),
+            says: "the GPU has no memory left",
+        },
+        Case {
+            name: "others take the memory before kernels are loaded",
+            arrange: |case| {
+                case.script.rules.push(Rule::new("load", Effect::Return(2)).times(1).in_process(1))
+            },
+            end: End::Skipped(1),
+            says: "the GPU has no memory left",
+        },
+        Case {
+            name: "the GPU is too small for a problem",
+            arrange: |case| {
+                // The library's workspace and the flush take part of it.
+                case.script.gpus[0].memory = ROOM;
+                case.script.rules.push(Rule::new("memory_info", Effect::Value(ROOM)));
+            },
+            end: End::Large(&[
+                ("32x32x32", FailureReason::OutOfMemory),
+                ("64x64x32", FailureReason::OutOfMemory),
+                ("64x32x64", FailureReason::OutOfMemory),
+                ("128x128x64", FailureReason::OutOfMemory),
+                ("aten", FailureReason::OutOfMemory),
+            ]),
+            says: "out_of_memory: 5",
+        },
+        Case {
+            name: "the library has no way to add a bias",
+            arrange: |case| case.script.rules.push(Rule::new("light_heuristic", Effect::Value(0))),
+            end: End::Large(&[("aten", FailureReason::Launch)]),
+            says: "launch: 1",
+        },
+    ]);
+}

@@ -1,0 +1,5 @@
+//! Whole collections on GPUs that are stand-ins, sound ones and others.
+
+mod failures;
+mod node;
+mod sound;

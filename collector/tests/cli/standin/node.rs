@@ -1,0 +1,142 @@
+//! A node whose GPUs are stand-ins.
+
+use std::os::unix::fs::{PermissionsExt, symlink};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+use diode_core::Dataset;
+use diode_standin::{Gpu, Script};
+
+use crate::sandbox::{Sandbox, stderr};
+
+/// Four tiles, the last with more shared memory than a launch gets without asking.
+pub(super) const TILES: [[u32; 3]; 4] = [[32, 32, 32], [64, 64, 32], [64, 32, 64], [128, 128, 64]];
+
+/// The names under which `diode` looks for libraries.
+const LIBRARIES: [&str; 4] = ["libcuda.so.1", "libnvidia-ml.so.1", "libcublas.so.13", "libcublasLt.so.13"];
+
+pub(super) struct Node {
+    pub(super) sandbox: Sandbox,
+}
+
+impl Node {
+    /// A node with one sound GPU, and a pack for some problems.
+    pub(super) fn new(problems: &str) -> Self {
+        let sandbox = Sandbox::new();
+        sandbox.write("problems.json", problems);
+        sandbox.write("tiles.json", &tiles());
+        sandbox.write("python", include_str!("compiler.py"));
+        let python = sandbox.path("python");
+        std::fs::set_permissions(&python, std::fs::Permissions::from_mode(0o755)).unwrap();
+        let build =
+            ["kernels", "build", "--arch", "sm_90", "--problems", "problems.json", "--space", "tiles.json"];
+        sandbox.ok(&[&build[..], &["--out", "test.pack", "--python", python.to_str().unwrap()]].concat());
+        let node = Self { sandbox };
+        node.install(&standin());
+        node
+    }
+
+    /// A node that is well.
+    pub(super) fn sound(&self) -> Script {
+        Script { pack: self.sandbox.path("test.pack"), gpus: vec![Gpu::h100()], rules: Vec::new() }
+    }
+
+    fn install(&self, library: &Path) {
+        for name in LIBRARIES {
+            self.link(name, library);
+        }
+    }
+
+    fn link(&self, name: &str, to: &Path) {
+        let folder = self.sandbox.path("libraries");
+        std::fs::create_dir_all(&folder).unwrap();
+        let _ = std::fs::remove_file(folder.join(name));
+        symlink(to, folder.join(name)).unwrap();
+    }
+
+    /// A file that is no library takes the place of one.
+    pub(super) fn spoil(&self, name: &str) {
+        self.sandbox.write("spoiled", "no library");
+        self.link(name, &self.sandbox.path("spoiled"));
+    }
+
+    /// The libraries lack a function.
+    pub(super) fn take_away(&self, function: &str) {
+        let mut bytes = std::fs::read(standin()).unwrap();
+        let name = [b"\0", function.as_bytes(), b"\0"].concat();
+        let found: Vec<usize> = bytes
+            .windows(name.len())
+            .enumerate()
+            .filter(|(_, part)| *part == name)
+            .map(|(at, _)| at)
+            .collect();
+        assert!(!found.is_empty(), "the stand-in has no {function}");
+        found.into_iter().for_each(|at| bytes[at + 1] = b'-');
+        let lacking = self.sandbox.path("lacking.so");
+        diode_formats::write_atomically(&lacking, &bytes).unwrap();
+        self.install(&lacking);
+    }
+
+    /// All libraries are whole again.
+    pub(super) fn repair(&self) {
+        self.install(&standin());
+    }
+
+    /// `diode collect` on this node.
+    pub(super) fn command(&self, script: &Script, more: &[&str]) -> Command {
+        self.sandbox.write("script.json", &serde_json::to_string(script).unwrap());
+        for left in [Script::STARTS, Script::VIOLATIONS] {
+            let _ = std::fs::remove_file(self.beside(left));
+        }
+        let usual =
+            ["collect", "--output", "a.msgpack.zst", "--kernels", "test.pack", "--space", "tiles.json"];
+        let problems = ["--problems", "problems.json"];
+        let mut command = self.sandbox.command(&[&usual[..], &problems, more].concat());
+        command
+            .env(Script::VARIABLE, self.sandbox.path("script.json"))
+            .env("LD_LIBRARY_PATH", self.sandbox.path("libraries"))
+            .env("SOURCE_DATE_EPOCH", "1");
+        command
+    }
+
+    pub(super) fn collect(&self, script: &Script, more: &[&str]) -> Output {
+        let output = self.command(script, more).output().unwrap();
+        let violations = std::fs::read_to_string(self.beside(Script::VIOLATIONS)).unwrap_or_default();
+        assert!(violations.is_empty(), "kernels were launched wrongly: {violations}{}", stderr(&output));
+        output
+    }
+
+    /// A collection that must succeed.
+    pub(super) fn collected(&self, script: &Script, more: &[&str]) -> Dataset {
+        let output = self.collect(script, more);
+        assert!(output.status.success(), "{}", stderr(&output));
+        self.sandbox.dataset("a.msgpack.zst")
+    }
+
+    /// How many processes have started the driver in the last collection.
+    pub(super) fn starts(&self) -> u64 {
+        std::fs::metadata(self.beside(Script::STARTS)).map_or(0, |file| file.len())
+    }
+
+    fn beside(&self, name: &str) -> PathBuf {
+        self.sandbox.path(&format!("script.json{name}"))
+    }
+}
+
+fn tiles() -> String {
+    let tiles = TILES.map(|[m, n, k]| {
+        format!(
+            r#"{{"template": "triton::mm", "block_m": {m}, "block_n": {n}, "block_k": {k}, "group_m": 8, "num_stages": 2,
+            "num_warps": 4, "even_k": false, "allow_tf32": false, "use_fast_accum": false, "acc_type": "tl.float32"}}"#
+        )
+    });
+    format!("[{}]", tiles.join(","))
+}
+
+/// The stand-in lies beside the tests that depend on it.
+fn standin() -> PathBuf {
+    let tests = std::env::current_exe().unwrap();
+    let library = tests.with_file_name("libdiode_standin.so");
+    assert!(library.exists(), "{} was not built", library.display());
+    library
+}
