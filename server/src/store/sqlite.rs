@@ -56,6 +56,12 @@ impl SqliteStore {
         let writers = SqlitePoolOptions::new()
             .max_connections(1)
             .acquire_timeout(ACQUIRE_TIMEOUT.max(BUSY_TIMEOUT))
+            // Where SQLite itself has ended a transaction, as on a full disk, sqlx counts it as open for
+            // ever. Another connection takes the place of such a one.
+            .before_acquire(|connection, _| {
+                let usable = !sqlx::Connection::is_in_transaction(&*connection);
+                Box::pin(async move { Ok(usable) })
+            })
             .connect_with(options.clone())
             .await?;
         migrations::sqlite().run(&writers).await?;
