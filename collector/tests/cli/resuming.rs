@@ -1,6 +1,6 @@
 //! Trainings that end early, or are several.
 
-use std::process::Stdio;
+use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use crate::sandbox::{Sandbox, content, stderr};
@@ -27,7 +27,7 @@ fn ended_early(sandbox: &Sandbox, signal: &str) -> std::process::Output {
         assert!(child.try_wait().unwrap().is_none(), "it ended by itself");
         std::thread::sleep(Duration::from_millis(2));
     }
-    let killed = std::process::Command::new("kill").args([signal, &child.id().to_string()]).status().unwrap();
+    let killed = Command::new("kill").args([signal, &child.id().to_string()]).status().unwrap();
     assert!(killed.success());
     child.wait_with_output().unwrap()
 }
@@ -55,6 +55,24 @@ fn a_training_that_ended_early_goes_on_to_the_same_end() {
     assert!(content(&stopped.path("m.safetensors")) != expected, "it has no figures yet");
     let (said, bytes) = finish(&stopped);
     assert!(said.contains("going on from") && bytes == expected, "{said}");
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn one_core_and_all_cores_train_the_same_bytes() {
+    let sandbox = Sandbox::new();
+    let status = std::fs::read_to_string("/proc/self/status").unwrap();
+    let cores = status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:")).unwrap().trim();
+    let first = cores.split([',', '-']).next().unwrap();
+    let trained = |model: &str, cores: &str| {
+        let diode = sandbox.command(&train(model, &[]));
+        let mut command = Command::new("taskset");
+        command.args(["--cpu-list", cores]).arg(diode.get_program()).args(diode.get_args());
+        let output = command.current_dir(sandbox.path("")).env("SOURCE_DATE_EPOCH", "1").output().unwrap();
+        assert!(output.status.success(), "{}", stderr(&output));
+        content(&sandbox.path(model))
+    };
+    assert!(trained("one.safetensors", first) == trained("all.safetensors", cores), "the models differ");
 }
 
 #[test]

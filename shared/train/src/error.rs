@@ -64,7 +64,6 @@ pub enum TrainError {
     #[error("checkpoint: it is damaged; delete it to begin anew")]
     DamagedCheckpoint,
 
-    #[cfg(feature = "predecessor")]
     #[error("tensor arithmetic failed: {0}")]
     Tensor(#[from] candle_core::Error),
 }

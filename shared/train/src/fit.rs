@@ -12,7 +12,7 @@ use crate::folds::Folds;
 use crate::judgement::{Outcome, judgement};
 use crate::learner::learn;
 use crate::library::add_library;
-use crate::mlp::Mlp;
+use crate::network::Mlp;
 use crate::plan::Plan;
 use crate::prepared::{Normalisation, Prepared, prepare};
 use crate::progress::{Observer, Progress};
@@ -142,7 +142,7 @@ impl Course<'_> {
         let mut losses = Vec::new();
         let (mlp, complete) = self.network(phase, &kept, &mut losses, observe)?;
         let Normalisation { mean, std, .. } = self.normalisation.clone();
-        let network = Network::new(mean, std, mlp.layers()).and_then(Network::rounded_to_half);
+        let network = Network::new(mean, std, mlp.layers()?).and_then(Network::rounded_to_half);
         let network = network.map_err(ModelError::from)?;
         let model = Model::new(metadata(set, self.plan), network)?;
         let model = add_library(model, set, self.plan.options.seed, keep)?;
@@ -158,9 +158,9 @@ impl Course<'_> {
         observe: Observer<'_>,
     ) -> Result<(Mlp, bool), TrainError> {
         let options = &self.plan.options;
-        let mut known = Mlp::untrained(&self.normalisation.idle, options);
-        if let Some(weights) = self.checkpoint.network(phase, known.weights.len()) {
-            known.weights.copy_from_slice(weights);
+        if let Some(weights) = self.checkpoint.network(phase) {
+            let known = Mlp::untrained(&self.normalisation.idle, options)?;
+            known.set_weights(weights).map_err(|_| TrainError::OtherCheckpoint)?;
             return Ok((known, true));
         }
         let learnt = learn(problems, &self.normalisation.idle, options, |epoch, epochs, loss| {
@@ -170,7 +170,7 @@ impl Course<'_> {
         })?;
         let mut complete = learnt.complete;
         if complete {
-            let (phase, weights) = (phase.to_owned(), learnt.mlp.weights.clone());
+            let (phase, weights) = (phase.to_owned(), learnt.mlp.weights()?);
             complete = observe(&Progress::Learnt { phase, weights }).is_continue();
         }
         Ok((learnt.mlp, complete))

@@ -2,7 +2,7 @@
 //!
 //! A small network is trained listwise, so that the near-best configs of each problem come in the
 //! right order; a still smaller one learns how long the vendor's library takes.
-#![forbid(unsafe_code)]
+#![deny(unsafe_code)]
 
 mod checkpoint;
 mod cross_validate;
@@ -16,10 +16,9 @@ mod learner;
 mod left_out;
 mod library;
 mod loss;
-mod mlp;
+mod network;
 mod options;
 mod plan;
-#[cfg(feature = "predecessor")]
 mod predecessor;
 mod prepared;
 mod progress;
@@ -39,7 +38,6 @@ pub use fit::{Fitted, fit, train};
 pub use left_out::LeftOut;
 pub use options::TrainOptions;
 pub use plan::Plan;
-#[cfg(feature = "predecessor")]
 pub use predecessor::{PredecessorOptions, train_predecessor};
 pub use progress::{Progress, Share};
 pub use set::{TimedConfig, TrainingProblem, TrainingSet};

@@ -4,13 +4,15 @@
 //! Several networks of one layer are trained from different seeds. Their mean is again a network
 //! of one layer, and that is what is kept.
 
+use candle_core::{Device, Tensor};
+use candle_nn::loss::huber;
 use diode_core::Config;
 use diode_model::features::ProblemFeatures;
-use diode_model::{LIBRARY_COLUMNS, Layer, Misfit, Model, ModelError, Network, normalise};
+use diode_model::{LIBRARY_COLUMNS, Layer, Model, ModelError, Network, normalise};
 use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
 
-use crate::mlp::{Adam, Mlp, ROW_STEP, Scratch, padded};
+use crate::network::{Descent, Mlp};
 use crate::schedule::one_cycle;
 use crate::{TrainError, TrainingSet};
 
@@ -22,9 +24,9 @@ const STEPS: usize = 600;
 const LEARNING_RATE: f64 = 1e-2;
 const WEIGHT_DECAY: f64 = 1e-2;
 /// Log errors beyond this pull no harder: some of the library's times are oddities of its choice.
-const OUTLIER: f32 = 0.1;
+const OUTLIER: f64 = 0.1;
 /// Makes slopes as long as those that the gradient's bound was made for.
-const LOSS_FACTOR: f32 = 20.0;
+const LOSS_FACTOR: f64 = 20.0;
 /// A column that varies less says nothing.
 const CONSTANT: f32 = 1e-3;
 
@@ -50,11 +52,11 @@ pub(crate) fn add_library(
     if rows.len() < LEAST_PROBLEMS {
         return Ok(model);
     }
-    let library = learn(&rows, &targets, seed).and_then(Network::rounded_to_half);
-    Ok(model.with_library(library.map_err(ModelError::from)?)?)
+    let library = learn(&rows, &targets, seed)?.rounded_to_half().map_err(ModelError::from)?;
+    Ok(model.with_library(library)?)
 }
 
-fn learn(rows: &[[f32; LIBRARY_COLUMNS]], targets: &[f32], seed: u64) -> Result<Network, Misfit> {
+fn learn(rows: &[[f32; LIBRARY_COLUMNS]], targets: &[f32], seed: u64) -> Result<Network, TrainError> {
     let count = rows.len() as f32;
     let column = |index: usize| rows.iter().map(move |row| row[index]);
     let mean: Vec<f32> = (0..LIBRARY_COLUMNS).map(|i| column(i).sum::<f32>() / count).collect();
@@ -64,33 +66,32 @@ fn learn(rows: &[[f32; LIBRARY_COLUMNS]], targets: &[f32], seed: u64) -> Result<
     let std: Vec<f32> =
         deviations.iter().map(|&deviation| if deviation < CONSTANT { 1.0 } else { deviation }).collect();
 
-    let stride = padded(LIBRARY_COLUMNS);
-    let mut inputs = vec![0.0; rows.len().next_multiple_of(ROW_STEP) * stride];
-    for (row, input) in rows.iter().zip(inputs.chunks_exact_mut(stride)) {
-        for (i, value) in input[..LIBRARY_COLUMNS].iter_mut().enumerate() {
-            *value = normalise(row[i], mean[i], std[i]);
-        }
-    }
-    let networks: Vec<Vec<Layer>> =
-        (0..NETWORKS).map(|n| learn_one(&inputs, targets, &idle, seed.wrapping_add(n)).layers()).collect();
-    Network::new(mean, std, mean_of(&networks))
+    let scaled = |row: &[f32; LIBRARY_COLUMNS], i: usize| {
+        if idle[i] { 0.0 } else { normalise(row[i], mean[i], std[i]) }
+    };
+    let inputs: Vec<f32> =
+        rows.iter().flat_map(|row| (0..LIBRARY_COLUMNS).map(move |i| scaled(row, i))).collect();
+    let inputs = Tensor::from_vec(inputs, (rows.len(), LIBRARY_COLUMNS), &Device::Cpu)?;
+    let targets = Tensor::from_slice(targets, (rows.len(), 1), &Device::Cpu)?;
+    let networks = (0..NETWORKS)
+        .map(|n| learn_one(&inputs, &targets, &idle, seed.wrapping_add(n)))
+        .collect::<Result<Vec<_>, _>>()?;
+    Ok(Network::new(mean, std, mean_of(&networks)).map_err(ModelError::from)?)
 }
 
-fn learn_one(inputs: &[f32], targets: &[f32], idle: &[bool], seed: u64) -> Mlp {
-    let mut mlp = Mlp::new(idle, &[HIDDEN], &mut ChaCha8Rng::seed_from_u64(seed));
-    let mut adam = Adam::new(mlp.weights.len(), WEIGHT_DECAY);
-    let mut scratch = Scratch::default();
-    let mut slopes = vec![0.0; inputs.len() / mlp.stride()];
-    let factor = LOSS_FACTOR / targets.len() as f32;
+fn learn_one(
+    inputs: &Tensor,
+    targets: &Tensor,
+    idle: &[bool],
+    seed: u64,
+) -> Result<Vec<Layer>, candle_core::Error> {
+    let mlp = Mlp::new(idle, &[HIDDEN], &mut ChaCha8Rng::seed_from_u64(seed))?;
+    let mut descent = Descent::new(&mlp, WEIGHT_DECAY)?;
     for step in 0..STEPS {
-        mlp.forward(inputs, &mut scratch);
-        for ((slope, output), target) in slopes.iter_mut().zip(&scratch.outputs).zip(targets) {
-            *slope = (output - target).clamp(-OUTLIER, OUTLIER) * factor;
-        }
-        mlp.backward(inputs, &slopes, &mut scratch);
-        adam.step(&mut mlp.weights, &scratch.gradient, one_cycle(step, STEPS, LEARNING_RATE));
+        let loss = (huber(&mlp.forward(inputs)?, targets, OUTLIER)? * LOSS_FACTOR)?;
+        descent.step(&loss, one_cycle(step, STEPS, LEARNING_RATE))?;
     }
-    mlp
+    mlp.layers()
 }
 
 /// One network whose hidden units are those of all, and whose output is their mean.

@@ -7,85 +7,64 @@
 //! Order only ever compares the configs of one problem, which were all timed alike. So problems
 //! that were timed by another method than those to be predicted teach the order, and no times.
 
+use candle_core::{D, Device, Result, Tensor};
+use candle_nn::ops::{log_softmax, softmax};
+
 use crate::prepared::Prepared;
 
 /// How fast the weight of a timing falls: with its time over the best to this power.
-const WEIGHT_POWER: f32 = 2.0;
+const WEIGHT_POWER: f64 = 2.0;
 /// Log-time distance at which a config's share among the measured falls to 1/e …
-const MEASURED_TEMPERATURE: f32 = 0.03;
+const MEASURED_TEMPERATURE: f64 = 0.03;
 /// … and among the predicted, wider since predictions err.
-const PREDICTED_TEMPERATURE: f32 = 0.05;
-const TIME_FACTOR: f32 = 10.0;
-const ORDER_FACTOR: f32 = 0.5;
+const PREDICTED_TEMPERATURE: f64 = 0.05;
+const TIME_FACTOR: f64 = 10.0;
+const ORDER_FACTOR: f64 = 0.5;
 
-/// What the outputs for some rows of one problem should be.
-pub(crate) struct Targets {
-    rows: Vec<Target>,
-    time_factor: f32,
+/// What was measured of a step's configs: a row per problem.
+pub(crate) struct Measured {
+    ln_us: Tensor,
+    ln_base: Tensor,
+    /// How much a problem's times count.
+    time_factors: Tensor,
 }
 
-struct Target {
-    /// Log time over base: the output wanted.
-    output: f32,
-    ln_base: f32,
-    /// Over the rows they sum to 1.
-    weight: f32,
-    share: f32,
-}
-
-impl Targets {
-    pub(crate) fn new(problem: &Prepared, picked: &[usize]) -> Self {
-        let best = picked.iter().map(|&row| problem.ln_us[row]).fold(f32::INFINITY, f32::min);
-        let mut rows: Vec<Target> = picked
-            .iter()
-            .map(|&row| {
-                let (ln_us, ln_base) = (problem.ln_us[row], problem.ln_base[row]);
-                let over_best = ln_us - best;
-                Target {
-                    output: ln_us - ln_base,
-                    ln_base,
-                    weight: (-WEIGHT_POWER * over_best).exp(),
-                    share: (-over_best / MEASURED_TEMPERATURE).exp(),
-                }
-            })
-            .collect();
-        let weights: f32 = rows.iter().map(|row| row.weight).sum();
-        let shares: f32 = rows.iter().map(|row| row.share).sum();
-        for row in &mut rows {
-            row.weight /= weights;
-            row.share /= shares;
-        }
-        Self { rows, time_factor: if problem.times_count { TIME_FACTOR } else { 0.0 } }
+impl Measured {
+    /// Some rows of each problem, as many of each.
+    pub(crate) fn new(picked: &[(&Prepared, Vec<usize>)]) -> Result<Self> {
+        let rows = picked.first().map_or(0, |(_, rows)| rows.len());
+        let gather = |values: fn(&Prepared) -> &Vec<f32>| {
+            let all = picked.iter().flat_map(|(problem, rows)| rows.iter().map(|&row| values(problem)[row]));
+            Tensor::from_vec(all.collect(), (picked.len(), rows), &Device::Cpu)
+        };
+        let factor = |problem: &Prepared| if problem.times_count { TIME_FACTOR } else { 0.0 };
+        let factors: Vec<f32> = picked.iter().map(|(problem, _)| factor(problem) as f32).collect();
+        Ok(Self {
+            ln_us: gather(|problem| &problem.ln_us)?,
+            ln_base: gather(|problem| &problem.ln_base)?,
+            time_factors: Tensor::from_vec(factors, (picked.len(), 1), &Device::Cpu)?,
+        })
     }
 
-    /// The loss of outputs, and its slope in each of them.
-    pub(crate) fn loss(&self, outputs: &[f32], slopes: &mut [f32]) -> f32 {
-        let scores =
-            || outputs.iter().zip(&self.rows).map(|(out, row)| -(out + row.ln_base) / PREDICTED_TEMPERATURE);
-        let highest = scores().fold(f32::NEG_INFINITY, f32::max);
-        for (slope, score) in slopes.iter_mut().zip(scores()) {
-            *slope = (score - highest).exp();
-        }
-        let sum: f32 = slopes.iter().sum();
-        let mut loss = 0.0;
-        for ((slope, score), (output, row)) in
-            slopes.iter_mut().zip(scores()).zip(outputs.iter().zip(&self.rows))
-        {
-            let share = *slope / sum;
-            let error = output - row.output;
-            loss += self.time_factor * row.weight * error * error;
-            if row.share > 0.0 {
-                loss += ORDER_FACTOR * row.share * (row.share.ln() - (score - highest - sum.ln()));
-            }
-            *slope = self.time_factor * 2.0 * row.weight * error
-                - ORDER_FACTOR / PREDICTED_TEMPERATURE * (share - row.share);
-        }
-        loss
+    /// The loss of a network's outputs for these rows.
+    pub(crate) fn loss(&self, outputs: &Tensor) -> Result<Tensor> {
+        // The network gives times over base.
+        let ln_us = (outputs.reshape(self.ln_us.shape())? + &self.ln_base)?;
+        let weights =
+            softmax(&(&self.ln_us * -WEIGHT_POWER)?, D::Minus1)?.broadcast_mul(&self.time_factors)?;
+        let times = ((&ln_us - &self.ln_us)?.sqr()? * weights)?.sum_all()?;
+
+        let measured = log_softmax(&(&self.ln_us / -MEASURED_TEMPERATURE)?, D::Minus1)?;
+        let predicted = log_softmax(&(ln_us / -PREDICTED_TEMPERATURE)?, D::Minus1)?;
+        let order = ((&measured - predicted)? * measured.exp()?)?.sum_all()?;
+        (times + order * ORDER_FACTOR)? / self.ln_us.dim(0)? as f64
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use candle_core::Var;
+
     use super::*;
 
     fn problem(times_count: bool) -> Prepared {
@@ -98,22 +77,46 @@ mod tests {
         }
     }
 
-    fn loss(problem: &Prepared, outputs: &[f32]) -> (f32, Vec<f32>) {
-        let mut slopes = vec![0.0; 4];
-        (Targets::new(problem, &[0, 1, 2, 3]).loss(outputs, &mut slopes), slopes)
+    /// The loss of one problem's outputs, and its slopes.
+    fn loss(times_count: bool, outputs: [f32; 4]) -> (f32, Vec<f32>) {
+        let measured = Measured::new(&[(&problem(times_count), vec![0, 1, 2, 3])]).unwrap();
+        let outputs = Var::from_slice(&outputs, (4, 1), &Device::Cpu).unwrap();
+        let loss = measured.loss(&outputs).unwrap();
+        let slopes = loss.backward().unwrap().get(&outputs).unwrap().flatten_all().unwrap();
+        (loss.to_scalar().unwrap(), slopes.to_vec1().unwrap())
+    }
+
+    #[test]
+    fn the_loss_is_what_its_definition_gives() {
+        let (outputs, problem) = ([0.31_f32, 0.35, 0.1, 1.6], problem(true));
+        let predicted: Vec<f64> =
+            outputs.iter().zip(&problem.ln_base).map(|(o, b)| f64::from(o + b)).collect();
+        let measured: Vec<f64> = problem.ln_us.iter().map(|&us| f64::from(us)).collect();
+        let shares = |logs: &[f64], factor: f64| {
+            let powers: Vec<f64> = logs.iter().map(|log| (log * factor).exp()).collect();
+            let sum: f64 = powers.iter().sum();
+            powers.into_iter().map(move |power| power / sum).collect::<Vec<f64>>()
+        };
+        let weights = shares(&measured, -2.0);
+        let (p, q) = (shares(&measured, -1.0 / 0.03), shares(&predicted, -1.0 / 0.05));
+        let row = |i: usize| {
+            10.0 * weights[i] * (predicted[i] - measured[i]).powi(2) + 0.5 * p[i] * (p[i] / q[i]).ln()
+        };
+        let expected: f64 = (0..4).map(row).sum();
+        let got = f64::from(loss(true, outputs).0);
+        assert!((got - expected).abs() < 1e-4 * expected, "{got}, not {expected}");
     }
 
     #[test]
     fn slopes_are_those_of_the_loss() {
         for times_count in [true, false] {
-            let problem = problem(times_count);
             let outputs = [0.31, 0.35, 0.1, 1.6];
-            let (_, slopes) = loss(&problem, &outputs);
+            let (_, slopes) = loss(times_count, outputs);
             for (row, &got) in slopes.iter().enumerate() {
                 let at = |step: f32| {
                     let mut moved = outputs;
                     moved[row] += step;
-                    f64::from(loss(&problem, &moved).0)
+                    f64::from(loss(times_count, moved).0)
                 };
                 let expected = (at(2e-3) - at(-2e-3)) / 4e-3;
                 let got = f64::from(got);
@@ -127,11 +130,10 @@ mod tests {
 
     #[test]
     fn only_the_order_counts_of_times_taken_otherwise() {
-        let right: Vec<f32> =
-            problem(true).ln_us.iter().zip(&problem(true).ln_base).map(|(us, base)| us - base).collect();
-        let shifted: Vec<f32> = right.iter().map(|output| output + 1.0).collect();
+        let problem = problem(true);
+        let right = [0, 1, 2, 3].map(|row| problem.ln_us[row] - problem.ln_base[row]);
         let change =
-            |times_count| loss(&problem(times_count), &shifted).0 - loss(&problem(times_count), &right).0;
+            |times_count| loss(times_count, right.map(|output| output + 1.0)).0 - loss(times_count, right).0;
         assert!((change(true) - 10.0).abs() < 1e-3);
         assert!(change(false).abs() < 1e-3);
     }

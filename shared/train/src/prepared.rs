@@ -5,11 +5,8 @@ use diode_model::{COLUMN_COUNT, normalise};
 use wide::f32x8;
 
 use crate::TrainError;
-use crate::mlp::padded;
 use crate::set::{TrainingProblem, TrainingSet};
 
-/// Values per row.
-pub(crate) const STRIDE: usize = padded(COLUMN_COUNT);
 /// Added to every deviation.
 const LEAST_DEVIATION: f64 = 1e-3;
 /// A column that varies less than this says nothing in this set; scaled by so little, any other
@@ -30,7 +27,7 @@ pub(crate) struct Normalisation {
 /// One problem's rows, in the order that they were given: for measured ones the fastest first.
 #[derive(Debug, Clone)]
 pub(crate) struct Prepared {
-    /// [`STRIDE`] values per row.
+    /// [`COLUMN_COUNT`] values per row.
     pub(crate) inputs: Vec<f32>,
     pub(crate) ln_us: Vec<f32>,
     pub(crate) ln_base: Vec<f32>,
@@ -42,6 +39,11 @@ pub(crate) struct Prepared {
 impl Prepared {
     pub(crate) fn rows(&self) -> usize {
         self.ln_us.len()
+    }
+
+    /// The columns of one row.
+    pub(crate) fn row(&self, row: usize) -> &[f32] {
+        &self.inputs[row * COLUMN_COUNT..(row + 1) * COLUMN_COUNT]
     }
 
     /// The columns of a measured problem, not yet scaled.
@@ -63,14 +65,14 @@ impl Prepared {
 
     /// The unscaled columns of tiles, without times.
     pub(crate) fn of_tiles(features: &ProblemFeatures, tiles: &[&diode_core::Tile]) -> Self {
-        let mut inputs = vec![0.0; tiles.len() * STRIDE];
+        let mut inputs = vec![0.0; tiles.len() * COLUMN_COUNT];
         let mut ln_base = Vec::with_capacity(tiles.len());
         let mut block = [f32x8::ZERO; COLUMN_COUNT];
         for group in features::groups(tiles) {
             features.fill(group, &mut block);
-            let from = ln_base.len() * STRIDE;
+            let from = ln_base.len() * COLUMN_COUNT;
             for (column, values) in block.iter().enumerate() {
-                let rows = inputs[from..].chunks_exact_mut(STRIDE);
+                let rows = inputs[from..].chunks_exact_mut(COLUMN_COUNT);
                 for (row, value) in rows.zip(&values.to_array()[..group.len()]) {
                     row[column] = *value;
                 }
@@ -100,7 +102,7 @@ impl Normalisation {
     fn of(problems: &[Prepared]) -> Self {
         let mut count = 0.0;
         let mut sums = vec![(0.0, 0.0); COLUMN_COUNT];
-        for row in problems.iter().flat_map(|problem| problem.inputs.chunks_exact(STRIDE)) {
+        for row in problems.iter().flat_map(|problem| problem.inputs.chunks_exact(COLUMN_COUNT)) {
             count += 1.0;
             for ((sum, squares), &value) in sums.iter_mut().zip(row) {
                 let value = f64::from(value);
@@ -120,11 +122,12 @@ impl Normalisation {
         Self { mean: sums.iter().map(|(sum, _)| (sum / count) as f32).collect(), std: std.collect(), idle }
     }
 
-    /// Brings rows to scale.
+    /// Brings rows to scale. Idle columns become 0, so that their weights have no gradient.
     pub(crate) fn apply(&self, inputs: &mut [f32]) {
-        for row in inputs.chunks_exact_mut(STRIDE) {
-            for (value, (&mean, &std)) in row.iter_mut().zip(self.mean.iter().zip(&self.std)) {
-                *value = normalise(*value, mean, std);
+        for row in inputs.chunks_exact_mut(COLUMN_COUNT) {
+            let scales = self.mean.iter().zip(&self.std).zip(&self.idle);
+            for (value, ((&mean, &std), &idle)) in row.iter_mut().zip(scales) {
+                *value = if idle { 0.0 } else { normalise(*value, mean, std) };
             }
         }
     }

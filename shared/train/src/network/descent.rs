@@ -1,0 +1,46 @@
+//! One step down a loss, by candle's AdamW with a bound on the gradient's length.
+
+use candle_core::backprop::GradStore;
+use candle_core::{Result, Tensor, Var};
+use candle_nn::{AdamW, Optimizer, ParamsAdamW};
+
+use super::Mlp;
+
+/// Gradients longer than this are shortened to it.
+const MAX_GRADIENT: f64 = 5.0;
+
+pub(crate) struct Descent {
+    variables: Vec<Var>,
+    adam: AdamW,
+}
+
+impl Descent {
+    pub(crate) fn new(mlp: &Mlp, weight_decay: f64) -> Result<Self> {
+        let variables: Vec<Var> = mlp.variables().cloned().collect();
+        let adam = AdamW::new(variables.clone(), ParamsAdamW { weight_decay, ..ParamsAdamW::default() })?;
+        Ok(Self { variables, adam })
+    }
+
+    pub(crate) fn step(&mut self, loss: &Tensor, learning_rate: f64) -> Result<()> {
+        let mut gradients = loss.backward()?;
+        self.bound(&mut gradients)?;
+        self.adam.set_learning_rate(learning_rate);
+        self.adam.step(&gradients)
+    }
+
+    pub(super) fn bound(&self, gradients: &mut GradStore) -> Result<()> {
+        let mut squares = 0.0;
+        for gradient in self.variables.iter().filter_map(|variable| gradients.get(variable)) {
+            squares += f64::from(gradient.sqr()?.sum_all()?.to_scalar::<f32>()?);
+        }
+        let length = squares.sqrt();
+        if length > MAX_GRADIENT {
+            for variable in &self.variables {
+                if let Some(gradient) = gradients.remove(variable) {
+                    gradients.insert(variable, (gradient * (MAX_GRADIENT / length))?);
+                }
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,107 @@
+//! A network while it is trained: candle holds its weights and finds their gradients.
+
+mod dense;
+mod descent;
+mod product;
+
+use candle_core::{Device, Result, Tensor, Var};
+use rand::{Rng, SeedableRng};
+use rand_chacha::ChaCha8Rng;
+
+use dense::{Activation, Dense};
+pub(crate) use descent::Descent;
+
+use crate::TrainOptions;
+
+/// Dense layers with SiLU between them, and one output.
+#[derive(Debug, Clone)]
+pub(crate) struct Mlp {
+    layers: Vec<Layer>,
+}
+
+/// Weights have a row per output, as in torch and in a model's file.
+#[derive(Debug, Clone)]
+struct Layer {
+    weights: Var,
+    bias: Var,
+}
+
+impl Mlp {
+    /// Random weights, uniform within one over the root of the inputs, as torch's linear layers
+    /// begin. Inputs that are `idle` in all of the training data get none, so that other values
+    /// of theirs change nothing later.
+    pub(crate) fn new(idle: &[bool], hidden: &[usize], rng: &mut ChaCha8Rng) -> Result<Self> {
+        let mut inputs = idle.len();
+        let mut layers = Vec::new();
+        for (index, &outputs) in hidden.iter().chain(&[1]).enumerate() {
+            let bound = 1.0 / (inputs as f32).sqrt();
+            let mut draw = |count| (0..count).map(|_| rng.random_range(-bound..bound)).collect::<Vec<f32>>();
+            let mut weights = draw(inputs * outputs);
+            let bias = if index < hidden.len() { draw(outputs) } else { vec![0.0] };
+            if index == 0 {
+                for row in weights.chunks_exact_mut(inputs) {
+                    row.iter_mut().zip(idle).filter(|(_, idle)| **idle).for_each(|(weight, _)| *weight = 0.0);
+                }
+            }
+            layers.push(Layer {
+                weights: Var::from_vec(weights, (outputs, inputs), &Device::Cpu)?,
+                bias: Var::from_vec(bias, outputs, &Device::Cpu)?,
+            });
+            inputs = outputs;
+        }
+        Ok(Self { layers })
+    }
+
+    /// What the options begin with.
+    pub(crate) fn untrained(idle: &[bool], options: &TrainOptions) -> Result<Self> {
+        Self::new(idle, &options.hidden, &mut ChaCha8Rng::seed_from_u64(options.seed))
+    }
+
+    /// The outputs for rows of inputs: one column.
+    pub(crate) fn forward(&self, inputs: &Tensor) -> Result<Tensor> {
+        let mut x = inputs.clone();
+        for (index, Layer { weights, bias }) in self.layers.iter().enumerate() {
+            let is_last = index + 1 == self.layers.len();
+            let activation = if is_last { Activation::None } else { Activation::Silu };
+            x = Dense::forward(&x, weights, bias, activation)?;
+        }
+        Ok(x)
+    }
+
+    fn variables(&self) -> impl Iterator<Item = &Var> {
+        self.layers.iter().flat_map(|layer| [&layer.weights, &layer.bias])
+    }
+
+    /// All weights: per layer those of each output, then the biases.
+    pub(crate) fn weights(&self) -> Result<Vec<f32>> {
+        let mut all = Vec::new();
+        for variable in self.variables() {
+            all.extend(variable.flatten_all()?.to_vec1::<f32>()?);
+        }
+        Ok(all)
+    }
+
+    /// Takes over what [`Self::weights`] of a network of the same layers gave.
+    pub(crate) fn set_weights(&self, weights: &[f32]) -> Result<()> {
+        let mut rest = weights;
+        for variable in self.variables() {
+            let (these, after) = rest.split_at_checked(variable.elem_count()).unwrap_or_default();
+            variable.set(&Tensor::from_slice(these, variable.shape(), &Device::Cpu)?)?;
+            rest = after;
+        }
+        Ok(())
+    }
+
+    /// The layers as the model stores them.
+    pub(crate) fn layers(&self) -> Result<Vec<diode_model::Layer>> {
+        let layer = |Layer { weights, bias }: &Layer| {
+            let (outputs, inputs) = weights.dims2()?;
+            let weights = weights.flatten_all()?.to_vec1()?;
+            Ok(diode_model::Layer { inputs, outputs, weights, bias: bias.to_vec1()? })
+        };
+        self.layers.iter().map(layer).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,98 @@
+//! The matrix product that candle itself uses, on slices and on one thread.
+//!
+//! Networks of one training are learnt side by side, so threads inside of a product would only wait
+//! for one another.
+#![allow(unsafe_code)]
+
+use candle_core::{CpuStorage, Layout, Result, bail};
+use gemm::{Parallelism, gemm};
+
+/// Rows of numbers, or, transposed, columns.
+#[derive(Clone, Copy)]
+pub(super) struct Matrix<'a> {
+    values: &'a [f32],
+    rows: usize,
+    columns: usize,
+    /// From one row to the next, and from one column to the next.
+    strides: (usize, usize),
+}
+
+impl<'a> Matrix<'a> {
+    pub(super) fn new(values: &'a [f32], rows: usize, columns: usize) -> Result<Self> {
+        if rows.checked_mul(columns) != Some(values.len()) {
+            bail!("matrix: got {} values, expected {rows} times {columns}", values.len());
+        }
+        Ok(Self { values, rows, columns, strides: (columns, 1) })
+    }
+
+    /// What a tensor of two dimensions holds.
+    pub(super) fn of(storage: &'a CpuStorage, layout: &Layout) -> Result<Self> {
+        let (rows, columns) = layout.shape().dims2()?;
+        Self::new(values(storage, layout)?, rows, columns)
+    }
+
+    pub(super) fn transposed(self) -> Self {
+        let Self { values, rows, columns, strides: (down, across) } = self;
+        Self { values, rows: columns, columns: rows, strides: (across, down) }
+    }
+
+    pub(super) fn rows(&self) -> usize {
+        self.rows
+    }
+
+    pub(super) fn columns(&self) -> usize {
+        self.columns
+    }
+
+    /// The sum over the rows, for each column.
+    pub(super) fn column_sums(&self) -> Vec<f32> {
+        let mut sums = vec![0.0; self.columns];
+        for row in self.values.chunks_exact(self.columns) {
+            sums.iter_mut().zip(row).for_each(|(sum, value)| *sum += value);
+        }
+        sums
+    }
+
+    /// Adds the product with another matrix to `sums`, row by row.
+    pub(super) fn add_product(self, other: Matrix<'_>, sums: &mut [f32]) -> Result<()> {
+        if self.columns != other.rows || sums.len() != self.rows * other.columns {
+            let (a, b) = ((self.rows, self.columns), (other.rows, other.columns));
+            bail!("product: got {a:?} times {b:?} into {} values", sums.len());
+        }
+        let stride = |stride: usize| stride as isize;
+        // SAFETY: `new` has seen to it that each slice holds all of its matrix at these strides, and the check
+        // above that `sums` holds all of the result. `sums` is borrowed alone, so it overlaps neither.
+        unsafe {
+            gemm(
+                self.rows,
+                other.columns,
+                self.columns,
+                sums.as_mut_ptr(),
+                1,
+                stride(other.columns),
+                true,
+                self.values.as_ptr(),
+                stride(self.strides.1),
+                stride(self.strides.0),
+                other.values.as_ptr(),
+                stride(other.strides.1),
+                stride(other.strides.0),
+                1.0,
+                1.0,
+                false,
+                false,
+                false,
+                Parallelism::None,
+            );
+        }
+        Ok(())
+    }
+}
+
+/// What a tensor holds; it must lie in one piece.
+pub(super) fn values<'a>(storage: &'a CpuStorage, layout: &Layout) -> Result<&'a [f32]> {
+    let Some((from, to)) = layout.contiguous_offsets() else {
+        bail!("tensor: its values are not in one piece")
+    };
+    Ok(&storage.as_slice()?[from..to])
+}
