@@ -48,13 +48,16 @@ impl Shipped {
     }
 
     fn model(&self) -> (Vec<u8>, Model) {
-        let bytes = std::fs::read(self.file(&format!("matmul-{}.safetensors", self.hardware))).unwrap();
-        let model = Model::from_bytes(&bytes).unwrap();
+        let bytes = std::fs::read(self.file(&format!("matmul-{}.safetensors", self.hardware)))
+            .expect("the model is there");
+        let model = Model::from_bytes(&bytes).expect("a shipped model is readable");
         (bytes, model)
     }
 
     fn datasets(&self, folder: &str) -> Vec<PathBuf> {
-        let files = std::fs::read_dir(self.file(folder)).unwrap().map(|entry| entry.unwrap().path());
+        let files = std::fs::read_dir(self.file(folder))
+            .expect("the folder is there")
+            .map(|entry| entry.expect("its entries are readable").path());
         let mut files: Vec<PathBuf> =
             files.filter(|path| path.extension().is_some_and(|extension| extension == "zst")).collect();
         files.sort();
@@ -110,7 +113,7 @@ fn share_of_everything(model: &Model, set: &TrainingSet) -> f64 {
     let mut logs = 0.0;
     for problem in set.iter() {
         let library_us = problem.library_us.expect("the library was timed on every problem");
-        let ranked = rank(model, &problem.problem, &model.space()).unwrap();
+        let ranked = rank(model, &problem.problem, &model.space()).expect("a shipped model ranks");
         let (config, _) = ranked.picks(1)[0];
         let mut configs = set.configs(problem).zip(&problem.timings);
         let taken = match configs.find(|(known, _)| **known == config) {
