@@ -48,15 +48,15 @@ fn in_shell(first: &str, diode: &Command) -> Command {
 
 #[test]
 fn a_full_disk_costs_what_does_not_fit_and_no_more() {
-    let node = Node::new(&problems(30));
+    let node = Node::new(&problems(60));
     // Files stay below some kilobytes: further writes fail as on a full disk.
-    let mut full = in_shell("trap '' XFSZ; ulimit -f 4", &node.command(&node.sound(), &[]));
+    let mut full = in_shell("trap '' XFSZ; ulimit -f 16", &node.command(&node.sound(), &[]));
     let output = full.output().unwrap();
     let said = stderr(&output);
     assert_eq!(output.status.code(), Some(1), "{said}");
     assert!(said.contains("for --resume") || said.contains("journal"), "{said}");
-    let there = resume(&node, 30);
-    assert!((1..30).contains(&there), "{there} were kept; {said}");
+    let there = resume(&node, 60);
+    assert!((1..60).contains(&there), "{there} were kept; {said}");
 }
 
 #[test]
