@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 
+use crate::accounts::{Passwords, Policy};
 use crate::backend::Backend;
 use crate::exports::Exports;
 use crate::http::Hosts;
@@ -25,15 +26,19 @@ pub struct App {
     pub(crate) exports: Exports,
     receiving: Arc<Semaphore>,
     ingesting: Arc<Semaphore>,
+    pub(crate) passwords: Passwords,
+    policy: Arc<Policy>,
     stopping: watch::Receiver<bool>,
 }
 
 impl App {
     /// `stopping` turns true when long responses are to end.
-    pub fn new(backend: Backend, stopping: watch::Receiver<bool>) -> Self {
+    pub fn new(backend: Backend, policy: Policy, stopping: watch::Receiver<bool>) -> Self {
         Self {
             backend,
             hosts: Hosts::default(),
+            passwords: Passwords::default(),
+            policy: Arc::new(policy),
             exports: Exports::default(),
             receiving: Arc::new(Semaphore::new(RECEIVING_AT_ONCE)),
             ingesting: Arc::new(Semaphore::new(INGESTING_AT_ONCE)),
@@ -51,6 +56,11 @@ impl App {
     pub(crate) async fn receiving(&self) -> Option<OwnedSemaphorePermit> {
         let permit = Arc::clone(&self.receiving).acquire_owned();
         tokio::time::timeout(WAIT_TO_RECEIVE, permit).await.ok()?.ok()
+    }
+
+    /// What this server demands of those who ask.
+    pub(crate) fn policy(&self) -> &Policy {
+        &self.policy
     }
 
     /// Waits until another upload may be decoded and stored.

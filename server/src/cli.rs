@@ -6,9 +6,10 @@ use std::process::ExitCode;
 use clap::{Parser, Subcommand};
 use tokio::sync::watch;
 
+use crate::admin::AccountCommand;
 use crate::backend::Backend;
 use crate::serve::{serve, signalled};
-use crate::settings::{DataArgs, Settings};
+use crate::settings::{DataArgs, ServingArgs, Settings};
 use crate::store::Now;
 use crate::{admin, refresh, worker};
 
@@ -24,12 +25,8 @@ pub struct Cli {
 pub enum Command {
     /// Serve the API and the dashboard, and work on jobs
     Serve {
-        /// The loopback address to listen on; port 0 takes a free one [default: 127.0.0.1:8080]
-        #[arg(long, env = "DIODE_LISTEN", value_name = "ADDRESS")]
-        listen: Option<String>,
-        /// A name under which browsers reach the server, besides localhost; may be given several times
-        #[arg(long = "host", env = "DIODE_HOSTS", value_name = "NAME", value_delimiter = ',')]
-        hosts: Vec<String>,
+        #[command(flatten)]
+        serving: ServingArgs,
         /// Leave the jobs to `diode-server worker`
         #[arg(long)]
         no_worker: bool,
@@ -55,6 +52,8 @@ pub enum Command {
 
 #[derive(Debug, Subcommand)]
 pub enum AdminCommand {
+    #[command(flatten)]
+    Accounts(AccountCommand),
     /// Import the datasets and models of a folder; doing so again changes nothing
     Seed {
         /// A folder of HEURISTIC/HARDWARE/*.safetensors and HEURISTIC/HARDWARE/data/*
@@ -78,13 +77,16 @@ impl Cli {
     /// Runs the command. The exit code is 0 for done, 1 for failed.
     pub async fn run(self) -> anyhow::Result<ExitCode> {
         match self.command {
-            Command::Serve { listen, hosts, no_worker, data } => {
-                serve(&Settings::resolve(data, listen, hosts)?, !no_worker, stop_signal()).await?;
+            Command::Serve { serving, no_worker, data } => {
+                serve(&Settings::resolve(data, serving)?, !no_worker, stop_signal()).await?;
             }
-            Command::Worker { data } => work(&Settings::resolve(data, None, Vec::new())?).await?,
+            Command::Worker { data } => work(&Settings::resolve(data, ServingArgs::default())?).await?,
             Command::Migrate { data } => {
                 open(data).await?.store.close().await;
                 eprintln!("the database is up to date");
+            }
+            Command::Admin { command: AdminCommand::Accounts(command) } => {
+                admin::print(&command.run().await?)?
             }
             Command::Admin { command: AdminCommand::Seed { folder, data } } => {
                 let backend = open(data).await?;
@@ -114,7 +116,7 @@ impl Cli {
 }
 
 async fn open(data: DataArgs) -> anyhow::Result<Backend> {
-    Backend::open(&Settings::resolve(data, None, Vec::new())?).await
+    Backend::open(&Settings::resolve(data, ServingArgs::default())?).await
 }
 
 async fn work(settings: &Settings) -> anyhow::Result<()> {

@@ -6,6 +6,7 @@
 //! [`ingest`]; the configs of a problem are ranked in `consensus`.
 #![forbid(unsafe_code)]
 
+pub mod accounts;
 pub mod admin;
 pub mod app;
 pub mod backend;
@@ -17,6 +18,7 @@ mod handlers;
 mod http;
 pub mod ingest;
 pub mod listen;
+mod pages;
 pub mod refresh;
 pub mod router;
 pub mod serve;

@@ -1,10 +1,14 @@
 //! Accepts connections and keeps slow, silent and vanished clients from holding the server up.
 
 use std::future::Future;
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Router;
+use axum::extract::ConnectInfo;
+use axum::http::Request;
+use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::server::graceful::GracefulShutdown;
@@ -14,6 +18,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 use tokio_io_timeout::TimeoutStream;
+use tower::ServiceExt as _;
 
 /// What a client may take.
 #[derive(Debug, Clone, Copy)]
@@ -55,13 +60,17 @@ pub async fn listen(
     let mut connections = JoinSet::new();
     tokio::pin!(stop);
     loop {
-        let (stream, permit) = tokio::select! {
+        let (stream, peer, permit) = tokio::select! {
             accepted = accept(&listener, &limit) => accepted,
             () = &mut stop => break,
         };
         let mut stream = TimeoutStream::new(stream);
         stream.set_write_timeout(Some(patience.answer));
-        let service = TowerToHyperService::new(router.clone());
+        let service = router.clone().map_request(move |mut request: Request<Incoming>| {
+            request.extensions_mut().insert(ConnectInfo(peer));
+            request
+        });
+        let service = TowerToHyperService::new(service);
         let connection = http.serve_connection(TokioIo::new(Box::pin(stream)), service);
         let connection = graceful.watch(connection);
         connections.spawn(async move {
@@ -79,12 +88,15 @@ pub async fn listen(
 }
 
 /// The next connection, once there may be one more.
-async fn accept(listener: &TcpListener, limit: &Arc<Semaphore>) -> (TcpStream, Option<OwnedSemaphorePermit>) {
+async fn accept(
+    listener: &TcpListener,
+    limit: &Arc<Semaphore>,
+) -> (TcpStream, SocketAddr, Option<OwnedSemaphorePermit>) {
     // The semaphore is never closed, so there is always a permit in the end.
     let permit = Arc::clone(limit).acquire_owned().await.ok();
     loop {
         match listener.accept().await {
-            Ok((stream, _)) => return (stream, permit),
+            Ok((stream, peer)) => return (stream, peer, permit),
             // The client may be gone already, or no file may be left to open: others come and go.
             Err(error) => {
                 tracing::warn!("a connection could not be accepted: {error}");

@@ -16,10 +16,11 @@ use utoipa_axum::routes;
 
 use crate::app::App;
 use crate::handlers::{
-    datasets, hardware, health, job_events, jobs, leaderboard, models, problems, tables, uploads,
+    account, datasets, devices, hardware, health, invitations, job_events, jobs, leaderboard, models,
+    problems, session, tables, tokens, uploads,
 };
 use crate::http::{ApiFault, around, same_site};
-use crate::ui;
+use crate::{pages, ui};
 
 #[derive(OpenApi)]
 #[openapi(
@@ -49,6 +50,7 @@ pub fn router(app: App) -> Router {
     let router = api
         .route("/healthz", get(health::healthz))
         .route("/readyz", get(health::readyz))
+        .merge(pages::routes())
         .fallback(ui::serve)
         .method_not_allowed_fallback(wrong_method)
         .with_state(app)
@@ -79,7 +81,16 @@ fn api() -> OpenApiRouter<App> {
         .routes(routes!(jobs::create, jobs::list))
         .routes(routes!(jobs::get, jobs::cancel))
         .routes(routes!(job_events::get));
-    let v1 = contribute.merge(look).merge(take).merge(train);
+    let own = OpenApiRouter::new()
+        .routes(routes!(account::create, account::get, account::delete))
+        .routes(routes!(account::change_password))
+        .routes(routes!(session::create, session::delete))
+        .routes(routes!(tokens::create, tokens::list))
+        .routes(routes!(tokens::delete))
+        .routes(routes!(devices::create))
+        .routes(routes!(devices::token))
+        .routes(routes!(invitations::create));
+    let v1 = contribute.merge(look).merge(take).merge(train).merge(own);
     OpenApiRouter::with_openapi(Description::openapi()).nest("/api/v1", v1)
 }
 

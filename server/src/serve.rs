@@ -7,11 +7,13 @@ use anyhow::Context as _;
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 
+use crate::accounts::{Policy, first_account_link};
 use crate::app::App;
 use crate::backend::Backend;
 use crate::listen::{Patience, listen};
 use crate::router::router;
 use crate::settings::Settings;
+use crate::store::Store;
 use crate::{refresh, worker};
 
 /// Serves until `stop` resolves, then lets running requests end, for a while. With
@@ -29,7 +31,11 @@ pub async fn serve(
     let working = train.then(|| tokio::spawn(worker::run(backend.clone(), stopping.clone())));
     let refreshing = tokio::spawn(refresh::run(backend.clone(), stopping.clone()));
     let store = backend.store.clone();
-    let app = App::new(backend, stopping).answering_to(settings.hosts.clone());
+    let policy = settings.access.policy(listener.local_addr()?);
+    greet(backend.store.as_ref(), &policy).await?;
+    let mut hosts = settings.hosts.clone();
+    hosts.extend(policy.host());
+    let app = App::new(backend, policy, stopping).answering_to(hosts);
     // Scripts wait for this line to learn the port.
     writeln!(std::io::stdout(), "listening on http://{}", listener.local_addr()?)?;
     let stop = async {
@@ -44,6 +50,20 @@ pub async fn serve(
     }
     refreshing.await?;
     store.close().await;
+    Ok(())
+}
+
+/// Tells whoever starts a server without accounts how to make the first one.
+async fn greet(store: &dyn Store, policy: &Policy) -> anyhow::Result<()> {
+    if store.has_no_accounts().await? {
+        let link = first_account_link(store, policy).await?;
+        writeln!(
+            std::io::stderr(),
+            "There are no accounts yet. This link makes the first, an administrator; it works once, until {}:\n{}",
+            link.expires.strftime("%F %R UTC"),
+            link.url
+        )?;
+    }
     Ok(())
 }
 

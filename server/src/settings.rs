@@ -1,12 +1,16 @@
 //! Where the server listens and keeps its data. Flags override the environment,
 //! which overrides `diode.toml`, which overrides the defaults.
 
+mod access;
+
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context as _, bail};
+use anyhow::Context as _;
 use clap::Args;
 use serde::Deserialize;
+
+pub use access::{Access, AccessArgs};
 
 const DEFAULT_LISTEN: &str = "127.0.0.1:8080";
 const DEFAULT_DATABASE: &str = "sqlite:diode.db";
@@ -35,6 +39,21 @@ pub struct DataArgs {
     pub config: Option<PathBuf>,
 }
 
+/// How the server is reached; the commands that serve or make links take these.
+#[derive(Debug, Clone, Default, Args)]
+pub struct ServingArgs {
+    /// The address to listen on; port 0 takes a free one [default: 127.0.0.1:8080]
+    #[arg(long, env = "DIODE_LISTEN", value_name = "ADDRESS")]
+    pub listen: Option<String>,
+
+    /// A further name under which browsers reach the server; may be given several times
+    #[arg(long = "host", env = "DIODE_HOSTS", value_name = "NAME", value_delimiter = ',')]
+    pub hosts: Vec<String>,
+
+    #[command(flatten)]
+    pub access: AccessArgs,
+}
+
 /// `diode.toml`.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -45,6 +64,8 @@ struct File {
     max_stored_mb: Option<u64>,
     #[serde(default)]
     hosts: Vec<String>,
+    #[serde(default)]
+    access: access::AccessFile,
 }
 
 /// The settings in force.
@@ -57,20 +78,23 @@ pub struct Settings {
     pub max_stored: u64,
     /// Names under which browsers reach the server, beside those of this machine itself.
     pub hosts: Vec<String>,
+    pub access: Access,
 }
 
 impl Settings {
     /// Puts the flags, the file and the defaults together. The parser of the flags
     /// has read the environment.
-    pub fn resolve(args: DataArgs, listen: Option<String>, hosts: Vec<String>) -> anyhow::Result<Self> {
+    pub fn resolve(args: DataArgs, serving: ServingArgs) -> anyhow::Result<Self> {
         let file = match &args.config {
             Some(path) => read(path)?,
             None if Path::new(DEFAULT_CONFIG).exists() => read(Path::new(DEFAULT_CONFIG))?,
             None => File::default(),
         };
-        let listen = listen.or(file.listen).unwrap_or_else(|| DEFAULT_LISTEN.to_owned());
+        let listen = serving.listen.or(file.listen).unwrap_or_else(|| DEFAULT_LISTEN.to_owned());
+        let listen = address(&listen)?;
         Ok(Self {
-            listen: loopback(&listen)?,
+            listen,
+            access: Access::resolve(serving.access, file.access, listen)?,
             database_url: args
                 .database_url
                 .or(file.database_url)
@@ -81,7 +105,7 @@ impl Settings {
                 .or(file.max_stored_mb)
                 .unwrap_or(DEFAULT_MAX_STORED_MB)
                 .saturating_mul(1_000_000),
-            hosts: if hosts.is_empty() { file.hosts } else { hosts },
+            hosts: if serving.hosts.is_empty() { file.hosts } else { serving.hosts },
         })
     }
 }
@@ -91,24 +115,16 @@ fn read(path: &Path) -> anyhow::Result<File> {
     toml::from_str(&text).with_context(|| format!("settings {}", path.display()))
 }
 
-/// There are no accounts yet: anyone who can connect may store data and start
-/// trainings, so only this machine may connect.
-fn loopback(listen: &str) -> anyhow::Result<SocketAddr> {
-    let address: SocketAddr = listen
+fn address(listen: &str) -> anyhow::Result<SocketAddr> {
+    listen
         .parse()
-        .with_context(|| format!("listen: got `{listen}`, expected an address such as {DEFAULT_LISTEN}"))?;
-    if !address.ip().is_loopback() {
-        bail!(
-            "listen: got `{listen}`, expected a loopback address such as {DEFAULT_LISTEN}: there are no accounts \
-             yet, so anyone who can connect could write; put a proxy that checks who comes in front of it"
-        );
-    }
-    Ok(address)
+        .with_context(|| format!("listen: got `{listen}`, expected an address such as {DEFAULT_LISTEN}"))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::accounts::{Anonymous, SignUps};
 
     #[test]
     fn flags_win_over_the_file_and_the_file_over_defaults() {
@@ -120,22 +136,18 @@ mod tests {
             config: Some(config),
             ..Default::default()
         };
-        let settings = Settings::resolve(args, None, Vec::new()).unwrap();
+        let settings = Settings::resolve(args, ServingArgs::default()).unwrap();
         assert_eq!(settings.database_url, "sqlite:flag.db");
         assert_eq!(settings.listen.port(), 9090);
+        let policy = settings.access.policy(settings.listen);
+        assert_eq!((policy.sign_ups, policy.anonymous), (SignUps::Closed, Anonymous::Uploads));
         assert_eq!(settings.blobs, PathBuf::from(DEFAULT_BLOBS));
     }
 
     #[test]
-    fn only_loopback_is_listened_on() {
-        for good in ["127.0.0.1:0", "[::1]:8080"] {
-            assert!(loopback(good).is_ok(), "{good}");
-        }
-        for (bad, reason) in
-            [("0.0.0.0:8080", "no accounts"), ("192.168.0.7:80", "no accounts"), ("8080", "expected")]
-        {
-            let error = format!("{:#}", loopback(bad).unwrap_err());
-            assert!(error.contains(reason), "{bad}: {error}");
-        }
+    fn what_is_no_address_is_refused() {
+        let serving = ServingArgs { listen: Some("8080".to_owned()), ..ServingArgs::default() };
+        let error = Settings::resolve(DataArgs::default(), serving).unwrap_err().to_string();
+        assert!(error.contains("expected an address such as"), "{error}");
     }
 }

@@ -44,7 +44,7 @@ pub async fn seed(backend: &Backend, folder: &Path) -> anyhow::Result<Seeded> {
             let data = path.join("data");
             let datasets = if data.is_dir() { files(&data, &datasets_end_in)? } else { Vec::new() };
             for file in datasets {
-                let receipt = ingest(backend, read(&file)?).await;
+                let receipt = ingest(backend, read(&file)?, None).await;
                 let receipt = receipt.with_context(|| file.display().to_string())?;
                 seeded.datasets += 1;
                 seeded.new_datasets += usize::from(!receipt.already_stored);

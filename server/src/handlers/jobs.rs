@@ -5,6 +5,7 @@ use axum::http::{HeaderMap, StatusCode};
 use diode_core::api::{ApiError, Job, JobRequest, JobState};
 use diode_core::ids::JobId;
 
+use crate::accounts::{Authorized, Train};
 use crate::app::App;
 use crate::http::{ApiFault, ApiResult, Known, Lookup, NoParameters, StrictQuery, json_body};
 use crate::store::{Now, Store, StoreResult};
@@ -32,12 +33,15 @@ impl Lookup for Job {
         (status = 202, body = Job),
         (status = 400, body = ApiError),
         (status = 415, body = ApiError, description = "Not said to be JSON"),
+        (status = 401, body = ApiError, description = "Trainings on this server need an account"),
+        (status = 403, body = ApiError, description = "A token without the scope, or another site's page"),
         (status = 422, body = ApiError, description = "There is nothing to work on"),
         (status = 429, body = ApiError, description = "As many jobs wait as may"),
     ),
 )]
 pub(crate) async fn create(
     State(app): State<App>,
+    _: Authorized<Train>,
     _: StrictQuery<NoParameters>,
     headers: HeaderMap,
     body: Body,

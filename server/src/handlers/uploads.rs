@@ -7,6 +7,7 @@ use diode_core::ids::UploadId;
 use tokio::fs::File;
 use tokio::io::{AsyncReadExt as _, AsyncSeekExt as _};
 
+use crate::accounts::{Authorized, Upload};
 use crate::app::App;
 use crate::http::{
     ApiFault, ApiResult, BodyError, Known, Lookup, NoParameters, PACE, StrictQuery, essence, receive,
@@ -36,6 +37,8 @@ impl Lookup for Receipt {
         (status = 201, body = Receipt, description = "Stored, and durable"),
         (status = 200, body = Receipt, description = "These very bytes were stored before"),
         (status = 400, body = ApiError, description = "Not a dataset"),
+        (status = 401, body = ApiError, description = "Uploads to this server need an account"),
+        (status = 403, body = ApiError, description = "A token without the scope, or another site's page"),
         (status = 408, body = ApiError, description = "Sent too slowly"),
         (status = 413, body = ApiError, description = "Too large"),
         (status = 415, body = ApiError, description = "Wrapped in a form or an encoding, or said to be text"),
@@ -46,6 +49,7 @@ impl Lookup for Receipt {
 )]
 pub(crate) async fn create(
     State(app): State<App>,
+    Authorized { account, .. }: Authorized<Upload>,
     _: StrictQuery<NoParameters>,
     headers: HeaderMap,
     body: Body,
@@ -60,7 +64,7 @@ pub(crate) async fn create(
     let _turn = app.ingesting().await;
     let bytes = read_back(file).await.map_err(ApiFault::unwritable)?;
     drop(receiving);
-    let receipt = ingest(&app.backend, bytes).await?;
+    let receipt = ingest(&app.backend, bytes, account.map(|account| account.id)).await?;
     let status = if receipt.already_stored { StatusCode::OK } else { StatusCode::CREATED };
     Ok((status, Json(receipt)))
 }

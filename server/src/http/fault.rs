@@ -3,7 +3,7 @@ use std::iter::successors;
 use std::sync::Arc;
 
 use axum::Json;
-use axum::http::{StatusCode, header};
+use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use diode_core::Invalid;
 use diode_core::api::ApiError;
@@ -39,6 +39,32 @@ impl ApiFault {
         Self::new(StatusCode::BAD_REQUEST, "invalid", message)
     }
 
+    /// Nobody is known to ask, but somebody must be.
+    pub(crate) fn unauthorized(message: impl Into<String>) -> Self {
+        Self::new(StatusCode::UNAUTHORIZED, "unauthorized", message)
+    }
+
+    /// Whoever asks may not do this, or a page of another site asks.
+    pub(crate) fn forbidden(message: impl Into<String>) -> Self {
+        Self::new(StatusCode::FORBIDDEN, "forbidden", message)
+    }
+
+    /// Somebody else has what was asked for.
+    pub(crate) fn taken(message: impl Into<String>) -> Self {
+        Self::new(StatusCode::CONFLICT, "taken", message)
+    }
+
+    /// The user has not answered yet; the name and status are those of RFC 8628.
+    pub(crate) fn authorization_pending() -> Self {
+        let message = "nobody has allowed this program yet; ask again in a few seconds";
+        Self::new(StatusCode::BAD_REQUEST, "authorization_pending", message)
+    }
+
+    /// It was tried too often; after so many seconds it may be tried again.
+    pub(crate) fn tried_too_often(message: impl Into<String>, retry_after: u32) -> Self {
+        Self { retry_after: Some(retry_after), ..Self::too_many(message) }
+    }
+
     /// There is no such thing; the message says where to look.
     pub(crate) fn not_found(message: impl Into<String>) -> Self {
         Self::new(StatusCode::NOT_FOUND, "not_found", message)
@@ -65,11 +91,6 @@ impl ApiFault {
     pub(crate) fn too_slow(what: &str) -> Self {
         let message = format!("{what} arrived too slowly, expected steady data; send it again");
         Self::new(StatusCode::REQUEST_TIMEOUT, "too_slow", message)
-    }
-
-    /// A page of another site has sent the request.
-    pub(crate) fn forbidden(message: impl Into<String>) -> Self {
-        Self::new(StatusCode::FORBIDDEN, "forbidden", message)
     }
 
     /// The request is for another server.
@@ -121,6 +142,11 @@ impl ApiFault {
         let message = "something went wrong on the server and has been logged";
         let fault = Self::new(StatusCode::INTERNAL_SERVER_ERROR, "internal", message);
         Self { cause: Some(Arc::new(cause.into())), ..fault }
+    }
+
+    /// What users see.
+    pub(crate) fn message(&self) -> &str {
+        &self.message
     }
 
     fn unavailable(cause: impl Into<anyhow::Error>) -> Self {
@@ -199,6 +225,9 @@ impl IntoResponse for ApiFault {
     fn into_response(self) -> Response {
         let body = ApiError { code: self.code.to_owned(), message: self.message };
         let mut response = (self.status, Json(body)).into_response();
+        if self.status == StatusCode::UNAUTHORIZED {
+            response.headers_mut().insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
+        }
         if let Some(seconds) = self.retry_after {
             response.headers_mut().insert(header::RETRY_AFTER, seconds.into());
         }

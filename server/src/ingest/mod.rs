@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use axum::body::Bytes;
 use diode_core::Invalid;
 use diode_core::api::{MAX_UPLOAD_TIMINGS, Receipt};
-use diode_core::ids::{Digest, UploadId};
+use diode_core::ids::{AccountId, Digest, UploadId};
 use diode_formats::FormatError;
 
 pub use prepare::{Source, prepare};
@@ -47,8 +47,13 @@ pub enum IngestError {
 
 /// Stores an upload. The receipt means that everything is durable.
 ///
+/// It belongs to `account`, if one is given.
 /// The same bytes again change nothing and give the same receipt.
-pub async fn ingest(backend: &Backend, bytes: Bytes) -> Result<Receipt, IngestError> {
+pub async fn ingest(
+    backend: &Backend,
+    bytes: Bytes,
+    account: Option<AccountId>,
+) -> Result<Receipt, IngestError> {
     let received_at = Now::read().rfc3339();
     let (bytes, digest, id) = tokio::task::spawn_blocking(move || {
         let (digest, id) = (Digest::of(&bytes), UploadId::of(&bytes));
@@ -73,7 +78,7 @@ pub async fn ingest(backend: &Backend, bytes: Bytes) -> Result<Receipt, IngestEr
         }
     }
     let size = bytes.len() as u64;
-    let source = Source { id, digest: digest.clone(), bytes: size, received_at };
+    let source = Source { id, digest: digest.clone(), bytes: size, received_at, account };
     let upload = tokio::task::spawn_blocking(move || prepare(source, decoded, &known))
         .await?
         .map_err(IngestError::Refused)?;

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use diode_core::api::HardwareReceipt;
 use diode_core::hardware::{self, Hardware};
-use diode_core::ids::{Digest, HardwareSlug, UploadId};
+use diode_core::ids::{AccountId, Digest, HardwareSlug, UploadId};
 use diode_core::{Dataset, Invalid, Solution};
 use diode_formats::{Decoded, solution_digest};
 
@@ -18,6 +18,8 @@ pub struct Source {
     pub digest: Digest,
     pub bytes: u64,
     pub received_at: String,
+    /// Whose it is; `None` if it was sent without an account.
+    pub account: Option<AccountId>,
 }
 
 /// Makes rows of an upload, or says why it cannot be accepted. `known` is the
@@ -27,7 +29,7 @@ pub fn prepare(
     decoded: Decoded,
     known: &BTreeMap<HardwareSlug, Hardware>,
 ) -> Result<NewUpload, Invalid> {
-    let Source { id, digest, bytes, received_at } = source;
+    let Source { id, digest, bytes, received_at, account } = source;
     let format = decoded.format.to_string();
     let mut hardware: BTreeMap<HardwareSlug, Hardware> = BTreeMap::new();
     let mut upload = NewUpload {
@@ -36,6 +38,7 @@ pub fn prepare(
         bytes,
         format,
         received_at,
+        account,
         receipts: Vec::new(),
         hardware: Vec::new(),
         problems: BTreeMap::new(),

@@ -10,6 +10,7 @@ use diode_core::hardware::Hardware;
 use diode_core::ids::{HardwareSlug, JobId, ModelId, ProblemId, UploadId};
 use diode_core::{Method, Problem};
 
+use super::accounts::AccountStore;
 use super::error::StoreResult;
 use super::types::{BoardQuery, Claim, NamedBlob, NewUpload, Now, View};
 use crate::consensus::BoardEntry;
@@ -17,7 +18,7 @@ use crate::solutions::StoredSolutions;
 
 /// What the server remembers. Every method is one transaction.
 #[async_trait]
-pub trait Store: Send + Sync {
+pub trait Store: AccountStore {
     /// Fails if the database does not answer.
     async fn ping(&self) -> StoreResult<()>;
 

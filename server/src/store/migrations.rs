@@ -11,11 +11,13 @@ type Embedded = (i64, &'static str, &'static str);
 const SQLITE: &[Embedded] = &[
     (1, "initial", include_str!("../../../migrations/sqlite/0001_initial.sql")),
     (2, "board", include_str!("../../../migrations/sqlite/0002_board.sql")),
+    (3, "accounts", include_str!("../../../migrations/sqlite/0003_accounts.sql")),
 ];
 
 const POSTGRES: &[Embedded] = &[
     (1, "initial", include_str!("../../../migrations/postgres/0001_initial.sql")),
     (2, "board", include_str!("../../../migrations/postgres/0002_board.sql")),
+    (3, "accounts", include_str!("../../../migrations/postgres/0003_accounts.sql")),
 ];
 
 pub(super) fn sqlite() -> Migrator {

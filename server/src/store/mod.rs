@@ -3,6 +3,7 @@
 //! `sql`; what differs stands in `sqlite` and `postgres`. One story test drives
 //! both.
 
+mod accounts;
 mod cursor;
 mod error;
 mod interface;
@@ -14,6 +15,9 @@ mod types;
 
 use std::sync::Arc;
 
+pub use accounts::{
+    AccountStore, Created, Credentials, DeviceAnswer, LinkFor, NewAccount, NewTokenRow, WaitingDevice,
+};
 pub use cursor::Cursor;
 pub use error::{StoreError, StoreResult};
 pub use interface::Store;

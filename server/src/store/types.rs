@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use diode_core::api::{HardwareReceipt, Job, LeaderboardQuery, LeaderboardSort, Receipt, SortOrder};
 use diode_core::hardware::Hardware;
-use diode_core::ids::{Digest, HardwareSlug, ProblemId, UploadId};
+use diode_core::ids::{AccountId, Digest, HardwareSlug, ProblemId, UploadId};
 use diode_core::{Method, Problem};
 
 use super::cursor::Cursor;
@@ -54,6 +54,7 @@ pub struct NewUpload {
     pub bytes: u64,
     pub format: String,
     pub received_at: String,
+    pub account: Option<AccountId>,
     pub receipts: Vec<HardwareReceipt>,
     pub hardware: Vec<Hardware>,
     pub problems: BTreeMap<ProblemId, Problem>,

@@ -5,6 +5,10 @@
 #![forbid(unsafe_code)]
 
 #[cfg(test)]
+mod account_story;
+#[cfg(test)]
+mod accounts;
+#[cfg(test)]
 mod admin;
 #[cfg(test)]
 mod datasets;
@@ -33,12 +37,18 @@ mod problems;
 #[cfg(test)]
 mod samples;
 #[cfg(test)]
+mod sign_in;
+#[cfg(test)]
 mod story;
 #[cfg(test)]
 mod tables;
 #[cfg(test)]
 mod test_app;
 #[cfg(test)]
+mod tokens;
+#[cfg(test)]
 mod ui;
 #[cfg(test)]
 mod uploads;
+#[cfg(test)]
+mod visitor;

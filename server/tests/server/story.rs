@@ -46,13 +46,14 @@ async fn postgres_tells_the_story() {
     postgres::remove(&url).await;
 }
 
-fn upload(dataset: &Dataset, known: &[Hardware]) -> NewUpload {
+pub(crate) fn upload(dataset: &Dataset, known: &[Hardware]) -> NewUpload {
     let bytes = columnar(dataset);
     let source = Source {
         id: UploadId::of(&bytes),
         digest: Digest::of(&bytes),
         bytes: bytes.len() as u64,
         received_at: "2026-11-20T10:00:00Z".to_owned(),
+        account: None,
     };
     let known = known.iter().map(|h| (h.slug.clone(), h.clone())).collect::<BTreeMap<_, _>>();
     prepare(source, diode_formats::decode(&bytes).unwrap(), &known).unwrap()
@@ -66,6 +67,7 @@ async fn story(store: Arc<dyn Store>) {
     facts_are_learned(store.as_ref()).await;
     models_are_added(store.as_ref()).await;
     jobs_are_worked_on(store.as_ref()).await;
+    crate::account_story::accounts_live(store.as_ref()).await;
     let verified = verify_entries(store.as_ref()).await.unwrap();
     assert!(verified.entries >= 10 && verified.differences.is_empty(), "{verified}");
     store.close().await;

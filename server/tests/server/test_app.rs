@@ -3,10 +3,11 @@
 use axum::body::{Body, to_bytes};
 use axum::http::{HeaderMap, Request, StatusCode};
 use diode_core::api::{ApiError, Job, Receipt};
+use diode_server::accounts::{Anonymous, Policy, SignUps};
 use diode_server::app::App;
 use diode_server::backend::Backend;
 use diode_server::router::router;
-use diode_server::settings::Settings;
+use diode_server::settings::{Access, Settings};
 use serde::de::DeserializeOwned;
 use tempfile::TempDir;
 use tokio::sync::watch;
@@ -14,9 +15,13 @@ use tower::ServiceExt as _;
 
 use crate::postgres;
 
+/// Where browsers find [`TestApp::public`].
+pub(crate) const PUBLIC_URL: &str = "https://diode.example.org";
+
 pub(crate) struct TestApp {
     pub(crate) backend: Backend,
     pub(crate) settings: Settings,
+    pub(crate) policy: Policy,
     pub(crate) folder: TempDir,
     router: axum::Router,
     stop: watch::Sender<bool>,
@@ -48,20 +53,42 @@ impl Reply {
     }
 }
 
+/// Everything is free.
+fn local() -> Policy {
+    Policy {
+        sign_ups: SignUps::Open,
+        anonymous: Anonymous::All,
+        public_url: "http://127.0.0.1:8080".to_owned(),
+        behind_proxy: false,
+    }
+}
+
 impl TestApp {
+    /// As it is on loopback: everything is free.
     pub(crate) async fn new() -> Self {
-        Self::start(None, u64::MAX).await
+        Self::start(None, u64::MAX, local()).await
     }
 
     /// One that keeps so many bytes of uploads.
     pub(crate) async fn with_quota(max_stored: u64) -> Self {
-        Self::start(None, max_stored).await
+        Self::start(None, max_stored, local()).await
     }
 
     /// One on SQLite, and one on a new Postgres database of this name.
     pub(crate) async fn on_both(name: &str) -> [Self; 2] {
         let postgres = postgres::create(name).await;
-        [Self::new().await, Self::start(Some(postgres), u64::MAX).await]
+        [Self::new().await, Self::start(Some(postgres), u64::MAX, local()).await]
+    }
+
+    /// As it is behind a proxy: writing needs an account.
+    pub(crate) async fn public(sign_ups: SignUps) -> Self {
+        let policy = Policy {
+            sign_ups,
+            anonymous: Anonymous::None,
+            public_url: PUBLIC_URL.to_owned(),
+            behind_proxy: true,
+        };
+        Self::start(None, u64::MAX, policy).await
     }
 
     /// Closes the database, and removes it if it is Postgres.
@@ -72,7 +99,7 @@ impl TestApp {
         }
     }
 
-    async fn start(database_url: Option<String>, max_stored: u64) -> Self {
+    async fn start(database_url: Option<String>, max_stored: u64, policy: Policy) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let sqlite = format!("sqlite:{}", folder.path().join("diode.db").display());
         let settings = Settings {
@@ -81,11 +108,15 @@ impl TestApp {
             blobs: folder.path().join("blobs"),
             max_stored,
             hosts: Vec::new(),
+            access: Access::default(),
         };
         let backend = Backend::open(&settings).await.unwrap();
         let (stop, stopping) = watch::channel(false);
-        let router = router(App::new(backend.clone(), stopping));
-        Self { backend, settings, folder, router, stop }
+        let router = router(
+            App::new(backend.clone(), policy.clone(), stopping)
+                .answering_to(policy.host().into_iter().collect()),
+        );
+        Self { backend, settings, policy, folder, router, stop }
     }
 
     /// The same with [`super::samples::seven`] in it.

@@ -119,6 +119,14 @@ short_id!(
     /// A job's identity: the digest of its request and when it was made.
     JobId("job id")
 );
+short_id!(
+    /// An account's identity, drawn at random: a name may be given up and taken by another.
+    AccountId("account id")
+);
+short_id!(
+    /// An API token's identity, drawn at random. It is public; the token itself is not.
+    TokenId("token id")
+);
 
 /// The stable name of a kind of hardware: `nvidia-h200`.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
@@ -170,6 +178,42 @@ impl std::str::FromStr for HardwareSlug {
 
 as_text!(HardwareSlug);
 
+/// The public name of an account: `ada-lovelace`.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[serde(try_from = "String", into = "String")]
+pub struct AccountName(String);
+
+impl AccountName {
+    /// Longer names do not fit into a table's column.
+    const MAX_LEN: usize = 32;
+
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl std::str::FromStr for AccountName {
+    type Err = Invalid;
+
+    fn from_str(text: &str) -> Result<Self, Invalid> {
+        let admitted = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-';
+        let dashes = text.starts_with('-') || text.ends_with('-') || text.contains("--");
+        if (2..=Self::MAX_LEN).contains(&text.len()) && text.bytes().all(admitted) && !dashes {
+            Ok(Self(text.to_owned()))
+        } else {
+            Err(Invalid::new(
+                "account name",
+                // Whatever was sent is not repeated at length.
+                format_args!("`{:.40}`", text.escape_debug().to_string()),
+                "2 to 32 lower-case letters, digits and single dashes, such as ada-lovelace",
+            ))
+        }
+    }
+}
+
+as_text!(AccountName);
+
 fn is_lower_hex(text: &str) -> bool {
     text.bytes().all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f'))
 }
@@ -188,6 +232,16 @@ mod tests {
         assert!(HardwareSlug::from_name("---").is_none());
         assert!("nvidia--h200".parse::<HardwareSlug>().is_err());
         assert!("NVIDIA".parse::<HardwareSlug>().is_err());
+    }
+
+    #[test]
+    fn account_names_are_plain() {
+        for good in ["ada", "ada-lovelace", "x2"] {
+            assert_eq!(good.parse::<AccountName>().unwrap().as_str(), good);
+        }
+        for bad in ["", "a", "Ada", "-ada", "ada-", "a--b", "a b", "ada\u{202e}", "ada\0", &"a".repeat(33)] {
+            assert!(bad.parse::<AccountName>().is_err(), "{bad:?}");
+        }
     }
 
     #[test]

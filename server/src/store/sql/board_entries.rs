@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use diode_core::hardware::Hardware;
+use diode_core::ids::AccountId;
 
 use super::connection::Connection;
 use super::fields::{from_json, parse, unsigned};
@@ -73,6 +74,28 @@ pub(super) async fn views(db: &mut impl Connection) -> StoreResult<Vec<View>> {
          ORDER BY hardware, problem, method",
     );
     fetch_views(db, select).await
+}
+
+/// The views that the uploads of an account have solutions in.
+pub(super) async fn account_views(
+    db: &mut impl Connection,
+    account: &AccountId,
+) -> StoreResult<BTreeSet<View>> {
+    let select = Statement::new(
+        "SELECT DISTINCT hardware, problem, method FROM solutions \
+         WHERE upload IN (SELECT id FROM uploads WHERE account = $1)",
+    );
+    Ok(fetch_views(db, select.bind(account.as_str())).await?.into_iter().collect())
+}
+
+/// Removes an entry whose solutions are removed; [`refresh`] makes it anew where some are left.
+pub(super) async fn remove(db: &mut impl Connection, view: &View) -> StoreResult<()> {
+    let delete = Statement::new("DELETE FROM entries WHERE hardware = $1 AND problem = $2 AND method = $3")
+        .bind(view.hardware.as_str())
+        .bind(view.problem.as_str())
+        .bind(view.method.to_string());
+    db.execute(delete).await?;
+    Ok(())
 }
 
 pub(super) async fn fetch_views(db: &mut impl Connection, select: Statement) -> StoreResult<Vec<View>> {

@@ -21,6 +21,12 @@ pub(super) fn from_json<T: DeserializeOwned>(what: &'static str, text: &str) -> 
     serde_json::from_str(text).map_err(|error| Damaged::new(what, error))
 }
 
+/// A moment for people, of milliseconds since 1970.
+pub(super) fn rfc3339(what: &'static str, millis: i64) -> Result<String, Damaged> {
+    let moment = jiff::Timestamp::from_millisecond(millis);
+    moment.map(|moment| moment.to_string()).map_err(|error| Damaged::new(what, error))
+}
+
 /// Reads a value from the text form of its type.
 pub(super) fn parse<T>(what: &'static str, text: String) -> Result<T, Damaged>
 where

@@ -93,6 +93,19 @@ pub(super) async fn upsert(
     Ok((stored, has_new_facts))
 }
 
+/// Notes that solutions are removed; `what` tells this removal from others.
+pub(super) async fn removed_from(
+    db: &mut impl Connection,
+    slug: &HardwareSlug,
+    what: &str,
+) -> StoreResult<()> {
+    let before = state(db, slug).await?.unwrap_or_default();
+    let after = Digest::of(format!("{before}\nwithout {what}").as_bytes());
+    let update = Statement::new("UPDATE hardware SET state = $1, revision = revision + 1 WHERE slug = $2");
+    db.execute(update.bind(after.as_str()).bind(slug.as_str())).await?;
+    Ok(())
+}
+
 pub(super) async fn insert(db: &mut impl Connection, hardware: &Hardware) -> StoreResult<()> {
     let insert = Statement::new(
         "INSERT INTO hardware (slug, name, vendor, facts) VALUES ($1, $2, $3, $4) ON CONFLICT DO NOTHING",

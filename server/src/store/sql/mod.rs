@@ -1,6 +1,7 @@
 //! The SQL, one copy for both databases. [`connection::Connection`] names what
 //! differs; `store::sqlite` and `store::postgres` fill it in.
 
+mod accounts;
 mod board;
 mod board_entries;
 pub(super) mod connection;

@@ -1,7 +1,7 @@
 use std::collections::BTreeSet;
 
 use diode_core::api::Receipt;
-use diode_core::ids::UploadId;
+use diode_core::ids::{AccountId, UploadId};
 
 use super::connection::Connection;
 use super::fields::{from_json, json, parse, unsigned};
@@ -101,13 +101,14 @@ pub(super) async fn store(db: &mut impl Connection, upload: &NewUpload) -> Store
 async fn insert_upload(db: &mut impl Connection, upload: &NewUpload) -> StoreResult<bool> {
     let insert = Statement::new(
         "INSERT INTO uploads (id, digest, bytes, format, received_at, hardware, new_solutions, \
-         duplicate_solutions) VALUES ($1, $2, $3, $4, $5, $6, 0, 0) ON CONFLICT DO NOTHING",
+         duplicate_solutions, account) VALUES ($1, $2, $3, $4, $5, $6, 0, 0, $7) ON CONFLICT DO NOTHING",
     )
     .bind(upload.id.as_str())
     .bind(upload.digest.as_str())
     .bind(upload.bytes)
     .bind(upload.format.as_str())
     .bind(upload.received_at.as_str())
-    .bind(json("upload's hardware", &upload.receipts)?);
+    .bind(json("upload's hardware", &upload.receipts)?)
+    .bind(upload.account.as_ref().map(AccountId::as_str));
     Ok(db.execute(insert).await? == 1)
 }

@@ -1,6 +1,7 @@
 //! What the server and its clients say to each other, one module per resource.
 //! Lists are pages; errors have one shape; times shown to people are microseconds.
 
+mod accounts;
 mod error;
 mod hardware;
 mod jobs;
@@ -9,8 +10,10 @@ mod models;
 mod page;
 mod problems;
 pub mod query;
+mod tokens;
 mod uploads;
 
+pub use accounts::{Account, DeleteAccount, Invitation, NewPassword, Password, SignIn, SignUp, Uploads};
 pub use error::ApiError;
 pub use hardware::HardwareSummary;
 pub use jobs::{Job, JobEvent, JobKind, JobRequest, JobState};
@@ -18,4 +21,5 @@ pub use leaderboard::{LeaderboardQuery, LeaderboardRow, LeaderboardSort, SortOrd
 pub use models::{EvaluationReport, ModelSource, ModelSummary, TopK};
 pub use page::Page;
 pub use problems::{ConfigResult, FailedConfig, ProblemDetail, ProblemPoint, ProblemView};
+pub use tokens::{DeviceCode, DevicePoll, DeviceRequest, IssuedToken, NewToken, Scope, Token};
 pub use uploads::{HardwareReceipt, MAX_UPLOAD_BYTES, MAX_UPLOAD_TIMINGS, Receipt};

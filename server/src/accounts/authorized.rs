@@ -1,0 +1,94 @@
+use std::marker::PhantomData;
+
+use axum::extract::FromRequestParts;
+use axum::http::request::Parts;
+use diode_core::api::{Account, Scope};
+
+use super::caller::{By, Caller};
+use super::{Anonymous, Policy};
+use crate::app::App;
+use crate::http::{ApiFault, ApiResult};
+
+/// Admits those who may do what `R` names.
+pub(crate) struct Authorized<R> {
+    /// `None` if this server lets everybody do it, and nobody says who they are.
+    pub(crate) account: Option<Account>,
+    right: PhantomData<R>,
+}
+
+/// What a route does, and thus what it takes.
+pub(crate) trait Right {
+    /// The scope that a token must have.
+    const SCOPE: Scope;
+
+    /// As in: `WHAT` needs an account.
+    const WHAT: &'static str;
+
+    /// Whether it needs no account at all.
+    fn is_free(policy: &Policy) -> bool;
+}
+
+/// Storing datasets.
+pub(crate) struct Upload;
+/// Asking for trainings.
+pub(crate) struct Train;
+/// Looking after the server.
+pub(crate) struct Admin;
+
+impl Right for Upload {
+    const SCOPE: Scope = Scope::Upload;
+    const WHAT: &'static str = "an upload to this server";
+
+    fn is_free(policy: &Policy) -> bool {
+        policy.anonymous != Anonymous::None
+    }
+}
+
+impl Right for Train {
+    const SCOPE: Scope = Scope::Train;
+    const WHAT: &'static str = "a training on this server";
+
+    fn is_free(policy: &Policy) -> bool {
+        policy.anonymous == Anonymous::All
+    }
+}
+
+impl Right for Admin {
+    const SCOPE: Scope = Scope::Admin;
+    const WHAT: &'static str = "this";
+
+    fn is_free(_: &Policy) -> bool {
+        false
+    }
+}
+
+impl<R: Right> FromRequestParts<App> for Authorized<R> {
+    type Rejection = ApiFault;
+
+    async fn from_request_parts(parts: &mut Parts, app: &App) -> ApiResult<Self> {
+        let Some(caller) = Caller::identify(parts, app).await? else {
+            if R::is_free(app.policy()) {
+                return Ok(Self { account: None, right: PhantomData });
+            }
+            return Err(ApiFault::unauthorized(format!(
+                "{} needs an account; make a token at {}/account and send it as `Authorization: Bearer TOKEN`",
+                R::WHAT,
+                app.policy().public_url
+            )));
+        };
+        if R::SCOPE == Scope::Admin && !caller.account.admin {
+            return Err(ApiFault::forbidden("only an administrator of this server may do this"));
+        }
+        if let By::Token(token) = caller.by
+            && !token.scopes.contains(&R::SCOPE)
+        {
+            let scopes: Vec<_> = token.scopes.iter().map(|scope| scope.as_str()).collect();
+            return Err(ApiFault::forbidden(format!(
+                "the token is for {}, expected one for {}; make another at /account",
+                scopes.join(", "),
+                R::SCOPE
+            )));
+        }
+        Ok(Self { account: Some(caller.account), right: PhantomData })
+    }
+}

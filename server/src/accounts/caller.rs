@@ -1,0 +1,108 @@
+use axum::extract::FromRequestParts;
+use axum::http::request::Parts;
+use axum::http::{HeaderMap, header};
+use diode_core::api::{Account, Token};
+use diode_core::ids::Digest;
+use headers::authorization::Bearer;
+use headers::{Authorization, HeaderMapExt as _};
+
+use super::cookie;
+use super::secret::{TOKEN_PREFIX, digest_of};
+use crate::app::App;
+use crate::http::{ApiFault, ApiResult};
+use crate::store::Now;
+
+/// Who asks, and how that is known.
+pub(crate) struct Caller {
+    pub(crate) account: Account,
+    pub(crate) by: By,
+}
+
+pub(crate) enum By {
+    /// A session, by the digest of its secret.
+    Session(Digest),
+    Token(Token),
+}
+
+impl Caller {
+    /// `None` if nobody says who they are. A token that does not work is an error, or its owner's upload
+    /// would become nobody's; a session that has ended is as good as none.
+    pub(super) async fn identify(parts: &Parts, app: &App) -> ApiResult<Option<Self>> {
+        refuse_token_in_url(parts)?;
+        if parts.headers.contains_key(header::AUTHORIZATION) {
+            return by_token(parts, app).await.map(Some);
+        }
+        let Some(secret) = cookie::read(&parts.headers, app.policy()) else { return Ok(None) };
+        let secret = digest_of(&secret);
+        let Some(account) = app.backend.store.session(&secret, Now::read()).await? else { return Ok(None) };
+        if !parts.method.is_safe() && !says_where_from(&parts.headers) {
+            return Err(ApiFault::forbidden(
+                "a session came without Origin and Sec-Fetch-Site, so this may be another site's doing; \
+                 programs use an API token",
+            ));
+        }
+        Ok(Some(Self { account, by: By::Session(secret) }))
+    }
+}
+
+/// Browsers do. What they say has been checked by the layer around all routes.
+fn says_where_from(headers: &HeaderMap) -> bool {
+    headers.contains_key(header::ORIGIN) || headers.contains_key("sec-fetch-site")
+}
+
+/// URLs end up in logs, histories and `Referer`.
+fn refuse_token_in_url(parts: &Parts) -> ApiResult<()> {
+    if parts.uri.query().is_some_and(|query| query.contains(TOKEN_PREFIX)) {
+        return Err(ApiFault::invalid(
+            "a token stands in the URL, where others may read it: revoke it, and send another as \
+             `Authorization: Bearer TOKEN`",
+        ));
+    }
+    Ok(())
+}
+
+async fn by_token(parts: &Parts, app: &App) -> ApiResult<Caller> {
+    let Some(Authorization(bearer)) = parts.headers.typed_get::<Authorization<Bearer>>() else {
+        return Err(ApiFault::unauthorized("Authorization: expected `Bearer TOKEN`"));
+    };
+    let found = app.backend.store.use_token(&digest_of(bearer.token()), Now::read()).await?;
+    let Some((account, token)) = found else {
+        return Err(ApiFault::unauthorized(
+            "the token does not work: it is mistyped, expired or revoked; make another at /account",
+        ));
+    };
+    Ok(Caller { account, by: By::Token(token) })
+}
+
+impl FromRequestParts<App> for Caller {
+    type Rejection = ApiFault;
+
+    async fn from_request_parts(parts: &mut Parts, app: &App) -> ApiResult<Self> {
+        let caller = Self::identify(parts, app).await?;
+        caller.ok_or_else(|| {
+            ApiFault::unauthorized(
+                "this needs an account: sign in at /sign-in, or send a token as `Authorization: Bearer TOKEN`",
+            )
+        })
+    }
+}
+
+/// Admits people, not tokens: whoever finds a token must not get more out of it than its scopes.
+pub(crate) struct SignedIn {
+    pub(crate) account: Account,
+    pub(crate) session: Digest,
+}
+
+impl FromRequestParts<App> for SignedIn {
+    type Rejection = ApiFault;
+
+    async fn from_request_parts(parts: &mut Parts, app: &App) -> ApiResult<Self> {
+        let caller = Caller::from_request_parts(parts, app).await?;
+        match caller.by {
+            By::Session(session) => Ok(Self { account: caller.account, session }),
+            By::Token(_) => {
+                Err(ApiFault::forbidden("a token cannot do this; sign in with the password at /sign-in"))
+            }
+        }
+    }
+}

@@ -1,0 +1,22 @@
+use diode_core::api::Password;
+use diode_core::ids::AccountName;
+
+use super::secret::digest_of;
+use crate::app::App;
+use crate::http::{ApiFault, ApiResult};
+use crate::store::{LinkFor, Now};
+
+/// Sets the password of the account that a link is for, and ends its sessions.
+pub(crate) async fn choose_password(app: &App, link: &str, password: Password) -> ApiResult<AccountName> {
+    let broken =
+        || ApiFault::forbidden("this link does not work: it has been used or has expired; ask for another");
+    let secret = digest_of(link);
+    // Looked at first, because hashing for a link that does not work would cost for nothing.
+    let Some(LinkFor::Password(account)) = app.backend.store.link(&secret, Now::read()).await? else {
+        return Err(broken());
+    };
+    let account = app.backend.store.account(&account).await?.ok_or_else(broken)?;
+    password.check(&account.name)?;
+    let hash = app.passwords.hash(password).await?;
+    app.backend.store.set_password_by_link(&secret, &hash, Now::read()).await?.ok_or_else(broken)
+}

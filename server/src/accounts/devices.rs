@@ -1,0 +1,140 @@
+//! How a program gets a token with the help of a browser, after RFC 8628: it asks, its user opens a
+//! page, compares the code and allows it, and the program's next question is answered with a token.
+
+use std::time::Duration;
+
+use diode_core::api::{Account, DeviceCode, DevicePoll, DeviceRequest, IssuedToken, NewToken};
+
+use super::limits::{CODES_OF_ACCOUNT, DEVICES_OF_ADDRESS, admit};
+use super::secret::{Secret, digest_of, random};
+use super::tokens::{check_scopes, issue};
+use super::{Peer, Policy};
+use crate::app::App;
+use crate::http::{ApiFault, ApiResult};
+use crate::store::{DeviceAnswer, Now, WaitingDevice};
+
+/// Long enough to make an account on the way.
+const LASTS: Duration = Duration::from_secs(15 * 60);
+/// How often a program asks.
+const INTERVAL: Duration = Duration::from_secs(2);
+/// Consonants, so that no words come of it, without those that look like others.
+const LETTERS: &[u8; 20] = b"BCDFGHJKLMNPQRSTVWXZ";
+/// 20⁸ codes: with the limits on tries, nobody guesses one within its time.
+const CODE_LENGTH: usize = 8;
+
+/// A program begins to wait.
+pub(crate) async fn begin(app: &App, peer: &Peer, request: DeviceRequest) -> ApiResult<DeviceCode> {
+    request.check()?;
+    admit(app, &format!("devices from {}", peer.0), &DEVICES_OF_ADDRESS).await?;
+    let secret = Secret::draw("").map_err(ApiFault::internal)?;
+    let user_code = draw_code().map_err(ApiFault::internal)?;
+    let now = Now::read();
+    let device = WaitingDevice {
+        secret: secret.digest(),
+        user_code: user_code.clone(),
+        name: request.name,
+        scopes: request.scopes,
+    };
+    app.backend.store.add_device(&device, now, now.lease_end(LASTS)).await?;
+    Ok(DeviceCode {
+        device_code: secret.into_text(),
+        verification_uri: verification_uri(app.policy(), &user_code),
+        user_code,
+        expires_in: LASTS.as_secs(),
+        interval: INTERVAL.as_secs(),
+    })
+}
+
+fn verification_uri(policy: &Policy, user_code: &str) -> String {
+    format!("{}/device?code={user_code}", policy.public_url)
+}
+
+/// The program asks. Once its user has allowed it, it gets a token, this once.
+pub(crate) async fn poll(app: &App, request: DevicePoll) -> ApiResult<IssuedToken> {
+    let secret = digest_of(&request.device_code);
+    match app.backend.store.poll_device(&secret, Now::read()).await? {
+        DeviceAnswer::Waiting => Err(ApiFault::authorization_pending()),
+        DeviceAnswer::Unknown => Err(ApiFault::forbidden(
+            "this request was refused, has expired or has been answered; begin again",
+        )),
+        DeviceAnswer::Allowed(account, device) => {
+            let token = NewToken { name: device.name, scopes: device.scopes, days: Some(NewToken::MAX_DAYS) };
+            issue(app, &account, token).await
+        }
+    }
+}
+
+/// The program that shows a code; whoever is signed in may look for one.
+pub(crate) async fn find(app: &App, account: &Account, code: &str) -> ApiResult<WaitingDevice> {
+    admit(app, &format!("codes of {}", account.id), &CODES_OF_ACCOUNT).await?;
+    let found = app.backend.store.waiting_device(&normal(code), Now::read()).await?;
+    found.ok_or_else(unknown)
+}
+
+/// The user's answer.
+pub(crate) async fn answer(
+    app: &App,
+    account: &Account,
+    code: &str,
+    allow: bool,
+) -> ApiResult<WaitingDevice> {
+    let device = find(app, account, code).await?;
+    if allow {
+        check_scopes(account, &device.scopes)?;
+    }
+    let by = allow.then_some(&account.id);
+    if app.backend.store.answer_device(&device.user_code, by, Now::read()).await? {
+        Ok(device)
+    } else {
+        Err(unknown())
+    }
+}
+
+fn unknown() -> ApiFault {
+    ApiFault::not_found("no program shows this code; it may have expired: begin again")
+}
+
+fn draw_code() -> Result<String, getrandom::Error> {
+    // Random bytes below the largest multiple of 20, so that all letters are equally likely.
+    let mut code = String::new();
+    while code.len() < CODE_LENGTH + 1 {
+        for byte in random()?.into_iter().filter(|byte| *byte < 240) {
+            match code.len() {
+                4 => code.push('-'),
+                length if length > CODE_LENGTH => break,
+                _ => {}
+            }
+            code.push(char::from(LETTERS[usize::from(byte) % LETTERS.len()]));
+        }
+    }
+    Ok(code)
+}
+
+/// As it was drawn, however it was typed.
+fn normal(code: &str) -> String {
+    let letters: Vec<char> = code
+        .chars()
+        .filter(char::is_ascii_alphabetic)
+        .map(|c| c.to_ascii_uppercase())
+        .take(CODE_LENGTH)
+        .collect();
+    let (first, second) = letters.split_at(letters.len().min(CODE_LENGTH / 2));
+    format!("{}-{}", String::from_iter(first), String::from_iter(second))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn codes_are_read_however_they_are_typed() {
+        for _ in 0..100 {
+            let code = draw_code().unwrap();
+            assert_eq!((code.len(), code.find('-')), (9, Some(4)), "{code}");
+            assert_eq!(normal(&code), code);
+            assert_eq!(normal(&code.to_lowercase().replace('-', " ")), code);
+        }
+        assert_eq!(normal(""), "-");
+        assert_eq!(normal("é<script>"), "SCRI-PT");
+    }
+}

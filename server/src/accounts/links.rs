@@ -1,0 +1,54 @@
+//! Links that work once. Whoever has one may make an account or choose a password.
+
+use std::time::Duration;
+
+use diode_core::ids::AccountId;
+
+use super::Policy;
+use super::secret::Secret;
+use crate::store::{AccountStore, LinkFor, Now};
+
+const HOUR: u64 = 60 * 60;
+
+/// Long enough to reach somebody by mail.
+const INVITATION_LASTS: Duration = Duration::from_secs(7 * 24 * HOUR);
+/// It opens an account that exists.
+const PASSWORD_LASTS: Duration = Duration::from_secs(24 * HOUR);
+
+/// A link, and until when it works.
+#[derive(Debug)]
+pub struct Link {
+    pub url: String,
+    pub expires: jiff::Timestamp,
+}
+
+/// For the first account of a server, which may look after it.
+pub async fn first_account_link(store: &dyn AccountStore, policy: &Policy) -> anyhow::Result<Link> {
+    make(store, policy, &LinkFor::FirstAccount).await
+}
+
+/// For one more account.
+pub async fn invitation_link(store: &dyn AccountStore, policy: &Policy) -> anyhow::Result<Link> {
+    make(store, policy, &LinkFor::Account).await
+}
+
+/// For choosing the password of an account.
+pub async fn password_link(
+    store: &dyn AccountStore,
+    policy: &Policy,
+    account: AccountId,
+) -> anyhow::Result<Link> {
+    make(store, policy, &LinkFor::Password(account)).await
+}
+
+async fn make(store: &dyn AccountStore, policy: &Policy, link: &LinkFor) -> anyhow::Result<Link> {
+    let (page, lasts) = match link {
+        LinkFor::FirstAccount | LinkFor::Account => ("sign-up?invitation", INVITATION_LASTS),
+        LinkFor::Password(_) => ("password?link", PASSWORD_LASTS),
+    };
+    let (secret, now) = (Secret::draw("")?, Now::read());
+    let expires = now.lease_end(lasts);
+    store.add_link(&secret.digest(), link, now, expires).await?;
+    let url = format!("{}/{page}={}", policy.public_url, secret.into_text());
+    Ok(Link { url, expires: jiff::Timestamp::from_millisecond(expires)? })
+}

@@ -1,0 +1,32 @@
+//! Who asks, and what they may do: accounts, sessions, API tokens.
+//!
+//! [`Authorized`] and [`SignedIn`] are the extractors by which a route says whom it admits. Pages of other
+//! sites are kept away by the layer around all routes. Secrets are random, and stored as digests only.
+
+mod authorized;
+mod caller;
+mod choose_password;
+mod cookie;
+mod devices;
+mod limits;
+mod links;
+mod password;
+mod peer;
+mod policy;
+mod secret;
+mod sign_in;
+mod sign_up;
+mod tokens;
+
+pub(crate) use authorized::{Admin, Authorized, Train, Upload};
+pub(crate) use caller::{By, Caller, SignedIn};
+pub(crate) use choose_password::choose_password;
+pub(crate) use devices::{answer, begin, find, poll};
+pub use links::{Link, first_account_link, invitation_link, password_link};
+pub(crate) use password::Passwords;
+pub(crate) use peer::Peer;
+pub use policy::{Anonymous, Policy, SignUps};
+pub(crate) use secret::new_account_id;
+pub(crate) use sign_in::{change_password, delete, sign_in, sign_out};
+pub(crate) use sign_up::sign_up;
+pub(crate) use tokens::issue;

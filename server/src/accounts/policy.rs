@@ -1,0 +1,50 @@
+use clap::ValueEnum;
+use serde::Deserialize;
+
+/// Who may make an account.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum SignUps {
+    /// Everybody
+    Open,
+    /// Whoever has the link of an invitation
+    Invitation,
+    /// Nobody; accounts are made by `diode-server admin create`
+    Closed,
+}
+
+/// What may be done without an account. Reading is always free.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Anonymous {
+    /// Only reading
+    None,
+    /// Uploading, too
+    Uploads,
+    /// Uploading and training
+    All,
+}
+
+/// What this server demands of those who ask.
+#[derive(Debug, Clone)]
+pub struct Policy {
+    pub sign_ups: SignUps,
+    pub anonymous: Anonymous,
+    /// Where browsers find the server, such as `https://diode.example.org`, without a slash at the end.
+    pub public_url: String,
+    /// Whether a proxy stands in front, so that it is the one to say who asks.
+    pub behind_proxy: bool,
+}
+
+impl Policy {
+    /// The name in the public URL.
+    pub fn host(&self) -> Option<String> {
+        let url: axum::http::Uri = self.public_url.parse().ok()?;
+        url.host().map(str::to_owned)
+    }
+
+    /// Whether browsers come over TLS, so that cookies may be held to it.
+    pub(crate) fn is_secure(&self) -> bool {
+        self.public_url.starts_with("https://")
+    }
+}

@@ -1,0 +1,52 @@
+use axum::http::{HeaderMap, HeaderValue};
+use diode_core::api::{Account, SignUp};
+
+use super::limits::{SIGN_UPS_OF_ADDRESS, admit};
+use super::secret::{digest_of, new_account_id};
+use super::sign_in::begin_session;
+use super::{Peer, SignUps};
+use crate::app::App;
+use crate::http::{ApiFault, ApiResult};
+use crate::store::{Created, NewAccount, Now};
+
+/// Makes an account and begins a session of it.
+pub(crate) async fn sign_up(
+    app: &App,
+    peer: &Peer,
+    headers: &HeaderMap,
+    request: SignUp,
+) -> ApiResult<(Account, HeaderValue)> {
+    let SignUp { name, password, invitation } = request;
+    if invitation.is_none() {
+        match app.policy().sign_ups {
+            SignUps::Open => {}
+            SignUps::Invitation => {
+                return Err(ApiFault::forbidden(
+                    "this server makes accounts by invitation only; ask whoever runs it for a link",
+                ));
+            }
+            SignUps::Closed => {
+                return Err(ApiFault::forbidden("this server takes no new accounts; ask whoever runs it"));
+            }
+        }
+    }
+    password.check(&name)?;
+    admit(app, &format!("sign-ups from {}", peer.0), &SIGN_UPS_OF_ADDRESS).await?;
+    let hash = app.passwords.hash(password).await?;
+    let id = new_account_id().map_err(ApiFault::internal)?;
+    let account = NewAccount { id, name, password: Some(hash), admin: false };
+    let link = invitation.map(|invitation| digest_of(&invitation));
+    match app.backend.store.create_account(&account, link.as_ref(), Now::read()).await? {
+        Created::Done(account) => {
+            let cookie = begin_session(app, headers, &account).await?;
+            Ok((account, cookie))
+        }
+        // Names are public, so this tells nobody more than the list of contributors does.
+        Created::NameTaken => {
+            Err(ApiFault::taken(format!("the name `{}` is taken; choose another", account.name)))
+        }
+        Created::NoLink => Err(ApiFault::forbidden(
+            "this invitation does not work: it has been used or has expired; ask for another",
+        )),
+    }
+}

@@ -1,0 +1,163 @@
+//! Accounts, looked after by whoever runs the server.
+
+use std::io::Write as _;
+
+use anyhow::{Context as _, bail};
+use clap::Subcommand;
+use diode_core::ids::{AccountName, TokenId};
+
+use crate::accounts::{Link, Policy, invitation_link, new_account_id, password_link};
+use crate::settings::{DataArgs, ServingArgs, Settings};
+use crate::store::{self, Created, Credentials, NewAccount, Now, Store};
+
+#[derive(Debug, Subcommand)]
+pub enum AccountCommand {
+    /// Make an account, and print the link by which its owner chooses a password
+    Create {
+        name: AccountName,
+        /// It may look after the server
+        #[arg(long)]
+        admin: bool,
+        #[command(flatten)]
+        serving: ServingArgs,
+        #[command(flatten)]
+        data: DataArgs,
+    },
+    /// Print a link by which one account can be made
+    Invite {
+        #[command(flatten)]
+        serving: ServingArgs,
+        #[command(flatten)]
+        data: DataArgs,
+    },
+    /// Print a link by which the owner of an account chooses a new password
+    Reset {
+        name: AccountName,
+        #[command(flatten)]
+        serving: ServingArgs,
+        #[command(flatten)]
+        data: DataArgs,
+    },
+    /// List the accounts
+    Accounts {
+        #[command(flatten)]
+        data: DataArgs,
+    },
+    /// List the tokens of an account, or revoke one
+    Tokens {
+        name: AccountName,
+        /// The token's id, as the list shows it
+        #[arg(long, value_name = "ID")]
+        revoke: Option<TokenId>,
+        #[command(flatten)]
+        data: DataArgs,
+    },
+    /// End an account's sessions and keep it and its tokens from working; its uploads stay
+    Disable {
+        name: AccountName,
+        #[command(flatten)]
+        data: DataArgs,
+    },
+    /// Let a disabled account work again
+    Enable {
+        name: AccountName,
+        #[command(flatten)]
+        data: DataArgs,
+    },
+}
+
+impl AccountCommand {
+    /// Runs the command and returns what it is to print.
+    pub async fn run(self) -> anyhow::Result<String> {
+        let (serving, data) = match &self {
+            Self::Create { serving, data, .. }
+            | Self::Invite { serving, data }
+            | Self::Reset { serving, data, .. } => (serving.clone(), data.clone()),
+            Self::Accounts { data }
+            | Self::Tokens { data, .. }
+            | Self::Disable { data, .. }
+            | Self::Enable { data, .. } => (ServingArgs::default(), data.clone()),
+        };
+        let settings = Settings::resolve(data, serving)?;
+        let policy = settings.access.policy(settings.listen);
+        let store = store::open(&settings.database_url).await?;
+        let outcome = self.answer(store.as_ref(), &policy).await;
+        store.close().await;
+        outcome
+    }
+
+    async fn answer(self, store: &dyn Store, policy: &Policy) -> anyhow::Result<String> {
+        Ok(match self {
+            Self::Create { name, admin, .. } => shown(&create(store, policy, name, admin).await?),
+            Self::Invite { .. } => shown(&invitation_link(store, policy).await?),
+            Self::Reset { name, .. } => {
+                let account = named(store, &name).await?.account;
+                shown(&password_link(store, policy, account.id).await?)
+            }
+            Self::Accounts { .. } => store.accounts().await?.iter().map(account_line).collect(),
+            Self::Tokens { name, revoke, .. } => tokens(store, &name, revoke).await?,
+            Self::Disable { name, .. } => set_disabled(store, &name, true).await?,
+            Self::Enable { name, .. } => set_disabled(store, &name, false).await?,
+        })
+    }
+}
+
+/// Prints to stdout, so that a script can read it.
+pub fn print(text: &str) -> std::io::Result<()> {
+    std::io::stdout().write_all(text.as_bytes())
+}
+
+async fn named(store: &dyn Store, name: &AccountName) -> anyhow::Result<Credentials> {
+    let found = store.credentials(name).await?;
+    found.with_context(|| format!("no account `{name}`; `diode-server admin accounts` lists them"))
+}
+
+async fn create(store: &dyn Store, policy: &Policy, name: AccountName, admin: bool) -> anyhow::Result<Link> {
+    let account = NewAccount { id: new_account_id()?, name, password: None, admin };
+    match store.create_account(&account, None, Now::read()).await? {
+        Created::Done(account) => password_link(store, policy, account.id).await,
+        Created::NameTaken | Created::NoLink => bail!("the name `{}` is taken; choose another", account.name),
+    }
+}
+
+async fn tokens(store: &dyn Store, name: &AccountName, revoke: Option<TokenId>) -> anyhow::Result<String> {
+    let account = named(store, name).await?.account;
+    if let Some(id) = revoke {
+        if !store.revoke_token(&account.id, &id).await? {
+            bail!("`{name}` has no token `{id}`; `diode-server admin tokens {name}` lists them");
+        }
+        return Ok(format!("token {id} of {name} does not work any more\n"));
+    }
+    let mut text = String::new();
+    for token in store.tokens(&account.id).await? {
+        let scopes: Vec<_> = token.scopes.iter().map(|scope| scope.as_str()).collect();
+        let used = token.used_at.map_or("never used".to_owned(), |at| format!("last used {at}"));
+        text += &format!(
+            "{} {} until {}, {used}: {}\n",
+            token.id,
+            scopes.join(","),
+            token.expires_at,
+            token.name
+        );
+    }
+    Ok(text)
+}
+
+async fn set_disabled(store: &dyn Store, name: &AccountName, disabled: bool) -> anyhow::Result<String> {
+    let account = named(store, name).await?.account;
+    store.set_disabled(&account.id, disabled, Now::read()).await?;
+    Ok(format!("{name} is {}\n", if disabled { "disabled" } else { "enabled" }))
+}
+
+fn shown(link: &Link) -> String {
+    format!("{}\nworks once, until {}\n", link.url, link.expires.strftime("%F %R UTC"))
+}
+
+fn account_line(found: &Credentials) -> String {
+    let Credentials { account, password, disabled } = found;
+    let mut notes = vec![format!("since {}", account.created_at)];
+    notes.extend(account.admin.then(|| "administrator".to_owned()));
+    notes.extend(password.is_none().then(|| "has chosen no password yet".to_owned()));
+    notes.extend(disabled.then(|| "disabled".to_owned()));
+    format!("{}: {}\n", account.name, notes.join(", "))
+}

@@ -1,0 +1,209 @@
+//! What an owner does with an account.
+
+use axum::extract::State;
+use axum::http::header;
+use axum::response::{IntoResponse as _, Redirect, Response};
+use diode_core::api::{
+    Account, DeleteAccount, IssuedToken, NewPassword, NewToken, Password, Scope, Token, Uploads,
+};
+use maud::{Markup, html};
+use serde::Deserialize;
+
+use super::form::{OwnForm, sign_in_first};
+use super::layout::{input, page, refused};
+use crate::accounts::{self, Peer, SignedIn};
+use crate::app::App;
+use crate::http::{ApiResult, NoParameters, StrictQuery};
+
+const TITLE: &str = "Your account";
+
+pub(super) async fn show(
+    State(app): State<App>,
+    _: StrictQuery<NoParameters>,
+    caller: ApiResult<SignedIn>,
+) -> ApiResult<Response> {
+    match caller {
+        Ok(caller) => said(&app, &caller.account, &html! {}).await,
+        Err(_) => Ok(sign_in_first("/account")),
+    }
+}
+
+#[derive(Deserialize)]
+pub(super) struct PasswordFields {
+    current: Password,
+    new: Password,
+}
+
+pub(super) async fn change_password(
+    State(app): State<App>,
+    peer: Peer,
+    caller: SignedIn,
+    OwnForm(PasswordFields { current, new }): OwnForm<PasswordFields>,
+) -> ApiResult<Response> {
+    let done = accounts::change_password(&app, &peer, &caller, NewPassword { current, new }).await;
+    answer(
+        &app,
+        &caller.account,
+        done.map(|()| {
+            html! {
+                p class="notice" role="status" { "The password is changed. All other sessions have ended." }
+            }
+        }),
+    )
+    .await
+}
+
+/// A form sends no list, so each scope is a field of its own.
+#[derive(Deserialize)]
+pub(super) struct TokenFields {
+    name: String,
+    upload: Option<String>,
+    agent: Option<String>,
+    train: Option<String>,
+    admin: Option<String>,
+}
+
+pub(super) async fn issue(
+    State(app): State<App>,
+    SignedIn { account, .. }: SignedIn,
+    OwnForm(fields): OwnForm<TokenFields>,
+) -> ApiResult<Response> {
+    let ticked = [
+        (fields.upload, Scope::Upload),
+        (fields.agent, Scope::Agent),
+        (fields.train, Scope::Train),
+        (fields.admin, Scope::Admin),
+    ];
+    let scopes = ticked.into_iter().filter_map(|(ticked, scope)| ticked.map(|_| scope)).collect();
+    let name = fields.name.trim().to_owned();
+    let issued = accounts::issue(&app, &account, NewToken { name, scopes, days: None }).await;
+    answer(
+        &app,
+        &account,
+        issued.map(|IssuedToken { secret, token }| {
+            html! {
+                div class="card" role="status" {
+                    p { "This is the token " strong { (token.name) } ". It is shown this once: copy it now." }
+                    p class="secret" { (secret) }
+                    p { "Programs send it as " code { "Authorization: Bearer TOKEN" } "." }
+                }
+            }
+        }),
+    )
+    .await
+}
+
+#[derive(Deserialize)]
+pub(super) struct RevokeFields {
+    id: String,
+}
+
+pub(super) async fn revoke(
+    State(app): State<App>,
+    SignedIn { account, .. }: SignedIn,
+    OwnForm(RevokeFields { id }): OwnForm<RevokeFields>,
+) -> ApiResult<Response> {
+    // One that is gone already is as good as revoked.
+    app.backend.store.revoke_token(&account.id, &id.parse()?).await?;
+    Ok(Redirect::to("/account").into_response())
+}
+
+#[derive(Deserialize)]
+pub(super) struct DeleteFields {
+    password: Password,
+    uploads: Uploads,
+}
+
+pub(super) async fn delete(
+    State(app): State<App>,
+    peer: Peer,
+    caller: SignedIn,
+    OwnForm(DeleteFields { password, uploads }): OwnForm<DeleteFields>,
+) -> ApiResult<Response> {
+    match accounts::delete(&app, &peer, &caller, DeleteAccount { password, uploads }).await {
+        Ok(cookie) => Ok(([(header::SET_COOKIE, cookie)], Redirect::to("/")).into_response()),
+        Err(fault) => answer(&app, &caller.account, Err(fault)).await,
+    }
+}
+
+async fn answer(app: &App, account: &Account, outcome: ApiResult<Markup>) -> ApiResult<Response> {
+    match outcome {
+        Ok(message) => said(app, account, &message).await,
+        Err(fault) => {
+            let tokens = app.backend.store.tokens(&account.id).await?;
+            Ok(refused(TITLE, fault, |message| content(account, &tokens, message)))
+        }
+    }
+}
+
+async fn said(app: &App, account: &Account, message: &Markup) -> ApiResult<Response> {
+    let tokens = app.backend.store.tokens(&account.id).await?;
+    Ok(page(TITLE, &content(account, &tokens, message)))
+}
+
+fn content(account: &Account, tokens: &[Token], message: &Markup) -> Markup {
+    html! {
+        (message)
+        form class="row" method="post" action="/sign-out" {
+            p class="grow" {
+                "Signed in as " strong { (account.name) } @if account.admin { ", an administrator" } "."
+            }
+            button class="button" { "Sign out" }
+        }
+        h2 { "Tokens" }
+        @for token in tokens { (token_card(token)) }
+        (token_form(account))
+        h2 { "Password" }
+        form class="card" method="post" action="/account/password" {
+            (input("Current password", "current", "password", "current-password", ""))
+            (input("New password, at least 10 characters", "new", "password", "new-password", ""))
+            button class="button" { "Change password" }
+        }
+        h2 { "Delete the account" }
+        form class="card" method="post" action="/account/delete" {
+            p { "This cannot be undone." }
+            label { input type="radio" name="uploads" value="keep" checked; " My uploads stay, without my name" }
+            label { input type="radio" name="uploads" value="delete"; " My uploads are deleted, too" }
+            (input("Password", "password", "password", "current-password", ""))
+            button class="button danger" { "Delete for good" }
+        }
+    }
+}
+
+fn token_card(token: &Token) -> Markup {
+    let scopes: Vec<_> = token.scopes.iter().map(|scope| scope.as_str()).collect();
+    let day = |time: &str| time.split('T').next().unwrap_or_default().to_owned();
+    html! {
+        form class="card" method="post" action="/account/tokens/revoke" {
+            div class="row" {
+                p class="grow" {
+                    strong { (token.name) } br;
+                    (scopes.join(", ")) " · until " (day(&token.expires_at)) " · "
+                    @match &token.used_at {
+                        Some(used) => { "last used " (day(used)) }
+                        None => "never used",
+                    }
+                }
+                input type="hidden" name="id" value=(token.id);
+                button class="button small danger" { "Revoke" }
+            }
+        }
+    }
+}
+
+fn token_form(account: &Account) -> Markup {
+    html! {
+        form class="card" method="post" action="/account/tokens" {
+            (input("A new token, for", "name", "text", "off", ""))
+            div class="checks" {
+                @for scope in Scope::ALL.iter().filter(|scope| **scope != Scope::Admin || account.admin) {
+                    label {
+                        input type="checkbox" name=(scope) value="on" checked[*scope == Scope::Upload];
+                        " " (scope)
+                    }
+                }
+            }
+            button class="button" { "Make a token" }
+        }
+    }
+}

@@ -1,0 +1,51 @@
+use axum::Form;
+use axum::extract::{FromRequest, Request};
+use axum::response::{IntoResponse as _, Redirect, Response};
+use serde::de::DeserializeOwned;
+
+use crate::app::App;
+use crate::http::{ApiFault, ApiResult};
+
+/// The fields of a form.
+pub(super) struct OwnForm<T>(pub(super) T);
+
+impl<T: DeserializeOwned> FromRequest<App> for OwnForm<T> {
+    type Rejection = ApiFault;
+
+    async fn from_request(request: Request, app: &App) -> ApiResult<Self> {
+        let form = Form::<T>::from_request(request, app).await;
+        form.map(|Form(fields)| Self(fields)).map_err(|error| ApiFault::invalid(error.body_text()))
+    }
+}
+
+/// To the page that a visitor came from, if it is one of ours.
+pub(super) fn go_on(next: Option<&str>) -> Response {
+    Redirect::to(own_path(next).unwrap_or("/account")).into_response()
+}
+
+/// To sign in first, and then back.
+pub(super) fn sign_in_first(next: &str) -> Response {
+    // The paths of our pages hold nothing else that would have to be written in another way.
+    Redirect::to(&format!("/sign-in?next={}", next.replace('?', "%3F").replace('=', "%3D"))).into_response()
+}
+
+/// A path on this server. `//host` and `/\host` lead elsewhere.
+pub(super) fn own_path(next: Option<&str>) -> Option<&str> {
+    let plain = |path: &str| path.bytes().all(|b| b.is_ascii_graphic() && b != b'\\');
+    next.filter(|path| path.starts_with('/') && !path.starts_with("//") && plain(path))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_our_own_pages_are_gone_on_to() {
+        for own in ["/", "/device?code=BCDF-GHJK"] {
+            assert_eq!(own_path(Some(own)), Some(own));
+        }
+        for other in ["", "//evil.example", "/\\evil.example", "https://evil.example", "/a\r\nb", "account"] {
+            assert_eq!(own_path(Some(other)), None, "{other:?}");
+        }
+    }
+}

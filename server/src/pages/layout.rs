@@ -1,0 +1,61 @@
+use axum::body::Body;
+use axum::http::{HeaderValue, header};
+use axum::response::{IntoResponse as _, Response};
+use maud::{DOCTYPE, Markup, PreEscaped, html};
+
+use crate::http::ApiFault;
+
+/// The dashboard's own colours and elements, and what only these pages have.
+const STYLE: &str = concat!(
+    include_str!("../../../web/style/00-tokens.css"),
+    include_str!("../../../web/style/10-base.css"),
+    include_str!("../../../web/style/50-forms.css"),
+    include_str!("pages.css"),
+);
+
+/// A page around some content.
+pub(super) fn page(title: &str, content: &Markup) -> Response {
+    let page = html! {
+        (DOCTYPE)
+        html lang="en" {
+            head {
+                meta charset="utf-8";
+                meta name="viewport" content="width=device-width, initial-scale=1";
+                title { (title) " · Diode" }
+                style { (PreEscaped(STYLE)) }
+            }
+            body {
+                header class="top" { a class="brand" href="/" { "Diode" } }
+                main class="page" {
+                    h1 { (title) }
+                    (content)
+                }
+            }
+        }
+    };
+    let mut response = page.into_response();
+    // They say who is signed in, and some hold a secret.
+    response.headers_mut().insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    response
+}
+
+/// The same page again, with what was wrong.
+pub(super) fn refused(title: &str, fault: ApiFault, content: impl FnOnce(&Markup) -> Markup) -> Response {
+    let message = html! { p class="notice bad" role="alert" { (fault.message()) } };
+    let (mut head, _) = fault.into_response().into_parts();
+    let (page, body) = page(title, &content(&message)).into_parts();
+    head.headers.extend(page.headers);
+    head.headers.remove(header::CONTENT_LENGTH);
+    Response::from_parts(head, Body::new(body))
+}
+
+/// One input with its label.
+pub(super) fn input(label: &str, name: &str, kind: &str, autocomplete: &str, value: &str) -> Markup {
+    html! {
+        label class="field" {
+            span class="label" { (label) }
+            input type=(kind) name=(name) value=(value) autocomplete=(autocomplete) required
+                autocapitalize="none" spellcheck="false";
+        }
+    }
+}

@@ -1,0 +1,29 @@
+//! The few pages that the server writes itself: signing up and in, allowing a program, looking after
+//! an account. They are plain HTML with forms, so they work without scripts and without the dashboard.
+
+mod account;
+mod device;
+mod form;
+mod layout;
+mod password;
+mod sign_in;
+mod sign_up;
+
+use axum::Router;
+use axum::routing::{get, post};
+
+use crate::app::App;
+
+pub(crate) fn routes() -> Router<App> {
+    Router::new()
+        .route("/sign-in", get(sign_in::show).post(sign_in::submit))
+        .route("/sign-up", get(sign_up::show).post(sign_up::submit))
+        .route("/sign-out", post(sign_in::sign_out))
+        .route("/password", get(password::show).post(password::submit))
+        .route("/device", get(device::show).post(device::submit))
+        .route("/account", get(account::show))
+        .route("/account/password", post(account::change_password))
+        .route("/account/tokens", post(account::issue))
+        .route("/account/tokens/revoke", post(account::revoke))
+        .route("/account/delete", post(account::delete))
+}

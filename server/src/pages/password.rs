@@ -1,0 +1,60 @@
+//! Choosing a password by a link that works once.
+
+use axum::extract::State;
+use axum::response::Response;
+use diode_core::api::Password;
+use maud::{Markup, html};
+use serde::Deserialize;
+use utoipa::IntoParams;
+
+use super::form::OwnForm;
+use super::layout::{input, page, refused};
+use crate::accounts;
+use crate::app::App;
+use crate::http::StrictQuery;
+
+const TITLE: &str = "Choose a password";
+
+#[derive(Deserialize, IntoParams)]
+pub(super) struct Linked {
+    link: String,
+}
+
+pub(super) async fn show(StrictQuery(Linked { link }): StrictQuery<Linked>) -> Response {
+    page(TITLE, &form(&link, None))
+}
+
+#[derive(Deserialize)]
+pub(super) struct Fields {
+    link: String,
+    password: Password,
+}
+
+pub(super) async fn submit(
+    State(app): State<App>,
+    OwnForm(Fields { link, password }): OwnForm<Fields>,
+) -> Response {
+    match accounts::choose_password(&app, &link, password).await {
+        Ok(name) => {
+            let content = html! {
+                p class="card" {
+                    "The password of " (name) " is changed, and all its sessions have ended. "
+                    a href="/sign-in" { "Sign in" } "."
+                }
+            };
+            page(TITLE, &content)
+        }
+        Err(fault) => refused(TITLE, fault, |said| form(&link, Some(said))),
+    }
+}
+
+fn form(link: &str, said: Option<&Markup>) -> Markup {
+    html! {
+        form class="card" method="post" action="/password" {
+            @if let Some(said) = said { (said) }
+            (input("New password, at least 10 characters", "password", "password", "new-password", ""))
+            input type="hidden" name="link" value=(link);
+            button class="button primary" { "Choose" }
+        }
+    }
+}

@@ -1,0 +1,179 @@
+//! Accounts in domain words: what the rest of the server may ask of the store about them.
+//!
+//! Every secret arrives here as its [`Digest`]. What has expired is as good as absent.
+
+use async_trait::async_trait;
+use diode_core::api::{Account, Scope, Token, Uploads};
+use diode_core::ids::{AccountId, AccountName, Digest, TokenId};
+
+use super::error::StoreResult;
+use super::types::Now;
+
+/// An account on its way into the store.
+#[derive(Debug, Clone)]
+pub struct NewAccount {
+    pub id: AccountId,
+    pub name: AccountName,
+    /// As a PHC string; `None` if the owner is to choose one by a link.
+    pub password: Option<String>,
+    pub admin: bool,
+}
+
+/// What signing in needs to know of an account.
+#[derive(Debug, Clone)]
+pub struct Credentials {
+    pub account: Account,
+    pub password: Option<String>,
+    pub disabled: bool,
+}
+
+/// Whether an account could be made.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Created {
+    Done(Account),
+    NameTaken,
+    /// The invitation has been used, has expired or never was.
+    NoLink,
+}
+
+/// What a one-time link is for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum LinkFor {
+    /// Making the first account of a server, which may look after it. Works as long as there is none.
+    FirstAccount,
+    /// Making an account.
+    Account,
+    /// Choosing the password of an account.
+    Password(AccountId),
+}
+
+/// A token on its way into the store.
+#[derive(Debug, Clone)]
+pub struct NewTokenRow {
+    pub id: TokenId,
+    pub secret: Digest,
+    pub account: AccountId,
+    pub name: String,
+    pub scopes: Vec<Scope>,
+    /// In milliseconds since 1970.
+    pub expires: i64,
+}
+
+/// A program that waits to be allowed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct WaitingDevice {
+    pub secret: Digest,
+    pub user_code: String,
+    pub name: String,
+    pub scopes: Vec<Scope>,
+}
+
+/// How far a waiting program is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum DeviceAnswer {
+    /// Expired, refused, answered before, or never asked.
+    Unknown,
+    Waiting,
+    /// The account has allowed it. Only the first to ask hears this.
+    Allowed(Account, WaitingDevice),
+}
+
+/// What the server remembers of accounts. Every method is one transaction.
+#[async_trait]
+pub trait AccountStore: Send + Sync {
+    /// Makes an account. With `link`, uses up this invitation in the same transaction; one for the
+    /// first account makes it an administrator.
+    async fn create_account(
+        &self,
+        account: &NewAccount,
+        link: Option<&Digest>,
+        now: Now,
+    ) -> StoreResult<Created>;
+
+    /// An account, to check a password by; `None` if there is none of this name.
+    async fn credentials(&self, name: &AccountName) -> StoreResult<Option<Credentials>>;
+
+    /// An account; `None` if it is gone.
+    async fn account(&self, id: &AccountId) -> StoreResult<Option<Account>>;
+
+    /// All accounts, by name; for operators.
+    async fn accounts(&self) -> StoreResult<Vec<Credentials>>;
+
+    /// Whether nobody has an account yet.
+    async fn has_no_accounts(&self) -> StoreResult<bool>;
+
+    /// Replaces the password and ends every session but `kept`.
+    async fn set_password(&self, account: &AccountId, hash: &str, kept: Option<&Digest>) -> StoreResult<()>;
+
+    /// Uses up a link and sets the password of its account, ending its sessions; `None` if there is no
+    /// such link.
+    async fn set_password_by_link(
+        &self,
+        link: &Digest,
+        hash: &str,
+        now: Now,
+    ) -> StoreResult<Option<AccountName>>;
+
+    /// Disables an account, ending its sessions and keeping its tokens from working, or enables it again.
+    async fn set_disabled(&self, account: &AccountId, disabled: bool, now: Now) -> StoreResult<()>;
+
+    /// Deletes an account with its sessions and tokens. With [`Uploads::Delete`], its uploads too, and
+    /// the board entries are recomputed. Returns the digests of files that no upload names any more.
+    async fn delete_account(&self, account: &AccountId, uploads: Uploads) -> StoreResult<Vec<Digest>>;
+
+    /// Begins a session.
+    async fn add_session(
+        &self,
+        secret: &Digest,
+        account: &AccountId,
+        now: Now,
+        expires: i64,
+    ) -> StoreResult<()>;
+
+    /// Whose session it is; `None` if it has ended or the account is disabled.
+    async fn session(&self, secret: &Digest, now: Now) -> StoreResult<Option<Account>>;
+
+    /// Ends a session, if there is one.
+    async fn end_session(&self, secret: &Digest) -> StoreResult<()>;
+
+    /// Adds a one-time link.
+    async fn add_link(&self, secret: &Digest, link: &LinkFor, now: Now, expires: i64) -> StoreResult<()>;
+
+    /// What a link is for; looking does not use it up.
+    async fn link(&self, secret: &Digest, now: Now) -> StoreResult<Option<LinkFor>>;
+
+    /// Adds an API token.
+    async fn add_token(&self, token: &NewTokenRow, now: Now) -> StoreResult<Token>;
+
+    /// The tokens of an account, newest first, also expired ones.
+    async fn tokens(&self, account: &AccountId) -> StoreResult<Vec<Token>>;
+
+    /// Whose token it is, and notes that it was used; `None` if it does not work.
+    async fn use_token(&self, secret: &Digest, now: Now) -> StoreResult<Option<(Account, Token)>>;
+
+    /// Deletes a token of an account; `false` if it has none by this id.
+    async fn revoke_token(&self, account: &AccountId, token: &TokenId) -> StoreResult<bool>;
+
+    /// A program begins to wait.
+    async fn add_device(&self, device: &WaitingDevice, now: Now, expires: i64) -> StoreResult<()>;
+
+    /// The program that shows this code, unless it has been allowed already.
+    async fn waiting_device(&self, user_code: &str, now: Now) -> StoreResult<Option<WaitingDevice>>;
+
+    /// Allows or, without an account, refuses a waiting program; `false` if none waits.
+    async fn answer_device(
+        &self,
+        user_code: &str,
+        account: Option<&AccountId>,
+        now: Now,
+    ) -> StoreResult<bool>;
+
+    /// How far a waiting program is. Once it is allowed, it is forgotten here.
+    async fn poll_device(&self, secret: &Digest, now: Now) -> StoreResult<DeviceAnswer>;
+
+    /// Counts one more try of a subject, and returns how many there were since `since`, this one included.
+    async fn count_attempt(&self, subject: &str, since: i64, now: Now) -> StoreResult<u64>;
+
+    /// Forgets the tries of a subject.
+    async fn forget_attempts(&self, subject: &str) -> StoreResult<()>;
+}

@@ -1,0 +1,28 @@
+use crate::store::error::StoreResult;
+use crate::store::sql::connection::Connection;
+use crate::store::sql::fields::unsigned;
+use crate::store::sql::statement::Statement;
+use crate::store::types::Now;
+
+pub(super) async fn count(db: &mut impl Connection, subject: &str, since: i64, now: Now) -> StoreResult<u64> {
+    // One statement, so that tries at the same moment are all counted.
+    let upsert = Statement::new(
+        "INSERT INTO attempts (subject, tries, since) VALUES ($1, 1, $2) ON CONFLICT (subject) DO UPDATE SET \
+         tries = CASE WHEN attempts.since < $3 THEN 1 ELSE attempts.tries + 1 END, \
+         since = CASE WHEN attempts.since < $3 THEN $2 ELSE attempts.since END RETURNING tries",
+    )
+    .bind(subject)
+    .bind(now.millis())
+    .bind(since);
+    let (tries,): (i64,) = db.fetch_one(upsert).await?;
+    if tries == 1 {
+        // Names are tried that nobody ever tries again.
+        db.execute(Statement::new("DELETE FROM attempts WHERE since < $1").bind(since)).await?;
+    }
+    Ok(unsigned("tries", tries)?)
+}
+
+pub(super) async fn forget(db: &mut impl Connection, subject: &str) -> StoreResult<()> {
+    db.execute(Statement::new("DELETE FROM attempts WHERE subject = $1").bind(subject)).await?;
+    Ok(())
+}

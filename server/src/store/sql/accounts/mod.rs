@@ -1,0 +1,172 @@
+//! The SQL of accounts.
+
+mod attempts;
+mod delete;
+mod devices;
+mod links;
+mod owners;
+mod sessions;
+mod tokens;
+
+use async_trait::async_trait;
+use diode_core::api::{Account, Token, Uploads};
+use diode_core::ids::{AccountId, AccountName, Digest, TokenId};
+use sqlx::Database;
+
+use super::connection::Connection;
+use super::{SqlStore, reader, writer};
+use crate::store::accounts::{
+    AccountStore, Created, Credentials, DeviceAnswer, LinkFor, NewAccount, NewTokenRow, WaitingDevice,
+};
+use crate::store::error::StoreResult;
+use crate::store::types::Now;
+
+/// Runs statements in one transaction that writes.
+macro_rules! write {
+    ($store:expr, $tx:ident => $run:expr) => {{
+        let mut tx = writer($store).await?;
+        let $tx = &mut *tx;
+        let outcome = $run.await?;
+        tx.commit().await?;
+        Ok(outcome)
+    }};
+}
+
+#[async_trait]
+impl<DB: Database<Connection: Connection>> AccountStore for SqlStore<DB> {
+    async fn create_account(
+        &self,
+        account: &NewAccount,
+        link: Option<&Digest>,
+        now: Now,
+    ) -> StoreResult<Created> {
+        let mut tx = writer(self).await?;
+        let created = owners::create(&mut *tx, account, link, now).await?;
+        // Otherwise the invitation would be used up for nothing.
+        if matches!(created, Created::Done(_)) {
+            tx.commit().await?;
+        }
+        Ok(created)
+    }
+
+    async fn credentials(&self, name: &AccountName) -> StoreResult<Option<Credentials>> {
+        owners::find(&mut *reader(self).await?, name).await
+    }
+
+    async fn account(&self, id: &AccountId) -> StoreResult<Option<Account>> {
+        owners::get(&mut *reader(self).await?, id).await
+    }
+
+    async fn accounts(&self) -> StoreResult<Vec<Credentials>> {
+        owners::list(&mut *reader(self).await?).await
+    }
+
+    async fn has_no_accounts(&self) -> StoreResult<bool> {
+        owners::none(&mut *reader(self).await?).await
+    }
+
+    async fn set_password(&self, account: &AccountId, hash: &str, kept: Option<&Digest>) -> StoreResult<()> {
+        write!(self, tx => owners::set_password(tx, account, hash, kept))
+    }
+
+    async fn set_password_by_link(
+        &self,
+        link: &Digest,
+        hash: &str,
+        now: Now,
+    ) -> StoreResult<Option<AccountName>> {
+        write!(self, tx => owners::set_password_by_link(tx, link, hash, now))
+    }
+
+    async fn set_disabled(&self, account: &AccountId, disabled: bool, now: Now) -> StoreResult<()> {
+        write!(self, tx => owners::set_disabled(tx, account, disabled, now))
+    }
+
+    async fn delete_account(&self, account: &AccountId, uploads: Uploads) -> StoreResult<Vec<Digest>> {
+        write!(self, tx => delete::delete(tx, account, uploads))
+    }
+
+    async fn add_session(
+        &self,
+        secret: &Digest,
+        account: &AccountId,
+        now: Now,
+        expires: i64,
+    ) -> StoreResult<()> {
+        write!(self, tx => sessions::add(tx, secret, account, now, expires))
+    }
+
+    async fn session(&self, secret: &Digest, now: Now) -> StoreResult<Option<Account>> {
+        sessions::find(&mut *reader(self).await?, secret, now).await
+    }
+
+    async fn end_session(&self, secret: &Digest) -> StoreResult<()> {
+        write!(self, tx => sessions::end(tx, secret))
+    }
+
+    async fn add_link(&self, secret: &Digest, link: &LinkFor, now: Now, expires: i64) -> StoreResult<()> {
+        write!(self, tx => links::add(tx, secret, link, now, expires))
+    }
+
+    async fn link(&self, secret: &Digest, now: Now) -> StoreResult<Option<LinkFor>> {
+        links::find(&mut *reader(self).await?, secret, now).await
+    }
+
+    async fn add_token(&self, token: &NewTokenRow, now: Now) -> StoreResult<Token> {
+        write!(self, tx => tokens::add(tx, token, now))
+    }
+
+    async fn tokens(&self, account: &AccountId) -> StoreResult<Vec<Token>> {
+        tokens::list(&mut *reader(self).await?, account).await
+    }
+
+    async fn use_token(&self, secret: &Digest, now: Now) -> StoreResult<Option<(Account, Token)>> {
+        let found = tokens::find(&mut *reader(self).await?, secret, now).await?;
+        let Some((account, token, is_noted)) = found else { return Ok(None) };
+        if !is_noted {
+            let mut tx = writer(self).await?;
+            tokens::note_use(&mut *tx, &token.id, now).await?;
+            tx.commit().await?;
+        }
+        Ok(Some((account, token)))
+    }
+
+    async fn revoke_token(&self, account: &AccountId, token: &TokenId) -> StoreResult<bool> {
+        write!(self, tx => tokens::revoke(tx, account, token))
+    }
+
+    async fn add_device(&self, device: &WaitingDevice, now: Now, expires: i64) -> StoreResult<()> {
+        write!(self, tx => devices::add(tx, device, now, expires))
+    }
+
+    async fn waiting_device(&self, user_code: &str, now: Now) -> StoreResult<Option<WaitingDevice>> {
+        devices::find(&mut *reader(self).await?, user_code, now).await
+    }
+
+    async fn answer_device(
+        &self,
+        user_code: &str,
+        account: Option<&AccountId>,
+        now: Now,
+    ) -> StoreResult<bool> {
+        write!(self, tx => devices::answer(tx, user_code, account, now))
+    }
+
+    async fn poll_device(&self, secret: &Digest, now: Now) -> StoreResult<DeviceAnswer> {
+        // A program asks every few seconds; only the answer is worth a write.
+        let waits = devices::waits(&mut *reader(self).await?, secret, now).await?;
+        match waits {
+            None => Ok(DeviceAnswer::Unknown),
+            Some(true) => Ok(DeviceAnswer::Waiting),
+            Some(false) => write!(self, tx => devices::take(tx, secret, now)),
+        }
+    }
+
+    async fn count_attempt(&self, subject: &str, since: i64, now: Now) -> StoreResult<u64> {
+        write!(self, tx => attempts::count(tx, subject, since, now))
+    }
+
+    async fn forget_attempts(&self, subject: &str) -> StoreResult<()> {
+        write!(self, tx => attempts::forget(tx, subject))
+    }
+}

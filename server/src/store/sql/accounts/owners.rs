@@ -1,0 +1,151 @@
+use diode_core::api::Account;
+use diode_core::ids::{AccountId, AccountName, Digest};
+
+use super::{links, sessions};
+use crate::solutions::Damaged;
+use crate::store::accounts::{Created, Credentials, LinkFor, NewAccount};
+use crate::store::error::StoreResult;
+use crate::store::sql::connection::Connection;
+use crate::store::sql::fields::parse;
+use crate::store::sql::from_row::from_row;
+use crate::store::sql::statement::Statement;
+use crate::store::types::Now;
+
+/// The columns of [`AccountRow`], from a table or join in which `accounts` is `a`.
+pub(super) const COLUMNS: &str = "a.id, a.name, a.admin, a.created_at";
+
+pub(super) struct AccountRow {
+    id: String,
+    name: String,
+    admin: i64,
+    created_at: String,
+}
+
+from_row!(AccountRow { id, name, admin, created_at });
+
+impl AccountRow {
+    pub(super) fn account(self) -> Result<Account, Damaged> {
+        Ok(Account {
+            id: parse("account id", self.id)?,
+            name: parse("account name", self.name)?,
+            admin: self.admin != 0,
+            created_at: self.created_at,
+        })
+    }
+}
+
+struct CredentialsRow {
+    account: AccountRow,
+    password: Option<String>,
+    disabled_at: Option<String>,
+}
+
+from_row!(CredentialsRow { password, disabled_at, ..account });
+
+impl CredentialsRow {
+    fn credentials(self) -> Result<Credentials, Damaged> {
+        let disabled = self.disabled_at.is_some();
+        Ok(Credentials { account: self.account.account()?, password: self.password, disabled })
+    }
+}
+
+/// Must be undone unless it returns [`Created::Done`].
+pub(super) async fn create(
+    db: &mut impl Connection,
+    account: &NewAccount,
+    link: Option<&Digest>,
+    now: Now,
+) -> StoreResult<Created> {
+    let admin = match link {
+        None => account.admin,
+        Some(secret) => match links::take(db, secret, now).await? {
+            Some(LinkFor::Account) => account.admin,
+            Some(LinkFor::FirstAccount) if none(db).await? => true,
+            Some(LinkFor::FirstAccount | LinkFor::Password(_)) | None => return Ok(Created::NoLink),
+        },
+    };
+    let insert = Statement::new(
+        "INSERT INTO accounts (id, name, password, admin, created_at) VALUES ($1, $2, $3, $4, $5) \
+         ON CONFLICT DO NOTHING",
+    )
+    .bind(account.id.as_str())
+    .bind(account.name.as_str())
+    .bind(account.password.as_deref())
+    .bind(i64::from(admin))
+    .bind(now.rfc3339());
+    if db.execute(insert).await? == 0 {
+        return Ok(Created::NameTaken);
+    }
+    Ok(Created::Done(Account {
+        id: account.id.clone(),
+        name: account.name.clone(),
+        admin,
+        created_at: now.rfc3339(),
+    }))
+}
+
+pub(super) async fn find(db: &mut impl Connection, name: &AccountName) -> StoreResult<Option<Credentials>> {
+    let select = select().push(" WHERE a.name = ").push_bind(name.as_str());
+    let row: Option<CredentialsRow> = db.fetch_optional(select).await?;
+    Ok(row.map(CredentialsRow::credentials).transpose()?)
+}
+
+pub(super) async fn get(db: &mut impl Connection, id: &AccountId) -> StoreResult<Option<Account>> {
+    let select = Statement::new("SELECT ").push(COLUMNS).push(" FROM accounts a WHERE a.id = ");
+    let row: Option<AccountRow> = db.fetch_optional(select.push_bind(id.as_str())).await?;
+    Ok(row.map(AccountRow::account).transpose()?)
+}
+
+pub(super) async fn list(db: &mut impl Connection) -> StoreResult<Vec<Credentials>> {
+    let rows: Vec<CredentialsRow> = db.fetch_all(select().push(" ORDER BY a.name")).await?;
+    Ok(rows.into_iter().map(CredentialsRow::credentials).collect::<Result<_, _>>()?)
+}
+
+fn select() -> Statement {
+    Statement::new("SELECT ").push(COLUMNS).push(", a.password, a.disabled_at FROM accounts a")
+}
+
+pub(super) async fn none(db: &mut impl Connection) -> StoreResult<bool> {
+    let some: Option<(String,)> =
+        db.fetch_optional(Statement::new("SELECT id FROM accounts LIMIT 1")).await?;
+    Ok(some.is_none())
+}
+
+pub(super) async fn set_password(
+    db: &mut impl Connection,
+    account: &AccountId,
+    hash: &str,
+    kept: Option<&Digest>,
+) -> StoreResult<()> {
+    let update = Statement::new("UPDATE accounts SET password = $1 WHERE id = $2");
+    db.execute(update.bind(hash).bind(account.as_str())).await?;
+    sessions::end_all(db, account, kept).await
+}
+
+pub(super) async fn set_password_by_link(
+    db: &mut impl Connection,
+    link: &Digest,
+    hash: &str,
+    now: Now,
+) -> StoreResult<Option<AccountName>> {
+    let Some(LinkFor::Password(account)) = links::take(db, link, now).await? else { return Ok(None) };
+    // Other links for the same password were sent by mistake or stolen.
+    links::forget_passwords(db, &account).await?;
+    set_password(db, &account, hash, None).await?;
+    let select = Statement::new("SELECT name FROM accounts WHERE id = $1").bind(account.as_str());
+    let (name,): (String,) = db.fetch_one(select).await?;
+    Ok(Some(parse("account name", name)?))
+}
+
+pub(super) async fn set_disabled(
+    db: &mut impl Connection,
+    account: &AccountId,
+    disabled: bool,
+    now: Now,
+) -> StoreResult<()> {
+    let update = Statement::new("UPDATE accounts SET disabled_at = $1 WHERE id = $2")
+        .bind(disabled.then(|| now.rfc3339()))
+        .bind(account.as_str());
+    db.execute(update).await?;
+    sessions::end_all(db, account, None).await
+}

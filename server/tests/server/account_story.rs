@@ -1,0 +1,262 @@
+//! The part of the story that calls every method of accounts, told to both databases.
+
+use std::time::Duration;
+
+use diode_core::api::{Scope, Uploads};
+use diode_core::ids::{AccountId, AccountName, Digest, TokenId};
+use diode_server::admin::verify_entries;
+use diode_server::store::{
+    Created, DeviceAnswer, LinkFor, NewAccount, NewTokenRow, Now, Store, View, WaitingDevice,
+};
+
+use crate::samples::{dataset, h200, mm};
+use crate::story::upload;
+
+/// Long enough ago that all of a test lies after it.
+fn start() -> Now {
+    Now("2026-11-20T10:00:00Z".parse().unwrap())
+}
+
+fn later(seconds: i64) -> Now {
+    Now(start().0 + Duration::from_secs(seconds as u64))
+}
+
+fn millis(now: Now) -> i64 {
+    now.0.as_millisecond()
+}
+
+fn secret(text: &str) -> Digest {
+    Digest::of(text.as_bytes())
+}
+
+fn named(name: &str) -> NewAccount {
+    let password = Some(format!("hash of {name}"));
+    NewAccount { id: AccountId::of(name.as_bytes()), name: name.parse().unwrap(), password, admin: false }
+}
+
+async fn make(store: &dyn Store, name: &str) -> AccountId {
+    let Created::Done(account) = store.create_account(&named(name), None, start()).await.unwrap() else {
+        panic!("{name} was not made");
+    };
+    account.id
+}
+
+pub(crate) async fn accounts_live(store: &dyn Store) {
+    accounts_are_made(store).await;
+    sessions_begin_and_end(store).await;
+    links_work_once(store).await;
+    tokens_are_used_and_revoked(store).await;
+    programs_wait(store).await;
+    attempts_are_counted(store).await;
+    uploads_leave_with_their_account(store).await;
+}
+
+async fn accounts_are_made(store: &dyn Store) {
+    assert!(store.has_no_accounts().await.unwrap());
+    for link in ["first", "also first"] {
+        store.add_link(&secret(link), &LinkFor::FirstAccount, start(), millis(later(60))).await.unwrap();
+    }
+    // Racing for the first account: one gets it, and nobody does later.
+    let (ada, bob) = (named("ada"), named("bob"));
+    let (first, also) = (secret("first"), secret("also first"));
+    let (a, b) = tokio::join!(
+        store.create_account(&ada, Some(&first), start()),
+        store.create_account(&bob, Some(&also), start()),
+    );
+    let made = [&a, &b].into_iter().filter(|made| matches!(made, Ok(Created::Done(_)))).count();
+    assert_eq!(made, 1, "{a:?} {b:?}");
+    for link in [&first, &also] {
+        let again = store.create_account(&named("eve"), Some(link), start()).await.unwrap();
+        assert_eq!(again, Created::NoLink);
+    }
+    let all = store.accounts().await.unwrap();
+    assert_eq!((all.len(), all[0].account.admin), (1, true));
+    let first = &all[0].account;
+    assert_eq!(store.account(&first.id).await.unwrap().as_ref(), Some(first));
+    assert_eq!(store.credentials(&first.name).await.unwrap().unwrap().account, *first);
+    store.delete_account(&first.id, Uploads::Keep).await.unwrap();
+    assert_eq!(store.account(&first.id).await.unwrap(), None);
+    assert!(store.credentials(&first.name).await.unwrap().is_none());
+
+    make(store, "ada").await;
+    let again = NewAccount { id: AccountId::of(b"another"), ..named("ada") };
+    assert_eq!(store.create_account(&again, None, start()).await.unwrap(), Created::NameTaken);
+    assert!(!store.has_no_accounts().await.unwrap());
+}
+
+async fn sessions_begin_and_end(store: &dyn Store) {
+    let ada = AccountId::of(b"ada");
+    let begin = async |name: &str| {
+        store.add_session(&secret(name), &ada, start(), millis(later(60))).await.unwrap();
+    };
+    let lives = async |name: &str, now: Now| store.session(&secret(name), now).await.unwrap().is_some();
+    for name in ["one", "two", "three"] {
+        begin(name).await;
+    }
+    assert!(lives("one", later(59)).await && !lives("one", later(60)).await && !lives("none", start()).await);
+    store.end_session(&secret("one")).await.unwrap();
+    assert!(!lives("one", start()).await && lives("two", start()).await);
+    store.set_password(&ada, "another hash", Some(&secret("two"))).await.unwrap();
+    assert!(lives("two", start()).await && !lives("three", start()).await);
+    let name: AccountName = "ada".parse().unwrap();
+    let ada_now = store.credentials(&name).await.unwrap().unwrap();
+    assert_eq!((ada_now.password.as_deref(), ada_now.disabled), (Some("another hash"), false));
+
+    store.set_disabled(&ada, true, start()).await.unwrap();
+    assert!(store.credentials(&name).await.unwrap().unwrap().disabled);
+    begin("four").await;
+    assert!(!lives("two", start()).await && !lives("four", start()).await);
+    store.set_disabled(&ada, false, start()).await.unwrap();
+    assert!(!lives("four", start()).await, "it began while the account was disabled");
+    begin("five").await;
+    assert!(lives("five", start()).await);
+}
+
+async fn links_work_once(store: &dyn Store) {
+    let ada = AccountId::of(b"ada");
+    let add = async |name: &str, link: LinkFor| {
+        store.add_link(&secret(name), &link, start(), millis(later(60))).await.unwrap();
+    };
+    add("invitation", LinkFor::Account).await;
+    let invitation = secret("invitation");
+    assert_eq!(store.link(&invitation, start()).await.unwrap(), Some(LinkFor::Account));
+    assert_eq!(store.link(&invitation, later(60)).await.unwrap(), None);
+    // A name that is taken does not use it up, and a link for a password makes no account.
+    let taken = NewAccount { id: AccountId::of(b"other"), ..named("ada") };
+    assert_eq!(store.create_account(&taken, Some(&invitation), start()).await.unwrap(), Created::NameTaken);
+    let (bob, eve) = (named("bob"), named("eve"));
+    let (b, e) = tokio::join!(
+        store.create_account(&bob, Some(&invitation), start()),
+        store.create_account(&eve, Some(&invitation), start()),
+    );
+    let made = [b.unwrap(), e.unwrap()].into_iter().filter(|made| *made != Created::NoLink).count();
+    assert_eq!(made, 1);
+
+    for name in ["choose", "choose too"] {
+        add(name, LinkFor::Password(ada.clone())).await;
+    }
+    store.add_session(&secret("open"), &ada, start(), millis(later(60))).await.unwrap();
+    let late = store.set_password_by_link(&secret("choose"), "late", later(60)).await.unwrap();
+    assert_eq!(late, None);
+    let name = store.set_password_by_link(&secret("choose"), "chosen", start()).await.unwrap();
+    assert_eq!(name.unwrap().as_str(), "ada");
+    assert!(store.session(&secret("open"), start()).await.unwrap().is_none());
+    // The other link ended with it.
+    assert_eq!(store.set_password_by_link(&secret("choose too"), "x", start()).await.unwrap(), None);
+    let ada = store.credentials(&"ada".parse().unwrap()).await.unwrap().unwrap();
+    assert_eq!(ada.password.as_deref(), Some("chosen"));
+}
+
+async fn tokens_are_used_and_revoked(store: &dyn Store) {
+    let (ada, stranger) = (AccountId::of(b"ada"), AccountId::of(b"nobody"));
+    let row = NewTokenRow {
+        id: TokenId::of(b"one"),
+        secret: secret("token"),
+        account: ada.clone(),
+        name: "gpu01 \u{2603}".to_owned(),
+        scopes: vec![Scope::Upload, Scope::Train],
+        expires: millis(later(600)),
+    };
+    let made = store.add_token(&row, start()).await.unwrap();
+    assert_eq!((made.expires_at.as_str(), &made.used_at), ("2026-11-20T10:10:00Z", &None));
+    assert_eq!(store.tokens(&ada).await.unwrap(), [made]);
+    let (account, token) = store.use_token(&row.secret, later(10)).await.unwrap().unwrap();
+    assert_eq!((account.id, token.scopes), (ada.clone(), row.scopes.clone()));
+    let used = async || store.tokens(&ada).await.unwrap()[0].used_at.clone().unwrap();
+    assert_eq!(used().await, "2026-11-20T10:00:10Z");
+    store.use_token(&row.secret, later(60)).await.unwrap().unwrap();
+    assert_eq!(used().await, "2026-11-20T10:00:10Z", "known to the minute");
+    store.use_token(&row.secret, later(80)).await.unwrap().unwrap();
+    assert_eq!(used().await, "2026-11-20T10:01:20Z");
+    assert!(store.use_token(&row.secret, later(600)).await.unwrap().is_none(), "expired");
+    assert!(store.use_token(&secret("other"), start()).await.unwrap().is_none());
+    store.set_disabled(&ada, true, start()).await.unwrap();
+    assert!(store.use_token(&row.secret, later(90)).await.unwrap().is_none(), "disabled");
+    store.set_disabled(&ada, false, start()).await.unwrap();
+    assert!(!store.revoke_token(&stranger, &row.id).await.unwrap(), "not theirs");
+    assert!(store.revoke_token(&ada, &row.id).await.unwrap());
+    assert!(!store.revoke_token(&ada, &row.id).await.unwrap());
+    assert!(store.use_token(&row.secret, later(90)).await.unwrap().is_none(), "revoked");
+}
+
+async fn programs_wait(store: &dyn Store) {
+    let ada = AccountId::of(b"ada");
+    let device = |code: &str| WaitingDevice {
+        secret: secret(code),
+        user_code: code.to_owned(),
+        name: "diode on gpu01".to_owned(),
+        scopes: vec![Scope::Upload],
+    };
+    for code in ["BCDF-GHJK", "LMNP-QRST"] {
+        store.add_device(&device(code), start(), millis(later(60))).await.unwrap();
+    }
+    let (first, second) = (device("BCDF-GHJK"), device("LMNP-QRST"));
+    let poll = async |device: &WaitingDevice| store.poll_device(&device.secret, start()).await.unwrap();
+    assert_eq!(poll(&first).await, DeviceAnswer::Waiting);
+    assert_eq!(store.poll_device(&first.secret, later(60)).await.unwrap(), DeviceAnswer::Unknown);
+    assert_eq!(store.waiting_device("BCDF-GHJK", start()).await.unwrap(), Some(first.clone()));
+    assert_eq!(store.waiting_device("BCDF-GHJK", later(60)).await.unwrap(), None);
+    assert!(!store.answer_device("XXXX-XXXX", Some(&ada), start()).await.unwrap());
+    assert!(store.answer_device("BCDF-GHJK", Some(&ada), start()).await.unwrap());
+    assert!(!store.answer_device("BCDF-GHJK", None, start()).await.unwrap(), "answered already");
+    assert_eq!(store.waiting_device("BCDF-GHJK", start()).await.unwrap(), None);
+    let answers = tokio::join!(poll(&first), poll(&first));
+    let allowed = [answers.0, answers.1].into_iter().filter(|a| matches!(a, DeviceAnswer::Allowed(..)));
+    let allowed: Vec<_> = allowed.collect();
+    assert!(matches!(&allowed[..], [DeviceAnswer::Allowed(by, what)] if by.id == ada && *what == first));
+    assert_eq!(poll(&first).await, DeviceAnswer::Unknown);
+    assert!(store.answer_device("LMNP-QRST", None, start()).await.unwrap());
+    assert_eq!(poll(&second).await, DeviceAnswer::Unknown);
+}
+
+async fn attempts_are_counted(store: &dyn Store) {
+    let count = async |subject: &str, now: Now| {
+        store.count_attempt(subject, millis(now) - 60_000, now).await.unwrap()
+    };
+    let tries =
+        tokio::join!(count("x", start()), count("x", start()), count("x", start()), count("y", start()));
+    let mut tries = [tries.0, tries.1, tries.2, tries.3];
+    tries.sort_unstable();
+    assert_eq!(tries, [1, 1, 2, 3]);
+    assert_eq!(count("x", later(30)).await, 4);
+    assert_eq!(count("x", later(61)).await, 1, "the first try is long ago");
+    store.forget_attempts("x").await.unwrap();
+    assert_eq!(count("x", later(61)).await, 1);
+}
+
+async fn uploads_leave_with_their_account(store: &dyn Store) {
+    let (ada, bob) = (AccountId::of(b"ada"), make(store, "carl").await);
+    let send = async |account: &AccountId, m: u64, factor: f64| {
+        let mut upload = upload(&dataset(h200(), &[mm(m, 768, 768)], factor), &[]);
+        upload.account = Some(account.clone());
+        store.store_upload(&upload).await.unwrap();
+        upload
+    };
+    let (hers, also_hers) = (send(&ada, 768, 1.0).await, send(&ada, 1536, 1.0).await);
+    let his = send(&bob, 768, 1.5).await;
+    let view = |m: u64| View {
+        hardware: h200().slug,
+        problem: mm(m, 768, 768).id(),
+        method: diode_core::Method::Unspecified,
+    };
+    let entry = async |m: u64| store.board_entry(&view(m)).await.unwrap();
+    let (with_both, before) =
+        (entry(768).await.unwrap(), store.hardware_summary(&h200().slug).await.unwrap().unwrap());
+    assert_eq!(with_both.solutions, 2);
+    let mut files = store.delete_account(&ada, Uploads::Delete).await.unwrap();
+    files.sort();
+    let mut sent = [hers.digest.clone(), also_hers.digest];
+    sent.sort();
+    assert_eq!(files, sent);
+    assert_eq!(store.receipt(&hers.id).await.unwrap(), None);
+    let alone = entry(768).await.unwrap();
+    assert!(alone.solutions == 1 && alone.best_ns > with_both.best_ns, "{alone:?}");
+    assert_eq!(entry(1536).await, None);
+    let after = store.hardware_summary(&h200().slug).await.unwrap().unwrap();
+    assert_eq!(after.solutions, before.solutions - 2);
+    // What stays is nobody's.
+    assert_eq!(store.delete_account(&bob, Uploads::Keep).await.unwrap(), []);
+    assert!(store.receipt(&his.id).await.unwrap().is_some());
+    let verified = verify_entries(store).await.unwrap();
+    assert!(verified.differences.is_empty(), "{verified}");
+}

@@ -1,0 +1,205 @@
+//! Sessions: what keeps strangers and pages of other sites out of them.
+
+use std::time::{Duration, Instant};
+
+use axum::body::Body;
+use axum::http::Request;
+use diode_core::api::Account;
+use diode_server::accounts::SignUps;
+
+use crate::test_app::{PUBLIC_URL, Reply, TestApp};
+use crate::visitor::{PASSWORD, Visitor};
+
+#[tokio::test]
+async fn the_cookie_is_for_this_server_alone() {
+    let app = TestApp::public(SignUps::Open).await;
+    Visitor::signed_up(&app, "ada").await;
+    let reply = Visitor::new(&app).sign_in("ada", PASSWORD).await;
+    let cookie = reply.header("set-cookie");
+    for part in ["__Host-diode_session=", "; HttpOnly", "; SameSite=Lax", "; Secure", "; Path=/;"] {
+        assert!(cookie.contains(part), "{part} in {cookie}");
+    }
+    // On loopback there is no TLS to hold it to.
+    let local = TestApp::new().await;
+    let reply = Visitor::new(&local).sign_up("ada", None).await;
+    let cookie = reply.header("set-cookie");
+    assert!(cookie.starts_with("diode_session=") && !cookie.contains("Secure"), "{cookie}");
+    // What is stored opens nothing.
+    let secret = cookie.split(['=', ';']).nth(1).unwrap();
+    let file = std::fs::read(local.folder.path().join("diode.db-wal")).unwrap();
+    assert!(secret.len() == 64 && !file.windows(64).any(|window| window == secret.as_bytes()));
+}
+
+#[tokio::test]
+async fn signing_out_ends_the_session() {
+    let app = TestApp::public(SignUps::Open).await;
+    let ada = Visitor::signed_up(&app, "ada").await;
+    let cookie = ada.cookie().unwrap();
+    assert_eq!(ada.send("DELETE", "/api/v1/session", "").await.status, 204);
+    assert_eq!(ada.cookie(), None);
+    // A copy of the cookie is worth nothing now.
+    let thief = Visitor::new(&app);
+    thief.plant(&cookie);
+    thief.get("/api/v1/account").await.refusal(401, "unauthorized");
+}
+
+#[tokio::test]
+async fn a_planted_cookie_does_not_become_a_session() {
+    let app = TestApp::public(SignUps::Open).await;
+    Visitor::signed_up(&app, "ada").await;
+    let eve = Visitor::signed_up(&app, "eve").await;
+    let planted = eve.cookie().unwrap();
+    let ada = Visitor::new(&app);
+    ada.plant(&planted);
+    assert_eq!(ada.sign_in("ada", PASSWORD).await.status, 200);
+    assert_ne!(ada.cookie().unwrap(), planted);
+    assert_eq!(ada.get("/api/v1/account").await.json::<Account>().name.as_str(), "ada");
+    // And the one who planted it is signed out.
+    eve.get("/api/v1/account").await.refusal(401, "unauthorized");
+}
+
+#[tokio::test]
+async fn pages_of_other_sites_change_nothing() {
+    let app = TestApp::public(SignUps::Open).await;
+    let ada = Visitor::signed_up(&app, "ada").await;
+    let cookie = ada.cookie().unwrap();
+    let token = r#"{"name":"evil","scopes":["upload"]}"#;
+    let send = async |path: &str, body: &str, headers: &[(&str, &str)]| -> Reply {
+        let mut request =
+            Request::post(path).header("host", "diode.example.org").header("content-type", "text/plain");
+        for (name, value) in headers {
+            request = request.header(*name, *value);
+        }
+        app.send(request.body(Body::from(body.to_owned())).unwrap()).await
+    };
+    let cookie = ("cookie", cookie.as_str());
+    for other in [
+        vec![cookie, ("origin", "https://evil.example")],
+        vec![cookie, ("origin", "null")],
+        vec![cookie, ("sec-fetch-site", "cross-site")],
+        vec![cookie, ("sec-fetch-site", "same-site")],
+        vec![cookie, ("sec-fetch-site", "same-origin"), ("origin", "https://evil.example")],
+        // An old browser, or something that hides where it comes from.
+        vec![cookie],
+    ] {
+        for (path, body) in [
+            ("/api/v1/tokens", token),
+            ("/api/v1/uploads", "x"),
+            ("/api/v1/jobs", "{}"),
+            ("/api/v1/invitations", ""),
+            ("/account/tokens", "name=evil&upload=on"),
+            ("/sign-out", ""),
+        ] {
+            send(path, body, &other).await.refusal(403, "forbidden");
+        }
+    }
+    // Nor do they sign somebody in, for instance as somebody else.
+    let sign_in = format!(r#"{{"name":"ada","password":"{PASSWORD}"}}"#);
+    send("/api/v1/session", &sign_in, &[("origin", "https://evil.example")]).await.refusal(403, "forbidden");
+    let form = format!("name=ada&password={}", PASSWORD.replace(' ', "+"));
+    send("/sign-in", &form, &[("sec-fetch-site", "cross-site")]).await.refusal(403, "forbidden");
+    assert_eq!(ada.get("/api/v1/tokens").await.json::<Vec<serde_json::Value>>().len(), 0);
+    assert_eq!(ada.get("/api/v1/account").await.status, 200);
+    // What our own pages send is JSON, and says so.
+    let own = [cookie, ("origin", PUBLIC_URL)];
+    send("/api/v1/tokens", token, &own).await.refusal(415, "unsupported_media_type");
+    assert_eq!(ada.post("/api/v1/tokens", token).await.status, 201);
+}
+
+#[tokio::test]
+async fn a_wrong_name_and_a_wrong_password_are_told_apart_neither_by_text_nor_by_time() {
+    let app = TestApp::public(SignUps::Open).await;
+    Visitor::signed_up(&app, "ada").await;
+    let visitor = Visitor::new(&app);
+    let (mut known, mut unknown) = (Vec::new(), Vec::new());
+    let mut said = Vec::new();
+    for round in 0..6 {
+        // A name each, so that the limit does not count.
+        for (name, times) in [("ada".to_owned(), &mut known), (format!("nobody{round}"), &mut unknown)] {
+            let began = Instant::now();
+            let reply = visitor.sign_in(&name, "wrong horse battery staple").await;
+            times.push(began.elapsed());
+            said.push(reply.refusal(401, "unauthorized"));
+        }
+    }
+    said.dedup();
+    assert_eq!(said, ["the name or the password is wrong"]);
+    let fastest = |times: &[Duration]| times.iter().min().unwrap().as_secs_f64();
+    let ratio = fastest(&unknown) / fastest(&known);
+    assert!((0.5..2.0).contains(&ratio), "known {known:?}, unknown {unknown:?}");
+}
+
+#[tokio::test]
+async fn guessing_is_stopped_for_names_that_exist_and_for_others_alike() {
+    let app = TestApp::public(SignUps::Open).await;
+    Visitor::signed_up(&app, "ada").await;
+    let visitor = Visitor::new(&app);
+    for name in ["ada", "nobody"] {
+        for _ in 0..10 {
+            visitor.sign_in(name, "wrong horse battery staple").await.refusal(401, "unauthorized");
+        }
+        let reply = visitor.sign_in(name, PASSWORD).await;
+        assert_eq!(reply.header("retry-after"), "900");
+        let message = reply.refusal(429, "too_many");
+        assert!(message.contains("15 minutes"), "{message}");
+    }
+    // Elsewhere the owner still gets in: the limit is per name and address. Behind a proxy the last
+    // address is the one that the proxy saw.
+    let from = async |forwarded: &str| {
+        let request = Request::post("/api/v1/session").header("x-forwarded-for", forwarded);
+        let body = format!(r#"{{"name":"ada","password":"{PASSWORD}"}}"#);
+        app.send(request.body(Body::from(body)).unwrap()).await.status
+    };
+    assert_eq!(from("203.0.113.7").await, 200);
+    for _ in 0..11 {
+        visitor_from(&app, "198.51.100.9, 203.0.113.8").await;
+    }
+    assert_eq!(from("1.1.1.1, 203.0.113.8").await, 429);
+    assert_eq!(from("203.0.113.8, 203.0.113.9").await, 200);
+}
+
+async fn visitor_from(app: &TestApp, forwarded: &str) {
+    let request = Request::post("/api/v1/session").header("x-forwarded-for", forwarded);
+    let body = r#"{"name":"ada","password":"wrong horse battery staple"}"#;
+    app.send(request.body(Body::from(body)).unwrap()).await;
+}
+
+#[tokio::test]
+async fn a_disabled_account_does_nothing() {
+    let app = TestApp::public(SignUps::Open).await;
+    let ada = Visitor::signed_up(&app, "ada").await;
+    let account: Account = ada.get("/api/v1/account").await.json();
+    let store = app.backend.store.as_ref();
+    store.set_disabled(&account.id, true, diode_server::store::Now::read()).await.unwrap();
+    ada.get("/api/v1/account").await.refusal(401, "unauthorized");
+    let visitor = Visitor::new(&app);
+    // Only whoever has the password is told.
+    visitor.sign_in("ada", "wrong horse battery staple").await.refusal(401, "unauthorized");
+    assert!(visitor.sign_in("ada", PASSWORD).await.refusal(403, "forbidden").contains("disabled"));
+}
+
+#[tokio::test]
+async fn the_pages_work_without_scripts() {
+    let app = TestApp::public(SignUps::Open).await;
+    let visitor = Visitor::new(&app);
+    let page = visitor.page("/sign-up").await;
+    assert!(page.contains("<form") && !page.contains("<script"), "{page}");
+    let reply = visitor.submit("/sign-up", &[("name", "ada"), ("password", PASSWORD)]).await;
+    assert_eq!((reply.status.as_u16(), reply.header("location")), (303, "/account"));
+    let page = visitor.page("/account").await;
+    assert!(page.contains("Signed in as <strong>ada</strong>"), "{page}");
+    assert_eq!(visitor.submit("/sign-out", &[]).await.header("location"), "/sign-in");
+    assert_eq!(visitor.get("/account").await.header("location"), "/sign-in?next=/account");
+    let wrong = visitor.submit("/sign-in", &[("name", "\"><b>"), ("password", "x")]).await;
+    let text = String::from_utf8(wrong.body.clone()).unwrap();
+    assert!(wrong.status == 400 && !text.contains("<b>"), "{text}");
+    assert!(wrong.header("content-type").starts_with("text/html"));
+    for (next, to) in [("/device?code=BCDF-GHJK", "/device?code=BCDF-GHJK"), ("//evil.example", "/account")] {
+        let fields = [("name", "ada"), ("password", PASSWORD), ("next", next)];
+        assert_eq!(visitor.submit("/sign-in", &fields).await.header("location"), to);
+    }
+    let made = visitor.submit("/account/tokens", &[("name", "gpu01"), ("upload", "on")]).await;
+    let text = String::from_utf8(made.body).unwrap();
+    assert!(text.contains("diode_") && text.contains("shown this once"), "{text}");
+    assert!(!visitor.page("/account").await.contains("diode_"));
+}

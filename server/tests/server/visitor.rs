@@ -1,0 +1,106 @@
+//! A browser: keeps the cookie, and says where its requests come from.
+
+use std::cell::RefCell;
+
+use axum::body::Body;
+use axum::http::Request;
+
+use crate::test_app::{Reply, TestApp};
+
+pub(crate) const PASSWORD: &str = "correct horse battery staple";
+
+pub(crate) struct Visitor<'a> {
+    app: &'a TestApp,
+    cookie: RefCell<Option<String>>,
+}
+
+impl<'a> Visitor<'a> {
+    pub(crate) fn new(app: &'a TestApp) -> Self {
+        Self { app, cookie: RefCell::default() }
+    }
+
+    pub(crate) async fn signed_up(app: &'a TestApp, name: &str) -> Self {
+        let visitor = Self::new(app);
+        let reply = visitor.sign_up(name, None).await;
+        assert_eq!(reply.status, 201, "{}", String::from_utf8_lossy(&reply.body));
+        visitor
+    }
+
+    pub(crate) async fn signed_in(app: &'a TestApp, name: &str, password: &str) -> Self {
+        let visitor = Self::new(app);
+        assert_eq!(visitor.sign_in(name, password).await.status, 200);
+        visitor
+    }
+
+    pub(crate) async fn sign_up(&self, name: &str, invitation: Option<&str>) -> Reply {
+        let body = serde_json::json!({ "name": name, "password": PASSWORD, "invitation": invitation });
+        self.post("/api/v1/account", &body.to_string()).await
+    }
+
+    pub(crate) async fn sign_in(&self, name: &str, password: &str) -> Reply {
+        let body = serde_json::json!({ "name": name, "password": password });
+        self.post("/api/v1/session", &body.to_string()).await
+    }
+
+    pub(crate) async fn get(&self, path: &str) -> Reply {
+        self.send("GET", path, "").await
+    }
+
+    pub(crate) async fn post(&self, path: &str, body: &str) -> Reply {
+        self.send("POST", path, body).await
+    }
+
+    pub(crate) async fn post_bytes(&self, path: &str, body: Vec<u8>) -> Reply {
+        self.dispatch("POST", path, Body::from(body), "application/octet-stream").await
+    }
+
+    pub(crate) async fn send(&self, method: &str, path: &str, body: &str) -> Reply {
+        self.dispatch(method, path, Body::from(body.to_owned()), "application/json").await
+    }
+
+    /// A page's text.
+    pub(crate) async fn page(&self, path: &str) -> String {
+        let reply = self.get(path).await;
+        assert_eq!(reply.status, 200, "{path}");
+        assert_eq!(reply.header("cache-control"), "no-store", "{path}");
+        String::from_utf8(reply.body).unwrap()
+    }
+
+    /// Sends a form.
+    pub(crate) async fn submit(&self, path: &str, fields: &[(&str, &str)]) -> Reply {
+        let plain =
+            |text: &str| text.replace('%', "%25").replace('&', "%26").replace('+', "%2B").replace(' ', "+");
+        let fields: Vec<_> = fields.iter().map(|(name, value)| format!("{name}={}", plain(value))).collect();
+        let body = Body::from(fields.join("&"));
+        self.dispatch("POST", path, body, "application/x-www-form-urlencoded").await
+    }
+
+    pub(crate) fn cookie(&self) -> Option<String> {
+        self.cookie.borrow().clone()
+    }
+
+    /// Takes a cookie that somebody else has put there.
+    pub(crate) fn plant(&self, cookie: &str) {
+        self.cookie.replace(Some(cookie.to_owned()));
+    }
+
+    async fn dispatch(&self, method: &str, path: &str, body: Body, media: &str) -> Reply {
+        let host = self.app.policy.public_url.split("//").nth(1).unwrap();
+        let mut request = Request::builder().method(method).uri(path).header("host", host);
+        request = request.header("content-type", media).header("sec-fetch-site", "same-origin");
+        if method != "GET" {
+            request = request.header("origin", &self.app.policy.public_url);
+        }
+        if let Some(cookie) = self.cookie.borrow().as_deref() {
+            request = request.header("cookie", cookie);
+        }
+        let reply = self.app.send(request.body(body).unwrap()).await;
+        let set = reply.header("set-cookie");
+        if !set.is_empty() {
+            let (pair, rest) = set.split_once(';').unwrap();
+            let kept = (!rest.contains("Max-Age=0")).then(|| pair.to_owned());
+            self.cookie.replace(kept);
+        }
+        reply
+    }
+}
