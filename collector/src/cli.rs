@@ -33,6 +33,8 @@ enum Command {
     CollectShapeset(predecessor::collect_shapeset::CollectShapeset),
     CreateValidation(predecessor::create_validation::CreateValidation),
     CollectAndTrain(predecessor::collect_and_train::CollectAndTrain),
+    Login(commands::login::Login),
+    Logout(commands::logout::Logout),
     Upload(commands::upload::Upload),
     Convert(commands::convert::Convert),
     ConvertJsonToMsgpack(predecessor::convert_json_to_msgpack::ConvertJsonToMsgpack),
@@ -53,7 +55,7 @@ enum Command {
 /// What `diode --help` lists, by what people come for.
 const GROUPS: [(&str, &[&str]); 5] = [
     ("Measure", &["detect", "kernels", "shapes", "collect"]),
-    ("Share and look at datasets", &["upload", "convert", "stats"]),
+    ("Share and look at datasets", &["login", "logout", "upload", "convert", "stats"]),
     ("Learn and choose", &["train", "evaluate", "predict", "table"]),
     (
         "As in torch-diode's toolkit",
@@ -131,6 +133,8 @@ impl Cli {
             Command::CollectShapeset(command) => command.run(),
             Command::CreateValidation(command) => command.run(),
             Command::CollectAndTrain(command) => command.run(),
+            Command::Login(command) => command.run(),
+            Command::Logout(command) => command.run(),
             Command::Upload(command) => command.run(),
             Command::Convert(command) => command.run(),
             Command::ConvertJsonToMsgpack(command) => command.run(),

@@ -17,6 +17,7 @@ mod interrupt;
 mod kernels;
 mod node;
 mod predecessor;
+mod server;
 mod statistics;
 mod training;
 

@@ -19,16 +19,19 @@ pub(crate) fn program(name: &str) -> anyhow::Result<PathBuf> {
 
 /// Runs `diode` and returns what it printed; its messages go to the test's output.
 pub fn diode(folder: &Path, arguments: &[&str]) -> anyhow::Result<String> {
-    let output = Command::new(program("diode")?)
-        .current_dir(folder)
-        .args(arguments)
-        .stderr(Stdio::inherit())
-        .output()
-        .context("cannot start diode")?;
+    let output =
+        diode_command(folder, arguments)?.stderr(Stdio::inherit()).output().context("cannot start diode")?;
     if !output.status.success() {
         bail!("`diode {}` failed: {}", arguments.join(" "), output.status);
     }
     String::from_utf8(output.stdout).context("diode printed something that is not UTF-8")
+}
+
+/// `diode` in a folder, which also holds its settings.
+pub fn diode_command(folder: &Path, arguments: &[&str]) -> anyhow::Result<Command> {
+    let mut command = Command::new(program("diode")?);
+    command.current_dir(folder).args(arguments).env("XDG_CONFIG_HOME", folder).env_remove("DIODE_TOKEN");
+    Ok(command)
 }
 
 /// Runs `diode … --json` and parses its one document.
@@ -46,9 +49,15 @@ pub struct Server {
 impl Server {
     /// Starts on a free loopback port and waits until it listens.
     pub fn start(folder: &Path) -> anyhow::Result<Self> {
+        Self::start_with(folder, &[])
+    }
+
+    /// The same with further flags.
+    pub fn start_with(folder: &Path, flags: &[&str]) -> anyhow::Result<Self> {
         let mut child = Command::new(program("diode-server")?)
             .current_dir(folder)
             .args(["serve", "--listen", "127.0.0.1:0"])
+            .args(flags)
             .env_remove("DATABASE_URL")
             .stdout(Stdio::piped())
             .stderr(Stdio::inherit())

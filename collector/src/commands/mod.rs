@@ -6,6 +6,8 @@ pub(crate) mod convert;
 pub(crate) mod detect;
 pub(crate) mod evaluate;
 pub(crate) mod kernels;
+pub(crate) mod login;
+pub(crate) mod logout;
 pub(crate) mod measure_gpu;
 pub(crate) mod measure_worker;
 pub(crate) mod predict;

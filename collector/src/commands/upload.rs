@@ -5,14 +5,15 @@ use std::time::Duration;
 
 use anyhow::{Context, bail};
 use clap::Args;
-use diode_core::api::{ApiError, MAX_UPLOAD_BYTES, Receipt};
+use diode_core::api::{MAX_UPLOAD_BYTES, Receipt};
 
-use crate::failure::Usage;
 use crate::output;
+use crate::server::{Client, ServerArgs, judge, refusal};
 
 /// Send datasets to a Diode server
 ///
-/// Each file is checked here first. Sending the same file twice changes nothing.
+/// Each file is checked here first. Sending the same file twice changes nothing. Where a server asks for
+/// an account, `diode login` gets a token once; DIODE_TOKEN holds one for machines.
 #[derive(Debug, Args)]
 #[command(after_help = "Example:\n  diode upload cpu.msgpack.zst --server http://127.0.0.1:8080")]
 pub(crate) struct Upload {
@@ -20,9 +21,8 @@ pub(crate) struct Upload {
     #[arg(required = true, value_name = "FILE")]
     files: Vec<PathBuf>,
 
-    /// Address of the server
-    #[arg(long, env = "DIODE_SERVER", default_value = "http://127.0.0.1:8080", value_name = "URL")]
-    server: String,
+    #[command(flatten)]
+    server: ServerArgs,
 
     /// Print one JSON list of receipts
     #[arg(long)]
@@ -33,10 +33,6 @@ pub(crate) struct Upload {
 const ATTEMPTS: u32 = 4;
 /// Before the second attempt; twice as long before each further one.
 const FIRST_PAUSE: Duration = Duration::from_millis(500);
-/// A large upload over a slow line, and the server storing it.
-const TIMEOUT: Duration = Duration::from_secs(600);
-/// Long enough for any network, short enough to wait for.
-const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 
 impl Upload {
     pub(crate) fn run(self) -> anyhow::Result<()> {
@@ -56,17 +52,11 @@ impl Upload {
             diode_formats::decode(&bytes).with_context(|| path.display().to_string())?;
             uploads.push((path, bytes));
         }
-        if !(self.server.starts_with("http://") || self.server.starts_with("https://")) {
-            return Err(Usage::new(format!(
-                "--server: got `{}`, expected an address that begins with http:// or https://",
-                self.server
-            ))
-            .into());
-        }
-        let url = format!("{}/api/v1/uploads", self.server.trim_end_matches('/'));
+        let client = self.server.client()?;
         let mut receipts = Vec::new();
         for (path, bytes) in &uploads {
-            let receipt = send(&url, bytes).with_context(|| format!("cannot upload {}", path.display()))?;
+            let receipt =
+                send(&client, bytes).with_context(|| format!("cannot upload {}", path.display()))?;
             if !self.json {
                 output::text_out(&in_words(path, &receipt))?;
             }
@@ -78,21 +68,16 @@ impl Upload {
 
 /// Sends until the server accepts or refuses. Repeating is safe: the server knows an upload
 /// by its digest.
-fn send(url: &str, bytes: &[u8]) -> anyhow::Result<Receipt> {
-    let agent: ureq::Agent = ureq::Agent::config_builder()
-        .http_status_as_error(false)
-        .timeout_connect(Some(CONNECT_TIMEOUT))
-        .timeout_global(Some(TIMEOUT))
-        .build()
-        .into();
+fn send(client: &Client, bytes: &[u8]) -> anyhow::Result<Receipt> {
+    let url = client.url("/uploads");
     let mut pause = FIRST_PAUSE;
     let mut attempt = 1;
     loop {
-        let trouble = match agent.post(url).content_type("application/octet-stream").send(bytes) {
+        let trouble = match client.post_file("/uploads", bytes) {
             Ok(response) if !matches!(response.status().as_u16(), 429 | 502 | 503 | 504) => {
                 return judge(response);
             }
-            Ok(response) => judge(response).err().unwrap_or_else(|| anyhow::anyhow!("the server is busy")),
+            Ok(mut response) => refusal(&mut response).1,
             Err(error) if is_passing(&error) => {
                 anyhow::Error::new(error).context(format!("cannot reach {url}; is the server running?"))
             }
@@ -111,18 +96,6 @@ fn send(url: &str, bytes: &[u8]) -> anyhow::Result<Receipt> {
 /// Whether the next attempt may fare better.
 fn is_passing(error: &ureq::Error) -> bool {
     matches!(error, ureq::Error::Io(_) | ureq::Error::ConnectionFailed | ureq::Error::Timeout(_))
-}
-
-fn judge(mut response: ureq::http::Response<ureq::Body>) -> anyhow::Result<Receipt> {
-    let status = response.status();
-    let body = response.body_mut();
-    if status.is_success() {
-        return body.read_json().context("the server's receipt is not understood; is it a Diode server?");
-    }
-    match body.read_json::<ApiError>() {
-        Ok(error) => bail!("the server refused it: {} ({}, {})", error.message, error.code, status.as_u16()),
-        Err(_) => bail!("the server answered {status}; is it a Diode server?"),
-    }
 }
 
 fn in_words(path: &Path, receipt: &Receipt) -> String {

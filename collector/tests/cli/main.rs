@@ -12,6 +12,8 @@ mod kernels;
 #[cfg(test)]
 mod learning;
 #[cfg(test)]
+mod login;
+#[cfg(test)]
 mod nearest;
 #[cfg(test)]
 mod predecessor;

@@ -19,7 +19,12 @@ impl Sandbox {
 
     pub(crate) fn command(&self, arguments: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_diode"));
-        command.args(arguments).current_dir(self.0.path()).env_remove("DIODE_SERVER");
+        command.args(arguments).current_dir(self.0.path());
+        for variable in ["DIODE_SERVER", "DIODE_TOKEN", "DIODE_CA"] {
+            command.env_remove(variable);
+        }
+        // Not the token of whoever runs the tests.
+        command.env("XDG_CONFIG_HOME", self.path("config"));
         command
     }
 

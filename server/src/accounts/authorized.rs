@@ -71,7 +71,7 @@ impl<R: Right> FromRequestParts<App> for Authorized<R> {
                 return Ok(Self { account: None, right: PhantomData });
             }
             return Err(ApiFault::unauthorized(format!(
-                "{} needs an account; make a token at {}/account and send it as `Authorization: Bearer TOKEN`",
+                "{} needs an account; `diode login --server {}` gets a token for the command line",
                 R::WHAT,
                 app.policy().public_url
             )));
@@ -84,7 +84,7 @@ impl<R: Right> FromRequestParts<App> for Authorized<R> {
         {
             let scopes: Vec<_> = token.scopes.iter().map(|scope| scope.as_str()).collect();
             return Err(ApiFault::forbidden(format!(
-                "the token is for {}, expected one for {}; make another at /account",
+                "the token is for {}, expected one for {}; make another at /account or by `diode login`",
                 scopes.join(", "),
                 R::SCOPE
             )));

@@ -38,7 +38,7 @@ impl Caller {
         if !parts.method.is_safe() && !says_where_from(&parts.headers) {
             return Err(ApiFault::forbidden(
                 "a session came without Origin and Sec-Fetch-Site, so this may be another site's doing; \
-                 programs use an API token",
+                 programs use an API token (diode login)",
             ));
         }
         Ok(Some(Self { account, by: By::Session(secret) }))
@@ -68,7 +68,7 @@ async fn by_token(parts: &Parts, app: &App) -> ApiResult<Caller> {
     let found = app.backend.store.use_token(&digest_of(bearer.token()), Now::read()).await?;
     let Some((account, token)) = found else {
         return Err(ApiFault::unauthorized(
-            "the token does not work: it is mistyped, expired or revoked; make another at /account",
+            "the token does not work: it is mistyped, expired or revoked; `diode login` gets another",
         ));
     };
     Ok(Caller { account, by: By::Token(token) })

@@ -55,7 +55,7 @@ pub(crate) async fn poll(app: &App, request: DevicePoll) -> ApiResult<IssuedToke
     match app.backend.store.poll_device(&secret, Now::read()).await? {
         DeviceAnswer::Waiting => Err(ApiFault::authorization_pending()),
         DeviceAnswer::Unknown => Err(ApiFault::forbidden(
-            "this request was refused, has expired or has been answered; begin again",
+            "this request was refused, has expired or has been answered; run `diode login` again",
         )),
         DeviceAnswer::Allowed(account, device) => {
             let token = NewToken { name: device.name, scopes: device.scopes, days: Some(NewToken::MAX_DAYS) };
@@ -91,7 +91,7 @@ pub(crate) async fn answer(
 }
 
 fn unknown() -> ApiFault {
-    ApiFault::not_found("no program shows this code; it may have expired: begin again")
+    ApiFault::not_found("no program shows this code; it may have expired: run `diode login` again")
 }
 
 fn draw_code() -> Result<String, getrandom::Error> {

@@ -85,7 +85,7 @@ pub(super) async fn issue(
                 div class="card" role="status" {
                     p { "This is the token " strong { (token.name) } ". It is shown this once: copy it now." }
                     p class="secret" { (secret) }
-                    p { "Programs send it as " code { "Authorization: Bearer TOKEN" } "." }
+                    p { "Use it with " code { "diode login --paste" } " or as " code { "DIODE_TOKEN" } "." }
                 }
             }
         }),

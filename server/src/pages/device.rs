@@ -78,7 +78,7 @@ fn ask_code(said: Option<&Markup>) -> Markup {
     html! {
         form class="card" method="get" action="/device" {
             @if let Some(said) = said { (said) }
-            p { "A program that asks for a token shows a code. Type it here." }
+            p { "A program such as " code { "diode login" } " shows a code. Type it here." }
             (input("Code", "code", "text", "off", ""))
             button class="button primary" { "Go on" }
         }

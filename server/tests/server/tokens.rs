@@ -87,7 +87,7 @@ async fn what_is_no_working_token_is_refused_everywhere() {
         }
     }
     let reply = app.upload(bytes.clone()).await;
-    assert!(reply.refusal(401, "unauthorized").contains("/account"));
+    assert!(reply.refusal(401, "unauthorized").contains("diode login"));
     app.ask(&String::from_utf8_lossy(TRAIN)).await.refusal(401, "unauthorized");
     assert_eq!(local.upload(bytes.clone()).await.status, 201);
 }
@@ -157,7 +157,7 @@ async fn a_program_gets_its_token_once_its_user_allows_it() {
     poll(&code).await.refusal(403, "forbidden");
     let bearer = format!("Bearer {}", issued.secret);
     assert_eq!(with_token(&app, "POST", "/api/v1/uploads", &bearer, columnar(&seven())).await.status, 201);
-    // What a program does that no longer needs it.
+    // `diode logout`
     assert_eq!(with_token(&app, "DELETE", "/api/v1/session", &bearer, vec![]).await.status, 204);
     with_token(&app, "GET", "/api/v1/account", &bearer, vec![]).await.refusal(401, "unauthorized");
 

@@ -7,7 +7,17 @@ use std::path::Path;
 /// Replaces a file. A crash at any moment leaves the old content or the new, never a part.
 /// Once this returns, a power cut leaves the new content.
 pub fn write_atomically(path: &Path, bytes: &[u8]) -> io::Result<()> {
-    let mut file = temporary(path)?;
+    // A dataset is as readable as the umask allows.
+    write(path, bytes, 0o666)
+}
+
+/// The same for what only its owner may read.
+pub fn write_privately(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    write(path, bytes, 0o600)
+}
+
+fn write(path: &Path, bytes: &[u8], mode: u32) -> io::Result<()> {
+    let mut file = temporary(path, mode)?;
     file.as_file_mut().write_all(bytes)?;
     file.as_file().sync_all()?;
     file.persist(path)?;
@@ -19,22 +29,23 @@ pub fn write_atomically(path: &Path, bytes: &[u8]) -> io::Result<()> {
 
 /// Whether [`write_atomically`] could write here now. Asked before the work that makes the content.
 pub fn check_writable(path: &Path) -> io::Result<()> {
-    temporary(path).map(drop)
+    temporary(path, 0o600).map(drop)
 }
 
 /// An empty file beside the one that it is to replace.
-fn temporary(path: &Path) -> io::Result<tempfile::NamedTempFile> {
+fn temporary(path: &Path, mode: u32) -> io::Result<tempfile::NamedTempFile> {
     // The rename would replace a device or a folder, which is never intended.
     if path.metadata().is_ok_and(|there| !there.is_file()) {
         return Err(io::Error::other("it is there and no regular file"));
     }
     let mut builder = tempfile::Builder::new();
     builder.prefix(".diode-");
+    #[cfg(not(unix))]
+    let _ = mode;
     #[cfg(unix)]
     {
-        // A temporary file is private by default. A dataset is as readable as the umask allows.
         use std::os::unix::fs::PermissionsExt as _;
-        builder.permissions(std::fs::Permissions::from_mode(0o666));
+        builder.permissions(std::fs::Permissions::from_mode(mode));
     }
     // The error leaves out the temporary name, which the caller does not know.
     builder.tempfile_in(folder(path)).map_err(|error| io::Error::from(error.kind()))
@@ -47,6 +58,17 @@ fn folder(path: &Path) -> &Path {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[cfg(unix)]
+    #[test]
+    fn a_private_file_is_its_owners() {
+        use std::os::unix::fs::PermissionsExt as _;
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("secret");
+        write_atomically(&path, b"open").unwrap();
+        write_privately(&path, b"closed").unwrap();
+        assert_eq!(std::fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
+    }
 
     #[test]
     fn a_file_is_replaced_whole_and_nothing_is_left_behind() {

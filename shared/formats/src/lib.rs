@@ -38,7 +38,7 @@ mod predecessor;
 mod rows;
 pub mod stored;
 
-pub use atomic::{check_writable, write_atomically};
+pub use atomic::{check_writable, write_atomically, write_privately};
 pub use dataset_file::{read_file, write_file};
 pub use decode::{Decoded, decode, decode_within};
 pub use digest::{content_digest, solution_digest};

@@ -1,0 +1,95 @@
+use std::io::BufRead as _;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, bail};
+use clap::Args;
+use diode_core::api::{Account, DeviceCode, DevicePoll, DeviceRequest, IssuedToken, Scope};
+
+use crate::server::{Client, ServerArgs, TokenFile, checked_token, judge, refusal};
+
+/// Get a token for a Diode server, with the help of a browser
+///
+/// The token is kept in a file that only you may read. DIODE_TOKEN takes its place where it is set.
+#[derive(Debug, Args)]
+#[command(after_help = "Example:\n  diode login --server https://diode.example.org")]
+pub(crate) struct Login {
+    #[command(flatten)]
+    server: ServerArgs,
+
+    /// What the token may be used for: upload, agent, train, admin
+    #[arg(long = "scope", value_name = "SCOPE", default_value = "upload", value_delimiter = ',')]
+    scopes: Vec<Scope>,
+
+    /// What the token is called in the list of your tokens [default: diode on this machine's name]
+    #[arg(long, value_name = "NAME")]
+    name: Option<String>,
+
+    /// Read a token from standard input, made on the server's page /account
+    #[arg(long, conflicts_with_all = ["scopes", "name"])]
+    paste: bool,
+}
+
+impl Login {
+    pub(crate) fn run(self) -> anyhow::Result<()> {
+        let file = TokenFile::needed()?;
+        let token = if self.paste { paste(&self.server.stranger()?)? } else { self.ask()? };
+        let client = self.server.stranger()?.with_token(token.clone())?;
+        let account: Account = client.get("/account")?;
+        file.keep(client.address(), &token)?;
+        say!(
+            "logged in to {} as {}; the token is in {}",
+            client.address(),
+            account.name,
+            file.path().display()
+        );
+        Ok(())
+    }
+
+    /// Waits until the user has allowed it in the browser.
+    fn ask(&self) -> anyhow::Result<String> {
+        let client = self.server.stranger()?;
+        // Before anybody opens a page.
+        client.refuse_open_way()?;
+        let request = DeviceRequest {
+            name: self.name.clone().unwrap_or_else(default_name),
+            scopes: self.scopes.clone(),
+        };
+        let code: DeviceCode = client.post("/devices", &request)?;
+        say!("Open {}", code.verification_uri);
+        say!("and allow it if the page shows the code {}", code.user_code);
+        let deadline = Instant::now() + Duration::from_secs(code.expires_in);
+        let poll = DevicePoll { device_code: code.device_code };
+        while Instant::now() < deadline {
+            thread::sleep(Duration::from_secs(code.interval.clamp(1, 60)));
+            // A network that fails for a moment is no reason to begin again.
+            let Ok(mut answer) = client.post_json("/devices/token", &poll) else { continue };
+            if answer.status().is_success() {
+                let issued: IssuedToken = judge(answer)?;
+                return checked_token(issued.secret, "the server's answer");
+            }
+            let status = answer.status();
+            let (code, words) = refusal(&mut answer);
+            let passing = code == "authorization_pending" || matches!(status.as_u16(), 429 | 502 | 503 | 504);
+            if !passing {
+                return Err(words);
+            }
+        }
+        bail!("nobody has allowed it in time; run `diode login` again");
+    }
+}
+
+fn paste(client: &Client) -> anyhow::Result<String> {
+    say!("Make a token at {}/account and paste it here, then press Enter:", client.address());
+    let mut line = String::new();
+    std::io::stdin().lock().read_line(&mut line).context("cannot read the token from standard input")?;
+    checked_token(line.trim().to_owned(), "standard input")
+}
+
+fn default_name() -> String {
+    let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+    match host.trim() {
+        "" => "diode".to_owned(),
+        host => format!("diode on {host:.40}"),
+    }
+}

@@ -1,0 +1,136 @@
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::{Context, bail};
+use diode_core::api::ApiError;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use ureq::Agent;
+use ureq::tls::{PemItem, RootCerts, TlsConfig, parse_pem};
+
+use super::Address;
+use crate::failure::Usage;
+
+/// A large upload over a slow line, and the server storing it.
+const TIMEOUT: Duration = Duration::from_secs(600);
+/// Long enough for any network, short enough to wait for.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// What a server answered.
+pub(crate) type Answer = ureq::http::Response<ureq::Body>;
+
+/// A way to a server. A proxy is taken from `HTTPS_PROXY` and its like.
+pub(crate) struct Client {
+    agent: Agent,
+    address: Address,
+    token: Option<String>,
+}
+
+impl Client {
+    pub(super) fn new(address: Address, ca: Option<&Path>) -> anyhow::Result<Self> {
+        let mut config = Agent::config_builder()
+            .http_status_as_error(false)
+            .timeout_connect(Some(CONNECT_TIMEOUT))
+            .timeout_global(Some(TIMEOUT));
+        if let Some(ca) = ca {
+            config = config.tls_config(TlsConfig::builder().root_certs(certificates(ca)?).build());
+        }
+        Ok(Self { agent: config.build().into(), address, token: None })
+    }
+
+    /// Shows a token from now on.
+    pub(crate) fn with_token(self, token: String) -> anyhow::Result<Self> {
+        self.refuse_open_way()?;
+        Ok(Self { token: Some(token), ..self })
+    }
+
+    /// Fails where others could read a token on its way.
+    pub(crate) fn refuse_open_way(&self) -> Result<(), Usage> {
+        if self.address.is_private() {
+            return Ok(());
+        }
+        let address = &self.address;
+        Err(Usage::new(format!("--server: got `{address}`, expected https://: others could read the token")))
+    }
+
+    pub(crate) fn address(&self) -> &Address {
+        &self.address
+    }
+
+    pub(crate) fn url(&self, path: &str) -> String {
+        format!("{}/api/v1{path}", self.address)
+    }
+
+    pub(crate) fn get<T: DeserializeOwned>(&self, path: &str) -> anyhow::Result<T> {
+        let answer = self.show(self.agent.get(self.url(path))).call();
+        judge(self.reached(answer)?)
+    }
+
+    pub(crate) fn post<T: DeserializeOwned>(&self, path: &str, body: &impl Serialize) -> anyhow::Result<T> {
+        judge(self.reached(self.post_json(path, body))?)
+    }
+
+    pub(crate) fn post_json(&self, path: &str, body: &impl Serialize) -> Result<Answer, ureq::Error> {
+        self.show(self.agent.post(self.url(path))).send_json(body)
+    }
+
+    pub(crate) fn post_file(&self, path: &str, bytes: &[u8]) -> Result<Answer, ureq::Error> {
+        self.show(self.agent.post(self.url(path))).content_type("application/octet-stream").send(bytes)
+    }
+
+    pub(crate) fn delete(&self, path: &str) -> anyhow::Result<Answer> {
+        self.reached(self.show(self.agent.delete(self.url(path))).call())
+    }
+
+    fn show<B>(&self, request: ureq::RequestBuilder<B>) -> ureq::RequestBuilder<B> {
+        match &self.token {
+            Some(token) => request.header("authorization", format!("Bearer {token}")),
+            None => request,
+        }
+    }
+
+    fn reached(&self, answer: Result<Answer, ureq::Error>) -> anyhow::Result<Answer> {
+        answer.with_context(|| format!("cannot reach {}; is the server running?", self.address))
+    }
+}
+
+fn certificates(path: &Path) -> anyhow::Result<RootCerts> {
+    let unreadable = || format!("--ca: cannot read {}", path.display());
+    let bytes = std::fs::read(path).with_context(unreadable)?;
+    let mut certificates = Vec::new();
+    for item in parse_pem(&bytes) {
+        if let PemItem::Certificate(certificate) = item.with_context(unreadable)? {
+            certificates.push(certificate);
+        }
+    }
+    if certificates.is_empty() {
+        bail!("--ca: {} holds no certificate, expected PEM (-----BEGIN CERTIFICATE-----)", path.display());
+    }
+    Ok(RootCerts::Specific(Arc::new(certificates)))
+}
+
+/// The document of a success; the server's own words otherwise.
+pub(crate) fn judge<T: DeserializeOwned>(mut answer: Answer) -> anyhow::Result<T> {
+    if answer.status().is_success() {
+        return answer.body_mut().read_json().context("the answer is not understood; is it a Diode server?");
+    }
+    Err(refusal(&mut answer).1)
+}
+
+/// Why a server refused: the code for programs, and the words.
+pub(crate) fn refusal(answer: &mut Answer) -> (String, anyhow::Error) {
+    let status = answer.status();
+    match answer.body_mut().read_json::<ApiError>() {
+        Ok(error) => {
+            let words = anyhow::anyhow!(
+                "the server refused it: {} ({}, {})",
+                error.message,
+                error.code,
+                status.as_u16()
+            );
+            (error.code, words)
+        }
+        Err(_) => (String::new(), anyhow::anyhow!("the server answered {status}; is it a Diode server?")),
+    }
+}
