@@ -38,7 +38,7 @@ pub(crate) struct DeviceArgs {
 
     /// How long a GPU may be silent, besides what its kernels take, before its process is ended; 30s if not given
     #[arg(long, value_name = "TIME", value_parser = arguments::duration)]
-    patience: Option<Duration>,
+    gpu_patience: Option<Duration>,
 }
 
 const USUAL_PATIENCE: Duration = Duration::from_secs(30);
@@ -98,8 +98,10 @@ impl DeviceArgs {
                 Usage::new("--cublas: cuBLAS is for GPUs; leave it out, or name a kernel pack").into()
             );
         }
-        if self.patience.is_some() {
-            return Err(Usage::new("--patience: it is for GPUs; leave it out, or name a kernel pack").into());
+        if self.gpu_patience.is_some() {
+            return Err(
+                Usage::new("--gpu-patience: it is for GPUs; leave it out, or name a kernel pack").into()
+            );
         }
         if self.backend == Backend::Auto && gpus().is_ok_and(|gpus| !gpus.is_empty()) {
             say!("measuring on the CPU; for the GPU, name a kernel pack with --kernels");
@@ -115,7 +117,7 @@ impl DeviceArgs {
     }
 
     fn gpus(&self, pack: &Path, seed: u64, interrupt: &Interrupt) -> anyhow::Result<Bench> {
-        let patience = self.patience.unwrap_or(USUAL_PATIENCE);
+        let patience = self.gpu_patience.unwrap_or(USUAL_PATIENCE);
         let options = GpuOptions { pack: pack.to_owned(), cublas: self.cublas.clone(), seed, patience };
         let mut bench: Option<Bench> = None;
         let mut devices = match &self.device {

@@ -67,7 +67,7 @@ impl GpuProcess {
             Err(Lost::Died) => bail!("the measuring process ended at its start"),
             Err(Lost::TimedOut) => {
                 bail!(
-                    "the GPU did not answer within {} s of starting; if it is busy, give it more with --patience",
+                    "the GPU did not answer within {} s of starting; if it is busy, give it more with --gpu-patience",
                     patience.as_secs()
                 )
             }

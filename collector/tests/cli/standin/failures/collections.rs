@@ -48,7 +48,7 @@ fn drivers_that_do_not_start() {
         Case {
             name: "the driver hangs at its start",
             arrange: |case| {
-                case.arguments = vec!["--patience", "1s"];
+                case.arguments = vec!["--gpu-patience", "1s"];
                 case.script.rules.push(Rule::new("init", Effect::Hang));
             },
             end: NOTHING,

@@ -64,7 +64,7 @@ fn kernels_that_hang() {
         Case {
             name: "a kernel hangs",
             arrange: |case| {
-                case.arguments = vec!["--patience", "3s"];
+                case.arguments = vec!["--gpu-patience", "3s"];
                 breaks(case, Effect::Hang);
             },
             end: End::Measured(&[("64x64x32", FailureReason::Timeout)]),
@@ -73,7 +73,7 @@ fn kernels_that_hang() {
         Case {
             name: "a kernel hangs once",
             arrange: |case| {
-                case.arguments = vec!["--patience", "3s"];
+                case.arguments = vec!["--gpu-patience", "3s"];
                 case.script.rules.push(Rule::of_kernel(TILE, Effect::Hang).in_process(1));
             },
             end: End::Measured(&[]),
@@ -111,7 +111,7 @@ fn gpus_that_fail_before_a_launch() {
         Case {
             name: "the reference hangs, in two processes",
             arrange: |case| {
-                case.arguments = vec!["--patience", "3s"];
+                case.arguments = vec!["--gpu-patience", "3s"];
                 case.script.rules.push(Rule::of_kernel("reference;", Effect::Hang).in_process(1));
                 case.script.rules.push(Rule::of_kernel("reference;", Effect::Hang).in_process(2));
             },
