@@ -57,12 +57,13 @@ pub async fn serve(
 async fn greet(store: &dyn Store, policy: &Policy) -> anyhow::Result<()> {
     if store.has_no_accounts().await? {
         let link = first_account_link(store, policy).await?;
-        writeln!(
+        // A log that cannot be written is no reason not to serve: `admin create` makes the account, too.
+        let _ = writeln!(
             std::io::stderr(),
             "There are no accounts yet. This link makes the first, an administrator; it works once, until {}:\n{}",
             link.expires.strftime("%F %R UTC"),
             link.url
-        )?;
+        );
     }
     Ok(())
 }
