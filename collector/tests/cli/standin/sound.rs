@@ -1,23 +1,28 @@
 //! What a collection holds when nothing goes wrong.
 
-use diode_core::{Config, Dataset, Method};
+use diode_core::{Bias, Config, DType, Dataset, Layout, Method, Op, ProblemFields};
 
 use super::node::{Node, TILES};
 use crate::sandbox::{content, stderr};
 
-/// Every op, type, layout, alignment and form of bias, and problems so short that they are timed in groups.
-const PROBLEMS: &str = r#"[
-    {"op": "mm", "b": 1, "m": 64, "n": 96, "k": 128, "dtype": "bfloat16"},
-    {"op": "mm", "b": 1, "m": 16, "n": 16, "k": 16, "dtype": "bfloat16"},
-    {"op": "mm", "b": 1, "m": 33, "n": 51, "k": 71, "dtype": "float16"},
-    {"op": "mm", "b": 1, "m": 64, "n": 34, "k": 70, "dtype": "bfloat16", "a_layout": "column"},
-    {"op": "mm", "b": 1, "m": 100, "n": 72, "k": 64, "dtype": "float32", "b_layout": "column"},
-    {"op": "addmm", "b": 1, "m": 48, "n": 64, "k": 80, "dtype": "float16", "bias": "vector"},
-    {"op": "addmm", "b": 1, "m": 48, "n": 64, "k": 80, "dtype": "bfloat16", "bias": "matrix"},
-    {"op": "bmm", "b": 5, "m": 32, "n": 40, "k": 64, "dtype": "bfloat16", "b_layout": "column"},
-    {"op": "bmm", "b": 3, "m": 40, "n": 40, "k": 40, "dtype": "float32"},
-    {"op": "baddbmm", "b": 2, "m": 24, "n": 33, "k": 48, "dtype": "float16", "bias": "matrix"}
-]"#;
+/// Every op, type, layout, alignment and form of bias, and a problem so short that it is timed in groups.
+fn problems() -> String {
+    let plain = |op, b, [m, n, k]: [u64; 3], dtype: DType| ProblemFields::plain(op, b, m, n, k, dtype);
+    let column = Layout::Column;
+    let problems = [
+        plain(Op::Mm, 1, [64, 96, 128], DType::BFloat16),
+        plain(Op::Mm, 1, [16, 16, 16], DType::BFloat16),
+        plain(Op::Mm, 1, [33, 51, 71], DType::Float16),
+        ProblemFields { a_layout: column, ..plain(Op::Mm, 1, [64, 34, 70], DType::BFloat16) },
+        ProblemFields { b_layout: column, ..plain(Op::Mm, 1, [100, 72, 64], DType::Float32) },
+        ProblemFields { bias: Bias::Vector, ..plain(Op::Addmm, 1, [48, 64, 80], DType::Float16) },
+        plain(Op::Addmm, 1, [48, 64, 80], DType::BFloat16),
+        ProblemFields { b_layout: column, ..plain(Op::Bmm, 5, [32, 40, 64], DType::BFloat16) },
+        plain(Op::Bmm, 3, [40, 40, 40], DType::Float32),
+        plain(Op::Baddbmm, 2, [24, 33, 48], DType::Float16),
+    ];
+    serde_json::to_string(&problems).unwrap()
+}
 
 fn assert_whole(dataset: &Dataset, problems: usize) {
     assert_eq!(dataset.hardware.slug.as_str(), "nvidia-h100");
@@ -38,7 +43,7 @@ fn assert_whole(dataset: &Dataset, problems: usize) {
 
 #[test]
 fn every_kind_of_problem_is_measured_and_each_run_gives_the_same_bytes() {
-    let node = Node::new(PROBLEMS);
+    let node = Node::new(&problems());
     let first = node.collect(&node.sound(), &[]);
     let said = stderr(&first);
     assert!(first.status.success() && said.contains("measured 10 problems and 50 configs"), "{said}");
@@ -58,7 +63,7 @@ fn every_kind_of_problem_is_measured_and_each_run_gives_the_same_bytes() {
 
 #[test]
 fn two_gpus_share_the_problems() {
-    let node = Node::new(PROBLEMS);
+    let node = Node::new(&problems());
     let mut script = node.sound();
     script.gpus.push(script.gpus[0].clone());
     let dataset = node.collected(&script, &["--device", "all"]);

@@ -1,17 +1,18 @@
 //! One thing that goes wrong, and how it is to end.
 
-use diode_core::{Config, Dataset, FailureReason, Solution};
+use diode_core::{Bias, Config, DType, Dataset, FailureReason, Op, ProblemFields, Solution};
 use diode_standin::Script;
 
 use crate::sandbox::{Sandbox, content, stderr};
 use crate::standin::node::{Node, TILES};
 
-/// A large problem among small ones.
-const PROBLEMS: &str = r#"[
-    {"op": "mm", "b": 1, "m": 64, "n": 64, "k": 64, "dtype": "bfloat16"},
-    {"op": "addmm", "b": 1, "m": 256, "n": 256, "k": 64, "dtype": "bfloat16", "bias": "vector"},
-    {"op": "mm", "b": 1, "m": 64, "n": 128, "k": 64, "dtype": "bfloat16"}
-]"#;
+/// A problem with large matrices, of which little is to be computed, among small ones.
+fn problems() -> String {
+    let plain = |op, m, n| ProblemFields::plain(op, 1, m, n, 64, DType::BFloat16);
+    let large = ProblemFields { k: 16, bias: Bias::Vector, ..plain(Op::Addmm, 256, 256) };
+    serde_json::to_string(&[plain(Op::Mm, 64, 64), large, plain(Op::Mm, 64, 128)]).unwrap()
+}
+
 const ALL: usize = 3;
 
 pub(super) struct Case {
@@ -43,7 +44,7 @@ pub(super) enum End {
 
 /// Runs cases one after the other on one node.
 pub(super) fn run(cases: &[Case]) {
-    let node = Node::new(PROBLEMS);
+    let node = Node::new(&problems());
     for case in cases {
         run_one(&node, case);
         node.repair();
