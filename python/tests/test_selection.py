@@ -129,12 +129,12 @@ def test_without_fallback_to_autotune_the_library_is_taken() -> None:
 
 def test_another_hardwares_model_stands_in_only_when_asked_by_name() -> None:
     torch_diode.install(hardware="nvidia-h200")
-    with simulated.gpu(name="NVIDIA H100 80GB HBM3"):
+    with simulated.gpu(name="NVIDIA H100 PCIe"):
         mm()
     [pick] = torch_diode.explain()
     assert pick.source == "model" and pick.probability is None, "how good it is there is not known"
     torch_diode.install()
-    with simulated.gpu(name="NVIDIA H100 80GB HBM3"):
+    with simulated.gpu(name="NVIDIA H100 PCIe"):
         mm()
     assert torch_diode.explain()[0].source == "inductor"
     with pytest.raises(DiodeError, match="hardware: got `Z9000`, expected"):
