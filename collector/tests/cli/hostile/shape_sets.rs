@@ -72,9 +72,21 @@ fn bad_lists_of_problems_are_refused_likewise() {
         Bad("real.json", with("\"m\":4", "\"m\":4.5"), "problem 1: invalid type: floating point `4.5`"),
         Bad("bool.json", with("\"m\":4", "\"m\":true"), "problem 1: invalid type: boolean `true`"),
         Bad("nan.json", with("\"m\":4", "\"m\":NaN"), "expected a JSON list of problems"),
-        Bad("dtype.json", with("float16", "float17"), "problem 1: unknown variant `float17`"),
-        Bad("op.json", with("\"mm\"", "\"conv\""), "problem 1: unknown variant `conv`"),
-        Bad("layout.json", with("}", ",\"b_layout\":\"diagonal\"}"), "problem 1: unknown variant `diagonal`"),
+        Bad(
+            "dtype.json",
+            with("float16", "float17"),
+            "problem 1: dtype: got `float17`, expected one of float16 ",
+        ),
+        Bad(
+            "op.json",
+            with("\"mm\"", "\"conv\""),
+            "problem 1: op: got `conv`, expected one of mm addmm bmm baddbmm",
+        ),
+        Bad(
+            "layout.json",
+            with("}", ",\"b_layout\":\"diagonal\"}"),
+            "problem 1: layout: got `diagonal`, expected one of row column",
+        ),
         Bad("unknown.json", with("}", ",\"colour\":\"red\"}"), "problem 1: unknown field `colour`"),
         Bad("missing.json", with("\"k\":2,", ""), "problem 1: missing field `k`"),
         Bad(
@@ -123,7 +135,11 @@ fn bad_lists_of_configs_are_refused_likewise() {
         Bad("number.json", b"7".to_vec(), "expected a list of configs, or a map with `candidates`"),
         Bad("block.json", with("64", "48"), "config 2: block_m: got 48"),
         Bad("text.json", with("64", "\"64\""), "config 2: invalid type: string \"64\""),
-        Bad("template.json", with("triton::mm", "triton::mn"), "config 2: unknown variant `triton::mn`"),
+        Bad(
+            "template.json",
+            with("triton::mm", "triton::mn"),
+            "config 2: template: got `triton::mn`, expected one of triton::mm triton::bmm",
+        ),
         Bad("foreign.json", with("triton::mm", "aten"), "config 2: block_m: got 64, expected none"),
         Bad("latin.json", b"[\"\xe9\"]".to_vec(), "not UTF-8 text"),
         Bad("deep.json", b"[".repeat(100_000), "expected a JSON list of configs"),

@@ -136,7 +136,8 @@ impl Hardware {
     /// a new kind without facts.
     pub fn from_name(name: &str) -> Result<Self, Invalid> {
         if let Some(known) = find(name) {
-            return Ok(Self { name: name.to_owned(), ..known });
+            let known = Self { name: name.to_owned(), ..known };
+            return known.validate().map(|()| known);
         }
         let slug =
             HardwareSlug::from_name(name).filter(|_| name.len() <= Self::MAX_NAME).ok_or_else(|| {
@@ -154,7 +155,8 @@ impl Hardware {
         } else {
             Vendor::Nvidia
         };
-        Ok(Self { slug, name: name.to_owned(), vendor, facts: None })
+        let new = Self { slug, name: name.to_owned(), vendor, facts: None };
+        new.validate().map(|()| new)
     }
 
     /// Checks what came from outside.
