@@ -1,6 +1,6 @@
 //! Who asks, and what they may do: accounts, sessions, API tokens.
 //!
-//! [`Authorized`] and [`SignedIn`] are the extractors by which a route says whom it admits. Pages of other
+//! `Authorized` and `SignedIn` are the extractors by which a route says whom it admits. Pages of other
 //! sites are kept away by the layer around all routes. Secrets are random, and stored as digests only.
 
 mod authorized;

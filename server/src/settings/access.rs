@@ -19,7 +19,7 @@ pub struct AccessArgs {
     #[arg(long, env = "DIODE_ANONYMOUS", value_name = "WHAT")]
     pub anonymous: Option<Anonymous>,
 
-    /// Where browsers find the server, such as https://diode.example.org [default on loopback: its own address]
+    /// Where browsers find the server, such as `https://diode.example.org` [default on loopback: its own address]
     #[arg(long, env = "DIODE_PUBLIC_URL", value_name = "URL")]
     pub public_url: Option<String>,
 
