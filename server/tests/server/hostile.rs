@@ -56,7 +56,7 @@ async fn names_that_deceive_are_refused() {
             let quoted = serde_json::to_string(name).unwrap();
             let seven = String::from_utf8(json(&seven())).unwrap();
             let bytes = seven.replace("\"NVIDIA H200\"", &quoted).into_bytes();
-            let message = app.upload(bytes).await.refusal(422, "refused");
+            let message = app.upload(bytes).await.refusal(400, "invalid");
             assert!(message.contains("the character U+"), "{message}");
         }
         app.end().await;
