@@ -8,7 +8,7 @@ use clap::Args;
 
 use crate::junit::{self, Test};
 use crate::postgres::Postgres;
-use crate::shell::{cargo, exists, status, target_folder};
+use crate::shell::{cargo, exists, root, status};
 use crate::steps::Steps;
 use crate::{check, setup, torch, web};
 
@@ -44,7 +44,8 @@ fn nextest(postgres: &Postgres, filter: &[String]) -> anyhow::Result<Vec<Test>> 
     if !exists("chromedriver") {
         bail!("chromedriver is missing; run `cargo xtask setup`");
     }
-    let report = target_folder().join("nextest/default/junit.xml");
+    // nextest keeps its reports there, wherever cargo builds.
+    let report = root().join("target/nextest/default/junit.xml");
     forget(&report)?;
     let mut nextest = cargo();
     nextest.args(["nextest", "run", "--workspace"]).args(filter);

@@ -4,7 +4,7 @@ mod dense;
 mod descent;
 mod product;
 
-use candle_core::{Device, Result, Tensor, Var};
+use candle_core::{Device, Result, Tensor, Var, bail};
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
@@ -88,6 +88,9 @@ impl Mlp {
             let (these, after) = rest.split_at_checked(variable.elem_count()).unwrap_or_default();
             variable.set(&Tensor::from_slice(these, variable.shape(), &Device::Cpu)?)?;
             rest = after;
+        }
+        if !rest.is_empty() {
+            bail!("weights: got {}, expected {} fewer", weights.len(), rest.len());
         }
         Ok(())
     }

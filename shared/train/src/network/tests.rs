@@ -126,6 +126,8 @@ fn weights_go_into_another_network_of_the_same_layers_only() {
     other.set_weights(&weights).unwrap();
     assert_eq!(other.weights().unwrap(), weights);
     assert!(wider.set_weights(&weights[..10]).is_err());
+    let too_many = [&weights[..], &[1.0]].concat();
+    assert!(other.set_weights(&too_many).is_err());
 }
 
 #[test]
