@@ -4,9 +4,9 @@
     diode convert second.msgpack.zst second.csv --lossy
     python collector/scripts/compare_collections.py first.csv second.csv
 
-Near-best configs are those that either collection timed within 5 % of its best. A
-best config that differs is a tie if each collection's spread (interquartile range)
-covers what it sees between the two.
+Near-best configs are those that either collection timed within 5 % of its best. Where
+the best configs of the two collections differ, that is a tie if in each collection the
+difference of their times is within their spread (interquartile range).
 """
 
 import argparse

@@ -65,7 +65,7 @@ def gpu(**properties: Any) -> Iterator[None]:
         mock.patch.object(interface, "is_available", staticmethod(lambda: True)),
         mock.patch("triton.runtime.driver.driver._active", driver, create=True),
     ]
-    # Whoever calls this first owns what torch then uses in every thread, so it must not be a thread that ends.
+    # The thread that calls this first owns what torch then uses in every thread, so that thread must not end.
     torch._C._ensureCUDADeviceGuardSet()
     _forget_devices()
     with contextlib.ExitStack() as stack:

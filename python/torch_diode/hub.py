@@ -93,7 +93,7 @@ def _fetch(address: str, slug: str, folder: Path, table: bool) -> Pulled:
 
 
 def _table(address: str, slug: str) -> bytes | None:
-    """The table, which a server has once somebody has uploaded timings."""
+    """The table; a server has one as soon as timings were uploaded."""
     try:
         text, _ = _get(f"{address}/api/v1/tables/{urllib.parse.quote(slug)}.json")
     except _NotFound:

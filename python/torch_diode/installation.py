@@ -103,7 +103,7 @@ def _activate(chain: Sequence[Heuristic], hardware: Hardware | None, values: dic
 
 
 def put_hooks() -> None:
-    """Puts into Inductor what asks those who decide. While nothing is installed only a handler with a selector of its own is asked."""
+    """Puts the hooks into Inductor. While nothing is installed they ask only handlers with a selector of their own."""
     from . import lowering
     from .inductor import config, hooks
 

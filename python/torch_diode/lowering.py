@@ -1,7 +1,7 @@
 """How a decision reaches Inductor.
 
 A multiplication is decided before Inductor lowers it. Where the library is picked or nothing is known, Inductor lowers it
-as it does without us: the code is the very same. Only for a tile it is made to lower as if the user had asked it to tune.
+as it does without the plug-in: the code is the same. Only for a tile it is made to lower as if the user had asked it to tune.
 """
 
 from __future__ import annotations

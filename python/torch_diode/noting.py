@@ -12,7 +12,7 @@ from .recording import Recording, added
 
 @contextlib.contextmanager
 def record() -> Iterator[Recording]:
-    """Notes every multiplication that is compiled meanwhile, in any thread, whoever decides it.
+    """Notes every multiplication that is compiled meanwhile, in any thread, whatever decides its kernel.
 
         with torch_diode.record() as recording:
             torch.compile(model)(x)

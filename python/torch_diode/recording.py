@@ -96,7 +96,7 @@ def added(recording: Recording) -> Iterator[None]:
 
 
 def is_on() -> bool:
-    """Whether anybody records."""
+    """Whether a recording is active."""
     return bool(_recordings)
 
 

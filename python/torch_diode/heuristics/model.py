@@ -79,7 +79,7 @@ class ModelHeuristic:
         )
 
     def _unjudged(self, model: Model, request: Request, choice: Choice) -> str | None:
-        """Why nobody knows how good a model's picks are for a problem; ``None`` where that was measured or the user insists."""
+        """Why it is unknown how good a model's picks are for a problem; ``None`` if that was measured or does not matter."""
         problem = request.problem
         if request.pick_unjudged or model.kind != "ranking":
             return None

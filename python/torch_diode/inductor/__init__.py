@@ -1,7 +1,7 @@
 """All that touches Inductor's insides; nothing else does.
 
-It serves torch 2.10 to 2.15. What differs between them is told by what is there, never by a version. `check` names what a
-torch lacks, and the plug-in then stays out.
+It serves torch 2.10 to 2.15. It looks for what a torch has, never at its version. `check` names what a torch lacks, and
+the plug-in is not installed then.
 """
 
 from __future__ import annotations

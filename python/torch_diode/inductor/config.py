@@ -42,7 +42,7 @@ def _entries_changed() -> None:
     if not hasattr(config, "_get_dict_dirty_keys_var"):
         config._is_dirty = True
         return
-    # Each thread remembers what changed. New variables are unset in all of them.
+    # Each thread keeps what was changed in it. New variables are unset in all threads.
     config._hash_dirty_var = ContextVar("torch_diode._hash_dirty", default=True)
     config._get_dict_dirty_keys_var = ContextVar("torch_diode._get_dict_dirty_keys", default=None)
     config._get_dict_cache_var = ContextVar("torch_diode._get_dict_cache", default=None)

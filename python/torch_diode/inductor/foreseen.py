@@ -15,7 +15,7 @@ def inputs_of(op: str, arguments: Sequence[Any], named: Mapping[str, Any]) -> An
     """A kernel's inputs before it is lowered; ``None`` for one that is none of ours.
 
     Looking changes nothing: no operand is computed, no layout fixed, no size specialised. So a lowering that is left to
-    Inductor afterwards makes the very code that it makes without us. Where a layout is not decided yet, it is taken to be
+    Inductor afterwards makes the same code as without the plug-in. Where a layout is not decided yet, it is taken to be
     what the traced graph says.
     """
     is_sum = op in ("addmm", "baddbmm")

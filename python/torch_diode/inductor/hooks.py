@@ -59,14 +59,14 @@ def _lowering(op: str, lower: Callable[..., Any], original: Callable[..., Any]) 
 
 
 def add_last_word(cut: Callable[[list[Any]], list[Any]]) -> Undo:
-    """Lets ``cut`` say which of a kernel's choices stay, before Inductor benchmarks more than one."""
+    """Calls ``cut`` with a kernel's choices before Inductor benchmarks more than one; it returns those that stay."""
     functions = get_algorithm_selector_cache().preprocessing_fns
     functions.append(cut)
     return lambda: functions.remove(cut) if cut in functions else None
 
 
 def salt_graph_keys(salt: Callable[[], Any]) -> Undo:
-    """Makes what decides part of the key of the caches of graphs, in every thread."""
+    """Adds ``salt()`` to the key of Inductor's caches of graphs, in every thread."""
 
     def wrapper(original: Callable[..., None]) -> Callable[..., None]:
         def init(self: Any, *arguments: Any, **named: Any) -> None:
@@ -90,7 +90,7 @@ def decides_itself(handler: Any) -> bool:
 
 
 def set_handler(new: Any) -> Undo:
-    """Makes a handler this thread's."""
+    """Sets the handler of choices of this thread."""
     before = V.choices
     V.set_choices_handler(new)
 

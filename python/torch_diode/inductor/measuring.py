@@ -19,7 +19,7 @@ def inputs_of(nodes: Sequence[Any]) -> Any:
 
 
 def add_feedback_saver(saver: Callable[[Mapping[Any, float], str, Sequence[Any]], None]) -> Undo:
-    """Lets ``saver(milliseconds by choice, operator, inputs)`` know what was measured. Inductor tells more, not always the same."""
+    """Calls ``saver(milliseconds by choice, operator, inputs)`` with what was measured. Inductor gives more, by version."""
     savers = get_algorithm_selector_cache().feedback_saver_fns
 
     def save(timings: Mapping[Any, float], name: str, input_nodes: Sequence[Any], *rest: Any) -> None:
@@ -38,7 +38,7 @@ def uncached() -> contextlib.AbstractContextManager[Any]:
 def measuring(search_space: str | None) -> Iterator[None]:
     """While this thread benchmarks every GEMM afresh."""
     changes: dict[str, Any] = {"max_autotune_gemm": True, "force_disable_caches": True, "autotune_local_cache": False}
-    # With it nothing is told to those who save timings.
+    # With this setting on, Inductor calls no savers.
     changes.update({name: False for name in ("pipeline_max_autotune_gemm",) if name in config._config})
     if search_space is not None:
         changes["max_autotune_gemm_search_space"] = search_space
