@@ -27,6 +27,8 @@ class Pick:
     probability: float | None = None
     between_us: tuple[float, float] | None = None
     caveat: str | None = None
+    fusion: str | None = None
+    """What was expected of fusing what follows the multiplication."""
     dropped: tuple[str, ...] = ()
     """Candidates that cannot run, with the reason."""
 
@@ -37,6 +39,8 @@ class Pick:
         chosen = ", ".join(_shown(pick) for pick in self.picks)
         how = "not benchmarked" if len(self.picks) == 1 else f"{len(self.picks)} to be benchmarked"
         lines = [f"{self.label}: {chosen} ({how})", f"    why: {self.why}"]
+        if self.fusion is not None:
+            lines.append(f"    {self.fusion}")
         if self.between_us is not None:
             low, high = self.between_us
             lines.append(f"    expected: {_time(low)} to {_time(high)} in four cases of five")

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 from . import messages
 from ._core import Hardware, obstacle
 from .heuristics import Answer, Candidate, Heuristic, Request
-from .inductor import config, kernels
+from .inductor import config, epilogues, kernels
 from .kernels import Offer
 from .problems import Device, Unsupported, device_of, problem_of
 from .records import Pick, Records
@@ -165,6 +165,7 @@ class Selector:
             performance_threshold=settings.performance_threshold,
             cache_predictions=settings.cache_predictions,
             pick_unjudged=settings.pick_unjudged,
+            epilogue=epilogues.epilogue_of(op),
             inductor_keys=functools.partial(kernels.lookup_keys, inputs, op),
         )
 
@@ -219,5 +220,6 @@ def _pick(decision: Decision) -> Pick:
         probability=answer.probability,
         between_us=answer.between_us,
         caveat=answer.caveat,
+        fusion=answer.fusion,
         dropped=(*decision.question.failures, *decision.dropped),
     )

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
 from .._core import Config, Hardware, Problem
+from ..epilogue import Epilogue
 
 
 @dataclasses.dataclass(frozen=True)
@@ -37,6 +38,8 @@ class Request:
     cache_predictions: bool
     pick_unjudged: bool
     """Whether a model may pick tiles for kinds of problems on which nobody has measured how good its picks are."""
+    epilogue: Epilogue | None = None
+    """What a tile would do besides, and the library leaves to another kernel."""
     inductor_keys: Callable[[], Sequence[str]] = tuple
     """Makes the keys under which Inductor's own tables list the problem."""
 
@@ -52,6 +55,8 @@ class Answer:
     probability: float | None = None
     between_us: tuple[float, float] | None = None
     caveat: str | None = None
+    fusion: str | None = None
+    """What is expected of fusing what follows the multiplication, in words."""
 
 
 class Heuristic(Protocol):

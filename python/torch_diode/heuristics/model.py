@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import dataclasses
 import threading
 from collections.abc import Sequence
 
 from .._core import Choice, Config, Hardware, Model
+from ..epilogue import COSTS, DOUBT, in_words, weighed
 from . import Answer, Candidate, Request
 
 _WORTH_TIMING = 1.25
@@ -13,6 +15,12 @@ _WORTH_TIMING = 1.25
 
 None of them was missed on 246 problems that the model was judged by. Where the library is so far ahead, Inductor's
 benchmark has taken far slower kernels for faster."""
+
+_WEIGHED = 8
+"""So many of the fastest are compared with what follows them."""
+
+_NEAR = 6
+"""So many others are told."""
 
 
 class ModelHeuristic:
@@ -67,7 +75,7 @@ class ModelHeuristic:
             return Answer(
                 self.source, library, f"{unjudged}, so it is left to the library", near=[*picks, *near], caveat=choice.caveat
             )
-        return Answer(
+        answer = Answer(
             source=self.source,
             candidates=picks,
             why=f"predicted fastest of {choice.ranked} configs and the library by the model of {model.hardware.slug} "
@@ -77,6 +85,8 @@ class ModelHeuristic:
             between_us=choice.first_us,
             caveat=choice.caveat,
         )
+        is_judged_alone = model.kind == "ranking" and _is_taken_untried(request)
+        return _weighed(answer, model, request, choice) if is_judged_alone else answer
 
     def _unjudged(self, model: Model, request: Request, choice: Choice) -> str | None:
         """Why it is unknown how good a model's picks are for a problem; ``None`` if that was measured or does not matter."""
@@ -97,3 +107,38 @@ class ModelHeuristic:
 def _is_taken_untried(request: Request) -> bool:
     """Whether the first pick is compiled without being compared with the library by a benchmark."""
     return request.top_k == 1 and request.min_confidence is None
+
+
+def _weighed(answer: Answer, model: Model, request: Request, choice: Choice) -> Answer:
+    """The answer for a single pick: against the library with what is known less well, and with what a tile does besides."""
+    costs = COSTS.get(request.hardware.slug) if request.hardware else None
+    epilogue = request.epilogue if costs is not None else None
+    considered = choice
+    if epilogue is not None:
+        considered = model.choose(
+            request.problem,
+            _WEIGHED,
+            tf32=request.tiles_tf32,
+            shared_memory=request.shared_memory,
+            cache=request.cache_predictions,
+        )
+    best_first = weighed([*considered.picks, *considered.near], request.problem, costs, epilogue)
+    best, first = best_first[0], answer.candidates[0]
+    if best.config == first.config and epilogue is None:
+        return answer
+    assert first.expected_us is not None
+    scale = best.alone_us / first.expected_us
+    by = f"by the model of {model.hardware.slug} ({model.digest[:12]})"
+    why = answer.why
+    if epilogue is not None:
+        why = f"predicted fastest with what follows, of the {_WEIGHED} likeliest of {choice.ranked} configs and the library, {by}"
+    elif best.config.is_library:
+        why = f"no tile is predicted to be faster than the library by {DOUBT:.0%}, {by}"
+    return dataclasses.replace(
+        answer,
+        candidates=[Candidate(best.config, best.alone_us)],
+        why=why,
+        near=[Candidate(one.config, one.alone_us) for one in best_first[1 : 1 + _NEAR]],
+        between_us=answer.between_us and (answer.between_us[0] * scale, answer.between_us[1] * scale),
+        fusion=in_words(costs, epilogue, best_first) if costs is not None and epilogue is not None else None,
+    )

@@ -45,20 +45,20 @@ def may_be_tiled(inputs: Any) -> bool:
 def followers(op: str) -> tuple[str, ...]:
     """The operators that use the result of what is being lowered, through views, as the traced graph says."""
     node = V.graph.current_node
-    if _name(node) != op:  # What is lowered as a multiplication is another operator's.
-        return (_name(node),)
+    if name_of(node) != op:  # What is lowered as a multiplication is another operator's.
+        return (name_of(node),)
     names: list[str] = []
     waiting = list(node.users)
     while waiting:
         user = waiting.pop(0)
-        if _name(user) in ("view", "reshape", "_unsafe_view"):
+        if name_of(user) in ("view", "reshape", "_unsafe_view"):
             waiting += list(user.users)
         else:
-            names.append(_name(user))
+            names.append(name_of(user))
     return tuple(names)
 
 
-def _name(node: Any) -> str:
+def name_of(node: Any) -> str:
     return node.op if node.op == "output" else getattr(node.target, "__name__", str(node.target)).split(".")[0]
 
 

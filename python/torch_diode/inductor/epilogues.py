@@ -1,0 +1,155 @@
+"""What of a graph becomes part of a multiplication's kernel, if that is a tile.
+
+The graph is read before anything is fused, by the rules that the scheduler follows afterwards. Where they are not known, or
+depend on what is decided later, nothing is expected to be fused.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+from torch._inductor import config
+from torch._inductor.scheduler import Scheduler
+from torch._inductor.virtualized import V
+
+from ..epilogue import Epilogue
+from . import OPS
+from .foreseen import name_of
+from .kernels import hints
+
+_VIEWS = ("view", "reshape", "_unsafe_view", "unsqueeze", "squeeze", "permute", "transpose", "t", "expand", "slice", "select")
+_RESHAPES = ("view", "reshape", "_unsafe_view", "unsqueeze", "squeeze")
+# Kernels of a library, which read what they are given from memory.
+_LIBRARIES = (*OPS, "convolution")
+_ATTENTION = "_scaled_dot_product"
+
+
+class _Unfused(Exception):
+    """Something that keeps what follows out of the tile, or may do so."""
+
+
+def epilogue_of(op: str) -> Epilogue | None:
+    """What follows the multiplication that is being lowered and would be fused with its tile; ``None`` if nothing would."""
+    product = V.graph.current_node
+    if name_of(product) != op or not config.epilogue_fusion or not _is_tensor(product):
+        return None
+    try:
+        return _Reading(product).epilogue()
+    except _Unfused:
+        return None
+
+
+def reshapes_prevent_fusion() -> bool:
+    """Whether what follows a view of another rank stays out: older schedulers compare the ways in which memory is read exactly."""
+    by_name = "is_template" in Scheduler.score_fusion_memory.__code__.co_names
+    return not by_name and bool(config.loop_ordering_after_fusion)
+
+
+class _Reading:
+    """A product, what follows it point by point, and what of it is stored."""
+
+    def __init__(self, product: Any) -> None:
+        self._product = product
+        self._elements = _elements(product)
+        self._following: dict[Any, None] = {}
+        self._stored: dict[Any, None] = {}
+
+    def epilogue(self) -> Epilogue | None:
+        waiting = [self._product]
+        while waiting:
+            value = waiting.pop(0)
+            for user in self._users_of(value, value):
+                if user not in self._following:
+                    self._following[user] = None
+                    waiting.append(user)
+        if not self._following:
+            return None
+        read = {node: None for following in self._following for node in self._others(following)}
+        return Epilogue(
+            ops=tuple(name_of(node) for node in self._following),
+            elements=self._elements,
+            product_bytes=_bytes(self._product),
+            read_bytes=sum(map(_bytes, read)),
+            written_bytes=sum(_bytes(node) for node in self._stored if node is not self._product),
+            keeps_product=self._product in self._stored,
+        )
+
+    def _users_of(self, value: Any, seen: Any) -> Iterator[Any]:
+        """What uses a value, or a view of it, point by point."""
+        for user in _living_users(seen):
+            name = name_of(user)
+            if user.op == "output" or name in _LIBRARIES or name.startswith(_ATTENTION):
+                self._stored[value] = None
+            elif name in _VIEWS:
+                if self._keeps_order(user):
+                    yield from self._users_of(value, user)
+                else:
+                    self._only_stored(value, user)
+            elif _is_pointwise(user) and _elements(user) == self._elements:
+                yield user
+            else:  # A reduction, for one, takes what is before it into its own kernel.
+                raise _Unfused
+
+    def _keeps_order(self, view: Any) -> bool:
+        """Whether a view is read as the product is written."""
+        if name_of(view) not in _RESHAPES:
+            return False
+        return not reshapes_prevent_fusion() or view.meta["val"].dim() == self._product.meta["val"].dim()
+
+    def _only_stored(self, value: Any, view: Any) -> None:
+        """A view that nothing but libraries reads: the value is stored. Any other reader computes it anew in its own order."""
+        for user in _living_users(view):
+            name = name_of(user)
+            if name in _VIEWS:
+                self._only_stored(value, user)
+            elif user.op == "output" or name in _LIBRARIES or name.startswith(_ATTENTION):
+                self._stored[value] = None
+            else:
+                raise _Unfused
+
+    def _others(self, following: Any) -> Iterator[Any]:
+        """What is read besides the product. It must be there before the product is."""
+        for node in following.all_input_nodes:
+            base = _base(node)
+            if base is self._product or base in self._following:
+                continue
+            if base.op == "call_function" and base > self._product:
+                if not _is_pointwise(base):
+                    raise _Unfused
+                yield from self._others(base)
+            elif _is_tensor(base):
+                yield base
+
+
+def _living_users(node: Any) -> list[Any]:
+    return [user for user in node.users if user.users or user.op == "output"]
+
+
+def _base(node: Any) -> Any:
+    """What a view is a view of."""
+    while node.op == "call_function" and name_of(node) in _VIEWS:
+        node = node.args[0]
+    return node
+
+
+def _is_pointwise(node: Any) -> bool:
+    target = node.target
+    if node.op != "call_function" or not isinstance(target, torch._ops.OpOverload) or name_of(node).endswith("_"):
+        return False
+    return torch.Tag.pointwise in target.tags and _is_tensor(node)
+
+
+def _is_tensor(node: Any) -> bool:
+    return isinstance(node.meta.get("val"), torch.Tensor)
+
+
+def _elements(node: Any) -> int:
+    sizes = [size.node.expr if isinstance(size, torch.SymInt) else size for size in node.meta["val"].shape]
+    return math.prod(sizes if all(isinstance(size, int) for size in sizes) else hints(sizes))
+
+
+def _bytes(node: Any) -> int:
+    return _elements(node) * int(node.meta["val"].dtype.itemsize)
