@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import statistics
 import time
 from collections.abc import Callable, Sequence
@@ -20,25 +21,43 @@ _FLUSHED_BYTES = 256 << 20
 
 
 def compiled_cold(
-    function: Callable[..., Any], inputs: Sequence[torch.Tensor], **options: Any
+    function: Callable[..., Any], inputs: Sequence[torch.Tensor], *, training: bool = False, **options: Any
 ) -> tuple[float, torch.cuda.CUDAGraph]:
-    """The seconds of the first call with empty caches and warm compilers, and a CUDA graph of what it compiled.
+    """The seconds of the first call with empty caches and warm compilers, and a CUDA graph of what it compiled."""
+    for listed in models.available():
+        listed.model.clear_cache()
+    AsyncCompile.wait_pool_ready()
+    with fresh_cache():
+        return compiled(function, inputs, training=training, **options)
+
+
+def compiled(
+    function: Callable[..., Any], inputs: Sequence[torch.Tensor], *, training: bool = False, **options: Any
+) -> tuple[float, torch.cuda.CUDAGraph]:
+    """The seconds of the first call, and a CUDA graph of what it compiled. Training is a loss and its gradients.
 
     The graph outlives the next compile, which makes torch forget this one.
     """
     torch._dynamo.reset()
     forget_handler()
-    for listed in models.available():
-        listed.model.clear_cache()
-    AsyncCompile.wait_pool_ready()
-    with fresh_cache(), torch.no_grad():
+    with torch.set_grad_enabled(training):
         torch.cuda.synchronize()
         start = time.perf_counter()
-        compiled = torch.compile(function, options=options, dynamic=False)
-        compiled(*inputs)
+        call = torch.compile(function, options=options, dynamic=False)
+        if training:
+            call = _step(function, call)
+        call(*inputs)
         torch.cuda.synchronize()
         seconds = time.perf_counter() - start
-        return seconds, _captured(compiled, inputs)
+        return seconds, _captured(call, inputs)
+
+
+def _step(network: Any, loss: Callable[..., torch.Tensor]) -> Callable[..., Any]:
+    def step(*inputs: torch.Tensor) -> None:
+        network.zero_grad(set_to_none=True)
+        loss(*inputs).backward()
+
+    return step
 
 
 def forget_handler() -> None:
@@ -59,12 +78,11 @@ def _captured(compiled: Callable[..., Any], inputs: Sequence[torch.Tensor]) -> t
 
 
 def microseconds(graphs: Sequence[torch.cuda.CUDAGraph]) -> list[float]:
-    """The median of each with a cold cache, in turns so that all see the same clock and neighbours."""
+    """The median of each with a cold cache, in turns of changing order so that all see the same clock and neighbours."""
     flushed = torch.empty(_FLUSHED_BYTES, dtype=torch.int8, device="cuda")
     times: list[list[tuple[torch.cuda.Event, torch.cuda.Event]]] = [[] for _ in graphs]
     for at in range(ROUNDS + ROUNDS // 4):
-        for turn in range(len(graphs)):
-            place = (at + turn) % len(graphs)
+        for place in random.Random(at).sample(range(len(graphs)), len(graphs)):
             start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
             flushed.zero_()
             start.record()

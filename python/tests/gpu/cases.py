@@ -1,0 +1,114 @@
+"""What is compared with no tuning: multiplications alone, and with what follows them in networks."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import itertools
+import math
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from shapes import Shape, judged
+from torch.nn import functional as F
+
+Made = tuple[Callable[..., Any], tuple[torch.Tensor, ...]]
+"""A function and its inputs on the GPU."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Case:
+    """Something to compile and to time."""
+
+    part: str
+    """``alone``, ``epilogues`` or ``networks``."""
+    name: str
+    make: Callable[[], Made]
+    training: bool = False
+    alone: str | None = None
+    """The case of the multiplication without what follows it."""
+
+
+def _kept(y: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    return y, F.relu(y)
+
+
+def _normed(y: torch.Tensor, other: torch.Tensor) -> torch.Tensor:
+    return F.layer_norm(y + other, y.shape[-1:])
+
+
+# What follows, and whether it takes another matrix.
+_FOLLOWING: dict[str, tuple[Callable[..., Any], bool]] = {
+    "gelu": (F.gelu, False),
+    "tanh gelu": (lambda y: F.gelu(y, approximate="tanh"), False),
+    "relu": (F.relu, False),
+    "silu × gate": (lambda y, other: F.silu(y) * other, True),
+    "residual": (lambda y, other: y + other, True),
+    "residual, norm": (_normed, True),
+    "scale, to fp32": (lambda y: (y * 0.5).float(), False),
+    "relu, both kept": (_kept, False),
+}
+
+# M, N, K of linear layers, and what follows in each case; "3-D" stands for activations of three dimensions.
+_LINEAR: list[tuple[tuple[int, int, int], tuple[str, ...]]] = [
+    ((16, 4096, 4096), ("gelu", "residual", "silu × gate")),
+    ((64, 1024, 1024), ("gelu", "relu", "residual")),
+    ((256, 2048, 512), ("silu × gate", "relu, both kept", "residual, norm")),
+    ((512, 4096, 4096), ("gelu", "silu × gate", "residual", "3-D gelu")),
+    ((1000, 1000, 1000), ("relu", "scale, to fp32", "residual")),
+    ((1024, 3072, 768), ("gelu", "tanh gelu", "3-D residual")),
+    ((1024, 768, 3072), ("residual", "residual, norm", "3-D relu")),
+    ((1568, 3072, 768), ("gelu", "residual", "3-D gelu")),
+    ((2048, 512, 256), ("relu", "silu × gate", "relu, both kept")),
+    ((4096, 4096, 1024), ("gelu", "residual", "scale, to fp32")),
+    ((4096, 1024, 4096), ("residual", "tanh gelu", "3-D silu × gate")),
+    ((8192, 768, 3072), ("residual", "gelu", "residual, norm")),
+    ((8192, 4096, 256), ("relu", "silu × gate", "3-D residual")),
+    ((16384, 512, 128), ("gelu", "residual", "relu, both kept")),
+]  # fmt: skip
+
+
+def alone() -> list[Case]:
+    """Multiplications with nothing after them."""
+    layers = [Shape(*size, linear=True) for size, _ in _LINEAR]
+    return [Case("alone", str(shape), functools.partial(_alone, shape)) for shape in [*judged(), *layers]]
+
+
+def _alone(shape: Shape) -> Made:
+    return shape.function(), shape.inputs()
+
+
+def epilogues() -> list[Case]:
+    """Linear layers and what follows them."""
+    found = []
+    for size, names in _LINEAR:
+        shape = Shape(*size, linear=True)
+        for name in names:
+            found.append(Case("epilogues", f"{shape}, {name}", functools.partial(_made, shape, name), alone=str(shape)))
+    return found
+
+
+def _made(shape: Shape, name: str) -> Made:
+    following, takes_other = _FOLLOWING[name.removeprefix("3-D ")]
+    x, weight, bias = shape.inputs()
+    lead: tuple[int, ...] = (shape.m,)
+    if name.startswith("3-D"):
+        lead = (4, shape.m // 4)
+        x = x.view(*lead, shape.k)
+    others = (torch.randn(*lead, shape.n, device=x.device, dtype=x.dtype),) if takes_other else ()
+
+    def function(x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor, *others: torch.Tensor) -> Any:
+        return following(F.linear(x, weight, bias), *others)
+
+    return function, (x, weight, bias, *others)
+
+
+def recommender(rows: int) -> Made:
+    """The tower of a recommender."""
+    sizes = [512, 1024, 1024, 512, 256, 1]
+    layers: list[torch.nn.Module] = []
+    for k, n in itertools.pairwise(sizes):
+        layers += [torch.nn.Linear(k, n), torch.nn.ReLU()]
+    tower = torch.nn.Sequential(*layers[:-1], torch.nn.Sigmoid()).cuda().bfloat16()
+    return tower, (torch.randn(rows, sizes[0], device="cuda", dtype=torch.bfloat16) / math.sqrt(sizes[0]),)

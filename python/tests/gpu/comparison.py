@@ -1,0 +1,220 @@
+"""Measures the plug-in against no tuning, its own next tiles and default max-autotune, on a GPU.
+
+    python python/tests/gpu/comparison.py --times times.jsonl --report docs/measurements/fusion.md
+
+Every case is written to the file of times as soon as it is measured, and is not measured again. Hugging Face's
+transformers must be installed for the networks.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+os.environ.setdefault("TORCHINDUCTOR_QUIESCE_ASYNC_COMPILE_POOL", "0")
+
+import cases
+import compared
+import networks
+import torch
+from cases import Case
+from timing import compiled, compiled_cold, microseconds
+from torch._inductor import config
+
+import torch_diode
+from torch_diode import models
+from torch_diode.heuristics import Answer, Candidate, Request
+
+NONE, OURS, MAX = "no tuning", "ours", "max-autotune"
+TILES = 8
+PARTS: dict[str, Callable[[], Sequence[Case]]] = {
+    "alone": cases.alone, "epilogues": cases.epilogues, "networks": networks.networks
+}  # fmt: skip
+
+
+class NthTile:
+    """Takes the tile of a rank among those of the model, and leaves the library out."""
+
+    source = "function"
+
+    def __init__(self, rank: int) -> None:
+        self._rank = rank
+        hardware = torch_diode.Hardware.find(NAME)
+        model = models.for_hardware(hardware.slug) if hardware else None
+        if model is None:
+            raise SystemExit(f"there is no model of {NAME}; expected an H100 or an H200")
+        self._model = model
+
+    def answer(self, request: Request) -> Answer | None:
+        choice = self._model.choose(request.problem, TILES + 1, tf32=request.tiles_tf32, shared_memory=request.shared_memory)
+        tiles = [Candidate(config, us) for config, us in choice.picks if not config.is_library]
+        return Answer(self.source, tiles[self._rank :][:1], f"tile {self._rank}") if len(tiles) > self._rank else None
+
+    def digest(self) -> str:
+        return f"{self._rank} {self._model.digest}"
+
+
+NAME = torch.cuda.get_device_name() if torch.cuda.is_available() else "NVIDIA H200"
+
+
+def prepare(method: str) -> dict[str, Any]:
+    """Installs what a method needs, and says its options."""
+    torch_diode.uninstall()
+    if method == OURS:
+        torch_diode.install()
+    elif method.startswith("tile "):
+        torch_diode.install(heuristic=NthTile(int(method.removeprefix("tile "))))
+    return {"max_autotune_gemm": True} if method == MAX else {}
+
+
+def methods(part: str, tiles: int) -> list[str]:
+    several = [] if part == "networks" else [f"tile {rank}" for rank in range(tiles)]
+    return [NONE, OURS, *several]
+
+
+def picks() -> list[Any]:
+    """What was picked in the last compiles, by problem and kernel."""
+    return [
+        [pick.label, pick.source, pick.picks[0].config.label if pick.picks else None, pick.lines()]
+        for pick in torch_diode.history()
+    ]
+
+
+def compile_share(given: Sequence[Case], share: int, of: int, tiles: int, notes: Path) -> None:
+    """Fills Inductor's caches with a share of all that is to be compiled."""
+    pairs = [(case, method) for case in given for method in methods(case.part, tiles)]
+    for case, method in pairs[share::of]:
+        try:
+            options = prepare(method)
+            torch.manual_seed(0)
+            compiled(*case.make(), **options)
+            note = picks()
+        except Exception as error:
+            note = [f"{type(error).__name__}: {error}"[:500]]
+        with notes.open("a") as file:
+            file.write(json.dumps([case.name, method, note]) + "\n")
+
+
+def compile_all(given: Sequence[Case], arguments: argparse.Namespace, folder: Path) -> dict[tuple[str, str], Any]:
+    """Compiles in several processes, so that this one finds everything in the cache. Gives what was picked."""
+    start = time.perf_counter()
+    environment = {**os.environ, "TORCHINDUCTOR_COMPILE_THREADS": "1", "OMP_NUM_THREADS": "1"}
+    command = [sys.executable, __file__, *sys.argv[1:], "--folder", str(folder)]
+    workers = [subprocess.Popen([*command, "--share", str(share)], env=environment) for share in range(arguments.workers)]
+    for worker in workers:
+        worker.wait()
+    print(f"{len(given)} cases compiled in {time.perf_counter() - start:.0f} s", flush=True)
+    lines = [line for notes in folder.glob("notes-*") for line in notes.read_text().splitlines()]
+    return {(name, method): note for name, method, note in map(json.loads, lines)}
+
+
+def measured(case: Case, tiles: int, noted: dict[tuple[str, str], Any]) -> dict[str, Any]:
+    """The microseconds of each method."""
+    function, inputs = case.make()
+    graphs: dict[str, torch.cuda.CUDAGraph] = {}
+    for method in methods(case.part, tiles):
+        try:
+            _, graphs[method] = compiled(function, inputs, **prepare(method))
+        except Exception as error:
+            noted[case.name, method] = [f"{type(error).__name__}: {error}"[:500]]
+    times = dict(zip(graphs, microseconds(list(graphs.values())), strict=True))
+    return {"times": times, "picks": {method: noted.get((case.name, method)) for method in methods(case.part, tiles)}}
+
+
+def warm_up(case: Case) -> None:
+    """What each method does once per process is done."""
+    for method in (NONE, OURS):
+        options = prepare(method)
+        compiled_cold(*case.make(), training=case.training, **options)
+
+
+def measured_network(case: Case, autotuned: bool) -> dict[str, Any]:
+    """The microseconds of each method, and its seconds of a cold compile, one after the other."""
+    torch.manual_seed(0)
+    function, inputs = case.make()
+    graphs, seconds, found = {}, {}, []
+    for method in (NONE, OURS, MAX) if autotuned else (NONE, OURS):
+        options = prepare(method)
+        seconds[method], graphs[method] = compiled_cold(function, inputs, training=case.training, **options)
+        if method == OURS:
+            found = picks()
+    times = dict(zip(graphs, microseconds(list(graphs.values())), strict=True))
+    return {"times": times, "seconds": seconds, "picks": {OURS: found}}
+
+
+def left(given: Sequence[Case], path: Path) -> list[Case]:
+    """The cases that are not measured yet."""
+    known = {json.loads(line)["name"] for line in path.read_text().splitlines()} if path.exists() else set()
+    return [case for case in given if case.name not in known]
+
+
+def with_time(given: Sequence[Case], until: float) -> Iterator[Case]:
+    """Cases, as long as there is time."""
+    for at, case in enumerate(given):
+        if time.time() > until:
+            print(f"{len(given) - at} of {len(given)} cases are left: no time", flush=True)
+            return
+        yield case
+
+
+def keep(case: Case, found: dict[str, Any], path: Path) -> None:
+    """Writes a case to the file."""
+    line = {"part": case.part, "name": case.name, "alone": case.alone, "gpu": NAME, "torch": torch.__version__, **found}
+    with path.open("a") as file:
+        file.write(json.dumps(line) + "\n")
+    print(case.name, {method: round(us, 2) for method, us in found["times"].items()}, found.get("seconds", ""), flush=True)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--times", type=Path, required=True, help="the file of times, a line for each case")
+    parser.add_argument("--report", type=Path, help="the tables, in Markdown")
+    parser.add_argument("--parts", default=",".join(PARTS), help="what to measure")
+    parser.add_argument("--tiles", type=int, default=TILES, help="how many of the model's tiles are timed for each case")
+    parser.add_argument(
+        "--autotuned", default="", help="networks with one of these in their names, by commas, are autotuned too; all by default"
+    )
+    parser.add_argument("--only", default="", help="cases whose names contain this")
+    parser.add_argument("--workers", type=int, default=max(1, (os.cpu_count() or 2) - 1))
+    parser.add_argument("--seconds", type=float, default=1e9, help="begin no case after so long")
+    parser.add_argument("--share", type=int, help=argparse.SUPPRESS)
+    parser.add_argument("--folder", type=Path, help=argparse.SUPPRESS)
+    arguments = parser.parse_args()
+    until = time.time() + arguments.seconds
+    given = [
+        case
+        for part in arguments.parts.split(",")
+        for case in left(PARTS[part](), arguments.times)
+        if arguments.only in case.name
+    ]
+    kernels = [case for case in given if case.part != "networks"]
+    with config.patch(shape_padding=False), tempfile.TemporaryDirectory() as folder:
+        if arguments.share is not None:
+            notes = arguments.folder / f"notes-{arguments.share}"
+            compile_share(kernels, arguments.share, arguments.workers, arguments.tiles, notes)
+            return
+        # Networks first: they are compiled one at a time, with the whole machine.
+        nets = [case for case in given if case.part == "networks"]
+        if nets:
+            warm_up(nets[-1])
+        for case in with_time(nets, until):
+            autotuned = any(name in case.name for name in arguments.autotuned.split(","))
+            keep(case, measured_network(case, autotuned), arguments.times)
+        os.environ["TORCHINDUCTOR_CACHE_DIR"] = f"{folder}/cache"
+        noted = compile_all(kernels, arguments, Path(folder))
+        for case in with_time(kernels, until):
+            keep(case, measured(case, arguments.tiles, noted), arguments.times)
+    if arguments.report:
+        compared.write(arguments.report, [arguments.times])
+
+
+if __name__ == "__main__":
+    main()
