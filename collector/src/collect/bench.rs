@@ -7,9 +7,11 @@ use anyhow::bail;
 use clap::{Args, ValueEnum};
 use diode_core::Provenance;
 use diode_core::hardware::Hardware;
+use diode_formats::pack::Pack;
 
 use crate::devices::cpu::CpuMeter;
 use crate::devices::gpu::choice::GpuChoice;
+use crate::devices::gpu::vendor::Vendor;
 use crate::devices::gpu::{GpuMeter, GpuOptions};
 use crate::devices::meter::Meter;
 use crate::failure::Usage;
@@ -32,9 +34,9 @@ pub(crate) struct DeviceArgs {
     #[arg(long, value_name = "LIST")]
     device: Option<GpuChoice>,
 
-    /// Folder with libcublas and libcublasLt, if the system does not find them
-    #[arg(long, value_name = "FOLDER")]
-    cublas: Option<PathBuf>,
+    /// Folder with the vendor's multiplications (libcublas and libcublasLt, libhipblaslt), if the system does not find them
+    #[arg(long, alias = "cublas", value_name = "FOLDER")]
+    library: Option<PathBuf>,
 
     /// How long a GPU may be silent, besides what its kernels take, before its process is ended; 30s if not given
     #[arg(long, value_name = "TIME", value_parser = arguments::duration)]
@@ -49,7 +51,7 @@ enum Backend {
     Auto,
     /// NVIDIA GPUs, with kernels from a pack
     Cuda,
-    /// AMD GPUs (not in this build yet)
+    /// AMD GPUs, with kernels from a pack (not tried on one yet)
     Hip,
     /// A blocked matrix multiplication on this CPU
     Cpu,
@@ -67,20 +69,18 @@ pub(super) struct Bench {
 impl DeviceArgs {
     /// The devices to measure on.
     pub(super) fn bench(&self, seed: u64, interrupt: &Interrupt) -> anyhow::Result<Bench> {
-        let cuda = match self.backend {
-            Backend::Hip => {
-                bail!("backend hip: this build of diode has no AMD backend yet; use --backend cpu")
-            }
-            Backend::Cuda => true,
+        let on_gpus = match self.backend {
+            Backend::Cuda | Backend::Hip => true,
             Backend::Cpu => false,
             Backend::Auto => self.kernels.is_some(),
         };
-        match (&self.kernels, cuda) {
+        match (&self.kernels, on_gpus) {
             (Some(pack), true) => return self.gpus(pack, seed, interrupt),
             (None, true) => {
-                return Err(Usage::new(
-                    "backend cuda: expected a kernel pack with --kernels; `diode kernels build` makes one",
-                )
+                let backend = if self.backend == Backend::Hip { "hip" } else { "cuda" };
+                return Err(Usage::new(format!(
+                    "backend {backend}: expected a kernel pack with --kernels; `diode kernels build` makes one"
+                ))
                 .into());
             }
             (Some(_), false) => {
@@ -93,10 +93,11 @@ impl DeviceArgs {
                 Usage::new("--device: it chooses among GPUs; leave it out, or name a kernel pack").into()
             );
         }
-        if self.cublas.is_some() {
-            return Err(
-                Usage::new("--cublas: cuBLAS is for GPUs; leave it out, or name a kernel pack").into()
-            );
+        if self.library.is_some() {
+            return Err(Usage::new(
+                "--library: the vendors' libraries are for GPUs; leave it out, or name a kernel pack",
+            )
+            .into());
         }
         if self.gpu_patience.is_some() {
             return Err(
@@ -118,7 +119,9 @@ impl DeviceArgs {
 
     fn gpus(&self, pack: &Path, seed: u64, interrupt: &Interrupt) -> anyhow::Result<Bench> {
         let patience = self.gpu_patience.unwrap_or(USUAL_PATIENCE);
-        let options = GpuOptions { pack: pack.to_owned(), cublas: self.cublas.clone(), seed, patience };
+        let vendor = self.vendor(pack)?;
+        let options =
+            GpuOptions { pack: pack.to_owned(), vendor, library: self.library.clone(), seed, patience };
         let mut bench: Option<Bench> = None;
         let mut devices = match &self.device {
             Some(GpuChoice::Numbers(numbers)) => numbers.clone(),
@@ -138,7 +141,7 @@ impl DeviceArgs {
             let meter: Box<dyn Meter> = Box::new(meter);
             match &mut bench {
                 None => {
-                    let library = node.facts.contains_key("cublas");
+                    let library = node.facts.contains_key(vendor.library_fact());
                     let provenance = node::provenance_of(node.facts)?;
                     bench = Some(Bench { meters: vec![meter], hardware, provenance, library });
                 }
@@ -151,5 +154,21 @@ impl DeviceArgs {
             }
         }
         bench.ok_or_else(|| Usage::new("--device: expected at least one GPU").into())
+    }
+
+    /// Whose GPUs a pack is for. A backend that was named must be theirs.
+    fn vendor(&self, pack: &Path) -> anyhow::Result<Vendor> {
+        let opened = Pack::open(pack)?;
+        let (vendor, arch) = (Vendor::of_arch(opened.arch()), opened.arch());
+        let named = match self.backend {
+            Backend::Cuda => Vendor::Nvidia,
+            Backend::Hip => Vendor::Amd,
+            Backend::Auto | Backend::Cpu => vendor,
+        };
+        if named != vendor {
+            let (shown, given, fitting) = (pack.display(), named.backend(), vendor.backend());
+            bail!("backend {given}: {shown} is for {arch}; name a pack for it, or use --backend {fitting}");
+        }
+        Ok(vendor)
     }
 }

@@ -79,7 +79,7 @@ fn in_words(report: &Report) -> String {
     if let Some(error) = &report.gpu_error {
         rows.push(("GPU", format!("unknown: {error}")));
     } else if report.gpus.is_empty() {
-        rows.push(("GPU", "none found (nvidia-smi is not installed or lists none)".to_owned()));
+        rows.push(("GPU", "none found (neither nvidia-smi nor HIP lists one)".to_owned()));
     }
     rows.iter().map(|(name, value)| format!("{name:<10} {value}\n")).collect()
 }

@@ -13,12 +13,12 @@ pub(crate) struct MeasureGpu {
     #[arg(long)]
     kernels: PathBuf,
     #[arg(long)]
-    cublas: Option<PathBuf>,
+    library: Option<PathBuf>,
 }
 
 impl MeasureGpu {
     pub(crate) fn run(self) -> anyhow::Result<()> {
-        let options = WorkerOptions { device: self.device, pack: self.kernels, cublas: self.cublas };
+        let options = WorkerOptions { device: self.device, pack: self.kernels, library: self.library };
         serve(&options, io::stdin().lock(), io::stdout().lock())
     }
 }

@@ -1,10 +1,12 @@
-//! NVIDIA GPUs, as `nvidia-smi` lists them.
+//! GPUs: NVIDIA's, as `nvidia-smi` lists them, and AMD's.
 
 use std::process::{Command, Stdio};
 
 use anyhow::{Context, bail};
 use diode_core::hardware::Hardware;
 use serde::Serialize;
+
+use super::amd;
 
 /// One GPU of the node.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -17,8 +19,15 @@ pub(crate) struct Gpu {
 
 const FIELDS: &str = "name,memory.total,driver_version,power.limit";
 
-/// The node's GPUs; none where there is no `nvidia-smi`.
+/// The node's GPUs.
 pub(crate) fn gpus() -> anyhow::Result<Vec<Gpu>> {
+    let mut gpus = nvidia()?;
+    gpus.extend(amd::gpus()?);
+    Ok(gpus)
+}
+
+/// None where there is no `nvidia-smi`.
+fn nvidia() -> anyhow::Result<Vec<Gpu>> {
     let query = format!("--query-gpu={FIELDS}");
     let run = Command::new("nvidia-smi")
         .args([query.as_str(), "--format=csv,noheader,nounits"])

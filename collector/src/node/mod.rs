@@ -1,5 +1,6 @@
 //! What this node is: its CPU, memory and GPUs.
 
+mod amd;
 mod caches;
 mod cpu;
 mod gpu;

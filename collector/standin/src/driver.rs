@@ -6,9 +6,10 @@ use std::slice;
 
 use diode_core::ids::Digest;
 
+use crate::code_object::laid_out;
 use crate::elf;
 use crate::launch::{Arguments, Task, task};
-use crate::node::{Node, perform, place};
+use crate::node::{Node, perform, place, value};
 use crate::number::Number;
 use crate::out::{put, put_text};
 use crate::script::Effect;
@@ -22,12 +23,17 @@ const NOT_READY: i32 = 600;
 const EVENT: u64 = 500;
 const BYTES_PER_NANOSECOND: u64 = 2000;
 
-/// Declares functions by their name in scripts and the vendor's.
+/// Declares functions by their name in scripts, and NVIDIA's and AMD's.
 macro_rules! functions {
-    ($($call:ident = $name:ident ($($argument:ident: $kind:ty),*) |$node:pat_param, $effect:pat_param| $body:block)*) => {
+    ($($call:ident = $cuda:ident, $hip:ident ($($argument:ident: $kind:ty),*) |$node:pat_param, $effect:pat_param| $body:block)*) => {
         $(
             #[unsafe(no_mangle)]
-            extern "C" fn $name($($argument: $kind),*) -> c_int {
+            extern "C" fn $cuda($($argument: $kind),*) -> c_int {
+                perform(stringify!($call), |$node, $effect| $body)
+            }
+
+            #[unsafe(no_mangle)]
+            extern "C" fn $hip($($argument: $kind),*) -> c_int {
                 perform(stringify!($call), |$node, $effect| $body)
             }
         )*
@@ -35,93 +41,55 @@ macro_rules! functions {
 }
 
 functions! {
-    init = cuInit (_flags: c_uint) |_, _| { Ok(()) }
+    init = cuInit, hipInit (_flags: c_uint) |_, _| { Ok(()) }
 
-    driver_version = cuDriverGetVersion (version: *mut c_int) |_, _| {
+    driver_version = cuDriverGetVersion, hipDriverGetVersion (version: *mut c_int) |_, _| {
         put(version, 13000);
         Ok(())
     }
 
-    device_count = cuDeviceGetCount (count: *mut c_int) |node, effect| {
+    device_count = cuDeviceGetCount, hipGetDeviceCount (count: *mut c_int) |node, effect| {
         let gpus = node.script.gpus.len() as u64;
         put(count, value(effect, gpus) as c_int);
         Ok(())
     }
 
-    device_get = cuDeviceGet (device: *mut c_int, ordinal: c_int) |node, _| {
-        if ordinal as usize >= node.script.gpus.len() {
-            return Err(101);
-        }
-        put(device, ordinal);
-        Ok(())
-    }
-
-    device_name = cuDeviceGetName (name: *mut c_char, room: c_int, device: c_int) |node, _| {
-        let gpu = node.script.gpus.get(device as usize).ok_or(INVALID)?;
-        put_text(name, room, &gpu.name);
-        Ok(())
-    }
-
-    device_attribute = cuDeviceGetAttribute (value: *mut c_int, attribute: c_int, device: c_int) |node, _| {
-        let gpu = node.script.gpus.get(device as usize).ok_or(INVALID)?;
-        let [major, minor] = gpu.capability;
-        put(value, match attribute {
-            16 => 132,
-            38 => gpu.l2_bytes,
-            75 => major,
-            76 => minor,
-            _ => return Err(INVALID),
-        });
-        Ok(())
-    }
-
-    device_bus_id = cuDeviceGetPCIBusId (name: *mut c_char, room: c_int, device: c_int) |_, _| {
+    device_bus_id = cuDeviceGetPCIBusId, hipDeviceGetPCIBusId (name: *mut c_char, room: c_int, device: c_int) |_, _| {
         put_text(name, room, &format!("0000:{device:02x}:00.0"));
         Ok(())
     }
 
-    context = cuDevicePrimaryCtxRetain (context: *mut usize, device: c_int) |node, _| {
-        node.current = device as usize;
-        put(context, 1 + device as usize);
-        Ok(())
-    }
-
-    context_set = cuCtxSetCurrent (context: usize) |node, _| {
-        node.current = context - 1;
-        Ok(())
-    }
-
-    synchronize = cuCtxSynchronize () |node, _| {
+    synchronize = cuCtxSynchronize, hipDeviceSynchronize () |node, _| {
         node.wait();
         Ok(())
     }
 
-    memory_info = cuMemGetInfo_v2 (free: *mut usize, total: *mut usize) |node, effect| {
+    memory_info = cuMemGetInfo_v2, hipMemGetInfo (free: *mut usize, total: *mut usize) |node, effect| {
         put(free, value(effect, node.free_memory()) as usize);
         put(total, node.gpu().memory as usize);
         Ok(())
     }
 
-    allocate = cuMemAlloc_v2 (pointer: *mut u64, bytes: usize) |node, _| {
+    allocate = cuMemAlloc_v2, hipMalloc (pointer: *mut u64, bytes: usize) |node, _| {
         let free = node.free_memory();
         put(pointer, node.memory.allocate(bytes as u64, free)?);
         Ok(())
     }
 
-    free = cuMemFree_v2 (pointer: u64) |node, _| {
+    free = cuMemFree_v2, hipFree (pointer: u64) |node, _| {
         let bytes = node.memory.free(pointer)?;
         node.pending.forget(pointer, bytes);
         Ok(())
     }
 
-    fill = cuMemsetD8Async (pointer: u64, byte: u8, bytes: usize, _stream: usize) |node, _| {
+    fill = cuMemsetD8Async, hipMemsetD8Async (pointer: u64, byte: u8, bytes: usize, _stream: usize) |node, _| {
         node.clock += bytes as u64 / BYTES_PER_NANOSECOND;
         node.pending.forget(pointer, bytes as u64);
         let filled = node.memory.fill(pointer, byte, bytes as u64);
         filled.map_err(|outside| node.outside(&outside))
     }
 
-    copy = cuMemcpyDtoDAsync_v2 (to: u64, from: u64, bytes: usize, _stream: usize) |node, _| {
+    copy = cuMemcpyDtoDAsync_v2, hipMemcpyDtoDAsync (to: u64, from: u64, bytes: usize, _stream: usize) |node, _| {
         node.clock += bytes as u64 / BYTES_PER_NANOSECOND;
         node.settle(from, bytes as u64)?;
         node.pending.forget(to, bytes as u64);
@@ -133,7 +101,7 @@ functions! {
         copied.map_err(|outside| node.outside(&outside))
     }
 
-    read = cuMemcpyDtoH_v2 (to: *mut u8, from: u64, bytes: usize) |node, _| {
+    read = cuMemcpyDtoH_v2, hipMemcpyDtoH (to: *mut u8, from: u64, bytes: usize) |node, _| {
         node.wait();
         node.settle(from, bytes as u64)?;
         match node.memory.bytes_mut(from, bytes as u64) {
@@ -146,7 +114,7 @@ functions! {
         }
     }
 
-    load = cuModuleLoadData (module: *mut usize, image: *const c_void) |node, _| {
+    load = cuModuleLoadData, hipModuleLoadData (module: *mut usize, image: *const c_void) |node, _| {
         let file = elf::file(image).ok_or(INVALID_IMAGE)?;
         let kernel = node.kernels.get(&Digest::of(file)).ok_or(INVALID_IMAGE)?.clone();
         if let Some(Effect::Return(code)) = node.effect("load_kernel", &kernel.key) {
@@ -157,9 +125,9 @@ functions! {
         Ok(())
     }
 
-    unload = cuModuleUnload (_module: usize) |_, _| { Ok(()) }
+    unload = cuModuleUnload, hipModuleUnload (_module: usize) |_, _| { Ok(()) }
 
-    function = cuModuleGetFunction (function: *mut usize, module: usize, name: *const c_char) |node, _| {
+    function = cuModuleGetFunction, hipModuleGetFunction (function: *mut usize, module: usize, name: *const c_char) |node, _| {
         // SAFETY: the caller gives a text with a zero at its end.
         let name = unsafe { std::ffi::CStr::from_ptr(name) };
         let (kernel, _) = place(&mut node.loaded, module)?;
@@ -170,96 +138,88 @@ functions! {
         Ok(())
     }
 
-    function_attribute = cuFuncSetAttribute (function: usize, attribute: c_int, value: c_int) |node, _| {
-        const MAX_DYNAMIC_SHARED: c_int = 8;
-        let most = node.gpu().shared;
-        let (_, shared) = place(&mut node.loaded, function)?;
-        if attribute != MAX_DYNAMIC_SHARED || value as u32 > most {
-            return Err(INVALID);
-        }
-        *shared = value as u32;
-        Ok(())
-    }
-
-    event_create = cuEventCreate (event: *mut usize, _flags: c_uint) |node, _| {
+    event_create = cuEventCreate, hipEventCreateWithFlags (event: *mut usize, _flags: c_uint) |node, _| {
         node.events.push((0, true));
         put(event, node.events.len());
         Ok(())
     }
 
-    event_record = cuEventRecord (event: usize, _stream: usize) |node, _| {
+    event_record = cuEventRecord, hipEventRecord (event: usize, _stream: usize) |node, _| {
         let time = node.clock;
         node.clock += EVENT;
         *place(&mut node.events, event)? = (time, false);
         Ok(())
     }
 
-    event_query = cuEventQuery (event: usize) |node, _| {
+    event_query = cuEventQuery, hipEventQuery (event: usize) |node, _| {
         let (_, waited) = *place(&mut node.events, event)?;
         if waited { Ok(()) } else { Err(NOT_READY) }
     }
 
-    event_elapsed = cuEventElapsedTime (millis: *mut f32, start: usize, end: usize) |node, _| {
+    event_elapsed = cuEventElapsedTime, hipEventElapsedTime (millis: *mut f32, start: usize, end: usize) |node, _| {
         let times = [start, end].map(|event| place(&mut node.events, event).copied());
         let [(start, true), (end, true)] = [times[0]?, times[1]?] else { return Err(NOT_READY) };
         put(millis, (end.saturating_sub(start) as f64 / 1e6) as f32);
         Ok(())
     }
 
-    event_destroy = cuEventDestroy_v2 (_event: usize) |_, _| { Ok(()) }
+    event_destroy = cuEventDestroy_v2, hipEventDestroy (_event: usize) |_, _| { Ok(()) }
 }
 
-/// What is asked for, unless the script says otherwise.
-fn value(effect: Option<Effect>, usual: u64) -> u64 {
-    if let Some(Effect::Value(value)) = effect { value } else { usual }
-}
-
-#[unsafe(no_mangle)]
-extern "C" fn cuGetErrorName(code: c_int, name: *mut *const c_char) -> c_int {
-    let known = match code {
-        1 => c"CUDA_ERROR_INVALID_VALUE",
-        2 => c"CUDA_ERROR_OUT_OF_MEMORY",
-        3 => c"CUDA_ERROR_NOT_INITIALIZED",
-        100 => c"CUDA_ERROR_NO_DEVICE",
-        214 => c"CUDA_ERROR_ECC_UNCORRECTABLE",
-        700 => c"CUDA_ERROR_ILLEGAL_ADDRESS",
-        701 => c"CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES",
-        719 => c"CUDA_ERROR_LAUNCH_FAILED",
-        802 => c"CUDA_ERROR_SYSTEM_NOT_READY",
-        999 => c"CUDA_ERROR_UNKNOWN",
-        _ => return INVALID,
+/// What is launched, as both vendors' drivers take it.
+macro_rules! launches {
+    ($($name:ident)*) => {
+        $(
+            #[unsafe(no_mangle)]
+            extern "C" fn $name(
+                function: usize,
+                x: c_uint,
+                y: c_uint,
+                z: c_uint,
+                threads: c_uint,
+                threads_y: c_uint,
+                threads_z: c_uint,
+                shared: c_uint,
+                _stream: usize,
+                arguments: *mut *mut c_void,
+                _extra: usize,
+            ) -> c_int {
+                launch(function, [x, y, z], [threads, threads_y, threads_z], shared, arguments)
+            }
+        )*
     };
-    put(name, known.as_ptr());
-    0
 }
 
-#[unsafe(no_mangle)]
-extern "C" fn cuLaunchKernel(
+launches! { cuLaunchKernel hipModuleLaunchKernel }
+
+fn launch(
     function: usize,
-    x: c_uint,
-    y: c_uint,
-    z: c_uint,
-    threads: c_uint,
-    threads_y: c_uint,
-    threads_z: c_uint,
-    shared: c_uint,
-    _stream: usize,
+    grid: [u32; 3],
+    threads: [u32; 3],
+    shared: u32,
     arguments: *mut *mut c_void,
-    _extra: usize,
 ) -> c_int {
     /// More than this must be asked for by name.
     const ORDINARY_SHARED: u32 = 48 << 10;
     perform("launch any", |node, _| {
         let (kernel, allowed) = place(&mut node.loaded, function)?.clone();
         let effect = node.effect_of_launch(&kernel.key)?;
-        if shared > ORDINARY_SHARED.max(allowed) {
+        let most = node.gpu().shared;
+        // AMD's driver need not be asked.
+        let ordinary = if node.gpu().is_amd() { most } else { ORDINARY_SHARED };
+        if shared > ordinary.max(allowed) {
             return Err(INVALID);
         }
-        if [threads, threads_y, threads_z, shared] != [kernel.threads, 1, 1, kernel.shared] {
-            let given = format!("{threads} threads and {shared} bytes of shared memory");
+        if (threads, shared) != ([kernel.threads, 1, 1], kernel.shared) {
+            let given = format!("{threads:?} threads and {shared} bytes of shared memory");
             return Err(node.violation(&format!("{}: launched with {given}", kernel.key)));
         }
-        match task(&kernel, [x, y, z], &mut Arguments::new(arguments), &mut node.memory) {
+        let passed = laid_out(&kernel.work.sizes());
+        if node.gpu().is_amd() && kernel.arguments.as_ref() != Some(&passed) {
+            let stated = format!("arguments at {:?}, passed at {passed:?}", kernel.arguments);
+            return Err(node.violation(&format!("{}: {stated}", kernel.key)));
+        }
+        match task(&kernel, grid, &mut Arguments::new(arguments), &mut node.memory) {
             Ok(task) => run(node, &kernel.key, task, effect),
             Err(what) => Err(node.violation(&format!("{}: {what}", kernel.key))),
         }

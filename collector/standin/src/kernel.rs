@@ -6,6 +6,7 @@ use std::path::Path;
 use diode_core::ids::Digest;
 use diode_formats::pack::{Outcome, Pack};
 
+use crate::code_object;
 use crate::number::Number;
 
 /// A kernel of the pack.
@@ -16,6 +17,8 @@ pub(crate) struct Kernel {
     pub(crate) threads: u32,
     pub(crate) shared: u32,
     pub(crate) work: Work,
+    /// Places and sizes of its arguments, if the binary states them. AMD's do.
+    pub(crate) arguments: Option<Vec<[u64; 2]>>,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -60,13 +63,26 @@ pub(crate) fn kernels_of(path: &Path) -> Result<HashMap<Digest, Kernel>, String>
         let key = record.key.clone();
         let work = Work::parse(&key).ok_or_else(|| format!("the stand-in does not know the kernel {key}"))?;
         let (symbol, threads, shared) = (built.symbol.clone(), built.threads, built.shared);
+        let arguments = code_object::arguments(&binary, &symbol);
         // Two kernels of one binary do the same.
-        kernels.entry(Digest::of(&binary)).or_insert(Kernel { key, symbol, threads, shared, work });
+        let kernel = Kernel { key, symbol, threads, shared, work, arguments };
+        kernels.entry(Digest::of(&binary)).or_insert(kernel);
     }
     Ok(kernels)
 }
 
 impl Work {
+    /// The sizes of the arguments that a launch passes, Triton's own two pointers last.
+    pub(crate) fn sizes(&self) -> Vec<u64> {
+        let parts: &[(u64, usize)] = match self {
+            Self::Multiply(_) => &[(8, 4), (4, 9)],
+            Self::Fill(_) => &[(8, 2), (4, 1)],
+            Self::Reference { .. } => &[(8, 4), (4, 3), (8, 9)],
+            Self::Compare(_) => &[(8, 4), (4, 2)],
+        };
+        parts.iter().chain(&[(8, 2)]).flat_map(|&(size, count)| vec![size; count]).collect()
+    }
+
     fn parse(key: &str) -> Option<Self> {
         let mut fields = key.split(';');
         let kernel = fields.next()?;

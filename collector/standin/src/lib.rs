@@ -9,11 +9,17 @@
 //! against what its kernel was compiled for. Results are computed on the host where somebody looks at them.
 #![allow(unsafe_code, reason = "it is called through a foreign function interface")]
 
+mod amd_smi;
+mod code_object;
 mod cublas;
+mod cuda;
 mod driver;
 mod elf;
+mod hip;
 mod kernel;
 mod launch;
+mod library;
+mod light;
 mod memory;
 mod node;
 mod number;

@@ -40,6 +40,8 @@ pub(crate) struct Node {
     pub(crate) clock: u64,
     /// Times of the events that were recorded, and whether somebody has waited since. A handle is a place here and 1.
     pub(crate) events: Vec<(u64, bool)>,
+    /// How often clocks were held down by the power limit, and by heat.
+    pub(crate) residencies: [u64; 2],
     /// What every call returns since something broke.
     broken: Option<i32>,
     /// A launch never ends.
@@ -105,6 +107,7 @@ impl Node {
             pending: Pending::default(),
             clock: 0,
             events: Vec::new(),
+            residencies: [0; 2],
             broken: None,
             hung: false,
         };
@@ -199,4 +202,9 @@ impl Node {
 /// What a handle stands for.
 pub(crate) fn place<T>(all: &mut [T], handle: usize) -> Result<&mut T, i32> {
     handle.checked_sub(1).and_then(|place| all.get_mut(place)).ok_or(INVALID)
+}
+
+/// What is asked for, unless the script says otherwise.
+pub(crate) fn value(effect: Option<Effect>, usual: u64) -> u64 {
+    if let Some(Effect::Value(value)) = effect { value } else { usual }
 }

@@ -29,6 +29,8 @@ pub struct Gpu {
     pub name: String,
     /// Major and minor.
     pub capability: [i32; 2],
+    /// AMD's architecture with its settings, such as `gfx942:sramecc+:xnack-`; NVIDIA's GPUs have none.
+    pub arch: Option<String>,
     pub memory: u64,
     /// Bytes that others hold.
     pub held: u64,
@@ -48,6 +50,7 @@ impl Gpu {
         Self {
             name: "NVIDIA H100 80GB HBM3".to_owned(),
             capability: [9, 0],
+            arch: None,
             memory: 4 << 30,
             held: 0,
             l2_bytes: 50 << 20,
@@ -56,6 +59,21 @@ impl Gpu {
             processes: 0,
             power_limit_mw: Self::DEFAULT_POWER_LIMIT_MW,
         }
+    }
+
+    pub fn mi300x() -> Self {
+        Self {
+            name: "AMD Instinct MI300X".to_owned(),
+            capability: [9, 4],
+            arch: Some("gfx942:sramecc+:xnack-".to_owned()),
+            l2_bytes: 4 << 20,
+            shared: 65_536,
+            ..Self::h100()
+        }
+    }
+
+    pub(crate) fn is_amd(&self) -> bool {
+        self.arch.is_some()
     }
 }
 

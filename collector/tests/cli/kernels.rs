@@ -4,7 +4,7 @@ use std::path::Path;
 
 use serde_json::Value;
 
-use crate::sandbox::{Sandbox, stderr};
+use crate::sandbox::{Sandbox, content, stderr};
 
 const TILES: &str = r#"[
     {"template": "triton::mm", "block_m": 64, "block_n": 64, "block_k": 32, "group_m": 8, "num_stages": 3, "num_warps": 4,
@@ -67,10 +67,12 @@ fn packs_are_compiled_without_a_gpu() {
     let amd = build(&sandbox, "gfx942", &["--ops", "mm,addmm,bmm"]);
     assert_eq!(amd["arch"], "gfx942");
     assert!(amd["kernels"].as_u64().unwrap() >= 4 + 8, "{amd}");
+    #[cfg(target_os = "linux")]
+    crate::standin::launch_compiled(&content(&sandbox.path("test.pack")), TILES);
 
     let error = sandbox.fails(1, &["collect", "--output", "a.msgpack.zst", "--kernels", "test.pack"]);
     let known =
-        ["no NVIDIA driver on this node", "the NVIDIA driver does not work", "the pack is for gfx942"];
+        ["no AMD driver (ROCm's HIP library) on this node", "the AMD driver", "the pack is for gfx942"];
     assert!(known.iter().any(|words| error.contains(words)), "{error}");
     assert!(!sandbox.path("a.msgpack.zst").exists());
 

@@ -103,7 +103,7 @@ fn mistakes_exit_with_2_and_say_what_is_wrong() {
         (&["collect"], "--output"),
         (&["collect", "--output", "x.msgpack.zst", "--budget", "10"], "units"),
         (&["collect", "--output", "x.msgpack.zst", "--device", "0"], "chooses among GPUs"),
-        (&["collect", "--output", "x.msgpack.zst", "--cublas", "."], "cuBLAS is for GPUs"),
+        (&["collect", "--output", "x.msgpack.zst", "--library", "."], "libraries are for GPUs"),
         (
             &["collect", "--output", "x.msgpack.zst", "--shapeset", "s.json", "--num-shapes", "2"],
             "--shapeset",

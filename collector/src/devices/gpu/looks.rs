@@ -2,7 +2,7 @@
 
 use diode_core::FailureReason;
 
-use super::cuda::cublas::CublasError;
+use super::library::LibraryError;
 use super::measurement::Measurement;
 use super::policy::{self, LONG_NS, WORTH_A_GROUP};
 use super::protocol::Event;
@@ -121,13 +121,13 @@ impl Measurement<'_> {
 fn refusal(launched: Result<(), SessionError>) -> Result<Option<FailureReason>, SessionError> {
     match launched {
         Ok(()) => Ok(None),
-        Err(SessionError::Cuda(error)) if error.is_sticky() => Err(error.into()),
-        Err(SessionError::Cuda(error)) if error.is_out_of_resources() => {
+        Err(SessionError::Driver(error)) if error.is_sticky() => Err(error.into()),
+        Err(SessionError::Driver(error)) if error.is_out_of_resources() => {
             Ok(Some(FailureReason::OutOfResources))
         }
         // What a kernel spills takes memory on all processors at once.
-        Err(SessionError::Cuda(error)) if error.is_out_of_memory() => Ok(Some(FailureReason::OutOfMemory)),
-        Err(SessionError::Cuda(_) | SessionError::Cublas(CublasError::Refused { .. })) => {
+        Err(SessionError::Driver(error)) if error.is_out_of_memory() => Ok(Some(FailureReason::OutOfMemory)),
+        Err(SessionError::Driver(_) | SessionError::Library(LibraryError::Refused { .. })) => {
             Ok(Some(FailureReason::Launch))
         }
         Err(error) => Err(error),

@@ -2,9 +2,9 @@
 
 use std::time::Instant;
 
-use super::cuda::driver::MemoryInfo;
-use super::cuda::nvml::Nvml;
+use super::driver::MemoryInfo;
 use super::looks::CHUNK;
+use super::management::Management;
 use super::measurement::{Measurement, Report};
 use super::operands::bytes_needed;
 use super::policy::GROUPED_BELOW_NS;
@@ -71,7 +71,7 @@ pub(super) fn measure<'a>(
     let Measurement { mut results, prepared, .. } = measurement;
     results.timed.sort_unstable_by_key(|(number, _)| *number);
     results.failed.sort_unstable_by_key(|(number, _)| *number);
-    let state = prepared.session.nvml.as_ref().map(Nvml::state).unwrap_or_default();
+    let state = prepared.session.management.as_ref().map(Management::state).unwrap_or_default();
     results.sm_mhz = state.sm_mhz;
     results.celsius = state.celsius;
     results.power_capped = state.throttled.is_some_and(|throttled| throttled.by_power_cap);

@@ -11,6 +11,7 @@ use diode_core::{Config, FailureReason, Method, Problem};
 
 use super::process::{Attempt, GpuDescription, GpuProcess};
 use super::protocol::{EXACT, KERNEL_SIZES, Measure, Results};
+use super::vendor::Vendor;
 use crate::devices::measured::MeasuredConfigs;
 use crate::devices::measuring_process::{Lost, MeasuringProcess};
 use crate::devices::meter::{Meter, Outcome, Quality};
@@ -28,7 +29,9 @@ const MOST_LOST_IN_A_ROW: u32 = 2;
 #[derive(Debug, Clone)]
 pub(crate) struct GpuOptions {
     pub(crate) pack: PathBuf,
-    pub(crate) cublas: Option<PathBuf>,
+    /// Whose GPUs the pack is for.
+    pub(crate) vendor: Vendor,
+    pub(crate) library: Option<PathBuf>,
     pub(crate) seed: u64,
     /// How long a process may be silent, besides what its kernels take.
     pub(crate) patience: Duration,
@@ -36,6 +39,7 @@ pub(crate) struct GpuOptions {
 
 pub(crate) struct GpuMeter {
     process: GpuProcess,
+    vendor: Vendor,
     seed: u64,
     /// Whether kernels serve one problem's sizes only.
     exact: bool,
@@ -53,12 +57,12 @@ impl GpuMeter {
         abandon: &dyn Fn() -> bool,
     ) -> anyhow::Result<(Self, GpuDescription)> {
         let program = std::env::current_exe().context("cannot find the diode program itself")?;
-        let GpuOptions { pack, cublas, seed, patience } = options.clone();
+        let GpuOptions { pack, vendor, library, seed, patience } = options.clone();
         let process = MeasuringProcess::new(move || {
             let mut command = Command::new(&program);
             command.arg("measure-gpu").arg("--device").arg(device.to_string()).arg("--kernels").arg(&pack);
-            if let Some(folder) = &cublas {
-                command.arg("--cublas").arg(folder);
+            if let Some(folder) = &library {
+                command.arg("--library").arg(folder);
             }
             Ok(command)
         });
@@ -67,7 +71,7 @@ impl GpuMeter {
             bail!("interrupted while the GPU was starting")
         };
         let exact = described.facts.get(KERNEL_SIZES).is_some_and(|sizes| sizes == EXACT);
-        Ok((Self { process, seed, exact, culprits: HashMap::new(), lost_in_a_row: 0 }, described))
+        Ok((Self { process, vendor, seed, exact, culprits: HashMap::new(), lost_in_a_row: 0 }, described))
     }
 
     /// Which kernel of the pack a config is on a problem.
@@ -156,9 +160,10 @@ impl GpuMeter {
         };
         if self.lost_in_a_row >= MOST_LOST_IN_A_ROW {
             bail!(
-                "the GPU {what} before a config was launched, on {} problems in a row; see what `nvidia-smi` and \
+                "the GPU {what} before a config was launched, on {} problems in a row; see what `{}` and \
                  the system's log say of it, then go on with --resume",
-                self.lost_in_a_row
+                self.lost_in_a_row,
+                self.vendor.tool()
             );
         }
         Ok(Outcome::Refused(format!(
@@ -208,7 +213,14 @@ mod tests {
             Ok(command)
         });
         let process = GpuProcess::new(process, Duration::from_secs(30));
-        GpuMeter { process, seed: 1, exact: false, culprits: HashMap::new(), lost_in_a_row: 0 }
+        GpuMeter {
+            process,
+            vendor: Vendor::Nvidia,
+            seed: 1,
+            exact: false,
+            culprits: HashMap::new(),
+            lost_in_a_row: 0,
+        }
     }
 
     fn problem() -> Problem {

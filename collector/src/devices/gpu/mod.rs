@@ -1,12 +1,15 @@
 //! Measuring on GPUs, through the driver alone: kernels come from a pack, times from
 //! events. The meter and its process are the parent's side; all else runs in the measuring process.
 //!
-//! What is one vendor's alone lies in a module of its own, such as [`cuda`].
+//! NVIDIA's and AMD's GPUs go the same way up to the [`driver`], the [`library`] and the [`management`] library.
 
 mod arguments;
 pub(crate) mod choice;
-mod cuda;
+mod driver;
+mod foreign;
+mod library;
 mod looks;
+mod management;
 mod measure;
 mod measurement;
 mod meter;
@@ -20,7 +23,9 @@ mod session;
 mod session_error;
 mod store;
 mod timing_queue;
+pub(crate) mod vendor;
 mod worker;
 
+pub(crate) use driver::{Driver, NoDriver};
 pub(crate) use meter::{GpuMeter, GpuOptions};
 pub(crate) use worker::{WorkerOptions, serve};

@@ -3,7 +3,7 @@
 use diode_core::{Bias, Layout, Problem, Tile};
 
 use super::arguments::Arguments;
-use super::cuda::driver::{Gpu, Memory, Result, Slice};
+use super::driver::{Gpu, Memory, Result, Slice};
 use crate::kernels::support::{BLOCK, REFERENCE_TILE, reference_size};
 
 /// Copies of a small problem: a group of launches finds each one's inputs cold.

@@ -1,7 +1,7 @@
 //! A problem whose inputs and reference are on the GPU.
 
 use super::arguments::Arguments;
-use super::cuda::driver::Memory;
+use super::driver::Memory;
 use super::operands::{Operands, TURNS, programs};
 use super::protocol::Measure;
 use super::session::{Candidate, Launchable, Session};

@@ -40,7 +40,8 @@ impl Measurement<'_> {
             for number in 0..ROUNDS {
                 rounds.push(self.round(&near, launches, number)?);
             }
-            let throttled = self.prepared.session.nvml.as_ref().and_then(|nvml| nvml.state().throttled);
+            let throttled =
+                self.prepared.session.management.as_ref().and_then(|library| library.state().throttled);
             let disturbed =
                 !policy::is_steady(&rounds) || throttled.is_some_and(|throttled| throttled.by_trouble);
             if disturbed && self.results.repeated < SECOND_CHANCES {

@@ -5,9 +5,9 @@ use diode_core::space::{Feasibility, feasibility};
 use diode_core::{Config, FailureReason, Problem, Tile};
 
 use super::arguments::Arguments;
-use super::cuda::cublas::Cublas;
-use super::cuda::driver::{CudaError, Gpu, Memory};
-use super::cuda::nvml::Nvml;
+use super::driver::{DriverError, Gpu, Memory};
+use super::library::VendorLibrary;
+use super::management::Management;
 use super::operands::TURNS;
 use super::policy;
 use super::protocol::{Measure, Results};
@@ -23,8 +23,8 @@ pub(super) struct Session {
     /// What is known of this kind of GPU.
     facts: Option<Facts>,
     pub(super) store: Store,
-    pub(super) library: Option<Cublas>,
-    pub(super) nvml: Option<Nvml>,
+    pub(super) library: Option<VendorLibrary>,
+    pub(super) management: Option<Management>,
     pub(super) queue: Queue,
     /// What one event pair adds to a launch that a group of launches does not have.
     pub(super) pair_ns: u64,
@@ -50,12 +50,12 @@ impl Session {
         gpu: Gpu,
         facts: Option<Facts>,
         store: Store,
-        library: Option<Cublas>,
-        nvml: Option<Nvml>,
+        library: Option<VendorLibrary>,
+        management: Option<Management>,
         cache_bytes: u64,
     ) -> Result<Self, SessionError> {
         let queue = Queue::new(&gpu, cache_bytes)?;
-        Ok(Self { gpu, facts, store, library, nvml, queue, pair_ns: 0 })
+        Ok(Self { gpu, facts, store, library, management, queue, pair_ns: 0 })
     }
 
     /// What can be launched of the request; the rest goes to the failures. The
@@ -70,7 +70,7 @@ impl Session {
         let mut missing = None;
         for (number, config) in request.configs.iter().enumerate() {
             let launchable = match config {
-                Config::Library if self.library.is_some() && Cublas::supports(&request.problem) => {
+                Config::Library if self.library.is_some() && VendorLibrary::supports(&request.problem) => {
                     Launchable::Library
                 }
                 Config::Library => continue,
@@ -136,7 +136,7 @@ impl Session {
         place: Place,
         grid: [u32; 2],
         arguments: &mut Arguments,
-    ) -> Result<(), CudaError> {
+    ) -> Result<(), DriverError> {
         let kernel = self.store.get(place);
         self.gpu.launch(&kernel.function, grid, kernel.threads, kernel.shared, arguments)
     }

@@ -2,17 +2,17 @@
 
 use diode_formats::FormatError;
 
-use super::cuda::cublas::CublasError;
-use super::cuda::driver::CudaError;
+use super::driver::DriverError;
+use super::library::LibraryError;
 use super::protocol::Cause;
 
 /// Why measuring cannot go on in this process.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum SessionError {
     #[error(transparent)]
-    Cuda(#[from] CudaError),
+    Driver(#[from] DriverError),
     #[error(transparent)]
-    Cublas(#[from] CublasError),
+    Library(#[from] LibraryError),
     #[error(transparent)]
     Pack(FormatError),
     /// The pack is whole, but not for problems of this kind.
@@ -25,7 +25,7 @@ pub(super) enum SessionError {
 impl SessionError {
     pub(super) fn cause(&self) -> Cause {
         match self {
-            Self::Cuda(error) | Self::Cublas(CublasError::Driver(error)) if error.is_out_of_memory() => {
+            Self::Driver(error) | Self::Library(LibraryError::Driver(error)) if error.is_out_of_memory() => {
                 Cause::Memory
             }
             Self::Pack(_) => Cause::Pack,

@@ -6,7 +6,7 @@ use diode_core::FailureReason;
 use diode_formats::FormatError;
 use diode_formats::pack::{Kernel, Outcome, Pack};
 
-use super::cuda::driver::{CudaError, Function, Gpu};
+use super::driver::{DriverError, Function, Gpu};
 use crate::kernels::is_exact;
 
 /// A loaded kernel's place in the [`Store`].
@@ -29,7 +29,7 @@ pub(super) enum MissingKernel {
     /// It was, and failed then, or the driver refuses it now.
     Failed(FailureReason),
     /// The process can do nothing more on the GPU.
-    Fatal(CudaError),
+    Fatal(DriverError),
     /// The pack is damaged, or its file cannot be read.
     Unreadable(FormatError),
 }
@@ -79,7 +79,7 @@ impl Store {
     }
 }
 
-fn refused(error: CudaError) -> MissingKernel {
+fn refused(error: DriverError) -> MissingKernel {
     if error.is_sticky() || error.is_out_of_memory() {
         MissingKernel::Fatal(error)
     } else if error.is_out_of_resources() {

@@ -1,6 +1,6 @@
 //! Timing launches: each with a cold cache, all queued before the first ends.
 
-use super::cuda::driver::{Event, Gpu, Memory, Result};
+use super::driver::{Event, Gpu, Memory, Result};
 use super::policy;
 
 /// Pairs of events; so many launches are queued before anybody waits.

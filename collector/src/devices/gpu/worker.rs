@@ -9,14 +9,15 @@ use anyhow::{Context as _, bail};
 use diode_core::hardware::Hardware;
 use diode_formats::pack::Pack;
 
-use super::cuda::cublas::{Cublas, CublasError};
-use super::cuda::driver::{Attribute, CudaError, Driver, Gpu, NoDriver};
-use super::cuda::nvml::{Nvml, Settings};
+use super::driver::{Description, Driver, DriverError, Gpu, NoDriver};
+use super::library::{LibraryError, VendorLibrary};
+use super::management::{Management, Settings};
 use super::measure::measure;
 use super::protocol::{Cause, EXACT, Event, KERNEL_SIZES, Measure};
 use super::session::Session;
 use super::session_error::SessionError;
 use super::store::Store;
+use super::vendor::Vendor;
 use crate::failure::one_line;
 use crate::kernels::{ABI, ABI_KEY, is_exact};
 
@@ -24,8 +25,8 @@ use crate::kernels::{ABI, ABI_KEY, is_exact};
 pub(crate) struct WorkerOptions {
     pub(crate) device: u32,
     pub(crate) pack: PathBuf,
-    /// A folder with cuBLAS, if the system does not find it by itself.
-    pub(crate) cublas: Option<PathBuf>,
+    /// A folder with the vendor's multiplications, if the system does not find them by itself.
+    pub(crate) library: Option<PathBuf>,
 }
 
 /// Answers requests, one line each, until end of input.
@@ -76,39 +77,37 @@ fn open(options: &WorkerOptions) -> anyhow::Result<(Session, Event)> {
         let given = pack.toolchain().get(ABI_KEY).map_or("nothing", String::as_str);
         bail!("{shown}: the pack is for launchers of {given}, expected {ABI}; build it again");
     }
-    let driver = Driver::load()?;
+    let vendor = Vendor::of_arch(pack.arch());
+    let driver = Driver::load(vendor)?;
     let count = driver.device_count()?;
     if count == 0 {
-        return Err(NoDriver::NoGpu.into());
+        return Err(NoDriver::NoGpu(vendor).into());
     }
     if options.device >= count {
         bail!("device {}: this node has {count}, counted from 0", options.device);
     }
     let gpu = Gpu::open(&driver, options.device)?;
-    let (major, minor) = (gpu.attribute(Attribute::Major)?, gpu.attribute(Attribute::Minor)?);
-    let arch = format!("sm_{major}{minor}");
+    let Description { name, arch, sms, cache_bytes, .. } = gpu.describe()?;
     if pack.arch() != arch {
         bail!(
-            "{shown}: the pack is for {}, this GPU is {arch} ({}); build one with --arch {arch}",
-            pack.arch(),
-            gpu.name()?
+            "{shown}: the pack is for {}, this GPU is {arch} ({name}); build one with --arch {arch}",
+            pack.arch()
         );
     }
-    let cache_bytes = gpu.attribute(Attribute::L2Bytes)?;
-    let nvml = Nvml::open(&gpu.bus_id()?);
-    let settings = nvml.as_ref().map(Nvml::settings).unwrap_or_default();
-    let (library, mut warnings) = match Cublas::load(&gpu, options.cublas.as_deref()) {
+    let management = Management::open(vendor, &gpu.bus_id()?);
+    let settings = management.as_ref().map(Management::settings).unwrap_or_default();
+    let (library, mut warnings) = match VendorLibrary::load(vendor, &gpu, options.library.as_deref()) {
         Ok(library) => (Some(library), Vec::new()),
-        Err(CublasError::Missing(what)) => {
-            (None, vec![format!("{what}: the library kernel is not timed; name its folder with --cublas")])
+        Err(LibraryError::Missing(what)) => {
+            (None, vec![format!("{what}: the library kernel is not timed; name its folder with --library")])
         }
         Err(error) => return Err(error.into()),
     };
-    warnings.extend(warnings_of(&settings, nvml.is_some()));
+    warnings.extend(warnings_of(&settings, management.is_some()));
     let mut facts = BTreeMap::from([
-        ("backend".to_owned(), "cuda".to_owned()),
-        ("cuda".to_owned(), driver.version()?.to_string()),
-        ("sms".to_owned(), gpu.attribute(Attribute::Sms)?.to_string()),
+        ("backend".to_owned(), vendor.backend().to_owned()),
+        (vendor.backend().to_owned(), driver.version()?.to_string()),
+        ("sms".to_owned(), sms.to_string()),
         ("l2_bytes".to_owned(), cache_bytes.to_string()),
         ("kernel_pack".to_owned(), pack.digest().to_string()),
         ("os".to_owned(), std::env::consts::OS.to_owned()),
@@ -120,7 +119,7 @@ fn open(options: &WorkerOptions) -> anyhow::Result<(Session, Event)> {
         facts.insert("triton".to_owned(), triton.clone());
     }
     if let Some(library) = &library {
-        facts.insert("cublas".to_owned(), library.version.to_string());
+        facts.insert(vendor.library_fact().to_owned(), library.version().to_string());
     }
     if let Some(version) = settings.driver {
         facts.insert("driver".to_owned(), version);
@@ -128,29 +127,31 @@ fn open(options: &WorkerOptions) -> anyhow::Result<(Session, Event)> {
     if let Some(milliwatts) = settings.power_limit_mw {
         facts.insert("power_limit_watts".to_owned(), (milliwatts / 1000).to_string());
     }
-    let name = gpu.name()?;
     let known = Hardware::from_name(&name)?.facts;
-    let session = Session::new(gpu, known, Store::new(pack), library, nvml, cache_bytes)
+    let session = Session::new(gpu, known, Store::new(pack), library, management, cache_bytes)
         .map_err(anyhow::Error::from)
         .context("cannot prepare the GPU")?;
     Ok((session, Event::Ready { name, facts, devices: count, warnings }))
 }
 
 fn says_out_of_memory(error: &(dyn std::error::Error + 'static)) -> bool {
-    error.downcast_ref().is_some_and(CudaError::is_out_of_memory)
-        || matches!(error.downcast_ref(), Some(CublasError::Driver(error)) if error.is_out_of_memory())
+    error.downcast_ref().is_some_and(DriverError::is_out_of_memory)
+        || matches!(error.downcast_ref(), Some(LibraryError::Driver(error)) if error.is_out_of_memory())
         || error.downcast_ref::<SessionError>().is_some_and(|error| error.cause() == Cause::Memory)
 }
 
 /// What is unusual about a GPU. It is measured as it is found.
-fn warnings_of(settings: &Settings, nvml: bool) -> Vec<String> {
+fn warnings_of(settings: &Settings, watched: bool) -> Vec<String> {
     let mut warnings = Vec::new();
-    if !nvml {
+    if !watched {
         warnings
             .push("the driver's management library is missing: clocks and heat are not watched".to_owned());
     }
-    if settings.mig {
-        warnings.push("the GPU is divided (MIG): times are of a part of it and do not compare".to_owned());
+    if settings.divided {
+        warnings.push(
+            "the GPU is divided (MIG or a compute partition): times are of a part of it and do not compare"
+                .to_owned(),
+        );
     }
     if settings.processes > 0 {
         let others = match settings.processes {

@@ -5,12 +5,46 @@ import json
 import struct
 import sys
 
+# The sizes of each kernel's arguments, without Triton's own two pointers.
+ARGUMENTS = {
+    "mm": [8] * 4 + [4] * 9,
+    "bmm": [8] * 4 + [4] * 9,
+    "fill": [8, 8, 4],
+    "reference": [8] * 4 + [4] * 3 + [8] * 9,
+    "compare": [8] * 4 + [4] * 2,
+}
 
-def elf(payload: bytes) -> bytes:
-    size = 64 + 56 + len(payload)
-    header = b"\x7fELF\x02\x01" + bytes(10) + struct.pack("<HHIQQQIHHHHHH", 2, 190, 1, 0, 64, 0, 0, 64, 56, 1, 64, 0, 0)
-    segment = struct.pack("<IIQQQQQQ", 1, 5, 0, 0, 0, size, size, 1)
-    return header + segment + payload
+
+def pack(value: object) -> bytes:
+    """MessagePack, as far as it is needed."""
+    if isinstance(value, int):
+        return b"\xcd" + struct.pack(">H", value)
+    if isinstance(value, str):
+        return b"\xd9" + struct.pack(">B", len(value)) + value.encode()
+    if isinstance(value, list):
+        return b"\xdc" + struct.pack(">H", len(value)) + b"".join(map(pack, value))
+    assert isinstance(value, dict)
+    return b"\xde" + struct.pack(">H", len(value)) + b"".join(pack(part) for item in value.items() for part in item)
+
+
+def metadata(kernel: str) -> bytes:
+    """What AMD's code objects say of a kernel."""
+    arguments, end = [], 0
+    for size in [*ARGUMENTS[kernel], 8, 8]:
+        offset = -(-end // size) * size
+        end = offset + size
+        arguments.append({".offset": offset, ".size": size})
+    kernels = [{".name": kernel, ".args": arguments, ".kernarg_segment_size": end}]
+    return pack({"amdhsa.kernels": kernels})
+
+
+def elf(note: bytes, payload: bytes) -> bytes:
+    section = struct.pack("<III", 0, len(note), 32) + note + bytes(-len(note) % 4)
+    sections = 64 + len(section) + len(payload)
+    header = b"\x7fELF\x02\x01" + bytes(10)
+    header += struct.pack("<HHIQQQIHHHHHH", 2, 190, 1, 0, 0, sections, 0, 64, 56, 0, 64, 1, 0)
+    table = struct.pack("<IIQQQQIIQQ", 0, 7, 0, 0, 64, len(section), 0, 0, 4, 0)
+    return header + section + payload + table
 
 
 def shared(request: dict) -> int:
@@ -19,7 +53,10 @@ def shared(request: dict) -> int:
         return 0
     element = 4 if request["types"]["A"] == "*fp32" else 2
     rows = constants["BLOCK_M"] + constants["BLOCK_N"]
-    return rows * constants["BLOCK_K"] * element * request["options"]["num_stages"]
+    stages = request["options"]["num_stages"]
+    if request["arch"].startswith("gfx"):
+        stages -= 1  # one of them is in registers
+    return rows * constants["BLOCK_K"] * element * stages
 
 
 print(json.dumps({"triton": "3.6.0"}), flush=True)
@@ -27,10 +64,10 @@ for line in sys.stdin:
     request = json.loads(line)
     file = request.pop("file")
     with open(file, "wb") as binary:
-        binary.write(elf(json.dumps(request).encode()))
+        binary.write(elf(metadata(request["kernel"]), json.dumps(request).encode()))
     built = {
         "symbol": request["kernel"],
-        "threads": 32 * request["options"]["num_warps"],
+        "threads": (64 if request["arch"].startswith("gfx") else 32) * request["options"]["num_warps"],
         "shared": shared(request),
         "registers": 64,
         "stack": 0,

@@ -12,37 +12,87 @@ use crate::sandbox::{Sandbox, stderr};
 /// Four tiles, the last with more shared memory than a launch gets without asking.
 pub(super) const TILES: [[u32; 3]; 4] = [[32, 32, 32], [64, 64, 32], [64, 32, 64], [128, 128, 64]];
 
-/// The names under which `diode` looks for libraries.
-const LIBRARIES: [&str; 4] = ["libcuda.so.1", "libnvidia-ml.so.1", "libcublas.so.13", "libcublasLt.so.13"];
+/// Whose GPUs a node has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Vendor {
+    Nvidia,
+    Amd,
+}
+
+impl Vendor {
+    fn arch(self) -> &'static str {
+        if self == Self::Nvidia { "sm_90" } else { "gfx942" }
+    }
+
+    /// The names under which `diode` looks for the driver, the management library and the multiplications.
+    fn libraries(self) -> &'static [&'static str] {
+        match self {
+            Self::Nvidia => &["libcuda.so.1", "libnvidia-ml.so.1", "libcublas.so.13", "libcublasLt.so.13"],
+            Self::Amd => &["libamdhip64.so.7", "libamd_smi.so.26", "libhipblaslt.so.1"],
+        }
+    }
+
+    /// The driver's function that fills memory.
+    pub(super) fn fill(self) -> &'static str {
+        if self == Self::Nvidia { "cuMemsetD8Async" } else { "hipMemsetD8Async" }
+    }
+
+    /// A GPU that is well.
+    pub(super) fn gpu(self) -> Gpu {
+        if self == Self::Nvidia { Gpu::h100() } else { Gpu::mi300x() }
+    }
+}
 
 pub(super) struct Node {
     pub(super) sandbox: Sandbox,
+    pub(super) vendor: Vendor,
 }
 
 impl Node {
     /// A node with one sound GPU, and a pack for some problems.
-    pub(super) fn new(problems: &str) -> Self {
+    pub(super) fn new(vendor: Vendor, problems: &str) -> Self {
         let sandbox = Sandbox::new();
         sandbox.write("problems.json", problems);
         sandbox.write("tiles.json", &tiles());
         sandbox.write("python", include_str!("compiler.py"));
         let python = sandbox.path("python");
         std::fs::set_permissions(&python, std::fs::Permissions::from_mode(0o755)).unwrap();
-        let build =
-            ["kernels", "build", "--arch", "sm_90", "--problems", "problems.json", "--space", "tiles.json"];
+        let build = [
+            "kernels",
+            "build",
+            "--arch",
+            vendor.arch(),
+            "--problems",
+            "problems.json",
+            "--space",
+            "tiles.json",
+        ];
         sandbox.ok(&[&build[..], &["--out", "test.pack", "--python", python.to_str().unwrap()]].concat());
-        let node = Self { sandbox };
+        Self::on(sandbox, vendor)
+    }
+
+    /// A node with one sound GPU, and a pack that is there already.
+    pub(super) fn with_pack(vendor: Vendor, pack: &[u8], tiles: &str, problems: &str) -> Self {
+        let sandbox = Sandbox::new();
+        sandbox.write("problems.json", problems);
+        sandbox.write("tiles.json", tiles);
+        diode_formats::write_atomically(&sandbox.path("test.pack"), pack).unwrap();
+        Self::on(sandbox, vendor)
+    }
+
+    fn on(sandbox: Sandbox, vendor: Vendor) -> Self {
+        let node = Self { sandbox, vendor };
         node.install(&standin());
         node
     }
 
     /// A node that is well.
     pub(super) fn sound(&self) -> Script {
-        Script { pack: self.sandbox.path("test.pack"), gpus: vec![Gpu::h100()], rules: Vec::new() }
+        Script { pack: self.sandbox.path("test.pack"), gpus: vec![self.vendor.gpu()], rules: Vec::new() }
     }
 
     fn install(&self, library: &Path) {
-        for name in LIBRARIES {
+        for name in self.vendor.libraries() {
             self.link(name, library);
         }
     }
@@ -54,10 +104,10 @@ impl Node {
         symlink(to, folder.join(name)).unwrap();
     }
 
-    /// A file that is no library takes the place of one.
-    pub(super) fn spoil(&self, name: &str) {
+    /// A file that is no library takes the place of one: 0 is the driver, 1 the management library.
+    pub(super) fn spoil(&self, library: usize) {
         self.sandbox.write("spoiled", "no library");
-        self.link(name, &self.sandbox.path("spoiled"));
+        self.link(self.vendor.libraries()[library], &self.sandbox.path("spoiled"));
     }
 
     /// The libraries lack a function.

@@ -2,7 +2,7 @@
 
 use diode_core::{Bias, Config, DType, Dataset, Layout, Method, Op, ProblemFields};
 
-use super::node::{Node, TILES};
+use super::node::{Node, TILES, Vendor};
 use crate::sandbox::{content, stderr};
 
 /// Every op, type, layout, alignment and form of bias, and a problem so short that it is timed in groups.
@@ -24,8 +24,9 @@ fn problems() -> String {
     serde_json::to_string(&problems).unwrap()
 }
 
-fn assert_whole(dataset: &Dataset, problems: usize) {
-    assert_eq!(dataset.hardware.slug.as_str(), "nvidia-h100");
+fn assert_whole(dataset: &Dataset, vendor: Vendor, problems: usize) {
+    let hardware = if vendor == Vendor::Nvidia { "nvidia-h100" } else { "amd-mi300x" };
+    assert_eq!(dataset.hardware.slug.as_str(), hardware);
     assert_eq!(dataset.solutions.len(), problems);
     for solution in &dataset.solutions {
         let name = solution.problem.canonical();
@@ -41,32 +42,75 @@ fn assert_whole(dataset: &Dataset, problems: usize) {
     }
 }
 
-#[test]
-fn every_kind_of_problem_is_measured_and_each_run_gives_the_same_bytes() {
-    let node = Node::new(&problems());
+fn measure_everything_twice(vendor: Vendor) -> Dataset {
+    let node = Node::new(vendor, &problems());
     let first = node.collect(&node.sound(), &[]);
     let said = stderr(&first);
     assert!(first.status.success() && said.contains("measured 10 problems and 50 configs"), "{said}");
     assert_eq!(node.starts(), 1);
     let dataset = node.sandbox.dataset("a.msgpack.zst");
-    assert_whole(&dataset, 10);
-    assert_eq!(dataset.provenance.node["driver"], "580.00.01");
-    assert_eq!(dataset.provenance.node["cublas"], "130002");
+    assert_whole(&dataset, vendor, 10);
 
     let bytes = content(&node.sandbox.path("a.msgpack.zst"));
     node.collected(&node.sound(), &["--resume"]);
     assert_eq!(content(&node.sandbox.path("a.msgpack.zst")), bytes, "nothing new, nothing written");
     std::fs::remove_file(node.sandbox.path("a.msgpack.zst")).unwrap();
     node.collected(&node.sound(), &[]);
-    assert_eq!(content(&node.sandbox.path("a.msgpack.zst")), bytes);
+    assert_eq!(content(&node.sandbox.path("a.msgpack.zst")), bytes, "each run gives the same bytes");
+    dataset
+}
+
+#[test]
+fn every_kind_of_problem_is_measured_on_an_nvidia_gpu() {
+    let node = measure_everything_twice(Vendor::Nvidia).provenance.node;
+    assert_eq!((node["driver"].as_str(), node["cublas"].as_str()), ("580.00.01", "130002"));
+    assert_eq!(node["backend"], "cuda");
+}
+
+#[test]
+fn every_kind_of_problem_is_measured_on_an_amd_gpu() {
+    let node = measure_everything_twice(Vendor::Amd).provenance.node;
+    assert_eq!((node["driver"].as_str(), node["hipblaslt"].as_str()), ("6.12.12", "100000"));
+    assert_eq!((node["backend"].as_str(), node["sms"].as_str()), ("hip", "304"));
+    // The Infinity Cache is flushed too; HIP states an L2 of 4 MiB.
+    assert_eq!(node["l2_bytes"], (256_u64 << 20).to_string());
 }
 
 #[test]
 fn two_gpus_share_the_problems() {
-    let node = Node::new(&problems());
-    let mut script = node.sound();
-    script.gpus.push(script.gpus[0].clone());
-    let dataset = node.collected(&script, &["--device", "all"]);
-    assert_whole(&dataset, 10);
-    assert_eq!(node.starts(), 2);
+    for vendor in [Vendor::Nvidia, Vendor::Amd] {
+        let node = Node::new(vendor, &problems());
+        let mut script = node.sound();
+        script.gpus.push(script.gpus[0].clone());
+        let dataset = node.collected(&script, &["--device", "all"]);
+        assert_whole(&dataset, vendor, 10);
+        assert_eq!(node.starts(), 2);
+    }
+}
+
+#[test]
+fn a_pack_is_for_one_vendor() {
+    let node = Node::new(Vendor::Amd, &problems());
+    let output = node.collect(&node.sound(), &["--backend", "cuda"]);
+    let said = stderr(&output);
+    assert!(said.contains("test.pack is for gfx942; name a pack for it, or use --backend hip"), "{said}");
+    assert_eq!((output.status.code(), node.starts()), (Some(1), 0));
+}
+
+#[test]
+fn amd_gpus_are_detected() {
+    let node = Node::new(Vendor::Amd, &problems());
+    let script = node.sound();
+    // The same environment, and another command.
+    let collect = node.command(&script, &[]);
+    let mut detect = node.sandbox.command(&["detect", "--json"]);
+    for (name, value) in collect.get_envs() {
+        if let Some(value) = value {
+            detect.env(name, value);
+        }
+    }
+    let output = detect.output().unwrap();
+    let report: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(report["gpus"][0]["hardware"]["slug"], "amd-mi300x", "{report}");
+    assert_eq!(report["gpus"][0]["memory_mib"], 4096, "{report}");
 }

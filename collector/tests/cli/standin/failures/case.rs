@@ -4,7 +4,7 @@ use diode_core::{Bias, Config, DType, Dataset, FailureReason, Op, ProblemFields,
 use diode_standin::Script;
 
 use crate::sandbox::{Sandbox, content, stderr};
-use crate::standin::node::{Node, TILES};
+use crate::standin::node::{Node, TILES, Vendor};
 
 /// A problem with large matrices, of which little is to be computed, among small ones.
 fn problems() -> String {
@@ -17,11 +17,17 @@ const ALL: usize = 3;
 
 pub(super) struct Case {
     pub(super) name: &'static str,
+    /// Whose GPUs it can happen on.
+    pub(super) on: &'static [Vendor],
     pub(super) arrange: fn(&mut Arrangement<'_>),
     pub(super) end: End,
     /// What `diode` says of it.
     pub(super) says: &'static str,
 }
+
+pub(super) const BOTH: &[Vendor] = &[Vendor::Nvidia, Vendor::Amd];
+pub(super) const NVIDIA: &[Vendor] = &[Vendor::Nvidia];
+pub(super) const AMD: &[Vendor] = &[Vendor::Amd];
 
 /// What is unlike a sound node.
 pub(super) struct Arrangement<'a> {
@@ -42,19 +48,21 @@ pub(super) enum End {
     Ended(usize),
 }
 
-/// Runs cases one after the other on one node.
+/// Runs cases one after the other, on one node of each vendor.
 pub(super) fn run(cases: &[Case]) {
-    let node = Node::new(&problems());
-    for case in cases {
-        run_one(&node, case);
-        node.repair();
-        let left = std::fs::remove_file(node.sandbox.path("a.msgpack.zst"));
-        assert!(left.is_ok(), "{}: nothing was collected in the end", case.name);
+    for &vendor in BOTH {
+        let node = Node::new(vendor, &problems());
+        for case in cases.iter().filter(|case| case.on.contains(&vendor)) {
+            run_one(&node, case);
+            node.repair();
+            let left = std::fs::remove_file(node.sandbox.path("a.msgpack.zst"));
+            assert!(left.is_ok(), "{}: nothing was collected in the end", case.name);
+        }
     }
 }
 
 fn run_one(node: &Node, case: &Case) {
-    let name = case.name;
+    let name = format!("{} ({:?})", case.name, node.vendor);
     let mut arranged = Arrangement { node, script: node.sound(), arguments: Vec::new() };
     (case.arrange)(&mut arranged);
     let output = node.collect(&arranged.script, &arranged.arguments);

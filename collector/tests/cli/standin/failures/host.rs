@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use diode_standin::{Effect, Rule, Script};
 
 use crate::sandbox::{content, stderr};
-use crate::standin::node::Node;
+use crate::standin::node::{Node, Vendor};
 
 /// Problems of different sizes.
 fn problems(count: u64) -> String {
@@ -48,7 +48,7 @@ fn in_shell(first: &str, diode: &Command) -> Command {
 
 #[test]
 fn a_full_disk_costs_what_does_not_fit_and_no_more() {
-    let node = Node::new(&problems(60));
+    let node = Node::new(Vendor::Nvidia, &problems(60));
     // Files stay below some kilobytes: further writes fail as on a full disk.
     let mut full = in_shell("trap '' XFSZ; ulimit -f 16", &node.command(&node.sound(), &[]));
     let output = full.output().unwrap();
@@ -61,7 +61,7 @@ fn a_full_disk_costs_what_does_not_fit_and_no_more() {
 
 #[test]
 fn a_killed_collection_goes_on() {
-    let node = Node::new(&problems(3));
+    let node = Node::new(Vendor::Nvidia, &problems(3));
     let mut script = node.sound();
     // The second problem hangs in the inputs' second set.
     script.rules.push(Rule::of_kernel("reference;", Effect::Hang).from(2));
@@ -80,7 +80,7 @@ fn a_killed_collection_goes_on() {
 
 #[test]
 fn a_damaged_pack_ends_the_collection_where_it_is_needed() {
-    let node = Node::new(&problems(2));
+    let node = Node::new(Vendor::Nvidia, &problems(2));
     let (pack, whole) = (node.sandbox.path("test.pack"), node.sandbox.path("whole.pack"));
     let bytes = content(&pack);
     diode_formats::write_atomically(&whole, &bytes).unwrap();
@@ -98,7 +98,7 @@ fn a_damaged_pack_ends_the_collection_where_it_is_needed() {
 
 #[test]
 fn of_two_gpus_one_breaks() {
-    let node = Node::new(&problems(60));
+    let node = Node::new(Vendor::Nvidia, &problems(60));
     let mut script = node.sound();
     // So many that there are some left when it breaks for the second time.
     script.gpus.push(script.gpus[0].clone());

@@ -3,7 +3,7 @@
 use diode_core::FailureReason;
 use diode_standin::{Effect, Rule};
 
-use super::case::{Case, End, run};
+use super::case::{AMD, BOTH, Case, End, NVIDIA, run};
 
 /// The small problems fit beside what is left to others, and the large one does not.
 const ROOM: u64 = (1 << 30) + (2 << 20);
@@ -13,18 +13,21 @@ fn memory_that_others_hold() {
     run(&[
         Case {
             name: "others hold nearly all memory",
+            on: BOTH,
             arrange: |case| case.script.rules.push(Rule::new("memory_info", Effect::Value(ROOM))),
             end: End::Skipped(1),
             says: "are free; where other programs hold them, end those, and --resume measures it",
         },
         Case {
             name: "others hold all memory",
+            on: BOTH,
             arrange: |case| case.script.rules.push(Rule::new("memory_info", Effect::Value(0)).from(2)),
             end: End::Skipped(2),
             says: "0.0 GiB of 4.0 GiB are free",
         },
         Case {
             name: "others take the memory meanwhile",
+            on: BOTH,
             // The library's workspace and the flush come first.
             arrange: |case| case.script.rules.push(Rule::new("allocate", Effect::Return(2)).from(4).times(1)),
             end: End::Skipped(1),
@@ -32,6 +35,7 @@ fn memory_that_others_hold() {
         },
         Case {
             name: "others take the memory before kernels are loaded",
+            on: BOTH,
             arrange: |case| {
                 case.script.rules.push(Rule::new("load", Effect::Return(2)).times(1).in_process(1))
             },
@@ -40,6 +44,7 @@ fn memory_that_others_hold() {
         },
         Case {
             name: "the GPU is too small for a problem",
+            on: BOTH,
             arrange: |case| {
                 // The library's workspace and the flush take part of it.
                 case.script.gpus[0].memory = ROOM;
@@ -56,9 +61,17 @@ fn memory_that_others_hold() {
         },
         Case {
             name: "the library has no way to add a bias",
+            on: NVIDIA,
             arrange: |case| case.script.rules.push(Rule::new("light_heuristic", Effect::Value(0))),
             end: End::Large(&[("aten", FailureReason::Launch)]),
             says: "launch: 1",
+        },
+        Case {
+            name: "the library has no way to multiply",
+            on: AMD,
+            arrange: |case| case.script.rules.push(Rule::new("light_heuristic", Effect::Value(0))),
+            end: End::Measured(&[("aten", FailureReason::Launch)]),
+            says: "launch: 3",
         },
     ]);
 }

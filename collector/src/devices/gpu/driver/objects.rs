@@ -32,7 +32,7 @@ impl Memory {
 impl Drop for Memory {
     fn drop(&mut self) {
         // SAFETY: allocated by this driver and freed once. An error here would only repeat an earlier one.
-        let _ = unsafe { (self.driver.0.free)(self.pointer) };
+        let _ = unsafe { (self.driver.0.api.free.function)(self.pointer) };
     }
 }
 
@@ -61,7 +61,7 @@ pub(crate) struct Function {
 impl Drop for Function {
     fn drop(&mut self) {
         // SAFETY: loaded by this driver and unloaded once.
-        let _ = unsafe { (self.driver.0.module_unload)(self.module) };
+        let _ = unsafe { (self.driver.0.api.module_unload.function)(self.module) };
     }
 }
 
@@ -74,6 +74,6 @@ pub(crate) struct Event {
 impl Drop for Event {
     fn drop(&mut self) {
         // SAFETY: created by this driver and destroyed once.
-        let _ = unsafe { (self.driver.0.event_destroy)(self.handle) };
+        let _ = unsafe { (self.driver.0.api.event_destroy.function)(self.handle) };
     }
 }

@@ -1,10 +1,12 @@
-//! What the driver's management library says of a GPU: clocks, heat, other processes.
+//! NVIDIA's management library.
 
 use std::ffi::OsStr;
 
 use nvml_wrapper::Device;
 use nvml_wrapper::bitmasks::device::ThrottleReasons;
 use nvml_wrapper::enum_wrappers::device::{Clock, TemperatureSensor};
+
+use super::{Settings, State, Throttled};
 
 /// The name that the driver installs it under. The crate's default is that of a development package.
 const LIBRARY: &str = "libnvidia-ml.so.1";
@@ -13,23 +15,6 @@ const LIBRARY: &str = "libnvidia-ml.so.1";
 pub(crate) struct Nvml {
     library: &'static nvml_wrapper::Nvml,
     device: Device<'static>,
-}
-
-/// The state of a GPU at a moment; `None` where the driver does not say.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(crate) struct State {
-    pub(crate) sm_mhz: Option<u32>,
-    pub(crate) celsius: Option<u32>,
-    pub(crate) throttled: Option<Throttled>,
-}
-
-/// Why clocks are lower than asked for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Throttled {
-    /// Something is wrong with the node: heat, or the power supply.
-    pub(crate) by_trouble: bool,
-    /// The power limit, which is how large multiplications always run.
-    pub(crate) by_power_cap: bool,
 }
 
 impl From<ThrottleReasons> for Throttled {
@@ -45,20 +30,9 @@ impl From<ThrottleReasons> for Throttled {
     }
 }
 
-/// What a node is asked once.
-#[derive(Debug, Clone, Default)]
-pub(crate) struct Settings {
-    pub(crate) driver: Option<String>,
-    pub(crate) power_limit_mw: Option<u32>,
-    pub(crate) default_power_limit_mw: Option<u32>,
-    pub(crate) mig: bool,
-    /// Other processes that compute on it.
-    pub(crate) processes: usize,
-}
-
 impl Nvml {
     /// `None` where the library is missing or does not know the GPU.
-    pub(crate) fn open(bus_id: &str) -> Option<Self> {
+    pub(super) fn open(bus_id: &str) -> Option<Self> {
         let library = nvml_wrapper::Nvml::builder().lib_path(OsStr::new(LIBRARY)).init().ok()?;
         // The process measures on one GPU until it ends.
         let library: &'static nvml_wrapper::Nvml = Box::leak(Box::new(library));
@@ -66,7 +40,7 @@ impl Nvml {
         Some(Self { library, device })
     }
 
-    pub(crate) fn state(&self) -> State {
+    pub(super) fn state(&self) -> State {
         State {
             sm_mhz: self.device.clock_info(Clock::SM).ok(),
             celsius: self.device.temperature(TemperatureSensor::Gpu).ok(),
@@ -74,14 +48,14 @@ impl Nvml {
         }
     }
 
-    pub(crate) fn settings(&self) -> Settings {
+    pub(super) fn settings(&self) -> Settings {
         let own = std::process::id();
         let processes = self.device.running_compute_processes().unwrap_or_default();
         Settings {
             driver: self.library.sys_driver_version().ok(),
             power_limit_mw: self.device.power_management_limit().ok(),
             default_power_limit_mw: self.device.power_management_limit_default().ok(),
-            mig: self.device.mig_mode().is_ok_and(|mode| mode.current == 1),
+            divided: self.device.mig_mode().is_ok_and(|mode| mode.current == 1),
             processes: processes.iter().filter(|process| process.pid != own).count(),
         }
     }

@@ -1,14 +1,13 @@
 //! One GPU, and what can be asked of it.
 
-use std::ffi::{CStr, CString, c_char, c_int};
+use std::ffi::{CStr, CString, c_int};
 use std::ptr;
 
 use super::objects::{Event, Function, Memory, MemoryInfo, Slice};
-use super::{Attribute, Driver, Result};
+use super::{Description, Driver, Own, Result};
 use crate::devices::gpu::arguments::Arguments;
 
-/// One GPU with its primary context, current on this thread; all work goes
-/// through its default stream, so it runs in the order of the calls.
+/// One GPU, current on this thread; all work goes through its default stream, so it runs in the order of the calls.
 pub(crate) struct Gpu {
     driver: Driver,
     device: c_int,
@@ -16,117 +15,92 @@ pub(crate) struct Gpu {
 
 impl Gpu {
     pub(crate) fn open(driver: &Driver, ordinal: u32) -> Result<Self> {
-        let api = &driver.0;
-        let (mut device, mut context) = (0, ptr::null_mut());
-        // SAFETY: each writes one value; the context is retained until the process ends.
-        unsafe {
-            driver.check("cuDeviceGet", (api.device_get)(&mut device, ordinal as c_int))?;
-            driver.check("cuDevicePrimaryCtxRetain", (api.context_retain)(&mut context, device))?;
-            driver.check("cuCtxSetCurrent", (api.context_set)(context))?;
-        }
+        let device = match &driver.0.own {
+            Own::Cuda(cuda) => cuda.use_device(driver, ordinal as c_int),
+            Own::Hip(hip) => hip.use_device(driver, ordinal as c_int),
+        }?;
         Ok(Self { driver: driver.clone(), device })
     }
 
-    pub(crate) fn name(&self) -> Result<String> {
-        self.text("cuDeviceGetName", self.driver.0.device_name)
+    pub(crate) fn describe(&self) -> Result<Description> {
+        self.driver.describe(self.device as u32)
     }
 
-    /// Such as `0000:3b:00.0`; NVML knows the GPU by the same name.
+    /// Such as `0000:3b:00.0`; management libraries know the GPU by the same name.
     pub(crate) fn bus_id(&self) -> Result<String> {
-        self.text("cuDeviceGetPCIBusId", self.driver.0.device_bus_id)
-    }
-
-    fn text(
-        &self,
-        call: &'static str,
-        function: unsafe extern "C" fn(*mut c_char, c_int, c_int) -> c_int,
-    ) -> Result<String> {
         let mut bytes = [0_u8; 256];
+        let call = &self.driver.0.api.device_bus_id;
         // SAFETY: writes at most the given number of bytes, with a zero at the end.
-        let code = unsafe { function(bytes.as_mut_ptr().cast(), bytes.len() as c_int, self.device) };
-        self.check(call, code)?;
+        let code = unsafe { (call.function)(bytes.as_mut_ptr().cast(), bytes.len() as c_int, self.device) };
+        self.check(call.name, code)?;
         let text = CStr::from_bytes_until_nul(&bytes).unwrap_or_default();
         Ok(text.to_string_lossy().into_owned())
     }
 
-    pub(crate) fn attribute(&self, attribute: Attribute) -> Result<u64> {
-        let mut value = 0;
-        // SAFETY: writes one integer.
-        let code = unsafe { (self.driver.0.device_attribute)(&mut value, attribute as c_int, self.device) };
-        self.check("cuDeviceGetAttribute", code)?;
-        Ok(value.unsigned_abs().into())
-    }
-
     pub(crate) fn memory(&self) -> Result<MemoryInfo> {
         let (mut free, mut total) = (0, 0);
+        let call = &self.driver.0.api.memory_info;
         // SAFETY: writes two numbers.
-        self.check("cuMemGetInfo", unsafe { (self.driver.0.memory_info)(&mut free, &mut total) })?;
+        self.check(call.name, unsafe { (call.function)(&mut free, &mut total) })?;
         Ok(MemoryInfo { free: free as u64, total: total as u64 })
     }
 
     pub(crate) fn allocate(&self, bytes: u64) -> Result<Memory> {
         let mut pointer = 0;
+        let call = &self.driver.0.api.allocate;
         // SAFETY: writes one pointer. Zero bytes would be refused, so there is always one.
-        let code = unsafe { (self.driver.0.allocate)(&mut pointer, bytes.max(1) as usize) };
-        self.check("cuMemAlloc", code)?;
+        self.check(call.name, unsafe { (call.function)(&mut pointer, bytes.max(1) as usize) })?;
         Ok(Memory { driver: self.driver.clone(), pointer, bytes })
     }
 
     /// Queues filling memory with one byte.
     pub(crate) fn fill(&self, memory: &Memory, byte: u8) -> Result<()> {
+        let call = &self.driver.0.api.fill_async;
         // SAFETY: the range is the allocation.
-        let code = unsafe {
-            (self.driver.0.fill_async)(memory.pointer, byte, memory.bytes as usize, ptr::null_mut())
-        };
-        self.check("cuMemsetD8Async", code)
+        let code = unsafe { (call.function)(memory.pointer, byte, memory.bytes as usize, ptr::null_mut()) };
+        self.check(call.name, code)
     }
 
     /// Queues a copy from `from` to `to`, bytes counted from their starts.
     pub(crate) fn copy(&self, to: Slice<'_>, from: Slice<'_>) -> Result<()> {
         let bytes = to.bytes.min(from.bytes) as usize;
+        let call = &self.driver.0.api.copy_async;
         // SAFETY: slices lie within their allocations.
-        let code =
-            unsafe { (self.driver.0.copy_async)(to.pointer(), from.pointer(), bytes, ptr::null_mut()) };
-        self.check("cuMemcpyDtoDAsync", code)
+        let code = unsafe { (call.function)(to.pointer(), from.pointer(), bytes, ptr::null_mut()) };
+        self.check(call.name, code)
     }
 
     /// Waits for all that is queued and reads memory as 32-bit numbers.
     pub(crate) fn read(&self, memory: &Memory) -> Result<Vec<u32>> {
         let mut values = vec![0_u32; (memory.bytes / 4) as usize];
+        let call = &self.driver.0.api.copy_to_host;
         // SAFETY: writes as many bytes as the vector has, and as the allocation has.
-        let code = unsafe {
-            (self.driver.0.copy_to_host)(values.as_mut_ptr().cast(), memory.pointer, values.len() * 4)
-        };
-        self.check("cuMemcpyDtoH", code)?;
+        let code = unsafe { (call.function)(values.as_mut_ptr().cast(), memory.pointer, values.len() * 4) };
+        self.check(call.name, code)?;
         Ok(values)
     }
 
     /// Waits for all that is queued.
     pub(crate) fn synchronize(&self) -> Result<()> {
+        let call = &self.driver.0.api.synchronize;
         // SAFETY: takes nothing.
-        self.check("cuCtxSynchronize", unsafe { (self.driver.0.synchronize)() })
+        self.check(call.name, unsafe { (call.function)() })
     }
 
     /// Loads a kernel from its binary, ready for `shared` bytes of dynamic shared memory.
     pub(crate) fn load(&self, binary: &[u8], symbol: &str, shared: u32) -> Result<Function> {
-        /// More than this must be asked for by name.
-        const ORDINARY_SHARED: u32 = 48 << 10;
-        const MAX_DYNAMIC_SHARED: c_int = 8;
-        let api = &self.driver.0;
+        let api = &self.driver.0.api;
+        let (load, find) = (&api.module_load, &api.module_function);
         let mut module = ptr::null_mut();
         // SAFETY: the binary is an ELF file that states its own size; a broken one is refused.
-        let code = unsafe { (api.module_load)(&mut module, binary.as_ptr().cast()) };
-        self.check("cuModuleLoadData", code)?;
+        self.check(load.name, unsafe { (load.function)(&mut module, binary.as_ptr().cast()) })?;
         let mut function = Function { driver: self.driver.clone(), module, handle: ptr::null_mut() };
         let symbol = CString::new(symbol).unwrap_or_default();
         // SAFETY: the module was loaded above, the name ends with a zero byte.
-        let code = unsafe { (api.module_function)(&mut function.handle, module, symbol.as_ptr()) };
-        self.check("cuModuleGetFunction", code)?;
-        if shared > ORDINARY_SHARED {
-            // SAFETY: sets a number on the function found above.
-            let code =
-                unsafe { (api.function_attribute)(function.handle, MAX_DYNAMIC_SHARED, shared as c_int) };
-            self.check("cuFuncSetAttribute", code)?;
+        let code = unsafe { (find.function)(&mut function.handle, module, symbol.as_ptr()) };
+        self.check(find.name, code)?;
+        if let Own::Cuda(cuda) = &self.driver.0.own {
+            cuda.allow_shared(&self.driver, function.handle, shared)?;
         }
         Ok(function)
     }
@@ -144,11 +118,12 @@ impl Gpu {
         arguments: &mut Arguments,
     ) -> Result<()> {
         let [x, y] = grid;
+        let call = &self.driver.0.api.launch;
         let mut pointers = arguments.pointers();
         // SAFETY: every pointer leads to a value that lives across the call, in number and
         // size as the kernel of this layout takes them.
         let code = unsafe {
-            (self.driver.0.launch)(
+            (call.function)(
                 function.handle,
                 x,
                 y,
@@ -162,38 +137,41 @@ impl Gpu {
                 ptr::null_mut(),
             )
         };
-        self.check("cuLaunchKernel", code)
+        self.check(call.name, code)
     }
 
     pub(crate) fn event(&self) -> Result<Event> {
         let mut handle = ptr::null_mut();
+        let call = &self.driver.0.api.event_create;
         // SAFETY: writes one handle.
-        self.check("cuEventCreate", unsafe { (self.driver.0.event_create)(&mut handle, 0) })?;
+        self.check(call.name, unsafe { (call.function)(&mut handle, 0) })?;
         Ok(Event { driver: self.driver.clone(), handle })
     }
 
     /// Queues taking the time.
     pub(crate) fn record(&self, event: &Event) -> Result<()> {
+        let call = &self.driver.0.api.event_record;
         // SAFETY: the event exists for as long as its owner does.
-        self.check("cuEventRecord", unsafe { (self.driver.0.event_record)(event.handle, ptr::null_mut()) })
+        self.check(call.name, unsafe { (call.function)(event.handle, ptr::null_mut()) })
     }
 
     /// Whether the GPU has reached the point where the time was taken.
     pub(crate) fn has_passed(&self, event: &Event) -> Result<bool> {
         const NOT_READY: c_int = 600;
+        let call = &self.driver.0.api.event_query;
         // SAFETY: the event exists for as long as its owner does.
-        match unsafe { (self.driver.0.event_query)(event.handle) } {
+        match unsafe { (call.function)(event.handle) } {
             NOT_READY => Ok(false),
-            code => self.check("cuEventQuery", code).map(|()| true),
+            code => self.check(call.name, code).map(|()| true),
         }
     }
 
     /// Milliseconds between two events that have passed.
     pub(crate) fn elapsed(&self, start: &Event, end: &Event) -> Result<f32> {
         let mut millis = 0.0;
+        let call = &self.driver.0.api.event_elapsed;
         // SAFETY: writes one number.
-        let code = unsafe { (self.driver.0.event_elapsed)(&mut millis, start.handle, end.handle) };
-        self.check("cuEventElapsedTime", code)?;
+        self.check(call.name, unsafe { (call.function)(&mut millis, start.handle, end.handle) })?;
         Ok(millis)
     }
 

@@ -1,0 +1,93 @@
+//! Functions of shared libraries that are found at run time: one program serves nodes with and without a
+//! GPU, and nothing of a vendor's is needed to build it.
+#![allow(unsafe_code, reason = "a foreign function interface")]
+
+use std::path::{Path, PathBuf};
+
+use libloading::Library;
+
+/// A function, and the name that its library has for it.
+pub(super) struct Call<F> {
+    pub(super) name: &'static str,
+    pub(super) function: F,
+}
+
+/// Declares a table of functions and how it is filled: by one name for each function, or by NVIDIA's / AMD's.
+/// Every function returns 0 or an error code.
+macro_rules! functions {
+    ($(#[$about:meta])* $table:ident { $($field:ident = $name:literal ($($argument:ty),* $(,)?);)* }) => {
+        $(#[$about])*
+        pub(super) struct $table {
+            $(pub(super) $field: $crate::devices::gpu::foreign::Call<
+                unsafe extern "C" fn($($argument),*) -> std::ffi::c_int
+            >,)*
+            // The pointers above are good for as long as the library stays loaded.
+            _library: libloading::Library,
+        }
+
+        impl $table {
+            pub(super) fn resolve(library: libloading::Library) -> std::result::Result<Self, libloading::Error> {
+                Ok(Self {
+                    // SAFETY: the signatures are those of the vendor's reference.
+                    $($field: $crate::devices::gpu::foreign::Call {
+                        name: $name,
+                        function: unsafe { *library.get($name.as_bytes())? },
+                    },)*
+                    _library: library,
+                })
+            }
+        }
+    };
+    ($(#[$about:meta])* $table:ident { $($field:ident = $cuda:literal / $hip:literal ($($argument:ty),* $(,)?);)* }) => {
+        $(#[$about])*
+        pub(super) struct $table {
+            $(pub(super) $field: $crate::devices::gpu::foreign::Call<
+                unsafe extern "C" fn($($argument),*) -> std::ffi::c_int
+            >,)*
+            // The pointers above are good for as long as the library stays loaded.
+            _library: libloading::Library,
+        }
+
+        impl $table {
+            pub(super) fn resolve(
+                library: libloading::Library,
+                vendor: $crate::devices::gpu::vendor::Vendor,
+            ) -> std::result::Result<Self, libloading::Error> {
+                use $crate::devices::gpu::vendor::Vendor;
+                Ok(Self {
+                    $($field: {
+                        let name = match vendor {
+                            Vendor::Nvidia => $cuda,
+                            Vendor::Amd => $hip,
+                        };
+                        // SAFETY: the signatures are those of both vendors' references, which agree.
+                        let function = unsafe { *library.get(name.as_bytes())? };
+                        $crate::devices::gpu::foreign::Call { name, function }
+                    },)*
+                    _library: library,
+                })
+            }
+        }
+    };
+}
+
+pub(super) use functions;
+
+/// Loads the first of some versions of a library that is there: from one folder alone, or else from where
+/// the system finds libraries and where the vendor's installer puts them.
+pub(super) fn open(
+    names: &[&str],
+    folder: Option<&Path>,
+    installed: Option<&str>,
+) -> Result<Library, libloading::Error> {
+    let folders = folder.map_or_else(
+        || [PathBuf::new()].into_iter().chain(installed.map(PathBuf::from)).collect(),
+        |folder| vec![folder.to_owned()],
+    );
+    let mut paths = folders.iter().flat_map(|folder| names.iter().map(move |name| folder.join(name)));
+    // SAFETY: loading a vendor's library runs its initialisers, which is what every program that uses it does.
+    let load = |path: PathBuf| unsafe { Library::new(path) };
+    let first = load(paths.next().unwrap_or_default());
+    // Of several errors the first is told: it is of the newest version.
+    first.or_else(|error| paths.find_map(|path| load(path).ok()).ok_or(error))
+}

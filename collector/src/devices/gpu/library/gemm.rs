@@ -1,0 +1,32 @@
+//! How a problem is put to the libraries.
+
+use std::ffi::c_int;
+
+use diode_core::{DType, Layout, Problem};
+
+/// The libraries are column-major: they compute the transposed product, whose memory is the same. A and B
+/// are those of the problem, so they change places in a call.
+pub(super) struct Gemm {
+    pub(super) a_transposed: bool,
+    pub(super) b_transposed: bool,
+    pub(super) lda: u64,
+    pub(super) ldb: u64,
+    /// The same number for all libraries.
+    pub(super) data_type: c_int,
+}
+
+impl Gemm {
+    pub(super) fn of(problem: &Problem) -> Option<Self> {
+        let data_type = match problem.a_dtype {
+            DType::Float32 => 0,
+            DType::Float16 => 2,
+            DType::BFloat16 => 14,
+            _ => return None,
+        };
+        let (a_transposed, b_transposed) =
+            (problem.a_layout == Layout::Column, problem.b_layout == Layout::Column);
+        let lda = if a_transposed { problem.m } else { problem.k };
+        let ldb = if b_transposed { problem.k } else { problem.n };
+        Some(Self { a_transposed, b_transposed, lda, ldb, data_type })
+    }
+}

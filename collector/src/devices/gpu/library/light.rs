@@ -1,0 +1,343 @@
+//! cuBLASLt and hipBLASLt, which have the same functions under names and numbers of their own.
+
+use std::cell::RefCell;
+use std::ffi::{c_int, c_void};
+use std::path::Path;
+use std::ptr;
+use std::rc::Rc;
+
+use diode_core::Problem;
+
+use super::gemm::Gemm;
+use super::{Handle, LibraryError, check};
+use crate::devices::gpu::driver::{Gpu, Memory, Slice};
+use crate::devices::gpu::foreign::{self, functions};
+use crate::devices::gpu::operands::Matrices;
+use crate::devices::gpu::vendor::Vendor;
+
+functions! {
+    /// The functions of both libraries.
+    Functions {
+        create = "cublasLtCreate" / "hipblasLtCreate" (*mut Handle);
+        describe = "cublasLtMatmulDescCreate" / "hipblasLtMatmulDescCreate" (*mut Handle, c_int, c_int);
+        set = "cublasLtMatmulDescSetAttribute" / "hipblasLtMatmulDescSetAttribute" (Handle, c_int, *const c_void, usize);
+        forget = "cublasLtMatmulDescDestroy" / "hipblasLtMatmulDescDestroy" (Handle);
+        lay_out = "cublasLtMatrixLayoutCreate" / "hipblasLtMatrixLayoutCreate" (*mut Handle, c_int, u64, u64, i64);
+        set_layout = "cublasLtMatrixLayoutSetAttribute" / "hipblasLtMatrixLayoutSetAttribute" (
+            Handle, c_int, *const c_void, usize
+        );
+        forget_layout = "cublasLtMatrixLayoutDestroy" / "hipblasLtMatrixLayoutDestroy" (Handle);
+        prefer = "cublasLtMatmulPreferenceCreate" / "hipblasLtMatmulPreferenceCreate" (*mut Handle);
+        set_preference = "cublasLtMatmulPreferenceSetAttribute" / "hipblasLtMatmulPreferenceSetAttribute" (
+            Handle, c_int, *const c_void, usize
+        );
+        forget_preference = "cublasLtMatmulPreferenceDestroy" / "hipblasLtMatmulPreferenceDestroy" (Handle);
+        choose = "cublasLtMatmulAlgoGetHeuristic" / "hipblasLtMatmulAlgoGetHeuristic" (
+            Handle, Handle, Handle, Handle, Handle, Handle, Handle, c_int, *mut Choice, *mut c_int
+        );
+        multiply = "cublasLtMatmul" / "hipblasLtMatmul" (
+            Handle, Handle, *const f32, u64, Handle, u64, Handle, *const f32, u64, Handle, u64, Handle, *const Choice,
+            u64, usize, Handle
+        );
+    }
+}
+
+functions! {
+    /// Only hipBLASLt is asked for its version; on NVIDIA GPUs cuBLAS is.
+    Version {
+        version = "hipblasLtGetVersion" (Handle, *mut c_int);
+    }
+}
+
+/// The numbers of one of the libraries.
+struct Numbers {
+    /// How an operand is taken as it is, and transposed.
+    operations: [c_int; 2],
+    /// fp32 sums; and no TF32, which is torch's default.
+    compute: c_int,
+    transpose_a: c_int,
+    transpose_b: c_int,
+    epilogue: c_int,
+    bias_pointer: c_int,
+    batches: c_int,
+    batch_distance: c_int,
+    /// What torch gives the library.
+    workspace: u64,
+}
+
+const CUBLAS: Numbers = Numbers {
+    operations: [0, 1],
+    compute: 68,
+    transpose_a: 3,
+    transpose_b: 4,
+    epilogue: 7,
+    bias_pointer: 8,
+    batches: 5,
+    batch_distance: 6,
+    workspace: 32 << 20,
+};
+
+const HIPBLAS: Numbers = Numbers {
+    operations: [111, 112],
+    compute: 2,
+    transpose_a: 0,
+    transpose_b: 1,
+    epilogue: 2,
+    bias_pointer: 3,
+    batches: 0,
+    batch_distance: 1,
+    workspace: 76 << 20,
+};
+
+const F32: c_int = 0;
+const ADD_BIAS: u32 = 4;
+const MAX_WORKSPACE: c_int = 1;
+const NOT_SUPPORTED: c_int = 15;
+
+/// What a library says of an algorithm, beginning with the algorithm; larger than either library's.
+#[repr(C)]
+#[derive(Clone, Copy, Default)]
+pub(super) struct Choice([u64; 16]);
+
+pub(super) struct Light {
+    functions: Rc<Functions>,
+    numbers: &'static Numbers,
+    handle: Handle,
+    workspace: Memory,
+    pub(super) version: i32,
+    /// Of the last multiplication. Many follow that differ in nothing but the addresses.
+    last: RefCell<Option<Prepared>>,
+}
+
+impl Light {
+    pub(super) fn load(vendor: Vendor, gpu: &Gpu, folder: Option<&Path>) -> Result<Self, LibraryError> {
+        let (names, installed, called, numbers): (&[&str], _, _, _) = match vendor {
+            Vendor::Nvidia => (
+                &["libcublasLt.so.13", "libcublasLt.so.12", "libcublasLt.so.11"],
+                "/usr/local/cuda/lib64",
+                "cuBLASLt",
+                &CUBLAS,
+            ),
+            Vendor::Amd => {
+                (&["libhipblaslt.so.1", "libhipblaslt.so.0"], "/opt/rocm/lib", "hipBLASLt", &HIPBLAS)
+            }
+        };
+        let missing =
+            |error: libloading::Error| LibraryError::Missing(format!("{called} was not found ({error})"));
+        let open = || foreign::open(names, folder, Some(installed)).map_err(missing);
+        let functions = Functions::resolve(open()?, vendor).map_err(missing)?;
+        let workspace = gpu.allocate(numbers.workspace)?;
+        let mut handle: Handle = ptr::null_mut();
+        let create = &functions.create;
+        // SAFETY: writes a handle.
+        check(create.name, unsafe { (create.function)(&mut handle) })?;
+        let mut version = 0;
+        if vendor == Vendor::Amd {
+            let Version { version: ask, .. } = Version::resolve(open()?).map_err(missing)?;
+            // SAFETY: writes a number.
+            check(ask.name, unsafe { (ask.function)(handle, &mut version) })?;
+        }
+        let (functions, last) = (Rc::new(functions), RefCell::new(None));
+        Ok(Self { functions, numbers, handle, workspace, version, last })
+    }
+
+    /// Queues one multiplication, to which a row is added, or `kept` times the output.
+    pub(super) fn multiply(
+        &self,
+        problem: &Problem,
+        gemm: &Gemm,
+        matrices: &Matrices<'_>,
+        bias: Option<Slice<'_>>,
+        kept: f32,
+    ) -> Result<(), LibraryError> {
+        let mut last = self.last.borrow_mut();
+        if last.as_ref().is_none_or(|prepared| prepared.problem != *problem) {
+            *last = None;
+        }
+        let prepared = match &mut *last {
+            Some(prepared) => prepared,
+            empty => empty.insert(self.prepare(problem, gemm, bias)?),
+        };
+        if let Some(bias) = bias {
+            prepared.description.set(self.numbers.bias_pointer, &bias.pointer())?;
+        }
+        let (one, output) = (1.0_f32, matrices.c.pointer());
+        let call = &self.functions.multiply;
+        let [b, a, c] = [&prepared.b, &prepared.a, &prepared.c].map(|layout| layout.handle);
+        // SAFETY: matrices and the workspace lie within their allocations; all else lives across the call.
+        let status = unsafe {
+            (call.function)(
+                self.handle,
+                prepared.description.handle,
+                &one,
+                matrices.b.pointer(),
+                b,
+                matrices.a.pointer(),
+                a,
+                &kept,
+                output,
+                c,
+                output,
+                c,
+                &prepared.choice,
+                self.workspace.slice(0, self.numbers.workspace).pointer(),
+                self.numbers.workspace as usize,
+                ptr::null_mut(),
+            )
+        };
+        check(call.name, status)
+    }
+
+    /// Describes a multiplication, and takes the library's own first choice for it, as torch does.
+    fn prepare(
+        &self,
+        problem: &Problem,
+        gemm: &Gemm,
+        bias: Option<Slice<'_>>,
+    ) -> Result<Prepared, LibraryError> {
+        let numbers = self.numbers;
+        let [plain, transposed] = numbers.operations;
+        let operation = |is_transposed| if is_transposed { transposed } else { plain };
+        let description = Description::new(&self.functions, numbers.compute)?;
+        description.set(numbers.transpose_a, &operation(gemm.b_transposed))?;
+        description.set(numbers.transpose_b, &operation(gemm.a_transposed))?;
+        if let Some(bias) = bias {
+            description.set(numbers.epilogue, &ADD_BIAS)?;
+            description.set(numbers.bias_pointer, &bias.pointer())?;
+        }
+        let shape =
+            |turned: bool, rows: u64, columns: u64| if turned { (columns, rows) } else { (rows, columns) };
+        let matrix = |(rows, columns): (u64, u64), leading: u64| {
+            let layout = MatrixLayout::new(&self.functions, gemm.data_type, rows, columns, leading)?;
+            if problem.b > 1 {
+                layout.set(numbers.batches, &(problem.b as i32))?;
+                layout.set(numbers.batch_distance, &((rows * columns) as i64))?;
+            }
+            Ok::<_, LibraryError>(layout)
+        };
+        let b = matrix(shape(gemm.b_transposed, problem.n, problem.k), gemm.ldb)?;
+        let a = matrix(shape(gemm.a_transposed, problem.k, problem.m), gemm.lda)?;
+        let c = matrix((problem.n, problem.m), problem.n)?;
+        let choice = self.choose(&description, &b, &a, &c)?;
+        Ok(Prepared { problem: problem.clone(), description, a, b, c, choice })
+    }
+
+    fn choose(
+        &self,
+        description: &Description,
+        left: &MatrixLayout,
+        right: &MatrixLayout,
+        out: &MatrixLayout,
+    ) -> Result<Choice, LibraryError> {
+        let preference = Preference::new(&self.functions, self.numbers.workspace)?;
+        let (mut choice, mut count) = (Choice::default(), 0);
+        let call = &self.functions.choose;
+        // SAFETY: all handles live; there is room for one answer of either library.
+        let status = unsafe {
+            (call.function)(
+                self.handle,
+                description.handle,
+                left.handle,
+                right.handle,
+                out.handle,
+                out.handle,
+                preference.handle,
+                1,
+                &mut choice,
+                &mut count,
+            )
+        };
+        check(call.name, if status == 0 && count == 0 { NOT_SUPPORTED } else { status })?;
+        Ok(choice)
+    }
+}
+
+/// A multiplication that has been described and chosen for.
+struct Prepared {
+    problem: Problem,
+    description: Description,
+    a: MatrixLayout,
+    b: MatrixLayout,
+    c: MatrixLayout,
+    choice: Choice,
+}
+
+/// Declares the owner of a handle, which one function frees.
+macro_rules! owner {
+    ($name:ident, $destroy:ident) => {
+        struct $name {
+            functions: Rc<Functions>,
+            handle: Handle,
+        }
+
+        impl Drop for $name {
+            fn drop(&mut self) {
+                // SAFETY: made by this library and destroyed once. An error here would only repeat an earlier one.
+                let _ = unsafe { (self.functions.$destroy.function)(self.handle) };
+            }
+        }
+    };
+}
+
+owner!(Description, forget);
+owner!(MatrixLayout, forget_layout);
+owner!(Preference, forget_preference);
+
+impl Description {
+    fn new(functions: &Rc<Functions>, compute: c_int) -> Result<Self, LibraryError> {
+        let mut handle: Handle = ptr::null_mut();
+        let call = &functions.describe;
+        // SAFETY: writes a handle.
+        check(call.name, unsafe { (call.function)(&mut handle, compute, F32) })?;
+        Ok(Self { functions: Rc::clone(functions), handle })
+    }
+
+    fn set<T>(&self, attribute: c_int, value: &T) -> Result<(), LibraryError> {
+        let call = &self.functions.set;
+        // SAFETY: reads a value of the size that is given.
+        let status =
+            unsafe { (call.function)(self.handle, attribute, ptr::from_ref(value).cast(), size_of::<T>()) };
+        check(call.name, status)
+    }
+}
+
+impl MatrixLayout {
+    fn new(
+        functions: &Rc<Functions>,
+        kind: c_int,
+        rows: u64,
+        columns: u64,
+        leading: u64,
+    ) -> Result<Self, LibraryError> {
+        let mut handle: Handle = ptr::null_mut();
+        let call = &functions.lay_out;
+        // SAFETY: writes a handle.
+        let status = unsafe { (call.function)(&mut handle, kind, rows, columns, leading as i64) };
+        check(call.name, status)?;
+        Ok(Self { functions: Rc::clone(functions), handle })
+    }
+
+    fn set<T>(&self, attribute: c_int, value: &T) -> Result<(), LibraryError> {
+        let call = &self.functions.set_layout;
+        // SAFETY: reads a value of the size that is given.
+        let status =
+            unsafe { (call.function)(self.handle, attribute, ptr::from_ref(value).cast(), size_of::<T>()) };
+        check(call.name, status)
+    }
+}
+
+impl Preference {
+    fn new(functions: &Rc<Functions>, workspace: u64) -> Result<Self, LibraryError> {
+        let mut handle: Handle = ptr::null_mut();
+        let (create, set) = (&functions.prefer, &functions.set_preference);
+        // SAFETY: writes a handle.
+        check(create.name, unsafe { (create.function)(&mut handle) })?;
+        let preference = Self { functions: Rc::clone(functions), handle };
+        // SAFETY: reads a value of the size that is given.
+        let status = unsafe {
+            (set.function)(handle, MAX_WORKSPACE, ptr::from_ref(&workspace).cast(), size_of::<u64>())
+        };
+        check(set.name, status)?;
+        Ok(preference)
+    }
+}

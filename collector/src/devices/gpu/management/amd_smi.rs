@@ -1,0 +1,217 @@
+//! AMD's management library. It was written from its header, and no AMD GPU has run it.
+//!
+//! Its structures grow at their ends from version to version, so there is room for more than is read, and
+//! only fields that all versions since ROCm 6.3 have at the same place are read.
+#![allow(unsafe_code, reason = "a foreign function interface; nothing unsafe leaves this module")]
+
+use std::cell::Cell;
+use std::ffi::{CStr, c_char, c_void};
+use std::ptr;
+
+use super::{Settings, State, Throttled};
+use crate::devices::gpu::foreign::{self, functions};
+
+/// Of ROCm 7 and of the later versions of ROCm 6.
+const LIBRARIES: [&str; 4] = ["libamd_smi.so.26", "libamd_smi.so.25", "libamd_smi.so.24", "libamd_smi.so"];
+const AMD_GPUS: u64 = 2;
+
+type Handle = *mut c_void;
+
+functions! {
+    /// The functions of AMD SMI.
+    Functions {
+        init = "amdsmi_init" (u64);
+        device = "amdsmi_get_processor_handle_from_bdf" (u64, *mut Handle);
+        metrics = "amdsmi_get_gpu_metrics_info" (Handle, *mut Metrics);
+        power_cap = "amdsmi_get_power_cap_info" (Handle, u32, *mut PowerCap);
+        partition = "amdsmi_get_gpu_compute_partition" (Handle, *mut c_char, u32);
+        processes = "amdsmi_get_gpu_process_list" (Handle, *mut u32, *mut c_void);
+        driver = "amdsmi_get_gpu_driver_info" (Handle, *mut DriverInfo);
+    }
+}
+
+/// `amdsmi_gpu_metrics_t` up to what was added with version 1.6 of the driver's table.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub(super) struct Metrics {
+    _header: u32,
+    _edge: u16,
+    hotspot_celsius: u16,
+    _to_first_status: [u16; 8],
+    _accumulators: [u64; 2],
+    _clocks: [u16; 14],
+    _throttle_status: u32,
+    _fan_and_link: [u16; 3],
+    _activity: [u32; 2],
+    _hbm_celsius: [u16; 4],
+    _firmware_time: u64,
+    _voltages: [u16; 3],
+    _independent_status: u64,
+    _socket_power: u16,
+    _video: [u16; 4],
+    _clock_lock: u32,
+    _link: [u16; 2],
+    _pcie: [u64; 5],
+    _link_data: [u64; 16],
+    graphics_mhz: [u16; 8],
+    _other_clocks: [u16; 12],
+    _jpeg: [u16; 32],
+    _not_acknowledged: [u32; 2],
+    _counter: u64,
+    processor_hot: u64,
+    power_limited: u64,
+    socket_hot: u64,
+    regulator_hot: u64,
+    memory_hot: u64,
+    /// What later versions add.
+    _more: [u64; 1024],
+}
+
+/// `amdsmi_power_cap_info_t`, in millionths of a watt.
+#[repr(C)]
+#[derive(Clone, Copy, Default)]
+pub(super) struct PowerCap {
+    now: u64,
+    usual: u64,
+    _more: [u64; 30],
+}
+
+/// `amdsmi_driver_info_t`, which begins with the version's text.
+#[repr(C)]
+pub(super) struct DriverInfo {
+    version: [c_char; 64],
+    _more: [u64; 256],
+}
+
+/// How long clocks were held down so far, by each cause.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+struct Residencies {
+    trouble: [u64; 4],
+    power_cap: u64,
+}
+
+pub(crate) struct AmdSmi {
+    functions: Functions,
+    device: Handle,
+    /// What was counted when it was last asked.
+    last: Cell<Residencies>,
+}
+
+impl AmdSmi {
+    pub(super) fn open(bus_id: &str) -> Option<Self> {
+        let library = foreign::open(&LIBRARIES, None, Some("/opt/rocm/lib")).ok()?;
+        let functions = Functions::resolve(library).ok()?;
+        let mut device: Handle = ptr::null_mut();
+        // SAFETY: takes flags; the library stays initialised until the process ends.
+        let started = unsafe { (functions.init.function)(AMD_GPUS) };
+        // SAFETY: writes a handle.
+        let found = unsafe { (functions.device.function)(packed(bus_id)?, &mut device) };
+        if started != 0 || found != 0 {
+            return None;
+        }
+        let smi = Self { functions, device, last: Cell::default() };
+        smi.last.set(smi.metrics().map(|metrics| metrics.residencies()).unwrap_or_default());
+        Some(smi)
+    }
+
+    fn metrics(&self) -> Option<Box<Metrics>> {
+        // SAFETY: all of it is numbers.
+        let mut metrics: Box<Metrics> = Box::new(unsafe { std::mem::zeroed() });
+        // SAFETY: writes the structure, which is smaller than the room for it.
+        let code = unsafe { (self.functions.metrics.function)(self.device, &mut *metrics) };
+        (code == 0).then_some(metrics)
+    }
+
+    pub(super) fn state(&self) -> State {
+        let Some(metrics) = self.metrics() else { return State::default() };
+        let (now, before) = (metrics.residencies(), self.last.get());
+        self.last.set(now);
+        let grown = |now: u64, before: u64| now > before;
+        let by_trouble = now.trouble.iter().zip(before.trouble).any(|(&now, before)| grown(now, before));
+        State {
+            sm_mhz: metrics.graphics_mhz.into_iter().filter(|&mhz| known(mhz)).max().map(u32::from),
+            celsius: Some(metrics.hotspot_celsius).filter(|&celsius| known(celsius)).map(u32::from),
+            throttled: Some(Throttled { by_trouble, by_power_cap: grown(now.power_cap, before.power_cap) }),
+        }
+    }
+
+    pub(super) fn settings(&self) -> Settings {
+        let (functions, device) = (&self.functions, self.device);
+        let mut power = PowerCap::default();
+        // SAFETY: writes the structure, which is smaller than the room for it.
+        let asked = unsafe { (functions.power_cap.function)(device, 0, &mut power) };
+        let milliwatts = |microwatts: u64| {
+            u32::try_from(microwatts / 1000).ok().filter(|&milliwatts| asked == 0 && milliwatts > 0)
+        };
+        let mut driver = DriverInfo { version: [0; 64], _more: [0; 256] };
+        // SAFETY: as above.
+        let told = unsafe { (functions.driver.function)(device, &mut driver) };
+        let mut partition = [0 as c_char; 64];
+        // SAFETY: writes at most the given number of bytes.
+        let divided = unsafe { (functions.partition.function)(device, partition.as_mut_ptr(), 64) };
+        let mut processes = 0;
+        // SAFETY: asked for no list, it writes how many there are.
+        let listed = unsafe { (functions.processes.function)(device, &mut processes, ptr::null_mut()) };
+        Settings {
+            driver: text(&driver.version).filter(|_| told == 0),
+            power_limit_mw: milliwatts(power.now),
+            default_power_limit_mw: milliwatts(power.usual),
+            divided: divided == 0 && text(&partition).is_some_and(|name| name != "SPX"),
+            // This process uses the GPU and is one of them.
+            processes: if listed == 0 { (processes as usize).saturating_sub(1) } else { 0 },
+        }
+    }
+}
+
+impl Metrics {
+    fn residencies(&self) -> Residencies {
+        let counted = |time: u64| if time == u64::MAX { 0 } else { time };
+        Residencies {
+            trouble: [self.processor_hot, self.socket_hot, self.regulator_hot, self.memory_hot].map(counted),
+            power_cap: counted(self.power_limited),
+        }
+    }
+}
+
+/// The library says all ones, or zero, where it does not know.
+fn known(value: u16) -> bool {
+    value != 0 && value != u16::MAX
+}
+
+fn text(bytes: &[c_char]) -> Option<String> {
+    let bytes: Vec<u8> = bytes.iter().map(|&byte| byte as u8).collect();
+    let text = CStr::from_bytes_until_nul(&bytes).ok()?.to_str().ok()?;
+    (!text.is_empty()).then(|| text.to_owned())
+}
+
+/// `0000:3b:00.0` as `amdsmi_bdf_t`: function, device, bus and domain from the lowest bit on.
+fn packed(bus_id: &str) -> Option<u64> {
+    let (domain, rest) = bus_id.split_once(':')?;
+    let (bus, rest) = rest.split_once(':')?;
+    let (device, function) = rest.split_once('.')?;
+    let number = |text: &str| u64::from_str_radix(text, 16).ok();
+    Some(number(function)? | number(device)? << 3 | number(bus)? << 8 | number(domain)? << 16)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::mem::offset_of;
+
+    use super::*;
+
+    #[test]
+    fn the_fields_lie_where_the_header_has_them() {
+        // As a C compiler lays out the structure of ROCm 6.4 and 7.
+        assert_eq!(offset_of!(Metrics, hotspot_celsius), 6);
+        assert_eq!(offset_of!(Metrics, graphics_mhz), 312);
+        assert_eq!(offset_of!(Metrics, processor_hot), 432);
+        assert_eq!(offset_of!(Metrics, memory_hot), 464);
+    }
+
+    #[test]
+    fn places_on_the_bus_are_packed() {
+        assert_eq!(packed("0000:3b:00.0"), Some(0x3b00));
+        assert_eq!(packed("0001:c1:1f.7"), Some(0x1_c1ff));
+        assert_eq!(packed("nowhere"), None);
+    }
+}
