@@ -13,6 +13,10 @@ pub(crate) use descent::Descent;
 
 use crate::TrainOptions;
 
+/// Values of a layer that are computed at once. With 65,536 and more of them, candle has all of the
+/// processor's cores work on a sum and wait for one another, while each has a network of its own to learn.
+const MOST_AT_ONCE: usize = 16 * 1024;
+
 /// Dense layers with SiLU between them, and one output.
 #[derive(Debug, Clone)]
 pub(crate) struct Mlp {
@@ -59,7 +63,17 @@ impl Mlp {
 
     /// The outputs for rows of inputs: one column.
     pub(crate) fn forward(&self, inputs: &Tensor) -> Result<Tensor> {
-        let mut x = inputs.clone();
+        let rows = inputs.dim(0)?;
+        let widest = self.layers.iter().map(|layer| layer.bias.elem_count()).max().unwrap_or(1);
+        let at_once = (MOST_AT_ONCE / widest).max(1);
+        let parts = (0..rows).step_by(at_once).map(|from| {
+            let part = inputs.narrow(0, from, at_once.min(rows - from))?;
+            self.forward_at_once(part)
+        });
+        Tensor::cat(&parts.collect::<Result<Vec<_>>>()?, 0)
+    }
+
+    fn forward_at_once(&self, mut x: Tensor) -> Result<Tensor> {
         for (index, Layer { weights, bias }) in self.layers.iter().enumerate() {
             let is_last = index + 1 == self.layers.len();
             let activation = if is_last { Activation::None } else { Activation::Silu };
