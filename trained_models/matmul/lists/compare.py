@@ -41,10 +41,16 @@ def main():
         configs += len(shared)
         fastest = sorted(shared, key=other.get)[:40]
         factors.append(statistics.median(one[config] / other[config] for config in fastest))
-    print(f"{len(both)} problems, {configs} configs; more than 1.3 times as long: {longer[0]} the first time, {longer[1]} the second")
-    print(f"near the best ({len(differences)}), more than 1.15 times as long: {near_longer[0]} the first time, {near_longer[1]} the second")
+    print(
+        f"{len(both)} problems, {configs} configs; more than 1.3 times as long: {longer[0]} the first time, {longer[1]} the second"
+    )
+    print(
+        f"near the best ({len(differences)}), more than 1.15 times as long: {near_longer[0]} the first time, {near_longer[1]} the second"
+    )
     print(f"near-best times differ by {100 * statistics.median(differences):.2f} % in the median")
-    print(f"first over second, median of a problem's 40 best: {min(factors):.3f} to {max(factors):.3f}, {statistics.median(factors):.3f} in the median")
+    print(
+        f"first over second, median of a problem's 40 best: {min(factors):.3f} to {max(factors):.3f}, {statistics.median(factors):.3f} in the median"
+    )
 
 
 def count(longer, ratio, limit):

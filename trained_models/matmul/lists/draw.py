@@ -171,6 +171,7 @@ def is_aligned(m, n, k, layout, size):
 class Lists:
     def __init__(self, reuse):
         self.rows, self.seen, self.known, self.reuse = {}, set(), {}, reuse
+        self.further = set()  # lists that only hold further problems to train on
         for entry in reuse:
             self.known[entry["m"], entry["n"], entry["k"]] = entry["role"]
 
@@ -180,16 +181,40 @@ class Lists:
     def add(self, name, problem):
         key = tuple(problem.values())
         which = self.role(problem["m"], problem["n"], problem["k"])
-        rows = self.rows[name][which]
-        if key in self.seen or len(rows) >= self.quota[which]:
+        if name in self.further:
+            which = {"train": "more"}.get(which, "none")
+        rows = self.rows[name].get(which, [])
+        if key in self.seen or len(rows) >= self.quota.get(which, 0):
             return
         self.seen.add(key)
         rows.append(problem)
 
-    def draw(self, name, op, layouts, dtype, train, validation, makers, *, bias="none", aligned=True, reused=0, tf32=False):
+    def draw_more(self, name, layouts, dtype, more, makers, *, aligned=True):
+        """Further problems to train on, for a list that has been drawn; shorter ones, since many are wanted."""
+        self.further.add(f"{name} more")
+        self.draw(f"{name} more", "mm", layouts, dtype, 0, 0, makers, aligned=aligned, more=more, longest=SHORT_US)
+
+    def draw(
+        self,
+        name,
+        op,
+        layouts,
+        dtype,
+        train,
+        validation,
+        makers,
+        *,
+        bias="none",
+        aligned=True,
+        reused=0,
+        tf32=False,
+        more=0,
+        longest=LONG_US,
+    ):
         """Fills one list of each role, first with what the H200 was timed with."""
         rng = random.Random(f"{SEED} {name}")
-        self.rows[name], speed = {"train": [], "validation": []}, "tf32" if tf32 else dtype
+        roles = ["more"] if more else ["train", "validation"]
+        self.rows[name], speed = {which: [] for which in roles}, "tf32" if tf32 else dtype
 
         def problem(b, m, n, k, layout):
             a, b_ = ({"n": "row", "t": "column"}[letter] for letter in layout)
@@ -218,7 +243,7 @@ class Lists:
             return (
                 max(b * m * k, b * k * n, b * m * n) <= LIMIT
                 and is_aligned(m, n, k, layout, size) == aligned
-                and takes <= LONG_US
+                and takes <= longest
                 and (takes > TINY_US or rng.random() < SHARE_OF_TINY)
                 and (takes <= SHORT_US or rng.random() < SHARE_OF_LONG)
             )
@@ -245,7 +270,7 @@ class Lists:
         for e in old:
             if fits(1, e["m"], e["n"], e["k"], layout_of(e)):
                 self.add(name, problem(1, e["m"], e["n"], e["k"], layout_of(e)))
-        self.quota = {"train": train, "validation": validation}
+        self.quota = {"more": more} if more else {"train": train, "validation": validation}
         turn = 0
         while any(len(rows) < self.quota[which] for which, rows in self.rows[name].items()):
             drawn = makers[turn % len(makers)](rng)
@@ -289,22 +314,27 @@ def main():
     lists.draw("mm-fp32", "mm", ["nn", "nt"], "float32", 75, 24, [*plain, dlrm], reused=0.35)
     lists.draw("mm-tf32", "mm", ["nn", "nt"], "float32", 75, 24, [*plain, dlrm], tf32=True)
     lists.draw("mm-bf16-unaligned", "mm", ["nn"], bf, 80, 26, odd, aligned=False, reused=0.4)
+    # Of these kinds the first picks were the worst.
+    lists.draw_more("mm-fp32", ["nn", "nt"], "float32", 120, [*plain, few_rows, dlrm])
+    lists.draw_more("mm-bf16-unaligned", ["nn"], bf, 120, odd, aligned=False)
     roles: dict[tuple[int, ...], str] = {}
-    for name, both in lists.rows.items():
-        for which, rows in both.items():
+    for drawn, all_roles in lists.rows.items():
+        name = drawn.removesuffix(" more")
+        for which, rows in all_roles.items():
             folder = os.path.join(options.out, which)
             os.makedirs(folder, exist_ok=True)
             with open(os.path.join(folder, name + ".json"), "w") as file:
                 file.write("[\n" + ",\n".join(json.dumps(row) for row in rows) + "\n]\n")
             for row in rows:
                 size = row["m"], row["n"], row["k"]
-                assert roles.setdefault(size, which) == which, size
+                use = "validation" if which == "validation" else "train"
+                assert roles.setdefault(size, use) == use, size
             times = sorted(micros(r["b"], r["m"], r["n"], r["k"], "tf32" if "tf32" in name else r["a_dtype"]) for r in rows)
             print(
                 f"{name:20} {which:10} {len(rows):4}  bound at {times[0]:.0f}, {times[len(times) // 2]:.0f}, {times[-1]:.0f} µs"
             )
-    for which in ("train", "validation"):
-        print(which, sum(len(both[which]) for both in lists.rows.values()))
+    for which in ("train", "more", "validation"):
+        print(which, sum(len(rows.get(which, [])) for rows in lists.rows.values()))
 
 
 if __name__ == "__main__":

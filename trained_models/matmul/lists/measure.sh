@@ -61,7 +61,7 @@ while [ -n "$todo" ] && [ "$(left)" -gt 3 ]; do
     sleep 0.3
     continue
   fi
-  for role in validation train; do collect "$ready" $role; done
+  for role in validation train more; do collect "$ready" $role; done
   todo=$later
 done
 for builder in $builders; do pkill -INT -P "$builder"; done

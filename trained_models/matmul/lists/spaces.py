@@ -157,7 +157,11 @@ def expand(options):
     for name, roles in chosen.items():
         kernels: dict[str, Any] = {}
         every: dict[str, Any] = {}
-        for role in ("validation", "train"):
+        if os.path.exists(os.path.join(options.lists, "more", name + ".json")):
+            roles["more"] = roles["train"]
+        for role in ("validation", "train", "more"):
+            if role == "more" and role not in roles:
+                continue
             problems = read(options.lists, role, name)
             if role not in roles:
                 write(f"{name}.{role}.full.problems", problems)
