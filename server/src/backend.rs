@@ -2,9 +2,11 @@
 
 use std::sync::Arc;
 
-use crate::blobs::Blobs;
+use diode_core::ids::{Digest, UploadId};
+
+use crate::blobs::{BlobKind, Blobs};
 use crate::settings::Settings;
-use crate::store::{self, Store};
+use crate::store::{self, Store, StoreResult};
 
 #[derive(Clone)]
 pub struct Backend {
@@ -20,5 +22,20 @@ impl Backend {
         let blobs = Blobs::open(&settings.blobs)?;
         let store = store::open(&settings.database_url).await?;
         Ok(Self { store, blobs, max_stored: settings.max_stored })
+    }
+
+    /// Removes the files of uploads that were deleted.
+    pub(crate) async fn forget_uploads(&self, files: Vec<Digest>) -> StoreResult<()> {
+        for digest in files {
+            // Somebody else may have sent the same file just now.
+            if self.store.receipt(&UploadId::of_digest(&digest)).await?.is_some() {
+                continue;
+            }
+            // No row names it any more, so `admin sweep` removes it if this fails.
+            if let Err(error) = self.blobs.remove(BlobKind::Upload, &digest).await {
+                tracing::warn!("the file of a deleted upload stays: {error}");
+            }
+        }
+        Ok(())
     }
 }

@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use clap::{Parser, Subcommand};
 use tokio::sync::watch;
 
-use crate::admin::AccountCommand;
+use crate::admin::{AccountCommand, ModerationCommand};
 use crate::backend::Backend;
 use crate::serve::{serve, signalled};
 use crate::settings::{DataArgs, ServingArgs, Settings};
@@ -54,6 +54,8 @@ pub enum Command {
 pub enum AdminCommand {
     #[command(flatten)]
     Accounts(AccountCommand),
+    #[command(flatten)]
+    Moderation(ModerationCommand),
     /// Import the datasets and models of a folder; doing so again changes nothing
     Seed {
         /// A folder of HEURISTIC/HARDWARE/*.safetensors and HEURISTIC/HARDWARE/data/*
@@ -86,6 +88,9 @@ impl Cli {
                 eprintln!("the database is up to date");
             }
             Command::Admin { command: AdminCommand::Accounts(command) } => {
+                admin::print(&command.run().await?)?
+            }
+            Command::Admin { command: AdminCommand::Moderation(command) } => {
                 admin::print(&command.run().await?)?
             }
             Command::Admin { command: AdminCommand::Seed { folder, data } } => {

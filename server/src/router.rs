@@ -17,7 +17,7 @@ use utoipa_axum::routes;
 use crate::app::App;
 use crate::handlers::{
     account, datasets, devices, hardware, health, invitations, job_events, jobs, leaderboard, models,
-    problems, session, tables, tokens, uploads,
+    moderation, problems, session, tables, tokens, uploads,
 };
 use crate::http::{ApiFault, around, same_site};
 use crate::{pages, ui};
@@ -64,7 +64,7 @@ pub fn openapi() -> utoipa::openapi::OpenApi {
 }
 
 fn api() -> OpenApiRouter<App> {
-    let contribute = OpenApiRouter::new().routes(routes!(uploads::create)).routes(routes!(uploads::get));
+    let contribute = OpenApiRouter::new().routes(routes!(uploads::create, uploads::list)).routes(routes!(uploads::get));
     let look = OpenApiRouter::new()
         .routes(routes!(hardware::list))
         .routes(routes!(hardware::get))
@@ -90,7 +90,10 @@ fn api() -> OpenApiRouter<App> {
         .routes(routes!(devices::create))
         .routes(routes!(devices::token))
         .routes(routes!(invitations::create));
-    let v1 = contribute.merge(look).merge(take).merge(train).merge(own);
+    let moderate = OpenApiRouter::new()
+        .routes(routes!(moderation::create, moderation::list))
+        .routes(routes!(moderation::report, moderation::reports));
+    let v1 = contribute.merge(look).merge(take).merge(train).merge(own).merge(moderate);
     OpenApiRouter::with_openapi(Description::openapi()).nest("/api/v1", v1)
 }
 

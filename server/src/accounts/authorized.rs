@@ -30,6 +30,8 @@ pub(crate) trait Right {
 
 /// Storing datasets.
 pub(crate) struct Upload;
+/// Telling administrators of a bad upload.
+pub(crate) struct Report;
 /// Asking for trainings.
 pub(crate) struct Train;
 /// Looking after the server.
@@ -41,6 +43,15 @@ impl Right for Upload {
 
     fn is_free(policy: &Policy) -> bool {
         policy.anonymous != Anonymous::None
+    }
+}
+
+impl Right for Report {
+    const SCOPE: Scope = Scope::Upload;
+    const WHAT: &'static str = "a report to this server";
+
+    fn is_free(policy: &Policy) -> bool {
+        Upload::is_free(policy)
     }
 }
 

@@ -1,5 +1,8 @@
 use std::time::Duration;
 
+use diode_core::api::Account;
+
+use super::Peer;
 use crate::app::App;
 use crate::http::{ApiFault, ApiResult};
 use crate::store::Now;
@@ -26,6 +29,15 @@ pub(super) const DEVICES_OF_ADDRESS: Limit = Limit { tries: 60, within: Duration
 
 /// Whoever is signed in could allow a stranger's program by guessing its code.
 pub(super) const CODES_OF_ACCOUNT: Limit = Limit { tries: 20, within: Duration::from_secs(15 * MINUTE) };
+
+/// Each leaves a row, and costs an administrator time.
+const REPORTS: Limit = Limit { tries: 20, within: Duration::from_secs(24 * 60 * MINUTE) };
+
+/// Counts a report of an account or, without one, of an address.
+pub(crate) async fn admit_report(app: &App, account: Option<&Account>, peer: &Peer) -> ApiResult<()> {
+    let whose = account.map_or_else(|| peer.0.clone(), |account| account.id.to_string());
+    admit(app, &format!("reports of {whose}"), &REPORTS).await
+}
 
 /// Counts a try, and refuses it if there were too many.
 pub(super) async fn admit(app: &App, subject: &str, limit: &Limit) -> ApiResult<()> {

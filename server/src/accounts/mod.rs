@@ -18,10 +18,11 @@ mod sign_in;
 mod sign_up;
 mod tokens;
 
-pub(crate) use authorized::{Admin, Authorized, Train, Upload};
+pub(crate) use authorized::{Admin, Authorized, Report, Train, Upload};
 pub(crate) use caller::{By, Caller, SignedIn};
 pub(crate) use choose_password::choose_password;
 pub(crate) use devices::{answer, begin, find, poll};
+pub(crate) use limits::admit_report;
 pub use links::{Link, first_account_link, invitation_link, password_link};
 pub(crate) use password::Passwords;
 pub(crate) use peer::Peer;

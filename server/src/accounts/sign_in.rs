@@ -2,13 +2,12 @@
 
 use axum::http::{HeaderMap, HeaderValue};
 use diode_core::api::{Account, DeleteAccount, NewPassword, Password, SignIn};
-use diode_core::ids::{AccountName, Digest, UploadId};
+use diode_core::ids::{AccountName, Digest};
 
 use super::limits::{SIGN_IN, SIGN_INS_OF_ADDRESS, admit};
 use super::secret::{Secret, digest_of};
 use super::{Peer, SignedIn, cookie};
 use crate::app::App;
-use crate::blobs::BlobKind;
 use crate::http::{ApiFault, ApiResult};
 use crate::store::Now;
 
@@ -87,16 +86,6 @@ pub(crate) async fn delete(
 ) -> ApiResult<HeaderValue> {
     check(app, peer, &caller.account.name, request.password).await?;
     let files = app.backend.store.delete_account(&caller.account.id, request.uploads).await?;
-    for digest in files {
-        // Somebody else may have sent the same file just now.
-        let upload: UploadId = digest.as_str()[..16].parse()?;
-        if app.backend.store.receipt(&upload).await?.is_some() {
-            continue;
-        }
-        // No row names it any more, so `admin sweep` removes it if this fails.
-        if let Err(error) = app.backend.blobs.remove(BlobKind::Upload, &digest).await {
-            tracing::warn!("a file of a deleted account stays: {error}");
-        }
-    }
+    app.backend.forget_uploads(files).await?;
     cookie::forget(app.policy())
 }

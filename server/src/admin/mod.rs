@@ -1,11 +1,13 @@
 //! What an operator does to the data, outside of the HTTP API.
 
 mod accounts;
+mod moderation;
 mod seed;
 mod sweep;
 mod verify;
 
 pub use accounts::{AccountCommand, print};
+pub use moderation::ModerationCommand;
 pub use seed::{Seeded, seed};
 pub use sweep::{Swept, sweep};
 pub use verify::{Difference, Verified, verify, verify_entries};

@@ -80,7 +80,7 @@ async fn add_model(
     }
     let summary = summarise(&model, &bytes, None);
     backend.blobs.put(BlobKind::Model, &Digest::of(&bytes), bytes).await?;
-    Ok(backend.store.add_model(&summary, &about.hardware).await?)
+    Ok(backend.store.add_model(&summary, &about.hardware, &[]).await?)
 }
 
 fn read(file: &Path) -> anyhow::Result<Bytes> {

@@ -3,7 +3,7 @@ use std::collections::BTreeSet;
 use futures_util::TryStreamExt as _;
 
 use crate::backend::Backend;
-use crate::consensus::{BoardEntry, board_entry};
+use crate::consensus::{BoardEntry, compute};
 use crate::solutions::ConfigLists;
 use crate::store::{NamedBlob, Store, StoreError, StoreResult, View};
 
@@ -108,12 +108,12 @@ async fn recompute(
     let Some(hardware) = store.hardware(&view.hardware).await? else { return Ok(None) };
     let stored = store.view_solutions(view).await?;
     let problem = stored.problems.get(&view.problem).cloned();
-    let compute = move || {
+    let work = move || {
         let words = stored.decode().damaged.iter().chain(&stored.damaged).map(ToString::to_string).collect();
-        let entry = |problem| board_entry(&stored, &mut ConfigLists::default(), &problem, &hardware);
+        let entry = |problem| compute(&stored, &mut ConfigLists::default(), &problem, &hardware).entry;
         (problem.and_then(entry), words)
     };
-    let (entry, words): (_, Vec<String>) = tokio::task::spawn_blocking(compute).await?;
+    let (entry, words): (_, Vec<String>) = tokio::task::spawn_blocking(work).await?;
     damaged.extend(words.into_iter().map(|words| format!("{view}: {words}")));
     Ok(entry)
 }

@@ -11,6 +11,7 @@ pub(crate) mod job_events;
 pub(crate) mod jobs;
 pub(crate) mod leaderboard;
 pub(crate) mod models;
+pub(crate) mod moderation;
 pub(crate) mod problems;
 pub(crate) mod session;
 pub(crate) mod tables;

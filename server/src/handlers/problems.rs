@@ -94,7 +94,12 @@ fn detail(
         configs: consensus
             .configs
             .iter()
-            .map(|c| ConfigResult { config: c.config, us: c.time.micros().0, timings: c.timings })
+            .map(|c| ConfigResult {
+                config: c.config,
+                us: c.time.micros().0,
+                timings: c.timings,
+                contributors: c.contributors,
+            })
             .collect(),
         failures: consensus
             .failures

@@ -14,9 +14,10 @@ use serde::{Deserialize, Deserializer};
 
 use super::export::Export;
 use crate::app::App;
+use crate::consensus::{ByProblem, Consensus};
 use crate::exports::ExportFile;
 use crate::http::{ApiFault, ApiResult, FileName, StrictQuery, lookup};
-use crate::solutions::{Rebuilt, cut, rebuild};
+use crate::solutions::cut;
 
 /// As many as are worth a benchmark of one's own.
 const DEFAULT_TOP: u64 = 5;
@@ -108,7 +109,7 @@ impl TableQuery {
     }
 }
 
-/// Reads a few problems at a time, so that memory holds little beside the table.
+/// The consensus of each problem, as the boards have it. Reads a few problems at a time, so that memory holds little beside the table.
 async fn make(app: &App, hardware: Hardware, query: &TableQuery, form: Form) -> ApiResult<ExportFile> {
     let store = &app.backend.store;
     let slug = &hardware.slug;
@@ -119,19 +120,18 @@ async fn make(app: &App, hardware: Hardware, query: &TableQuery, form: Form) -> 
     let mut best: BTreeMap<Problem, Vec<TableConfig>> = BTreeMap::new();
     for problems in cut(&sizes, TIMINGS_AT_ONCE) {
         let stored = store.problems_solutions(slug, method, problems).await?;
-        let hardware = hardware.clone();
-        let few = move || -> Result<_, Invalid> {
-            let Rebuilt { dataset, left_out } = rebuild(hardware, stored);
-            let table = if dataset.solutions.is_empty() {
-                None
-            } else {
-                Some(Table::from_datasets(&[dataset], Some(method), Some(top))?)
-            };
-            Ok((table, left_out.len()))
+        let mut few = Table::new(hardware.clone(), method);
+        let make = move || -> Result<_, Invalid> {
+            let ByProblem { consensuses, left_out } = Consensus::by_problem(&stored);
+            for (problem, consensus) in consensuses {
+                let times = consensus.configs.iter().map(|agreed| (agreed.config, agreed.time.micros()));
+                few.insert_best(problem, times, Some(top))?;
+            }
+            Ok((few, left_out))
         };
-        let (table, damaged) = tokio::task::spawn_blocking(few).await??;
+        let (few, damaged) = tokio::task::spawn_blocking(make).await??;
         left_out += damaged;
-        for (problem, configs) in table.iter().flat_map(Table::iter) {
+        for (problem, configs) in few.iter() {
             rows += configs.len();
             best.insert(problem.clone(), configs.to_vec());
         }

@@ -2,8 +2,10 @@ use axum::Json;
 use axum::body::{Body, Bytes};
 use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode, header};
-use diode_core::api::{ApiError, MAX_UPLOAD_BYTES, Receipt};
-use diode_core::ids::UploadId;
+use diode_core::api::query::from_text;
+use diode_core::api::{ApiError, MAX_UPLOAD_BYTES, Receipt, Standing};
+use diode_core::ids::{AccountName, UploadId};
+use serde::Deserialize;
 use tokio::fs::File;
 use tokio::io::{AsyncReadExt as _, AsyncSeekExt as _};
 
@@ -13,7 +15,7 @@ use crate::http::{
     ApiFault, ApiResult, BodyError, Known, Lookup, NoParameters, PACE, StrictQuery, essence, receive,
 };
 use crate::ingest::ingest;
-use crate::store::{Store, StoreResult};
+use crate::store::{Store, StoreResult, UploadFilter};
 
 /// The content types of forms. A dataset is the body itself, not a field of a form.
 const WRAPPERS: [&str; 2] = ["multipart/form-data", "application/x-www-form-urlencoded"];
@@ -21,7 +23,7 @@ const WRAPPERS: [&str; 2] = ["multipart/form-data", "application/x-www-form-urle
 impl Lookup for Receipt {
     type Id = UploadId;
     const KIND: &'static str = "upload";
-    const HINT: &'static str = "the receipt of an upload holds its id";
+    const HINT: &'static str = "/api/v1/uploads lists the newest";
 
     async fn find(store: &dyn Store, id: &UploadId) -> StoreResult<Option<Self>> {
         store.receipt(id).await
@@ -74,6 +76,33 @@ async fn read_back(mut file: File) -> std::io::Result<Bytes> {
     file.rewind().await?;
     file.read_to_end(&mut bytes).await?;
     Ok(bytes.into())
+}
+
+/// More than anybody reads at once.
+const MAX_LISTED: u32 = 500;
+
+#[derive(Debug, Deserialize, utoipa::IntoParams)]
+#[into_params(parameter_in = Query)]
+pub(crate) struct UploadQuery {
+    /// The name of an account
+    #[serde(default, deserialize_with = "from_text")]
+    #[param(value_type = Option<String>)]
+    contributor: Option<AccountName>,
+    #[serde(default, deserialize_with = "from_text")]
+    standing: Option<Standing>,
+}
+
+/// The newest 500 uploads, newest first.
+#[utoipa::path(
+    get, path = "/uploads", tag = "uploads", params(UploadQuery),
+    responses((status = 200, body = Vec<Receipt>), (status = 400, body = ApiError)),
+)]
+pub(crate) async fn list(
+    State(app): State<App>,
+    StrictQuery(query): StrictQuery<UploadQuery>,
+) -> ApiResult<Json<Vec<Receipt>>> {
+    let filter = UploadFilter { contributor: query.contributor, standing: query.standing };
+    Ok(Json(app.backend.store.uploads(&filter, MAX_LISTED).await?))
 }
 
 /// What was stored.

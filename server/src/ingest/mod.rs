@@ -61,7 +61,13 @@ pub async fn ingest(
     })
     .await?;
     if let Some(receipt) = backend.store.receipt(&id).await? {
-        return Ok(receipt);
+        let there = match &account {
+            Some(account) => backend.store.add_sender(&id, account).await?,
+            None => true,
+        };
+        if there {
+            return Ok(receipt);
+        }
     }
     let stored = backend.store.stored_bytes().await?;
     if stored.saturating_add(bytes.len() as u64) > backend.max_stored {

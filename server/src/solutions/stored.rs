@@ -2,7 +2,8 @@ use std::collections::BTreeMap;
 use std::fmt::Display;
 use std::sync::Arc;
 
-use diode_core::ids::{Digest, ProblemId};
+use diode_core::api::Standing;
+use diode_core::ids::{AccountId, Digest, ProblemId};
 use diode_core::{Config, ConfigDictionary, Method, Problem, Solution};
 use diode_formats::stored::{Columns, decode_columns, decode_configs, encode_columns, encode_configs};
 
@@ -32,6 +33,11 @@ pub struct StoredConfigList {
 /// A solution as it is stored.
 #[derive(Debug, Clone)]
 pub struct StoredSolution {
+    /// The number of its row.
+    pub number: i64,
+    /// Whose it is; `None` is the one contributor without an account.
+    pub contributor: Option<AccountId>,
+    pub standing: Standing,
     pub problem: ProblemId,
     pub method: Method,
     pub config_list: Digest,

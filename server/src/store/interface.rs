@@ -7,18 +7,19 @@ use diode_core::api::{
     HardwareSummary, Job, JobEvent, LeaderboardRow, ModelSummary, Page, ProblemPoint, ProblemView, Receipt,
 };
 use diode_core::hardware::Hardware;
-use diode_core::ids::{HardwareSlug, JobId, ModelId, ProblemId, UploadId};
+use diode_core::ids::{AccountId, HardwareSlug, JobId, ModelId, ProblemId, UploadId};
 use diode_core::{Method, Problem};
 
 use super::accounts::AccountStore;
 use super::error::StoreResult;
-use super::types::{BoardQuery, Claim, NamedBlob, NewUpload, Now, View};
+use super::moderation::ModerationStore;
+use super::types::{BoardQuery, Claim, NamedBlob, NewUpload, Now, TrainingData, View};
 use crate::consensus::BoardEntry;
 use crate::solutions::StoredSolutions;
 
 /// What the server remembers. Every method is one transaction.
 #[async_trait]
-pub trait Store: AccountStore {
+pub trait Store: AccountStore + ModerationStore {
     /// Fails if the database does not answer.
     async fn ping(&self) -> StoreResult<()>;
 
@@ -34,8 +35,13 @@ pub trait Store: AccountStore {
     /// known are counted as duplicates and left out.
     async fn store_upload(&self, upload: &NewUpload) -> StoreResult<Receipt>;
 
-    /// Recomputes some of the board entries that do not count all solutions yet;
-    /// returns how many, 0 once none is left. Any number of processes may call it.
+    /// Notes that an account sent the bytes of a stored upload, too, so that they stay when whoever was
+    /// first takes them away. `false` if there is no such upload any more.
+    async fn add_sender(&self, upload: &UploadId, account: &AccountId) -> StoreResult<bool>;
+
+    /// Recomputes some of the board entries that do not count all solutions yet, or judges uploads anew
+    /// whose deviations have changed; returns how many, 0 once none is left. Any number of processes may
+    /// call it.
     async fn refresh_entries(&self) -> StoreResult<usize>;
 
     /// The views whose entry does not count all of their solutions yet.
@@ -74,8 +80,8 @@ pub trait Store: AccountStore {
     /// The solutions of one view. Empty if there are none.
     async fn view_solutions(&self, view: &View) -> StoreResult<StoredSolutions>;
 
-    /// Every solution of a hardware. Empty if there are none.
-    async fn hardware_solutions(&self, slug: &HardwareSlug) -> StoreResult<StoredSolutions>;
+    /// Every solution of a hardware that counts. Empty if there are none.
+    async fn training_data(&self, slug: &HardwareSlug) -> StoreResult<TrainingData>;
 
     /// How many timings and failures each solution of a hardware has, by number, in
     /// the order in which they arrived.
@@ -108,8 +114,13 @@ pub trait Store: AccountStore {
     /// Every view that has a solution or an entry, sorted; for verification.
     async fn views(&self) -> StoreResult<Vec<View>>;
 
-    /// Makes a model available; `false` if it was already.
-    async fn add_model(&self, model: &ModelSummary, hardware: &Hardware) -> StoreResult<bool>;
+    /// Makes a model available that was trained on these uploads; `false` if it was already.
+    async fn add_model(
+        &self,
+        model: &ModelSummary,
+        hardware: &Hardware,
+        uploads: &[UploadId],
+    ) -> StoreResult<bool>;
 
     /// All models, or those of one hardware, newest first.
     async fn models(&self, hardware: Option<&HardwareSlug>) -> StoreResult<Vec<ModelSummary>>;

@@ -12,12 +12,16 @@ const SQLITE: &[Embedded] = &[
     (1, "initial", include_str!("../../../migrations/sqlite/0001_initial.sql")),
     (2, "board", include_str!("../../../migrations/sqlite/0002_board.sql")),
     (3, "accounts", include_str!("../../../migrations/sqlite/0003_accounts.sql")),
+    (5, "trust", include_str!("../../../migrations/sqlite/0005_trust.sql")),
+    (6, "moderation", include_str!("../../../migrations/sqlite/0006_moderation.sql")),
 ];
 
 const POSTGRES: &[Embedded] = &[
     (1, "initial", include_str!("../../../migrations/postgres/0001_initial.sql")),
     (2, "board", include_str!("../../../migrations/postgres/0002_board.sql")),
     (3, "accounts", include_str!("../../../migrations/postgres/0003_accounts.sql")),
+    (5, "trust", include_str!("../../../migrations/postgres/0005_trust.sql")),
+    (6, "moderation", include_str!("../../../migrations/postgres/0006_moderation.sql")),
 ];
 
 pub(super) fn sqlite() -> Migrator {
@@ -74,25 +78,80 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn boards_of_the_first_version_are_kept_on_postgres() {
+    async fn solutions_of_the_third_version_stay_whose_they_were_on_sqlite() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("third.db");
+        let options = sqlx::sqlite::SqliteConnectOptions::new().filename(file).create_if_missing(true);
+        let pool = sqlx::SqlitePool::connect_with(options).await.unwrap();
+        migrator(&SQLITE[..3]).run(&pool).await.unwrap();
+        sqlx::raw_sql(sqlx::AssertSqlSafe(SENT.replace("'')", "x'')").replace("'', 1", "x'', 1")))
+            .execute(&pool)
+            .await
+            .unwrap();
+        sqlite().run(&pool).await.unwrap();
+        assert_eq!(sqlx::query_as::<_, Whose>(WHOSE).fetch_all(&pool).await.unwrap(), whose());
+    }
+
+    /// A Postgres database with the tables of an earlier version and these rows in them, brought up to
+    /// date: what a query then says.
+    async fn migrated_on_postgres<T>(name: &str, versions: usize, rows: &str, query: &'static str) -> Vec<T>
+    where
+        T: for<'r> sqlx::FromRow<'r, sqlx::postgres::PgRow> + Send + Unpin,
+    {
         let base =
             std::env::var("DIODE_TEST_POSTGRES_URL").expect("DIODE_TEST_POSTGRES_URL: a Postgres server");
         let base = base.trim_end_matches('/');
-        let name = format!("diode_migrations_{}", std::process::id());
+        let name = format!("diode_migrations_{name}_{}", std::process::id());
         let admin = sqlx::PgPool::connect(&format!("{base}/postgres")).await.unwrap();
         let statement = |verb: &str| sqlx::AssertSqlSafe(format!("{verb} {name}"));
         sqlx::query(statement("DROP DATABASE IF EXISTS")).execute(&admin).await.unwrap();
         sqlx::query(statement("CREATE DATABASE")).execute(&admin).await.unwrap();
         let pool = sqlx::PgPool::connect(&format!("{base}/{name}")).await.unwrap();
-        migrator(&POSTGRES[..1]).run(&pool).await.unwrap();
-        sqlx::raw_sql(sqlx::AssertSqlSafe(ROWS.replace("1e308 * 10", "'Infinity'")))
-            .execute(&pool)
-            .await
-            .unwrap();
+        migrator(&POSTGRES[..versions]).run(&pool).await.unwrap();
+        sqlx::raw_sql(sqlx::AssertSqlSafe(rows.to_owned())).execute(&pool).await.unwrap();
         postgres().run(&pool).await.unwrap();
-        assert_eq!(sqlx::query_as::<_, Row>(MIGRATED).fetch_all(&pool).await.unwrap(), migrated());
+        let found = sqlx::query_as::<_, T>(query).fetch_all(&pool).await.unwrap();
         pool.close().await;
         sqlx::query(statement("DROP DATABASE")).execute(&admin).await.unwrap();
+        found
+    }
+
+    #[tokio::test]
+    async fn boards_of_the_first_version_are_kept_on_postgres() {
+        let rows = ROWS.replace("1e308 * 10", "'Infinity'");
+        assert_eq!(migrated_on_postgres::<Row>("first", 1, &rows, MIGRATED).await, migrated());
+    }
+
+    #[tokio::test]
+    async fn solutions_of_the_third_version_stay_whose_they_were_on_postgres() {
+        assert_eq!(migrated_on_postgres::<Whose>("third", 3, SENT, WHOSE).await, whose());
+    }
+
+    /// One solution of an account and one without, as the third migration left them.
+    const SENT: &str = "
+        INSERT INTO hardware (slug, name, vendor) VALUES ('h', 'H', 'nvidia');
+        INSERT INTO problems (id, canonical, op, b, m, n, k, a_dtype, b_layout, flops, fields) VALUES
+            ('p', 'p', 'mm', 1, 2, 3, 4, 'float16', 'row', 48, '{}');
+        INSERT INTO accounts (id, name, admin, created_at) VALUES ('a', 'ada', 0, '2026');
+        INSERT INTO config_lists (digest, packed) VALUES ('c', '');
+        INSERT INTO uploads (id, digest, bytes, format, received_at, hardware, new_solutions,
+                             duplicate_solutions, account) VALUES
+            ('u', 'u', 1, 'columnar', '2026', '[]', 1, 0, 'a'), ('v', 'v', 1, 'columnar', '2026', '[]', 1, 0, NULL);
+        INSERT INTO solutions (digest, hardware, problem, method, upload, config_list, columns, timings, failures)
+        VALUES ('s', 'h', 'p', 'unspecified', 'u', 'c', '', 1, 0),
+               ('t', 'h', 'p', 'median-cold-event', 'v', 'c', '', 1, 0);";
+
+    const WHOSE: &str = "SELECT s.digest, s.contributor, n.upload, s.standing FROM solutions s \
+                         JOIN sent n ON n.solution = s.id JOIN stale_entries e ON e.method = s.method \
+                         ORDER BY s.digest";
+
+    type Whose = (String, Option<String>, String, i64);
+
+    fn whose() -> [Whose; 2] {
+        let row = |digest: &str, contributor: Option<&str>, upload: &str| {
+            (digest.to_owned(), contributor.map(str::to_owned), upload.to_owned(), 0)
+        };
+        [row("s", Some("a"), "u"), row("t", None, "v")]
     }
 
     #[test]

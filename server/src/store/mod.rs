@@ -8,6 +8,7 @@ mod cursor;
 mod error;
 mod interface;
 mod migrations;
+mod moderation;
 mod postgres;
 mod sql;
 mod sqlite;
@@ -21,9 +22,12 @@ pub use accounts::{
 pub use cursor::Cursor;
 pub use error::{StoreError, StoreResult};
 pub use interface::Store;
+pub use moderation::{Done, ModerationStore, UploadFilter};
 pub use postgres::PostgresStore;
 pub use sqlite::SqliteStore;
-pub use types::{BoardQuery, Claim, LEASE, MAX_ATTEMPTS, NamedBlob, NewSolution, NewUpload, Now, View};
+pub use types::{
+    BoardQuery, Claim, LEASE, MAX_ATTEMPTS, NamedBlob, NewSolution, NewUpload, Now, TrainingData, View,
+};
 
 /// Opens the database that a URL names and brings its tables up to date:
 /// `sqlite:FILE` or `postgres://…`.

@@ -3,13 +3,14 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use diode_core::api::{HardwareReceipt, Job, LeaderboardQuery, LeaderboardSort, Receipt, SortOrder};
+use diode_core::api::{HardwareReceipt, Job, LeaderboardQuery, LeaderboardSort, SortOrder};
 use diode_core::hardware::Hardware;
 use diode_core::ids::{AccountId, Digest, HardwareSlug, ProblemId, UploadId};
 use diode_core::{Method, Problem};
 
 use super::cursor::Cursor;
 use crate::blobs::BlobKind;
+use crate::solutions::StoredSolutions;
 
 /// A worker that has not reported for this long is taken for dead. Longer than a write waits for others.
 pub const LEASE: Duration = Duration::from_secs(90);
@@ -44,6 +45,14 @@ pub struct NewSolution {
     pub timings: u64,
     pub failures: u64,
     pub best_ns: Option<f64>,
+}
+
+/// What a model is trained on.
+#[derive(Debug, Default)]
+pub struct TrainingData {
+    pub solutions: StoredSolutions,
+    /// The uploads that the solutions came from.
+    pub uploads: Vec<UploadId>,
 }
 
 /// A whole upload on its way into the store, checked and encoded.
@@ -122,20 +131,5 @@ impl NewUpload {
             problem: solution.problem.clone(),
             method: solution.method,
         })
-    }
-
-    /// The receipt of this upload, once it is stored with `new` new solutions.
-    pub(super) fn receipt(&self, new: u64) -> Receipt {
-        Receipt {
-            id: self.id.clone(),
-            digest: self.digest.clone(),
-            bytes: self.bytes,
-            format: self.format.clone(),
-            received_at: self.received_at.clone(),
-            hardware: self.receipts.clone(),
-            new_solutions: new,
-            duplicate_solutions: self.solutions.len() as u64 - new,
-            already_stored: false,
-        }
     }
 }

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use axum::body::Bytes;
-use diode_core::ids::{Digest, ModelId};
+use diode_core::ids::{Digest, ModelId, UploadId};
 use tokio::sync::watch;
 
 pub(crate) use summary::summarise;
@@ -17,7 +17,7 @@ use train::{Failure, Trained};
 use crate::backend::Backend;
 use crate::blobs::BlobKind;
 use crate::solutions::{Damaged, Rebuilt, rebuild};
-use crate::store::{Claim, Now, StoreError};
+use crate::store::{Claim, Now, StoreError, TrainingData};
 
 /// How often an idle worker looks for a job.
 const IDLE: Duration = Duration::from_millis(500);
@@ -88,14 +88,14 @@ async fn work(
     let slug = &claim.job.request.hardware;
     let known = backend.store.hardware(slug).await?;
     let hardware = known.ok_or_else(|| Failure::Failed(format!("no hardware `{slug}`")))?;
-    let stored = backend.store.hardware_solutions(slug).await?;
+    let TrainingData { solutions, uploads } = backend.store.training_data(slug).await?;
     let request = claim.job.request.clone();
     let stop = Arc::new(AtomicBool::new(false));
     let (tell, progress) = watch::channel::<Progress>((0.0, "reading the data".to_owned()));
     let training = tokio::task::spawn_blocking({
         let stop = Arc::clone(&stop);
         move || -> Result<Trained, Failure> {
-            let Rebuilt { dataset, .. } = rebuild(hardware, stored);
+            let Rebuilt { dataset, .. } = rebuild(hardware, solutions);
             train::train(dataset, &request, &stop, &mut |share, message| {
                 tell.send_replace((share, message));
             })
@@ -107,7 +107,7 @@ async fn work(
         Failure::Failed(format!("the training ended abruptly: {error}"))
     })?;
     claimed?;
-    keep(backend, claim, trained?, stopping).await
+    keep(backend, claim, trained?, &uploads, stopping).await
 }
 
 /// Waits after a failure of database or blobs, which may pass; gives the failure back if this worker is to
@@ -166,6 +166,7 @@ async fn keep(
     backend: &Backend,
     claim: &Claim,
     trained: Trained,
+    uploads: &[UploadId],
     stopping: &watch::Receiver<bool>,
 ) -> Result<ModelId, Failure> {
     let Trained { model, bytes } = trained;
@@ -175,7 +176,8 @@ async fn keep(
     while let Err(error) = backend.blobs.put(BlobKind::Model, &digest, bytes.clone()).await {
         sit_out(error.into(), stopping).await.map_err(Failure::Backend)?;
     }
-    while let Err(error) = backend.store.add_model(&summary, &model.metadata().hardware).await {
+    let hardware = &model.metadata().hardware;
+    while let Err(error) = backend.store.add_model(&summary, hardware, uploads).await {
         sit_out(error.into(), stopping).await.map_err(Failure::Backend)?;
     }
     Ok(summary.id)

@@ -24,5 +24,6 @@ pub(crate) fn summarise(model: &Model, bytes: &[u8], job: Option<&JobId>) -> Mod
         training_problems: about.training.problems,
         training_timings: about.training.timings,
         evaluation: about.evaluation.clone(),
+        withdrawn_uploads: 0,
     }
 }

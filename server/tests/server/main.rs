@@ -29,6 +29,8 @@ mod listen;
 #[cfg(test)]
 mod models;
 #[cfg(test)]
+mod moderation;
+#[cfg(test)]
 mod openapi;
 #[cfg(test)]
 mod postgres;
@@ -46,6 +48,8 @@ mod tables;
 mod test_app;
 #[cfg(test)]
 mod tokens;
+#[cfg(test)]
+mod trust;
 #[cfg(test)]
 mod ui;
 #[cfg(test)]

@@ -38,6 +38,7 @@ pub(crate) fn summary(bytes: &[u8]) -> ModelSummary {
             split: "4-fold cross-validation".to_owned(),
         }),
         file_name: "matmul-nvidia-h200.safetensors".to_owned(),
+        withdrawn_uploads: 0,
     }
 }
 
@@ -47,7 +48,7 @@ async fn a_model_is_listed_and_downloaded_once() {
     let bytes = b"weights".to_vec();
     let model = summary(&bytes);
     app.backend.blobs.put(BlobKind::Model, &model.digest, bytes.clone().into()).await.unwrap();
-    assert!(app.backend.store.add_model(&model, &h200()).await.unwrap());
+    assert!(app.backend.store.add_model(&model, &h200(), &[]).await.unwrap());
 
     for path in ["/api/v1/models", "/api/v1/models?hardware=nvidia-h200"] {
         assert_eq!(app.fetch::<Vec<ModelSummary>>(path).await, std::slice::from_ref(&model));

@@ -82,7 +82,7 @@ async fn nothing_is_there(store: &dyn Store) {
     assert_eq!(store.problem(&ProblemId::of(b"x")).await.unwrap(), None);
     assert_eq!(store.problem_views(&ProblemId::of(b"x")).await.unwrap(), []);
     assert_eq!(store.problem_points(&h200().slug, 10).await.unwrap(), []);
-    assert!(store.hardware_solutions(&h200().slug).await.unwrap().solutions.is_empty());
+    assert!(store.training_data(&h200().slug).await.unwrap().solutions.solutions.is_empty());
     assert_eq!(store.leaderboard(&h200().slug, &board(None)).await.unwrap().total, 0);
     assert_eq!(store.views().await.unwrap(), []);
     assert!(store.claim_job(Now::read()).await.unwrap().is_none());
@@ -151,7 +151,7 @@ async fn problems_are_looked_at(store: &dyn Store) {
     let stored = store.view_solutions(&view).await.unwrap();
     assert_eq!((stored.solutions.len(), stored.problems.len(), stored.config_lists.len()), (2, 1, 1));
     assert_eq!(stored.decode().solutions.len(), 2);
-    assert_eq!(store.hardware_solutions(&slug).await.unwrap().decode().solutions.len(), 10);
+    assert_eq!(store.training_data(&slug).await.unwrap().solutions.decode().solutions.len(), 10);
     assert_eq!(store.board_entry(&view).await.unwrap().unwrap().solutions, 2);
     let absent = View { method: Method::MEDIAN_WARM_WALL, ..view };
     assert_eq!(store.board_entry(&absent).await.unwrap(), None);
@@ -181,9 +181,9 @@ async fn facts_are_learned(store: &dyn Store) {
 
 async fn models_are_added(store: &dyn Store) {
     let (first, second) = (summary(b"first"), summary(b"second"));
-    assert!(store.add_model(&first, &h200()).await.unwrap());
-    assert!(!store.add_model(&first, &h200()).await.unwrap());
-    assert!(store.add_model(&second, &h200()).await.unwrap());
+    assert!(store.add_model(&first, &h200(), &[]).await.unwrap());
+    assert!(!store.add_model(&first, &h200(), &[]).await.unwrap());
+    assert!(store.add_model(&second, &h200(), &[]).await.unwrap());
     assert_eq!(store.models(None).await.unwrap(), [second.clone(), first.clone()]);
     assert_eq!(store.models(Some(&h200().slug)).await.unwrap().len(), 2);
     assert_eq!(store.models(Some(&"nvidia-a100".parse().unwrap())).await.unwrap(), []);

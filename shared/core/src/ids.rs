@@ -82,6 +82,11 @@ macro_rules! short_id {
                 Self(base16ct::lower::encode_string(&Sha256::digest(bytes)[..8]))
             }
 
+            /// The id of the thing whose bytes have this digest.
+            pub fn of_digest(digest: &Digest) -> Self {
+                Self(digest.as_str()[..16].to_owned())
+            }
+
             pub fn as_str(&self) -> &str {
                 &self.0
             }

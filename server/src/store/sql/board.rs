@@ -44,6 +44,8 @@ impl BoardRow {
             library_us: entry.library_ns.map(micros),
             configs: entry.configs,
             solutions: entry.solutions,
+            contributors: entry.contributors,
+            unconfirmed: entry.best_contributors < 2,
         };
         let cursor = Cursor { value: self.value, problem: row.problem_id.clone(), method: row.method };
         Ok((row, cursor))
@@ -121,7 +123,8 @@ fn page(slug: &HardwareSlug, query: &BoardQuery, part: Part, limit: i64) -> Stat
     let value = value(query.sort);
     let select = Statement::new(
         "SELECT p.fields, e.method, e.best, e.best_ns, e.tflops, e.roofline_share, e.gain_over_defaults, \
-         e.library_ns, e.configs, e.timings, e.solutions, ",
+         e.library_ns, e.configs, e.timings, e.solutions, e.contributors, \
+         e.best_contributors, ",
     );
     let select = select.push(value).push(" AS value FROM entries e JOIN problems p ON p.id = e.problem");
     let mut select = push_filter(select, slug, &query.filter).push(" AND ").push(value);

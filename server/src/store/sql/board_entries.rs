@@ -3,15 +3,15 @@
 use std::collections::BTreeSet;
 
 use diode_core::hardware::Hardware;
-use diode_core::ids::AccountId;
 
 use super::connection::Connection;
+use super::deviations;
 use super::fields::{from_json, parse, unsigned};
 use super::from_row::from_row;
 use super::inserts::{self, ROWS_PER_STATEMENT};
 use super::solutions::{Selection, load};
 use super::statement::Statement;
-use crate::consensus::{BoardEntry, board_entry};
+use crate::consensus::{BoardEntry, compute};
 use crate::solutions::{ConfigLists, Damaged};
 use crate::store::error::StoreResult;
 use crate::store::types::View;
@@ -26,6 +26,8 @@ pub(super) struct EntryRow {
     configs: i64,
     timings: i64,
     solutions: i64,
+    contributors: i64,
+    best_contributors: i64,
 }
 
 from_row!(EntryRow {
@@ -37,7 +39,9 @@ from_row!(EntryRow {
     library_ns,
     configs,
     timings,
-    solutions
+    solutions,
+    contributors,
+    best_contributors
 });
 
 impl EntryRow {
@@ -52,6 +56,8 @@ impl EntryRow {
             configs: unsigned("config count", self.configs)?,
             timings: unsigned("timing count", self.timings)?,
             solutions: unsigned("solution count", self.solutions)?,
+            contributors: unsigned("contributor count", self.contributors)?,
+            best_contributors: unsigned("contributor count", self.best_contributors)?,
         })
     }
 }
@@ -59,7 +65,7 @@ impl EntryRow {
 pub(super) async fn find(db: &mut impl Connection, view: &View) -> StoreResult<Option<BoardEntry>> {
     let select = Statement::new(
         "SELECT best, best_ns, tflops, roofline_share, gain_over_defaults, library_ns, configs, timings, \
-         solutions FROM entries WHERE hardware = $1 AND problem = $2 AND method = $3",
+         solutions, contributors, best_contributors FROM entries WHERE hardware = $1 AND problem = $2 AND method = $3",
     )
     .bind(view.hardware.as_str())
     .bind(view.problem.as_str())
@@ -76,19 +82,7 @@ pub(super) async fn views(db: &mut impl Connection) -> StoreResult<Vec<View>> {
     fetch_views(db, select).await
 }
 
-/// The views that the uploads of an account have solutions in.
-pub(super) async fn account_views(
-    db: &mut impl Connection,
-    account: &AccountId,
-) -> StoreResult<BTreeSet<View>> {
-    let select = Statement::new(
-        "SELECT DISTINCT hardware, problem, method FROM solutions \
-         WHERE upload IN (SELECT id FROM uploads WHERE account = $1)",
-    );
-    Ok(fetch_views(db, select.bind(account.as_str())).await?.into_iter().collect())
-}
-
-/// Removes an entry whose solutions are removed; [`refresh`] makes it anew where some are left.
+/// Removes an entry; [`refresh`] makes it anew where solutions count.
 pub(super) async fn remove(db: &mut impl Connection, view: &View) -> StoreResult<()> {
     let delete = Statement::new("DELETE FROM entries WHERE hardware = $1 AND problem = $2 AND method = $3")
         .bind(view.hardware.as_str())
@@ -110,11 +104,11 @@ pub(super) async fn fetch_views(db: &mut impl Connection, select: Statement) -> 
     rows.into_iter().map(view).collect()
 }
 
-/// Recomputes the entries of some views from their solutions, in order, until
+/// Recomputes the entries of some views and the deviations of their solutions, in order, until
 /// `budget` timings have been read; the first view is always done. Returns those
 /// that are left.
 ///
-/// A stored entry must be what [`board_entry`] makes of the stored solutions,
+/// A stored entry must be what [`compute`] makes of the stored solutions,
 /// or its view must be among the stale ones, also when two uploads add to one view
 /// at the same time. So entries are computed in the transaction that adds the
 /// solutions or takes the mark away, and another upload for the same hardware
@@ -145,14 +139,21 @@ pub(super) async fn refresh<'v>(
         }
         spent += timings;
         let stored = load(db, Selection::View(view)).await?;
-        let Some(problem) = stored.problems.get(&view.problem).cloned() else { continue };
-        let computed = tokio::task::spawn_blocking({
+        let Some(problem) = stored.problems.get(&view.problem).cloned() else {
+            remove(db, view).await?;
+            continue;
+        };
+        let computing = tokio::task::spawn_blocking({
             let problem = problem.clone();
-            move || (board_entry(&stored, &mut lists, &problem, &known), lists)
+            move || (compute(&stored, &mut lists, &problem, &known), lists)
         });
-        let entry;
-        (entry, lists) = computed.await?;
-        entries.extend(entry.map(|entry| (view, problem, entry)));
+        let computed;
+        (computed, lists) = computing.await?;
+        deviations::replace(db, view, &computed.deviations).await?;
+        match computed.entry {
+            Some(entry) => entries.push((view, problem, entry)),
+            None => remove(db, view).await?,
+        }
     }
     for chunk in entries.chunks(ROWS_PER_STATEMENT) {
         db.execute(inserts::board_entries(chunk)?).await?;
@@ -163,7 +164,7 @@ pub(super) async fn refresh<'v>(
 async fn timings(db: &mut impl Connection, view: &View) -> StoreResult<u64> {
     let select = Statement::new(
         "SELECT CAST(COALESCE(SUM(timings), 0) AS BIGINT) FROM solutions \
-         WHERE hardware = $1 AND problem = $2 AND method = $3",
+         WHERE hardware = $1 AND problem = $2 AND method = $3 AND standing < 2",
     )
     .bind(view.hardware.as_str())
     .bind(view.problem.as_str())

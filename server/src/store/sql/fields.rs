@@ -35,7 +35,15 @@ where
     T::try_from(text).map_err(|error| Damaged::new(what, error))
 }
 
-/// The same for types whose values have fixed names.
+/// The same where there may be none.
+pub(super) fn optional<T>(what: &'static str, text: Option<String>) -> Result<Option<T>, Damaged>
+where
+    T: TryFrom<String, Error = Invalid>,
+{
+    text.map(|text| parse(what, text)).transpose()
+}
+
+/// The same as [`parse`] for types whose values have fixed names.
 pub(super) fn named<T>(what: &'static str, text: &str) -> Result<T, Damaged>
 where
     T: std::str::FromStr<Err = Invalid>,

@@ -93,14 +93,14 @@ pub(super) async fn upsert(
     Ok((stored, has_new_facts))
 }
 
-/// Notes that solutions are removed; `what` tells this removal from others.
-pub(super) async fn removed_from(
+/// Notes that other solutions count than before; `what` tells this change from others.
+pub(super) async fn changed(
     db: &mut impl Connection,
     slug: &HardwareSlug,
     what: &str,
 ) -> StoreResult<()> {
     let before = state(db, slug).await?.unwrap_or_default();
-    let after = Digest::of(format!("{before}\nwithout {what}").as_bytes());
+    let after = Digest::of(format!("{before}\n{what}").as_bytes());
     let update = Statement::new("UPDATE hardware SET state = $1, revision = revision + 1 WHERE slug = $2");
     db.execute(update.bind(after.as_str()).bind(slug.as_str())).await?;
     Ok(())

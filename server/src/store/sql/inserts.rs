@@ -1,7 +1,7 @@
 //! Inserts of many rows at once.
 
 use diode_core::Problem;
-use diode_core::ids::{Digest, ProblemId, UploadId};
+use diode_core::ids::{AccountId, Digest, ProblemId, UploadId};
 
 use super::fields::json;
 use super::statement::Statement;
@@ -51,14 +51,14 @@ pub(super) fn stale_entries(views: &[&View]) -> Statement {
 }
 
 /// Returns the digests of those that were new.
-pub(super) fn solutions(upload: &UploadId, solutions: &[NewSolution]) -> Statement {
+pub(super) fn solutions(contributor: Option<&AccountId>, solutions: &[NewSolution]) -> Statement {
     let rows = solutions.iter().map(|solution| {
         [
             solution.digest.as_str().into(),
             solution.hardware.as_str().into(),
             solution.problem.as_str().into(),
             solution.method.to_string().into(),
-            upload.as_str().into(),
+            contributor.map(AccountId::as_str).into(),
             solution.config_list.as_str().into(),
             solution.columns.clone().into(),
             solution.timings.into(),
@@ -67,11 +67,20 @@ pub(super) fn solutions(upload: &UploadId, solutions: &[NewSolution]) -> Stateme
         ]
     });
     Statement::new(
-        "INSERT INTO solutions (digest, hardware, problem, method, upload, config_list, columns, timings, \
+        "INSERT INTO solutions (digest, hardware, problem, method, contributor, config_list, columns, timings, \
          failures, best_ns)",
     )
     .push_rows(rows)
     .push(" ON CONFLICT DO NOTHING RETURNING digest")
+}
+
+/// Notes that an upload sent these solutions, which are stored.
+pub(super) fn sent(upload: &UploadId, solutions: &[NewSolution]) -> Statement {
+    Statement::new("INSERT INTO sent (solution, upload) SELECT id, ")
+        .push_bind(upload.as_str())
+        .push(" FROM solutions WHERE digest IN (")
+        .push_list(solutions.iter().map(|solution| solution.digest.as_str()))
+        .push(") ON CONFLICT DO NOTHING")
 }
 
 pub(super) fn board_entries(entries: &[(&View, Problem, BoardEntry)]) -> Result<Statement, Damaged> {
@@ -96,18 +105,22 @@ pub(super) fn board_entries(entries: &[(&View, Problem, BoardEntry)]) -> Result<
             entry.configs.into(),
             entry.timings.into(),
             entry.solutions.into(),
+            entry.contributors.into(),
+            entry.best_contributors.into(),
         ])
     };
     let rows: Result<Vec<_>, Damaged> = entries.iter().map(row).collect();
     Ok(Statement::new(
         "INSERT INTO entries (hardware, problem, method, op, a_dtype, b_layout, m, n, k, flops, best, best_ns, \
-         tflops, roofline_share, gain_over_defaults, library_ns, configs, timings, solutions)",
+         tflops, roofline_share, gain_over_defaults, library_ns, configs, timings, solutions, \
+         contributors, best_contributors)",
     )
     .push_rows(rows?)
     .push(
         " ON CONFLICT (hardware, problem, method) DO UPDATE SET best = excluded.best, \
          best_ns = excluded.best_ns, tflops = excluded.tflops, roofline_share = excluded.roofline_share, \
          gain_over_defaults = excluded.gain_over_defaults, library_ns = excluded.library_ns, \
-         configs = excluded.configs, timings = excluded.timings, solutions = excluded.solutions",
+         configs = excluded.configs, timings = excluded.timings, solutions = excluded.solutions, \
+         contributors = excluded.contributors, best_contributors = excluded.best_contributors",
     ))
 }

@@ -5,17 +5,23 @@ mod accounts;
 mod board;
 mod board_entries;
 pub(super) mod connection;
+mod deviations;
 mod fields;
 mod from_row;
 mod hardware;
 mod inserts;
 mod jobs;
+mod judging;
 mod memory;
 mod models;
+mod moderation;
 mod problems;
+mod removal;
+mod senders;
 mod sizes;
 mod solutions;
 mod stale_entries;
+mod standing;
 pub(super) mod statement;
 mod summaries;
 mod upkeep;
@@ -29,14 +35,14 @@ use diode_core::api::{
     HardwareSummary, Job, JobEvent, LeaderboardRow, ModelSummary, Page, ProblemPoint, ProblemView, Receipt,
 };
 use diode_core::hardware::Hardware;
-use diode_core::ids::{HardwareSlug, JobId, ModelId, ProblemId, UploadId};
+use diode_core::ids::{AccountId, HardwareSlug, JobId, ModelId, ProblemId, UploadId};
 use diode_core::{Method, Problem};
 use sqlx::pool::PoolConnection;
 use sqlx::{Database, Pool, Transaction};
 
 use super::error::StoreResult;
 use super::interface::Store;
-use super::types::{BoardQuery, Claim, NamedBlob, NewUpload, Now, View};
+use super::types::{BoardQuery, Claim, NamedBlob, NewUpload, Now, TrainingData, View};
 use crate::consensus::BoardEntry;
 use crate::solutions::StoredSolutions;
 use board::Counted;
@@ -104,6 +110,13 @@ impl<DB: Database<Connection: Connection>> Store for SqlStore<DB> {
         Ok(receipt)
     }
 
+    async fn add_sender(&self, upload: &UploadId, account: &AccountId) -> StoreResult<bool> {
+        let mut tx = writer(self).await?;
+        let added = senders::add(&mut *tx, upload, account).await?;
+        tx.commit().await?;
+        Ok(added)
+    }
+
     async fn hardware_list(&self) -> StoreResult<Vec<HardwareSummary>> {
         summaries::list(&mut *snapshot(self).await?, &self.figures, None).await
     }
@@ -122,7 +135,10 @@ impl<DB: Database<Connection: Connection>> Store for SqlStore<DB> {
 
     async fn refresh_entries(&self) -> StoreResult<usize> {
         let mut tx = writer(self).await?;
-        let done = stale_entries::refresh_some(&mut *tx).await?;
+        let done = match stale_entries::refresh_some(&mut *tx).await? {
+            0 => judging::judge_some(&mut *tx).await?,
+            done => done,
+        };
         tx.commit().await?;
         Ok(done)
     }
@@ -169,8 +185,10 @@ impl<DB: Database<Connection: Connection>> Store for SqlStore<DB> {
         solutions::load(&mut *snapshot(self).await?, Selection::View(view)).await
     }
 
-    async fn hardware_solutions(&self, slug: &HardwareSlug) -> StoreResult<StoredSolutions> {
-        solutions::load(&mut *snapshot(self).await?, Selection::Hardware(slug)).await
+    async fn training_data(&self, slug: &HardwareSlug) -> StoreResult<TrainingData> {
+        let mut tx = snapshot(self).await?;
+        let solutions = solutions::load(&mut *tx, Selection::Hardware(slug)).await?;
+        Ok(TrainingData { solutions, uploads: models::uploads_behind(&mut *tx, slug).await? })
     }
 
     async fn solution_sizes(&self, slug: &HardwareSlug) -> StoreResult<Vec<(i64, u64)>> {
@@ -210,9 +228,14 @@ impl<DB: Database<Connection: Connection>> Store for SqlStore<DB> {
         board_entries::views(&mut *reader(self).await?).await
     }
 
-    async fn add_model(&self, model: &ModelSummary, hardware: &Hardware) -> StoreResult<bool> {
+    async fn add_model(
+        &self,
+        model: &ModelSummary,
+        hardware: &Hardware,
+        uploads: &[UploadId],
+    ) -> StoreResult<bool> {
         let mut tx = writer(self).await?;
-        let added = models::add(&mut *tx, model, hardware).await?;
+        let added = models::add(&mut *tx, model, hardware, uploads).await?;
         tx.commit().await?;
         Ok(added)
     }

@@ -1,18 +1,25 @@
 use diode_core::api::ModelSummary;
 use diode_core::hardware::Hardware;
-use diode_core::ids::{HardwareSlug, ModelId};
+use diode_core::ids::{HardwareSlug, ModelId, UploadId};
 
 use super::connection::Connection;
-use super::fields::{from_json, json};
+use super::fields::{from_json, json, parse, unsigned};
 use super::hardware;
+use super::inserts::ROWS_PER_STATEMENT;
 use super::statement::Statement;
 use crate::solutions::Damaged;
 use crate::store::error::StoreResult;
+
+/// A model's summary, and how many uploads that it was trained on do not count any more.
+const SELECT: &str = "SELECT m.summary, \
+    (SELECT COUNT(*) FROM model_uploads n LEFT JOIN uploads u ON u.id = n.upload \
+     WHERE n.model = m.id AND (u.id IS NULL OR u.standing > 0)) AS withdrawn FROM models m";
 
 pub(super) async fn add(
     db: &mut impl Connection,
     model: &ModelSummary,
     hardware: &Hardware,
+    uploads: &[UploadId],
 ) -> StoreResult<bool> {
     hardware::insert(db, hardware).await?;
     let insert = Statement::new(
@@ -22,27 +29,49 @@ pub(super) async fn add(
     .bind(model.heuristic.as_str())
     .bind(model.hardware.as_str())
     .bind(json("model summary", model)?);
-    Ok(db.execute(insert).await? == 1)
+    if db.execute(insert).await? == 0 {
+        return Ok(false);
+    }
+    for chunk in uploads.chunks(ROWS_PER_STATEMENT) {
+        let rows = chunk.iter().map(|upload| [model.id.as_str().into(), upload.as_str().into()]);
+        let insert = Statement::new("INSERT INTO model_uploads (model, upload)").push_rows(rows);
+        db.execute(insert).await?;
+    }
+    Ok(true)
+}
+
+/// The uploads that the solutions of a hardware come from, those that count.
+pub(super) async fn uploads_behind(
+    db: &mut impl Connection,
+    slug: &HardwareSlug,
+) -> StoreResult<Vec<UploadId>> {
+    let select = Statement::new(
+        "SELECT DISTINCT n.upload FROM solutions s JOIN sent n ON n.solution = s.id \
+         JOIN uploads u ON u.id = n.upload WHERE s.hardware = $1 AND u.standing = 0",
+    );
+    let rows: Vec<(String,)> = db.fetch_all(select.bind(slug.as_str())).await?;
+    Ok(rows.into_iter().map(|(id,)| parse("upload id", id)).collect::<Result<_, _>>()?)
 }
 
 pub(super) async fn list(
     db: &mut impl Connection,
     hardware: Option<&HardwareSlug>,
 ) -> StoreResult<Vec<ModelSummary>> {
-    let mut select = Statement::new("SELECT summary FROM models");
+    let mut select = Statement::new(SELECT);
     if let Some(slug) = hardware {
-        select = select.push(" WHERE hardware = ").push_bind(slug.as_str());
+        select = select.push(" WHERE m.hardware = ").push_bind(slug.as_str());
     }
-    let rows: Vec<(String,)> = db.fetch_all(select.push(" ORDER BY position DESC")).await?;
+    let rows: Vec<(String, i64)> = db.fetch_all(select.push(" ORDER BY m.position DESC")).await?;
     Ok(rows.into_iter().map(model).collect::<Result<_, _>>()?)
 }
 
 pub(super) async fn find(db: &mut impl Connection, id: &ModelId) -> StoreResult<Option<ModelSummary>> {
-    let select = Statement::new("SELECT summary FROM models WHERE id = $1").bind(id.as_str());
-    let row: Option<(String,)> = db.fetch_optional(select).await?;
+    let select = Statement::new(SELECT).push(" WHERE m.id = ").push_bind(id.as_str());
+    let row: Option<(String, i64)> = db.fetch_optional(select).await?;
     Ok(row.map(model).transpose()?)
 }
 
-fn model((summary,): (String,)) -> Result<ModelSummary, Damaged> {
-    from_json("model summary", &summary)
+fn model((summary, withdrawn): (String, i64)) -> Result<ModelSummary, Damaged> {
+    let withdrawn_uploads = unsigned("upload count", withdrawn)?;
+    Ok(ModelSummary { withdrawn_uploads, ..from_json("model summary", &summary)? })
 }

@@ -23,7 +23,8 @@ pub(super) async fn find(db: &mut impl Connection, id: &ProblemId) -> StoreResul
 
 pub(super) async fn views(db: &mut impl Connection, id: &ProblemId) -> StoreResult<Vec<ProblemView>> {
     let select = Statement::new(
-        "SELECT DISTINCT hardware, method FROM solutions WHERE problem = $1 ORDER BY hardware, method",
+        "SELECT DISTINCT hardware, method FROM solutions WHERE problem = $1 AND standing = 0 \
+         ORDER BY hardware, method",
     );
     let rows: Vec<(String, String)> = db.fetch_all(select.bind(id.as_str())).await?;
     let view = |(hardware, method): (String, String)| {

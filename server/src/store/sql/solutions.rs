@@ -6,13 +6,17 @@ use diode_core::Method;
 use diode_core::ids::{HardwareSlug, ProblemId};
 
 use super::connection::Connection;
-use super::fields::parse;
+use super::fields::{optional, parse};
 use super::from_row::from_row;
 use super::problems::problem_of;
+use super::standing;
 use super::statement::Statement;
 use crate::solutions::{Damaged, StoredSolution, StoredSolutions};
 use crate::store::error::StoreResult;
 use crate::store::types::View;
+
+/// Of an upload that does not count, nothing is taken along.
+const COUNTS: &str = " AND standing = 0";
 
 /// Which solutions are wanted.
 #[derive(Clone, Copy)]
@@ -27,13 +31,14 @@ impl Selection<'_> {
     fn push_to(self, statement: Statement) -> Statement {
         let statement = statement.push(" FROM solutions WHERE hardware = ");
         match self {
-            Self::Hardware(slug) => statement.push_bind(slug.as_str()),
+            Self::Hardware(slug) => statement.push_bind(slug.as_str()).push(COUNTS),
             Self::Numbered(slug, numbers) => statement
                 .push_bind(slug.as_str())
                 .push(" AND id >= ")
                 .push_bind(*numbers.start())
                 .push(" AND id <= ")
-                .push_bind(*numbers.end()),
+                .push_bind(*numbers.end())
+                .push(COUNTS),
             Self::Problems(slug, method, problems) => statement
                 .push_bind(slug.as_str())
                 .push(" AND problem >= ")
@@ -41,29 +46,38 @@ impl Selection<'_> {
                 .push(" AND problem <= ")
                 .push_bind(problems.end().as_str())
                 .push(" AND method = ")
-                .push_bind(method.to_string()),
+                .push_bind(method.to_string())
+                .push(COUNTS),
+            // Fenced solutions, too: they are compared with the others.
             Self::View(View { hardware, problem, method }) => statement
                 .push_bind(hardware.as_str())
                 .push(" AND problem = ")
                 .push_bind(problem.as_str())
                 .push(" AND method = ")
-                .push_bind(method.to_string()),
+                .push_bind(method.to_string())
+                .push(" AND standing < 2"),
         }
     }
 }
 
 struct SolutionRow {
+    id: i64,
+    contributor: Option<String>,
+    standing: i64,
     problem: String,
     method: String,
     config_list: String,
     columns: Vec<u8>,
 }
 
-from_row!(SolutionRow { problem, method, config_list, columns });
+from_row!(SolutionRow { id, contributor, standing, problem, method, config_list, columns });
 
 impl SolutionRow {
     fn solution(self) -> Result<StoredSolution, Damaged> {
         Ok(StoredSolution {
+            number: self.id,
+            contributor: optional("account id", self.contributor)?,
+            standing: standing::read(self.standing)?,
             problem: parse("problem id", self.problem)?,
             method: parse("method", self.method)?,
             config_list: parse("config list digest", self.config_list)?,
@@ -74,7 +88,7 @@ impl SolutionRow {
 
 /// The three queries must see the same state.
 pub(super) async fn load(db: &mut impl Connection, selection: Selection<'_>) -> StoreResult<StoredSolutions> {
-    let select = selection.push_to(Statement::new("SELECT problem, method, config_list, columns"));
+    let select = selection.push_to(Statement::new("SELECT id, contributor, standing, problem, method, config_list, columns"));
     let solutions: Vec<SolutionRow> = db.fetch_all(select.push(" ORDER BY id")).await?;
     let select = Statement::new("SELECT id, fields FROM problems WHERE id IN (SELECT problem");
     let problems: Vec<(String, String)> = db.fetch_all(selection.push_to(select).push(")")).await?;

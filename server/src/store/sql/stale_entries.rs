@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use diode_core::ids::HardwareSlug;
+use diode_core::ids::{HardwareSlug, UploadId};
 
 use super::board_entries::{fetch_views, refresh};
 use super::connection::Connection;
@@ -34,6 +34,28 @@ pub(super) async fn add_all(db: &mut impl Connection, slug: &HardwareSlug) -> St
     Ok(())
 }
 
+/// Marks every view that an upload has solutions in.
+pub(super) async fn add_upload(db: &mut impl Connection, upload: &UploadId) -> StoreResult<()> {
+    let insert = Statement::new(
+        "INSERT INTO stale_entries (hardware, problem, method) \
+         SELECT DISTINCT hardware, problem, method FROM solutions \
+         WHERE id IN (SELECT solution FROM sent WHERE upload = $1) ON CONFLICT DO NOTHING",
+    );
+    db.execute(insert.bind(upload.as_str())).await?;
+    Ok(())
+}
+
+/// Takes the mark off a view.
+pub(super) async fn remove(db: &mut impl Connection, view: &View) -> StoreResult<()> {
+    let delete =
+        Statement::new("DELETE FROM stale_entries WHERE hardware = $1 AND problem = $2 AND method = $3")
+            .bind(view.hardware.as_str())
+            .bind(view.problem.as_str())
+            .bind(view.method.to_string());
+    db.execute(delete).await?;
+    Ok(())
+}
+
 pub(super) async fn list(db: &mut impl Connection) -> StoreResult<Vec<View>> {
     fetch_views(db, Statement::new("SELECT hardware, problem, method FROM stale_entries")).await
 }
@@ -55,10 +77,7 @@ pub(super) async fn refresh_some(db: &mut impl Connection) -> StoreResult<usize>
     let left = refresh(db, &[known], &views, TIMINGS_PER_ROUND).await?;
     let mut done = 0;
     for view in views.iter().filter(|view| !left.contains(view)) {
-        let delete =
-            Statement::new("DELETE FROM stale_entries WHERE hardware = $1 AND problem = $2 AND method = $3");
-        let delete = delete.bind(view.hardware.as_str()).bind(view.problem.as_str());
-        db.execute(delete.bind(view.method.to_string())).await?;
+        remove(db, view).await?;
         done += 1;
     }
     hardware::bump(db, &slug).await?;

@@ -61,6 +61,16 @@ impl Statement {
         self.push(")")
     }
 
+    /// Appends placeholders, separated by commas.
+    pub(super) fn push_list(mut self, values: impl IntoIterator<Item = impl Into<Value>>) -> Self {
+        let mut before = "";
+        for value in values {
+            self = self.push(before).push_bind(value);
+            before = ", ";
+        }
+        self
+    }
+
     /// The text and the values as one database takes them.
     pub(crate) fn into_parts<A: Arguments>(self) -> StoreResult<(AssertSqlSafe<String>, A)>
     where

@@ -1,21 +1,28 @@
 use std::collections::BTreeSet;
 
-use diode_core::api::Receipt;
+use diode_core::api::{Receipt, Standing};
+use diode_core::hardware::Hardware;
 use diode_core::ids::{AccountId, UploadId};
 
 use super::connection::Connection;
-use super::fields::{from_json, json, parse, unsigned};
+use super::fields::{from_json, json, optional, parse, unsigned};
 use super::from_row::from_row;
 use super::inserts::{self, ROWS_PER_STATEMENT};
 use super::statement::Statement;
-use super::{board_entries, hardware, stale_entries};
+use super::{board_entries, hardware, judging, senders, stale_entries, standing};
+use crate::consensus::fence_reason;
 use crate::solutions::Damaged;
 use crate::store::error::StoreResult;
-use crate::store::types::NewUpload;
+use crate::store::moderation::UploadFilter;
+use crate::store::types::{NewUpload, View};
 
 /// An upload recomputes entries of so many timings, beyond as many as it brings. So small uploads show at
 /// once, and what an upload costs does not grow with what is there.
 const FREE_TIMINGS: u64 = 100_000;
+
+const SELECT: &str = "SELECT u.id, u.digest, u.bytes, u.format, u.received_at, u.hardware, u.new_solutions, \
+    u.duplicate_solutions, a.name AS contributor, u.standing, u.reason, u.log_ratio, u.compared \
+    FROM uploads u LEFT JOIN accounts a ON a.id = u.account";
 
 struct UploadRow {
     id: String,
@@ -26,13 +33,35 @@ struct UploadRow {
     hardware: String,
     new_solutions: i64,
     duplicate_solutions: i64,
+    contributor: Option<String>,
+    standing: i64,
+    reason: Option<String>,
+    log_ratio: Option<f64>,
+    compared: i64,
 }
 
-from_row!(UploadRow { id, digest, bytes, format, received_at, hardware, new_solutions, duplicate_solutions });
+from_row!(UploadRow {
+    id,
+    digest,
+    bytes,
+    format,
+    received_at,
+    hardware,
+    new_solutions,
+    duplicate_solutions,
+    contributor,
+    standing,
+    reason,
+    log_ratio,
+    compared
+});
 
 impl UploadRow {
     /// The receipt of an upload that is stored already.
     fn receipt(self) -> Result<Receipt, Damaged> {
+        let compared = unsigned("problem count", self.compared)?;
+        let standing = standing::read(self.standing)?;
+        let fenced = self.log_ratio.filter(|_| standing == Standing::Fenced);
         Ok(Receipt {
             id: parse("upload id", self.id)?,
             digest: parse("upload digest", self.digest)?,
@@ -43,24 +72,46 @@ impl UploadRow {
             new_solutions: unsigned("solution count", self.new_solutions)?,
             duplicate_solutions: unsigned("solution count", self.duplicate_solutions)?,
             already_stored: true,
+            contributor: optional("account name", self.contributor)?,
+            standing,
+            reason: self.reason.or(fenced.map(|log_ratio| fence_reason(log_ratio, compared))),
+            log_ratio: self.log_ratio,
+            compared_problems: compared,
         })
     }
 }
 
 pub(super) async fn receipt(db: &mut impl Connection, upload: &UploadId) -> StoreResult<Option<Receipt>> {
-    let select = Statement::new(
-        "SELECT id, digest, bytes, format, received_at, hardware, new_solutions, duplicate_solutions \
-         FROM uploads WHERE id = $1",
-    );
-    let row: Option<UploadRow> = db.fetch_optional(select.bind(upload.as_str())).await?;
+    let select = Statement::new(SELECT).push(" WHERE u.id = ").push_bind(upload.as_str());
+    let row: Option<UploadRow> = db.fetch_optional(select).await?;
     Ok(row.map(UploadRow::receipt).transpose()?)
+}
+
+/// The newest that a filter leaves.
+pub(super) async fn list(
+    db: &mut impl Connection,
+    filter: &UploadFilter,
+    limit: u32,
+) -> StoreResult<Vec<Receipt>> {
+    let mut select = Statement::new(SELECT).push(" WHERE 1 = 1");
+    if let Some(name) = &filter.contributor {
+        select = select.push(" AND a.name = ").push_bind(name.as_str());
+    }
+    if let Some(standing) = filter.standing {
+        select = select.push(" AND u.standing = ").push_bind(standing::number(standing));
+    }
+    let select = select.push(" ORDER BY u.received_at DESC, u.id DESC LIMIT ").push_bind(i64::from(limit));
+    let rows: Vec<UploadRow> = db.fetch_all(select).await?;
+    Ok(rows.into_iter().map(UploadRow::receipt).collect::<Result<_, _>>()?)
 }
 
 pub(super) async fn store(db: &mut impl Connection, upload: &NewUpload) -> StoreResult<Receipt> {
     // A racing upload of the same bytes waits here until the first has committed.
     if !insert_upload(db, upload).await? {
-        let stored = receipt(db, &upload.id).await?;
-        return Ok(stored.ok_or_else(|| Damaged::new("upload", format_args!("{} vanished", upload.id)))?);
+        if let Some(account) = &upload.account {
+            senders::add(db, &upload.id, account).await?;
+        }
+        return stored(db, &upload.id).await;
     }
     let mut known = Vec::with_capacity(upload.hardware.len());
     for given in &upload.hardware {
@@ -80,21 +131,60 @@ pub(super) async fn store(db: &mut impl Connection, upload: &NewUpload) -> Store
     }
     let mut new = BTreeSet::new();
     for chunk in upload.solutions.chunks(ROWS_PER_STATEMENT) {
-        let digests: Vec<(String,)> = db.fetch_all(inserts::solutions(&upload.id, chunk)).await?;
+        let contributor = upload.account.as_ref();
+        let digests: Vec<(String,)> = db.fetch_all(inserts::solutions(contributor, chunk)).await?;
         new.extend(digests.into_iter().map(|(digest,)| digest));
+        db.execute(inserts::sent(&upload.id, chunk)).await?;
     }
-    let touched: BTreeSet<_> = upload.touched(&new).collect();
+    let mut touched: BTreeSet<_> = upload.touched(&new).collect();
+    touched.extend(revive(db, &upload.id).await?);
     let own: u64 = upload.solutions.iter().map(|solution| solution.timings).sum();
     let left = board_entries::refresh(db, &known, &touched, own + FREE_TIMINGS).await?;
     stale_entries::add(db, &left.into_iter().collect::<Vec<_>>()).await?;
-    let receipt = upload.receipt(new.len() as u64);
+    if judging::judge(db, &upload.id).await? {
+        refresh_again(db, &known, &touched, own + FREE_TIMINGS).await?;
+    }
+    let new = new.len() as u64;
     let update =
         Statement::new("UPDATE uploads SET new_solutions = $1, duplicate_solutions = $2 WHERE id = $3")
-            .bind(receipt.new_solutions)
-            .bind(receipt.duplicate_solutions)
+            .bind(new)
+            .bind(upload.solutions.len() as u64 - new)
             .bind(upload.id.as_str());
     db.execute(update).await?;
-    Ok(receipt)
+    Ok(Receipt { already_stored: false, ..stored(db, &upload.id).await? })
+}
+
+/// Computes entries before anybody sees them that an upload does not count in any more, since it is fenced.
+async fn refresh_again(
+    db: &mut impl Connection,
+    known: &[Hardware],
+    touched: &BTreeSet<View>,
+    budget: u64,
+) -> StoreResult<()> {
+    let left = board_entries::refresh(db, known, touched, budget).await?;
+    for view in touched.iter().filter(|view| !left.contains(view)) {
+        stale_entries::remove(db, view).await?;
+    }
+    stale_entries::add(db, &left.into_iter().collect::<Vec<_>>()).await
+}
+
+/// Solutions of this upload that had not counted do now. Returns their views.
+async fn revive(db: &mut impl Connection, upload: &UploadId) -> StoreResult<Vec<View>> {
+    let select = Statement::new(
+        "SELECT DISTINCT hardware, problem, method FROM solutions \
+         WHERE standing > 0 AND id IN (SELECT solution FROM sent WHERE upload = $1)",
+    );
+    let views = board_entries::fetch_views(db, select.bind(upload.as_str())).await?;
+    if !views.is_empty() {
+        standing::restate(db, upload).await?;
+    }
+    Ok(views)
+}
+
+/// The receipt of an upload that must be there.
+async fn stored(db: &mut impl Connection, upload: &UploadId) -> StoreResult<Receipt> {
+    let found = receipt(db, upload).await?;
+    Ok(found.ok_or_else(|| Damaged::new("upload", format_args!("{upload} vanished")))?)
 }
 
 /// `false` if the upload is stored already.

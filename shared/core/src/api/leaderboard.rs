@@ -98,4 +98,10 @@ pub struct LeaderboardRow {
     pub configs: u64,
     /// Uploads that timed this problem.
     pub solutions: u64,
+    /// Contributors that sent them.
+    #[serde(default)]
+    pub contributors: u64,
+    /// Whether one contributor alone has timed the best config.
+    #[serde(default)]
+    pub unconfirmed: bool,
 }

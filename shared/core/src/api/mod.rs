@@ -7,6 +7,7 @@ mod hardware;
 mod jobs;
 mod leaderboard;
 mod models;
+mod moderation;
 mod page;
 mod problems;
 pub mod query;
@@ -19,7 +20,10 @@ pub use hardware::HardwareSummary;
 pub use jobs::{Job, JobEvent, JobKind, JobRequest, JobState};
 pub use leaderboard::{LeaderboardQuery, LeaderboardRow, LeaderboardSort, SortOrder};
 pub use models::{EvaluationReport, ModelSource, ModelSummary, TopK};
+pub use moderation::{
+    LogEntry, Moderated, Moderation, ModerationAction, ModerationSubject, NewReport, Reason, Report,
+};
 pub use page::Page;
 pub use problems::{ConfigResult, FailedConfig, ProblemDetail, ProblemPoint, ProblemView};
 pub use tokens::{DeviceCode, DevicePoll, DeviceRequest, IssuedToken, NewToken, Scope, Token};
-pub use uploads::{HardwareReceipt, MAX_UPLOAD_BYTES, MAX_UPLOAD_TIMINGS, Receipt};
+pub use uploads::{HardwareReceipt, MAX_UPLOAD_BYTES, MAX_UPLOAD_TIMINGS, Receipt, Standing};

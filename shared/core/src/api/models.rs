@@ -78,4 +78,7 @@ pub struct ModelSummary {
     pub evaluation: Option<EvaluationReport>,
     /// File name to save it under.
     pub file_name: String,
+    /// Uploads that it was trained on and that do not count any more.
+    #[serde(default)]
+    pub withdrawn_uploads: u64,
 }

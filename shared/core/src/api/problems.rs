@@ -42,7 +42,7 @@ pub struct ProblemDetail {
     pub failures: Vec<FailedConfig>,
 }
 
-/// The consensus time of one config: the median over uploads.
+/// The consensus time of one config: the median over contributors.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct ConfigResult {
@@ -50,6 +50,9 @@ pub struct ConfigResult {
     pub us: f64,
     /// Timings behind the consensus.
     pub timings: u32,
+    /// Contributors that timed it.
+    #[serde(default)]
+    pub contributors: u32,
 }
 
 /// A config that was tried and has no time.

@@ -1,6 +1,7 @@
 use serde::{Deserialize, Serialize};
 
-use crate::ids::{Digest, HardwareSlug, UploadId};
+use crate::ids::{AccountName, Digest, HardwareSlug, UploadId};
+use crate::named_enum::named_enum;
 
 /// The most bytes an upload may have. The largest collection in use, 209 problems
 /// of 1,534 configs, is 57 MB in torch-diode's MessagePack and 0.5 MB in ours.
@@ -10,8 +11,19 @@ pub const MAX_UPLOAD_BYTES: usize = 64 * 1024 * 1024;
 /// collection in use. While it is decoded, each takes up to 32 bytes.
 pub const MAX_UPLOAD_TIMINGS: usize = 1 << 22;
 
+named_enum! {
+    /// Whether the timings of an upload count in boards, tables, datasets and trainings.
+    Standing("standing") {
+        Counts = "counts",
+        /// They do not, since they lie too far from those of the other contributors.
+        Fenced = "fenced",
+        /// They do not, since an administrator says so.
+        Quarantined = "quarantined",
+    }
+}
+
 /// What the server stored. It is returned only once everything is durable.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Receipt {
     pub id: UploadId,
@@ -29,6 +41,26 @@ pub struct Receipt {
     pub duplicate_solutions: u64,
     /// Whether these very bytes had been uploaded before; then nothing changed.
     pub already_stored: bool,
+    /// The account that it belongs to; absent if it was sent without one.
+    #[serde(default)]
+    pub contributor: Option<AccountName>,
+    #[serde(default = "counts")]
+    pub standing: Standing,
+    /// Why its timings do not count.
+    #[serde(default)]
+    pub reason: Option<String>,
+    /// The median over its problems of the logarithm of its times / those of the other contributors;
+    /// absent as long as too few others measured the same.
+    #[serde(default)]
+    pub log_ratio: Option<f64>,
+    /// The problems behind `log_ratio`.
+    #[serde(default)]
+    pub compared_problems: u64,
+}
+
+/// Older servers do not say.
+fn counts() -> Standing {
+    Standing::Counts
 }
 
 /// What an upload holds for one kind of hardware.

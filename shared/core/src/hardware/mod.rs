@@ -181,7 +181,7 @@ impl Hardware {
 
 /// Whether a character is in no device's name, but serves to deceive people or programs who read it:
 /// control characters, such that are not seen or turn the direction, and those that begin markup.
-fn is_stray(c: char) -> bool {
+pub(crate) fn is_stray(c: char) -> bool {
     let unseen = matches!(c,
         '\u{ad}' | '\u{61c}' | '\u{180e}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}'
         | '\u{2060}'..='\u{206f}' | '\u{feff}' | '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e007f}');

@@ -32,23 +32,33 @@ impl Table {
         }
         let mut table = Self::new(hardware, method);
         for (problem, times) in timed {
-            let mut configs: Vec<(Config, f64)> = times
-                .into_iter()
-                .filter_map(|(config, mut times)| Some((config, median(&mut times)?)))
-                .collect();
-            // Stable, so that equal times keep the order of configs.
-            configs.sort_by(|a, b| a.1.total_cmp(&b.1));
-            configs.truncate(top.unwrap_or(usize::MAX));
-            if !configs.is_empty() {
-                let configs = configs
-                    .into_iter()
-                    .map(|(config, us)| TableConfig { config, time: Some(Micros(us)) })
-                    .collect();
-                table.insert(problem.clone(), configs)?;
-            }
+            let times = times.into_iter();
+            let times = times.filter_map(|(config, mut times)| Some((config, Micros(median(&mut times)?))));
+            table.insert_best(problem.clone(), times, top)?;
         }
         Ok(table)
     }
+
+    /// Adds a problem with the `top` best of some timed configs, or with all of them. Configs that claim a
+    /// wrong `EVEN_K` are left out, and so is a problem that has no config left.
+    pub fn insert_best(
+        &mut self,
+        problem: Problem,
+        times: impl IntoIterator<Item = (Config, Micros)>,
+        top: Option<usize>,
+    ) -> Result<(), Invalid> {
+        let timed = |(config, time)| TableConfig { config, time: Some(time) };
+        let usable = times.into_iter().filter(|(config, _)| check_even_k(config, &problem).is_ok());
+        let mut configs: Vec<TableConfig> = usable.map(timed).collect();
+        // Stable, so that equal times keep the order of configs.
+        configs.sort_by(|a, b| time(a).total_cmp(&time(b)));
+        configs.truncate(top.unwrap_or(usize::MAX));
+        if configs.is_empty() { Ok(()) } else { self.insert(problem, configs) }
+    }
+}
+
+fn time(config: &TableConfig) -> f64 {
+    config.time.map_or(f64::INFINITY, |time| time.0)
 }
 
 impl Table {
@@ -110,15 +120,11 @@ fn choose_method(datasets: &[Dataset], wanted: Option<Method>) -> Result<Method,
     }
 }
 
-/// One time in µs per config of a solution. Configs that claim a wrong `EVEN_K`, as some
-/// imported files have them, are left out.
+/// One time in µs per config of a solution.
 fn medians(dataset: &Dataset, solution: &Solution) -> BTreeMap<Config, f64> {
     let mut repeats: BTreeMap<Config, Vec<f64>> = BTreeMap::new();
     for (index, time) in solution.configs.iter().zip(solution.times.iter_nanos()) {
-        let config = *dataset.configs.get(*index);
-        if check_even_k(&config, &solution.problem).is_ok() {
-            repeats.entry(config).or_default().push(time.micros().0);
-        }
+        repeats.entry(*dataset.configs.get(*index)).or_default().push(time.micros().0);
     }
     repeats.into_iter().filter_map(|(config, mut times)| Some((config, median(&mut times)?))).collect()
 }

@@ -135,7 +135,7 @@ mod tests {
     fn every_word_of_the_filter_must_occur() {
         let config = |m, warps| Config::Mm(Tile::new(m, 128, 64, 3, warps));
         let configs = [config(128, 8), config(64, 8), config(128, 4), Config::Library]
-            .map(|config| ConfigResult { config, us: 1.0, timings: 1 });
+            .map(|config| ConfigResult { config, us: 1.0, timings: 1, contributors: 1 });
         assert_eq!(matching(&configs, ""), [0, 1, 2, 3]);
         assert_eq!(matching(&configs, "128x128 W8"), [0]);
         assert_eq!(matching(&configs, "s3"), [0, 1, 2]);

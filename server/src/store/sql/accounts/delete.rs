@@ -1,18 +1,15 @@
 use std::collections::BTreeSet;
 
 use diode_core::api::Uploads;
-use diode_core::hardware::Hardware;
-use diode_core::ids::{AccountId, Digest, HardwareSlug};
+use diode_core::ids::{AccountId, Digest, UploadId};
 
 use crate::store::error::StoreResult;
 use crate::store::sql::connection::Connection;
 use crate::store::sql::fields::parse;
 use crate::store::sql::statement::Statement;
-use crate::store::sql::{board_entries, hardware, stale_entries};
+use crate::store::sql::{hardware, removal, senders, standing};
 
-/// Entries of so many timings are made anew at once; the others follow, as after a large upload.
-const REFRESHED_TIMINGS: u64 = 1 << 20;
-
+/// What others sent, too, is theirs afterwards, also where it had counted as this account's.
 pub(super) async fn delete<C: Connection>(
     db: &mut C,
     account: &AccountId,
@@ -21,43 +18,30 @@ pub(super) async fn delete<C: Connection>(
     // Uploads of this account that are on their way end first; later ones are refused.
     let lock = Statement::new("SELECT id FROM accounts WHERE id = $1").bind(account.as_str());
     let _locked: Option<(String,)> = db.fetch_optional(lock.push(C::LOCK_ROW)).await?;
-    let files = match uploads {
-        // The database takes the account off them.
-        Uploads::Keep => Vec::new(),
-        Uploads::Delete => delete_uploads(db, account).await?,
-    };
+    let all = uploads_of(db, account).await?;
+    standing::lock_hardware(db, &all).await?;
+    let handed_over = senders::hand_over(db, account).await?;
+    let (mut touched, mut files) = (BTreeSet::new(), Vec::new());
+    for upload in &all {
+        touched.extend(removal::views(db, upload).await?);
+        if uploads == Uploads::Delete && !handed_over.contains(upload) {
+            files.extend(removal::delete(db, upload).await?);
+        }
+    }
+    // The database takes the account off the uploads that stay.
     db.execute(Statement::new("DELETE FROM accounts WHERE id = $1").bind(account.as_str())).await?;
+    for upload in &all {
+        standing::restate(db, upload).await?;
+    }
+    for slug in touched.iter().map(|view| &view.hardware).collect::<BTreeSet<_>>() {
+        hardware::changed(db, slug, account.as_str()).await?;
+    }
+    removal::make_anew(db, &touched).await?;
     Ok(files)
 }
 
-async fn delete_uploads(db: &mut impl Connection, account: &AccountId) -> StoreResult<Vec<Digest>> {
-    let touched = board_entries::account_views(db, account).await?;
-    let slugs: BTreeSet<&HardwareSlug> = touched.iter().map(|view| &view.hardware).collect();
-    let known = lock(db, slugs, account).await?;
-    let delete =
-        Statement::new("DELETE FROM solutions WHERE upload IN (SELECT id FROM uploads WHERE account = $1)");
-    db.execute(delete.bind(account.as_str())).await?;
-    for view in &touched {
-        board_entries::remove(db, view).await?;
-    }
-    let left = board_entries::refresh(db, &known, &touched, REFRESHED_TIMINGS).await?;
-    stale_entries::add(db, &left.into_iter().collect::<Vec<_>>()).await?;
-    let delete = Statement::new("DELETE FROM uploads WHERE account = $1 RETURNING digest");
-    let files: Vec<(String,)> = db.fetch_all(delete.bind(account.as_str())).await?;
-    let digest = |(digest,)| parse("upload digest", digest);
-    Ok(files.into_iter().map(digest).collect::<Result<_, _>>()?)
-}
-
-/// Keeps uploads for some hardware waiting, in the order in which uploads lock it.
-async fn lock(
-    db: &mut impl Connection,
-    slugs: BTreeSet<&HardwareSlug>,
-    account: &AccountId,
-) -> StoreResult<Vec<Hardware>> {
-    let mut known = Vec::with_capacity(slugs.len());
-    for slug in slugs {
-        known.extend(hardware::lock(db, slug).await?);
-        hardware::removed_from(db, slug, account.as_str()).await?;
-    }
-    Ok(known)
+async fn uploads_of(db: &mut impl Connection, account: &AccountId) -> StoreResult<Vec<UploadId>> {
+    let select = Statement::new("SELECT id FROM uploads WHERE account = $1").bind(account.as_str());
+    let rows: Vec<(String,)> = db.fetch_all(select).await?;
+    Ok(rows.into_iter().map(|(id,)| parse("upload id", id)).collect::<Result<_, _>>()?)
 }

@@ -1,0 +1,133 @@
+//! Uploads, looked after by whoever runs the server.
+
+use anyhow::Context as _;
+use clap::{Args, Subcommand};
+use diode_core::api::{Moderation, ModerationAction, ModerationSubject, Reason, Receipt, Standing};
+use diode_core::ids::{AccountName, UploadId};
+
+use crate::backend::Backend;
+use crate::settings::{DataArgs, ServingArgs, Settings};
+use crate::store::{Now, UploadFilter};
+
+/// Who the log says it was.
+const WHO: &str = "command line";
+
+/// Lines that are printed at most.
+const MAX_LISTED: u32 = 1000;
+
+#[derive(Debug, Subcommand)]
+pub enum ModerationCommand {
+    /// List the newest uploads: whose they are, whether they count, how far they lie from others
+    Uploads {
+        /// Only those of this account
+        #[arg(long, value_name = "NAME")]
+        account: Option<AccountName>,
+        /// Only those that count, are fenced or are quarantined
+        #[arg(long, value_name = "counts|fenced|quarantined")]
+        standing: Option<Standing>,
+        #[command(flatten)]
+        data: DataArgs,
+    },
+    /// Keep uploads from counting in boards, tables, datasets and trainings
+    Quarantine(Act),
+    /// Let quarantined uploads count again
+    Restore(Act),
+    /// Delete uploads for good, with what nobody else has sent
+    Remove(Act),
+    /// List what administrators did, newest first
+    Log {
+        #[command(flatten)]
+        data: DataArgs,
+    },
+    /// List what users reported, newest first
+    Reports {
+        #[command(flatten)]
+        data: DataArgs,
+    },
+}
+
+#[derive(Debug, Args)]
+pub struct Act {
+    #[command(flatten)]
+    subject: Subject,
+    /// Why; it is written down, and the contributor can read it
+    #[arg(long, value_name = "TEXT")]
+    reason: Reason,
+    #[command(flatten)]
+    data: DataArgs,
+}
+
+#[derive(Debug, Args)]
+#[group(required = true, multiple = false)]
+struct Subject {
+    /// The id of an upload
+    upload: Option<UploadId>,
+    /// All uploads of this account
+    #[arg(long, value_name = "NAME")]
+    account: Option<AccountName>,
+    /// All uploads that were sent without an account
+    #[arg(long)]
+    anonymous: bool,
+}
+
+impl ModerationCommand {
+    /// Runs the command and returns what it is to print.
+    pub async fn run(self) -> anyhow::Result<String> {
+        let data = match &self {
+            Self::Quarantine(act) | Self::Restore(act) | Self::Remove(act) => act.data.clone(),
+            Self::Uploads { data, .. } | Self::Log { data } | Self::Reports { data } => data.clone(),
+        };
+        let backend = Backend::open(&Settings::resolve(data, ServingArgs::default())?).await?;
+        let outcome = self.answer(&backend).await;
+        backend.store.close().await;
+        outcome
+    }
+
+    async fn answer(self, backend: &Backend) -> anyhow::Result<String> {
+        let store = backend.store.as_ref();
+        Ok(match self {
+            Self::Uploads { account, standing, .. } => {
+                let filter = UploadFilter { contributor: account, standing };
+                store.uploads(&filter, MAX_LISTED).await?.iter().map(upload_line).collect()
+            }
+            Self::Quarantine(act) => moderate(backend, ModerationAction::Quarantine, act).await?,
+            Self::Restore(act) => moderate(backend, ModerationAction::Restore, act).await?,
+            Self::Remove(act) => moderate(backend, ModerationAction::Delete, act).await?,
+            Self::Log { .. } => {
+                let line = |entry: &diode_core::api::LogEntry| {
+                    format!("{} {}: {}: {}\n", entry.at, entry.who, entry.what, entry.why)
+                };
+                store.moderation_log(MAX_LISTED).await?.iter().map(line).collect()
+            }
+            Self::Reports { .. } => {
+                let line = |report: &diode_core::api::Report| {
+                    let who = report.who.as_ref().map_or("somebody", AccountName::as_str);
+                    format!("{} {who}: upload {}: {}\n", report.at, report.upload, report.reason.as_str())
+                };
+                store.reports(MAX_LISTED).await?.iter().map(line).collect()
+            }
+        })
+    }
+}
+
+async fn moderate(backend: &Backend, action: ModerationAction, act: Act) -> anyhow::Result<String> {
+    let Subject { upload, account, .. } = act.subject;
+    let subject = match (upload, account) {
+        (Some(upload), _) => ModerationSubject::Upload(upload),
+        (None, Some(name)) => ModerationSubject::Account(name),
+        (None, None) => ModerationSubject::Anonymous,
+    };
+    let moderation = Moderation { action, subject, reason: act.reason };
+    let done = backend.store.moderate(&moderation, WHO, Now::read()).await?;
+    let done = done.with_context(|| {
+        format!("no {}; `diode-server admin uploads` lists the uploads", moderation.subject)
+    })?;
+    backend.forget_uploads(done.files).await?;
+    Ok(format!("{action} {}: {} uploads changed\n", moderation.subject, done.uploads.len()))
+}
+
+fn upload_line(receipt: &Receipt) -> String {
+    let who = receipt.contributor.as_ref().map_or("without an account", AccountName::as_str);
+    let reason = receipt.reason.as_ref().map_or(String::new(), |reason| format!(": {reason}"));
+    format!("{} {} {who}, {}{reason}\n", receipt.id, receipt.received_at, receipt.standing)
+}

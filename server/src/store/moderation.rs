@@ -1,0 +1,48 @@
+//! Moderation in domain words: what the rest of the server may ask of the store about it.
+
+use async_trait::async_trait;
+use diode_core::api::{LogEntry, Moderation, NewReport, Receipt, Report, Standing};
+use diode_core::ids::{AccountId, AccountName, Digest, UploadId};
+
+use super::error::StoreResult;
+use super::types::Now;
+
+/// What became of a moderation.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Done {
+    pub uploads: Vec<UploadId>,
+    /// The digests of files that no upload names any more.
+    pub files: Vec<Digest>,
+}
+
+/// Which uploads are listed.
+#[derive(Debug, Clone, Default)]
+pub struct UploadFilter {
+    pub contributor: Option<AccountName>,
+    pub standing: Option<Standing>,
+}
+
+/// What the server remembers of moderation. Every method is one transaction.
+#[async_trait]
+pub trait ModerationStore: Send + Sync {
+    /// Does it, and writes it down. Boards, tables and datasets follow at once, the entries of large
+    /// uploads within seconds. `None` if there is no such upload or account.
+    async fn moderate(&self, moderation: &Moderation, who: &str, now: Now) -> StoreResult<Option<Done>>;
+
+    /// The newest entries of the log, newest first.
+    async fn moderation_log(&self, limit: u32) -> StoreResult<Vec<LogEntry>>;
+
+    /// Adds a report; `false` if there is no such upload.
+    async fn add_report(
+        &self,
+        report: &NewReport,
+        account: Option<&AccountId>,
+        now: Now,
+    ) -> StoreResult<bool>;
+
+    /// The newest reports, newest first.
+    async fn reports(&self, limit: u32) -> StoreResult<Vec<Report>>;
+
+    /// The newest uploads that a filter leaves, newest first.
+    async fn uploads(&self, filter: &UploadFilter, limit: u32) -> StoreResult<Vec<Receipt>>;
+}

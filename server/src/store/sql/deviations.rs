@@ -1,0 +1,54 @@
+//! How far solutions lie from those of other contributors, as it is stored.
+
+use std::collections::BTreeMap;
+
+use super::connection::Connection;
+use super::inserts::ROWS_PER_STATEMENT;
+use super::statement::Statement;
+use crate::consensus::Deviation;
+use crate::store::error::StoreResult;
+use crate::store::types::View;
+
+/// Replaces the deviations of a view's solutions. The uploads of those that changed are to be judged anew.
+pub(super) async fn replace(
+    db: &mut impl Connection,
+    view: &View,
+    computed: &[Deviation],
+) -> StoreResult<()> {
+    let stored = of_view(db, view).await?;
+    let computed: BTreeMap<i64, f64> = computed.iter().map(|one| (one.number, one.log_ratio)).collect();
+    let changed: Vec<(i64, f64)> = computed
+        .iter()
+        .filter(|(number, ratio)| stored.get(number) != Some(ratio))
+        .map(|(number, ratio)| (*number, *ratio))
+        .collect();
+    let gone: Vec<i64> = stored.into_keys().filter(|number| !computed.contains_key(number)).collect();
+    for chunk in changed.chunks(ROWS_PER_STATEMENT) {
+        let rows = chunk.iter().map(|(number, ratio)| [(*number).into(), (*ratio).into()]);
+        let insert = Statement::new("INSERT INTO deviations (solution, log_ratio)").push_rows(rows);
+        let update = " ON CONFLICT (solution) DO UPDATE SET log_ratio = excluded.log_ratio";
+        db.execute(insert.push(update)).await?;
+    }
+    let numbers: Vec<i64> = changed.into_iter().map(|(number, _)| number).chain(gone.iter().copied()).collect();
+    for chunk in gone.chunks(ROWS_PER_STATEMENT) {
+        let delete = Statement::new("DELETE FROM deviations WHERE solution IN (");
+        db.execute(delete.push_list(chunk.iter().copied()).push(")")).await?;
+    }
+    for chunk in numbers.chunks(ROWS_PER_STATEMENT) {
+        let update = "UPDATE uploads SET judged = 0 WHERE id IN (SELECT upload FROM sent WHERE solution IN (";
+        db.execute(Statement::new(update).push_list(chunk.iter().copied()).push("))")).await?;
+    }
+    Ok(())
+}
+
+async fn of_view(db: &mut impl Connection, view: &View) -> StoreResult<BTreeMap<i64, f64>> {
+    let select = Statement::new(
+        "SELECT d.solution, d.log_ratio FROM solutions s JOIN deviations d ON d.solution = s.id \
+         WHERE s.hardware = $1 AND s.problem = $2 AND s.method = $3",
+    )
+    .bind(view.hardware.as_str())
+    .bind(view.problem.as_str())
+    .bind(view.method.to_string());
+    let rows: Vec<(i64, f64)> = db.fetch_all(select).await?;
+    Ok(rows.into_iter().collect())
+}

@@ -1,0 +1,59 @@
+//! Fences uploads whose times lie too far from those of the other contributors.
+
+use diode_core::api::Standing;
+use diode_core::ids::UploadId;
+use diode_core::stats::median;
+
+use super::connection::Connection;
+use super::fields::parse;
+use super::standing;
+use super::statement::Statement;
+use crate::consensus::is_off;
+use crate::solutions::Damaged;
+use crate::store::error::StoreResult;
+
+/// Uploads that one transaction judges at most. Uploads for the same hardware wait that long.
+const UPLOADS_PER_ROUND: i64 = 16;
+
+/// Judges some of the uploads whose deviations have changed; returns how many, 0 if there were none.
+pub(super) async fn judge_some(db: &mut impl Connection) -> StoreResult<usize> {
+    let select = Statement::new("SELECT id FROM uploads WHERE judged = 0 ORDER BY id LIMIT $1");
+    let rows: Vec<(String,)> = db.fetch_all(select.bind(UPLOADS_PER_ROUND)).await?;
+    let uploads: Vec<UploadId> =
+        rows.into_iter().map(|(id,)| parse("upload id", id)).collect::<Result<_, Damaged>>()?;
+    // Deviations change only while the hardware is locked.
+    standing::lock_hardware(db, &uploads).await?;
+    for upload in &uploads {
+        judge(db, upload).await?;
+    }
+    Ok(uploads.len())
+}
+
+/// Judges an upload whose hardware is locked, if its deviations have changed; `true` if its standing has
+/// changed. The views of its solutions are stale then.
+pub(super) async fn judge(db: &mut impl Connection, upload: &UploadId) -> StoreResult<bool> {
+    let select = Statement::new("SELECT standing FROM uploads WHERE id = $1 AND judged = 0");
+    let row: Option<(i64,)> = db.fetch_optional(select.bind(upload.as_str())).await?;
+    let Some((before,)) = row else { return Ok(false) };
+    let before = standing::read(before)?;
+    let select = Statement::new(
+        "SELECT d.log_ratio FROM sent s JOIN deviations d ON d.solution = s.solution WHERE s.upload = $1",
+    );
+    let rows: Vec<(f64,)> = db.fetch_all(select.bind(upload.as_str())).await?;
+    let mut ratios: Vec<f64> = rows.into_iter().map(|(ratio,)| ratio).collect();
+    let log_ratio = median(&mut ratios);
+    let update = Statement::new("UPDATE uploads SET log_ratio = $1, compared = $2, judged = 1 WHERE id = $3")
+        .bind(log_ratio)
+        .bind(ratios.len() as u64)
+        .bind(upload.as_str());
+    db.execute(update).await?;
+    let after = match before {
+        Standing::Quarantined => Standing::Quarantined,
+        Standing::Counts | Standing::Fenced if log_ratio.is_some_and(is_off) => Standing::Fenced,
+        Standing::Counts | Standing::Fenced => Standing::Counts,
+    };
+    if after != before {
+        standing::set(db, upload, after).await?;
+    }
+    Ok(after != before)
+}

@@ -1,0 +1,99 @@
+//! Quarantines, restores and deletes uploads.
+
+use std::collections::BTreeSet;
+
+use diode_core::api::{Moderation, ModerationAction, ModerationSubject, Standing};
+use diode_core::ids::{AccountName, UploadId};
+
+use crate::solutions::Damaged;
+use crate::store::error::StoreResult;
+use crate::store::moderation::Done;
+use crate::store::sql::connection::Connection;
+use crate::store::sql::fields::parse;
+use crate::store::sql::statement::Statement;
+use crate::store::sql::{judging, removal, standing};
+use crate::store::types::View;
+
+pub(super) async fn moderate<C: Connection>(db: &mut C, moderation: &Moderation) -> StoreResult<Option<Done>> {
+    let Some(found) = find(db, &moderation.subject).await? else { return Ok(None) };
+    let mut done = Done { uploads: Vec::new(), files: Vec::new() };
+    let ids: Vec<UploadId> = found.iter().map(|(id, _)| id.clone()).collect();
+    standing::lock_hardware(db, &ids).await?;
+    let mut touched = BTreeSet::new();
+    for (upload, before) in found {
+        if is_so_already(moderation.action, before) {
+            continue;
+        }
+        touched.extend(removal::views(db, &upload).await?);
+        match moderation.action {
+            ModerationAction::Quarantine => {
+                set_reason(db, &upload, Some(moderation.reason.as_str())).await?;
+                standing::set(db, &upload, Standing::Quarantined).await?;
+            }
+            ModerationAction::Restore => {
+                set_reason(db, &upload, None).await?;
+                standing::set(db, &upload, Standing::Counts).await?;
+            }
+            ModerationAction::Delete => done.files.extend(removal::delete(db, &upload).await?),
+        }
+        done.uploads.push(upload);
+    }
+    removal::make_anew(db, &touched).await?;
+    if moderation.action == ModerationAction::Restore {
+        fence_again(db, &done.uploads).await?;
+    }
+    Ok(Some(done))
+}
+
+/// What was fenced before it was quarantined is fenced again, before anybody sees it.
+async fn fence_again(db: &mut impl Connection, uploads: &[UploadId]) -> StoreResult<()> {
+    let mut touched: BTreeSet<View> = BTreeSet::new();
+    for upload in uploads {
+        if judging::judge(db, upload).await? {
+            touched.extend(removal::views(db, upload).await?);
+        }
+    }
+    removal::make_anew(db, &touched).await
+}
+
+fn is_so_already(action: ModerationAction, standing: Standing) -> bool {
+    match action {
+        ModerationAction::Quarantine => standing == Standing::Quarantined,
+        ModerationAction::Restore => standing != Standing::Quarantined,
+        ModerationAction::Delete => false,
+    }
+}
+
+/// The uploads and their standing; `None` if there is no such upload or account.
+async fn find<C: Connection>(
+    db: &mut C,
+    subject: &ModerationSubject,
+) -> StoreResult<Option<Vec<(UploadId, Standing)>>> {
+    let select = Statement::new("SELECT id, standing FROM uploads WHERE ");
+    let select = match subject {
+        ModerationSubject::Upload(id) => select.push("id = ").push_bind(id.as_str()),
+        ModerationSubject::Account(name) => {
+            let Some(account) = lock_account(db, name).await? else { return Ok(None) };
+            select.push("account = ").push_bind(account)
+        }
+        ModerationSubject::Anonymous => select.push("account IS NULL"),
+    };
+    let rows: Vec<(String, i64)> = db.fetch_all(select.push(" ORDER BY id")).await?;
+    let upload = |(id, standing)| Ok((parse("upload id", id)?, standing::read(standing)?));
+    let found = rows.into_iter().map(upload).collect::<Result<Vec<_>, Damaged>>()?;
+    let is_unknown = found.is_empty() && matches!(subject, ModerationSubject::Upload(_));
+    Ok((!is_unknown).then_some(found))
+}
+
+/// Uploads of this account that are on their way end first.
+async fn lock_account<C: Connection>(db: &mut C, name: &AccountName) -> StoreResult<Option<String>> {
+    let select = Statement::new("SELECT id FROM accounts WHERE name = $1").bind(name.as_str());
+    let row: Option<(String,)> = db.fetch_optional(select.push(C::LOCK_ROW)).await?;
+    Ok(row.map(|(id,)| id))
+}
+
+async fn set_reason(db: &mut impl Connection, upload: &UploadId, reason: Option<&str>) -> StoreResult<()> {
+    let update = Statement::new("UPDATE uploads SET reason = $1 WHERE id = $2");
+    db.execute(update.bind(reason).bind(upload.as_str())).await?;
+    Ok(())
+}

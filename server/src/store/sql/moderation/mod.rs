@@ -1,0 +1,52 @@
+//! The SQL of moderation.
+
+mod act;
+mod records;
+
+use async_trait::async_trait;
+use diode_core::api::{LogEntry, Moderation, NewReport, Receipt, Report};
+use diode_core::ids::AccountId;
+use sqlx::Database;
+
+use super::connection::Connection;
+use super::{SqlStore, reader, uploads, writer};
+use crate::store::error::StoreResult;
+use crate::store::moderation::{Done, ModerationStore, UploadFilter};
+use crate::store::types::Now;
+
+#[async_trait]
+impl<DB: Database<Connection: Connection>> ModerationStore for SqlStore<DB> {
+    async fn moderate(&self, moderation: &Moderation, who: &str, now: Now) -> StoreResult<Option<Done>> {
+        let mut tx = writer(self).await?;
+        let done = act::moderate(&mut *tx, moderation).await?;
+        if let Some(done) = &done {
+            records::write_down(&mut *tx, moderation, done.uploads.len(), who, now).await?;
+        }
+        tx.commit().await?;
+        Ok(done)
+    }
+
+    async fn moderation_log(&self, limit: u32) -> StoreResult<Vec<LogEntry>> {
+        records::log(&mut *reader(self).await?, limit).await
+    }
+
+    async fn add_report(
+        &self,
+        report: &NewReport,
+        account: Option<&AccountId>,
+        now: Now,
+    ) -> StoreResult<bool> {
+        let mut tx = writer(self).await?;
+        let added = records::add_report(&mut *tx, report, account, now).await?;
+        tx.commit().await?;
+        Ok(added)
+    }
+
+    async fn reports(&self, limit: u32) -> StoreResult<Vec<Report>> {
+        records::reports(&mut *reader(self).await?, limit).await
+    }
+
+    async fn uploads(&self, filter: &UploadFilter, limit: u32) -> StoreResult<Vec<Receipt>> {
+        uploads::list(&mut *reader(self).await?, filter, limit).await
+    }
+}

@@ -1,0 +1,61 @@
+//! Takes uploads away, with what nobody else has sent.
+
+use std::collections::BTreeSet;
+
+use diode_core::api::Standing;
+use diode_core::hardware::Hardware;
+use diode_core::ids::{Digest, UploadId};
+
+use super::board_entries::{self, fetch_views};
+use super::connection::Connection;
+use super::fields::parse;
+use super::statement::Statement;
+use super::{hardware, stale_entries, standing};
+use crate::store::error::StoreResult;
+use crate::store::types::View;
+
+/// Entries of so many timings are made anew at once; the others follow, as after a large upload.
+const REFRESHED_TIMINGS: u64 = 1 << 20;
+
+/// The views that an upload has solutions in.
+pub(super) async fn views(db: &mut impl Connection, upload: &UploadId) -> StoreResult<Vec<View>> {
+    let select = Statement::new(
+        "SELECT DISTINCT hardware, problem, method FROM solutions \
+         WHERE id IN (SELECT solution FROM sent WHERE upload = $1)",
+    );
+    fetch_views(db, select.bind(upload.as_str())).await
+}
+
+/// Deletes an upload whose hardware is locked. Solutions that others sent, too, are theirs then. Returns
+/// the digest of its file.
+pub(super) async fn delete(db: &mut impl Connection, upload: &UploadId) -> StoreResult<Option<Digest>> {
+    // So that whatever stays counts by the others alone.
+    standing::set(db, upload, Standing::Quarantined).await?;
+    let delete = Statement::new(
+        "DELETE FROM solutions WHERE id IN (SELECT solution FROM sent WHERE upload = $1) \
+         AND NOT EXISTS (SELECT 1 FROM sent o WHERE o.solution = solutions.id AND o.upload <> $1)",
+    );
+    db.execute(delete.bind(upload.as_str())).await?;
+    let delete = Statement::new("DELETE FROM uploads WHERE id = $1 RETURNING digest").bind(upload.as_str());
+    let file: Option<(String,)> = db.fetch_optional(delete).await?;
+    Ok(file.map(|(digest,)| parse("upload digest", digest)).transpose()?)
+}
+
+/// Makes the entries of some views anew, whose hardware is locked: at once up to a limit, the others by and
+/// by. Until then these have no entry, rather than one of what is not there any more.
+pub(super) async fn make_anew(db: &mut impl Connection, views: &BTreeSet<View>) -> StoreResult<()> {
+    for view in views {
+        board_entries::remove(db, view).await?;
+    }
+    let slugs: BTreeSet<_> = views.iter().map(|view| &view.hardware).collect();
+    let mut known: Vec<Hardware> = Vec::with_capacity(slugs.len());
+    for slug in slugs {
+        known.extend(hardware::lock(db, slug).await?);
+        hardware::bump(db, slug).await?;
+    }
+    let left = board_entries::refresh(db, &known, views, REFRESHED_TIMINGS).await?;
+    for view in views.iter().filter(|view| !left.contains(view)) {
+        stale_entries::remove(db, view).await?;
+    }
+    stale_entries::add(db, &left.into_iter().collect::<Vec<_>>()).await
+}

@@ -1,0 +1,78 @@
+//! Whether uploads and their solutions count.
+
+use diode_core::api::Standing;
+use diode_core::ids::{HardwareSlug, UploadId};
+
+use super::connection::Connection;
+use super::fields::parse;
+use super::statement::Statement;
+use super::{hardware, stale_entries};
+use crate::solutions::Damaged;
+use crate::store::error::StoreResult;
+
+/// The form in the database: of several, the smallest is the best.
+pub(super) fn number(standing: Standing) -> i64 {
+    match standing {
+        Standing::Counts => 0,
+        Standing::Fenced => 1,
+        Standing::Quarantined => 2,
+    }
+}
+
+pub(super) fn read(number: i64) -> Result<Standing, Damaged> {
+    match number {
+        0 => Ok(Standing::Counts),
+        1 => Ok(Standing::Fenced),
+        2 => Ok(Standing::Quarantined),
+        other => Err(Damaged::new("standing", format_args!("{other}"))),
+    }
+}
+
+/// Locks the hardware that some uploads have solutions for, in the order in which uploads lock it.
+pub(super) async fn lock_hardware(db: &mut impl Connection, uploads: &[UploadId]) -> StoreResult<()> {
+    let mut slugs = std::collections::BTreeSet::new();
+    for upload in uploads {
+        slugs.extend(hardware_of(db, upload).await?);
+    }
+    for slug in &slugs {
+        hardware::lock(db, slug).await?;
+    }
+    Ok(())
+}
+
+async fn hardware_of(db: &mut impl Connection, upload: &UploadId) -> StoreResult<Vec<HardwareSlug>> {
+    let select = Statement::new(
+        "SELECT DISTINCT hardware FROM solutions WHERE id IN (SELECT solution FROM sent WHERE upload = $1)",
+    );
+    let rows: Vec<(String,)> = db.fetch_all(select.bind(upload.as_str())).await?;
+    Ok(rows.into_iter().map(|(slug,)| parse("hardware slug", slug)).collect::<Result<_, _>>()?)
+}
+
+/// Changes the standing of an upload, and thus of its solutions, whose hardware is locked. Their views are
+/// stale then.
+pub(super) async fn set(db: &mut impl Connection, upload: &UploadId, standing: Standing) -> StoreResult<()> {
+    let update = Statement::new("UPDATE uploads SET standing = $1 WHERE id = $2");
+    db.execute(update.bind(number(standing)).bind(upload.as_str())).await?;
+    restate(db, upload).await?;
+    stale_entries::add_upload(db, upload).await?;
+    for slug in hardware_of(db, upload).await? {
+        hardware::changed(db, &slug, &format!("{upload} {standing}")).await?;
+    }
+    Ok(())
+}
+
+/// Works out anew whose the solutions of an upload are, and whether they count: by the best of all uploads
+/// that sent them. Among equals the first has them, since a copy is no second measurement.
+pub(super) async fn restate(db: &mut impl Connection, upload: &UploadId) -> StoreResult<()> {
+    let update = Statement::new(
+        "UPDATE solutions SET \
+             standing = (SELECT MIN(u.standing) FROM sent s JOIN uploads u ON u.id = s.upload \
+                         WHERE s.solution = solutions.id), \
+             contributor = (SELECT u.account FROM sent s JOIN uploads u ON u.id = s.upload \
+                            WHERE s.solution = solutions.id \
+                            ORDER BY u.standing, u.received_at, u.id LIMIT 1) \
+         WHERE id IN (SELECT solution FROM sent WHERE upload = $1)",
+    );
+    db.execute(update.bind(upload.as_str())).await?;
+    Ok(())
+}

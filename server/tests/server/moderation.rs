@@ -1,0 +1,199 @@
+//! What administrators do with uploads, and what users report.
+
+use std::process::Command;
+
+use diode_core::api::{
+    LogEntry, ModelSummary, Moderated, NewReport, Reason, Receipt, Report, Standing,
+};
+use diode_server::accounts::{SignUps, first_account_link};
+
+use crate::models::summary;
+use crate::samples::{columnar, h200};
+use crate::test_app::TestApp;
+use crate::trust::{seen, send, settle, timed};
+use crate::visitor::Visitor;
+
+async fn administrator(app: &TestApp) -> Visitor<'_> {
+    let link = first_account_link(app.backend.store.as_ref(), &app.policy).await.unwrap();
+    let visitor = Visitor::new(app);
+    let secret = link.url.rsplit('=').next().unwrap();
+    assert_eq!(visitor.sign_up("root", Some(secret)).await.status, 201);
+    visitor
+}
+
+fn act(action: &str, subject: &str) -> String {
+    format!(r#"{{"action":"{action}","subject":{subject},"reason":"tested"}}"#)
+}
+
+#[tokio::test]
+async fn quarantine_cleans_every_view_and_restoring_brings_all_back() {
+    for app in TestApp::on_both("quarantine").await {
+        let store = app.backend.store.as_ref();
+        let root = administrator(&app).await;
+        let (ada, bob) = (Visitor::signed_up(&app, "ada").await, Visitor::signed_up(&app, "bob").await);
+        let honest = send(&ada, &timed(1.0)).await;
+        let without = seen(&app).await;
+        let bad = send(&bob, &timed(0.6)).await;
+        let more = send(&bob, &timed(0.7)).await;
+        settle(store).await;
+        let with = seen(&app).await;
+        assert!(with.iter().zip(&without).all(|(with, without)| with != without));
+        let used = store.training_data(&h200().slug).await.unwrap().uploads;
+        assert_eq!(used.len(), 3);
+        let model = summary(b"trained");
+        store.add_model(&model, &h200(), &used).await.unwrap();
+        let tag = app.get("/api/v1/datasets/nvidia-h200.json").await.header("etag").to_owned();
+
+        let quarantine = act("quarantine", r#"{"account":"bob"}"#);
+        let done: Moderated = root.post("/api/v1/moderation", &quarantine).await.json();
+        let mut uploads = vec![bad.id.clone(), more.id.clone()];
+        uploads.sort();
+        assert_eq!(done.uploads, uploads);
+        settle(store).await;
+        assert_eq!(seen(&app).await, without);
+        let fresh = app.get_with("/api/v1/datasets/nvidia-h200.json", &[("if-none-match", &tag)]).await;
+        assert_eq!(fresh.status, 200, "it is not what the client has");
+        let receipt: Receipt = app.fetch(&format!("/api/v1/uploads/{}", bad.id)).await;
+        assert_eq!((receipt.standing, receipt.reason.as_deref()), (Standing::Quarantined, Some("tested")));
+        let listed: Vec<Receipt> = app.fetch("/api/v1/uploads?standing=quarantined&contributor=bob").await;
+        assert_eq!(listed.len(), 2);
+        let marked: ModelSummary = app.fetch(&format!("/api/v1/models/{}", model.id)).await;
+        assert_eq!(marked.withdrawn_uploads, 2);
+        // Sending the same file again brings nothing back.
+        bob.post_bytes("/api/v1/uploads", columnar(&timed(0.6))).await;
+        assert_eq!(seen(&app).await, without);
+
+        for subject in [&bad.id, &more.id] {
+            let restore = act("restore", &format!(r#"{{"upload":"{subject}"}}"#));
+            assert_eq!(root.post("/api/v1/moderation", &restore).await.status, 200);
+        }
+        settle(store).await;
+        assert_eq!(seen(&app).await, with);
+        let marked: Vec<ModelSummary> = app.fetch("/api/v1/models").await;
+        assert_eq!(marked[0].withdrawn_uploads, 0);
+
+        let delete = act("delete", r#"{"account":"bob"}"#);
+        assert_eq!(root.post("/api/v1/moderation", &delete).await.status, 200);
+        settle(store).await;
+        assert_eq!(seen(&app).await, without);
+        let file = |receipt: &Receipt| app.settings.blobs.join("uploads").join(receipt.digest.as_str());
+        assert!(!file(&bad).exists() && !file(&more).exists() && file(&honest).exists());
+        app.get(&format!("/api/v1/uploads/{}", bad.id)).await.refusal(404, "not_found");
+        let marked: ModelSummary = app.fetch(&format!("/api/v1/models/{}", model.id)).await;
+        assert_eq!(marked.withdrawn_uploads, 2);
+
+        let log: Vec<LogEntry> = root.get("/api/v1/moderation").await.json();
+        let said: Vec<_> = log.iter().map(|entry| entry.what.as_str()).collect();
+        assert_eq!(said[0], "delete uploads of bob (2)");
+        assert_eq!((said.len(), said[3]), (4, "quarantine uploads of bob (2)"));
+        assert!(log.iter().all(|entry| (entry.who.as_str(), entry.why.as_str()) == ("root", "tested")));
+        app.end().await;
+    }
+}
+
+#[tokio::test]
+async fn a_lie_stays_fenced_when_it_is_restored() {
+    for app in TestApp::on_both("restored").await {
+        let store = app.backend.store.as_ref();
+        let root = administrator(&app).await;
+        for (name, factor) in [("ada", 1.0), ("bob", 1.01), ("cyd", 0.99)] {
+            send(&Visitor::signed_up(&app, name).await, &timed(factor)).await;
+        }
+        let before = seen(&app).await;
+        let lie = send(&Visitor::signed_up(&app, "eve").await, &timed(0.5)).await;
+        assert_eq!(lie.standing, Standing::Fenced);
+        for (action, standing) in [("quarantine", Standing::Quarantined), ("restore", Standing::Fenced)] {
+            let request = act(action, &format!(r#"{{"upload":"{}"}}"#, lie.id));
+            assert_eq!(root.post("/api/v1/moderation", &request).await.status, 200);
+            assert_eq!(store.receipt(&lie.id).await.unwrap().unwrap().standing, standing);
+            assert_eq!(seen(&app).await, before);
+            settle(store).await;
+        }
+        app.end().await;
+    }
+}
+
+#[tokio::test]
+async fn only_administrators_moderate() {
+    let app = TestApp::public(SignUps::Open).await;
+    let root = administrator(&app).await;
+    let ada = Visitor::signed_up(&app, "ada").await;
+    let upload = send(&ada, &timed(1.0)).await;
+    let quarantine = act("quarantine", &format!(r#"{{"upload":"{}"}}"#, upload.id));
+    ada.post("/api/v1/moderation", &quarantine).await.refusal(403, "forbidden");
+    Visitor::new(&app).post("/api/v1/moderation", &quarantine).await.refusal(401, "unauthorized");
+    for path in ["/api/v1/moderation", "/api/v1/reports"] {
+        ada.get(path).await.refusal(403, "forbidden");
+        Visitor::new(&app).get(path).await.refusal(401, "unauthorized");
+    }
+    for unknown in [r#"{"upload":"0123456789abcdef"}"#, r#"{"account":"nobody"}"#] {
+        root.post("/api/v1/moderation", &act("delete", unknown)).await.refusal(404, "not_found");
+    }
+    for broken in [
+        act("burn", r#""anonymous""#),
+        act("delete", r#"{"upload":"x"}"#),
+        act("delete", r#""anonymous""#).replace("tested", " "),
+        act("delete", r#""anonymous""#).replace("tested", "\\u202e"),
+    ] {
+        root.post("/api/v1/moderation", &broken).await.refusal(400, "invalid");
+    }
+    assert_eq!(app.get(&format!("/api/v1/uploads/{}", upload.id)).await.status, 200);
+    assert_eq!(root.get("/api/v1/moderation").await.json::<Vec<LogEntry>>(), []);
+}
+
+#[tokio::test]
+async fn users_report_and_administrators_read() {
+    for app in TestApp::on_both("reports").await {
+        let root = administrator(&app).await;
+        let ada = Visitor::signed_up(&app, "ada").await;
+        let upload = send(&ada, &timed(1.0)).await;
+        let reason: Reason = "times of another GPU".parse().unwrap();
+        let report = NewReport { upload: upload.id.clone(), reason: reason.clone() };
+        let text = serde_json::to_string(&report).unwrap();
+        assert_eq!(ada.post("/api/v1/reports", &text).await.status, 204);
+        let unknown = text.replace(upload.id.as_str(), "0123456789abcdef");
+        ada.post("/api/v1/reports", &unknown).await.refusal(404, "not_found");
+        let listed: Vec<Report> = root.get("/api/v1/reports").await.json();
+        assert_eq!((listed.len(), &listed[0].upload, &listed[0].reason), (1, &upload.id, &reason));
+        assert_eq!(listed[0].who.as_ref().unwrap().as_str(), "ada");
+        for _ in 0..18 {
+            assert_eq!(ada.post("/api/v1/reports", &text).await.status, 204);
+        }
+        ada.post("/api/v1/reports", &text).await.refusal(429, "too_many");
+        app.end().await;
+    }
+}
+
+#[tokio::test]
+async fn the_command_line_moderates_too() {
+    let app = TestApp::with_seven().await;
+    let admin = |arguments: &[&str]| {
+        let output = Command::new(env!("CARGO_BIN_EXE_diode-server"))
+            .arg("admin")
+            .args(arguments)
+            .args(["--database-url", &app.settings.database_url])
+            .arg("--blobs")
+            .arg(&app.settings.blobs)
+            .output()
+            .unwrap();
+        let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
+        (output.status.code(), text(output.stdout), text(output.stderr))
+    };
+    let (code, said, _) = admin(&["uploads"]);
+    assert_eq!(code, Some(0));
+    assert!(said.contains("without an account, counts"), "{said}");
+    let (_, said, _) = admin(&["quarantine", "--anonymous", "--reason", "a test"]);
+    assert_eq!(said, "quarantine uploads without an account: 1 uploads changed\n");
+    let (_, said, _) = admin(&["uploads", "--standing", "quarantined"]);
+    assert!(said.contains("quarantined: a test"), "{said}");
+    let id = said.split(' ').next().unwrap();
+    assert_eq!(admin(&["restore", id, "--reason", "done"]).0, Some(0));
+    let (_, log, _) = admin(&["log"]);
+    assert!(log.starts_with(|c: char| c.is_ascii_digit()) && log.contains("command line: restore upload"));
+    let (code, _, error) = admin(&["remove", "0123456789abcdef", "--reason", "x"]);
+    assert_eq!(code, Some(1));
+    assert!(error.contains("no upload 0123456789abcdef"), "{error}");
+    // Neither a subject nor a reason.
+    assert_eq!(admin(&["remove"]).0, Some(2));
+    assert_eq!(admin(&["reports"]).1, "");
+}

@@ -1,0 +1,138 @@
+use serde::{Deserialize, Serialize};
+
+use crate::Invalid;
+use crate::hardware::is_stray;
+use crate::ids::{AccountName, UploadId};
+use crate::named_enum::named_enum;
+
+named_enum! {
+    /// What an administrator does with uploads.
+    ModerationAction("action") {
+        /// They do not count any more; they can be restored.
+        Quarantine = "quarantine",
+        /// They count again, unless they are fenced.
+        Restore = "restore",
+        /// They are gone for good, with what nobody else has sent.
+        Delete = "delete",
+    }
+}
+
+/// Which uploads it is about.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[serde(rename_all = "kebab-case")]
+pub enum ModerationSubject {
+    Upload(UploadId),
+    /// All uploads of an account.
+    Account(AccountName),
+    /// All uploads that were sent without an account.
+    Anonymous,
+}
+
+impl std::fmt::Display for ModerationSubject {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Upload(id) => write!(f, "upload {id}"),
+            Self::Account(name) => write!(f, "uploads of {name}"),
+            Self::Anonymous => write!(f, "uploads without an account"),
+        }
+    }
+}
+
+/// Something an administrator does. It is written down with the reason.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[serde(deny_unknown_fields)]
+pub struct Moderation {
+    pub action: ModerationAction,
+    pub subject: ModerationSubject,
+    /// Those whose uploads they are can read it.
+    pub reason: Reason,
+}
+
+/// The uploads that it changed.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct Moderated {
+    pub uploads: Vec<UploadId>,
+}
+
+/// Who did what, when, and why.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct LogEntry {
+    /// As RFC 3339.
+    pub at: String,
+    /// The name of an account, or `command line`.
+    pub who: String,
+    /// Such as `quarantine upload 0123456789abcdef (1)`; the number is that of the uploads changed.
+    pub what: String,
+    pub why: String,
+}
+
+/// Tells the administrators that something is wrong with an upload.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[serde(deny_unknown_fields)]
+pub struct NewReport {
+    pub upload: UploadId,
+    pub reason: Reason,
+}
+
+/// A report, as administrators see it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct Report {
+    pub at: String,
+    pub upload: UploadId,
+    /// Who reported it; absent if the account is gone.
+    pub who: Option<AccountName>,
+    pub reason: Reason,
+}
+
+/// Why somebody does something: a line of text.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[serde(try_from = "String", into = "String")]
+pub struct Reason(String);
+
+impl Reason {
+    /// Longer ones belong elsewhere.
+    const MAX_CHARS: usize = 500;
+
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl TryFrom<String> for Reason {
+    type Error = Invalid;
+
+    fn try_from(text: String) -> Result<Self, Invalid> {
+        text.parse()
+    }
+}
+
+impl From<Reason> for String {
+    fn from(reason: Reason) -> Self {
+        reason.0
+    }
+}
+
+impl std::str::FromStr for Reason {
+    type Err = Invalid;
+
+    fn from_str(text: &str) -> Result<Self, Invalid> {
+        let text = text.trim();
+        let expected = "1 to 500 characters of one line, without < and >";
+        let refuse = |given: String| Invalid::new("reason", given, expected);
+        match text.chars().count() {
+            0 => Err(refuse("none".to_owned())),
+            long if long > Self::MAX_CHARS => Err(refuse(format!("{long} characters"))),
+            _ => match text.chars().find(|c| is_stray(*c)) {
+                Some(c) => Err(refuse(format!("the character U+{:04X}", u32::from(c)))),
+                None => Ok(Self(text.to_owned())),
+            },
+        }
+    }
+}
