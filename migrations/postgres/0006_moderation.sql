@@ -29,3 +29,8 @@ CREATE TABLE model_uploads (
     upload TEXT COLLATE "C" NOT NULL,
     PRIMARY KEY (model, upload)
 );
+
+-- Whether an administrator vouches for its facts. Those of the catalogue need nobody.
+ALTER TABLE hardware ADD COLUMN confirmed BIGINT NOT NULL DEFAULT 0;
+-- Uploads that described it otherwise since.
+ALTER TABLE hardware ADD COLUMN conflicts BIGINT NOT NULL DEFAULT 0;

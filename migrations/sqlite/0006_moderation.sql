@@ -29,3 +29,8 @@ CREATE TABLE model_uploads (
     upload TEXT NOT NULL,
     PRIMARY KEY (model, upload)
 ) STRICT, WITHOUT ROWID;
+
+-- Whether an administrator vouches for its facts. Those of the catalogue need nobody.
+ALTER TABLE hardware ADD COLUMN confirmed INTEGER NOT NULL DEFAULT 0;
+-- Uploads that described it otherwise since.
+ALTER TABLE hardware ADD COLUMN conflicts INTEGER NOT NULL DEFAULT 0;

@@ -64,7 +64,8 @@ pub fn openapi() -> utoipa::openapi::OpenApi {
 }
 
 fn api() -> OpenApiRouter<App> {
-    let contribute = OpenApiRouter::new().routes(routes!(uploads::create, uploads::list)).routes(routes!(uploads::get));
+    let contribute =
+        OpenApiRouter::new().routes(routes!(uploads::create, uploads::list)).routes(routes!(uploads::get));
     let look = OpenApiRouter::new()
         .routes(routes!(hardware::list))
         .routes(routes!(hardware::get))

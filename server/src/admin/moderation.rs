@@ -1,11 +1,13 @@
 //! Uploads, looked after by whoever runs the server.
 
-use anyhow::Context as _;
+use anyhow::{Context as _, bail};
 use clap::{Args, Subcommand};
 use diode_core::api::{Moderation, ModerationAction, ModerationSubject, Reason, Receipt, Standing};
-use diode_core::ids::{AccountName, UploadId};
+use diode_core::hardware::Facts;
+use diode_core::ids::{AccountName, HardwareSlug, UploadId};
 
 use crate::backend::Backend;
+use crate::blobs::BlobKind;
 use crate::settings::{DataArgs, ServingArgs, Settings};
 use crate::store::{Now, UploadFilter};
 
@@ -34,6 +36,19 @@ pub enum ModerationCommand {
     Restore(Act),
     /// Delete uploads for good, with what nobody else has sent
     Remove(Act),
+    /// Vouch for the facts of a hardware that is in no catalogue: times are judged by them from then on
+    ConfirmHardware {
+        /// Such as nvidia-h200
+        slug: HardwareSlug,
+        /// The facts that this upload states, instead of those that the server has
+        #[arg(long, value_name = "ID")]
+        upload: Option<UploadId>,
+        /// Why; it is written down
+        #[arg(long, value_name = "TEXT")]
+        reason: Reason,
+        #[command(flatten)]
+        data: DataArgs,
+    },
     /// List what administrators did, newest first
     Log {
         #[command(flatten)]
@@ -75,7 +90,10 @@ impl ModerationCommand {
     pub async fn run(self) -> anyhow::Result<String> {
         let data = match &self {
             Self::Quarantine(act) | Self::Restore(act) | Self::Remove(act) => act.data.clone(),
-            Self::Uploads { data, .. } | Self::Log { data } | Self::Reports { data } => data.clone(),
+            Self::ConfirmHardware { data, .. }
+            | Self::Uploads { data, .. }
+            | Self::Log { data }
+            | Self::Reports { data } => data.clone(),
         };
         let backend = Backend::open(&Settings::resolve(data, ServingArgs::default())?).await?;
         let outcome = self.answer(&backend).await;
@@ -93,6 +111,9 @@ impl ModerationCommand {
             Self::Quarantine(act) => moderate(backend, ModerationAction::Quarantine, act).await?,
             Self::Restore(act) => moderate(backend, ModerationAction::Restore, act).await?,
             Self::Remove(act) => moderate(backend, ModerationAction::Delete, act).await?,
+            Self::ConfirmHardware { slug, upload, reason, .. } => {
+                confirm(backend, &slug, upload.as_ref(), &reason).await?
+            }
             Self::Log { .. } => {
                 let line = |entry: &diode_core::api::LogEntry| {
                     format!("{} {}: {}: {}\n", entry.at, entry.who, entry.what, entry.why)
@@ -124,6 +145,33 @@ async fn moderate(backend: &Backend, action: ModerationAction, act: Act) -> anyh
     })?;
     backend.forget_uploads(done.files).await?;
     Ok(format!("{action} {}: {} uploads changed\n", moderation.subject, done.uploads.len()))
+}
+
+async fn confirm(
+    backend: &Backend,
+    slug: &HardwareSlug,
+    upload: Option<&UploadId>,
+    reason: &Reason,
+) -> anyhow::Result<String> {
+    let facts = match upload {
+        None => None,
+        Some(upload) => Some(stated_facts(backend, slug, upload).await?),
+    };
+    if !backend.store.confirm_hardware(slug, facts.as_ref(), reason, WHO, Now::read()).await? {
+        bail!("nobody has described `{slug}`; name an upload that does by --upload ID");
+    }
+    Ok(format!("the facts of {slug} are confirmed\n"))
+}
+
+/// What the file of an upload says of a hardware.
+async fn stated_facts(backend: &Backend, slug: &HardwareSlug, upload: &UploadId) -> anyhow::Result<Facts> {
+    let receipt = backend.store.receipt(upload).await?;
+    let receipt = receipt
+        .with_context(|| format!("no upload `{upload}`; `diode-server admin uploads` lists the uploads"))?;
+    let bytes = backend.blobs.get(BlobKind::Upload, &receipt.digest).await?;
+    let stated = diode_formats::decode(&bytes)?.datasets.into_iter().map(|dataset| dataset.hardware);
+    let facts = stated.filter(|hardware| hardware.slug == *slug).find_map(|hardware| hardware.facts);
+    facts.with_context(|| format!("upload `{upload}` does not describe `{slug}`"))
 }
 
 fn upload_line(receipt: &Receipt) -> String {

@@ -15,7 +15,7 @@ const AGREEING: (usize, usize) = (3, 4);
 const AGREEMENT: f64 = 1.25;
 
 /// Deviations are kept to a thousandth: smaller changes are not worth a write.
-const STEP: f64 = 1e-3;
+const STEPS: f64 = 1e3;
 
 /// The deviation of one solution.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -57,7 +57,7 @@ pub(super) fn deviations(gathered: &Gathered) -> Vec<Deviation> {
         }
     }
     let deviation = |(source, mut logs): (&super::gathered::Source, Vec<f64>)| {
-        let log_ratio = (median(&mut logs)? / STEP).round() * STEP;
+        let log_ratio = (median(&mut logs)? * STEPS).round() / STEPS;
         Some(Deviation { number: source.number, log_ratio })
     };
     gathered.sources.iter().zip(logs).filter_map(deviation).collect()

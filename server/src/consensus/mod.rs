@@ -60,10 +60,7 @@ pub(crate) fn compute(
     let measured = readable(stored, lists);
     let gathered = Gathered::of(&measured);
     let consensus = Consensus::new(&gathered, &measured);
-    Computed {
-        entry: consensus.board_entry(problem, hardware),
-        deviations: deviation::deviations(&gathered),
-    }
+    Computed { entry: consensus.board_entry(problem, hardware), deviations: deviation::deviations(&gathered) }
 }
 
 /// The consensus of several problems on one hardware by one method.
@@ -285,7 +282,10 @@ mod tests {
         let deviations = deviation::deviations(&Gathered::of(&measured));
         let ratios: Vec<f64> = deviations.iter().map(|deviation| deviation.log_ratio).collect();
         let off = ratios.iter().filter(|ratio| **ratio != 0.0).collect::<Vec<_>>();
-        assert!(ratios.len() == 5 && matches!(off[..], [ratio] if (ratio + 0.693).abs() < 1e-9), "{ratios:?}");
+        assert!(
+            ratios.len() == 5 && matches!(off[..], [ratio] if (ratio + 0.693).abs() < 1e-9),
+            "{ratios:?}"
+        );
         measured[4].counts = false;
         assert_eq!(deviation::deviations(&Gathered::of(&measured)), deviations);
         let consensus = Consensus::of(&measured);

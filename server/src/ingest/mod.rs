@@ -79,7 +79,7 @@ pub async fn ingest(
     let mut known = BTreeMap::new();
     for dataset in &decoded.datasets {
         let slug = &dataset.hardware.slug;
-        if let Some(hardware) = backend.store.hardware(slug).await? {
+        if let Some(hardware) = backend.store.known_hardware(slug).await? {
             known.insert(slug.clone(), hardware);
         }
     }

@@ -1,6 +1,10 @@
 //! Times that cannot have been measured.
 
+use std::collections::BTreeMap;
+
+use diode_core::api::SetApartReason;
 use diode_core::hardware::{Facts, floor};
+use diode_core::space::cannot_have_run;
 use diode_core::{Config, ConfigDictionary, DType, Invalid, Nanos, Solution};
 
 /// How far below the floor a time may lie: clocks and the resolution of events
@@ -10,37 +14,49 @@ const TOLERANCE: f64 = 0.05;
 /// Less than one step of any clock. It bounds the times of hardware that nobody has described.
 const LEAST: Nanos = Nanos(1.0);
 
-/// Refuses times that are physically impossible: mistaken units, kernels that
-/// did not compute everything, or made-up times. One such time would lead every ranking.
-pub(super) fn check(
+/// Why a timing cannot be what it says, in one line.
+pub(super) type Fault = (SetApartReason, Invalid);
+
+/// Finds times that are physically impossible: mistaken units, kernels that did not compute everything, or
+/// made-up times. One such time would lead every ranking. Also configs that the hardware cannot launch.
+/// `facts` are those that somebody vouches for. Returns what is wrong by row.
+pub(super) fn faults(
     facts: Option<&Facts>,
     solution: &Solution,
     configs: &ConfigDictionary,
-) -> Result<(), Invalid> {
+) -> BTreeMap<usize, Fault> {
     let bound = |allow_tf32| floor(facts?, &solution.problem, solution.method, allow_tf32);
     let (exact, tf32) = (bound(false), bound(true));
-    for (index, time) in solution.configs.iter().zip(solution.times.iter_nanos()) {
-        let config = configs.get(*index);
-        let refuse = |expected: String| {
+    let fault = |config: &Config, time: Nanos| -> Option<Fault> {
+        let fault = |reason, expected: String| {
             let what =
                 format!("time of {} {} {}", solution.problem.op, solution.problem.dims(), config.label());
-            Invalid::new(what, format_args!("{:.3} µs", time.micros().0), expected)
+            Some((reason, Invalid::new(what, format_args!("{:.3} µs", time.micros().0), expected)))
         };
         if time.0 < LEAST.0 {
-            return Err(refuse(format!("at least {} ns; check the unit", LEAST.0)));
+            let expected = format!("at least {} ns; check the unit", LEAST.0);
+            return fault(SetApartReason::BelowFloor, expected);
         }
-        let Some(floor) = (if may_use_tf32(config, solution.problem.a_dtype) { tf32 } else { exact }) else {
-            continue;
-        };
-        if time.micros().0 < floor.0 * (1.0 - TOLERANCE) {
-            return Err(refuse(format!(
-                "at least {:.3} µs, the least that this hardware's peak arithmetic and bandwidth allow; \
-                 check the unit (torch-diode's files hold milliseconds) and that the kernel ran",
-                floor.0
-            )));
+        if let (Some(facts), Some(tile)) = (facts, config.tile())
+            && cannot_have_run(facts, &solution.problem, tile)
+        {
+            let most = facts.smem_per_block;
+            let expected = format!("none, since its stages need more than {most} bytes of shared memory");
+            return fault(SetApartReason::Infeasible, expected);
         }
-    }
-    Ok(())
+        let floor = if may_use_tf32(config, solution.problem.a_dtype) { tf32 } else { exact }?;
+        if time.micros().0 >= floor.0 * (1.0 - TOLERANCE) {
+            return None;
+        }
+        let expected = format!(
+            "at least {:.3} µs, the least that this hardware's peak arithmetic and bandwidth allow; \
+             check the unit (torch-diode's files hold milliseconds) and that the kernel ran",
+            floor.0
+        );
+        fault(SetApartReason::BelowFloor, expected)
+    };
+    let timed = solution.configs.iter().map(|index| configs.get(*index)).zip(solution.times.iter_nanos());
+    timed.enumerate().filter_map(|(row, (config, time))| Some((row, fault(config, time)?))).collect()
 }
 
 /// The library may use TF32; its config does not show it.
@@ -71,14 +87,16 @@ mod tests {
     }
 
     #[test]
-    fn impossible_times_are_refused_by_name() {
+    fn impossible_times_are_named() {
         let facts = find("nvidia-h200").and_then(|h| h.facts).unwrap();
         let config = Config::Mm(Tile::new(128, 128, 64, 3, 8));
         // The floor of a 4096³ bf16 product on an H200 is 128.3 µs.
         let (possible, configs) = solution(DType::BFloat16, config, 123_000);
-        assert_eq!(check(Some(&facts), &possible, &configs), Ok(()));
+        assert!(faults(Some(&facts), &possible, &configs).is_empty());
         let (impossible, configs) = solution(DType::BFloat16, config, 121_000);
-        let message = check(Some(&facts), &impossible, &configs).unwrap_err().to_string();
+        let (reason, message) = faults(Some(&facts), &impossible, &configs).remove(&0).unwrap();
+        let message = message.to_string();
+        assert_eq!(reason, SetApartReason::BelowFloor);
         assert!(
             message.starts_with("time of mm 4096×4096×4096 128×128×64 s3 w8: got 121.000 µs"),
             "{message}"
@@ -90,9 +108,9 @@ mod tests {
     fn hardware_that_nobody_described_has_a_least_time() {
         let config = Config::Mm(Tile::new(128, 128, 64, 3, 8));
         let (mut solution, configs) = solution(DType::Int32, config, 1);
-        assert_eq!(check(None, &solution, &configs), Ok(()));
+        assert!(faults(None, &solution, &configs).is_empty());
         solution.times = TimeColumn::from_millis(vec![1e-310]).unwrap();
-        let message = check(None, &solution, &configs).unwrap_err().to_string();
+        let message = faults(None, &solution, &configs)[&0].1.to_string();
         assert!(message.contains("at least 1 ns"), "{message}");
     }
 
@@ -103,7 +121,19 @@ mod tests {
         let tf32 = Config::Mm(Tile { allow_tf32: true, ..Tile::new(128, 128, 32, 3, 8) });
         for (config, allowed) in [(exact, false), (tf32, true), (Config::Library, true)] {
             let (solution, configs) = solution(DType::Float32, config, 400_000);
-            assert_eq!(check(Some(&facts), &solution, &configs).is_ok(), allowed, "{config:?}");
+            assert_eq!(faults(Some(&facts), &solution, &configs).is_empty(), allowed, "{config:?}");
+        }
+    }
+
+    #[test]
+    fn a_kernel_that_does_not_fit_has_no_time() {
+        let facts = find("nvidia-h200").and_then(|h| h.facts).unwrap();
+        for (stages, fits) in [(8, true), (9, false)] {
+            let config = Config::Mm(Tile::new(128, 128, 64, stages, 8));
+            let (solution, configs) = solution(DType::BFloat16, config, 400_000);
+            let faults = faults(Some(&facts), &solution, &configs);
+            assert_eq!(faults.is_empty(), fits, "{faults:?}");
+            assert!(faults.values().all(|(reason, _)| *reason == SetApartReason::Infeasible));
         }
     }
 }

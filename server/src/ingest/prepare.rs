@@ -1,16 +1,17 @@
 //! Checks a decoded upload and encodes it into rows.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
-use diode_core::api::HardwareReceipt;
-use diode_core::hardware::{self, Hardware};
+use diode_core::api::{HardwareReceipt, SetApart, SetApartReason};
+use diode_core::hardware::{self, Facts, Hardware};
 use diode_core::ids::{AccountId, Digest, HardwareSlug, UploadId};
 use diode_core::{Dataset, Invalid, Solution};
 use diode_formats::{Decoded, solution_digest};
 
 use super::physics;
 use crate::solutions::encode;
-use crate::store::{NewSolution, NewUpload};
+use crate::store::{KnownHardware, NewSolution, NewUpload};
 
 /// What is known of the bytes that were decoded.
 pub struct Source {
@@ -22,12 +23,13 @@ pub struct Source {
     pub account: Option<AccountId>,
 }
 
-/// Makes rows of an upload, or says why it cannot be accepted. `known` is the
-/// hardware that the store has seen before.
+/// Makes rows of an upload, or says why it cannot be accepted: only if nothing of it can. Timings that
+/// cannot be true are set apart, and the receipt says why. `known` is the hardware that the store has seen
+/// before.
 pub fn prepare(
     source: Source,
     decoded: Decoded,
-    known: &BTreeMap<HardwareSlug, Hardware>,
+    known: &BTreeMap<HardwareSlug, KnownHardware>,
 ) -> Result<NewUpload, Invalid> {
     let Source { id, digest, bytes, received_at, account } = source;
     let format = decoded.format.to_string();
@@ -45,64 +47,126 @@ pub fn prepare(
         config_lists: BTreeMap::new(),
         solutions: Vec::new(),
     };
+    let mut judged = Judged::default();
     for dataset in &decoded.datasets {
+        dataset.hardware.validate()?;
         let slug = &dataset.hardware.slug;
-        if !hardware.contains_key(slug) {
-            hardware.insert(slug.clone(), trusted(&dataset.hardware, known.get(slug))?);
-        }
-        add_dataset(&mut upload, &hardware[slug], dataset)?;
+        let known = known.get(slug);
+        hardware.entry(slug.clone()).or_insert_with(|| describe(&dataset.hardware, known));
+        let facts = vouched_for(&dataset.hardware, known);
+        judged.add(&mut upload, &hardware[slug], facts.as_ref(), known, dataset)?;
     }
     if upload.solutions.is_empty() {
-        return Err(Invalid::new(
-            "upload",
-            "no timings at all",
-            "a dataset with at least one measured problem",
-        ));
+        return Err(judged.first_fault.unwrap_or_else(|| {
+            Invalid::new("upload", "no timings at all", "a dataset with at least one measured problem")
+        }));
     }
+    upload.receipts = judged.receipts;
     // In the order of slugs, so that two uploads never wait for each other's locks.
     upload.hardware = hardware.into_values().collect();
     Ok(upload)
 }
 
-/// The description of the hardware that counts: that of the catalogue, else the
-/// first that was uploaded. Otherwise an upload could lower the floor that its own
-/// times are checked against.
-fn trusted(given: &Hardware, known: Option<&Hardware>) -> Result<Hardware, Invalid> {
-    given.validate()?;
-    if let Some(listed) = hardware::find(given.slug.as_str()).filter(|listed| listed.slug == given.slug) {
-        return Ok(listed);
+/// The description of the hardware to store: that of the catalogue, else one that an administrator has
+/// confirmed, else what the file says; the store keeps the first.
+fn describe(given: &Hardware, known: Option<&KnownHardware>) -> Hardware {
+    if let Some(listed) = listed(given) {
+        return listed;
     }
-    Ok(match known {
-        Some(known) if known.facts.is_some() => known.clone(),
-        Some(known) => Hardware { facts: given.facts, ..known.clone() },
+    match known {
+        Some(KnownHardware { hardware, confirmed: true }) => hardware.clone(),
+        Some(KnownHardware { hardware, .. }) => Hardware { facts: given.facts, ..hardware.clone() },
         None => given.clone(),
-    })
+    }
 }
 
-fn add_dataset(upload: &mut NewUpload, hardware: &Hardware, dataset: &Dataset) -> Result<(), Invalid> {
-    for config in dataset.configs.iter() {
-        config.validate()?;
+fn listed(given: &Hardware) -> Option<Hardware> {
+    hardware::find(given.slug.as_str()).filter(|listed| listed.slug == given.slug)
+}
+
+/// The facts that times are judged by. What an upload says of its own hardware is none of them: it could
+/// lower the floor that its own times are checked against, or raise that of others.
+fn vouched_for(given: &Hardware, known: Option<&KnownHardware>) -> Option<Facts> {
+    match (listed(given), known) {
+        (Some(listed), _) => listed.facts,
+        (None, Some(KnownHardware { hardware, confirmed: true })) => hardware.facts,
+        (None, _) => None,
     }
-    for solution in &dataset.solutions {
-        solution.validate(&dataset.configs)?;
-        if solution.configs.is_empty() && solution.failures.is_empty() {
-            return Err(Invalid::new(
-                format!("timings of {} {}", solution.problem.op, solution.problem.dims()),
-                "none",
-                "at least one timing or failure; leave problems out that were not measured",
-            ));
+}
+
+/// What was judged so far.
+#[derive(Default)]
+struct Judged {
+    receipts: Vec<HardwareReceipt>,
+    first_fault: Option<Invalid>,
+}
+
+impl Judged {
+    fn add(
+        &mut self,
+        upload: &mut NewUpload,
+        hardware: &Hardware,
+        facts: Option<&Facts>,
+        known: Option<&KnownHardware>,
+        dataset: &Dataset,
+    ) -> Result<(), Invalid> {
+        for config in dataset.configs.iter() {
+            config.validate()?;
         }
-        physics::check(hardware.facts.as_ref(), solution, &dataset.configs)?;
-        add_solution(upload, hardware, dataset, solution);
+        let mut set_apart: BTreeMap<SetApartReason, SetApart> = BTreeMap::new();
+        let (mut problems, mut timings, mut failures) = (0, 0, 0);
+        for solution in &dataset.solutions {
+            solution.validate(&dataset.configs)?;
+            if solution.configs.is_empty() && solution.failures.is_empty() {
+                return Err(Invalid::new(
+                    format!("timings of {} {}", solution.problem.op, solution.problem.dims()),
+                    "none",
+                    "at least one timing or failure; leave problems out that were not measured",
+                ));
+            }
+            let Some(kept) = self.keep(facts, solution, dataset, &mut set_apart) else { continue };
+            add_solution(upload, hardware, dataset, &kept);
+            problems += 1;
+            timings += kept.configs.len() as u64;
+            failures += kept.failures.len() as u64;
+        }
+        let before = listed(&dataset.hardware).or_else(|| known.map(|known| known.hardware.clone()));
+        let before = before.and_then(|before| before.facts);
+        let facts_differ = matches!((before, dataset.hardware.facts), (Some(a), Some(b)) if a != b);
+        self.receipts.push(HardwareReceipt {
+            slug: hardware.slug.clone(),
+            name: dataset.hardware.name.clone(),
+            problems,
+            timings,
+            failures,
+            set_apart: set_apart.into_values().collect(),
+            confirmed: facts.is_some(),
+            facts_differ,
+        });
+        Ok(())
     }
-    upload.receipts.push(HardwareReceipt {
-        slug: hardware.slug.clone(),
-        name: dataset.hardware.name.clone(),
-        problems: dataset.solutions.len() as u64,
-        timings: dataset.timings() as u64,
-        failures: dataset.failures() as u64,
-    });
-    Ok(())
+
+    /// The solution without what is set apart; `None` if nothing is left.
+    fn keep<'s>(
+        &mut self,
+        facts: Option<&Facts>,
+        solution: &'s Solution,
+        dataset: &Dataset,
+        set_apart: &mut BTreeMap<SetApartReason, SetApart>,
+    ) -> Option<Cow<'s, Solution>> {
+        let faults = physics::faults(facts, solution, &dataset.configs);
+        if faults.is_empty() {
+            return Some(Cow::Borrowed(solution));
+        }
+        let rows: Vec<usize> = (0..solution.configs.len()).filter(|row| !faults.contains_key(row)).collect();
+        for (reason, error) in faults.into_values() {
+            let example = || SetApart { reason, timings: 0, example: error.to_string() };
+            set_apart.entry(reason).or_insert_with(example).timings += 1;
+            self.first_fault.get_or_insert(error);
+        }
+        let is_left = !rows.is_empty() || !solution.failures.is_empty();
+        is_left.then(|| Cow::Owned(solution.select(&rows)))
+    }
 }
 
 fn add_solution(upload: &mut NewUpload, hardware: &Hardware, dataset: &Dataset, solution: &Solution) {

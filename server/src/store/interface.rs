@@ -13,7 +13,7 @@ use diode_core::{Method, Problem};
 use super::accounts::AccountStore;
 use super::error::StoreResult;
 use super::moderation::ModerationStore;
-use super::types::{BoardQuery, Claim, NamedBlob, NewUpload, Now, TrainingData, View};
+use super::types::{BoardQuery, Claim, KnownHardware, NamedBlob, NewUpload, Now, TrainingData, View};
 use crate::consensus::BoardEntry;
 use crate::solutions::StoredSolutions;
 
@@ -56,6 +56,9 @@ pub trait Store: AccountStore + ModerationStore {
 
     /// The description alone, one row.
     async fn hardware(&self, slug: &HardwareSlug) -> StoreResult<Option<Hardware>>;
+
+    /// The same, and whether an administrator has confirmed it.
+    async fn known_hardware(&self, slug: &HardwareSlug) -> StoreResult<Option<KnownHardware>>;
 
     /// A text that stays the same as long as the timings of a hardware do, also on
     /// another server. `None` for unknown hardware.

@@ -26,7 +26,8 @@ pub use moderation::{Done, ModerationStore, UploadFilter};
 pub use postgres::PostgresStore;
 pub use sqlite::SqliteStore;
 pub use types::{
-    BoardQuery, Claim, LEASE, MAX_ATTEMPTS, NamedBlob, NewSolution, NewUpload, Now, TrainingData, View,
+    BoardQuery, Claim, KnownHardware, LEASE, MAX_ATTEMPTS, NamedBlob, NewSolution, NewUpload, Now,
+    TrainingData, View,
 };
 
 /// Opens the database that a URL names and brings its tables up to date:

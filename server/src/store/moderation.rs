@@ -1,8 +1,9 @@
 //! Moderation in domain words: what the rest of the server may ask of the store about it.
 
 use async_trait::async_trait;
-use diode_core::api::{LogEntry, Moderation, NewReport, Receipt, Report, Standing};
-use diode_core::ids::{AccountId, AccountName, Digest, UploadId};
+use diode_core::api::{LogEntry, Moderation, NewReport, Reason, Receipt, Report, Standing};
+use diode_core::hardware::Facts;
+use diode_core::ids::{AccountId, AccountName, Digest, HardwareSlug, UploadId};
 
 use super::error::StoreResult;
 use super::types::Now;
@@ -28,6 +29,17 @@ pub trait ModerationStore: Send + Sync {
     /// Does it, and writes it down. Boards, tables and datasets follow at once, the entries of large
     /// uploads within seconds. `None` if there is no such upload or account.
     async fn moderate(&self, moderation: &Moderation, who: &str, now: Now) -> StoreResult<Option<Done>>;
+
+    /// Vouches for the facts of a hardware, or for these in their place, and writes it down. Times that
+    /// arrive from then on are judged by them. `false` if there are none.
+    async fn confirm_hardware(
+        &self,
+        slug: &HardwareSlug,
+        facts: Option<&Facts>,
+        why: &Reason,
+        who: &str,
+        now: Now,
+    ) -> StoreResult<bool>;
 
     /// The newest entries of the log, newest first.
     async fn moderation_log(&self, limit: u32) -> StoreResult<Vec<LogEntry>>;

@@ -47,6 +47,14 @@ pub struct NewSolution {
     pub best_ns: Option<f64>,
 }
 
+/// Hardware as the store has it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct KnownHardware {
+    pub hardware: Hardware,
+    /// Whether an administrator vouches for its facts.
+    pub confirmed: bool,
+}
+
 /// What a model is trained on.
 #[derive(Debug, Default)]
 pub struct TrainingData {

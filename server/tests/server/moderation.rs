@@ -2,9 +2,7 @@
 
 use std::process::Command;
 
-use diode_core::api::{
-    LogEntry, ModelSummary, Moderated, NewReport, Reason, Receipt, Report, Standing,
-};
+use diode_core::api::{LogEntry, ModelSummary, Moderated, NewReport, Reason, Receipt, Report, Standing};
 use diode_server::accounts::{SignUps, first_account_link};
 
 use crate::models::summary;
@@ -193,6 +191,12 @@ async fn the_command_line_moderates_too() {
     let (code, _, error) = admin(&["remove", "0123456789abcdef", "--reason", "x"]);
     assert_eq!(code, Some(1));
     assert!(error.contains("no upload 0123456789abcdef"), "{error}");
+    let (_, said, _) = admin(&["confirm-hardware", "nvidia-h200", "--upload", id, "--reason", "the same"]);
+    assert_eq!(said, "the facts of nvidia-h200 are confirmed\n");
+    let (code, _, error) = admin(&["confirm-hardware", "nvidia-z1", "--reason", "x"]);
+    assert!(code == Some(1) && error.contains("nobody has described `nvidia-z1`"), "{error}");
+    let (code, _, error) = admin(&["confirm-hardware", "nvidia-z1", "--upload", id, "--reason", "x"]);
+    assert!(code == Some(1) && error.contains("does not describe `nvidia-z1`"), "{error}");
     // Neither a subject nor a reason.
     assert_eq!(admin(&["remove"]).0, Some(2));
     assert_eq!(admin(&["reports"]).1, "");

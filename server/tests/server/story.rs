@@ -11,7 +11,8 @@ use diode_core::{Dataset, Heuristic, Method};
 use diode_server::admin::verify_entries;
 use diode_server::ingest::{Source, prepare};
 use diode_server::store::{
-    self, BoardQuery, Cursor, LEASE, MAX_ATTEMPTS, NewUpload, Now, PostgresStore, SqliteStore, Store, View,
+    self, BoardQuery, Cursor, KnownHardware, LEASE, MAX_ATTEMPTS, NewUpload, Now, PostgresStore, SqliteStore,
+    Store, View,
 };
 
 use crate::models::summary;
@@ -46,7 +47,7 @@ async fn postgres_tells_the_story() {
     postgres::remove(&url).await;
 }
 
-pub(crate) fn upload(dataset: &Dataset, known: &[Hardware]) -> NewUpload {
+pub(crate) fn upload(dataset: &Dataset, given: &[Hardware]) -> NewUpload {
     let bytes = columnar(dataset);
     let source = Source {
         id: UploadId::of(&bytes),
@@ -55,7 +56,10 @@ pub(crate) fn upload(dataset: &Dataset, known: &[Hardware]) -> NewUpload {
         received_at: "2026-11-20T10:00:00Z".to_owned(),
         account: None,
     };
-    let known = known.iter().map(|h| (h.slug.clone(), h.clone())).collect::<BTreeMap<_, _>>();
+    let known = |hardware: &Hardware| {
+        (hardware.slug.clone(), KnownHardware { hardware: hardware.clone(), confirmed: false })
+    };
+    let known = given.iter().map(known).collect::<BTreeMap<_, _>>();
     prepare(source, diode_formats::decode(&bytes).unwrap(), &known).unwrap()
 }
 

@@ -96,7 +96,7 @@ async fn a_best_that_one_contributor_alone_has_seen_is_unconfirmed() {
         for (name, factor) in HONEST {
             let mut data = timed(factor);
             if name == "cyd" {
-                let config = data.configs.intern(Config::Mm(Tile::new(128, 128, 64, 9, 4).for_k(2048)));
+                let config = data.configs.intern(Config::Mm(Tile::new(128, 128, 64, 5, 4).for_k(2048)));
                 let solution = &mut data.solutions[0];
                 let mut times: Vec<u64> = solution.times.iter_nanos().map(|time| time.0 as u64).collect();
                 times.push(times.iter().min().unwrap() / 2);
@@ -132,9 +132,8 @@ async fn what_others_sent_too_stays_theirs() {
         assert_eq!((same.new_solutions, same.duplicate_solutions), (0, 3));
         assert_eq!(cyd.post_bytes("/api/v1/uploads", columnar(&timed(1.0))).await.status, 200);
         let before = seen(&app).await;
-        let account = async |name: &str| {
-            store.credentials(&name.parse().unwrap()).await.unwrap().unwrap().account.id
-        };
+        let account =
+            async |name: &str| store.credentials(&name.parse().unwrap()).await.unwrap().unwrap().account.id;
         assert_eq!(store.delete_account(&account("ada").await, Uploads::Delete).await.unwrap(), []);
         settle(store).await;
         assert_eq!(seen(&app).await, before);

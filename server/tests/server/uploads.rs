@@ -1,7 +1,13 @@
+use std::collections::BTreeMap;
+
 use axum::body::Body;
 use axum::http::Request;
-use diode_core::api::{HardwareSummary, Receipt};
-use diode_core::ids::Digest;
+use diode_core::api::{HardwareSummary, Reason, Receipt, SetApartReason};
+use diode_core::hardware::Hardware;
+use diode_core::ids::{Digest, UploadId};
+use diode_core::{Config, Tflops, Tile, TimeColumn};
+use diode_server::ingest::{Source, prepare};
+use diode_server::store::Now;
 
 use crate::samples::{collected, columnar, dataset, h200, json, mm, seven};
 use crate::test_app::TestApp;
@@ -54,15 +60,105 @@ async fn truncated_uploads_are_refused_and_leave_nothing() {
 }
 
 #[tokio::test]
-async fn impossible_times_are_refused_whole() {
-    let app = TestApp::new().await;
-    let mut data = seven();
-    data.solutions.extend(dataset(h200(), &[mm(8192, 8192, 8192)], 0.5).solutions);
-    let message = app.upload(columnar(&data)).await.refusal(422, "refused");
-    assert!(message.contains("8192×8192×8192 128×128×64 s3 w4"), "{message}");
-    assert!(message.contains("at least"), "{message}");
-    let hardware: Vec<HardwareSummary> = app.fetch("/api/v1/hardware").await;
-    assert_eq!(hardware, []);
+async fn impossible_times_are_set_apart_and_the_rest_is_stored() {
+    for app in TestApp::on_both("set_apart").await {
+        let mut data = seven();
+        data.solutions.extend(dataset(h200(), &[mm(8192, 8192, 8192)], 0.5).solutions);
+        // One row of a problem that has others; and a kernel that fits into no shared memory.
+        let mut times: Vec<u64> = data.solutions[3].times.iter_nanos().map(|time| time.0 as u64).collect();
+        times[2] = 1_000;
+        times.push(150_000);
+        let infeasible = data.configs.intern(Config::Mm(Tile::new(128, 256, 64, 9, 8).for_k(4096)));
+        data.solutions[3].configs.push(infeasible);
+        data.solutions[3].times = TimeColumn::from_nanos(times).unwrap();
+        let receipt = app.receipt(columnar(&data)).await;
+        let [given] = &receipt.hardware[..] else { panic!("{receipt:?}") };
+        assert_eq!((given.problems, given.timings, receipt.new_solutions), (7, 41, 7));
+        assert!(given.confirmed && !given.facts_differ);
+        let apart: Vec<_> = given.set_apart.iter().map(|apart| (apart.reason, apart.timings)).collect();
+        assert_eq!(apart, [(SetApartReason::BelowFloor, 7), (SetApartReason::Infeasible, 1)]);
+        assert!(given.set_apart[0].example.contains("4096×4096×4096"), "{given:?}");
+        assert!(given.set_apart[1].example.contains("shared memory"), "{given:?}");
+        let kept: Receipt = app.fetch(&format!("/api/v1/uploads/{}", receipt.id)).await;
+        assert_eq!(kept.hardware, receipt.hardware);
+        let hardware: HardwareSummary = app.fetch("/api/v1/hardware/nvidia-h200").await;
+        assert_eq!((hardware.problems, hardware.timings), (7, 41));
+
+        // A file of which nothing is left is refused, and nothing of it is kept.
+        let nothing = dataset(h200(), &[mm(8192, 8192, 8192)], 0.5);
+        let message = app.upload(columnar(&nothing)).await.refusal(422, "refused");
+        assert!(message.contains("8192×8192×8192 128×128×64 s3 w4"), "{message}");
+        assert!(message.contains("at least"), "{message}");
+        assert_eq!(app.fetch::<Vec<Receipt>>("/api/v1/uploads").await.len(), 1);
+        app.end().await;
+    }
+}
+
+#[test]
+fn nothing_of_the_shipped_data_is_set_apart() {
+    // One of each kind: they are large.
+    for file in [
+        "h200/data/h200-mm-bf16",
+        "h200/data/h200-mm-fp32",
+        "h100/data/h100-mm-tf32",
+        "h100/data/h100-bmm-fp16",
+    ] {
+        let path = format!("../trained_models/matmul/nvidia-{file}.msgpack.zst");
+        let bytes = std::fs::read(&path).unwrap();
+        let source = Source {
+            id: UploadId::of(&bytes),
+            digest: Digest::of(&bytes),
+            bytes: bytes.len() as u64,
+            received_at: "2026-11-20T10:00:00Z".to_owned(),
+            account: None,
+        };
+        let upload = prepare(source, diode_formats::decode(&bytes).unwrap(), &BTreeMap::new()).unwrap();
+        let apart: Vec<_> = upload.receipts.iter().flat_map(|given| &given.set_apart).collect();
+        assert!(apart.is_empty(), "{path}: {apart:?}");
+    }
+}
+
+/// Whoever describes a GPU first may be mistaken or lie: it is nobody else's limit.
+#[tokio::test]
+async fn facts_count_once_an_administrator_confirms_them() {
+    for app in TestApp::on_both("facts").await {
+        let store = app.backend.store.as_ref();
+        let mut slow = h200().facts.unwrap();
+        slow.peaks.fp16 = slow.peaks.fp16.map(|rate| Tflops(rate.0 / 100.0));
+        slow.dram_gbps /= 100.0;
+        let unlisted = Hardware::from_name("NVIDIA Z9000").unwrap();
+        let given = |facts, size| {
+            let hardware = Hardware { facts: Some(facts), ..unlisted.clone() };
+            columnar(&dataset(hardware, &[mm(size, 4096, 4096)], 1.0))
+        };
+        app.receipt(given(slow, 1024)).await;
+        let honest = app.receipt(given(h200().facts.unwrap(), 2048)).await;
+        let [judged] = &honest.hardware[..] else { panic!("{honest:?}") };
+        assert!(judged.set_apart.is_empty() && judged.facts_differ && !judged.confirmed, "{judged:?}");
+        let path = "/api/v1/hardware/nvidia-z9000";
+        let known: HardwareSummary = app.fetch(path).await;
+        assert_eq!((known.confirmed, known.conflicting_uploads, known.solutions), (false, 1, 2));
+
+        let why: Reason = "the data sheet".parse().unwrap();
+        let facts = h200().facts;
+        let (slug, now) = (&unlisted.slug, Now::read());
+        assert!(store.confirm_hardware(slug, facts.as_ref(), &why, "root", now).await.unwrap());
+        while store.refresh_entries().await.unwrap() > 0 {}
+        let known: HardwareSummary = app.fetch(path).await;
+        assert_eq!((known.confirmed, known.conflicting_uploads, known.hardware.facts), (true, 0, facts));
+        assert!(known.median_roofline_share.unwrap() < 1.0);
+        // From now on they are a limit, whatever a file says of itself.
+        let mut fast = h200().facts.unwrap();
+        fast.peaks.fp16 = fast.peaks.fp16.map(|rate| Tflops(rate.0 * 100.0));
+        let forged = Hardware { facts: Some(fast), ..unlisted.clone() };
+        let forged = columnar(&dataset(forged, &[mm(8192, 8192, 8192)], 0.5));
+        app.upload(forged).await.refusal(422, "refused");
+        let log = store.moderation_log(10).await.unwrap();
+        assert_eq!((log[0].what.as_str(), log[0].who.as_str()), ("confirm hardware nvidia-z9000", "root"));
+        let nobody = "nvidia-z1".parse().unwrap();
+        assert!(!store.confirm_hardware(&nobody, None, &why, "root", now).await.unwrap());
+        app.end().await;
+    }
 }
 
 #[tokio::test]

@@ -143,6 +143,25 @@ impl Solution {
     }
 }
 
+impl Solution {
+    /// The same with some of its timings only.
+    pub fn select(&self, rows: &[usize]) -> Self {
+        fn of<T: Copy>(column: Option<&Vec<T>>, rows: &[usize]) -> Option<Vec<T>> {
+            column.map(|column| rows.iter().map(|&row| column[row]).collect())
+        }
+        Self {
+            problem: self.problem.clone(),
+            method: self.method,
+            configs: rows.iter().map(|&row| self.configs[row]).collect(),
+            times: self.times.select(rows),
+            minimum_ns: of(self.minimum_ns.as_ref(), rows),
+            spread_ns: of(self.spread_ns.as_ref(), rows),
+            repeats: of(self.repeats.as_ref(), rows),
+            failures: self.failures.clone(),
+        }
+    }
+}
+
 /// Solutions measured on one kind of hardware.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Dataset {

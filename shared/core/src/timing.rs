@@ -61,6 +61,14 @@ impl TimeColumn {
         }
     }
 
+    /// The times at some rows.
+    pub fn select(&self, rows: &[usize]) -> Self {
+        match self {
+            Self::Nanos(values) => Self::Nanos(rows.iter().map(|&row| values[row]).collect()),
+            Self::Millis(values) => Self::Millis(rows.iter().map(|&row| values[row]).collect()),
+        }
+    }
+
     /// Every time in nanoseconds.
     pub fn iter_nanos(&self) -> impl Iterator<Item = Nanos> + '_ {
         (0..self.len()).map(|row| self.nanos(row))

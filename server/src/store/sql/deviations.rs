@@ -29,7 +29,8 @@ pub(super) async fn replace(
         let update = " ON CONFLICT (solution) DO UPDATE SET log_ratio = excluded.log_ratio";
         db.execute(insert.push(update)).await?;
     }
-    let numbers: Vec<i64> = changed.into_iter().map(|(number, _)| number).chain(gone.iter().copied()).collect();
+    let numbers: Vec<i64> =
+        changed.into_iter().map(|(number, _)| number).chain(gone.iter().copied()).collect();
     for chunk in gone.chunks(ROWS_PER_STATEMENT) {
         let delete = Statement::new("DELETE FROM deviations WHERE solution IN (");
         db.execute(delete.push_list(chunk.iter().copied()).push(")")).await?;

@@ -1,4 +1,4 @@
-use diode_core::hardware::Hardware;
+use diode_core::hardware::{Facts, Hardware};
 use diode_core::ids::{Digest, HardwareSlug};
 
 use super::connection::Connection;
@@ -7,7 +7,7 @@ use super::from_row::from_row;
 use super::statement::Statement;
 use crate::solutions::Damaged;
 use crate::store::error::StoreResult;
-use crate::store::types::NewUpload;
+use crate::store::types::{KnownHardware, NewUpload};
 
 pub(super) struct HardwareRow {
     slug: String,
@@ -36,7 +36,45 @@ pub(super) async fn find(db: &mut impl Connection, slug: &HardwareSlug) -> Store
     Ok(row.map(HardwareRow::hardware).transpose()?)
 }
 
-/// The same; keeps whoever changes what belongs to it waiting until this transaction ends.
+struct KnownRow {
+    hardware: HardwareRow,
+    confirmed: i64,
+}
+
+from_row!(KnownRow { confirmed, ..hardware });
+
+pub(super) async fn known(
+    db: &mut impl Connection,
+    slug: &HardwareSlug,
+) -> StoreResult<Option<KnownHardware>> {
+    let select = Statement::new("SELECT slug, name, vendor, facts, confirmed FROM hardware WHERE slug = $1");
+    let row: Option<KnownRow> = db.fetch_optional(select.bind(slug.as_str())).await?;
+    let known = |row: KnownRow| -> Result<_, Damaged> {
+        Ok(KnownHardware { hardware: row.hardware.hardware()?, confirmed: row.confirmed != 0 })
+    };
+    Ok(row.map(known).transpose()?)
+}
+
+/// Vouches for the facts of a hardware; `None` leaves those that it has. `false` if it is unknown or nobody
+/// has described it. Everything computed from facts is out of date then.
+pub(super) async fn confirm(
+    db: &mut impl Connection,
+    slug: &HardwareSlug,
+    given: Option<&Facts>,
+) -> StoreResult<bool> {
+    let Some(known) = lock(db, slug).await? else { return Ok(false) };
+    let Some(facts) = given.copied().or(known.facts) else { return Ok(false) };
+    let update =
+        Statement::new("UPDATE hardware SET facts = $1, confirmed = 1, conflicts = 0 WHERE slug = $2")
+            .bind(json("hardware facts", &facts)?)
+            .bind(slug.as_str());
+    db.execute(update).await?;
+    super::stale_entries::add_all(db, slug).await?;
+    changed(db, slug, "confirmed").await?;
+    Ok(true)
+}
+
+/// The same as [`find`]; keeps whoever changes what belongs to it waiting until this transaction ends.
 pub(super) async fn lock<C: Connection>(db: &mut C, slug: &HardwareSlug) -> StoreResult<Option<Hardware>> {
     let select = Statement::new("SELECT slug, name, vendor, facts FROM hardware WHERE slug = $1")
         .bind(slug.as_str())
@@ -79,13 +117,15 @@ pub(super) async fn upsert(
     let mut stored = lock(db, &given.slug).await?.ok_or(sqlx::Error::RowNotFound)?;
     let before = state(db, &given.slug).await?.unwrap_or_default();
     let after = Digest::of(format!("{before}\n{}", upload.digest).as_bytes());
+    let is_other = matches!((stored.facts, given.facts), (Some(a), Some(b)) if a != b);
     let update = Statement::new(
         "UPDATE hardware SET updated_at = $1, facts = COALESCE(facts, $2), state = $3, \
-         revision = revision + 1 WHERE slug = $4",
+         revision = revision + 1, conflicts = conflicts + $4 WHERE slug = $5",
     )
     .bind(upload.received_at.as_str())
     .bind(facts(given)?)
     .bind(after.as_str())
+    .bind(i64::from(is_other))
     .bind(given.slug.as_str());
     db.execute(update).await?;
     let has_new_facts = stored.facts.is_none() && given.facts.is_some();
@@ -94,11 +134,7 @@ pub(super) async fn upsert(
 }
 
 /// Notes that other solutions count than before; `what` tells this change from others.
-pub(super) async fn changed(
-    db: &mut impl Connection,
-    slug: &HardwareSlug,
-    what: &str,
-) -> StoreResult<()> {
+pub(super) async fn changed(db: &mut impl Connection, slug: &HardwareSlug, what: &str) -> StoreResult<()> {
     let before = state(db, slug).await?.unwrap_or_default();
     let after = Digest::of(format!("{before}\n{what}").as_bytes());
     let update = Statement::new("UPDATE hardware SET state = $1, revision = revision + 1 WHERE slug = $2");

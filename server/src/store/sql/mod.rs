@@ -42,7 +42,7 @@ use sqlx::{Database, Pool, Transaction};
 
 use super::error::StoreResult;
 use super::interface::Store;
-use super::types::{BoardQuery, Claim, NamedBlob, NewUpload, Now, TrainingData, View};
+use super::types::{BoardQuery, Claim, KnownHardware, NamedBlob, NewUpload, Now, TrainingData, View};
 use crate::consensus::BoardEntry;
 use crate::solutions::StoredSolutions;
 use board::Counted;
@@ -127,6 +127,10 @@ impl<DB: Database<Connection: Connection>> Store for SqlStore<DB> {
 
     async fn hardware(&self, slug: &HardwareSlug) -> StoreResult<Option<Hardware>> {
         hardware::find(&mut *reader(self).await?, slug).await
+    }
+
+    async fn known_hardware(&self, slug: &HardwareSlug) -> StoreResult<Option<KnownHardware>> {
+        hardware::known(&mut *reader(self).await?, slug).await
     }
 
     async fn hardware_state(&self, slug: &HardwareSlug) -> StoreResult<Option<String>> {

@@ -10,7 +10,8 @@ use crate::solutions::Damaged;
 use crate::store::error::StoreResult;
 
 pub(super) async fn solutions(db: &mut impl Connection, slug: &HardwareSlug) -> StoreResult<Vec<(i64, u64)>> {
-    let select = "SELECT id, timings + failures FROM solutions WHERE hardware = $1 AND standing = 0 ORDER BY id";
+    let select =
+        "SELECT id, timings + failures FROM solutions WHERE hardware = $1 AND standing = 0 ORDER BY id";
     let rows: Vec<(i64, i64)> = db.fetch_all(Statement::new(select).bind(slug.as_str())).await?;
     Ok(rows
         .into_iter()

@@ -88,7 +88,8 @@ impl SolutionRow {
 
 /// The three queries must see the same state.
 pub(super) async fn load(db: &mut impl Connection, selection: Selection<'_>) -> StoreResult<StoredSolutions> {
-    let select = selection.push_to(Statement::new("SELECT id, contributor, standing, problem, method, config_list, columns"));
+    let select = selection
+        .push_to(Statement::new("SELECT id, contributor, standing, problem, method, config_list, columns"));
     let solutions: Vec<SolutionRow> = db.fetch_all(select.push(" ORDER BY id")).await?;
     let select = Statement::new("SELECT id, fields FROM problems WHERE id IN (SELECT problem");
     let problems: Vec<(String, String)> = db.fetch_all(selection.push_to(select).push(")")).await?;

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use diode_core::api::HardwareSummary;
+use diode_core::hardware::find;
 use diode_core::ids::HardwareSlug;
 use diode_core::stats::median;
 use diode_core::{DType, Method, Micros, Nanos, Op};
@@ -21,9 +22,11 @@ struct HardwareListRow {
     updated_at: Option<String>,
     revision: i64,
     models: i64,
+    confirmed: i64,
+    conflicts: i64,
 }
 
-from_row!(HardwareListRow { updated_at, revision, models, ..hardware });
+from_row!(HardwareListRow { updated_at, revision, models, confirmed, conflicts, ..hardware });
 
 /// All entries of one op, dtype and method.
 struct GroupRow {
@@ -58,7 +61,7 @@ pub(super) async fn list(
     slug: Option<&HardwareSlug>,
 ) -> StoreResult<Vec<HardwareSummary>> {
     let mut select = Statement::new(
-        "SELECT h.slug, h.name, h.vendor, h.facts, h.updated_at, h.revision, \
+        "SELECT h.slug, h.name, h.vendor, h.facts, h.updated_at, h.revision, h.confirmed, h.conflicts, \
          (SELECT COUNT(*) FROM models WHERE models.hardware = h.slug) AS models FROM hardware h",
     );
     if let Some(slug) = slug {
@@ -68,7 +71,9 @@ pub(super) async fn list(
     let mut summaries = Vec::with_capacity(rows.len());
     for row in rows {
         let models = unsigned("model count", row.models)?;
+        let conflicting_uploads = unsigned("upload count", row.conflicts)?;
         let hardware = row.hardware.hardware()?;
+        let is_listed = find(hardware.slug.as_str()).is_some_and(|listed| listed.slug == hardware.slug);
         let figures = match memory.get(&hardware.slug, row.revision) {
             Some(figures) => figures,
             None => {
@@ -90,6 +95,9 @@ pub(super) async fn list(
             gain_over_defaults: figures.gain_over_defaults,
             updated_at: row.updated_at,
             models,
+            confirmed: row.confirmed != 0 || is_listed,
+            // What others say of hardware in the catalogue is of no weight.
+            conflicting_uploads: if is_listed { 0 } else { conflicting_uploads },
         });
     }
     Ok(summaries)

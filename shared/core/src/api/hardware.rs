@@ -26,4 +26,11 @@ pub struct HardwareSummary {
     pub updated_at: Option<String>,
     /// Models trained for this hardware.
     pub models: u64,
+    /// Whether its facts are known: from the catalogue, or by an administrator. If not, they are what
+    /// the first upload said, and no time is refused for them.
+    #[serde(default)]
+    pub confirmed: bool,
+    /// Uploads that described it otherwise.
+    #[serde(default)]
+    pub conflicting_uploads: u64,
 }

@@ -69,7 +69,37 @@ fn counts() -> Standing {
 pub struct HardwareReceipt {
     pub slug: HardwareSlug,
     pub name: String,
+    /// What was stored; without what was set apart.
     pub problems: u64,
     pub timings: u64,
     pub failures: u64,
+    /// What was not stored, by reason.
+    #[serde(default)]
+    pub set_apart: Vec<SetApart>,
+    /// Whether somebody vouches for the hardware's facts, so that the timings could be judged by them.
+    #[serde(default)]
+    pub confirmed: bool,
+    /// Whether the file describes the hardware otherwise than this server does.
+    #[serde(default)]
+    pub facts_differ: bool,
+}
+
+named_enum! {
+    /// Why some timings of an upload are not stored.
+    SetApartReason("reason") {
+        /// Shorter than the hardware's peak arithmetic and bandwidth allow.
+        BelowFloor = "below-floor",
+        /// The hardware cannot launch such a kernel.
+        Infeasible = "infeasible",
+    }
+}
+
+/// Timings that were not stored for one reason.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct SetApart {
+    pub reason: SetApartReason,
+    pub timings: u64,
+    /// What is wrong with the first of them: what was given, what was expected, what to do.
+    pub example: String,
 }

@@ -23,8 +23,7 @@ pub enum Feasibility {
 /// extras is judged by that rule.
 pub fn feasibility(facts: &Facts, problem: &Problem, tile: &Tile) -> Feasibility {
     const MAX_ACCUMULATORS: u32 = 256;
-    let operand_size = problem.a_dtype.size().max(problem.b_dtype.size());
-    let stage = u64::from(tile.block_m + tile.block_n) * u64::from(tile.block_k) * operand_size;
+    let stage = stage_bytes(problem, tile);
     let stages = if tile.rocm.is_some() { (tile.num_stages - 1).max(1) } else { tile.num_stages };
     if stage * u64::from(stages) > u64::from(facts.smem_per_block) {
         return Feasibility::SharedMemory;
@@ -33,6 +32,19 @@ pub fn feasibility(facts: &Facts, problem: &Problem, tile: &Tile) -> Feasibility
         return Feasibility::Spills;
     }
     Feasibility::Fits
+}
+
+/// Whether no kernel of this tile can have run: even with a stage less than it names, its operands do not
+/// fit in shared memory. Unlike [`feasibility`], which serves to choose, this serves to refuse.
+pub fn cannot_have_run(facts: &Facts, problem: &Problem, tile: &Tile) -> bool {
+    let stages = tile.num_stages.saturating_sub(1).max(1);
+    stage_bytes(problem, tile).saturating_mul(u64::from(stages)) > u64::from(facts.smem_per_block)
+}
+
+/// What one stage of the pipeline takes of shared memory.
+fn stage_bytes(problem: &Problem, tile: &Tile) -> u64 {
+    let operand_size = problem.a_dtype.size().max(problem.b_dtype.size());
+    u64::from(tile.block_m + tile.block_n) * u64::from(tile.block_k) * operand_size
 }
 
 /// Those of some tiles that the hardware can launch.

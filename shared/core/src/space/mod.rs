@@ -12,7 +12,7 @@ mod rocm;
 mod tma;
 
 pub use decompose_k::decompose_k_splits;
-pub use feasibility::{Feasibility, feasibility};
+pub use feasibility::{Feasibility, cannot_have_run, feasibility};
 pub use tma::{persistent_tma, tma_readable};
 
 use crate::error::Invalid;

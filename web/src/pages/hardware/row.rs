@@ -19,12 +19,15 @@ pub(super) fn row(
     let or_dash = |text: Option<String>| text.unwrap_or_else(|| "–".to_owned());
     let dtype = row.problem.a_dtype.to_string();
     let library = row.library_us.map(format::time);
+    // Where only one contributor has measured at all, every row would say so.
+    let is_alone = row.unconfirmed && row.contributors > 1;
+    let mark = is_alone.then(|| view! { <span class="dim" title="One contributor alone has timed this config">" unconfirmed"</span> });
     view! {
         <tr>
             <td><a href=href>{row.problem.dims()}</a></td>
             <td class="roomy">{row.problem.op.to_string()}</td>
             <td class="roomy">{dtype}</td>
-            <td class="mono">{row.best.label()}</td>
+            <td class="mono">{row.best.label()}{mark}</td>
             <td class="num">{format::time(row.best_us)}</td>
             <BarCell text=or_dash(row.tflops.map(format::three_digits)) share=row.tflops.unwrap_or(0.0) / fastest />
             <td class="num">{or_dash(row.roofline_share.map(format::percent))}</td>

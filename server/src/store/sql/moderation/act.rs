@@ -14,7 +14,10 @@ use crate::store::sql::statement::Statement;
 use crate::store::sql::{judging, removal, standing};
 use crate::store::types::View;
 
-pub(super) async fn moderate<C: Connection>(db: &mut C, moderation: &Moderation) -> StoreResult<Option<Done>> {
+pub(super) async fn moderate<C: Connection>(
+    db: &mut C,
+    moderation: &Moderation,
+) -> StoreResult<Option<Done>> {
     let Some(found) = find(db, &moderation.subject).await? else { return Ok(None) };
     let mut done = Done { uploads: Vec::new(), files: Vec::new() };
     let ids: Vec<UploadId> = found.iter().map(|(id, _)| id.clone()).collect();

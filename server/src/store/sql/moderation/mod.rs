@@ -4,12 +4,13 @@ mod act;
 mod records;
 
 use async_trait::async_trait;
-use diode_core::api::{LogEntry, Moderation, NewReport, Receipt, Report};
-use diode_core::ids::AccountId;
+use diode_core::api::{LogEntry, Moderation, NewReport, Reason, Receipt, Report};
+use diode_core::hardware::Facts;
+use diode_core::ids::{AccountId, HardwareSlug};
 use sqlx::Database;
 
 use super::connection::Connection;
-use super::{SqlStore, reader, uploads, writer};
+use super::{SqlStore, hardware, reader, uploads, writer};
 use crate::store::error::StoreResult;
 use crate::store::moderation::{Done, ModerationStore, UploadFilter};
 use crate::store::types::Now;
@@ -20,10 +21,28 @@ impl<DB: Database<Connection: Connection>> ModerationStore for SqlStore<DB> {
         let mut tx = writer(self).await?;
         let done = act::moderate(&mut *tx, moderation).await?;
         if let Some(done) = &done {
-            records::write_down(&mut *tx, moderation, done.uploads.len(), who, now).await?;
+            let what = format!("{} {} ({})", moderation.action, moderation.subject, done.uploads.len());
+            records::write_down(&mut *tx, &what, &moderation.reason, who, now).await?;
         }
         tx.commit().await?;
         Ok(done)
+    }
+
+    async fn confirm_hardware(
+        &self,
+        slug: &HardwareSlug,
+        facts: Option<&Facts>,
+        why: &Reason,
+        who: &str,
+        now: Now,
+    ) -> StoreResult<bool> {
+        let mut tx = writer(self).await?;
+        let confirmed = hardware::confirm(&mut *tx, slug, facts).await?;
+        if confirmed {
+            records::write_down(&mut *tx, &format!("confirm hardware {slug}"), why, who, now).await?;
+        }
+        tx.commit().await?;
+        Ok(confirmed)
     }
 
     async fn moderation_log(&self, limit: u32) -> StoreResult<Vec<LogEntry>> {

@@ -1,6 +1,6 @@
 //! What administrators did, and what users reported.
 
-use diode_core::api::{LogEntry, Moderation, NewReport, Report};
+use diode_core::api::{LogEntry, NewReport, Reason, Report};
 use diode_core::ids::AccountId;
 
 use crate::solutions::Damaged;
@@ -12,17 +12,16 @@ use crate::store::types::Now;
 
 pub(super) async fn write_down(
     db: &mut impl Connection,
-    moderation: &Moderation,
-    uploads: usize,
+    what: &str,
+    why: &Reason,
     who: &str,
     now: Now,
 ) -> StoreResult<()> {
-    let Moderation { action, subject, reason } = moderation;
     let insert = Statement::new("INSERT INTO moderation (at, who, what, why) VALUES ($1, $2, $3, $4)")
         .bind(now.rfc3339())
         .bind(who)
-        .bind(format!("{action} {subject} ({uploads})"))
-        .bind(reason.as_str());
+        .bind(what)
+        .bind(why.as_str());
     db.execute(insert).await?;
     Ok(())
 }
