@@ -119,8 +119,7 @@ COSTS: Mapping[str, Costs] = {
 DOUBT = 0.05
 """A tile is taken for the library if it is expected to be faster by this share.
 
-On the 255 problems in half precision that the H100's model was judged by, that leaves 3 picks below 0.98 of the library's speed
-instead of 17, and costs 0.3 % in the geometric mean."""
+Fewer picks are then slower than the library, and the mean is the same within 0.3 %: docs/measurements/plugin.md has the figures."""
 
 
 @dataclasses.dataclass(frozen=True)
