@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use diode_core::Invalid;
+use diode_core::hardware::Hardware;
 use diode_core::ids::{Digest, UploadId};
 
 use crate::blobs::{BlobKind, Blobs};
@@ -14,6 +16,8 @@ pub struct Backend {
     pub blobs: Blobs,
     /// Bytes of uploaded files that are kept at most.
     pub max_stored: u64,
+    /// Whether made-up times are taken, for trying the server out.
+    pub accept_simulated: bool,
 }
 
 impl Backend {
@@ -21,7 +25,24 @@ impl Backend {
     pub async fn open(settings: &Settings) -> anyhow::Result<Self> {
         let blobs = Blobs::open(&settings.blobs)?;
         let store = store::open(&settings.database_url).await?;
-        Ok(Self { store, blobs, max_stored: settings.max_stored })
+        Ok(Self {
+            store,
+            blobs,
+            max_stored: settings.max_stored,
+            accept_simulated: settings.accept_simulated,
+        })
+    }
+
+    /// Fails for hardware whose times are made up, unless this server takes them.
+    pub(crate) fn refuse_simulated(&self, hardware: &Hardware) -> Result<(), Invalid> {
+        if self.accept_simulated || !hardware.is_simulated() {
+            return Ok(());
+        }
+        Err(Invalid::new(
+            "hardware",
+            format_args!("`{}`, whose times are made up", hardware.slug),
+            "real hardware; a server takes simulated times if it is started with --accept-simulated",
+        ))
     }
 
     /// Removes the files of uploads that were deleted.

@@ -8,6 +8,7 @@
 
 pub mod accounts;
 pub mod admin;
+pub mod agents;
 pub mod app;
 pub mod backend;
 pub mod blobs;

@@ -16,8 +16,8 @@ use utoipa_axum::routes;
 
 use crate::app::App;
 use crate::handlers::{
-    account, datasets, devices, hardware, health, invitations, job_events, jobs, leaderboard, models,
-    moderation, problems, session, tables, tokens, uploads,
+    account, agents, datasets, devices, hardware, health, invitations, job_events, jobs, leaderboard, leases,
+    models, moderation, problems, session, tables, tokens, uploads,
 };
 use crate::http::{ApiFault, around, same_site};
 use crate::{pages, ui};
@@ -78,6 +78,15 @@ fn api() -> OpenApiRouter<App> {
         .routes(routes!(models::download))
         .routes(routes!(datasets::get))
         .routes(routes!(tables::get));
+    let measure = OpenApiRouter::new()
+        .routes(routes!(agents::create, agents::list))
+        .routes(routes!(agents::get))
+        .routes(routes!(leases::create))
+        .routes(routes!(leases::renew))
+        .routes(routes!(leases::results))
+        .routes(routes!(leases::end))
+        .routes(routes!(agents::coverage_of))
+        .routes(routes!(agents::want));
     let train = OpenApiRouter::new()
         .routes(routes!(jobs::create, jobs::list))
         .routes(routes!(jobs::get, jobs::cancel))
@@ -94,7 +103,7 @@ fn api() -> OpenApiRouter<App> {
     let moderate = OpenApiRouter::new()
         .routes(routes!(moderation::create, moderation::list))
         .routes(routes!(moderation::report, moderation::reports));
-    let v1 = contribute.merge(look).merge(take).merge(train).merge(own).merge(moderate);
+    let v1 = contribute.merge(measure).merge(look).merge(take).merge(train).merge(own).merge(moderate);
     OpenApiRouter::with_openapi(Description::openapi()).nest("/api/v1", v1)
 }
 

@@ -50,6 +50,10 @@ pub struct ServingArgs {
     #[arg(long = "host", env = "DIODE_HOSTS", value_name = "NAME", value_delimiter = ',')]
     pub hosts: Vec<String>,
 
+    /// Take made-up times of simulated agents, to try the server out
+    #[arg(long, env = "DIODE_ACCEPT_SIMULATED")]
+    pub accept_simulated: bool,
+
     #[command(flatten)]
     pub access: AccessArgs,
 }
@@ -64,6 +68,7 @@ struct File {
     max_stored_mb: Option<u64>,
     #[serde(default)]
     hosts: Vec<String>,
+    accept_simulated: Option<bool>,
     #[serde(default)]
     access: access::AccessFile,
 }
@@ -78,6 +83,8 @@ pub struct Settings {
     pub max_stored: u64,
     /// Names under which browsers reach the server, beside those of this machine itself.
     pub hosts: Vec<String>,
+    /// Whether made-up times are taken.
+    pub accept_simulated: bool,
     pub access: Access,
 }
 
@@ -105,6 +112,7 @@ impl Settings {
                 .or(file.max_stored_mb)
                 .unwrap_or(DEFAULT_MAX_STORED_MB)
                 .saturating_mul(1_000_000),
+            accept_simulated: serving.accept_simulated || file.accept_simulated.unwrap_or_default(),
             hosts: if serving.hosts.is_empty() { file.hosts } else { serving.hosts },
         })
     }

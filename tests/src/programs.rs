@@ -54,9 +54,14 @@ impl Server {
 
     /// The same with further flags.
     pub fn start_with(folder: &Path, flags: &[&str]) -> anyhow::Result<Self> {
+        Self::start_on(folder, "127.0.0.1:0", flags)
+    }
+
+    /// The same on an address that is given.
+    pub fn start_on(folder: &Path, address: &str, flags: &[&str]) -> anyhow::Result<Self> {
         let mut child = Command::new(program("diode-server")?)
             .current_dir(folder)
-            .args(["serve", "--listen", "127.0.0.1:0"])
+            .args(["serve", "--listen", address])
             .args(flags)
             .env_remove("DATABASE_URL")
             .stdout(Stdio::piped())

@@ -12,7 +12,8 @@ use crate::shell::{self, cargo, command, output, root, target_folder};
 const DATASET: &str = "trained_models/matmul/nvidia-h200/data/h200-mm-bf16.msgpack.zst";
 
 /// Benchmarks that print their own lines: package, example.
-const EXAMPLES: &[(&str, &str)] = &[("diode-core", "table_lookup"), ("diode-model", "rank_space")];
+const EXAMPLES: &[(&str, &str)] =
+    &[("diode-core", "table_lookup"), ("diode-model", "rank_space"), ("diode-server", "plan_day")];
 
 pub(crate) fn run() -> anyhow::Result<()> {
     codecs()?;

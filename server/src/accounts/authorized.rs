@@ -32,6 +32,8 @@ pub(crate) trait Right {
 pub(crate) struct Upload;
 /// Telling administrators of a bad upload.
 pub(crate) struct Report;
+/// Measuring what the server asks for.
+pub(crate) struct Measure;
 /// Asking for trainings.
 pub(crate) struct Train;
 /// Looking after the server.
@@ -52,6 +54,15 @@ impl Right for Report {
 
     fn is_free(policy: &Policy) -> bool {
         Upload::is_free(policy)
+    }
+}
+
+impl Right for Measure {
+    const SCOPE: Scope = Scope::Agent;
+    const WHAT: &'static str = "an agent of this server";
+
+    fn is_free(policy: &Policy) -> bool {
+        policy.anonymous != Anonymous::None
     }
 }
 

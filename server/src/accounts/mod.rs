@@ -18,7 +18,7 @@ mod sign_in;
 mod sign_up;
 mod tokens;
 
-pub(crate) use authorized::{Admin, Authorized, Report, Train, Upload};
+pub(crate) use authorized::{Admin, Authorized, Measure, Report, Train, Upload};
 pub(crate) use caller::{By, Caller, SignedIn};
 pub(crate) use choose_password::choose_password;
 pub(crate) use devices::{answer, begin, find, poll};
@@ -27,7 +27,7 @@ pub use links::{Link, first_account_link, invitation_link, password_link};
 pub(crate) use password::Passwords;
 pub(crate) use peer::Peer;
 pub use policy::{Anonymous, Policy, SignUps};
-pub(crate) use secret::new_account_id;
+pub(crate) use secret::{new_account_id, new_lease_id};
 pub(crate) use sign_in::{change_password, delete, sign_in, sign_out};
 pub(crate) use sign_up::sign_up;
 pub(crate) use tokens::issue;

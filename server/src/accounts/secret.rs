@@ -1,4 +1,4 @@
-use diode_core::ids::{AccountId, Digest, TokenId};
+use diode_core::ids::{AccountId, Digest, LeaseId, TokenId};
 
 /// What every API token begins with, so that people and scanners recognise one.
 pub(crate) const TOKEN_PREFIX: &str = "diode_";
@@ -29,6 +29,10 @@ pub(super) fn digest_of(text: &str) -> Digest {
 
 pub(crate) fn new_account_id() -> Result<AccountId, getrandom::Error> {
     Ok(AccountId::of(&random()?))
+}
+
+pub(crate) fn new_lease_id() -> Result<LeaseId, getrandom::Error> {
+    Ok(LeaseId::of(&random()?))
 }
 
 pub(super) fn new_token_id() -> Result<TokenId, getrandom::Error> {

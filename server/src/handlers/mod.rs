@@ -1,6 +1,7 @@
 //! One module per resource of the API; [`crate::router`] says which path leads where.
 
 pub(crate) mod account;
+pub(crate) mod agents;
 pub(crate) mod datasets;
 pub(crate) mod devices;
 mod export;
@@ -10,6 +11,7 @@ pub(crate) mod invitations;
 pub(crate) mod job_events;
 pub(crate) mod jobs;
 pub(crate) mod leaderboard;
+pub(crate) mod leases;
 pub(crate) mod models;
 pub(crate) mod moderation;
 pub(crate) mod problems;

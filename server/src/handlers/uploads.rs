@@ -4,7 +4,7 @@ use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode, header};
 use diode_core::api::query::from_text;
 use diode_core::api::{ApiError, MAX_UPLOAD_BYTES, Receipt, Standing};
-use diode_core::ids::{AccountName, UploadId};
+use diode_core::ids::{AccountId, AccountName, UploadId};
 use serde::Deserialize;
 use tokio::fs::File;
 use tokio::io::{AsyncReadExt as _, AsyncSeekExt as _};
@@ -14,8 +14,8 @@ use crate::app::App;
 use crate::http::{
     ApiFault, ApiResult, BodyError, Known, Lookup, NoParameters, PACE, StrictQuery, essence, receive,
 };
-use crate::ingest::ingest;
-use crate::store::{Store, StoreResult, UploadFilter};
+use crate::ingest::{IngestError, ingest_for};
+use crate::store::{ForLease, Store, StoreResult, UploadFilter};
 
 /// The content types of forms. A dataset is the body itself, not a field of a form.
 const WRAPPERS: [&str; 2] = ["multipart/form-data", "application/x-www-form-urlencoded"];
@@ -56,19 +56,30 @@ pub(crate) async fn create(
     headers: HeaderMap,
     body: Body,
 ) -> ApiResult<(StatusCode, Json<Receipt>)> {
-    refuse_wrapped(&headers)?;
+    let receipt = take_in(&app, &headers, body, account.map(|account| account.id), None).await??;
+    let status = if receipt.already_stored { StatusCode::OK } else { StatusCode::CREATED };
+    Ok((status, Json(receipt)))
+}
+
+/// Receives a dataset and stores it.
+pub(super) async fn take_in(
+    app: &App,
+    headers: &HeaderMap,
+    body: Body,
+    account: Option<AccountId>,
+    lease: Option<ForLease>,
+) -> ApiResult<Result<Receipt, IngestError>> {
+    refuse_wrapped(headers)?;
     let receiving = app.receiving().await.ok_or_else(|| {
         ApiFault::busy("as many uploads arrive as the server takes at a time; try again in a few seconds")
     })?;
     let mut file = app.backend.blobs.scratch().await?;
-    receive(&headers, body, MAX_UPLOAD_BYTES, PACE, &mut file).await.map_err(refuse_body)?;
+    receive(headers, body, MAX_UPLOAD_BYTES, PACE, &mut file).await.map_err(refuse_body)?;
     // Only now: what waits for slow clients holds no turn of those who have sent everything.
     let _turn = app.ingesting().await;
     let bytes = read_back(file).await.map_err(ApiFault::unwritable)?;
     drop(receiving);
-    let receipt = ingest(&app.backend, bytes, account.map(|account| account.id)).await?;
-    let status = if receipt.already_stored { StatusCode::OK } else { StatusCode::CREATED };
-    Ok((status, Json(receipt)))
+    Ok(ingest_for(&app.backend, bytes, account, lease).await)
 }
 
 async fn read_back(mut file: File) -> std::io::Result<Bytes> {

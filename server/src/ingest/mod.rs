@@ -15,7 +15,7 @@ pub use prepare::{Source, prepare};
 
 use crate::backend::Backend;
 use crate::blobs::{BlobError, BlobKind};
-use crate::store::{Now, StoreError};
+use crate::store::{ForLease, Now, StoreError};
 
 /// Why an upload was not stored. Nothing of a refused upload is kept.
 #[derive(Debug, thiserror::Error)]
@@ -54,6 +54,16 @@ pub async fn ingest(
     bytes: Bytes,
     account: Option<AccountId>,
 ) -> Result<Receipt, IngestError> {
+    ingest_for(backend, bytes, account, None).await
+}
+
+/// The same for the result of a lease, if one is given.
+pub async fn ingest_for(
+    backend: &Backend,
+    bytes: Bytes,
+    account: Option<AccountId>,
+    lease: Option<ForLease>,
+) -> Result<Receipt, IngestError> {
     let received_at = Now::read().rfc3339();
     let (bytes, digest, id) = tokio::task::spawn_blocking(move || {
         let (digest, id) = (Digest::of(&bytes), UploadId::of(&bytes));
@@ -78,6 +88,7 @@ pub async fn ingest(
         tokio::task::spawn_blocking(move || diode_formats::decode_within(&raw, MAX_UPLOAD_TIMINGS)).await??;
     let mut known = BTreeMap::new();
     for dataset in &decoded.datasets {
+        backend.refuse_simulated(&dataset.hardware).map_err(IngestError::Refused)?;
         let slug = &dataset.hardware.slug;
         if let Some(hardware) = backend.store.known_hardware(slug).await? {
             known.insert(slug.clone(), hardware);
@@ -85,9 +96,10 @@ pub async fn ingest(
     }
     let size = bytes.len() as u64;
     let source = Source { id, digest: digest.clone(), bytes: size, received_at, account };
-    let upload = tokio::task::spawn_blocking(move || prepare(source, decoded, &known))
+    let mut upload = tokio::task::spawn_blocking(move || prepare(source, decoded, &known))
         .await?
         .map_err(IngestError::Refused)?;
+    upload.lease = lease;
     // The blob first: after a crash no row may name a blob that is not there.
     backend.blobs.put(BlobKind::Upload, &digest, bytes).await?;
     Ok(backend.store.store_upload(&upload).await?)

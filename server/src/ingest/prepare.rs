@@ -41,6 +41,7 @@ pub fn prepare(
         format,
         received_at,
         account,
+        lease: None,
         receipts: Vec::new(),
         hardware: Vec::new(),
         problems: BTreeMap::new(),

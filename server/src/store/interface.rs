@@ -11,6 +11,7 @@ use diode_core::ids::{AccountId, HardwareSlug, JobId, ModelId, ProblemId, Upload
 use diode_core::{Method, Problem};
 
 use super::accounts::AccountStore;
+use super::agents::AgentStore;
 use super::error::StoreResult;
 use super::moderation::ModerationStore;
 use super::types::{BoardQuery, Claim, KnownHardware, NamedBlob, NewUpload, Now, TrainingData, View};
@@ -19,7 +20,7 @@ use crate::solutions::StoredSolutions;
 
 /// What the server remembers. Every method is one transaction.
 #[async_trait]
-pub trait Store: AccountStore + ModerationStore {
+pub trait Store: AccountStore + AgentStore + ModerationStore {
     /// Fails if the database does not answer.
     async fn ping(&self) -> StoreResult<()>;
 

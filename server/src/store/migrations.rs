@@ -12,6 +12,7 @@ const SQLITE: &[Embedded] = &[
     (1, "initial", include_str!("../../../migrations/sqlite/0001_initial.sql")),
     (2, "board", include_str!("../../../migrations/sqlite/0002_board.sql")),
     (3, "accounts", include_str!("../../../migrations/sqlite/0003_accounts.sql")),
+    (4, "agents", include_str!("../../../migrations/sqlite/0004_agents.sql")),
     (5, "trust", include_str!("../../../migrations/sqlite/0005_trust.sql")),
     (6, "moderation", include_str!("../../../migrations/sqlite/0006_moderation.sql")),
 ];
@@ -20,6 +21,7 @@ const POSTGRES: &[Embedded] = &[
     (1, "initial", include_str!("../../../migrations/postgres/0001_initial.sql")),
     (2, "board", include_str!("../../../migrations/postgres/0002_board.sql")),
     (3, "accounts", include_str!("../../../migrations/postgres/0003_accounts.sql")),
+    (4, "agents", include_str!("../../../migrations/postgres/0004_agents.sql")),
     (5, "trust", include_str!("../../../migrations/postgres/0005_trust.sql")),
     (6, "moderation", include_str!("../../../migrations/postgres/0006_moderation.sql")),
 ];

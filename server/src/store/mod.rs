@@ -4,6 +4,7 @@
 //! both.
 
 mod accounts;
+mod agents;
 mod cursor;
 mod error;
 mod interface;
@@ -18,6 +19,10 @@ use std::sync::Arc;
 
 pub use accounts::{
     AccountStore, Created, Credentials, DeviceAnswer, LinkFor, NewAccount, NewTokenRow, WaitingDevice,
+};
+pub use agents::{
+    AGENT_LEASE, AgentStore, ForLease, KnownAgent, LeaseWish, LeasedWork, MAX_REFUSED_RESULTS, NewWork,
+    Taken, WorkFigures,
 };
 pub use cursor::Cursor;
 pub use error::{StoreError, StoreResult};

@@ -8,6 +8,7 @@ use diode_core::hardware::Hardware;
 use diode_core::ids::{AccountId, Digest, HardwareSlug, ProblemId, UploadId};
 use diode_core::{Method, Problem};
 
+use super::agents::ForLease;
 use super::cursor::Cursor;
 use crate::blobs::BlobKind;
 use crate::solutions::StoredSolutions;
@@ -72,6 +73,8 @@ pub struct NewUpload {
     pub format: String,
     pub received_at: String,
     pub account: Option<AccountId>,
+    /// What it is the result of; `None` if nobody has asked for it.
+    pub lease: Option<ForLease>,
     pub receipts: Vec<HardwareReceipt>,
     pub hardware: Vec<Hardware>,
     pub problems: BTreeMap<ProblemId, Problem>,

@@ -11,6 +11,10 @@ mod accounts;
 #[cfg(test)]
 mod admin;
 #[cfg(test)]
+mod agent_story;
+#[cfg(test)]
+mod agents;
+#[cfg(test)]
 mod datasets;
 #[cfg(test)]
 mod errors;

@@ -72,6 +72,7 @@ async fn story(store: Arc<dyn Store>) {
     models_are_added(store.as_ref()).await;
     jobs_are_worked_on(store.as_ref()).await;
     crate::account_story::accounts_live(store.as_ref()).await;
+    crate::agent_story::agents_measure(store.as_ref()).await;
     let verified = verify_entries(store.as_ref()).await.unwrap();
     assert!(verified.entries >= 10 && verified.differences.is_empty(), "{verified}");
     store.close().await;

@@ -74,6 +74,14 @@ impl TestApp {
         Self::start(None, max_stored, local()).await
     }
 
+    /// One that takes made-up times.
+    pub(crate) async fn accepting_simulated() -> Self {
+        let app = Self::new().await;
+        let backend = Backend { accept_simulated: true, ..app.backend.clone() };
+        let router = router(App::new(backend.clone(), app.policy.clone(), app.stopping()));
+        Self { backend, router, ..app }
+    }
+
     /// One on SQLite, and one on a new Postgres database of this name.
     pub(crate) async fn on_both(name: &str) -> [Self; 2] {
         let postgres = postgres::create(name).await;
@@ -108,6 +116,7 @@ impl TestApp {
             blobs: folder.path().join("blobs"),
             max_stored,
             hosts: Vec::new(),
+            accept_simulated: false,
             access: Access::default(),
         };
         let backend = Backend::open(&settings).await.unwrap();

@@ -9,12 +9,18 @@ use crate::samples::{columnar, seven};
 use crate::test_app::{Reply, TestApp};
 use crate::visitor::Visitor;
 
-async fn with_token(app: &TestApp, method: &str, path: &str, authorization: &str, body: Vec<u8>) -> Reply {
+pub(crate) async fn with_token(
+    app: &TestApp,
+    method: &str,
+    path: &str,
+    authorization: &str,
+    body: Vec<u8>,
+) -> Reply {
     let request = Request::builder().method(method).uri(path).header("authorization", authorization);
     app.send(request.body(Body::from(body)).unwrap()).await
 }
 
-async fn issue(visitor: &Visitor<'_>, scopes: &str) -> IssuedToken {
+pub(crate) async fn issue(visitor: &Visitor<'_>, scopes: &str) -> IssuedToken {
     let reply = visitor.post("/api/v1/tokens", &format!(r#"{{"name":"gpu01","scopes":{scopes}}}"#)).await;
     assert_eq!(reply.status, 201, "{}", String::from_utf8_lossy(&reply.body));
     reply.json()

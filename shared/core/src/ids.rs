@@ -132,6 +132,14 @@ short_id!(
     /// An API token's identity, drawn at random. It is public; the token itself is not.
     TokenId("token id")
 );
+short_id!(
+    /// An agent's identity: the digest of its account and of the key of its device.
+    AgentId("agent id")
+);
+short_id!(
+    /// A lease's identity, drawn at random.
+    LeaseId("lease id")
+);
 
 /// The stable name of a kind of hardware: `nvidia-h200`.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]

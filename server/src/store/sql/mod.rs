@@ -2,6 +2,7 @@
 //! differs; `store::sqlite` and `store::postgres` fill it in.
 
 mod accounts;
+mod agents;
 mod board;
 mod board_entries;
 pub(super) mod connection;

@@ -9,7 +9,7 @@ use super::fields::{from_json, json, optional, parse, unsigned};
 use super::from_row::from_row;
 use super::inserts::{self, ROWS_PER_STATEMENT};
 use super::statement::Statement;
-use super::{board_entries, hardware, judging, senders, stale_entries, standing};
+use super::{agents, board_entries, hardware, judging, senders, stale_entries, standing};
 use crate::consensus::fence_reason;
 use crate::solutions::Damaged;
 use crate::store::error::StoreResult;
@@ -136,6 +136,7 @@ pub(super) async fn store(db: &mut impl Connection, upload: &NewUpload) -> Store
         new.extend(digests.into_iter().map(|(digest,)| digest));
         db.execute(inserts::sent(&upload.id, chunk)).await?;
     }
+    agents::settle(db, upload).await?;
     let mut touched: BTreeSet<_> = upload.touched(&new).collect();
     touched.extend(revive(db, &upload.id).await?);
     let own: u64 = upload.solutions.iter().map(|solution| solution.timings).sum();

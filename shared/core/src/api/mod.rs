@@ -2,6 +2,7 @@
 //! Lists are pages; errors have one shape; times shown to people are microseconds.
 
 mod accounts;
+mod agents;
 mod error;
 mod hardware;
 mod jobs;
@@ -15,6 +16,10 @@ mod tokens;
 mod uploads;
 
 pub use accounts::{Account, DeleteAccount, Invitation, NewPassword, Password, SignIn, SignUp, Uploads};
+pub use agents::{
+    Ability, Agent, AgentDetail, Breadth, Coverage, CoveragePart, GivenBack, Lease, LeaseAnswer,
+    LeaseRequest, LeaseState, LeaseSummary, Purpose, RefusedWork, Registration, Renewal, Wanted, Work,
+};
 pub use error::ApiError;
 pub use hardware::HardwareSummary;
 pub use jobs::{Job, JobEvent, JobKind, JobRequest, JobState};

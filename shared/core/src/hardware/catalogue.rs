@@ -162,6 +162,10 @@ pub fn find(name: &str) -> Option<Hardware> {
     if let Some(exact) = CATALOGUE.iter().find(|e| e.slug == lower) {
         return Some(exact.hardware());
     }
+    // Made-up times must not pass for real ones.
+    if let Some(real) = lower.strip_prefix("simulated").and_then(|rest| rest.strip_prefix(['-', ' '])) {
+        return find(real)?.simulated().ok();
+    }
     // `NVIDIA GH200` is another product: a match must begin at a word boundary.
     let words: Vec<&str> = lower.split(|c: char| !c.is_ascii_alphanumeric()).collect();
     CATALOGUE

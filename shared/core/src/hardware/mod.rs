@@ -159,6 +159,20 @@ impl Hardware {
         new.validate().map(|()| new)
     }
 
+    /// What the slug of hardware begins with whose times are made up.
+    const SIMULATED: &'static str = "simulated-";
+
+    /// The same hardware, but with made-up times.
+    pub fn simulated(&self) -> Result<Self, Invalid> {
+        let slug = format!("{}{}", Self::SIMULATED, self.slug).parse()?;
+        Ok(Self { slug, name: format!("Simulated {}", self.name), ..self.clone() })
+    }
+
+    /// Whether times of it are made up, for trying a server out.
+    pub fn is_simulated(&self) -> bool {
+        self.slug.as_str().starts_with(Self::SIMULATED)
+    }
+
     /// Checks what came from outside.
     pub fn validate(&self) -> Result<(), Invalid> {
         if self.name.is_empty() || self.name.len() > Self::MAX_NAME {
@@ -206,6 +220,17 @@ mod tests {
             let hardware = Hardware::from_name(name).unwrap();
             assert_eq!(hardware.slug.as_str(), slug, "{name}");
             assert!(hardware.facts.is_some(), "{name}");
+        }
+    }
+
+    #[test]
+    fn simulated_hardware_never_passes_for_the_real() {
+        let real = find("nvidia-h200").unwrap();
+        for name in ["simulated-nvidia-h200", "Simulated NVIDIA H200"] {
+            let hardware = Hardware::from_name(name).unwrap();
+            assert_eq!(hardware.slug.as_str(), "simulated-nvidia-h200", "{name}");
+            assert!(hardware.is_simulated() && !real.is_simulated());
+            assert_eq!(hardware.facts, real.facts);
         }
     }
 

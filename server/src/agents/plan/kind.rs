@@ -1,0 +1,115 @@
+use std::fmt;
+
+use diode_core::alignment::Alignment;
+use diode_core::api::Ability;
+use diode_core::{DType, Layout, Op, Problem};
+
+use super::size::SizeBin;
+
+/// The types that the plan asks for; others are measured by people who need them.
+pub(super) const DTYPES: [DType; 3] = [DType::BFloat16, DType::Float16, DType::Float32];
+
+/// Problems that count as alike: one of them says much about the others.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Kind {
+    pub op: Op,
+    pub dtype: DType,
+    pub b_layout: Layout,
+    /// Whether every row begins at a multiple of 16 bytes.
+    pub aligned: bool,
+    pub(super) b: SizeBin,
+    pub(super) m: SizeBin,
+    pub(super) n: SizeBin,
+    pub(super) k: SizeBin,
+}
+
+impl Kind {
+    /// `None` for problems that the plan does not ask for.
+    pub fn of(problem: &Problem) -> Option<Self> {
+        let is_plain = problem.a_layout == Layout::Row
+            && problem.out_layout.is_none()
+            && problem.b_dtype == problem.a_dtype
+            && problem.out_dtype == problem.a_dtype;
+        if !is_plain || !DTYPES.contains(&problem.a_dtype) {
+            return None;
+        }
+        let alignment = problem.alignment();
+        Some(Self {
+            op: problem.op,
+            dtype: problem.a_dtype,
+            b_layout: problem.b_layout,
+            aligned: [alignment.a, alignment.b, alignment.out] == [Alignment::Bytes16; 3],
+            b: SizeBin::of(problem.b)?,
+            m: SizeBin::of(problem.m)?,
+            n: SizeBin::of(problem.n)?,
+            k: SizeBin::of(problem.k)?,
+        })
+    }
+
+    /// How often programs compute such problems, beside others. Estimated: linear layers in 16 bits lead. There
+    /// are three bins of batches, so those of one weigh less.
+    pub(super) fn weight(self) -> f64 {
+        let op = match self.op {
+            Op::Mm | Op::Addmm => 4.0,
+            Op::Bmm => 1.0,
+            Op::Baddbmm => 0.5,
+        };
+        let dtype = match self.dtype {
+            DType::BFloat16 => 4.0,
+            DType::Float16 => 2.0,
+            _ => 1.0,
+        };
+        let layout = if self.b_layout == Layout::Column { 2.0 } else { 1.0 };
+        let alignment = if self.aligned { 3.0 } else { 1.0 };
+        // Small N and K are those of odd programs.
+        let usual = |bin: SizeBin| if bin.most() > 64 { 3.0 } else { 1.0 };
+        op * dtype * layout * alignment * usual(self.n) * usual(self.k)
+    }
+}
+
+impl fmt::Display for Kind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let layout = if self.b_layout == Layout::Column { "B in columns" } else { "B in rows" };
+        let alignment = if self.aligned { "aligned" } else { "unaligned" };
+        write!(f, "{} {}, {layout}, {alignment}", self.op, self.dtype)?;
+        if self.op.is_batched() {
+            write!(f, ", B {}", self.b)?;
+        }
+        write!(f, ", M {}, N {}, K {}", self.m, self.n, self.k)
+    }
+}
+
+/// Every kind that an ability admits; all that the plan knows without one. In a fixed order.
+pub fn kinds(ability: Option<&Ability>) -> Vec<Kind> {
+    let admits = |kind: &Kind| {
+        ability.is_none_or(|ability| {
+            ability.ops.contains(&kind.op)
+                && ability.dtypes.contains(&kind.dtype)
+                && ability.layouts.contains(&kind.b_layout)
+                && (kind.aligned || ability.unaligned)
+        })
+    };
+    let mut kinds = Vec::new();
+    for &op in Op::ALL {
+        // Batches of 1 are multiplications without a batch.
+        let batches = if op.is_batched() { &SizeBin::ALL[1..4] } else { &[SizeBin::ONE][..] };
+        for dtype in DTYPES {
+            for &b_layout in Layout::ALL {
+                for aligned in [true, false] {
+                    for &b in batches {
+                        // One to three rows of A are usual; so few columns or products are not.
+                        for m in SizeBin::ALL {
+                            for &n in &SizeBin::ALL[1..] {
+                                for &k in &SizeBin::ALL[1..] {
+                                    let kind = Kind { op, dtype, b_layout, aligned, b, m, n, k };
+                                    kinds.extend(Some(kind).filter(|kind| admits(kind)));
+                                }
+                            }
+                        }
+                    }
+                }
+            }
+        }
+    }
+    kinds
+}

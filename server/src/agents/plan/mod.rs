@@ -1,0 +1,23 @@
+//! What to measure next on a hardware. Pure: the same input and seed give the same plan.
+//!
+//! Problems are told apart by their [`Kind`]. First comes one problem of each kind of which nothing is known,
+//! then what people want, then what a second contributor is to confirm, then more of the kinds of which least
+//! is known. Kinds that programs compute often come before others.
+
+mod confirmed;
+mod cost;
+mod draw;
+mod hash;
+mod kept;
+mod kind;
+mod planner;
+mod size;
+
+pub use confirmed::is_to_be_confirmed;
+pub use cost::expected_seconds;
+pub use kept::is_kept;
+pub use kind::{Kind, kinds};
+pub use planner::{Planned, Planner, breadth_of, rank};
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,36 @@
+/// Sizes that count as alike: from 4ⁿ to 4ⁿ⁺¹ − 1.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(super) struct SizeBin(u8);
+
+impl SizeBin {
+    /// Up to 65,535: larger sides are rare, and no kernel cares.
+    pub(super) const ALL: [Self; 8] =
+        [Self(0), Self(1), Self(2), Self(3), Self(4), Self(5), Self(6), Self(7)];
+    /// The batch of an operator without one.
+    pub(super) const ONE: Self = Self(0);
+
+    /// `None` for sizes beyond the last bin.
+    pub(super) fn of(size: u64) -> Option<Self> {
+        Self::ALL.into_iter().find(|bin| (bin.least()..=bin.most()).contains(&size))
+    }
+
+    pub(super) const fn least(self) -> u64 {
+        4_u64.pow(self.0 as u32)
+    }
+
+    pub(super) const fn most(self) -> u64 {
+        4_u64.pow(self.0 as u32 + 1) - 1
+    }
+
+    /// The size at a place from 0 to 1, so that each ratio of sizes is as frequent as any other.
+    pub(super) fn at(self, place: f64) -> u64 {
+        let size = (self.least() as f64 * 4.0_f64.powf(place)) as u64;
+        size.clamp(self.least(), self.most())
+    }
+}
+
+impl std::fmt::Display for SizeBin {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}–{}", self.least(), self.most())
+    }
+}

@@ -1,0 +1,167 @@
+use std::collections::HashSet;
+
+use diode_core::api::{Ability, Breadth, Purpose};
+use diode_core::hardware::{Hardware, find};
+use diode_core::{DType, Layout, Op, Problem, ProblemFields};
+use proptest::prelude::*;
+
+use super::draw::draw;
+use super::*;
+
+fn h200() -> Hardware {
+    find("nvidia-h200").unwrap()
+}
+
+fn everything() -> Ability {
+    Ability {
+        ops: Op::ALL.to_vec(),
+        dtypes: vec![DType::BFloat16, DType::Float16, DType::Float32],
+        layouts: Layout::ALL.to_vec(),
+        unaligned: true,
+        memory_bytes: 100 << 30,
+    }
+}
+
+fn planned(ability: &Ability, known: &[Problem], seed: u64, number: usize) -> Vec<Planned> {
+    Planner::new(&h200(), ability, 30.0, known.to_vec(), seed).take(number).collect()
+}
+
+#[test]
+fn the_same_seed_gives_the_same_plan() {
+    assert_eq!(planned(&everything(), &[], 1, 500), planned(&everything(), &[], 1, 500));
+    assert_ne!(planned(&everything(), &[], 1, 10), planned(&everything(), &[], 2, 10));
+}
+
+#[test]
+fn holes_come_first_and_each_kind_once() {
+    let feasible = planned(&everything(), &[], 1, 100_000);
+    let holes = feasible.iter().take_while(|p| p.purpose == Purpose::Hole).count();
+    assert!(holes > 10_000, "{holes}");
+    assert!(feasible[holes..].iter().all(|p| p.purpose == Purpose::More));
+    let kinds: HashSet<Kind> = feasible[..holes].iter().map(|p| Kind::of(&p.problem).unwrap()).collect();
+    assert_eq!(kinds.len(), holes);
+}
+
+#[test]
+fn what_is_known_is_not_planned_again() {
+    let first: Vec<Problem> = planned(&everything(), &[], 1, 300).into_iter().map(|p| p.problem).collect();
+    let known: HashSet<Kind> = first.iter().filter_map(Kind::of).collect();
+    let next = planned(&everything(), &first, 1, 300);
+    assert!(next.iter().all(|p| p.purpose == Purpose::Hole));
+    assert!(next.iter().all(|p| !known.contains(&Kind::of(&p.problem).unwrap())));
+    // Going on is the same as never having stopped.
+    let at_once: Vec<Problem> = planned(&everything(), &[], 1, 600).into_iter().map(|p| p.problem).collect();
+    let in_parts: Vec<Problem> = first.into_iter().chain(next.into_iter().map(|p| p.problem)).collect();
+    assert_eq!(at_once, in_parts);
+}
+
+#[test]
+fn nothing_is_planned_that_the_device_cannot_do() {
+    let few = Ability {
+        ops: vec![Op::Mm, Op::Bmm],
+        dtypes: vec![DType::Float16],
+        layouts: vec![Layout::Column],
+        unaligned: false,
+        memory_bytes: 1 << 20,
+    };
+    let plan = planned(&few, &[], 1, 2000);
+    assert!(plan.len() > 200, "{}", plan.len());
+    for Planned { problem, seconds, .. } in plan {
+        assert!(few.ops.contains(&problem.op) && problem.a_dtype == DType::Float16);
+        assert!(Kind::of(&problem).unwrap().aligned && problem.b_layout == Layout::Column);
+        assert!(seconds <= 30.0);
+    }
+    let none = Ability { memory_bytes: 0, ..everything() };
+    assert_eq!(planned(&none, &[], 1, 10), []);
+}
+
+#[test]
+fn a_plan_of_few_kinds_ends() {
+    let scarce = Ability {
+        ops: vec![Op::Mm],
+        dtypes: vec![DType::BFloat16],
+        layouts: vec![Layout::Row],
+        unaligned: false,
+        memory_bytes: 400,
+    };
+    let all = planned(&scarce, &[], 1, 1_000_000);
+    let distinct: HashSet<&Problem> = all.iter().map(|p| &p.problem).collect();
+    assert!(!all.is_empty() && distinct.len() == all.len());
+}
+
+#[test]
+fn usual_kinds_come_sooner() {
+    let first = planned(&everything(), &[], 1, 200);
+    let count = |admits: &dyn Fn(&Problem) -> bool| first.iter().filter(|p| admits(&p.problem)).count();
+    assert!(count(&|p| p.a_dtype == DType::BFloat16) > 2 * count(&|p| p.a_dtype == DType::Float32));
+    assert!(count(&|p| matches!(p.op, Op::Mm | Op::Addmm)) > count(&|p| p.op.is_batched()));
+    assert!(count(&|p| Kind::of(p).unwrap().aligned) > 100);
+}
+
+#[test]
+fn the_shares_are_as_stated() {
+    let plan = planned(&everything(), &[], 3, 20_000);
+    let share = |admits: &dyn Fn(&Planned) -> bool| {
+        plan.iter().filter(|p| admits(p)).count() as f64 / plan.len() as f64
+    };
+    assert!((share(&|p| is_kept(&p.problem)) - 0.1).abs() < 0.015);
+    assert!((share(&|p| is_to_be_confirmed(&p.problem)) - 0.25).abs() < 0.02);
+    assert!(plan.iter().filter(|p| is_kept(&p.problem)).all(|p| breadth_of(&p.problem) == Breadth::Full));
+    assert!((0.15..0.5).contains(&share(&|p| p.breadth == Breadth::Full)));
+}
+
+#[test]
+fn purposes_have_their_order() {
+    let mut purposes = Purpose::ALL.to_vec();
+    purposes.sort_by_key(|&purpose| rank(purpose));
+    assert_eq!(purposes, [Purpose::Hole, Purpose::Wanted, Purpose::Confirm, Purpose::More]);
+}
+
+#[test]
+fn problems_beyond_the_plan_have_no_kind() {
+    let plain = ProblemFields::plain(Op::Mm, 1, 64, 64, 64, DType::BFloat16);
+    let kind = |fields| Kind::of(&Problem::new(fields).unwrap());
+    assert!(kind(plain.clone()).is_some());
+    for other in [
+        ProblemFields { a_layout: Layout::Column, ..plain.clone() },
+        ProblemFields { out_dtype: DType::Float32, ..plain.clone() },
+        ProblemFields { m: 70_000, ..plain.clone() },
+        ProblemFields::plain(Op::Mm, 1, 64, 64, 64, DType::Int8),
+    ] {
+        assert_eq!(kind(other.clone()), None, "{other:?}");
+    }
+}
+
+#[test]
+fn a_kind_says_what_it_is() {
+    let problem = Problem::new(ProblemFields {
+        b_layout: Layout::Column,
+        ..ProblemFields::plain(Op::Bmm, 8, 3, 70, 4096, DType::Float16)
+    });
+    let words = Kind::of(&problem.unwrap()).unwrap().to_string();
+    assert_eq!(words, "bmm float16, B in columns, unaligned, B 4–15, M 1–3, N 64–255, K 4096–16383");
+}
+
+#[test]
+fn more_configs_and_larger_problems_take_longer() {
+    let problem =
+        |side| Problem::new(ProblemFields::plain(Op::Mm, 1, side, side, side, DType::BFloat16)).unwrap();
+    let seconds = |side, breadth| expected_seconds(&h200(), &problem(side), breadth);
+    assert!(seconds(4096, Breadth::Full) > 5.0 * seconds(4096, Breadth::Sample));
+    assert!(seconds(8192, Breadth::Sample) > seconds(1024, Breadth::Sample));
+    // Measured: 1 s for a medium one.
+    assert!((0.3..3.0).contains(&seconds(2048, Breadth::Full)), "{}", seconds(2048, Breadth::Full));
+    let unknown = Hardware { facts: None, ..h200() };
+    assert!(expected_seconds(&unknown, &problem(4096), Breadth::Full) > seconds(4096, Breadth::Full));
+}
+
+proptest! {
+    #[test]
+    fn a_drawn_problem_is_of_its_kind(place in 0_usize..37_000, number: u64, seed: u64) {
+        let all = kinds(None);
+        let kind = all[place % all.len()];
+        if let Some(problem) = draw(kind, number, seed) {
+            prop_assert_eq!(Kind::of(&problem), Some(kind));
+        }
+    }
+}

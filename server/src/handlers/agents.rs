@@ -1,0 +1,156 @@
+use anyhow::anyhow;
+use axum::Json;
+use axum::body::Body;
+use axum::extract::State;
+use axum::http::{HeaderMap, StatusCode};
+use diode_core::api::query::from_text;
+use diode_core::api::{Agent, AgentDetail, ApiError, Coverage, Purpose, Registration, Wanted};
+use diode_core::hardware::Hardware;
+use diode_core::ids::{AgentId, HardwareSlug};
+use serde::Deserialize;
+
+use crate::accounts::{Authorized, Measure};
+use crate::agents::coverage;
+use crate::agents::plan::{breadth_of, expected_seconds};
+use crate::app::App;
+use crate::http::{ApiFault, ApiResult, Known, Lookup, NoParameters, StrictQuery, json_body};
+use crate::store::{KnownAgent, NewWork, Now, Store, StoreResult};
+
+/// As many as a page shows.
+const LISTED: u32 = 200;
+
+/// As many leases as tell what an agent has done lately.
+const LISTED_LEASES: u32 = 20;
+
+impl Lookup for KnownAgent {
+    type Id = AgentId;
+    const KIND: &'static str = "agent";
+    const HINT: &'static str = "/api/v1/agents lists those seen last";
+
+    async fn find(store: &dyn Store, id: &AgentId) -> StoreResult<Option<Self>> {
+        store.agent(id).await
+    }
+}
+
+/// Which agents to list.
+#[derive(Deserialize, utoipa::IntoParams)]
+#[into_params(parameter_in = Query)]
+pub(crate) struct AgentsQuery {
+    /// Those of this hardware only
+    #[serde(default, deserialize_with = "from_text")]
+    #[param(value_type = Option<String>)]
+    hardware: Option<HardwareSlug>,
+}
+
+/// Makes a device known that measures what the server asks for. The same key of the same account is the same agent.
+#[utoipa::path(
+    post, path = "/agents", tag = "agents", request_body = Registration,
+    responses(
+        (status = 200, body = Agent),
+        (status = 400, body = ApiError),
+        (status = 401, body = ApiError, description = "Agents of this server need an account"),
+        (status = 403, body = ApiError, description = "A token without the scope, or another site's page"),
+        (status = 422, body = ApiError, description = "Simulated, and this server does not accept that"),
+    ),
+)]
+pub(crate) async fn create(
+    State(app): State<App>,
+    Authorized { account, .. }: Authorized<Measure>,
+    _: StrictQuery<NoParameters>,
+    headers: HeaderMap,
+    body: Body,
+) -> ApiResult<Json<Agent>> {
+    let registration: Registration = json_body(&headers, body).await?;
+    registration.check()?;
+    app.backend
+        .refuse_simulated(&registration.hardware)
+        .map_err(|refused| ApiFault::refused(refused.to_string()))?;
+    let account = account.map(|account| account.id);
+    let owner = account.as_ref().map_or("", |id| id.as_str());
+    let id = AgentId::of(format!("{owner} {}", registration.key).as_bytes());
+    let store = &app.backend.store;
+    store.register_agent(&id, account.as_ref(), &registration, Now::read()).await?;
+    let known = store.agent(&id).await?;
+    let known = known.ok_or_else(|| ApiFault::internal(anyhow!("agent {id} vanished")))?;
+    Ok(Json(known.agent))
+}
+
+/// The agents, those seen last first.
+#[utoipa::path(
+    get, path = "/agents", tag = "agents", params(AgentsQuery),
+    responses((status = 200, body = Vec<Agent>), (status = 400, body = ApiError)),
+)]
+pub(crate) async fn list(
+    State(app): State<App>,
+    StrictQuery(query): StrictQuery<AgentsQuery>,
+) -> ApiResult<Json<Vec<Agent>>> {
+    Ok(Json(app.backend.store.agents(query.hardware.as_ref(), LISTED).await?))
+}
+
+/// What an agent does, and what it has done lately.
+#[utoipa::path(
+    get, path = "/agents/{id}", tag = "agents", params(("id" = String, Path)),
+    responses((status = 200, body = AgentDetail), (status = 404, body = ApiError)),
+)]
+pub(crate) async fn get(
+    State(app): State<App>,
+    _: StrictQuery<NoParameters>,
+    Known(known): Known<KnownAgent>,
+) -> ApiResult<Json<AgentDetail>> {
+    let leases = app.backend.store.leases(&known.agent.id, LISTED_LEASES).await?;
+    let Registration { ability, node, .. } = known.registration;
+    Ok(Json(AgentDetail { agent: known.agent, ability, node, leases }))
+}
+
+/// How much of what the plan names has been measured on a hardware.
+#[utoipa::path(
+    get, path = "/hardware/{slug}/coverage", tag = "agents", params(("slug" = String, Path)),
+    responses((status = 200, body = Coverage), (status = 404, body = ApiError)),
+)]
+pub(crate) async fn coverage_of(
+    State(app): State<App>,
+    _: StrictQuery<NoParameters>,
+    Known(hardware): Known<Hardware>,
+) -> ApiResult<Json<Coverage>> {
+    let slug = hardware.slug;
+    let measured = app.backend.store.measured_problems(&slug).await?;
+    let figures = app.backend.store.work_figures(&slug).await?;
+    let counted = tokio::task::spawn_blocking(move || coverage(slug, &measured, figures)).await;
+    Ok(Json(counted.map_err(ApiFault::internal)?))
+}
+
+/// Asks agents to measure problems on a hardware, before others of kinds that are known. What is planned or
+/// measured already stays as it is.
+#[utoipa::path(
+    post, path = "/hardware/{slug}/wanted", tag = "agents", params(("slug" = String, Path)),
+    request_body = Wanted,
+    responses(
+        (status = 202, description = "Agents measure them when they can"),
+        (status = 400, body = ApiError),
+        (status = 401, body = ApiError),
+        (status = 403, body = ApiError),
+        (status = 404, body = ApiError),
+    ),
+)]
+pub(crate) async fn want(
+    State(app): State<App>,
+    _: Authorized<Measure>,
+    _: StrictQuery<NoParameters>,
+    Known(hardware): Known<Hardware>,
+    headers: HeaderMap,
+    body: Body,
+) -> ApiResult<StatusCode> {
+    let wanted: Wanted = json_body(&headers, body).await?;
+    wanted.check()?;
+    let work: Vec<NewWork> = wanted
+        .problems
+        .into_iter()
+        .map(|problem| {
+            let breadth = breadth_of(&problem);
+            let seconds = expected_seconds(&hardware, &problem, breadth);
+            NewWork { problem, purpose: Purpose::Wanted, breadth, seconds }
+        })
+        .collect();
+    app.backend.store.add_work(&hardware.slug, &work).await?;
+    Ok(StatusCode::ACCEPTED)
+}

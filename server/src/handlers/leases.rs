@@ -1,0 +1,163 @@
+use axum::Json;
+use axum::body::Body;
+use axum::extract::{Path, State};
+use axum::http::{HeaderMap, StatusCode};
+use diode_core::api::{
+    Account, ApiError, GivenBack, LeaseAnswer, LeaseRequest, LeaseSummary, Receipt, Renewal,
+};
+use diode_core::ids::LeaseId;
+
+use crate::accounts::{Authorized, Measure, new_lease_id};
+use crate::agents::hand_out;
+use crate::app::App;
+use crate::handlers::uploads::take_in;
+use crate::http::{ApiFault, ApiResult, NoParameters, StrictQuery, json_body, lookup};
+use crate::ingest::IngestError;
+use crate::store::{AGENT_LEASE, ForLease, KnownAgent, Now};
+
+/// Gives an agent work: that of the lease it has, if it has one. Each problem says why it is to be measured.
+#[utoipa::path(
+    post, path = "/agents/{id}/leases", tag = "agents", params(("id" = String, Path)),
+    request_body = LeaseRequest,
+    responses(
+        (status = 200, body = LeaseAnswer),
+        (status = 400, body = ApiError),
+        (status = 401, body = ApiError),
+        (status = 403, body = ApiError, description = "Another account's agent, or one that was put aside"),
+        (status = 404, body = ApiError),
+    ),
+)]
+pub(crate) async fn create(
+    State(app): State<App>,
+    Authorized { account, .. }: Authorized<Measure>,
+    _: StrictQuery<NoParameters>,
+    Path(id): Path<String>,
+    headers: HeaderMap,
+    body: Body,
+) -> ApiResult<Json<LeaseAnswer>> {
+    let request: LeaseRequest = json_body(&headers, body).await?;
+    request.check()?;
+    let agent = own_agent(&app, &id, account.as_ref()).await?;
+    if let Some(reason) = &agent.agent.put_aside {
+        return Err(ApiFault::forbidden(format!(
+            "this agent gets no work: {reason}; ask the server's operator"
+        )));
+    }
+    let lease = new_lease_id().map_err(ApiFault::internal)?;
+    let store = app.backend.store.as_ref();
+    Ok(Json(hand_out(store, &agent, request.seconds, lease, Now::read()).await?))
+}
+
+/// Renews a lease.
+#[utoipa::path(
+    post, path = "/agents/{id}/leases/{lease}/renewal", tag = "agents",
+    params(("id" = String, Path), ("lease" = String, Path)),
+    responses(
+        (status = 200, body = Renewal),
+        (status = 401, body = ApiError),
+        (status = 403, body = ApiError),
+        (status = 404, body = ApiError),
+        (status = 409, body = ApiError, description = "It has ended"),
+    ),
+)]
+pub(crate) async fn renew(
+    State(app): State<App>,
+    Authorized { account, .. }: Authorized<Measure>,
+    _: StrictQuery<NoParameters>,
+    Path((id, lease)): Path<(String, String)>,
+) -> ApiResult<Json<Renewal>> {
+    let agent = own_agent(&app, &id, account.as_ref()).await?;
+    let lease = parse(&lease)?;
+    if !app.backend.store.renew_lease(&agent.agent.id, &lease, Now::read()).await? {
+        return Err(ended(&lease));
+    }
+    Ok(Json(Renewal { expires_in: AGENT_LEASE.as_secs() }))
+}
+
+/// Stores what an agent has measured, as an upload of its account. Once everything of the lease has arrived, the
+/// lease ends. What arrives after its end is stored, too.
+#[utoipa::path(
+    post, path = "/agents/{id}/leases/{lease}/results", tag = "agents",
+    params(("id" = String, Path), ("lease" = String, Path)),
+    request_body(content = Vec<u8>, content_type = "application/octet-stream"),
+    responses(
+        (status = 201, body = Receipt, description = "Stored, and durable"),
+        (status = 200, body = Receipt, description = "These very bytes were stored before"),
+        (status = 400, body = ApiError, description = "Not a dataset"),
+        (status = 401, body = ApiError),
+        (status = 403, body = ApiError),
+        (status = 404, body = ApiError),
+        (status = 413, body = ApiError),
+        (status = 422, body = ApiError, description = "A dataset, but not a believable one"),
+        (status = 503, body = ApiError),
+        (status = 507, body = ApiError, description = "The disk or the quota is full"),
+    ),
+)]
+pub(crate) async fn results(
+    State(app): State<App>,
+    Authorized { account, .. }: Authorized<Measure>,
+    _: StrictQuery<NoParameters>,
+    Path((id, lease)): Path<(String, String)>,
+    headers: HeaderMap,
+    body: Body,
+) -> ApiResult<(StatusCode, Json<Receipt>)> {
+    let agent = own_agent(&app, &id, account.as_ref()).await?;
+    let lease = ForLease { lease: parse(&lease)?, contributor: agent.contributor().to_owned() };
+    let taken = take_in(&app, &headers, body, agent.account.clone(), Some(lease)).await?;
+    if let Err(error @ (IngestError::Refused(_) | IngestError::Format(_))) = &taken {
+        app.backend.store.note_refused_result(&agent.agent.id, &error.to_string()).await?;
+    }
+    let receipt = taken?;
+    let status = if receipt.already_stored { StatusCode::OK } else { StatusCode::CREATED };
+    Ok((status, Json(receipt)))
+}
+
+/// Ends a lease. What has not been measured goes back; what the device cannot measure does not.
+#[utoipa::path(
+    post, path = "/agents/{id}/leases/{lease}/end", tag = "agents",
+    params(("id" = String, Path), ("lease" = String, Path)), request_body = GivenBack,
+    responses(
+        (status = 200, body = LeaseSummary),
+        (status = 400, body = ApiError),
+        (status = 401, body = ApiError),
+        (status = 403, body = ApiError),
+        (status = 404, body = ApiError),
+        (status = 409, body = ApiError, description = "It has ended"),
+    ),
+)]
+pub(crate) async fn end(
+    State(app): State<App>,
+    Authorized { account, .. }: Authorized<Measure>,
+    _: StrictQuery<NoParameters>,
+    Path((id, lease)): Path<(String, String)>,
+    headers: HeaderMap,
+    body: Body,
+) -> ApiResult<Json<LeaseSummary>> {
+    let given: GivenBack = json_body(&headers, body).await?;
+    let agent = own_agent(&app, &id, account.as_ref()).await?;
+    let lease = parse(&lease)?;
+    let store = &app.backend.store;
+    let state = store.end_lease(&agent.agent.id, &lease, &given.refused, Now::read()).await?;
+    state.ok_or_else(|| ended(&lease))?;
+    let newest = store.leases(&agent.agent.id, 1).await?;
+    newest.into_iter().next().map(Json).ok_or_else(|| ended(&lease))
+}
+
+/// The agent in the path, if it is that of whoever asks.
+async fn own_agent(app: &App, id: &str, account: Option<&Account>) -> ApiResult<KnownAgent> {
+    let agent: KnownAgent = lookup(app, id).await?;
+    if agent.account.as_ref() != account.map(|account| &account.id) {
+        return Err(ApiFault::forbidden(
+            "the agent is another account's; register it anew with the token in use",
+        ));
+    }
+    Ok(agent)
+}
+
+fn parse(lease: &str) -> ApiResult<LeaseId> {
+    lease.parse().map_err(|error| ApiFault::not_found(format!("{error}; ask for a lease first")))
+}
+
+fn ended(lease: &LeaseId) -> ApiFault {
+    ApiFault::conflict(format!("lease `{lease}` has ended, or is another agent's; ask for a new one"))
+}

@@ -1,0 +1,139 @@
+use diode_core::api::{LeaseState, LeaseSummary, RefusedWork};
+use diode_core::ids::{AgentId, LeaseId};
+
+use crate::solutions::Damaged;
+use crate::store::agents::AGENT_LEASE;
+use crate::store::error::StoreResult;
+use crate::store::sql::connection::Connection;
+use crate::store::sql::fields::{named, parse, rfc3339, unsigned};
+use crate::store::sql::from_row::from_row;
+use crate::store::sql::statement::Statement;
+use crate::store::types::Now;
+
+/// As many leases that have run out as one request ends.
+const EXPIRED_AT_ONCE: i64 = 20;
+
+struct LeaseRow {
+    id: String,
+    state: String,
+    taken: i64,
+    ended: Option<i64>,
+    seconds: f64,
+    problems: i64,
+    measured: i64,
+}
+
+from_row!(LeaseRow { id, state, taken, ended, seconds, problems, measured });
+
+impl LeaseRow {
+    fn summary(self) -> Result<LeaseSummary, Damaged> {
+        Ok(LeaseSummary {
+            id: parse("lease id", self.id)?,
+            state: named("lease state", &self.state)?,
+            taken_at: rfc3339("lease's beginning", self.taken)?,
+            ended_at: self.ended.map(|ended| rfc3339("lease's end", ended)).transpose()?,
+            seconds: self.seconds,
+            problems: unsigned("problems of a lease", self.problems)?,
+            measured: unsigned("measured problems", self.measured)?,
+        })
+    }
+}
+
+pub(super) async fn list(
+    db: &mut impl Connection,
+    agent: &AgentId,
+    limit: u32,
+) -> StoreResult<Vec<LeaseSummary>> {
+    let select = Statement::new(
+        "SELECT l.id, l.state, l.taken, l.ended, l.seconds, l.problems, \
+         (SELECT COUNT(*) FROM work w WHERE w.lease = l.id AND w.state = 'done') AS measured \
+         FROM leases l WHERE l.agent = $1 ORDER BY l.taken DESC, l.id LIMIT $2",
+    );
+    let rows: Vec<LeaseRow> = db.fetch_all(select.bind(agent.as_str()).bind(i64::from(limit))).await?;
+    Ok(rows.into_iter().map(LeaseRow::summary).collect::<Result<_, _>>()?)
+}
+
+pub(super) async fn renew(
+    db: &mut impl Connection,
+    agent: &AgentId,
+    lease: &LeaseId,
+    now: Now,
+) -> StoreResult<bool> {
+    let update =
+        Statement::new("UPDATE leases SET until = $1 WHERE id = $2 AND agent = $3 AND state = 'active'")
+            .bind(now.lease_end(AGENT_LEASE))
+            .bind(lease.as_str())
+            .bind(agent.as_str());
+    if db.execute(update).await? == 0 {
+        return Ok(false);
+    }
+    see(db, agent, now).await?;
+    Ok(true)
+}
+
+/// Notes that an agent has asked for something.
+pub(super) async fn see(db: &mut impl Connection, agent: &AgentId, now: Now) -> StoreResult<()> {
+    let update = Statement::new("UPDATE agents SET seen = $1 WHERE id = $2");
+    db.execute(update.bind(now.millis()).bind(agent.as_str())).await?;
+    Ok(())
+}
+
+pub(super) async fn end(
+    db: &mut impl Connection,
+    agent: &AgentId,
+    lease: &LeaseId,
+    refused: &[RefusedWork],
+    now: Now,
+) -> StoreResult<Option<LeaseState>> {
+    // The state is settled below, once it is known what goes back.
+    let update = Statement::new(
+        "UPDATE leases SET state = 'done', ended = $1 WHERE id = $2 AND agent = $3 AND state = 'active'",
+    )
+    .bind(now.millis())
+    .bind(lease.as_str())
+    .bind(agent.as_str());
+    if db.execute(update).await? == 0 {
+        return Ok(None);
+    }
+    for RefusedWork { problem, reason } in refused {
+        let update = Statement::new(
+            "UPDATE work SET state = 'refused', refusal = $1 \
+             WHERE lease = $2 AND problem = $3 AND state = 'leased'",
+        )
+        .bind(reason.as_str())
+        .bind(lease.as_str())
+        .bind(problem.as_str());
+        db.execute(update).await?;
+    }
+    if return_work(db, lease.as_str()).await? == 0 {
+        return Ok(Some(LeaseState::Done));
+    }
+    let update = Statement::new("UPDATE leases SET state = 'returned' WHERE id = $1");
+    db.execute(update.bind(lease.as_str())).await?;
+    Ok(Some(LeaseState::Returned))
+}
+
+/// Ends leases that were not renewed in time.
+pub(super) async fn expire<C: Connection>(db: &mut C, now: Now) -> StoreResult<()> {
+    let update = Statement::new("UPDATE leases SET state = 'expired', ended = ")
+        .push_bind(now.millis())
+        .push(" WHERE id IN (SELECT id FROM leases WHERE state = 'active' AND until < ")
+        .push_bind(now.millis())
+        .push(" ORDER BY id LIMIT ")
+        .push_bind(EXPIRED_AT_ONCE)
+        .push(C::SKIP_LOCKED)
+        .push(") RETURNING id");
+    let expired: Vec<(String,)> = db.fetch_all(update).await?;
+    for (lease,) in expired {
+        return_work(db, &lease).await?;
+    }
+    Ok(())
+}
+
+/// What has not been measured waits again. Returns how much it is.
+async fn return_work(db: &mut impl Connection, lease: &str) -> StoreResult<u64> {
+    let update = Statement::new(
+        "UPDATE work SET state = 'waiting', lease = NULL WHERE lease = $1 AND state = 'leased'",
+    );
+    db.execute(update.bind(lease)).await
+}

@@ -1,0 +1,106 @@
+use diode_core::api::{Agent, Registration};
+use diode_core::ids::{AccountId, AgentId, HardwareSlug};
+
+use crate::solutions::Damaged;
+use crate::store::agents::{KnownAgent, MAX_REFUSED_RESULTS};
+use crate::store::error::StoreResult;
+use crate::store::sql::connection::Connection;
+use crate::store::sql::fields::{from_json, json, parse, rfc3339, unsigned};
+use crate::store::sql::from_row::from_row;
+use crate::store::sql::statement::Statement;
+use crate::store::types::Now;
+
+struct AgentRow {
+    id: String,
+    account: Option<String>,
+    registration: String,
+    registered_at: String,
+    seen: i64,
+    put_aside: Option<String>,
+    measured: i64,
+    lease: Option<String>,
+}
+
+from_row!(AgentRow { id, account, registration, registered_at, seen, put_aside, measured, lease });
+
+const COLUMNS: &str = "SELECT a.id, a.account, a.registration, a.registered_at, a.seen, a.put_aside, \
+     (SELECT COUNT(*) FROM leases l JOIN work w ON w.lease = l.id WHERE l.agent = a.id AND w.state = 'done') \
+     AS measured, (SELECT l.id FROM leases l WHERE l.agent = a.id AND l.state = 'active') AS lease FROM agents a";
+
+impl AgentRow {
+    fn agent(self) -> Result<KnownAgent, Damaged> {
+        let registration: Registration = from_json("agent's registration", &self.registration)?;
+        let agent = Agent {
+            id: parse("agent id", self.id)?,
+            name: registration.name.clone(),
+            hardware: registration.hardware.slug.clone(),
+            simulated: registration.hardware.is_simulated(),
+            tool: registration.tool.clone(),
+            registered_at: self.registered_at,
+            seen_at: rfc3339("agent's last request", self.seen)?,
+            put_aside: self.put_aside,
+            measured: unsigned("measured problems", self.measured)?,
+            lease: self.lease.map(|id| parse("lease id", id)).transpose()?,
+        };
+        let account = self.account.map(|id| parse("account id", id)).transpose()?;
+        Ok(KnownAgent { agent, account, registration })
+    }
+}
+
+pub(super) async fn register(
+    db: &mut impl Connection,
+    id: &AgentId,
+    account: Option<&AccountId>,
+    registration: &Registration,
+    now: Now,
+) -> StoreResult<()> {
+    let insert = Statement::new(
+        "INSERT INTO agents (id, account, hardware, registration, registered_at, seen) \
+         VALUES ($1, $2, $3, $4, $5, $6) ON CONFLICT (id) DO UPDATE SET \
+         hardware = excluded.hardware, registration = excluded.registration, seen = excluded.seen",
+    )
+    .bind(id.as_str())
+    .bind(account.map(AccountId::as_str))
+    .bind(registration.hardware.slug.as_str())
+    .bind(json("agent's registration", registration)?)
+    .bind(now.rfc3339())
+    .bind(now.millis());
+    db.execute(insert).await?;
+    Ok(())
+}
+
+pub(super) async fn find(db: &mut impl Connection, id: &AgentId) -> StoreResult<Option<KnownAgent>> {
+    let select = Statement::new(COLUMNS).push(" WHERE a.id = ").push_bind(id.as_str());
+    let row: Option<AgentRow> = db.fetch_optional(select).await?;
+    Ok(row.map(AgentRow::agent).transpose()?)
+}
+
+pub(super) async fn list(
+    db: &mut impl Connection,
+    hardware: Option<&HardwareSlug>,
+    limit: u32,
+) -> StoreResult<Vec<Agent>> {
+    let mut select = Statement::new(COLUMNS);
+    if let Some(hardware) = hardware {
+        select = select.push(" WHERE a.hardware = ").push_bind(hardware.as_str());
+    }
+    select = select.push(" ORDER BY a.seen DESC, a.id LIMIT ").push_bind(i64::from(limit));
+    let rows: Vec<AgentRow> = db.fetch_all(select).await?;
+    Ok(rows.into_iter().map(|row| row.agent().map(|known| known.agent)).collect::<Result<_, _>>()?)
+}
+
+pub(super) async fn note_refused_result(
+    db: &mut impl Connection,
+    agent: &AgentId,
+    reason: &str,
+) -> StoreResult<()> {
+    let update = Statement::new(
+        "UPDATE agents SET refused = refused + 1, \
+         put_aside = CASE WHEN refused + 1 >= $1 THEN COALESCE(put_aside, $2) ELSE put_aside END WHERE id = $3",
+    )
+    .bind(MAX_REFUSED_RESULTS)
+    .bind(format!("{MAX_REFUSED_RESULTS} of its results were refused, the last since: {reason}"))
+    .bind(agent.as_str());
+    db.execute(update).await?;
+    Ok(())
+}

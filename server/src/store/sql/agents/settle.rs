@@ -1,0 +1,57 @@
+use diode_core::api::{Breadth, Purpose};
+use diode_core::ids::LeaseId;
+
+use super::work::{WorkRow, add};
+use crate::agents::plan::is_to_be_confirmed;
+use crate::store::agents::{ForLease, NewWork};
+use crate::store::error::StoreResult;
+use crate::store::sql::connection::Connection;
+use crate::store::sql::statement::Statement;
+use crate::store::types::{NewUpload, Now};
+
+/// Notes what of a lease an upload has brought, in the upload's own transaction. A lease of which everything is
+/// there has ended. What comes after its end counts, too, unless another agent has it by now.
+pub(in crate::store::sql) async fn settle<C: Connection>(db: &mut C, upload: &NewUpload) -> StoreResult<()> {
+    let Some(ForLease { lease, contributor }) = &upload.lease else { return Ok(()) };
+    let lock =
+        Statement::new("SELECT id FROM leases WHERE id = ").push_bind(lease.as_str()).push(C::LOCK_ROW);
+    // A lease of a database that was replaced since: the results are kept, but nobody waits for them.
+    let known: Option<(String,)> = db.fetch_optional(lock).await?;
+    if known.is_none() {
+        return Ok(());
+    }
+    for solution in &upload.solutions {
+        let update = Statement::new(
+            "UPDATE work SET state = 'done', upload = $1, lease = $2 WHERE hardware = $3 AND problem = $4 \
+             AND (state = 'leased' AND lease = $2 OR state = 'waiting' AND (measured_by IS NULL OR measured_by <> $5)) \
+             RETURNING position, fields, purpose, breadth, seconds",
+        )
+        .bind(upload.id.as_str())
+        .bind(lease.as_str())
+        .bind(solution.hardware.as_str())
+        .bind(solution.problem.as_str())
+        .bind(contributor.as_str());
+        let done: Vec<WorkRow> = db.fetch_all(update).await?;
+        for row in done {
+            let NewWork { problem, purpose, seconds, .. } = row.work()?;
+            if purpose != Purpose::Confirm && is_to_be_confirmed(&problem) {
+                // The best are what is to be confirmed, and a sample has them among it.
+                let confirm =
+                    NewWork { problem, purpose: Purpose::Confirm, breadth: Breadth::Sample, seconds };
+                add(db, &solution.hardware, &[confirm], Some(contributor)).await?;
+            }
+        }
+    }
+    end_if_complete(db, lease).await
+}
+
+async fn end_if_complete(db: &mut impl Connection, lease: &LeaseId) -> StoreResult<()> {
+    let update = Statement::new(
+        "UPDATE leases SET state = 'done', ended = $1 WHERE id = $2 AND state = 'active' \
+         AND NOT EXISTS (SELECT 1 FROM work WHERE lease = $2 AND state = 'leased')",
+    )
+    .bind(Now::read().millis())
+    .bind(lease.as_str());
+    db.execute(update).await?;
+    Ok(())
+}

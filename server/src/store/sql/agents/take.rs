@@ -1,0 +1,131 @@
+use diode_core::api::Ability;
+use diode_core::ids::LeaseId;
+
+use super::leases::{expire, see};
+use super::work::WorkRow;
+use crate::store::agents::{AGENT_LEASE, LeaseWish, LeasedWork, NewWork, Taken};
+use crate::store::error::StoreResult;
+use crate::store::sql::connection::Connection;
+use crate::store::sql::fields::parse;
+use crate::store::sql::statement::Statement;
+use crate::store::types::Now;
+
+/// As many problems as a lease may have. They are locked until the lease is there, so others pass them over.
+const MOST_PROBLEMS: i64 = 64;
+
+pub(super) async fn take<C: Connection>(db: &mut C, wish: &LeaseWish<'_>, now: Now) -> StoreResult<Taken> {
+    let agent = &wish.agent.agent;
+    // Two requests of one agent come one after the other.
+    let lock =
+        Statement::new("SELECT id FROM agents WHERE id = ").push_bind(agent.id.as_str()).push(C::LOCK_ROW);
+    let _: Option<(String,)> = db.fetch_optional(lock).await?;
+    see(db, &agent.id, now).await?;
+    expire(db, now).await?;
+    if let Some(lease) = resume(db, wish, now).await? {
+        return Ok(Taken::Lease(lease));
+    }
+    if wish.may_plan && !plan_waits(db, wish).await? {
+        return Ok(Taken::PlanFirst);
+    }
+    let mut chosen = Vec::new();
+    // If others are just choosing among all that waits, it is worth waiting for what they leave.
+    for lock in [C::SKIP_LOCKED, C::LOCK_ROW] {
+        let select = waiting(Statement::new(WorkRow::SELECT), wish)
+            .push(" ORDER BY rank, position LIMIT ")
+            .push_bind(MOST_PROBLEMS)
+            .push(lock);
+        chosen = choose(db.fetch_all(select).await?, wish.seconds);
+        if !chosen.is_empty() {
+            break;
+        }
+    }
+    if chosen.is_empty() {
+        return Ok(Taken::Nothing);
+    }
+    let seconds: f64 = chosen.iter().map(|row| row.seconds).sum();
+    let insert = Statement::new(
+        "INSERT INTO leases (id, agent, state, seconds, problems, taken, until) \
+         VALUES ($1, $2, 'active', $3, $4, $5, $6)",
+    )
+    .bind(wish.id.as_str())
+    .bind(agent.id.as_str())
+    .bind(seconds)
+    .bind(chosen.len() as u64)
+    .bind(now.millis())
+    .bind(now.lease_end(AGENT_LEASE));
+    db.execute(insert).await?;
+    let mut update = Statement::new("UPDATE work SET state = 'leased', lease = ").push_bind(wish.id.as_str());
+    update = listed(update.push(" WHERE position IN "), chosen.iter().map(|row| row.position));
+    db.execute(update).await?;
+    let work = chosen.into_iter().map(WorkRow::work).collect::<Result<_, _>>()?;
+    Ok(Taken::Lease(LeasedWork { id: wish.id.clone(), work }))
+}
+
+/// The lease that the agent has, renewed.
+async fn resume(db: &mut impl Connection, wish: &LeaseWish<'_>, now: Now) -> StoreResult<Option<LeasedWork>> {
+    let update =
+        Statement::new("UPDATE leases SET until = $1 WHERE agent = $2 AND state = 'active' RETURNING id")
+            .bind(now.lease_end(AGENT_LEASE))
+            .bind(wish.agent.agent.id.as_str());
+    let Some((id,)) = db.fetch_optional::<(String,)>(update).await? else { return Ok(None) };
+    let id: LeaseId = parse("lease id", id)?;
+    let select = Statement::new(WorkRow::SELECT)
+        .push(" WHERE state = 'leased' AND lease = ")
+        .push_bind(id.as_str())
+        .push(" ORDER BY rank, position");
+    let rows: Vec<WorkRow> = db.fetch_all(select).await?;
+    let work: Vec<NewWork> = rows.into_iter().map(WorkRow::work).collect::<Result<_, _>>()?;
+    Ok(Some(LeasedWork { id, work }))
+}
+
+/// Whether something waits for the agent that the plan has brought, not people or other agents.
+async fn plan_waits(db: &mut impl Connection, wish: &LeaseWish<'_>) -> StoreResult<bool> {
+    let select = waiting(Statement::new("SELECT position FROM work"), wish)
+        .push(" AND purpose IN ('hole', 'more') LIMIT 1");
+    let row: Option<(i64,)> = db.fetch_optional(select).await?;
+    Ok(row.is_some())
+}
+
+/// The condition for what waits and the agent can measure.
+fn waiting(select: Statement, wish: &LeaseWish<'_>) -> Statement {
+    let agent = wish.agent;
+    let Ability { ops, dtypes, layouts, unaligned, memory_bytes } = &agent.registration.ability;
+    let mut select = select
+        .push(" WHERE hardware = ")
+        .push_bind(agent.agent.hardware.as_str())
+        .push(" AND state = 'waiting' AND seconds <= ")
+        .push_bind(wish.seconds)
+        .push(" AND bytes <= ")
+        .push_bind(*memory_bytes as f64)
+        .push(" AND (measured_by IS NULL OR measured_by <> ")
+        .push_bind(agent.contributor())
+        .push(") AND op IN ");
+    select = listed(select, ops.iter().map(|op| op.as_str()));
+    select = listed(select.push(" AND dtype IN "), dtypes.iter().map(|dtype| dtype.as_str()));
+    select = listed(select.push(" AND b_layout IN "), layouts.iter().map(|layout| layout.as_str()));
+    if *unaligned { select } else { select.push(" AND aligned = 1") }
+}
+
+/// Appends values in brackets.
+fn listed<V: Into<crate::store::sql::statement::Value>>(
+    mut statement: Statement,
+    values: impl IntoIterator<Item = V>,
+) -> Statement {
+    let mut before = "(";
+    for value in values {
+        statement = statement.push(before).push_bind(value);
+        before = ", ";
+    }
+    statement.push(")")
+}
+
+/// The first rows that together take no longer than this. One that is too long is passed over.
+fn choose(rows: Vec<WorkRow>, seconds: f64) -> Vec<WorkRow> {
+    let mut left = seconds;
+    let fits = |row: &WorkRow| {
+        let fits = row.seconds <= left;
+        left -= if fits { row.seconds } else { 0.0 };
+        fits
+    };
+    rows.into_iter().filter(fits).collect()
+}

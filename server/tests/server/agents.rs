@@ -1,0 +1,210 @@
+use axum::body::Body;
+use axum::http::Request;
+use diode_core::Problem;
+use diode_core::api::{
+    Ability, Agent, AgentDetail, Coverage, Lease, LeaseAnswer, LeaseState, LeaseSummary, Purpose, Receipt,
+    Registration, Work,
+};
+use diode_core::hardware::Hardware;
+use diode_server::accounts::SignUps;
+
+use crate::agent_story::registration;
+use crate::samples::{columnar, dataset, h200, mm};
+use crate::test_app::{Reply, TestApp};
+use crate::tokens::{issue, with_token};
+use crate::visitor::Visitor;
+
+const KEY: &str = "0123456789abcdef";
+
+fn h200_registration() -> Registration {
+    Registration { hardware: h200(), ..registration(KEY) }
+}
+
+async fn post(app: &TestApp, path: &str, body: impl Into<Vec<u8>>) -> Reply {
+    let request = Request::post(format!("/api/v1{path}")).body(Body::from(body.into())).unwrap();
+    app.send(request).await
+}
+
+async fn register(app: &TestApp, registration: &Registration) -> Agent {
+    let reply = post(app, "/agents", serde_json::to_vec(registration).unwrap()).await;
+    assert_eq!(reply.status, 200, "{}", String::from_utf8_lossy(&reply.body));
+    reply.json()
+}
+
+async fn take(app: &TestApp, agent: &Agent) -> Lease {
+    let answer: LeaseAnswer =
+        post(app, &format!("/agents/{}/leases", agent.id), r#"{"seconds":20}"#).await.json();
+    answer.lease.expect("there is always something to measure")
+}
+
+async fn deliver(app: &TestApp, agent: &Agent, lease: &Lease, problems: &[Problem]) -> Reply {
+    let bytes = columnar(&dataset(h200(), problems, 1.0));
+    post(app, &format!("/agents/{}/leases/{}/results", agent.id, lease.id), bytes).await
+}
+
+#[tokio::test]
+async fn an_agent_is_given_what_is_missing_and_coverage_grows() {
+    for app in TestApp::on_both("agents").await {
+        let agent = register(&app, &h200_registration()).await;
+        assert_eq!(register(&app, &h200_registration()).await.id, agent.id, "the same key");
+        assert_eq!((agent.simulated, agent.lease.clone(), agent.measured), (false, None, 0));
+        let lease = take(&app, &agent).await;
+        assert!(!lease.work.is_empty() && lease.expires_in > 60);
+        for work in &lease.work {
+            assert_eq!(work.purpose, Purpose::Hole);
+            assert!(
+                work.why.starts_with("nothing of its kind was measured yet: mm bfloat16"),
+                "{}",
+                work.why
+            );
+        }
+        assert_eq!(take(&app, &agent).await, lease, "one lease at a time");
+
+        let problems: Vec<Problem> = lease.work.iter().map(|work| work.problem.clone()).collect();
+        let (first, rest) = problems.split_first().unwrap();
+        assert_eq!(deliver(&app, &agent, &lease, std::slice::from_ref(first)).await.status, 201);
+        let covered = async || app.fetch::<Coverage>("/api/v1/hardware/nvidia-h200/coverage").await;
+        let one = covered().await;
+        assert_eq!((one.problems, one.covered, one.leased), (1, 1, rest.len() as u64));
+        assert!(one.waiting > 100 && one.kinds > 10_000);
+        let renewal = format!("/agents/{}/leases/{}/renewal", agent.id, lease.id);
+        assert_eq!(post(&app, &renewal, "").await.status, 200);
+
+        let receipt: Receipt = deliver(&app, &agent, &lease, rest).await.json();
+        assert_eq!(receipt.new_solutions, rest.len() as u64);
+        assert_eq!(covered().await.covered, problems.len() as u64);
+        post(&app, &renewal, "").await.refusal(409, "conflict");
+        let detail: AgentDetail = app.fetch(&format!("/api/v1/agents/{}", agent.id)).await;
+        assert_eq!((detail.agent.measured, detail.agent.lease), (problems.len() as u64, None));
+        assert_eq!(detail.leases[0].state, LeaseState::Done);
+        let listed: Vec<Agent> = app.fetch("/api/v1/agents?hardware=nvidia-h200").await;
+        assert_eq!(listed.len(), 1);
+
+        // The next lease has nothing of the first.
+        let next = take(&app, &agent).await;
+        assert!(next.work.iter().all(|work| !problems.contains(&work.problem)));
+        let end = format!("/agents/{}/leases/{}/end", agent.id, next.id);
+        let ended: LeaseSummary = post(&app, &end, "{}").await.json();
+        assert_eq!(ended.state, LeaseState::Returned);
+        post(&app, &end, "{}").await.refusal(409, "conflict");
+        app.end().await;
+    }
+}
+
+/// A device with so little memory that there are few kinds for it.
+fn small() -> Registration {
+    let registration = h200_registration();
+    let ability = Ability { memory_bytes: 8_000, unaligned: false, ..registration.ability };
+    Registration { ability, ..registration }
+}
+
+#[tokio::test]
+async fn what_people_want_comes_before_more_of_the_known() {
+    let app = TestApp::with_seven().await;
+    let agent = register(&app, &small()).await;
+    let wanted = mm(24, 40, 40);
+    let body = serde_json::json!({ "problems": [wanted] }).to_string();
+    assert_eq!(post(&app, "/hardware/nvidia-h200/wanted", body).await.status, 202);
+    post(&app, "/hardware/nvidia-h200/wanted", r#"{"problems":[]}"#).await.refusal(400, "invalid");
+    post(&app, "/hardware/nvidia-h100/wanted", r#"{"problems":[]}"#).await.refusal(404, "not_found");
+    let mut purposes = Vec::new();
+    while purposes.last() != Some(&Purpose::More) {
+        let lease = take(&app, &agent).await;
+        let refuse = |work: &Work| serde_json::json!({ "problem": work.problem.id(), "reason": "a test" });
+        let refused: Vec<_> = lease.work.iter().map(refuse).collect();
+        purposes.extend(lease.work.iter().map(|work| work.purpose));
+        let end = format!("/agents/{}/leases/{}/end", agent.id, lease.id);
+        let ended = post(&app, &end, serde_json::json!({ "refused": refused }).to_string()).await;
+        assert_eq!(ended.json::<LeaseSummary>().state, LeaseState::Done);
+    }
+    let place = purposes.iter().position(|purpose| *purpose == Purpose::Wanted).unwrap();
+    assert!(place > 5 && purposes[..place].iter().all(|purpose| *purpose == Purpose::Hole), "{purposes:?}");
+    assert!(purposes[place + 1..].iter().all(|purpose| *purpose == Purpose::More), "{purposes:?}");
+}
+
+#[tokio::test]
+async fn nonsense_puts_an_agent_aside() {
+    let app = TestApp::new().await;
+    let agent = register(&app, &h200_registration()).await;
+    let lease = take(&app, &agent).await;
+    let results = format!("/agents/{}/leases/{}/results", agent.id, lease.id);
+    let impossible = columnar(&dataset(h200(), &[mm(8192, 8192, 8192)], 0.5));
+    post(&app, &results, "not a dataset").await.refusal(400, "invalid");
+    for _ in 0..2 {
+        post(&app, &results, impossible.clone()).await.refusal(422, "refused");
+    }
+    let leases = format!("/agents/{}/leases", agent.id);
+    let message = post(&app, &leases, r#"{"seconds":20}"#).await.refusal(403, "forbidden");
+    assert!(message.contains("3 of its results were refused"), "{message}");
+    let detail: AgentDetail = app.fetch(&format!("/api/v1/agents/{}", agent.id)).await;
+    assert!(detail.agent.put_aside.is_some());
+}
+
+#[tokio::test]
+async fn made_up_times_are_for_servers_that_want_them() {
+    let mut app = TestApp::new().await;
+    let simulated = h200().simulated().unwrap();
+    let registration = Registration { hardware: simulated.clone(), ..h200_registration() };
+    let body = serde_json::to_vec(&registration).unwrap();
+    let message = post(&app, "/agents", body.clone()).await.refusal(422, "refused");
+    assert!(message.contains("--accept-simulated"), "{message}");
+    let made_up = columnar(&dataset(simulated, &[mm(512, 512, 512)], 1.0));
+    assert!(app.upload(made_up.clone()).await.refusal(422, "refused").contains("--accept-simulated"));
+
+    app = TestApp::accepting_simulated().await;
+    let agent = register(&app, &registration).await;
+    assert!(agent.simulated);
+    assert_eq!(app.upload(made_up).await.status, 201);
+}
+
+#[tokio::test]
+async fn agents_belong_to_accounts_and_need_the_scope() {
+    let app = TestApp::public(SignUps::Open).await;
+    let (ada, eve) = (Visitor::signed_up(&app, "ada").await, Visitor::signed_up(&app, "eve").await);
+    let body = serde_json::to_vec(&h200_registration()).unwrap();
+    post(&app, "/agents", body.clone()).await.refusal(401, "unauthorized");
+    let bearer =
+        async |visitor: &Visitor<'_>, scopes: &str| format!("Bearer {}", issue(visitor, scopes).await.secret);
+    let for_uploads = bearer(&ada, r#"["upload"]"#).await;
+    let refused = with_token(&app, "POST", "/api/v1/agents", &for_uploads, body.clone()).await;
+    assert!(refused.refusal(403, "forbidden").contains("agent"));
+    let (hers, other) = (bearer(&ada, r#"["agent"]"#).await, bearer(&eve, r#"["agent"]"#).await);
+    let agent: Agent = with_token(&app, "POST", "/api/v1/agents", &hers, body.clone()).await.json();
+    let same: Agent = with_token(&app, "POST", "/api/v1/agents", &other, body).await.json();
+    assert_ne!(agent.id, same.id, "a key tells devices of one account apart");
+    let leases = format!("/api/v1/agents/{}/leases", agent.id);
+    let ask = r#"{"seconds":20}"#.as_bytes().to_vec();
+    with_token(&app, "POST", &leases, &other, ask.clone()).await.refusal(403, "forbidden");
+    let answer: LeaseAnswer = with_token(&app, "POST", &leases, &hers, ask).await.json();
+    let lease = answer.lease.unwrap();
+    let problems: Vec<Problem> = lease.work.iter().map(|work| work.problem.clone()).collect();
+    let bytes = columnar(&dataset(h200(), &problems, 1.0));
+    let results = format!("{leases}/{}/results", lease.id);
+    assert_eq!(with_token(&app, "POST", &results, &hers, bytes).await.status, 201);
+}
+
+#[tokio::test]
+async fn what_no_agent_sends_is_refused() {
+    let app = TestApp::new().await;
+    for body in [
+        "",
+        "{}",
+        &serde_json::to_string(&Registration { key: "short".to_owned(), ..h200_registration() }).unwrap(),
+        &serde_json::to_string(&Registration {
+            hardware: Hardware { name: String::new(), ..h200() },
+            ..h200_registration()
+        })
+        .unwrap(),
+    ] {
+        post(&app, "/agents", body).await.refusal(400, "invalid");
+    }
+    let agent = register(&app, &h200_registration()).await;
+    let leases = format!("/agents/{}/leases", agent.id);
+    for body in [r#"{"seconds":0}"#, r#"{"seconds":1e9}"#, "{}"] {
+        post(&app, &leases, body).await.refusal(400, "invalid");
+    }
+    post(&app, "/agents/0123456789abcdef/leases", r#"{"seconds":20}"#).await.refusal(404, "not_found");
+    post(&app, &format!("{leases}/x/renewal"), "").await.refusal(404, "not_found");
+    post(&app, &format!("{leases}/0123456789abcdef/renewal"), "").await.refusal(409, "conflict");
+    app.get("/api/v1/hardware/nvidia-h200/coverage").await.refusal(404, "not_found");
+}

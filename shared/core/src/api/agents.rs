@@ -1,0 +1,319 @@
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use crate::hardware::Hardware;
+use crate::ids::{AgentId, HardwareSlug, LeaseId, ProblemId};
+use crate::named_enum::named_enum;
+use crate::{DType, Invalid, Layout, Op, Problem};
+
+named_enum! {
+    /// Why a problem is to be measured.
+    Purpose("purpose") {
+        /// Nothing of its kind has been measured on the hardware.
+        Hole = "hole",
+        /// Somebody has asked for it.
+        Wanted = "wanted",
+        /// One contributor has measured it; a second one is to confirm that.
+        Confirm = "confirm",
+        /// Little of its kind has been measured.
+        More = "more",
+    }
+}
+
+named_enum! {
+    /// Which configs are to be timed on a problem.
+    Breadth("breadth") {
+        /// The full space.
+        Full = "full",
+        /// The default space and a hundred configs of the full one, drawn at random.
+        Sample = "sample",
+    }
+}
+
+named_enum! {
+    /// What has become of a lease.
+    LeaseState("lease state") {
+        Active = "active",
+        /// All of its problems were measured or refused.
+        Done = "done",
+        /// The agent has given some of its problems back.
+        Returned = "returned",
+        /// The agent has not renewed it in time.
+        Expired = "expired",
+    }
+}
+
+/// What the device of an agent can measure. What it cannot is not asked of it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct Ability {
+    pub ops: Vec<Op>,
+    pub dtypes: Vec<DType>,
+    /// The layouts of B.
+    pub layouts: Vec<Layout>,
+    /// Whether also problems with rows that are not aligned to 16 bytes.
+    pub unaligned: bool,
+    /// What operands and output may take together.
+    pub memory_bytes: u64,
+}
+
+/// Makes a device known to the server. Doing so again changes what is known of it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct Registration {
+    /// Drawn by the agent once for each device, and kept: it tells the device from others of the account.
+    pub key: String,
+    /// What people read: the node and the device.
+    pub name: String,
+    pub hardware: Hardware,
+    pub ability: Ability,
+    /// The program: `diode 0.1.0`.
+    pub tool: String,
+    /// Further facts of the node.
+    #[serde(default)]
+    pub node: BTreeMap<String, String>,
+}
+
+impl Registration {
+    const MAX_FACTS: usize = 64;
+    const MAX_TEXT: usize = 256;
+
+    /// Refuses what no agent sends.
+    pub fn check(&self) -> Result<(), Invalid> {
+        let plain = |b: u8| b.is_ascii_alphanumeric() || b == b'-';
+        if !(16..=64).contains(&self.key.len()) || !self.key.bytes().all(plain) {
+            return Err(Invalid::new("key", "another text", "16 to 64 letters, digits and dashes"));
+        }
+        let texts = [("name", &self.name), ("tool", &self.tool)];
+        let facts = self.node.iter().flat_map(|(name, value)| [("node", name), ("node", value)]);
+        for (what, text) in texts.into_iter().chain(facts) {
+            if text.is_empty() || text.len() > Self::MAX_TEXT || text.chars().any(char::is_control) {
+                let given = format!("`{:.80}`", text.escape_debug().to_string());
+                return Err(Invalid::new(what, given, "1 to 256 bytes without control characters"));
+            }
+        }
+        if self.node.len() > Self::MAX_FACTS {
+            let expected = format!("at most {}", Self::MAX_FACTS);
+            return Err(Invalid::new("node", format_args!("{} facts", self.node.len()), expected));
+        }
+        let ability = &self.ability;
+        if ability.ops.is_empty() || ability.dtypes.is_empty() || ability.layouts.is_empty() {
+            return Err(Invalid::new("ability", "nothing", "at least one op, one dtype and one layout"));
+        }
+        self.hardware.validate()
+    }
+}
+
+/// A device that measures what the server asks for.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct Agent {
+    pub id: AgentId,
+    pub name: String,
+    pub hardware: HardwareSlug,
+    /// Whether its times are made up, for trying a server out.
+    pub simulated: bool,
+    pub tool: String,
+    pub registered_at: String,
+    pub seen_at: String,
+    /// Why it gets no work any more.
+    pub put_aside: Option<String>,
+    /// The problems whose results have arrived.
+    pub measured: u64,
+    /// The lease it works on.
+    pub lease: Option<LeaseId>,
+}
+
+/// An agent with what it does and has done.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct AgentDetail {
+    pub agent: Agent,
+    pub ability: Ability,
+    pub node: BTreeMap<String, String>,
+    /// The newest first.
+    pub leases: Vec<LeaseSummary>,
+}
+
+/// What a lease was for, and what became of it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct LeaseSummary {
+    pub id: LeaseId,
+    pub state: LeaseState,
+    pub taken_at: String,
+    pub ended_at: Option<String>,
+    /// How long the work was expected to take.
+    pub seconds: f64,
+    pub problems: u64,
+    pub measured: u64,
+}
+
+/// Asks for work.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct LeaseRequest {
+    /// How long the work is to take, as the server expects it; 1 to 3600.
+    pub seconds: f64,
+}
+
+impl LeaseRequest {
+    pub const MAX_SECONDS: f64 = 3600.0;
+
+    pub fn check(&self) -> Result<(), Invalid> {
+        if (1.0..=Self::MAX_SECONDS).contains(&self.seconds) {
+            return Ok(());
+        }
+        Err(Invalid::new("seconds", self.seconds, format!("1 to {}", Self::MAX_SECONDS)))
+    }
+}
+
+/// The work an agent got, if there is any.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct LeaseAnswer {
+    pub lease: Option<Lease>,
+    /// Where there is none, after how many seconds to ask again.
+    pub ask_again: u64,
+}
+
+/// An agent's right to measure some problems, as long as it renews it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct Lease {
+    pub id: LeaseId,
+    /// Seconds until it expires.
+    pub expires_in: u64,
+    /// What is still to be measured.
+    pub work: Vec<Work>,
+}
+
+/// One problem to measure.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct Work {
+    pub problem: Problem,
+    pub purpose: Purpose,
+    /// The purpose in words, for people.
+    pub why: String,
+    pub breadth: Breadth,
+    /// Whether it is for judging models, not for training them.
+    pub kept: bool,
+    /// How long the server expects it to take.
+    pub seconds: f64,
+}
+
+/// A lease that goes on.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct Renewal {
+    /// Seconds until it expires.
+    pub expires_in: u64,
+}
+
+/// Ends a lease: what has not been measured goes back, but for what the device cannot measure.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct GivenBack {
+    #[serde(default)]
+    pub refused: Vec<RefusedWork>,
+}
+
+/// A problem that a device cannot measure.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct RefusedWork {
+    pub problem: ProblemId,
+    pub reason: String,
+}
+
+/// Problems that somebody wants measured.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct Wanted {
+    pub problems: Vec<Problem>,
+}
+
+impl Wanted {
+    pub const MAX: usize = 100;
+
+    pub fn check(&self) -> Result<(), Invalid> {
+        if (1..=Self::MAX).contains(&self.problems.len()) {
+            return Ok(());
+        }
+        Err(Invalid::new("problems", self.problems.len(), format!("1 to {} at a time", Self::MAX)))
+    }
+}
+
+/// How much of what the plan names has been measured on a hardware.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct Coverage {
+    pub hardware: HardwareSlug,
+    /// The kinds of problems that the plan tells apart.
+    pub kinds: u64,
+    /// Those of which at least one problem has been measured.
+    pub covered: u64,
+    pub problems: u64,
+    /// Of the problems, those that are for judging models.
+    pub kept: u64,
+    /// Of the problems, those that a second contributor has confirmed.
+    pub confirmed: u64,
+    /// Problems that wait to be measured.
+    pub waiting: u64,
+    /// Problems that agents have leased.
+    pub leased: u64,
+    pub parts: Vec<CoveragePart>,
+}
+
+/// The same of one operator and type.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct CoveragePart {
+    pub op: Op,
+    pub dtype: DType,
+    pub kinds: u64,
+    pub covered: u64,
+    pub problems: u64,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::hardware::find;
+
+    #[test]
+    fn registrations_are_checked() {
+        let good = Registration {
+            key: "0123456789abcdef".to_owned(),
+            name: "gpu01, GPU 0".to_owned(),
+            hardware: find("nvidia-h200").unwrap(),
+            ability: Ability {
+                ops: vec![Op::Mm],
+                dtypes: vec![DType::BFloat16],
+                layouts: vec![Layout::Row],
+                unaligned: true,
+                memory_bytes: 1 << 30,
+            },
+            tool: "diode 0.1.0".to_owned(),
+            node: BTreeMap::new(),
+        };
+        assert_eq!(good.check(), Ok(()));
+        let nothing = Ability { ops: Vec::new(), ..good.ability.clone() };
+        let bad = [
+            Registration { key: "short".to_owned(), ..good.clone() },
+            Registration { key: "0123456789abcde ".to_owned(), ..good.clone() },
+            Registration { name: "a\nb".to_owned(), ..good.clone() },
+            Registration { tool: String::new(), ..good.clone() },
+            Registration { ability: nothing, ..good.clone() },
+            Registration { node: BTreeMap::from([("a".to_owned(), "x".repeat(257))]), ..good.clone() },
+        ];
+        for registration in bad {
+            assert!(registration.check().is_err(), "{registration:?}");
+        }
+        for seconds in [0.5, 3601.0, f64::NAN] {
+            assert!(LeaseRequest { seconds }.check().is_err(), "{seconds}");
+        }
+    }
+}
