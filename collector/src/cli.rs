@@ -33,6 +33,7 @@ enum Command {
     CollectShapeset(predecessor::collect_shapeset::CollectShapeset),
     CreateValidation(predecessor::create_validation::CreateValidation),
     CollectAndTrain(predecessor::collect_and_train::CollectAndTrain),
+    Agent(commands::agent::Agent),
     Login(commands::login::Login),
     Logout(commands::logout::Logout),
     Upload(commands::upload::Upload),
@@ -54,7 +55,7 @@ enum Command {
 
 /// What `diode --help` lists, by what people come for.
 const GROUPS: [(&str, &[&str]); 5] = [
-    ("Measure", &["detect", "kernels", "shapes", "collect"]),
+    ("Measure", &["detect", "kernels", "shapes", "collect", "agent"]),
     ("Share and look at datasets", &["login", "logout", "upload", "convert", "stats"]),
     ("Learn and choose", &["train", "evaluate", "predict", "table"]),
     (
@@ -133,6 +134,7 @@ impl Cli {
             Command::CollectShapeset(command) => command.run(),
             Command::CreateValidation(command) => command.run(),
             Command::CollectAndTrain(command) => command.run(),
+            Command::Agent(command) => command.run(),
             Command::Login(command) => command.run(),
             Command::Logout(command) => command.run(),
             Command::Upload(command) => command.run(),

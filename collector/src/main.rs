@@ -6,6 +6,7 @@
 #[macro_use]
 mod output;
 
+mod agent;
 mod cli;
 mod collect;
 mod commands;

@@ -14,6 +14,7 @@ use crate::devices::gpu::choice::GpuChoice;
 use crate::devices::gpu::vendor::Vendor;
 use crate::devices::gpu::{GpuMeter, GpuOptions};
 use crate::devices::meter::Meter;
+use crate::devices::simulated::SimulatedMeter;
 use crate::failure::Usage;
 use crate::input::arguments;
 use crate::interrupt::Interrupt;
@@ -55,23 +56,25 @@ enum Backend {
     Hip,
     /// A blocked matrix multiplication on this CPU
     Cpu,
+    /// Made-up times of an NVIDIA H200, to try a server out
+    Simulated,
 }
 
 /// What measures, and what it measures on.
-pub(super) struct Bench {
-    pub(super) meters: Vec<Box<dyn Meter>>,
-    pub(super) hardware: Hardware,
-    pub(super) provenance: Provenance,
+pub(crate) struct Bench {
+    pub(crate) meters: Vec<Box<dyn Meter>>,
+    pub(crate) hardware: Hardware,
+    pub(crate) provenance: Provenance,
     /// Whether the vendor's library is there to be timed too.
-    pub(super) library: bool,
+    pub(crate) library: bool,
 }
 
 impl DeviceArgs {
     /// The devices to measure on.
-    pub(super) fn bench(&self, seed: u64, interrupt: &Interrupt) -> anyhow::Result<Bench> {
+    pub(crate) fn bench(&self, seed: u64, interrupt: &Interrupt) -> anyhow::Result<Bench> {
         let on_gpus = match self.backend {
             Backend::Cuda | Backend::Hip => true,
-            Backend::Cpu => false,
+            Backend::Cpu | Backend::Simulated => false,
             Backend::Auto => self.kernels.is_some(),
         };
         match (&self.kernels, on_gpus) {
@@ -84,7 +87,8 @@ impl DeviceArgs {
                 .into());
             }
             (Some(_), false) => {
-                return Err(Usage::new("--kernels: packs are for GPUs; leave out --backend cpu").into());
+                let words = "--kernels: packs are for GPUs; leave out --backend cpu or simulated";
+                return Err(Usage::new(words).into());
             }
             (None, false) => {}
         }
@@ -103,6 +107,9 @@ impl DeviceArgs {
             return Err(
                 Usage::new("--gpu-patience: it is for GPUs; leave it out, or name a kernel pack").into()
             );
+        }
+        if self.backend == Backend::Simulated {
+            return simulated(seed);
         }
         if self.backend == Backend::Auto && gpus().is_ok_and(|gpus| !gpus.is_empty()) {
             say!("measuring on the CPU; for the GPU, name a kernel pack with --kernels");
@@ -163,7 +170,7 @@ impl DeviceArgs {
         let named = match self.backend {
             Backend::Cuda => Vendor::Nvidia,
             Backend::Hip => Vendor::Amd,
-            Backend::Auto | Backend::Cpu => vendor,
+            Backend::Auto | Backend::Cpu | Backend::Simulated => vendor,
         };
         if named != vendor {
             let (shown, given, fitting) = (pack.display(), named.backend(), vendor.backend());
@@ -171,4 +178,17 @@ impl DeviceArgs {
         }
         Ok(vendor)
     }
+}
+
+/// A device that is none. Its hardware's name says so, wherever its times go.
+fn simulated(seed: u64) -> anyhow::Result<Bench> {
+    let hardware = Hardware::from_name("Simulated NVIDIA H200")?;
+    let facts = [("backend", "simulated".to_owned()), ("seed", seed.to_string())];
+    let facts = facts.map(|(name, value)| (name.to_owned(), value)).into();
+    Ok(Bench {
+        meters: vec![Box::new(SimulatedMeter::new(hardware.clone(), seed))],
+        hardware,
+        provenance: node::provenance_of(facts)?,
+        library: true,
+    })
 }

@@ -7,13 +7,12 @@ use std::time::{Duration, Instant};
 use anyhow::Context as _;
 use diode_core::hardware::Hardware;
 use diode_core::ids::ProblemId;
-use diode_core::{
-    Config, ConfigDictionary, Dataset, Failure, Method, Problem, Provenance, Solution, TimeColumn,
-};
+use diode_core::{Config, ConfigDictionary, Dataset, Method, Problem, Provenance, Solution};
 
 use super::earlier::{check_node, read};
 use super::journal::Journal;
 use super::output::Output;
+use super::solved::dataset_of;
 use crate::devices::measured::MeasuredConfigs;
 
 /// What a crash or a power cut may cost.
@@ -153,26 +152,8 @@ impl Collection {
         measured: MeasuredConfigs,
     ) -> anyhow::Result<()> {
         let id = self.output.held_id(&problem);
-        let mut configs = ConfigDictionary::default();
-        let rows = &measured.timed;
-        let solution = Solution {
-            problem,
-            method,
-            configs: rows.iter().map(|(config, _)| configs.intern(*config)).collect(),
-            times: TimeColumn::from_nanos(rows.iter().filter_map(|(_, s)| s.median()).collect())?,
-            minimum_ns: Some(rows.iter().filter_map(|(_, samples)| samples.minimum()).collect()),
-            spread_ns: Some(rows.iter().map(|(_, samples)| samples.spread()).collect()),
-            repeats: Some(rows.iter().map(|(_, samples)| samples.count() as u32).collect()),
-            failures: measured
-                .failed
-                .iter()
-                .map(|&(config, reason)| Failure { config: configs.intern(config), reason })
-                .collect(),
-        };
-        solution.validate(&configs)?;
-        let mut entry = self.empty();
-        entry.configs = configs;
-        entry.solutions.push(solution);
+        let node = (self.hardware.clone(), self.provenance.clone());
+        let entry = dataset_of(node, problem, method, measured)?;
         self.journal.append(&entry)?;
         self.measured.insert(id);
         for solution in entry.solutions {

@@ -1,5 +1,6 @@
 //! One module per command: its flags, and what it does with them.
 
+pub(crate) mod agent;
 pub(crate) mod collect;
 pub(crate) mod completions;
 pub(crate) mod convert;

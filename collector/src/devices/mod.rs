@@ -10,3 +10,4 @@ pub(crate) mod measured;
 mod measuring_process;
 pub(crate) mod meter;
 mod samples;
+pub(crate) mod simulated;

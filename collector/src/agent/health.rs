@@ -1,0 +1,84 @@
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use serde::Serialize;
+
+/// A file for supervisors that says what the agent does, and when it last did something.
+pub(crate) struct Health {
+    file: Option<PathBuf>,
+    known: Mutex<Known>,
+}
+
+#[derive(Default)]
+struct Known {
+    devices: BTreeMap<String, Device>,
+    written: Option<Instant>,
+}
+
+/// What a device does.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+struct Device {
+    doing: &'static str,
+    /// Problems since the start.
+    measured: usize,
+    /// Results that have not been sent yet.
+    unsent: usize,
+}
+
+#[derive(Serialize)]
+struct Document<'a> {
+    at: String,
+    process: u32,
+    devices: &'a BTreeMap<String, Device>,
+}
+
+/// A file that is written more often tells nobody more.
+const EVERY: Duration = Duration::from_secs(1);
+
+impl Health {
+    pub(crate) fn new(file: Option<PathBuf>) -> Self {
+        Self { file, known: Mutex::default() }
+    }
+
+    /// Notes what a device does now.
+    pub(super) fn note(&self, device: &str, doing: &'static str, measured: usize, unsent: usize) {
+        let Some(file) = &self.file else { return };
+        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        let now = Device { doing, measured, unsent };
+        let before = known.devices.insert(device.to_owned(), now);
+        let is_news = before.is_none_or(|before| before.doing != doing);
+        if !is_news && known.written.is_some_and(|written| written.elapsed() < EVERY) {
+            return;
+        }
+        let at = jiff::Timestamp::now().to_string();
+        let document = Document { at, process: std::process::id(), devices: &known.devices };
+        // A supervisor sees from its age that the file is not written any more; the measuring goes on.
+        let written = serde_json::to_vec_pretty(&document)
+            .map_err(anyhow::Error::from)
+            .and_then(|text| Ok(diode_formats::write_atomically(file, &text)?));
+        if let (Err(error), None) = (&written, known.written) {
+            say!("--health: cannot write {}: {error:#}", file.display());
+        }
+        known.written = Some(Instant::now());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_file_says_what_every_device_does() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("health.json");
+        let health = Health::new(Some(file.clone()));
+        health.note("GPU 0", "measuring", 3, 1);
+        health.note("GPU 1", "waiting for the server", 0, 0);
+        let document: serde_json::Value = serde_json::from_slice(&std::fs::read(file).unwrap()).unwrap();
+        assert_eq!(document["devices"]["GPU 0"]["measured"], 3);
+        assert_eq!(document["devices"]["GPU 1"]["doing"], "waiting for the server");
+        assert_eq!(document["process"], std::process::id());
+    }
+}

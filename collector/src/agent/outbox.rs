@@ -1,0 +1,74 @@
+use std::collections::VecDeque;
+use std::path::{Path, PathBuf};
+
+use anyhow::Context as _;
+use diode_core::Dataset;
+use diode_core::ids::{AgentId, Digest, LeaseId};
+use diode_formats::Format;
+
+use super::service::{Answered, Service, Trouble};
+use crate::collect::journal::Journal;
+
+/// The fact of a dataset's node that names the lease it was measured for.
+const LEASE: &str = "lease";
+
+/// What a device has measured and the server has not acknowledged yet. It is in a journal on disk.
+pub(super) struct Outbox {
+    journal: Journal,
+    /// The same, in the order in which it was measured.
+    waiting: VecDeque<Dataset>,
+    /// Where results go that the server refuses.
+    refused: PathBuf,
+}
+
+impl Outbox {
+    /// Opens the outbox, with what an earlier process has left in it.
+    pub(super) fn open(path: &Path) -> anyhow::Result<Self> {
+        let mut journal = Journal::beside(path);
+        journal.open()?;
+        let waiting = journal.entries()?.into();
+        Ok(Self { journal, waiting, refused: path.with_added_extension("refused") })
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.waiting.len()
+    }
+
+    /// Adds a result. It is on disk when this returns.
+    pub(super) fn add(&mut self, lease: &LeaseId, mut result: Dataset) -> anyhow::Result<()> {
+        result.provenance.node.insert(LEASE.to_owned(), lease.to_string());
+        self.journal.append(&result)?;
+        self.waiting.push_back(result);
+        Ok(())
+    }
+
+    /// Sends what waits, one result after the other; those that are acknowledged wait no more.
+    pub(super) fn send(&mut self, service: &Service, agent: &AgentId) -> anyhow::Result<Answered<()>> {
+        while let Some(result) = self.waiting.front() {
+            let bytes = diode_formats::encode(Format::Columnar, std::slice::from_ref(result))?;
+            let lease = result.provenance.node.get(LEASE).and_then(|lease| lease.parse().ok());
+            // A result always names its lease; another id finds the server without it, and is stored all the same.
+            let lease = lease.unwrap_or_else(|| LeaseId::of(&bytes));
+            match service.deliver(agent, &lease, &bytes) {
+                Ok(_) => {}
+                Err(Trouble::Refused(reason)) => self.keep_refused(&bytes, &reason)?,
+                Err(trouble) => return Ok(Err(trouble)),
+            }
+            self.waiting.pop_front();
+        }
+        // Only now: a journal is emptied as a whole. What is sent twice is stored once.
+        self.journal.clear()?;
+        Ok(Ok(()))
+    }
+
+    /// Nothing that was measured is thrown away.
+    fn keep_refused(&self, bytes: &[u8], reason: &anyhow::Error) -> anyhow::Result<()> {
+        std::fs::create_dir_all(&self.refused)
+            .with_context(|| format!("cannot make {}", self.refused.display()))?;
+        let path = self.refused.join(format!("{:.16}.msgpack.zst", Digest::of(bytes)));
+        diode_formats::write_atomically(&path, bytes)
+            .with_context(|| format!("cannot write {}", path.display()))?;
+        say!("{reason:#}; {} keeps the result", path.display());
+        Ok(())
+    }
+}

@@ -1,0 +1,109 @@
+use std::time::Duration;
+
+use anyhow::Context as _;
+use diode_core::api::{
+    Agent, GivenBack, LeaseAnswer, LeaseRequest, LeaseSummary, Receipt, RefusedWork, Registration, Renewal,
+};
+use diode_core::ids::{AgentId, LeaseId};
+use serde::de::DeserializeOwned;
+
+use super::stop::Stop;
+use crate::server::{Answer, Client, refusal};
+
+/// Before the second attempt; twice as long before each further one.
+const FIRST_PAUSE: Duration = Duration::from_secs(1);
+/// The server may be away for hours; when it is back, agents do not come all in the same second.
+const LONGEST_PAUSE: Duration = Duration::from_secs(60);
+
+/// The server, as an agent asks it.
+pub(crate) struct Service {
+    client: Client,
+}
+
+/// Why the server did not do what it was asked.
+#[derive(Debug)]
+pub(super) enum Trouble {
+    /// It cannot be reached or is busy; trying again helps.
+    Away(anyhow::Error),
+    /// The lease has ended.
+    Ended,
+    /// It does not know the agent, such as after its database was replaced.
+    Unknown,
+    /// What was sent is nothing it can store.
+    Refused(anyhow::Error),
+    /// Trying again does not help.
+    Fatal(anyhow::Error),
+}
+
+pub(super) type Answered<T> = Result<T, Trouble>;
+
+impl Service {
+    pub(crate) fn new(client: Client) -> Self {
+        Self { client }
+    }
+
+    pub(super) fn register(&self, registration: &Registration) -> Answered<Agent> {
+        judged(self.client.post_json("/agents", registration))
+    }
+
+    pub(super) fn lease(&self, agent: &AgentId, seconds: f64) -> Answered<LeaseAnswer> {
+        judged(self.client.post_json(&format!("/agents/{agent}/leases"), &LeaseRequest { seconds }))
+    }
+
+    pub(super) fn renew(&self, agent: &AgentId, lease: &LeaseId) -> Answered<Renewal> {
+        judged(self.client.post_json(&format!("/agents/{agent}/leases/{lease}/renewal"), &()))
+    }
+
+    pub(super) fn deliver(&self, agent: &AgentId, lease: &LeaseId, bytes: &[u8]) -> Answered<Receipt> {
+        judged(self.client.post_file(&format!("/agents/{agent}/leases/{lease}/results"), bytes))
+    }
+
+    pub(super) fn end(
+        &self,
+        agent: &AgentId,
+        lease: &LeaseId,
+        refused: Vec<RefusedWork>,
+    ) -> Answered<LeaseSummary> {
+        judged(self.client.post_json(&format!("/agents/{agent}/leases/{lease}/end"), &GivenBack { refused }))
+    }
+}
+
+fn judged<T: DeserializeOwned>(answer: Result<Answer, ureq::Error>) -> Answered<T> {
+    let mut answer = match answer {
+        Ok(answer) => answer,
+        Err(error @ ureq::Error::BadUri(_)) => return Err(Trouble::Fatal(error.into())),
+        // Networks fail in many ways, and most pass.
+        Err(error) => {
+            return Err(Trouble::Away(anyhow::Error::new(error).context("the server cannot be reached")));
+        }
+    };
+    let status = answer.status().as_u16();
+    if answer.status().is_success() {
+        // A connection that breaks off in the answer.
+        return answer.body_mut().read_json().context("the answer is not understood").map_err(Trouble::Away);
+    }
+    let (_, words) = refusal(&mut answer);
+    Err(match status {
+        400 | 413 | 415 | 422 => Trouble::Refused(words),
+        404 => Trouble::Unknown,
+        409 => Trouble::Ended,
+        408 | 429 | 500.. => Trouble::Away(words),
+        _ => Trouble::Fatal(words),
+    })
+}
+
+/// Asks until the server answers; `None` once the agent is to stop.
+pub(super) fn patiently<T>(stop: &Stop, mut ask: impl FnMut() -> Answered<T>) -> Option<Answered<T>> {
+    let mut pause = FIRST_PAUSE;
+    while !stop.requested() {
+        match ask() {
+            Err(Trouble::Away(error)) => {
+                say!("{error:#}; trying again in {} s", pause.as_secs());
+                stop.sleep(pause);
+                pause = (pause * 2).min(LONGEST_PAUSE);
+            }
+            other => return Some(other),
+        }
+    }
+    None
+}
