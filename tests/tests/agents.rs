@@ -1,0 +1,240 @@
+//! Server and agents, with the real programs and nothing done by hand: what is missing is measured, whatever is
+//! killed meanwhile.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Stdio};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, bail, ensure};
+use diode_tests::{Server, diode_command, diode_json};
+use serde_json::{Value, json};
+
+const SIMULATED: &str = "simulated-nvidia-h200";
+
+/// An agent in a folder of its own; killed when dropped.
+struct Agent {
+    child: Child,
+    folder: PathBuf,
+}
+
+impl Agent {
+    fn start(folder: &Path, name: &str, server: &str, flags: &[&str]) -> anyhow::Result<Self> {
+        let folder = folder.join(name);
+        std::fs::create_dir_all(&folder)?;
+        let child = diode_command(&folder, &["agent", "--server", server, "--home", "home", "--name", name])?
+            .args(["--health", "health.json"])
+            .args(flags)
+            .stderr(Stdio::inherit())
+            .spawn()
+            .context("cannot start diode")?;
+        Ok(Self { child, folder })
+    }
+
+    fn simulated(folder: &Path, name: &str, server: &str, seed: &str) -> anyhow::Result<Self> {
+        Self::start(folder, name, server, &["--backend", "simulated", "--seed", seed])
+    }
+
+    /// SIGKILL: nothing is given back.
+    fn kill(mut self) -> anyhow::Result<()> {
+        self.child.kill()?;
+        self.child.wait()?;
+        Ok(())
+    }
+
+    /// SIGTERM; returns the exit code.
+    fn terminate(mut self) -> anyhow::Result<Option<i32>> {
+        let told = std::process::Command::new("kill").arg(self.child.id().to_string()).status()?;
+        ensure!(told.success(), "kill failed");
+        let start = Instant::now();
+        while start.elapsed() < Duration::from_secs(40) {
+            if let Some(status) = self.child.try_wait()? {
+                return Ok(status.code());
+            }
+            std::thread::sleep(Duration::from_millis(50));
+        }
+        bail!("the agent has not ended 40 s after SIGTERM")
+    }
+
+    fn health(&self) -> anyhow::Result<Value> {
+        Ok(serde_json::from_slice(&std::fs::read(self.folder.join("health.json"))?)?)
+    }
+}
+
+impl Drop for Agent {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// Waits for something to be true.
+fn until(what: &str, mut is_so: impl FnMut() -> anyhow::Result<bool>) -> anyhow::Result<()> {
+    let start = Instant::now();
+    while !is_so().unwrap_or_default() {
+        if start.elapsed() > Duration::from_secs(120) {
+            is_so().with_context(|| what.to_owned())?;
+            bail!("waited 120 s in vain: {what}");
+        }
+        std::thread::sleep(Duration::from_millis(100));
+    }
+    Ok(())
+}
+
+fn coverage(server: &Server) -> anyhow::Result<Value> {
+    server.get(&format!("/api/v1/hardware/{SIMULATED}/coverage"))
+}
+
+fn measured(server: &Server) -> anyhow::Result<u64> {
+    coverage(server)?["problems"].as_u64().context("problems")
+}
+
+#[test]
+fn simulated_agents_fill_holes_whatever_is_killed() -> anyhow::Result<()> {
+    let folder = tempfile::tempdir()?;
+    let folder = folder.path();
+    let server_folder = folder.join("server");
+    std::fs::create_dir(&server_folder)?;
+    // An address that stays the same when the server is started again.
+    let port = std::net::TcpListener::bind("127.0.0.1:0")?.local_addr()?.port().to_string();
+    let address = format!("127.0.0.1:{port}");
+    let start = || Server::start_on(&server_folder, &address, &["--accept-simulated"]);
+    let server = start()?;
+    let url = server.url().to_owned();
+    let one = Agent::simulated(folder, "one", &url, "1")?;
+    let two = Agent::simulated(folder, "two", &url, "2")?;
+    until("both agents measure", || {
+        let agents = server.get("/api/v1/agents")?;
+        let agents = agents.as_array().context("agents")?;
+        Ok(agents.len() == 2 && agents.iter().all(|agent| agent["measured"].as_u64() > Some(5)))
+    })?;
+    let first = measured(&server)?;
+    until("coverage grows", || Ok(measured(&server)? > first + 10))?;
+
+    // One agent is killed in the middle, and started again: it is the same agent, and goes on.
+    one.kill()?;
+    let one = Agent::simulated(folder, "one", &url, "1")?;
+    let second = measured(&server)?;
+    until("coverage grows with the agent that was killed", || Ok(measured(&server)? > second + 10))?;
+    assert_eq!(server.get("/api/v1/agents")?.as_array().map(Vec::len), Some(2));
+
+    // The server is killed, and away for a while; what was measured then arrives later.
+    let third = measured(&server)?;
+    drop(server);
+    std::thread::sleep(Duration::from_secs(2));
+    let server = start()?;
+    ensure!(measured(&server)? >= third, "what was acknowledged is lost");
+    until("coverage grows with the server that was killed", || Ok(measured(&server)? > third + 10))?;
+
+    // Both are told to end. They have nothing left to send, and their leases are given back or done.
+    ensure!(one.health()?["devices"]["one"]["doing"].is_string());
+    assert_eq!([one.terminate()?, two.terminate()?], [Some(0), Some(0)]);
+    let ended = coverage(&server)?;
+    assert_eq!(ended["leased"], json!(0), "{ended}");
+    for name in ["one", "two"] {
+        let journal = folder.join(name).join(format!("home/{SIMULATED}-0.journal"));
+        assert!(!journal.exists(), "{} still holds results", journal.display());
+    }
+    nothing_was_measured_twice(&server)
+}
+
+/// Each problem has one solution, but for those that a second contributor has confirmed.
+fn nothing_was_measured_twice(server: &Server) -> anyhow::Result<()> {
+    let summary = server.get(&format!("/api/v1/hardware/{SIMULATED}"))?;
+    let coverage = coverage(server)?;
+    let number = |value: &Value| value.as_u64().context("a number");
+    let expected = number(&coverage["problems"])? + number(&coverage["confirmed"])?;
+    assert_eq!(number(&summary["solutions"])?, expected, "{summary} {coverage}");
+    let mut leases: BTreeMap<String, u64> = BTreeMap::new();
+    let mut measured = 0;
+    for agent in server.get("/api/v1/agents")?.as_array().context("agents")? {
+        assert_eq!(agent["simulated"], json!(true));
+        measured += number(&agent["measured"])?;
+        let id = agent["id"].as_str().context("an id")?;
+        for lease in server.get(&format!("/api/v1/agents/{id}"))?["leases"].as_array().context("leases")? {
+            *leases.entry(lease["state"].to_string()).or_default() += 1;
+        }
+    }
+    assert_eq!(measured, expected, "every result belongs to a lease");
+    assert_eq!(leases.get("\"active\""), None, "{leases:?}");
+    Ok(())
+}
+
+#[test]
+fn a_model_comes_of_what_agents_measure() -> anyhow::Result<()> {
+    let folder = tempfile::tempdir()?;
+    let folder = folder.path();
+    let server = Server::start_with(folder, &["--accept-simulated"])?;
+    let flags = ["--backend", "simulated", "--once", "--lease", "6s", "--ops", "mm", "--dtypes", "bfloat16"];
+    let mut agent = Agent::start(folder, "one", server.url(), &flags)?;
+    assert_eq!(agent.child.wait()?.code(), Some(0));
+    ensure!(measured(&server)? >= 5, "{}", coverage(&server)?);
+    let request = json!({ "kind": "train", "heuristic": "matmul", "hardware": SIMULATED });
+    let job = server.post("/api/v1/jobs", &request)?;
+    let id = job["id"].as_str().context("a job has an id")?.to_owned();
+    let mut last = job;
+    let start = Instant::now();
+    while last["state"] != json!("done") {
+        ensure!(last["state"] != json!("failed"), "training failed: {last}");
+        ensure!(start.elapsed() < Duration::from_secs(400), "training is not done after 400 s: {last}");
+        std::thread::sleep(Duration::from_millis(500));
+        last = server.get(&format!("/api/v1/jobs/{id}"))?;
+    }
+    let model = last["model"].as_str().context("a finished training has a model")?;
+    std::fs::write(
+        folder.join("model.safetensors"),
+        server.bytes(&format!("/api/v1/models/{model}/download"))?,
+    )?;
+    let predicted = diode_json(
+        folder,
+        &[
+            "predict",
+            "--model",
+            "model.safetensors",
+            "--m",
+            "512",
+            "--n",
+            "512",
+            "--k",
+            "512",
+            "--dtype",
+            "bfloat16",
+        ]
+        .into_iter()
+        .chain(["--op", "mm", "--top", "5", "--json"])
+        .collect::<Vec<_>>(),
+    )?;
+    assert_eq!(predicted["candidates"].as_array().map(Vec::len), Some(5));
+    Ok(())
+}
+
+#[test]
+fn a_cpu_measures_one_lease_and_ends() -> anyhow::Result<()> {
+    let folder = tempfile::tempdir()?;
+    let server = Server::start(folder.path())?;
+    let flags = ["--backend", "cpu", "--once", "--lease", "5s", "--ops", "mm", "--dtypes", "float32"];
+    let mut agent = Agent::start(folder.path(), "node", server.url(), &flags)?;
+    let status = agent.child.wait()?;
+    assert_eq!(status.code(), Some(0));
+    let agents = server.get("/api/v1/agents")?;
+    let measured = agents[0]["measured"].as_u64().context("measured")?;
+    ensure!(measured > 0, "{agents}");
+    assert_eq!(agents[0]["simulated"], json!(false));
+    let slug = agents[0]["hardware"].as_str().context("hardware")?;
+    let coverage = server.get(&format!("/api/v1/hardware/{slug}/coverage"))?;
+    assert_eq!((&coverage["problems"], &coverage["leased"]), (&json!(measured), &json!(0)));
+    assert_eq!(agent.health()?["devices"]["node"]["doing"], json!("ended"));
+    Ok(())
+}
+
+#[test]
+fn made_up_times_are_refused_by_servers_that_do_not_want_them() -> anyhow::Result<()> {
+    let folder = tempfile::tempdir()?;
+    let server = Server::start(folder.path())?;
+    let arguments = ["agent", "--server", server.url(), "--backend", "simulated", "--home", "home"];
+    let output = diode_command(folder.path(), &arguments)?.output()?;
+    let words = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(1), "{words}");
+    assert!(words.contains("--accept-simulated"), "{words}");
+    Ok(())
+}
