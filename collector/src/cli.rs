@@ -53,7 +53,7 @@ enum Command {
     MeasureGpu(commands::measure_gpu::MeasureGpu),
 }
 
-/// What `diode --help` lists, by what people come for.
+/// What `diode --help` lists, grouped by purpose.
 const GROUPS: [(&str, &[&str]); 5] = [
     ("Measure", &["detect", "kernels", "shapes", "collect", "agent"]),
     ("Share and look at datasets", &["login", "logout", "upload", "convert", "stats"]),
@@ -107,7 +107,7 @@ fn grouped(cli: &clap::Command) -> String {
 }
 
 impl Cli {
-    /// Understands arguments, also in the order that torch-diode's toolkit took them.
+    /// Parses arguments, also in the order that torch-diode's toolkit took them.
     pub(crate) fn read(arguments: Vec<OsString>) -> Result<Self, clap::Error> {
         let mut command = command();
         let has_flag = |name: &str, flag: &str| {

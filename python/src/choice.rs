@@ -92,7 +92,7 @@ pub(crate) struct Question {
 pub(crate) struct Answers(Mutex<HashMap<Question, Py<PyChoice>>>);
 
 impl Answers {
-    /// A program that compiles more problems than this starts over: some 10 MB.
+    /// The most choices that are kept, some 10 MB. Beyond that, all are dropped.
     const MOST: usize = 1 << 14;
 
     pub(crate) fn get(&self, py: Python<'_>, question: &Question) -> Option<Py<PyChoice>> {

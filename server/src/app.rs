@@ -58,7 +58,7 @@ impl App {
         tokio::time::timeout(WAIT_TO_RECEIVE, permit).await.ok()?.ok()
     }
 
-    /// What this server demands of those who ask.
+    /// What this server requires of requests.
     pub(crate) fn policy(&self) -> &Policy {
         &self.policy
     }

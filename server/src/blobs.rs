@@ -28,7 +28,7 @@ pub enum BlobError {
     Access { digest: Digest, action: &'static str, source: object_store::Error },
 }
 
-/// More than fits beside the name of a file: a full disk shows.
+/// More than a file system stores beside a file's name, so that a full disk is noticed.
 const PROBE_BYTES: usize = 1 << 16;
 
 #[derive(Clone)]

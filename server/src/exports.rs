@@ -1,5 +1,5 @@
-//! Files that are made of everything stored for a hardware. They are made one at a time, and kept as long
-//! as there is room, under the digest of what they are made of: so the answer "unchanged" makes none.
+//! Files that are made of everything stored for a hardware. They are made one at a time, and kept as long as
+//! there is room, under the digest of what they are made of. So the answer "unchanged" needs no file.
 
 use std::future::Future;
 use std::sync::Arc;
@@ -66,7 +66,7 @@ impl Default for Exports {
 }
 
 impl Exports {
-    /// The file of a digest: kept, being made for somebody else, or made now.
+    /// The file of a digest: a kept one, one that is being made for another request, or a new one.
     pub(crate) async fn file(
         &self,
         digest: &Digest,
@@ -82,7 +82,7 @@ impl Exports {
         self.kept.get_or_insert_async(digest, one_at_a_time).await
     }
 
-    /// Makes the file anew when it is asked for again.
+    /// Drops a kept file, so that the next request makes it anew.
     pub(crate) fn forget(&self, digest: &Digest) {
         self.kept.remove(digest);
     }

@@ -28,7 +28,7 @@ pub struct Patience {
     pub connections: usize,
     /// Time for the head of a request, and between two requests.
     pub head: Duration,
-    /// How long a client may take none of an answer.
+    /// How long a client may read nothing of an answer.
     pub answer: Duration,
     /// How long requests may still run once the server is to stop.
     pub stop: Duration,

@@ -18,7 +18,7 @@ fn main() -> ExitCode {
         .with_env_filter(filter)
         .with_writer(std::io::stderr)
         .with_ansi(std::io::stderr().is_terminal())
-        // Told on stderr, by a macro that panics where that cannot be written either.
+        // The log would report its own errors by a macro that panics if stderr cannot be written to.
         .log_internal_errors(false)
         .init();
     let runtime = match tokio::runtime::Runtime::new() {
@@ -31,7 +31,7 @@ fn main() -> ExitCode {
 }
 
 fn failed(error: &anyhow::Error) -> ExitCode {
-    // If not even this can be said, the exit code does.
+    // If stderr cannot be written to, the exit code still tells.
     let _ = writeln!(std::io::stderr(), "error: {error:#}");
     ExitCode::FAILURE
 }

@@ -53,11 +53,11 @@ pub async fn serve(
     Ok(())
 }
 
-/// Tells whoever starts a server without accounts how to make the first one.
+/// Prints how to make the first account, if there is none.
 async fn greet(store: &dyn Store, policy: &Policy) -> anyhow::Result<()> {
     if store.has_no_accounts().await? {
         let link = first_account_link(store, policy).await?;
-        // A log that cannot be written is no reason not to serve: `admin create` makes the account, too.
+        // If stderr cannot be written to, the server goes on: `admin create` makes the account, too.
         let _ = writeln!(
             std::io::stderr(),
             "There are no accounts yet. This link makes the first, an administrator; it works once, until {}:\n{}",

@@ -116,7 +116,7 @@ fn train(server: &Server, hardware: &str) -> anyhow::Result<String> {
         let job = server.get(&format!("/api/v1/jobs/{id}"))?;
         match job["state"].as_str() {
             Some("done") => {
-                // The stream replays the whole job to whoever comes late.
+                // The stream gives the whole job again to a client that comes late.
                 let events = String::from_utf8(server.bytes(&format!("/api/v1/jobs/{id}/events"))?)?;
                 assert!(events.contains("\"state\":\"running\""), "{events}");
                 assert!(events.contains("\"state\":\"done\""), "{events}");

@@ -42,7 +42,7 @@ pub(crate) fn parameter(key: &'static str) -> Memo<String> {
     Memo::new(move |_| map.with(|map| map.get(key).unwrap_or_default()))
 }
 
-/// How a change of the address enters the browser's history.
+/// Whether a change of the address is a step of its own in the browser's history.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum History {
     /// A step that the back button undoes.

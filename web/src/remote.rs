@@ -124,7 +124,7 @@ fn follow<T: Send + Sync + 'static>(
     remote
 }
 
-/// Shows what is known of an address without a request; says whether that was enough.
+/// Shows what is known of an address without a request; returns whether that was enough.
 type Recall = Box<dyn Fn(Option<&str>) -> bool>;
 /// Receives the answer from an address.
 type Arrive = Rc<dyn Fn(String, Result<Vec<u8>, Failure>)>;

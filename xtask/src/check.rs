@@ -15,7 +15,7 @@ pub(crate) fn run() -> anyhow::Result<()> {
     steps.finish()
 }
 
-/// What compiles nothing of ours.
+/// Checks that compile none of our code.
 pub(crate) fn before_building(steps: &mut Steps) {
     steps.check("rustfmt", || shell::run(cargo().args(["fmt", "--all", "--check"])));
     steps.check("dependencies", dependencies::check);
@@ -36,7 +36,7 @@ fn python_sources() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// What compiles the workspace as far as its types.
+/// Checks that compile the workspace as far as its types.
 pub(crate) fn compiling(steps: &mut Steps) {
     const DENY: [&str; 3] = ["--", "-D", "warnings"];
     steps.check("clippy", || shell::run(cargo().args(["clippy", "--workspace", "--all-targets"]).args(DENY)));

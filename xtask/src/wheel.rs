@@ -71,7 +71,7 @@ pub(crate) fn build(targets: &[Target], profile: &str, wheels: &Path) -> anyhow:
     Ok(())
 }
 
-/// Builds `torch-diode` as the daily work does: quickly, for this machine alone.
+/// Builds `torch-diode` for daily work: quickly, and for this machine alone.
 pub(crate) fn for_tests(python: &Path) -> anyhow::Result<PathBuf> {
     let wheels = target_folder().join("wheels-for-tests");
     shell::run(maturin(python, root(), &wheels).args(["--profile", "dev", "--compatibility", "linux"]))?;

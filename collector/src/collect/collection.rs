@@ -15,20 +15,20 @@ use super::output::Output;
 use super::solved::dataset_of;
 use crate::devices::measured::MeasuredConfigs;
 
-/// What a crash or a power cut may cost.
+/// The least time between two savings. The journal holds what was measured since the last one.
 const SAVE_EVERY: Duration = Duration::from_secs(2);
-/// Saving rewrites the file; it may take this share of the time at most.
+/// Saving rewrites the file, so it may take at most one part in this many of the time.
 const SAVING_SHARE: u32 = 20;
 
 pub(crate) struct Collection {
     /// One dataset for each file, the last still open.
     chunks: Vec<Chunk>,
     output: Output,
-    /// Of the numbered files that are or were there.
+    /// The highest number of the numbered files that are or were there.
     last_number: usize,
     hardware: Hardware,
     provenance: Provenance,
-    /// As the output holds them.
+    /// The problems that are measured, as the output's format tells them apart.
     measured: HashSet<ProblemId>,
     /// What is not in a file yet.
     journal: Journal,
@@ -86,7 +86,7 @@ impl Collection {
         Ok(collection)
     }
 
-    /// Takes what the journal holds into the file.
+    /// Adds what the journal holds to the file.
     fn take_over(&mut self) -> anyhow::Result<()> {
         let path = self.journal.path().to_owned();
         for entry in self.journal.entries()? {
@@ -165,7 +165,7 @@ impl Collection {
         Ok(())
     }
 
-    /// Adds a solution whose configs are those of another dictionary.
+    /// Adds a solution whose configs are indexes into another dictionary.
     fn push(&mut self, mut solution: Solution, configs: &ConfigDictionary) -> anyhow::Result<()> {
         let dataset = self.open_chunk()?;
         let failed = solution.failures.iter_mut().map(|failure| &mut failure.config);
@@ -186,7 +186,7 @@ impl Collection {
         }
     }
 
-    /// The dataset that the next problem goes to; a full one is saved and left.
+    /// The dataset that the next problem goes to. A full one is saved, and a new one begun.
     fn open_chunk(&mut self) -> anyhow::Result<&mut Dataset> {
         let full = |chunk: &Chunk| self.output.is_full(chunk.dataset.solutions.len());
         if self.chunks.last().is_none_or(full) {
@@ -199,7 +199,7 @@ impl Collection {
         Ok(&mut last.dataset)
     }
 
-    /// Brings everything into the files; the journal has nothing to add then.
+    /// Writes everything to the files. The journal then holds nothing that they lack.
     pub(crate) fn save(&mut self) -> anyhow::Result<()> {
         self.write()?;
         self.journal.clear()
@@ -349,7 +349,7 @@ mod tests {
         let anew = |chunks| {
             Collection::open(output(&path, chunks), false, hardware.clone(), Provenance::default()).err()
         };
-        // It ended after this output was looked at, and before it was opened.
+        // The other collection ends after this output was checked, and before it is opened.
         let mut other = open(&path, false);
         assert!(anew(Some(2)).unwrap().to_string().contains("another diode"));
         for m in [1, 2] {

@@ -21,7 +21,7 @@ pub(crate) struct Collecting {
     pub(crate) resume: bool,
     pub(crate) configs: ConfigArgs,
     pub(crate) devices: DeviceArgs,
-    /// Of the inputs that kernels are run on.
+    /// Seed of the inputs that kernels are run on.
     pub(crate) seed: u64,
     /// No further problem is begun after this time.
     pub(crate) budget: Option<Duration>,

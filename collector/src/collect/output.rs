@@ -1,4 +1,4 @@
-//! The file of a collection, or its numbered files of so many problems each.
+//! The file of a collection, or its numbered files with a fixed number of problems each.
 
 use std::path::{Path, PathBuf};
 
@@ -104,7 +104,8 @@ impl Output {
         Ok(numbered_files(&self.path)?.into_iter().map(|(_, path)| path).collect())
     }
 
-    /// A file of the other form, in one or in many: what this output does not go on with.
+    /// A file of the other form (one file instead of numbered ones, or numbered ones instead of one). This
+    /// output cannot go on with it.
     pub(super) fn other_form(&self) -> anyhow::Result<Option<PathBuf>> {
         let chunk_size = if self.chunk_size.is_none() { Some(1) } else { None };
         Ok(Self { chunk_size, ..self.clone() }.files()?.into_iter().next())
@@ -115,7 +116,7 @@ impl Output {
         Ok(numbered_files(&self.path)?.last().map_or(0, |(number, _)| *number))
     }
 
-    /// The file after that with the number `last`, which is counted on. The one file if there is but one.
+    /// The file to begin next. If files are numbered, `last` becomes its number.
     pub(super) fn next_file(&self, last: &mut usize) -> anyhow::Result<PathBuf> {
         if self.chunk_size.is_none() {
             return Ok(self.path.clone());
@@ -124,12 +125,12 @@ impl Output {
         numbered(&self.path, *last)
     }
 
-    /// Whether a file takes no more problems than these.
+    /// Whether a file with this many problems is full.
     pub(super) fn is_full(&self, problems: usize) -> bool {
         self.chunk_size.is_some_and(|most| problems >= most)
     }
 
-    /// The identity of the problem that the files hold for this one; some formats say less of problems.
+    /// The identity of a problem as the output's format holds it: some formats lack some of its fields.
     pub(super) fn held_id(&self, problem: &Problem) -> ProblemId {
         if self.holds_everything() { problem.id() } else { diode_formats::held(self.format, problem).id() }
     }

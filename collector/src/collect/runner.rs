@@ -31,7 +31,7 @@ pub(crate) struct Tally {
     pub(crate) skipped: usize,
     pub(crate) configs: usize,
     pub(crate) failures: BTreeMap<String, usize>,
-    /// Problems on which the GPU was disturbed to the last.
+    /// Problems on which the GPU was still disturbed at the last attempt.
     pub(crate) disturbed: usize,
     /// Problems on which the power limit held the clocks down.
     pub(crate) power_capped: usize,
@@ -40,13 +40,13 @@ pub(crate) struct Tally {
     /// How GPUs spent their time: in timed kernels and flushes, and in all.
     pub(crate) busy: Duration,
     pub(crate) device: Duration,
-    /// Problems that the output holds in the end.
+    /// Problems in the output at the end.
     pub(crate) in_file: usize,
     pub(crate) stopped: Option<&'static str>,
     pub(crate) elapsed: Duration,
 }
 
-/// What a device made of one problem.
+/// A problem that a device has finished, and the outcome.
 struct Finished<'a> {
     problem: &'a Problem,
     method: Method,

@@ -130,7 +130,7 @@ impl Evaluate {
         self.publish(&document, || metrics(&document.report))
     }
 
-    /// What one gets without a model. Training data may hold judged problems too: those are left out.
+    /// Ways to choose without a model. Problems of the training data that are judged too are left out of it.
     fn baselines(&self, model: &AnyModel, set: &TrainingSet, judged: &[Judged]) -> anyhow::Result<Baselines> {
         if self.train_data.is_empty() {
             return Ok(without_a_model(judged, set, None)?);

@@ -49,7 +49,7 @@ impl Login {
     /// Waits until the user has allowed it in the browser.
     fn ask(&self) -> anyhow::Result<String> {
         let client = self.server.stranger()?;
-        // Before anybody opens a page.
+        // Checked before the user opens a page.
         client.refuse_open_way()?;
         let request = DeviceRequest {
             name: self.name.clone().unwrap_or_else(default_name),

@@ -93,7 +93,7 @@ fn send(client: &Client, bytes: &[u8]) -> anyhow::Result<Receipt> {
     }
 }
 
-/// Whether the next attempt may fare better.
+/// Whether another attempt may succeed.
 fn is_passing(error: &ureq::Error) -> bool {
     matches!(error, ureq::Error::Io(_) | ureq::Error::ConnectionFailed | ureq::Error::Timeout(_))
 }

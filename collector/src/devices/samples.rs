@@ -25,7 +25,7 @@ impl Samples {
         self.0.first().copied()
     }
 
-    /// The interquartile range; 0 for a single repeat, which says nothing.
+    /// The interquartile range; 0 for a single repeat, which has none.
     pub(crate) fn spread(&self) -> u64 {
         let quartile = |part| integer_quantile(&self.0, part, 4);
         quartile(3).zip(quartile(1)).map_or(0, |(upper, lower)| upper - lower)

@@ -17,7 +17,7 @@ pub(crate) struct Document {
     /// `model` if the file's own weights were judged, `recipe` for fresh ones.
     pub(crate) judged: &'static str,
     pub(crate) worst: Vec<Worst>,
-    /// What one gets without a model.
+    /// Ways to choose without a model.
     pub(crate) baselines: Baselines,
     /// Further models, and torch-diode's `v1` as its plug-in fed it.
     pub(crate) compared: Vec<Contender>,

@@ -1,4 +1,4 @@
-//! What a model is judged by.
+//! The timings that a model is judged by.
 
 use std::path::{Path, PathBuf};
 
@@ -56,7 +56,7 @@ fn of_the_models_methods(
     }
 }
 
-/// Says so where a model is judged by what it was trained on.
+/// Warns if a model is judged by the data that it was trained on.
 pub(crate) fn warn_if_trained_on(model: &dyn Predictor, set: &TrainingSet) {
     if model.training().is_some_and(|training| training.data_digest == set.digest()) {
         say!(

@@ -157,7 +157,7 @@ fn errors(document: &Document) -> String {
     )
 }
 
-/// What the model's file claims of its picks, against what came of them.
+/// The confidence that the model's file states, against what was observed.
 fn calibration(document: &Document) -> String {
     let evaluation = &document.main.evaluation;
     let observed = &evaluation.report.within_5_percent;

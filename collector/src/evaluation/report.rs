@@ -31,12 +31,12 @@ pub(crate) fn metrics(report: &EvaluationReport) -> String {
     )
 }
 
-/// Empty where ranking was not timed.
+/// How long ranking takes, as the end of a sentence; empty if it was not timed.
 fn rank_time(us: f64) -> String {
     if us > 0.0 { format!("; ranking takes {} per problem", output::duration(us)) } else { String::new() }
 }
 
-/// A number of folds: one part cannot be left out and trained on at once.
+/// Reads a number of folds. It must be more than one: a part that is left out cannot also be trained on.
 pub(crate) fn parse_folds(text: &str) -> Result<usize, String> {
     match text.parse() {
         Ok(folds) if folds >= 2 => Ok(folds),
@@ -44,7 +44,7 @@ pub(crate) fn parse_folds(text: &str) -> Result<usize, String> {
     }
 }
 
-/// The same, or 0 for no cross-validation.
+/// Reads a number of folds; 0 means no cross-validation.
 pub(crate) fn parse_folds_or_none(text: &str) -> Result<usize, String> {
     if text == "0" { Ok(0) } else { parse_folds(text).map_err(|error| format!("{error}, or 0 for none")) }
 }

@@ -216,7 +216,7 @@ fn shape(problem: &Problem) -> String {
     )
 }
 
-/// Of the whole population.
+/// The standard deviation of the whole population.
 fn deviation(values: &[f64]) -> f64 {
     let middle = mean(values.iter().copied());
     mean(values.iter().map(|value| (value - middle).powi(2))).sqrt()

@@ -63,7 +63,7 @@ pub(crate) fn in_words(document: &Document) -> String {
 /// All ways to choose that were judged, in one table.
 pub(crate) struct Choice {
     pub(crate) what: String,
-    /// Configs that it times.
+    /// How many configs it times.
     pub(crate) timed: usize,
     pub(crate) triton: Option<TopK>,
     pub(crate) with_library: Option<TopK>,

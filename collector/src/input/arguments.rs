@@ -50,7 +50,7 @@ pub(crate) fn probability(text: &str) -> Result<f64, String> {
     }
 }
 
-/// What a kind of whole number ends with.
+/// The largest value of a type of whole numbers.
 pub(crate) trait Bounded {
     const MAX: Self;
 }

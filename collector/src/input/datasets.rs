@@ -22,7 +22,7 @@ pub(crate) fn read_ending(paths: &[PathBuf], extensions: &[String]) -> anyhow::R
     Ok(decode(paths, extensions)?.into_iter().flat_map(|decoded| decoded.datasets).collect())
 }
 
-/// The same with the formats.
+/// The same, with the format of each file.
 pub(crate) fn decode(paths: &[PathBuf], extensions: &[String]) -> anyhow::Result<Vec<Decoded>> {
     let given = extensions.iter().map(|extension| format!(".{}", extension.trim_start_matches('.')));
     let mut endings: Vec<String> = given.map(|ending| ending.to_lowercase()).collect();
@@ -51,12 +51,12 @@ struct Search {
     files: Vec<PathBuf>,
     /// Where links and other names lead to: nothing is read twice, and no circle is followed.
     seen: HashSet<PathBuf>,
-    /// With those that were found before.
+    /// How many files were found; those that were found before count again.
     found: usize,
 }
 
 impl Search {
-    /// `named` is what the user gave.
+    /// `named`: whether the user gave this path itself, and not a folder around it.
     fn find(&mut self, path: &Path, named: bool) -> anyhow::Result<()> {
         let context = || format!("cannot read {}", path.display());
         if path.is_dir() {

@@ -12,7 +12,7 @@ struct Shipped {
     bytes: &'static [u8],
 }
 
-/// The first one stands in for hardware that has none.
+/// The first one stands in for hardware without a model of its own.
 const SHIPPED: [Shipped; 2] = [
     Shipped {
         hardware: "nvidia-h200",
@@ -35,8 +35,8 @@ pub(super) fn names() -> String {
     names.join(", ")
 }
 
-/// The model for some hardware. Where none was trained there, another stands in:
-/// with the facts of the hardware asked for, and without the figures of its own. Its predictions say so.
+/// The model for some hardware. If none was trained for it, another stands in with the facts of the hardware
+/// that was asked for, and without figures of its own quality. Its predictions say so.
 pub(super) fn for_hardware(wanted: &Hardware) -> anyhow::Result<Model> {
     let trained = |shipped: &&Shipped| shipped.hardware == wanted.slug.as_str();
     if let Some(shipped) = SHIPPED.iter().find(trained) {

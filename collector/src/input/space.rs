@@ -19,7 +19,7 @@ pub(crate) enum SpaceArg {
 /// Some 50,000 configs; the exhaustive space has 1,875.
 const MAX_BYTES: u64 = 16 << 20;
 
-/// What the file is to be.
+/// What the file must hold, in words.
 const EXPECTED: &str = "a JSON list of configs, or the output of `diode predict --json`";
 
 /// A list of configs, bare or as `diode predict --json` prints it.
@@ -58,7 +58,7 @@ impl<'de> Visitor<'de> for ListVisitor {
 }
 
 impl SpaceArg {
-    /// The space itself.
+    /// The space, read from its file if it is a list.
     pub(crate) fn read(&self) -> anyhow::Result<Space> {
         let path = match self {
             Self::Named(name) => return Ok(Space::Named(*name)),

@@ -11,7 +11,7 @@ use diode_formats::Kind;
 /// A table of 100,000 problems with five configs each takes 220 MB.
 const MAX_TABLE_BYTES: u64 = 1 << 30;
 
-/// What every table says of itself, and no dataset.
+/// A text that is in every table and in no dataset.
 const TABLE_MARK: &str = "\"diode-table/";
 
 /// Reads tables: one as this program wrote it or as it was edited since, or those of a

@@ -17,7 +17,7 @@ use super::python::{Python, TRITON};
 use crate::interrupt::Interrupt;
 use crate::output::progress::Progress;
 
-/// How many compilers may die of a kernel.
+/// A kernel is given up when so many compilers have died while they compiled it.
 const TRIES: usize = 2;
 
 /// What became of one kernel.
@@ -46,7 +46,7 @@ impl<'a> Compilers<'a> {
         Self { parts, python, interrupt, queue: Mutex::new(todo), failed: AtomicBool::new(false) }
     }
 
-    /// Compiles all kernels with so many processes; what is done is kept and added to `finished`.
+    /// Compiles all kernels with this many processes. Finished ones are kept and added to `finished`.
     pub(super) fn run(
         &self,
         processes: usize,
@@ -91,7 +91,7 @@ impl<'a> Compilers<'a> {
             };
             let compiled = self.compile(kernel, &cache, &mut compiler);
             let trouble = compiled.is_err();
-            // The main thread receives no more once it has given up.
+            // Sending fails once the main thread has given up.
             let sent = results.send(compiled.map(|compiled| Finished { key: kernel.key.clone(), compiled }));
             if trouble || sent.is_err() {
                 return;
@@ -101,7 +101,8 @@ impl<'a> Compilers<'a> {
         }
     }
 
-    /// Compiles one kernel. A compiler that dies may have been ended by others, so a fresh one tries again.
+    /// Compiles one kernel. If the compiler dies, which need not be the kernel's fault, a fresh one tries
+    /// again.
     fn compile(
         &self,
         kernel: &PlannedKernel,

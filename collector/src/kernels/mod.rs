@@ -21,7 +21,7 @@ pub(crate) use variant::{check_type, problems_of, tile_of};
 /// How the arguments of a kernel lie, and what they mean. A backend launches
 /// only packs that state the one it knows.
 pub(crate) const ABI: &str = "diode-kernels 1";
-/// The toolchain entry that states it.
+/// The toolchain entry that states the [`ABI`].
 pub(crate) const ABI_KEY: &str = "abi";
 
 /// Whether a pack was built for the exact sizes of some problems.

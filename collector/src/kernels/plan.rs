@@ -20,7 +20,7 @@ pub(crate) struct Plan {
     pub(crate) dtypes: Vec<DType>,
     /// Of A and B.
     pub(crate) layouts: Vec<(Layout, Layout)>,
-    /// Classes that operands may have.
+    /// Alignments that operands may have.
     pub(crate) alignments: Vec<Alignment>,
     pub(crate) biases: Vec<Bias>,
     /// Whether fp32 may round its inputs to TF32.
@@ -116,7 +116,7 @@ impl Plan {
             let biases = self.biases.iter().filter(|bias| op.has_bias() == (**bias != Bias::None));
             for bias in biases {
                 for &(a_layout, b_layout) in &self.layouts {
-                    // The class of a matrix is that of the size its rows run along.
+                    // The alignment of a matrix is that of the size its rows run along.
                     for &m in &allowed {
                         for &n in &allowed {
                             for &k in &allowed {

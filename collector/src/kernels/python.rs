@@ -41,7 +41,7 @@ impl Python {
     }
 }
 
-/// All sources as one text: whoever changes a kernel starts a new build.
+/// All sources as one text. A changed kernel has another text, so it starts a new build.
 pub(crate) fn sources() -> String {
     SOURCES.iter().flat_map(|(name, text)| [*name, "\n", *text, "\n"]).collect()
 }

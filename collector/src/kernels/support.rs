@@ -10,7 +10,7 @@ pub(crate) const BLOCK: u32 = 4096;
 /// The tile of the reference; any would do.
 pub(crate) const REFERENCE_TILE: [u32; 3] = [64, 64, 32];
 
-/// One of them, for one type.
+/// One of these kernels, for one type.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum Support {
     Fill(DType),
@@ -19,7 +19,7 @@ pub(crate) enum Support {
 }
 
 impl Support {
-    /// All that measuring a type needs.
+    /// The four kernels that measuring a type needs.
     pub(crate) fn of(dtype: DType) -> [Self; 4] {
         [
             Self::Fill(dtype),
@@ -77,21 +77,22 @@ pub(crate) fn reference_size(dtype: DType) -> u64 {
     if dtype == DType::Float32 { 8 } else { 4 }
 }
 
-/// How far a result may be from the reference: absolute for every term of the
-/// sum's root, and relative. A few times the rounding of the output's type, and
-/// of the sum's where the inputs are rounded too.
+/// How far a result may be from the reference: an absolute part, which grows with the root of K, and a
+/// relative part. Both are a few times the rounding of the output's type, and of the sum's where the inputs
+/// are rounded too.
 pub(crate) fn tolerance(dtype: DType, k: u64, tf32: bool) -> (f32, f32) {
     let root = (k as f32).sqrt();
     match dtype {
         DType::Float32 if tf32 => (4e-3 * root, 4e-3),
-        // Every partial sum is rounded, and they grow with the root of K: together as K.
+        // Every partial sum is rounded, and the sums grow with the root of K: together, the error grows with
+        // K.
         DType::Float32 => (1e-5 * root + 2e-7 * k as f32, 1e-5),
         DType::Float16 => (1e-3 * root, 2e-3),
         _ => (1e-3 * root, 1.6e-2),
     }
 }
 
-/// What sums are made in: products of 16-bit types are exact in fp32, those of
+/// The type that sums are made in: products of 16-bit types are exact in fp32, those of
 /// fp32 in fp64.
 fn accumulator(dtype: DType) -> (&'static str, &'static str) {
     if dtype == DType::Float32 { ("tl.fp64", "*fp64") } else { ("tl.fp32", "*fp32") }
@@ -125,7 +126,7 @@ fn reference_types(dtype: DType) -> Value {
     types
 }
 
-/// Every class an operand of a type can have.
+/// Every alignment that an operand of a type can have.
 pub(crate) fn alignments(dtype: DType) -> &'static [Alignment] {
     const ALL: [Alignment; 3] = [Alignment::Bytes16, Alignment::Bytes4, Alignment::None];
     // Four bytes an element: never below 4.

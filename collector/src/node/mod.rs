@@ -40,9 +40,9 @@ impl Node {
     ///   types have the same: they are widened and computed in f32.
     /// - The clock of the peak is the one the system states; the highest is the
     ///   greater of that and a measured one, since many systems state the base clock.
-    /// - Bandwidths are measured and rounded up to a preferred number, so that two
-    ///   runs on one machine give the same facts and the physical floor that is
-    ///   derived from them errs on the forgiving side.
+    /// - Bandwidths are measured and rounded up to a preferred number. So two runs on one
+    ///   machine give the same facts, and the least possible time that is derived from
+    ///   them is rather too short than too long.
     /// - Shared memory stands for a core's private L2, registers for its
     ///   architectural vector registers.
     pub(crate) fn hardware(&self) -> anyhow::Result<Hardware> {

@@ -61,7 +61,7 @@ fn escaped(text: &str) -> Cow<'_, str> {
     Cow::Owned(safe)
 }
 
-/// Prints text that nothing from outside is in, as it is.
+/// Prints text as it is. Nothing in it may come from outside.
 pub(crate) fn script_out(text: &str) -> anyhow::Result<()> {
     let mut stdout = io::stdout().lock();
     match stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()) {

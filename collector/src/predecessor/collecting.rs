@@ -52,7 +52,8 @@ impl CollectingArgs {
         }
     }
 
-    /// Measures problems into one file, or into files of so many each: `name_1.json`, `name_2.json` …
+    /// Measures problems into one file, or into numbered files with a fixed number of problems each:
+    /// `name_1.json`, `name_2.json` …
     pub(crate) fn collect(
         &self,
         output: &Path,

@@ -10,13 +10,13 @@ use crate::failure::Usage;
 /// times kernels itself.
 const WITH_SEARCH_MODE: [&str; 4] = ["collect", "collect-shapeset", "create-validation", "collect-and-train"];
 
-/// Lets those commands take it.
+/// Adds the flag to those commands.
 pub(crate) fn accept_search_mode(cli: Command) -> Command {
     let flag = || Arg::new("search_mode").long("search-mode").hide(true).value_parser(parse_search_mode);
     WITH_SEARCH_MODE.iter().fold(cli, |cli, name| cli.mut_subcommand(name, |command| command.arg(flag())))
 }
 
-/// Only the modes that time every config say what Diode does.
+/// Accepts the modes that time every config; the error for others says what Diode does.
 fn parse_search_mode(text: &str) -> Result<(), String> {
     if text.starts_with("max-autotune") {
         return Ok(());
@@ -69,12 +69,12 @@ pub(crate) struct BatchSize {
 }
 
 impl BatchSize {
-    /// What was given, for those that it means something to.
+    /// The value, for commands on which it has an effect.
     pub(crate) fn get(&self) -> Option<usize> {
         self.batch_size
     }
 
-    /// Says what takes its place, if it was given.
+    /// If the flag was given, says that it has no effect and what is done instead.
     pub(crate) fn mention(&self, instead: &str) {
         if self.batch_size.is_some() {
             say!("note: --batch-size changes nothing: {instead}");

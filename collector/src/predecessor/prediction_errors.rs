@@ -13,7 +13,7 @@ use crate::output;
 pub(crate) struct Validation {
     problems: usize,
     timings: usize,
-    /// Of the natural logarithm of times, over all timings.
+    /// Errors of the natural logarithm of the time, over all timings.
     mse: f64,
     rmse: f64,
     /// The factor that a time is typically wrong by.
@@ -31,7 +31,7 @@ struct WorstPrediction {
     predicted_us: f64,
     measured_us: f64,
     log_error: f64,
-    /// Predicted over measured.
+    /// Predicted time over measured time.
     ratio: f64,
 }
 
@@ -43,7 +43,7 @@ struct WorstPick {
     picked_us: f64,
     best: Config,
     best_us: f64,
-    /// Of the best that the pick reaches.
+    /// How near the pick comes to the best: best time over picked time.
     share: f64,
 }
 

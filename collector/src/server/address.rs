@@ -22,7 +22,7 @@ impl Address {
         &self.0
     }
 
-    /// Whether nobody on the way can read what is sent: it is encrypted or stays on this machine.
+    /// Whether what is sent cannot be read on its way: it is encrypted or stays on this machine.
     pub(crate) fn is_private(&self) -> bool {
         let Some(rest) = self.0.strip_prefix("http://") else { return true };
         let authority = rest.split('/').next().unwrap_or_default();

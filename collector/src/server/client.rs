@@ -39,13 +39,13 @@ impl Client {
         Ok(Self { agent: config.build().into(), address, token: None })
     }
 
-    /// Shows a token from now on.
+    /// The same client, sending a token with every request.
     pub(crate) fn with_token(self, token: String) -> anyhow::Result<Self> {
         self.refuse_open_way()?;
         Ok(Self { token: Some(token), ..self })
     }
 
-    /// Fails where others could read a token on its way.
+    /// Fails if others could read a token on its way to the server.
     pub(crate) fn refuse_open_way(&self) -> Result<(), Usage> {
         if self.address.is_private() {
             return Ok(());
@@ -110,7 +110,7 @@ fn certificates(path: &Path) -> anyhow::Result<RootCerts> {
     Ok(RootCerts::Specific(Arc::new(certificates)))
 }
 
-/// The document of a success; the server's own words otherwise.
+/// The document of a successful answer; for any other answer an error with the server's message.
 pub(crate) fn judge<T: DeserializeOwned>(mut answer: Answer) -> anyhow::Result<T> {
     if answer.status().is_success() {
         return answer.body_mut().read_json().context("the answer is not understood; is it a Diode server?");

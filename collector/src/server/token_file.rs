@@ -8,7 +8,7 @@ use anyhow::{Context, bail};
 use super::Address;
 use crate::failure::Usage;
 
-/// The file that holds a token for each server, for its owner's eyes only.
+/// The file that holds a token for each server. Only its owner may read it.
 pub(crate) struct TokenFile(PathBuf);
 
 /// What is in the file.
@@ -58,7 +58,7 @@ impl TokenFile {
             other => other.with_context(|| format!("cannot read {path}"))?,
         };
         self.refuse_shared()?;
-        // What stands in the file is not repeated.
+        // The error must not repeat what the file holds.
         serde_json::from_str(&text).map_err(|_| {
             anyhow::anyhow!("{path}: expected what `diode login` writes; remove it and log in again")
         })

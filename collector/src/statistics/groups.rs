@@ -26,7 +26,7 @@ pub(crate) struct Group {
     pub(crate) best_roofline_share: Option<f64>,
     /// The median over near-best times of interquartile range by time, where known.
     pub(crate) noise: Option<f64>,
-    /// Where problems were timed with the vendor's library too.
+    /// The comparison with the vendor's library, over problems that were timed with it too.
     pub(crate) library: Option<Library>,
 }
 

@@ -50,7 +50,7 @@ fn group(g: &Group) -> Vec<String> {
     ]
 }
 
-/// What only some groups have.
+/// Figures that only some groups have.
 fn details(g: &Group) -> String {
     let mut text = String::new();
     let name = format!("{} {} {} {}", g.hardware, g.op, g.dtype, g.method);

@@ -49,7 +49,7 @@ pub(super) fn train(
     Ok(Trained { model: AnyModel::Ranking(Box::new(model)), losses, stopped })
 }
 
-/// What an interrupted training has left. What another one has left is not lost for this one.
+/// What an interrupted training has learnt. The checkpoint of another training is refused and kept.
 fn resumed(path: &Path, fresh: Checkpoint) -> anyhow::Result<Checkpoint> {
     let mut bytes = Vec::new();
     let read = File::open(path).and_then(|file| file.take(MAX_PARTIAL).read_to_end(&mut bytes));

@@ -83,7 +83,7 @@ enum ModelType {
     Deep,
 }
 
-/// Parts for cross-validation where --folds does not say otherwise.
+/// Parts for cross-validation if --folds is not given.
 const FOLDS: usize = 4;
 
 /// With fewer problems a fold judges six at most, and one of them moves every figure.
@@ -166,9 +166,10 @@ impl Recipe {
         }
     }
 
-    /// For torch-diode's networks: its command's flags and defaults.
+    /// The options for torch-diode's networks, with the defaults of torch-diode's command; `None` for our
+    /// network.
     fn predecessor_options(&self, seed: u64) -> Option<PredecessorOptions> {
-        /// The width and the blocks of deep.
+        /// Width and number of the blocks of `deep`.
         const DEEP: (usize, usize) = (128, 10);
         let architecture = match self.model_type {
             ModelType::Ranking => return None,

@@ -1,4 +1,4 @@
-//! What came of a training, whatever was trained.
+//! The result of a training of any kind of model.
 
 use diode_model::AnyModel;
 use diode_train::EpochLoss;

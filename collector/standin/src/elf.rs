@@ -32,7 +32,7 @@ pub(crate) fn file<'a>(start: *const c_void) -> Option<&'a [u8]> {
         number(known, at + 24, 8) + size
     });
     let end = segment_ends.chain(section_ends).chain([tables]).max().filter(|&end| end <= LARGEST)?;
-    // SAFETY: and its parts this far.
+    // SAFETY: the caller gives the start of a file, which reaches to the end of its last part.
     Some(unsafe { slice::from_raw_parts(start.cast::<u8>(), end) })
 }
 

@@ -1,4 +1,4 @@
-//! The memory of a GPU. Addresses mean nothing to the host, so nobody reads it past the driver.
+//! The memory of a GPU. Its addresses mean nothing to the host, so it is read through the driver alone.
 
 use std::collections::BTreeMap;
 
@@ -55,7 +55,7 @@ impl Memory {
         let address = self.next;
         self.next += bytes.next_multiple_of(GRANULE) + GRANULE;
         self.used += bytes;
-        // Whoever reads what he has not written sees this.
+        // What memory holds before anything is written to it.
         self.blocks.insert(address, Block { bytes, contents: Contents::Filled(0xa5) });
         Ok(address)
     }

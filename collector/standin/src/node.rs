@@ -38,7 +38,8 @@ pub(crate) struct Node {
     pub(crate) pending: Pending,
     /// The time of the GPU in nanoseconds, when all that is queued has run.
     pub(crate) clock: u64,
-    /// Times of the events that were recorded, and whether somebody has waited since. A handle is a place here and 1.
+    /// Times of the events that were recorded, and whether they have been waited for since. A handle is a
+    /// place here and 1.
     pub(crate) events: Vec<(u64, bool)>,
     /// How often clocks were held down by the power limit, and by heat.
     pub(crate) residencies: [u64; 2],
@@ -79,7 +80,7 @@ pub(crate) fn answer(call: &str, body: impl FnOnce(&mut Node, Option<Effect>) ->
     done.err().unwrap_or(0)
 }
 
-/// Waits for ever, or until nobody is there to end this process.
+/// Waits for ever, or until this process has lost its parent, which would end it.
 fn hang() -> ! {
     let parent = parent_id();
     while parent_id() == parent {

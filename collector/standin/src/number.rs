@@ -20,7 +20,7 @@ impl Number {
         }
     }
 
-    /// What sums of such elements are made in.
+    /// The type in which such elements are added up.
     pub(crate) fn sum(self) -> Self {
         if self == Self::Single { Self::Double } else { Self::Single }
     }

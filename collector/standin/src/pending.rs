@@ -1,5 +1,5 @@
-//! Multiplications that have been launched and that nobody has looked at. Most never are: the next launch
-//! writes over them.
+//! Multiplications that have been launched and whose results have not been read. Most never are: the next
+//! launch writes over them.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! Multiplications, whoever asked for them.
+//! Multiplications, by a kernel or by the library.
 
 use crate::memory::{Memory, Outside};
 use crate::number::Number;

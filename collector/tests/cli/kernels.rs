@@ -36,7 +36,7 @@ fn packs_are_compiled_without_a_gpu() {
     let info = build(&sandbox, "sm_90", &["--layouts", "nn,nt", "--alignments", "16,none"]);
     assert_eq!(info["arch"], "sm_90");
     assert_eq!(info["toolchain"]["triton"], "3.6.0");
-    // Four kernels around a measurement; the large tile does not fit, in any of its variants.
+    // Four kernels are for preparing and checking. No variant of the large tile fits into shared memory.
     let failed = info["failed"].as_array().unwrap();
     let too_large = |entry: &&Value| {
         entry["message"].as_str().unwrap().contains("bytes of shared memory, 232448 are there")
@@ -121,7 +121,7 @@ fn what_cannot_be_built_or_used_is_refused() {
     assert!(error.contains("packs are for GPUs"), "{error}");
 }
 
-/// A stand-in for Python: says hello as the compiler does, and then what it is told to for each kernel.
+/// A stand-in for Python: greets as the compiler does, then answers for each kernel what the test tells it.
 #[cfg(unix)]
 fn compiler(sandbox: &Sandbox, name: &str, each: &str) -> String {
     use std::os::unix::fs::PermissionsExt;

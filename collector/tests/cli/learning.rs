@@ -24,7 +24,7 @@ fn a_model_is_trained_judged_and_asked() {
     assert!(said.contains("parameters") && said.contains("2-fold cross-validation"), "{said}");
     assert!(sandbox.fails(1, &train).contains("--force"));
 
-    // Of a kind that was trained on; how sure picks are is stated of no other.
+    // A problem of a kind that was trained on: confidence is stated for no other.
     let known = sandbox.dataset("a.msgpack.zst").solutions.swap_remove(0).problem;
     let [b, m, n, k] = [known.b, known.m, known.n, known.k].map(|size| size.to_string());
     let (op, dtype) = (known.op.as_str(), known.a_dtype.as_str());

@@ -148,7 +148,7 @@ fn the_environments_token_wins_and_nothing_else_is_sent() {
     let output = with("hunter2", &address);
     let said = stderr(&output);
     assert!(output.status.code() == Some(2) && !said.contains("hunter2"), "{said}");
-    // Nobody on the way may read it.
+    // The token must not be readable on its way.
     let output = with(&token(), "http://diode.example.org");
     let said = stderr(&output);
     assert!(output.status.code() == Some(2) && said.contains("expected https://"), "{said}");

@@ -23,7 +23,7 @@ impl Sandbox {
         for variable in ["DIODE_SERVER", "DIODE_TOKEN", "DIODE_CA"] {
             command.env_remove(variable);
         }
-        // Not the token of whoever runs the tests.
+        // Not the token of the developer who runs the tests.
         command.env("XDG_CONFIG_HOME", self.path("config"));
         command
     }

@@ -9,19 +9,19 @@ use super::{Anonymous, Policy};
 use crate::app::App;
 use crate::http::{ApiFault, ApiResult};
 
-/// Admits those who may do what `R` names.
+/// Admits requests that may do what `R` names.
 pub(crate) struct Authorized<R> {
-    /// `None` if this server lets everybody do it, and nobody says who they are.
+    /// `None` if this server needs no account for it, and the request has none.
     pub(crate) account: Option<Account>,
     right: PhantomData<R>,
 }
 
-/// What a route does, and thus what it takes.
+/// What a route does, and what a request needs for it.
 pub(crate) trait Right {
     /// The scope that a token must have.
     const SCOPE: Scope;
 
-    /// As in: `WHAT` needs an account.
+    /// The start of the message "`WHAT` needs an account".
     const WHAT: &'static str;
 
     /// Whether it needs no account at all.

@@ -12,7 +12,7 @@ use crate::app::App;
 use crate::http::{ApiFault, ApiResult};
 use crate::store::Now;
 
-/// Who asks, and how that is known.
+/// The account that makes a request, and how that is known.
 pub(crate) struct Caller {
     pub(crate) account: Account,
     pub(crate) by: By,
@@ -25,8 +25,8 @@ pub(crate) enum By {
 }
 
 impl Caller {
-    /// `None` if nobody says who they are. A token that does not work is an error, or its owner's upload
-    /// would become nobody's; a session that has ended is as good as none.
+    /// `None` if the request has neither token nor session. A token that does not work is an error: otherwise
+    /// its owner's upload would belong to nobody. A session that has ended counts as none.
     pub(super) async fn identify(parts: &Parts, app: &App) -> ApiResult<Option<Self>> {
         refuse_token_in_url(parts)?;
         if parts.headers.contains_key(header::AUTHORIZATION) {
@@ -45,7 +45,7 @@ impl Caller {
     }
 }
 
-/// Browsers do. What they say has been checked by the layer around all routes.
+/// Whether the request says which page made it, as browsers do. The layer around all routes has checked it.
 fn says_where_from(headers: &HeaderMap) -> bool {
     headers.contains_key(header::ORIGIN) || headers.contains_key("sec-fetch-site")
 }
@@ -87,7 +87,7 @@ impl FromRequestParts<App> for Caller {
     }
 }
 
-/// Admits people, not tokens: whoever finds a token must not get more out of it than its scopes.
+/// Admits people, not tokens: a stolen token must not allow more than its scopes.
 pub(crate) struct SignedIn {
     pub(crate) account: Account,
     pub(crate) session: Digest,

@@ -15,14 +15,14 @@ use crate::store::{DeviceAnswer, Now, WaitingDevice};
 
 /// Long enough to make an account on the way.
 const LASTS: Duration = Duration::from_secs(15 * 60);
-/// How often a program asks.
+/// How often a program should ask.
 const INTERVAL: Duration = Duration::from_secs(2);
 /// Consonants, so that no words come of it, without those that look like others.
 const LETTERS: &[u8; 20] = b"BCDFGHJKLMNPQRSTVWXZ";
-/// 20⁸ codes: with the limits on tries, nobody guesses one within its time.
+/// 20⁸ codes: with the limits on tries, none can be guessed before it expires.
 const CODE_LENGTH: usize = 8;
 
-/// A program begins to wait.
+/// Begins the wait of a program for a token.
 pub(crate) async fn begin(app: &App, peer: &Peer, request: DeviceRequest) -> ApiResult<DeviceCode> {
     request.check()?;
     admit(app, &format!("devices from {}", peer.0), &DEVICES_OF_ADDRESS).await?;
@@ -49,7 +49,7 @@ fn verification_uri(policy: &Policy, user_code: &str) -> String {
     format!("{}/device?code={user_code}", policy.public_url)
 }
 
-/// The program asks. Once its user has allowed it, it gets a token, this once.
+/// Answers a waiting program: with a token if its user has allowed it. It gets the token once.
 pub(crate) async fn poll(app: &App, request: DevicePoll) -> ApiResult<IssuedToken> {
     let secret = digest_of(&request.device_code);
     match app.backend.store.poll_device(&secret, Now::read()).await? {
@@ -64,14 +64,14 @@ pub(crate) async fn poll(app: &App, request: DevicePoll) -> ApiResult<IssuedToke
     }
 }
 
-/// The program that shows a code; whoever is signed in may look for one.
+/// The program that shows a code. Any signed-in account may look for one.
 pub(crate) async fn find(app: &App, account: &Account, code: &str) -> ApiResult<WaitingDevice> {
     admit(app, &format!("codes of {}", account.id), &CODES_OF_ACCOUNT).await?;
     let found = app.backend.store.waiting_device(&normal(code), Now::read()).await?;
     found.ok_or_else(unknown)
 }
 
-/// The user's answer.
+/// Takes the user's answer: allowed or refused.
 pub(crate) async fn answer(
     app: &App,
     account: &Account,
@@ -110,7 +110,7 @@ fn draw_code() -> Result<String, getrandom::Error> {
     Ok(code)
 }
 
-/// As it was drawn, however it was typed.
+/// The code as it was drawn, however it was typed.
 fn normal(code: &str) -> String {
     let letters: Vec<char> = code
         .chars()

@@ -7,7 +7,8 @@ use crate::app::App;
 use crate::http::{ApiFault, ApiResult};
 use crate::store::Now;
 
-/// How often something may be tried. Counted in the database, so that all servers of one count together.
+/// How often something may be tried. Counted in the database, so that all servers on one database count
+/// together.
 pub(super) struct Limit {
     pub(super) tries: u64,
     pub(super) within: Duration,
@@ -15,7 +16,7 @@ pub(super) struct Limit {
 
 const MINUTE: u64 = 60;
 
-/// A password has at least ten characters: at this speed nobody guesses one.
+/// A password has at least ten characters, so it cannot be guessed at this speed.
 pub(super) const SIGN_IN: Limit = Limit { tries: 10, within: Duration::from_secs(15 * MINUTE) };
 
 /// Each costs 20 ms of a core. A university or company may share one address.
@@ -27,7 +28,7 @@ pub(super) const SIGN_UPS_OF_ADDRESS: Limit = Limit { tries: 20, within: Duratio
 /// Each leaves a row for a while.
 pub(super) const DEVICES_OF_ADDRESS: Limit = Limit { tries: 60, within: Duration::from_secs(15 * MINUTE) };
 
-/// Whoever is signed in could allow a stranger's program by guessing its code.
+/// A signed-in account could otherwise allow a stranger's program by guessing its code.
 pub(super) const CODES_OF_ACCOUNT: Limit = Limit { tries: 20, within: Duration::from_secs(15 * MINUTE) };
 
 /// Each leaves a row, and costs an administrator time.

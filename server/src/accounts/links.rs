@@ -1,4 +1,4 @@
-//! Links that work once. Whoever has one may make an account or choose a password.
+//! Links that work once. With one, an account can be made or a password chosen.
 
 use std::time::Duration;
 
@@ -10,9 +10,9 @@ use crate::store::{AccountStore, LinkFor, Now};
 
 const HOUR: u64 = 60 * 60;
 
-/// Long enough to reach somebody by mail.
+/// Long enough for a mail to be read.
 const INVITATION_LASTS: Duration = Duration::from_secs(7 * 24 * HOUR);
-/// It opens an account that exists.
+/// Shorter, because it opens an account that exists.
 const PASSWORD_LASTS: Duration = Duration::from_secs(24 * HOUR);
 
 /// A link, and until when it works.

@@ -11,8 +11,7 @@ use crate::http::{ApiFault, ApiResult};
 /// Each takes 19 MiB and a core for some 20 ms, so a crowd that signs in waits in a queue.
 const AT_ONCE: usize = 2;
 
-/// Stands in for the password of nobody, so that checking takes as long as for somebody. Nothing has
-/// this hash.
+/// Checked where there is no account, so that this takes as long as with one. No password has this hash.
 const NOBODY: &str =
     "$argon2id$v=19$m=19456,t=2,p=1$AAAAAAAAAAAAAAAAAAAAAA$AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA";
 
@@ -38,7 +37,7 @@ impl Passwords {
             .to_string())
     }
 
-    /// Whether it is the password of this hash. Without a hash it never is, after the same time.
+    /// Whether this is the password of a hash. Without a hash the answer is no, after the same time.
     pub(super) async fn fits(&self, password: Password, hash: Option<String>) -> ApiResult<bool> {
         let exists = hash.is_some();
         let fits = self.run(move || {

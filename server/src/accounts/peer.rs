@@ -6,7 +6,7 @@ use axum::http::request::Parts;
 
 use crate::app::App;
 
-/// The address that asks, as text, to count attempts by. Not to be trusted for more.
+/// The address of the client, as text. Attempts are counted by it; it proves nothing.
 pub(crate) struct Peer(pub(crate) String);
 
 impl FromRequestParts<App> for Peer {

@@ -25,14 +25,14 @@ pub enum Anonymous {
     All,
 }
 
-/// What this server demands of those who ask.
+/// What this server requires of requests.
 #[derive(Debug, Clone)]
 pub struct Policy {
     pub sign_ups: SignUps,
     pub anonymous: Anonymous,
     /// Where browsers find the server, such as `https://diode.example.org`, without a slash at the end.
     pub public_url: String,
-    /// Whether a proxy stands in front, so that it is the one to say who asks.
+    /// Whether a proxy stands in front, which then states the client's address.
     pub behind_proxy: bool,
 }
 

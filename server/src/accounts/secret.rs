@@ -22,7 +22,7 @@ impl Secret {
     }
 }
 
-/// Under which a secret that somebody sent would be stored.
+/// The digest under which a given secret would be stored.
 pub(super) fn digest_of(text: &str) -> Digest {
     Digest::of(text.as_bytes())
 }

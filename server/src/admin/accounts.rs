@@ -1,4 +1,4 @@
-//! Accounts, looked after by whoever runs the server.
+//! Accounts, as the server's operator looks after them.
 
 use std::io::Write as _;
 

@@ -23,7 +23,7 @@ pub(crate) struct Pace {
     pub(crate) grace: Duration,
     /// Bytes per second, on average, that must arrive after it.
     pub(crate) rate: u64,
-    /// How long nothing at all may arrive.
+    /// The longest pause in which nothing arrives.
     pub(crate) stall: Duration,
 }
 

@@ -39,17 +39,17 @@ impl ApiFault {
         Self::new(StatusCode::BAD_REQUEST, "invalid", message)
     }
 
-    /// Nobody is known to ask, but somebody must be.
+    /// The request needs an account and has none.
     pub(crate) fn unauthorized(message: impl Into<String>) -> Self {
         Self::new(StatusCode::UNAUTHORIZED, "unauthorized", message)
     }
 
-    /// Whoever asks may not do this, or a page of another site asks.
+    /// The account may not do this, or the request comes from a page of another site.
     pub(crate) fn forbidden(message: impl Into<String>) -> Self {
         Self::new(StatusCode::FORBIDDEN, "forbidden", message)
     }
 
-    /// Somebody else has what was asked for.
+    /// What was asked for belongs to somebody else.
     pub(crate) fn taken(message: impl Into<String>) -> Self {
         Self::new(StatusCode::CONFLICT, "taken", message)
     }
@@ -60,7 +60,7 @@ impl ApiFault {
         Self::new(StatusCode::BAD_REQUEST, "authorization_pending", message)
     }
 
-    /// It was tried too often; after so many seconds it may be tried again.
+    /// It was tried too often; it may be tried again after this many seconds.
     pub(crate) fn tried_too_often(message: impl Into<String>, retry_after: u32) -> Self {
         Self { retry_after: Some(retry_after), ..Self::too_many(message) }
     }
@@ -87,23 +87,23 @@ impl ApiFault {
         Self::new(StatusCode::UNPROCESSABLE_ENTITY, "refused", message)
     }
 
-    /// The client takes longer to send something than others would wait for.
+    /// The client sends more slowly than others can wait for.
     pub(crate) fn too_slow(what: &str) -> Self {
         let message = format!("{what} arrived too slowly, expected steady data; send it again");
         Self::new(StatusCode::REQUEST_TIMEOUT, "too_slow", message)
     }
 
-    /// The request is for another server.
+    /// The request is meant for another server.
     pub(crate) fn misdirected(message: impl Into<String>) -> Self {
         Self::new(StatusCode::MISDIRECTED_REQUEST, "misdirected", message)
     }
 
-    /// It does not fit the state that things are in.
+    /// The request does not fit the present state.
     pub(crate) fn conflict(message: impl Into<String>) -> Self {
         Self::new(StatusCode::CONFLICT, "conflict", message)
     }
 
-    /// There is enough of it already; trying again later may help.
+    /// There are as many as may be; trying again later may help.
     pub(crate) fn too_many(message: impl Into<String>) -> Self {
         let fault = Self::new(StatusCode::TOO_MANY_REQUESTS, "too_many", message);
         Self { retry_after: Some(60), ..fault }
@@ -126,7 +126,7 @@ impl ApiFault {
         Self { cause: Some(Arc::new(cause.into())), ..fault }
     }
 
-    /// What could not be written to a file.
+    /// A file could not be written.
     pub(crate) fn unwritable(error: std::io::Error) -> Self {
         if is_full(&error) { Self::disk_full(error) } else { Self::blobs_unavailable(error) }
     }

@@ -18,7 +18,7 @@ pub(crate) struct Known<T>(pub(crate) T);
 pub(crate) trait Lookup: Sized {
     type Id: FromStr<Err = Invalid> + Display + Send + Sync;
 
-    /// As in: no `KIND` by this id.
+    /// The kind in the message "no `KIND` by this id".
     const KIND: &'static str;
 
     /// Where the ids that exist are listed.

@@ -1,5 +1,5 @@
 //! Keeps pages of other sites away. A browser on this machine, or one that is signed in elsewhere, sends
-//! requests for any page it shows; its headers say for whom.
+//! requests for any page it shows. Its headers say for which page.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -25,8 +25,8 @@ pub(crate) async fn same_site(State(hosts): State<Hosts>, request: Request, next
 fn check(hosts: &[String], method: &Method, headers: &HeaderMap) -> ApiResult<()> {
     let text = |name| headers.get(name).map(|value| value.to_str().unwrap_or_default());
     let host = text(header::HOST);
-    // Another site may give its own name this machine's address. Its pages then count as of one site with
-    // the server, but the browser still sends that name. Who sends none is no browser.
+    // Another site may let its own name point to this machine (DNS rebinding). A browser then takes its pages
+    // for the server's own, but still sends that name. A request without a name is no browser's.
     if let Some(given) = host
         && !host_of(given).is_some_and(|name| is_ours(hosts, &name))
     {

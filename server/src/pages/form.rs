@@ -25,7 +25,7 @@ pub(super) fn go_on(next: Option<&str>) -> Response {
 
 /// To sign in first, and then back.
 pub(super) fn sign_in_first(next: &str) -> Response {
-    // The paths of our pages hold nothing else that would have to be written in another way.
+    // The paths of our pages hold no other characters that would have to be encoded.
     Redirect::to(&format!("/sign-in?next={}", next.replace('?', "%3F").replace('=', "%3D"))).into_response()
 }
 

@@ -74,11 +74,11 @@ pub enum DeviceAnswer {
     /// Expired, refused, answered before, or never asked.
     Unknown,
     Waiting,
-    /// The account has allowed it. Only the first to ask hears this.
+    /// The account has allowed it. Only one question gets this answer.
     Allowed(Account, WaitingDevice),
 }
 
-/// What the server remembers of accounts. Every method is one transaction.
+/// What the database keeps of accounts. Every method is one transaction.
 #[async_trait]
 pub trait AccountStore: Send + Sync {
     /// Makes an account. With `link`, uses up this invitation in the same transaction; one for the
@@ -99,7 +99,7 @@ pub trait AccountStore: Send + Sync {
     /// All accounts, by name; for operators.
     async fn accounts(&self) -> StoreResult<Vec<Credentials>>;
 
-    /// Whether nobody has an account yet.
+    /// Whether there is no account yet.
     async fn has_no_accounts(&self) -> StoreResult<bool>;
 
     /// Replaces the password and ends every session but `kept`.

@@ -18,7 +18,7 @@ use super::types::{BoardQuery, Claim, KnownHardware, NamedBlob, NewUpload, Now, 
 use crate::consensus::BoardEntry;
 use crate::solutions::StoredSolutions;
 
-/// What the server remembers. Every method is one transaction.
+/// What the database keeps. Every method is one transaction.
 #[async_trait]
 pub trait Store: AccountStore + AgentStore + ModerationStore {
     /// Fails if the database does not answer.

@@ -7,7 +7,7 @@ use super::assets::{Asset, Book};
 use super::respond;
 use crate::http::ApiFault;
 
-/// Shown as long as nobody has built the book.
+/// Shown as long as the book is not built.
 const NOT_BUILT: &str = include_str!("docs_not_built.html");
 
 /// mdBook sets its theme by inline scripts. Its pages are made of files of this

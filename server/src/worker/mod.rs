@@ -110,8 +110,8 @@ async fn work(
     keep(backend, claim, trained?, &uploads, stopping).await
 }
 
-/// Waits after a failure of database or blobs, which may pass; gives the failure back if this worker is to
-/// stop. What was trained for hours is not lost to a full disk.
+/// Waits after a failure of database or blobs, which may pass, so that hours of training are not lost to a
+/// full disk. Returns the failure if this worker is to stop.
 async fn sit_out(error: anyhow::Error, stopping: &watch::Receiver<bool>) -> anyhow::Result<()> {
     if *stopping.borrow() {
         return Err(error);
@@ -143,7 +143,7 @@ async fn follow<T>(
         if let Err(error @ (StoreError::Unavailable(_) | StoreError::Full(_))) = &reported
             && !*stopping.borrow()
         {
-            // Whether the claim still holds is asked again; until then the work goes on.
+            // The next report checks the claim again; until then the work goes on.
             tracing::warn!(job = %claim.job.id, "progress could not be recorded: {error}");
             told = None;
         } else if *stopping.borrow() || !matches!(reported, Ok(true)) {

@@ -56,7 +56,7 @@ async fn accounts_are_made(store: &dyn Store) {
     for link in ["first", "also first"] {
         store.add_link(&secret(link), &LinkFor::FirstAccount, start(), millis(later(60))).await.unwrap();
     }
-    // Racing for the first account: one gets it, and nobody does later.
+    // Two race for the first account: one gets it, and later ones get none.
     let (ada, bob) = (named("ada"), named("bob"));
     let (first, also) = (secret("first"), secret("also first"));
     let (a, b) = tokio::join!(
@@ -254,7 +254,7 @@ async fn uploads_leave_with_their_account(store: &dyn Store) {
     assert_eq!(entry(1536).await, None);
     let after = store.hardware_summary(&h200().slug).await.unwrap().unwrap();
     assert_eq!(after.solutions, before.solutions - 2);
-    // What stays is nobody's.
+    // The uploads that stay belong to no account.
     assert_eq!(store.delete_account(&bob, Uploads::Keep).await.unwrap(), []);
     assert!(store.receipt(&his.id).await.unwrap().is_some());
     let verified = verify_entries(store).await.unwrap();

@@ -30,7 +30,7 @@ async fn an_account_is_made_used_and_deleted() {
     assert_eq!(reply.status, 204);
     assert!(reply.header("set-cookie").contains("Max-Age=0"), "{}", reply.header("set-cookie"));
     ada.get("/api/v1/account").await.refusal(401, "unauthorized");
-    // The name is free again, for somebody who gets nothing of what was.
+    // The name is free again. A new account of this name gets nothing of the old one's.
     let other = Visitor::signed_up(&app, "ada").await;
     assert_ne!(other.get("/api/v1/account").await.json::<Account>().id, account.id);
 }

@@ -93,7 +93,7 @@ async fn pages_of_other_sites_change_nothing() {
             send(path, body, &other).await.refusal(403, "forbidden");
         }
     }
-    // Nor do they sign somebody in, for instance as somebody else.
+    // Nor can such a page sign a browser in, for instance to another account.
     let sign_in = format!(r#"{{"name":"ada","password":"{PASSWORD}"}}"#);
     send("/api/v1/session", &sign_in, &[("origin", "https://evil.example")]).await.refusal(403, "forbidden");
     let form = format!("name=ada&password={}", PASSWORD.replace(' ', "+"));
@@ -173,7 +173,7 @@ async fn a_disabled_account_does_nothing() {
     store.set_disabled(&account.id, true, diode_server::store::Now::read()).await.unwrap();
     ada.get("/api/v1/account").await.refusal(401, "unauthorized");
     let visitor = Visitor::new(&app);
-    // Only whoever has the password is told.
+    // Only a request with the right password is told.
     visitor.sign_in("ada", "wrong horse battery staple").await.refusal(401, "unauthorized");
     assert!(visitor.sign_in("ada", PASSWORD).await.refusal(403, "forbidden").contains("disabled"));
 }

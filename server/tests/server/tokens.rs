@@ -126,7 +126,7 @@ async fn tokens_that_make_no_sense_are_not_made() {
     ] {
         ada.post("/api/v1/tokens", body).await.refusal(400, "invalid");
     }
-    // Nobody gives a token what they may not do themselves.
+    // An account cannot give a token rights that it lacks.
     ada.post("/api/v1/tokens", r#"{"name":"x","scopes":["admin"]}"#).await.refusal(403, "forbidden");
     assert_eq!(ada.get("/api/v1/tokens").await.json::<Vec<Token>>(), []);
 }

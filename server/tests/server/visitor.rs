@@ -79,7 +79,7 @@ impl<'a> Visitor<'a> {
         self.cookie.borrow().clone()
     }
 
-    /// Takes a cookie that somebody else has put there.
+    /// Takes a cookie that came from elsewhere.
     pub(crate) fn plant(&self, cookie: &str) {
         self.cookie.replace(Some(cookie.to_owned()));
     }

@@ -19,8 +19,8 @@ named_enum! {
 }
 
 impl Alignment {
-    /// The class of rows that lie this many bytes apart in a base aligned to 16 bytes,
-    /// as every tensor that a framework allocates is.
+    /// The alignment of rows that lie this many bytes apart in a base aligned to 16 bytes, as every tensor
+    /// that a framework allocates is.
     pub const fn of_stride(bytes: u64) -> Self {
         if bytes.is_multiple_of(16) {
             Self::Bytes16
@@ -31,15 +31,15 @@ impl Alignment {
         }
     }
 
-    /// The class of a dense matrix whose contiguous dimension has this many elements.
+    /// The alignment of a dense matrix whose contiguous dimension has this many elements.
     ///
-    /// The length counts even where there is only one row: Inductor's kernels are
-    /// compiled for the stride, not for how often it is taken.
+    /// The length counts even where there is only one row: Inductor's kernels are compiled for the stride,
+    /// not for how often it is taken.
     const fn of_dense(contiguous: u64, dtype: DType) -> Self {
         Self::of_stride(contiguous * dtype.size())
     }
 
-    /// The class of an output that is not dense and row-major.
+    /// The alignment of an output that is not dense and row-major.
     fn of_output(layout: &OutputLayout, dtype: DType) -> Self {
         let [batch, row, column] = layout.stride;
         let between_rows = match (row, column) {

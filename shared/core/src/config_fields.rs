@@ -55,8 +55,8 @@ impl From<Config> for ConfigFields {
 }
 
 impl ConfigFields {
-    /// Refuses fields that the template does not have: whoever set them meant another template, or
-    /// believes that they take effect.
+    /// Refuses fields that the template does not have: they belong to another template, or would have no
+    /// effect.
     fn check_template(&self) -> Result<(), Invalid> {
         let flag = |flag: Option<bool>| flag.filter(|&set| set).map(|_| "true".to_owned());
         let number = |number: Option<u32>| number.map(|number| number.to_string());

@@ -3,7 +3,7 @@
 //! There are two medians of decimal numbers, which differ for an even count: [`median`] is the
 //! mean of the two values in the middle, [`upper_median`] the larger one of them.
 
-/// The median; of an even count, the mean of the two in the middle. `None` of nothing.
+/// The median; of an even count, the mean of the two in the middle. `None` if there are no values.
 pub fn median(values: &mut [f64]) -> Option<f64> {
     values.sort_unstable_by(f64::total_cmp);
     let upper = *values.get(values.len() / 2)?;
@@ -11,14 +11,14 @@ pub fn median(values: &mut [f64]) -> Option<f64> {
     Some(if even { f64::midpoint(values[values.len() / 2 - 1], upper) } else { upper })
 }
 
-/// The median; of an even count, the upper one of the two in the middle. `None` of nothing.
+/// The median; of an even count, the upper one of the two in the middle. `None` if there are no values.
 pub fn upper_median(values: &mut [f64]) -> Option<f64> {
     let middle = values.len() / 2;
     (!values.is_empty()).then(|| *values.select_nth_unstable_by(middle, f64::total_cmp).1)
 }
 
-/// The median of whole numbers; of an even count, the mean of the two in the middle,
-/// rounded down. `None` of nothing.
+/// The median of whole numbers; of an even count, the mean of the two in the middle, rounded down. `None` if
+/// there are no values.
 pub fn integer_median(values: &mut [u64]) -> Option<u64> {
     values.sort_unstable();
     integer_quantile(values, 2, 4)

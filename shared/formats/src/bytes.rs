@@ -11,7 +11,7 @@ pub(crate) struct Corrupt {
 }
 
 impl Corrupt {
-    /// Bytes that are all there and wrong.
+    /// The bytes are complete, but wrong.
     pub(crate) fn invalid(at: usize, cause: impl Into<String>) -> Self {
         Self { truncated: false, at, cause: cause.into() }
     }

@@ -1,5 +1,5 @@
-//! Checks before anything is written. No file may contradict itself, or be one that every
-//! reader refuses.
+//! Checks before anything is written. A file must not contradict itself, nor be one that every reader
+//! refuses.
 
 use diode_core::{Dataset, Provenance};
 

@@ -37,8 +37,8 @@ impl GroupConfidence {
         Ok(())
     }
 
-    /// The least number of picks to measure so that their best is within 5 % of the
-    /// best with a probability; `None` if that takes more picks than were measured.
+    /// The least number of picks whose best is within 5 % of the best of all with at least this probability;
+    /// `None` if none of the numbers that were judged reaches it.
     pub fn picks_for(&self, probability: f64) -> Option<u32> {
         self.within_5_percent.iter().find(|(_, share)| *share >= probability).map(|(picks, _)| *picks)
     }

@@ -1,4 +1,4 @@
-//! What the network sees of configs, and which configs can be shown to it.
+//! The features of configs, and which configs have features.
 
 use diode_core::{Config, Tile};
 pub use diode_numeric::features::*;

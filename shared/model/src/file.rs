@@ -189,7 +189,7 @@ struct Part {
 }
 
 impl Part {
-    /// In half the bytes where that loses nothing.
+    /// Stores values as 16-bit floats if that loses nothing.
     fn new(name: String, shape: Vec<usize>, values: &[f32]) -> Self {
         if values.iter().all(|&value| f16::from_f32(value).to_f32().to_bits() == value.to_bits()) {
             let data = values.iter().flat_map(|&value| f16::from_f32(value).to_le_bytes()).collect();

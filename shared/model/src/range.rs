@@ -44,14 +44,14 @@ impl std::fmt::Display for Kind {
 pub struct TrainingRange {
     /// In order.
     pub kinds: Vec<Kind>,
-    /// The least and the greatest.
+    /// The least and the greatest M.
     pub m: (u64, u64),
     pub n: (u64, u64),
     pub k: (u64, u64),
 }
 
 impl TrainingRange {
-    /// `None` of nothing.
+    /// The range of some problems; `None` if there are none.
     pub fn of<'a>(problems: impl Iterator<Item = &'a Problem>) -> Option<Self> {
         let mut range: Option<Self> = None;
         for problem in problems {

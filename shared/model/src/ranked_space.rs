@@ -4,15 +4,15 @@ use diode_core::{Config, Micros};
 
 use crate::picks::diverse;
 
-/// How much slower than the best config the library may be predicted to be and still be one of
-/// several picks.
+/// The library may be one of several picks if its predicted time is at most this many times the best
+/// config's.
 const LIBRARY_REACH: f64 = 1.3;
 
 /// The configs of a space on one problem, best first.
 #[derive(Debug, Clone, PartialEq)]
 pub struct RankedSpace {
     pub configs: Vec<(Config, Micros)>,
-    /// How many there were to choose from.
+    /// How many configs there were to choose from.
     pub considered: usize,
     /// The predicted time of the vendor's library, from models that predict it.
     pub library: Option<Micros>,

@@ -40,7 +40,7 @@ struct PreparedSpace {
     /// `None` for a list.
     named: Option<SpaceName>,
     kind: (Op, DType, DType),
-    /// In their own order, which decides between equal predicted times.
+    /// Sorted as configs are: this order decides between equal predicted times.
     configs: Vec<Config>,
     prepared: Prepared,
 }

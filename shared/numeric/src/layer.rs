@@ -49,7 +49,7 @@ impl GroupedLayer {
         sums
     }
 
-    /// The weights of some inputs, in the order of all.
+    /// The weights of `count` inputs from `first` on, in the order that the layer keeps.
     pub(crate) fn weights_of(&self, first: usize, count: usize) -> Vec<[f32; UNROLL]> {
         self.weights
             .chunks_exact(self.inputs)

@@ -39,11 +39,11 @@ pub(crate) struct Scratch {
 #[derive(Debug, Clone)]
 pub(crate) struct Begun<'a> {
     network: &'a Network,
-    /// The first layer's sums so far.
+    /// The first layer's sums over the inputs that were taken.
     sums: Vec<f32x8>,
-    /// Where the inputs that are yet to come begin.
+    /// The first of the inputs that are still to come.
     from: usize,
-    /// The first layer's weights of those.
+    /// The first layer's weights of the inputs that are still to come.
     weights: Vec<[f32; UNROLL]>,
 }
 

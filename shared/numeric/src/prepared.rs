@@ -49,7 +49,7 @@ pub fn fastest_first(predicted: &mut [Predicted]) {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Effort {
     All,
-    /// The scouts and so many blocks of others.
+    /// The scouts, and this many blocks of other tiles.
     Blocks(usize),
 }
 

@@ -8,7 +8,7 @@ use wide::f32x8;
 
 use crate::math;
 
-/// Outputs computed together, so that every loaded input is used this often.
+/// Outputs computed together. Each loaded input is used once for each of them.
 pub(crate) const UNROLL: usize = 8;
 
 /// The instructions of this processor. Asked once: `cpuid` traps in virtual machines.

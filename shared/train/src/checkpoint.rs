@@ -14,7 +14,7 @@ use crate::{TrainError, TrainingSet};
 
 /// Where the key is in the file's metadata.
 const KEY: &str = "diode-checkpoint";
-/// And the digest of the networks.
+/// Where the digest of the networks is in the metadata.
 const NETWORKS: &str = "networks";
 
 /// Finished networks, by the phase of training that they are of.

@@ -26,19 +26,19 @@ const FINAL: &str = "final";
 #[derive(Debug, Clone)]
 pub struct Fitted {
     pub model: Model,
-    /// On problems that the models judged had not seen.
+    /// How good such models are on problems that they had not seen.
     pub report: Option<EvaluationReport>,
     pub losses: Vec<EpochLoss>,
-    /// It was stopped, and this is the best so far.
+    /// Whether the training was stopped; the model is then the best so far.
     pub stopped: bool,
 }
 
-/// Trains a model on all of a set, then judges the recipe by cross-validation and writes into the
-/// model how good its like are. The same data, plan and machine give the same bytes, also when
-/// a checkpoint holds some of the networks already.
+/// Trains a model on all of a set, then judges the recipe by cross-validation and writes the result into the
+/// model. The same data, plan and machine give the same bytes, also when a checkpoint holds some of the
+/// networks already.
 ///
-/// The model is trained first: a training that is stopped during the folds still gives the model,
-/// without figures. The folds are learnt side by side.
+/// The model is trained first: a training that is stopped during the folds still gives the model, without
+/// figures. The folds are learnt side by side.
 pub fn fit(
     set: &TrainingSet,
     plan: &Plan,
@@ -108,7 +108,7 @@ struct Run {
     stopped: bool,
 }
 
-/// What a model made of the problems it had not seen.
+/// A model's outcomes on the problems that it had not seen.
 struct Fold {
     losses: Vec<EpochLoss>,
     /// `None` if it was stopped.
@@ -116,7 +116,7 @@ struct Fold {
 }
 
 impl Course<'_> {
-    /// Learns without some problems, and judges by those.
+    /// Trains a model without some problems, and judges it by those.
     fn judge(
         &self,
         phase: &str,
@@ -128,7 +128,7 @@ impl Course<'_> {
         Ok(Fold { losses, outcomes })
     }
 
-    /// Learns from some problems.
+    /// Trains a model on some problems.
     fn run(
         &self,
         phase: &str,

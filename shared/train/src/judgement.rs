@@ -12,10 +12,10 @@ use crate::{TrainError, TrainingProblem, TrainingSet};
 const PICKS: [u32; 5] = [1, 3, 5, 8, 16];
 /// A pick counts as good within this factor of the best.
 const CLOSE: f64 = 1.05;
-/// A group's share is computed as if it had so many more problems with the share of all problems:
-/// the share of a few problems alone would be luck.
+/// A group's share is computed as if it had this many more problems with the share of all problems: the share
+/// of a few problems alone would be luck.
 const PRIOR_PROBLEMS: f64 = 4.0;
-/// The range that four picks in five are in.
+/// The quantiles between which four picks in five lie.
 const RANGE: (f64, f64) = (0.1, 0.9);
 /// The handicaps of the library that are tried.
 const HANDICAPS: std::ops::RangeInclusive<i32> = -12..=12;
@@ -32,7 +32,7 @@ pub(crate) struct Outcome {
 }
 
 impl Outcome {
-    /// Of the problems of a set that are admitted.
+    /// The outcomes of a model on those problems of a set that are admitted.
     pub(crate) fn of(
         model: &Model,
         set: &TrainingSet,
@@ -112,7 +112,7 @@ pub(crate) fn judgement(outcomes: &[Outcome], folds: usize) -> Judgement {
             (picks, likely)
         });
         let within_5_percent = shares.collect();
-        // Of a few problems the range is that of all.
+        // With few problems, a group gets the range of all problems.
         let mut ratios: Vec<f64> = members.iter().map(|outcome| outcome.verdict.pick_bias).collect();
         if (ratios.len() as f64) < 2.0 * PRIOR_PROBLEMS {
             ratios.clone_from(&all);
@@ -129,7 +129,7 @@ pub(crate) fn judgement(outcomes: &[Outcome], folds: usize) -> Judgement {
     }
     let verdicts: Vec<Verdict> = outcomes.iter().map(|outcome| outcome.verdict.clone()).collect();
     let split = format!("{folds}-fold cross-validation by problem");
-    // A time would be another in every run, and the model's file with it.
+    // A time would differ from run to run, and so would the model's file.
     let report = EvaluationReport { rank_us_per_problem: 0.0, ..report(&verdicts, &split) };
     Judgement { report, confidence, pick_bias, library_handicap: handicap }
 }

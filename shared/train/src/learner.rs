@@ -68,7 +68,7 @@ pub(crate) fn learn(
     Ok(Learnt { mlp, complete })
 }
 
-/// What one step sees: some problems, some rows of each.
+/// What one step learns from: some problems, some rows of each.
 struct Batch {
     inputs: Tensor,
     measured: Measured,

@@ -16,14 +16,14 @@ use crate::network::{Descent, Mlp};
 use crate::schedule::one_cycle;
 use crate::{TrainError, TrainingSet};
 
-/// Fewer problems with a time of the library teach nothing.
+/// With fewer problems that have a time of the library, no network is trained for it.
 const LEAST_PROBLEMS: usize = 24;
 const NETWORKS: u64 = 6;
 const HIDDEN: usize = 16;
 const STEPS: usize = 600;
 const LEARNING_RATE: f64 = 1e-2;
 const WEIGHT_DECAY: f64 = 1e-2;
-/// Log errors beyond this pull no harder: some of the library's times are oddities of its choice.
+/// Log errors beyond this count no more: some times of the library come from an odd choice of kernel.
 const OUTLIER: f64 = 0.1;
 /// Makes slopes as long as those that the gradient's bound was made for.
 const LOSS_FACTOR: f64 = 20.0;

@@ -24,9 +24,9 @@ pub struct TrainOptions {
     pub learning_rate: f64,
     pub weight_decay: f64,
     pub problems_per_step: usize,
-    /// Configs drawn per problem and step …
+    /// Configs drawn per problem and step.
     pub configs_per_problem: usize,
-    /// … of which so many are always the fastest ones.
+    /// How many of those are always the fastest ones.
     pub fastest_per_problem: usize,
 }
 

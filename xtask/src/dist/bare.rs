@@ -139,7 +139,7 @@ fn get(address: &str, path: &str) -> anyhow::Result<String> {
     Ok(String::from_utf8_lossy(&answer).into_owned())
 }
 
-/// Each of the wheels that bring code, and the models beside it.
+/// Tries the wheels: each of the two with code, with that of the models beside it.
 fn wheels(debian: &Debian, dist: &Path, target: Target) -> anyhow::Result<()> {
     let folder = debian.0.join("opt");
     let mut wheels = Vec::new();

@@ -41,7 +41,7 @@ pub(crate) fn run(options: &Options) -> anyhow::Result<()> {
     for target in &targets {
         target.add()?;
     }
-    // The server holds both.
+    // The server contains the dashboard and the documents.
     web::build()?;
     docs::build()?;
     for target in &targets {

@@ -37,7 +37,7 @@ pub(super) fn read(mut bytes: &[u8]) -> (Vec<Dataset>, bool) {
             is_whole = false;
             bytes = &bytes[next..];
         } else {
-            // An entry that breaks off at the end is what a process leaves that is killed while it writes.
+            // A process that is killed while it writes leaves an incomplete entry at the end.
             is_whole &= framed.is_none() && !entries.is_empty();
             break;
         }

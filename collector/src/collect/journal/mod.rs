@@ -36,7 +36,7 @@ impl Journal {
         &self.path
     }
 
-    /// What is there under its name and is no file of ours is neither read nor emptied.
+    /// Fails if something other than a file has the journal's name. It is neither read nor emptied then.
     pub(crate) fn check(&self) -> anyhow::Result<()> {
         if self.path.symlink_metadata().is_ok_and(|there| !there.is_file()) {
             bail!(
@@ -152,7 +152,7 @@ impl Journal {
         file.sync_data()
     }
 
-    /// Forgets everything: it is in the output now.
+    /// Empties the journal: the output holds everything now.
     pub(crate) fn clear(&mut self) -> anyhow::Result<()> {
         let Some(file) = &mut self.file else { return Ok(()) };
         file.set_len(0).with_context(|| format!("cannot write {}", self.path.display()))
@@ -160,7 +160,7 @@ impl Journal {
 }
 
 impl Drop for Journal {
-    /// What holds nothing need not lie around.
+    /// Removes the file if it holds nothing.
     fn drop(&mut self) {
         if self.file.as_ref().is_some_and(|file| self.leads_to(file)) && self.is_empty() {
             let _ = fs::remove_file(&self.path);

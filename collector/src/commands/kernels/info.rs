@@ -27,7 +27,7 @@ struct Report<'a> {
     arch: &'a str,
     toolchain: &'a BTreeMap<String, String>,
     kernels: usize,
-    /// Those of them that prepare and check a measurement.
+    /// How many of them prepare and check a measurement.
     around: usize,
     spilling: usize,
     variants: Vec<VariantReport>,

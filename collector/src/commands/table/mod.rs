@@ -175,7 +175,7 @@ impl Table {
         })
     }
 
-    /// Those of the hardware that was asked for; unless one was, all must be of one.
+    /// Keeps those of the hardware that was asked for. If none was asked for, all must be of one.
     fn of_one_hardware<T>(&self, mut all: Vec<T>, of: impl Fn(&T) -> &Hardware) -> anyhow::Result<Vec<T>> {
         let slugs: BTreeSet<String> = all.iter().map(|one| of(one).slug.to_string()).collect();
         if let Some(wanted) = &self.hardware {

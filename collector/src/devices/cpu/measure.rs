@@ -1,4 +1,5 @@
-//! One problem: a first look at every config, then repeats in turns.
+//! Measuring one problem: a first look at every config, then repeats in turns. Each time is taken in
+//! `worker`.
 
 use diode_core::{Config, FailureReason, Problem};
 
@@ -72,7 +73,7 @@ fn repeat(
             let request = Request::Time { config: *config, repeats, check: false, give_up_ns: None };
             match time(process, problem, &request, repeats + 1, Some(best))? {
                 Ok(nanos) => samples.add(nanos),
-                // It ran before and does not now: its times are not to be trusted.
+                // It ran before and fails now, so its times cannot be trusted.
                 Err(reason) => {
                     row -= 1;
                     let (config, _) = measured.timed.remove(row);

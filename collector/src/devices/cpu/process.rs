@@ -20,8 +20,7 @@ impl CpuProcess {
         Self { process: MeasuringProcess::new(command), loaded: None }
     }
 
-    /// Loads a problem. It is loaded again by itself into every process that has
-    /// to be started later.
+    /// Loads a problem. A process that is started later, in place of this one, loads it too.
     pub(crate) fn load(
         &mut self,
         problem: &Problem,

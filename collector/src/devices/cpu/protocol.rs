@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(tag = "do", rename_all = "snake_case")]
 pub(crate) enum Request {
-    /// Make the inputs of a problem; the process forgets the one before.
+    /// Make the inputs of a problem, in place of those of the problem before.
     Load { problem: Problem, seed: u64 },
     /// Launch a config once untimed, then `repeats` times.
     Time {

@@ -1,4 +1,4 @@
-//! The measuring process itself: answers requests until its parent closes the pipe.
+//! The measuring process itself: takes times for its parent until that closes the pipe.
 
 use std::io::{BufRead, Write};
 use std::time::Instant;

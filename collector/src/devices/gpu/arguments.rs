@@ -3,7 +3,7 @@
 use std::ffi::c_void;
 use std::ptr;
 
-/// The arguments of a kernel, each in eight bytes whatever it uses of them.
+/// The arguments of a kernel. Each takes eight bytes, however many the kernel reads.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Arguments(Vec<u64>);
 
@@ -34,7 +34,7 @@ impl Arguments {
         self
     }
 
-    /// Where each stands, as a launch takes them.
+    /// A pointer to each argument, as a launch takes them.
     pub(super) fn pointers(&mut self) -> Vec<*mut c_void> {
         // On a little-endian machine the low bytes of each word are the value, whatever its size.
         self.0.iter_mut().map(|word| ptr::from_mut(word).cast()).collect()

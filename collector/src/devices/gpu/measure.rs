@@ -1,4 +1,5 @@
-//! Measuring one problem: looks at every config, then rounds over the best.
+//! Measuring one problem: looks at every config, then rounds over the best. Each time is taken in
+//! `timing_queue`.
 
 use std::time::Instant;
 

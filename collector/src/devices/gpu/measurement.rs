@@ -5,7 +5,7 @@ use super::protocol::{Event, Results};
 use super::session::{Candidate, Launchable};
 use super::session_error::SessionError;
 
-/// Receives progress events.
+/// Receives messages about the progress.
 pub(super) type Report<'a> = dyn FnMut(Event) -> anyhow::Result<()> + 'a;
 
 /// One problem, from the first look at its configs to their times.

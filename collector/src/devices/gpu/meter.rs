@@ -18,11 +18,11 @@ use crate::devices::meter::{Meter, Outcome, Quality};
 use crate::devices::samples::Samples;
 use crate::kernels::variant::{Variant, tile_of};
 
-/// So many configs of one problem may crash or hang before the rest is given up
-/// too. A dozen tiles of one variant have been seen to; each costs a few seconds.
+/// If more configs of one problem than this crash or hang, the rest is given up too. A dozen tiles of one
+/// variant have done so; each costs a few seconds.
 const MOST_CULPRITS: usize = 40;
 
-/// So many problems in a row that end the process before it launches a config say that the GPU is at fault.
+/// If this many problems in a row end the process before it launches a config, the GPU is at fault.
 const MOST_LOST_IN_A_ROW: u32 = 2;
 
 /// How the measuring processes of GPUs are started.
@@ -43,7 +43,7 @@ pub(crate) struct GpuMeter {
     seed: u64,
     /// Whether kernels serve one problem's sizes only.
     exact: bool,
-    /// Kernels that crashed or hung on an earlier problem. They do on every other that they serve.
+    /// Kernels that crashed or hung on an earlier problem. They would do so on every problem that they serve.
     culprits: HashMap<String, FailureReason>,
     /// Problems in a row that ended the process before it could launch a config.
     lost_in_a_row: u32,
@@ -74,7 +74,7 @@ impl GpuMeter {
         Ok((Self { process, vendor, seed, exact, culprits: HashMap::new(), lost_in_a_row: 0 }, described))
     }
 
-    /// Which kernel of the pack a config is on a problem.
+    /// The kernel of the pack that runs a config on a problem.
     fn kernel(&self, problem: &Problem, config: &Config) -> Option<String> {
         let (variant, tile) = (Variant::in_pack(problem, self.exact).ok()?, tile_of(config)?);
         Some(variant.key(tile, variant.fits(tile, problem)))
@@ -138,7 +138,7 @@ impl Meter for GpuMeter {
                             }
                             failed.push((culprit, reason));
                         }
-                        // Which config it was shows when they are launched one by one.
+                        // Launching them one by one shows which config it was.
                         _ if !careful => careful = true,
                         _ if !ever_launched => return self.lost_before_a_launch(why),
                         _ => return Ok(all_failed(configs, reason)),
@@ -150,8 +150,8 @@ impl Meter for GpuMeter {
 }
 
 impl GpuMeter {
-    /// One problem may end the process of a sound GPU; after two in a row it is the GPU. Neither says anything of configs,
-    /// so nothing is recorded.
+    /// One problem may end the process of a sound GPU; after two in a row the GPU is at fault. Neither case
+    /// tells anything about configs, so nothing is recorded.
     fn lost_before_a_launch(&mut self, why: Lost) -> anyhow::Result<Outcome> {
         self.lost_in_a_row += 1;
         let what = match why {

@@ -185,7 +185,7 @@ impl Operands {
     }
 }
 
-/// Programs of `fill` and `compare` for so many elements.
+/// How many programs of `fill` and `compare` this many elements take.
 pub(super) fn programs(elements: u64) -> u32 {
     elements.div_ceil(BLOCK.into()) as u32
 }

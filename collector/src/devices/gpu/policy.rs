@@ -8,8 +8,8 @@ pub(super) const NEAR_BEST: usize = 100;
 pub(super) const ROUNDS: usize = 4;
 /// Launches of a config in one round, one after the other so that its code is at hand.
 const PER_ROUND: u64 = 5;
-/// The same for short kernels, which are noisier and cost little. With four
-/// rounds, all copies of the inputs get their turn twice.
+/// The same for short kernels, which are noisier and cost little. In four rounds, every copy of the inputs is
+/// used twice.
 const PER_ROUND_SHORT: u64 = 8;
 const SHORT_NS: u64 = 50_000;
 /// What the near-best of one problem may take; beyond it they get fewer launches.
@@ -47,7 +47,7 @@ pub(super) fn median(times: &[u64]) -> u64 {
     integer_median(&mut times.to_vec()).unwrap_or(1)
 }
 
-/// Whether a config that is not near the best should be looked at again.
+/// Whether a config that is not near the best deserves another look.
 pub(super) fn worth_a_look(nanos: u64, best: u64) -> bool {
     nanos as f64 <= best as f64 * WORTH_A_LOOK
 }

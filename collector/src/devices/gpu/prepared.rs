@@ -9,16 +9,16 @@ use super::session_error::SessionError;
 use super::store::Place;
 use crate::kernels::support::{Support, tolerance};
 
-/// How much further off than our kernels the library may be.
+/// How many times as far from the reference as our kernels' results the library's may be.
 const LIBRARY_LATITUDE: f32 = 16.0;
-/// What queueing one call of the library may take this side.
+/// How long the host may take to queue one call of the library.
 const LIBRARY_CALL_NS: u64 = 10_000;
 
 /// The problem at hand, and the session that launches its configs.
 pub(super) struct PreparedProblem<'s> {
     pub(super) session: &'s mut Session,
     operands: Operands,
-    /// One counter for each config of the request.
+    /// The counters of wrong elements, one for each config of the request.
     wrong: Memory,
     compare: Place,
 }
@@ -52,7 +52,8 @@ impl<'s> PreparedProblem<'s> {
         Ok(Self { session, operands, wrong, compare })
     }
 
-    /// Whether a launch finds its inputs cold where others were launched just before.
+    /// Whether there are copies of the inputs that take turns, so that a launch right after another finds its
+    /// inputs cold.
     pub(super) fn takes_turns(&self) -> bool {
         self.operands.takes_turns()
     }
@@ -66,8 +67,8 @@ impl<'s> PreparedProblem<'s> {
         }
     }
 
-    /// Launches a config on one of the copies of the inputs. Where memory lies makes
-    /// a few percent, so every config gets the same copies in the same order.
+    /// Launches a config on one of the copies of the inputs. Where these lie in memory changes times by a few
+    /// percent, so every config gets the same copies in the same order.
     pub(super) fn run(&self, launchable: Launchable, turn: u64) -> Result<(), SessionError> {
         match launchable {
             Launchable::Kernel(place, tile) => {
@@ -129,7 +130,7 @@ impl<'s> PreparedProblem<'s> {
         let tf32 = matches!(launchable, Launchable::Kernel(_, tile) if tile.allow_tf32);
         let (mut absolute, relative) = tolerance(problem.a_dtype, problem.k, tf32);
         if matches!(launchable, Launchable::Library) {
-            // It may split K and add the parts in the type of the output, as torch allows it to.
+            // The library may split K and add the parts in the type of the output, as torch allows it to.
             absolute *= LIBRARY_LATITUDE;
         }
         let counter = self.wrong.slice(4 * number as u64, 4);
@@ -137,7 +138,7 @@ impl<'s> PreparedProblem<'s> {
         Ok(self.session.launch(self.compare, grid, &mut arguments)?)
     }
 
-    /// Waits for all checks. How many elements each config of the request got wrong.
+    /// Waits for all checks. Gives how many elements each config of the request got wrong.
     pub(super) fn wrong_elements(&self) -> Result<Vec<u32>, SessionError> {
         Ok(self.session.gpu.read(&self.wrong)?)
     }

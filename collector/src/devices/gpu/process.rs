@@ -12,16 +12,16 @@ use crate::devices::measuring_process::{Lost, MeasuringProcess};
 /// Starting the driver, loading the pack and the library, on a node that is busy, takes this many times as long
 /// as a chunk of launches may take.
 const START: u32 = 4;
-/// The slowest kernel that works computes at this rate, and moves so many bytes.
+/// The rates of the slowest kernel that works: operations per second, and bytes per second.
 const SLOWEST_FLOPS_PER_SECOND: f64 = 1e11;
 const SLOWEST_BYTES_PER_SECOND: f64 = 1e9;
 
-/// What a measuring process said of its GPU when it started.
+/// What a measuring process reported of its GPU when it started.
 #[derive(Debug, Clone)]
 pub(crate) struct GpuDescription {
     pub(crate) name: String,
     pub(crate) facts: BTreeMap<String, String>,
-    /// How many GPUs are there.
+    /// How many GPUs the node has.
     pub(crate) devices: u32,
     pub(crate) warnings: Vec<String>,
 }
@@ -36,7 +36,7 @@ pub(super) enum Attempt {
     Lost {
         why: Lost,
         at: Option<(usize, usize)>,
-        /// Whether it came to launching configs at all.
+        /// Whether it launched any config.
         launched: bool,
     },
 }
@@ -85,7 +85,7 @@ impl GpuProcess {
         }
         self.process.send(request)?;
         let (mut at, mut launched) = (None, false);
-        // Between two events lie the inputs and the reference, or one chunk of launches.
+        // Between two messages the process makes the inputs and the reference, or runs one chunk of launches.
         let patience = self.patience.saturating_add(slowest(&request.problem, request.configs.len()));
         loop {
             let event = match self.receive(patience, abandon)? {
@@ -120,7 +120,7 @@ impl GpuProcess {
         }
     }
 
-    /// Waits for an event in short turns, so that a second Ctrl-C is noticed.
+    /// Waits for a message in short turns, so that a second Ctrl-C is noticed.
     fn receive(
         &mut self,
         patience: Duration,

@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 use diode_core::{Config, FailureReason, Problem};
 use serde::{Deserialize, Serialize};
 
-/// The fact that the pack's kernels serve the sizes only that they were built for, and its one value.
+/// A fact of the provenance and its one value: the pack's kernels serve only the sizes that they were built
+/// for.
 pub(crate) const KERNEL_SIZES: &str = "kernel_sizes";
 pub(crate) const EXACT: &str = "exact";
 
@@ -15,7 +16,7 @@ pub(crate) struct Measure {
     pub(crate) problem: Problem,
     pub(crate) configs: Vec<Config>,
     pub(crate) seed: u64,
-    /// Launch one config at a time, so that a hang or a crash can be told whose it is.
+    /// Launch one config at a time, so that a hang or a crash shows which config caused it.
     pub(crate) careful: bool,
 }
 
@@ -30,7 +31,7 @@ pub(crate) enum Event {
         facts: BTreeMap<String, String>,
         /// How many GPUs the node has.
         devices: u32,
-        /// What the user should hear before hours of measuring.
+        /// What the user should know before hours of measuring.
         warnings: Vec<String>,
     },
     /// About to launch these configs, counted in the request.
@@ -54,7 +55,7 @@ pub(crate) enum Event {
     },
 }
 
-/// What ended a measuring process, and so what another one could do.
+/// What ended a measuring process. It decides whether another process could go on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Cause {

@@ -8,7 +8,7 @@ use super::protocol::Event;
 use super::session::{Candidate, Launchable};
 use super::session_error::SessionError;
 
-/// A disturbed problem is measured again this often.
+/// How often a disturbed problem is measured again.
 const SECOND_CHANCES: u32 = 2;
 
 /// One round over the near-best.
@@ -70,7 +70,7 @@ impl Measurement<'_> {
         Ok(())
     }
 
-    /// So many launches of each config, one config after the other; the times of each.
+    /// Launches each config this many times, one config after the other, and gives the times of each.
     fn round(
         &mut self,
         near: &[usize],

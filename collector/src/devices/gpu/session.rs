@@ -26,7 +26,7 @@ pub(super) struct Session {
     pub(super) library: Option<VendorLibrary>,
     pub(super) management: Option<Management>,
     pub(super) queue: Queue,
-    /// What one event pair adds to a launch that a group of launches does not have.
+    /// By how much a launch between two events of its own takes longer than its share of a group.
     pub(super) pair_ns: u64,
 }
 
@@ -110,7 +110,8 @@ impl Session {
         })
     }
 
-    /// Packs of the `full` space leave out what no GPU of the kind can launch; other spaces name it.
+    /// Whether a tile is too large for this kind of GPU. Packs of the `full` space lack such tiles, but other
+    /// spaces may list them.
     fn is_too_large(&self, problem: &Problem, tile: &Tile) -> bool {
         let judged = self.facts.as_ref().map(|facts| feasibility(facts, problem, tile));
         judged == Some(Feasibility::SharedMemory)
@@ -141,8 +142,8 @@ impl Session {
         self.gpu.launch(&kernel.function, grid, kernel.threads, kernel.shared, arguments)
     }
 
-    /// What an event pair around one launch costs over a share of a group, from a
-    /// kernel that does nothing.
+    /// By how much a launch between two events of its own takes longer than its share of a group, measured
+    /// with a kernel that does nothing.
     pub(super) fn cost_of_a_pair(&mut self, fill: Place, memory: &Memory) -> Result<u64, SessionError> {
         const SAMPLES: usize = 25;
         let mut nothing = Arguments::default().pointer(memory.slice(0, 0).pointer()).i64(0).i32(0).finish();

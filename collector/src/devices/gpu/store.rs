@@ -26,7 +26,7 @@ pub(super) struct Loaded {
 pub(super) enum MissingKernel {
     /// The pack was built without it.
     NotInPack,
-    /// It was, and failed then, or the driver refuses it now.
+    /// The build of the kernel failed, or the driver refuses it now.
     Failed(FailureReason),
     /// The process can do nothing more on the GPU.
     Fatal(DriverError),

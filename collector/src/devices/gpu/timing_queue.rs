@@ -1,25 +1,26 @@
-//! Timing launches: each with a cold cache, all queued before the first ends.
+//! Takes the times of launches: each with a cold cache, all queued before the first ends.
 
 use super::driver::{Event, Gpu, Memory, Result};
 use super::policy;
 
-/// Pairs of events; so many launches are queued before anybody waits.
+/// Pairs of events: the most launches that are queued before the host waits for them.
 pub(super) const MOST_QUEUED: usize = 512;
-/// Flushes before the first launch of a batch: a head start for this side, so
-/// that the GPU is never kept waiting between two events.
+/// Flushes before the first launch of a batch. They give the host a head start, so that the GPU never waits
+/// between two events.
 const HEAD_START: usize = 8;
-/// What clocks may take to rise. The first short problem of a process once took 1.6 times as long without it.
+/// How long the clocks may take to rise. Without this wait, the first short problem of a process once took
+/// 1.6 times as long.
 const WARM_UP_NS: u64 = 300_000_000;
-/// A launch that the GPU may have waited for is timed again, this often in all.
+/// How often a launch is timed at most, while the GPU may have waited for it.
 const ATTEMPTS: u32 = 4;
 
 /// Times what is launched between [`Queue::start`] and [`Queue::stop`].
 pub(super) struct Queue {
     events: Vec<(Event, Event)>,
     used: usize,
-    /// How often the launch at hand has been timed in vain.
+    /// How often the present launch has been timed so far.
     in_vain: u32,
-    /// As large as the last-level cache: filling it leaves nothing else in there.
+    /// As large as the last-level cache: filling it evicts everything else.
     flush: Memory,
     /// What one flush takes.
     flush_ns: u64,
@@ -59,8 +60,8 @@ impl Queue {
         self.events.len() - self.used
     }
 
-    /// Empties the cache and takes the time. The first of a batch waits for a
-    /// few more flushes, in which the rest is queued; so does one that was late.
+    /// Empties the cache and records the start event. Before the first launch of a batch, and before one that
+    /// was late, it flushes a few times more: meanwhile the host queues the rest.
     pub(super) fn start(&mut self, gpu: &Gpu) -> Result<()> {
         let flushes = if self.used == 0 || self.in_vain > 0 { HEAD_START } else { 1 };
         for _ in 0..flushes {
@@ -70,13 +71,13 @@ impl Queue {
         gpu.record(&self.events[self.used].0)
     }
 
-    /// Keeps the GPU busy until its clocks have risen from where they were while it was idle.
+    /// Keeps the GPU busy until its clocks have risen from their idle rate.
     pub(super) fn warm_up(&mut self, gpu: &Gpu) -> Result<()> {
         self.delay(gpu, WARM_UP_NS)?;
         gpu.synchronize()
     }
 
-    /// Keeps the GPU busy for about this long, while this side prepares.
+    /// Keeps the GPU busy for about this long, while the host prepares.
     pub(super) fn delay(&mut self, gpu: &Gpu, nanos: u64) -> Result<()> {
         let flushes = nanos.div_ceil(self.flush_ns.max(1));
         for _ in 0..flushes {
@@ -86,8 +87,8 @@ impl Queue {
         Ok(())
     }
 
-    /// Takes the time again. False where this launch is to be started once more: the GPU had
-    /// passed the start before all was queued, so it may have waited between the two events.
+    /// Records the end event. False if this launch must be started again: the GPU had passed the start before
+    /// all was queued, so it may have waited between the two events.
     pub(super) fn stop(&mut self, gpu: &Gpu) -> Result<bool> {
         let (start, end) = &self.events[self.used];
         gpu.record(end)?;

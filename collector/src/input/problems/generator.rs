@@ -94,8 +94,8 @@ impl GeneratorArgs {
         self.problems_of(self.seed, self.num_shapes)
     }
 
-    /// Other problems of the same kind, to judge by what was learnt from [`Self::problems`]:
-    /// drawn with the next seed, or some of a model's layers, which are then not to be learnt from.
+    /// Other problems of the same kind, to judge a model that learns from [`Self::problems`]: drawn with the
+    /// next seed, or some of a model's layers, which must then be left out of the training.
     pub(crate) fn problems_to_judge_by(&self, count: usize) -> Result<Vec<Problem>, Usage> {
         if self.models.any() {
             return held_out(self.problems()?, count);
@@ -141,7 +141,7 @@ impl GeneratorArgs {
     }
 }
 
-/// At most one problem in so many is held out: the rest must do to learn from.
+/// At most one problem in this many is held out, so that enough is left to learn from.
 const HELD_OUT_SHARE: usize = 4;
 
 /// The first in the order of their ids, which has nothing to do with their sizes and is the same everywhere.

@@ -13,7 +13,7 @@ use super::ShortProblem;
 /// Some 150,000 problems; more are no work for one node.
 const MAX_BYTES: u64 = 16 << 20;
 
-/// What the file is to be.
+/// What the file must hold, in words.
 const EXPECTED: &str = "a JSON list of problems";
 
 struct List(Vec<Row>);

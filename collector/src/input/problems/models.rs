@@ -6,7 +6,7 @@ use diode_core::{DType, Invalid, Problem};
 
 use crate::input::arguments::size;
 
-/// Flags that draw sizes, which a model has of its own.
+/// Flags that draw sizes. A model has sizes of its own, so they are refused with it.
 const DRAWING: [&str; 8] = [
     "num_shapes",
     "power_of_two",

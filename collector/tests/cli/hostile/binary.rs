@@ -67,7 +67,7 @@ pub(super) fn columnar() -> Vec<Bad> {
     };
     let mut flipped = good.clone();
     *flipped.last_mut().unwrap() ^= 1;
-    // The same time a million times takes no space, in as many problems as one likes.
+    // A time that repeats a million times takes almost no space, so a small file can hold many such problems.
     let mut repeated = small().remove(0);
     repeated.solutions[0].configs = vec![diode_core::ConfigIndex(0); 1 << 20];
     repeated.solutions[0].times = TimeColumn::Nanos(vec![1; 1 << 20]);

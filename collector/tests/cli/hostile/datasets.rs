@@ -1,4 +1,4 @@
-//! What reads datasets.
+//! Bad files for the commands that read datasets.
 
 use super::binary::{columnar, compressed, msgpack};
 use super::json::{json, nesting};

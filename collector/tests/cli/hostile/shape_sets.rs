@@ -1,4 +1,4 @@
-//! What reads shape sets and lists of problems.
+//! Bad files for the commands that read shape sets and lists of problems.
 
 use super::{Bad, bomb, judge, limited};
 use crate::datasets::DATASET;
@@ -154,7 +154,7 @@ fn bad_lists_of_configs_are_refused_likewise() {
     assert!(wrong.is_empty(), "\n{}", wrong.join("\n"));
 }
 
-/// Of a file with a hole no byte is on the disk; a reader that asks for all of them needs memory for each.
+/// A file with a hole has no bytes on the disk, but a reader that asks for all of them needs memory for each.
 #[test]
 fn a_huge_file_takes_no_memory() {
     let sandbox = Sandbox::new();

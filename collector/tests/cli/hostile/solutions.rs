@@ -1,4 +1,4 @@
-//! What reads solutions.
+//! Bad files for the commands that read solution files.
 
 use super::{Bad, bomb, judge, limited};
 use crate::datasets::DATASET;

@@ -1,4 +1,4 @@
-//! What reads tables.
+//! Bad files for the commands that read tables.
 
 use super::{Bad, judge, limited};
 use crate::sandbox::Sandbox;

@@ -228,7 +228,7 @@ pub(super) async fn recover(db: &mut impl Connection, now: Now) -> StoreResult<u
     Ok((failed.len() + queued.len()) as u64)
 }
 
-/// Appends to the events of a job. Without a share, the last one is kept.
+/// Adds an event to a job. Without a share, the event has that of the event before.
 async fn add_event(
     db: &mut impl Connection,
     job: &str,

@@ -40,7 +40,7 @@ struct GroupRow {
 
 from_row!(GroupRow { op, a_dtype, method, tflops, timings, solutions });
 
-/// What the entries of a hardware say.
+/// Figures from the entries of one hardware.
 #[derive(Clone)]
 pub(super) struct Figures {
     problems: u64,

@@ -16,8 +16,8 @@ use crate::store::error::StoreResult;
 use crate::store::moderation::UploadFilter;
 use crate::store::types::{NewUpload, View};
 
-/// An upload recomputes entries of so many timings, beyond as many as it brings. So small uploads show at
-/// once, and what an upload costs does not grow with what is there.
+/// An upload recomputes entries with this many timings and as many more as it brings. So small uploads show
+/// at once, and the cost of an upload does not grow with what is stored.
 const FREE_TIMINGS: u64 = 100_000;
 
 const SELECT: &str = "SELECT u.id, u.digest, u.bytes, u.format, u.received_at, u.hardware, u.new_solutions, \

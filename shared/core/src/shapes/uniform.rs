@@ -30,7 +30,7 @@ pub(super) fn check_range(min: u64, max: u64) -> Result<(), Invalid> {
     Ok(())
 }
 
-/// Distinct shapes end; without this, drawing them would not.
+/// Refuses more shapes than there are distinct ones: drawing them would never end.
 pub(super) fn check_count(count: usize, choices: u128) -> Result<(), Invalid> {
     if count as u128 > choices {
         return Err(Invalid::new(

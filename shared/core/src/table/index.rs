@@ -30,7 +30,7 @@ struct IndexedProblem {
     range: (u32, u32),
 }
 
-/// Found by the problem alone.
+/// Two are equal if their problems are, wherever their configs lie.
 impl PartialEq for IndexedProblem {
     fn eq(&self, other: &Self) -> bool {
         self.problem == other.problem
@@ -84,7 +84,7 @@ impl Index {
             None => 0,
             Some(layout) => narrow(self.layouts.insert_full(*layout).0)? + 1,
         };
-        // What is there already stays.
+        // A problem that is there already keeps its configs.
         Ok(self.problems.insert(IndexedProblem::new(problem, layout, range)))
     }
 }

@@ -50,9 +50,9 @@ pub struct TableConfig {
 pub struct Table {
     hardware: Hardware,
     method: Method,
-    /// With the configs of each.
+    /// Each problem, and where its configs are in `configs`.
     problems: Vec<(Problem, Range<usize>)>,
-    /// Those of one problem stand together.
+    /// The configs; those of one problem are neighbours.
     configs: Vec<TableConfig>,
     index: Index,
 }
@@ -127,10 +127,10 @@ impl Table {
         self.lookup(problem).is_some_and(|listed| listed.iter().any(|entry| entry.config == *config))
     }
 
-    /// Those of some configs that are listed for a problem, in the order given.
+    /// The configs, of some, that are listed for a problem, in the order given.
     ///
-    /// `None` if the table does not have the problem or lists none of them: a filter should
-    /// then let everything pass.
+    /// `None` if the table does not have the problem or lists none of them: a filter should then let
+    /// everything pass.
     pub fn filter(&self, problem: &Problem, configs: &[Config]) -> Option<Vec<Config>> {
         let listed: HashSet<&Config> = self.lookup(problem)?.iter().map(|entry| &entry.config).collect();
         let kept: Vec<Config> = configs.iter().filter(|config| listed.contains(config)).copied().collect();

@@ -38,7 +38,7 @@ pub struct Nearest {
     /// The least expected loss first; `EVEN_K` fits the asked problem, and every
     /// config can be launched.
     pub candidates: Vec<Candidate>,
-    /// Who voted, the nearest first.
+    /// The neighbours that voted, the nearest first.
     pub neighbours: Vec<Neighbour>,
 }
 

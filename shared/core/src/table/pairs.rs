@@ -1,4 +1,4 @@
-//! A fast hash of problems whose collisions nobody can construct.
+//! A fast hash of problems whose collisions cannot be constructed.
 
 use std::hash::{BuildHasher, Hasher, RandomState};
 

@@ -42,7 +42,7 @@ struct Reader<R> {
     source: Source<R>,
     place: Place,
     timings: usize,
-    /// Of all datasets so far.
+    /// Problems of all datasets so far.
     problems: usize,
     configs: usize,
 }

@@ -25,7 +25,7 @@ pub(crate) struct Source<R> {
 }
 
 impl<R: BufRead> Source<Unpacked<R>> {
-    /// The unpacked content of an input of so many bytes, compressed or not.
+    /// The unpacked content of an input of `length` bytes, compressed or not.
     pub(crate) fn open(mut input: R, length: u64) -> Result<Self, FormatError> {
         let malformed = |encoding, error: io::Error| malformed(encoding, 0, &Place::default(), &error);
         if !is_zstd(input.fill_buf().map_err(|error| malformed("data", error))?) {

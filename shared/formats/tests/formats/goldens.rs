@@ -70,8 +70,8 @@ fn the_real_h200_dataset_survives_to_the_byte() {
     assert_eq!(decode(&columnar).unwrap().datasets, decoded.datasets);
 }
 
-/// The sample dataset of the system we succeed, in its older form. Runs where
-/// the variable names the folder of its real files.
+/// torch-diode's sample dataset, in its older form. Runs where the variable names the folder of torch-diode's
+/// real files.
 #[test]
 fn the_old_sample_dataset_is_read_whole() {
     let Some(folder) = std::env::var_os("DIODE_COMPAT_DIR") else {
@@ -94,7 +94,7 @@ fn the_old_sample_dataset_is_read_whole() {
     assert_eq!(decode(&columnar).unwrap().datasets, decoded.datasets);
 }
 
-/// The other real files of the system we succeed: shapes and reference configs.
+/// torch-diode's other real files: shapes and reference configs.
 #[test]
 fn the_old_shape_sets_and_solutions_are_read_whole() {
     let Some(folder) = std::env::var_os("DIODE_COMPAT_DIR") else {

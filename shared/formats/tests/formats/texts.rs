@@ -69,7 +69,7 @@ fn blanks_that_go_on_and_on_are_refused() {
     assert!(error.contains("more than 65536 blanks in a row"), "{error}");
 }
 
-/// Of a file with a hole no byte is on the disk; a reader that asks for all of them needs memory for each.
+/// A file with a hole has no bytes on the disk, but a reader that asks for all of them needs memory for each.
 #[test]
 fn a_huge_file_is_refused_before_it_is_read() {
     let file = tempfile::NamedTempFile::new().unwrap();

@@ -2,7 +2,7 @@
 
 use wide::f32x8;
 
-/// Outputs computed together, so that every loaded input is used this often.
+/// Outputs computed together. Each loaded input is used once for each of them.
 const UNROLL: usize = 4;
 
 /// Weights as the forward pass reads them: groups of [`UNROLL`] outputs, input by input.

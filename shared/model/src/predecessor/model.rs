@@ -15,7 +15,7 @@ use crate::{ModelError, Predictor};
 /// Inputs are clamped to this many deviations: training data is never further out.
 const FURTHEST: f32 = 8.0;
 
-/// What a file of ours says of such a model; torch-diode's own files say none of it.
+/// What a file of ours states about such a model; torch-diode's own files state none of it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct PredecessorMetadata {
     pub heuristic: Heuristic,

@@ -1,4 +1,4 @@
-//! The names and scales of the columns, in the order the network sees them.
+//! The names and scales of the columns, in the order of the network's inputs.
 //!
 //! What each one means and how it is computed is written down in `docs/reference/features.md`.
 

@@ -1,4 +1,4 @@
-//! What the network sees: hardware-independent quantities of a config on a
+//! The network's inputs: hardware-independent quantities of a config on a
 //! problem, computed from the facts of the hardware.
 //!
 //! They describe how tiles cover the problem, what a block takes of an SM, how

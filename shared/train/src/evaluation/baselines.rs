@@ -23,7 +23,7 @@ pub struct Baseline {
     pub timed: usize,
     /// The problems that it can be judged on.
     pub problems: usize,
-    /// Of the best Triton config; `None` for the library alone.
+    /// Shares of the best Triton config; `None` for the library alone.
     pub triton: Option<TopK>,
     /// Of the best of everything, the library timed as well; over the problems
     /// where it was measured.

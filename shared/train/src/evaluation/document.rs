@@ -35,7 +35,7 @@ pub struct WithLibrary {
     pub top_k: BTreeMap<String, TopK>,
 }
 
-/// The problems that have something in common.
+/// The figures of problems that have something in common.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Group {
     /// `kind`, `dtype`, `op` or `layout`.
@@ -113,8 +113,8 @@ impl Evaluation {
     }
 }
 
-/// What one gets on the same problems without a model; `table` has other problems
-/// of the same hardware.
+/// Ways to choose without a model, judged on the same problems; `table` has other problems of the same
+/// hardware.
 pub fn without_a_model(
     judged: &[Judged],
     set: &TrainingSet,

@@ -38,7 +38,7 @@ impl JudgedRow {
         self.predicted_ln.exp()
     }
 
-    /// Above 0 where the prediction was too slow.
+    /// Above 0 if the predicted time is too long.
     pub fn log_error(&self) -> f64 {
         self.predicted_ln - self.measured_us.ln()
     }

@@ -6,7 +6,7 @@ use diode_model::predecessor::{features, scaled};
 use crate::{TrainError, TrainingProblem, TrainingSet};
 
 pub(super) const COLUMNS: usize = 36;
-/// A column whose deviation is this small beside its mean says nothing in this set.
+/// A column whose deviation is this small beside its mean counts as constant.
 const CONSTANT: f64 = 1e-6;
 
 /// Timings of some problems.

@@ -21,14 +21,13 @@ use crate::folds::Folds;
 use crate::progress::{Observer, Progress};
 use crate::{TrainError, TrainingProblem, TrainingSet};
 
-/// Of so many parts of the problems one is for validation and one for the metrics.
+/// One of this many parts of the problems is for validation, and one for the metrics.
 const PARTS: usize = 10;
 
-/// Trains one of torch-diode's networks. The same data, options and machine give
-/// the same bytes.
+/// Trains one of torch-diode's networks. The same data, options and machine give the same bytes.
 ///
-/// Its metrics are of a tenth of the problems, which neither the weights nor the
-/// choice among them has seen; with fewer than three sizes of problems it has none.
+/// Its metrics are those of a tenth of the problems, by which neither the weights nor the end of the training
+/// were chosen. With fewer than three sizes of problems it has none.
 pub fn train_predecessor(
     set: &TrainingSet,
     options: &PredecessorOptions,
@@ -130,7 +129,7 @@ fn best_weights(
     Ok(best.1)
 }
 
-/// Of ln(ms), over the timings of some problems.
+/// The mean square error of ln(ms), over the timings of some problems.
 fn mean_square_error(
     model: &PredecessorModel,
     set: &TrainingSet,

@@ -19,7 +19,7 @@ pub struct TrainingSet {
     hardware: Hardware,
     facts: Facts,
     method: Method,
-    /// Every config that occurs, in the order of configs, so that indices compare like configs.
+    /// Every config that occurs, sorted, so that indices compare as their configs do.
     configs: Arc<ConfigDictionary>,
     /// In the order of their problems.
     problems: Vec<Arc<TrainingProblem>>,

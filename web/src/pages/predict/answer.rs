@@ -21,7 +21,7 @@ const TOP: usize = 10;
 /// form says why.
 #[component]
 pub(super) fn Answer(fields: Fields, summary: ModelSummary, model: Arc<Model>) -> impl IntoView {
-    // Kept from key to key: a new shape then costs what depends on shapes alone.
+    // Kept between key presses, so that only what depends on the shape is computed again.
     let ranker = StoredValue::new(Ranker::new(Arc::clone(&model)));
     let problem = Memo::new(move |_| fields.problem().ok());
     let answer = move || {

@@ -16,7 +16,7 @@ pub(super) async fn count(db: &mut impl Connection, subject: &str, since: i64, n
     .bind(since);
     let (tries,): (i64,) = db.fetch_one(upsert).await?;
     if tries == 1 {
-        // Names are tried that nobody ever tries again.
+        // Removes rows of names that are never tried again.
         db.execute(Statement::new("DELETE FROM attempts WHERE since < $1").bind(since)).await?;
     }
     Ok(unsigned("tries", tries)?)

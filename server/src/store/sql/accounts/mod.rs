@@ -42,7 +42,7 @@ impl<DB: Database<Connection: Connection>> AccountStore for SqlStore<DB> {
     ) -> StoreResult<Created> {
         let mut tx = writer(self).await?;
         let created = owners::create(&mut *tx, account, link, now).await?;
-        // Otherwise the invitation would be used up for nothing.
+        // Without a commit the invitation stays usable.
         if matches!(created, Created::Done(_)) {
             tx.commit().await?;
         }

@@ -49,7 +49,7 @@ impl CredentialsRow {
     }
 }
 
-/// Must be undone unless it returns [`Created::Done`].
+/// The caller commits only if this returns [`Created::Done`].
 pub(super) async fn create(
     db: &mut impl Connection,
     account: &NewAccount,

@@ -19,7 +19,7 @@ const DATASETS_KEY: &str = "diode.datasets";
 /// What the rows do not say about a dataset.
 #[derive(serde::Serialize, serde::Deserialize)]
 struct DatasetMetadata {
-    /// What the column `dataset` calls it.
+    /// Its number in the column `dataset`.
     dataset: u64,
     hardware: Hardware,
     #[serde(default)]
