@@ -1,8 +1,9 @@
 //! Test reports in JUnit's XML, which nextest and pytest both write.
 
 use std::path::Path;
+use std::process::ExitStatus;
 
-use anyhow::Context;
+use anyhow::{Context, bail};
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 
@@ -41,8 +42,27 @@ pub(crate) struct Test {
     pub(crate) passed: bool,
 }
 
+/// Deletes the report of an earlier run, so that it is not read as this run's.
+pub(crate) fn forget(report: &Path) -> anyhow::Result<()> {
+    match std::fs::remove_file(report) {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+            Err(error).with_context(|| format!("cannot remove {}", report.display()))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Reads what a test runner reported. A runner that failed must name a test that failed.
+pub(crate) fn outcome(runner: &str, status: ExitStatus, report: &Path) -> anyhow::Result<Vec<Test>> {
+    let tests = read(report).with_context(|| format!("{runner} ended with {status}"))?;
+    if !status.success() && tests.iter().all(|test| test.passed) {
+        bail!("{runner} ended with {status}, and names no test that failed");
+    }
+    Ok(tests)
+}
+
 /// The tests of a report file, without those that were skipped.
-pub(crate) fn read(path: &Path) -> anyhow::Result<Vec<Test>> {
+fn read(path: &Path) -> anyhow::Result<Vec<Test>> {
     let text = std::fs::read_to_string(path).with_context(|| format!("no report in {}", path.display()))?;
     parse(&text).with_context(|| format!("{}: not a report", path.display()))
 }

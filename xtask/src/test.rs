@@ -1,12 +1,11 @@
 //! Every check and test there is.
 
-use std::path::Path;
-use std::process::{ExitStatus, Stdio};
+use std::process::Stdio;
 
 use anyhow::{Context, bail};
 use clap::Args;
 
-use crate::junit::{self, Test};
+use crate::junit::{Test, forget, outcome};
 use crate::postgres::Postgres;
 use crate::shell::{cargo, exists, root, status};
 use crate::steps::Steps;
@@ -51,25 +50,6 @@ fn nextest(postgres: &Postgres, filter: &[String]) -> anyhow::Result<Vec<Test>> 
     nextest.args(["nextest", "run", "--workspace"]).args(filter);
     let status = status(nextest.env("DIODE_TEST_POSTGRES_URL", postgres.url()))?;
     outcome("nextest", status, &report)
-}
-
-/// Deletes the report of an earlier run, so that it is not read as this run's.
-pub(crate) fn forget(report: &Path) -> anyhow::Result<()> {
-    match std::fs::remove_file(report) {
-        Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
-            Err(error).with_context(|| format!("cannot remove {}", report.display()))
-        }
-        _ => Ok(()),
-    }
-}
-
-/// Reads what a test runner reported. A runner that failed must name a test that failed.
-pub(crate) fn outcome(runner: &str, status: ExitStatus, report: &Path) -> anyhow::Result<Vec<Test>> {
-    let tests = junit::read(report).with_context(|| format!("{runner} ended with {status}"))?;
-    if !status.success() && tests.iter().all(|test| test.passed) {
-        bail!("{runner} ended with {status}, and names no test that failed");
-    }
-    Ok(tests)
 }
 
 /// `cargo test --doc` has no report that stable Rust can write, so its lines are read.

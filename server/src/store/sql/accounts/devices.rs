@@ -1,6 +1,6 @@
 use diode_core::ids::{AccountId, Digest};
 
-use super::owners::{AccountRow, COLUMNS};
+use super::row::{AccountRow, COLUMNS};
 use crate::solutions::Damaged;
 use crate::store::accounts::{DeviceAnswer, WaitingDevice};
 use crate::store::error::StoreResult;

@@ -5,6 +5,7 @@ mod delete;
 mod devices;
 mod links;
 mod owners;
+mod row;
 mod sessions;
 mod tokens;
 

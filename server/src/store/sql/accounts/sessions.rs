@@ -1,7 +1,7 @@
 use diode_core::api::Account;
 use diode_core::ids::{AccountId, Digest};
 
-use super::owners::{AccountRow, COLUMNS};
+use super::row::{AccountRow, COLUMNS};
 use crate::store::error::StoreResult;
 use crate::store::sql::connection::Connection;
 use crate::store::sql::statement::Statement;

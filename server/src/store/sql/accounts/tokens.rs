@@ -1,7 +1,7 @@
 use diode_core::api::{Account, Token};
 use diode_core::ids::{AccountId, Digest, TokenId};
 
-use super::owners::{AccountRow, COLUMNS};
+use super::row::{AccountRow, COLUMNS};
 use crate::solutions::Damaged;
 use crate::store::accounts::NewTokenRow;
 use crate::store::error::StoreResult;
