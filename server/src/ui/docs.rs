@@ -1,14 +1,14 @@
 //! The documentation under `/docs`, embedded like the dashboard.
 
 use axum::http::{HeaderMap, HeaderValue, Uri, header};
-use axum::response::{Html, IntoResponse, Redirect, Response};
+use axum::response::{IntoResponse, Redirect, Response};
 
 use super::assets::{Asset, Book};
-use super::respond;
+use super::{not_built, respond};
 use crate::http::ApiFault;
 
-/// Shown as long as the book is not built.
-const NOT_BUILT: &str = include_str!("docs_not_built.html");
+/// What to read while the book is not built.
+const WITHOUT_BOOK: &str = "The same pages are Markdown files in the folder <code>docs/</code>.";
 
 /// mdBook sets its theme by inline scripts. Its pages are made of files of this
 /// repository and hold nothing that a user sent.
@@ -26,7 +26,7 @@ pub(crate) async fn docs(uri: Uri, headers: HeaderMap) -> Response {
     let mut response = match Asset::find::<Book>(&name, &headers) {
         Some(asset) => respond(asset, &headers),
         None if Asset::find::<Book>("index.html", &headers).is_none() => {
-            ([(header::CACHE_CONTROL, "no-cache")], Html(NOT_BUILT)).into_response()
+            not_built("documentation", "cargo xtask docs", WITHOUT_BOOK)
         }
         None => ApiFault::not_found(format!("no page `/docs/{name}`; the documentation begins at /docs/"))
             .into_response(),

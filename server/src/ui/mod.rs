@@ -1,5 +1,5 @@
-//! The dashboard, embedded in the binary. Without one the server still works
-//! and says how to build it.
+//! The dashboard and the documentation, embedded in the binary. Without them the server still works
+//! and says how to build them.
 
 mod assets;
 mod docs;
@@ -12,8 +12,10 @@ use crate::http::{ApiFault, etag, is_current};
 use assets::{Asset, Dashboard};
 pub(crate) use docs::docs;
 
-/// Shown at `/` as long as the dashboard is not built.
-const NOT_BUILT: &str = include_str!("not_built.html");
+/// What to read while the dashboard is not built.
+const WITHOUT_DASHBOARD: &str = "The API works without it: \
+     <a href=\"/api/v1/openapi.json\">/api/v1/openapi.json</a> describes it, \
+     <a href=\"/api/v1/hardware\">/api/v1/hardware</a> is a good place to begin.";
 
 /// The fallback of the router: a file of the dashboard, or one of its pages.
 pub(crate) async fn serve(method: Method, uri: Uri, headers: HeaderMap) -> Response {
@@ -35,8 +37,17 @@ pub(crate) async fn serve(method: Method, uri: Uri, headers: HeaderMap) -> Respo
     }
     match Asset::find::<Dashboard>("index.html", &headers) {
         Some(index) => respond(index, &headers),
-        None => ([(header::CACHE_CONTROL, "no-cache")], Html(NOT_BUILT)).into_response(),
+        None => not_built("dashboard", "cargo xtask web", WITHOUT_DASHBOARD),
     }
+}
+
+/// A page that says how to build what is missing, and what to read meanwhile.
+fn not_built(what: &str, command: &str, meanwhile: &str) -> Response {
+    let page = include_str!("not_built.html")
+        .replace("{what}", what)
+        .replace("{command}", command)
+        .replace("{meanwhile}", meanwhile);
+    ([(header::CACHE_CONTROL, "no-cache")], Html(page)).into_response()
 }
 
 fn respond(asset: Asset, headers: &HeaderMap) -> Response {
