@@ -9,4 +9,5 @@ pub(crate) mod reference;
 pub(crate) mod report;
 pub(crate) mod speedups;
 mod svg;
+mod tables;
 pub(crate) mod words;

@@ -5,9 +5,10 @@ use std::fmt::Write as _;
 use diode_core::ProblemGroup;
 use diode_train::{Judged, ProblemRow, TrainingSet};
 
-use super::document::{Document, Worst};
+use super::document::Document;
 use super::svg::{Axis, Bar, Plot, bars, escaped};
-use super::words::{Choice, all_choices, telling_groups};
+use super::tables::{self, Table, percent};
+use super::words::telling_groups;
 use crate::output;
 
 const STYLE: &str = include_str!("page.css");
@@ -35,14 +36,17 @@ pub(crate) fn page(document: &Document, judged: &[Judged], set: &TrainingSet) ->
         let _ = write!(page, " \u{201c}Of everything\u{201d} counts the library kernel, {how}.");
     }
     page += "</p>\n";
-    page += &choices(document);
+    page += &table(&tables::choices(document));
     page += "<div class=\"plots\">\n";
     page += &agreement(judged);
     page += &regret(&document.main.evaluation.per_problem);
     page += &errors(document);
     page += &calibration(document);
     page += "</div>\n";
-    page += &worst(&document.worst);
+    if !document.worst.is_empty() {
+        page += "<h2>Worst first picks</h2>\n";
+        page += &table(&tables::worst(&document.worst));
+    }
     let _ = write!(
         page,
         "<footer>Data {}. Made by diode {}.</footer>\n</html>\n",
@@ -74,23 +78,6 @@ fn facts(document: &Document) -> String {
     facts.push((percent(report.mape_within_2x), "mean error of times within twice the best".to_owned()));
     let items = facts.iter().map(|(figure, words)| format!("<li><b>{figure}</b>{words}</li>\n"));
     format!("<ul class=\"facts\">\n{}</ul>\n", items.collect::<String>())
-}
-
-fn choices(document: &Document) -> String {
-    let with_library = document.main.evaluation.with_library.is_some();
-    let mut header = vec!["Way to choose", "Timed", "Of best Triton", "Worst"];
-    header.extend(with_library.then_some(["Of everything", "Worst"]).into_iter().flatten());
-    let row = |choice: Choice| {
-        let mut cells = vec![escaped(&choice.what), choice.timed.to_string()];
-        let columns =
-            if with_library { vec![choice.triton, choice.with_library] } else { vec![choice.triton] };
-        for top in columns {
-            cells.push(top.map_or("–".to_owned(), |top| percent(top.geomean)));
-            cells.push(top.map_or("–".to_owned(), |top| percent(top.worst)));
-        }
-        cells
-    };
-    table(&header, &all_choices(document).into_iter().map(row).collect::<Vec<_>>(), 1)
 }
 
 /// Predicted against measured times, of all timings.
@@ -185,51 +172,25 @@ fn calibration(document: &Document) -> String {
     )
 }
 
-fn worst(worst: &[Worst]) -> String {
-    if worst.is_empty() {
-        return String::new();
-    }
-    let rows: Vec<Vec<String>> = worst
-        .iter()
-        .map(|worst| {
-            vec![
-                format!("{} {} {}", worst.problem.op, worst.problem.dims(), worst.problem.a_dtype),
-                worst.kind.to_string(),
-                worst.picked.label(),
-                worst.best.label(),
-                output::duration(worst.picked_us),
-                output::duration(worst.best_us),
-                worst.best_rank.to_string(),
-                percent(worst.share),
-            ]
-        })
-        .collect();
-    let header = ["Problem", "Kind", "First pick", "Best config", "Pick", "Best", "Its rank", "Of the best"];
-    format!("<h2>Worst first picks</h2>\n{}", table(&header, &rows, 4))
-}
-
 fn section(title: &str, words: &str, drawing: &str) -> String {
     format!("<section><h2>{title}</h2>\n<p>{words}</p>\n{drawing}</section>\n")
 }
 
-/// The first `left` columns are words, the others numbers. Cells are markup already.
-fn table(header: &[&str], rows: &[Vec<String>], left: usize) -> String {
+/// A table as markup. Columns of words after the first do not wrap.
+fn table(table: &Table) -> String {
     let class = |column: usize| match column {
-        column if column >= left => " class=\"number\"",
+        column if column >= table.words => " class=\"number\"",
         0 => "",
         _ => " class=\"exact\"",
     };
     let line = |tag: &str, cells: &[String]| {
         let cells = cells.iter().enumerate();
-        let cells: String =
-            cells.map(|(column, cell)| format!("<{tag}{}>{cell}</{tag}>", class(column))).collect();
+        let cells: String = cells
+            .map(|(column, cell)| format!("<{tag}{}>{}</{tag}>", class(column), escaped(cell)))
+            .collect();
         format!("<tr>{cells}</tr>\n")
     };
-    let header: Vec<String> = header.iter().map(|&cell| cell.to_owned()).collect();
-    let body: String = rows.iter().map(|row| line("td", row)).collect();
+    let header: Vec<String> = table.header.iter().map(|&cell| cell.to_owned()).collect();
+    let body: String = table.rows.iter().map(|row| line("td", row)).collect();
     format!("<div class=\"wide\"><table>\n{}{body}</table></div>\n", line("th", &header))
-}
-
-fn percent(share: f64) -> String {
-    if share.is_finite() { format!("{:.1} %", share * 100.0) } else { "–".to_owned() }
 }
