@@ -1,21 +1,35 @@
 //! The dashboard: compiled to WebAssembly, then made into the files that the server hands out.
 
 use crate::setup;
-use crate::shell::{self, cargo, root, target_folder};
+use crate::shell::{self, cargo, command, root, target_folder};
 
 /// The triple the dashboard is built for.
 pub(crate) const WASM: &str = "wasm32-unknown-unknown";
 
+/// The package of the program that makes the files.
+pub(crate) const BUNDLE: &str = "diode-bundle";
+
 /// Builds web/dist.
 pub(crate) fn build() -> anyhow::Result<()> {
+    compile()?;
+    shell::run(cargo().args(["build", "--package", BUNDLE]))?;
+    make_files()
+}
+
+pub(crate) fn compile() -> anyhow::Result<()> {
     setup::wasm_target()?;
     eprintln!("web: compiling the dashboard");
-    shell::run(cargo().args(["build", "--package", "diode-web", "--target", WASM, "--profile", "web"]))?;
+    let build = ["build", "--package", "diode-web", "--target", WASM, "--profile", "web"];
+    // Two progress bars on one terminal would write over each other.
+    shell::run(cargo().args(build).env("CARGO_TERM_PROGRESS_WHEN", "never"))
+}
+
+/// Makes the files from what is compiled.
+pub(crate) fn make_files() -> anyhow::Result<()> {
     eprintln!("web: making its files");
     let wasm = target_folder().join(WASM).join("web/diode-web.wasm");
     shell::run(
-        cargo()
-            .args(["run", "--package", "diode-bundle", "--"])
+        command(target_folder().join("debug").join(BUNDLE))
             .arg(wasm)
             .args([root().join("web"), root().join("web/dist")]),
     )
