@@ -8,7 +8,7 @@ use diode_core::hardware::Hardware;
 use diode_core::ids::Digest;
 use diode_core::space::Space;
 use diode_core::{Config, DType, Invalid, Micros, Problem, ProblemGroup};
-use diode_formats::Kind;
+use diode_formats::FileKind;
 use diode_formats::limits::MAX_CHECKPOINT;
 use diode_model::predecessor::PredecessorModel;
 use diode_model::{AnyModel, MOST_PICKS, Model, ModelError, Predictor as _, Ranker};
@@ -165,7 +165,7 @@ impl PyModel {
         if bytes.len() > MAX_CHECKPOINT {
             return Err(format!("got more than {MAX_CHECKPOINT} bytes, expected a model"));
         }
-        let model = if diode_formats::recognise(bytes) == Some(Kind::TorchCheckpoint) {
+        let model = if diode_formats::recognise(bytes) == Some(FileKind::TorchCheckpoint) {
             let checkpoint = diode_formats::decode_checkpoint(bytes).map_err(|error| error.to_string())?;
             let model = PredecessorModel::from_checkpoint(checkpoint).map_err(|error| error.to_string())?;
             AnyModel::Predecessor(Box::new(model))

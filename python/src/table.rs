@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use diode_core::Table;
 use diode_core::ids::Digest;
 use diode_core::table::inductor::{InductorOptions, TorchVersion};
-use diode_formats::Kind;
+use diode_formats::FileKind;
 use pyo3::prelude::*;
 
 use crate::config::PyConfig;
@@ -130,7 +130,7 @@ impl PyTable {
 
     fn decode(bytes: &[u8]) -> Result<Self, String> {
         let table = match diode_formats::recognise(bytes) {
-            Some(Kind::LookupTable) => {
+            Some(FileKind::LookupTable) => {
                 let mut tables =
                     diode_formats::decode_lookup_table(bytes).map_err(|error| error.to_string())?;
                 let Some(lut) = tables.pop().filter(|_| tables.is_empty()) else {
@@ -138,7 +138,7 @@ impl PyTable {
                 };
                 lut.into_table().map_err(|error| error.to_string())?
             }
-            Some(other @ Kind::Timings) => {
+            Some(other @ FileKind::Timings) => {
                 return Err(format!("got {other}, expected a table; `diode table` makes one of it"));
             }
             _ => serde_json::from_slice(bytes).map_err(|error| error.to_string())?,

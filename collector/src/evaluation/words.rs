@@ -1,6 +1,6 @@
 //! An evaluation as text.
 
-use diode_train::Group;
+use diode_train::EvaluationGroup;
 
 use super::contender::Contender;
 use super::document::Document;
@@ -36,7 +36,7 @@ fn text_of(table: &Table) -> String {
 }
 
 /// The groups by kind, and by all else in which the problems differ.
-pub(crate) fn telling_groups(main: &Contender) -> impl Iterator<Item = &Group> {
+pub(crate) fn telling_groups(main: &Contender) -> impl Iterator<Item = &EvaluationGroup> {
     let groups = &main.evaluation.groups;
     let differs = |by: &str| groups.iter().filter(|group| group.by == by).count() > 1;
     groups.iter().filter(move |group| group.by == "kind" || differs(group.by))

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
 use diode_core::Dataset;
-use diode_formats::{Decoded, Format, Kind, may_be_timings, read_head, recognise};
+use diode_formats::{Decoded, FileKind, Format, may_be_timings, read_head, recognise};
 
 /// Reads dataset files, and those in folders and folders within, in order of their paths, each once.
 ///
@@ -90,8 +90,8 @@ fn is_dataset(path: &Path) -> anyhow::Result<bool> {
     let head = read_head(path)?;
     let is = may_be_timings(&head);
     if !is {
-        let what = recognise(&head).map_or("a file of another kind", Kind::as_str);
-        say!("note: {} skipped: got {what}, expected {}", path.display(), Kind::Timings);
+        let what = recognise(&head).map_or("a file of another kind", FileKind::as_str);
+        say!("note: {} skipped: got {what}, expected {}", path.display(), FileKind::Timings);
     }
     Ok(is)
 }

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use anyhow::{Context as _, bail};
 use diode_core::ids::ModelId;
-use diode_formats::Kind;
+use diode_formats::FileKind;
 use diode_formats::limits::MAX_CHECKPOINT;
 use diode_model::AnyModel;
 use diode_model::predecessor::PredecessorModel;
@@ -28,8 +28,8 @@ pub(crate) fn read_model(path: &Path) -> anyhow::Result<AnyModel> {
     let bytes = model_bytes(path)?;
     let context = || format!("model {}", path.display());
     match diode_formats::recognise(&bytes) {
-        Some(Kind::TorchCheckpoint) => {}
-        Some(Kind::Model) | None => return AnyModel::from_bytes(&bytes).with_context(context),
+        Some(FileKind::TorchCheckpoint) => {}
+        Some(FileKind::Model) | None => return AnyModel::from_bytes(&bytes).with_context(context),
         Some(other) => bail!("{}: got {other}, expected a model", path.display()),
     }
     let checkpoint = diode_formats::decode_checkpoint(&bytes).with_context(context)?;

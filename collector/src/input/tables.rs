@@ -6,7 +6,7 @@ use std::path::Path;
 
 use anyhow::{Context as _, bail};
 use diode_core::Table;
-use diode_formats::Kind;
+use diode_formats::FileKind;
 
 /// A table of 100,000 problems with five configs each takes 220 MB.
 const MAX_TABLE_BYTES: u64 = 1 << 30;
@@ -20,14 +20,14 @@ pub(crate) fn read_tables(path: &Path) -> anyhow::Result<Vec<Table>> {
     let context = || format!("table {}", path.display());
     let head = diode_formats::read_head(path)?;
     match diode_formats::recognise(&head) {
-        Some(Kind::LookupTable) => {
+        Some(FileKind::LookupTable) => {
             let tables = diode_formats::read_lookup_table(path)?
                 .into_iter()
                 .map(diode_formats::LookupTable::into_table);
             return tables.collect::<Result<_, _>>().with_context(context);
         }
-        Some(Kind::Timings) => {
-            let found = Kind::Timings;
+        Some(FileKind::Timings) => {
+            let found = FileKind::Timings;
             bail!("{}: got {found}, expected a table; `diode table` makes one of it", path.display())
         }
         Some(other) if !is_ours(path, Some(other)) => {
@@ -43,15 +43,15 @@ pub(crate) fn read_tables(path: &Path) -> anyhow::Result<Vec<Table>> {
 pub(crate) fn is_table(path: &Path) -> bool {
     let json = path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("json"));
     match diode_formats::read_head(path).map(|head| diode_formats::recognise(&head)) {
-        Ok(Some(Kind::LookupTable)) => true,
+        Ok(Some(FileKind::LookupTable)) => true,
         Ok(kind) => json && is_ours(path, kind),
         Err(_) => false,
     }
 }
 
 /// Whether a file is a table of ours. If a tool has sorted its keys, it begins like a solution of torch-diode.
-fn is_ours(path: &Path, kind: Option<Kind>) -> bool {
-    matches!(kind, None | Some(Kind::ReferenceConfigs)) && names_itself(path).unwrap_or(false)
+fn is_ours(path: &Path, kind: Option<FileKind>) -> bool {
+    matches!(kind, None | Some(FileKind::ReferenceConfigs)) && names_itself(path).unwrap_or(false)
 }
 
 /// Whether the mark of our own tables is anywhere in a file: tools that sort keys put it last.

@@ -4,7 +4,7 @@ use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
-use diode_formats::Kind;
+use diode_formats::FileKind;
 
 /// Nothing that took time to make is overwritten by accident.
 pub(crate) fn check_may_write(path: &Path, force: bool) -> anyhow::Result<()> {
@@ -36,7 +36,7 @@ pub(crate) fn check_not_input<'a>(
 }
 
 /// Nor does it take the place of timings, or of anything else of ours that is of another kind.
-pub(crate) fn check_keeps(output: &Path, own: Option<Kind>) -> anyhow::Result<()> {
+pub(crate) fn check_keeps(output: &Path, own: Option<FileKind>) -> anyhow::Result<()> {
     let there = diode_formats::read_head(output).ok().and_then(|head| diode_formats::recognise(&head));
     match there.filter(|there| Some(*there) != own) {
         Some(there) => bail!("{}: got {there}, expected a name where nothing is lost", output.display()),

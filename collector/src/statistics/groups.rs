@@ -11,7 +11,7 @@ use super::quality::{library_ratio, spreads_within_5_percent};
 
 /// Solutions that may be compared with each other.
 #[derive(Serialize)]
-pub(crate) struct Group {
+pub(crate) struct SolutionGroup {
     pub(crate) hardware: String,
     pub(crate) op: Op,
     pub(crate) dtype: DType,
@@ -52,7 +52,7 @@ struct Tally {
     library_ratios: Vec<f64>,
 }
 
-pub(crate) fn groups(datasets: &[Dataset]) -> Vec<Group> {
+pub(crate) fn groups(datasets: &[Dataset]) -> Vec<SolutionGroup> {
     let mut tallies: BTreeMap<(String, Op, DType, Method), Tally> = BTreeMap::new();
     for dataset in datasets {
         for solution in &dataset.solutions {
@@ -88,8 +88,8 @@ impl Tally {
         self.library_ratios.extend(library_ratio(dataset, solution));
     }
 
-    fn group(mut self, hardware: String, op: Op, dtype: DType, method: Method) -> Group {
-        Group {
+    fn group(mut self, hardware: String, op: Op, dtype: DType, method: Method) -> SolutionGroup {
+        SolutionGroup {
             hardware,
             op,
             dtype,

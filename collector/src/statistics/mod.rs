@@ -7,13 +7,13 @@ mod words;
 use diode_core::{Config, Dataset, Problem, Solution, Tflops};
 use serde::Serialize;
 
-use groups::{Group, groups};
+use groups::{SolutionGroup, groups};
 
 /// The JSON document of `stats`.
 #[derive(Serialize)]
 pub(crate) struct Report {
     format: String,
-    groups: Vec<Group>,
+    groups: Vec<SolutionGroup>,
     fastest: Vec<Fastest>,
 }
 

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use super::groups::Group;
+use super::groups::SolutionGroup;
 use super::{Fastest, Report};
 use crate::output;
 
@@ -32,7 +32,7 @@ pub(crate) fn report(report: &Report) -> String {
     text
 }
 
-fn group(g: &Group) -> Vec<String> {
+fn group(g: &SolutionGroup) -> Vec<String> {
     let percent = |share: Option<f64>| {
         share.map_or("–".to_owned(), |share| format!("{} %", output::significant(100.0 * share)))
     };
@@ -51,7 +51,7 @@ fn group(g: &Group) -> Vec<String> {
 }
 
 /// Figures that only some groups have.
-fn details(g: &Group) -> String {
+fn details(g: &SolutionGroup) -> String {
     let mut text = String::new();
     let name = format!("{} {} {} {}", g.hardware, g.op, g.dtype, g.method);
     // Writing to a String cannot fail.

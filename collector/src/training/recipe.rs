@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
 use clap::{Args, ValueEnum};
-use diode_formats::Kind;
+use diode_formats::FileKind;
 use diode_model::predecessor::Architecture;
 use diode_model::{AnyModel, Predictor as _};
 use diode_train::{PredecessorOptions, TrainOptions, TrainingSet, curves};
@@ -139,7 +139,7 @@ impl Recipe {
     /// Makes the folder of the log and refuses what could not be written when hours have passed.
     pub(crate) fn check_outputs(&self, model: &Path, inputs: &[PathBuf]) -> anyhow::Result<()> {
         files::check_not_input(model, inputs)?;
-        files::check_keeps(model, Some(Kind::Model))?;
+        files::check_keeps(model, Some(FileKind::Model))?;
         if let Some(folder) = &self.log_dir {
             fs::create_dir_all(folder).with_context(|| format!("cannot create {}", folder.display()))?;
         }

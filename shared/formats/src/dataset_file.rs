@@ -9,7 +9,7 @@ use diode_core::Dataset;
 use crate::atomic::write_atomically;
 use crate::decode::{Decoded, decode_stream};
 use crate::encode::encode;
-use crate::input::contents::{Kind, PARQUET_MAGIC, expect};
+use crate::input::contents::{FileKind, PARQUET_MAGIC, expect};
 use crate::input::file::{Opened, in_file, open};
 use crate::{Format, FormatError};
 
@@ -23,7 +23,7 @@ pub fn read_file(path: &Path) -> Result<Decoded, FormatError> {
         }
         decode_stream(BufReader::with_capacity(1 << 16, file), length, usize::MAX, |_| Ok(()))
     };
-    expect(Kind::Timings, &head, decode).map_err(|error| in_file(path, error))
+    expect(FileKind::Timings, &head, decode).map_err(|error| in_file(path, error))
 }
 
 /// Writes a dataset file in the format that its extension names.

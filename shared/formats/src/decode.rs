@@ -4,7 +4,7 @@ use std::io::{self, BufRead};
 
 use diode_core::Dataset;
 
-use crate::input::contents::{Kind, PARQUET_MAGIC, expect};
+use crate::input::contents::{FileKind, PARQUET_MAGIC, expect};
 use crate::input::malformed::malformed;
 use crate::input::source::Source;
 use crate::place::Place;
@@ -30,7 +30,7 @@ pub fn decode(bytes: &[u8]) -> Result<Decoded, FormatError> {
 /// The same for a reader that takes fewer timings and failures than the
 /// [limits](crate::limits) allow. Decoding ends where there are more.
 pub fn decode_within(bytes: &[u8], timings: usize) -> Result<Decoded, FormatError> {
-    expect(Kind::Timings, bytes, || decode_stream(bytes, bytes.len() as u64, timings, travels))
+    expect(FileKind::Timings, bytes, || decode_stream(bytes, bytes.len() as u64, timings, travels))
 }
 
 fn travels(format: Format) -> Result<(), FormatError> {

@@ -45,7 +45,7 @@ pub use digest::{content_digest, solution_digest};
 pub use encode::{Reduced, encode, held, left_out, losses, reduce};
 pub use error::FormatError;
 pub use format::Format;
-pub use input::contents::{Kind, may_be_timings, recognise};
+pub use input::contents::{FileKind, may_be_timings, recognise};
 pub use input::file::{read_bounded, read_head};
 pub use input::text::{open_text, read_text};
 pub use predecessor::checkpoint::{decode_checkpoint, read_checkpoint};

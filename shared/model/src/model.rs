@@ -4,7 +4,7 @@ use diode_core::api::EvaluationReport;
 use diode_core::hardware::Hardware;
 use diode_core::space::{Space, SpaceName};
 use diode_core::{Config, Method, Problem};
-use diode_numeric::{Effort, Network, Predicted, Prepared, math};
+use diode_numeric::{Effort, Network, Predicted, PreparedTiles, math};
 
 use crate::confidence::GroupConfidence;
 use crate::features::{COLUMN_COUNT, LIBRARY_COLUMNS, ProblemFeatures};
@@ -168,7 +168,7 @@ impl Model {
         &self,
         features: &ProblemFeatures,
         configs: &[Config],
-        prepared: &Prepared,
+        prepared: &PreparedTiles,
         effort: Effort,
     ) -> Result<Vec<Predicted>, ModelError> {
         let predicted = prepared.predict(&self.network, features, effort);

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use diode_core::space::Space;
 use diode_core::{Config, ConfigFields, Micros, Problem, ProblemGroup};
-use diode_numeric::{Effort, Prepared};
+use diode_numeric::{Effort, PreparedTiles};
 use serde::{Deserialize, Serialize};
 
 use crate::features::featured_tile;
@@ -78,7 +78,7 @@ impl Model {
         let is_library = |config: &&Config| **config == Config::Library && self.knows_library();
         let tiled: Vec<Config> = configs.iter().filter(|config| !is_library(config)).copied().collect();
         let tiles = tiled.iter().map(featured_tile).collect::<Result<Vec<_>, _>>()?;
-        let prepared = Prepared::new(self.network(), &features, &tiles);
+        let prepared = PreparedTiles::new(self.network(), &features, &tiles);
         let mut predicted = vec![Micros(0.0); tiled.len()];
         for one in self.predict_prepared(&features, &tiled, &prepared, Effort::All)? {
             predicted[one.tile] = Micros(one.us);

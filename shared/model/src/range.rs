@@ -8,7 +8,7 @@ const MARGIN: u64 = 2;
 
 /// A kind of problem that kernels are compiled for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-pub struct Kind {
+pub struct ProblemKind {
     pub op: Op,
     pub dtype: DType,
     pub a_layout: Layout,
@@ -17,7 +17,7 @@ pub struct Kind {
     pub aligned: bool,
 }
 
-impl Kind {
+impl ProblemKind {
     pub fn of(problem: &Problem) -> Self {
         let rows = problem.alignment();
         Self {
@@ -30,7 +30,7 @@ impl Kind {
     }
 }
 
-impl std::fmt::Display for Kind {
+impl std::fmt::Display for ProblemKind {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let letter = |layout| if layout == Layout::Row { "n" } else { "t" };
         let Self { op, dtype, a_layout, b_layout, aligned } = *self;
@@ -43,7 +43,7 @@ impl std::fmt::Display for Kind {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TrainingRange {
     /// In order.
-    pub kinds: Vec<Kind>,
+    pub kinds: Vec<ProblemKind>,
     /// The least and the greatest M.
     pub m: (u64, u64),
     pub n: (u64, u64),
@@ -61,8 +61,8 @@ impl TrainingRange {
                 n: (problem.n, problem.n),
                 k: (problem.k, problem.k),
             });
-            if let Err(place) = range.kinds.binary_search(&Kind::of(problem)) {
-                range.kinds.insert(place, Kind::of(problem));
+            if let Err(place) = range.kinds.binary_search(&ProblemKind::of(problem)) {
+                range.kinds.insert(place, ProblemKind::of(problem));
             }
             let sides = [(&mut range.m, problem.m), (&mut range.n, problem.n), (&mut range.k, problem.k)];
             for (side, size) in sides {
@@ -74,7 +74,7 @@ impl TrainingRange {
 
     /// In words, how a problem is outside of the range; `None` if it is inside.
     pub fn outside(&self, problem: &Problem) -> Option<String> {
-        let kind = Kind::of(problem);
+        let kind = ProblemKind::of(problem);
         if !self.kinds.contains(&kind) {
             return Some(kind.to_string());
         }

@@ -4,7 +4,7 @@ use std::ops::Deref;
 
 use diode_core::space::{Space, SpaceName};
 use diode_core::{Config, DType, Micros, Op, Problem};
-use diode_numeric::{Effort, Predicted, Prepared, fastest_first};
+use diode_numeric::{Effort, Predicted, PreparedTiles, fastest_first};
 
 use crate::features::{ProblemFeatures, featured_tile};
 use crate::ranked_space::RankedSpace;
@@ -42,7 +42,7 @@ struct PreparedSpace {
     kind: (Op, DType, DType),
     /// Sorted as configs are: this order decides between equal predicted times.
     configs: Vec<Config>,
-    prepared: Prepared,
+    prepared: PreparedTiles,
 }
 
 impl<M: Deref<Target = Model>> Ranker<M> {
@@ -111,7 +111,7 @@ impl PreparedSpace {
         if let Some(last) = last.filter(alike) {
             return Ok(Self { named, configs, ..last });
         }
-        let prepared = Prepared::new(model.network(), features, &tiles);
+        let prepared = PreparedTiles::new(model.network(), features, &tiles);
         Ok(Self { named, kind, configs, prepared })
     }
 

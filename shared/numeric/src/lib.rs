@@ -16,4 +16,4 @@ mod vectors;
 pub use error::Misfit;
 pub use layer::Layer;
 pub use network::{Network, normalise};
-pub use prepared::{Effort, Predicted, Prepared, fastest_first};
+pub use prepared::{Effort, Predicted, PreparedTiles, fastest_first};

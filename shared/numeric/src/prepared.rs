@@ -13,7 +13,7 @@ use crate::network::{Begun, Network, Part, Scratch};
 
 /// Tiles with everything about them that does not depend on the sizes of a problem.
 #[derive(Debug, Clone)]
-pub struct Prepared {
+pub struct PreparedTiles {
     tiles: usize,
     scouts: Vec<Block>,
     others: Vec<Block>,
@@ -53,7 +53,7 @@ pub enum Effort {
     Blocks(usize),
 }
 
-impl Prepared {
+impl PreparedTiles {
     /// For problems of the same input types as that of the features.
     pub fn new(network: &Network, features: &ProblemFeatures, tiles: &[&Tile]) -> Self {
         let (mut scouts, mut others) = (Vec::new(), Vec::new());
@@ -199,11 +199,11 @@ mod tests {
     fn every_tile_has_one_prediction_and_the_same_as_alone() {
         let (network, features, tiles) = (network(), features(), tiles());
         let list: Vec<&Tile> = tiles.iter().collect();
-        let prepared = Prepared::new(&network, &features, &list);
+        let prepared = PreparedTiles::new(&network, &features, &list);
         let predicted = by_tile(prepared.predict(&network, &features, Effort::All));
         assert!(predicted.iter().map(|one| one.tile).eq(0..tiles.len()));
         for one in predicted {
-            let alone = Prepared::new(&network, &features, &[&tiles[one.tile]]);
+            let alone = PreparedTiles::new(&network, &features, &[&tiles[one.tile]]);
             assert_eq!(alone.predict(&network, &features, Effort::All)[0].us, one.us);
         }
     }
@@ -212,7 +212,7 @@ mod tests {
     fn scouts_lead_to_the_fastest() {
         let (network, features, tiles) = (network(), features(), tiles());
         let list: Vec<&Tile> = tiles.iter().collect();
-        let prepared = Prepared::new(&network, &features, &list);
+        let prepared = PreparedTiles::new(&network, &features, &list);
         let few = prepared.predict(&network, &features, Effort::Blocks(1));
         assert_eq!(few.len(), 4 + LANES);
         let fastest = |all: &[Predicted]| all.iter().copied().min_by(|a, b| a.us.total_cmp(&b.us)).unwrap();
@@ -224,6 +224,8 @@ mod tests {
     #[test]
     fn no_tiles_have_no_predictions() {
         let (network, features) = (network(), features());
-        assert!(Prepared::new(&network, &features, &[]).predict(&network, &features, Effort::All).is_empty());
+        assert!(
+            PreparedTiles::new(&network, &features, &[]).predict(&network, &features, Effort::All).is_empty()
+        );
     }
 }

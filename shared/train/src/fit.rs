@@ -14,7 +14,7 @@ use crate::learner::learn;
 use crate::library::add_library;
 use crate::network::Mlp;
 use crate::plan::Plan;
-use crate::prepared::{Normalisation, Prepared, prepare};
+use crate::prepared::{Normalisation, TrainingRows, prepare};
 use crate::progress::{Observer, Progress};
 use crate::side_by_side::side_by_side;
 use crate::{TrainError, TrainOptions, TrainingProblem, TrainingSet};
@@ -95,7 +95,7 @@ struct Course<'a> {
     plan: &'a Plan,
     checkpoint: &'a Checkpoint,
     /// The set's problems, then the others.
-    prepared: &'a [Prepared],
+    prepared: &'a [TrainingRows],
     normalisation: Normalisation,
     /// How many networks are learnt.
     phases: usize,
@@ -137,7 +137,7 @@ impl Course<'_> {
     ) -> Result<Run, TrainError> {
         let (set, prepared) = (self.set, self.prepared);
         let all = set.iter().chain(set.others()).zip(prepared).filter(|(problem, _)| keep(problem));
-        let kept: Vec<&Prepared> =
+        let kept: Vec<&TrainingRows> =
             all.flat_map(|(problem, rows)| std::iter::repeat_n(rows, times_seen(set, problem))).collect();
         let mut losses = Vec::new();
         let (mlp, complete) = self.network(phase, &kept, &mut losses, observe)?;
@@ -153,7 +153,7 @@ impl Course<'_> {
     fn network(
         &self,
         phase: &str,
-        problems: &[&Prepared],
+        problems: &[&TrainingRows],
         losses: &mut Vec<EpochLoss>,
         observe: Observer<'_>,
     ) -> Result<(Mlp, bool), TrainError> {

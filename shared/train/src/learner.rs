@@ -10,7 +10,7 @@ use rand_chacha::ChaCha8Rng;
 
 use crate::loss::Measured;
 use crate::network::{Descent, Mlp};
-use crate::prepared::Prepared;
+use crate::prepared::TrainingRows;
 use crate::schedule::one_cycle;
 use crate::{TrainError, TrainOptions};
 
@@ -23,7 +23,7 @@ pub(crate) struct Learnt {
 /// Trains one network. It ends with the weights of the epoch that had the least loss, which for
 /// the schedule's falling rate is one of the last; so does one that is stopped.
 pub(crate) fn learn(
-    problems: &[&Prepared],
+    problems: &[&TrainingRows],
     idle: &[bool],
     options: &TrainOptions,
     mut tell: impl FnMut(usize, usize, f32) -> ControlFlow<()>,
@@ -44,7 +44,7 @@ pub(crate) fn learn(
         order.shuffle(&mut rng);
         let mut losses = 0.0;
         for picked in order.chunks(options.problems_per_step) {
-            let drawn: Vec<&Prepared> = picked.iter().map(|&index| problems[index]).collect();
+            let drawn: Vec<&TrainingRows> = picked.iter().map(|&index| problems[index]).collect();
             let batch = Batch::draw(&drawn, rows, &mut rng)?;
             let loss = batch.measured.loss(&mlp.forward(&batch.inputs)?)?;
             descent.step(&loss, one_cycle(step, steps, options.learning_rate))?;
@@ -77,7 +77,7 @@ struct Batch {
 impl Batch {
     /// Draws the same number of rows for all: each problem's fastest, and then random ones.
     fn draw(
-        problems: &[&Prepared],
+        problems: &[&TrainingRows],
         (rows, fastest): (usize, usize),
         rng: &mut ChaCha8Rng,
     ) -> Result<Self, TrainError> {

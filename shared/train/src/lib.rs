@@ -31,7 +31,7 @@ pub use cross_validate::cross_validate;
 pub use curves::{EpochLoss, curves};
 pub use error::TrainError;
 pub use evaluation::{
-    Baseline, Baselines, Evaluation, Group, Judged, JudgedRow, ProblemRow, WithLibrary, evaluate,
+    Baseline, Baselines, Evaluation, EvaluationGroup, Judged, JudgedRow, ProblemRow, WithLibrary, evaluate,
     evaluate_with_library, judge, without_a_model,
 };
 pub use fit::{Fitted, fit, train};

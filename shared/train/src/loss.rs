@@ -10,7 +10,7 @@
 use candle_core::{D, Device, Result, Tensor};
 use candle_nn::ops::{log_softmax, softmax};
 
-use crate::prepared::Prepared;
+use crate::prepared::TrainingRows;
 
 /// How fast the weight of a timing falls: with its time over the best to this power.
 const WEIGHT_POWER: f64 = 2.0;
@@ -31,13 +31,13 @@ pub(crate) struct Measured {
 
 impl Measured {
     /// Some rows of each problem, as many of each.
-    pub(crate) fn new(picked: &[(&Prepared, Vec<usize>)]) -> Result<Self> {
+    pub(crate) fn new(picked: &[(&TrainingRows, Vec<usize>)]) -> Result<Self> {
         let rows = picked.first().map_or(0, |(_, rows)| rows.len());
-        let gather = |values: fn(&Prepared) -> &Vec<f32>| {
+        let gather = |values: fn(&TrainingRows) -> &Vec<f32>| {
             let all = picked.iter().flat_map(|(problem, rows)| rows.iter().map(|&row| values(problem)[row]));
             Tensor::from_vec(all.collect(), (picked.len(), rows), &Device::Cpu)
         };
-        let factor = |problem: &Prepared| if problem.times_count { TIME_FACTOR } else { 0.0 };
+        let factor = |problem: &TrainingRows| if problem.times_count { TIME_FACTOR } else { 0.0 };
         let factors: Vec<f32> = picked.iter().map(|(problem, _)| factor(problem) as f32).collect();
         Ok(Self {
             ln_us: gather(|problem| &problem.ln_us)?,
@@ -67,9 +67,9 @@ mod tests {
 
     use super::*;
 
-    fn problem(times_count: bool) -> Prepared {
+    fn problem(times_count: bool) -> TrainingRows {
         let us = [10.0_f32, 10.4, 13.0, 40.0];
-        Prepared {
+        TrainingRows {
             inputs: Vec::new(),
             ln_us: us.iter().map(|us| us.ln()).collect(),
             ln_base: vec![2.0, 2.0, 2.5, 2.0],

@@ -26,7 +26,7 @@ pub(crate) struct Normalisation {
 
 /// One problem's rows, in the order that they were given: for measured ones the fastest first.
 #[derive(Debug, Clone)]
-pub(crate) struct Prepared {
+pub(crate) struct TrainingRows {
     /// [`COLUMN_COUNT`] values per row.
     pub(crate) inputs: Vec<f32>,
     pub(crate) ln_us: Vec<f32>,
@@ -36,7 +36,7 @@ pub(crate) struct Prepared {
     pub(crate) times_count: bool,
 }
 
-impl Prepared {
+impl TrainingRows {
     pub(crate) fn rows(&self) -> usize {
         self.ln_us.len()
     }
@@ -84,11 +84,11 @@ impl Prepared {
 }
 
 /// Every problem of a set, scaled, and the scale.
-pub(crate) fn prepare(set: &TrainingSet) -> Result<(Vec<Prepared>, Normalisation), TrainError> {
+pub(crate) fn prepare(set: &TrainingSet) -> Result<(Vec<TrainingRows>, Normalisation), TrainError> {
     let mut problems = set
         .iter()
         .chain(set.others())
-        .map(|problem| Prepared::raw(set, problem))
+        .map(|problem| TrainingRows::raw(set, problem))
         .collect::<Result<Vec<_>, _>>()?;
     let normalisation = Normalisation::of(&problems);
     for problem in &mut problems {
@@ -99,7 +99,7 @@ pub(crate) fn prepare(set: &TrainingSet) -> Result<(Vec<Prepared>, Normalisation
 
 impl Normalisation {
     /// Over every row, all alike.
-    fn of(problems: &[Prepared]) -> Self {
+    fn of(problems: &[TrainingRows]) -> Self {
         let mut count = 0.0;
         let mut sums = vec![(0.0, 0.0); COLUMN_COUNT];
         for row in problems.iter().flat_map(|problem| problem.inputs.chunks_exact(COLUMN_COUNT)) {

@@ -6,7 +6,7 @@ use anyhow::Context as _;
 use diode_core::{Config, FailureReason, Method, Problem};
 
 use super::matmul;
-use super::measure::measure;
+use super::procedure::measure;
 use super::process::CpuProcess;
 use crate::devices::measured::MeasuredConfigs;
 use crate::devices::meter::{Meter, Outcome, Quality};

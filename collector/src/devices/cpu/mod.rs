@@ -1,15 +1,16 @@
 //! Measuring on this node's CPU: a real blocked matrix multiplication, in a
 //! process of its own.
 //!
-//! `worker` and `matmul` run in the measuring process, all else in the parent.
+//! `worker`, `timing` and `matmul` run in the measuring process, all else in the parent.
 
 mod matmul;
-mod measure;
 mod meter;
 mod patience;
 mod policy;
+mod procedure;
 mod process;
 mod protocol;
+mod timing;
 mod worker;
 
 pub(crate) use meter::CpuMeter;

@@ -5,8 +5,8 @@ use diode_core::FailureReason;
 use super::library::LibraryError;
 use super::measurement::Measurement;
 use super::policy::{self, LONG_NS, WORTH_A_GROUP};
-use super::protocol::Event;
-use super::session::{Candidate, Launchable};
+use super::protocol::Message;
+use super::session::{Launchable, LaunchableConfig};
 use super::session_error::SessionError;
 use super::timing_queue::MOST_QUEUED;
 
@@ -21,7 +21,7 @@ impl Measurement<'_> {
     pub(super) fn first_look(&mut self, chunk: usize) -> Result<(), SessionError> {
         let mut checked = Vec::new();
         for part in self.candidates.chunks(chunk) {
-            self.say(Event::At { first: part[0].number, last: part[part.len() - 1].number })?;
+            self.say(Message::At { first: part[0].number, last: part[part.len() - 1].number })?;
             self.look_at(part, &mut checked)?;
         }
         let wrong = self.prepared.wrong_elements()?;
@@ -37,7 +37,11 @@ impl Measurement<'_> {
     }
 
     /// Launches some configs and waits for them. Those whose results are compared are added to `checked`.
-    fn look_at(&mut self, part: &[Candidate], checked: &mut Vec<Candidate>) -> Result<(), SessionError> {
+    fn look_at(
+        &mut self,
+        part: &[LaunchableConfig],
+        checked: &mut Vec<LaunchableConfig>,
+    ) -> Result<(), SessionError> {
         let mut launched = Vec::new();
         for &candidate in part {
             if !self.prepared.is_verified(candidate.launchable) {
@@ -84,7 +88,7 @@ impl Measurement<'_> {
         let mut worth: Vec<&mut (usize, u64)> =
             self.looks.iter_mut().filter(|(_, nanos)| *nanos <= limit).collect();
         for part in worth.chunks_mut(CHUNK) {
-            (self.report)(Event::Busy)?;
+            (self.report)(Message::Busy)?;
             for (number, _) in part.iter().map(|look| **look) {
                 let Some(launchable) = self.launchables.get(number) else { continue };
                 self.prepared.time_group(launchable)?;

@@ -1,17 +1,17 @@
 //! A problem under measurement: what is known of its configs so far.
 
 use super::prepared::PreparedProblem;
-use super::protocol::{Event, Results};
-use super::session::{Candidate, Launchable};
+use super::protocol::{Message, Results};
+use super::session::{Launchable, LaunchableConfig};
 use super::session_error::SessionError;
 
 /// Receives messages about the progress.
-pub(super) type Report<'a> = dyn FnMut(Event) -> anyhow::Result<()> + 'a;
+pub(super) type Report<'a> = dyn FnMut(Message) -> anyhow::Result<()> + 'a;
 
 /// One problem, from the first look at its configs to their times.
 pub(super) struct Measurement<'a> {
     pub(super) prepared: PreparedProblem<'a>,
-    pub(super) candidates: &'a [Candidate],
+    pub(super) candidates: &'a [LaunchableConfig],
     pub(super) launchables: Launchables,
     /// The configs that run, and the nanoseconds that they took when they were looked at.
     pub(super) looks: Vec<(usize, u64)>,
@@ -25,7 +25,7 @@ impl<'a> Measurement<'a> {
     /// `results` has the failures of the configs that are no candidates.
     pub(super) fn new(
         prepared: PreparedProblem<'a>,
-        candidates: &'a [Candidate],
+        candidates: &'a [LaunchableConfig],
         results: Results,
         report: &'a mut Report<'a>,
     ) -> Self {
@@ -38,7 +38,7 @@ impl<'a> Measurement<'a> {
         self.looks.iter().map(|&(_, nanos)| nanos).min()
     }
 
-    pub(super) fn say(&mut self, event: Event) -> Result<(), SessionError> {
+    pub(super) fn say(&mut self, event: Message) -> Result<(), SessionError> {
         Ok((self.report)(event)?)
     }
 }
@@ -47,7 +47,7 @@ impl<'a> Measurement<'a> {
 pub(super) struct Launchables(Vec<Option<Launchable>>);
 
 impl Launchables {
-    fn of(candidates: &[Candidate]) -> Self {
+    fn of(candidates: &[LaunchableConfig]) -> Self {
         let last = candidates.last().map_or(0, |candidate| candidate.number + 1);
         let mut table = vec![None; last];
         for candidate in candidates {

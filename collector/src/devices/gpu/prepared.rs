@@ -4,9 +4,9 @@ use super::arguments::Arguments;
 use super::driver::Memory;
 use super::operands::{Operands, TURNS, programs};
 use super::protocol::Measure;
-use super::session::{Candidate, Launchable, Session};
+use super::session::{Launchable, LaunchableConfig, Session};
 use super::session_error::SessionError;
-use super::store::Place;
+use super::store::KernelSlot;
 use crate::kernels::support::{Support, tolerance};
 
 /// How many times as far from the reference as our kernels' results the library's may be.
@@ -20,7 +20,7 @@ pub(super) struct PreparedProblem<'s> {
     operands: Operands,
     /// The counters of wrong elements, one for each config of the request.
     wrong: Memory,
-    compare: Place,
+    compare: KernelSlot,
 }
 
 impl<'s> PreparedProblem<'s> {
@@ -122,8 +122,8 @@ impl<'s> PreparedProblem<'s> {
     }
 
     /// Launches on poisoned outputs and counts what is wrong afterwards.
-    pub(super) fn queue_check(&self, candidate: Candidate) -> Result<(), SessionError> {
-        let Candidate { number, launchable } = candidate;
+    pub(super) fn queue_check(&self, candidate: LaunchableConfig) -> Result<(), SessionError> {
+        let LaunchableConfig { number, launchable } = candidate;
         self.session.gpu.fill(self.operands.output(), 0xff)?;
         self.run(launchable, 0)?;
         let problem = self.operands.problem();

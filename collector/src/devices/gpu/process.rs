@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use anyhow::bail;
 use diode_core::Problem;
 
-use super::protocol::{Cause, Event, Measure, Results};
+use super::protocol::{Cause, Measure, Message, Results};
 use crate::devices::measuring_process::{Lost, MeasuringProcess};
 
 /// Starting the driver, loading the pack and the library, on a node that is busy, takes this many times as long
@@ -59,10 +59,10 @@ impl GpuProcess {
         let patience = self.patience.saturating_mul(START);
         let Some(event) = self.receive(patience, abandon)? else { return Ok(None) };
         match event {
-            Ok(Event::Ready { name, facts, devices, warnings }) => {
+            Ok(Message::Ready { name, facts, devices, warnings }) => {
                 Ok(Some(GpuDescription { name, facts, devices, warnings }))
             }
-            Ok(Event::Broken { message, .. }) => bail!("{message}"),
+            Ok(Message::Broken { message, .. }) => bail!("{message}"),
             Ok(other) => bail!("the measuring process began with {other:?}"),
             Err(Lost::Died) => bail!("the measuring process ended at its start"),
             Err(Lost::TimedOut) => {
@@ -94,15 +94,15 @@ impl GpuProcess {
                 Some(Err(why)) => return Ok(Attempt::Lost { why, at, launched }),
             };
             match event {
-                Event::At { first, last } => {
+                Message::At { first, last } => {
                     at = Some((first, last));
                     launched = true;
                 }
-                Event::Busy => at = None,
-                Event::Measured(results) => return Ok(Attempt::Done(results)),
-                Event::Refused { reason } => return Ok(Attempt::Refused(reason)),
-                Event::OutOfMemory => return Ok(Attempt::OutOfMemory),
-                Event::Broken { message, cause } => {
+                Message::Busy => at = None,
+                Message::Measured(results) => return Ok(Attempt::Done(results)),
+                Message::Refused { reason } => return Ok(Attempt::Refused(reason)),
+                Message::OutOfMemory => return Ok(Attempt::OutOfMemory),
+                Message::Broken { message, cause } => {
                     self.process.end();
                     return match cause {
                         Cause::Gpu => {
@@ -115,7 +115,7 @@ impl GpuProcess {
                         Cause::Pack => bail!("{message}"),
                     };
                 }
-                Event::Ready { .. } => bail!("the measuring process started twice"),
+                Message::Ready { .. } => bail!("the measuring process started twice"),
             }
         }
     }
@@ -125,7 +125,7 @@ impl GpuProcess {
         &mut self,
         patience: Duration,
         abandon: &dyn Fn() -> bool,
-    ) -> anyhow::Result<Option<Result<Event, Lost>>> {
+    ) -> anyhow::Result<Option<Result<Message, Lost>>> {
         const TURN: Duration = Duration::from_millis(200);
         let began = Instant::now();
         loop {

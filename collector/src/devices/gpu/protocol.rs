@@ -24,7 +24,7 @@ pub(crate) struct Measure {
 /// `At` and `Busy`, and then one of the others.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub(crate) enum Event {
+pub(crate) enum Message {
     Ready {
         /// The GPU's name and the node's facts.
         name: String,

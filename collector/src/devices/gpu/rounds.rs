@@ -4,8 +4,8 @@ use diode_core::FailureReason;
 
 use super::measurement::Measurement;
 use super::policy::{self, ROUNDS};
-use super::protocol::Event;
-use super::session::{Candidate, Launchable};
+use super::protocol::Message;
+use super::session::{Launchable, LaunchableConfig};
 use super::session_error::SessionError;
 
 /// How often a disturbed problem is measured again.
@@ -24,11 +24,11 @@ impl Measurement<'_> {
     pub(super) fn thorough(&mut self) -> Result<Vec<usize>, SessionError> {
         let mut near = policy::near_best(&self.looks);
         // Every other kernel is compared with the library's.
-        let is_library = |candidate: &&Candidate| matches!(candidate.launchable, Launchable::Library);
+        let is_library = |candidate: &&LaunchableConfig| matches!(candidate.launchable, Launchable::Library);
         let library = self.candidates.iter().find(is_library).map(|candidate| candidate.number);
         let library = library.filter(|library| self.looks.iter().any(|(number, _)| number == library));
         near.extend(library.filter(|number| !near.contains(number)));
-        self.say(Event::Busy)?;
+        self.say(Message::Busy)?;
         let checked = near.clone();
         self.keep_right_ones(&mut near)?;
 
@@ -61,7 +61,7 @@ impl Measurement<'_> {
         self.prepared.forget_wrong_elements()?;
         for &number in near.iter() {
             let Some(launchable) = self.launchables.get(number) else { continue };
-            self.prepared.queue_check(Candidate { number, launchable })?;
+            self.prepared.queue_check(LaunchableConfig { number, launchable })?;
         }
         let wrong = self.prepared.wrong_elements()?;
         let failures = near.iter().filter(|&&number| wrong[number] > 0);
@@ -82,7 +82,7 @@ impl Measurement<'_> {
         let order = (0..near.len()).map(|place| (place + number * near.len() / ROUNDS) % near.len());
         for place in order {
             if self.prepared.session.queue.room() < launches {
-                self.say(Event::Busy)?;
+                self.say(Message::Busy)?;
                 self.settle(&mut round)?;
             }
             let Some(launchable) = self.launchables.get(near[place]) else { continue };

@@ -12,7 +12,7 @@ use super::operands::TURNS;
 use super::policy;
 use super::protocol::{Measure, Results};
 use super::session_error::SessionError;
-use super::store::{MissingKernel, Place, Store};
+use super::store::{KernelSlot, MissingKernel, Store};
 use super::timing_queue::Queue;
 use crate::kernels::support::Support;
 use crate::kernels::variant::{Variant, tile_of};
@@ -32,7 +32,7 @@ pub(super) struct Session {
 
 /// A config that can be launched.
 #[derive(Clone, Copy)]
-pub(super) struct Candidate {
+pub(super) struct LaunchableConfig {
     /// Its place in the request.
     pub(super) number: usize,
     pub(super) launchable: Launchable,
@@ -41,7 +41,7 @@ pub(super) struct Candidate {
 /// What a launch of a config runs.
 #[derive(Clone, Copy)]
 pub(super) enum Launchable {
-    Kernel(Place, Tile),
+    Kernel(KernelSlot, Tile),
     Library,
 }
 
@@ -65,7 +65,7 @@ impl Session {
         variant: &Variant,
         request: &Measure,
         results: &mut Results,
-    ) -> Result<Result<Vec<Candidate>, String>, SessionError> {
+    ) -> Result<Result<Vec<LaunchableConfig>, String>, SessionError> {
         let mut candidates = Vec::new();
         let mut missing = None;
         for (number, config) in request.configs.iter().enumerate() {
@@ -99,7 +99,7 @@ impl Session {
                     }
                 }
             };
-            candidates.push(Candidate { number, launchable });
+            candidates.push(LaunchableConfig { number, launchable });
         }
         Ok(match missing {
             Some(key) if self.store.is_exact() => Err(format!(
@@ -118,7 +118,7 @@ impl Session {
     }
 
     /// A kernel that prepares or checks a measurement.
-    pub(super) fn support(&mut self, support: Support) -> Result<Place, SessionError> {
+    pub(super) fn support(&mut self, support: Support) -> Result<KernelSlot, SessionError> {
         let key = support.key();
         self.store.load(&self.gpu, &key).map_err(|missing| match missing {
             MissingKernel::NotInPack => {
@@ -134,7 +134,7 @@ impl Session {
 
     pub(super) fn launch(
         &self,
-        place: Place,
+        place: KernelSlot,
         grid: [u32; 2],
         arguments: &mut Arguments,
     ) -> Result<(), DriverError> {
@@ -144,7 +144,7 @@ impl Session {
 
     /// By how much a launch between two events of its own takes longer than its share of a group, measured
     /// with a kernel that does nothing.
-    pub(super) fn cost_of_a_pair(&mut self, fill: Place, memory: &Memory) -> Result<u64, SessionError> {
+    pub(super) fn cost_of_a_pair(&mut self, fill: KernelSlot, memory: &Memory) -> Result<u64, SessionError> {
         const SAMPLES: usize = 25;
         let mut nothing = Arguments::default().pointer(memory.slice(0, 0).pointer()).i64(0).i32(0).finish();
         let mut medians = [0, 0];

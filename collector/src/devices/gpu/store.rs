@@ -11,7 +11,7 @@ use crate::kernels::is_exact;
 
 /// A loaded kernel's place in the [`Store`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Place(usize);
+pub(super) struct KernelSlot(usize);
 
 /// A kernel that can be launched.
 pub(super) struct Loaded {
@@ -38,7 +38,7 @@ pub(super) struct Store {
     pack: Pack,
     exact: bool,
     loaded: Vec<Loaded>,
-    places: HashMap<String, Place>,
+    places: HashMap<String, KernelSlot>,
 }
 
 impl Store {
@@ -52,7 +52,7 @@ impl Store {
     }
 
     /// Finds a kernel, and loads it if that is not done yet.
-    pub(super) fn load(&mut self, gpu: &Gpu, key: &str) -> Result<Place, MissingKernel> {
+    pub(super) fn load(&mut self, gpu: &Gpu, key: &str) -> Result<KernelSlot, MissingKernel> {
         if let Some(place) = self.places.get(key) {
             return Ok(*place);
         }
@@ -63,18 +63,18 @@ impl Store {
         };
         let binary = self.pack.binary(&kernel).map_err(MissingKernel::Unreadable)?;
         let function = gpu.load(&binary, &kernel.symbol, kernel.shared).map_err(refused)?;
-        let place = Place(self.loaded.len());
+        let place = KernelSlot(self.loaded.len());
         let (threads, shared) = (kernel.threads, kernel.shared);
         self.loaded.push(Loaded { function, threads, shared, verified: false });
         self.places.insert(key.to_owned(), place);
         Ok(place)
     }
 
-    pub(super) fn get(&self, place: Place) -> &Loaded {
+    pub(super) fn get(&self, place: KernelSlot) -> &Loaded {
         &self.loaded[place.0]
     }
 
-    pub(super) fn set_verified(&mut self, place: Place) {
+    pub(super) fn set_verified(&mut self, place: KernelSlot) {
         self.loaded[place.0].verified = true;
     }
 }

@@ -12,8 +12,8 @@ use diode_formats::pack::Pack;
 use super::driver::{Description, Driver, DriverError, Gpu, NoDriver};
 use super::library::{LibraryError, VendorLibrary};
 use super::management::{Management, Settings};
-use super::measure::measure;
-use super::protocol::{Cause, EXACT, Event, KERNEL_SIZES, Measure};
+use super::procedure::measure;
+use super::protocol::{Cause, EXACT, KERNEL_SIZES, Measure, Message};
 use super::session::Session;
 use super::session_error::SessionError;
 use super::store::Store;
@@ -35,7 +35,7 @@ pub(crate) fn serve(
     requests: impl BufRead,
     mut events: impl Write,
 ) -> anyhow::Result<()> {
-    let mut say = |event: Event| -> anyhow::Result<()> {
+    let mut say = |event: Message| -> anyhow::Result<()> {
         serde_json::to_writer(&mut events, &event)?;
         events.write_all(b"\n")?;
         Ok(events.flush()?)
@@ -50,7 +50,7 @@ pub(crate) fn serve(
             if error.chain().any(says_out_of_memory) {
                 message.push_str("; end what holds the GPU's memory, or choose another with --device");
             }
-            return say(Event::Broken { message, cause: Cause::Gpu });
+            return say(Message::Broken { message, cause: Cause::Gpu });
         }
     };
     for line in requests.lines() {
@@ -63,14 +63,14 @@ pub(crate) fn serve(
                 if cause == Cause::Pack {
                     message.push_str("; build the pack again, or copy it again from where it is whole");
                 }
-                return say(Event::Broken { message, cause });
+                return say(Message::Broken { message, cause });
             }
         }
     }
     Ok(())
 }
 
-fn open(options: &WorkerOptions) -> anyhow::Result<(Session, Event)> {
+fn open(options: &WorkerOptions) -> anyhow::Result<(Session, Message)> {
     let pack = Pack::open(&options.pack)?;
     let shown = options.pack.display();
     if pack.toolchain().get(ABI_KEY).map(String::as_str) != Some(ABI) {
@@ -131,7 +131,7 @@ fn open(options: &WorkerOptions) -> anyhow::Result<(Session, Event)> {
     let session = Session::new(gpu, known, Store::new(pack), library, management, cache_bytes)
         .map_err(anyhow::Error::from)
         .context("cannot prepare the GPU")?;
-    Ok((session, Event::Ready { name, facts, devices: count, warnings }))
+    Ok((session, Message::Ready { name, facts, devices: count, warnings }))
 }
 
 fn says_out_of_memory(error: &(dyn std::error::Error + 'static)) -> bool {

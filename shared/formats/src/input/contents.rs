@@ -15,7 +15,7 @@ pub(crate) const PARQUET_MAGIC: &[u8] = b"PAR1";
 
 /// The kinds of files that Diode and torch-diode have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Kind {
+pub enum FileKind {
     Timings,
     LookupTable,
     ShapeSet,
@@ -24,7 +24,7 @@ pub enum Kind {
     TorchCheckpoint,
 }
 
-impl Kind {
+impl FileKind {
     /// The kind as an error message calls it.
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -38,7 +38,7 @@ impl Kind {
     }
 }
 
-impl std::fmt::Display for Kind {
+impl std::fmt::Display for FileKind {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.pad(self.as_str())
     }
@@ -57,32 +57,32 @@ fn unpacked_head(bytes: &[u8]) -> Vec<u8> {
 }
 
 /// The kind of file that begins with some bytes; `None` if it is unknown.
-pub fn recognise(bytes: &[u8]) -> Option<Kind> {
+pub fn recognise(bytes: &[u8]) -> Option<FileKind> {
     let head = unpacked_head(bytes);
     let head = without_mark(&head);
     match head {
-        _ if head.starts_with(PARQUET_MAGIC) => return Some(Kind::Timings),
-        [b'P', b'K', 3, 4, ..] => return Some(Kind::TorchCheckpoint),
-        [_, _, _, _, _, _, 0, 0, b'{', ..] => return Some(Kind::Model),
+        _ if head.starts_with(PARQUET_MAGIC) => return Some(FileKind::Timings),
+        [b'P', b'K', 3, 4, ..] => return Some(FileKind::TorchCheckpoint),
+        [_, _, _, _, _, _, 0, 0, b'{', ..] => return Some(FileKind::Model),
         _ => {}
     }
     let has = |word: &str| has_bytes(head, word.as_bytes());
     if has("timed_configs") || has("diode-columnar") {
-        return Some(Kind::Timings);
+        return Some(FileKind::Timings);
     }
     let first = head.iter().copied().find(|byte| !byte.is_ascii_whitespace())?;
     if !matches!(first, b'{' | b'[' | 0x80..=0x8f | 0xde | 0xdf) {
         return columns(head);
     }
     if has("hardware") {
-        return list_follows(head, "\"config\"").then_some(Kind::LookupTable);
+        return list_follows(head, "\"config\"").then_some(FileKind::LookupTable);
     }
     // In quotes, or with the marker that MessagePack puts before a text of that length.
     if ["\"shapes\"", "\"operations\""].into_iter().any(has) || has_bytes(head, b"\xa6shapes") {
-        return Some(Kind::ShapeSet);
+        return Some(FileKind::ShapeSet);
     }
     let is_reference_configs = ["\"config\"", "\"configs\""].into_iter().any(|key| list_follows(head, key));
-    is_reference_configs.then_some(Kind::ReferenceConfigs)
+    is_reference_configs.then_some(FileKind::ReferenceConfigs)
 }
 
 /// Whether some bytes begin a dataset, perhaps a damaged one. If not, they are another file of the folder.
@@ -92,7 +92,7 @@ pub fn may_be_timings(bytes: &[u8]) -> bool {
         let has = |word: &str| has_bytes(&head, word.as_bytes());
         return head.is_empty() || (has("hardware") && has("operation"));
     };
-    kind == Kind::Timings
+    kind == FileKind::Timings
 }
 
 fn has_bytes(head: &[u8], word: &[u8]) -> bool {
@@ -108,23 +108,23 @@ fn list_follows(head: &[u8], key: &str) -> bool {
 }
 
 /// The kind of file that has the columns of a text.
-fn columns(head: &[u8]) -> Option<Kind> {
+fn columns(head: &[u8]) -> Option<FileKind> {
     let line = head.split(|&byte| byte == b'\n').next()?;
     let line = std::str::from_utf8(line).ok()?;
     let names: Vec<&str> = line.split([',', ';', '\t']).map(|name| name.trim().trim_matches('"')).collect();
     let has = |name: &str| names.contains(&name);
     if has("Transposed") {
-        Some(Kind::ShapeSet)
+        Some(FileKind::ShapeSet)
     } else if has("time_ns") || has("time_ms") {
-        Some(Kind::Timings)
+        Some(FileKind::Timings)
     } else {
-        (has("block_m") && has("num_warps")).then_some(Kind::ReferenceConfigs)
+        (has("block_m") && has("num_warps")).then_some(FileKind::ReferenceConfigs)
     }
 }
 
 /// Decodes. If that fails and the file is of another kind, the error says so.
 pub(crate) fn expect<T>(
-    expected: Kind,
+    expected: FileKind,
     bytes: &[u8],
     decode: impl FnOnce() -> Result<T, FormatError>,
 ) -> Result<T, FormatError> {
@@ -143,28 +143,28 @@ mod tests {
     #[test]
     fn files_are_called_by_their_names() {
         for (head, kind) in [
-            ("{\"shapes\": []}", Some(Kind::ShapeSet)),
-            ("{\"operations\": {}}", Some(Kind::ShapeSet)),
-            ("name,B,M,K,N,Transposed,\n", Some(Kind::ShapeSet)),
-            ("{\"config\": []}", Some(Kind::ReferenceConfigs)),
-            ("name;grid;block_m;num_warps\n", Some(Kind::ReferenceConfigs)),
-            ("{\"hardware\": {\"solution\": {\"config\" : [", Some(Kind::LookupTable)),
-            ("{\"hardware\": {\"timed_configs\": [{\"config\": {", Some(Kind::Timings)),
+            ("{\"shapes\": []}", Some(FileKind::ShapeSet)),
+            ("{\"operations\": {}}", Some(FileKind::ShapeSet)),
+            ("name,B,M,K,N,Transposed,\n", Some(FileKind::ShapeSet)),
+            ("{\"config\": []}", Some(FileKind::ReferenceConfigs)),
+            ("name;grid;block_m;num_warps\n", Some(FileKind::ReferenceConfigs)),
+            ("{\"hardware\": {\"solution\": {\"config\" : [", Some(FileKind::LookupTable)),
+            ("{\"hardware\": {\"timed_configs\": [{\"config\": {", Some(FileKind::Timings)),
             ("{\"hardware\": {\"config\": {", None),
-            ("op,M,time_ns,time_ms\n", Some(Kind::Timings)),
-            ("PAR1", Some(Kind::Timings)),
-            ("PK\u{3}\u{4}", Some(Kind::TorchCheckpoint)),
-            ("\u{8}\0\0\0\0\0\0\0{}", Some(Kind::Model)),
+            ("op,M,time_ns,time_ms\n", Some(FileKind::Timings)),
+            ("PAR1", Some(FileKind::Timings)),
+            ("PK\u{3}\u{4}", Some(FileKind::TorchCheckpoint)),
+            ("\u{8}\0\0\0\0\0\0\0{}", Some(FileKind::Model)),
             ("{\"problems\": 3, \"configs\": 8, \"shapes_analyzed\": 3}", None),
             ("hello", None),
             ("", None),
         ] {
             assert_eq!(recognise(head.as_bytes()), kind, "{head}");
         }
-        assert_eq!(recognise(b"\x81\xa6shapes\x90"), Some(Kind::ShapeSet));
-        assert_eq!(recognise(b"\xef\xbb\xbf{\"shapes\": []}"), Some(Kind::ShapeSet));
+        assert_eq!(recognise(b"\x81\xa6shapes\x90"), Some(FileKind::ShapeSet));
+        assert_eq!(recognise(b"\xef\xbb\xbf{\"shapes\": []}"), Some(FileKind::ShapeSet));
         let packed = zstd::encode_all(&b"{\"shapes\": []}"[..], 3).unwrap();
-        assert_eq!(recognise(&packed), Some(Kind::ShapeSet));
+        assert_eq!(recognise(&packed), Some(FileKind::ShapeSet));
     }
 
     #[test]

@@ -9,7 +9,7 @@ use serde::Deserialize;
 
 use super::shape::Shape;
 use crate::FormatError;
-use crate::input::contents::{Kind, expect};
+use crate::input::contents::{FileKind, expect};
 use crate::input::delimited::{Delimited, locate};
 use crate::input::document::{Document, Entries};
 use crate::input::file::read_with;
@@ -54,7 +54,7 @@ pub fn read_shapes(path: &Path) -> Result<ShapeSet, FormatError> {
 
 /// Decodes a shape set in any form, recognised by content.
 pub fn decode_shapes(bytes: &[u8]) -> Result<ShapeSet, FormatError> {
-    expect(Kind::ShapeSet, bytes, || {
+    expect(FileKind::ShapeSet, bytes, || {
         let document = Document::open(bytes)?;
         if let Document::Text(text) = &document {
             return csv(text);

@@ -2,7 +2,7 @@
 
 /// What a column holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum ColumnType {
     Text,
     Number,
     Flag,
@@ -13,61 +13,61 @@ pub(super) struct Column {
     pub(super) name: &'static str,
     /// Used where columns are typed. CSV has only text.
     #[cfg_attr(not(feature = "parquet"), expect(dead_code))]
-    pub(super) kind: Kind,
+    pub(super) kind: ColumnType,
     /// Whether every row has a value.
     #[cfg_attr(not(feature = "parquet"), expect(dead_code))]
     pub(super) full: bool,
 }
 
-const fn full(name: &'static str, kind: Kind) -> Column {
+const fn full(name: &'static str, kind: ColumnType) -> Column {
     Column { name, kind, full: true }
 }
 
-const fn sparse(name: &'static str, kind: Kind) -> Column {
+const fn sparse(name: &'static str, kind: ColumnType) -> Column {
     Column { name, kind, full: false }
 }
 
 pub(super) const COLUMNS: [Column; 40] = [
-    full("dataset", Kind::Number),
-    full("solution", Kind::Number),
-    full("hardware", Kind::Text),
-    full("hardware_name", Kind::Text),
-    full("vendor", Kind::Text),
-    full("op", Kind::Text),
-    full("b", Kind::Number),
-    full("m", Kind::Number),
-    full("n", Kind::Number),
-    full("k", Kind::Number),
-    full("a_dtype", Kind::Text),
-    full("b_dtype", Kind::Text),
-    full("out_dtype", Kind::Text),
-    full("a_layout", Kind::Text),
-    full("b_layout", Kind::Text),
-    full("bias", Kind::Text),
-    sparse("out_size", Kind::Text),
-    sparse("out_stride", Kind::Text),
-    full("method", Kind::Text),
-    full("template", Kind::Text),
-    sparse("block_m", Kind::Number),
-    sparse("block_n", Kind::Number),
-    sparse("block_k", Kind::Number),
-    sparse("group_m", Kind::Number),
-    sparse("num_stages", Kind::Number),
-    sparse("num_warps", Kind::Number),
-    sparse("even_k", Kind::Flag),
-    sparse("allow_tf32", Kind::Flag),
-    sparse("use_fast_accum", Kind::Flag),
-    sparse("acc_type", Kind::Text),
-    sparse("matrix_instr_nonkdim", Kind::Number),
-    sparse("waves_per_eu", Kind::Number),
-    sparse("kpack", Kind::Number),
-    sparse("k_split", Kind::Number),
-    sparse("time_ns", Kind::Number),
-    sparse("time_ms", Kind::Real),
-    sparse("minimum_ns", Kind::Number),
-    sparse("spread_ns", Kind::Number),
-    sparse("repeats", Kind::Number),
-    sparse("failure", Kind::Text),
+    full("dataset", ColumnType::Number),
+    full("solution", ColumnType::Number),
+    full("hardware", ColumnType::Text),
+    full("hardware_name", ColumnType::Text),
+    full("vendor", ColumnType::Text),
+    full("op", ColumnType::Text),
+    full("b", ColumnType::Number),
+    full("m", ColumnType::Number),
+    full("n", ColumnType::Number),
+    full("k", ColumnType::Number),
+    full("a_dtype", ColumnType::Text),
+    full("b_dtype", ColumnType::Text),
+    full("out_dtype", ColumnType::Text),
+    full("a_layout", ColumnType::Text),
+    full("b_layout", ColumnType::Text),
+    full("bias", ColumnType::Text),
+    sparse("out_size", ColumnType::Text),
+    sparse("out_stride", ColumnType::Text),
+    full("method", ColumnType::Text),
+    full("template", ColumnType::Text),
+    sparse("block_m", ColumnType::Number),
+    sparse("block_n", ColumnType::Number),
+    sparse("block_k", ColumnType::Number),
+    sparse("group_m", ColumnType::Number),
+    sparse("num_stages", ColumnType::Number),
+    sparse("num_warps", ColumnType::Number),
+    sparse("even_k", ColumnType::Flag),
+    sparse("allow_tf32", ColumnType::Flag),
+    sparse("use_fast_accum", ColumnType::Flag),
+    sparse("acc_type", ColumnType::Text),
+    sparse("matrix_instr_nonkdim", ColumnType::Number),
+    sparse("waves_per_eu", ColumnType::Number),
+    sparse("kpack", ColumnType::Number),
+    sparse("k_split", ColumnType::Number),
+    sparse("time_ns", ColumnType::Number),
+    sparse("time_ms", ColumnType::Real),
+    sparse("minimum_ns", ColumnType::Number),
+    sparse("spread_ns", ColumnType::Number),
+    sparse("repeats", ColumnType::Number),
+    sparse("failure", ColumnType::Text),
 ];
 
 pub(super) const WIDTH: usize = COLUMNS.len();

@@ -21,7 +21,7 @@ pub struct Evaluation {
     pub with_library: Option<WithLibrary>,
     /// What the model's file claims of `within_5_percent`.
     pub claimed_within_5_percent: BTreeMap<String, f64>,
-    pub groups: Vec<Group>,
+    pub groups: Vec<EvaluationGroup>,
     pub per_problem: Vec<ProblemRow>,
 }
 
@@ -37,7 +37,7 @@ pub struct WithLibrary {
 
 /// The figures of problems that have something in common.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Group {
+pub struct EvaluationGroup {
     /// `kind`, `dtype`, `op` or `layout`.
     pub by: &'static str,
     pub value: String,
@@ -134,14 +134,14 @@ fn memberships(problem: &Problem) -> [(&'static str, String); 4] {
     ]
 }
 
-fn groups(judged: &[Judged], verdicts: &[Verdict]) -> Vec<Group> {
+fn groups(judged: &[Judged], verdicts: &[Verdict]) -> Vec<EvaluationGroup> {
     let mut members: BTreeMap<(usize, &'static str, String), Vec<Verdict>> = BTreeMap::new();
     for (judged, verdict) in judged.iter().zip(verdicts) {
         for (place, (by, value)) in memberships(&judged.problem).into_iter().enumerate() {
             members.entry((place, by, value)).or_default().push(verdict.clone());
         }
     }
-    let group = |((_, by, value), verdicts): ((usize, &'static str, String), Vec<Verdict>)| Group {
+    let group = |((_, by, value), verdicts): ((usize, &'static str, String), Vec<Verdict>)| EvaluationGroup {
         by,
         value,
         problems: verdicts.len(),

@@ -13,7 +13,7 @@ use diode_core::api::{EvaluationReport, TopK};
 use diode_model::Predictor;
 
 pub use baselines::{Baseline, Baselines};
-pub use document::{Evaluation, Group, ProblemRow, WithLibrary, without_a_model};
+pub use document::{Evaluation, EvaluationGroup, ProblemRow, WithLibrary, without_a_model};
 pub(crate) use judged::Judge;
 pub use judged::{Judged, JudgedRow, judge};
 use verdict::with_library;

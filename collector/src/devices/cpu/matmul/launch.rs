@@ -83,7 +83,7 @@ struct Grid {
 
 /// Which tile: counted in tiles, not elements.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Place {
+struct TilePlace {
     batch: usize,
     row: usize,
     column: usize,
@@ -101,7 +101,7 @@ impl Grid {
 
     /// The tile that is computed at a turn: down `group` rows, then to the next
     /// column, so that what was read is read again soon. `None` past the end.
-    fn place(&self, index: usize) -> Option<Place> {
+    fn place(&self, index: usize) -> Option<TilePlace> {
         let per_batch = self.rows * self.columns;
         let (batch, index) = (index / per_batch, index % per_batch);
         if batch >= self.batches {
@@ -111,14 +111,14 @@ impl Grid {
         let first_row = index / width * self.group;
         let group_rows = self.group.min(self.rows - first_row);
         let within = index % width;
-        Some(Place { batch, row: first_row + within % group_rows, column: within / group_rows })
+        Some(TilePlace { batch, row: first_row + within % group_rows, column: within / group_rows })
     }
 }
 
 fn compute_tile(
     inputs: &Inputs,
     tile: &Tile,
-    place: Place,
+    place: TilePlace,
     instructions: Instructions,
     scratch: &mut Scratch,
     output: &Output,
@@ -165,7 +165,7 @@ mod tests {
     #[test]
     fn every_tile_has_one_turn_and_groups_go_down_first() {
         let grid = Grid { batches: 2, rows: 5, columns: 3, group: 2 };
-        let places: Vec<Place> = (0..).map_while(|index| grid.place(index)).collect();
+        let places: Vec<TilePlace> = (0..).map_while(|index| grid.place(index)).collect();
         assert_eq!(places.len(), 30);
         let first: Vec<(usize, usize)> = places[..5].iter().map(|p| (p.row, p.column)).collect();
         assert_eq!(first, [(0, 0), (1, 0), (0, 1), (1, 1), (0, 2)]);

@@ -17,7 +17,7 @@ use diode_core::TorchCheckpoint;
 
 use crate::FormatError;
 use crate::bytes::Corrupt;
-use crate::input::contents::{Kind, expect};
+use crate::input::contents::{FileKind, expect};
 use crate::input::file::read_with;
 use crate::limits::MAX_CHECKPOINT;
 use archive::Archive;
@@ -29,7 +29,7 @@ pub fn read_checkpoint(path: &Path) -> Result<TorchCheckpoint, FormatError> {
 
 /// Decodes a checkpoint: a map with `model_state_dict` and plain values beside it.
 pub fn decode_checkpoint(bytes: &[u8]) -> Result<TorchCheckpoint, FormatError> {
-    expect(Kind::TorchCheckpoint, bytes, || {
+    expect(FileKind::TorchCheckpoint, bytes, || {
         if bytes.len() > MAX_CHECKPOINT {
             let cause = format!("{} bytes, expected at most {MAX_CHECKPOINT}", bytes.len());
             return Err(malformed("file", Corrupt::invalid(0, cause)));

@@ -53,9 +53,9 @@ impl<'de> Visitor<'de> for FileVisitor {
                         configs.push(config);
                     }
                 }
-                DEFAULT_OP => add(Scope::Everything, map.next_value::<Group>()?.config)?,
+                DEFAULT_OP => add(Scope::Everything, map.next_value::<ConfigList>()?.config)?,
                 other => match other.parse() {
-                    Ok(op) => add(Scope::Op(op), map.next_value::<Group>()?.config)?,
+                    Ok(op) => add(Scope::Op(op), map.next_value::<ConfigList>()?.config)?,
                     Err(_) => {
                         map.next_value::<IgnoredAny>()?;
                     }
@@ -68,7 +68,7 @@ impl<'de> Visitor<'de> for FileVisitor {
 }
 
 #[derive(Deserialize)]
-struct Group {
+struct ConfigList {
     config: Vec<PredecessorConfig>,
 }
 

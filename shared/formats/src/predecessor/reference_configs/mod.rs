@@ -10,7 +10,7 @@ use diode_core::space::config_for;
 use diode_core::{Config, Op, Problem, Tile};
 
 use crate::FormatError;
-use crate::input::contents::{Kind, expect};
+use crate::input::contents::{FileKind, expect};
 use crate::input::document::Document;
 use crate::input::file::read_with;
 use crate::input::malformed::refused;
@@ -73,7 +73,7 @@ pub fn read_reference_configs(path: &Path) -> Result<ReferenceConfigs, FormatErr
 /// `{"config": […]}` for every op, `{"<op>": {"config": […]}}` per op,
 /// `{"name", "configs": [{"M", "N", "K", "block_m", …}]}` per problem, or columns.
 pub fn decode_reference_configs(bytes: &[u8]) -> Result<ReferenceConfigs, FormatError> {
-    expect(Kind::ReferenceConfigs, bytes, || {
+    expect(FileKind::ReferenceConfigs, bytes, || {
         let document = Document::open(bytes)?;
         let configs = match &document {
             Document::Text(text) => csv::read(text)?,

@@ -21,7 +21,7 @@ use serde::de::DeserializeSeed;
 
 use super::lookup_table::LookupTable;
 use crate::FormatError;
-use crate::input::contents::{Kind, expect};
+use crate::input::contents::{FileKind, expect};
 use crate::input::file::{Opened, in_file, open};
 use crate::input::malformed::malformed_json;
 use crate::input::source::Source;
@@ -55,7 +55,7 @@ fn decode_lookup_tables<R: BufRead>(
     length: u64,
     head: &[u8],
 ) -> Result<Vec<LookupTable>, FormatError> {
-    expect(Kind::LookupTable, head, || {
+    expect(FileKind::LookupTable, head, || {
         let source = Source::open(input, length)?;
         let builder = RefCell::new(Builder::new(source.max_timings()));
         read_json(source, json_reader::table(&builder), &builder)?;

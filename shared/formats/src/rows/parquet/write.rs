@@ -11,7 +11,7 @@ use parquet::file::properties::WriterProperties;
 use parquet::file::writer::{SerializedColumnWriter, SerializedFileWriter};
 use parquet::schema::parser::parse_message_type;
 
-use super::super::columns::{COLUMNS, Column, Kind, WIDTH};
+use super::super::columns::{COLUMNS, Column, ColumnType, WIDTH};
 use super::super::{Cell, writer};
 use super::{DATASETS_KEY, DatasetMetadata};
 
@@ -41,7 +41,7 @@ fn write(datasets: &[Dataset]) -> Result<Vec<u8>, ParquetError> {
     let schema = Arc::new(parse_message_type(&schema())?);
     let file = SerializedFileWriter::new(Vec::new(), schema, Arc::new(properties))?;
     let group =
-        std::cell::RefCell::new(Group { columns: COLUMNS.each_ref().map(Values::new), rows: 0, file });
+        std::cell::RefCell::new(RowGroup { columns: COLUMNS.each_ref().map(Values::new), rows: 0, file });
     writer::rows(
         datasets,
         |row| {
@@ -59,10 +59,10 @@ fn schema() -> String {
     let field = |column: &Column| {
         let repetition = if column.full { "REQUIRED" } else { "OPTIONAL" };
         let (kind, annotation) = match column.kind {
-            Kind::Text => ("BYTE_ARRAY", " (STRING)"),
-            Kind::Number => ("INT64", " (INTEGER(64,false))"),
-            Kind::Flag => ("BOOLEAN", ""),
-            Kind::Real => ("DOUBLE", ""),
+            ColumnType::Text => ("BYTE_ARRAY", " (STRING)"),
+            ColumnType::Number => ("INT64", " (INTEGER(64,false))"),
+            ColumnType::Flag => ("BOOLEAN", ""),
+            ColumnType::Real => ("DOUBLE", ""),
         };
         format!("{repetition} {kind} {}{annotation};", column.name)
     };
@@ -71,13 +71,13 @@ fn schema() -> String {
 }
 
 /// The rows that have not been written yet.
-struct Group {
+struct RowGroup {
     columns: [Values; WIDTH],
     rows: usize,
     file: SerializedFileWriter<Vec<u8>>,
 }
 
-impl Group {
+impl RowGroup {
     fn add(&mut self, row: &[Cell<'_>; WIDTH]) {
         for (column, cell) in self.columns.iter_mut().zip(row) {
             column.push(cell);
@@ -121,10 +121,10 @@ enum Data {
 impl Values {
     fn new(column: &Column) -> Self {
         let data = match column.kind {
-            Kind::Text => Data::Text { values: Vec::new(), last: String::new() },
-            Kind::Number => Data::Number(Vec::new()),
-            Kind::Flag => Data::Flag(Vec::new()),
-            Kind::Real => Data::Real(Vec::new()),
+            ColumnType::Text => Data::Text { values: Vec::new(), last: String::new() },
+            ColumnType::Number => Data::Number(Vec::new()),
+            ColumnType::Flag => Data::Flag(Vec::new()),
+            ColumnType::Real => Data::Real(Vec::new()),
         };
         Self { present: (!column.full).then(Vec::new), data }
     }

@@ -10,7 +10,7 @@ use super::measurement::{Measurement, Report};
 use super::operands::bytes_needed;
 use super::policy::GROUPED_BELOW_NS;
 use super::prepared::PreparedProblem;
-use super::protocol::{Cause, Event, Measure, Results};
+use super::protocol::{Cause, Measure, Message, Results};
 use super::session::Session;
 use super::session_error::SessionError;
 use super::timing_queue::Spent;
@@ -24,41 +24,41 @@ pub(super) fn measure<'a>(
     session: &'a mut Session,
     request: &Measure,
     report: &'a mut Report<'a>,
-) -> Result<Event, SessionError> {
+) -> Result<Message, SessionError> {
     let began = Instant::now();
     session.queue.spent = Spent::default();
     let problem = &request.problem;
     let variant = match Variant::in_pack(problem, session.store.is_exact()) {
         Ok(variant) => variant,
-        Err(reason) => return Ok(Event::Refused { reason }),
+        Err(reason) => return Ok(Message::Refused { reason }),
     };
     let mut results = Results::default();
     let candidates = match session.candidates(&variant, request, &mut results)? {
         Ok(candidates) => candidates,
-        Err(reason) => return Ok(Event::Refused { reason }),
+        Err(reason) => return Ok(Message::Refused { reason }),
     };
     let needed = bytes_needed(problem) + SPARE_BYTES;
     let memory = session.gpu.memory()?;
     if needed > memory.total {
-        return Ok(Event::OutOfMemory);
+        return Ok(Message::OutOfMemory);
     }
     if needed > memory.free {
-        return Ok(Event::Refused { reason: no_room(needed, memory) });
+        return Ok(Message::Refused { reason: no_room(needed, memory) });
     }
     let prepared = match PreparedProblem::new(session, request) {
         Ok(prepared) => prepared,
         // Another program has taken the memory meanwhile.
         Err(error) if error.cause() == Cause::Memory => {
             let reason = format!("the GPU has no memory left ({error}); --resume measures it when it has");
-            return Ok(Event::Refused { reason });
+            return Ok(Message::Refused { reason });
         }
-        Err(SessionError::Lacking(reason)) => return Ok(Event::Refused { reason }),
+        Err(SessionError::Lacking(reason)) => return Ok(Message::Refused { reason }),
         Err(error) => return Err(error),
     };
 
     let mut measurement = Measurement::new(prepared, &candidates, results, report);
     measurement.first_look(if request.careful { 1 } else { CHUNK })?;
-    let Some(best) = measurement.best() else { return Ok(Event::Measured(measurement.results)) };
+    let Some(best) = measurement.best() else { return Ok(Message::Measured(measurement.results)) };
     measurement.grouped = measurement.prepared.takes_turns() && best < GROUPED_BELOW_NS;
     if measurement.grouped {
         measurement.look_in_groups(best)?;
@@ -81,7 +81,7 @@ pub(super) fn measure<'a>(
     results.flush_ns = flush_ns;
     results.late = late;
     results.wall_ns = began.elapsed().as_nanos() as u64;
-    Ok(Event::Measured(results))
+    Ok(Message::Measured(results))
 }
 
 /// Why a problem that the GPU is large enough for cannot be measured now.

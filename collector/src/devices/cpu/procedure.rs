@@ -1,5 +1,5 @@
 //! Measuring one problem: a first look at every config, then repeats in turns. Each time is taken in
-//! `worker`.
+//! `timing`.
 
 use diode_core::{Config, FailureReason, Problem};
 
