@@ -6,9 +6,10 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 
-use crate::junit::{Test, forget, outcome};
+use crate::junit::Test;
 use crate::shell::{self, cargo, command, status, target_folder};
 use crate::steps::Steps;
+use crate::test::{forget, outcome};
 use crate::{python, wheel};
 
 /// Every torch that the plug-in is run with: the last release of each minor version.
@@ -16,9 +17,10 @@ const VERSIONS: [&str; 6] = ["2.10.0", "2.11.0", "2.12.1", "2.13.0", "2.14.1", "
 /// The one that all of the daily tests run with, the GPU's too.
 const DAILY: &str = "2.11.0";
 /// What touches torch's insides; the rest is the same with every torch.
-const INSIDES: [&str; 7] = [
+const INSIDES: [&str; 8] = [
     "python/tests/test_chain.py",
     "python/tests/test_collect.py",
+    "python/tests/test_epilogues.py",
     "python/tests/test_inductor.py",
     "python/tests/test_installation.py",
     "python/tests/test_lowering.py",

@@ -60,7 +60,7 @@ def count(longer, ratio, limit):
 
 def times(diode, path):
     """By problem and config, in nanoseconds."""
-    found = {}
+    found: dict[tuple[str, ...], dict[tuple[str, ...], int]] = {}
     with tempfile.TemporaryDirectory() as folder:
         table = pathlib.Path(folder) / "table.csv"
         subprocess.run([diode, "convert", path, str(table)], check=True, capture_output=True)
