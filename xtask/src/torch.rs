@@ -6,10 +6,9 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 
-use crate::junit::Test;
+use crate::junit::{Test, forget, outcome};
 use crate::shell::{self, cargo, command, status, target_folder};
 use crate::steps::Steps;
-use crate::test::{forget, outcome};
 use crate::{python, wheel};
 
 /// Every torch that the plug-in is run with: the last release of each minor version.
