@@ -5,7 +5,7 @@ use diode_core::api::Account;
 use super::Peer;
 use crate::app::App;
 use crate::http::{ApiFault, ApiResult};
-use crate::store::Now;
+use crate::store::{LONGEST_WINDOW, Now};
 
 /// How often something may be tried. Counted in the database, so that all servers on one database count
 /// together.
@@ -32,7 +32,7 @@ pub(super) const DEVICES_OF_ADDRESS: Limit = Limit { tries: 60, within: Duration
 pub(super) const CODES_OF_ACCOUNT: Limit = Limit { tries: 20, within: Duration::from_secs(15 * MINUTE) };
 
 /// Each leaves a row, and costs an administrator time.
-const REPORTS: Limit = Limit { tries: 20, within: Duration::from_secs(24 * 60 * MINUTE) };
+const REPORTS: Limit = Limit { tries: 20, within: LONGEST_WINDOW };
 
 /// Counts a report of an account or, without one, of an address.
 pub(crate) async fn admit_report(app: &App, account: Option<&Account>, peer: &Peer) -> ApiResult<()> {

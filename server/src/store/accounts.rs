@@ -2,12 +2,17 @@
 //!
 //! Every secret arrives here as its [`Digest`]. What has expired is as good as absent.
 
+use std::time::Duration;
+
 use async_trait::async_trait;
 use diode_core::api::{Account, Scope, Token, Uploads};
 use diode_core::ids::{AccountId, AccountName, Digest, TokenId};
 
 use super::error::StoreResult;
 use super::types::Now;
+
+/// Tries are counted for this long at most.
+pub const LONGEST_WINDOW: Duration = Duration::from_secs(24 * 3600);
 
 /// An account on its way into the store.
 #[derive(Debug, Clone)]
@@ -172,6 +177,7 @@ pub trait AccountStore: Send + Sync {
     async fn poll_device(&self, secret: &Digest, now: Now) -> StoreResult<DeviceAnswer>;
 
     /// Counts one more try of a subject, and returns how many there were since `since`, this one included.
+    /// `since` lies within [`LONGEST_WINDOW`].
     async fn count_attempt(&self, subject: &str, since: i64, now: Now) -> StoreResult<u64>;
 
     /// Forgets the tries of a subject.

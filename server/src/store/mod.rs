@@ -18,7 +18,8 @@ mod types;
 use std::sync::Arc;
 
 pub use accounts::{
-    AccountStore, Created, Credentials, DeviceAnswer, LinkFor, NewAccount, NewTokenRow, WaitingDevice,
+    AccountStore, Created, Credentials, DeviceAnswer, LONGEST_WINDOW, LinkFor, NewAccount, NewTokenRow,
+    WaitingDevice,
 };
 pub use agents::{
     AGENT_LEASE, AgentStore, ForLease, KnownAgent, LeaseWish, LeasedWork, MAX_REFUSED_RESULTS, NewWork,

@@ -6,7 +6,7 @@ use diode_core::api::{Scope, Uploads};
 use diode_core::ids::{AccountId, AccountName, Digest, TokenId};
 use diode_server::admin::verify_entries;
 use diode_server::store::{
-    Created, DeviceAnswer, LinkFor, NewAccount, NewTokenRow, Now, Store, View, WaitingDevice,
+    Created, DeviceAnswer, LONGEST_WINDOW, LinkFor, NewAccount, NewTokenRow, Now, Store, View, WaitingDevice,
 };
 
 use crate::samples::{dataset, h200, mm};
@@ -222,6 +222,13 @@ async fn attempts_are_counted(store: &dyn Store) {
     assert_eq!(count("x", later(61)).await, 1, "the first try is long ago");
     store.forget_attempts("x").await.unwrap();
     assert_eq!(count("x", later(61)).await, 1);
+    // A new subject with a short window leaves those with longer ones alone.
+    let count_day = async |now: Now| {
+        store.count_attempt("day", millis(now) - LONGEST_WINDOW.as_millis() as i64, now).await.unwrap()
+    };
+    assert_eq!(count_day(start()).await, 1);
+    assert_eq!(count("z", later(900)).await, 1);
+    assert_eq!(count_day(later(901)).await, 2);
 }
 
 async fn uploads_leave_with_their_account(store: &dyn Store) {

@@ -1,3 +1,4 @@
+use crate::store::accounts::LONGEST_WINDOW;
 use crate::store::error::StoreResult;
 use crate::store::sql::connection::Connection;
 use crate::store::sql::fields::unsigned;
@@ -16,8 +17,10 @@ pub(super) async fn count(db: &mut impl Connection, subject: &str, since: i64, n
     .bind(since);
     let (tries,): (i64,) = db.fetch_one(upsert).await?;
     if tries == 1 {
-        // Removes rows of names that are never tried again.
-        db.execute(Statement::new("DELETE FROM attempts WHERE since < $1").bind(since)).await?;
+        // Removes rows of names that are never tried again. Other subjects may have a longer window than
+        // this one.
+        let oldest = now.millis() - LONGEST_WINDOW.as_millis() as i64;
+        db.execute(Statement::new("DELETE FROM attempts WHERE since < $1").bind(oldest)).await?;
     }
     Ok(unsigned("tries", tries)?)
 }
