@@ -15,7 +15,7 @@ use crate::store::error::StoreResult;
 /// Uploads that one transaction judges at most. Uploads for the same hardware wait that long.
 const UPLOADS_PER_ROUND: i64 = 16;
 
-/// Judges some of the uploads whose deviations have changed; returns how many, 0 if there were none.
+/// Judges some of the uploads that are to be judged; returns how many, 0 if there were none.
 pub(super) async fn judge_some(db: &mut impl Connection) -> StoreResult<usize> {
     let select = Statement::new("SELECT id FROM uploads WHERE judged = 0 ORDER BY id LIMIT $1");
     let rows: Vec<(String,)> = db.fetch_all(select.bind(UPLOADS_PER_ROUND)).await?;
@@ -29,24 +29,15 @@ pub(super) async fn judge_some(db: &mut impl Connection) -> StoreResult<usize> {
     Ok(uploads.len())
 }
 
-/// Judges an upload whose hardware is locked, if its deviations have changed; `true` if its standing has
+/// Judges an upload whose hardware is locked, if it is to be judged; `true` if its standing has
 /// changed. The views of its solutions are stale then.
 pub(super) async fn judge(db: &mut impl Connection, upload: &UploadId) -> StoreResult<bool> {
     let select = Statement::new("SELECT standing FROM uploads WHERE id = $1 AND judged = 0");
     let row: Option<(i64,)> = db.fetch_optional(select.bind(upload.as_str())).await?;
     let Some((before,)) = row else { return Ok(false) };
     let before = standing::read(before)?;
-    let select = Statement::new(
-        "SELECT d.log_ratio FROM sent s JOIN deviations d ON d.solution = s.solution WHERE s.upload = $1",
-    );
-    let rows: Vec<(f64,)> = db.fetch_all(select.bind(upload.as_str())).await?;
-    let mut ratios: Vec<f64> = rows.into_iter().map(|(ratio,)| ratio).collect();
+    let mut ratios = own_deviations(db, upload).await?;
     let log_ratio = median(&mut ratios);
-    let update = Statement::new("UPDATE uploads SET log_ratio = $1, compared = $2, judged = 1 WHERE id = $3")
-        .bind(log_ratio)
-        .bind(ratios.len() as u64)
-        .bind(upload.as_str());
-    db.execute(update).await?;
     let after = match before {
         Standing::Quarantined => Standing::Quarantined,
         Standing::Counts | Standing::Fenced if log_ratio.is_some_and(is_off) => Standing::Fenced,
@@ -55,5 +46,24 @@ pub(super) async fn judge(db: &mut impl Connection, upload: &UploadId) -> StoreR
     if after != before {
         standing::set(db, upload, after).await?;
     }
+    let update = Statement::new("UPDATE uploads SET log_ratio = $1, compared = $2, judged = 1 WHERE id = $3")
+        .bind(log_ratio)
+        .bind(ratios.len() as u64)
+        .bind(upload.as_str());
+    db.execute(update).await?;
     Ok(after != before)
+}
+
+/// The deviations of those solutions that would be the account's if the upload counted: what somebody else
+/// sent before hides no lie. That depends on earlier uploads alone, so judging comes to an end.
+async fn own_deviations(db: &mut impl Connection, upload: &UploadId) -> StoreResult<Vec<f64>> {
+    let select = Statement::new(
+        "SELECT d.log_ratio FROM uploads u JOIN sent s ON s.upload = u.id \
+         JOIN deviations d ON d.solution = s.solution WHERE u.id = $1 AND COALESCE(u.account, '') = \
+             (SELECT COALESCE(f.account, '') FROM sent o JOIN uploads f ON f.id = o.upload \
+              WHERE o.solution = s.solution AND (f.standing = 0 OR f.id = u.id) \
+              ORDER BY f.received_at, f.id LIMIT 1)",
+    );
+    let rows: Vec<(f64,)> = db.fetch_all(select.bind(upload.as_str())).await?;
+    Ok(rows.into_iter().map(|(ratio,)| ratio).collect())
 }

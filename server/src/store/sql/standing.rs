@@ -49,16 +49,41 @@ async fn hardware_of(db: &mut impl Connection, upload: &UploadId) -> StoreResult
 }
 
 /// Changes the standing of an upload, and thus of its solutions, whose hardware is locked. Their views are
-/// stale then.
+/// stale then, and all uploads that sent them are to be judged, since the solutions may be another's now.
 pub(super) async fn set(db: &mut impl Connection, upload: &UploadId, standing: Standing) -> StoreResult<()> {
     let update = Statement::new("UPDATE uploads SET standing = $1 WHERE id = $2");
     db.execute(update.bind(number(standing)).bind(upload.as_str())).await?;
     restate(db, upload).await?;
+    let update = Statement::new(
+        "UPDATE uploads SET judged = 0 WHERE id IN (SELECT o.upload FROM sent s \
+         JOIN sent o ON o.solution = s.solution WHERE s.upload = $1)",
+    );
+    db.execute(update.bind(upload.as_str())).await?;
     stale_entries::add_upload(db, upload).await?;
     for slug in hardware_of(db, upload).await? {
         hardware::changed(db, &slug, &format!("{upload} {standing}")).await?;
     }
     Ok(())
+}
+
+/// Quarantines a new upload that holds quarantined solutions of the same account, for the same reason;
+/// `true` if it did. What counts by another upload is quarantined no more.
+pub(super) async fn inherit_quarantine(db: &mut impl Connection, upload: &UploadId) -> StoreResult<bool> {
+    let select = Statement::new(
+        "SELECT q.reason FROM uploads u JOIN sent s ON s.upload = u.id \
+         JOIN solutions x ON x.id = s.solution JOIN sent o ON o.solution = s.solution \
+         JOIN uploads q ON q.id = o.upload WHERE u.id = $1 AND x.standing > 0 AND q.standing = 2 \
+         AND (COALESCE(q.account, '') = COALESCE(u.account, '') \
+              OR u.account IN (SELECT account FROM senders WHERE upload = q.id)) \
+         ORDER BY q.received_at, q.id LIMIT 1",
+    );
+    let found: Option<(Option<String>,)> = db.fetch_optional(select.bind(upload.as_str())).await?;
+    let Some((reason,)) = found else { return Ok(false) };
+    let update = Statement::new("UPDATE uploads SET standing = $1, reason = $2 WHERE id = $3");
+    let update = update.bind(number(Standing::Quarantined)).bind(reason).bind(upload.as_str());
+    db.execute(update).await?;
+    restate(db, upload).await?;
+    Ok(true)
 }
 
 /// Works out anew whose the solutions of an upload are, and whether they count: by the best of all uploads

@@ -138,7 +138,9 @@ pub(super) async fn store(db: &mut impl Connection, upload: &NewUpload) -> Store
     }
     agents::settle(db, upload).await?;
     let mut touched: BTreeSet<_> = upload.touched(&new).collect();
-    touched.extend(revive(db, &upload.id).await?);
+    if !standing::inherit_quarantine(db, &upload.id).await? {
+        touched.extend(revive(db, &upload.id).await?);
+    }
     let own: u64 = upload.solutions.iter().map(|solution| solution.timings).sum();
     let left = board_entries::refresh(db, &known, &touched, own + FREE_TIMINGS).await?;
     stale_entries::add(db, &left.into_iter().collect::<Vec<_>>()).await?;
@@ -192,7 +194,8 @@ async fn stored(db: &mut impl Connection, upload: &UploadId) -> StoreResult<Rece
 async fn insert_upload(db: &mut impl Connection, upload: &NewUpload) -> StoreResult<bool> {
     let insert = Statement::new(
         "INSERT INTO uploads (id, digest, bytes, format, received_at, hardware, new_solutions, \
-         duplicate_solutions, account) VALUES ($1, $2, $3, $4, $5, $6, 0, 0, $7) ON CONFLICT DO NOTHING",
+         duplicate_solutions, account, judged) VALUES ($1, $2, $3, $4, $5, $6, 0, 0, $7, 0) \
+         ON CONFLICT DO NOTHING",
     )
     .bind(upload.id.as_str())
     .bind(upload.digest.as_str())
