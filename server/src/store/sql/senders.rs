@@ -4,6 +4,7 @@ use diode_core::ids::{AccountId, UploadId};
 
 use super::connection::Connection;
 use super::fields::parse;
+use super::inserts::ROWS_PER_STATEMENT;
 use super::statement::Statement;
 use crate::store::error::StoreResult;
 
@@ -24,13 +25,17 @@ pub(super) async fn add<C: Connection>(
     Ok(true)
 }
 
-/// Gives the uploads of an account to others who sent the same bytes. Returns those uploads.
-pub(super) async fn hand_over(db: &mut impl Connection, account: &AccountId) -> StoreResult<Vec<UploadId>> {
-    let update = Statement::new(
-        "UPDATE uploads SET account = (SELECT MIN(account) FROM senders WHERE upload = uploads.id) \
-         WHERE account = $1 AND id IN (SELECT upload FROM senders) RETURNING id",
-    );
-    let rows: Vec<(String,)> = db.fetch_all(update.bind(account.as_str())).await?;
+/// Gives those of some uploads that others sent, too, to one of these. Returns those uploads.
+pub(super) async fn hand_over(db: &mut impl Connection, uploads: &[UploadId]) -> StoreResult<Vec<UploadId>> {
+    let mut rows: Vec<(String,)> = Vec::new();
+    for chunk in uploads.chunks(ROWS_PER_STATEMENT) {
+        let update = Statement::new(
+            "UPDATE uploads SET account = (SELECT MIN(account) FROM senders WHERE upload = uploads.id) \
+             WHERE id IN (SELECT upload FROM senders) AND id IN (",
+        );
+        let update = update.push_list(chunk.iter().map(UploadId::as_str)).push(") RETURNING id");
+        rows.extend(db.fetch_all::<(String,)>(update).await?);
+    }
     let delete = "DELETE FROM senders WHERE EXISTS \
                   (SELECT 1 FROM uploads u WHERE u.id = senders.upload AND u.account = senders.account)";
     db.execute(Statement::new(delete)).await?;

@@ -60,8 +60,13 @@ pub(super) async fn set(db: &mut impl Connection, upload: &UploadId, standing: S
     );
     db.execute(update.bind(upload.as_str())).await?;
     stale_entries::add_upload(db, upload).await?;
+    note_change(db, upload, &standing.to_string()).await
+}
+
+/// Notes that the solutions of an upload count in another way; `what` tells this change from others.
+pub(super) async fn note_change(db: &mut impl Connection, upload: &UploadId, what: &str) -> StoreResult<()> {
     for slug in hardware_of(db, upload).await? {
-        hardware::changed(db, &slug, &format!("{upload} {standing}")).await?;
+        hardware::changed(db, &slug, &format!("{upload} {what}")).await?;
     }
     Ok(())
 }

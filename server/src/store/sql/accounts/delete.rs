@@ -20,7 +20,7 @@ pub(super) async fn delete<C: Connection>(
     let _locked: Option<(String,)> = db.fetch_optional(lock.push(C::LOCK_ROW)).await?;
     let all = uploads_of(db, account).await?;
     standing::lock_hardware(db, &all).await?;
-    let handed_over = senders::hand_over(db, account).await?;
+    let handed_over = senders::hand_over(db, &all).await?;
     let (mut touched, mut files) = (BTreeSet::new(), Vec::new());
     for upload in &all {
         touched.extend(removal::views(db, upload).await?);

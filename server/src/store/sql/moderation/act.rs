@@ -11,7 +11,7 @@ use crate::store::moderation::Done;
 use crate::store::sql::connection::Connection;
 use crate::store::sql::fields::parse;
 use crate::store::sql::statement::Statement;
-use crate::store::sql::{judging, removal, standing};
+use crate::store::sql::{judging, removal, senders, standing};
 use crate::store::types::View;
 
 pub(super) async fn moderate<C: Connection>(
@@ -22,11 +22,11 @@ pub(super) async fn moderate<C: Connection>(
     let mut done = Done { uploads: Vec::new(), files: Vec::new() };
     let ids: Vec<UploadId> = found.iter().map(|(id, _)| id.clone()).collect();
     standing::lock_hardware(db, &ids).await?;
+    let found = found.into_iter().filter(|(_, before)| !is_so_already(moderation.action, *before));
+    let ids: Vec<UploadId> = found.map(|(id, _)| id).collect();
     let mut touched = BTreeSet::new();
-    for (upload, before) in found {
-        if is_so_already(moderation.action, before) {
-            continue;
-        }
+    let handed_over = hand_over(db, moderation, &ids, &mut touched).await?;
+    for upload in ids.into_iter().filter(|id| !handed_over.contains(id)) {
         touched.extend(removal::views(db, &upload).await?);
         match moderation.action {
             ModerationAction::Quarantine => {
@@ -46,6 +46,27 @@ pub(super) async fn moderate<C: Connection>(
         fence_again(db, &done.uploads).await?;
     }
     Ok(Some(done))
+}
+
+/// Of what is taken from a contributor, others keep what they sent, too. An upload that is named by its id
+/// is meant itself.
+async fn hand_over(
+    db: &mut impl Connection,
+    moderation: &Moderation,
+    uploads: &[UploadId],
+    touched: &mut BTreeSet<View>,
+) -> StoreResult<Vec<UploadId>> {
+    let is_taken = moderation.action != ModerationAction::Restore;
+    if !is_taken || matches!(moderation.subject, ModerationSubject::Upload(_)) {
+        return Ok(Vec::new());
+    }
+    let handed_over = senders::hand_over(db, uploads).await?;
+    for upload in &handed_over {
+        standing::restate(db, upload).await?;
+        standing::note_change(db, upload, "handed over").await?;
+        touched.extend(removal::views(db, upload).await?);
+    }
+    Ok(handed_over)
 }
 
 /// What was fenced before it was quarantined is fenced again, before anybody sees it.
