@@ -6,7 +6,7 @@ use diode_core::api::{LogEntry, ModelSummary, Moderated, NewReport, Reason, Rece
 use diode_server::accounts::{SignUps, first_account_link};
 
 use crate::models::summary;
-use crate::samples::{columnar, h200};
+use crate::samples::{columnar, dataset, h200, json, mm};
 use crate::test_app::TestApp;
 use crate::trust::{seen, send, settle, timed};
 use crate::visitor::Visitor;
@@ -98,8 +98,11 @@ async fn a_lie_stays_fenced_when_it_is_restored() {
             send(&Visitor::signed_up(&app, name).await, &timed(factor)).await;
         }
         let before = seen(&app).await;
-        let lie = send(&Visitor::signed_up(&app, "eve").await, &timed(0.5)).await;
+        let eve = Visitor::signed_up(&app, "eve").await;
+        let lie = send(&eve, &timed(0.5)).await;
         assert_eq!(lie.standing, Standing::Fenced);
+        // Another file with the same keeps the deviations while the first is quarantined.
+        eve.post_bytes("/api/v1/uploads", json(&timed(0.5))).await;
         for (action, standing) in [("quarantine", Standing::Quarantined), ("restore", Standing::Fenced)] {
             let request = act(action, &format!(r#"{{"upload":"{}"}}"#, lie.id));
             assert_eq!(root.post("/api/v1/moderation", &request).await.status, 200);
@@ -108,6 +111,62 @@ async fn a_lie_stays_fenced_when_it_is_restored() {
             settle(store).await;
         }
         app.end().await;
+    }
+}
+
+#[tokio::test]
+async fn quarantined_timings_stay_so_in_another_file() {
+    for app in TestApp::on_both("insisting").await {
+        let store = app.backend.store.as_ref();
+        let root = administrator(&app).await;
+        let (ada, bob) = (Visitor::signed_up(&app, "ada").await, Visitor::signed_up(&app, "bob").await);
+        send(&ada, &timed(1.0)).await;
+        let without = seen(&app).await;
+        let bad = send(&bob, &timed(0.6)).await;
+        let quarantine = act("quarantine", &format!(r#"{{"upload":"{}"}}"#, bad.id));
+        assert_eq!(root.post("/api/v1/moderation", &quarantine).await.status, 200);
+        let again: Receipt = bob.post_bytes("/api/v1/uploads", json(&timed(0.6))).await.json();
+        assert_eq!((again.standing, again.reason.as_deref()), (Standing::Quarantined, Some("tested")));
+        // Something new does not make the old better.
+        let more = [mm(2048, 2048, 2048), mm(1024, 1024, 1024)];
+        let more = send(&bob, &dataset(h200(), &more, 4.0 * 0.6)).await;
+        assert_eq!((more.new_solutions, more.standing), (1, Standing::Quarantined));
+        settle(store).await;
+        assert_eq!(seen(&app).await, without);
+        // Another file of his with other timings counts, and so does what others send.
+        assert_eq!(send(&bob, &timed(0.7)).await.standing, Standing::Counts);
+        let cyd = Visitor::signed_up(&app, "cyd").await;
+        let copy = send(&cyd, &dataset(h200(), &[mm(2048, 2048, 2048)], 4.0 * 0.6)).await;
+        assert_eq!((copy.new_solutions, copy.standing), (0, Standing::Counts));
+        let restore = act("restore", r#"{"account":"bob"}"#);
+        let done: Moderated = root.post("/api/v1/moderation", &restore).await.json();
+        assert_eq!(done.uploads.len(), 3);
+        settle(store).await;
+        app.end().await;
+    }
+}
+
+#[tokio::test]
+async fn what_others_sent_too_stays_when_an_account_is_moderated() {
+    for action in ["quarantine", "delete"] {
+        for app in TestApp::on_both(&format!("handed_over_{action}")).await {
+            let store = app.backend.store.as_ref();
+            let root = administrator(&app).await;
+            let (eve, bob) = (Visitor::signed_up(&app, "eve").await, Visitor::signed_up(&app, "bob").await);
+            let both = send(&eve, &timed(0.9)).await;
+            assert_eq!(bob.post_bytes("/api/v1/uploads", columnar(&timed(0.9))).await.status, 200);
+            let before = seen(&app).await;
+            let hers = send(&eve, &timed(0.8)).await;
+            let request = act(action, r#"{"account":"eve"}"#);
+            let done: Moderated = root.post("/api/v1/moderation", &request).await.json();
+            assert_eq!(done.uploads, [hers.id]);
+            settle(store).await;
+            assert_eq!(seen(&app).await, before);
+            let kept = store.receipt(&both.id).await.unwrap().unwrap();
+            assert_eq!((kept.contributor.unwrap().as_str(), kept.standing), ("bob", Standing::Counts));
+            assert!(app.settings.blobs.join("uploads").join(both.digest.as_str()).exists());
+            app.end().await;
+        }
     }
 }
 

@@ -5,7 +5,7 @@ use diode_core::{Config, Dataset, Problem, Tile, TimeColumn};
 use diode_server::admin::verify_entries;
 use diode_server::store::Store;
 
-use crate::samples::{columnar, dataset, h200, json, mm};
+use crate::samples::{columnar, dataset, h200, json, mm, solution};
 use crate::test_app::TestApp;
 use crate::visitor::Visitor;
 
@@ -52,9 +52,7 @@ const HONEST: [(&str, f64); 3] = [("ada", 1.0), ("bob", 1.01), ("cyd", 0.99)];
 #[tokio::test]
 async fn whoever_lies_moves_nothing() {
     let honest = TestApp::new().await;
-    for (name, factor) in HONEST {
-        send(&Visitor::signed_up(&honest, name).await, &timed(factor)).await;
-    }
+    send_honest(&honest).await;
     settle(honest.backend.store.as_ref()).await;
     for app in TestApp::on_both("lies").await {
         let store = app.backend.store.as_ref();
@@ -86,6 +84,57 @@ async fn whoever_lies_moves_nothing() {
         assert_eq!((ada.standing, ada.reason, ada.log_ratio), (Standing::Counts, None, None));
         let row = app.fetch::<Page<LeaderboardRow>>(BOARD).await.items.remove(0);
         assert_eq!((row.contributors, row.solutions, row.unconfirmed), (3, 3, false));
+        app.end().await;
+    }
+}
+
+async fn send_honest(app: &TestApp) {
+    for (name, factor) in HONEST {
+        send(&Visitor::signed_up(app, name).await, &timed(factor)).await;
+    }
+}
+
+#[tokio::test]
+async fn a_lie_in_another_file_is_fenced_too() {
+    let honest = TestApp::new().await;
+    send_honest(&honest).await;
+    settle(honest.backend.store.as_ref()).await;
+    for app in TestApp::on_both("again").await {
+        let store = app.backend.store.as_ref();
+        let (eve, mal) = (Visitor::signed_up(&app, "eve").await, Visitor::signed_up(&app, "mal").await);
+        let lie = send(&eve, &timed(0.5)).await;
+        let copy = send(&mal, &dataset(h200(), &problems()[..2], 4.0 * 0.5)).await;
+        assert_eq!((copy.new_solutions, copy.duplicate_solutions), (0, 2));
+        send_honest(&app).await;
+        settle(store).await;
+        for id in [&lie.id, &copy.id] {
+            assert_eq!(store.receipt(id).await.unwrap().unwrap().standing, Standing::Fenced);
+        }
+        let again: Receipt = eve.post_bytes("/api/v1/uploads", json(&timed(0.5))).await.json();
+        assert_eq!((again.duplicate_solutions, again.standing), (3, Standing::Fenced));
+        settle(store).await;
+        assert_eq!(seen(&app).await, seen(&honest).await);
+        app.end().await;
+    }
+}
+
+#[tokio::test]
+async fn copies_of_others_hide_no_lie() {
+    for app in TestApp::on_both("copies").await {
+        let lied_about = [mm(8192, 2048, 2048), mm(2048, 8192, 2048)];
+        let all = [problems(), lied_about.to_vec()].concat();
+        for (name, factor) in HONEST.into_iter().chain([("dan", 1.02)]) {
+            send(&Visitor::signed_up(&app, name).await, &dataset(h200(), &all, 4.0 * factor)).await;
+        }
+        let mut data = timed(1.0);
+        for problem in &lied_about {
+            let lie = solution(problem, 4.0 * 0.5, &mut data.configs);
+            data.solutions.push(lie);
+        }
+        let receipt = send(&Visitor::signed_up(&app, "eve").await, &data).await;
+        assert_eq!((receipt.new_solutions, receipt.duplicate_solutions), (2, 3));
+        assert_eq!((receipt.standing, receipt.compared_problems), (Standing::Fenced, 2));
+        settle(app.backend.store.as_ref()).await;
         app.end().await;
     }
 }
