@@ -89,12 +89,15 @@ pub(crate) async fn create(
     delete, path = "/jobs/{id}", tag = "jobs", params(("id" = String, Path)),
     responses(
         (status = 200, body = Job),
+        (status = 401, body = ApiError, description = "Trainings on this server need an account"),
+        (status = 403, body = ApiError, description = "A token without the scope, or another site's page"),
         (status = 404, body = ApiError),
         (status = 409, body = ApiError, description = "It has ended"),
     ),
 )]
 pub(crate) async fn cancel(
     State(app): State<App>,
+    _: Authorized<Train>,
     _: StrictQuery<NoParameters>,
     Known(job): Known<Job>,
 ) -> ApiResult<Json<Job>> {

@@ -3,11 +3,14 @@ use std::time::Duration;
 use diode_core::api::{Job, JobEvent, JobState, ModelSource, ModelSummary};
 use diode_core::ids::Digest;
 use diode_model::Model;
+use diode_server::accounts::SignUps;
 use diode_server::store::Now;
 use diode_server::worker;
 
-use crate::samples::{columnar, dataset, h200, mm};
+use crate::samples::{columnar, dataset, h200, mm, seven};
 use crate::test_app::{Reply, TestApp};
+use crate::tokens::{issue, with_token};
+use crate::visitor::Visitor;
 
 fn events(reply: &Reply) -> Vec<JobEvent> {
     let text = String::from_utf8(reply.body.clone()).unwrap();
@@ -117,7 +120,7 @@ async fn requests_that_make_no_sense_are_refused() {
 #[tokio::test]
 async fn only_so_many_jobs_wait() {
     for app in TestApp::on_both("waiting").await {
-        app.receipt(columnar(&crate::samples::seven())).await;
+        app.receipt(columnar(&seven())).await;
         let ask = async |seed: u64| {
             let ask =
                 format!(r#"{{"kind":"train","heuristic":"matmul","hardware":"nvidia-h200","seed":{seed}}}"#);
@@ -161,4 +164,21 @@ async fn a_running_training_can_be_cancelled() {
     app.stop();
     working.await.unwrap();
     assert_eq!(app.fetch::<Job>(&path).await.state, JobState::Cancelled);
+}
+
+#[tokio::test]
+async fn who_may_not_train_cancels_no_training() {
+    let app = TestApp::public(SignUps::Open).await;
+    let ada = Visitor::signed_up(&app, "ada").await;
+    assert_eq!(ada.post_bytes("/api/v1/uploads", columnar(&seven())).await.status, 201);
+    let train = r#"{"kind":"train","heuristic":"matmul","hardware":"nvidia-h200"}"#;
+    let job: Job = ada.post("/api/v1/jobs", train).await.json();
+    let path = format!("/api/v1/jobs/{}", job.id);
+    app.delete(&path).await.refusal(401, "unauthorized");
+    let for_uploads = format!("Bearer {}", issue(&ada, r#"["upload"]"#).await.secret);
+    with_token(&app, "DELETE", &path, &for_uploads, vec![]).await.refusal(403, "forbidden");
+    assert_eq!(app.fetch::<Job>(&path).await.state, JobState::Queued);
+    let for_trainings = format!("Bearer {}", issue(&ada, r#"["train"]"#).await.secret);
+    let cancelled = with_token(&app, "DELETE", &path, &for_trainings, vec![]).await;
+    assert_eq!(cancelled.json::<Job>().state, JobState::Cancelled);
 }
