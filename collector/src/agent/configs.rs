@@ -1,8 +1,8 @@
 use std::collections::HashSet;
-use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 
 use diode_core::api::{Breadth, Work};
 use diode_core::hardware::Hardware;
+use diode_core::ids::Digest;
 use diode_core::space::{Space, SpaceName};
 use diode_core::{Config, Invalid};
 
@@ -19,11 +19,8 @@ pub(super) fn configs(hardware: &Hardware, work: &Work) -> Result<Vec<Config>, I
     let mut configs = space(SpaceName::Default)?;
     let known: HashSet<Config> = configs.iter().copied().collect();
     let id = work.problem.id();
-    let place = |config: &Config| {
-        let mut hasher = DefaultHasher::new();
-        (id.as_str(), config).hash(&mut hasher);
-        hasher.finish()
-    };
+    // The same for every build of this program, unlike std's hashes.
+    let place = |config: &Config| Digest::of(format!("{id} {}", config.canonical()).as_bytes());
     let mut others: Vec<Config> =
         space(SpaceName::Full)?.into_iter().filter(|config| !known.contains(config)).collect();
     others.sort_by_cached_key(place);
