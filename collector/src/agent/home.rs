@@ -1,9 +1,8 @@
 use std::fs;
-use std::hash::{BuildHasher as _, RandomState};
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context as _, bail};
+use anyhow::{Context as _, anyhow, bail};
 use diode_core::hardware::Hardware;
 use diode_core::ids::Digest;
 
@@ -50,7 +49,7 @@ fn usual() -> anyhow::Result<PathBuf> {
     Ok(base.join("diode/agent"))
 }
 
-/// Reads the key, or draws one. It is no secret, so it need only differ from all others.
+/// Reads the key, or draws one. Only its owner may read it: who has it can act as an agent without an account.
 fn key(path: &Path) -> anyhow::Result<String> {
     let shown = path.display();
     match fs::read_to_string(path) {
@@ -59,9 +58,10 @@ fn key(path: &Path) -> anyhow::Result<String> {
         Err(error) if error.kind() == ErrorKind::NotFound => {}
         Err(error) => return Err(error).with_context(|| format!("cannot read {shown}")),
     }
-    let drawn = [0, 1].map(|part: u64| RandomState::new().hash_one(part));
-    let key = Digest::of(format!("{drawn:?} {} {:?}", std::process::id(), jiff::Timestamp::now()).as_bytes());
-    diode_formats::write_atomically(path, key.as_str().as_bytes())
+    let mut drawn = [0; 32];
+    getrandom::fill(&mut drawn).map_err(|error| anyhow!("the system gives no random numbers: {error}"))?;
+    let key = Digest::of(&drawn);
+    diode_formats::write_privately(path, key.as_str().as_bytes())
         .with_context(|| format!("cannot write {shown}"))?;
     Ok(key.as_str().to_owned())
 }
@@ -71,6 +71,16 @@ mod tests {
     use diode_core::hardware::find;
 
     use super::*;
+
+    #[cfg(unix)]
+    #[test]
+    fn the_key_is_for_its_owner_only() {
+        use std::os::unix::fs::PermissionsExt as _;
+        let folder = tempfile::tempdir().unwrap();
+        Home::open(Some(folder.path())).unwrap();
+        let mode = fs::metadata(folder.path().join("key")).unwrap().permissions().mode();
+        assert_eq!(mode & 0o777, 0o600);
+    }
 
     #[test]
     fn devices_keep_their_keys() {

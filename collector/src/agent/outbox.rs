@@ -3,10 +3,10 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
 use diode_core::Dataset;
-use diode_core::ids::{AgentId, Digest, LeaseId};
+use diode_core::ids::{Digest, LeaseId};
 use diode_formats::Format;
 
-use super::service::{Answered, Service, Trouble};
+use super::service::{Answered, Identity, Service, Trouble};
 use crate::collect::journal::Journal;
 
 /// The fact of a dataset's node that names the lease it was measured for.
@@ -43,13 +43,18 @@ impl Outbox {
     }
 
     /// Sends what waits, one result after the other; those that are acknowledged wait no more.
-    pub(super) fn send(&mut self, service: &Service, agent: &AgentId) -> anyhow::Result<Answered<()>> {
+    pub(super) fn send(&mut self, service: &Service, agent: &Identity) -> anyhow::Result<Answered<()>> {
         while let Some(result) = self.waiting.front() {
             let bytes = diode_formats::encode(Format::Columnar, std::slice::from_ref(result))?;
             let lease = result.provenance.node.get(LEASE).and_then(|lease| lease.parse().ok());
-            // A result always names its lease; another id finds the server without it, and is stored all the same.
-            let lease = lease.unwrap_or_else(|| LeaseId::of(&bytes));
-            match service.deliver(agent, &lease, &bytes) {
+            // A result always names its lease; an id that the server does not know is stored all the same.
+            let unknown = LeaseId::of(&bytes);
+            let mut answer = service.deliver(agent, lease.as_ref().unwrap_or(&unknown), &bytes);
+            // Another agent's lease: this device had it before it signed in, and is another agent since.
+            if matches!(answer, Err(Trouble::Ended)) {
+                answer = service.deliver(agent, &unknown, &bytes);
+            }
+            match answer {
                 Ok(_) => {}
                 Err(Trouble::Refused(reason)) => self.keep_refused(&bytes, &reason)?,
                 Err(trouble) => return Ok(Err(trouble)),

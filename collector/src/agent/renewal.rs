@@ -3,9 +3,9 @@ use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::thread::Scope;
 use std::time::Duration;
 
-use diode_core::ids::{AgentId, LeaseId};
+use diode_core::ids::LeaseId;
 
-use super::service::{Service, Trouble};
+use super::service::{Identity, Service, Trouble};
 
 /// Renews a lease in the background until it is dropped.
 pub(super) struct Renewal<'a> {
@@ -17,7 +17,7 @@ pub(super) struct Renewal<'a> {
 impl<'a> Renewal<'a> {
     pub(super) fn start<'scope, 'env: 'scope>(
         scope: &'scope Scope<'scope, 'env>,
-        (service, agent, lease): (&'env Service, &'env AgentId, &'env LeaseId),
+        (service, agent, lease): (&'env Service, &'env Identity, &'env LeaseId),
         expires_in: u64,
         lost: &'a AtomicBool,
     ) -> Self

@@ -2,10 +2,13 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use diode_core::api::{
-    Agent, GivenBack, LeaseAnswer, LeaseRequest, LeaseSummary, Receipt, RefusedWork, Registration, Renewal,
+    AGENT_KEY, Agent, GivenBack, LeaseAnswer, LeaseRequest, LeaseSummary, Receipt, RefusedWork, Registration,
+    Renewal,
 };
 use diode_core::ids::{AgentId, LeaseId};
 use serde::de::DeserializeOwned;
+use ureq::RequestBuilder;
+use ureq::typestate::WithBody;
 
 use super::stop::Stop;
 use crate::server::{Answer, Client, refusal};
@@ -20,12 +23,19 @@ pub(crate) struct Service {
     client: Client,
 }
 
+/// What the server knows an agent by.
+pub(super) struct Identity {
+    id: AgentId,
+    /// Shows that a request is the agent's own.
+    key: String,
+}
+
 /// Why the server did not do what it was asked.
 #[derive(Debug)]
 pub(super) enum Trouble {
     /// It cannot be reached or is busy; trying again helps.
     Away(anyhow::Error),
-    /// The lease has ended.
+    /// The lease has ended, or is another agent's.
     Ended,
     /// It does not know the agent, such as after its database was replaced.
     Unknown,
@@ -42,29 +52,36 @@ impl Service {
         Self { client }
     }
 
-    pub(super) fn register(&self, registration: &Registration) -> Answered<Agent> {
-        judged(self.client.post_json("/agents", registration))
+    pub(super) fn register(&self, registration: &Registration) -> Answered<Identity> {
+        let agent: Agent = judged(self.client.post_json("/agents", registration))?;
+        Ok(Identity { id: agent.id, key: registration.key.clone() })
     }
 
-    pub(super) fn lease(&self, agent: &AgentId, seconds: f64) -> Answered<LeaseAnswer> {
-        judged(self.client.post_json(&format!("/agents/{agent}/leases"), &LeaseRequest { seconds }))
+    pub(super) fn lease(&self, agent: &Identity, seconds: f64) -> Answered<LeaseAnswer> {
+        judged(self.posting(agent, "leases").send_json(LeaseRequest { seconds }))
     }
 
-    pub(super) fn renew(&self, agent: &AgentId, lease: &LeaseId) -> Answered<Renewal> {
-        judged(self.client.post_json(&format!("/agents/{agent}/leases/{lease}/renewal"), &()))
+    pub(super) fn renew(&self, agent: &Identity, lease: &LeaseId) -> Answered<Renewal> {
+        judged(self.posting(agent, &format!("leases/{lease}/renewal")).send_json(()))
     }
 
-    pub(super) fn deliver(&self, agent: &AgentId, lease: &LeaseId, bytes: &[u8]) -> Answered<Receipt> {
-        judged(self.client.post_file(&format!("/agents/{agent}/leases/{lease}/results"), bytes))
+    pub(super) fn deliver(&self, agent: &Identity, lease: &LeaseId, bytes: &[u8]) -> Answered<Receipt> {
+        let request = self.posting(agent, &format!("leases/{lease}/results"));
+        judged(request.content_type("application/octet-stream").send(bytes))
     }
 
     pub(super) fn end(
         &self,
-        agent: &AgentId,
+        agent: &Identity,
         lease: &LeaseId,
         refused: Vec<RefusedWork>,
     ) -> Answered<LeaseSummary> {
-        judged(self.client.post_json(&format!("/agents/{agent}/leases/{lease}/end"), &GivenBack { refused }))
+        judged(self.posting(agent, &format!("leases/{lease}/end")).send_json(GivenBack { refused }))
+    }
+
+    fn posting(&self, agent: &Identity, path: &str) -> RequestBuilder<WithBody> {
+        let Identity { id, key } = agent;
+        self.client.posting(&format!("/agents/{id}/{path}")).header(AGENT_KEY, key)
     }
 }
 

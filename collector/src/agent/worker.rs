@@ -5,14 +5,13 @@ use std::time::Duration;
 use anyhow::{anyhow, bail};
 use diode_core::api::{Lease, RefusedWork, Registration, Work};
 use diode_core::hardware::Hardware;
-use diode_core::ids::AgentId;
 use diode_core::{Config, Provenance};
 
 use super::configs::configs;
 use super::health::Health;
 use super::outbox::Outbox;
 use super::renewal::Renewal;
-use super::service::{Service, Trouble, patiently};
+use super::service::{Identity, Service, Trouble, patiently};
 use super::stop::Stop;
 use crate::collect::solved::dataset_of;
 use crate::devices::meter::{Meter, Outcome};
@@ -96,7 +95,7 @@ impl<'a> Worker<'a> {
                     }
                 },
                 Err(Trouble::Unknown) => match self.register()? {
-                    Some(id) => agent = id,
+                    Some(known) => agent = known,
                     None => break,
                 },
                 Err(trouble) => return Err(fatal(trouble)),
@@ -120,11 +119,11 @@ impl<'a> Worker<'a> {
     }
 
     /// `None` if the agent is to stop before the server answers.
-    fn register(&self) -> anyhow::Result<Option<AgentId>> {
+    fn register(&self) -> anyhow::Result<Option<Identity>> {
         self.note("registering");
         match patiently(self.stop, || self.service.register(&self.registration)) {
             None => Ok(None),
-            Some(Ok(agent)) => Ok(Some(agent.id)),
+            Some(Ok(agent)) => Ok(Some(agent)),
             Some(Err(Trouble::Unknown)) => {
                 bail!("the server knows no agents; it is older than this program, or no Diode server")
             }
@@ -133,7 +132,7 @@ impl<'a> Worker<'a> {
     }
 
     /// Sends what waits; `false` if the agent is to stop before that is done.
-    fn send_patiently(&mut self, agent: &mut AgentId) -> anyhow::Result<bool> {
+    fn send_patiently(&mut self, agent: &mut Identity) -> anyhow::Result<bool> {
         loop {
             let (outbox, mut failed) = (&mut self.outbox, None);
             let sent = patiently(self.stop, || match outbox.send(self.service, agent) {
@@ -150,7 +149,7 @@ impl<'a> Worker<'a> {
                 None => return Ok(false),
                 Some(Ok(())) => return Ok(true),
                 Some(Err(Trouble::Unknown)) => match self.register()? {
-                    Some(id) => *agent = id,
+                    Some(known) => *agent = known,
                     None => return Ok(false),
                 },
                 Some(Err(trouble)) => return Err(fatal(trouble)),
@@ -159,7 +158,7 @@ impl<'a> Worker<'a> {
     }
 
     /// Measures the problems of a lease, and gives back what it did not come to.
-    fn work_on(&mut self, agent: &AgentId, lease: Lease) -> anyhow::Result<()> {
+    fn work_on(&mut self, agent: &Identity, lease: Lease) -> anyhow::Result<()> {
         let (service, lost) = (self.service, AtomicBool::new(false));
         let measured = thread::scope(|scope| {
             let renewal = Renewal::start(scope, (service, agent, &lease.id), lease.expires_in, &lost);
@@ -185,7 +184,7 @@ impl<'a> Worker<'a> {
     /// Returns what the device cannot measure.
     fn measure_all(
         &mut self,
-        agent: &AgentId,
+        agent: &Identity,
         lease: &Lease,
         renewal: &Renewal<'_>,
     ) -> anyhow::Result<Vec<RefusedWork>> {

@@ -6,8 +6,9 @@ use anyhow::{Context, bail};
 use diode_core::api::ApiError;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
-use ureq::Agent;
 use ureq::tls::{PemItem, RootCerts, TlsConfig, parse_pem};
+use ureq::typestate::WithBody;
+use ureq::{Agent, RequestBuilder};
 
 use super::Address;
 use crate::failure::Usage;
@@ -72,18 +73,23 @@ impl Client {
     }
 
     pub(crate) fn post_json(&self, path: &str, body: &impl Serialize) -> Result<Answer, ureq::Error> {
-        self.show(self.agent.post(self.url(path))).send_json(body)
+        self.posting(path).send_json(body)
     }
 
     pub(crate) fn post_file(&self, path: &str, bytes: &[u8]) -> Result<Answer, ureq::Error> {
-        self.show(self.agent.post(self.url(path))).content_type("application/octet-stream").send(bytes)
+        self.posting(path).content_type("application/octet-stream").send(bytes)
+    }
+
+    /// A request that still needs its body.
+    pub(crate) fn posting(&self, path: &str) -> RequestBuilder<WithBody> {
+        self.show(self.agent.post(self.url(path)))
     }
 
     pub(crate) fn delete(&self, path: &str) -> anyhow::Result<Answer> {
         self.reached(self.show(self.agent.delete(self.url(path))).call())
     }
 
-    fn show<B>(&self, request: ureq::RequestBuilder<B>) -> ureq::RequestBuilder<B> {
+    fn show<B>(&self, request: RequestBuilder<B>) -> RequestBuilder<B> {
         match &self.token {
             Some(token) => request.header("authorization", format!("Bearer {token}")),
             None => request,

@@ -3,9 +3,9 @@ use axum::body::Body;
 use axum::extract::{Path, State};
 use axum::http::{HeaderMap, StatusCode};
 use diode_core::api::{
-    Account, ApiError, GivenBack, LeaseAnswer, LeaseRequest, LeaseSummary, Receipt, Renewal,
+    AGENT_KEY, Account, ApiError, GivenBack, LeaseAnswer, LeaseRequest, LeaseSummary, Receipt, Renewal,
 };
-use diode_core::ids::LeaseId;
+use diode_core::ids::{Digest, LeaseId};
 
 use crate::accounts::{Authorized, Measure, new_lease_id};
 use crate::agents::hand_out;
@@ -17,7 +17,11 @@ use crate::store::{AGENT_LEASE, ForLease, KnownAgent, Now};
 
 /// Gives an agent work: that of the lease it has, if it has one. Each problem says why it is to be measured.
 #[utoipa::path(
-    post, path = "/agents/{id}/leases", tag = "agents", params(("id" = String, Path)),
+    post, path = "/agents/{id}/leases", tag = "agents",
+    params(
+        ("id" = String, Path),
+        ("diode-agent-key" = Option<String>, Header, description = "Its key, if it has no account"),
+    ),
     request_body = LeaseRequest,
     responses(
         (status = 200, body = LeaseAnswer),
@@ -37,7 +41,7 @@ pub(crate) async fn create(
 ) -> ApiResult<Json<LeaseAnswer>> {
     let request: LeaseRequest = json_body(&headers, body).await?;
     request.check()?;
-    let agent = own_agent(&app, &id, account.as_ref()).await?;
+    let agent = own_agent(&app, &id, account.as_ref(), &headers).await?;
     if let Some(reason) = &agent.agent.put_aside {
         return Err(ApiFault::forbidden(format!(
             "this agent gets no work: {reason}; ask the server's operator"
@@ -51,7 +55,10 @@ pub(crate) async fn create(
 /// Renews a lease.
 #[utoipa::path(
     post, path = "/agents/{id}/leases/{lease}/renewal", tag = "agents",
-    params(("id" = String, Path), ("lease" = String, Path)),
+    params(
+        ("id" = String, Path), ("lease" = String, Path),
+        ("diode-agent-key" = Option<String>, Header, description = "Its key, if it has no account"),
+    ),
     responses(
         (status = 200, body = Renewal),
         (status = 401, body = ApiError),
@@ -65,8 +72,9 @@ pub(crate) async fn renew(
     Authorized { account, .. }: Authorized<Measure>,
     _: StrictQuery<NoParameters>,
     Path((id, lease)): Path<(String, String)>,
+    headers: HeaderMap,
 ) -> ApiResult<Json<Renewal>> {
-    let agent = own_agent(&app, &id, account.as_ref()).await?;
+    let agent = own_agent(&app, &id, account.as_ref(), &headers).await?;
     let lease = parse(&lease)?;
     if !app.backend.store.renew_lease(&agent.agent.id, &lease, Now::read()).await? {
         return Err(ended(&lease));
@@ -78,7 +86,10 @@ pub(crate) async fn renew(
 /// lease ends. What arrives after its end is stored, too.
 #[utoipa::path(
     post, path = "/agents/{id}/leases/{lease}/results", tag = "agents",
-    params(("id" = String, Path), ("lease" = String, Path)),
+    params(
+        ("id" = String, Path), ("lease" = String, Path),
+        ("diode-agent-key" = Option<String>, Header, description = "Its key, if it has no account"),
+    ),
     request_body(content = Vec<u8>, content_type = "application/octet-stream"),
     responses(
         (status = 201, body = Receipt, description = "Stored, and durable"),
@@ -87,6 +98,7 @@ pub(crate) async fn renew(
         (status = 401, body = ApiError),
         (status = 403, body = ApiError),
         (status = 404, body = ApiError),
+        (status = 409, body = ApiError, description = "Another agent's lease"),
         (status = 413, body = ApiError),
         (status = 422, body = ApiError, description = "A dataset, but not a believable one"),
         (status = 503, body = ApiError),
@@ -101,8 +113,17 @@ pub(crate) async fn results(
     headers: HeaderMap,
     body: Body,
 ) -> ApiResult<(StatusCode, Json<Receipt>)> {
-    let agent = own_agent(&app, &id, account.as_ref()).await?;
-    let lease = ForLease { lease: parse(&lease)?, contributor: agent.contributor().to_owned() };
+    let agent = own_agent(&app, &id, account.as_ref(), &headers).await?;
+    let lease = parse(&lease)?;
+    // One that nobody has is of a database that was replaced since: its results are stored.
+    let holder = app.backend.store.lease_agent(&lease).await?;
+    if holder.is_some_and(|holder| holder != agent.agent.id) {
+        return Err(ApiFault::conflict(format!(
+            "lease `{lease}` is another agent's, so nothing was stored; results of no lease are uploads"
+        )));
+    }
+    let lease =
+        ForLease { lease, agent: agent.agent.id.clone(), contributor: agent.contributor().to_owned() };
     let taken = take_in(&app, &headers, body, agent.account.clone(), Some(lease)).await?;
     if let Err(error @ (IngestError::Refused(_) | IngestError::Format(_))) = &taken {
         app.backend.store.note_refused_result(&agent.agent.id, &error.to_string()).await?;
@@ -115,7 +136,11 @@ pub(crate) async fn results(
 /// Ends a lease. What has not been measured goes back; what the device cannot measure does not.
 #[utoipa::path(
     post, path = "/agents/{id}/leases/{lease}/end", tag = "agents",
-    params(("id" = String, Path), ("lease" = String, Path)), request_body = GivenBack,
+    params(
+        ("id" = String, Path), ("lease" = String, Path),
+        ("diode-agent-key" = Option<String>, Header, description = "Its key, if it has no account"),
+    ),
+    request_body = GivenBack,
     responses(
         (status = 200, body = LeaseSummary),
         (status = 400, body = ApiError),
@@ -134,7 +159,7 @@ pub(crate) async fn end(
     body: Body,
 ) -> ApiResult<Json<LeaseSummary>> {
     let given: GivenBack = json_body(&headers, body).await?;
-    let agent = own_agent(&app, &id, account.as_ref()).await?;
+    let agent = own_agent(&app, &id, account.as_ref(), &headers).await?;
     let lease = parse(&lease)?;
     let store = &app.backend.store;
     let state = store.end_lease(&agent.agent.id, &lease, &given.refused, Now::read()).await?;
@@ -143,15 +168,31 @@ pub(crate) async fn end(
     newest.into_iter().next().map(Json).ok_or_else(|| ended(&lease))
 }
 
-/// The agent in the path, if it is that of whoever asks.
-async fn own_agent(app: &App, id: &str, account: Option<&Account>) -> ApiResult<KnownAgent> {
+/// The agent in the path, if it is that of whoever asks: of the account, or without one of who has its key.
+async fn own_agent(
+    app: &App,
+    id: &str,
+    account: Option<&Account>,
+    headers: &HeaderMap,
+) -> ApiResult<KnownAgent> {
     let agent: KnownAgent = lookup(app, id).await?;
     if agent.account.as_ref() != account.map(|account| &account.id) {
         return Err(ApiFault::forbidden(
             "the agent is another account's; register it anew with the token in use",
         ));
     }
+    if agent.account.is_none() && !shows_key(headers, &agent.registration.key) {
+        return Err(ApiFault::forbidden(format!(
+            "the agent has no account, so its requests need the header `{AGENT_KEY}` with the key that it was \
+             registered with"
+        )));
+    }
     Ok(agent)
+}
+
+/// Digests are compared, so that the time it takes says nothing of the key.
+fn shows_key(headers: &HeaderMap, key: &str) -> bool {
+    headers.get(AGENT_KEY).is_some_and(|given| Digest::of(given.as_bytes()) == Digest::of(key.as_bytes()))
 }
 
 fn parse(lease: &str) -> ApiResult<LeaseId> {

@@ -76,6 +76,7 @@ pub struct NewWork {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ForLease {
     pub lease: LeaseId,
+    pub agent: AgentId,
     /// See [`KnownAgent::contributor`].
     pub contributor: String,
 }
@@ -112,6 +113,9 @@ pub trait AgentStore: Send + Sync {
     /// Gives work to an agent: that of the lease it has, if it has one, else what is first of what waits. No two
     /// agents get the same problem as long as the first renews its lease.
     async fn take_lease(&self, wish: &LeaseWish<'_>, now: Now) -> StoreResult<Taken>;
+
+    /// Whose a lease is; `None` if there is none by this id.
+    async fn lease_agent(&self, lease: &LeaseId) -> StoreResult<Option<AgentId>>;
 
     /// Renews a lease. `false` if it has ended; the agent then stops.
     async fn renew_lease(&self, agent: &AgentId, lease: &LeaseId, now: Now) -> StoreResult<bool>;

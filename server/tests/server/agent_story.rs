@@ -5,8 +5,9 @@ use std::time::Duration;
 
 use diode_core::api::{Ability, Breadth, LeaseState, Purpose, RefusedWork, Registration};
 use diode_core::hardware::Hardware;
-use diode_core::ids::{AgentId, LeaseId};
+use diode_core::ids::{AccountId, AgentId, LeaseId};
 use diode_core::{DType, Layout, Op, Problem};
+use diode_server::agents::plan::is_to_be_confirmed;
 use diode_server::store::{
     AGENT_LEASE, ForLease, KnownAgent, LeaseWish, LeasedWork, NewWork, Now, Store, Taken,
 };
@@ -68,7 +69,8 @@ async fn deliver(store: &dyn Store, agent: &KnownAgent, lease: &LeaseId, problem
     // Nobody measures the same as another.
     let own: u32 = agent.agent.id.as_str().bytes().map(u32::from).sum();
     let mut new = upload(&dataset(hardware(), problems, 1.0 + f64::from(own) / 1e4), &[]);
-    new.lease = Some(ForLease { lease: lease.clone(), contributor: agent.contributor().to_owned() });
+    let contributor = agent.contributor().to_owned();
+    new.lease = Some(ForLease { lease: lease.clone(), agent: agent.agent.id.clone(), contributor });
     store.store_upload(&new).await.unwrap();
 }
 
@@ -142,4 +144,55 @@ pub(crate) async fn agents_measure(store: &dyn Store) {
     assert_eq!(store.end_lease(&one.agent.id, &taken_over.id, &[], later(2)).await.unwrap(), None);
     let again = leased(take(store, &two, 600.0, later(2)).await);
     assert!(!sizes(&again).contains(&taken_over.work[0].problem.m), "refused");
+
+    results_settle_what_their_lease_had(store, [&one, &two], &again, &aligned[6], later(2)).await;
+    agents_without_an_account_confirm_nothing_of_each_other(store, [&one, &two], later(2)).await;
+}
+
+/// `lease` is that of the second agent; nobody has had `never_had`.
+async fn results_settle_what_their_lease_had(
+    store: &dyn Store,
+    [one, two]: [&KnownAgent; 2],
+    lease: &LeasedWork,
+    never_had: &Problem,
+    now: Now,
+) {
+    assert_eq!(store.lease_agent(&lease.id).await.unwrap().as_ref(), Some(&two.agent.id));
+    assert_eq!(store.lease_agent(&LeaseId::of(b"nobody's")).await.unwrap(), None);
+    let had = &lease.work[0].problem;
+    deliver(store, one, &lease.id, std::slice::from_ref(had)).await;
+    assert_eq!(&leased(take(store, two, 600.0, now).await), lease, "another agent's results");
+
+    // What went back and nobody has taken since is settled by late results.
+    let ended = store.end_lease(&two.agent.id, &lease.id, &[], now).await.unwrap();
+    assert_eq!(ended, Some(LeaseState::Returned));
+    let measured = async || store.leases(&two.agent.id, 1).await.unwrap()[0].measured;
+    assert_eq!(measured().await, 0);
+    let waiting = store.work_figures(&hardware().slug).await.unwrap().waiting;
+    deliver(store, two, &lease.id, &[had.clone(), never_had.clone()]).await;
+    assert_eq!(measured().await, 1);
+    let confirms = u64::from(is_to_be_confirmed(had));
+    assert_eq!(store.work_figures(&hardware().slug).await.unwrap().waiting, waiting - 1 + confirms);
+}
+
+async fn agents_without_an_account_confirm_nothing_of_each_other(
+    store: &dyn Store,
+    [one, two]: [&KnownAgent; 2],
+    now: Now,
+) {
+    let to_confirm = (1..).map(|n| mm(8 * n, 72, 64)).find(is_to_be_confirmed).unwrap();
+    store.add_work(&hardware().slug, &[work(to_confirm.clone(), Purpose::Wanted)]).await.unwrap();
+    let lease = leased(take(store, one, 10.0, now).await);
+    assert_eq!(sizes(&lease), [to_confirm.m]);
+    deliver(store, one, &lease.id, std::slice::from_ref(&to_confirm)).await;
+
+    let to_confirm_by = async |agent: &KnownAgent| {
+        let Taken::Lease(lease) = take(store, agent, 600.0, now).await else { return false };
+        store.end_lease(&agent.agent.id, &lease.id, &[], now).await.unwrap();
+        lease.work.iter().any(|work| work.purpose == Purpose::Confirm && work.problem == to_confirm)
+    };
+    assert!(!to_confirm_by(one).await);
+    assert!(!to_confirm_by(two).await);
+    let of_an_account = KnownAgent { account: Some(AccountId::of(b"ada")), ..two.clone() };
+    assert!(to_confirm_by(&of_an_account).await);
 }

@@ -2,8 +2,8 @@ use axum::body::Body;
 use axum::http::Request;
 use diode_core::Problem;
 use diode_core::api::{
-    Ability, Agent, AgentDetail, Coverage, Lease, LeaseAnswer, LeaseState, LeaseSummary, Purpose, Receipt,
-    Registration, Work,
+    AGENT_KEY, Ability, Agent, AgentDetail, Coverage, Lease, LeaseAnswer, LeaseState, LeaseSummary, Purpose,
+    Receipt, Registration, Work,
 };
 use diode_core::hardware::Hardware;
 use diode_server::accounts::SignUps;
@@ -15,14 +15,22 @@ use crate::tokens::{issue, with_token};
 use crate::visitor::Visitor;
 
 const KEY: &str = "0123456789abcdef";
+const OTHER_KEY: &str = "fedcba9876543210";
 
 fn h200_registration() -> Registration {
     Registration { hardware: h200(), ..registration(KEY) }
 }
 
 async fn post(app: &TestApp, path: &str, body: impl Into<Vec<u8>>) -> Reply {
-    let request = Request::post(format!("/api/v1{path}")).body(Body::from(body.into())).unwrap();
-    app.send(request).await
+    post_with(app, path, Some(KEY), body).await
+}
+
+async fn post_with(app: &TestApp, path: &str, key: Option<&str>, body: impl Into<Vec<u8>>) -> Reply {
+    let mut request = Request::post(format!("/api/v1{path}"));
+    if let Some(key) = key {
+        request = request.header(AGENT_KEY, key);
+    }
+    app.send(request.body(Body::from(body.into())).unwrap()).await
 }
 
 async fn register(app: &TestApp, registration: &Registration) -> Agent {
@@ -87,6 +95,57 @@ async fn an_agent_is_given_what_is_missing_and_coverage_grows() {
         let ended: LeaseSummary = post(&app, &end, "{}").await.json();
         assert_eq!(ended.state, LeaseState::Returned);
         post(&app, &end, "{}").await.refusal(409, "conflict");
+        app.end().await;
+    }
+}
+
+#[tokio::test]
+async fn an_agent_without_an_account_shows_its_key() {
+    let app = TestApp::new().await;
+    let agent = register(&app, &h200_registration()).await;
+    let lease = take(&app, &agent).await;
+    let leases = format!("/agents/{}/leases", agent.id);
+    let of_lease = |what| format!("{leases}/{}/{what}", lease.id);
+    let results = columnar(&dataset(h200(), &[lease.work[0].problem.clone()], 1.0));
+    let requests = [
+        (leases.clone(), br#"{"seconds":20}"#.to_vec(), 200),
+        (of_lease("renewal"), Vec::new(), 200),
+        (of_lease("results"), results, 201),
+        (of_lease("end"), b"{}".to_vec(), 200),
+    ];
+    for (path, body, _) in &requests {
+        for key in [None, Some(""), Some(OTHER_KEY), Some(agent.id.as_str())] {
+            let message = post_with(&app, path, key, body.clone()).await.refusal(403, "forbidden");
+            assert!(message.contains(AGENT_KEY) && !message.contains(KEY), "{message}");
+        }
+    }
+    assert_eq!(app.fetch::<Vec<Receipt>>("/api/v1/uploads").await, []);
+    for (path, body, status) in requests {
+        assert_eq!(post(&app, &path, body).await.status, status, "{path}");
+    }
+    let detail = app.get(&format!("/api/v1/agents/{}", agent.id)).await;
+    assert!(!String::from_utf8_lossy(&detail.body).contains(KEY), "a key is a secret");
+}
+
+#[tokio::test]
+async fn results_are_stored_for_ones_own_lease() {
+    for app in TestApp::on_both("own_leases").await {
+        let agent = register(&app, &h200_registration()).await;
+        let lease = take(&app, &agent).await;
+        let other = register(&app, &Registration { key: OTHER_KEY.to_owned(), ..h200_registration() }).await;
+        assert_ne!(other.id, agent.id);
+        let bytes = columnar(&dataset(h200(), &[lease.work[0].problem.clone()], 1.0));
+        let leases = format!("/agents/{}/leases", other.id);
+        let results = format!("{leases}/{}/results", lease.id);
+        let message =
+            post_with(&app, &results, Some(OTHER_KEY), bytes.clone()).await.refusal(409, "conflict");
+        assert!(message.contains("another agent's"), "{message}");
+        assert_eq!(app.fetch::<Vec<Receipt>>("/api/v1/uploads").await, []);
+
+        // A lease of a database that was replaced: nobody waits for it, but what was measured is not lost.
+        let results = format!("{leases}/0123456789abcdef/results");
+        assert_eq!(post_with(&app, &results, Some(OTHER_KEY), bytes).await.status, 201);
+        assert_eq!(take(&app, &agent).await, lease, "nothing of it is settled");
         app.end().await;
     }
 }

@@ -7,6 +7,9 @@ use crate::ids::{AgentId, HardwareSlug, LeaseId, ProblemId};
 use crate::named_enum::named_enum;
 use crate::{DType, Invalid, Layout, Op, Problem};
 
+/// The header in which an agent shows its key. Without an account, nothing else shows whose its requests are.
+pub const AGENT_KEY: &str = "diode-agent-key";
+
 named_enum! {
     /// Why a problem is to be measured.
     Purpose("purpose") {
@@ -62,7 +65,8 @@ pub struct Ability {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Registration {
-    /// Drawn by the agent once for each device, and kept: it tells the device from others of the account.
+    /// Drawn by the agent once for each device, and kept: it tells the device from others of the account. An agent
+    /// without an account shows by it whose its requests are, so it is a secret.
     pub key: String,
     /// What people read: the node and the device.
     pub name: String,

@@ -17,7 +17,7 @@ mod uploads;
 
 pub use accounts::{Account, DeleteAccount, Invitation, NewPassword, Password, SignIn, SignUp, Uploads};
 pub use agents::{
-    Ability, Agent, AgentDetail, Breadth, Coverage, CoveragePart, GivenBack, Lease, LeaseAnswer,
+    AGENT_KEY, Ability, Agent, AgentDetail, Breadth, Coverage, CoveragePart, GivenBack, Lease, LeaseAnswer,
     LeaseRequest, LeaseState, LeaseSummary, Purpose, RefusedWork, Registration, Renewal, Wanted, Work,
 };
 pub use error::ApiError;

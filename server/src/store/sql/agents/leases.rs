@@ -53,6 +53,12 @@ pub(super) async fn list(
     Ok(rows.into_iter().map(LeaseRow::summary).collect::<Result<_, _>>()?)
 }
 
+pub(super) async fn agent(db: &mut impl Connection, lease: &LeaseId) -> StoreResult<Option<AgentId>> {
+    let select = Statement::new("SELECT agent FROM leases WHERE id = $1").bind(lease.as_str());
+    let row: Option<(String,)> = db.fetch_optional(select).await?;
+    Ok(row.map(|(agent,)| parse("agent id", agent)).transpose()?)
+}
+
 pub(super) async fn renew(
     db: &mut impl Connection,
     agent: &AgentId,
@@ -130,10 +136,9 @@ pub(super) async fn expire<C: Connection>(db: &mut C, now: Now) -> StoreResult<(
     Ok(())
 }
 
-/// What has not been measured waits again. Returns how much it is.
+/// What has not been measured waits again. Returns how much it is. The rows still name the lease: its results may
+/// come late.
 async fn return_work(db: &mut impl Connection, lease: &str) -> StoreResult<u64> {
-    let update = Statement::new(
-        "UPDATE work SET state = 'waiting', lease = NULL WHERE lease = $1 AND state = 'leased'",
-    );
+    let update = Statement::new("UPDATE work SET state = 'waiting' WHERE lease = $1 AND state = 'leased'");
     db.execute(update.bind(lease)).await
 }

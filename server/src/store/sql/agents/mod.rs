@@ -53,6 +53,10 @@ impl<DB: Database<Connection: Connection>> AgentStore for SqlStore<DB> {
         Ok(taken)
     }
 
+    async fn lease_agent(&self, lease: &LeaseId) -> StoreResult<Option<AgentId>> {
+        leases::agent(&mut *reader(self).await?, lease).await
+    }
+
     async fn renew_lease(&self, agent: &AgentId, lease: &LeaseId, now: Now) -> StoreResult<bool> {
         let mut tx = writer(self).await?;
         let renewed = leases::renew(&mut *tx, agent, lease, now).await?;

@@ -10,11 +10,14 @@ use crate::store::sql::statement::Statement;
 use crate::store::types::{NewUpload, Now};
 
 /// Notes what of a lease an upload has brought, in the upload's own transaction. A lease of which everything is
-/// there has ended. What comes after its end counts, too, unless another agent has it by now.
+/// there has ended. What comes after its end counts, too, unless another lease had it since.
 pub(in crate::store::sql) async fn settle<C: Connection>(db: &mut C, upload: &NewUpload) -> StoreResult<()> {
-    let Some(ForLease { lease, contributor }) = &upload.lease else { return Ok(()) };
-    let lock =
-        Statement::new("SELECT id FROM leases WHERE id = ").push_bind(lease.as_str()).push(C::LOCK_ROW);
+    let Some(ForLease { lease, agent, contributor }) = &upload.lease else { return Ok(()) };
+    let lock = Statement::new("SELECT id FROM leases WHERE id = ")
+        .push_bind(lease.as_str())
+        .push(" AND agent = ")
+        .push_bind(agent.as_str())
+        .push(C::LOCK_ROW);
     // A lease of a database that was replaced since: the results are kept, but nobody waits for them.
     let known: Option<(String,)> = db.fetch_optional(lock).await?;
     if known.is_none() {
@@ -22,15 +25,13 @@ pub(in crate::store::sql) async fn settle<C: Connection>(db: &mut C, upload: &Ne
     }
     for solution in &upload.solutions {
         let update = Statement::new(
-            "UPDATE work SET state = 'done', upload = $1, lease = $2 WHERE hardware = $3 AND problem = $4 \
-             AND (state = 'leased' AND lease = $2 OR state = 'waiting' AND (measured_by IS NULL OR measured_by <> $5)) \
-             RETURNING position, fields, purpose, breadth, seconds",
+            "UPDATE work SET state = 'done', upload = $1 WHERE lease = $2 AND hardware = $3 AND problem = $4 \
+             AND state IN ('leased', 'waiting') RETURNING position, fields, purpose, breadth, seconds",
         )
         .bind(upload.id.as_str())
         .bind(lease.as_str())
         .bind(solution.hardware.as_str())
-        .bind(solution.problem.as_str())
-        .bind(contributor.as_str());
+        .bind(solution.problem.as_str());
         let done: Vec<WorkRow> = db.fetch_all(update).await?;
         for row in done {
             let NewWork { problem, purpose, seconds, .. } = row.work()?;
