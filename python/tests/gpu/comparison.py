@@ -1,6 +1,6 @@
 """Measures the plug-in against no tuning, its own next tiles and default max-autotune, on a GPU.
 
-    python python/tests/gpu/comparison.py --times times.jsonl --report docs/measurements/fusion.md
+    python python/tests/gpu/comparison.py --times times.jsonl --report report.md
 
 Every case is written to the file of times as soon as it is measured, and is not measured again. Hugging Face's
 transformers must be installed for the networks.
