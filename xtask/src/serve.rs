@@ -2,7 +2,7 @@
 
 use clap::Args;
 
-use crate::shell::{self, cargo, command, target_folder};
+use crate::shell::{self, cargo, command, root, target_folder};
 use crate::web;
 
 #[derive(Args)]
@@ -27,6 +27,8 @@ pub(crate) fn run(options: &Options) -> anyhow::Result<()> {
 /// The dashboard has a folder of its own among cargo's, and ends in one long step on one core; so
 /// both together take less time than one after the other.
 fn compile() -> anyhow::Result<()> {
+    // The server reads the dashboard when it runs, but finds its folder only if that is there when it is compiled.
+    std::fs::create_dir_all(root().join("web/dist"))?;
     std::thread::scope(|scope| {
         let dashboard = scope.spawn(web::compile);
         let host = ["build", "--package", "diode-server", "--package", web::BUNDLE];
