@@ -102,8 +102,6 @@ impl Meter for SimulatedMeter {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Instant;
-
     use diode_core::hardware::{find, floor};
     use diode_core::space::{Space, SpaceName};
     use diode_core::{DType, Op, ProblemFields};
@@ -148,12 +146,5 @@ mod tests {
         }
         let times = medians(&measured(1, 4096).1);
         assert!(times.iter().max().unwrap() > &(3 * times.iter().min().unwrap()));
-    }
-
-    #[test]
-    fn thousands_of_times_take_less_than_a_second() {
-        let start = Instant::now();
-        let timings: usize = (100..110).map(|side| measured(1, side).1.timed.len()).sum();
-        assert!(timings > 10_000 && start.elapsed().as_secs() < 5, "{timings} in {:?}", start.elapsed());
     }
 }

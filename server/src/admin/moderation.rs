@@ -4,7 +4,7 @@ use anyhow::{Context as _, bail};
 use clap::{Args, Subcommand};
 use diode_core::api::{Moderation, ModerationAction, ModerationSubject, Reason, Receipt, Standing};
 use diode_core::hardware::Facts;
-use diode_core::ids::{AccountName, HardwareSlug, UploadId};
+use diode_core::ids::{AccountName, AgentId, HardwareSlug, UploadId};
 
 use crate::backend::Backend;
 use crate::blobs::BlobKind;
@@ -43,6 +43,16 @@ pub enum ModerationCommand {
         /// The facts that this upload states, instead of those that the server has
         #[arg(long, value_name = "ID")]
         upload: Option<UploadId>,
+        /// Why; it is written down
+        #[arg(long, value_name = "TEXT")]
+        reason: Reason,
+        #[command(flatten)]
+        data: DataArgs,
+    },
+    /// Give an agent work again that was put aside since its results were refused
+    Readmit {
+        /// The id of the agent
+        agent: AgentId,
         /// Why; it is written down
         #[arg(long, value_name = "TEXT")]
         reason: Reason,
@@ -91,6 +101,7 @@ impl ModerationCommand {
         let data = match &self {
             Self::Quarantine(act) | Self::Restore(act) | Self::Remove(act) => act.data.clone(),
             Self::ConfirmHardware { data, .. }
+            | Self::Readmit { data, .. }
             | Self::Uploads { data, .. }
             | Self::Log { data }
             | Self::Reports { data } => data.clone(),
@@ -113,6 +124,12 @@ impl ModerationCommand {
             Self::Remove(act) => moderate(backend, ModerationAction::Delete, act).await?,
             Self::ConfirmHardware { slug, upload, reason, .. } => {
                 confirm(backend, &slug, upload.as_ref(), &reason).await?
+            }
+            Self::Readmit { agent, reason, .. } => {
+                if !store.readmit_agent(&agent, &reason, WHO, Now::read()).await? {
+                    bail!("no agent `{agent}` was put aside; GET /api/v1/agents lists the agents");
+                }
+                format!("agent {agent} gets work again\n")
             }
             Self::Log { .. } => {
                 let line = |entry: &diode_core::api::LogEntry| {

@@ -1,8 +1,11 @@
+use std::collections::HashSet;
+
 use anyhow::anyhow;
 use axum::Json;
 use axum::body::Body;
 use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode};
+use diode_core::Problem;
 use diode_core::api::query::from_text;
 use diode_core::api::{Agent, AgentDetail, ApiError, Coverage, Purpose, Registration, Wanted};
 use diode_core::hardware::Hardware;
@@ -142,9 +145,12 @@ pub(crate) async fn want(
 ) -> ApiResult<StatusCode> {
     let wanted: Wanted = json_body(&headers, body).await?;
     wanted.check()?;
+    let measured: HashSet<Problem> =
+        app.backend.store.measured_problems(&hardware.slug).await?.into_iter().collect();
     let work: Vec<NewWork> = wanted
         .problems
         .into_iter()
+        .filter(|problem| !measured.contains(problem))
         .map(|problem| {
             let breadth = breadth_of(&problem);
             let seconds = expected_seconds(&hardware, &problem, breadth);

@@ -44,7 +44,8 @@ pub(crate) async fn create(
     let agent = own_agent(&app, &id, account.as_ref(), &headers).await?;
     if let Some(reason) = &agent.agent.put_aside {
         return Err(ApiFault::forbidden(format!(
-            "this agent gets no work: {reason}; ask the server's operator"
+            "this agent gets no work: {reason}; once that is mended, whoever runs the server lets it back in by \
+             `diode-server admin readmit {id}`"
         )));
     }
     let lease = new_lease_id().map_err(ApiFault::internal)?;

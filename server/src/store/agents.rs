@@ -137,7 +137,7 @@ pub trait AgentStore: Send + Sync {
     /// there no more, since the upload was removed, waits again.
     async fn known_problems(&self, hardware: &HardwareSlug) -> StoreResult<Vec<Problem>>;
 
-    /// The problems of a hardware that have been measured.
+    /// The problems of a hardware of which a solution counts.
     async fn measured_problems(&self, hardware: &HardwareSlug) -> StoreResult<Vec<Problem>>;
 
     /// Adds what is to be measured; returns how much of it was not known yet.

@@ -3,7 +3,7 @@
 use async_trait::async_trait;
 use diode_core::api::{LogEntry, Moderation, NewReport, Reason, Receipt, Report, Standing};
 use diode_core::hardware::Facts;
-use diode_core::ids::{AccountId, AccountName, Digest, HardwareSlug, UploadId};
+use diode_core::ids::{AccountId, AccountName, AgentId, Digest, HardwareSlug, UploadId};
 
 use super::error::StoreResult;
 use super::types::Now;
@@ -40,6 +40,9 @@ pub trait ModerationStore: Send + Sync {
         who: &str,
         now: Now,
     ) -> StoreResult<bool>;
+
+    /// Gives an agent that was put aside work again, and writes it down. `false` if none was.
+    async fn readmit_agent(&self, agent: &AgentId, why: &Reason, who: &str, now: Now) -> StoreResult<bool>;
 
     /// The newest entries of the log, newest first.
     async fn moderation_log(&self, limit: u32) -> StoreResult<Vec<LogEntry>>;

@@ -7,6 +7,7 @@ use diode_core::api::{
 };
 use diode_core::hardware::Hardware;
 use diode_server::accounts::SignUps;
+use diode_server::store::Now;
 
 use crate::agent_story::registration;
 use crate::samples::{columnar, dataset, h200, mm};
@@ -197,6 +198,29 @@ async fn nonsense_puts_an_agent_aside() {
     assert!(message.contains("3 of its results were refused"), "{message}");
     let detail: AgentDetail = app.fetch(&format!("/api/v1/agents/{}", agent.id)).await;
     assert!(detail.agent.put_aside.is_some());
+
+    let why = "the driver was mended".parse().unwrap();
+    let readmitted = async || {
+        app.backend.store.readmit_agent(&detail.agent.id, &why, "a test", Now::read()).await.unwrap()
+    };
+    assert!(readmitted().await && !readmitted().await, "it is put aside once");
+    take(&app, &agent).await;
+    let log = app.backend.store.moderation_log(1).await.unwrap();
+    assert_eq!(log[0].why, why.as_str());
+}
+
+#[tokio::test]
+async fn what_counts_already_is_not_measured_because_it_is_wanted() {
+    let app = TestApp::new().await;
+    let measured = mm(24, 40, 40);
+    assert_eq!(
+        app.upload(columnar(&dataset(h200(), std::slice::from_ref(&measured), 1.0))).await.status,
+        201
+    );
+    let body = serde_json::json!({ "problems": [measured, mm(24, 40, 48)] }).to_string();
+    assert_eq!(post(&app, "/hardware/nvidia-h200/wanted", body).await.status, 202);
+    let figures = app.backend.store.work_figures(&h200().slug).await.unwrap();
+    assert_eq!(figures.waiting, 1);
 }
 
 #[tokio::test]

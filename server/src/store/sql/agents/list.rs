@@ -104,3 +104,11 @@ pub(super) async fn note_refused_result(
     db.execute(update).await?;
     Ok(())
 }
+
+/// `false` if there is no such agent, or it was not put aside.
+pub(in crate::store::sql) async fn readmit(db: &mut impl Connection, agent: &AgentId) -> StoreResult<bool> {
+    let update = Statement::new(
+        "UPDATE agents SET put_aside = NULL, refused = 0 WHERE id = $1 AND put_aside IS NOT NULL",
+    );
+    Ok(db.execute(update.bind(agent.as_str())).await? == 1)
+}

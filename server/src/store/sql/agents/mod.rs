@@ -18,6 +18,7 @@ use crate::store::agents::{AgentStore, KnownAgent, LeaseWish, NewWork, Taken, Wo
 use crate::store::error::StoreResult;
 use crate::store::types::Now;
 
+pub(super) use list::readmit;
 pub(super) use settle::settle;
 
 #[async_trait]

@@ -96,9 +96,11 @@ pub(super) async fn known(db: &mut impl Connection, hardware: &HardwareSlug) -> 
     Ok(known)
 }
 
+/// Problems with a solution that counts.
 pub(super) async fn measured(db: &mut impl Connection, hardware: &HardwareSlug) -> StoreResult<Vec<Problem>> {
     let select = Statement::new(
-        "SELECT fields FROM problems WHERE id IN (SELECT problem FROM solutions WHERE hardware = $1)",
+        "SELECT fields FROM problems WHERE id IN \
+         (SELECT problem FROM solutions WHERE hardware = $1 AND standing = 0)",
     );
     let rows: Vec<(String,)> = db.fetch_all(select.bind(hardware.as_str())).await?;
     Ok(rows.iter().map(|(fields,)| from_json("problem", fields)).collect::<Result<_, _>>()?)

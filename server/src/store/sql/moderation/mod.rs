@@ -6,11 +6,11 @@ mod records;
 use async_trait::async_trait;
 use diode_core::api::{LogEntry, Moderation, NewReport, Reason, Receipt, Report};
 use diode_core::hardware::Facts;
-use diode_core::ids::{AccountId, HardwareSlug};
+use diode_core::ids::{AccountId, AgentId, HardwareSlug};
 use sqlx::Database;
 
 use super::connection::Connection;
-use super::{SqlStore, hardware, reader, uploads, writer};
+use super::{SqlStore, agents, hardware, reader, uploads, writer};
 use crate::store::error::StoreResult;
 use crate::store::moderation::{Done, ModerationStore, UploadFilter};
 use crate::store::types::Now;
@@ -43,6 +43,16 @@ impl<DB: Database<Connection: Connection>> ModerationStore for SqlStore<DB> {
         }
         tx.commit().await?;
         Ok(confirmed)
+    }
+
+    async fn readmit_agent(&self, agent: &AgentId, why: &Reason, who: &str, now: Now) -> StoreResult<bool> {
+        let mut tx = writer(self).await?;
+        let readmitted = agents::readmit(&mut *tx, agent).await?;
+        if readmitted {
+            records::write_down(&mut *tx, &format!("readmit agent {agent}"), why, who, now).await?;
+        }
+        tx.commit().await?;
+        Ok(readmitted)
     }
 
     async fn moderation_log(&self, limit: u32) -> StoreResult<Vec<LogEntry>> {
