@@ -13,12 +13,13 @@ from torch.nn import functional as F
 import torch_diode
 from simulated import Compiled, compile, gpu, offered, tensor
 from torch_diode import Config, Problem
-from torch_diode.epilogue import COSTS, Epilogue, weighed
+from torch_diode.epilogue import Epilogue, costs_of, weighed
 from torch_diode.inductor import epilogues
 
 H100 = {"name": "NVIDIA H100 80GB HBM3", "gcnArchName": "NVIDIA H100 80GB HBM3"}
 TILE = {"block_m": 64, "block_n": 128, "block_k": 32, "num_stages": 3, "num_warps": 4}
-COSTS_H100 = COSTS["nvidia-h100"]
+COSTS_H100 = costs_of("nvidia-h100")
+assert COSTS_H100 is not None
 
 x, w, other, v = tensor((512, 256)), tensor((256, 1024)), tensor((512, 1024)), tensor((1024,))
 batches = (tensor((8, 128, 64)), tensor((8, 64, 128)))
@@ -26,8 +27,6 @@ fp32 = torch.float32
 
 Case = tuple[Callable[..., Any], tuple[Any, ...], list[int]]
 """A function, its inputs, and how many kernels a tile saves for each of its multiplications in turn."""
-
-_views = 0 if epilogues.reshapes_prevent_fusion() else 1
 
 CASES: dict[str, Case] = {
     "nothing": (torch.mm, (x, w), [0]),
@@ -42,8 +41,8 @@ CASES: dict[str, Case] = {
     "scaled batches": (lambda a, b: torch.bmm(a, b) * 0.125, batches, [1]),
     "of the same shape": (lambda a, b: (a @ b).view(512, 1024).relu(), (x, w), [1]),
     "dynamic rows": (lambda a, b: (a @ b).relu(), (tensor(("m=512", 256)), w), [1]),
-    "three dimensions": (lambda a, b: F.gelu((a @ b).view(4, 128, 1024)), (x, w), [_views]),
-    "residual of three dimensions": (lambda a, b, c: (a @ b).view(4, 128, 1024) + c, (x, w, tensor((4, 128, 1024))), [_views]),
+    "three dimensions": (lambda a, b: F.gelu((a @ b).view(4, 128, 1024)), (x, w), [1]),
+    "residual of three dimensions": (lambda a, b, c: (a @ b).view(4, 128, 1024) + c, (x, w, tensor((4, 128, 1024))), [1]),
     "heads": (lambda a, b: (a @ b).view(4, 128, 16, 64).transpose(1, 2).contiguous(), (x, w), [0]),
     "transposed": (lambda a, b: (a @ b).t().contiguous().relu(), (x, w), [0]),
     "sum": (lambda a, b: (a @ b).relu().sum(1), (x, w), [0]),
@@ -116,9 +115,12 @@ def test_nothing_is_expected_to_be_fused_where_the_user_forbids_it() -> None:
 
 
 @pytest.mark.usefixtures("gpu")
-def test_views_are_fused_where_loops_are_not_reordered() -> None:
-    with config.patch(loop_ordering_after_fusion=False):
-        assert read_off(lambda a, b: (a @ b).view(4, 128, 1024).relu(), x, w) is not None
+@pytest.mark.parametrize("reordered", [True, False])
+def test_views_are_fused_whether_loops_are_reordered_or_not(reordered: bool) -> None:
+    function = lambda a, b: (a @ b).view(4, 128, 1024).relu()
+    torch_diode.install(heuristic=lambda problem: TILE)
+    with config.patch(loop_ordering_after_fusion=reordered):
+        assert run(compile(function, x, w)) == 1
 
 
 RELU = Epilogue(("relu",), 1 << 25, product_bytes=1 << 26, read_bytes=0, written_bytes=1 << 26, keeps_product=False)
@@ -144,6 +146,13 @@ def test_a_tile_that_is_short_of_registers_pays_for_functions() -> None:
     assert weighed(kernels, problem, COSTS_H100, small)[0].config.is_library
     fused = [COSTS_H100.fused_us(small, problem, one, 40.0) for one in (tile(64, 128, 4), tile(128, 128, 4))]
     assert fused[0] < COSTS_H100.separate_us(small) < fused[1]
+
+
+def test_costs_are_known_for_two_kinds_of_hardware() -> None:
+    megabytes = Epilogue(("add",), 32 << 20, 64 << 20, 64 << 20, 64 << 20, keeps_product=False)
+    h100, h200 = costs_of("nvidia-h100"), costs_of("nvidia-h200")
+    assert h100 is not None and h200 is not None and costs_of("nvidia-a100") is None
+    assert h200.separate_us(megabytes) < h100.separate_us(megabytes), "its memory is faster"
 
 
 def test_a_label_names_each_function_once_and_casts_only_alone() -> None:

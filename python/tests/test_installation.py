@@ -15,6 +15,7 @@ from torch._inductor import choices, config, utils
 from torch._inductor.codecache import FxGraphCachePickler, FxGraphHashDetails
 from torch._inductor.kernel_inputs import KernelInputs, MMKernelInputs
 from torch._inductor.lowering import lowerings
+from torch._inductor.scheduler import Scheduler
 from torch._inductor.select_algorithm import get_algorithm_selector_cache
 from torch._inductor.virtualized import V
 
@@ -46,6 +47,7 @@ def state() -> tuple[Any, ...]:
         choices._use_autotune_backend,
         utils._use_autotune_backend,
         FxGraphHashDetails.__init__,
+        Scheduler.score_fusion_memory,
         list(cache.preprocessing_fns),
         set(config._config),
         graph_key(),

@@ -204,12 +204,14 @@ def test_predictions_are_cached_unless_told_otherwise() -> None:
 
     model = Model.load(MODEL)
     torch_diode.install(model=model)
+    mm()
+    known = model.cached
     for _ in range(3):
         mm()
-    assert model.cached == 1
+    assert model.cached == known > 0
     with config.patch(diode_cache_predictions=False):
         mm(520)
-    assert model.cached == 1
+    assert model.cached == known
 
 
 def test_counts_can_be_set_to_zero_and_keep_their_keys() -> None:

@@ -140,6 +140,17 @@ def test_kinds_that_no_model_was_judged_on_get_the_library(name: str) -> None:
     assert any(not one.config.is_library for one in pick.near), "what would have been picked"
 
 
+@pytest.mark.parametrize(("k", "picked"), [(1000, False), (1008, True)])
+def test_weights_whose_rows_begin_off_a_sector_get_the_library(k: int, picked: bool) -> None:
+    graph: Graph = (
+        lambda x, w, b: torch.relu(torch.addmm(b, x, w)), (tensor((1000, k)), tensor((k, 1000), stride=(1, k)), tensor((1000,)))
+    )  # fmt: skip
+    alone = without(graph)
+    torch_diode.install()
+    assert (code_of(graph[0], *graph[1]) != alone) == picked
+    assert ("begin off a sector" in torch_diode.explain()[0].why) != picked
+
+
 @pytest.mark.usefixtures("tf32")
 def test_tf32_gets_the_library() -> None:
     graph: Graph = (torch.mm, (tensor((4096, 4096), fp32), tensor((4096, 4096), fp32)))

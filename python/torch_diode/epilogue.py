@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import math
 from collections.abc import Mapping, Sequence
 
-from ._core import Config, Problem
+from ._core import Config, Hardware, Problem
 
-# How long functions take, in units of `erf`; what is not here takes no time beside the memory's.
+# How long functions take in a kernel of their own and in a tile, in units of `erf`; what is not here takes no time beside
+# the memory's.
 _WORK = {
-    "erf": 1.0, "tanh": 1.2, "exp": 0.3, "sigmoid": 0.3, "log": 0.5, "log1p": 0.5, "pow": 1.0, "sin": 1.0, "cos": 1.0,
+    "erf": (1.0, 1.0), "tanh": (1.0, 1.6), "exp": (0.3, 0.5), "sigmoid": (0.3, 0.5), "log": (0.5, 0.5), "log1p": (0.5, 0.5),
+    "pow": (1.0, 1.0), "sin": (1.0, 1.0), "cos": (1.0, 1.0),
 }  # fmt: skip
 
 _CAST = "convert_element_type"
@@ -37,61 +40,70 @@ class Epilogue:
         return ", ".join(names[:6]) + (f" and {len(names) - 6} more" if len(names) > 6 else "")
 
     @property
-    def work(self) -> float:
-        """How long its functions take, in units of `erf`."""
-        return sum(_WORK.get(op, 0.0) for op in self.ops)
+    def separate_work(self) -> float:
+        """How long its functions take in a kernel of their own, in units of `erf`."""
+        return sum(_WORK[op][0] for op in self.ops if op in _WORK)
+
+    @property
+    def fused_work(self) -> float:
+        """The same in a tile."""
+        return sum(_WORK[op][1] for op in self.ops if op in _WORK)
 
 
 @dataclasses.dataclass(frozen=True)
 class Costs:
-    """What was measured of one kind of hardware."""
+    """What was measured of one kind of hardware, `hardware`."""
 
+    hardware: Hardware
     gap_us: float
     """A further kernel, however small."""
     bytes_per_us: float
     """From memory and to it, by kernels that do nothing else."""
     erfs_per_us: float
-    """By kernels that do nothing else."""
+    """By kernels of their own, while they wait for memory."""
+    read_us: float
+    """In a tile, waiting for other operands."""
     erf_us: float
-    """In a tile: the function for a block on every multiprocessor. Where two blocks run at once, half of it is hidden."""
+    """In a tile, 1024 of the function on every multiprocessor."""
     crowded_erf_us: float
-    """The same with so many values per thread that registers do not suffice."""
+    """The same with so many values per thread that registers do not suffice. Where two blocks run at once, half of it is hidden."""
     lost_occupancy: float
     """The share of its time that a tile takes longer for, where an epilogue's registers leave room for one block less."""
-    sms: int
     registers: int
-    shared_memory: int
+    """Of a multiprocessor."""
     cache_bytes: int
 
     def separate_us(self, epilogue: Epilogue) -> float:
         """A kernel of its own. Half of a product that fits the cache is still there."""
         product = epilogue.product_bytes * (0.5 if epilogue.product_bytes <= self.cache_bytes / 2 else 1)
         memory = (product + epilogue.read_bytes + epilogue.written_bytes) / self.bytes_per_us
-        return self.gap_us + memory + epilogue.work * epilogue.elements / self.erfs_per_us
+        return self.gap_us + max(memory, epilogue.separate_work * epilogue.elements / self.erfs_per_us)
 
     def fused_us(self, epilogue: Epilogue, problem: Problem, tile: Config, alone_us: float) -> float:
         """What a tile takes longer for, when it does all this itself."""
-        if tile.block_m is None or tile.block_n is None or tile.num_warps is None:
+        if tile.block_m is None or tile.block_n is None or tile.num_warps is None or self.hardware.sms is None:
             return self.separate_us(epilogue)
         values = tile.block_m * tile.block_n // (32 * tile.num_warps)
         crowded = values >= _CROWDED
         more_written = epilogue.written_bytes - (0 if epilogue.keeps_product else epilogue.product_bytes)
         memory = (max(more_written, 0) + epilogue.read_bytes * (2 if crowded else 1)) / self.bytes_per_us
-        if not epilogue.read_bytes and not epilogue.work:
+        if not epilogue.read_bytes and not epilogue.fused_work:
             return memory
         before = self._resident(problem, tile, values + _REGISTERS)
         after = self._resident(problem, tile, values + _REGISTERS + _MORE_REGISTERS)
         blocks = problem.b * math.ceil(problem.m / tile.block_m) * math.ceil(problem.n / tile.block_n)
-        each = self.crowded_erf_us if crowded else self.erf_us / min(after, 2)
+        each = math.ceil(blocks / self.hardware.sms) * tile.block_m * tile.block_n / 1024
+        erf = self.crowded_erf_us / min(after, 2) if crowded else self.erf_us
         lost = self.lost_occupancy * alone_us if before > after == 1 else 0.0
-        return memory + epilogue.work * each * math.ceil(blocks / self.sms) + lost
+        return memory + (self.read_us if epilogue.read_bytes else 0.0) + epilogue.fused_work * each * erf + lost
 
     def _resident(self, problem: Problem, tile: Config, registers: int) -> int:
         """How many blocks run at once on a multiprocessor, with so many registers for each thread."""
         assert tile.block_m and tile.block_n and tile.block_k and tile.num_stages and tile.num_warps
         element = 4 if problem.dtype == "float32" else 2
         shared = (tile.block_m + tile.block_n) * tile.block_k * tile.num_stages * element
-        return max(1, min(self.shared_memory // shared, self.registers // (32 * tile.num_warps * registers)))
+        room = self.hardware.shared_memory or shared
+        return max(1, min(room // shared, self.registers // (32 * tile.num_warps * registers)))
 
 
 _CROWDED = 128
@@ -100,24 +112,24 @@ _CROWDED = 128
 _REGISTERS, _MORE_REGISTERS = 56, 16
 """Of a thread, besides its values of the product; and what an epilogue adds."""
 
-COSTS: Mapping[str, Costs] = {
-    "nvidia-h100": Costs(
-        gap_us=1.9,
-        bytes_per_us=3.2e6,
-        erfs_per_us=3e6,
-        erf_us=2.6,
-        crowded_erf_us=9.0,
-        lost_occupancy=0.25,
-        sms=132,
-        registers=65536,
-        shared_memory=232448,
-        cache_bytes=50 << 20,
-    ),
+_MEASURED: Mapping[str, Mapping[str, float]] = {
+    "nvidia-h100": {"gap_us": 1.9, "bytes_per_us": 3.3e6, "erfs_per_us": 0.8e6, "read_us": 0.4, "lost_occupancy": 0.24},
+    "nvidia-h200": {"gap_us": 1.75, "bytes_per_us": 4.4e6, "erfs_per_us": 0.75e6, "read_us": 0.45, "lost_occupancy": 0.26},
 }
-"""By the slug of the hardware. On what is not here only the multiplication itself decides."""
+"""What differs between them, by the slug of the hardware: docs/measurements/plugin.md says how it was found."""
 
-DOUBT = 0.05
-"""A tile is taken for the library if it is expected to be faster by this share.
+
+@functools.cache
+def costs_of(slug: str) -> Costs | None:
+    """The costs on a kind of hardware. Where there are none, only the multiplication itself decides."""
+    hardware, measured = Hardware.find(slug), _MEASURED.get(slug)
+    if hardware is None or measured is None:
+        return None
+    return Costs(hardware, erf_us=0.145, crowded_erf_us=0.5, registers=65536, cache_bytes=50 << 20, **measured)
+
+
+DOUBT = 0.07
+"""A tile is taken for the library if it is expected to be faster by this share, with what follows.
 
 Fewer picks are then slower than the library, and the mean is the same within 0.3 %: docs/measurements/plugin.md has the figures."""
 
@@ -137,7 +149,7 @@ class Weighed:
     @property
     def doubtful_us(self) -> float:
         """What counts: the library is a known quantity."""
-        return self.us if self.config.is_library else self.us + DOUBT * self.alone_us
+        return self.us if self.config.is_library else self.us * (1 + DOUBT)
 
 
 def weighed(

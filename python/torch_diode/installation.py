@@ -2,7 +2,7 @@
 
 What is changed, and restored by ``uninstall``: the method of Inductor's handler class that finalizes choices, the
 lowerings of the four operators, the test for a backend's token, the key of the caches of graphs, the functions that
-Inductor asks about choices before it benchmarks, and the entries of our settings.
+Inductor asks about choices before it benchmarks, what older schedulers take for shared memory, and the entries of our settings.
 """
 
 from __future__ import annotations
@@ -105,7 +105,7 @@ def _activate(chain: Sequence[Heuristic], hardware: Hardware | None, values: dic
 def put_hooks() -> None:
     """Puts the hooks into Inductor. While nothing is installed they ask only handlers with a selector of their own."""
     from . import lowering
-    from .inductor import config, hooks
+    from .inductor import config, hooks, views
 
     with _lock:
         if _hooks:
@@ -115,6 +115,7 @@ def put_hooks() -> None:
             lambda: hooks.wrap_lowerings(lowering.lower),
             lambda: hooks.add_last_word(lowering.last_word),
             lambda: hooks.salt_graph_keys(_salt),
+            views.fuse_through_views,
             lambda: config.add_backend(settings.BACKEND),
         ]
         for put in puts:

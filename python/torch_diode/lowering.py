@@ -13,7 +13,7 @@ from typing import Any
 
 from . import choices, recording
 from ._core import DiodeError
-from .inductor import OPS, config, foreseen, hooks, kernels
+from .inductor import OPS, config, foreseen, hooks, kernels, views
 from .kernels import Offer
 from .selection import Question
 
@@ -87,6 +87,8 @@ def lower(op: str, original: Callable[..., Any], arguments: Sequence[Any], named
                     lowered = original(*arguments, **named)
                 if lowering.plan is None:
                     selector.record_left("fallback_empty_result", "Inductor has no templates for it", op)
+                else:
+                    views.mark_picked(lowered)
                 return lowered
             except _LeftToInductor as left:
                 by_library = left.by_library

@@ -34,7 +34,7 @@ def main() -> None:
     folder = Path(sys.argv[1])
     [file] = folder.glob("*.safetensors")
     model = Model.load(file)
-    speeds: dict[float, list[float]] = {doubt: [] for doubt in (0.0, 0.02, 0.03, 0.05, 0.08)}
+    speeds: dict[float, list[float]] = {doubt: [] for doubt in (0.0, 0.02, 0.05, 0.07, 0.1)}
     for problem, times in judged(folder):
         choice = model.choose(problem)
         library = next(us for config, us in times.items() if config.is_library)

@@ -12,7 +12,6 @@ from typing import Any
 
 import torch
 from torch._inductor import config
-from torch._inductor.scheduler import Scheduler
 from torch._inductor.virtualized import V
 
 from ..epilogue import Epilogue
@@ -40,12 +39,6 @@ def epilogue_of(op: str) -> Epilogue | None:
         return _Reading(product).epilogue()
     except _Unfused:
         return None
-
-
-def reshapes_prevent_fusion() -> bool:
-    """Whether what follows a view of another rank stays out: older schedulers compare the ways in which memory is read exactly."""
-    by_name = "is_template" in Scheduler.score_fusion_memory.__code__.co_names
-    return not by_name and bool(config.loop_ordering_after_fusion)
 
 
 class _Reading:
@@ -84,7 +77,7 @@ class _Reading:
             if user.op == "output" or name in _LIBRARIES or name.startswith(_ATTENTION):
                 self._stored[value] = None
             elif name in _VIEWS:
-                if self._keeps_order(user):
+                if name in _RESHAPES:
                     yield from self._users_of(value, user)
                 else:
                     self._only_stored(value, user)
@@ -92,12 +85,6 @@ class _Reading:
                 yield user
             else:  # A reduction, for one, takes what is before it into its own kernel.
                 raise _Unfused
-
-    def _keeps_order(self, view: Any) -> bool:
-        """Whether a view is read as the product is written."""
-        if name_of(view) not in _RESHAPES:
-            return False
-        return not reshapes_prevent_fusion() or view.meta["val"].dim() == self._product.meta["val"].dim()
 
     def _only_stored(self, value: Any, view: Any) -> None:
         """A view that nothing but libraries reads: the value is stored. Any other reader computes it anew in its own order."""
