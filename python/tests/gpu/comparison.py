@@ -26,7 +26,7 @@ import compared
 import networks
 import torch
 from cases import Case
-from timing import compiled, compiled_cold, microseconds
+from timing import Graphs, compiled, compiled_cold, microseconds
 from torch._inductor import config
 
 import torch_diode
@@ -119,7 +119,7 @@ def compile_all(given: Sequence[Case], arguments: argparse.Namespace, folder: Pa
 def measured(case: Case, tiles: int, noted: dict[tuple[str, str], Any]) -> dict[str, Any]:
     """The microseconds of each method."""
     function, inputs = case.make()
-    graphs: dict[str, torch.cuda.CUDAGraph] = {}
+    graphs: dict[str, Graphs] = {}
     for method in methods(case.part, tiles):
         try:
             _, graphs[method] = compiled(function, inputs, **prepare(method))
@@ -182,13 +182,14 @@ def main() -> None:
     parser.add_argument(
         "--autotuned", default="", help="networks with one of these in their names, by commas, are autotuned too; all by default"
     )
+    parser.add_argument("--autotune-seconds", type=float, default=1e9, help="autotune no network after so long")
     parser.add_argument("--only", default="", help="cases whose names contain this")
     parser.add_argument("--workers", type=int, default=max(1, (os.cpu_count() or 2) - 1))
     parser.add_argument("--seconds", type=float, default=1e9, help="begin no case after so long")
     parser.add_argument("--share", type=int, help=argparse.SUPPRESS)
     parser.add_argument("--folder", type=Path, help=argparse.SUPPRESS)
     arguments = parser.parse_args()
-    until = time.time() + arguments.seconds
+    until, autotuned_until = time.time() + arguments.seconds, time.time() + arguments.autotune_seconds
     given = [
         case
         for part in arguments.parts.split(",")
@@ -204,9 +205,10 @@ def main() -> None:
         # Networks first: they are compiled one at a time, with the whole machine.
         nets = [case for case in given if case.part == "networks"]
         if nets:
-            warm_up(nets[-1])
+            warm_up(nets[0])
         for case in with_time(nets, until):
-            autotuned = any(name in case.name for name in arguments.autotuned.split(","))
+            named = any(name in case.name for name in arguments.autotuned.split(","))
+            autotuned = named and time.time() < autotuned_until
             keep(case, measured_network(case, autotuned), arguments.times)
         os.environ["TORCHINDUCTOR_CACHE_DIR"] = f"{folder}/cache"
         noted = compile_all(kernels, arguments, Path(folder))
