@@ -9,6 +9,7 @@ use crate::accounts::{Passwords, Policy};
 use crate::backend::Backend;
 use crate::exports::Exports;
 use crate::http::Hosts;
+use crate::limits::Refused;
 
 /// Uploads that may arrive at a time. While one arrives it takes a connection and a file, no memory.
 const RECEIVING_AT_ONCE: usize = 64;
@@ -24,6 +25,7 @@ pub struct App {
     pub(crate) backend: Backend,
     pub(crate) hosts: Hosts,
     pub(crate) exports: Exports,
+    pub(crate) refused: Refused,
     receiving: Arc<Semaphore>,
     ingesting: Arc<Semaphore>,
     pub(crate) passwords: Passwords,
@@ -40,6 +42,7 @@ impl App {
             passwords: Passwords::default(),
             policy: Arc::new(policy),
             exports: Exports::default(),
+            refused: Refused::default(),
             receiving: Arc::new(Semaphore::new(RECEIVING_AT_ONCE)),
             ingesting: Arc::new(Semaphore::new(INGESTING_AT_ONCE)),
             stopping,

@@ -18,6 +18,7 @@ mod exports;
 mod handlers;
 mod http;
 pub mod ingest;
+pub mod limits;
 pub mod listen;
 mod pages;
 pub mod refresh;

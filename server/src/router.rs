@@ -20,6 +20,7 @@ use crate::handlers::{
     models, moderation, problems, session, tables, tokens, uploads,
 };
 use crate::http::{ApiFault, around, same_site};
+use crate::limits::{describe, rated};
 use crate::{pages, ui};
 
 #[derive(OpenApi)]
@@ -36,7 +37,8 @@ struct Description;
 
 /// Every route of the server.
 pub fn router(app: App) -> Router {
-    let (api, description) = api().split_for_parts();
+    let (api, mut description) = api().split_for_parts();
+    describe(&mut description);
     // As text, once: the document is large, and each connection has its own copy of the routes.
     let description = Bytes::from(description.to_json().expect("a description is plain data"));
     let json = [(header::CONTENT_TYPE, "application/json")];
@@ -53,6 +55,7 @@ pub fn router(app: App) -> Router {
         .merge(pages::routes())
         .fallback(ui::serve)
         .method_not_allowed_fallback(wrong_method)
+        .layer(from_fn_with_state(app.clone(), rated))
         .with_state(app)
         .layer(from_fn_with_state(hosts, same_site));
     around(router)
@@ -60,7 +63,9 @@ pub fn router(app: App) -> Router {
 
 /// The API's description, as `/api/v1/openapi.json` gives it.
 pub fn openapi() -> utoipa::openapi::OpenApi {
-    api().into_openapi()
+    let mut description = api().into_openapi();
+    describe(&mut description);
+    description
 }
 
 fn api() -> OpenApiRouter<App> {

@@ -2,6 +2,7 @@
 //! which overrides `diode.toml`, which overrides the defaults.
 
 mod access;
+mod limits;
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -11,6 +12,7 @@ use clap::Args;
 use serde::Deserialize;
 
 pub use access::{Access, AccessArgs};
+pub use limits::LimitArgs;
 
 const DEFAULT_LISTEN: &str = "127.0.0.1:8080";
 const DEFAULT_DATABASE: &str = "sqlite:diode.db";
@@ -71,6 +73,8 @@ struct File {
     accept_simulated: Option<bool>,
     #[serde(default)]
     access: access::AccessFile,
+    #[serde(default)]
+    limits: limits::LimitFile,
 }
 
 /// The settings in force.
@@ -101,7 +105,7 @@ impl Settings {
         let listen = address(&listen)?;
         Ok(Self {
             listen,
-            access: Access::resolve(serving.access, file.access, listen)?,
+            access: Access::resolve(serving.access, file.access, &file.limits, listen)?,
             database_url: args
                 .database_url
                 .or(file.database_url)

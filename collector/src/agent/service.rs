@@ -11,7 +11,7 @@ use ureq::RequestBuilder;
 use ureq::typestate::WithBody;
 
 use super::stop::Stop;
-use crate::server::{Answer, Client, refusal};
+use crate::server::{Answer, Client, refusal, retry_after, wait_for};
 
 /// Before the second attempt; twice as long before each further one.
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
@@ -33,8 +33,8 @@ pub(super) struct Identity {
 /// Why the server did not do what it was asked.
 #[derive(Debug)]
 pub(super) enum Trouble {
-    /// It cannot be reached or is busy; trying again helps.
-    Away(anyhow::Error),
+    /// It cannot be reached or is busy; trying again helps, and after so long if it says so.
+    Away(anyhow::Error, Option<Duration>),
     /// The lease has ended, or is another agent's.
     Ended,
     /// It does not know the agent, such as after its database was replaced.
@@ -91,22 +91,27 @@ fn judged<T: DeserializeOwned>(answer: Result<Answer, ureq::Error>) -> Answered<
         Err(error @ ureq::Error::BadUri(_)) => return Err(Trouble::Fatal(error.into())),
         // Networks fail in many ways, and most pass.
         Err(error) => {
-            return Err(Trouble::Away(anyhow::Error::new(error).context("the server cannot be reached")));
+            return Err(away(anyhow::Error::new(error).context("the server cannot be reached")));
         }
     };
     let status = answer.status().as_u16();
     if answer.status().is_success() {
         // A connection that breaks off in the answer.
-        return answer.body_mut().read_json().context("the answer is not understood").map_err(Trouble::Away);
+        return answer.body_mut().read_json().context("the answer is not understood").map_err(away);
     }
+    let asked = retry_after(&answer);
     let (_, words) = refusal(&mut answer);
     Err(match status {
         400 | 413 | 415 | 422 => Trouble::Refused(words),
         404 => Trouble::Unknown,
         409 => Trouble::Ended,
-        408 | 429 | 500.. => Trouble::Away(words),
+        408 | 429 | 500.. => Trouble::Away(words, asked),
         _ => Trouble::Fatal(words),
     })
+}
+
+fn away(error: anyhow::Error) -> Trouble {
+    Trouble::Away(error, None)
 }
 
 /// Asks until the server answers; `None` once the agent is to stop.
@@ -114,9 +119,10 @@ pub(super) fn patiently<T>(stop: &Stop, mut ask: impl FnMut() -> Answered<T>) ->
     let mut pause = FIRST_PAUSE;
     while !stop.requested() {
         match ask() {
-            Err(Trouble::Away(error)) => {
-                say!("{error:#}; trying again in {} s", pause.as_secs());
-                stop.sleep(pause);
+            Err(Trouble::Away(error, asked)) => {
+                let wait = wait_for(asked, pause);
+                say!("{error:#}; trying again in {} s", wait.as_secs());
+                stop.sleep(wait);
                 pause = (pause * 2).min(LONGEST_PAUSE);
             }
             other => return Some(other),

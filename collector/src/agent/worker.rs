@@ -173,7 +173,7 @@ impl<'a> Worker<'a> {
             // Everything that was measured has arrived, or is sent after the lease's end. If nothing is left,
             // the lease has ended already.
             match self.service.end(agent, &lease.id, refused) {
-                Err(Trouble::Away(error)) => say!("the lease could not be given back: {error:#}"),
+                Err(Trouble::Away(error, _)) => say!("the lease could not be given back: {error:#}"),
                 Err(Trouble::Fatal(error)) => return Err(error),
                 Ok(_) | Err(Trouble::Ended | Trouble::Unknown | Trouble::Refused(_)) => {}
             }
@@ -206,7 +206,7 @@ impl<'a> Worker<'a> {
             }
             // If the server is away, the result waits for the next one.
             match self.outbox.send(self.service, agent)? {
-                Ok(()) | Err(Trouble::Away(_) | Trouble::Unknown | Trouble::Ended) => {}
+                Ok(()) | Err(Trouble::Away(..) | Trouble::Unknown | Trouble::Ended) => {}
                 Err(trouble) => return Err(fatal(trouble)),
             }
         }
@@ -241,7 +241,7 @@ impl<'a> Worker<'a> {
 /// What ends a worker.
 fn fatal(trouble: Trouble) -> anyhow::Error {
     match trouble {
-        Trouble::Away(error) | Trouble::Refused(error) | Trouble::Fatal(error) => error,
+        Trouble::Away(error, _) | Trouble::Refused(error) | Trouble::Fatal(error) => error,
         Trouble::Ended | Trouble::Unknown => anyhow!("the server does not know what it gave out before"),
     }
 }

@@ -8,7 +8,7 @@ use clap::Args;
 use diode_core::api::{MAX_UPLOAD_BYTES, Receipt};
 
 use crate::output;
-use crate::server::{Client, ServerArgs, judge, refusal};
+use crate::server::{Client, ServerArgs, judge, refusal, retry_after, wait_for};
 
 /// Send datasets to a Diode server
 ///
@@ -73,21 +73,26 @@ fn send(client: &Client, bytes: &[u8]) -> anyhow::Result<Receipt> {
     let mut pause = FIRST_PAUSE;
     let mut attempt = 1;
     loop {
-        let trouble = match client.post_file("/uploads", bytes) {
+        let (trouble, asked) = match client.post_file("/uploads", bytes) {
             Ok(response) if !matches!(response.status().as_u16(), 429 | 502 | 503 | 504) => {
                 return judge(response);
             }
-            Ok(mut response) => refusal(&mut response).1,
+            Ok(mut response) => {
+                let asked = retry_after(&response);
+                (refusal(&mut response).1, asked)
+            }
             Err(error) if is_passing(&error) => {
-                anyhow::Error::new(error).context(format!("cannot reach {url}; is the server running?"))
+                let words = format!("cannot reach {url}; is the server running?");
+                (anyhow::Error::new(error).context(words), None)
             }
             Err(error) => return Err(error).with_context(|| format!("cannot send to {url}")),
         };
         if attempt == ATTEMPTS {
             return Err(trouble.context(format!("gave up after {ATTEMPTS} attempts")));
         }
-        say!("{trouble:#}; trying again in {:.1} s", pause.as_secs_f64());
-        thread::sleep(pause);
+        let wait = wait_for(asked, pause);
+        say!("{trouble:#}; trying again in {:.1} s", wait.as_secs_f64());
+        thread::sleep(wait);
         pause *= 2;
         attempt += 1;
     }

@@ -124,6 +124,19 @@ pub(crate) fn judge<T: DeserializeOwned>(mut answer: Answer) -> anyhow::Result<T
     Err(refusal(&mut answer).1)
 }
 
+/// How long the server asks to wait before another attempt, if it says so in seconds.
+pub(crate) fn retry_after(answer: &Answer) -> Option<Duration> {
+    let seconds = answer.headers().get("retry-after")?.to_str().ok()?.trim().parse().ok()?;
+    Some(Duration::from_secs(seconds))
+}
+
+/// How long to wait before another attempt: as long as the server asks, but not for ever.
+pub(crate) fn wait_for(asked: Option<Duration>, otherwise: Duration) -> Duration {
+    /// The longest window of a limit that a program runs into.
+    const LONGEST: Duration = Duration::from_secs(900);
+    asked.map_or(otherwise, |asked| asked.min(LONGEST).max(otherwise))
+}
+
 /// Why a server refused: the code for programs, and the words.
 pub(crate) fn refusal(answer: &mut Answer) -> (String, anyhow::Error) {
     let status = answer.status();
@@ -138,5 +151,19 @@ pub(crate) fn refusal(answer: &mut Answer) -> (String, anyhow::Error) {
             (error.code, words)
         }
         Err(_) => (String::new(), anyhow::anyhow!("the server answered {status}; is it a Diode server?")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_server_may_ask_for_patience_but_not_for_days() {
+        let (second, minute) = (Duration::from_secs(1), Duration::from_secs(60));
+        assert_eq!(wait_for(None, second), second);
+        assert_eq!(wait_for(Some(minute), second), minute);
+        assert_eq!(wait_for(Some(Duration::ZERO), second), second);
+        assert_eq!(wait_for(Some(Duration::from_secs(u64::MAX)), second), Duration::from_secs(900));
     }
 }

@@ -5,7 +5,7 @@ mod client;
 mod token_file;
 
 pub(crate) use address::Address;
-pub(crate) use client::{Answer, Client, judge, refusal};
+pub(crate) use client::{Answer, Client, judge, refusal, retry_after, wait_for};
 pub(crate) use token_file::{TokenFile, checked as checked_token};
 
 use std::path::PathBuf;

@@ -312,11 +312,13 @@ fn an_upload_waits_for_a_busy_server_and_prints_the_receipt() {
     let sandbox = Sandbox::new();
     sandbox.write("a.json", DATASET);
     let busy = ("503 Service Unavailable", refusal("busy", "try later"));
-    let (address, bodies) = server(vec![busy, ("201 Created", receipt())]);
-    let receipts: Value =
-        serde_json::from_str(&sandbox.ok(&["upload", "a.json", "--server", &address, "--json"])).unwrap();
+    let limited = ("429 Too Many Requests\r\nretry-after: 2", refusal("too_many", "more than 3 uploads"));
+    let (address, bodies) = server(vec![busy, limited, ("201 Created", receipt())]);
+    let output = sandbox.run(&["upload", "a.json", "--server", &address, "--json"]);
+    let (receipts, said): (Value, _) = (serde_json::from_slice(&output.stdout).unwrap(), stderr(&output));
     assert_eq!(receipts[0]["id"], "0123456789abcdef");
-    assert_eq!(bodies.join().unwrap(), [DATASET.as_bytes(), DATASET.as_bytes()]);
+    assert_eq!(bodies.join().unwrap(), [DATASET.as_bytes(); 3]);
+    assert!(said.contains("more than 3 uploads") && said.contains("trying again in 2.0 s"), "{said}");
 }
 
 #[test]

@@ -10,14 +10,17 @@ use super::cookie;
 use super::secret::{TOKEN_PREFIX, digest_of};
 use crate::app::App;
 use crate::http::{ApiFault, ApiResult};
+use crate::limits::Identified;
 use crate::store::Now;
 
 /// The account that makes a request, and how that is known.
+#[derive(Clone)]
 pub(crate) struct Caller {
     pub(crate) account: Account,
     pub(crate) by: By,
 }
 
+#[derive(Clone)]
 pub(crate) enum By {
     /// A session, by the digest of its secret.
     Session(Digest),
@@ -27,7 +30,10 @@ pub(crate) enum By {
 impl Caller {
     /// `None` if the request has neither token nor session. A token that does not work is an error: otherwise
     /// its owner's upload would belong to nobody. A session that has ended counts as none.
-    pub(super) async fn identify(parts: &Parts, app: &App) -> ApiResult<Option<Self>> {
+    pub(crate) async fn identify(parts: &Parts, app: &App) -> ApiResult<Option<Self>> {
+        if let Some(Identified(caller)) = parts.extensions.get() {
+            return Ok(caller.clone());
+        }
         refuse_token_in_url(parts)?;
         if parts.headers.contains_key(header::AUTHORIZATION) {
             return by_token(parts, app).await.map(Some);

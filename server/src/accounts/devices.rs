@@ -5,12 +5,13 @@ use std::time::Duration;
 
 use diode_core::api::{Account, DeviceCode, DevicePoll, DeviceRequest, IssuedToken, NewToken};
 
-use super::limits::{CODES_OF_ACCOUNT, DEVICES_OF_ADDRESS, admit};
+use super::limits::{CODES_OF_ACCOUNT, DEVICES_OF_ADDRESS};
 use super::secret::{Secret, digest_of, random};
 use super::tokens::{check_scopes, issue};
 use super::{Peer, Policy};
 use crate::app::App;
 use crate::http::{ApiFault, ApiResult};
+use crate::limits::admit;
 use crate::store::{DeviceAnswer, Now, WaitingDevice};
 
 /// Long enough to make an account on the way.

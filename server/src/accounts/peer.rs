@@ -1,12 +1,15 @@
 use std::convert::Infallible;
-use std::net::SocketAddr;
+use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 
 use axum::extract::{ConnectInfo, FromRequestParts};
 use axum::http::request::Parts;
 
 use crate::app::App;
 
-/// The address of the client, as text. Attempts are counted by it; it proves nothing.
+/// Bits of an IPv6 address that name a subscriber; the others are the subscriber's to choose.
+const SUBSCRIBER_BITS: u32 = 64;
+
+/// The address of the client, as text; of IPv6 its network. Attempts are counted by it; it proves nothing.
 pub(crate) struct Peer(pub(crate) String);
 
 impl FromRequestParts<App> for Peer {
@@ -17,9 +20,33 @@ impl FromRequestParts<App> for Peer {
         let forwarded = parts.headers.get_all("x-forwarded-for").iter().next_back();
         let forwarded =
             forwarded.and_then(|value| value.to_str().ok()).and_then(|list| list.rsplit(',').next());
-        let forwarded = forwarded.and_then(|last| last.trim().parse::<std::net::IpAddr>().ok());
+        let forwarded = forwarded.and_then(|last| last.trim().parse::<IpAddr>().ok());
         let connected = parts.extensions.get::<ConnectInfo<SocketAddr>>().map(|info| info.0.ip());
         let address = forwarded.filter(|_| app.policy().behind_proxy).or(connected);
-        Ok(Self(address.map_or_else(|| "unknown".to_owned(), |address| address.to_string())))
+        Ok(Self(address.map_or_else(|| "unknown".to_owned(), counted_as)))
+    }
+}
+
+fn counted_as(address: IpAddr) -> String {
+    match address.to_canonical() {
+        IpAddr::V4(address) => address.to_string(),
+        IpAddr::V6(address) => {
+            let network = address.to_bits() >> SUBSCRIBER_BITS << SUBSCRIBER_BITS;
+            format!("{}/{SUBSCRIBER_BITS}", Ipv6Addr::from_bits(network))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_subscriber_counts_once() {
+        let of = |text: &str| counted_as(text.parse().unwrap());
+        assert_eq!(of("203.0.113.7"), "203.0.113.7");
+        assert_eq!(of("::ffff:203.0.113.7"), "203.0.113.7");
+        assert_eq!(of("2001:db8:1:2:3:4:5:6"), of("2001:db8:1:2:ffff::"));
+        assert_ne!(of("2001:db8:1:2::1"), of("2001:db8:1:3::1"));
     }
 }

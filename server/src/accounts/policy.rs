@@ -1,6 +1,8 @@
 use clap::ValueEnum;
 use serde::Deserialize;
 
+use crate::limits::Limits;
+
 /// Who may make an account.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -34,6 +36,7 @@ pub struct Policy {
     pub public_url: String,
     /// Whether a proxy stands in front, which then states the client's address.
     pub behind_proxy: bool,
+    pub limits: Limits,
 }
 
 impl Policy {

@@ -4,11 +4,12 @@ use axum::http::{HeaderMap, HeaderValue};
 use diode_core::api::{Account, DeleteAccount, NewPassword, Password, SignIn};
 use diode_core::ids::{AccountName, Digest};
 
-use super::limits::{SIGN_IN, SIGN_INS_OF_ADDRESS, admit};
+use super::limits::{SIGN_IN, SIGN_INS_OF_ADDRESS};
 use super::secret::{Secret, digest_of};
 use super::{Peer, SignedIn, cookie};
 use crate::app::App;
 use crate::http::{ApiFault, ApiResult};
+use crate::limits::admit;
 use crate::store::Now;
 
 /// Begins a session. Returns whose, and the header that makes the browser keep it.

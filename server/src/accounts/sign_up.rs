@@ -1,12 +1,13 @@
 use axum::http::{HeaderMap, HeaderValue};
 use diode_core::api::{Account, SignUp};
 
-use super::limits::{SIGN_UPS_OF_ADDRESS, admit};
+use super::limits::SIGN_UPS_OF_ADDRESS;
 use super::secret::{digest_of, new_account_id};
 use super::sign_in::begin_session;
 use super::{Peer, SignUps};
 use crate::app::App;
 use crate::http::{ApiFault, ApiResult};
+use crate::limits::admit;
 use crate::store::{Created, NewAccount, Now};
 
 /// Makes an account and begins a session of it.

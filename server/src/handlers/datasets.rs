@@ -11,6 +11,7 @@ use super::export::Export;
 use crate::app::App;
 use crate::exports::ExportFile;
 use crate::http::{ApiFault, ApiResult, FileName, StrictQuery, lookup};
+use crate::limits::Client;
 use crate::solutions::{Rebuilt, cut, rebuild};
 
 /// Timings and failures in one file of the columnar format: some 200 MB while it is made.
@@ -46,6 +47,7 @@ fn part<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<u64>, D::Er
 )]
 pub(crate) async fn get(
     State(app): State<App>,
+    client: Client,
     FileName(file): FileName,
     StrictQuery(query): StrictQuery<DatasetQuery>,
     method: Method,
@@ -69,7 +71,7 @@ pub(crate) async fn get(
     };
     let export = Export { slug: &hardware.slug, form: "dataset".to_owned(), name, media };
     let make = make(&app, hardware.clone(), format, query.part);
-    export.answer(&app, &method, &headers, make).await
+    export.answer(&app, &client, &method, &headers, make).await
 }
 
 async fn make(app: &App, hardware: Hardware, format: Format, part: Option<u64>) -> ApiResult<ExportFile> {

@@ -9,6 +9,7 @@ use futures_util::stream;
 use crate::app::App;
 use crate::exports::ExportFile;
 use crate::http::{ApiFault, ApiResult, etag, is_current, save_as};
+use crate::limits::{Client, admit};
 
 /// Made files change with the program that makes them.
 const VERSION: &str = env!("CARGO_PKG_VERSION");
@@ -31,6 +32,7 @@ impl Export<'_> {
     pub(super) async fn answer(
         self,
         app: &App,
+        client: &Client,
         method: &Method,
         asked: &HeaderMap,
         make: impl Future<Output = ApiResult<ExportFile>>,
@@ -57,6 +59,10 @@ impl Export<'_> {
             let body = Body::from_stream(stream::empty::<Result<Vec<u8>, std::io::Error>>());
             return Ok((caching, head, body).into_response());
         }
+        let left = match app.policy().limits.exports() {
+            Some(rate) => Some(admit(app, &format!("{} of {}", rate.name, client.0), &rate).await?),
+            None => None,
+        };
         let file = app.exports.file(&digest, make).await?;
         if app.backend.store.hardware_state(self.slug).await?.as_ref() != Some(&state) {
             // It may hold more than its digest says.
@@ -64,6 +70,9 @@ impl Export<'_> {
             return Ok(([(header::CACHE_CONTROL, "no-store")], head, file.bytes).into_response());
         }
         let mut response = (caching, head, file.bytes).into_response();
+        if let Some(left) = left {
+            left.tell(response.headers_mut());
+        }
         if file.left_out > 0 {
             response.headers_mut().insert(LEFT_OUT, file.left_out.into());
         }

@@ -17,6 +17,7 @@ use crate::app::App;
 use crate::consensus::{ByProblem, Consensus};
 use crate::exports::ExportFile;
 use crate::http::{ApiFault, ApiResult, FileName, StrictQuery, lookup};
+use crate::limits::Client;
 use crate::solutions::cut;
 
 /// As many as are worth a benchmark of one's own.
@@ -66,6 +67,7 @@ fn top<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<u64>, D::Err
 )]
 pub(crate) async fn get(
     State(app): State<App>,
+    client: Client,
     FileName(file): FileName,
     StrictQuery(query): StrictQuery<TableQuery>,
     method: axum::http::Method,
@@ -82,7 +84,7 @@ pub(crate) async fn get(
         Form::Inductor(_) => format!("{slug}-inductor.json"),
     };
     let export = Export { slug: &hardware.slug, form: format!("{query:?}"), name, media: "application/json" };
-    export.answer(&app, &method, &headers, make(&app, hardware.clone(), &query, form)).await
+    export.answer(&app, &client, &method, &headers, make(&app, hardware.clone(), &query, form)).await
 }
 
 /// How a table is written.

@@ -11,6 +11,7 @@ use diode_formats::FormatError;
 
 use crate::blobs::BlobError;
 use crate::ingest::IngestError;
+use crate::limits::Left;
 use crate::store::StoreError;
 
 /// An answer that says why a request failed. The JSON body is always the same.
@@ -21,6 +22,8 @@ pub(crate) struct ApiFault {
     message: String,
     /// Seconds after which trying again may help.
     retry_after: Option<u32>,
+    /// The limit that was reached.
+    left: Option<Left>,
     /// For the log; users do not see it.
     cause: Option<Arc<anyhow::Error>>,
 }
@@ -31,7 +34,7 @@ pub(super) struct Cause(pub(super) Arc<anyhow::Error>);
 
 impl ApiFault {
     fn new(status: StatusCode, code: &'static str, message: impl Into<String>) -> Self {
-        Self { status, code, message: message.into(), retry_after: None, cause: None }
+        Self { status, code, message: message.into(), retry_after: None, left: None, cause: None }
     }
 
     /// The request cannot be understood.
@@ -60,9 +63,9 @@ impl ApiFault {
         Self::new(StatusCode::BAD_REQUEST, "authorization_pending", message)
     }
 
-    /// It was tried too often; it may be tried again after this many seconds.
-    pub(crate) fn tried_too_often(message: impl Into<String>, retry_after: u32) -> Self {
-        Self { retry_after: Some(retry_after), ..Self::too_many(message) }
+    /// It was tried too often; it may be tried again when the window ends.
+    pub(crate) fn tried_too_often(message: impl Into<String>, left: Left) -> Self {
+        Self { retry_after: Some(left.reset()), left: Some(left), ..Self::too_many(message) }
     }
 
     /// There is no such thing; the message says where to look.
@@ -230,6 +233,9 @@ impl IntoResponse for ApiFault {
         }
         if let Some(seconds) = self.retry_after {
             response.headers_mut().insert(header::RETRY_AFTER, seconds.into());
+        }
+        if let Some(left) = self.left {
+            left.tell(response.headers_mut());
         }
         if let Some(cause) = self.cause {
             response.extensions_mut().insert(Cause(cause));

@@ -6,6 +6,7 @@ use anyhow::bail;
 use clap::Args;
 use serde::Deserialize;
 
+use super::limits::{GivenLimits, LimitArgs, LimitFile};
 use crate::accounts::{Anonymous, Policy, SignUps};
 
 /// The settings of access, by flag or variable.
@@ -26,6 +27,9 @@ pub struct AccessArgs {
     /// A proxy that ends TLS stands in front of the server and adds X-Forwarded-For
     #[arg(long, env = "DIODE_BEHIND_PROXY")]
     pub behind_proxy: bool,
+
+    #[command(flatten)]
+    pub limits: LimitArgs,
 }
 
 /// The same in `diode.toml`.
@@ -45,15 +49,22 @@ pub struct Access {
     anonymous: Option<Anonymous>,
     public_url: Option<String>,
     behind_proxy: bool,
+    limits: GivenLimits,
 }
 
 impl Access {
     /// Puts flags and file together, for a server that listens on `listen`.
-    pub(super) fn resolve(args: AccessArgs, file: AccessFile, listen: SocketAddr) -> anyhow::Result<Self> {
+    pub(super) fn resolve(
+        args: AccessArgs,
+        file: AccessFile,
+        limits: &LimitFile,
+        listen: SocketAddr,
+    ) -> anyhow::Result<Self> {
         let access = Self {
             sign_ups: args.sign_ups.or(file.sign_ups),
             anonymous: args.anonymous.or(file.anonymous),
             public_url: args.public_url.or(file.public_url).map(|url| public_url(&url)).transpose()?,
+            limits: GivenLimits::resolve(&args.limits, limits),
             behind_proxy: args.behind_proxy || file.behind_proxy.unwrap_or_default(),
         };
         if !listen.ip().is_loopback() && !access.behind_proxy {
@@ -79,6 +90,7 @@ impl Access {
             anonymous: self.anonymous.unwrap_or(anonymous),
             public_url: self.public_url.clone().unwrap_or_else(|| format!("http://{bound}")),
             behind_proxy: self.behind_proxy,
+            limits: self.limits.in_force(is_local),
         }
     }
 }
@@ -108,7 +120,7 @@ mod tests {
 
     fn resolve(listen: &str, args: AccessArgs) -> Result<Policy, String> {
         let listen = listen.parse().unwrap();
-        let access = Access::resolve(args, AccessFile::default(), listen);
+        let access = Access::resolve(args, AccessFile::default(), &LimitFile::default(), listen);
         access.map(|access| access.policy(listen)).map_err(|error| error.to_string())
     }
 

@@ -83,6 +83,14 @@ pub enum DeviceAnswer {
     Allowed(Account, WaitingDevice),
 }
 
+/// How often something was tried.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Tries {
+    pub count: u64,
+    /// When the first of them was, in milliseconds since 1970.
+    pub since: i64,
+}
+
 /// What the database keeps of accounts. Every method is one transaction.
 #[async_trait]
 pub trait AccountStore: Send + Sync {
@@ -176,9 +184,9 @@ pub trait AccountStore: Send + Sync {
     /// How far a waiting program is. Once it is allowed, it is forgotten here.
     async fn poll_device(&self, secret: &Digest, now: Now) -> StoreResult<DeviceAnswer>;
 
-    /// Counts one more try of a subject, and returns how many there were since `since`, this one included.
-    /// `since` lies within [`LONGEST_WINDOW`].
-    async fn count_attempt(&self, subject: &str, since: i64, now: Now) -> StoreResult<u64>;
+    /// Counts one more try of a subject. If the first lies before `since`, it is forgotten with those that
+    /// followed, and this one is the first. `since` lies within [`LONGEST_WINDOW`].
+    async fn count_attempt(&self, subject: &str, since: i64, now: Now) -> StoreResult<Tries>;
 
     /// Forgets the tries of a subject.
     async fn forget_attempts(&self, subject: &str) -> StoreResult<()>;

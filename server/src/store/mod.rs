@@ -19,7 +19,7 @@ use std::sync::Arc;
 
 pub use accounts::{
     AccountStore, Created, Credentials, DeviceAnswer, LONGEST_WINDOW, LinkFor, NewAccount, NewTokenRow,
-    WaitingDevice,
+    Tries, WaitingDevice,
 };
 pub use agents::{
     AGENT_LEASE, AgentStore, ForLease, KnownAgent, LeaseWish, LeasedWork, MAX_REFUSED_RESULTS, NewWork,

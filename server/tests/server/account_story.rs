@@ -6,7 +6,8 @@ use diode_core::api::{Scope, Uploads};
 use diode_core::ids::{AccountId, AccountName, Digest, TokenId};
 use diode_server::admin::verify_entries;
 use diode_server::store::{
-    Created, DeviceAnswer, LONGEST_WINDOW, LinkFor, NewAccount, NewTokenRow, Now, Store, View, WaitingDevice,
+    Created, DeviceAnswer, LONGEST_WINDOW, LinkFor, NewAccount, NewTokenRow, Now, Store, Tries, View,
+    WaitingDevice,
 };
 
 use crate::samples::{dataset, h200, mm};
@@ -211,7 +212,7 @@ async fn programs_wait(store: &dyn Store) {
 
 async fn attempts_are_counted(store: &dyn Store) {
     let count = async |subject: &str, now: Now| {
-        store.count_attempt(subject, millis(now) - 60_000, now).await.unwrap()
+        store.count_attempt(subject, millis(now) - 60_000, now).await.unwrap().count
     };
     let tries =
         tokio::join!(count("x", start()), count("x", start()), count("x", start()), count("y", start()));
@@ -219,12 +220,14 @@ async fn attempts_are_counted(store: &dyn Store) {
     tries.sort_unstable();
     assert_eq!(tries, [1, 1, 2, 3]);
     assert_eq!(count("x", later(30)).await, 4);
+    let tries = store.count_attempt("x", millis(start()), later(40)).await.unwrap();
+    assert_eq!(tries, Tries { count: 5, since: millis(start()) }, "the window begins with the first try");
     assert_eq!(count("x", later(61)).await, 1, "the first try is long ago");
     store.forget_attempts("x").await.unwrap();
     assert_eq!(count("x", later(61)).await, 1);
     // A new subject with a short window leaves those with longer ones alone.
     let count_day = async |now: Now| {
-        store.count_attempt("day", millis(now) - LONGEST_WINDOW.as_millis() as i64, now).await.unwrap()
+        store.count_attempt("day", millis(now) - LONGEST_WINDOW.as_millis() as i64, now).await.unwrap().count
     };
     assert_eq!(count_day(start()).await, 1);
     assert_eq!(count("z", later(900)).await, 1);

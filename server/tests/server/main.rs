@@ -29,6 +29,8 @@ mod kill;
 #[cfg(test)]
 mod leaderboard;
 #[cfg(test)]
+mod limits;
+#[cfg(test)]
 mod listen;
 #[cfg(test)]
 mod models;

@@ -139,7 +139,9 @@ async fn guessing_is_stopped_for_names_that_exist_and_for_others_alike() {
             visitor.sign_in(name, "wrong horse battery staple").await.refusal(401, "unauthorized");
         }
         let reply = visitor.sign_in(name, PASSWORD).await;
-        assert_eq!(reply.header("retry-after"), "900");
+        let wait: u32 = reply.header("retry-after").parse().unwrap();
+        assert!((1..=900).contains(&wait), "{wait}");
+        assert_eq!(reply.header("ratelimit"), format!("\"sign-ins\";r=0;t={wait}"));
         let message = reply.refusal(429, "too_many");
         assert!(message.contains("15 minutes"), "{message}");
     }

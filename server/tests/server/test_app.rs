@@ -6,6 +6,7 @@ use diode_core::api::{ApiError, Job, Receipt};
 use diode_server::accounts::{Anonymous, Policy, SignUps};
 use diode_server::app::App;
 use diode_server::backend::Backend;
+use diode_server::limits::Limits;
 use diode_server::router::router;
 use diode_server::settings::{Access, Settings};
 use serde::de::DeserializeOwned;
@@ -60,6 +61,7 @@ fn local() -> Policy {
         anonymous: Anonymous::All,
         public_url: "http://127.0.0.1:8080".to_owned(),
         behind_proxy: false,
+        limits: Limits::default(),
     }
 }
 
@@ -95,8 +97,28 @@ impl TestApp {
             anonymous: Anonymous::None,
             public_url: PUBLIC_URL.to_owned(),
             behind_proxy: true,
+            limits: Limits::PUBLIC,
         };
         Self::start(None, u64::MAX, policy).await
+    }
+
+    /// The same behind a proxy, where nothing needs an account and these are the limits.
+    pub(crate) async fn limited(name: &str, limits: Limits) -> [Self; 2] {
+        let policy = Policy { behind_proxy: true, limits, ..local() };
+        let postgres = postgres::create(name).await;
+        [
+            Self::start(None, u64::MAX, policy.clone()).await,
+            Self::start(Some(postgres), u64::MAX, policy).await,
+        ]
+    }
+
+    /// Another server on the same database and files.
+    pub(crate) async fn replica(&self) -> Self {
+        let backend = Backend::open(&self.settings).await.unwrap();
+        let (stop, stopping) = watch::channel(false);
+        let router = router(App::new(backend.clone(), self.policy.clone(), stopping));
+        let folder = tempfile::tempdir().unwrap();
+        Self { backend, settings: self.settings.clone(), policy: self.policy.clone(), folder, router, stop }
     }
 
     /// Closes the database, and removes it if it is Postgres.

@@ -1,28 +1,33 @@
-use crate::store::accounts::LONGEST_WINDOW;
+use crate::store::accounts::{LONGEST_WINDOW, Tries};
 use crate::store::error::StoreResult;
 use crate::store::sql::connection::Connection;
 use crate::store::sql::fields::unsigned;
 use crate::store::sql::statement::Statement;
 use crate::store::types::Now;
 
-pub(super) async fn count(db: &mut impl Connection, subject: &str, since: i64, now: Now) -> StoreResult<u64> {
+pub(super) async fn count(
+    db: &mut impl Connection,
+    subject: &str,
+    since: i64,
+    now: Now,
+) -> StoreResult<Tries> {
     // One statement, so that tries at the same moment are all counted.
     let upsert = Statement::new(
         "INSERT INTO attempts (subject, tries, since) VALUES ($1, 1, $2) ON CONFLICT (subject) DO UPDATE SET \
          tries = CASE WHEN attempts.since < $3 THEN 1 ELSE attempts.tries + 1 END, \
-         since = CASE WHEN attempts.since < $3 THEN $2 ELSE attempts.since END RETURNING tries",
+         since = CASE WHEN attempts.since < $3 THEN $2 ELSE attempts.since END RETURNING tries, since",
     )
     .bind(subject)
     .bind(now.millis())
     .bind(since);
-    let (tries,): (i64,) = db.fetch_one(upsert).await?;
+    let (tries, since): (i64, i64) = db.fetch_one(upsert).await?;
     if tries == 1 {
         // Removes rows of names that are never tried again. Other subjects may have a longer window than
         // this one.
         let oldest = now.millis() - LONGEST_WINDOW.as_millis() as i64;
         db.execute(Statement::new("DELETE FROM attempts WHERE since < $1").bind(oldest)).await?;
     }
-    Ok(unsigned("tries", tries)?)
+    Ok(Tries { count: unsigned("tries", tries)?, since })
 }
 
 pub(super) async fn forget(db: &mut impl Connection, subject: &str) -> StoreResult<()> {

@@ -17,7 +17,7 @@ use sqlx::Database;
 use super::connection::Connection;
 use super::{SqlStore, reader, writer};
 use crate::store::accounts::{
-    AccountStore, Created, Credentials, DeviceAnswer, LinkFor, NewAccount, NewTokenRow, WaitingDevice,
+    AccountStore, Created, Credentials, DeviceAnswer, LinkFor, NewAccount, NewTokenRow, Tries, WaitingDevice,
 };
 use crate::store::error::StoreResult;
 use crate::store::types::Now;
@@ -163,7 +163,7 @@ impl<DB: Database<Connection: Connection>> AccountStore for SqlStore<DB> {
         }
     }
 
-    async fn count_attempt(&self, subject: &str, since: i64, now: Now) -> StoreResult<u64> {
+    async fn count_attempt(&self, subject: &str, since: i64, now: Now) -> StoreResult<Tries> {
         write!(self, tx => attempts::count(tx, subject, since, now))
     }
 

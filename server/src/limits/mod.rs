@@ -1,0 +1,55 @@
+//! How often an account, or without one an address, may do what costs the server something.
+//!
+//! [`rated`] counts every request that changes something; exports count themselves, once it is known that
+//! they are not answered by 304. Tries are counted in the database, so that all servers on one database
+//! count together.
+
+mod admit;
+mod client;
+mod describe;
+mod layer;
+mod rate;
+mod refused;
+
+use std::time::Duration;
+
+pub(crate) use admit::admit;
+pub(crate) use client::{Client, Identified};
+pub(crate) use describe::describe;
+pub(crate) use layer::rated;
+pub(crate) use rate::{Left, Rate};
+pub(crate) use refused::Refused;
+
+const MINUTE: Duration = Duration::from_secs(60);
+
+/// Requests per minute; `None` for any number.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Limits {
+    /// Uploads, and results of agents.
+    pub uploads: Option<u64>,
+    /// All other requests that change something.
+    pub changes: Option<u64>,
+    /// Datasets and tables that the client does not have yet.
+    pub exports: Option<u64>,
+}
+
+impl Limits {
+    /// For a server that others reach. Twenty agents of one account may send a result each second.
+    pub const PUBLIC: Self = Self { uploads: Some(1200), changes: Some(1200), exports: Some(120) };
+
+    fn uploads(&self) -> Option<Rate> {
+        rate("uploads", self.uploads)
+    }
+
+    fn changes(&self) -> Option<Rate> {
+        rate("changes", self.changes)
+    }
+
+    pub(crate) fn exports(&self) -> Option<Rate> {
+        rate("exports", self.exports)
+    }
+}
+
+fn rate(name: &'static str, quota: Option<u64>) -> Option<Rate> {
+    quota.map(|quota| Rate { name, quota, window: MINUTE })
+}
