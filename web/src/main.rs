@@ -9,6 +9,7 @@ mod cache;
 mod charts;
 mod components;
 mod format;
+mod later;
 mod models;
 mod pages;
 mod query;
