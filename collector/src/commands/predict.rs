@@ -1,10 +1,12 @@
 use std::path::PathBuf;
 
 use clap::Args;
+use diode_core::hardware::fits;
 use diode_core::space::{Space, SpaceName};
 use diode_core::{Config, Problem, Tflops};
 use diode_model::{AnyModel, Prediction};
 
+use crate::failure::Usage;
 use crate::input::arguments::{at_least_one, probability, space};
 use crate::input::models;
 use crate::input::problems::ProblemArgs;
@@ -45,6 +47,7 @@ impl Predict {
     pub(crate) fn run(self) -> anyhow::Result<()> {
         let problem = self.problem.problem()?;
         let model = models::read_model(&self.model)?;
+        fits(&model.ranked_hardware()?, &problem).map_err(Usage::new)?;
         let space = self.space.map_or_else(|| model.space(), Space::Named);
         let top = match self.confidence {
             Some(_) if space != model.space() => {
