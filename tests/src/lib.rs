@@ -1,6 +1,7 @@
 //! What the whole-system tests share: the built programs, and a browser.
 #![forbid(unsafe_code)]
 
+mod axe;
 mod browser;
 mod programs;
 mod seeded;
