@@ -4,14 +4,15 @@ use leptos::prelude::*;
 use leptos_router::components::{Route, Router, Routes};
 use leptos_router::{Lazy, path};
 
-use crate::components::{Footer, Header};
-use crate::later::{ContributeRoute, HardwareRoute, ModelRoute, ModelsRoute, ProblemRoute};
+use crate::components::{FollowPage, Footer, Header};
+use crate::later::{ContributeRoute, HardwareRoute, ListRoute, ModelRoute, ModelsRoute, ProblemRoute};
 use crate::pages::{HomePage, NotFoundPage, PredictPage};
 
 #[component]
 pub(crate) fn App() -> impl IntoView {
     view! {
         <Router>
+            <FollowPage />
             <Header />
             <Routes fallback=NotFoundPage>
                 <Route path=path!("/") view=HomePage />
@@ -20,6 +21,7 @@ pub(crate) fn App() -> impl IntoView {
                 <Route path=path!("/models") view={Lazy::<ModelsRoute>::new()} />
                 <Route path=path!("/models/:id") view={Lazy::<ModelRoute>::new()} />
                 <Route path=path!("/predict") view=PredictPage />
+                <Route path=path!("/predict/list") view={Lazy::<ListRoute>::new()} />
                 <Route path=path!("/contribute") view={Lazy::<ContributeRoute>::new()} />
             </Routes>
             <Footer />

@@ -5,7 +5,7 @@ use leptos::prelude::*;
 use leptos::wasm_split::{SplitLoaderError, wasm_split};
 use leptos_router::LazyRoute;
 
-use crate::pages::{ContributePage, HardwarePage, ModelPage, ModelsPage, ProblemPage};
+use crate::pages::{ContributePage, HardwarePage, ListPage, ModelPage, ModelsPage, ProblemPage};
 
 /// The second piece could not be fetched.
 pub(crate) struct NotFetched;
@@ -41,6 +41,7 @@ macro_rules! later {
 later! {
     HardwareRoute, hardware => HardwarePage;
     ProblemRoute, problem => ProblemPage;
+    ListRoute, list => ListPage;
     ModelsRoute, models => ModelsPage;
     ModelRoute, model => ModelPage;
     ContributeRoute, contribute => ContributePage;

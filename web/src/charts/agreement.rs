@@ -15,9 +15,8 @@ pub(crate) struct Agreement {
     pub(crate) predicted: f64,
 }
 
-/// Predicted against measured, with the line where they are equal. The first
-/// config, the fastest, has a ring.
-pub(crate) fn agreement(configs: &[Agreement]) -> impl IntoView + use<> {
+/// Predicted against measured, with the line where they are equal, and a ring around one of the configs.
+pub(crate) fn agreement(configs: &[Agreement], ring: Option<usize>) -> impl IntoView + use<> {
     let marks: Vec<Mark> = configs
         .iter()
         .map(|config| Mark {
@@ -37,7 +36,7 @@ pub(crate) fn agreement(configs: &[Agreement]) -> impl IntoView + use<> {
         format::counted(configs.len() as u64, "config")
     );
     let plot = Plot {
-        ring: (!marks.is_empty()).then_some(0),
+        ring,
         marks,
         lines: Box::new(|(low, high)| {
             vec![Line { points: vec![(low, low), (high, high)], dashed: true, label: None }]

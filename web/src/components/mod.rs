@@ -1,6 +1,7 @@
 //! Pieces that several pages are made of.
 
 mod bar;
+mod content;
 mod copy;
 mod footer;
 mod header;
@@ -12,6 +13,7 @@ mod theme;
 mod title;
 
 pub(crate) use bar::{Bar, BarCell};
+pub(crate) use content::FollowPage;
 pub(crate) use copy::Snippet;
 pub(crate) use footer::Footer;
 pub(crate) use header::Header;

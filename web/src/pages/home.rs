@@ -50,6 +50,11 @@ fn hardware_cards(all: &[HardwareSummary]) -> AnyView {
 fn Lookup() -> impl IntoView {
     let sizes = ["m", "n", "k"].map(|key| (key, RwSignal::new("4096".to_owned())));
     let dtype = RwSignal::new(DTYPES[0].to_string());
+    let take = Callback::new(move |(_, shape): (Option<u64>, [u64; 3])| {
+        for ((_, value), size) in sizes.into_iter().zip(shape) {
+            value.set(size.to_string());
+        }
+    });
     let navigate = use_navigate();
     let submit = move |event: leptos::ev::SubmitEvent| {
         event.prevent_default();
@@ -62,7 +67,7 @@ fn Lookup() -> impl IntoView {
         <section class="card" aria-labelledby="lookup-title">
             <h2 id="lookup-title">"Look up your shape"</h2>
             <form class="lookup" on:submit=submit>
-                {sizes.map(|(key, value)| view! { <SizeField key value /> }).collect_view()}
+                {sizes.map(|(key, value)| view! { <SizeField key value take /> }).collect_view()}
                 <Chips label="Dtype" choices=dtypes current=dtype choose=move |value| dtype.set(value) />
                 <button type="submit" class="button primary">"Predict"</button>
             </form>

@@ -14,7 +14,7 @@ use super::row::row;
 use crate::components::{Empty, Loaded};
 use crate::query::link;
 use crate::remote::remote;
-use crate::{api, format};
+use crate::{api, cache, format};
 
 #[component]
 pub(super) fn Board(summary: Arc<HardwareSummary>) -> impl IntoView {
@@ -64,8 +64,14 @@ fn Rows(first: Arc<Page<LeaderboardRow>>, path: String, slug: String, fastest: f
     }
     let total = first.total;
     let with_library = first.items.iter().any(|row| row.library_us.is_some());
-    let next = RwSignal::new(first.next_cursor.clone());
-    let pages = RwSignal::new(vec![first]);
+    let pages = cache::pages_from(&path, first);
+    let next = RwSignal::new(pages.last().and_then(|page| page.next_cursor.clone()));
+    let pages = RwSignal::new(pages);
+    {
+        // Whoever comes back finds them again.
+        let path = path.clone();
+        Effect::new(move |_| cache::put_pages(&path, pages.get()));
+    }
     let (waiting, error) = (RwSignal::new(false), RwSignal::new(None::<String>));
     let more = move |_| {
         let Some(cursor) = next.get_untracked() else { return };

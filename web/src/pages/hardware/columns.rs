@@ -26,6 +26,12 @@ pub(super) fn Columns(with_library: bool) -> impl IntoView {
     }
 }
 
+/// The order where a request does not say, as the server has it: short times first, and high values of
+/// everything else.
+fn best_first(by: LeaderboardSort) -> SortOrder {
+    if by == LeaderboardSort::Time { SortOrder::Ascending } else { SortOrder::Descending }
+}
+
 /// The head of a column that the leaderboard can be sorted by.
 #[component]
 fn Sortable(
@@ -37,16 +43,14 @@ fn Sortable(
     let (sort, order) = (parameter("sort"), parameter("order"));
     let direction = Memo::new(move |_| {
         let sorted = sort.with(|sort| if sort.is_empty() { by == DEFAULT } else { sort == by.as_str() });
-        sorted.then(|| order.get().parse().unwrap_or(SortOrder::Descending))
+        sorted.then(|| order.get().parse().unwrap_or(best_first(by)))
     });
     let set = use_set_parameters();
     let flip = move |_| {
         let order = match direction.get_untracked() {
             Some(SortOrder::Descending) => SortOrder::Ascending,
             Some(SortOrder::Ascending) => SortOrder::Descending,
-            // The best first: short times, and high values of everything else.
-            None if by == LeaderboardSort::Time => SortOrder::Ascending,
-            None => SortOrder::Descending,
+            None => best_first(by),
         };
         set(&[("sort", by.to_string()), ("order", order.to_string())], History::Push);
     };

@@ -1,18 +1,22 @@
 //! Predictions for a shape as it is typed: the model is fetched once, the ranking
 //! happens in the browser, the state is in the address.
 
+mod address;
 mod answer;
 mod confidence;
 mod fields;
 mod form;
+mod sizes;
 
 use std::sync::Arc;
 
 use diode_core::api::ModelSummary;
 use leptos::prelude::*;
 
-pub(crate) use self::fields::{DTYPES, size};
-pub(crate) use self::form::SizeField;
+pub(crate) use self::address::{SHAPE, has_a_form, shape_of};
+pub(crate) use self::fields::DTYPES;
+pub(crate) use self::form::{SizeField, model_choice};
+pub(crate) use self::sizes::{batched, dims, plain, size, whole};
 
 use self::answer::Answer;
 use self::fields::Fields;
@@ -31,9 +35,12 @@ pub(crate) fn PredictPage() -> impl IntoView {
     let models = remote::<Vec<ModelSummary>>(|| Some("/models".to_owned()));
     view! {
         <main class="page">
-            <div>
-                <h1>"Predict"</h1>
-                <p class="lede">"The fastest configs for a shape, ranked here in your browser as you type."</p>
+            <div class="page-head">
+                <div>
+                    <h1>"Predict"</h1>
+                    <p class="lede">"The fastest configs for a shape, ranked here in your browser as you type."</p>
+                </div>
+                <a class="button" href="/predict/list">"Predict a list"</a>
             </div>
             <Loaded remote=models height="34rem" children=move |models| view! { <FormAndAnswer fields models /> } />
         </main>

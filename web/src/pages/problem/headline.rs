@@ -6,6 +6,7 @@ use leptos::prelude::*;
 
 use crate::components::{Stat, Stats};
 use crate::format;
+use crate::pages::predict::{has_a_form, shape_of};
 use crate::query::link;
 
 /// `4096×4096×4096 bfloat16 on NVIDIA H200`
@@ -15,20 +16,11 @@ pub(super) fn name(detail: &ProblemDetail) -> String {
 
 pub(super) fn headline(detail: &ProblemDetail) -> impl IntoView + use<> {
     let hardware = format!("/hardware/{}", detail.hardware.slug);
-    let p = &detail.problem;
-    let predict = link(
-        "/predict",
-        [
-            ("hardware", detail.hardware.slug.to_string()),
-            ("op", p.op.to_string()),
-            ("b", p.b.to_string()),
-            ("m", p.m.to_string()),
-            ("n", p.n.to_string()),
-            ("k", p.k.to_string()),
-            ("dtype", p.a_dtype.to_string()),
-            ("b_layout", p.b_layout.to_string()),
-        ],
-    );
+    let predict = has_a_form(&detail.problem).then(|| {
+        let hardware = [("hardware", detail.hardware.slug.to_string())];
+        let href = link("/predict", shape_of(&detail.problem).into_iter().chain(hardware));
+        view! { <a class="button" href=href>"Open in Predict"</a> }
+    });
     view! {
         <div class="page-head">
             <div>
@@ -36,7 +28,7 @@ pub(super) fn headline(detail: &ProblemDetail) -> impl IntoView + use<> {
                 <h1>{detail.problem.dims()}</h1>
                 <div class="tags">{tags(detail).into_iter().map(|tag| view! { <span class="tag">{tag}</span> }).collect_view()}</div>
             </div>
-            <a class="button" href=predict>"Open in Predict"</a>
+            {predict}
         </div>
         {views(detail)}
         {numbers(detail)}
