@@ -4,7 +4,7 @@ use std::ops::RangeInclusive;
 
 use async_trait::async_trait;
 use diode_core::api::{
-    HardwareSummary, Job, JobEvent, LeaderboardRow, ModelSummary, Page, ProblemPoint, ProblemView, Receipt,
+    HardwareSummary, Job, JobEvent, Leaderboard, ModelSummary, ProblemPoint, ProblemView, Receipt,
 };
 use diode_core::hardware::Hardware;
 use diode_core::ids::{AccountId, HardwareSlug, JobId, ModelId, ProblemId, UploadId};
@@ -68,8 +68,7 @@ pub trait Store: AccountStore + AgentStore + ModerationStore {
     /// One page of the entries of a hardware. Unknown hardware has an empty board.
     /// Pages follow each other without gaps or repeats while nothing is uploaded;
     /// entries without the value sorted by come last in either order.
-    async fn leaderboard(&self, slug: &HardwareSlug, query: &BoardQuery)
-    -> StoreResult<Page<LeaderboardRow>>;
+    async fn leaderboard(&self, slug: &HardwareSlug, query: &BoardQuery) -> StoreResult<Leaderboard>;
 
     /// One point per problem of a hardware that has a rate, by the method with the most
     /// timings, at most `cap` of them: an even sample where there are more.

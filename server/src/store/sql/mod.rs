@@ -33,7 +33,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use diode_core::api::{
-    HardwareSummary, Job, JobEvent, LeaderboardRow, ModelSummary, Page, ProblemPoint, ProblemView, Receipt,
+    HardwareSummary, Job, JobEvent, Leaderboard, ModelSummary, ProblemPoint, ProblemView, Receipt,
 };
 use diode_core::hardware::Hardware;
 use diode_core::ids::{AccountId, HardwareSlug, JobId, ModelId, ProblemId, UploadId};
@@ -46,7 +46,7 @@ use super::interface::Store;
 use super::types::{BoardQuery, Claim, KnownHardware, NamedBlob, NewUpload, Now, TrainingData, View};
 use crate::consensus::BoardEntry;
 use crate::solutions::StoredSolutions;
-use board::Counted;
+use board::{Counted, Totals};
 use connection::Connection;
 use memory::Memory;
 use solutions::Selection;
@@ -63,7 +63,7 @@ pub struct SqlStore<DB: Database> {
     /// For what does; may be the same pool.
     pub(super) writers: Pool<DB>,
     figures: Memory<HardwareSlug, Figures>,
-    totals: Memory<Counted, u64>,
+    totals: Memory<Counted, Totals>,
 }
 
 impl<DB: Database> SqlStore<DB> {
@@ -166,11 +166,7 @@ impl<DB: Database<Connection: Connection>> Store for SqlStore<DB> {
         Ok(tx.commit().await?)
     }
 
-    async fn leaderboard(
-        &self,
-        slug: &HardwareSlug,
-        query: &BoardQuery,
-    ) -> StoreResult<Page<LeaderboardRow>> {
+    async fn leaderboard(&self, slug: &HardwareSlug, query: &BoardQuery) -> StoreResult<Leaderboard> {
         board::leaderboard(&mut *snapshot(self).await?, &self.totals, slug, query).await
     }
 

@@ -1,5 +1,6 @@
 use serde::{Deserialize, Serialize};
 
+use super::KernelResult;
 use crate::hardware::Hardware;
 use crate::ids::{HardwareSlug, ProblemId};
 use crate::{Config, FailureReason, Method, Problem};
@@ -36,6 +37,15 @@ pub struct ProblemDetail {
     /// The views there are, this one among them.
     pub views: Vec<ProblemView>,
     pub roofline_us: Option<f64>,
+    /// The best Triton config: the fastest of all but the library kernel.
+    pub triton: Option<KernelResult>,
+    /// The library kernel.
+    pub library: Option<KernelResult>,
+    /// As in a leaderboard's row.
+    pub triton_over_library: Option<f64>,
+    /// Other Triton configs that are as fast as the best to 1 %.
+    #[serde(default)]
+    pub triton_ties: u64,
     pub solutions: u64,
     /// Every timed config, fastest first.
     pub configs: Vec<ConfigResult>,

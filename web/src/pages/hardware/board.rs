@@ -2,15 +2,18 @@
 
 use std::sync::Arc;
 
-use diode_core::api::{HardwareSummary, LeaderboardRow, Page};
+use diode_core::api::{HardwareSummary, Kernels, Leaderboard};
 use leptos::prelude::*;
 use leptos::task::spawn_local;
 use leptos_router::hooks::use_query_map;
 
 use super::columns::Columns;
 use super::filters::{Filters, KEYS, default_method};
+use super::kernels::{self, KernelSwitch, asked_for, chosen};
+use super::picks::{self, PicksByProblem};
 use super::ranges::any_fault;
 use super::row::row;
+use super::verdict::verdict;
 use crate::components::{Empty, Loaded};
 use crate::query::link;
 use crate::remote::remote;
@@ -19,7 +22,8 @@ use crate::{api, format};
 #[component]
 pub(super) fn Board(summary: Arc<HardwareSummary>) -> impl IntoView {
     let slug = summary.hardware.slug.to_string();
-    let fastest = summary.best_tflops.unwrap_or(1.0);
+    let with_picks = summary.models > 0;
+    let kernels = chosen();
     let method = default_method(&summary).map(|method| method.to_string());
     let map = use_query_map();
     // The address is passed on as it is: the server refuses what it does not
@@ -28,27 +32,33 @@ pub(super) fn Board(summary: Arc<HardwareSummary>) -> impl IntoView {
         let slug = slug.clone();
         Memo::new(move |_| {
             let value = |key: &str| map.with(|map| map.get(key).unwrap_or_default());
-            let given = KEYS.into_iter().chain(["sort", "order"]).map(|key| match (key, &method) {
-                ("method", Some(default)) if value(key).is_empty() => (key, default.clone()),
-                _ => (key, value(key)),
-            });
+            let given =
+                KEYS.into_iter().chain([kernels::KEY, "sort", "order"]).map(|key| match (key, &method) {
+                    ("method", Some(default)) if value(key).is_empty() => (key, default.clone()),
+                    (kernels::KEY, _) => (key, asked_for(value(key))),
+                    _ => (key, value(key)),
+                });
             link(&format!("/hardware/{slug}/leaderboard"), given)
         })
     };
     let any_fault = any_fault();
-    let first = remote::<Page<LeaderboardRow>>(move || (!any_fault.get()).then(|| path.get()));
+    let first = remote::<Leaderboard>(move || (!any_fault.get()).then(|| path.get()));
     let table = move || {
         if any_fault.get() {
             return view! { <Empty heading="No problems to show">"Correct the sizes above first."</Empty> }
                 .into_any();
         }
         let slug = slug.clone();
-        let rows = move |first| view! { <Rows first path=path.get_untracked() slug=slug.clone() fastest /> };
+        let rows = move |first: Arc<Leaderboard>| {
+            let (path, slug, kernels) = (path.get_untracked(), slug.clone(), kernels.get_untracked());
+            view! { {verdict(&first.comparison)} <Rows first path slug kernels with_picks /> }
+        };
         view! { <Loaded remote=first height="40rem" children=rows /> }.into_any()
     };
     view! {
         <section class="section" aria-labelledby="board-title">
             <h2 id="board-title">"Leaderboard"</h2>
+            <KernelSwitch />
             <Filters summary />
             <div class="section" class:busy=move || first.busy()>{table}</div>
         </section>
@@ -57,14 +67,29 @@ pub(super) fn Board(summary: Arc<HardwareSummary>) -> impl IntoView {
 
 /// The table: its first page, and the next ones when the reader wants them.
 #[component]
-fn Rows(first: Arc<Page<LeaderboardRow>>, path: String, slug: String, fastest: f64) -> impl IntoView {
-    if first.items.is_empty() {
+fn Rows(
+    first: Arc<Leaderboard>,
+    path: String,
+    slug: String,
+    kernels: Kernels,
+    with_picks: bool,
+) -> impl IntoView {
+    if first.page.items.is_empty() {
         return view! { <Empty heading="No problem matches these filters">"Clear a filter to see more."</Empty> }
             .into_any();
     }
-    let total = first.total;
-    let with_library = first.items.iter().any(|row| row.library_us.is_some());
-    let next = RwSignal::new(first.next_cursor.clone());
+    let total = first.page.total;
+    let next = RwSignal::new(first.page.next_cursor.clone());
+    let picks = with_picks.then(PicksByProblem::default);
+    let pick = {
+        let slug = slug.clone();
+        move |page: &Leaderboard| {
+            if let Some(picks) = picks {
+                picks::fetch(&slug, &page.page.items, picks);
+            }
+        }
+    };
+    pick(&first);
     let pages = RwSignal::new(vec![first]);
     let (waiting, error) = (RwSignal::new(false), RwSignal::new(None::<String>));
     let more = move |_| {
@@ -72,15 +97,17 @@ fn Rows(first: Arc<Page<LeaderboardRow>>, path: String, slug: String, fastest: f
         let separator = if path.contains('?') { '&' } else { '?' };
         let path = format!("{path}{separator}{}", &link("", [("cursor", cursor)])[1..]);
         waiting.set(true);
+        let pick = pick.clone();
         spawn_local(async move {
-            let page = api::get::<Page<LeaderboardRow>>(&path).await;
+            let page = api::get::<Leaderboard>(&path).await;
             // The filters may have changed by now, and with them this table is gone.
             if waiting.try_set(false).is_some() {
                 return;
             }
             match page {
                 Ok(page) => {
-                    next.set(page.next_cursor.clone());
+                    next.set(page.page.next_cursor.clone());
+                    pick(&page);
                     pages.update(|pages| pages.push(Arc::new(page)));
                     error.set(None);
                 }
@@ -88,20 +115,21 @@ fn Rows(first: Arc<Page<LeaderboardRow>>, path: String, slug: String, fastest: f
             }
         });
     };
-    let shown = move || pages.with(|pages| pages.iter().map(|page| page.items.len() as u64).sum::<u64>());
+    let shown =
+        move || pages.with(|pages| pages.iter().map(|page| page.page.items.len() as u64).sum::<u64>());
     let body = view! {
         <For
             each=move || pages.get().into_iter().enumerate()
             key=|(index, _)| *index
             children=move |(_, page)| {
-                page.items.iter().map(|item| row(item, &slug, fastest, with_library)).collect_view()
+                page.page.items.iter().map(|item| row(item, &slug, kernels, picks)).collect_view()
             }
         />
     };
     view! {
-        <div class="table-box long">
+        <div class="table-box long board">
             <table>
-                <thead><Columns with_library /></thead>
+                <thead><Columns kernels with_picks /></thead>
                 <tbody>{body}</tbody>
             </table>
         </div>

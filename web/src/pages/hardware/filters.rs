@@ -15,12 +15,9 @@ use crate::query::{History, parameter, use_set_parameters};
 pub(super) const KEYS: [&str; 10] =
     ["op", "dtype", "b_layout", "method", "min_m", "max_m", "min_n", "max_n", "min_k", "max_k"];
 
-/// The method shown unless the address names one: timings of different methods
-/// are never ranked together. A stated method comes before the unspecified one.
+/// The method shown unless the address names one, where there is a choice.
 pub(super) fn default_method(summary: &HardwareSummary) -> Option<Method> {
-    let methods = &summary.methods;
-    let known = methods.iter().find(|method| **method != Method::Unspecified);
-    known.or(methods.first()).copied().filter(|_| methods.len() > 1)
+    Method::shown_first(&summary.methods).filter(|_| summary.methods.len() > 1)
 }
 
 #[component]

@@ -5,11 +5,15 @@ mod columns;
 mod downloads;
 mod facts;
 mod filters;
+mod kernels;
+mod picks;
 mod ranges;
 mod row;
+mod verdict;
 
 use std::sync::Arc;
 
+use diode_core::Comparison;
 use diode_core::api::{HardwareSummary, ProblemPoint};
 use leptos::prelude::*;
 
@@ -97,18 +101,33 @@ fn contents(summary: &HardwareSummary) -> String {
     )
 }
 
-fn headline(summary: &HardwareSummary) -> [Stat; 5] {
+fn headline(summary: &HardwareSummary) -> [Stat; 6] {
     let (rate, unit) = summary.best_tflops.map(format::rate).unzip();
+    let [wins, ratio, triton, all] = gains(summary);
     [
-        Stat::new("problems", format::count(summary.problems)),
-        Stat::new("timings", format::count(summary.timings)),
         Stat::maybe("highest rate", rate).unit(unit.unwrap_or_default()),
         Stat::maybe("of roofline, median", summary.median_roofline_share.map(format::percent))
-            .explained("Median over problems of roofline time / best time"),
-        Stat::maybe("gain over Inductor's defaults", summary.gain_over_defaults.map(format::factor))
-            .explained(
-                "Geometric mean over problems of the best of Inductor's default configs / best config",
-            ),
+            .explained("Median over problems of roofline time / best time, the library kernel included"),
+        wins,
+        ratio,
+        triton,
+        all,
+    ]
+}
+
+/// What Triton gains, and against what.
+pub(crate) fn gains(summary: &HardwareSummary) -> [Stat; 4] {
+    let Comparison { problems, wins, ratio, .. } = summary.comparison;
+    let wins = (problems > 0).then(|| format!("{} of {}", format::count(wins), format::count(problems)));
+    [
+        Stat::maybe("Triton beats the library", wins)
+            .explained("Problems where the best Triton config is faster than the library kernel, of those where both were timed"),
+        Stat::maybe("Triton ÷ library, speed", ratio.map(format::factor))
+            .explained("Geometric mean over problems of library time / time of the best Triton config"),
+        Stat::maybe("over defaults, Triton alone", summary.triton_gain_over_defaults.map(format::factor))
+            .explained("Geometric mean over problems of the time of the best of Inductor's default configs / time of the best Triton config"),
+        Stat::maybe("over defaults, with the library", summary.gain_over_defaults.map(format::factor))
+            .explained("Geometric mean over problems of the time of the best of Inductor's default configs / best time of Triton and library"),
     ]
 }
 

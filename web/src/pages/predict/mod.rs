@@ -52,7 +52,7 @@ fn chosen(fields: Fields, models: &[ModelSummary]) -> Result<ModelSummary, Strin
         "" => models.iter().max_by_key(|model| model.training_timings).map(|model| model.hardware.clone()),
         slug => Some(slug.parse().map_err(|error| format!("{error}."))?),
     };
-    let best = slug.and_then(|slug| models::best_for(models, &slug));
+    let best = slug.and_then(|slug| ModelSummary::best_for(models, &slug));
     best.cloned().ok_or_else(|| format!("There is no model for {hardware} yet."))
 }
 
