@@ -26,11 +26,11 @@ pub(crate) async fn get(
     StrictQuery(query): StrictQuery<LeaderboardQuery>,
     Known(hardware): Known<Hardware>,
 ) -> ApiResult<Json<Leaderboard>> {
-    let query = board_query(query)?;
+    let query = board_query(&query)?;
     Ok(Json(app.backend.store.leaderboard(&hardware.slug, &query).await?))
 }
 
-fn board_query(query: LeaderboardQuery) -> Result<BoardQuery, Invalid> {
+fn board_query(query: &LeaderboardQuery) -> Result<BoardQuery, Invalid> {
     let sort = query.sort.unwrap_or(LeaderboardSort::Tflops);
     let order = query.order.unwrap_or(match sort {
         LeaderboardSort::Time => SortOrder::Ascending,
@@ -43,5 +43,5 @@ fn board_query(query: LeaderboardQuery) -> Result<BoardQuery, Invalid> {
     let limit = query.limit.unwrap_or(DEFAULT_LIMIT);
     let ranking = Ranking { kernels: query.kernels.unwrap_or(Kernels::Everything), sort, order };
     let after = query.cursor.as_deref().map(|text| Cursor::decode(text, ranking)).transpose()?;
-    Ok(BoardQuery { filter: query, ranking, limit, after })
+    Ok(BoardQuery { filter: query.filter(), ranking, limit, after })
 }

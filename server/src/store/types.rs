@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use diode_core::api::{HardwareReceipt, Job, LeaderboardQuery};
+use diode_core::api::{HardwareReceipt, Job, ProblemFilter};
 use diode_core::hardware::Hardware;
 use diode_core::ids::{AccountId, Digest, HardwareSlug, ProblemId, UploadId};
 use diode_core::{Method, Problem};
@@ -93,8 +93,7 @@ pub struct NamedBlob {
 /// A page of a leaderboard, as asked for.
 #[derive(Debug, Clone)]
 pub struct BoardQuery {
-    /// The filters; its paging fields are resolved into those below.
-    pub filter: LeaderboardQuery,
+    pub filter: ProblemFilter,
     pub ranking: Ranking,
     pub limit: u32,
     /// `None` for the first page.

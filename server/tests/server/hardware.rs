@@ -43,6 +43,14 @@ async fn points_lie_under_the_roof() {
     let square = points.iter().find(|p| p.dims == "4096×4096×4096").unwrap();
     assert!((square.intensity - 4096.0 / 3.0).abs() < 1e-6);
     assert!(points.iter().all(|p| p.tflops > 0.0 && p.tflops < 990.0));
+    assert!(points.iter().all(|p| p.triton_us == Some(p.best_us) && p.triton_over_library.is_none()));
+    for (filter, expected) in [("op=addmm", 1), ("min_m=1024&max_m=2048", 2), ("method=median-cold-event", 0)]
+    {
+        let path = format!("/api/v1/hardware/nvidia-h200/problems?{filter}");
+        assert_eq!(app.fetch::<Vec<ProblemPoint>>(&path).await.len(), expected, "{filter}");
+    }
+    let refused = app.get("/api/v1/hardware/nvidia-h200/problems?sort=time").await;
+    assert!(refused.refusal(400, "invalid").contains("sort"));
 }
 
 #[tokio::test]

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use diode_core::api::{
-    Job, JobKind, JobRequest, JobState, Kernels, Leaderboard, LeaderboardQuery, LeaderboardSort, SortOrder,
+    Job, JobKind, JobRequest, JobState, Kernels, Leaderboard, LeaderboardSort, ProblemFilter, SortOrder,
 };
 use diode_core::hardware::Hardware;
 use diode_core::ids::{Digest, JobId, ProblemId, UploadId};
@@ -88,7 +88,7 @@ async fn nothing_is_there(store: &dyn Store) {
     assert_eq!(store.receipt(&UploadId::of(b"x")).await.unwrap(), None);
     assert_eq!(store.problem(&ProblemId::of(b"x")).await.unwrap(), None);
     assert_eq!(store.problem_views(&ProblemId::of(b"x")).await.unwrap(), []);
-    assert_eq!(store.problem_points(&h200().slug, 10).await.unwrap(), []);
+    assert_eq!(store.problem_points(&h200().slug, &ProblemFilter::default(), 10).await.unwrap(), []);
     assert!(store.training_data(&h200().slug).await.unwrap().solutions.solutions.is_empty());
     let ranking =
         Ranking { kernels: Kernels::Triton, sort: LeaderboardSort::Time, order: SortOrder::Ascending };
@@ -127,7 +127,7 @@ async fn uploads_arrive(store: &dyn Store) {
 }
 
 fn board(ranking: Ranking, after: Option<Cursor>) -> BoardQuery {
-    BoardQuery { filter: LeaderboardQuery::default(), ranking, limit: 3, after }
+    BoardQuery { filter: ProblemFilter::default(), ranking, limit: 3, after }
 }
 
 async fn boards_are_read(store: &dyn Store) {
@@ -146,7 +146,7 @@ async fn boards_are_read(store: &dyn Store) {
         }
         assert_eq!(seen.len(), 8, "{kernels}");
     }
-    let filter = LeaderboardQuery { method: Some(Method::MEDIAN_COLD_EVENT), ..LeaderboardQuery::default() };
+    let filter = ProblemFilter { method: Some(Method::MEDIAN_COLD_EVENT), ..ProblemFilter::default() };
     let ranking =
         Ranking { kernels: Kernels::Triton, sort: LeaderboardSort::Ratio, order: SortOrder::Descending };
     let query = BoardQuery { filter, ..board(ranking, None) };
@@ -154,8 +154,12 @@ async fn boards_are_read(store: &dyn Store) {
     assert_eq!((page.total, page.items[0].library_us), (1, Some(150.0)));
     assert_eq!((comparison.problems, comparison.wins, comparison.ties), (1, 0, 0));
     assert_eq!(comparison.ratio, page.items[0].triton_over_library);
-    assert_eq!(store.problem_points(&slug, 100).await.unwrap().len(), 7);
-    assert_eq!(store.problem_points(&slug, 3).await.unwrap().len(), 3);
+    let all = ProblemFilter::default();
+    assert_eq!(store.problem_points(&slug, &all, 100).await.unwrap().len(), 7);
+    assert_eq!(store.problem_points(&slug, &all, 3).await.unwrap().len(), 3);
+    let filter = ProblemFilter { min_m: Some(1024), max_m: Some(2048), ..all };
+    assert_eq!(store.problem_points(&slug, &filter, 100).await.unwrap().len(), 2);
+    assert_eq!(store.problem_points(&slug, &filter, 1).await.unwrap().len(), 1);
 }
 
 async fn problems_are_looked_at(store: &dyn Store) {

@@ -2,7 +2,7 @@
 
 use diode_core::Comparison;
 use diode_core::api::{
-    Kernels, Leaderboard, LeaderboardQuery, LeaderboardRow, LeaderboardSort, Page, SortOrder,
+    Kernels, Leaderboard, LeaderboardRow, LeaderboardSort, Page, ProblemFilter, SortOrder,
 };
 use diode_core::ids::HardwareSlug;
 
@@ -80,7 +80,7 @@ pub(super) async fn leaderboard(
 }
 
 /// Which rows were counted: those of a hardware that a filter leaves.
-pub(super) type Counted = (HardwareSlug, LeaderboardQuery);
+pub(super) type Counted = (HardwareSlug, ProblemFilter);
 
 /// What all rows of a board make together.
 #[derive(Clone, Copy, Default)]
@@ -93,18 +93,10 @@ async fn totals(
     db: &mut impl Connection,
     totals: &Memory<Counted, Totals>,
     slug: &HardwareSlug,
-    filter: &LeaderboardQuery,
+    filter: &ProblemFilter,
 ) -> StoreResult<Totals> {
     let Some(revision) = hardware::revision(db, slug).await? else { return Ok(Totals::default()) };
-    let rows_alone = LeaderboardQuery {
-        kernels: None,
-        sort: None,
-        order: None,
-        limit: None,
-        cursor: None,
-        ..filter.clone()
-    };
-    let counted = (slug.clone(), rows_alone);
+    let counted = (slug.clone(), filter.clone());
     if let Some(totals) = totals.get(&counted, revision) {
         return Ok(totals);
     }
@@ -196,7 +188,7 @@ fn value(sort: LeaderboardSort, kernels: Kernels) -> &'static str {
     }
 }
 
-fn push_filter(select: Statement, slug: &HardwareSlug, filter: &LeaderboardQuery) -> Statement {
+pub(super) fn push_filter(select: Statement, slug: &HardwareSlug, filter: &ProblemFilter) -> Statement {
     let mut select = select.push(" WHERE e.hardware = ").push_bind(slug.as_str());
     let texts = [
         (" AND e.op = ", filter.op.map(|v| v.to_string())),

@@ -33,7 +33,8 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use diode_core::api::{
-    HardwareSummary, Job, JobEvent, Leaderboard, ModelSummary, ProblemPoint, ProblemView, Receipt,
+    HardwareSummary, Job, JobEvent, Leaderboard, ModelSummary, ProblemFilter, ProblemPoint, ProblemView,
+    Receipt,
 };
 use diode_core::hardware::Hardware;
 use diode_core::ids::{AccountId, HardwareSlug, JobId, ModelId, ProblemId, UploadId};
@@ -170,8 +171,13 @@ impl<DB: Database<Connection: Connection>> Store for SqlStore<DB> {
         board::leaderboard(&mut *snapshot(self).await?, &self.totals, slug, query).await
     }
 
-    async fn problem_points(&self, slug: &HardwareSlug, cap: u32) -> StoreResult<Vec<ProblemPoint>> {
-        problems::points(&mut *reader(self).await?, slug, cap).await
+    async fn problem_points(
+        &self,
+        slug: &HardwareSlug,
+        filter: &ProblemFilter,
+        cap: u32,
+    ) -> StoreResult<Vec<ProblemPoint>> {
+        problems::points(&mut *reader(self).await?, slug, filter, cap).await
     }
 
     async fn problem(&self, id: &ProblemId) -> StoreResult<Option<Problem>> {

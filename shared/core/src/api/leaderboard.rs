@@ -1,7 +1,8 @@
 use serde::{Deserialize, Deserializer, Serialize};
 
-use super::Page;
+use super::problem_filter::size;
 use super::query::{from_text, whole_number};
+use super::{Page, ProblemFilter};
 use crate::ids::ProblemId;
 use crate::named_enum::named_enum;
 use crate::{Comparison, Config, DType, Layout, Method, Op, Problem};
@@ -85,8 +86,12 @@ pub struct LeaderboardQuery {
     pub cursor: Option<String>,
 }
 
-fn size<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<u64>, D::Error> {
-    whole_number(deserializer, 0..=u64::MAX)
+impl LeaderboardQuery {
+    /// The rows that are meant, whatever their order and page.
+    pub fn filter(&self) -> ProblemFilter {
+        let Self { op, dtype, b_layout, method, min_m, max_m, min_n, max_n, min_k, max_k, .. } = *self;
+        ProblemFilter { op, dtype, b_layout, method, min_m, max_m, min_n, max_n, min_k, max_k }
+    }
 }
 
 fn limit<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<u32>, D::Error> {

@@ -11,6 +11,7 @@ mod models;
 mod moderation;
 mod page;
 mod picks;
+mod problem_filter;
 mod problems;
 pub mod query;
 mod tokens;
@@ -33,6 +34,7 @@ pub use moderation::{
 };
 pub use page::Page;
 pub use picks::{MAX_PICKED, Pick, Picks};
+pub use problem_filter::ProblemFilter;
 pub use problems::{ConfigResult, FailedConfig, ProblemDetail, ProblemPoint, ProblemView};
 pub use tokens::{DeviceCode, DevicePoll, DeviceRequest, IssuedToken, NewToken, Scope, Token};
 pub use uploads::{

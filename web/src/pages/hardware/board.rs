@@ -1,4 +1,4 @@
-//! The leaderboard: filters, rows, and more rows on demand.
+//! The leaderboard: rows, and more rows on demand.
 
 use std::sync::Arc;
 
@@ -8,8 +8,8 @@ use leptos::task::spawn_local;
 use leptos_router::hooks::use_query_map;
 
 use super::columns::Columns;
-use super::filters::{Filters, KEYS, default_method};
-use super::kernels::{self, KernelSwitch, asked_for, chosen};
+use super::filters::filter_parameters;
+use super::kernels::{self, asked_for, chosen};
 use super::picks::{self, PicksByProblem};
 use super::ranges::any_fault;
 use super::row::row;
@@ -24,20 +24,14 @@ pub(super) fn Board(summary: Arc<HardwareSummary>) -> impl IntoView {
     let slug = summary.hardware.slug.to_string();
     let with_picks = summary.models > 0;
     let kernels = chosen();
-    let method = default_method(&summary).map(|method| method.to_string());
     let map = use_query_map();
-    // The address is passed on as it is: the server refuses what it does not
-    // know, in words that this page shows.
     let path = {
         let slug = slug.clone();
         Memo::new(move |_| {
-            let value = |key: &str| map.with(|map| map.get(key).unwrap_or_default());
-            let given =
-                KEYS.into_iter().chain([kernels::KEY, "sort", "order"]).map(|key| match (key, &method) {
-                    ("method", Some(default)) if value(key).is_empty() => (key, default.clone()),
-                    (kernels::KEY, _) => (key, asked_for(value(key))),
-                    _ => (key, value(key)),
-                });
+            let value = |key: &'static str| (key, map.with(|map| map.get(key).unwrap_or_default()));
+            let mut given = map.with(|map| filter_parameters(&summary, map));
+            given.push((kernels::KEY, asked_for(value(kernels::KEY).1)));
+            given.extend(["sort", "order"].map(value));
             link(&format!("/hardware/{slug}/leaderboard"), given)
         })
     };
@@ -58,8 +52,6 @@ pub(super) fn Board(summary: Arc<HardwareSummary>) -> impl IntoView {
     view! {
         <section class="section" aria-labelledby="board-title">
             <h2 id="board-title">"Leaderboard"</h2>
-            <KernelSwitch />
-            <Filters summary />
             <div class="section" class:busy=move || first.busy()>{table}</div>
         </section>
     }

@@ -1,6 +1,7 @@
 //! One kind of hardware: a summary and a graph, then the leaderboard.
 
 mod board;
+mod chart;
 mod columns;
 mod downloads;
 mod facts;
@@ -14,23 +15,24 @@ mod verdict;
 use std::sync::Arc;
 
 use diode_core::Comparison;
-use diode_core::api::{HardwareSummary, ProblemPoint};
+use diode_core::api::HardwareSummary;
 use leptos::prelude::*;
 
 use self::board::Board;
+use self::chart::ProblemChart;
 use self::facts::FactsCard;
+use self::filters::Filters;
+use self::kernels::KernelSwitch;
 use super::path_part;
-use crate::charts;
-use crate::components::{Empty, Loaded, Missing, Stat, Stats, use_title};
+use crate::components::{Loaded, Missing, Stat, Stats, use_title};
 use crate::format;
 use crate::query::link;
-use crate::remote::{Remote, remote};
+use crate::remote::remote;
 
 #[component]
 pub(crate) fn HardwarePage() -> impl IntoView {
     let slug = path_part("slug");
     let summary = remote::<HardwareSummary>(move || Some(format!("/hardware/{}", slug.get())));
-    let points = remote::<Vec<ProblemPoint>>(move || Some(format!("/hardware/{}/problems", slug.get())));
     use_title(move || summary.value().map_or_else(|| slug.get(), |summary| summary.hardware.name.clone()));
     let missing = move || {
         let sentence = format!("No measurements of {} have been sent to this server.", slug.get());
@@ -47,14 +49,14 @@ pub(crate) fn HardwarePage() -> impl IntoView {
                 remote=summary
                 height="42rem"
                 missing
-                children=move |summary| view! { <Measured summary points /> }
+                children=move |summary| view! { <Measured summary /> }
             />
         </main>
     }
 }
 
 #[component]
-fn Measured(summary: Arc<HardwareSummary>, points: Remote<Vec<ProblemPoint>>) -> impl IntoView {
+fn Measured(summary: Arc<HardwareSummary>) -> impl IntoView {
     let slug = summary.hardware.slug.to_string();
     let models = link("/models", [("hardware", slug.clone())]);
     let models_text = format::counted(summary.models, "model");
@@ -77,14 +79,12 @@ fn Measured(summary: Arc<HardwareSummary>, points: Remote<Vec<ProblemPoint>>) ->
             <div class="row">{next}</div>
         </div>
         <Stats stats=headline(&summary) />
+        <section class="section" aria-label="What to show">
+            <KernelSwitch />
+            <Filters summary=Arc::clone(&summary) />
+        </section>
         <div class="split">
-            <section class="card" aria-label="Roofline">
-                <h2>"Best rate against the roofline"</h2>
-                {
-                    let summary = Arc::clone(&summary);
-                    view! { <Loaded remote=points height="21rem" children=move |points| roofline(&summary, &points) /> }
-                }
-            </section>
+            <ProblemChart summary=Arc::clone(&summary) />
             <FactsCard summary=Arc::clone(&summary) />
         </div>
         <Board summary />
@@ -129,16 +129,4 @@ pub(crate) fn gains(summary: &HardwareSummary) -> [Stat; 4] {
         Stat::maybe("over defaults, with the library", summary.gain_over_defaults.map(format::factor))
             .explained("Geometric mean over problems of the time of the best of Inductor's default configs / best time of Triton and library"),
     ]
-}
-
-fn roofline(summary: &HardwareSummary, points: &[ProblemPoint]) -> AnyView {
-    if points.is_empty() {
-        return view! { <Empty heading="No problems yet">"They appear with the first upload."</Empty> }
-            .into_any();
-    }
-    let slug = &summary.hardware.slug;
-    let href = |point: &ProblemPoint| {
-        link(&format!("/problems/{}", point.problem_id), [("hardware", slug.to_string())])
-    };
-    charts::roofline(points, summary.hardware.facts.as_ref(), &summary.dtypes, &href).into_any()
 }
