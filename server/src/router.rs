@@ -17,7 +17,7 @@ use utoipa_axum::routes;
 use crate::app::App;
 use crate::handlers::{
     account, agents, datasets, devices, hardware, health, invitations, job_events, jobs, leaderboard, leases,
-    models, moderation, picks, problems, session, tables, tokens, uploads,
+    models, moderation, nearest, picks, problems, session, tables, tokens, uploads,
 };
 use crate::http::{ApiFault, around, same_site};
 use crate::limits::{describe, rated};
@@ -76,6 +76,7 @@ fn api() -> OpenApiRouter<App> {
         .routes(routes!(hardware::get))
         .routes(routes!(leaderboard::get))
         .routes(routes!(hardware::problems))
+        .routes(routes!(nearest::get))
         .routes(routes!(picks::get))
         .routes(routes!(problems::get));
     let take = OpenApiRouter::new()

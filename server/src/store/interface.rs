@@ -4,8 +4,8 @@ use std::ops::RangeInclusive;
 
 use async_trait::async_trait;
 use diode_core::api::{
-    HardwareSummary, Job, JobEvent, Leaderboard, ModelSummary, ProblemFilter, ProblemPoint, ProblemView,
-    Receipt,
+    HardwareSummary, Job, JobEvent, Leaderboard, ModelSummary, NearestProblem, ProblemFilter, ProblemPoint,
+    ProblemView, Receipt,
 };
 use diode_core::hardware::Hardware;
 use diode_core::ids::{AccountId, HardwareSlug, JobId, ModelId, ProblemId, UploadId};
@@ -79,6 +79,16 @@ pub trait Store: AccountStore + AgentStore + ModerationStore {
         filter: &ProblemFilter,
         cap: u32,
     ) -> StoreResult<Vec<ProblemPoint>>;
+
+    /// The measured problems of a hardware that are most like one, by one method, the nearest first; only
+    /// such as run the same kernels. Of many, those are looked through whose M is nearest.
+    async fn nearest_problems(
+        &self,
+        slug: &HardwareSlug,
+        problem: &Problem,
+        method: Method,
+        limit: u32,
+    ) -> StoreResult<Vec<NearestProblem>>;
 
     /// A problem; `None` if nothing was ever measured for it.
     async fn problem(&self, id: &ProblemId) -> StoreResult<Option<Problem>>;

@@ -37,6 +37,8 @@ mod models;
 #[cfg(test)]
 mod moderation;
 #[cfg(test)]
+mod nearest;
+#[cfg(test)]
 mod openapi;
 #[cfg(test)]
 mod picks;

@@ -16,6 +16,7 @@ mod judging;
 mod memory;
 mod models;
 mod moderation;
+mod nearest;
 mod problems;
 mod removal;
 mod senders;
@@ -33,8 +34,8 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use diode_core::api::{
-    HardwareSummary, Job, JobEvent, Leaderboard, ModelSummary, ProblemFilter, ProblemPoint, ProblemView,
-    Receipt,
+    HardwareSummary, Job, JobEvent, Leaderboard, ModelSummary, NearestProblem, ProblemFilter, ProblemPoint,
+    ProblemView, Receipt,
 };
 use diode_core::hardware::Hardware;
 use diode_core::ids::{AccountId, HardwareSlug, JobId, ModelId, ProblemId, UploadId};
@@ -178,6 +179,16 @@ impl<DB: Database<Connection: Connection>> Store for SqlStore<DB> {
         cap: u32,
     ) -> StoreResult<Vec<ProblemPoint>> {
         problems::points(&mut *reader(self).await?, slug, filter, cap).await
+    }
+
+    async fn nearest_problems(
+        &self,
+        slug: &HardwareSlug,
+        problem: &Problem,
+        method: Method,
+        limit: u32,
+    ) -> StoreResult<Vec<NearestProblem>> {
+        nearest::nearest(&mut *snapshot(self).await?, slug, problem, method, limit).await
     }
 
     async fn problem(&self, id: &ProblemId) -> StoreResult<Option<Problem>> {

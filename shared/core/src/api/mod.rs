@@ -9,6 +9,7 @@ mod jobs;
 mod leaderboard;
 mod models;
 mod moderation;
+mod nearest;
 mod page;
 mod picks;
 mod problem_filter;
@@ -32,6 +33,7 @@ pub use models::{EvaluationReport, ModelSource, ModelSummary, TopK};
 pub use moderation::{
     LogEntry, Moderated, Moderation, ModerationAction, ModerationSubject, NewReport, Reason, Report,
 };
+pub use nearest::{NearestProblem, NearestQuery};
 pub use page::Page;
 pub use picks::{MAX_PICKED, Pick, Picks};
 pub use problem_filter::ProblemFilter;

@@ -10,6 +10,7 @@ mod kernels;
 mod picks;
 mod ranges;
 mod row;
+mod search;
 mod verdict;
 
 use std::sync::Arc;
@@ -23,6 +24,7 @@ use self::chart::ProblemChart;
 use self::facts::FactsCard;
 use self::filters::Filters;
 use self::kernels::KernelSwitch;
+use self::search::ShapeSearch;
 use super::path_part;
 use crate::components::{Loaded, Missing, Stat, Stats, use_title};
 use crate::format;
@@ -79,6 +81,7 @@ fn Measured(summary: Arc<HardwareSummary>) -> impl IntoView {
             <div class="row">{next}</div>
         </div>
         <Stats stats=headline(&summary) />
+        <ShapeSearch summary=Arc::clone(&summary) />
         <section class="section" aria-label="What to show">
             <KernelSwitch />
             <Filters summary=Arc::clone(&summary) />

@@ -6,18 +6,10 @@ use diode_core::api::ModelSummary;
 use diode_core::{DType, Field, Invalid, Layout, Op};
 use leptos::prelude::*;
 
+use super::examples::Examples;
 use super::fields::{DTYPES, Fields};
 use crate::components::{Chips, Choice, Select};
 use crate::format;
-
-/// Common shapes to start from.
-const EXAMPLES: [(&str, [&str; 3]); 5] = [
-    ("4096³", ["4096", "4096", "4096"]),
-    ("Llama 8B, MLP up", ["2048", "14336", "4096"]),
-    ("Llama 8B, MLP down", ["2048", "4096", "14336"]),
-    ("decode, 16 tokens", ["16", "4096", "4096"]),
-    ("small", ["256", "512", "256"]),
-];
 
 /// The input of one size, as the overview and this page show it.
 #[component]
@@ -73,13 +65,8 @@ pub(super) fn Form(
     let ops = own(Op::ALL.iter().map(ToString::to_string).collect());
     let layouts = own(Layout::ALL.iter().map(ToString::to_string).collect());
     let batched = move || fields.op.with(|op| op.parse::<Op>().is_ok_and(Op::is_batched));
-    let examples = EXAMPLES.map(|(name, sizes)| {
-        let fill = move |_| {
-            for (signal, size) in [fields.m, fields.n, fields.k].into_iter().zip(sizes) {
-                signal.set(size.to_owned());
-            }
-        };
-        view! { <button type="button" class="chip" on:click=fill>{name}</button> }
+    let hardware = Signal::derive(move || {
+        choice.with(|c| c.as_ref().map(|model| model.hardware.to_string()).unwrap_or_default())
     });
     view! {
         <form class="card" on:submit=|event| event.prevent_default() aria-label="Shape">
@@ -107,10 +94,7 @@ pub(super) fn Form(
                 current=current_model
                 choose=choose_model
             />
-            <div class="field" role="group" aria-label="Examples">
-                <span class="label">"Examples"</span>
-                <div class="chips">{examples.collect_view()}</div>
-            </div>
+            <Examples fields hardware />
         </form>
     }
 }

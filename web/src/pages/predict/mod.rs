@@ -3,6 +3,7 @@
 
 mod answer;
 mod confidence;
+mod examples;
 mod fields;
 mod form;
 
@@ -17,7 +18,7 @@ pub(crate) use self::form::SizeField;
 use self::answer::Answer;
 use self::fields::Fields;
 use self::form::Form;
-use crate::components::{Empty, FailedLoad, Loaded, Skeleton, use_title};
+use crate::components::{Empty, FailedLoad, Loaded, NearestProblems, Skeleton, use_title};
 use crate::models;
 use crate::pages::models::NoModels;
 use crate::remote::{Load, remote};
@@ -77,10 +78,16 @@ fn FormAndAnswer(fields: Fields, models: Arc<Vec<ModelSummary>>) -> impl IntoVie
         (_, Load::Failed(reason)) => view! { <FailedLoad reason retry=move || model.retry() /> }.into_any(),
         (Ok(summary), Load::Ready(model)) => view! { <Answer fields summary model /> }.into_any(),
     };
+    let hardware = Signal::derive(move || {
+        choice.with(|choice| choice.as_ref().map(|model| model.hardware.to_string()).unwrap_or_default())
+    });
     view! {
         <div class="split form-first">
             <Form fields models choice />
-            <div class="section">{result}</div>
+            <div class="section">
+                {result}
+                <NearestProblems hardware problem=Signal::derive(move || fields.problem().ok()) />
+            </div>
         </div>
     }
     .into_any()
