@@ -93,7 +93,7 @@ async fn nothing_is_there(store: &dyn Store) {
     let ranking =
         Ranking { kernels: Kernels::Triton, sort: LeaderboardSort::Time, order: SortOrder::Ascending };
     let empty = store.leaderboard(&h200().slug, &board(ranking, None)).await.unwrap();
-    assert_eq!((empty.page.total, empty.comparison), (0, Comparison::default()));
+    assert_eq!((empty.total, empty.comparison), (0, Comparison::default()));
     assert_eq!(store.views().await.unwrap(), []);
     assert!(store.claim_job(Now::read()).await.unwrap().is_none());
     assert_eq!(store.recover_jobs(Now::read()).await.unwrap(), 0);
@@ -138,7 +138,7 @@ async fn boards_are_read(store: &dyn Store) {
         let ranking = Ranking { kernels: *kernels, sort, order: SortOrder::Ascending };
         let (mut seen, mut after) = (BTreeSet::new(), None);
         loop {
-            let page = store.leaderboard(&slug, &board(ranking, after)).await.unwrap().page;
+            let page = store.leaderboard(&slug, &board(ranking, after)).await.unwrap();
             assert_eq!(page.total, 8);
             seen.extend(page.items.into_iter().map(|row| (row.problem_id, row.method)));
             let Some(next) = page.next_cursor else { break };
@@ -150,10 +150,10 @@ async fn boards_are_read(store: &dyn Store) {
     let ranking =
         Ranking { kernels: Kernels::Triton, sort: LeaderboardSort::Ratio, order: SortOrder::Descending };
     let query = BoardQuery { filter, ..board(ranking, None) };
-    let Leaderboard { page, comparison } = store.leaderboard(&slug, &query).await.unwrap();
-    assert_eq!((page.total, page.items[0].library_us), (1, Some(150.0)));
+    let Leaderboard { items, total, comparison, .. } = store.leaderboard(&slug, &query).await.unwrap();
+    assert_eq!((total, items[0].library_us), (1, Some(150.0)));
     assert_eq!((comparison.problems, comparison.wins, comparison.ties), (1, 0, 0));
-    assert_eq!(comparison.ratio, page.items[0].triton_over_library);
+    assert_eq!(comparison.ratio, items[0].triton_over_library);
     let all = ProblemFilter::default();
     assert_eq!(store.problem_points(&slug, &all, 100).await.unwrap().len(), 7);
     assert_eq!(store.problem_points(&slug, &all, 3).await.unwrap().len(), 3);

@@ -1,9 +1,7 @@
 //! The leaderboard's query: filters, keyset pages, ties broken the same way everywhere.
 
 use diode_core::Comparison;
-use diode_core::api::{
-    Kernels, Leaderboard, LeaderboardRow, LeaderboardSort, Page, ProblemFilter, SortOrder,
-};
+use diode_core::api::{Kernels, Leaderboard, LeaderboardRow, LeaderboardSort, ProblemFilter, SortOrder};
 use diode_core::ids::HardwareSlug;
 
 use super::board_entries::{COLUMNS, EntryRow};
@@ -76,7 +74,7 @@ pub(super) async fn leaderboard(
     let (items, cursors): (Vec<_>, Vec<Cursor>) = rows?.into_iter().unzip();
     let last = cursors.last().filter(|_| more);
     let next_cursor = last.map(|cursor| cursor.encode(query.ranking));
-    Ok(Leaderboard { page: Page { items, total, next_cursor }, comparison })
+    Ok(Leaderboard { items, total, next_cursor, comparison })
 }
 
 /// Which rows were counted: those of a hardware that a filter leaves.

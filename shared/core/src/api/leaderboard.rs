@@ -1,8 +1,8 @@
 use serde::{Deserialize, Deserializer, Serialize};
 
+use super::ProblemFilter;
 use super::problem_filter::size;
 use super::query::{from_text, whole_number};
-use super::{Page, ProblemFilter};
 use crate::ids::ProblemId;
 use crate::named_enum::named_enum;
 use crate::{Comparison, Config, DType, Layout, Method, Op, Problem};
@@ -100,12 +100,17 @@ fn limit<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<u32>, D::E
     whole_number(deserializer, 1..=MAX)
 }
 
-/// A page of a leaderboard.
+/// A page of a leaderboard with what all its rows make together. Written out, since a flattened
+/// [`Page`](super::Page) costs the dashboard's download some kilobytes.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Leaderboard {
-    #[serde(flatten)]
-    pub page: Page<LeaderboardRow>,
+    pub items: Vec<LeaderboardRow>,
+    /// How many rows match in all.
+    pub total: u64,
+    /// Pass as `cursor` for the next page; absent on the last.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub next_cursor: Option<String>,
     /// Triton and the library on all problems that the filters leave.
     pub comparison: Comparison,
 }

@@ -66,18 +66,18 @@ fn Rows(
     kernels: Kernels,
     with_picks: bool,
 ) -> impl IntoView {
-    if first.page.items.is_empty() {
+    if first.items.is_empty() {
         return view! { <Empty heading="No problem matches these filters">"Clear a filter to see more."</Empty> }
             .into_any();
     }
-    let total = first.page.total;
-    let next = RwSignal::new(first.page.next_cursor.clone());
+    let total = first.total;
+    let next = RwSignal::new(first.next_cursor.clone());
     let picks = with_picks.then(PicksByProblem::default);
     let pick = {
         let slug = slug.clone();
         move |page: &Leaderboard| {
             if let Some(picks) = picks {
-                picks::fetch(&slug, &page.page.items, picks);
+                picks::fetch(&slug, &page.items, picks);
             }
         }
     };
@@ -98,7 +98,7 @@ fn Rows(
             }
             match page {
                 Ok(page) => {
-                    next.set(page.page.next_cursor.clone());
+                    next.set(page.next_cursor.clone());
                     pick(&page);
                     pages.update(|pages| pages.push(Arc::new(page)));
                     error.set(None);
@@ -107,14 +107,13 @@ fn Rows(
             }
         });
     };
-    let shown =
-        move || pages.with(|pages| pages.iter().map(|page| page.page.items.len() as u64).sum::<u64>());
+    let shown = move || pages.with(|pages| pages.iter().map(|page| page.items.len() as u64).sum::<u64>());
     let body = view! {
         <For
             each=move || pages.get().into_iter().enumerate()
             key=|(index, _)| *index
             children=move |(_, page)| {
-                page.page.items.iter().map(|item| row(item, &slug, kernels, picks)).collect_view()
+                page.items.iter().map(|item| row(item, &slug, kernels, picks)).collect_view()
             }
         />
     };
