@@ -20,6 +20,9 @@ const WAIT_TO_RECEIVE: Duration = Duration::from_secs(15);
 /// An upload that has arrived takes up to its limit in memory, and several times that while it is decoded.
 const INGESTING_AT_ONCE: usize = 2;
 
+/// Requests whose problems are ranked at a time: each keeps a core busy for some tenths of a second.
+const PICKING_AT_ONCE: usize = 2;
+
 #[derive(Clone)]
 pub struct App {
     pub(crate) backend: Backend,
@@ -28,6 +31,7 @@ pub struct App {
     pub(crate) refused: Refused,
     receiving: Arc<Semaphore>,
     ingesting: Arc<Semaphore>,
+    picking: Arc<Semaphore>,
     pub(crate) passwords: Passwords,
     policy: Arc<Policy>,
     stopping: watch::Receiver<bool>,
@@ -45,6 +49,7 @@ impl App {
             refused: Refused::default(),
             receiving: Arc::new(Semaphore::new(RECEIVING_AT_ONCE)),
             ingesting: Arc::new(Semaphore::new(INGESTING_AT_ONCE)),
+            picking: Arc::new(Semaphore::new(PICKING_AT_ONCE)),
             stopping,
         }
     }
@@ -70,6 +75,12 @@ impl App {
     pub(crate) async fn ingesting(&self) -> Option<OwnedSemaphorePermit> {
         // The semaphore is never closed, so there is always a permit in the end.
         Arc::clone(&self.ingesting).acquire_owned().await.ok()
+    }
+
+    /// Waits until another request's problems may be ranked.
+    pub(crate) async fn picking(&self) -> Option<OwnedSemaphorePermit> {
+        // The semaphore is never closed, so there is always a permit in the end.
+        Arc::clone(&self.picking).acquire_owned().await.ok()
     }
 
     /// Waits; `true` as soon as the server is to stop.

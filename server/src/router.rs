@@ -5,7 +5,7 @@ use axum::body::Bytes;
 use axum::http::{Uri, header};
 use axum::middleware::from_fn_with_state;
 use axum::routing::get;
-use diode_core::api::{LeaderboardSort, SortOrder};
+use diode_core::api::{Kernels, LeaderboardSort, SortOrder};
 use diode_core::table::TableFormat;
 use diode_core::table::inductor::TorchVersion;
 use tower_http::compression::CompressionLayer;
@@ -17,7 +17,7 @@ use utoipa_axum::routes;
 use crate::app::App;
 use crate::handlers::{
     account, agents, datasets, devices, hardware, health, invitations, job_events, jobs, leaderboard, leases,
-    models, moderation, problems, session, tables, tokens, uploads,
+    models, moderation, nearest, picks, problems, session, tables, tokens, uploads,
 };
 use crate::http::{ApiFault, around, same_site};
 use crate::limits::{describe, rated};
@@ -31,7 +31,7 @@ use crate::{pages, ui};
                        Every response that is no success is an ApiError.",
     ),
     // Types of parameters alone are not found through the routes.
-    components(schemas(LeaderboardSort, SortOrder, TableFormat, TorchVersion)),
+    components(schemas(Kernels, LeaderboardSort, SortOrder, TableFormat, TorchVersion)),
 )]
 struct Description;
 
@@ -76,6 +76,8 @@ fn api() -> OpenApiRouter<App> {
         .routes(routes!(hardware::get))
         .routes(routes!(leaderboard::get))
         .routes(routes!(hardware::problems))
+        .routes(routes!(nearest::get))
+        .routes(routes!(picks::get))
         .routes(routes!(problems::get));
     let take = OpenApiRouter::new()
         .routes(routes!(models::list))

@@ -14,6 +14,8 @@ pub(crate) mod leaderboard;
 pub(crate) mod leases;
 pub(crate) mod models;
 pub(crate) mod moderation;
+pub(crate) mod nearest;
+pub(crate) mod picks;
 pub(crate) mod problems;
 pub(crate) mod session;
 pub(crate) mod tables;

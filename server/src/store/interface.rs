@@ -4,7 +4,8 @@ use std::ops::RangeInclusive;
 
 use async_trait::async_trait;
 use diode_core::api::{
-    HardwareSummary, Job, JobEvent, LeaderboardRow, ModelSummary, Page, ProblemPoint, ProblemView, Receipt,
+    HardwareSummary, Job, JobEvent, Leaderboard, ModelSummary, NearestProblem, ProblemFilter, ProblemPoint,
+    ProblemView, Receipt,
 };
 use diode_core::hardware::Hardware;
 use diode_core::ids::{AccountId, HardwareSlug, JobId, ModelId, ProblemId, UploadId};
@@ -68,12 +69,26 @@ pub trait Store: AccountStore + AgentStore + ModerationStore {
     /// One page of the entries of a hardware. Unknown hardware has an empty board.
     /// Pages follow each other without gaps or repeats while nothing is uploaded;
     /// entries without the value sorted by come last in either order.
-    async fn leaderboard(&self, slug: &HardwareSlug, query: &BoardQuery)
-    -> StoreResult<Page<LeaderboardRow>>;
+    async fn leaderboard(&self, slug: &HardwareSlug, query: &BoardQuery) -> StoreResult<Leaderboard>;
 
-    /// One point per problem of a hardware that has a rate, by the method with the most
+    /// One point per problem that a filter leaves and that has a rate, by the method with the most
     /// timings, at most `cap` of them: an even sample where there are more.
-    async fn problem_points(&self, slug: &HardwareSlug, cap: u32) -> StoreResult<Vec<ProblemPoint>>;
+    async fn problem_points(
+        &self,
+        slug: &HardwareSlug,
+        filter: &ProblemFilter,
+        cap: u32,
+    ) -> StoreResult<Vec<ProblemPoint>>;
+
+    /// The measured problems of a hardware that are most like one, by one method, the nearest first; only
+    /// such as run the same kernels. Of many, those are looked through whose M is nearest.
+    async fn nearest_problems(
+        &self,
+        slug: &HardwareSlug,
+        problem: &Problem,
+        method: Method,
+        limit: u32,
+    ) -> StoreResult<Vec<NearestProblem>>;
 
     /// A problem; `None` if nothing was ever measured for it.
     async fn problem(&self, id: &ProblemId) -> StoreResult<Option<Problem>>;

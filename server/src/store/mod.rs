@@ -25,7 +25,7 @@ pub use agents::{
     AGENT_LEASE, AgentStore, ForLease, KnownAgent, LeaseWish, LeasedWork, MAX_REFUSED_RESULTS, NewWork,
     Taken, WorkFigures,
 };
-pub use cursor::Cursor;
+pub use cursor::{Cursor, Ranking};
 pub use error::{StoreError, StoreResult};
 pub use interface::Store;
 pub use moderation::{Done, ModerationStore, UploadFilter};

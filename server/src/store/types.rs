@@ -3,13 +3,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use diode_core::api::{HardwareReceipt, Job, LeaderboardQuery, LeaderboardSort, SortOrder};
+use diode_core::api::{HardwareReceipt, Job, ProblemFilter};
 use diode_core::hardware::Hardware;
 use diode_core::ids::{AccountId, Digest, HardwareSlug, ProblemId, UploadId};
 use diode_core::{Method, Problem};
 
 use super::agents::ForLease;
-use super::cursor::Cursor;
+use super::cursor::{Cursor, Ranking};
 use crate::blobs::BlobKind;
 use crate::solutions::StoredSolutions;
 
@@ -93,10 +93,8 @@ pub struct NamedBlob {
 /// A page of a leaderboard, as asked for.
 #[derive(Debug, Clone)]
 pub struct BoardQuery {
-    /// The filters; its paging fields are resolved into those below.
-    pub filter: LeaderboardQuery,
-    pub sort: LeaderboardSort,
-    pub order: SortOrder,
+    pub filter: ProblemFilter,
+    pub ranking: Ranking,
     pub limit: u32,
     /// `None` for the first page.
     pub after: Option<Cursor>,

@@ -37,7 +37,11 @@ mod models;
 #[cfg(test)]
 mod moderation;
 #[cfg(test)]
+mod nearest;
+#[cfg(test)]
 mod openapi;
+#[cfg(test)]
+mod picks;
 #[cfg(test)]
 mod postgres;
 #[cfg(test)]

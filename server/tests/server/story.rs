@@ -4,15 +4,17 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use diode_core::api::{Job, JobKind, JobRequest, JobState, LeaderboardQuery, LeaderboardSort, SortOrder};
+use diode_core::api::{
+    Job, JobKind, JobRequest, JobState, Kernels, Leaderboard, LeaderboardSort, ProblemFilter, SortOrder,
+};
 use diode_core::hardware::Hardware;
 use diode_core::ids::{Digest, JobId, ProblemId, UploadId};
-use diode_core::{Dataset, Heuristic, Method};
+use diode_core::{Comparison, Dataset, Heuristic, Method};
 use diode_server::admin::verify_entries;
 use diode_server::ingest::{Source, prepare};
 use diode_server::store::{
-    self, BoardQuery, Cursor, KnownHardware, LEASE, MAX_ATTEMPTS, NewUpload, Now, PostgresStore, SqliteStore,
-    Store, View,
+    self, BoardQuery, Cursor, KnownHardware, LEASE, MAX_ATTEMPTS, NewUpload, Now, PostgresStore, Ranking,
+    SqliteStore, Store, View,
 };
 
 use crate::models::summary;
@@ -86,9 +88,12 @@ async fn nothing_is_there(store: &dyn Store) {
     assert_eq!(store.receipt(&UploadId::of(b"x")).await.unwrap(), None);
     assert_eq!(store.problem(&ProblemId::of(b"x")).await.unwrap(), None);
     assert_eq!(store.problem_views(&ProblemId::of(b"x")).await.unwrap(), []);
-    assert_eq!(store.problem_points(&h200().slug, 10).await.unwrap(), []);
+    assert_eq!(store.problem_points(&h200().slug, &ProblemFilter::default(), 10).await.unwrap(), []);
     assert!(store.training_data(&h200().slug).await.unwrap().solutions.solutions.is_empty());
-    assert_eq!(store.leaderboard(&h200().slug, &board(None)).await.unwrap().total, 0);
+    let ranking =
+        Ranking { kernels: Kernels::Triton, sort: LeaderboardSort::Time, order: SortOrder::Ascending };
+    let empty = store.leaderboard(&h200().slug, &board(ranking, None)).await.unwrap();
+    assert_eq!((empty.total, empty.comparison), (0, Comparison::default()));
     assert_eq!(store.views().await.unwrap(), []);
     assert!(store.claim_job(Now::read()).await.unwrap().is_none());
     assert_eq!(store.recover_jobs(Now::read()).await.unwrap(), 0);
@@ -121,27 +126,40 @@ async fn uploads_arrive(store: &dyn Store) {
     assert_eq!(store.hardware_list().await.unwrap(), [summary]);
 }
 
-fn board(after: Option<Cursor>) -> BoardQuery {
-    let filter = LeaderboardQuery::default();
-    BoardQuery { filter, sort: LeaderboardSort::Roofline, order: SortOrder::Ascending, limit: 3, after }
+fn board(ranking: Ranking, after: Option<Cursor>) -> BoardQuery {
+    BoardQuery { filter: ProblemFilter::default(), ranking, limit: 3, after }
 }
 
 async fn boards_are_read(store: &dyn Store) {
     let slug = h200().slug;
-    let (mut seen, mut after) = (BTreeSet::new(), None);
-    loop {
-        let page = store.leaderboard(&slug, &board(after)).await.unwrap();
-        assert_eq!(page.total, 8);
-        seen.extend(page.items.into_iter().map(|row| (row.problem_id, row.method)));
-        let Some(next) = page.next_cursor else { break };
-        after = Some(Cursor::decode(&next, LeaderboardSort::Roofline, SortOrder::Ascending).unwrap());
+    // Seven of the eight rows have no time of the library.
+    for kernels in Kernels::ALL {
+        let sort = LeaderboardSort::Roofline;
+        let ranking = Ranking { kernels: *kernels, sort, order: SortOrder::Ascending };
+        let (mut seen, mut after) = (BTreeSet::new(), None);
+        loop {
+            let page = store.leaderboard(&slug, &board(ranking, after)).await.unwrap();
+            assert_eq!(page.total, 8);
+            seen.extend(page.items.into_iter().map(|row| (row.problem_id, row.method)));
+            let Some(next) = page.next_cursor else { break };
+            after = Some(Cursor::decode(&next, ranking).unwrap());
+        }
+        assert_eq!(seen.len(), 8, "{kernels}");
     }
-    assert_eq!(seen.len(), 8);
-    let filter = LeaderboardQuery { method: Some(Method::MEDIAN_COLD_EVENT), ..LeaderboardQuery::default() };
-    let page = store.leaderboard(&slug, &BoardQuery { filter, ..board(None) }).await.unwrap();
-    assert_eq!((page.total, page.items[0].library_us), (1, Some(150.0)));
-    assert_eq!(store.problem_points(&slug, 100).await.unwrap().len(), 7);
-    assert_eq!(store.problem_points(&slug, 3).await.unwrap().len(), 3);
+    let filter = ProblemFilter { method: Some(Method::MEDIAN_COLD_EVENT), ..ProblemFilter::default() };
+    let ranking =
+        Ranking { kernels: Kernels::Triton, sort: LeaderboardSort::Ratio, order: SortOrder::Descending };
+    let query = BoardQuery { filter, ..board(ranking, None) };
+    let Leaderboard { items, total, comparison, .. } = store.leaderboard(&slug, &query).await.unwrap();
+    assert_eq!((total, items[0].library_us), (1, Some(150.0)));
+    assert_eq!((comparison.problems, comparison.wins, comparison.ties), (1, 0, 0));
+    assert_eq!(comparison.ratio, items[0].triton_over_library);
+    let all = ProblemFilter::default();
+    assert_eq!(store.problem_points(&slug, &all, 100).await.unwrap().len(), 7);
+    assert_eq!(store.problem_points(&slug, &all, 3).await.unwrap().len(), 3);
+    let filter = ProblemFilter { min_m: Some(1024), max_m: Some(2048), ..all };
+    assert_eq!(store.problem_points(&slug, &filter, 100).await.unwrap().len(), 2);
+    assert_eq!(store.problem_points(&slug, &filter, 1).await.unwrap().len(), 1);
 }
 
 async fn problems_are_looked_at(store: &dyn Store) {

@@ -8,6 +8,7 @@
 
 pub mod alignment;
 pub mod api;
+pub mod comparison;
 pub mod config;
 pub mod config_fields;
 pub mod dataset;
@@ -35,6 +36,7 @@ pub mod torch_checkpoint;
 pub mod units;
 
 pub use alignment::{Alignment, OperandAlignment};
+pub use comparison::Comparison;
 pub use config::{AccType, Config, RocmExtras, Template, Tile};
 pub use config_fields::ConfigFields;
 pub use dataset::{ConfigDictionary, ConfigIndex, Dataset, Failure, FailureReason, Solution};

@@ -2,7 +2,9 @@
 
 use leptos::prelude::*;
 
-use super::scatter::{Axis, Line, Mark, Plot, Scatter};
+use super::look::{Shape, Tone};
+use super::plot::{Axis, Line, Mark, Plot};
+use super::scatter::Scatter;
 use crate::format;
 
 /// From here on dots are small, so that they do not hide each other.
@@ -22,6 +24,8 @@ pub(crate) fn agreement(configs: &[Agreement], ring: Option<usize>) -> impl Into
         .map(|config| Mark {
             x: config.measured,
             y: config.predicted,
+            tone: Tone::Plain,
+            shape: Shape::Circle,
             text: format!(
                 "{}\nmeasured {}\npredicted {}",
                 config.label,

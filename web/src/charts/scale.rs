@@ -40,6 +40,21 @@ impl LogScale {
         Some(Self { low: low - margin, high: high + margin, from, to })
     }
 
+    /// The scale between two values.
+    pub(super) fn between((low, high): (f64, f64), from: f64, to: f64) -> Self {
+        Self { low: low.log10(), high: high.log10(), from, to }
+    }
+
+    /// The value at a pixel.
+    pub(super) fn value_at(&self, place: f64) -> f64 {
+        10_f64.powf(self.low + (place - self.from) / (self.to - self.from) * (self.high - self.low))
+    }
+
+    /// Whether a value lies between the ends.
+    pub(super) fn shows(&self, value: f64) -> bool {
+        (self.low..=self.high).contains(&value.log10())
+    }
+
     /// The pixel of a value.
     pub(super) fn place(&self, value: f64) -> f64 {
         self.from + (value.log10() - self.low) / (self.high - self.low) * (self.to - self.from)
@@ -52,7 +67,12 @@ impl LogScale {
 
     /// Grid lines at 1, 2 and 5 of every decade; labels at all of them if they
     /// are `spacing` pixels apart, else at whole decades, else at every n-th.
+    ///
+    /// Where less than one decade is shown, at round numbers in even steps.
     pub(super) fn ticks(&self, spacing: f64) -> Vec<Tick> {
+        if self.high - self.low < MIN_DECADES - 1e-9 {
+            return self.even_ticks();
+        }
         let decade = (self.to - self.from).abs() / (self.high - self.low);
         let all_labelled = decade * 2_f64.log10() >= spacing;
         let every = (spacing / decade).ceil().max(1.0) as i32;
@@ -69,6 +89,26 @@ impl LogScale {
             }
         }
         ticks
+    }
+
+    fn even_ticks(&self) -> Vec<Tick> {
+        let (low, high) = self.ends();
+        let rough = (high - low) / 5.0;
+        let exponent = rough.log10().floor() as i32;
+        let decade = 10_f64.powi(exponent);
+        let step = [1, 2, 5, 10].into_iter().find(|step| f64::from(*step) * decade >= rough).unwrap_or(10);
+        // Whole steps are counted, so that no rounding is seen in the labels.
+        let value = |count: i64| {
+            let steps = (count * i64::from(step)) as f64;
+            if exponent < 0 { steps / 10_f64.powi(-exponent) } else { steps * decade }
+        };
+        let size = f64::from(step) * decade;
+        let counts = (low / size).ceil() as i64..=(high / size).floor() as i64;
+        counts
+            .map(value)
+            .filter(|value| *value > 0.0)
+            .map(|value| Tick { value, place: self.place(value), labelled: true })
+            .collect()
     }
 }
 
@@ -104,6 +144,14 @@ mod tests {
         let scale = LogScale::covering(std::iter::once(7.0), 0.0, 300.0).unwrap();
         assert!(labels(&scale, 40.0).len() >= 2, "{:?}", labels(&scale, 40.0));
         assert!((scale.place(7.0) - 150.0).abs() < 1e-9);
+    }
+
+    #[test]
+    fn a_narrow_part_has_round_ticks() {
+        let scale = LogScale::between((0.21, 0.38), 0.0, 500.0);
+        assert_eq!(labels(&scale, 40.0), [0.25, 0.3, 0.35]);
+        assert!((scale.value_at(scale.place(0.3)) - 0.3).abs() < 1e-12);
+        assert!(scale.shows(0.3) && !scale.shows(0.4) && !scale.shows(0.2));
     }
 
     #[test]

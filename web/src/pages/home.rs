@@ -6,6 +6,7 @@ use leptos_router::hooks::use_navigate;
 
 use crate::components::{Chips, Empty, Loaded, Snippet, Stat, Stats, use_title};
 use crate::format;
+use crate::pages::hardware::gains;
 use crate::pages::predict::{DTYPES, SizeField};
 use crate::query::address;
 use crate::remote::remote;
@@ -82,14 +83,16 @@ fn card(summary: &HardwareSummary) -> impl IntoView + use<> {
         format::counted(summary.timings, "timing"),
         format::counted(summary.models, "model"),
     ];
+    let [wins, ratio, triton, all] = gains(summary);
     let headline = [
+        wins,
+        ratio,
+        Stat::maybe("of roofline, median", summary.median_roofline_share.map(format::percent))
+            .explained("Median over problems of roofline time / best time, the library kernel included"),
+        triton,
+        all,
         Stat::maybe("best TFLOP/s", summary.best_tflops.map(format::three_digits))
             .explained("The highest rate that any problem reaches"),
-        Stat::maybe("median of roofline", summary.median_roofline_share.map(format::percent))
-            .explained("Median over problems of roofline time / best time"),
-        Stat::maybe("gain over defaults", summary.gain_over_defaults.map(format::factor)).explained(
-            "Geometric mean over problems of the best of Inductor's default configs / best config",
-        ),
     ];
     let updated = summary.updated_at.as_deref().map(|time| format!("updated {}", format::day(time)));
     view! {

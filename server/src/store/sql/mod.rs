@@ -16,6 +16,7 @@ mod judging;
 mod memory;
 mod models;
 mod moderation;
+mod nearest;
 mod problems;
 mod removal;
 mod senders;
@@ -33,7 +34,8 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use diode_core::api::{
-    HardwareSummary, Job, JobEvent, LeaderboardRow, ModelSummary, Page, ProblemPoint, ProblemView, Receipt,
+    HardwareSummary, Job, JobEvent, Leaderboard, ModelSummary, NearestProblem, ProblemFilter, ProblemPoint,
+    ProblemView, Receipt,
 };
 use diode_core::hardware::Hardware;
 use diode_core::ids::{AccountId, HardwareSlug, JobId, ModelId, ProblemId, UploadId};
@@ -46,7 +48,7 @@ use super::interface::Store;
 use super::types::{BoardQuery, Claim, KnownHardware, NamedBlob, NewUpload, Now, TrainingData, View};
 use crate::consensus::BoardEntry;
 use crate::solutions::StoredSolutions;
-use board::Counted;
+use board::{Counted, Totals};
 use connection::Connection;
 use memory::Memory;
 use solutions::Selection;
@@ -63,7 +65,7 @@ pub struct SqlStore<DB: Database> {
     /// For what does; may be the same pool.
     pub(super) writers: Pool<DB>,
     figures: Memory<HardwareSlug, Figures>,
-    totals: Memory<Counted, u64>,
+    totals: Memory<Counted, Totals>,
 }
 
 impl<DB: Database> SqlStore<DB> {
@@ -166,16 +168,27 @@ impl<DB: Database<Connection: Connection>> Store for SqlStore<DB> {
         Ok(tx.commit().await?)
     }
 
-    async fn leaderboard(
-        &self,
-        slug: &HardwareSlug,
-        query: &BoardQuery,
-    ) -> StoreResult<Page<LeaderboardRow>> {
+    async fn leaderboard(&self, slug: &HardwareSlug, query: &BoardQuery) -> StoreResult<Leaderboard> {
         board::leaderboard(&mut *snapshot(self).await?, &self.totals, slug, query).await
     }
 
-    async fn problem_points(&self, slug: &HardwareSlug, cap: u32) -> StoreResult<Vec<ProblemPoint>> {
-        problems::points(&mut *reader(self).await?, slug, cap).await
+    async fn problem_points(
+        &self,
+        slug: &HardwareSlug,
+        filter: &ProblemFilter,
+        cap: u32,
+    ) -> StoreResult<Vec<ProblemPoint>> {
+        problems::points(&mut *reader(self).await?, slug, filter, cap).await
+    }
+
+    async fn nearest_problems(
+        &self,
+        slug: &HardwareSlug,
+        problem: &Problem,
+        method: Method,
+        limit: u32,
+    ) -> StoreResult<Vec<NearestProblem>> {
+        nearest::nearest(&mut *snapshot(self).await?, slug, problem, method, limit).await
     }
 
     async fn problem(&self, id: &ProblemId) -> StoreResult<Option<Problem>> {

@@ -9,7 +9,10 @@ mod jobs;
 mod leaderboard;
 mod models;
 mod moderation;
+mod nearest;
 mod page;
+mod picks;
+mod problem_filter;
 mod problems;
 pub mod query;
 mod tokens;
@@ -23,12 +26,17 @@ pub use agents::{
 pub use error::ApiError;
 pub use hardware::HardwareSummary;
 pub use jobs::{Job, JobEvent, JobKind, JobRequest, JobState};
-pub use leaderboard::{LeaderboardQuery, LeaderboardRow, LeaderboardSort, SortOrder};
+pub use leaderboard::{
+    KernelResult, Kernels, Leaderboard, LeaderboardQuery, LeaderboardRow, LeaderboardSort, SortOrder,
+};
 pub use models::{EvaluationReport, ModelSource, ModelSummary, TopK};
 pub use moderation::{
     LogEntry, Moderated, Moderation, ModerationAction, ModerationSubject, NewReport, Reason, Report,
 };
+pub use nearest::{NearestProblem, NearestQuery};
 pub use page::Page;
+pub use picks::{MAX_PICKED, Pick, Picks};
+pub use problem_filter::ProblemFilter;
 pub use problems::{ConfigResult, FailedConfig, ProblemDetail, ProblemPoint, ProblemView};
 pub use tokens::{DeviceCode, DevicePoll, DeviceRequest, IssuedToken, NewToken, Scope, Token};
 pub use uploads::{

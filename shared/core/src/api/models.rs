@@ -82,3 +82,11 @@ pub struct ModelSummary {
     #[serde(default)]
     pub withdrawn_uploads: u64,
 }
+
+impl ModelSummary {
+    /// The model of a hardware that was trained on the most timings, the newest of equals.
+    pub fn best_for<'a>(models: &'a [Self], hardware: &HardwareSlug) -> Option<&'a Self> {
+        let own = models.iter().filter(|model| model.hardware == *hardware);
+        own.max_by(|a, b| (a.training_timings, &a.created_at).cmp(&(b.training_timings, &b.created_at)))
+    }
+}

@@ -8,19 +8,11 @@ use js_sys::Reflect;
 use leptos::ev::Event;
 use leptos::prelude::*;
 
+use super::examples::Examples;
 use super::fields::{DTYPES, Fields};
 use super::sizes::{dims, plain};
 use crate::components::{Chips, Choice, Select};
 use crate::format;
-
-/// Common shapes to start from.
-const EXAMPLES: [(&str, [&str; 3]); 5] = [
-    ("4096³", ["4096", "4096", "4096"]),
-    ("Llama 8B, MLP up", ["2048", "14336", "4096"]),
-    ("Llama 8B, MLP down", ["2048", "4096", "14336"]),
-    ("decode, 16 tokens", ["16", "4096", "4096"]),
-    ("small", ["256", "512", "256"]),
-];
 
 /// The input of one size, as the overview and this page show it.
 #[component]
@@ -94,19 +86,14 @@ pub(super) fn Form(
     };
     let ops = own(Op::ALL.iter().map(ToString::to_string).collect());
     let layouts = own(Layout::ALL.iter().map(ToString::to_string).collect());
+    let hardware = Signal::derive(move || {
+        choice.with(|c| c.as_ref().map(|model| model.hardware.to_string()).unwrap_or_default())
+    });
     let biases = own([Bias::Vector, Bias::Matrix].iter().map(ToString::to_string).collect());
     let is_op = move |has: fn(Op) -> bool| fields.op.with(|op| op.parse().is_ok_and(has));
     let (batched, biased) =
         (Memo::new(move |_| is_op(Op::is_batched)), Memo::new(move |_| is_op(Op::has_bias)));
     let take = Callback::new(move |(batch, sizes)| fields.take(batch, sizes));
-    let examples = EXAMPLES.map(|(name, sizes)| {
-        let fill = move |_| {
-            for (signal, size) in [fields.m, fields.n, fields.k].into_iter().zip(sizes) {
-                signal.set(size.to_owned());
-            }
-        };
-        view! { <button type="button" class="chip" on:click=fill>{name}</button> }
-    });
     view! {
         <form class="card" on:submit=|event| event.prevent_default() aria-label="Shape">
             <div class="fields">
@@ -147,10 +134,7 @@ pub(super) fn Form(
                 current=current_model
                 choose=choose_model
             />
-            <div class="field" role="group" aria-label="Examples">
-                <span class="label">"Examples"</span>
-                <div class="chips">{examples.collect_view()}</div>
-            </div>
+            <Examples fields hardware />
         </form>
     }
 }

@@ -4,6 +4,7 @@
 mod address;
 mod answer;
 mod confidence;
+mod examples;
 mod fields;
 mod form;
 mod sizes;
@@ -21,7 +22,7 @@ pub(crate) use self::sizes::{batched, dims, plain, size, whole};
 use self::answer::Answer;
 use self::fields::Fields;
 use self::form::Form;
-use crate::components::{Empty, FailedLoad, Loaded, Skeleton, use_title};
+use crate::components::{Empty, FailedLoad, Loaded, NearestProblems, Skeleton, use_title};
 use crate::models;
 use crate::pages::models::NoModels;
 use crate::remote::{Load, remote};
@@ -59,7 +60,7 @@ fn chosen(fields: Fields, models: &[ModelSummary]) -> Result<ModelSummary, Strin
         "" => models.iter().max_by_key(|model| model.training_timings).map(|model| model.hardware.clone()),
         slug => Some(slug.parse().map_err(|error| format!("{error}."))?),
     };
-    let best = slug.and_then(|slug| models::best_for(models, &slug));
+    let best = slug.and_then(|slug| ModelSummary::best_for(models, &slug));
     best.cloned().ok_or_else(|| format!("There is no model for {hardware} yet."))
 }
 
@@ -84,10 +85,16 @@ fn FormAndAnswer(fields: Fields, models: Arc<Vec<ModelSummary>>) -> impl IntoVie
         (_, Load::Failed(reason)) => view! { <FailedLoad reason retry=move || model.retry() /> }.into_any(),
         (Ok(summary), Load::Ready(model)) => view! { <Answer fields summary model /> }.into_any(),
     };
+    let hardware = Signal::derive(move || {
+        choice.with(|choice| choice.as_ref().map(|model| model.hardware.to_string()).unwrap_or_default())
+    });
     view! {
         <div class="split form-first">
             <Form fields models choice />
-            <div class="section">{result}</div>
+            <div class="section">
+                {result}
+                <NearestProblems hardware problem=Signal::derive(move || fields.problem().ok()) />
+            </div>
         </div>
     }
     .into_any()

@@ -72,16 +72,34 @@ fn views(detail: &ProblemDetail) -> Option<impl IntoView + use<>> {
         .then(|| view! { <nav class="chips" aria-label="Views">{chips.collect_view()}</nav> })
 }
 
-fn numbers(detail: &ProblemDetail) -> Option<impl IntoView + use<>> {
-    let best = detail.configs.first()?;
-    let (rate, unit) = format::rate(Tflops::from_work(detail.problem.flops(), Micros(best.us)).0);
+/// The best Triton config first, with the library beside it.
+fn numbers(detail: &ProblemDetail) -> impl IntoView + use<> {
+    let triton = detail.triton.as_ref();
+    let rate =
+        detail.configs.first().map(|best| Tflops::from_work(detail.problem.flops(), Micros(best.us)).0);
+    let (rate, unit) = rate.map(format::rate).unzip();
+    let ties = format!(
+        "{} as fast to 1 %",
+        match detail.triton_ties {
+            0 => "No other Triton config is".to_owned(),
+            1 => "One other Triton config is".to_owned(),
+            ties => format!("{} other Triton configs are", format::count(ties)),
+        }
+    );
     let stats = [
-        Stat::new("best config", best.config.label()).config(),
-        Stat::new("best time", format::time(best.us)),
-        Stat::new("rate", rate).unit(unit),
-        Stat::maybe("of roofline", detail.roofline_us.map(|roofline| format::percent(roofline / best.us)))
-            .explained("Roofline time / best time"),
+        Stat::maybe("best Triton config", triton.map(|triton| triton.config.label())).config(),
+        Stat::maybe("its time", triton.map(|triton| format::time(triton.us))),
+        Stat::maybe("library", detail.library.as_ref().map(|library| format::time(library.us)))
+            .explained("Time of the library kernel"),
+        Stat::maybe("Triton ÷ library, speed", detail.triton_over_library.map(format::factor))
+            .explained("Library time / time of the best Triton config: above 1 where Triton is faster"),
+        Stat::maybe("highest rate", rate).unit(unit.unwrap_or_default()),
+        Stat::maybe("of roofline", triton.and_then(|triton| triton.roofline_share).map(format::percent))
+            .explained("Roofline time / time of the best Triton config"),
         Stat::new("configs timed", format::count(detail.configs.len() as u64)),
     ];
-    Some(view! { <Stats stats /> })
+    view! {
+        <Stats stats />
+        {triton.map(|_| view! { <p class="hint">{ties} "."</p> })}
+    }
 }

@@ -85,7 +85,7 @@ fn use_predictions(detail: Remote<ProblemDetail>) -> Signal<Predictions> {
     let listed = remote::<Vec<ModelSummary>>(|| Some("/models".to_owned()));
     let chosen = Memo::new(move |_| {
         let (detail, listed) = (detail.value()?, listed.value()?);
-        models::best_for(&listed, &detail.hardware.slug).cloned()
+        ModelSummary::best_for(&listed, &detail.hardware.slug).cloned()
     });
     let model = models::model(move || chosen.get().map(|model| model.id.to_string()));
     let predictions = Memo::new(move |_| match (detail.value(), chosen.get(), model.get()) {
