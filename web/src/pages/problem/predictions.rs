@@ -84,7 +84,11 @@ pub(super) fn chart(detail: &ProblemDetail, predictions: &Predictions) -> impl I
         }
         // As high as what will stand there.
         Predictions::Awaited => (
-            view! { <div class="chart skeleton"></div> }.into_any(),
+            view! {
+                <div class="chart skeleton"></div>
+                <div class="row zoom" style="visibility: hidden"><span class="button small">"+"</span></div>
+            }
+            .into_any(),
             view! { <p class="hint">"…"</p> }.into_any(),
         ),
         Predictions::Made(made) => {
