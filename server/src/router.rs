@@ -17,7 +17,7 @@ use utoipa_axum::routes;
 use crate::app::App;
 use crate::handlers::{
     account, agents, datasets, devices, hardware, health, invitations, job_events, jobs, leaderboard, leases,
-    models, moderation, problems, session, tables, tokens, uploads,
+    models, moderation, packs, problems, session, tables, tokens, uploads,
 };
 use crate::http::{ApiFault, around, same_site};
 use crate::limits::{describe, rated};
@@ -90,6 +90,8 @@ fn api() -> OpenApiRouter<App> {
         .routes(routes!(leases::renew))
         .routes(routes!(leases::results))
         .routes(routes!(leases::end))
+        .routes(routes!(packs::create, packs::list))
+        .routes(routes!(packs::get, packs::delete))
         .routes(routes!(agents::coverage_of))
         .routes(routes!(agents::want));
     let train = OpenApiRouter::new()

@@ -69,6 +69,7 @@ impl CollectingArgs {
             resume: self.resume,
             configs: ConfigArgs::all_of(self.search_space),
             devices: self.devices.clone(),
+            pack_server: None,
             seed: seed.into(),
             budget: None,
         };

@@ -68,6 +68,11 @@ impl Client {
         judge(self.reached(answer)?)
     }
 
+    /// Asks for what is no JSON, or whose refusals differ.
+    pub(super) fn getting(&self, path: &str) -> Result<Answer, ureq::Error> {
+        self.show(self.agent.get(self.url(path))).call()
+    }
+
     pub(crate) fn post<T: DeserializeOwned>(&self, path: &str, body: &impl Serialize) -> anyhow::Result<T> {
         judge(self.reached(self.post_json(path, body))?)
     }

@@ -14,6 +14,7 @@ pub(crate) mod leaderboard;
 pub(crate) mod leases;
 pub(crate) mod models;
 pub(crate) mod moderation;
+pub(crate) mod packs;
 pub(crate) mod problems;
 pub(crate) mod session;
 pub(crate) mod tables;

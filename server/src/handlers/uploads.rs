@@ -125,7 +125,7 @@ pub(crate) async fn get(_: StrictQuery<NoParameters>, Known(receipt): Known<Rece
     Json(receipt)
 }
 
-fn refuse_wrapped(headers: &HeaderMap) -> ApiResult<()> {
+pub(super) fn refuse_wrapped(headers: &HeaderMap) -> ApiResult<()> {
     let text = |name| headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default();
     let media = text(header::CONTENT_TYPE);
     let essence = essence(media);

@@ -14,13 +14,14 @@ use super::accounts::AccountStore;
 use super::agents::AgentStore;
 use super::error::StoreResult;
 use super::moderation::ModerationStore;
+use super::packs::PackStore;
 use super::types::{BoardQuery, Claim, KnownHardware, NamedBlob, NewUpload, Now, TrainingData, View};
 use crate::consensus::BoardEntry;
 use crate::solutions::StoredSolutions;
 
 /// What the database keeps. Every method is one transaction.
 #[async_trait]
-pub trait Store: AccountStore + AgentStore + ModerationStore {
+pub trait Store: AccountStore + AgentStore + ModerationStore + PackStore {
     /// Fails if the database does not answer.
     async fn ping(&self) -> StoreResult<()>;
 

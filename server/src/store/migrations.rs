@@ -15,6 +15,7 @@ const SQLITE: &[Embedded] = &[
     (4, "agents", include_str!("../../../migrations/sqlite/0004_agents.sql")),
     (5, "trust", include_str!("../../../migrations/sqlite/0005_trust.sql")),
     (6, "moderation", include_str!("../../../migrations/sqlite/0006_moderation.sql")),
+    (8, "packs", include_str!("../../../migrations/sqlite/0008_packs.sql")),
 ];
 
 const POSTGRES: &[Embedded] = &[
@@ -24,6 +25,7 @@ const POSTGRES: &[Embedded] = &[
     (4, "agents", include_str!("../../../migrations/postgres/0004_agents.sql")),
     (5, "trust", include_str!("../../../migrations/postgres/0005_trust.sql")),
     (6, "moderation", include_str!("../../../migrations/postgres/0006_moderation.sql")),
+    (8, "packs", include_str!("../../../migrations/postgres/0008_packs.sql")),
 ];
 
 pub(super) fn sqlite() -> Migrator {

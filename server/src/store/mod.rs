@@ -10,6 +10,7 @@ mod error;
 mod interface;
 mod migrations;
 mod moderation;
+mod packs;
 mod postgres;
 mod sql;
 mod sqlite;
@@ -29,6 +30,7 @@ pub use cursor::Cursor;
 pub use error::{StoreError, StoreResult};
 pub use interface::Store;
 pub use moderation::{Done, ModerationStore, UploadFilter};
+pub use packs::PackStore;
 pub use postgres::PostgresStore;
 pub use sqlite::SqliteStore;
 pub use types::{

@@ -39,6 +39,8 @@ mod moderation;
 #[cfg(test)]
 mod openapi;
 #[cfg(test)]
+mod packs;
+#[cfg(test)]
 mod postgres;
 #[cfg(test)]
 mod problems;

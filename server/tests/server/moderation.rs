@@ -11,7 +11,7 @@ use crate::test_app::TestApp;
 use crate::trust::{seen, send, settle, timed};
 use crate::visitor::Visitor;
 
-async fn administrator(app: &TestApp) -> Visitor<'_> {
+pub(crate) async fn administrator(app: &TestApp) -> Visitor<'_> {
     let link = first_account_link(app.backend.store.as_ref(), &app.policy).await.unwrap();
     let visitor = Visitor::new(app);
     let secret = link.url.rsplit('=').next().unwrap();

@@ -203,7 +203,11 @@ impl TestApp {
     }
 
     pub(crate) async fn upload(&self, bytes: Vec<u8>) -> Reply {
-        self.send(Request::post("/api/v1/uploads").body(Body::from(bytes)).unwrap()).await
+        self.send_bytes("/api/v1/uploads", bytes).await
+    }
+
+    pub(crate) async fn send_bytes(&self, path: &str, bytes: Vec<u8>) -> Reply {
+        self.send(Request::post(path).body(Body::from(bytes)).unwrap()).await
     }
 
     pub(crate) async fn receipt(&self, bytes: Vec<u8>) -> Receipt {

@@ -16,6 +16,7 @@ mod judging;
 mod memory;
 mod models;
 mod moderation;
+mod packs;
 mod problems;
 mod removal;
 mod senders;

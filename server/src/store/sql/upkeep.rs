@@ -6,7 +6,7 @@ use super::statement::Statement;
 use crate::blobs::BlobKind;
 use crate::store::error::StoreResult;
 use crate::store::types::NamedBlob;
-use diode_core::api::ModelSummary;
+use diode_core::api::{ModelSummary, PackSummary};
 
 /// Bytes of all uploaded files.
 pub(super) async fn stored_bytes(db: &mut impl Connection) -> StoreResult<u64> {
@@ -28,7 +28,12 @@ pub(super) async fn blobs(db: &mut impl Connection) -> StoreResult<Vec<NamedBlob
         let ModelSummary { digest, bytes, .. } = from_json("model summary", &summary).ok()?;
         Some(NamedBlob { kind: BlobKind::Model, digest, bytes })
     });
-    Ok(uploads.chain(models).collect())
+    let packs: Vec<(String,)> = db.fetch_all(Statement::new("SELECT summary FROM packs")).await?;
+    let packs = packs.into_iter().filter_map(|(summary,)| {
+        let PackSummary { sha256, bytes, .. } = from_json("pack", &summary).ok()?;
+        Some(NamedBlob { kind: BlobKind::Pack, digest: sha256, bytes })
+    });
+    Ok(uploads.chain(models).chain(packs).collect())
 }
 
 /// Writes a row, so that a full disk or a database that can only be read shows.

@@ -9,6 +9,7 @@ mod jobs;
 mod leaderboard;
 mod models;
 mod moderation;
+mod packs;
 mod page;
 mod problems;
 pub mod query;
@@ -18,7 +19,7 @@ mod uploads;
 pub use accounts::{Account, DeleteAccount, Invitation, NewPassword, Password, SignIn, SignUp, Uploads};
 pub use agents::{
     AGENT_KEY, Ability, Agent, AgentDetail, Breadth, Coverage, CoveragePart, GivenBack, Lease, LeaseAnswer,
-    LeaseRequest, LeaseState, LeaseSummary, Purpose, RefusedWork, Registration, Renewal, Wanted, Work,
+    LeaseRequest, LeaseState, LeaseSummary, Purpose, Reach, RefusedWork, Registration, Renewal, Wanted, Work,
 };
 pub use error::ApiError;
 pub use hardware::HardwareSummary;
@@ -28,6 +29,7 @@ pub use models::{EvaluationReport, ModelSource, ModelSummary, TopK};
 pub use moderation::{
     LogEntry, Moderated, Moderation, ModerationAction, ModerationSubject, NewReport, Reason, Report,
 };
+pub use packs::{MAX_PACK_BYTES, PackSummary, PackVariant};
 pub use page::Page;
 pub use problems::{ConfigResult, FailedConfig, ProblemDetail, ProblemPoint, ProblemView};
 pub use tokens::{DeviceCode, DevicePoll, DeviceRequest, IssuedToken, NewToken, Scope, Token};
