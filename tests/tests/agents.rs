@@ -7,7 +7,7 @@ use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail, ensure};
-use diode_tests::{Server, diode_command, diode_json};
+use diode_tests::{Server, diode, diode_command, diode_json};
 use serde_json::{Value, json};
 
 const SIMULATED: &str = "simulated-nvidia-h200";
@@ -220,8 +220,15 @@ fn a_cpu_measures_one_lease_and_ends() -> anyhow::Result<()> {
     let agents = server.get("/api/v1/agents")?;
     let measured = agents[0]["measured"].as_u64().context("measured")?;
     ensure!(measured > 0, "{agents}");
-    assert_eq!(agents[0]["simulated"], json!(false));
     let slug = agents[0]["hardware"].as_str().context("hardware")?;
+    let waiting = || -> anyhow::Result<Option<u64>> {
+        Ok(server.get(&format!("/api/v1/hardware/{slug}/coverage"))?["waiting"].as_u64())
+    };
+    let before = waiting()?;
+    let want = ["want", "17x333x71", "19x333x71", "--dtype", "float32", "--hardware", slug, "--server"];
+    diode(folder.path(), &[&want[..], &[server.url()]].concat())?;
+    assert_eq!(waiting()?, before.map(|before| before + 2));
+    assert_eq!(agents[0]["simulated"], json!(false));
     let coverage = server.get(&format!("/api/v1/hardware/{slug}/coverage"))?;
     assert_eq!((&coverage["problems"], &coverage["leased"]), (&json!(measured), &json!(0)));
     assert_eq!(agent.health()?["devices"]["node"]["doing"], json!("ended"));
