@@ -2,14 +2,15 @@ use std::path::PathBuf;
 
 use clap::Args;
 use diode_core::Method;
-use diode_train::{TrainOptions, TrainingSet};
+use diode_core::api::KeptReport;
+use diode_train::{FirstPicks, TrainOptions, TrainingSet};
 
 use crate::input::arguments::whole;
 use crate::input::datasets;
 use crate::input::selection::{Selection, describe};
 use crate::interrupt::Interrupt;
 use crate::node::Node;
-use crate::output::files;
+use crate::output::{self, files};
 use crate::training::recipe::{Recipe, check_model_name};
 
 /// Train a model that ranks configs by their predicted times
@@ -39,6 +40,11 @@ pub(crate) struct Train {
     #[arg(long)]
     method: Option<Method>,
 
+    /// Leave out the problems that servers keep for judging, one size in ten, as a server's own trainings do,
+    /// and say how good the first picks are on them
+    #[arg(long)]
+    without_kept: bool,
+
     /// Replace the model file if it exists
     #[arg(long)]
     force: bool,
@@ -60,7 +66,29 @@ impl Train {
         let mut datasets = self.selection.keep(datasets::read_ending(&self.data, &self.file_extensions)?)?;
         describe(&mut datasets, || Node::read().hardware())?;
         let set = TrainingSet::from_datasets(&datasets, self.method)?;
-        self.recipe.train(&set, self.seed, &self.model, &Interrupt::install()?)?;
+        let interrupt = Interrupt::install()?;
+        if !self.without_kept {
+            self.recipe.train(&set, self.seed, &self.model, &interrupt)?;
+            return Ok(());
+        }
+        let (set, kept) = set.split_kept()?;
+        let model = self.recipe.train(&set, self.seed, &self.model, &interrupt)?;
+        match FirstPicks::of(&model, &kept)?.report() {
+            Some(report) => say!("{}", on_kept(&report)),
+            None => say!("no problem of a size that is kept for judging"),
+        }
         Ok(())
     }
+}
+
+fn on_kept(report: &KeptReport) -> String {
+    let mut words = format!(
+        "on {} kept for judging, first picks reach {:.2} % of the best Triton config",
+        output::count(report.problems as usize, "problem"),
+        100.0 * report.triton.geomean
+    );
+    if let Some(everything) = report.everything {
+        words += &format!(", {:.2} % of the best of everything", 100.0 * everything.geomean);
+    }
+    words
 }

@@ -120,6 +120,11 @@ impl Now {
         Self(jiff::Timestamp::now())
     }
 
+    /// Without its fraction of a second.
+    pub(crate) fn whole_second(self) -> Self {
+        Self(jiff::Timestamp::from_second(self.0.as_second()).unwrap_or(self.0))
+    }
+
     pub fn rfc3339(self) -> String {
         self.0.to_string()
     }

@@ -169,8 +169,8 @@ async fn keep(
     uploads: &[UploadId],
     stopping: &watch::Receiver<bool>,
 ) -> Result<ModelId, Failure> {
-    let Trained { model, bytes } = trained;
-    let summary = summarise(&model, &bytes, Some(&claim.job.id));
+    let Trained { model, bytes, kept } = trained;
+    let summary = summarise(&model, &bytes, Some((&claim.job.id, kept)));
     let digest = Digest::of(&bytes);
     let bytes = Bytes::from(bytes);
     while let Err(error) = backend.blobs.put(BlobKind::Model, &digest, bytes.clone()).await {

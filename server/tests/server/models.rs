@@ -37,6 +37,7 @@ pub(crate) fn summary(bytes: &[u8]) -> ModelSummary {
             within_5_percent: BTreeMap::new(),
             split: "4-fold cross-validation".to_owned(),
         }),
+        kept: None,
         file_name: "matmul-nvidia-h200.safetensors".to_owned(),
         withdrawn_uploads: 0,
     }

@@ -65,6 +65,9 @@ pub struct Training {
     pub created_at: String,
     /// The program that trained it: `diode 0.1.0`.
     pub tool: String,
+    /// Whether the problems that are kept for judging were left out.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub without_kept: bool,
 }
 
 impl Metadata {

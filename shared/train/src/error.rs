@@ -29,6 +29,12 @@ pub enum TrainError {
     NoFacts { hardware: HardwareSlug },
 
     #[error(
+        "training data: got {problems} problems, all of sizes that are kept for judging, expected others; \
+         collect more problems"
+    )]
+    OnlyKept { problems: usize },
+
+    #[error(
         "different problem sizes to cross-validate with: got {problems}, expected at least 2; collect more problems"
     )]
     TooFewProblems { problems: usize },

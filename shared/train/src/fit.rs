@@ -217,5 +217,6 @@ pub(crate) fn training(set: &TrainingSet, seed: u64, created_at: String) -> Trai
         seed,
         created_at,
         tool: concat!("diode ", env!("CARGO_PKG_VERSION")).to_owned(),
+        without_kept: set.is_without_kept(),
     }
 }

@@ -1,12 +1,11 @@
 use std::collections::{HashMap, HashSet};
 
-use diode_core::Problem;
 use diode_core::api::{Ability, Breadth, Purpose};
 use diode_core::hardware::Hardware;
+use diode_core::{Problem, is_kept};
 
 use super::cost::expected_seconds;
 use super::draw::{Random, draw};
-use super::kept::is_kept;
 use super::kind::{Kind, kinds};
 
 /// Tries to find a problem of a kind that is not known yet; some kinds have few.

@@ -2,7 +2,7 @@ use std::collections::HashSet;
 
 use diode_core::api::{Ability, Breadth, Purpose};
 use diode_core::hardware::{Hardware, find};
-use diode_core::{DType, Layout, Op, Problem, ProblemFields};
+use diode_core::{DType, Layout, Op, Problem, ProblemFields, is_kept};
 use proptest::prelude::*;
 
 use super::draw::draw;

@@ -24,7 +24,7 @@ pub use error::ApiError;
 pub use hardware::HardwareSummary;
 pub use jobs::{Job, JobEvent, JobKind, JobRequest, JobState};
 pub use leaderboard::{LeaderboardQuery, LeaderboardRow, LeaderboardSort, SortOrder};
-pub use models::{EvaluationReport, ModelSource, ModelSummary, TopK};
+pub use models::{EvaluationReport, KeptReport, ModelSource, ModelSummary, TopK};
 pub use moderation::{
     LogEntry, Moderated, Moderation, ModerationAction, ModerationSubject, NewReport, Reason, Report,
 };

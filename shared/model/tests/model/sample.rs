@@ -36,6 +36,7 @@ pub(crate) fn metadata() -> Metadata {
             seed: 42,
             created_at: "2026-01-01T00:00:00Z".to_owned(),
             tool: "diode 0.1.0".to_owned(),
+            without_kept: false,
         },
         range: None,
         evaluation: None,

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use diode_core::hardware::{Facts, Hardware};
 use diode_core::ids::Digest;
-use diode_core::{Config, ConfigDictionary, ConfigIndex, DType, Dataset, Method, Op, Problem};
+use diode_core::{Config, ConfigDictionary, ConfigIndex, DType, Dataset, Method, Op, Problem, is_kept};
 use sha2::{Digest as _, Sha256};
 
 use crate::TrainError;
@@ -26,6 +26,7 @@ pub struct TrainingSet {
     /// Timed by other methods: they are learnt from, marked as such, and nothing is judged by them.
     others: Vec<Arc<TrainingProblem>>,
     left_out: LeftOut,
+    without_kept: bool,
 }
 
 /// All that was measured of one problem.
@@ -101,6 +102,31 @@ impl TrainingSet {
     /// What was given but is not in the set.
     pub fn left_out(&self) -> LeftOut {
         self.left_out
+    }
+
+    /// Whether the problems that are kept for judging were taken out.
+    pub fn is_without_kept(&self) -> bool {
+        self.without_kept
+    }
+
+    /// What may be trained on, and the problems that are kept for judging, of which there may be none.
+    pub fn split_kept(&self) -> Result<(Self, Self), TrainError> {
+        let part = |kept: bool| {
+            let of = |problems: &[Arc<TrainingProblem>]| {
+                problems.iter().filter(|problem| is_kept(&problem.problem) == kept).cloned().collect()
+            };
+            Self {
+                problems: of(&self.problems),
+                others: of(&self.others),
+                without_kept: !kept,
+                ..self.clone()
+            }
+        };
+        let learnt = part(false);
+        if learnt.problems.is_empty() {
+            return Err(TrainError::OnlyKept { problems: self.problems() });
+        }
+        Ok((learnt, part(true)))
     }
 
     /// The method by which most of the others were timed.

@@ -1,6 +1,7 @@
 //! Training and judging on a made-up GPU.
 
 mod evaluating;
+mod kept;
 mod learning;
 mod made_up;
 mod merging;
