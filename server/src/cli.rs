@@ -6,12 +6,12 @@ use std::process::ExitCode;
 use clap::{Parser, Subcommand};
 use tokio::sync::watch;
 
-use crate::admin::{AccountCommand, ModerationCommand};
+use crate::admin::{AccountCommand, ModelCommand, ModerationCommand};
 use crate::backend::Backend;
 use crate::serve::{serve, signalled};
-use crate::settings::{DataArgs, ServingArgs, Settings};
+use crate::settings::{DataArgs, ServingArgs, Settings, TrainingArgs};
 use crate::store::Now;
-use crate::{admin, refresh, worker};
+use crate::{admin, refresh, trainings, worker};
 
 /// The Diode server: HTTP API, dashboard and training worker.
 #[derive(Debug, Parser)]
@@ -36,6 +36,8 @@ pub enum Command {
     /// Only work on jobs
     Worker {
         #[command(flatten)]
+        training: TrainingArgs,
+        #[command(flatten)]
         data: DataArgs,
     },
     /// Bring the tables up to date and end
@@ -56,6 +58,8 @@ pub enum AdminCommand {
     Accounts(AccountCommand),
     #[command(flatten)]
     Moderation(ModerationCommand),
+    #[command(flatten)]
+    Models(ModelCommand),
     /// Import the datasets and models of a folder; doing so again changes nothing
     Seed {
         /// A folder of HEURISTIC/HARDWARE/*.safetensors and HEURISTIC/HARDWARE/data/*
@@ -82,7 +86,10 @@ impl Cli {
             Command::Serve { serving, no_worker, data } => {
                 serve(&Settings::resolve(data, serving)?, !no_worker, stop_signal()).await?;
             }
-            Command::Worker { data } => work(&Settings::resolve(data, ServingArgs::default())?).await?,
+            Command::Worker { training, data } => {
+                let serving = ServingArgs { training, ..ServingArgs::default() };
+                work(&Settings::resolve(data, serving)?).await?;
+            }
             Command::Migrate { data } => {
                 open(data).await?.store.close().await;
                 eprintln!("the database is up to date");
@@ -93,6 +100,7 @@ impl Cli {
             Command::Admin { command: AdminCommand::Moderation(command) } => {
                 admin::print(&command.run().await?)?
             }
+            Command::Admin { command: AdminCommand::Models(command) } => admin::print(&command.run().await?)?,
             Command::Admin { command: AdminCommand::Seed { folder, data } } => {
                 let backend = open(data).await?;
                 let outcome = admin::seed(&backend, &folder).await;
@@ -129,10 +137,12 @@ async fn work(settings: &Settings) -> anyhow::Result<()> {
     let store = backend.store.clone();
     let (tell, stopping) = watch::channel(false);
     let working = tokio::spawn(worker::run(backend.clone(), stopping.clone()));
+    let looking = tokio::spawn(trainings::run(backend.clone(), settings.training, stopping.clone()));
     let refreshing = tokio::spawn(refresh::run(backend, stopping));
     stop_signal().await;
     let _ = tell.send(true);
     working.await?;
+    looking.await?;
     refreshing.await?;
     store.close().await;
     Ok(())

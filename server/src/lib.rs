@@ -27,5 +27,6 @@ pub mod serve;
 pub mod settings;
 pub mod solutions;
 pub mod store;
+pub mod trainings;
 mod ui;
 pub mod worker;

@@ -17,7 +17,7 @@ use utoipa_axum::routes;
 use crate::app::App;
 use crate::handlers::{
     account, agents, datasets, devices, hardware, health, invitations, job_events, jobs, leaderboard, leases,
-    models, moderation, problems, session, tables, tokens, uploads,
+    models, moderation, problems, publications, session, tables, tokens, uploads,
 };
 use crate::http::{ApiFault, around, same_site};
 use crate::limits::{describe, rated};
@@ -81,6 +81,8 @@ fn api() -> OpenApiRouter<App> {
         .routes(routes!(models::list))
         .routes(routes!(models::get))
         .routes(routes!(models::download))
+        .routes(routes!(publications::create))
+        .routes(routes!(publications::list))
         .routes(routes!(datasets::get))
         .routes(routes!(tables::get));
     let measure = OpenApiRouter::new()

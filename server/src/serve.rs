@@ -14,7 +14,7 @@ use crate::listen::{Patience, listen};
 use crate::router::router;
 use crate::settings::Settings;
 use crate::store::Store;
-use crate::{refresh, worker};
+use crate::{refresh, trainings, worker};
 
 /// Serves until `stop` resolves, then lets running requests end, for a while. With
 /// `train`, the jobs are worked on in this process, too.
@@ -30,6 +30,7 @@ pub async fn serve(
     let (tell, stopping) = watch::channel(false);
     let working = train.then(|| tokio::spawn(worker::run(backend.clone(), stopping.clone())));
     let refreshing = tokio::spawn(refresh::run(backend.clone(), stopping.clone()));
+    let looking = tokio::spawn(trainings::run(backend.clone(), settings.training, stopping.clone()));
     let store = backend.store.clone();
     let policy = settings.access.policy(listener.local_addr()?);
     greet(backend.store.as_ref(), &policy).await?;
@@ -48,6 +49,7 @@ pub async fn serve(
     if let Some(working) = working {
         working.await?;
     }
+    looking.await?;
     refreshing.await?;
     store.close().await;
     Ok(())

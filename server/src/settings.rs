@@ -3,6 +3,7 @@
 
 mod access;
 mod limits;
+mod training;
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -13,6 +14,7 @@ use serde::Deserialize;
 
 pub use access::{Access, AccessArgs};
 pub use limits::LimitArgs;
+pub use training::{Training, TrainingArgs};
 
 const DEFAULT_LISTEN: &str = "127.0.0.1:8080";
 const DEFAULT_DATABASE: &str = "sqlite:diode.db";
@@ -58,6 +60,9 @@ pub struct ServingArgs {
 
     #[command(flatten)]
     pub access: AccessArgs,
+
+    #[command(flatten)]
+    pub training: TrainingArgs,
 }
 
 /// `diode.toml`.
@@ -75,6 +80,8 @@ struct File {
     access: access::AccessFile,
     #[serde(default)]
     limits: limits::LimitFile,
+    #[serde(default)]
+    training: training::TrainingFile,
 }
 
 /// The settings in force.
@@ -90,6 +97,7 @@ pub struct Settings {
     /// Whether made-up times are taken.
     pub accept_simulated: bool,
     pub access: Access,
+    pub training: Training,
 }
 
 impl Settings {
@@ -106,6 +114,7 @@ impl Settings {
         Ok(Self {
             listen,
             access: Access::resolve(serving.access, file.access, &file.limits, listen)?,
+            training: Training::resolve(serving.training, file.training)?,
             database_url: args
                 .database_url
                 .or(file.database_url)

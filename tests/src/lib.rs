@@ -6,5 +6,5 @@ mod programs;
 mod seeded;
 
 pub use browser::{Browser, Theme, Viewport};
-pub use programs::{Server, diode, diode_command, diode_json};
+pub use programs::{Server, diode, diode_command, diode_json, server_command};
 pub use seeded::seeded;

@@ -1,19 +1,16 @@
 //! Models in memory: each is downloaded once, and from then on predictions send
 //! no request.
 
-use diode_core::api::ModelSummary;
+use diode_core::api::{ModelState, ModelSummary};
 use diode_core::ids::HardwareSlug;
 use diode_model::Model;
 
 use crate::api::Failure;
 use crate::remote::{Remote, remote_file};
 
-/// The model of a hardware that was trained on the most timings, the newest of equals.
+/// The published model of a hardware.
 pub(crate) fn best_for<'a>(models: &'a [ModelSummary], hardware: &HardwareSlug) -> Option<&'a ModelSummary> {
-    models
-        .iter()
-        .filter(|model| model.hardware == *hardware)
-        .max_by(|a, b| (a.training_timings, &a.created_at).cmp(&(b.training_timings, &b.created_at)))
+    models.iter().find(|model| model.hardware == *hardware && model.state == ModelState::Published)
 }
 
 /// Follows a model's id; nothing is fetched while it is `None`.

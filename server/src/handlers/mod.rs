@@ -15,6 +15,7 @@ pub(crate) mod leases;
 pub(crate) mod models;
 pub(crate) mod moderation;
 pub(crate) mod problems;
+pub(crate) mod publications;
 pub(crate) mod session;
 pub(crate) mod tables;
 pub(crate) mod tokens;

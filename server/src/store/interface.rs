@@ -14,13 +14,14 @@ use super::accounts::AccountStore;
 use super::agents::AgentStore;
 use super::error::StoreResult;
 use super::moderation::ModerationStore;
-use super::types::{BoardQuery, Claim, KnownHardware, NamedBlob, NewUpload, Now, TrainingData, View};
+use super::publications::PublicationStore;
+use super::types::{BoardQuery, Claim, KnownHardware, NamedBlob, NewUpload, Now, Queued, TrainingData, View};
 use crate::consensus::BoardEntry;
 use crate::solutions::StoredSolutions;
 
 /// What the database keeps. Every method is one transaction.
 #[async_trait]
-pub trait Store: AccountStore + AgentStore + ModerationStore {
+pub trait Store: AccountStore + AgentStore + ModerationStore + PublicationStore {
     /// Fails if the database does not answer.
     async fn ping(&self) -> StoreResult<()>;
 
@@ -118,12 +119,14 @@ pub trait Store: AccountStore + AgentStore + ModerationStore {
     /// Every view that has a solution or an entry, sorted; for verification.
     async fn views(&self) -> StoreResult<Vec<View>>;
 
-    /// Makes a model available that was trained on these uploads; `false` if it was already.
-    async fn add_model(
+    /// Makes a model known that is released with Diode, and publishes it unless one is published that was
+    /// trained here or is pinned. `false` if it was there already.
+    async fn add_shipped_model(
         &self,
         model: &ModelSummary,
         hardware: &Hardware,
         uploads: &[UploadId],
+        now: Now,
     ) -> StoreResult<bool>;
 
     /// All models, or those of one hardware, newest first.
@@ -132,9 +135,9 @@ pub trait Store: AccountStore + AgentStore + ModerationStore {
     /// One model; `None` if there is none by this id.
     async fn model(&self, id: &ModelId) -> StoreResult<Option<ModelSummary>>;
 
-    /// Puts a job at the end of the queue; `false` if `limit` jobs wait already. The
-    /// same request made at the same instant is the same job and is queued once.
-    async fn enqueue(&self, job: &Job, limit: u32) -> StoreResult<bool>;
+    /// Puts a job at the end of the queue, unless too many wait. The same request made at the same instant is
+    /// the same job and is queued once.
+    async fn enqueue(&self, job: &Job, account: Option<&AccountId>, now: Now) -> StoreResult<Queued>;
 
     /// Ends a job that waits or runs, and returns it; `None` if it has ended or there
     /// is none by this id. Its worker stops when it reports the next time.
@@ -161,6 +164,10 @@ pub trait Store: AccountStore + AgentStore + ModerationStore {
     /// claim had been lost; then nothing is recorded.
     async fn finish_job(&self, claim: &Claim, now: Now, outcome: Result<&ModelId, &str>)
     -> StoreResult<bool>;
+
+    /// Queues a job again that failed for a reason that may pass, to be tried after a while; after
+    /// [`MAX_ATTEMPTS`](super::MAX_ATTEMPTS) it has failed. `false` if the claim had been lost.
+    async fn postpone_job(&self, claim: &Claim, now: Now, reason: &str) -> StoreResult<bool>;
 
     /// Gives a job back unfinished, for instance because this process ends.
     async fn release_job(&self, claim: &Claim) -> StoreResult<()>;

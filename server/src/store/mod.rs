@@ -11,6 +11,7 @@ mod interface;
 mod migrations;
 mod moderation;
 mod postgres;
+mod publications;
 mod sql;
 mod sqlite;
 mod types;
@@ -30,10 +31,11 @@ pub use error::{StoreError, StoreResult};
 pub use interface::Store;
 pub use moderation::{Done, ModerationStore, UploadFilter};
 pub use postgres::PostgresStore;
+pub use publications::{Due, Judged, PublicationStore, Refused};
 pub use sqlite::SqliteStore;
 pub use types::{
-    BoardQuery, Claim, KnownHardware, LEASE, MAX_ATTEMPTS, NamedBlob, NewSolution, NewUpload, Now,
-    TrainingData, View,
+    BACK_OFF, BoardQuery, Claim, KnownHardware, LEASE, MAX_ATTEMPTS, MAX_OWN_JOBS, MAX_WAITING_JOBS,
+    NamedBlob, NewSolution, NewUpload, Now, Queued, TrainingData, View,
 };
 
 /// Opens the database that a URL names and brings its tables up to date:

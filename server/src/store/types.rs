@@ -16,6 +16,15 @@ use crate::solutions::StoredSolutions;
 /// A worker that has not reported for this long is taken for dead. Longer than a write waits for others.
 pub const LEASE: Duration = Duration::from_secs(90);
 
+/// Jobs that wait at most: hours of work for one worker.
+pub const MAX_WAITING_JOBS: u32 = 20;
+
+/// Jobs of one account that wait or run at most, so that others have their turn.
+pub const MAX_OWN_JOBS: u32 = 5;
+
+/// After a failure that may pass, a job waits so long for its next worker, and twice as long each time.
+pub const BACK_OFF: Duration = Duration::from_secs(30);
+
 /// A job whose workers died this often is given up: the job itself may be the
 /// cause.
 pub const MAX_ATTEMPTS: u64 = 3;
@@ -108,6 +117,16 @@ pub struct Claim {
     pub job: Job,
     /// Which claim of this job it is; only the latest one is valid.
     pub attempt: u64,
+}
+
+/// What became of a job that was asked for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Queued {
+    Yes,
+    /// [`MAX_WAITING_JOBS`] wait already.
+    Full,
+    /// The account has [`MAX_OWN_JOBS`].
+    TooManyOwn,
 }
 
 /// A moment by the caller's clock.

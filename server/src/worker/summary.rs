@@ -1,4 +1,4 @@
-use diode_core::api::{KeptReport, ModelSource, ModelSummary};
+use diode_core::api::{KeptReport, ModelSource, ModelState, ModelSummary};
 use diode_core::ids::{Digest, JobId, ModelId};
 use diode_model::Model;
 
@@ -31,5 +31,8 @@ pub(crate) fn summarise(
         evaluation: about.evaluation.clone(),
         kept,
         withdrawn_uploads: 0,
+        state: ModelState::Unpublished,
+        reason: String::new(),
+        pinned: false,
     }
 }

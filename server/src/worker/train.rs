@@ -4,12 +4,13 @@ use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use diode_core::Dataset;
-use diode_core::api::{JobRequest, KeptReport};
+use diode_core::api::JobRequest;
 use diode_model::Model;
 use diode_train::{
     Checkpoint, FirstPicks, Plan, Progress, Share, TrainError, TrainOptions, TrainingSet, fit,
 };
 
+use super::judge::OnKept;
 use crate::store::Now;
 
 /// A model is judged on problems it has not seen by training this often without
@@ -21,7 +22,7 @@ pub(super) struct Trained {
     pub(super) model: Model,
     pub(super) bytes: Vec<u8>,
     /// How it does on the problems that are kept for judging.
-    pub(super) kept: Option<KeptReport>,
+    pub(super) kept: OnKept,
 }
 
 /// Why there is no model.
@@ -72,6 +73,6 @@ pub(super) fn train(
     let plan = Plan { options, folds, created_at, keep_when_stopped: false };
     let model = fit(&set, &plan, &Checkpoint::new(&set, &plan), &mut observe)?.model;
     let bytes = model.to_bytes().map_err(|error| Failure::Failed(error.to_string()))?;
-    let report = FirstPicks::of(&model, &kept)?.report();
-    Ok(Trained { model, bytes, kept: report })
+    let picks = FirstPicks::of(&model, &kept)?;
+    Ok(Trained { model, bytes, kept: OnKept { problems: kept, picks } })
 }

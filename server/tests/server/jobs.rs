@@ -188,3 +188,24 @@ async fn who_may_not_train_cancels_no_training() {
     let cancelled = with_token(&app, "DELETE", &path, &for_trainings, vec![]).await;
     assert_eq!(cancelled.json::<Job>().state, JobState::Cancelled);
 }
+
+#[tokio::test]
+async fn an_account_has_so_many_jobs_at_a_time() {
+    for app in TestApp::on_both("own_jobs").await {
+        let ada = Visitor::signed_up(&app, "ada").await;
+        assert_eq!(ada.post_bytes("/api/v1/uploads", columnar(&seven())).await.status, 201);
+        let train = r#"{"kind":"train","heuristic":"matmul","hardware":"nvidia-h200"}"#;
+        let mut jobs: Vec<Job> = Vec::new();
+        for _ in 0..5 {
+            jobs.push(ada.post("/api/v1/jobs", train).await.json());
+        }
+        let message = ada.post("/api/v1/jobs", train).await.refusal(429, "too_many");
+        assert!(message.contains("5 jobs of your account"), "{message}");
+        // Others may, and so may the account once one has ended.
+        let bob = Visitor::signed_up(&app, "bob").await;
+        assert_eq!(bob.post("/api/v1/jobs", train).await.status, 202);
+        assert_eq!(ada.send("DELETE", &format!("/api/v1/jobs/{}", jobs[0].id), "").await.status, 200);
+        assert_eq!(ada.post("/api/v1/jobs", train).await.status, 202);
+        app.end().await;
+    }
+}

@@ -43,6 +43,10 @@ mod postgres;
 #[cfg(test)]
 mod problems;
 #[cfg(test)]
+mod publication_story;
+#[cfg(test)]
+mod publications;
+#[cfg(test)]
 mod samples;
 #[cfg(test)]
 mod sign_in;
@@ -54,6 +58,8 @@ mod tables;
 mod test_app;
 #[cfg(test)]
 mod tokens;
+#[cfg(test)]
+mod trainings;
 #[cfg(test)]
 mod trust;
 #[cfg(test)]

@@ -4,15 +4,18 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use diode_core::api::{Job, JobKind, JobRequest, JobState, LeaderboardQuery, LeaderboardSort, SortOrder};
+use diode_core::api::{
+    Job, JobKind, JobRequest, JobState, LeaderboardQuery, LeaderboardSort, ModelState, ModelSummary,
+    SortOrder,
+};
 use diode_core::hardware::Hardware;
 use diode_core::ids::{Digest, JobId, ProblemId, UploadId};
 use diode_core::{Dataset, Heuristic, Method};
 use diode_server::admin::verify_entries;
 use diode_server::ingest::{Source, prepare};
 use diode_server::store::{
-    self, BoardQuery, Cursor, KnownHardware, LEASE, MAX_ATTEMPTS, NewUpload, Now, PostgresStore, SqliteStore,
-    Store, View,
+    self, BACK_OFF, BoardQuery, Cursor, KnownHardware, LEASE, MAX_ATTEMPTS, NewUpload, Now, PostgresStore,
+    Queued, SqliteStore, Store, View,
 };
 
 use crate::models::summary;
@@ -71,6 +74,8 @@ async fn story(store: Arc<dyn Store>) {
     facts_are_learned(store.as_ref()).await;
     models_are_added(store.as_ref()).await;
     jobs_are_worked_on(store.as_ref()).await;
+    crate::publication_story::models_are_published(store.as_ref()).await;
+    crate::publication_story::trainings_are_due(store.as_ref()).await;
     crate::account_story::accounts_live(store.as_ref()).await;
     crate::agent_story::agents_measure(store.as_ref()).await;
     let verified = verify_entries(store.as_ref()).await.unwrap();
@@ -186,9 +191,12 @@ async fn facts_are_learned(store: &dyn Store) {
 
 async fn models_are_added(store: &dyn Store) {
     let (first, second) = (summary(b"first"), summary(b"second"));
-    assert!(store.add_model(&first, &h200(), &[]).await.unwrap());
-    assert!(!store.add_model(&first, &h200(), &[]).await.unwrap());
-    assert!(store.add_model(&second, &h200(), &[]).await.unwrap());
+    let now = Now::read();
+    assert!(store.add_shipped_model(&first, &h200(), &[], now).await.unwrap());
+    assert!(!store.add_shipped_model(&first, &h200(), &[], now).await.unwrap());
+    assert!(store.add_shipped_model(&second, &h200(), &[], now).await.unwrap());
+    // The newer release takes the place of the older.
+    let first = ModelSummary { state: ModelState::Earlier, ..first };
     assert_eq!(store.models(None).await.unwrap(), [second.clone(), first.clone()]);
     assert_eq!(store.models(Some(&h200().slug)).await.unwrap().len(), 2);
     assert_eq!(store.models(Some(&"nvidia-a100".parse().unwrap())).await.unwrap(), []);
@@ -197,7 +205,7 @@ async fn models_are_added(store: &dyn Store) {
     assert_eq!(store.hardware_summary(&h200().slug).await.unwrap().unwrap().models, 2);
 }
 
-fn job(seed: u64) -> Job {
+pub(crate) fn job(seed: u64) -> Job {
     Job {
         id: JobId::of(&seed.to_le_bytes()),
         request: JobRequest {
@@ -209,6 +217,7 @@ fn job(seed: u64) -> Job {
         },
         state: JobState::Queued,
         created_at: "2026-11-20T10:00:00Z".to_owned(),
+        automatic: false,
         finished_at: None,
         error: None,
         model: None,
@@ -219,7 +228,7 @@ async fn jobs_are_worked_on(store: &dyn Store) {
     let start = Now::read();
     let later = |leases: u32| Now(start.0 + (LEASE + Duration::from_secs(1)) * leases);
     for seed in [1, 1, 2] {
-        assert!(store.enqueue(&job(seed), 2).await.unwrap());
+        assert_eq!(store.enqueue(&job(seed), None, start).await.unwrap(), Queued::Yes);
     }
     assert_eq!(store.jobs(10).await.unwrap().iter().map(|j| j.request.seed).collect::<Vec<_>>(), [2, 1]);
 
@@ -264,4 +273,21 @@ async fn jobs_are_worked_on(store: &dyn Store) {
     assert_eq!(failed.state, JobState::Failed);
     assert!(failed.error.unwrap().contains("workers died"));
     assert_eq!(store.job(&JobId::of(b"x")).await.unwrap(), None);
+
+    // What fails for a reason that may pass is tried again after a while, but not for ever.
+    assert_eq!(store.enqueue(&job(3), None, start).await.unwrap(), Queued::Yes);
+    let mut at = start;
+    for attempt in 1..=MAX_ATTEMPTS {
+        let claim = store.claim_job(at).await.unwrap().unwrap();
+        assert_eq!((claim.job.request.seed, claim.attempt), (3, attempt));
+        assert!(store.postpone_job(&claim, at, "the disk is full").await.unwrap());
+        assert!(!store.postpone_job(&claim, at, "the disk is full").await.unwrap());
+        assert!(store.claim_job(at).await.unwrap().is_none());
+        let wait = BACK_OFF * 2_u32.pow(u32::try_from(attempt - 1).unwrap());
+        assert!(store.claim_job(Now(at.0 + wait - Duration::from_millis(1))).await.unwrap().is_none());
+        at = Now(at.0 + wait);
+    }
+    let failed = store.job(&job(3).id).await.unwrap().unwrap();
+    assert_eq!(failed.state, JobState::Failed);
+    assert!(failed.error.unwrap().contains("the disk is full"));
 }

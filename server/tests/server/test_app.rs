@@ -8,7 +8,7 @@ use diode_server::app::App;
 use diode_server::backend::Backend;
 use diode_server::limits::Limits;
 use diode_server::router::router;
-use diode_server::settings::{Access, Settings};
+use diode_server::settings::{Access, Settings, Training};
 use serde::de::DeserializeOwned;
 use tempfile::TempDir;
 use tokio::sync::watch;
@@ -140,6 +140,7 @@ impl TestApp {
             hosts: Vec::new(),
             accept_simulated: false,
             access: Access::default(),
+            training: Training::default(),
         };
         let backend = Backend::open(&settings).await.unwrap();
         let (stop, stopping) = watch::channel(false);

@@ -17,6 +17,7 @@ mod memory;
 mod models;
 mod moderation;
 mod problems;
+mod publications;
 mod removal;
 mod senders;
 mod sizes;
@@ -43,7 +44,7 @@ use sqlx::{Database, Pool, Transaction};
 
 use super::error::StoreResult;
 use super::interface::Store;
-use super::types::{BoardQuery, Claim, KnownHardware, NamedBlob, NewUpload, Now, TrainingData, View};
+use super::types::{BoardQuery, Claim, KnownHardware, NamedBlob, NewUpload, Now, Queued, TrainingData, View};
 use crate::consensus::BoardEntry;
 use crate::solutions::StoredSolutions;
 use board::Counted;
@@ -233,14 +234,15 @@ impl<DB: Database<Connection: Connection>> Store for SqlStore<DB> {
         board_entries::views(&mut *reader(self).await?).await
     }
 
-    async fn add_model(
+    async fn add_shipped_model(
         &self,
         model: &ModelSummary,
         hardware: &Hardware,
         uploads: &[UploadId],
+        now: Now,
     ) -> StoreResult<bool> {
         let mut tx = writer(self).await?;
-        let added = models::add(&mut *tx, model, hardware, uploads).await?;
+        let added = publications::add_shipped(&mut *tx, model, hardware, uploads, now).await?;
         tx.commit().await?;
         Ok(added)
     }
@@ -253,9 +255,9 @@ impl<DB: Database<Connection: Connection>> Store for SqlStore<DB> {
         models::find(&mut *reader(self).await?, id).await
     }
 
-    async fn enqueue(&self, job: &Job, limit: u32) -> StoreResult<bool> {
+    async fn enqueue(&self, job: &Job, account: Option<&AccountId>, now: Now) -> StoreResult<Queued> {
         let mut tx = writer(self).await?;
-        let queued = jobs::enqueue(&mut *tx, job, limit).await?;
+        let queued = jobs::enqueue(&mut *tx, job, account, now).await?;
         tx.commit().await?;
         Ok(queued)
     }
@@ -301,6 +303,13 @@ impl<DB: Database<Connection: Connection>> Store for SqlStore<DB> {
     ) -> StoreResult<bool> {
         let mut tx = writer(self).await?;
         let claimed = jobs::finish(&mut *tx, claim, now, outcome).await?;
+        tx.commit().await?;
+        Ok(claimed)
+    }
+
+    async fn postpone_job(&self, claim: &Claim, now: Now, reason: &str) -> StoreResult<bool> {
+        let mut tx = writer(self).await?;
+        let claimed = jobs::postpone(&mut *tx, claim, now, reason).await?;
         tx.commit().await?;
         Ok(claimed)
     }

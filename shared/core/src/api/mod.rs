@@ -11,6 +11,7 @@ mod models;
 mod moderation;
 mod page;
 mod problems;
+mod publications;
 pub mod query;
 mod tokens;
 mod uploads;
@@ -24,12 +25,13 @@ pub use error::ApiError;
 pub use hardware::HardwareSummary;
 pub use jobs::{Job, JobEvent, JobKind, JobRequest, JobState};
 pub use leaderboard::{LeaderboardQuery, LeaderboardRow, LeaderboardSort, SortOrder};
-pub use models::{EvaluationReport, KeptReport, ModelSource, ModelSummary, TopK};
+pub use models::{EvaluationReport, KeptReport, ModelSource, ModelState, ModelSummary, TopK};
 pub use moderation::{
     LogEntry, Moderated, Moderation, ModerationAction, ModerationSubject, NewReport, Reason, Report,
 };
 pub use page::Page;
 pub use problems::{ConfigResult, FailedConfig, ProblemDetail, ProblemPoint, ProblemView};
+pub use publications::{NewPublication, Publication, PublicationAction};
 pub use tokens::{DeviceCode, DevicePoll, DeviceRequest, IssuedToken, NewToken, Scope, Token};
 pub use uploads::{
     HardwareReceipt, MAX_UPLOAD_BYTES, MAX_UPLOAD_TIMINGS, Receipt, SetApart, SetApartReason, Standing,

@@ -66,6 +66,18 @@ named_enum! {
     }
 }
 
+named_enum! {
+    /// Whether programs take a model of their own accord.
+    ModelState("model state") {
+        /// The one that they take.
+        Published = "published",
+        /// It was published before.
+        Earlier = "earlier",
+        /// It was never published; its `reason` says why.
+        Unpublished = "unpublished",
+    }
+}
+
 /// A model that can be downloaded.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
@@ -99,4 +111,17 @@ pub struct ModelSummary {
     /// Uploads that it was trained on and that do not count any more.
     #[serde(default)]
     pub withdrawn_uploads: u64,
+    /// Of the models of one hardware and heuristic, one is published.
+    #[serde(default = "earlier")]
+    pub state: ModelState,
+    /// Why it is unpublished; empty for others.
+    #[serde(default)]
+    pub reason: String,
+    /// Whether nobody but an administrator puts another in its place.
+    #[serde(default)]
+    pub pinned: bool,
+}
+
+fn earlier() -> ModelState {
+    ModelState::Earlier
 }
