@@ -11,9 +11,11 @@ use futures_util::{Stream, StreamExt as _, TryStreamExt as _, stream};
 use object_store::local::LocalFileSystem;
 use object_store::path::Path as BlobPath;
 use object_store::{ObjectMeta, ObjectStore, ObjectStoreExt, PutPayload};
+use serde::{Deserialize, Serialize};
 
 /// The folder that a blob lies in.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub enum BlobKind {
     Upload,
     Model,

@@ -63,7 +63,7 @@ pub enum AdminCommand {
         #[command(flatten)]
         data: DataArgs,
     },
-    /// Recompute every leaderboard entry from the solutions, look for every blob, and report what is wrong
+    /// Recompute every leaderboard entry and standing from the solutions, look for every blob, and report what is wrong
     Verify {
         #[command(flatten)]
         data: DataArgs,

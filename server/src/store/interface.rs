@@ -14,13 +14,14 @@ use super::accounts::AccountStore;
 use super::agents::AgentStore;
 use super::error::StoreResult;
 use super::moderation::ModerationStore;
-use super::types::{BoardQuery, Claim, KnownHardware, NamedBlob, NewUpload, Now, TrainingData, View};
+use super::types::{BoardQuery, Claim, KnownHardware, NewUpload, Now, TrainingData, View};
+use super::upkeep::UpkeepStore;
 use crate::consensus::BoardEntry;
 use crate::solutions::StoredSolutions;
 
 /// What the database keeps. Every method is one transaction.
 #[async_trait]
-pub trait Store: AccountStore + AgentStore + ModerationStore {
+pub trait Store: AccountStore + AgentStore + ModerationStore + UpkeepStore {
     /// Fails if the database does not answer.
     async fn ping(&self) -> StoreResult<()>;
 
@@ -171,9 +172,6 @@ pub trait Store: AccountStore + AgentStore + ModerationStore {
 
     /// Bytes of all uploaded files.
     async fn stored_bytes(&self) -> StoreResult<u64>;
-
-    /// Every blob that a row names; for verification.
-    async fn blobs(&self) -> StoreResult<Vec<NamedBlob>>;
 
     /// Fails if the database cannot be written to.
     async fn probe(&self) -> StoreResult<()>;

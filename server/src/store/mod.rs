@@ -14,6 +14,7 @@ mod postgres;
 mod sql;
 mod sqlite;
 mod types;
+mod upkeep;
 
 use std::sync::Arc;
 
@@ -35,6 +36,7 @@ pub use types::{
     BoardQuery, Claim, KnownHardware, LEASE, MAX_ATTEMPTS, NamedBlob, NewSolution, NewUpload, Now,
     TrainingData, View,
 };
+pub use upkeep::{CheckedUploads, Connections, Figures, NamedBlobs, UpkeepStore};
 
 /// Opens the database that a URL names and brings its tables up to date:
 /// `sqlite:FILE` or `postgres://…`.

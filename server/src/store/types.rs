@@ -8,6 +8,8 @@ use diode_core::hardware::Hardware;
 use diode_core::ids::{AccountId, Digest, HardwareSlug, ProblemId, UploadId};
 use diode_core::{Method, Problem};
 
+use serde::{Deserialize, Serialize};
+
 use super::agents::ForLease;
 use super::cursor::Cursor;
 use crate::blobs::BlobKind;
@@ -83,7 +85,7 @@ pub struct NewUpload {
 }
 
 /// A blob that a row names.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NamedBlob {
     pub kind: BlobKind,
     pub digest: Digest,

@@ -5,9 +5,11 @@ mod accounts;
 mod agents;
 mod board;
 mod board_entries;
+mod checks;
 pub(super) mod connection;
 mod deviations;
 mod fields;
+mod figures;
 mod from_row;
 mod hardware;
 mod inserts;
@@ -43,7 +45,7 @@ use sqlx::{Database, Pool, Transaction};
 
 use super::error::StoreResult;
 use super::interface::Store;
-use super::types::{BoardQuery, Claim, KnownHardware, NamedBlob, NewUpload, Now, TrainingData, View};
+use super::types::{BoardQuery, Claim, KnownHardware, NewUpload, Now, TrainingData, View};
 use crate::consensus::BoardEntry;
 use crate::solutions::StoredSolutions;
 use board::Counted;
@@ -154,10 +156,6 @@ impl<DB: Database<Connection: Connection>> Store for SqlStore<DB> {
 
     async fn stored_bytes(&self) -> StoreResult<u64> {
         upkeep::stored_bytes(&mut *reader(self).await?).await
-    }
-
-    async fn blobs(&self) -> StoreResult<Vec<NamedBlob>> {
-        upkeep::blobs(&mut *snapshot(self).await?).await
     }
 
     async fn probe(&self) -> StoreResult<()> {
