@@ -10,6 +10,7 @@ use crate::backend::Backend;
 use crate::exports::Exports;
 use crate::http::Hosts;
 use crate::limits::Refused;
+use crate::metrics::Metrics;
 
 /// Uploads that may arrive at a time. While one arrives it takes a connection and a file, no memory.
 const RECEIVING_AT_ONCE: usize = 64;
@@ -26,6 +27,7 @@ pub struct App {
     pub(crate) hosts: Hosts,
     pub(crate) exports: Exports,
     pub(crate) refused: Refused,
+    pub(crate) metrics: Metrics,
     receiving: Arc<Semaphore>,
     ingesting: Arc<Semaphore>,
     pub(crate) passwords: Passwords,
@@ -43,6 +45,7 @@ impl App {
             policy: Arc::new(policy),
             exports: Exports::default(),
             refused: Refused::default(),
+            metrics: Metrics::default(),
             receiving: Arc::new(Semaphore::new(RECEIVING_AT_ONCE)),
             ingesting: Arc::new(Semaphore::new(INGESTING_AT_ONCE)),
             stopping,

@@ -20,6 +20,7 @@ mod http;
 pub mod ingest;
 pub mod limits;
 pub mod listen;
+pub mod metrics;
 mod pages;
 pub mod refresh;
 pub mod router;

@@ -21,6 +21,7 @@ use crate::handlers::{
 };
 use crate::http::{ApiFault, around, same_site};
 use crate::limits::{describe, rated};
+use crate::metrics::measured;
 use crate::{pages, ui};
 
 #[derive(OpenApi)]
@@ -42,7 +43,7 @@ pub fn router(app: App) -> Router {
     // As text, once: the document is large, and each connection has its own copy of the routes.
     let description = Bytes::from(description.to_json().expect("a description is plain data"));
     let json = [(header::CONTENT_TYPE, "application/json")];
-    let hosts = app.hosts.clone();
+    let (hosts, metrics) = (app.hosts.clone(), app.metrics.clone());
     let api = api
         .route("/api/v1/openapi.json", get(move || async move { (json, description) }))
         .route("/docs", get(ui::docs))
@@ -57,7 +58,8 @@ pub fn router(app: App) -> Router {
         .method_not_allowed_fallback(wrong_method)
         .layer(from_fn_with_state(app.clone(), rated))
         .with_state(app)
-        .layer(from_fn_with_state(hosts, same_site));
+        .layer(from_fn_with_state(hosts, same_site))
+        .layer(from_fn_with_state(metrics, measured));
     around(router)
 }
 

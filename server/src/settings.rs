@@ -56,6 +56,10 @@ pub struct ServingArgs {
     #[arg(long, env = "DIODE_ACCEPT_SIMULATED")]
     pub accept_simulated: bool,
 
+    /// An address for figures in the format of Prometheus, at /metrics [default: none]
+    #[arg(long, env = "DIODE_METRICS_LISTEN", value_name = "ADDRESS")]
+    pub metrics_listen: Option<String>,
+
     #[command(flatten)]
     pub access: AccessArgs,
 }
@@ -71,6 +75,7 @@ struct File {
     #[serde(default)]
     hosts: Vec<String>,
     accept_simulated: Option<bool>,
+    metrics_listen: Option<String>,
     #[serde(default)]
     access: access::AccessFile,
     #[serde(default)]
@@ -89,6 +94,8 @@ pub struct Settings {
     pub hosts: Vec<String>,
     /// Whether made-up times are taken.
     pub accept_simulated: bool,
+    /// Where figures are told; `None` for nowhere.
+    pub metrics_listen: Option<SocketAddr>,
     pub access: Access,
 }
 
@@ -102,7 +109,8 @@ impl Settings {
             None => File::default(),
         };
         let listen = serving.listen.or(file.listen).unwrap_or_else(|| DEFAULT_LISTEN.to_owned());
-        let listen = address(&listen)?;
+        let listen = address("listen", &listen)?;
+        let metrics = serving.metrics_listen.or(file.metrics_listen);
         Ok(Self {
             listen,
             access: Access::resolve(serving.access, file.access, &file.limits, listen)?,
@@ -116,6 +124,7 @@ impl Settings {
                 .or(file.max_stored_mb)
                 .unwrap_or(DEFAULT_MAX_STORED_MB)
                 .saturating_mul(1_000_000),
+            metrics_listen: metrics.map(|given| address("metrics_listen", &given)).transpose()?,
             accept_simulated: serving.accept_simulated || file.accept_simulated.unwrap_or_default(),
             hosts: if serving.hosts.is_empty() { file.hosts } else { serving.hosts },
         })
@@ -127,10 +136,10 @@ fn read(path: &Path) -> anyhow::Result<File> {
     toml::from_str(&text).with_context(|| format!("settings {}", path.display()))
 }
 
-fn address(listen: &str) -> anyhow::Result<SocketAddr> {
+fn address(name: &str, listen: &str) -> anyhow::Result<SocketAddr> {
     listen
         .parse()
-        .with_context(|| format!("listen: got `{listen}`, expected an address such as {DEFAULT_LISTEN}"))
+        .with_context(|| format!("{name}: got `{listen}`, expected an address such as {DEFAULT_LISTEN}"))
 }
 
 #[cfg(test)]

@@ -79,7 +79,13 @@ pub(super) async fn take_in(
     let _turn = app.ingesting().await;
     let bytes = read_back(file).await.map_err(ApiFault::unwritable)?;
     drop(receiving);
-    Ok(ingest_for(&app.backend, bytes, account, lease).await)
+    let taken = ingest_for(&app.backend, bytes, account, lease).await;
+    match &taken {
+        Ok(receipt) => app.metrics.upload(receipt),
+        Err(IngestError::Refused(_) | IngestError::Format(_)) => app.metrics.upload_refused(),
+        Err(_) => {}
+    }
+    Ok(taken)
 }
 
 async fn read_back(mut file: File) -> std::io::Result<Bytes> {

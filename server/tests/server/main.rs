@@ -33,6 +33,8 @@ mod limits;
 #[cfg(test)]
 mod listen;
 #[cfg(test)]
+mod metrics;
+#[cfg(test)]
 mod models;
 #[cfg(test)]
 mod moderation;

@@ -24,6 +24,7 @@ pub(crate) struct TestApp {
     pub(crate) settings: Settings,
     pub(crate) policy: Policy,
     pub(crate) folder: TempDir,
+    pub(crate) app: App,
     router: axum::Router,
     stop: watch::Sender<bool>,
 }
@@ -80,8 +81,8 @@ impl TestApp {
     pub(crate) async fn accepting_simulated() -> Self {
         let app = Self::new().await;
         let backend = Backend { accept_simulated: true, ..app.backend.clone() };
-        let router = router(App::new(backend.clone(), app.policy.clone(), app.stopping()));
-        Self { backend, router, ..app }
+        let served = App::new(backend.clone(), app.policy.clone(), app.stopping());
+        Self { backend, router: router(served.clone()), app: served, ..app }
     }
 
     /// One on SQLite, and one on a new Postgres database of this name.
@@ -116,9 +117,10 @@ impl TestApp {
     pub(crate) async fn replica(&self) -> Self {
         let backend = Backend::open(&self.settings).await.unwrap();
         let (stop, stopping) = watch::channel(false);
-        let router = router(App::new(backend.clone(), self.policy.clone(), stopping));
-        let folder = tempfile::tempdir().unwrap();
-        Self { backend, settings: self.settings.clone(), policy: self.policy.clone(), folder, router, stop }
+        let app = App::new(backend.clone(), self.policy.clone(), stopping);
+        let (folder, router) = (tempfile::tempdir().unwrap(), router(app.clone()));
+        let (settings, policy) = (self.settings.clone(), self.policy.clone());
+        Self { backend, settings, policy, folder, app, router, stop }
     }
 
     /// Closes the database, and removes it if it is Postgres.
@@ -139,15 +141,14 @@ impl TestApp {
             max_stored,
             hosts: Vec::new(),
             accept_simulated: false,
+            metrics_listen: None,
             access: Access::default(),
         };
         let backend = Backend::open(&settings).await.unwrap();
         let (stop, stopping) = watch::channel(false);
-        let router = router(
-            App::new(backend.clone(), policy.clone(), stopping)
-                .answering_to(policy.host().into_iter().collect()),
-        );
-        Self { backend, settings, policy, folder, router, stop }
+        let app = App::new(backend.clone(), policy.clone(), stopping)
+            .answering_to(policy.host().into_iter().collect());
+        Self { backend, settings, policy, folder, router: router(app.clone()), app, stop }
     }
 
     /// The same with [`super::samples::seven`] in it.
