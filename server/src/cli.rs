@@ -68,6 +68,25 @@ pub enum AdminCommand {
         #[command(flatten)]
         data: DataArgs,
     },
+    /// Save the database and all blobs into a new folder, while servers work
+    Backup {
+        /// A folder that is empty or not there yet
+        folder: PathBuf,
+        #[command(flatten)]
+        data: DataArgs,
+    },
+    /// Read a backup, and report what in it is damaged or missing
+    CheckBackup {
+        /// The folder of a backup
+        folder: PathBuf,
+    },
+    /// Bring a backup back, to a database and a folder for blobs that are empty; then verify them
+    Restore {
+        /// The folder of a backup
+        folder: PathBuf,
+        #[command(flatten)]
+        data: DataArgs,
+    },
     /// Remove blobs that no row names; those younger than an hour are kept
     Sweep {
         #[command(flatten)]
@@ -106,6 +125,36 @@ impl Cli {
                 let report = outcome?;
                 eprintln!("{report}");
                 if !report.is_clean() {
+                    return Ok(ExitCode::FAILURE);
+                }
+            }
+            Command::Admin { command: AdminCommand::Backup { folder, data } } => {
+                let settings = Settings::resolve(data, ServingArgs::default())?;
+                let backend = Backend::open(&settings).await?;
+                let made = admin::backup::make(&backend, &settings.database_url, &folder).await;
+                backend.store.close().await;
+                let made = made?;
+                eprintln!("{made}");
+                if !made.lost.is_empty() {
+                    return Ok(ExitCode::FAILURE);
+                }
+            }
+            Command::Admin { command: AdminCommand::CheckBackup { folder } } => {
+                let (manifest, problems) = admin::backup::check(&folder).await?;
+                for problem in &problems {
+                    eprintln!("{problem}");
+                }
+                let (blobs, wrong) = (manifest.blobs.len(), problems.len());
+                eprintln!("the backup of {}: {blobs} blobs, {wrong} problems", manifest.made_at);
+                if wrong > 0 {
+                    return Ok(ExitCode::FAILURE);
+                }
+            }
+            Command::Admin { command: AdminCommand::Restore { folder, data } } => {
+                let settings = Settings::resolve(data, ServingArgs::default())?;
+                let restored = admin::backup::restore(&settings, &folder).await?;
+                eprintln!("{restored}");
+                if !restored.verified.is_clean() {
                     return Ok(ExitCode::FAILURE);
                 }
             }

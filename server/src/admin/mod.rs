@@ -1,6 +1,7 @@
 //! What an operator does to the data, outside of the HTTP API.
 
 mod accounts;
+pub mod backup;
 mod moderation;
 mod seed;
 mod sweep;

@@ -15,6 +15,8 @@ mod agent_story;
 #[cfg(test)]
 mod agents;
 #[cfg(test)]
+mod backup;
+#[cfg(test)]
 mod datasets;
 #[cfg(test)]
 mod errors;
