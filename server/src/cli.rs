@@ -3,13 +3,14 @@
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use clap::{Parser, Subcommand};
+use anyhow::Context as _;
+use clap::{CommandFactory as _, Parser, Subcommand};
 use tokio::sync::watch;
 
 use crate::admin::{AccountCommand, ModerationCommand};
 use crate::backend::Backend;
 use crate::serve::{serve, signalled};
-use crate::settings::{DataArgs, ServingArgs, Settings};
+use crate::settings::{DataArgs, Explained, ServingArgs, Settings, explain};
 use crate::store::Now;
 use crate::{admin, refresh, worker};
 
@@ -40,6 +41,13 @@ pub enum Command {
     },
     /// Bring the tables up to date and end
     Migrate {
+        #[command(flatten)]
+        data: DataArgs,
+    },
+    /// Print what `serve` would go by, and for each setting why
+    Settings {
+        #[command(flatten)]
+        serving: ServingArgs,
         #[command(flatten)]
         data: DataArgs,
     },
@@ -106,6 +114,7 @@ impl Cli {
                 open(data).await?.store.close().await;
                 eprintln!("the database is up to date");
             }
+            Command::Settings { .. } => admin::print(&explained()?)?,
             Command::Admin { command: AdminCommand::Accounts(command) } => {
                 admin::print(&command.run().await?)?
             }
@@ -167,6 +176,22 @@ impl Cli {
         }
         Ok(ExitCode::SUCCESS)
     }
+}
+
+/// The settings in force as a table. The parser is asked once more, since it knows where a value came from.
+fn explained() -> anyhow::Result<String> {
+    let command = Cli::command();
+    let matches = command.clone().get_matches();
+    let (name, matches) = matches.subcommand().context("no command")?;
+    let command = command.find_subcommand(name).context("no command")?;
+    let settings = explain(command, matches)?;
+    let wide = |text: fn(&Explained) -> &str| {
+        settings.iter().map(|one| text(one).chars().count()).max().unwrap_or_default()
+    };
+    let (names, values) = (wide(|one| one.name), wide(|one| &one.value));
+    let line =
+        |Explained { name, value, why }: &Explained| format!("{name:names$}  {value:values$}  {why}\n");
+    Ok(settings.iter().map(line).collect())
 }
 
 async fn open(data: DataArgs) -> anyhow::Result<Backend> {

@@ -2,6 +2,7 @@
 //! which overrides `diode.toml`, which overrides the defaults.
 
 mod access;
+mod explain;
 mod limits;
 
 use std::net::SocketAddr;
@@ -12,6 +13,7 @@ use clap::Args;
 use serde::Deserialize;
 
 pub use access::{Access, AccessArgs};
+pub use explain::{Explained, explain};
 pub use limits::LimitArgs;
 
 const DEFAULT_LISTEN: &str = "127.0.0.1:8080";
@@ -103,11 +105,7 @@ impl Settings {
     /// Puts the flags, the file and the defaults together. The parser of the flags
     /// has read the environment.
     pub fn resolve(args: DataArgs, serving: ServingArgs) -> anyhow::Result<Self> {
-        let file = match &args.config {
-            Some(path) => read(path)?,
-            None if Path::new(DEFAULT_CONFIG).exists() => read(Path::new(DEFAULT_CONFIG))?,
-            None => File::default(),
-        };
+        let file = read(args.config.as_deref())?;
         let listen = serving.listen.or(file.listen).unwrap_or_else(|| DEFAULT_LISTEN.to_owned());
         let listen = address("listen", &listen)?;
         let metrics = serving.metrics_listen.or(file.metrics_listen);
@@ -131,9 +129,20 @@ impl Settings {
     }
 }
 
-fn read(path: &Path) -> anyhow::Result<File> {
+fn read(config: Option<&Path>) -> anyhow::Result<File> {
+    let (path, text) = file_of(config)?;
+    toml::from_str(&text).with_context(|| format!("settings {}", path.unwrap_or_default().display()))
+}
+
+/// The file of settings and its text; no path and no text if there is none.
+fn file_of(config: Option<&Path>) -> anyhow::Result<(Option<PathBuf>, String)> {
+    let path = match config {
+        Some(path) => path,
+        None if Path::new(DEFAULT_CONFIG).exists() => Path::new(DEFAULT_CONFIG),
+        None => return Ok((None, String::new())),
+    };
     let text = std::fs::read_to_string(path).with_context(|| format!("settings {}", path.display()))?;
-    toml::from_str(&text).with_context(|| format!("settings {}", path.display()))
+    Ok((Some(path.to_owned()), text))
 }
 
 fn address(name: &str, listen: &str) -> anyhow::Result<SocketAddr> {
