@@ -18,6 +18,10 @@ const TIMEOUT: Duration = Duration::from_secs(600);
 /// Long enough for any network, short enough to wait for.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 
+/// Bytes from which on a server is asked whether it takes a file before it is sent. A refusal that comes
+/// while a large file is on its way may be lost with the connection.
+const ASK_FIRST: usize = 1 << 20;
+
 /// What a server answered.
 pub(crate) type Answer = ureq::http::Response<ureq::Body>;
 
@@ -77,7 +81,11 @@ impl Client {
     }
 
     pub(crate) fn post_file(&self, path: &str, bytes: &[u8]) -> Result<Answer, ureq::Error> {
-        self.posting(path).content_type("application/octet-stream").send(bytes)
+        let mut request = self.posting(path).content_type("application/octet-stream");
+        if bytes.len() > ASK_FIRST {
+            request = request.header("expect", "100-continue");
+        }
+        request.send(bytes)
     }
 
     /// A request that still needs its body.
