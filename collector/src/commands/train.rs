@@ -1,5 +1,6 @@
 use std::path::PathBuf;
 
+use anyhow::Context as _;
 use clap::Args;
 use diode_core::Method;
 use diode_train::{TrainOptions, TrainingSet};
@@ -22,6 +23,10 @@ pub(crate) struct Train {
     /// Datasets, or folders of datasets; of one kind of hardware
     #[arg(long, aliases = ["dataset", "data-dir"], required = true, num_args = 1.., value_name = "PATH")]
     data: Vec<PathBuf>,
+
+    /// Datasets of other hardware, or folders of them, to learn from as well; nothing is judged by them
+    #[arg(long, num_args = 1.., value_name = "PATH")]
+    related: Vec<PathBuf>,
 
     /// Extensions of the files to read in folders, such as json msgpack [default: all datasets]
     #[arg(long, value_name = "EXT", value_delimiter = ',', num_args = 1..)]
@@ -56,10 +61,15 @@ impl Train {
         self.recipe.check()?;
         let goes_on = self.recipe.goes_on(&self.model, self.seed);
         files::check_may_write(&self.model, self.force || goes_on)?;
-        self.recipe.check_outputs(&self.model, &self.data)?;
+        let read: Vec<PathBuf> = self.data.iter().chain(&self.related).cloned().collect();
+        self.recipe.check_outputs(&self.model, &read)?;
         let mut datasets = self.selection.keep(datasets::read_ending(&self.data, &self.file_extensions)?)?;
         describe(&mut datasets, || Node::read().hardware())?;
-        let set = TrainingSet::from_datasets(&datasets, self.method)?;
+        let mut set = TrainingSet::from_datasets(&datasets, self.method)?;
+        if !self.related.is_empty() {
+            let related = datasets::read_ending(&self.related, &self.file_extensions)?;
+            set = set.with_related(related).context("--related")?;
+        }
         self.recipe.train(&set, self.seed, &self.model, &Interrupt::install()?)?;
         Ok(())
     }

@@ -207,6 +207,14 @@ impl Recipe {
             set.method(),
             set.left_out(),
         );
+        for related in set.related() {
+            say!(
+                "beside it {}: {}, {}",
+                related.hardware().name,
+                output::count(related.problems(), "problem"),
+                output::count(related.timings(), "timing"),
+            );
+        }
         if set.problems() < FEW_PROBLEMS {
             say!(
                 "note: {} to learn from: what cross-validation says rests on as many, and of other sizes the model knows little",

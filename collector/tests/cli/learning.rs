@@ -185,3 +185,22 @@ fn no_result_takes_the_place_of_what_took_time_to_make() {
         sandbox.ok(&with(&evaluate, &["--json", "e.json", "--report", "e.html"]));
     }
 }
+
+#[test]
+fn a_model_of_one_gpu_is_judged_as_it_stands_in_for_another() {
+    let sandbox = Sandbox::new();
+    let data = "../trained_models/matmul/nvidia-h100/data/validation/h100-mm-bf16-tn.msgpack.zst";
+    let data = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join(data);
+    let evaluate =
+        ["evaluate", "--model", "NVIDIA-H200-matmul", "--dataset", data.to_str().unwrap(), "--json"];
+    let error = sandbox.fails(1, &evaluate);
+    assert!(
+        error.contains("the model speaks of nvidia-h200") && error.contains("--as nvidia-h100"),
+        "{error}"
+    );
+    let report: Value =
+        serde_json::from_str(&sandbox.ok(&[&evaluate[..], &["--as", "nvidia-h100"]].concat())).unwrap();
+    assert!(report["top_k"]["1"]["geomean"].as_f64().unwrap() > 0.9, "{}", report["top_k"]["1"]);
+    let unknown = sandbox.fails(2, &[&evaluate[..], &["--as", "nvidia-z9000"]].concat());
+    assert!(unknown.contains("--as: got nvidia-z9000, expected one of nvidia-"), "{unknown}");
+}

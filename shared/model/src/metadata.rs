@@ -60,6 +60,9 @@ pub struct Training {
     pub timings: u64,
     /// How the times it predicts were taken.
     pub method: Method,
+    /// Other hardware, whose timings it has learnt too.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub related: Vec<HardwareSlug>,
     pub seed: u64,
     /// When it was trained, as RFC 3339.
     pub created_at: String,

@@ -52,7 +52,16 @@ pub(super) fn merge(datasets: &[Dataset], wanted: Option<Method>) -> Result<Trai
     if problems.is_empty() {
         return Err(TrainError::Empty { left_out });
     }
-    Ok(TrainingSet { hardware, facts, method, configs: Arc::new(configs), problems, others, left_out })
+    Ok(TrainingSet {
+        hardware,
+        facts,
+        method,
+        configs: Arc::new(configs),
+        problems,
+        others,
+        related: Vec::new(),
+        left_out,
+    })
 }
 
 /// The one hardware of all datasets, taken from a dataset that has its facts.

@@ -1,6 +1,7 @@
 //! What a model is trained on: merged timings of one hardware, taken one way.
 
 mod merge;
+mod related;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -25,6 +26,8 @@ pub struct TrainingSet {
     problems: Vec<Arc<TrainingProblem>>,
     /// Timed by other methods: they are learnt from, marked as such, and nothing is judged by them.
     others: Vec<Arc<TrainingProblem>>,
+    /// Timings of other hardware, a set for each.
+    related: Vec<TrainingSet>,
     left_out: LeftOut,
 }
 
@@ -112,14 +115,16 @@ impl TrainingSet {
         counts.into_iter().max_by_key(|&(_, count)| count).map(|(method, _)| method)
     }
 
-    /// The operators that occur, in order.
+    /// The operators that are learnt from, in order.
     pub fn ops(&self) -> Vec<Op> {
-        self.iter().map(|p| p.problem.op).collect::<BTreeSet<_>>().into_iter().collect()
+        let ops: BTreeSet<Op> = self.predictable().map(|problem| problem.op).collect();
+        ops.into_iter().collect()
     }
 
-    /// The input types that occur, in order.
+    /// The input types that are learnt from, in order.
     pub fn dtypes(&self) -> Vec<DType> {
-        self.iter().map(|p| p.problem.a_dtype).collect::<BTreeSet<_>>().into_iter().collect()
+        let dtypes: BTreeSet<DType> = self.predictable().map(|problem| problem.a_dtype).collect();
+        dtypes.into_iter().collect()
     }
 
     /// The identity of the data: hardware, method and every timing, however it
@@ -129,6 +134,9 @@ impl TrainingSet {
         hash.update(format!("{}\n{}\n", self.hardware.slug, self.method));
         for config in self.configs.iter() {
             hash.update(format!("{}\n", config.canonical()));
+        }
+        for related in &self.related {
+            hash.update(format!("related {}\n", related.digest()));
         }
         for problem in self.iter().chain(self.others()) {
             let TrainingProblem { problem: asked, method, timings, .. } = problem;

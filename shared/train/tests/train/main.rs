@@ -5,4 +5,5 @@ mod learning;
 mod made_up;
 mod merging;
 mod predecessor;
+mod related;
 mod shipped;
