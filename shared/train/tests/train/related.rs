@@ -12,7 +12,8 @@ fn h100(problem_count: usize, tile_count: usize) -> Dataset {
 }
 
 fn own(problem_count: usize, tile_count: usize) -> TrainingSet {
-    TrainingSet::from_datasets(&[dataset(problems(problem_count), &tiles()[..tile_count])], None).unwrap()
+    let data = dataset(problems(problem_count), &tiles()[..tile_count]);
+    TrainingSet::from_datasets(&[data], None).expect("the data is valid")
 }
 
 #[test]
