@@ -34,6 +34,7 @@ enum Command {
     CreateValidation(predecessor::create_validation::CreateValidation),
     CollectAndTrain(predecessor::collect_and_train::CollectAndTrain),
     Agent(commands::agent::Agent),
+    Want(commands::want::Want),
     Login(commands::login::Login),
     Logout(commands::logout::Logout),
     Upload(commands::upload::Upload),
@@ -55,7 +56,7 @@ enum Command {
 
 /// What `diode --help` lists, grouped by purpose.
 const GROUPS: [(&str, &[&str]); 5] = [
-    ("Measure", &["detect", "kernels", "shapes", "collect", "agent"]),
+    ("Measure", &["detect", "kernels", "shapes", "collect", "agent", "want"]),
     ("Share and look at datasets", &["login", "logout", "upload", "convert", "stats"]),
     ("Learn and choose", &["train", "evaluate", "predict", "table"]),
     (
@@ -135,6 +136,7 @@ impl Cli {
             Command::CreateValidation(command) => command.run(),
             Command::CollectAndTrain(command) => command.run(),
             Command::Agent(command) => command.run(),
+            Command::Want(command) => command.run(),
             Command::Login(command) => command.run(),
             Command::Logout(command) => command.run(),
             Command::Upload(command) => command.run(),

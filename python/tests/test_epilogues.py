@@ -103,7 +103,7 @@ def test_the_bytes_are_those_of_the_kernel_that_is_saved() -> None:
     found = read_off(lambda a, b, c: (F.silu(a @ b) * c).float(), x, w, other)
     assert found is not None
     assert (found.product_bytes, found.read_bytes, found.written_bytes) == (megabyte, megabyte, 2 * megabyte)
-    assert not found.keeps_product and "exp" in found.ops
+    assert not found.keeps_product and {"exp", "sigmoid"} & set(found.ops)
     found = read_off(lambda a, b: (lambda c: (c, c.relu()))(a @ b), x, w)
     assert found is not None and found.keeps_product and found.written_bytes == megabyte
 

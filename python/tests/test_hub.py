@@ -100,6 +100,20 @@ def test_a_server_without_timings_gives_the_model_alone() -> None:
             hub.pull("nvidia-h100", server=address)
 
 
+def test_the_published_model_is_pulled_though_a_newer_one_is_there() -> None:
+    newer = json.loads(listing(id="fedcba9876543210", created_at="2027-02-01T00:00:00Z", state="unpublished"))
+    listed = json.dumps(newer + json.loads(listing(state="published"))).encode()
+    replies = {"/api/v1/models": listed, "/api/v1/models/0123456789abcdef/download": MODEL.read_bytes()}
+    with stub(replies) as address:
+        assert hub.pull("nvidia-h200", server=address).digests["model"] == MODEL_DIGEST
+
+
+def test_a_model_that_is_not_published_is_not_pulled() -> None:
+    replies = {"/api/v1/models": listing(state="unpublished")}
+    with stub(replies) as address, pytest.raises(DiodeError, match="has published no model of nvidia-h200"):
+        hub.pull("nvidia-h200", server=address)
+
+
 def test_a_cached_file_that_changed_does_not_count(caplog: pytest.LogCaptureFixture) -> None:
     replies = {"/api/v1/models": listing(), "/api/v1/models/0123456789abcdef/download": MODEL.read_bytes()}
     with stub(replies) as address:

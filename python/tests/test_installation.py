@@ -47,7 +47,6 @@ def state() -> tuple[Any, ...]:
         choices._use_autotune_backend,
         utils._use_autotune_backend,
         FxGraphHashDetails.__init__,
-        Scheduler.score_fusion_memory,
         list(cache.preprocessing_fns),
         set(config._config),
         graph_key(),
@@ -57,6 +56,7 @@ def state() -> tuple[Any, ...]:
         config.max_autotune_gemm,
         config.max_autotune_gemm_backends,
         type(V.choices),
+        Scheduler.score_fusion_memory,
         aten.mm.default in lowerings,
     )
 

@@ -50,7 +50,7 @@ def cached_models() -> list[Path]:
 
 
 def pull(hardware: str, *, server: str | None = None, table: bool = True) -> Pulled:
-    """Fetches the newest model of a kind of hardware, and its table.
+    """Fetches the published model of a kind of hardware, and its table.
 
     Without a reachable server, what was pulled before is returned. ``server`` may also come from ``DIODE_SERVER``.
     """
@@ -78,9 +78,11 @@ def _fetch(address: str, slug: str, folder: Path, table: bool) -> Pulled:
     listed = json.loads(_get(f"{address}/api/v1/models?hardware={urllib.parse.quote(slug)}")[0])
     if not listed:
         raise DiodeError(f"{address} has no model of {slug}; {address}/api/v1/models lists what there is")
-    newest = max(listed, key=lambda model: model["created_at"])
-    content, _ = _get(f"{address}/api/v1/models/{urllib.parse.quote(newest['id'])}/download")
-    _check(content, newest["digest"], f"the model {newest['id']} of {address}")
+    chosen = _published(listed)
+    if chosen is None:
+        raise DiodeError(f"{address} has published no model of {slug}; {address}/api/v1/models lists what there is")
+    content, _ = _get(f"{address}/api/v1/models/{urllib.parse.quote(chosen['id'])}/download")
+    _check(content, chosen["digest"], f"the model {chosen['id']} of {address}")
     model = Model.from_bytes(content)
     if model.hardware.slug != slug:
         raise DiodeError(f"{address}: got a model of {model.hardware.slug}, expected one of {slug}")
@@ -90,6 +92,13 @@ def _fetch(address: str, slug: str, folder: Path, table: bool) -> Pulled:
         if text is not None:
             files["table"] = ("table.json", text)
     return _store(folder, slug, files)
+
+
+def _published(listed: list[dict[str, Any]]) -> dict[str, Any] | None:
+    """The published one; the newest one of a server that does not say which that is."""
+    published = [model for model in listed if model.get("state") == "published"]
+    unstated = [model for model in listed if "state" not in model]
+    return max(published or unstated, key=lambda model: str(model["created_at"]), default=None)
 
 
 def _table(address: str, slug: str) -> bytes | None:

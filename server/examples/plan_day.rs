@@ -22,6 +22,7 @@ fn main() {
         layouts: Layout::ALL.to_vec(),
         unaligned: true,
         memory_bytes: 100 << 30,
+        variants: None,
     };
     let start = Instant::now();
     let (mut planned, mut seconds) = (0_u64, 0.0);

@@ -10,6 +10,7 @@ use crate::backend::Backend;
 use crate::exports::Exports;
 use crate::http::Hosts;
 use crate::limits::Refused;
+use crate::metrics::Metrics;
 
 /// Uploads that may arrive at a time. While one arrives it takes a connection and a file, no memory.
 const RECEIVING_AT_ONCE: usize = 64;
@@ -20,14 +21,22 @@ const WAIT_TO_RECEIVE: Duration = Duration::from_secs(15);
 /// An upload that has arrived takes up to its limit in memory, and several times that while it is decoded.
 const INGESTING_AT_ONCE: usize = 2;
 
+/// Requests whose problems are ranked at a time: each keeps a core busy for some tenths of a second.
+const PICKING_AT_ONCE: usize = 2;
+
+/// How long a request waits to be among them.
+const WAIT_TO_PICK: Duration = Duration::from_secs(15);
+
 #[derive(Clone)]
 pub struct App {
     pub(crate) backend: Backend,
     pub(crate) hosts: Hosts,
     pub(crate) exports: Exports,
     pub(crate) refused: Refused,
+    pub(crate) metrics: Metrics,
     receiving: Arc<Semaphore>,
     ingesting: Arc<Semaphore>,
+    picking: Arc<Semaphore>,
     pub(crate) passwords: Passwords,
     policy: Arc<Policy>,
     stopping: watch::Receiver<bool>,
@@ -43,8 +52,10 @@ impl App {
             policy: Arc::new(policy),
             exports: Exports::default(),
             refused: Refused::default(),
+            metrics: Metrics::default(),
             receiving: Arc::new(Semaphore::new(RECEIVING_AT_ONCE)),
             ingesting: Arc::new(Semaphore::new(INGESTING_AT_ONCE)),
+            picking: Arc::new(Semaphore::new(PICKING_AT_ONCE)),
             stopping,
         }
     }
@@ -70,6 +81,12 @@ impl App {
     pub(crate) async fn ingesting(&self) -> Option<OwnedSemaphorePermit> {
         // The semaphore is never closed, so there is always a permit in the end.
         Arc::clone(&self.ingesting).acquire_owned().await.ok()
+    }
+
+    /// Waits until another request's problems may be ranked. `None` if that takes too long.
+    pub(crate) async fn picking(&self) -> Option<OwnedSemaphorePermit> {
+        let permit = Arc::clone(&self.picking).acquire_owned();
+        tokio::time::timeout(WAIT_TO_PICK, permit).await.ok()?.ok()
     }
 
     /// Waits; `true` as soon as the server is to stop.

@@ -1,4 +1,4 @@
-//! Whole files: uploads, byte for byte, and models. Each is named by the digest
+//! Whole files: uploads, byte for byte, models and kernel packs. Each is named by the digest
 //! of its bytes, so none is ever overwritten with something else.
 
 use std::future::ready;
@@ -10,13 +10,17 @@ use diode_core::ids::Digest;
 use futures_util::{Stream, StreamExt as _, TryStreamExt as _, stream};
 use object_store::local::LocalFileSystem;
 use object_store::path::Path as BlobPath;
-use object_store::{ObjectMeta, ObjectStore, ObjectStoreExt, PutPayload};
+use object_store::{MultipartUpload as _, ObjectMeta, ObjectStore, ObjectStoreExt, PutPayload};
+use serde::{Deserialize, Serialize};
+use tokio::io::{AsyncReadExt as _, AsyncSeekExt as _};
 
 /// The folder that a blob lies in.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub enum BlobKind {
     Upload,
     Model,
+    Pack,
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -30,6 +34,9 @@ pub enum BlobError {
 
 /// More than a file system stores beside a file's name, so that a full disk is noticed.
 const PROBE_BYTES: usize = 1 << 16;
+
+/// Of a large blob, so much is in memory at a time.
+const PART_BYTES: usize = 1 << 20;
 
 #[derive(Clone)]
 pub struct Blobs {
@@ -55,6 +62,40 @@ impl Blobs {
             action: "stored",
             source,
         })
+    }
+
+    /// Stores a blob that is too large for memory, from the beginning of a file. It is as durable.
+    pub async fn put_file(
+        &self,
+        kind: BlobKind,
+        digest: &Digest,
+        mut file: tokio::fs::File,
+    ) -> Result<(), BlobError> {
+        let failed = |source| BlobError::Access { digest: digest.clone(), action: "stored", source };
+        let unread = |error: std::io::Error| {
+            failed(object_store::Error::Generic { store: "scratch", source: error.into() })
+        };
+        file.rewind().await.map_err(unread)?;
+        let mut upload = self.store.put_multipart(&path(kind, digest)).await.map_err(failed)?;
+        loop {
+            let mut part = Vec::with_capacity(PART_BYTES);
+            (&mut file).take(PART_BYTES as u64).read_to_end(&mut part).await.map_err(unread)?;
+            if part.is_empty() {
+                break;
+            }
+            upload.put_part(PutPayload::from(part)).await.map_err(failed)?;
+        }
+        upload.complete().await.map(drop).map_err(failed)
+    }
+
+    /// Reads a blob piece by piece.
+    pub async fn stream(
+        &self,
+        kind: BlobKind,
+        digest: &Digest,
+    ) -> Result<impl Stream<Item = Result<Bytes, object_store::Error>> + Send + 'static, BlobError> {
+        let failed = |source| BlobError::Access { digest: digest.clone(), action: "read", source };
+        Ok(self.store.get(&path(kind, digest)).await.map_err(failed)?.into_stream())
     }
 
     /// The size of a blob; `None` if it is not there.
@@ -119,12 +160,13 @@ impl Blobs {
 }
 
 impl BlobKind {
-    const ALL: [Self; 2] = [Self::Upload, Self::Model];
+    const ALL: [Self; 3] = [Self::Upload, Self::Model, Self::Pack];
 
     const fn folder(self) -> &'static str {
         match self {
             Self::Upload => "uploads",
             Self::Model => "models",
+            Self::Pack => "packs",
         }
     }
 
@@ -132,6 +174,7 @@ impl BlobKind {
         match self {
             Self::Upload => "",
             Self::Model => ".safetensors",
+            Self::Pack => ".pack",
         }
     }
 }
@@ -156,5 +199,19 @@ mod tests {
         assert_eq!(blobs.get(BlobKind::Model, &digest).await.unwrap(), bytes);
         let error = blobs.get(BlobKind::Upload, &digest).await.unwrap_err();
         assert!(error.to_string().contains(digest.as_str()), "{error}");
+    }
+
+    #[tokio::test]
+    async fn large_blobs_come_in_parts() {
+        let folder = tempfile::tempdir().unwrap();
+        let blobs = Blobs::open(folder.path()).unwrap();
+        let bytes = Bytes::from((0..PART_BYTES * 2 + 7).map(|i| (i % 251) as u8).collect::<Vec<_>>());
+        let mut file = blobs.scratch().await.unwrap();
+        tokio::io::AsyncWriteExt::write_all(&mut file, &bytes).await.unwrap();
+        let digest = Digest::of(&bytes);
+        blobs.put_file(BlobKind::Pack, &digest, file).await.unwrap();
+        let parts = blobs.stream(BlobKind::Pack, &digest).await.unwrap();
+        let parts: Vec<Bytes> = parts.try_collect().await.unwrap();
+        assert_eq!(parts.concat(), bytes);
     }
 }

@@ -3,15 +3,16 @@
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use clap::{Parser, Subcommand};
+use anyhow::Context as _;
+use clap::{CommandFactory as _, Parser, Subcommand};
 use tokio::sync::watch;
 
-use crate::admin::{AccountCommand, ModerationCommand};
+use crate::admin::{AccountCommand, ModelCommand, ModerationCommand};
 use crate::backend::Backend;
 use crate::serve::{serve, signalled};
-use crate::settings::{DataArgs, ServingArgs, Settings};
+use crate::settings::{DataArgs, Explained, ServingArgs, Settings, TrainingArgs, explain};
 use crate::store::Now;
-use crate::{admin, refresh, worker};
+use crate::{admin, refresh, trainings, worker};
 
 /// The Diode server: HTTP API, dashboard and training worker.
 #[derive(Debug, Parser)]
@@ -36,10 +37,19 @@ pub enum Command {
     /// Only work on jobs
     Worker {
         #[command(flatten)]
+        training: TrainingArgs,
+        #[command(flatten)]
         data: DataArgs,
     },
     /// Bring the tables up to date and end
     Migrate {
+        #[command(flatten)]
+        data: DataArgs,
+    },
+    /// Print what `serve` would go by, and for each setting why
+    Settings {
+        #[command(flatten)]
+        serving: ServingArgs,
         #[command(flatten)]
         data: DataArgs,
     },
@@ -56,6 +66,8 @@ pub enum AdminCommand {
     Accounts(AccountCommand),
     #[command(flatten)]
     Moderation(ModerationCommand),
+    #[command(flatten)]
+    Models(ModelCommand),
     /// Import the datasets and models of a folder; doing so again changes nothing
     Seed {
         /// A folder of HEURISTIC/HARDWARE/*.safetensors and HEURISTIC/HARDWARE/data/*
@@ -63,8 +75,27 @@ pub enum AdminCommand {
         #[command(flatten)]
         data: DataArgs,
     },
-    /// Recompute every leaderboard entry from the solutions, look for every blob, and report what is wrong
+    /// Recompute every leaderboard entry and standing from the solutions, look for every blob, and report what is wrong
     Verify {
+        #[command(flatten)]
+        data: DataArgs,
+    },
+    /// Save the database and all blobs into a new folder, while servers work
+    Backup {
+        /// A folder that is empty or not there yet
+        folder: PathBuf,
+        #[command(flatten)]
+        data: DataArgs,
+    },
+    /// Read a backup, and report what in it is damaged or missing
+    CheckBackup {
+        /// The folder of a backup
+        folder: PathBuf,
+    },
+    /// Bring a backup back, to a database and a folder for blobs that are empty; then verify them
+    RestoreBackup {
+        /// The folder of a backup
+        folder: PathBuf,
         #[command(flatten)]
         data: DataArgs,
     },
@@ -82,17 +113,22 @@ impl Cli {
             Command::Serve { serving, no_worker, data } => {
                 serve(&Settings::resolve(data, serving)?, !no_worker, stop_signal()).await?;
             }
-            Command::Worker { data } => work(&Settings::resolve(data, ServingArgs::default())?).await?,
+            Command::Worker { training, data } => {
+                let serving = ServingArgs { training, ..ServingArgs::default() };
+                work(&Settings::resolve(data, serving)?).await?;
+            }
             Command::Migrate { data } => {
                 open(data).await?.store.close().await;
                 eprintln!("the database is up to date");
             }
+            Command::Settings { .. } => admin::print(&explained()?)?,
             Command::Admin { command: AdminCommand::Accounts(command) } => {
                 admin::print(&command.run().await?)?
             }
             Command::Admin { command: AdminCommand::Moderation(command) } => {
                 admin::print(&command.run().await?)?
             }
+            Command::Admin { command: AdminCommand::Models(command) } => admin::print(&command.run().await?)?,
             Command::Admin { command: AdminCommand::Seed { folder, data } } => {
                 let backend = open(data).await?;
                 let outcome = admin::seed(&backend, &folder).await;
@@ -109,6 +145,36 @@ impl Cli {
                     return Ok(ExitCode::FAILURE);
                 }
             }
+            Command::Admin { command: AdminCommand::Backup { folder, data } } => {
+                let settings = Settings::resolve(data, ServingArgs::default())?;
+                let backend = Backend::open(&settings).await?;
+                let made = admin::backup::make(&backend, &settings.database_url, &folder).await;
+                backend.store.close().await;
+                let made = made?;
+                eprintln!("{made}");
+                if !made.lost.is_empty() || !made.damaged.is_empty() {
+                    return Ok(ExitCode::FAILURE);
+                }
+            }
+            Command::Admin { command: AdminCommand::CheckBackup { folder } } => {
+                let (manifest, problems) = admin::backup::check(&folder).await?;
+                for problem in &problems {
+                    eprintln!("{problem}");
+                }
+                let (blobs, wrong) = (manifest.blobs.len(), problems.len());
+                eprintln!("the backup of {}: {blobs} blobs, {wrong} problems", manifest.made_at);
+                if wrong > 0 {
+                    return Ok(ExitCode::FAILURE);
+                }
+            }
+            Command::Admin { command: AdminCommand::RestoreBackup { folder, data } } => {
+                let settings = Settings::resolve(data, ServingArgs::default())?;
+                let restored = admin::backup::restore(&settings, &folder).await?;
+                eprintln!("{restored}");
+                if !restored.verified.is_clean() {
+                    return Ok(ExitCode::FAILURE);
+                }
+            }
             Command::Admin { command: AdminCommand::Sweep { data } } => {
                 let backend = open(data).await?;
                 let outcome = admin::sweep(&backend, Now::read()).await;
@@ -120,6 +186,22 @@ impl Cli {
     }
 }
 
+/// The settings in force as a table. The parser is asked once more, since it knows where a value came from.
+fn explained() -> anyhow::Result<String> {
+    let command = Cli::command();
+    let matches = command.clone().get_matches();
+    let (name, matches) = matches.subcommand().context("no command")?;
+    let command = command.find_subcommand(name).context("no command")?;
+    let settings = explain(command, matches)?;
+    let wide = |text: fn(&Explained) -> &str| {
+        settings.iter().map(|one| text(one).chars().count()).max().unwrap_or_default()
+    };
+    let (names, values) = (wide(|one| one.name), wide(|one| &one.value));
+    let line =
+        |Explained { name, value, why }: &Explained| format!("{name:names$}  {value:values$}  {why}\n");
+    Ok(settings.iter().map(line).collect())
+}
+
 async fn open(data: DataArgs) -> anyhow::Result<Backend> {
     Backend::open(&Settings::resolve(data, ServingArgs::default())?).await
 }
@@ -129,10 +211,12 @@ async fn work(settings: &Settings) -> anyhow::Result<()> {
     let store = backend.store.clone();
     let (tell, stopping) = watch::channel(false);
     let working = tokio::spawn(worker::run(backend.clone(), stopping.clone()));
+    let looking = tokio::spawn(trainings::run(backend.clone(), settings.training, stopping.clone()));
     let refreshing = tokio::spawn(refresh::run(backend, stopping));
     stop_signal().await;
     let _ = tell.send(true);
     working.await?;
+    looking.await?;
     refreshing.await?;
     store.close().await;
     Ok(())

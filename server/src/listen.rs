@@ -34,6 +34,16 @@ pub struct Patience {
     pub stop: Duration,
 }
 
+impl Patience {
+    /// For a listener that few programs ask.
+    pub const FEW: Self = Self {
+        connections: 16,
+        head: Duration::from_secs(10),
+        answer: Duration::from_secs(10),
+        stop: Duration::from_secs(1),
+    };
+}
+
 impl Default for Patience {
     fn default() -> Self {
         Self {

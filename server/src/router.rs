@@ -5,7 +5,7 @@ use axum::body::Bytes;
 use axum::http::{Uri, header};
 use axum::middleware::from_fn_with_state;
 use axum::routing::get;
-use diode_core::api::{LeaderboardSort, SortOrder};
+use diode_core::api::{Kernels, LeaderboardSort, SortOrder};
 use diode_core::table::TableFormat;
 use diode_core::table::inductor::TorchVersion;
 use tower_http::compression::CompressionLayer;
@@ -17,10 +17,11 @@ use utoipa_axum::routes;
 use crate::app::App;
 use crate::handlers::{
     account, agents, datasets, devices, hardware, health, invitations, job_events, jobs, leaderboard, leases,
-    models, moderation, problems, session, tables, tokens, uploads,
+    models, moderation, nearest, packs, picks, problems, publications, session, tables, tokens, uploads,
 };
 use crate::http::{ApiFault, around, same_site};
 use crate::limits::{describe, rated};
+use crate::metrics::measured;
 use crate::{pages, ui};
 
 #[derive(OpenApi)]
@@ -31,7 +32,7 @@ use crate::{pages, ui};
                        Every response that is no success is an ApiError.",
     ),
     // Types of parameters alone are not found through the routes.
-    components(schemas(LeaderboardSort, SortOrder, TableFormat, TorchVersion)),
+    components(schemas(Kernels, LeaderboardSort, SortOrder, TableFormat, TorchVersion)),
 )]
 struct Description;
 
@@ -42,7 +43,7 @@ pub fn router(app: App) -> Router {
     // As text, once: the document is large, and each connection has its own copy of the routes.
     let description = Bytes::from(description.to_json().expect("a description is plain data"));
     let json = [(header::CONTENT_TYPE, "application/json")];
-    let hosts = app.hosts.clone();
+    let (hosts, metrics) = (app.hosts.clone(), app.metrics.clone());
     let api = api
         .route("/api/v1/openapi.json", get(move || async move { (json, description) }))
         .route("/docs", get(ui::docs))
@@ -57,7 +58,8 @@ pub fn router(app: App) -> Router {
         .method_not_allowed_fallback(wrong_method)
         .layer(from_fn_with_state(app.clone(), rated))
         .with_state(app)
-        .layer(from_fn_with_state(hosts, same_site));
+        .layer(from_fn_with_state(hosts, same_site))
+        .layer(from_fn_with_state(metrics, measured));
     around(router)
 }
 
@@ -76,11 +78,15 @@ fn api() -> OpenApiRouter<App> {
         .routes(routes!(hardware::get))
         .routes(routes!(leaderboard::get))
         .routes(routes!(hardware::problems))
+        .routes(routes!(nearest::get))
+        .routes(routes!(picks::get))
         .routes(routes!(problems::get));
     let take = OpenApiRouter::new()
         .routes(routes!(models::list))
         .routes(routes!(models::get))
         .routes(routes!(models::download))
+        .routes(routes!(publications::create))
+        .routes(routes!(publications::list))
         .routes(routes!(datasets::get))
         .routes(routes!(tables::get));
     let measure = OpenApiRouter::new()
@@ -90,6 +96,8 @@ fn api() -> OpenApiRouter<App> {
         .routes(routes!(leases::renew))
         .routes(routes!(leases::results))
         .routes(routes!(leases::end))
+        .routes(routes!(packs::create, packs::list))
+        .routes(routes!(packs::get, packs::delete))
         .routes(routes!(agents::coverage_of))
         .routes(routes!(agents::want));
     let train = OpenApiRouter::new()

@@ -2,7 +2,9 @@
 //! which overrides `diode.toml`, which overrides the defaults.
 
 mod access;
+mod explain;
 mod limits;
+mod training;
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -12,7 +14,9 @@ use clap::Args;
 use serde::Deserialize;
 
 pub use access::{Access, AccessArgs};
+pub use explain::{Explained, explain};
 pub use limits::LimitArgs;
+pub use training::{Training, TrainingArgs};
 
 const DEFAULT_LISTEN: &str = "127.0.0.1:8080";
 const DEFAULT_DATABASE: &str = "sqlite:diode.db";
@@ -56,8 +60,15 @@ pub struct ServingArgs {
     #[arg(long, env = "DIODE_ACCEPT_SIMULATED")]
     pub accept_simulated: bool,
 
+    /// An address for figures in the format of Prometheus, at /metrics [default: none]
+    #[arg(long, env = "DIODE_METRICS_LISTEN", value_name = "ADDRESS")]
+    pub metrics_listen: Option<String>,
+
     #[command(flatten)]
     pub access: AccessArgs,
+
+    #[command(flatten)]
+    pub training: TrainingArgs,
 }
 
 /// `diode.toml`.
@@ -71,10 +82,13 @@ struct File {
     #[serde(default)]
     hosts: Vec<String>,
     accept_simulated: Option<bool>,
+    metrics_listen: Option<String>,
     #[serde(default)]
     access: access::AccessFile,
     #[serde(default)]
     limits: limits::LimitFile,
+    #[serde(default)]
+    training: training::TrainingFile,
 }
 
 /// The settings in force.
@@ -89,23 +103,24 @@ pub struct Settings {
     pub hosts: Vec<String>,
     /// Whether made-up times are taken.
     pub accept_simulated: bool,
+    /// Where figures are told; `None` for nowhere.
+    pub metrics_listen: Option<SocketAddr>,
     pub access: Access,
+    pub training: Training,
 }
 
 impl Settings {
     /// Puts the flags, the file and the defaults together. The parser of the flags
     /// has read the environment.
     pub fn resolve(args: DataArgs, serving: ServingArgs) -> anyhow::Result<Self> {
-        let file = match &args.config {
-            Some(path) => read(path)?,
-            None if Path::new(DEFAULT_CONFIG).exists() => read(Path::new(DEFAULT_CONFIG))?,
-            None => File::default(),
-        };
+        let file = read(args.config.as_deref())?;
         let listen = serving.listen.or(file.listen).unwrap_or_else(|| DEFAULT_LISTEN.to_owned());
-        let listen = address(&listen)?;
+        let listen = address("listen", &listen)?;
+        let metrics = serving.metrics_listen.or(file.metrics_listen);
         Ok(Self {
             listen,
             access: Access::resolve(serving.access, file.access, &file.limits, listen)?,
+            training: Training::resolve(serving.training, file.training)?,
             database_url: args
                 .database_url
                 .or(file.database_url)
@@ -116,21 +131,33 @@ impl Settings {
                 .or(file.max_stored_mb)
                 .unwrap_or(DEFAULT_MAX_STORED_MB)
                 .saturating_mul(1_000_000),
+            metrics_listen: metrics.map(|given| address("metrics_listen", &given)).transpose()?,
             accept_simulated: serving.accept_simulated || file.accept_simulated.unwrap_or_default(),
             hosts: if serving.hosts.is_empty() { file.hosts } else { serving.hosts },
         })
     }
 }
 
-fn read(path: &Path) -> anyhow::Result<File> {
-    let text = std::fs::read_to_string(path).with_context(|| format!("settings {}", path.display()))?;
-    toml::from_str(&text).with_context(|| format!("settings {}", path.display()))
+fn read(config: Option<&Path>) -> anyhow::Result<File> {
+    let (path, text) = file_of(config)?;
+    toml::from_str(&text).with_context(|| format!("settings {}", path.unwrap_or_default().display()))
 }
 
-fn address(listen: &str) -> anyhow::Result<SocketAddr> {
+/// The file of settings and its text; no path and no text if there is none.
+fn file_of(config: Option<&Path>) -> anyhow::Result<(Option<PathBuf>, String)> {
+    let path = match config {
+        Some(path) => path,
+        None if Path::new(DEFAULT_CONFIG).exists() => Path::new(DEFAULT_CONFIG),
+        None => return Ok((None, String::new())),
+    };
+    let text = std::fs::read_to_string(path).with_context(|| format!("settings {}", path.display()))?;
+    Ok((Some(path.to_owned()), text))
+}
+
+fn address(name: &str, listen: &str) -> anyhow::Result<SocketAddr> {
     listen
         .parse()
-        .with_context(|| format!("listen: got `{listen}`, expected an address such as {DEFAULT_LISTEN}"))
+        .with_context(|| format!("{name}: got `{listen}`, expected an address such as {DEFAULT_LISTEN}"))
 }
 
 #[cfg(test)]

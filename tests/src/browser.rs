@@ -163,7 +163,8 @@ impl Browser {
         Ok(())
     }
 
-    async fn devtools(&self, command: &str, parameters: serde_json::Value) -> anyhow::Result<()> {
+    /// Sends a command of the DevTools protocol.
+    pub async fn devtools(&self, command: &str, parameters: serde_json::Value) -> anyhow::Result<()> {
         self.driver.cdp().send_raw(command, parameters).await?;
         Ok(())
     }

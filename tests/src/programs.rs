@@ -34,6 +34,13 @@ pub fn diode_command(folder: &Path, arguments: &[&str]) -> anyhow::Result<Comman
     Ok(command)
 }
 
+/// `diode-server` in a folder, which also holds its data.
+pub fn server_command(folder: &Path, arguments: &[&str]) -> anyhow::Result<Command> {
+    let mut command = Command::new(program("diode-server")?);
+    command.current_dir(folder).args(arguments).env_remove("DATABASE_URL");
+    Ok(command)
+}
+
 /// Runs `diode … --json` and parses its one document.
 pub fn diode_json(folder: &Path, arguments: &[&str]) -> anyhow::Result<serde_json::Value> {
     let text = diode(folder, arguments)?;
@@ -59,11 +66,8 @@ impl Server {
 
     /// The same on an address that is given.
     pub fn start_on(folder: &Path, address: &str, flags: &[&str]) -> anyhow::Result<Self> {
-        let mut child = Command::new(program("diode-server")?)
-            .current_dir(folder)
-            .args(["serve", "--listen", address])
+        let mut child = server_command(folder, &["serve", "--listen", address])?
             .args(flags)
-            .env_remove("DATABASE_URL")
             .stdout(Stdio::piped())
             .stderr(Stdio::inherit())
             .spawn()

@@ -7,7 +7,7 @@ use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail, ensure};
-use diode_tests::{Server, diode_command, diode_json};
+use diode_tests::{Server, diode, diode_command, diode_json, server_command};
 use serde_json::{Value, json};
 
 const SIMULATED: &str = "simulated-nvidia-h200";
@@ -165,47 +165,82 @@ fn nothing_was_measured_twice(server: &Server) -> anyhow::Result<()> {
 fn a_model_comes_of_what_agents_measure() -> anyhow::Result<()> {
     let folder = tempfile::tempdir()?;
     let folder = folder.path();
-    let server = Server::start_with(folder, &["--accept-simulated"])?;
+    let server = Server::start_with(folder, &["--accept-simulated", "--auto-train-problems", "5"])?;
     let flags = ["--backend", "simulated", "--once", "--lease", "6s", "--ops", "mm", "--dtypes", "bfloat16"];
     let mut agent = Agent::start(folder, "one", server.url(), &flags)?;
     assert_eq!(agent.child.wait()?.code(), Some(0));
     ensure!(measured(&server)? >= 5, "{}", coverage(&server)?);
-    let request = json!({ "kind": "train", "heuristic": "matmul", "hardware": SIMULATED });
-    let job = server.post("/api/v1/jobs", &request)?;
-    let id = job["id"].as_str().context("a job has an id")?.to_owned();
-    let mut last = job;
+
+    // Nobody asks for a training.
+    let first = trained(&server)?;
+    let jobs = server.get("/api/v1/jobs")?;
+    assert_eq!((&jobs[0]["automatic"], jobs.as_array().map(Vec::len)), (&json!(true), Some(1)), "{jobs}");
+    assert_eq!(published(&server)?, first);
+    predicts(folder, &server, &first)?;
+
+    // A model from elsewhere is not published before an administrator says so, who can take it back.
+    let second = hardly_trained(folder, &server)?;
+    assert_eq!(published(&server)?, first);
+    admin(folder, &["publish", &second, "--reason", "tested"])?;
+    assert_eq!(published(&server)?, second);
+    admin(folder, &["roll-back", &second, "--reason", "tested"])?;
+    assert_eq!(published(&server)?, first);
+    let history = server.get(&format!("/api/v1/hardware/{SIMULATED}/publications"))?;
+    let actions: Vec<_> = history.as_array().context("history")?.iter().map(|step| &step["action"]).collect();
+    assert_eq!(actions, ["roll-back", "publish", "refuse", "publish"], "{history}");
+    Ok(())
+}
+
+/// Waits for the model of the one training.
+fn trained(server: &Server) -> anyhow::Result<String> {
     let start = Instant::now();
-    while last["state"] != json!("done") {
-        ensure!(last["state"] != json!("failed"), "training failed: {last}");
-        ensure!(start.elapsed() < Duration::from_secs(400), "training is not done after 400 s: {last}");
+    loop {
+        let jobs = server.get("/api/v1/jobs")?;
+        ensure!(jobs[0]["state"] != json!("failed"), "training failed: {jobs}");
+        if let Some(model) = jobs[0]["model"].as_str() {
+            return Ok(model.to_owned());
+        }
+        ensure!(start.elapsed() < Duration::from_secs(400), "training is not done after 400 s: {jobs}");
         std::thread::sleep(Duration::from_millis(500));
-        last = server.get(&format!("/api/v1/jobs/{id}"))?;
     }
-    let model = last["model"].as_str().context("a finished training has a model")?;
-    std::fs::write(
-        folder.join("model.safetensors"),
-        server.bytes(&format!("/api/v1/models/{model}/download"))?,
-    )?;
-    let predicted = diode_json(
-        folder,
-        &[
-            "predict",
-            "--model",
-            "model.safetensors",
-            "--m",
-            "512",
-            "--n",
-            "512",
-            "--k",
-            "512",
-            "--dtype",
-            "bfloat16",
-        ]
-        .into_iter()
-        .chain(["--op", "mm", "--top", "5", "--json"])
-        .collect::<Vec<_>>(),
-    )?;
+}
+
+fn published(server: &Server) -> anyhow::Result<String> {
+    let models = server.get(&format!("/api/v1/models?hardware={SIMULATED}"))?;
+    let mut models = models.as_array().context("models")?.iter();
+    let model = models.find(|model| model["state"] == json!("published")).context("none is published")?;
+    Ok(model["id"].as_str().context("an id")?.to_owned())
+}
+
+/// Imports a model that saw each problem once.
+fn hardly_trained(folder: &Path, server: &Server) -> anyhow::Result<String> {
+    let dataset = format!("{SIMULATED}.msgpack.zst");
+    std::fs::write(folder.join(&dataset), server.bytes(&format!("/api/v1/datasets/{dataset}"))?)?;
+    let release = format!("release/matmul/{SIMULATED}");
+    std::fs::create_dir_all(folder.join(&release))?;
+    let model = format!("{release}/other.safetensors");
+    diode(folder, &["train", "--data", &dataset, "--model", &model, "--epochs", "1", "--folds", "0"])?;
+    admin(folder, &["seed", "release"])?;
+    let models = server.get(&format!("/api/v1/models?hardware={SIMULATED}"))?;
+    assert_eq!((&models[0]["source"], &models[0]["state"]), (&json!("shipped"), &json!("unpublished")));
+    Ok(models[0]["id"].as_str().context("an id")?.to_owned())
+}
+
+fn predicts(folder: &Path, server: &Server, model: &str) -> anyhow::Result<()> {
+    let bytes = server.bytes(&format!("/api/v1/models/{model}/download"))?;
+    std::fs::write(folder.join("model.safetensors"), bytes)?;
+    let problem = ["--op", "mm", "--m", "512", "--n", "512", "--k", "512", "--dtype", "bfloat16"];
+    let ask = ["predict", "--model", "model.safetensors", "--top", "5", "--json"];
+    let predicted = diode_json(folder, &[&ask[..], &problem].concat())?;
     assert_eq!(predicted["candidates"].as_array().map(Vec::len), Some(5));
+    Ok(())
+}
+
+/// Runs `diode-server admin` on the database in a folder.
+fn admin(folder: &Path, arguments: &[&str]) -> anyhow::Result<()> {
+    let mut command = server_command(folder, &["admin"])?;
+    let status = command.args(arguments).stdout(Stdio::null()).status()?;
+    ensure!(status.success(), "{arguments:?} failed");
     Ok(())
 }
 
@@ -220,8 +255,15 @@ fn a_cpu_measures_one_lease_and_ends() -> anyhow::Result<()> {
     let agents = server.get("/api/v1/agents")?;
     let measured = agents[0]["measured"].as_u64().context("measured")?;
     ensure!(measured > 0, "{agents}");
-    assert_eq!(agents[0]["simulated"], json!(false));
     let slug = agents[0]["hardware"].as_str().context("hardware")?;
+    let waiting = || -> anyhow::Result<Option<u64>> {
+        Ok(server.get(&format!("/api/v1/hardware/{slug}/coverage"))?["waiting"].as_u64())
+    };
+    let before = waiting()?;
+    let want = ["want", "17x333x71", "19x333x71", "--dtype", "float32", "--hardware", slug, "--server"];
+    diode(folder.path(), &[&want[..], &[server.url()]].concat())?;
+    assert_eq!(waiting()?, before.map(|before| before + 2));
+    assert_eq!(agents[0]["simulated"], json!(false));
     let coverage = server.get(&format!("/api/v1/hardware/{slug}/coverage"))?;
     assert_eq!((&coverage["problems"], &coverage["leased"]), (&json!(measured), &json!(0)));
     assert_eq!(agent.health()?["devices"]["node"]["doing"], json!("ended"));

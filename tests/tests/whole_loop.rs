@@ -4,7 +4,7 @@
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
-use diode_tests::{Browser, Server, Theme, Viewport, diode, diode_json};
+use diode_tests::{Browser, Server, Theme, Viewport, diode, diode_command, diode_json};
 use serde_json::{Value, json};
 
 const SHAPES: usize = 6;
@@ -24,6 +24,7 @@ async fn the_loop_closes() -> anyhow::Result<()> {
         folder.join("model.safetensors"),
         server.bytes(&format!("/api/v1/models/{model}/download"))?,
     )?;
+    the_command_line_trains_the_same_bytes(folder, &server, &hardware, &model)?;
     let (m, n, k) = (problem["m"].to_string(), problem["n"].to_string(), problem["k"].to_string());
     let sizes = ["--op", "mm", "--m", &m, "--n", &n, "--k", &k, "--dtype", "float32"];
     let predict =
@@ -127,6 +128,26 @@ fn train(server: &Server, hardware: &str) -> anyhow::Result<String> {
             _ => std::thread::sleep(Duration::from_millis(200)),
         }
     }
+}
+
+/// The server's data, seed and date give the server's file.
+fn the_command_line_trains_the_same_bytes(
+    folder: &std::path::Path,
+    server: &Server,
+    hardware: &str,
+    model: &str,
+) -> anyhow::Result<()> {
+    let dataset = format!("{hardware}.msgpack.zst");
+    std::fs::write(folder.join(&dataset), server.bytes(&format!("/api/v1/datasets/{dataset}"))?)?;
+    let summary = server.get(&format!("/api/v1/models/{model}"))?;
+    let date: jiff::Timestamp = summary["created_at"].as_str().context("a date")?.parse()?;
+    let train = ["train", "--data", &dataset, "--model", "same.safetensors", "--seed", "0", "--without-kept"];
+    let mut command = diode_command(folder, &train)?;
+    let output = command.env("SOURCE_DATE_EPOCH", date.as_second().to_string()).output()?;
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let there = std::fs::read(folder.join("model.safetensors"))?;
+    assert!(there == std::fs::read(folder.join("same.safetensors"))?, "the files differ");
+    Ok(())
 }
 
 /// Label and predicted time of each candidate, in order.

@@ -2,26 +2,27 @@
 
 use leptos::prelude::*;
 use leptos_router::components::{Route, Router, Routes};
-use leptos_router::path;
+use leptos_router::{Lazy, path};
 
-use crate::components::{Footer, Header};
-use crate::pages::{
-    ContributePage, HardwarePage, HomePage, ModelPage, ModelsPage, NotFoundPage, PredictPage, ProblemPage,
-};
+use crate::components::{FollowPage, Footer, Header};
+use crate::later::{ContributeRoute, HardwareRoute, ListRoute, ModelRoute, ModelsRoute, ProblemRoute};
+use crate::pages::{HomePage, NotFoundPage, PredictPage};
 
 #[component]
 pub(crate) fn App() -> impl IntoView {
     view! {
         <Router>
+            <FollowPage />
             <Header />
             <Routes fallback=NotFoundPage>
                 <Route path=path!("/") view=HomePage />
-                <Route path=path!("/hardware/:slug") view=HardwarePage />
-                <Route path=path!("/problems/:id") view=ProblemPage />
-                <Route path=path!("/models") view=ModelsPage />
-                <Route path=path!("/models/:id") view=ModelPage />
+                <Route path=path!("/hardware/:slug") view={Lazy::<HardwareRoute>::new()} />
+                <Route path=path!("/problems/:id") view={Lazy::<ProblemRoute>::new()} />
+                <Route path=path!("/models") view={Lazy::<ModelsRoute>::new()} />
+                <Route path=path!("/models/:id") view={Lazy::<ModelRoute>::new()} />
                 <Route path=path!("/predict") view=PredictPage />
-                <Route path=path!("/contribute") view=ContributePage />
+                <Route path=path!("/predict/list") view={Lazy::<ListRoute>::new()} />
+                <Route path=path!("/contribute") view={Lazy::<ContributeRoute>::new()} />
             </Routes>
             <Footer />
         </Router>

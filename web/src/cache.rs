@@ -6,6 +6,8 @@ use std::cell::RefCell;
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use crate::history::went_back;
+
 /// How long an answer may be shown again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Keep {
@@ -25,7 +27,8 @@ struct CachedAnswer {
 
 impl CachedAnswer {
     fn is_fresh(&self) -> bool {
-        self.keep == Keep::Forever || js_sys::Date::now() - self.stored_at < BRIEFLY_MS
+        let age = js_sys::Date::now() - self.stored_at;
+        self.keep == Keep::Forever || age < BRIEFLY_MS || went_back()
     }
 }
 
@@ -45,6 +48,23 @@ pub(crate) fn get<T: Send + Sync + 'static>(path: &str) -> Option<Arc<T>> {
 pub(crate) fn put<T: Send + Sync + 'static>(path: String, keep: Keep, value: Arc<T>) {
     let answer = CachedAnswer { stored_at: js_sys::Date::now(), keep, value };
     ANSWERS.with_borrow_mut(|answers| answers.insert(path, answer));
+}
+
+/// The pages of a list that the reader has seen: `first`, and those that followed it when it was shown before.
+pub(crate) fn pages_from<T: Send + Sync + 'static>(path: &str, first: Arc<T>) -> Vec<Arc<T>> {
+    match get::<Vec<Arc<T>>>(&pages_key(path)) {
+        Some(pages) if pages.first().is_some_and(|page| Arc::ptr_eq(page, &first)) => pages.to_vec(),
+        _ => vec![first],
+    }
+}
+
+/// Keeps the pages that are shown of a list.
+pub(crate) fn put_pages<T: Send + Sync + 'static>(path: &str, pages: Vec<Arc<T>>) {
+    put(pages_key(path), Keep::Briefly, Arc::new(pages));
+}
+
+fn pages_key(path: &str) -> String {
+    format!("{path}#pages")
 }
 
 /// Forgets every answer that can change: this page has changed something on the server.

@@ -9,6 +9,8 @@ mod cache;
 mod charts;
 mod components;
 mod format;
+mod history;
+mod later;
 mod models;
 mod pages;
 mod query;
@@ -16,5 +18,6 @@ mod remote;
 
 fn main() {
     console_error_panic_hook::set_once();
+    history::remember_places();
     leptos::mount::mount_to_body(app::App);
 }

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::bail;
 
+use crate::python;
 use crate::shell::{self, cargo, command, exists, output};
 
 /// A program that the tests need and how Debian calls its package.
@@ -52,7 +53,15 @@ fn python_makes_environments() -> bool {
 pub(crate) fn run() -> anyhow::Result<()> {
     wasm_target()?;
     nextest()?;
-    packages()
+    packages()?;
+    axe()
+}
+
+/// axe-core, which finds what keeps people out of a page. It is a script of its own licence, MPL-2.0,
+/// so it is fetched and not kept here; a Python package holds it, and Python is needed anyway.
+fn axe() -> anyhow::Result<()> {
+    let package = ["--no-deps", "axe-playwright-python==0.1.8"];
+    python::environment("axe-core", &package, "axe_playwright_python").map(drop)
 }
 
 /// The wasm32 standard library, which rustup brings by itself where

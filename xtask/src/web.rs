@@ -19,9 +19,11 @@ pub(crate) fn build() -> anyhow::Result<()> {
 pub(crate) fn compile() -> anyhow::Result<()> {
     setup::wasm_target()?;
     eprintln!("web: compiling the dashboard");
-    let build = ["build", "--package", "diode-web", "--target", WASM, "--profile", "web"];
+    let build = ["rustc", "--package", "diode-web", "--target", WASM, "--profile", "web"];
+    // By the relocations it is cut into the pieces that a visit downloads one after the other.
+    let link = ["--", "-C", "link-arg=--emit-relocs"];
     // Two progress bars on one terminal would write over each other.
-    shell::run(cargo().args(build).env("CARGO_TERM_PROGRESS_WHEN", "never"))
+    shell::run(cargo().args(build).args(link).env("CARGO_TERM_PROGRESS_WHEN", "never"))
 }
 
 /// Makes the files from what is compiled.

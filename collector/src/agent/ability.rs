@@ -2,9 +2,11 @@ use diode_core::api::Ability;
 use diode_core::hardware::{Hardware, Vendor};
 use diode_core::{DType, Layout, Op};
 
+use super::kernels::{Choice, Kernels};
+use crate::devices::gpu::most_operand_bytes;
 use crate::node::available_memory;
 
-/// What a GPU's operands may take unless it says more; every GPU that counts has as much.
+/// What operands on a GPU may take, however much memory it has: larger problems take too long.
 const GPU_BYTES: u64 = 8 << 30;
 
 /// The share of a CPU's free memory that operands may take: others use the node, too.
@@ -12,7 +14,7 @@ const CPU_SHARE: f64 = 0.25;
 
 /// What a device can measure, as the server is told. Without a choice these are all operators and the types that
 /// devices compute.
-pub(crate) fn ability(hardware: &Hardware, ops: &[Op], dtypes: &[DType]) -> Ability {
+pub(crate) fn ability(hardware: &Hardware, choice: Choice<'_>) -> Ability {
     let or_all = |given: &[Op]| if given.is_empty() { Op::ALL.to_vec() } else { given.to_vec() };
     let usual = [DType::BFloat16, DType::Float16, DType::Float32];
     let memory_bytes = match hardware.vendor {
@@ -20,10 +22,31 @@ pub(crate) fn ability(hardware: &Hardware, ops: &[Op], dtypes: &[DType]) -> Abil
         Vendor::Nvidia | Vendor::Amd => GPU_BYTES,
     };
     Ability {
-        ops: or_all(ops),
-        dtypes: if dtypes.is_empty() { usual.to_vec() } else { dtypes.to_vec() },
+        ops: or_all(choice.ops),
+        dtypes: if choice.dtypes.is_empty() { usual.to_vec() } else { choice.dtypes.to_vec() },
         layouts: Layout::ALL.to_vec(),
         unaligned: true,
         memory_bytes,
+        variants: None,
     }
+}
+
+/// What a GPU with so much memory can measure with some kernels.
+pub(crate) fn ability_with(kernels: &Kernels, memory_bytes: u64) -> Ability {
+    let variants = kernels.variants();
+    Ability {
+        ops: distinct(variants.iter().map(|variant| variant.op())),
+        dtypes: distinct(variants.iter().map(|variant| variant.dtype)),
+        layouts: distinct(variants.iter().map(|variant| variant.b_layout)),
+        unaligned: variants.iter().any(|variant| !variant.is_aligned()),
+        memory_bytes: most_operand_bytes(memory_bytes).min(GPU_BYTES),
+        variants: Some(variants),
+    }
+}
+
+fn distinct<T: Ord>(values: impl Iterator<Item = T>) -> Vec<T> {
+    let mut values: Vec<T> = values.collect();
+    values.sort_unstable();
+    values.dedup();
+    values
 }

@@ -6,7 +6,7 @@ use diode_core::ids::Digest;
 use diode_core::space::{Space, SpaceName};
 use diode_core::{Config, Invalid};
 
-/// Configs of the full space in a sample, besides the default ones.
+/// Configs of the full space in a sample, besides the default ones among them.
 const DRAWN: usize = 100;
 
 /// The configs to time on a problem, but for the library kernel. The same problem has the same sample on every
@@ -16,13 +16,16 @@ pub(super) fn configs(hardware: &Hardware, work: &Work) -> Result<Vec<Config>, I
     if work.breadth == Breadth::Full {
         return space(SpaceName::Full);
     }
+    let full = space(SpaceName::Full)?;
     let mut configs = space(SpaceName::Default)?;
+    // For small problems the default list has tiles that no pack has.
+    let in_packs: HashSet<&Config> = full.iter().collect();
+    configs.retain(|config| in_packs.contains(config));
     let known: HashSet<Config> = configs.iter().copied().collect();
     let id = work.problem.id();
     // The same for every build of this program, unlike std's hashes.
     let place = |config: &Config| Digest::of(format!("{id} {}", config.canonical()).as_bytes());
-    let mut others: Vec<Config> =
-        space(SpaceName::Full)?.into_iter().filter(|config| !known.contains(config)).collect();
+    let mut others: Vec<Config> = full.into_iter().filter(|config| !known.contains(config)).collect();
     others.sort_by_cached_key(place);
     configs.extend(others.into_iter().take(DRAWN));
     Ok(configs)

@@ -19,12 +19,14 @@ struct Known {
 
 /// What a device does.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-struct Device {
-    doing: &'static str,
+pub(super) struct Device {
+    pub(super) doing: &'static str,
     /// Problems since the start.
-    measured: usize,
+    pub(super) measured: usize,
     /// Results that have not been sent yet.
-    unsent: usize,
+    pub(super) unsent: usize,
+    /// Seconds since the start that a GPU spent in timed kernels, and in flushing its cache between them.
+    pub(super) kernel_seconds: f64,
 }
 
 #[derive(Serialize)]
@@ -43,10 +45,10 @@ impl Health {
     }
 
     /// Notes what a device does now.
-    pub(super) fn note(&self, device: &str, doing: &'static str, measured: usize, unsent: usize) {
+    pub(super) fn note(&self, device: &str, now: Device) {
         let Some(file) = &self.file else { return };
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
-        let now = Device { doing, measured, unsent };
+        let doing = now.doing;
         let before = known.devices.insert(device.to_owned(), now);
         let is_news = before.is_none_or(|before| before.doing != doing);
         if !is_news && known.written.is_some_and(|written| written.elapsed() < EVERY) {
@@ -74,8 +76,9 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("health.json");
         let health = Health::new(Some(file.clone()));
-        health.note("GPU 0", "measuring", 3, 1);
-        health.note("GPU 1", "waiting for the server", 0, 0);
+        let does = |doing, measured| Device { doing, measured, unsent: 0, kernel_seconds: 0.0 };
+        health.note("GPU 0", does("measuring", 3));
+        health.note("GPU 1", does("waiting for the server", 0));
         let document: serde_json::Value = serde_json::from_slice(&std::fs::read(file).unwrap()).unwrap();
         assert_eq!(document["devices"]["GPU 0"]["measured"], 3);
         assert_eq!(document["devices"]["GPU 1"]["doing"], "waiting for the server");

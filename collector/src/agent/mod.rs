@@ -7,15 +7,17 @@ mod ability;
 mod configs;
 mod health;
 mod home;
+mod kernels;
 mod outbox;
 mod renewal;
 mod service;
 mod stop;
 mod worker;
 
-pub(crate) use ability::ability;
+pub(crate) use ability::{ability, ability_with};
 pub(crate) use health::Health;
 pub(crate) use home::Home;
+pub(crate) use kernels::{Choice, Kernels, Places};
 pub(crate) use service::Service;
 pub(crate) use stop::Stop;
 pub(crate) use worker::{DeviceFacts, Tally, Worker};

@@ -1,9 +1,10 @@
+use std::path::PathBuf;
 use std::time::Duration;
 
-use anyhow::Context as _;
+use anyhow::{Context as _, anyhow};
 use diode_core::api::{
-    AGENT_KEY, Agent, GivenBack, LeaseAnswer, LeaseRequest, LeaseSummary, Receipt, RefusedWork, Registration,
-    Renewal,
+    AGENT_KEY, Agent, GivenBack, LeaseAnswer, LeaseRequest, LeaseSummary, PackSummary, Receipt, RefusedWork,
+    Registration, Renewal,
 };
 use diode_core::ids::{AgentId, LeaseId};
 use serde::de::DeserializeOwned;
@@ -11,7 +12,8 @@ use ureq::RequestBuilder;
 use ureq::typestate::WithBody;
 
 use super::stop::Stop;
-use crate::server::{Answer, Client, refusal, retry_after, wait_for};
+use crate::kernels::PackCache;
+use crate::server::{Answer, Client, NoPack, packs, pull, refusal, retry_after, wait_for};
 
 /// Before the second attempt; twice as long before each further one.
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
@@ -79,9 +81,39 @@ impl Service {
         judged(self.posting(agent, &format!("leases/{lease}/end")).send_json(GivenBack { refused }))
     }
 
+    /// The server's kernel packs for an architecture.
+    pub(super) fn packs(&self, arch: &str) -> Answered<Vec<PackSummary>> {
+        Ok(packs(&self.client, Some(arch))?)
+    }
+
+    /// The file of a pack.
+    pub(super) fn pull(&self, cache: &PackCache, pack: &PackSummary) -> Answered<PathBuf> {
+        Ok(pull(&self.client, cache, pack)?)
+    }
+
     fn posting(&self, agent: &Identity, path: &str) -> RequestBuilder<WithBody> {
         let Identity { id, key } = agent;
         self.client.posting(&format!("/agents/{id}/{path}")).header(AGENT_KEY, key)
+    }
+}
+
+impl From<NoPack> for Trouble {
+    fn from(error: NoPack) -> Self {
+        match error {
+            NoPack::Away(error, asked) => Self::Away(error, asked),
+            NoPack::Refused(error) => Self::Fatal(error),
+        }
+    }
+}
+
+impl From<Trouble> for anyhow::Error {
+    fn from(trouble: Trouble) -> Self {
+        match trouble {
+            Trouble::Away(error, _) | Trouble::Refused(error) | Trouble::Fatal(error) => error,
+            Trouble::Ended | Trouble::Unknown => {
+                anyhow!("the server does not know what it gave out before")
+            }
+        }
     }
 }
 

@@ -1,14 +1,16 @@
+use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 use std::thread;
 use std::time::Duration;
 
-use anyhow::{anyhow, bail};
-use diode_core::api::{Lease, RefusedWork, Registration, Work};
+use anyhow::bail;
+use diode_core::api::{Lease, Reach, RefusedWork, Registration, Work};
 use diode_core::hardware::Hardware;
 use diode_core::{Config, Provenance};
 
 use super::configs::configs;
-use super::health::Health;
+use super::health::{Device, Health};
+use super::kernels::Kernels;
 use super::outbox::Outbox;
 use super::renewal::Renewal;
 use super::service::{Identity, Service, Trouble, patiently};
@@ -27,6 +29,9 @@ pub(crate) struct Worker<'a> {
     /// Whether the vendor's library is there to be timed too.
     library: bool,
     registration: Registration,
+    kernels: Option<&'a Kernels>,
+    /// The packs that the device launches from.
+    packs: Vec<PathBuf>,
     outbox: Outbox,
     tally: Tally,
 }
@@ -37,6 +42,8 @@ pub(crate) struct Tally {
     pub(crate) leases: usize,
     pub(crate) measured: usize,
     pub(crate) refused: usize,
+    /// How long a GPU spent in timed kernels and flushes.
+    pub(crate) kernels: Duration,
     /// Results that are on disk, for the next start.
     pub(crate) unsent: usize,
 }
@@ -48,18 +55,33 @@ pub(crate) struct DeviceFacts {
     pub(crate) provenance: Provenance,
     pub(crate) library: bool,
     pub(crate) registration: Registration,
+    /// The packs that it was started with.
+    pub(crate) packs: Vec<PathBuf>,
 }
 
 impl<'a> Worker<'a> {
     pub(crate) fn new(
         (service, stop, health): (&'a Service, &'a Stop, &'a Health),
+        kernels: Option<&'a Kernels>,
         device: DeviceFacts,
-        outbox: &std::path::Path,
+        outbox: &Path,
     ) -> anyhow::Result<Self> {
-        let DeviceFacts { meter, hardware, provenance, library, registration } = device;
+        let DeviceFacts { meter, hardware, provenance, library, registration, packs } = device;
         let outbox = Outbox::open(outbox)?;
-        let tally = Tally::default();
-        Ok(Self { service, stop, health, meter, hardware, provenance, library, registration, outbox, tally })
+        Ok(Self {
+            service,
+            stop,
+            health,
+            meter,
+            hardware,
+            provenance,
+            library,
+            registration,
+            kernels,
+            packs,
+            outbox,
+            tally: Tally::default(),
+        })
     }
 
     /// Works until the agent is to stop, or with `once` until one lease has ended. Each lease is to take about so
@@ -98,7 +120,7 @@ impl<'a> Worker<'a> {
                     Some(known) => agent = known,
                     None => break,
                 },
-                Err(trouble) => return Err(fatal(trouble)),
+                Err(trouble) => return Err(trouble.into()),
             }
         }
         // Once more, without waiting for a server that is away.
@@ -115,7 +137,9 @@ impl<'a> Worker<'a> {
     }
 
     fn note(&self, doing: &'static str) {
-        self.health.note(&self.registration.name, doing, self.tally.measured, self.outbox.len());
+        let Tally { measured, kernels, .. } = self.tally;
+        let (unsent, kernel_seconds) = (self.outbox.len(), kernels.as_secs_f64());
+        self.health.note(&self.registration.name, Device { doing, measured, unsent, kernel_seconds });
     }
 
     /// `None` if the agent is to stop before the server answers.
@@ -127,7 +151,7 @@ impl<'a> Worker<'a> {
             Some(Err(Trouble::Unknown)) => {
                 bail!("the server knows no agents; it is older than this program, or no Diode server")
             }
-            Some(Err(trouble)) => Err(fatal(trouble)),
+            Some(Err(trouble)) => Err(trouble.into()),
         }
     }
 
@@ -152,7 +176,7 @@ impl<'a> Worker<'a> {
                     Some(known) => *agent = known,
                     None => return Ok(false),
                 },
-                Some(Err(trouble)) => return Err(fatal(trouble)),
+                Some(Err(trouble)) => return Err(trouble.into()),
             }
         }
     }
@@ -189,42 +213,67 @@ impl<'a> Worker<'a> {
         renewal: &Renewal<'_>,
     ) -> anyhow::Result<Vec<RefusedWork>> {
         let mut refused = Vec::new();
+        if !self.get_kernels(lease)? {
+            return Ok(refused);
+        }
         for work in &lease.work {
             if self.stop.requested() || renewal.is_lost() {
                 break;
             }
             self.note("measuring");
-            if let Some(reason) = self.measure(lease, work)? {
+            if let Some((reason, reach)) = self.measure(lease, work)? {
                 say!(
                     "{} cannot measure {} {}: {reason}",
                     self.registration.name,
                     work.problem.op,
                     work.problem.dims()
                 );
-                refused.push(RefusedWork { problem: work.problem.id(), reason });
+                refused.push(RefusedWork { problem: work.problem.id(), reason, reach });
                 self.tally.refused += 1;
             }
             // If the server is away, the result waits for the next one.
             match self.outbox.send(self.service, agent)? {
                 Ok(()) | Err(Trouble::Away(..) | Trouble::Unknown | Trouble::Ended) => {}
-                Err(trouble) => return Err(fatal(trouble)),
+                Err(trouble) => return Err(trouble.into()),
             }
         }
         Ok(refused)
     }
 
-    /// Measures one problem into the outbox. Returns why the device cannot, if so.
-    fn measure(&mut self, lease: &Lease, work: &Work) -> anyhow::Result<Option<String>> {
+    /// Has the device use the packs that a lease needs; `false` if the agent is to stop before they are there.
+    fn get_kernels(&mut self, lease: &Lease) -> anyhow::Result<bool> {
+        let Some(kernels) = self.kernels else { return Ok(true) };
+        self.note("getting kernels");
+        let Some(needed) = patiently(self.stop, || kernels.packs_for(self.service, &lease.work)) else {
+            return Ok(false);
+        };
+        let before = self.packs.len();
+        for path in needed.map_err(anyhow::Error::from)? {
+            if !self.packs.contains(&path) {
+                self.packs.push(path);
+            }
+        }
+        if self.packs.len() > before {
+            // The cache may have made room since.
+            self.packs.retain(|path| path.exists());
+            self.provenance.node = self.meter.use_packs(&self.packs, &|| self.stop.insisted())?;
+        }
+        Ok(true)
+    }
+
+    /// Measures one problem into the outbox. Returns why the device cannot, if so, and whom that concerns.
+    fn measure(&mut self, lease: &Lease, work: &Work) -> anyhow::Result<Option<(String, Reach)>> {
         let mut configs = match configs(&self.hardware, work) {
             Ok(configs) => configs,
-            Err(reason) => return Ok(Some(reason.to_string())),
+            Err(reason) => return Ok(Some((reason.to_string(), Reach::Hardware))),
         };
         configs.extend(self.library.then_some(Config::Library));
         match self.meter.measure(&work.problem, &configs, &|| self.stop.insisted())? {
             Outcome::Measured { measured, .. } if measured.timed.is_empty() && measured.failed.is_empty() => {
-                Ok(Some("there are no configs for it".to_owned()))
+                Ok(Some(("there are no configs for it".to_owned(), Reach::Hardware)))
             }
-            Outcome::Measured { measured, .. } => {
+            Outcome::Measured { measured, quality } => {
+                self.tally.kernels += Duration::from_nanos(quality.busy_ns);
                 let method = self.meter.method();
                 let (hardware, provenance) = (self.hardware.clone(), self.provenance.clone());
                 let result = dataset_of((hardware, provenance), work.problem.clone(), method, measured)?;
@@ -232,16 +281,9 @@ impl<'a> Worker<'a> {
                 self.tally.measured += 1;
                 Ok(None)
             }
-            Outcome::Refused(reason) => Ok(Some(reason)),
+            // Another node may have more kernels, or more memory free.
+            Outcome::Refused(reason) => Ok(Some((reason, Reach::Agent))),
             Outcome::Abandoned => Ok(None),
         }
-    }
-}
-
-/// What ends a worker.
-fn fatal(trouble: Trouble) -> anyhow::Error {
-    match trouble {
-        Trouble::Away(error, _) | Trouble::Refused(error) | Trouble::Fatal(error) => error,
-        Trouble::Ended | Trouble::Unknown => anyhow!("the server does not know what it gave out before"),
     }
 }

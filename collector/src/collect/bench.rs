@@ -1,6 +1,6 @@
 //! The devices of a collection.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::bail;
@@ -12,24 +12,25 @@ use diode_formats::pack::Pack;
 use crate::devices::cpu::CpuMeter;
 use crate::devices::gpu::choice::GpuChoice;
 use crate::devices::gpu::vendor::Vendor;
-use crate::devices::gpu::{GpuMeter, GpuOptions};
+use crate::devices::gpu::{Driver, GpuMeter, GpuOptions, NoDriver};
 use crate::devices::meter::Meter;
 use crate::devices::simulated::SimulatedMeter;
 use crate::failure::Usage;
 use crate::input::arguments;
 use crate::interrupt::Interrupt;
-use crate::node::{self, Node, gpus};
+use crate::node::{self, Node};
 
 /// Which devices to measure on.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct DeviceArgs {
-    /// What to measure on; auto takes GPUs if --kernels is given
+    /// What to measure on; auto takes GPUs if there are any
     #[arg(long, value_enum, default_value_t = Backend::Auto)]
     backend: Backend,
 
-    /// Kernel pack to launch from; `diode kernels build` makes one
+    /// Kernel pack to launch from, may be given several times; if not given, packs of this node, else of the
+    /// server, else one is built
     #[arg(long, value_name = "PACK")]
-    kernels: Option<PathBuf>,
+    kernels: Vec<PathBuf>,
 
     /// GPUs to use side by side, instead of the first alone: 1, or 0,1, or all
     #[arg(long, value_name = "LIST")]
@@ -67,30 +68,28 @@ pub(crate) struct Bench {
     pub(crate) provenance: Provenance,
     /// Whether the vendor's library is there to be timed too.
     pub(crate) library: bool,
+    /// What kernels must be for; `None` for devices that need none.
+    pub(crate) gpu: Option<GpuNode>,
+}
+
+/// The GPUs of a bench.
+pub(crate) struct GpuNode {
+    /// Such as `sm_90`.
+    pub(crate) arch: String,
+    pub(crate) memory_bytes: u64,
+    /// The packs that were named. Without any, nothing can be measured until a meter is given some.
+    pub(crate) packs: Vec<PathBuf>,
 }
 
 impl DeviceArgs {
     /// The devices to measure on.
     pub(crate) fn bench(&self, seed: u64, interrupt: &Interrupt) -> anyhow::Result<Bench> {
-        let on_gpus = match self.backend {
-            Backend::Cuda | Backend::Hip => true,
-            Backend::Cpu | Backend::Simulated => false,
-            Backend::Auto => self.kernels.is_some(),
-        };
-        match (&self.kernels, on_gpus) {
-            (Some(pack), true) => return self.gpus(pack, seed, interrupt),
-            (None, true) => {
-                let backend = if self.backend == Backend::Hip { "hip" } else { "cuda" };
-                return Err(Usage::new(format!(
-                    "backend {backend}: expected a kernel pack with --kernels; `diode kernels build` makes one"
-                ))
-                .into());
-            }
-            (Some(_), false) => {
-                let words = "--kernels: packs are for GPUs; leave out --backend cpu or simulated";
-                return Err(Usage::new(words).into());
-            }
-            (None, false) => {}
+        if let Some(vendor) = self.vendor()? {
+            return self.gpus(vendor, seed, interrupt);
+        }
+        if !self.kernels.is_empty() {
+            let words = "--kernels: packs are for GPUs; leave out --backend cpu or simulated";
+            return Err(Usage::new(words).into());
         }
         if self.device.is_some() {
             return Err(
@@ -111,9 +110,6 @@ impl DeviceArgs {
         if self.backend == Backend::Simulated {
             return simulated(seed);
         }
-        if self.backend == Backend::Auto && gpus().is_ok_and(|gpus| !gpus.is_empty()) {
-            say!("measuring on the CPU; for the GPU, name a kernel pack with --kernels");
-        }
         let node = Node::read();
         let meter: Box<dyn Meter> = Box::new(CpuMeter::new(seed)?);
         Ok(Bench {
@@ -121,14 +117,14 @@ impl DeviceArgs {
             hardware: node.hardware()?,
             provenance: node.provenance()?,
             library: false,
+            gpu: None,
         })
     }
 
-    fn gpus(&self, pack: &Path, seed: u64, interrupt: &Interrupt) -> anyhow::Result<Bench> {
+    fn gpus(&self, vendor: Vendor, seed: u64, interrupt: &Interrupt) -> anyhow::Result<Bench> {
         let patience = self.gpu_patience.unwrap_or(USUAL_PATIENCE);
-        let vendor = self.vendor(pack)?;
-        let options =
-            GpuOptions { pack: pack.to_owned(), vendor, library: self.library.clone(), seed, patience };
+        let (packs, library) = (self.kernels.clone(), self.library.clone());
+        let options = GpuOptions { packs, vendor, library, seed, patience };
         let mut bench: Option<Bench> = None;
         let mut devices = match &self.device {
             Some(GpuChoice::Numbers(numbers)) => numbers.clone(),
@@ -150,7 +146,9 @@ impl DeviceArgs {
                 None => {
                     let library = node.facts.contains_key(vendor.library_fact());
                     let provenance = node::provenance_of(node.facts)?;
-                    bench = Some(Bench { meters: vec![meter], hardware, provenance, library });
+                    let (arch, memory_bytes) = (node.arch, node.memory_bytes);
+                    let gpu = Some(GpuNode { arch, memory_bytes, packs: self.kernels.clone() });
+                    bench = Some(Bench { meters: vec![meter], hardware, provenance, library, gpu });
                 }
                 Some(bench) if bench.hardware.slug == hardware.slug => bench.meters.push(meter),
                 Some(bench) => bail!(
@@ -163,21 +161,54 @@ impl DeviceArgs {
         bench.ok_or_else(|| Usage::new("--device: expected at least one GPU").into())
     }
 
-    /// Whose GPUs a pack is for. A backend that was named must be theirs.
-    fn vendor(&self, pack: &Path) -> anyhow::Result<Vendor> {
+    /// Whose GPUs to measure on; `None` if on none. A backend that was named must be that of the packs.
+    fn vendor(&self) -> anyhow::Result<Option<Vendor>> {
+        let named = match self.backend {
+            Backend::Cuda => Some(Vendor::Nvidia),
+            Backend::Hip => Some(Vendor::Amd),
+            Backend::Cpu | Backend::Simulated => return Ok(None),
+            Backend::Auto => None,
+        };
+        let Some(pack) = self.kernels.first() else { return Ok(named.or_else(present)) };
         let opened = Pack::open(pack)?;
         let (vendor, arch) = (Vendor::of_arch(opened.arch()), opened.arch());
-        let named = match self.backend {
-            Backend::Cuda => Vendor::Nvidia,
-            Backend::Hip => Vendor::Amd,
-            Backend::Auto | Backend::Cpu | Backend::Simulated => vendor,
-        };
-        if named != vendor {
+        if let Some(named) = named.filter(|named| *named != vendor) {
             let (shown, given, fitting) = (pack.display(), named.backend(), vendor.backend());
             bail!("backend {given}: {shown} is for {arch}; name a pack for it, or use --backend {fitting}");
         }
-        Ok(vendor)
+        Ok(Some(vendor))
     }
+}
+
+/// Whose GPUs this node has. A driver that does not work is mentioned.
+fn present() -> Option<Vendor> {
+    let has_gpu = |vendor: &Vendor| {
+        let counted = match Driver::load(*vendor) {
+            Err(NoDriver::Missing(..) | NoDriver::NoGpu(_)) => return false,
+            Err(error) => Err(error.to_string()),
+            Ok(driver) => driver.device_count().map_err(|error| error.to_string()),
+        };
+        counted.map_or_else(
+            |error| {
+                say!("note: GPUs cannot be used: {error}");
+                false
+            },
+            |count| count > 0,
+        )
+    };
+    [Vendor::Nvidia, Vendor::Amd].into_iter().find(has_gpu)
+}
+
+/// The architecture of this node's first GPU.
+pub(crate) fn this_architecture() -> anyhow::Result<String> {
+    let Some(vendor) = present() else {
+        return Err(
+            Usage::new("this node has no GPU: say with --architecture for which to pull packs").into()
+        );
+    };
+    let (packs, library, seed, patience) = (Vec::new(), None, 0, USUAL_PATIENCE);
+    let (_, node) = GpuMeter::start(&GpuOptions { packs, vendor, library, seed, patience }, 0, &|| false)?;
+    Ok(node.arch)
 }
 
 /// A device that is none. Its hardware's name says so, wherever its times go.
@@ -190,5 +221,6 @@ fn simulated(seed: u64) -> anyhow::Result<Bench> {
         hardware,
         provenance: node::provenance_of(facts)?,
         library: true,
+        gpu: None,
     })
 }

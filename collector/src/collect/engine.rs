@@ -8,11 +8,13 @@ use super::bench::DeviceArgs;
 use super::collection::Collection;
 use super::configs::ConfigArgs;
 use super::output::Output;
+use super::packs::{Wanted, find};
 use super::runner::{Runner, Tally};
 use super::summary;
 use crate::interrupt::Interrupt;
 use crate::output::count;
 use crate::predecessor::datasets::told_apart;
+use crate::server::PackServerArgs;
 
 /// What to measure with, and where to.
 pub(crate) struct Collecting {
@@ -21,6 +23,8 @@ pub(crate) struct Collecting {
     pub(crate) resume: bool,
     pub(crate) configs: ConfigArgs,
     pub(crate) devices: DeviceArgs,
+    /// Where kernel packs are pulled from that the node lacks.
+    pub(crate) pack_server: PackServerArgs,
     /// Seed of the inputs that kernels are run on.
     pub(crate) seed: u64,
     /// No further problem is begun after this time.
@@ -30,7 +34,7 @@ pub(crate) struct Collecting {
 impl Collecting {
     /// Measures problems, and says what came of it.
     pub(crate) fn run(self, problems: &[Problem], interrupt: &Interrupt) -> anyhow::Result<Tally> {
-        let Self { output, resume, configs, devices, seed, budget } = self;
+        let Self { output, resume, configs, devices, pack_server, seed, budget } = self;
         let kept = if output.holds_everything() {
             None
         } else {
@@ -38,7 +42,16 @@ impl Collecting {
         };
         let problems = kept.as_deref().unwrap_or(problems);
         let choice = configs.read()?;
-        let bench = devices.bench(seed, interrupt)?;
+        let mut bench = devices.bench(seed, interrupt)?;
+        if let Some(gpu) = bench.gpu.as_ref().filter(|gpu| gpu.packs.is_empty()) {
+            let hardware = bench.hardware.clone();
+            let configs = |problem: &Problem| choice.of(&hardware, problem);
+            let wanted = Wanted { arch: &gpu.arch, problems, configs: &configs };
+            let packs = find(&wanted, &pack_server, interrupt)?;
+            for meter in &mut bench.meters {
+                bench.provenance.node = meter.use_packs(&packs, &|| interrupt.requested())?;
+            }
+        }
         let holds_everything = output.holds_everything();
         let mut collection = Collection::open(output, resume, bench.hardware, bench.provenance)?;
         let hardware = collection.hardware().clone();

@@ -8,6 +8,7 @@ mod earlier;
 pub(crate) mod engine;
 pub(crate) mod journal;
 pub(crate) mod output;
+mod packs;
 mod runner;
 pub(crate) mod solved;
 mod summary;

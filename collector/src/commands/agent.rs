@@ -7,7 +7,9 @@ use clap::Args;
 use diode_core::api::{LeaseRequest, Registration};
 use diode_core::{DType, Op};
 
-use crate::agent::{DeviceFacts, Health, Home, Service, Stop, Tally, Worker, ability};
+use crate::agent::{
+    Choice, DeviceFacts, Health, Home, Kernels, Places, Service, Stop, Tally, Worker, ability, ability_with,
+};
 use crate::collect::bench::{Bench, DeviceArgs};
 use crate::failure::one_line;
 use crate::input::arguments;
@@ -22,7 +24,7 @@ use crate::server::ServerArgs;
 /// the rest back. Exit codes: 0 stopped as asked, 1 failed, 2 wrong usage.
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Example:\n  diode agent --server https://diode.example.org --kernels h100.pack --device all\n  diode agent --server http://127.0.0.1:8080 --backend cpu --once"
+    after_help = "Example:\n  diode agent --server https://diode.example.org --device all\n  diode agent --server http://127.0.0.1:8080 --backend cpu --once"
 )]
 pub(crate) struct Agent {
     #[command(flatten)]
@@ -39,11 +41,15 @@ pub(crate) struct Agent {
     #[arg(long, value_name = "NAME")]
     name: Option<String>,
 
-    /// Operators to measure, separated by commas [default: all]; name those that the pack holds
+    /// Run no kernels of the server: only packs that --kernels names, or that are built on this node
+    #[arg(long)]
+    no_server_packs: bool,
+
+    /// Operators to measure, separated by commas [default: all that there are kernels for]
     #[arg(long, value_name = "OPS", value_delimiter = ',')]
     ops: Vec<Op>,
 
-    /// Types to measure, separated by commas [default: bfloat16,float16,float32]
+    /// Types to measure, separated by commas [default: those of bfloat16, float16 and float32 that there are kernels for]
     #[arg(long, value_name = "DTYPES", value_delimiter = ',', value_parser = arguments::dtype)]
     dtypes: Vec<DType>,
 
@@ -85,12 +91,26 @@ impl Agent {
         let service = Service::new(self.server.client()?);
         let home = Home::open(self.home.as_deref())?;
         let bench = self.devices.bench(self.seed.into(), &interrupt)?;
-        let stop = Stop::new(interrupt, self.max_hours, self.grace);
+        let stop = Stop::new(interrupt.clone(), self.max_hours, self.grace);
         let health = Health::new(self.health.clone());
+        let places = Places {
+            service: Some(&service).filter(|_| !self.no_server_packs),
+            stop: &stop,
+            interrupt: &interrupt,
+        };
+        let kernels = match &bench.gpu {
+            None => None,
+            Some(gpu) if !gpu.packs.is_empty() => Some(Kernels::given(&gpu.packs, self.choice())?),
+            Some(gpu) => match Kernels::found(&gpu.arch, self.choice(), places)? {
+                Some(kernels) => Some(kernels),
+                // Told to stop meanwhile.
+                None => return Ok(()),
+            },
+        };
         let mut workers = Vec::new();
-        for (number, device) in self.devices_of(bench, &home).into_iter().enumerate() {
+        for (number, device) in self.devices_of(bench, kernels.as_ref(), &home).into_iter().enumerate() {
             let outbox = home.outbox(&device.hardware, number);
-            workers.push(Worker::new((&service, &stop, &health), device, &outbox)?);
+            workers.push(Worker::new((&service, &stop, &health), kernels.as_ref(), device, &outbox)?);
         }
         let devices = workers.len();
         say!("{} for {}", count(devices, "device"), self.server.server);
@@ -105,9 +125,18 @@ impl Agent {
         report(ended)
     }
 
+    fn choice(&self) -> Choice<'_> {
+        Choice { ops: &self.ops, dtypes: &self.dtypes }
+    }
+
     /// Each device with what the server is told of it.
-    fn devices_of(&self, bench: Bench, home: &Home) -> Vec<DeviceFacts> {
-        let Bench { meters, hardware, provenance, library } = bench;
+    fn devices_of(&self, bench: Bench, kernels: Option<&Kernels>, home: &Home) -> Vec<DeviceFacts> {
+        let Bench { meters, hardware, provenance, library, gpu } = bench;
+        let ability = match (kernels, &gpu) {
+            (Some(kernels), Some(gpu)) => ability_with(kernels, gpu.memory_bytes),
+            _ => ability(&hardware, self.choice()),
+        };
+        let packs = gpu.map(|gpu| gpu.packs).unwrap_or_default();
         let name = self.name.clone().unwrap_or_else(host);
         let (several, tool) = (meters.len() > 1, provenance.tool.clone().unwrap_or_default());
         let device = |(number, meter)| DeviceFacts {
@@ -119,10 +148,11 @@ impl Agent {
                 key: home.device_key(&hardware, number),
                 name: if several { format!("{name}, device {number}") } else { name.clone() },
                 hardware: hardware.clone(),
-                ability: ability(&hardware, &self.ops, &self.dtypes),
+                ability: ability.clone(),
                 tool: tool.clone(),
                 node: provenance.node.clone(),
             },
+            packs: packs.clone(),
         };
         meters.into_iter().enumerate().map(device).collect()
     }

@@ -14,6 +14,7 @@ use crate::input::problems::{GeneratorArgs, read_problems, read_shapeset};
 use crate::interrupt::Interrupt;
 use crate::output;
 use crate::predecessor::datasets::mention_losses;
+use crate::server::PackServerArgs;
 
 /// Time every config of a space on many problems
 ///
@@ -59,6 +60,9 @@ pub(crate) struct Collect {
     #[command(flatten)]
     devices: DeviceArgs,
 
+    #[command(flatten)]
+    packs: PackServerArgs,
+
     /// Write files of so many problems each: name_1, name_2 and so on
     #[arg(long, value_name = "N", value_parser = arguments::at_least_one)]
     chunk_size: Option<usize>,
@@ -88,6 +92,7 @@ impl Collect {
             resume: self.resume,
             configs: self.configs,
             devices: self.devices,
+            pack_server: self.packs,
             seed: self.generator.seed.into(),
             budget: self.budget,
         };

@@ -68,6 +68,10 @@ pub(crate) struct Evaluate {
     #[arg(long, value_name = "FILE", conflicts_with = "folds")]
     max_autotune_solution: Option<PathBuf>,
 
+    /// Judge models of other hardware as they stand in for this one, by its facts: nvidia-h100
+    #[arg(long = "as", value_name = "HARDWARE", conflicts_with = "folds")]
+    standing_in_for: Option<String>,
+
     #[command(flatten)]
     selection: Selection,
 }
@@ -83,7 +87,7 @@ impl Evaluate {
             files::check_not_input(written, read.chain(&self.library).chain(&self.max_autotune_solution))?;
             files::check_keeps(written, None)?;
         }
-        let models = self.model.iter().map(|path| Ok((path, models::read_model(path)?)));
+        let models = self.model.iter().map(|path| Ok((path, self.read_model(path)?)));
         let models = models.collect::<anyhow::Result<Vec<_>>>()?;
         let (first, others) = models.split_first().context("expected at least one --model")?;
         let set = judging::read(&first.1, &self.dataset, self.library.as_deref(), &self.selection)?;
@@ -113,6 +117,14 @@ impl Evaluate {
         }
         let text = || words::in_words(&document);
         self.publish(&document, text)
+    }
+
+    fn read_model(&self, path: &Path) -> anyhow::Result<AnyModel> {
+        let model = models::read_model(path)?;
+        match &self.standing_in_for {
+            Some(name) => judging::standing_in_for(model, name).with_context(|| path.display().to_string()),
+            None => Ok(model),
+        }
     }
 
     fn judge_recipe(&self, model: &AnyModel, set: &TrainingSet, folds: usize) -> anyhow::Result<()> {

@@ -3,6 +3,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 
+use crate::devices::gpu::vendor::Vendor;
 use crate::devices::gpu::{WorkerOptions, serve};
 
 /// Launch kernels on a GPU for a parent process that asks over stdin
@@ -10,15 +11,18 @@ use crate::devices::gpu::{WorkerOptions, serve};
 pub(crate) struct MeasureGpu {
     #[arg(long, value_parser = crate::input::arguments::whole::<u32>)]
     device: u32,
+    #[arg(long, value_parser = Vendor::of_backend)]
+    backend: Vendor,
     #[arg(long)]
-    kernels: PathBuf,
+    kernels: Vec<PathBuf>,
     #[arg(long)]
     library: Option<PathBuf>,
 }
 
 impl MeasureGpu {
     pub(crate) fn run(self) -> anyhow::Result<()> {
-        let options = WorkerOptions { device: self.device, pack: self.kernels, library: self.library };
+        let Self { device, backend, kernels, library } = self;
+        let options = WorkerOptions { device, vendor: backend, packs: kernels, library };
         serve(&options, io::stdin().lock(), io::stdout().lock())
     }
 }

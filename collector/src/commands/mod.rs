@@ -17,3 +17,4 @@ pub(crate) mod stats;
 pub(crate) mod table;
 pub(crate) mod train;
 pub(crate) mod upload;
+pub(crate) mod want;

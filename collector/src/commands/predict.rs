@@ -1,31 +1,37 @@
 use std::path::PathBuf;
 
 use clap::Args;
+use diode_core::hardware::fits;
 use diode_core::space::{Space, SpaceName};
 use diode_core::{Config, Problem, Tflops};
 use diode_model::{AnyModel, Prediction};
 
+use crate::failure::Usage;
 use crate::input::arguments::{at_least_one, probability, space};
 use crate::input::models;
-use crate::input::problems::ProblemArgs;
+use crate::input::problems::AskedArgs;
 use crate::output;
 
-/// Predict the fastest configs for a problem
+/// Predict the fastest configs for problems
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Example:\n  diode predict --model h200.safetensors --op mm --m 4096 --n 4096 --k 4096 --dtype bfloat16 --top 5"
+    after_help = "Example:\n  diode predict 16x4096x4096 --hardware nvidia-h100\n  diode predict --model h200.safetensors --op mm --m 4096 --n 4096 --k 4096 --dtype bfloat16 --top 5\n  diode predict --list sizes.txt --hardware nvidia-h200 --json"
 )]
 pub(crate) struct Predict {
-    /// Model file
-    #[arg(long, value_name = "FILE")]
-    model: PathBuf,
-
     #[command(flatten)]
-    problem: ProblemArgs,
+    asked: AskedArgs,
 
-    /// How many configs to show
-    #[arg(long, default_value_t = 10, value_name = "N", value_parser = at_least_one)]
-    top: usize,
+    /// Model file [default: the model that comes with diode for the hardware]
+    #[arg(long, value_name = "FILE", conflicts_with = "hardware")]
+    model: Option<PathBuf>,
+
+    /// Hardware to predict for, such as nvidia-h100 [default: this node's GPU]
+    #[arg(long, value_name = "NAME")]
+    hardware: Option<String>,
+
+    /// How many configs to show of each problem [default: 10, or 1 of each of several problems]
+    #[arg(long, value_name = "N", value_parser = at_least_one)]
+    top: Option<usize>,
 
     /// Show as many as must be measured for their best to be within 5 % of the best of all with
     /// this probability, such as 0.95
@@ -36,15 +42,51 @@ pub(crate) struct Predict {
     #[arg(long, value_parser = space)]
     space: Option<SpaceName>,
 
-    /// Print one JSON document
+    /// Print one JSON document: a prediction, or a list of them for several problems, with null for one
+    /// that has none
     #[arg(long)]
     json: bool,
 }
 
 impl Predict {
     pub(crate) fn run(self) -> anyhow::Result<()> {
-        let problem = self.problem.problem()?;
-        let model = models::read_model(&self.model)?;
+        let problems = self.asked.problems()?;
+        let model = match &self.model {
+            Some(path) => models::read_model(path)?,
+            None => models::shipped_model(self.hardware.as_deref())?,
+        };
+        let alone = problems.len() == 1;
+        let (mut predictions, mut failures) = (Vec::new(), Vec::new());
+        for problem in &problems {
+            match self.predict(&model, problem, alone) {
+                Ok(prediction) => predictions.push(Some(prediction)),
+                Err(error) if alone => return Err(error),
+                Err(error) => {
+                    predictions.push(None);
+                    failures.push(error.context(format!("{} {}", problem.op, problem.dims())));
+                }
+            }
+        }
+        // Then what is asked is wrong, rather than one problem.
+        if failures.len() == problems.len()
+            && let Some(error) = failures.pop()
+        {
+            return Err(error);
+        }
+        for error in failures {
+            say!("note: no prediction for {error:#}");
+        }
+        let hardware = model.ranked_hardware()?.name;
+        match (&problems[..], &predictions[..]) {
+            ([_], [Some(prediction)]) if self.json => output::json(prediction),
+            ([problem], [Some(prediction)]) => output::text_out(&in_words(problem, &hardware, prediction)?),
+            (_, several) if self.json => output::json(&several),
+            (problems, several) => output::text_out(&in_a_table(problems, &hardware, several)?),
+        }
+    }
+
+    fn predict(&self, model: &AnyModel, problem: &Problem, alone: bool) -> anyhow::Result<Prediction> {
+        fits(&model.ranked_hardware()?, problem).map_err(Usage::new)?;
         let space = self.space.map_or_else(|| model.space(), Space::Named);
         let top = match self.confidence {
             Some(_) if space != model.space() => {
@@ -52,17 +94,18 @@ impl Predict {
                     "--confidence: got it with --space, expected the model's own space, of which it was measured; leave out --space, or use --top"
                 )
             }
-            Some(probability) => picks_for(&model, &problem, probability)?,
-            None => self.top,
+            Some(probability) => picks_for(model, problem, probability)?,
+            None => self.top.unwrap_or(if alone { 10 } else { 1 }),
         };
-        let prediction = model.best(&problem, &space, top)?;
+        let prediction = model.best(problem, &space, top)?;
         if let Some(warning) = &prediction.outside_training_range {
-            say!("note: {warning}");
+            if alone {
+                say!("note: {warning}");
+            } else {
+                say!("note: {} {}: {warning}", problem.op, problem.dims());
+            }
         }
-        if self.json {
-            return output::json(&prediction);
-        }
-        output::text_out(&in_words(&problem, &model.ranked_hardware()?.name, &prediction)?)
+        Ok(prediction)
     }
 }
 
@@ -121,4 +164,26 @@ fn in_words(problem: &Problem, hardware: &str, prediction: &Prediction) -> anyho
         );
     }
     Ok(text)
+}
+
+/// The picks of several problems, one per line.
+fn in_a_table(
+    problems: &[Problem],
+    hardware: &str,
+    predictions: &[Option<Prediction>],
+) -> anyhow::Result<String> {
+    let mut rows = Vec::new();
+    for (problem, prediction) in problems.iter().zip(predictions) {
+        for candidate in prediction.iter().flat_map(|one| one.candidates.iter().cloned()) {
+            let time = diode_core::Micros(candidate.predicted_us);
+            rows.push(vec![
+                format!("{} {} {}", problem.op, problem.dims(), problem.a_dtype),
+                Config::try_from(candidate.config)?.label(),
+                output::duration(time.0),
+                output::rate(Tflops::from_work(problem.flops(), time).0),
+            ]);
+        }
+    }
+    let table = output::table(&["problem", "config", "predicted", "rate"], &rows, 2);
+    Ok(format!("on {}\n\n{table}", output::one_line(hardware)))
 }

@@ -1,15 +1,18 @@
 use std::path::PathBuf;
 
+use anyhow::Context as _;
 use clap::Args;
 use diode_core::Method;
-use diode_train::{TrainOptions, TrainingSet};
+use diode_core::api::KeptReport;
+use diode_train::{FirstPicks, TrainOptions, TrainingSet};
 
+use crate::failure::Usage;
 use crate::input::arguments::whole;
 use crate::input::datasets;
 use crate::input::selection::{Selection, describe};
 use crate::interrupt::Interrupt;
 use crate::node::Node;
-use crate::output::files;
+use crate::output::{self, files};
 use crate::training::recipe::{Recipe, check_model_name};
 
 /// Train a model that ranks configs by their predicted times
@@ -22,6 +25,10 @@ pub(crate) struct Train {
     /// Datasets, or folders of datasets; of one kind of hardware
     #[arg(long, aliases = ["dataset", "data-dir"], required = true, num_args = 1.., value_name = "PATH")]
     data: Vec<PathBuf>,
+
+    /// Datasets of other hardware, or folders of them, to learn from as well; nothing is judged by them
+    #[arg(long, num_args = 1.., value_name = "PATH")]
+    related: Vec<PathBuf>,
 
     /// Extensions of the files to read in folders, such as json msgpack [default: all datasets]
     #[arg(long, value_name = "EXT", value_delimiter = ',', num_args = 1..)]
@@ -39,6 +46,11 @@ pub(crate) struct Train {
     #[arg(long)]
     method: Option<Method>,
 
+    /// Leave out the problems that servers keep for judging, one size in ten, as a server's own trainings do,
+    /// and say how good the first picks are on them
+    #[arg(long)]
+    without_kept: bool,
+
     /// Replace the model file if it exists
     #[arg(long)]
     force: bool,
@@ -54,13 +66,47 @@ impl Train {
     pub(crate) fn run(self) -> anyhow::Result<()> {
         check_model_name(&self.model)?;
         self.recipe.check()?;
+        if !self.related.is_empty() && !self.recipe.ranks() {
+            return Err(Usage::new(
+                "--related: got it with base or deep, which learn from one kind of hardware; expected ranking",
+            )
+            .into());
+        }
         let goes_on = self.recipe.goes_on(&self.model, self.seed);
         files::check_may_write(&self.model, self.force || goes_on)?;
-        self.recipe.check_outputs(&self.model, &self.data)?;
+        let read: Vec<PathBuf> = self.data.iter().chain(&self.related).cloned().collect();
+        self.recipe.check_outputs(&self.model, &read)?;
         let mut datasets = self.selection.keep(datasets::read_ending(&self.data, &self.file_extensions)?)?;
         describe(&mut datasets, || Node::read().hardware())?;
-        let set = TrainingSet::from_datasets(&datasets, self.method)?;
-        self.recipe.train(&set, self.seed, &self.model, &Interrupt::install()?)?;
+        let mut set = TrainingSet::from_datasets(&datasets, self.method)?;
+        if !self.related.is_empty() {
+            let related = datasets::read_ending(&self.related, &self.file_extensions)?;
+            let related = self.selection.keep_op(related).context("--related")?;
+            set = set.with_related(related).context("--related")?;
+        }
+        let interrupt = Interrupt::install()?;
+        if !self.without_kept {
+            self.recipe.train(&set, self.seed, &self.model, &interrupt)?;
+            return Ok(());
+        }
+        let (set, kept) = set.split_kept()?;
+        let model = self.recipe.train(&set, self.seed, &self.model, &interrupt)?;
+        match FirstPicks::of(&model, &kept)?.report() {
+            Some(report) => say!("{}", on_kept(&report)),
+            None => say!("no problem of a size that is kept for judging"),
+        }
         Ok(())
     }
+}
+
+fn on_kept(report: &KeptReport) -> String {
+    let mut words = format!(
+        "on {} kept for judging, first picks reach {:.2} % of the best Triton config",
+        output::count(report.problems as usize, "problem"),
+        100.0 * report.triton.geomean
+    );
+    if let Some(everything) = report.everything {
+        words += &format!(", {:.2} % of the best of everything", 100.0 * everything.geomean);
+    }
+    words
 }

@@ -1,5 +1,9 @@
 //! What every device does: times the configs of a problem.
 
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use anyhow::bail;
 use diode_core::{Config, Method, Problem};
 
 use super::measured::MeasuredConfigs;
@@ -8,6 +12,15 @@ use super::measured::MeasuredConfigs;
 pub(crate) trait Meter: Send {
     /// How its times are taken.
     fn method(&self) -> Method;
+
+    /// Uses these kernel packs from now on, in place of others. Returns the node's facts with them.
+    fn use_packs(
+        &mut self,
+        _packs: &[PathBuf],
+        _abandon: &dyn Fn() -> bool,
+    ) -> anyhow::Result<BTreeMap<String, String>> {
+        bail!("this device launches no kernels from packs")
+    }
 
     /// Times configs on a problem; gives up when `abandon` is true.
     fn measure(

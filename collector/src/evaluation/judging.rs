@@ -2,11 +2,13 @@
 
 use std::path::{Path, PathBuf};
 
+use diode_core::hardware::{catalogue, find};
 use diode_core::{Dataset, Method};
 use diode_model::{AnyModel, Predictor};
 use diode_train::{TrainError, TrainingSet};
 
 use super::library_times;
+use crate::failure::Usage;
 use crate::input::selection::{Selection, describe};
 
 /// Reads what a model is to be judged by, with the library's times from a file of their own where there
@@ -31,6 +33,21 @@ pub(crate) fn read(
         say!("{left_out}");
     }
     Ok(set)
+}
+
+/// The model as it predicts for hardware that it was not trained on.
+pub(crate) fn standing_in_for(model: AnyModel, name: &str) -> anyhow::Result<AnyModel> {
+    let known = || catalogue().map(|hardware| hardware.slug.to_string()).collect::<Vec<_>>().join(", ");
+    let Some(hardware) = find(name) else {
+        return Err(Usage::new(format!("--as: got {name}, expected one of {}", known())).into());
+    };
+    match model {
+        AnyModel::Ranking(model) => Ok(AnyModel::Ranking(Box::new(model.standing_in_for(hardware)?))),
+        AnyModel::Predecessor(_) => Err(Usage::new(
+            "--as: got a model of torch-diode, which reads no facts of hardware; expected a ranking one",
+        )
+        .into()),
+    }
 }
 
 /// Timings by the model's method, else by its second method. If there are none: those of the commonest

@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use anyhow::{Context as _, bail};
+use diode_core::hardware::{Hardware, catalogue, find};
 use diode_core::ids::ModelId;
 use diode_formats::FileKind;
 use diode_formats::limits::MAX_CHECKPOINT;
@@ -10,6 +11,8 @@ use diode_model::AnyModel;
 use diode_model::predecessor::PredecessorModel;
 
 use super::shipped;
+use crate::failure::Usage;
+use crate::node::gpus;
 
 /// Reads a model: a file of ours, a checkpoint of torch-diode's, or one that comes
 /// with the program, by a name such as `NVIDIA-H100-matmul`.
@@ -35,6 +38,25 @@ pub(crate) fn read_model(path: &Path) -> anyhow::Result<AnyModel> {
     let checkpoint = diode_formats::decode_checkpoint(&bytes).with_context(context)?;
     let model = PredecessorModel::from_checkpoint(checkpoint).with_context(context)?;
     Ok(AnyModel::Predecessor(Box::new(model)))
+}
+
+/// The model that comes with the program for some hardware: the one that is named, or this node's GPU.
+pub(crate) fn shipped_model(hardware: Option<&str>) -> anyhow::Result<AnyModel> {
+    let wanted = match hardware {
+        Some(name) => find(name).ok_or_else(|| {
+            let known: Vec<String> = catalogue().map(|hardware| hardware.slug.to_string()).collect();
+            Usage::new(format!("--hardware: got `{name}`, expected one of {}", known.join(", ")))
+        })?,
+        None => this_gpu()?,
+    };
+    Ok(AnyModel::Ranking(Box::new(shipped::for_hardware(&wanted)?)))
+}
+
+/// The hardware of this node's first GPU.
+pub(crate) fn this_gpu() -> anyhow::Result<Hardware> {
+    let gpu = gpus()?.into_iter().next().map(|gpu| gpu.hardware);
+    Ok(gpu
+        .ok_or_else(|| Usage::new("this node has no GPU: say which with --hardware, such as nvidia-h100"))?)
 }
 
 fn model_bytes(path: &Path) -> anyhow::Result<Vec<u8>> {

@@ -38,6 +38,11 @@ impl Selection {
                 bail!("--hardware-name: got {wanted}, expected what there are timings of: {found}");
             }
         }
+        self.keep_op(datasets)
+    }
+
+    /// Keeps what is wanted of datasets that may be of any hardware.
+    pub(crate) fn keep_op(&self, mut datasets: Vec<Dataset>) -> anyhow::Result<Vec<Dataset>> {
         if let Some(wanted) = self.op_name {
             let solutions = datasets.iter().flat_map(|dataset| &dataset.solutions);
             let found = names(solutions.map(|solution| solution.problem.op.to_string()));

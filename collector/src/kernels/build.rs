@@ -26,6 +26,8 @@ pub(crate) struct Build<'a> {
     pub(crate) processes: usize,
     /// The most dynamic shared memory that a block of the architecture may use.
     pub(crate) shared_limit: u32,
+    /// Which configs they are, in a word.
+    pub(crate) space: &'a str,
 }
 
 /// What became of a build.
@@ -94,6 +96,7 @@ fn pack(
         ("triton".to_owned(), TRITON.to_owned()),
         ("tool".to_owned(), concat!("diode ", env!("CARGO_PKG_VERSION")).to_owned()),
         (ABI_KEY.to_owned(), ABI.to_owned()),
+        ("space".to_owned(), build.space.to_owned()),
     ]);
     let mut writer = PackWriter::new(build.arch, toolchain);
     let mut summary = Summary::default();

@@ -39,6 +39,20 @@ pub(crate) struct PlannedKernel {
 }
 
 impl Plan {
+    /// Nothing but the tiles of a space.
+    pub(crate) fn of_space(arch: &str, space: Space) -> Self {
+        Self {
+            arch: arch.to_owned(),
+            ops: Vec::new(),
+            dtypes: Vec::new(),
+            layouts: Vec::new(),
+            alignments: Vec::new(),
+            biases: Vec::new(),
+            tf32: false,
+            space,
+        }
+    }
+
     /// Every kernel, those of one variant side by side.
     pub(crate) fn kernels(&self) -> Result<Vec<PlannedKernel>, Invalid> {
         let hardware = hardware_of(&self.arch)?;
@@ -89,11 +103,8 @@ impl Plan {
     }
 
     fn kernels_of(&self, variant: &Variant, tiles: &BTreeSet<Tile>) -> impl Iterator<Item = PlannedKernel> {
-        let both = &[false, true][..];
-        let even = if variant.allows_even_k() { both } else { &[false] };
-        let fits = if variant.fit_matters() { both } else { &[false] };
-        let forms = even.iter().flat_map(move |&even_k| fits.iter().map(move |&fits| (even_k, fits)));
-        forms
+        forms(variant)
+            .into_iter()
             .flat_map(move |(even_k, fits)| tiles.iter().map(move |&tile| (Tile { even_k, ..tile }, fits)))
             .map(|(tile, fits)| self.kernel(variant, &tile, fits))
     }
@@ -145,7 +156,7 @@ impl Plan {
     }
 
     /// The tiles of the space, whatever the size of the problem; `EVEN_K` is left to the variant.
-    fn tiles(&self, hardware: &Hardware, dtype: DType) -> Result<BTreeSet<Tile>, Invalid> {
+    pub(super) fn tiles(&self, hardware: &Hardware, dtype: DType) -> Result<BTreeSet<Tile>, Invalid> {
         // Spaces shrink tiles to the next power of two of each size, so powers of two
         // up to the largest block bring out every tile.
         let sizes: &[u64] = match self.space {
@@ -170,6 +181,14 @@ impl Plan {
         }
         Ok(tiles)
     }
+}
+
+/// The forms that each tile of a variant is compiled in: whether it divides K, and whether it fits.
+pub(super) fn forms(variant: &Variant) -> Vec<(bool, bool)> {
+    let both = &[false, true][..];
+    let even = if variant.allows_even_k() { both } else { &[false] };
+    let fits = if variant.fit_matters() { both } else { &[false] };
+    even.iter().flat_map(|&even_k| fits.iter().map(move |&fits| (even_k, fits))).collect()
 }
 
 /// The hardware whose limits a pack for an architecture is made for.

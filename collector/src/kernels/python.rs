@@ -46,6 +46,21 @@ pub(crate) fn sources() -> String {
     SOURCES.iter().flat_map(|(name, text)| [*name, "\n", *text, "\n"]).collect()
 }
 
+/// A Python of this node that has the Triton that the kernels are written for: the environment of an earlier
+/// build, or the system's. `None` if there is none; nothing is installed.
+pub(super) fn installed() -> anyhow::Result<Option<PathBuf>> {
+    let folder = cache_folder()?.join(format!("triton-{TRITON}"));
+    if folder.join("ready").exists() {
+        return Ok(Some(folder.join("bin").join("python")));
+    }
+    let asked = Command::new("python3")
+        .args(["-c", "import triton; print(triton.__version__)"])
+        .stdin(Stdio::null())
+        .output();
+    let found = asked.is_ok_and(|output| String::from_utf8_lossy(&output.stdout).trim() == TRITON);
+    Ok(found.then(|| PathBuf::from("python3")))
+}
+
 fn environment() -> anyhow::Result<PathBuf> {
     let folder = cache_folder()?.join(format!("triton-{TRITON}"));
     let program = folder.join("bin").join("python");
@@ -65,11 +80,13 @@ fn environment() -> anyhow::Result<PathBuf> {
     Ok(program)
 }
 
-fn cache_folder() -> anyhow::Result<PathBuf> {
+/// The user's folder for what can be made or fetched again.
+pub(super) fn cache_folder() -> anyhow::Result<PathBuf> {
     let given = |name| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
     let base = given("XDG_CACHE_HOME").or_else(|| given("HOME").map(|home| home.join(".cache")));
-    let folder =
-        base.context("neither XDG_CACHE_HOME nor HOME is set; name a Python with --python")?.join("diode");
+    let folder = base
+        .context("neither XDG_CACHE_HOME nor HOME is set, so there is no place for packs and compilers")?
+        .join("diode");
     std::fs::create_dir_all(&folder).with_context(|| format!("cannot create {}", folder.display()))?;
     Ok(folder)
 }

@@ -1,10 +1,8 @@
 //! What one compiled kernel is for: all problems that agree in everything but
 //! their sizes, or one of them.
 
-use diode_core::{Alignment, Bias, Config, DType, Layout, OperandAlignment, Problem, Tile};
-
-/// Part of the name of a kernel that computes one problem's sizes only.
-pub(super) const SIZES: &str = ";sizes=";
+use diode_core::kernel_variant::EXACT_SIZES;
+use diode_core::{Alignment, Bias, Config, DType, KernelVariant, Layout, OperandAlignment, Problem, Tile};
 
 /// Everything but sizes and tile that the compiler has to know.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -22,29 +20,13 @@ pub(crate) struct Variant {
 impl Variant {
     /// The variant that computes a problem; if there is none, why.
     pub(crate) fn of(problem: &Problem) -> Result<Self, String> {
-        let dtype = problem.a_dtype;
-        if problem.b_dtype != dtype || problem.out_dtype != dtype {
-            let (b, out) = (problem.b_dtype, problem.out_dtype);
-            return Err(format!("kernels exist for one type throughout, not for {dtype}, {b} and {out}"));
-        }
-        check_type(dtype)?;
-        if problem.out_layout.is_some() {
-            return Err("kernels write dense row-major outputs only".to_owned());
-        }
-        if problem.needs_64_bit_indexing() {
-            return Err(
-                "kernels index with 32 bits, and a matrix has more than 2147483647 elements".to_owned()
-            );
-        }
-        Ok(Self {
-            batched: problem.op.is_batched(),
-            dtype,
-            a_layout: problem.a_layout,
-            b_layout: problem.b_layout,
-            bias: problem.bias,
-            alignment: problem.alignment(),
-            sizes: None,
-        })
+        KernelVariant::of(problem).map(Self::from)
+    }
+
+    /// The same without the sizes.
+    fn general(&self) -> KernelVariant {
+        let Self { batched, dtype, a_layout, b_layout, bias, alignment, .. } = *self;
+        KernelVariant { batched, dtype, a_layout, b_layout, bias, alignment }
     }
 
     /// The same from a pack of all sizes, or of exact ones: no other sizes than this problem's.
@@ -120,20 +102,15 @@ impl Variant {
     ///
     /// A tile's `ALLOW_TF32` means nothing to 16-bit types, so it is left out there.
     pub(crate) fn key(&self, tile: &Tile, fits: bool) -> String {
-        let OperandAlignment { a, b, out } = self.alignment;
-        let (kernel, precision) = (self.kernel(), self.precision(tile));
+        let (general, precision) = (self.general(), self.precision(tile));
         let rocm = tile.rocm.map_or_else(String::new, |rocm| {
             format!(";nonkdim={};waves={}", rocm.matrix_instr_nonkdim, rocm.waves_per_eu)
         });
         let addresses = if self.computes_addresses_anew() { ";anew" } else { "" };
         let fit = if self.fit_matters() { format!(";fits={fits}") } else { String::new() };
-        let sizes = self.sizes.map_or_else(String::new, |[m, n, k]| format!("{SIZES}{m}x{n}x{k}"));
+        let sizes = self.sizes.map_or_else(String::new, |[m, n, k]| format!("{EXACT_SIZES}{m}x{n}x{k}"));
         format!(
-            "{kernel};{};{},{};bias={};align={a},{b},{out};{precision};{}x{}x{};group={};stages={};warps={};even_k={}{rocm}{addresses}{fit}{sizes}",
-            self.dtype,
-            self.a_layout,
-            self.b_layout,
-            self.bias,
+            "{general};{precision};{}x{}x{};group={};stages={};warps={};even_k={}{rocm}{addresses}{fit}{sizes}",
             tile.block_m,
             tile.block_n,
             tile.block_k,
@@ -153,6 +130,13 @@ impl Variant {
     }
 }
 
+impl From<KernelVariant> for Variant {
+    fn from(variant: KernelVariant) -> Self {
+        let KernelVariant { batched, dtype, a_layout, b_layout, bias, alignment } = variant;
+        Self { batched, dtype, a_layout, b_layout, bias, alignment, sizes: None }
+    }
+}
+
 /// The tile of a config that is one of our kernels.
 pub(crate) fn tile_of(config: &Config) -> Option<&Tile> {
     match config {
@@ -161,18 +145,11 @@ pub(crate) fn tile_of(config: &Config) -> Option<&Tile> {
     }
 }
 
-/// Refuses the types that Triton's kernels are not written for.
-pub(crate) fn check_type(dtype: DType) -> Result<(), String> {
-    match triton_type(dtype) {
-        Some(_) => Ok(()),
-        None => Err(format!("kernels exist for float16, bfloat16 and float32, not for {dtype}")),
-    }
-}
-
 /// The part of a kernel's name that says what problems it computes; `None` for the kernels around a measurement.
 pub(crate) fn problems_of(key: &str) -> Option<String> {
     let (variant, tile) = key.match_indices(';').nth(5).map(|(at, _)| key.split_at(at))?;
-    let sizes = tile.split_once(SIZES).map_or(String::new(), |(_, sizes)| format!("{SIZES}{sizes}"));
+    let sizes =
+        tile.split_once(EXACT_SIZES).map_or(String::new(), |(_, sizes)| format!("{EXACT_SIZES}{sizes}"));
     (variant.starts_with("mm;") || variant.starts_with("bmm;")).then(|| format!("{variant}{sizes}"))
 }
 

@@ -18,6 +18,7 @@ use crate::input::arguments;
 use crate::input::problems::read_shapeset;
 use crate::interrupt::Interrupt;
 use crate::output;
+use crate::server::PackServerArgs;
 
 /// How to measure and what to write.
 #[derive(Debug, Args)]
@@ -69,6 +70,7 @@ impl CollectingArgs {
             resume: self.resume,
             configs: ConfigArgs::all_of(self.search_space),
             devices: self.devices.clone(),
+            pack_server: PackServerArgs::default(),
             seed: seed.into(),
             budget: None,
         };

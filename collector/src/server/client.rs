@@ -15,8 +15,14 @@ use crate::failure::Usage;
 
 /// A large upload over a slow line, and the server storing it.
 const TIMEOUT: Duration = Duration::from_secs(600);
+/// A large file that comes over a slow line.
+const RECEIVE_TIMEOUT: Duration = Duration::from_secs(3600);
 /// Long enough for any network, short enough to wait for.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// Bytes from which on a server is asked whether it takes a file before it is sent. A refusal that comes
+/// while a large file is on its way may be lost with the connection.
+const ASK_FIRST: u64 = 1 << 20;
 
 /// What a server answered.
 pub(crate) type Answer = ureq::http::Response<ureq::Body>;
@@ -68,6 +74,21 @@ impl Client {
         judge(self.reached(answer)?)
     }
 
+    /// Asks for what is no JSON, or whose refusals differ.
+    pub(super) fn getting(&self, path: &str) -> Result<Answer, ureq::Error> {
+        self.show(self.agent.get(self.url(path))).call()
+    }
+
+    /// Asks for a large file.
+    pub(super) fn getting_much(&self, path: &str) -> Result<Answer, ureq::Error> {
+        let request = self.show(self.agent.get(self.url(path))).config();
+        let request = request
+            .timeout_global(None)
+            .timeout_recv_response(Some(TIMEOUT))
+            .timeout_recv_body(Some(RECEIVE_TIMEOUT));
+        request.build().call()
+    }
+
     pub(crate) fn post<T: DeserializeOwned>(&self, path: &str, body: &impl Serialize) -> anyhow::Result<T> {
         judge(self.reached(self.post_json(path, body))?)
     }
@@ -77,7 +98,13 @@ impl Client {
     }
 
     pub(crate) fn post_file(&self, path: &str, bytes: &[u8]) -> Result<Answer, ureq::Error> {
-        self.posting(path).content_type("application/octet-stream").send(bytes)
+        self.posting_bytes(path, bytes.len() as u64).send(bytes)
+    }
+
+    /// A request that still needs its body of so many bytes.
+    pub(crate) fn posting_bytes(&self, path: &str, bytes: u64) -> RequestBuilder<WithBody> {
+        let request = self.posting(path).content_type("application/octet-stream");
+        if bytes > ASK_FIRST { request.header("expect", "100-continue") } else { request }
     }
 
     /// A request that still needs its body.

@@ -2,10 +2,12 @@
 
 mod address;
 mod client;
+mod packs;
 mod token_file;
 
 pub(crate) use address::Address;
 pub(crate) use client::{Answer, Client, judge, refusal, retry_after, wait_for};
+pub(crate) use packs::{NoPack, packs, pull};
 pub(crate) use token_file::{TokenFile, checked as checked_token};
 
 use std::path::PathBuf;
@@ -22,6 +24,35 @@ pub(crate) struct ServerArgs {
     /// A file of certificates (PEM) to trust instead of the public ones
     #[arg(long, env = "DIODE_CA", value_name = "FILE")]
     pub(crate) ca: Option<PathBuf>,
+}
+
+/// Where kernel packs are pulled from, if that is wanted.
+#[derive(Debug, Default, Args)]
+pub(crate) struct PackServerArgs {
+    /// Server to pull kernel packs from, if this node has none
+    #[arg(long, env = "DIODE_SERVER", value_name = "URL")]
+    server: Option<String>,
+
+    /// A file of certificates (PEM) to trust instead of the public ones
+    #[arg(long, env = "DIODE_CA", value_name = "FILE")]
+    ca: Option<PathBuf>,
+
+    /// Run no kernels of a server
+    #[arg(long)]
+    no_server_packs: bool,
+}
+
+impl PackServerArgs {
+    /// `None` if no server was named, or its packs are not to be run.
+    pub(crate) fn client(&self) -> anyhow::Result<Option<Client>> {
+        let (Some(server), false) = (&self.server, self.no_server_packs) else { return Ok(None) };
+        ServerArgs { server: server.clone(), ca: self.ca.clone() }.client().map(Some)
+    }
+
+    /// Whether kernels of a server may run, also those that were pulled earlier.
+    pub(crate) fn may_run(&self) -> bool {
+        !self.no_server_packs
+    }
 }
 
 impl ServerArgs {

@@ -98,6 +98,11 @@ const CHECKPOINT: &str = "partial";
 const HISTORY: &str = "training_history.csv";
 
 impl Recipe {
+    /// Whether the network learns an order of configs, and so can learn from other hardware.
+    pub(crate) fn ranks(&self) -> bool {
+        self.model_type == ModelType::Ranking
+    }
+
     /// Says what has no meaning here, and refuses what cannot be trained.
     pub(crate) fn check(&self) -> Result<(), Usage> {
         let Some(options) = self.predecessor_options(0) else {
@@ -207,6 +212,14 @@ impl Recipe {
             set.method(),
             set.left_out(),
         );
+        for related in set.related() {
+            say!(
+                "beside it {}: {}, {}",
+                related.hardware().name,
+                output::count(related.problems(), "problem"),
+                output::count(related.timings(), "timing"),
+            );
+        }
         if set.problems() < FEW_PROBLEMS {
             say!(
                 "note: {} to learn from: what cross-validation says rests on as many, and of other sizes the model knows little",

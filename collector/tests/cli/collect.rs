@@ -112,8 +112,9 @@ fn a_shape_set_keeps_ops_batches_and_outputs() {
 #[test]
 fn what_cannot_be_done_is_refused_before_measuring() {
     let sandbox = Sandbox::new();
-    let error = sandbox.fails(2, &["collect", "--output", "a.msgpack.zst", "--backend", "hip"]);
-    assert!(error.contains("backend hip: expected a kernel pack"), "{error}");
+    let error = sandbox.fails(1, &["collect", "--output", "a.msgpack.zst", "--backend", "hip"]);
+    let known = ["no AMD driver", "the AMD driver", "no kernels for gfx"];
+    assert!(known.iter().any(|words| error.contains(words)), "{error}");
     let error = sandbox.fails(1, &collect("nowhere/a.msgpack.zst", &[]));
     assert!(error.contains("no such folder"), "{error}");
     let error = sandbox.fails(1, &["collect", "--output", "a.msgpack.zst", "--shapeset", "missing.json"]);

@@ -322,6 +322,31 @@ fn an_upload_waits_for_a_busy_server_and_prints_the_receipt() {
 }
 
 #[test]
+fn a_large_file_is_not_sent_to_a_server_that_refuses_it() {
+    let sandbox = Sandbox::new();
+    sandbox.write("a.json", &DATASET.replace('\n', &format!("\n{}", " ".repeat(60_000))));
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = format!("http://{}", listener.local_addr().unwrap());
+    let refusing = thread::spawn(move || {
+        let mut reader = BufReader::new(listener.accept().unwrap().0);
+        let mut head = String::new();
+        while !head.ends_with("\r\n\r\n") {
+            reader.read_line(&mut head).unwrap();
+        }
+        let body = refusal("unauthorized", "run diode login");
+        let length = body.len();
+        let reply = format!(
+            "HTTP/1.1 401 Unauthorized\r\ncontent-type: application/json\r\ncontent-length: {length}\r\nconnection: close\r\n\r\n{body}"
+        );
+        reader.get_mut().write_all(reply.as_bytes()).unwrap();
+        head.to_lowercase().contains("expect: 100-continue")
+    });
+    let error = sandbox.fails(1, &["upload", "a.json", "--server", &address]);
+    assert!(error.contains("run diode login (unauthorized, 401)"), "{error}");
+    assert!(refusing.join().unwrap());
+}
+
+#[test]
 fn a_refusal_is_shown_in_the_servers_words_and_a_broken_file_is_never_sent() {
     let sandbox = Sandbox::new();
     sandbox.write("a.json", DATASET);

@@ -1,5 +1,8 @@
 //! From timings of this CPU to predictions.
 
+use std::io::Write as _;
+use std::process::Stdio;
+
 use crate::sandbox::{Sandbox, content, stderr};
 use serde_json::Value;
 
@@ -184,4 +187,63 @@ fn no_result_takes_the_place_of_what_took_time_to_make() {
     for _ in 0..2 {
         sandbox.ok(&with(&evaluate, &["--json", "e.json", "--report", "e.html"]));
     }
+}
+
+#[test]
+fn a_model_of_one_gpu_is_judged_as_it_stands_in_for_another() {
+    let sandbox = Sandbox::new();
+    let data = "../trained_models/matmul/nvidia-h100/data/validation/h100-mm-bf16-tn.msgpack.zst";
+    let data = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join(data);
+    let evaluate =
+        ["evaluate", "--model", "NVIDIA-H200-matmul", "--dataset", data.to_str().unwrap(), "--json"];
+    let error = sandbox.fails(1, &evaluate);
+    assert!(
+        error.contains("the model speaks of nvidia-h200") && error.contains("--as nvidia-h100"),
+        "{error}"
+    );
+    let report: Value =
+        serde_json::from_str(&sandbox.ok(&[&evaluate[..], &["--as", "nvidia-h100"]].concat())).unwrap();
+    assert!(report["top_k"]["1"]["geomean"].as_f64().unwrap() > 0.9, "{}", report["top_k"]["1"]);
+    let unknown = sandbox.fails(2, &[&evaluate[..], &["--as", "nvidia-z9000"]].concat());
+    assert!(unknown.contains("--as: got nvidia-z9000, expected one of nvidia-"), "{unknown}");
+}
+
+#[test]
+fn sizes_alone_are_predicted_with_the_model_that_comes_along() {
+    let sandbox = Sandbox::new();
+    let short = sandbox.ok(&["predict", "16x4096x4096", "--hardware", "nvidia-h100", "--json"]);
+    let short: Value = serde_json::from_str(&short).unwrap();
+    assert_eq!(short["candidates"].as_array().unwrap().len(), 10);
+    let long = ["predict", "--model", "NVIDIA-H100-matmul", "--op", "mm", "--m", "16", "--n", "4096"];
+    let long = sandbox.ok(&[&long[..], &["--k", "4096", "--dtype", "bfloat16", "--json"]].concat());
+    assert_eq!(serde_json::from_str::<Value>(&long).unwrap(), short, "mm in bfloat16");
+
+    sandbox.write("sizes.txt", "16x4096x4096\n\n8x64x512x512\n");
+    let list = ["predict", "--list", "sizes.txt", "--hardware", "nvidia-h100"];
+    let words = sandbox.ok(&list);
+    assert!(words.contains("mm 16×4096×4096 bfloat16") && words.contains("bmm "), "{words}");
+    let several: Value = serde_json::from_str(&sandbox.ok(&[&list[..], &["--json"]].concat())).unwrap();
+    assert_eq!(several.as_array().unwrap().len(), 2);
+    assert_eq!(several[0]["candidates"][0], short["candidates"][0]);
+    // One that no such GPU can hold does not end the list.
+    sandbox.write("large.txt", "16x4096x4096\n1000000000x4096x4096\n");
+    let large = ["predict", "--list", "large.txt", "--hardware", "nvidia-h100", "--json"];
+    let large: Value = serde_json::from_str(&sandbox.ok(&large)).unwrap();
+    assert_eq!(large[0], several[0]);
+    assert!(large[1].is_null(), "{large}");
+    let mut piped = sandbox.command(&["predict", "--list", "-", "--hardware", "nvidia-h100"]);
+    let mut piped = piped.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+    piped.stdin.take().unwrap().write_all(b"16x4096x4096\n8x64x512x512").unwrap();
+    assert_eq!(String::from_utf8(piped.wait_with_output().unwrap().stdout).unwrap(), words);
+
+    let error = sandbox.fails(2, &["predict", "16x4096", "--hardware", "nvidia-h100"]);
+    assert!(error.contains("expected a size such as 16x4096x4096"), "{error}");
+    let error = sandbox.fails(2, &["predict", "16x16x16", "--hardware", "nvidia-x9"]);
+    assert!(
+        error.contains("--hardware: got `nvidia-x9`, expected one of") && error.contains("nvidia-h200"),
+        "{error}"
+    );
+    sandbox.write("bad.txt", "16x16x16\n16 by 16");
+    let error = sandbox.fails(1, &["predict", "--list", "bad.txt", "--hardware", "nvidia-h100"]);
+    assert!(error.contains("bad.txt: line 2: got `16 by 16`"), "{error}");
 }

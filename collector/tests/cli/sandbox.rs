@@ -25,6 +25,8 @@ impl Sandbox {
         }
         // Not the token of the developer who runs the tests.
         command.env("XDG_CONFIG_HOME", self.path("config"));
+        // Nor the kernel packs.
+        command.env("XDG_CACHE_HOME", self.path("cache"));
         command
     }
 

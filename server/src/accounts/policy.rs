@@ -27,6 +27,23 @@ pub enum Anonymous {
     All,
 }
 
+/// The name of a choice, as it is given.
+fn name(choice: &impl ValueEnum) -> String {
+    choice.to_possible_value().map_or_else(String::new, |value| value.get_name().to_owned())
+}
+
+impl std::fmt::Display for SignUps {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&name(self))
+    }
+}
+
+impl std::fmt::Display for Anonymous {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&name(self))
+    }
+}
+
 /// What this server requires of requests.
 #[derive(Debug, Clone)]
 pub struct Policy {

@@ -1,12 +1,15 @@
 //! What an operator does to the data, outside of the HTTP API.
 
 mod accounts;
+pub mod backup;
+mod models;
 mod moderation;
 mod seed;
 mod sweep;
 mod verify;
 
 pub use accounts::{AccountCommand, print};
+pub use models::ModelCommand;
 pub use moderation::ModerationCommand;
 pub use seed::{Seeded, seed};
 pub use sweep::{Swept, sweep};

@@ -10,6 +10,7 @@ use diode_model::Model;
 use crate::backend::Backend;
 use crate::blobs::BlobKind;
 use crate::ingest::ingest;
+use crate::store::Now;
 use crate::worker::summarise;
 
 const MODEL: &str = ".safetensors";
@@ -80,7 +81,7 @@ async fn add_model(
     }
     let summary = summarise(&model, &bytes, None);
     backend.blobs.put(BlobKind::Model, &Digest::of(&bytes), bytes).await?;
-    Ok(backend.store.add_model(&summary, &about.hardware, &[]).await?)
+    Ok(backend.store.add_shipped_model(&summary, &about.hardware, &[], Now::read()).await?)
 }
 
 fn read(file: &Path) -> anyhow::Result<Bytes> {

@@ -1,10 +1,11 @@
 use std::collections::BTreeSet;
 
+use anyhow::bail;
 use futures_util::TryStreamExt as _;
 use jiff::SignedDuration;
 
 use crate::backend::Backend;
-use crate::store::Now;
+use crate::store::{NamedBlobs, Now};
 
 /// A blob is stored before the row that names it. Younger ones may be about to get theirs.
 const MIN_AGE: SignedDuration = SignedDuration::from_hours(1);
@@ -28,7 +29,13 @@ impl std::fmt::Display for Swept {
 pub async fn sweep(backend: &Backend, now: Now) -> anyhow::Result<Swept> {
     // The blobs first: a row that is written meanwhile then names none of them, or is seen below.
     let there: Vec<_> = backend.blobs.list().try_collect().await?;
-    let named = backend.store.blobs().await?;
+    let NamedBlobs { named, damaged } = backend.store.blobs().await?;
+    if !damaged.is_empty() {
+        bail!(
+            "rows are damaged, so which blobs they name is not known; nothing was removed:\n{}",
+            damaged.join("\n")
+        );
+    }
     let named: BTreeSet<_> = named.into_iter().map(|blob| (blob.kind, blob.digest)).collect();
     let mut swept = Swept::default();
     for (kind, digest, changed) in there {

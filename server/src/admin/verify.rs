@@ -1,11 +1,11 @@
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use futures_util::TryStreamExt as _;
 
 use crate::backend::Backend;
-use crate::consensus::{BoardEntry, compute};
+use crate::consensus::{BoardEntry, Computed, compute};
 use crate::solutions::ConfigLists;
-use crate::store::{NamedBlob, Store, StoreError, StoreResult, View};
+use crate::store::{NamedBlob, NamedBlobs, Store, StoreError, StoreResult, View};
 
 /// A stored board entry that differs from what its solutions give.
 #[derive(Debug, Clone, PartialEq)]
@@ -23,6 +23,11 @@ pub struct Verified {
     /// Entries that wait to be recomputed; they are not compared.
     pub stale: usize,
     pub differences: Vec<Difference>,
+    pub uploads: usize,
+    /// Uploads that wait to be judged anew; they are not compared.
+    pub to_judge: usize,
+    /// Deviations, fences and owners that do not follow from the timings, in words.
+    pub misjudged: Vec<String>,
     /// Rows that cannot be read, in words.
     pub damaged: Vec<String>,
     /// Blobs that a row names and that are not there, or not of their size.
@@ -34,7 +39,10 @@ pub struct Verified {
 impl Verified {
     /// Whether something has to be mended. Orphans only take space.
     pub fn is_clean(&self) -> bool {
-        self.differences.is_empty() && self.damaged.is_empty() && self.missing.is_empty()
+        self.differences.is_empty()
+            && self.misjudged.is_empty()
+            && self.damaged.is_empty()
+            && self.missing.is_empty()
     }
 }
 
@@ -43,28 +51,37 @@ impl std::fmt::Display for Verified {
         for Difference { view, stored, computed } in &self.differences {
             writeln!(f, "{view}:\n  stored   {stored:?}\n  computed {computed:?}")?;
         }
-        for damaged in &self.damaged {
-            writeln!(f, "{damaged}")?;
+        for words in self.misjudged.iter().chain(&self.damaged) {
+            writeln!(f, "{words}")?;
         }
         for NamedBlob { kind, digest, bytes } in &self.missing {
             writeln!(f, "{kind:?} blob {digest} of {bytes} bytes is missing")?;
         }
-        let Self { entries, stale, orphans, .. } = self;
+        let Self { entries, stale, uploads, to_judge, orphans, .. } = self;
         write!(
             f,
-            "{entries} entries recomputed, {} differ; {stale} entries wait to be recomputed; {} damaged rows; \
-             {} missing blobs; {orphans} blobs that nothing names",
+            "{entries} entries recomputed, {} differ; {stale} entries wait to be recomputed; {uploads} uploads \
+             judged, {} standings differ; {to_judge} uploads wait to be judged; {} damaged rows; {} missing blobs; \
+             {orphans} blobs that nothing names",
             self.differences.len(),
+            self.misjudged.len(),
             self.damaged.len(),
             self.missing.len()
         )
     }
 }
 
-/// Recomputes every board entry from the solutions, looks for every blob, and goes on after what is wrong.
+/// Recomputes every board entry and every standing from the solutions, looks for every blob, and goes on
+/// after what is wrong.
 pub async fn verify(backend: &Backend) -> anyhow::Result<Verified> {
     let mut verified = verify_entries(backend.store.as_ref()).await?;
-    let named = backend.store.blobs().await?;
+    let NamedBlobs { named, damaged } = backend.store.blobs().await?;
+    for words in damaged {
+        // The check of uploads may have found it, too.
+        if !verified.damaged.contains(&words) {
+            verified.damaged.push(words);
+        }
+    }
     for blob in &named {
         if backend.blobs.size(blob.kind, &blob.digest).await? != Some(blob.bytes) {
             verified.missing.push(blob.clone());
@@ -86,7 +103,7 @@ pub async fn verify_entries(store: &dyn Store) -> StoreResult<Verified> {
             continue;
         }
         verified.entries += 1;
-        match (store.board_entry(&view).await, recompute(store, &view, &mut verified.damaged).await) {
+        match (store.board_entry(&view).await, recompute(store, &view, &mut verified).await) {
             (Ok(stored), Ok(computed)) if stored == computed => {}
             (Ok(stored), Ok(computed)) => {
                 verified.differences.push(Difference { view, stored, computed });
@@ -97,23 +114,34 @@ pub async fn verify_entries(store: &dyn Store) -> StoreResult<Verified> {
             (Err(error), _) | (_, Err(error)) => return Err(error),
         }
     }
+    let checked = store.check_uploads().await?;
+    verified.uploads = checked.uploads;
+    verified.to_judge = checked.to_judge;
+    verified.damaged.extend(checked.damaged);
+    verified.misjudged.extend(checked.misjudged);
     Ok(verified)
 }
 
 async fn recompute(
     store: &dyn Store,
     view: &View,
-    damaged: &mut Vec<String>,
+    verified: &mut Verified,
 ) -> StoreResult<Option<BoardEntry>> {
     let Some(hardware) = store.hardware(&view.hardware).await? else { return Ok(None) };
     let stored = store.view_solutions(view).await?;
     let problem = stored.problems.get(&view.problem).cloned();
     let work = move || {
         let words = stored.decode().damaged.iter().chain(&stored.damaged).map(ToString::to_string).collect();
-        let entry = |problem| compute(&stored, &mut ConfigLists::default(), &problem, &hardware).entry;
-        (problem.and_then(entry), words)
+        let computed = |problem| compute(&stored, &mut ConfigLists::default(), &problem, &hardware);
+        (problem.map(computed), words)
     };
-    let (entry, words): (_, Vec<String>) = tokio::task::spawn_blocking(work).await?;
-    damaged.extend(words.into_iter().map(|words| format!("{view}: {words}")));
+    let (computed, words): (_, Vec<String>) = tokio::task::spawn_blocking(work).await?;
+    verified.damaged.extend(words.into_iter().map(|words| format!("{view}: {words}")));
+    let Some(Computed { entry, deviations }) = computed else { return Ok(None) };
+    let deviations: BTreeMap<i64, f64> = deviations.iter().map(|one| (one.number, one.log_ratio)).collect();
+    let stored = store.deviations(view).await?;
+    if stored != deviations {
+        verified.misjudged.push(format!("{view}: deviations stored {stored:?}, computed {deviations:?}"));
+    }
     Ok(entry)
 }

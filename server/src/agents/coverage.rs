@@ -1,10 +1,10 @@
 use std::collections::{BTreeMap, HashSet};
 
-use diode_core::Problem;
 use diode_core::api::{Coverage, CoveragePart};
 use diode_core::ids::HardwareSlug;
+use diode_core::{Problem, is_kept};
 
-use super::plan::{Kind, is_kept, kinds};
+use super::plan::{Kind, kinds};
 use crate::store::WorkFigures;
 
 /// How much of the plan has been measured, counted from the measured problems.

@@ -1,8 +1,9 @@
 use diode_core::api::{Lease, LeaseAnswer, Purpose, Work};
 use diode_core::ids::LeaseId;
+use diode_core::is_kept;
 
 use super::SEED;
-use super::plan::{Kind, Planned, Planner, is_kept};
+use super::plan::{Kind, Planned, Planner};
 use crate::store::{AGENT_LEASE, KnownAgent, LeaseWish, LeasedWork, NewWork, Now, Store, StoreResult, Taken};
 
 /// So many problems are planned at a time: enough for many leases, few enough that what people upload

@@ -5,40 +5,22 @@
 //! uploads do not count.
 
 mod deviation;
+mod entry;
 mod gathered;
 
 use std::collections::{BTreeMap, HashSet};
 
-use diode_core::hardware::{Hardware, roofline};
+use diode_core::hardware::Hardware;
 use diode_core::ids::ProblemId;
-use diode_core::space::{Space, SpaceName};
 use diode_core::stats::median;
-use diode_core::{Config, FailureReason, Nanos, Problem, Tflops, Tile};
+use diode_core::{Config, FailureReason, Nanos, Problem};
 
 pub(crate) use deviation::{Deviation, fence_reason, is_off};
+pub(crate) use entry::{BoardEntry, KernelEntry};
 use gathered::Gathered;
 pub(crate) use gathered::Measured;
 
 use crate::solutions::{ConfigLists, Damaged, StoredSolutions};
-
-/// The summary of a view that leaderboards read.
-#[derive(Debug, Clone, PartialEq)]
-pub struct BoardEntry {
-    pub best: Config,
-    pub best_ns: f64,
-    /// `None` without a roofline: times that nothing bounds make no rate.
-    pub tflops: Option<f64>,
-    pub roofline_share: Option<f64>,
-    pub gain_over_defaults: Option<f64>,
-    pub library_ns: Option<f64>,
-    pub configs: u64,
-    pub timings: u64,
-    pub solutions: u64,
-    /// Contributors that measured the problem.
-    pub contributors: u64,
-    /// Contributors that timed the best config.
-    pub best_contributors: u64,
-}
 
 /// What the solutions of one view make together.
 pub(crate) struct Computed {
@@ -95,10 +77,21 @@ pub(crate) struct AgreedTime {
     pub(crate) contributors: u32,
 }
 
+/// The fastest of some configs.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct Fastest {
+    pub(crate) agreed: AgreedTime,
+    /// Interquartile range of the repeats / time: the median over the solutions that know it.
+    pub(crate) spread: Option<f64>,
+}
+
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Consensus {
     /// Every timed config once, fastest first; equals in the order of configs.
     pub(crate) configs: Vec<AgreedTime>,
+    /// The fastest of all but the library kernel.
+    pub(crate) triton: Option<Fastest>,
+    pub(crate) library: Option<Fastest>,
     /// Configs that failed and that no solution has a time for.
     pub(crate) failures: BTreeMap<Config, FailureReason>,
     pub(crate) solutions: u64,
@@ -148,84 +141,35 @@ impl Consensus {
         let counted = || measured.iter().filter(|measured| measured.counts);
         let failed = counted().flat_map(|measured| measured.solution.failed());
         let failures = failed.filter(|(config, _)| !timed.contains(config)).collect();
+        let fastest = |library: bool| {
+            let agreed = *configs.iter().find(|agreed| agreed.config.is_library() == library)?;
+            let spreads = counted().filter_map(|measured| measured.solution.spread(&agreed.config));
+            Some(Fastest { agreed, spread: median(&mut spreads.collect::<Vec<_>>()) })
+        };
+        let (triton, library) = (fastest(false), fastest(true));
         let contributors = counted().map(|measured| &measured.contributor).collect::<HashSet<_>>().len();
         Self {
             configs,
+            triton,
+            library,
             failures,
             solutions: counted().count() as u64,
             contributors: contributors as u64,
             timings,
         }
     }
-
-    /// `None` if no config has a time.
-    pub(crate) fn board_entry(&self, problem: &Problem, hardware: &Hardware) -> Option<BoardEntry> {
-        let best = self.configs.first()?;
-        let roofline = self.roofline(problem, hardware);
-        let rate = roofline.map(|_| Tflops::from_work(problem.flops(), best.time.micros()).0);
-        let share = roofline.map(|roof| roof / best.time.0);
-        let gain = self.best_default(problem, hardware).map(|time| time.0 / best.time.0);
-        // Databases hold times that were taken before there was a least time.
-        let finite = |ratio: Option<f64>| ratio.filter(|ratio| ratio.is_finite());
-        Some(BoardEntry {
-            best: best.config,
-            best_ns: best.time.0,
-            tflops: finite(rate),
-            roofline_share: finite(share),
-            gain_over_defaults: finite(gain),
-            library_ns: self.configs.iter().find(|c| c.config == Config::Library).map(|c| c.time.0),
-            configs: self.configs.len() as u64,
-            timings: self.timings,
-            solutions: self.solutions,
-            contributors: self.contributors,
-            best_contributors: u64::from(best.contributors),
-        })
-    }
-
-    /// The roofline time in nanoseconds, with the arithmetic the best config may use.
-    pub(crate) fn roofline(&self, problem: &Problem, hardware: &Hardware) -> Option<f64> {
-        let best = self.configs.first()?;
-        let allow_tf32 = best.config.tile().is_some_and(|tile| tile.allow_tf32);
-        Some(roofline(hardware.facts.as_ref()?, problem, allow_tf32)?.nanos().0)
-    }
-
-    /// The best time among Inductor's default configs for the problem.
-    /// `None` if none of them was timed, or the hardware has no default list.
-    fn best_default(&self, problem: &Problem, hardware: &Hardware) -> Option<Nanos> {
-        let defaults = Space::Named(SpaceName::Default).configs(hardware, problem).ok()?;
-        // The list is sorted by time, so the first hit is the best.
-        let hit = self.configs.iter().find(|agreed| match agreed.config {
-            Config::Mm(tile) | Config::Bmm(tile) => {
-                defaults.iter().filter_map(Config::tile).any(|default| is_the_default(&tile, default))
-            }
-            Config::PersistentTma(_) | Config::DecomposeK { .. } | Config::Library => false,
-        })?;
-        Some(hit.time)
-    }
-}
-
-/// Whether a timed tile is one of Inductor's list. Imported files do not hold
-/// ROCm's settings; those are then not compared.
-fn is_the_default(timed: &Tile, default: &Tile) -> bool {
-    launch_shape(timed) == launch_shape(default) && (timed.rocm.is_none() || timed.rocm == default.rocm)
-}
-
-/// The settings of a tile that Inductor's list fixes. The others follow from
-/// the problem and from torch's settings.
-fn launch_shape(tile: &Tile) -> [u32; 6] {
-    [tile.block_m, tile.block_n, tile.block_k, tile.group_m, tile.num_stages, tile.num_warps]
 }
 
 #[cfg(test)]
 mod tests {
     use diode_core::ids::AccountId;
-    use diode_core::{ConfigDictionary, DType, Method, Op, ProblemFields, Solution, TimeColumn};
+    use diode_core::{ConfigDictionary, DType, Method, Op, ProblemFields, Solution, Tile, TimeColumn};
     use diode_formats::stored::{decode_columns, decode_configs};
 
     use super::*;
     use crate::solutions::{DecodedSolution, encode};
 
-    fn by(contributor: &str, times: &[(Config, u64)]) -> Measured {
+    pub(super) fn by(contributor: &str, times: &[(Config, u64)]) -> Measured {
         let contributor = Some(AccountId::of(contributor.as_bytes()));
         Measured { number: 0, contributor, counts: true, solution: decoded(times) }
     }
@@ -247,11 +191,11 @@ mod tests {
         DecodedSolution::new(configs.into(), decode_columns(&columns).unwrap()).unwrap()
     }
 
-    fn problem() -> Problem {
+    pub(super) fn problem() -> Problem {
         Problem::new(ProblemFields::plain(Op::Mm, 1, 4096, 4096, 4096, DType::BFloat16)).unwrap()
     }
 
-    fn tile(block_m: u32, stages: u32) -> Config {
+    pub(super) fn tile(block_m: u32, stages: u32) -> Config {
         Config::Mm(Tile::new(block_m, 128, 64, stages, 4))
     }
 
@@ -291,22 +235,5 @@ mod tests {
         let consensus = Consensus::of(&measured);
         assert_eq!((consensus.solutions, consensus.contributors, consensus.timings), (4, 4, 4));
         assert_eq!(consensus.configs[0].time.0, 200_000.0);
-    }
-
-    #[test]
-    fn the_entry_judges_the_best_against_roofline_and_defaults() {
-        let hardware = diode_core::hardware::find("nvidia-h200").unwrap();
-        // 128×128×64 s3 w4 is on Inductor's list, 64×128×64 s5 w4 is not.
-        let consensus = Consensus::of(&[by(
-            "a",
-            &[(tile(128, 3), 200_000), (tile(64, 5), 160_000), (Config::Library, 180_000)],
-        )]);
-        let entry = consensus.board_entry(&problem(), &hardware).unwrap();
-        assert_eq!(entry.best, tile(64, 5));
-        assert_eq!(entry.gain_over_defaults, Some(1.25));
-        assert_eq!(entry.library_ns, Some(180_000.0));
-        assert!((entry.tflops.unwrap() - 858.99).abs() < 0.01, "{:?}", entry.tflops);
-        assert!((entry.roofline_share.unwrap() - 0.8677).abs() < 0.0001);
-        assert_eq!(Consensus::of(&[by("a", &[])]).board_entry(&problem(), &hardware), None);
     }
 }

@@ -1,6 +1,6 @@
 use axum::Json;
 use axum::extract::State;
-use diode_core::api::{ApiError, HardwareSummary, ProblemPoint};
+use diode_core::api::{ApiError, HardwareSummary, ProblemFilter, ProblemPoint};
 use diode_core::hardware::Hardware;
 use diode_core::ids::HardwareSlug;
 
@@ -53,16 +53,21 @@ pub(crate) async fn get(
     Json(summary)
 }
 
-/// Every problem as a point of the overview chart; an even sample if there are
-/// more than 5,000.
+/// Every problem that the filters leave as a point of the overview chart; an even
+/// sample if there are more than 5,000.
 #[utoipa::path(
-    get, path = "/hardware/{slug}/problems", tag = "hardware", params(("slug" = String, Path)),
-    responses((status = 200, body = Vec<ProblemPoint>), (status = 404, body = ApiError)),
+    get, path = "/hardware/{slug}/problems", tag = "hardware",
+    params(("slug" = String, Path), ProblemFilter),
+    responses(
+        (status = 200, body = Vec<ProblemPoint>),
+        (status = 400, body = ApiError),
+        (status = 404, body = ApiError),
+    ),
 )]
 pub(crate) async fn problems(
     State(app): State<App>,
-    _: StrictQuery<NoParameters>,
+    StrictQuery(filter): StrictQuery<ProblemFilter>,
     Known(hardware): Known<Hardware>,
 ) -> ApiResult<Json<Vec<ProblemPoint>>> {
-    Ok(Json(app.backend.store.problem_points(&hardware.slug, MAX_POINTS).await?))
+    Ok(Json(app.backend.store.problem_points(&hardware.slug, &filter, MAX_POINTS).await?))
 }

@@ -2,19 +2,17 @@ use axum::Json;
 use axum::body::Body;
 use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode};
-use diode_core::api::{ApiError, Job, JobRequest, JobState};
+use diode_core::api::{ApiError, Job, JobRequest};
 use diode_core::ids::JobId;
 
 use crate::accounts::{Authorized, Train};
 use crate::app::App;
 use crate::http::{ApiFault, ApiResult, Known, Lookup, NoParameters, StrictQuery, json_body};
-use crate::store::{Now, Store, StoreResult};
+use crate::store::{MAX_OWN_JOBS, MAX_WAITING_JOBS, Now, Queued, Store, StoreResult};
+use crate::trainings;
 
 /// As many as a page shows.
 const LISTED: u32 = 100;
-
-/// Hours of work for one worker.
-const MAX_WAITING: u32 = 20;
 
 impl Lookup for Job {
     type Id = JobId;
@@ -36,12 +34,12 @@ impl Lookup for Job {
         (status = 401, body = ApiError, description = "Trainings on this server need an account"),
         (status = 403, body = ApiError, description = "A token without the scope, or another site's page"),
         (status = 422, body = ApiError, description = "There is nothing to work on"),
-        (status = 429, body = ApiError, description = "As many jobs wait as may"),
+        (status = 429, body = ApiError, description = "As many jobs wait as may, or the account has as many as it may"),
     ),
 )]
 pub(crate) async fn create(
     State(app): State<App>,
-    _: Authorized<Train>,
+    Authorized { account, .. }: Authorized<Train>,
     _: StrictQuery<NoParameters>,
     headers: HeaderMap,
     body: Body,
@@ -65,21 +63,21 @@ pub(crate) async fn create(
             "nothing on `{slug}` was timed by {method}; there is {there}"
         )));
     }
-    let created_at = Now::read().rfc3339();
-    let identity = serde_json::to_vec(&(&request, &created_at)).map_err(ApiFault::internal)?;
-    let job = Job {
-        id: JobId::of(&identity),
-        request,
-        state: JobState::Queued,
-        created_at,
-        finished_at: None,
-        error: None,
-        model: None,
-    };
-    if !app.backend.store.enqueue(&job, MAX_WAITING).await? {
-        return Err(ApiFault::too_many(format!(
-            "{MAX_WAITING} jobs wait already, the most there may be; cancel one or try again later"
-        )));
+    let now = Now::read();
+    let job = trainings::job(request, false, now).map_err(ApiFault::internal)?;
+    match app.backend.store.enqueue(&job, account.as_ref().map(|account| &account.id), now).await? {
+        Queued::Yes => {}
+        Queued::Full => {
+            return Err(ApiFault::too_many(format!(
+                "{MAX_WAITING_JOBS} jobs wait already, the most there may be; cancel one or try again later"
+            )));
+        }
+        Queued::TooManyOwn => {
+            return Err(ApiFault::too_many(format!(
+                "{MAX_OWN_JOBS} jobs of your account wait or run already, the most there may be; cancel one or try \
+                 again later"
+            )));
+        }
     }
     Ok((StatusCode::ACCEPTED, Json(job)))
 }

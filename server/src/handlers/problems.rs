@@ -8,7 +8,7 @@ use diode_core::{Method, Nanos, Problem};
 use serde::Deserialize;
 
 use crate::app::App;
-use crate::consensus::Consensus;
+use crate::consensus::{Consensus, KernelEntry};
 use crate::http::{ApiFault, ApiResult, Known, Lookup, StrictQuery};
 use crate::solutions::{ConfigLists, StoredSolutions};
 use crate::store::{Store, StoreResult, View};
@@ -83,6 +83,10 @@ fn detail(
     stored: &StoredSolutions,
 ) -> ProblemDetail {
     let consensus = Consensus::of_stored(stored, &mut ConfigLists::default());
+    let entry = consensus.board_entry(&problem, &hardware);
+    let (triton, library, triton_over_library, triton_ties) = entry
+        .map(|entry| (entry.triton, entry.library, entry.triton_over_library, entry.triton_ties))
+        .unwrap_or_default();
     ProblemDetail {
         roofline_us: consensus.roofline(&problem, &hardware).map(|nanos| Nanos(nanos).micros().0),
         problem_id: view.problem,
@@ -90,6 +94,10 @@ fn detail(
         hardware,
         method: view.method,
         views,
+        triton: triton.map(KernelEntry::result),
+        library: library.map(KernelEntry::result),
+        triton_over_library,
+        triton_ties,
         solutions: consensus.solutions,
         configs: consensus
             .configs

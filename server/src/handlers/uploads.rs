@@ -79,7 +79,13 @@ pub(super) async fn take_in(
     let _turn = app.ingesting().await;
     let bytes = read_back(file).await.map_err(ApiFault::unwritable)?;
     drop(receiving);
-    Ok(ingest_for(&app.backend, bytes, account, lease).await)
+    let taken = ingest_for(&app.backend, bytes, account, lease).await;
+    match &taken {
+        Ok(receipt) => app.metrics.upload(receipt),
+        Err(IngestError::Refused(_) | IngestError::Format(_)) => app.metrics.upload_refused(),
+        Err(_) => {}
+    }
+    Ok(taken)
 }
 
 async fn read_back(mut file: File) -> std::io::Result<Bytes> {
@@ -125,7 +131,7 @@ pub(crate) async fn get(_: StrictQuery<NoParameters>, Known(receipt): Known<Rece
     Json(receipt)
 }
 
-fn refuse_wrapped(headers: &HeaderMap) -> ApiResult<()> {
+pub(super) fn refuse_wrapped(headers: &HeaderMap) -> ApiResult<()> {
     let text = |name| headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default();
     let media = text(header::CONTENT_TYPE);
     let essence = essence(media);

@@ -36,6 +36,13 @@ impl DecodedSolution {
         (0..self.columns.times.len()).map(|row| (self.configs[row], self.columns.times.nanos(row)))
     }
 
+    /// How far apart the repeats of a config lay, as a share of its time; `None` if that is not known.
+    pub(crate) fn spread(&self, config: &Config) -> Option<f64> {
+        let rows = self.columns.times.len();
+        let row = self.configs[..rows].iter().position(|own| own == config)?;
+        Some(*self.columns.spread_ns.as_ref()?.get(row)? as f64 / self.columns.times.nanos(row).0)
+    }
+
     /// The configs that have none.
     pub fn failed(&self) -> impl ExactSizeIterator<Item = (Config, FailureReason)> {
         self.columns.failures.iter().map(|(at, reason)| (self.configs[*at as usize], *reason))

@@ -120,8 +120,8 @@ pub trait AgentStore: Send + Sync {
     /// Renews a lease. `false` if it has ended; the agent then stops.
     async fn renew_lease(&self, agent: &AgentId, lease: &LeaseId, now: Now) -> StoreResult<bool>;
 
-    /// Ends a lease. What has not been measured waits again, but for what the device refused. The state it ends
-    /// in; `None` if it had ended.
+    /// Ends a lease. What has not been measured waits again, but for what the hardware cannot measure; what the
+    /// agent alone cannot waits for others. The state it ends in; `None` if it had ended.
     async fn end_lease(
         &self,
         agent: &AgentId,

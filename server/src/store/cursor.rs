@@ -1,6 +1,21 @@
-use diode_core::api::{LeaderboardSort, SortOrder};
+use diode_core::api::{Kernels, LeaderboardSort, SortOrder};
 use diode_core::ids::ProblemId;
 use diode_core::{Invalid, Method};
+
+/// The order of a leaderboard.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Ranking {
+    pub kernels: Kernels,
+    pub sort: LeaderboardSort,
+    pub order: SortOrder,
+}
+
+impl std::fmt::Display for Ranking {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Self { kernels, sort, order } = self;
+        write!(f, "{kernels}.{sort}.{order}")
+    }
+}
 
 /// Where a page of a leaderboard ended: the sort value of its last row and what
 /// breaks ties. Clients pass it back as they got it.
@@ -14,23 +29,21 @@ pub struct Cursor {
 
 impl Cursor {
     /// The text form, which also says which order it belongs to.
-    pub fn encode(&self, sort: LeaderboardSort, order: SortOrder) -> String {
+    pub fn encode(&self, ranking: Ranking) -> String {
         let value = self.value.map_or("-".to_owned(), |v| format!("{:016x}", v.to_bits()));
-        format!("{sort}.{order}.{value}.{}.{}", self.problem, self.method)
+        format!("{ranking}.{value}.{}.{}", self.problem, self.method)
     }
 
     /// Reads what [`Cursor::encode`] wrote for the same order.
-    pub fn decode(text: &str, sort: LeaderboardSort, order: SortOrder) -> Result<Self, Invalid> {
+    pub fn decode(text: &str, ranking: Ranking) -> Result<Self, Invalid> {
         let refuse = || {
             Invalid::new(
                 "cursor",
                 format_args!("`{text:.128}`"),
-                format!(
-                    "the next_cursor of a page sorted by {sort} {order}; leave it out for the first page"
-                ),
+                format!("the next_cursor of a page in the order {ranking}; leave it out for the first page"),
             )
         };
-        let rest = text.strip_prefix(&format!("{sort}.{order}.")).ok_or_else(refuse)?;
+        let rest = text.strip_prefix(&format!("{ranking}.")).ok_or_else(refuse)?;
         let mut parts = rest.splitn(3, '.');
         let (Some(value), Some(problem), Some(method)) = (parts.next(), parts.next(), parts.next()) else {
             return Err(refuse());
@@ -56,17 +69,27 @@ mod tests {
 
     #[test]
     fn cursors_round_trip_and_belong_to_one_order() {
+        let ranking =
+            Ranking { kernels: Kernels::Triton, sort: LeaderboardSort::Gain, order: SortOrder::Ascending };
         for value in [Some(123.456), Some(0.1 + 0.2), None] {
             let cursor = Cursor { value, problem: ProblemId::of(b"p"), method: Method::MEDIAN_COLD_EVENT };
-            let text = cursor.encode(LeaderboardSort::Gain, SortOrder::Ascending);
-            assert_eq!(Cursor::decode(&text, LeaderboardSort::Gain, SortOrder::Ascending), Ok(cursor));
-            assert!(Cursor::decode(&text, LeaderboardSort::Gain, SortOrder::Descending).is_err());
-            assert!(Cursor::decode(&text, LeaderboardSort::Time, SortOrder::Ascending).is_err());
+            let text = cursor.encode(ranking);
+            assert_eq!(Cursor::decode(&text, ranking), Ok(cursor));
+            for other in [
+                Ranking { order: SortOrder::Descending, ..ranking },
+                Ranking { sort: LeaderboardSort::Time, ..ranking },
+                Ranking { kernels: Kernels::Library, ..ranking },
+            ] {
+                assert!(Cursor::decode(&text, other).is_err(), "{other}");
+            }
         }
-        for bad in
-            ["", "gain.asc.", "gain.asc.7ff8000000000000.0011223344556677.unspecified", "gain.asc.-.x.y"]
-        {
-            assert!(Cursor::decode(bad, LeaderboardSort::Gain, SortOrder::Ascending).is_err(), "{bad}");
+        for bad in [
+            "",
+            "triton.gain.asc.",
+            "triton.gain.asc.7ff8000000000000.0011223344556677.unspecified",
+            "triton.gain.asc.-.x.y",
+        ] {
+            assert!(Cursor::decode(bad, ranking).is_err(), "{bad}");
         }
     }
 }

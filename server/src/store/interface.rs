@@ -4,7 +4,8 @@ use std::ops::RangeInclusive;
 
 use async_trait::async_trait;
 use diode_core::api::{
-    HardwareSummary, Job, JobEvent, LeaderboardRow, ModelSummary, Page, ProblemPoint, ProblemView, Receipt,
+    HardwareSummary, Job, JobEvent, Leaderboard, ModelSummary, NearestProblem, ProblemFilter, ProblemPoint,
+    ProblemView, Receipt,
 };
 use diode_core::hardware::Hardware;
 use diode_core::ids::{AccountId, HardwareSlug, JobId, ModelId, ProblemId, UploadId};
@@ -14,13 +15,18 @@ use super::accounts::AccountStore;
 use super::agents::AgentStore;
 use super::error::StoreResult;
 use super::moderation::ModerationStore;
-use super::types::{BoardQuery, Claim, KnownHardware, NamedBlob, NewUpload, Now, TrainingData, View};
+use super::packs::PackStore;
+use super::publications::PublicationStore;
+use super::types::{BoardQuery, Claim, KnownHardware, NewUpload, Now, Queued, TrainingData, View};
+use super::upkeep::UpkeepStore;
 use crate::consensus::BoardEntry;
 use crate::solutions::StoredSolutions;
 
 /// What the database keeps. Every method is one transaction.
 #[async_trait]
-pub trait Store: AccountStore + AgentStore + ModerationStore {
+pub trait Store:
+    AccountStore + AgentStore + ModerationStore + PackStore + PublicationStore + UpkeepStore
+{
     /// Fails if the database does not answer.
     async fn ping(&self) -> StoreResult<()>;
 
@@ -68,12 +74,26 @@ pub trait Store: AccountStore + AgentStore + ModerationStore {
     /// One page of the entries of a hardware. Unknown hardware has an empty board.
     /// Pages follow each other without gaps or repeats while nothing is uploaded;
     /// entries without the value sorted by come last in either order.
-    async fn leaderboard(&self, slug: &HardwareSlug, query: &BoardQuery)
-    -> StoreResult<Page<LeaderboardRow>>;
+    async fn leaderboard(&self, slug: &HardwareSlug, query: &BoardQuery) -> StoreResult<Leaderboard>;
 
-    /// One point per problem of a hardware that has a rate, by the method with the most
+    /// One point per problem that a filter leaves and that has a rate, by the method with the most
     /// timings, at most `cap` of them: an even sample where there are more.
-    async fn problem_points(&self, slug: &HardwareSlug, cap: u32) -> StoreResult<Vec<ProblemPoint>>;
+    async fn problem_points(
+        &self,
+        slug: &HardwareSlug,
+        filter: &ProblemFilter,
+        cap: u32,
+    ) -> StoreResult<Vec<ProblemPoint>>;
+
+    /// The measured problems of a hardware that are most like one, by one method, the nearest first; only
+    /// such as run the same kernels. Of many, those are looked through whose M is nearest.
+    async fn nearest_problems(
+        &self,
+        slug: &HardwareSlug,
+        problem: &Problem,
+        method: Method,
+        limit: u32,
+    ) -> StoreResult<Vec<NearestProblem>>;
 
     /// A problem; `None` if nothing was ever measured for it.
     async fn problem(&self, id: &ProblemId) -> StoreResult<Option<Problem>>;
@@ -118,12 +138,14 @@ pub trait Store: AccountStore + AgentStore + ModerationStore {
     /// Every view that has a solution or an entry, sorted; for verification.
     async fn views(&self) -> StoreResult<Vec<View>>;
 
-    /// Makes a model available that was trained on these uploads; `false` if it was already.
-    async fn add_model(
+    /// Makes a model known that is released with Diode, and publishes it unless one is published that was
+    /// trained here or is pinned. `false` if it was there already.
+    async fn add_shipped_model(
         &self,
         model: &ModelSummary,
         hardware: &Hardware,
         uploads: &[UploadId],
+        now: Now,
     ) -> StoreResult<bool>;
 
     /// All models, or those of one hardware, newest first.
@@ -132,9 +154,9 @@ pub trait Store: AccountStore + AgentStore + ModerationStore {
     /// One model; `None` if there is none by this id.
     async fn model(&self, id: &ModelId) -> StoreResult<Option<ModelSummary>>;
 
-    /// Puts a job at the end of the queue; `false` if `limit` jobs wait already. The
-    /// same request made at the same instant is the same job and is queued once.
-    async fn enqueue(&self, job: &Job, limit: u32) -> StoreResult<bool>;
+    /// Puts a job at the end of the queue, unless too many wait. The same request made at the same instant is
+    /// the same job and is queued once.
+    async fn enqueue(&self, job: &Job, account: Option<&AccountId>, now: Now) -> StoreResult<Queued>;
 
     /// Ends a job that waits or runs, and returns it; `None` if it has ended or there
     /// is none by this id. Its worker stops when it reports the next time.
@@ -162,6 +184,10 @@ pub trait Store: AccountStore + AgentStore + ModerationStore {
     async fn finish_job(&self, claim: &Claim, now: Now, outcome: Result<&ModelId, &str>)
     -> StoreResult<bool>;
 
+    /// Queues a job again that failed for a reason that may pass, to be tried after a while; after
+    /// [`MAX_ATTEMPTS`](super::MAX_ATTEMPTS) it has failed. `false` if the claim had been lost.
+    async fn postpone_job(&self, claim: &Claim, now: Now, reason: &str) -> StoreResult<bool>;
+
     /// Gives a job back unfinished, for instance because this process ends.
     async fn release_job(&self, claim: &Claim) -> StoreResult<()>;
 
@@ -171,9 +197,6 @@ pub trait Store: AccountStore + AgentStore + ModerationStore {
 
     /// Bytes of all uploaded files.
     async fn stored_bytes(&self) -> StoreResult<u64>;
-
-    /// Every blob that a row names; for verification.
-    async fn blobs(&self) -> StoreResult<Vec<NamedBlob>>;
 
     /// Fails if the database cannot be written to.
     async fn probe(&self) -> StoreResult<()>;

@@ -15,6 +15,9 @@ const SQLITE: &[Embedded] = &[
     (4, "agents", include_str!("../../../migrations/sqlite/0004_agents.sql")),
     (5, "trust", include_str!("../../../migrations/sqlite/0005_trust.sql")),
     (6, "moderation", include_str!("../../../migrations/sqlite/0006_moderation.sql")),
+    (7, "triton", include_str!("../../../migrations/sqlite/0007_triton.sql")),
+    (8, "packs", include_str!("../../../migrations/sqlite/0008_packs.sql")),
+    (9, "publications", include_str!("../../../migrations/sqlite/0009_publications.sql")),
 ];
 
 const POSTGRES: &[Embedded] = &[
@@ -24,6 +27,9 @@ const POSTGRES: &[Embedded] = &[
     (4, "agents", include_str!("../../../migrations/postgres/0004_agents.sql")),
     (5, "trust", include_str!("../../../migrations/postgres/0005_trust.sql")),
     (6, "moderation", include_str!("../../../migrations/postgres/0006_moderation.sql")),
+    (7, "triton", include_str!("../../../migrations/postgres/0007_triton.sql")),
+    (8, "packs", include_str!("../../../migrations/postgres/0008_packs.sql")),
+    (9, "publications", include_str!("../../../migrations/postgres/0009_publications.sql")),
 ];
 
 pub(super) fn sqlite() -> Migrator {
@@ -154,6 +160,39 @@ mod tests {
             (digest.to_owned(), contributor.map(str::to_owned), upload.to_owned(), 0)
         };
         [row("s", Some("a"), "u"), row("t", None, "v")]
+    }
+
+    /// Two models, as the sixth migration left them.
+    const MODELS: &str = "
+        INSERT INTO hardware (slug, name, vendor) VALUES ('h', 'H', 'nvidia');
+        INSERT INTO models (id, heuristic, hardware, summary) VALUES
+            ('a', 'matmul', 'h', '{\"created_at\":\"2026\"}'), ('b', 'matmul', 'h', '{\"created_at\":\"2027\"}');";
+
+    const PUBLISHED: &str = "SELECT m.id, m.state, p.at FROM models m JOIN publications p ON p.model = m.id \
+                             ORDER BY p.position";
+
+    type Published = (String, String, String);
+
+    fn published() -> [Published; 2] {
+        [("a", "earlier", "2026"), ("b", "published", "2027")]
+            .map(|(id, state, at)| (id.to_owned(), state.to_owned(), at.to_owned()))
+    }
+
+    #[tokio::test]
+    async fn the_newest_model_of_the_sixth_version_is_published_on_sqlite() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("sixth.db");
+        let options = sqlx::sqlite::SqliteConnectOptions::new().filename(file).create_if_missing(true);
+        let pool = sqlx::SqlitePool::connect_with(options).await.unwrap();
+        migrator(&SQLITE[..6]).run(&pool).await.unwrap();
+        sqlx::raw_sql(MODELS).execute(&pool).await.unwrap();
+        sqlite().run(&pool).await.unwrap();
+        assert_eq!(sqlx::query_as::<_, Published>(PUBLISHED).fetch_all(&pool).await.unwrap(), published());
+    }
+
+    #[tokio::test]
+    async fn the_newest_model_of_the_sixth_version_is_published_on_postgres() {
+        assert_eq!(migrated_on_postgres::<Published>("sixth", 6, MODELS, PUBLISHED).await, published());
     }
 
     #[test]

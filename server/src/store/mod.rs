@@ -10,10 +10,13 @@ mod error;
 mod interface;
 mod migrations;
 mod moderation;
+mod packs;
 mod postgres;
+mod publications;
 mod sql;
 mod sqlite;
 mod types;
+mod upkeep;
 
 use std::sync::Arc;
 
@@ -25,16 +28,19 @@ pub use agents::{
     AGENT_LEASE, AgentStore, ForLease, KnownAgent, LeaseWish, LeasedWork, MAX_REFUSED_RESULTS, NewWork,
     Taken, WorkFigures,
 };
-pub use cursor::Cursor;
+pub use cursor::{Cursor, Ranking};
 pub use error::{StoreError, StoreResult};
 pub use interface::Store;
 pub use moderation::{Done, ModerationStore, UploadFilter};
+pub use packs::PackStore;
 pub use postgres::PostgresStore;
+pub use publications::{Due, Judged, PublicationStore, Refused};
 pub use sqlite::SqliteStore;
 pub use types::{
-    BoardQuery, Claim, KnownHardware, LEASE, MAX_ATTEMPTS, NamedBlob, NewSolution, NewUpload, Now,
-    TrainingData, View,
+    BACK_OFF, BoardQuery, Claim, KnownHardware, LEASE, MAX_ATTEMPTS, MAX_OWN_JOBS, MAX_WAITING_JOBS,
+    NamedBlob, NewSolution, NewUpload, Now, Queued, TrainingData, View,
 };
+pub use upkeep::{CheckedUploads, Connections, Figures, NamedBlobs, UpkeepStore};
 
 /// Opens the database that a URL names and brings its tables up to date:
 /// `sqlite:FILE` or `postgres://…`.

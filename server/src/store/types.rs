@@ -3,18 +3,29 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use diode_core::api::{HardwareReceipt, Job, LeaderboardQuery, LeaderboardSort, SortOrder};
+use diode_core::api::{HardwareReceipt, Job, ProblemFilter};
 use diode_core::hardware::Hardware;
 use diode_core::ids::{AccountId, Digest, HardwareSlug, ProblemId, UploadId};
 use diode_core::{Method, Problem};
 
+use serde::{Deserialize, Serialize};
+
 use super::agents::ForLease;
-use super::cursor::Cursor;
+use super::cursor::{Cursor, Ranking};
 use crate::blobs::BlobKind;
 use crate::solutions::StoredSolutions;
 
 /// A worker that has not reported for this long is taken for dead. Longer than a write waits for others.
 pub const LEASE: Duration = Duration::from_secs(90);
+
+/// Jobs that wait at most: hours of work for one worker.
+pub const MAX_WAITING_JOBS: u32 = 20;
+
+/// Jobs of one account that wait or run at most, so that others have their turn.
+pub const MAX_OWN_JOBS: u32 = 5;
+
+/// After a failure that may pass, a job waits so long for its next worker, and twice as long each time.
+pub const BACK_OFF: Duration = Duration::from_secs(30);
 
 /// A job whose workers died this often is given up: the job itself may be the
 /// cause.
@@ -83,7 +94,7 @@ pub struct NewUpload {
 }
 
 /// A blob that a row names.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NamedBlob {
     pub kind: BlobKind,
     pub digest: Digest,
@@ -93,10 +104,8 @@ pub struct NamedBlob {
 /// A page of a leaderboard, as asked for.
 #[derive(Debug, Clone)]
 pub struct BoardQuery {
-    /// The filters; its paging fields are resolved into those below.
-    pub filter: LeaderboardQuery,
-    pub sort: LeaderboardSort,
-    pub order: SortOrder,
+    pub filter: ProblemFilter,
+    pub ranking: Ranking,
     pub limit: u32,
     /// `None` for the first page.
     pub after: Option<Cursor>,
@@ -110,6 +119,16 @@ pub struct Claim {
     pub attempt: u64,
 }
 
+/// What became of a job that was asked for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Queued {
+    Yes,
+    /// [`MAX_WAITING_JOBS`] wait already.
+    Full,
+    /// The account has [`MAX_OWN_JOBS`].
+    TooManyOwn,
+}
+
 /// A moment by the caller's clock.
 #[derive(Debug, Clone, Copy)]
 pub struct Now(pub jiff::Timestamp);
@@ -118,6 +137,11 @@ impl Now {
     /// Reads the clock.
     pub fn read() -> Self {
         Self(jiff::Timestamp::now())
+    }
+
+    /// Without its fraction of a second.
+    pub(crate) fn whole_second(self) -> Self {
+        Self(jiff::Timestamp::from_second(self.0.as_second()).unwrap_or(self.0))
     }
 
     pub fn rfc3339(self) -> String {

@@ -74,12 +74,15 @@ fn accepts(headers: &HeaderMap, coding: &str) -> bool {
     })
 }
 
-/// Whether a name is `STEM-HASH.EXTENSION`, with a hash of at least eight hex digits.
-fn is_hashed(name: &str) -> bool {
+/// Whether a file or its folder has a name such as `STEM-HASH.EXTENSION` or `STEM-HASH`, with a hash of at
+/// least eight hex digits.
+fn is_hashed(path: &str) -> bool {
     const MIN_HASH: usize = 8;
-    let Some((stem, _)) = name.split_once('.') else { return false };
-    let Some((_, hash)) = stem.rsplit_once('-') else { return false };
-    hash.len() >= MIN_HASH && hash.bytes().all(|b| b.is_ascii_hexdigit())
+    path.split('/').any(|name| {
+        let stem = name.split('.').next().unwrap_or_default();
+        let Some((_, hash)) = stem.rsplit_once('-') else { return false };
+        hash.len() >= MIN_HASH && hash.bytes().all(|b| b.is_ascii_hexdigit())
+    })
 }
 
 #[cfg(test)]
@@ -89,6 +92,7 @@ mod tests {
     #[test]
     fn only_hashed_names_are_kept_forever() {
         assert!(is_hashed("app-0123abcd.wasm") && is_hashed("assets/app-00112233445566.js"));
+        assert!(is_hashed("app-0123abcd/app.js") && !is_hashed("app-01/app.js"));
         assert!(!is_hashed("index.html") && !is_hashed("app.js") && !is_hashed("dark-mode.css"));
     }
 

@@ -35,10 +35,32 @@ pub(crate) async fn serve(method: Method, uri: Uri, headers: HeaderMap) -> Respo
     if name.rsplit('/').next().is_some_and(|last| last.contains('.')) {
         return ApiFault::not_found(format!("no file `{path}`; the dashboard begins at /")).into_response();
     }
-    match Asset::find::<Dashboard>("index.html", &headers) {
-        Some(index) => respond(index, &headers),
+    let known = is_page(path);
+    // A page that does not exist is never current, whatever the client has kept.
+    let conditions = if known { headers.clone() } else { HeaderMap::new() };
+    let mut response = match Asset::find::<Dashboard>("index.html", &headers) {
+        Some(index) => respond(index, &conditions),
         None => not_built("dashboard", "cargo xtask web", WITHOUT_DASHBOARD),
+    };
+    if !known {
+        // The dashboard says so too, and leads on.
+        *response.status_mut() = StatusCode::NOT_FOUND;
     }
+    response
+}
+
+/// The dashboard's pages, as its router has them (`web/src/app.rs`); `*` is any one part of a path.
+const PAGES: [&str; 8] =
+    ["/", "/hardware/*", "/problems/*", "/models", "/models/*", "/predict", "/predict/list", "/contribute"];
+
+fn is_page(path: &str) -> bool {
+    let parts = |path: &str| -> Vec<String> {
+        path.split('/').filter(|part| !part.is_empty()).map(str::to_owned).collect()
+    };
+    let path = parts(path);
+    PAGES.iter().map(|page| parts(page)).any(|page| {
+        page.len() == path.len() && page.iter().zip(&path).all(|(part, given)| part == "*" || part == given)
+    })
 }
 
 /// A page that says how to build what is missing, and what to read meanwhile.

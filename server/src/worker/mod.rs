@@ -1,5 +1,6 @@
 //! Works on the jobs in the queue, one at a time, until told to stop.
 
+mod judge;
 mod summary;
 mod train;
 
@@ -8,16 +9,19 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use axum::body::Bytes;
+use diode_core::api::{ModelState, ModelSummary};
 use diode_core::ids::{Digest, ModelId, UploadId};
+use diode_model::Model;
 use tokio::sync::watch;
 
+use judge::OnKept;
 pub(crate) use summary::summarise;
 use train::{Failure, Trained};
 
 use crate::backend::Backend;
 use crate::blobs::BlobKind;
 use crate::solutions::{Damaged, Rebuilt, rebuild};
-use crate::store::{Claim, Now, StoreError, TrainingData};
+use crate::store::{Claim, Judged, Now, StoreError, TrainingData};
 
 /// How often an idle worker looks for a job.
 const IDLE: Duration = Duration::from_millis(500);
@@ -72,8 +76,13 @@ async fn next(backend: &Backend, stopping: &watch::Receiver<bool>) -> anyhow::Re
             backend.store.finish_job(&claim, Now::read(), Err(&reason)).await?;
             tracing::warn!(job = %claim.job.id, "failed: {reason}");
         }
+        Err(Failure::Backend(error)) if *stopping.borrow() => {
+            backend.store.release_job(&claim).await?;
+            return Err(error);
+        }
         Err(Failure::Backend(error)) => {
-            // The lease runs out, and the job is tried again.
+            // If this fails too, the lease runs out, and the job is tried again all the same.
+            backend.store.postpone_job(&claim, Now::read(), &format!("{error:#}")).await?;
             return Err(error);
         }
     }
@@ -169,18 +178,51 @@ async fn keep(
     uploads: &[UploadId],
     stopping: &watch::Receiver<bool>,
 ) -> Result<ModelId, Failure> {
-    let Trained { model, bytes } = trained;
-    let summary = summarise(&model, &bytes, Some(&claim.job.id));
+    let Trained { model, bytes, kept } = trained;
+    let summary = summarise(&model, &bytes, Some((&claim.job.id, kept.picks.report())));
     let digest = Digest::of(&bytes);
     let bytes = Bytes::from(bytes);
     while let Err(error) = backend.blobs.put(BlobKind::Model, &digest, bytes.clone()).await {
         sit_out(error.into(), stopping).await.map_err(Failure::Backend)?;
     }
-    let hardware = &model.metadata().hardware;
-    while let Err(error) = backend.store.add_model(&summary, hardware, uploads).await {
-        sit_out(error.into(), stopping).await.map_err(Failure::Backend)?;
+    let kept = Arc::new(kept);
+    loop {
+        match add(backend, &model, &summary, uploads, &kept).await {
+            Ok(Some(state)) => {
+                tracing::info!(job = %claim.job.id, model = %summary.id, "{state}");
+                return Ok(summary.id);
+            }
+            // Another one was published meanwhile.
+            Ok(None) => {}
+            Err(error) => sit_out(error, stopping).await.map_err(Failure::Backend)?,
+        }
     }
-    Ok(summary.id)
+}
+
+/// Judges a model beside the published one, and adds it; `None` if it must be judged again.
+async fn add(
+    backend: &Backend,
+    model: &Model,
+    summary: &ModelSummary,
+    uploads: &[UploadId],
+    kept: &Arc<OnKept>,
+) -> anyhow::Result<Option<ModelState>> {
+    let store = &backend.store;
+    let published = store.published(&summary.hardware, summary.heuristic).await?;
+    let file = match &published {
+        Some(published) if backend.blobs.size(BlobKind::Model, &published.digest).await?.is_some() => {
+            Some(backend.blobs.get(BlobKind::Model, &published.digest).await?)
+        }
+        _ => None,
+    };
+    let (kept, beside) = (Arc::clone(kept), published.as_ref().map(|published| published.id.clone()));
+    let judge = move || kept.judge(published.as_ref().map(|published| (published, file.as_deref())));
+    let judged = tokio::task::spawn_blocking(judge).await.unwrap_or_else(|error| {
+        // A panic would come again: the model stays, for an administrator to look at.
+        Judged { beside, publish: false, why: format!("it could not be compared: {error}") }
+    });
+    let hardware = &model.metadata().hardware;
+    Ok(store.add_judged_model(summary, hardware, uploads, &judged, Now::read()).await?)
 }
 
 impl From<StoreError> for Failure {

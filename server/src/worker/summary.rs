@@ -1,11 +1,16 @@
-use diode_core::api::{ModelSource, ModelSummary};
+use diode_core::api::{KeptReport, ModelSource, ModelState, ModelSummary};
 use diode_core::ids::{Digest, JobId, ModelId};
 use diode_model::Model;
 
-/// The summary of a model, from its own file.
-pub(crate) fn summarise(model: &Model, bytes: &[u8], job: Option<&JobId>) -> ModelSummary {
+/// The summary of a model, from its own file and from what the job found that trained it.
+pub(crate) fn summarise(
+    model: &Model,
+    bytes: &[u8],
+    trained: Option<(&JobId, Option<KeptReport>)>,
+) -> ModelSummary {
     let about = model.metadata();
     let id = ModelId::of(bytes);
+    let (job, kept) = trained.map_or((None, None), |(job, kept)| (Some(job), kept));
     ModelSummary {
         file_name: format!("{}-{}-{id}.safetensors", about.heuristic, about.hardware.slug),
         id,
@@ -24,6 +29,10 @@ pub(crate) fn summarise(model: &Model, bytes: &[u8], job: Option<&JobId>) -> Mod
         training_problems: about.training.problems,
         training_timings: about.training.timings,
         evaluation: about.evaluation.clone(),
+        kept,
         withdrawn_uploads: 0,
+        state: ModelState::Unpublished,
+        reason: String::new(),
+        pinned: false,
     }
 }

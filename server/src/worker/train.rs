@@ -6,8 +6,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use diode_core::Dataset;
 use diode_core::api::JobRequest;
 use diode_model::Model;
-use diode_train::{Checkpoint, Plan, Progress, Share, TrainError, TrainOptions, TrainingSet, fit};
+use diode_train::{
+    Checkpoint, FirstPicks, Plan, Progress, Share, TrainError, TrainOptions, TrainingSet, fit,
+};
 
+use super::judge::OnKept;
 use crate::store::Now;
 
 /// A model is judged on problems it has not seen by training this often without
@@ -18,6 +21,8 @@ const FOLDS: usize = 4;
 pub(super) struct Trained {
     pub(super) model: Model,
     pub(super) bytes: Vec<u8>,
+    /// How it does on the problems that are kept for judging.
+    pub(super) kept: OnKept,
 }
 
 /// Why there is no model.
@@ -42,15 +47,16 @@ impl From<TrainError> for Failure {
     }
 }
 
-/// Trains on everything in the dataset, and states in the model how well such
-/// models do on problems they have not seen.
+/// Trains on everything in the dataset but the problems that are kept for judging, states in the model how well
+/// such models do on problems they have not seen, and judges it by those that are kept. `diode train
+/// --without-kept` does the same and gives the same bytes.
 pub(super) fn train(
     dataset: Dataset,
     request: &JobRequest,
     stop: &AtomicBool,
     tell: &mut dyn FnMut(f64, String),
 ) -> Result<Trained, Failure> {
-    let set = TrainingSet::from_datasets(&[dataset], request.method)?;
+    let (set, kept) = TrainingSet::from_datasets(&[dataset], request.method)?.split_kept()?;
     let options = TrainOptions { seed: request.seed, ..TrainOptions::default() };
     let folds = if set.problems() < FOLDS { 0 } else { FOLDS };
     let mut share = Share::default();
@@ -62,8 +68,11 @@ pub(super) fn train(
         }
         if stop.load(Ordering::Relaxed) { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     };
-    let plan = Plan { options, folds, created_at: Now::read().rfc3339(), keep_when_stopped: false };
+    // In whole seconds, as the command line writes it.
+    let created_at = Now::read().whole_second().rfc3339();
+    let plan = Plan { options, folds, created_at, keep_when_stopped: false };
     let model = fit(&set, &plan, &Checkpoint::new(&set, &plan), &mut observe)?.model;
     let bytes = model.to_bytes().map_err(|error| Failure::Failed(error.to_string()))?;
-    Ok(Trained { model, bytes })
+    let picks = FirstPicks::of(&model, &kept)?;
+    Ok(Trained { model, bytes, kept: OnKept { problems: kept, picks } })
 }

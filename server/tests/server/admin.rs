@@ -1,10 +1,14 @@
+use diode_core::api::Standing;
 use diode_core::ids::Digest;
+use diode_server::accounts::SignUps;
 use diode_server::admin::{Seeded, Swept, seed, sweep, verify};
 use diode_server::blobs::BlobKind;
 use diode_server::store::Now;
 
 use crate::samples::{collected, columnar, json, seven};
 use crate::test_app::TestApp;
+use crate::trust::{send, settle, timed};
+use crate::visitor::Visitor;
 
 #[tokio::test]
 async fn seeding_twice_imports_once() {
@@ -89,4 +93,65 @@ async fn missing_blobs_are_reported_and_orphans_removed() {
     let later = Now(now.0 + std::time::Duration::from_secs(2 * 3600));
     assert_eq!(sweep(&app.backend, later).await.unwrap(), Swept { removed: 1, young: 0 });
     assert_eq!(verify(&app.backend).await.unwrap().orphans, 0);
+}
+
+#[tokio::test]
+async fn standings_that_do_not_follow_from_the_timings_are_found() {
+    let app = TestApp::public(SignUps::Open).await;
+    let mut newest = None;
+    for (name, factor) in [("ada", 1.0), ("bob", 1.01), ("cyd", 0.99), ("dan", 1.02), ("eve", 0.5)] {
+        newest = Some(send(&Visitor::signed_up(&app, name).await, &timed(factor)).await);
+    }
+    settle(app.backend.store.as_ref()).await;
+    let lie = app.backend.store.receipt(&newest.unwrap().id).await.unwrap().unwrap();
+    assert_eq!(lie.standing, Standing::Fenced);
+    let clean = verify(&app.backend).await.unwrap();
+    assert!(clean.is_clean() && clean.uploads == 5, "{clean}");
+
+    // Each of these alone is found, and put right again.
+    for (change, undo, found) in [
+        (
+            "UPDATE uploads SET log_ratio = log_ratio * 2 WHERE standing = 1",
+            "UPDATE uploads SET log_ratio = log_ratio / 2 WHERE standing = 1",
+            "(standing, log-ratio, problems)",
+        ),
+        (
+            "UPDATE uploads SET standing = 0 WHERE standing = 1",
+            "UPDATE uploads SET standing = 1 WHERE log_ratio < -0.5",
+            "stored (Counts",
+        ),
+        (
+            "UPDATE deviations SET log_ratio = log_ratio * 2 WHERE log_ratio < -0.5",
+            "UPDATE deviations SET log_ratio = log_ratio / 2 WHERE log_ratio < -0.5",
+            "deviations stored",
+        ),
+        (
+            "UPDATE solutions SET standing = standing + 1 WHERE id = 1",
+            "UPDATE solutions SET standing = standing - 1 WHERE id = 1",
+            "solution 1: counts otherwise",
+        ),
+        (
+            "UPDATE uploads SET hardware = 'damaged' WHERE standing = 1",
+            "UPDATE uploads SET hardware = '[]' WHERE standing = 1",
+            "upload's hardware",
+        ),
+    ] {
+        tamper(&app, change).await;
+        let verified = verify(&app.backend).await.unwrap();
+        assert!(!verified.is_clean() && verified.to_string().contains(found), "{change}: {verified}");
+        tamper(&app, undo).await;
+        let verified = verify(&app.backend).await.unwrap();
+        assert!(verified.is_clean(), "{undo}: {verified}");
+    }
+}
+
+#[tokio::test]
+async fn nothing_is_swept_while_a_row_that_names_a_blob_cannot_be_read() {
+    let app = TestApp::with_seven().await;
+    tamper(&app, "UPDATE uploads SET bytes = -1").await;
+    let later = Now(Now::read().0 + std::time::Duration::from_secs(2 * 3600));
+    let error = sweep(&app.backend, later).await.unwrap_err().to_string();
+    assert!(error.contains("nothing was removed") && error.contains("upload size"), "{error}");
+    let verified = verify(&app.backend).await.unwrap();
+    assert_eq!((verified.damaged.len(), verified.orphans), (1, 1), "{verified}");
 }

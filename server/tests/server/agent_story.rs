@@ -3,10 +3,10 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use diode_core::api::{Ability, Breadth, LeaseState, Purpose, RefusedWork, Registration};
+use diode_core::api::{Ability, Breadth, LeaseState, Purpose, Reach, RefusedWork, Registration};
 use diode_core::hardware::Hardware;
 use diode_core::ids::{AccountId, AgentId, LeaseId};
-use diode_core::{DType, Layout, Op, Problem};
+use diode_core::{DType, KernelVariant, Layout, Op, Problem};
 use diode_server::agents::plan::is_to_be_confirmed;
 use diode_server::store::{
     AGENT_LEASE, ForLease, KnownAgent, LeaseWish, LeasedWork, NewWork, Now, Store, Taken,
@@ -31,6 +31,7 @@ pub(crate) fn registration(key: &str) -> Registration {
             layouts: vec![Layout::Row],
             unaligned: true,
             memory_bytes: 1 << 30,
+            variants: None,
         },
         tool: "diode 0.1.0".to_owned(),
         node: [("driver".to_owned(), "570".to_owned())].into(),
@@ -138,7 +139,7 @@ pub(crate) async fn agents_measure(store: &dyn Store) {
     assert_eq!(leased(take(store, &one, 600.0, later(2)).await), taken_over);
 
     // One problem is refused, the others wait again.
-    let refused = [RefusedWork { problem: taken_over.work[0].problem.id(), reason: "no kernel".to_owned() }];
+    let refused = [refusal(&taken_over.work[0].problem, Reach::Hardware)];
     let ended = store.end_lease(&one.agent.id, &taken_over.id, &refused, later(2)).await.unwrap();
     assert_eq!(ended, Some(LeaseState::Returned));
     assert_eq!(store.end_lease(&one.agent.id, &taken_over.id, &[], later(2)).await.unwrap(), None);
@@ -147,6 +148,38 @@ pub(crate) async fn agents_measure(store: &dyn Store) {
 
     results_settle_what_their_lease_had(store, [&one, &two], &again, &aligned[6], later(2)).await;
     agents_without_an_account_confirm_nothing_of_each_other(store, [&one, &two], later(2)).await;
+    agents_get_what_they_have_kernels_for([&one, &two], store, later(2)).await;
+}
+
+fn refusal(problem: &Problem, reach: Reach) -> RefusedWork {
+    RefusedWork { problem: problem.id(), reason: "no kernel".to_owned(), reach }
+}
+
+/// What one agent lacks the kernels for is still for others.
+async fn agents_get_what_they_have_kernels_for([one, two]: [&KnownAgent; 2], store: &dyn Store, now: Now) {
+    let rest = leased(take(store, one, 3600.0, now).await);
+    let all: Vec<Problem> = rest.work.iter().map(|work| work.problem.clone()).collect();
+    deliver(store, one, &rest.id, &all).await;
+    let (aligned, odd) = (mm(2048, 64, 64), mm(2048, 65, 64));
+    let both = [work(aligned.clone(), Purpose::Wanted), work(odd.clone(), Purpose::Wanted)];
+    store.add_work(&hardware().slug, &both).await.unwrap();
+    let with_kernels = |agent: &KnownAgent, problem: &Problem| {
+        let mut agent = agent.clone();
+        agent.registration.ability.variants = Some(vec![KernelVariant::of(problem).unwrap()]);
+        agent
+    };
+    let for_aligned = with_kernels(one, &aligned);
+    let lease = leased(take(store, &for_aligned, 600.0, now).await);
+    assert_eq!(lease.work.iter().map(|work| &work.problem).collect::<Vec<_>>(), [&aligned]);
+
+    // It lacks some of them after all. Nothing else is for it, and the other agent gets both problems.
+    let refused = [refusal(&aligned, Reach::Agent)];
+    let ended = store.end_lease(&one.agent.id, &lease.id, &refused, now).await.unwrap();
+    assert_eq!(ended, Some(LeaseState::Done), "all of its problems were refused");
+    assert_eq!(take(store, &for_aligned, 600.0, now).await, Taken::Nothing);
+    let mut others = sizes(&leased(take(store, two, 600.0, now).await));
+    others.sort_unstable();
+    assert_eq!(others, [2048, 2048]);
 }
 
 /// `lease` is that of the second agent; nobody has had `never_had`.

@@ -21,7 +21,9 @@ fn events(reply: &Reply) -> Vec<JobEvent> {
 #[tokio::test]
 async fn a_training_is_followed_to_its_model() {
     let app = TestApp::new().await;
-    let data = dataset(h200(), &[mm(512, 512, 512), mm(1024, 512, 256), mm(2048, 2048, 512)], 1.0);
+    // The last one is of a size that is kept for judging.
+    let problems = [mm(512, 512, 512), mm(1024, 512, 256), mm(2048, 2048, 512), mm(4096, 4096, 4096)];
+    let data = dataset(h200(), &problems, 1.0);
     app.receipt(columnar(&data)).await;
     let job = app.train_h200().await;
     let working = tokio::spawn(worker::run(app.backend.clone(), app.stopping()));
@@ -44,9 +46,13 @@ async fn a_training_is_followed_to_its_model() {
         (summary.source, summary.job, summary.training_problems),
         (ModelSource::Trained, Some(job.id), 3)
     );
+    let kept = summary.kept.unwrap();
+    assert_eq!((kept.problems, kept.everything, kept.timed_library), (1, None, 0));
+    assert!(kept.triton.geomean > 0.5 && kept.triton.geomean == kept.triton.worst, "{kept:?}");
     let file = app.get(&format!("/api/v1/models/{model}/download")).await;
     assert_eq!(Digest::of(&file.body), summary.digest);
-    assert_eq!(Model::from_bytes(&file.body).unwrap().metadata().hardware, h200());
+    let about = Model::from_bytes(&file.body).unwrap().metadata().clone();
+    assert_eq!((about.hardware, about.training.without_kept), (h200(), true));
     app.stop();
     working.await.unwrap();
 }
@@ -181,4 +187,25 @@ async fn who_may_not_train_cancels_no_training() {
     let for_trainings = format!("Bearer {}", issue(&ada, r#"["train"]"#).await.secret);
     let cancelled = with_token(&app, "DELETE", &path, &for_trainings, vec![]).await;
     assert_eq!(cancelled.json::<Job>().state, JobState::Cancelled);
+}
+
+#[tokio::test]
+async fn an_account_has_so_many_jobs_at_a_time() {
+    for app in TestApp::on_both("own_jobs").await {
+        let ada = Visitor::signed_up(&app, "ada").await;
+        assert_eq!(ada.post_bytes("/api/v1/uploads", columnar(&seven())).await.status, 201);
+        let train = r#"{"kind":"train","heuristic":"matmul","hardware":"nvidia-h200"}"#;
+        let mut jobs: Vec<Job> = Vec::new();
+        for _ in 0..5 {
+            jobs.push(ada.post("/api/v1/jobs", train).await.json());
+        }
+        let message = ada.post("/api/v1/jobs", train).await.refusal(429, "too_many");
+        assert!(message.contains("5 jobs of your account"), "{message}");
+        // Others may, and so may the account once one has ended.
+        let bob = Visitor::signed_up(&app, "bob").await;
+        assert_eq!(bob.post("/api/v1/jobs", train).await.status, 202);
+        assert_eq!(ada.send("DELETE", &format!("/api/v1/jobs/{}", jobs[0].id), "").await.status, 200);
+        assert_eq!(ada.post("/api/v1/jobs", train).await.status, 202);
+        app.end().await;
+    }
 }

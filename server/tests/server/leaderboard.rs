@@ -1,10 +1,10 @@
 use std::collections::BTreeSet;
 
-use diode_core::api::{LeaderboardRow, LeaderboardSort, Page};
+use diode_core::api::{Kernels, Leaderboard, LeaderboardRow, LeaderboardSort, Page};
 
-use crate::samples::{columnar, dataset, h200, problem, seven};
+use crate::samples::{columnar, dataset, h200, mm, problem, seven, solution};
 use crate::test_app::TestApp;
-use diode_core::{DType, Op};
+use diode_core::{Config, DType, Op, TimeColumn};
 
 const BOARD: &str = "/api/v1/hardware/nvidia-h200/leaderboard";
 
@@ -12,40 +12,71 @@ const BOARD: &str = "/api/v1/hardware/nvidia-h200/leaderboard";
 async fn a_walk_sees_every_row_once_in_any_order() {
     let app = TestApp::with_seven().await;
     // Int32 has no peak on this hardware, so these rows have no roofline share.
-    let mut no_roof = dataset(h200(), &[problem(Op::Mm, 64, 64, 64, DType::BFloat16)], 1.0);
+    let mut others = dataset(h200(), &[problem(Op::Mm, 64, 64, 64, DType::BFloat16)], 1.0);
     for size in [128, 256] {
-        let mut other = no_roof.solutions[0].clone();
+        let mut other = others.solutions[0].clone();
         other.problem = problem(Op::Mm, size, size, size, DType::Int32);
-        no_roof.solutions.push(other);
+        others.solutions.push(other);
     }
-    app.receipt(columnar(&no_roof)).await;
-    for sort in LeaderboardSort::ALL {
+    // Where the library was timed it is faster once and slower once.
+    for (size, factor) in [(320, 0.5), (384, 2.0)] {
+        let mut with_library = solution(&mm(size, size, size), 1.0, &mut others.configs);
+        let mut times: Vec<u64> = with_library.times.iter_nanos().map(|time| time.0 as u64).collect();
+        times.push((*times.iter().min().unwrap() as f64 * factor) as u64);
+        with_library.configs.push(others.configs.intern(Config::Library));
+        with_library.times = TimeColumn::from_nanos(times).unwrap();
+        others.solutions.push(with_library);
+    }
+    app.receipt(columnar(&others)).await;
+    for (kernels, sort) in
+        Kernels::ALL.iter().flat_map(|k| LeaderboardSort::ALL.iter().map(move |s| (*k, *s)))
+    {
         for order in ["asc", "desc"] {
             let mut seen = Vec::new();
             let mut cursor = String::new();
             loop {
-                let path = format!("{BOARD}?sort={sort}&order={order}&limit=2{cursor}");
-                let page: Page<LeaderboardRow> = app.fetch(&path).await;
-                assert_eq!(page.total, 10);
+                let path = format!("{BOARD}?kernels={kernels}&sort={sort}&order={order}&limit=2{cursor}");
+                let page: Leaderboard = app.fetch(&path).await;
+                let comparison = page.comparison;
+                assert_eq!(page.total, 12);
+                assert_eq!((comparison.problems, comparison.wins, comparison.ties), (2, 1, 0));
                 assert!(page.items.len() <= 2);
                 seen.extend(page.items);
                 let Some(next) = page.next_cursor else { break };
                 cursor = format!("&cursor={next}");
             }
             let ids: BTreeSet<_> = seen.iter().map(|row| &row.problem_id).collect();
-            assert_eq!((seen.len(), ids.len()), (10, 10), "{sort} {order}");
-            check_order(&seen, *sort, order);
+            assert_eq!((seen.len(), ids.len()), (12, 12), "{kernels} {sort} {order}");
+            check_order(&seen, kernels, sort, order);
         }
     }
 }
 
-fn check_order(rows: &[LeaderboardRow], sort: LeaderboardSort, order: &str) {
-    let value = |row: &LeaderboardRow| match sort {
-        LeaderboardSort::Tflops => row.tflops,
-        LeaderboardSort::Time => Some(row.best_us),
-        LeaderboardSort::Roofline => row.roofline_share,
-        LeaderboardSort::Gain => row.gain_over_defaults,
-        LeaderboardSort::Flops => Some(row.problem.flops()),
+fn check_order(rows: &[LeaderboardRow], kernels: Kernels, sort: LeaderboardSort, order: &str) {
+    let value = |row: &LeaderboardRow| {
+        let (us, tflops, roofline, gain) = match kernels {
+            Kernels::Everything => {
+                (Some(row.best_us), row.tflops, row.roofline_share, row.gain_over_defaults)
+            }
+            Kernels::Triton | Kernels::Library => {
+                let of = if kernels == Kernels::Triton { &row.triton } else { &row.library };
+                let of = of.as_ref();
+                (
+                    of.map(|of| of.us),
+                    of.and_then(|of| of.tflops),
+                    of.and_then(|of| of.roofline_share),
+                    of.and_then(|of| of.gain_over_defaults),
+                )
+            }
+        };
+        match sort {
+            LeaderboardSort::Tflops => tflops,
+            LeaderboardSort::Time => us,
+            LeaderboardSort::Roofline => roofline,
+            LeaderboardSort::Gain => gain,
+            LeaderboardSort::Ratio => row.triton_over_library,
+            LeaderboardSort::Flops => Some(row.problem.flops()),
+        }
     };
     for pair in rows.windows(2) {
         let in_order = match (value(&pair[0]), value(&pair[1])) {
@@ -54,7 +85,7 @@ fn check_order(rows: &[LeaderboardRow], sort: LeaderboardSort, order: &str) {
             (None, Some(_)) => false,
             (_, None) => true,
         };
-        assert!(in_order, "{sort} {order}: {:?} before {:?}", value(&pair[0]), value(&pair[1]));
+        assert!(in_order, "{kernels} {sort} {order}: {:?} before {:?}", value(&pair[0]), value(&pair[1]));
     }
 }
 
@@ -102,6 +133,7 @@ async fn bad_parameters_are_refused_by_name() {
         ("limit=0", "limit"),
         ("limit=501", "limit"),
         ("sort=speed", "sort"),
+        ("kernels=cuda", "kernels"),
         ("order=up", "order"),
         ("cursor=made-up", "cursor"),
         ("method=quick", "method"),
@@ -117,8 +149,7 @@ async fn bad_parameters_are_refused_by_name() {
 #[tokio::test]
 async fn refusals_keep_their_words() {
     let app = TestApp::with_seven().await;
-    let known =
-        "op, dtype, b_layout, method, min_m, max_m, min_n, max_n, min_k, max_k, sort, order, limit, cursor";
+    let known = "op, dtype, b_layout, method, min_m, max_m, min_n, max_n, min_k, max_k, kernels, sort, order, limit, cursor";
     for (query, words) in [
         ("op=nonsense", "parameter `op`: op: got `nonsense`, expected one of mm addmm bmm baddbmm"),
         ("limit=x", "parameter `limit`: got `x`, expected a whole number from 1 to 500"),

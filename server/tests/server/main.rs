@@ -15,6 +15,8 @@ mod agent_story;
 #[cfg(test)]
 mod agents;
 #[cfg(test)]
+mod backup;
+#[cfg(test)]
 mod datasets;
 #[cfg(test)]
 mod errors;
@@ -33,15 +35,27 @@ mod limits;
 #[cfg(test)]
 mod listen;
 #[cfg(test)]
+mod metrics;
+#[cfg(test)]
 mod models;
 #[cfg(test)]
 mod moderation;
 #[cfg(test)]
+mod nearest;
+#[cfg(test)]
 mod openapi;
+#[cfg(test)]
+mod packs;
+#[cfg(test)]
+mod picks;
 #[cfg(test)]
 mod postgres;
 #[cfg(test)]
 mod problems;
+#[cfg(test)]
+mod publication_story;
+#[cfg(test)]
+mod publications;
 #[cfg(test)]
 mod samples;
 #[cfg(test)]
@@ -54,6 +68,8 @@ mod tables;
 mod test_app;
 #[cfg(test)]
 mod tokens;
+#[cfg(test)]
+mod trainings;
 #[cfg(test)]
 mod trust;
 #[cfg(test)]

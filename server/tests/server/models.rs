@@ -1,9 +1,10 @@
 use std::collections::BTreeMap;
 
-use diode_core::api::{ModelSource, ModelSummary};
+use diode_core::api::{ModelSource, ModelState, ModelSummary};
 use diode_core::ids::{Digest, ModelId};
 use diode_core::{DType, Heuristic, Op};
 use diode_server::blobs::BlobKind;
+use diode_server::store::Now;
 
 use crate::samples::h200;
 use crate::test_app::TestApp;
@@ -37,8 +38,12 @@ pub(crate) fn summary(bytes: &[u8]) -> ModelSummary {
             within_5_percent: BTreeMap::new(),
             split: "4-fold cross-validation".to_owned(),
         }),
+        kept: None,
         file_name: "matmul-nvidia-h200.safetensors".to_owned(),
         withdrawn_uploads: 0,
+        state: ModelState::Published,
+        reason: String::new(),
+        pinned: false,
     }
 }
 
@@ -48,7 +53,7 @@ async fn a_model_is_listed_and_downloaded_once() {
     let bytes = b"weights".to_vec();
     let model = summary(&bytes);
     app.backend.blobs.put(BlobKind::Model, &model.digest, bytes.clone().into()).await.unwrap();
-    assert!(app.backend.store.add_model(&model, &h200(), &[]).await.unwrap());
+    assert!(app.backend.store.add_shipped_model(&model, &h200(), &[], Now::read()).await.unwrap());
 
     for path in ["/api/v1/models", "/api/v1/models?hardware=nvidia-h200"] {
         assert_eq!(app.fetch::<Vec<ModelSummary>>(path).await, std::slice::from_ref(&model));

@@ -4,6 +4,7 @@ use std::process::Command;
 
 use diode_core::api::{LogEntry, ModelSummary, Moderated, NewReport, Reason, Receipt, Report, Standing};
 use diode_server::accounts::{SignUps, first_account_link};
+use diode_server::store::Now;
 
 use crate::models::summary;
 use crate::samples::{columnar, dataset, h200, json, mm};
@@ -11,7 +12,7 @@ use crate::test_app::TestApp;
 use crate::trust::{seen, send, settle, timed};
 use crate::visitor::Visitor;
 
-async fn administrator(app: &TestApp) -> Visitor<'_> {
+pub(crate) async fn administrator(app: &TestApp) -> Visitor<'_> {
     let link = first_account_link(app.backend.store.as_ref(), &app.policy).await.unwrap();
     let visitor = Visitor::new(app);
     let secret = link.url.rsplit('=').next().unwrap();
@@ -39,7 +40,7 @@ async fn quarantine_cleans_every_view_and_restoring_brings_all_back() {
         let used = store.training_data(&h200().slug).await.unwrap().uploads;
         assert_eq!(used.len(), 3);
         let model = summary(b"trained");
-        store.add_model(&model, &h200(), &used).await.unwrap();
+        store.add_shipped_model(&model, &h200(), &used, Now::read()).await.unwrap();
         let tag = app.get("/api/v1/datasets/nvidia-h200.json").await.header("etag").to_owned();
 
         let quarantine = act("quarantine", r#"{"account":"bob"}"#);

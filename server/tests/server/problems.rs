@@ -24,6 +24,11 @@ async fn a_problem_shows_every_config_and_its_views() {
     assert_eq!(first.failures[0].reason, FailureReason::OutOfResources);
     assert!((first.roofline_us.unwrap() - 138.8).abs() < 0.1);
 
+    let (triton, library) = (first.triton.unwrap(), first.library.unwrap());
+    assert_eq!((triton.config, triton.us), (first.configs[1].config, first.configs[1].us));
+    assert_eq!((library.config, library.us), (Config::Library, 150.0));
+    assert_eq!(first.triton_over_library, Some(150.0 / triton.us));
+
     let other: ProblemDetail = app.fetch(&format!("/api/v1/problems/{id}?method=unspecified")).await;
     assert_eq!((other.method, other.configs.len(), other.failures.len()), (Method::Unspecified, 6, 0));
 }

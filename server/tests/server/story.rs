@@ -4,15 +4,18 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use diode_core::api::{Job, JobKind, JobRequest, JobState, LeaderboardQuery, LeaderboardSort, SortOrder};
+use diode_core::api::{
+    Job, JobKind, JobRequest, JobState, Kernels, Leaderboard, LeaderboardSort, ModelState, ModelSummary,
+    ProblemFilter, SortOrder,
+};
 use diode_core::hardware::Hardware;
 use diode_core::ids::{Digest, JobId, ProblemId, UploadId};
-use diode_core::{Dataset, Heuristic, Method};
+use diode_core::{Comparison, Dataset, Heuristic, Method};
 use diode_server::admin::verify_entries;
 use diode_server::ingest::{Source, prepare};
 use diode_server::store::{
-    self, BoardQuery, Cursor, KnownHardware, LEASE, MAX_ATTEMPTS, NewUpload, Now, PostgresStore, SqliteStore,
-    Store, View,
+    self, BACK_OFF, BoardQuery, Cursor, KnownHardware, LEASE, MAX_ATTEMPTS, NewUpload, Now, PostgresStore,
+    Queued, Ranking, SqliteStore, Store, View,
 };
 
 use crate::models::summary;
@@ -71,6 +74,8 @@ async fn story(store: Arc<dyn Store>) {
     facts_are_learned(store.as_ref()).await;
     models_are_added(store.as_ref()).await;
     jobs_are_worked_on(store.as_ref()).await;
+    crate::publication_story::models_are_published(store.as_ref()).await;
+    crate::publication_story::trainings_are_due(store.as_ref()).await;
     crate::account_story::accounts_live(store.as_ref()).await;
     crate::agent_story::agents_measure(store.as_ref()).await;
     let verified = verify_entries(store.as_ref()).await.unwrap();
@@ -86,9 +91,12 @@ async fn nothing_is_there(store: &dyn Store) {
     assert_eq!(store.receipt(&UploadId::of(b"x")).await.unwrap(), None);
     assert_eq!(store.problem(&ProblemId::of(b"x")).await.unwrap(), None);
     assert_eq!(store.problem_views(&ProblemId::of(b"x")).await.unwrap(), []);
-    assert_eq!(store.problem_points(&h200().slug, 10).await.unwrap(), []);
+    assert_eq!(store.problem_points(&h200().slug, &ProblemFilter::default(), 10).await.unwrap(), []);
     assert!(store.training_data(&h200().slug).await.unwrap().solutions.solutions.is_empty());
-    assert_eq!(store.leaderboard(&h200().slug, &board(None)).await.unwrap().total, 0);
+    let ranking =
+        Ranking { kernels: Kernels::Triton, sort: LeaderboardSort::Time, order: SortOrder::Ascending };
+    let empty = store.leaderboard(&h200().slug, &board(ranking, None)).await.unwrap();
+    assert_eq!((empty.total, empty.comparison), (0, Comparison::default()));
     assert_eq!(store.views().await.unwrap(), []);
     assert!(store.claim_job(Now::read()).await.unwrap().is_none());
     assert_eq!(store.recover_jobs(Now::read()).await.unwrap(), 0);
@@ -121,27 +129,40 @@ async fn uploads_arrive(store: &dyn Store) {
     assert_eq!(store.hardware_list().await.unwrap(), [summary]);
 }
 
-fn board(after: Option<Cursor>) -> BoardQuery {
-    let filter = LeaderboardQuery::default();
-    BoardQuery { filter, sort: LeaderboardSort::Roofline, order: SortOrder::Ascending, limit: 3, after }
+fn board(ranking: Ranking, after: Option<Cursor>) -> BoardQuery {
+    BoardQuery { filter: ProblemFilter::default(), ranking, limit: 3, after }
 }
 
 async fn boards_are_read(store: &dyn Store) {
     let slug = h200().slug;
-    let (mut seen, mut after) = (BTreeSet::new(), None);
-    loop {
-        let page = store.leaderboard(&slug, &board(after)).await.unwrap();
-        assert_eq!(page.total, 8);
-        seen.extend(page.items.into_iter().map(|row| (row.problem_id, row.method)));
-        let Some(next) = page.next_cursor else { break };
-        after = Some(Cursor::decode(&next, LeaderboardSort::Roofline, SortOrder::Ascending).unwrap());
+    // Seven of the eight rows have no time of the library.
+    for kernels in Kernels::ALL {
+        let sort = LeaderboardSort::Roofline;
+        let ranking = Ranking { kernels: *kernels, sort, order: SortOrder::Ascending };
+        let (mut seen, mut after) = (BTreeSet::new(), None);
+        loop {
+            let page = store.leaderboard(&slug, &board(ranking, after)).await.unwrap();
+            assert_eq!(page.total, 8);
+            seen.extend(page.items.into_iter().map(|row| (row.problem_id, row.method)));
+            let Some(next) = page.next_cursor else { break };
+            after = Some(Cursor::decode(&next, ranking).unwrap());
+        }
+        assert_eq!(seen.len(), 8, "{kernels}");
     }
-    assert_eq!(seen.len(), 8);
-    let filter = LeaderboardQuery { method: Some(Method::MEDIAN_COLD_EVENT), ..LeaderboardQuery::default() };
-    let page = store.leaderboard(&slug, &BoardQuery { filter, ..board(None) }).await.unwrap();
-    assert_eq!((page.total, page.items[0].library_us), (1, Some(150.0)));
-    assert_eq!(store.problem_points(&slug, 100).await.unwrap().len(), 7);
-    assert_eq!(store.problem_points(&slug, 3).await.unwrap().len(), 3);
+    let filter = ProblemFilter { method: Some(Method::MEDIAN_COLD_EVENT), ..ProblemFilter::default() };
+    let ranking =
+        Ranking { kernels: Kernels::Triton, sort: LeaderboardSort::Ratio, order: SortOrder::Descending };
+    let query = BoardQuery { filter, ..board(ranking, None) };
+    let Leaderboard { items, total, comparison, .. } = store.leaderboard(&slug, &query).await.unwrap();
+    assert_eq!((total, items[0].library_us), (1, Some(150.0)));
+    assert_eq!((comparison.problems, comparison.wins, comparison.ties), (1, 0, 0));
+    assert_eq!(comparison.ratio, items[0].triton_over_library);
+    let all = ProblemFilter::default();
+    assert_eq!(store.problem_points(&slug, &all, 100).await.unwrap().len(), 7);
+    assert_eq!(store.problem_points(&slug, &all, 3).await.unwrap().len(), 3);
+    let filter = ProblemFilter { min_m: Some(1024), max_m: Some(2048), ..all };
+    assert_eq!(store.problem_points(&slug, &filter, 100).await.unwrap().len(), 2);
+    assert_eq!(store.problem_points(&slug, &filter, 1).await.unwrap().len(), 1);
 }
 
 async fn problems_are_looked_at(store: &dyn Store) {
@@ -186,9 +207,12 @@ async fn facts_are_learned(store: &dyn Store) {
 
 async fn models_are_added(store: &dyn Store) {
     let (first, second) = (summary(b"first"), summary(b"second"));
-    assert!(store.add_model(&first, &h200(), &[]).await.unwrap());
-    assert!(!store.add_model(&first, &h200(), &[]).await.unwrap());
-    assert!(store.add_model(&second, &h200(), &[]).await.unwrap());
+    let now = Now::read();
+    assert!(store.add_shipped_model(&first, &h200(), &[], now).await.unwrap());
+    assert!(!store.add_shipped_model(&first, &h200(), &[], now).await.unwrap());
+    assert!(store.add_shipped_model(&second, &h200(), &[], now).await.unwrap());
+    // The newer release takes the place of the older.
+    let first = ModelSummary { state: ModelState::Earlier, ..first };
     assert_eq!(store.models(None).await.unwrap(), [second.clone(), first.clone()]);
     assert_eq!(store.models(Some(&h200().slug)).await.unwrap().len(), 2);
     assert_eq!(store.models(Some(&"nvidia-a100".parse().unwrap())).await.unwrap(), []);
@@ -197,7 +221,7 @@ async fn models_are_added(store: &dyn Store) {
     assert_eq!(store.hardware_summary(&h200().slug).await.unwrap().unwrap().models, 2);
 }
 
-fn job(seed: u64) -> Job {
+pub(crate) fn job(seed: u64) -> Job {
     Job {
         id: JobId::of(&seed.to_le_bytes()),
         request: JobRequest {
@@ -209,6 +233,7 @@ fn job(seed: u64) -> Job {
         },
         state: JobState::Queued,
         created_at: "2026-11-20T10:00:00Z".to_owned(),
+        automatic: false,
         finished_at: None,
         error: None,
         model: None,
@@ -219,7 +244,7 @@ async fn jobs_are_worked_on(store: &dyn Store) {
     let start = Now::read();
     let later = |leases: u32| Now(start.0 + (LEASE + Duration::from_secs(1)) * leases);
     for seed in [1, 1, 2] {
-        assert!(store.enqueue(&job(seed), 2).await.unwrap());
+        assert_eq!(store.enqueue(&job(seed), None, start).await.unwrap(), Queued::Yes);
     }
     assert_eq!(store.jobs(10).await.unwrap().iter().map(|j| j.request.seed).collect::<Vec<_>>(), [2, 1]);
 
@@ -264,4 +289,21 @@ async fn jobs_are_worked_on(store: &dyn Store) {
     assert_eq!(failed.state, JobState::Failed);
     assert!(failed.error.unwrap().contains("workers died"));
     assert_eq!(store.job(&JobId::of(b"x")).await.unwrap(), None);
+
+    // What fails for a reason that may pass is tried again after a while, but not for ever.
+    assert_eq!(store.enqueue(&job(3), None, start).await.unwrap(), Queued::Yes);
+    let mut at = start;
+    for attempt in 1..=MAX_ATTEMPTS {
+        let claim = store.claim_job(at).await.unwrap().unwrap();
+        assert_eq!((claim.job.request.seed, claim.attempt), (3, attempt));
+        assert!(store.postpone_job(&claim, at, "the disk is full").await.unwrap());
+        assert!(!store.postpone_job(&claim, at, "the disk is full").await.unwrap());
+        assert!(store.claim_job(at).await.unwrap().is_none());
+        let wait = BACK_OFF * 2_u32.pow(u32::try_from(attempt - 1).unwrap());
+        assert!(store.claim_job(Now(at.0 + wait - Duration::from_millis(1))).await.unwrap().is_none());
+        at = Now(at.0 + wait);
+    }
+    let failed = store.job(&job(3).id).await.unwrap().unwrap();
+    assert_eq!(failed.state, JobState::Failed);
+    assert!(failed.error.unwrap().contains("the disk is full"));
 }

@@ -8,7 +8,7 @@ use diode_server::app::App;
 use diode_server::backend::Backend;
 use diode_server::limits::Limits;
 use diode_server::router::router;
-use diode_server::settings::{Access, Settings};
+use diode_server::settings::{Access, Settings, Training};
 use serde::de::DeserializeOwned;
 use tempfile::TempDir;
 use tokio::sync::watch;
@@ -24,6 +24,7 @@ pub(crate) struct TestApp {
     pub(crate) settings: Settings,
     pub(crate) policy: Policy,
     pub(crate) folder: TempDir,
+    pub(crate) app: App,
     router: axum::Router,
     stop: watch::Sender<bool>,
 }
@@ -80,8 +81,8 @@ impl TestApp {
     pub(crate) async fn accepting_simulated() -> Self {
         let app = Self::new().await;
         let backend = Backend { accept_simulated: true, ..app.backend.clone() };
-        let router = router(App::new(backend.clone(), app.policy.clone(), app.stopping()));
-        Self { backend, router, ..app }
+        let served = App::new(backend.clone(), app.policy.clone(), app.stopping());
+        Self { backend, router: router(served.clone()), app: served, ..app }
     }
 
     /// One on SQLite, and one on a new Postgres database of this name.
@@ -116,9 +117,10 @@ impl TestApp {
     pub(crate) async fn replica(&self) -> Self {
         let backend = Backend::open(&self.settings).await.unwrap();
         let (stop, stopping) = watch::channel(false);
-        let router = router(App::new(backend.clone(), self.policy.clone(), stopping));
-        let folder = tempfile::tempdir().unwrap();
-        Self { backend, settings: self.settings.clone(), policy: self.policy.clone(), folder, router, stop }
+        let app = App::new(backend.clone(), self.policy.clone(), stopping);
+        let (folder, router) = (tempfile::tempdir().unwrap(), router(app.clone()));
+        let (settings, policy) = (self.settings.clone(), self.policy.clone());
+        Self { backend, settings, policy, folder, app, router, stop }
     }
 
     /// Closes the database, and removes it if it is Postgres.
@@ -139,15 +141,15 @@ impl TestApp {
             max_stored,
             hosts: Vec::new(),
             accept_simulated: false,
+            metrics_listen: None,
             access: Access::default(),
+            training: Training::default(),
         };
         let backend = Backend::open(&settings).await.unwrap();
         let (stop, stopping) = watch::channel(false);
-        let router = router(
-            App::new(backend.clone(), policy.clone(), stopping)
-                .answering_to(policy.host().into_iter().collect()),
-        );
-        Self { backend, settings, policy, folder, router, stop }
+        let app = App::new(backend.clone(), policy.clone(), stopping)
+            .answering_to(policy.host().into_iter().collect());
+        Self { backend, settings, policy, folder, router: router(app.clone()), app, stop }
     }
 
     /// The same with [`super::samples::seven`] in it.
@@ -203,7 +205,11 @@ impl TestApp {
     }
 
     pub(crate) async fn upload(&self, bytes: Vec<u8>) -> Reply {
-        self.send(Request::post("/api/v1/uploads").body(Body::from(bytes)).unwrap()).await
+        self.send_bytes("/api/v1/uploads", bytes).await
+    }
+
+    pub(crate) async fn send_bytes(&self, path: &str, bytes: Vec<u8>) -> Reply {
+        self.send(Request::post(path).body(Body::from(bytes)).unwrap()).await
     }
 
     pub(crate) async fn receipt(&self, bytes: Vec<u8>) -> Receipt {

@@ -142,6 +142,16 @@ impl Config {
         }
     }
 
+    /// Whether it is the vendor's own kernel. All others are Triton's, by what the dashboard calls them.
+    pub const fn is_library(&self) -> bool {
+        matches!(self, Self::Library)
+    }
+
+    /// Whether float32 inputs are rounded to TF32.
+    pub fn rounds_to_tf32(&self) -> bool {
+        self.tile().is_some_and(|tile| tile.allow_tf32)
+    }
+
     /// The tile, for the templates that have one.
     pub const fn tile(&self) -> Option<&Tile> {
         match self {

@@ -8,6 +8,7 @@
 
 pub mod alignment;
 pub mod api;
+pub mod comparison;
 pub mod config;
 pub mod config_fields;
 pub mod dataset;
@@ -17,8 +18,11 @@ pub mod group;
 pub mod hardware;
 pub mod heuristic;
 pub mod ids;
+mod kept;
+pub mod kernel_variant;
 pub mod layout;
 pub mod method;
+pub mod mixing;
 mod named_enum;
 mod numbered;
 pub mod op;
@@ -35,6 +39,7 @@ pub mod torch_checkpoint;
 pub mod units;
 
 pub use alignment::{Alignment, OperandAlignment};
+pub use comparison::Comparison;
 pub use config::{AccType, Config, RocmExtras, Template, Tile};
 pub use config_fields::ConfigFields;
 pub use dataset::{ConfigDictionary, ConfigIndex, Dataset, Failure, FailureReason, Solution};
@@ -42,6 +47,8 @@ pub use dtype::DType;
 pub use error::{Field, Invalid};
 pub use group::ProblemGroup;
 pub use heuristic::Heuristic;
+pub use kept::is_kept;
+pub use kernel_variant::KernelVariant;
 pub use layout::{Layout, OutputLayout};
 pub use method::Method;
 pub use numbered::numbered;

@@ -51,6 +51,13 @@ impl Method {
     pub const MEDIAN_WARM_WALL: Self =
         Self::Known { statistic: Statistic::Median, cache: Cache::Warm, clock: Clock::Wall };
 
+    /// The method that is shown first where there are several, which are never mixed: a stated one comes
+    /// before the unspecified one.
+    pub fn shown_first(methods: &[Self]) -> Option<Self> {
+        let stated = methods.iter().find(|method| **method != Self::Unspecified);
+        stated.or(methods.first()).copied()
+    }
+
     /// Whether the inputs came from DRAM, so that its bandwidth limits the time.
     pub const fn is_cold(self) -> bool {
         matches!(self, Self::Known { cache: Cache::Cold, .. })

@@ -6,7 +6,7 @@ use utoipa::openapi::RefOr;
 use utoipa::openapi::schema::{ObjectBuilder, Schema, Type};
 use utoipa::{PartialSchema, ToSchema};
 
-use crate::{Config, ConfigFields, Method};
+use crate::{Config, ConfigFields, KernelVariant, Method};
 
 impl PartialSchema for Config {
     fn schema() -> RefOr<Schema> {
@@ -37,5 +37,21 @@ impl PartialSchema for Method {
 impl ToSchema for Method {
     fn name() -> Cow<'static, str> {
         "Method".into()
+    }
+}
+
+impl PartialSchema for KernelVariant {
+    fn schema() -> RefOr<Schema> {
+        ObjectBuilder::new()
+            .schema_type(Type::String)
+            .description(Some("What a kernel is compiled for beside its config"))
+            .examples(["mm;bfloat16;row,row;bias=none;align=16,16,16"])
+            .into()
+    }
+}
+
+impl ToSchema for KernelVariant {
+    fn name() -> Cow<'static, str> {
+        "KernelVariant".into()
     }
 }

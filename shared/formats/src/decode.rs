@@ -30,8 +30,19 @@ pub fn decode(bytes: &[u8]) -> Result<Decoded, FormatError> {
 /// The same for a reader that takes fewer timings and failures than the
 /// [limits](crate::limits) allow. Decoding ends where there are more.
 pub fn decode_within(bytes: &[u8], timings: usize) -> Result<Decoded, FormatError> {
-    expect(FileKind::Timings, bytes, || decode_stream(bytes, bytes.len() as u64, timings, travels))
+    let decode = || decode_stream(bytes, bytes.len() as u64, timings, travels);
+    expect(FileKind::Timings, bytes, decode).map_err(|error| match error {
+        FormatError::Unexpected { found, expected: ANY } => {
+            FormatError::Unexpected { found, expected: TRAVELLING }
+        }
+        other => other,
+    })
 }
+
+/// What a file may hold.
+const ANY: &str = "JSON, MessagePack, CSV, Parquet or a columnar file, plain or under zstd";
+/// What programs send each other.
+const TRAVELLING: &str = "a columnar file, or torch-diode's JSON or MessagePack, plain or under zstd";
 
 fn travels(format: Format) -> Result<(), FormatError> {
     if format.travels() { Ok(()) } else { Err(FormatError::NotForTravel { found: format.in_words() }) }
@@ -83,8 +94,7 @@ fn format_of(head: &[u8]) -> Result<Format, FormatError> {
         Some(0..0x80) => {
             let is_gzip = head.starts_with(&[0x1f, 0x8b]);
             let found = if is_gzip { "a gzip file" } else { "bytes that begin no dataset" };
-            let expected = "JSON, MessagePack, CSV, Parquet or a columnar file, plain or under zstd";
-            Err(FormatError::Unexpected { found: found.to_owned(), expected })
+            Err(FormatError::Unexpected { found: found.to_owned(), expected: ANY })
         }
         _ => Ok(Format::PredecessorMsgpack),
     }

@@ -60,11 +60,17 @@ pub struct Training {
     pub timings: u64,
     /// How the times it predicts were taken.
     pub method: Method,
+    /// Other hardware, whose timings it has learnt too.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub related: Vec<HardwareSlug>,
     pub seed: u64,
     /// When it was trained, as RFC 3339.
     pub created_at: String,
     /// The program that trained it: `diode 0.1.0`.
     pub tool: String,
+    /// Whether the problems that are kept for judging were left out.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub without_kept: bool,
 }
 
 impl Metadata {

@@ -10,7 +10,7 @@ use crate::confidence::GroupConfidence;
 use crate::features::{COLUMN_COUNT, LIBRARY_COLUMNS, ProblemFeatures};
 use crate::file;
 use crate::metadata::Metadata;
-use crate::{Misfit, ModelError};
+use crate::{Misfit, ModelError, RankedSpace};
 
 /// A trained model: predicts how long configs take on problems of one hardware.
 #[derive(Debug, Clone, PartialEq)]
@@ -134,6 +134,19 @@ impl Model {
             list(ops.iter().map(ToString::to_string).collect()),
             list(dtypes.iter().map(ToString::to_string).collect()),
         ))
+    }
+
+    /// In one sentence for people, what is wrong with predicted times; `None` if nothing is known to be.
+    pub fn caveat(&self, problem: &Problem, ranked: &RankedSpace) -> Option<String> {
+        self.extrapolates(problem).or_else(|| {
+            ranked.bounded.then(|| {
+                format!(
+                    "The problem is larger than what the model was trained on: it predicts times shorter than {} can \
+                     take, so the least possible time stands in their place.",
+                    self.metadata.hardware.name
+                )
+            })
+        })
     }
 
     /// The confidence in its picks for a problem; `None` if it was not measured.

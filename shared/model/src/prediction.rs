@@ -47,13 +47,14 @@ pub fn predict(
     let mut ranker = Ranker::new(model);
     let ranked =
         if top <= MOST_PICKS { ranker.shortlist(problem, space) } else { ranker.rank(problem, space) };
-    let picks = ranked?.picks(top);
+    let ranked = ranked?;
+    let picks = ranked.picks(top);
     let candidates: Vec<Candidate> = picks
         .into_iter()
         .map(|(config, time)| Candidate { config: config.into(), predicted_us: time.0 })
         .collect();
     // The confidence was measured with picks from the model's own space, and holds for no other.
-    let confidence = model.confidence(problem).filter(|_| *space == model.space());
+    let confidence = model.confidence(problem).filter(|_| *space == model.space() && !ranked.bounded);
     let shares = confidence.map(|known| known.within_5_percent.as_slice()).unwrap_or_default();
     let first = candidates.first().map(|candidate| candidate.predicted_us);
     Ok(Prediction {
@@ -62,7 +63,7 @@ pub fn predict(
         first_candidate_us: confidence
             .zip(first)
             .map(|(known, us)| (us * known.time_range.0, us * known.time_range.1)),
-        outside_training_range: model.extrapolates(problem),
+        outside_training_range: model.caveat(problem, &ranked),
         candidates,
     })
 }

@@ -80,8 +80,15 @@ impl TrainingRange {
         }
         let sides = [("M", self.m, problem.m), ("N", self.n, problem.n), ("K", self.k, problem.k)];
         sides.into_iter().find_map(|(name, (least, greatest), size)| {
-            let inside = size >= least / MARGIN && size <= greatest.saturating_mul(MARGIN);
-            (!inside).then(|| format!("{name} = {size}, where it saw {least} to {greatest}"))
+            if size > greatest.saturating_mul(MARGIN) {
+                Some(format!(
+                    "{name} = {size}, which is larger than what it was trained on (up to {greatest}),"
+                ))
+            } else if size < least / MARGIN {
+                Some(format!("{name} = {size}, which is smaller than what it was trained on (from {least}),"))
+            } else {
+                None
+            }
         })
     }
 }
@@ -103,7 +110,14 @@ mod tests {
         assert_eq!((range.m, range.n, range.k), ((16, 2048), (64, 4096), (512, 512)));
         assert_eq!(range.outside(&problem(4096, 256, DType::BFloat16)), None);
         let outside = |problem| range.outside(&problem).unwrap();
-        assert_eq!(outside(problem(4104, 256, DType::BFloat16)), "M = 4104, where it saw 16 to 2048");
+        assert_eq!(
+            outside(problem(4104, 256, DType::BFloat16)),
+            "M = 4104, which is larger than what it was trained on (up to 2048),"
+        );
+        assert_eq!(
+            outside(problem(7, 256, DType::BFloat16)),
+            "M = 7, which is smaller than what it was trained on (from 16),"
+        );
         assert_eq!(outside(problem(64, 256, DType::Float32)), "mm in float32 (nn)");
         assert_eq!(outside(problem(64, 257, DType::BFloat16)), "mm in bfloat16 (nn, unaligned rows)");
     }

@@ -16,14 +16,28 @@ pub struct RankedSpace {
     pub considered: usize,
     /// The predicted time of the vendor's library, from models that predict it.
     pub library: Option<Micros>,
-    /// What that time is multiplied by when a pick is made.
+    /// Whether a predicted time was shorter than the hardware can be. The least time that is
+    /// possible then stands in its place.
+    pub bounded: bool,
+    /// What the library's time is multiplied by when a pick is made.
     library_handicap: f64,
 }
 
 impl RankedSpace {
     /// From configs in order, and the library's predicted time with what it is multiplied by when a pick is made.
     pub fn new(configs: Vec<(Config, Micros)>, library: Option<Micros>, library_handicap: f64) -> Self {
-        Self { considered: configs.len(), configs, library, library_handicap }
+        Self { considered: configs.len(), configs, library, bounded: false, library_handicap }
+    }
+
+    /// The same with no time shorter than `floor`. The order stays.
+    pub(crate) fn bounded_by(mut self, floor: Micros) -> Self {
+        for time in self.configs.iter_mut().map(|(_, time)| time).chain(&mut self.library) {
+            if *time < floor {
+                *time = floor;
+                self.bounded = true;
+            }
+        }
+        self
     }
 
     /// The `count` picks to measure, best first. They are not only near-copies of the first, and
@@ -47,5 +61,26 @@ impl RankedSpace {
         picks.push(library);
         picks.sort_by(|a, b| counts_for(a).total_cmp(&counts_for(b)));
         picks
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use diode_core::Tile;
+
+    use super::*;
+
+    #[test]
+    fn no_time_is_shorter_than_the_floor() {
+        let config = |stages| Config::Mm(Tile::new(128, 128, 64, stages, 8));
+        let configs = vec![(config(3), Micros(4.0)), (config(4), Micros(5.0)), (config(5), Micros(9.0))];
+        let ranked = RankedSpace::new(configs, Some(Micros(3.0)), 1.0);
+        assert_eq!(ranked.clone().bounded_by(Micros(2.0)), ranked);
+        let bounded = ranked.bounded_by(Micros(6.0));
+        assert!(bounded.bounded);
+        assert_eq!(bounded.library, Some(Micros(6.0)));
+        let times = [6.0, 6.0, 9.0].map(Micros);
+        let order = [config(3), config(4), config(5)];
+        assert!(bounded.configs.into_iter().eq(order.into_iter().zip(times)));
     }
 }

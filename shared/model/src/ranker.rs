@@ -2,8 +2,9 @@
 
 use std::ops::Deref;
 
+use diode_core::hardware::floor;
 use diode_core::space::{Space, SpaceName};
-use diode_core::{Config, DType, Micros, Op, Problem};
+use diode_core::{Config, DType, Method, Micros, Op, Problem};
 use diode_numeric::{Effort, Predicted, PreparedTiles, fastest_first};
 
 use crate::features::{ProblemFeatures, featured_tile};
@@ -135,6 +136,15 @@ impl PreparedSpace {
         let ranked = predicted.iter().map(|one| (config(one), Micros(one.us * metadata.pick_bias))).collect();
         let mut ranked = RankedSpace::new(ranked, library.map(Micros), metadata.library_handicap);
         ranked.considered = configs.len();
-        Ok(ranked)
+        // The most generous floor: of a warm cache, and with TF32 where it can be.
+        let floor = metadata
+            .hardware
+            .facts
+            .as_ref()
+            .and_then(|facts| floor(facts, problem, Method::Unspecified, true));
+        Ok(match floor {
+            Some(floor) => ranked.bounded_by(floor),
+            None => ranked,
+        })
     }
 }

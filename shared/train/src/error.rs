@@ -20,6 +20,11 @@ pub enum TrainError {
     )]
     MixedHardware { first: HardwareSlug, other: HardwareSlug },
 
+    #[error(
+        "related data: got timings of {hardware}, expected other hardware than that of the training data"
+    )]
+    RelatedIsTheSame { hardware: HardwareSlug },
+
     #[error("training data: nothing was taken as {wanted}; there are timings taken as {found}")]
     NoSuchMethod { wanted: Method, found: String },
 
@@ -29,12 +34,18 @@ pub enum TrainError {
     NoFacts { hardware: HardwareSlug },
 
     #[error(
+        "training data: got {problems} problems, all of sizes that are kept for judging, expected others; \
+         collect more problems"
+    )]
+    OnlyKept { problems: usize },
+
+    #[error(
         "different problem sizes to cross-validate with: got {problems}, expected at least 2; collect more problems"
     )]
     TooFewProblems { problems: usize },
 
     #[error(
-        "model and data: the model speaks of {model}, the data of {data}; evaluate on data of the same hardware"
+        "model and data: the model speaks of {model}, the data of {data}; evaluate on data of the same hardware, or judge it standing in with --as {data}"
     )]
     OtherHardware { model: HardwareSlug, data: HardwareSlug },
 

@@ -58,7 +58,9 @@ pub fn fit(
     if let Some(folds) = folds.as_ref().filter(|_| !stopped) {
         let judged = used.iter().map(|&fold| {
             let (course, phase) = (&course, format!("fold {} of {}", fold + 1, used.len()));
-            move |observe: Observer<'_>| course.judge(&phase, |problem| folds.of(problem) == fold, observe)
+            move |observe: Observer<'_>| {
+                course.judge(&phase, |problem| folds.of(problem) == Some(fold), observe)
+            }
         });
         for judged in side_by_side(judged.collect(), observe) {
             let Fold { losses: more, outcomes: judged } = judged?;
@@ -94,7 +96,7 @@ struct Course<'a> {
     set: &'a TrainingSet,
     plan: &'a Plan,
     checkpoint: &'a Checkpoint,
-    /// The set's problems, then the others.
+    /// The problems that are learnt from, in the set's order.
     prepared: &'a [TrainingRows],
     normalisation: Normalisation,
     /// How many networks are learnt.
@@ -136,9 +138,10 @@ impl Course<'_> {
         observe: Observer<'_>,
     ) -> Result<Run, TrainError> {
         let (set, prepared) = (self.set, self.prepared);
-        let all = set.iter().chain(set.others()).zip(prepared).filter(|(problem, _)| keep(problem));
-        let kept: Vec<&TrainingRows> =
-            all.flat_map(|(problem, rows)| std::iter::repeat_n(rows, times_seen(set, problem))).collect();
+        let all = set.learnt_from().zip(prepared).filter(|((_, problem), _)| keep(problem));
+        let kept: Vec<&TrainingRows> = all
+            .flat_map(|((of, problem), rows)| std::iter::repeat_n(rows, times_seen(set, of, problem)))
+            .collect();
         let mut losses = Vec::new();
         let (mlp, complete) = self.network(phase, &kept, &mut losses, observe)?;
         let Normalisation { mean, std, .. } = self.normalisation.clone();
@@ -177,11 +180,12 @@ impl Course<'_> {
     }
 }
 
-/// How often a problem is seen in every epoch. Otherwise the few problems of the second method would
-/// count too little beside the many of the first, whose order differs.
-fn times_seen(set: &TrainingSet, problem: &TrainingProblem) -> usize {
+/// How often a problem of one of the sets is seen in every epoch. Otherwise the few problems of the second
+/// method would count too little beside the many of the first, whose order differs.
+fn times_seen(set: &TrainingSet, of: &TrainingSet, problem: &TrainingProblem) -> usize {
     const MOST: usize = 3;
-    if Some(problem.method) == set.second_method() {
+    let is_own = of.hardware().slug == set.hardware().slug;
+    if is_own && Some(problem.method) == set.second_method() {
         (set.problems() / set.others().len()).clamp(1, MOST)
     } else {
         1
@@ -199,7 +203,7 @@ fn metadata(set: &TrainingSet, plan: &Plan) -> Metadata {
         feature_set: FEATURE_SET.to_owned(),
         training: training(set, plan.options.seed, plan.created_at.clone()),
         second_method: set.second_method(),
-        range: TrainingRange::of(set.iter().map(|problem| &problem.problem)),
+        range: TrainingRange::of(set.predictable()),
         evaluation: None,
         confidence: Vec::new(),
         pick_bias: 1.0,
@@ -214,8 +218,10 @@ pub(crate) fn training(set: &TrainingSet, seed: u64, created_at: String) -> Trai
         problems: set.problems() as u64,
         timings: set.timings() as u64,
         method: set.method(),
+        related: set.related().iter().map(|set| set.hardware().slug.clone()).collect(),
         seed,
         created_at,
         tool: concat!("diode ", env!("CARGO_PKG_VERSION")).to_owned(),
+        without_kept: set.is_without_kept(),
     }
 }

@@ -31,8 +31,8 @@ pub use cross_validate::cross_validate;
 pub use curves::{EpochLoss, curves};
 pub use error::TrainError;
 pub use evaluation::{
-    Baseline, Baselines, Evaluation, EvaluationGroup, Judged, JudgedRow, ProblemRow, WithLibrary, evaluate,
-    evaluate_with_library, judge, without_a_model,
+    Baseline, Baselines, Evaluation, EvaluationGroup, FirstPicks, Judged, JudgedRow, ProblemRow, WithLibrary,
+    evaluate, evaluate_with_library, judge, without_a_model,
 };
 pub use fit::{Fitted, fit, train};
 pub use left_out::LeftOut;

@@ -40,14 +40,17 @@ pub(crate) fn add_library(
 ) -> Result<Model, TrainError> {
     let mut rows = Vec::new();
     let mut targets = Vec::new();
-    for problem in set.iter().filter(|problem| keep(problem)) {
-        let Some(library_us) = problem.library_us else { continue };
-        let Some(features) = ProblemFeatures::new(set.facts(), &problem.problem) else { continue };
-        let configs: Vec<Config> = set.configs(problem).copied().collect();
-        let times = model.predict(&problem.problem, &configs)?;
-        let best = times.into_iter().map(|time| time.0).fold(f64::INFINITY, f64::min);
-        rows.push(features.library_row(best));
-        targets.push((library_us / best).ln() as f32);
+    for of in std::iter::once(set).chain(set.related()) {
+        let model = model.standing_in_for(of.hardware().clone())?;
+        for problem in of.iter().filter(|problem| keep(problem)) {
+            let Some(library_us) = problem.library_us else { continue };
+            let Some(features) = ProblemFeatures::new(of.facts(), &problem.problem) else { continue };
+            let configs: Vec<Config> = of.configs(problem).copied().collect();
+            let times = model.predict(&problem.problem, &configs)?;
+            let best = times.into_iter().map(|time| time.0).fold(f64::INFINITY, f64::min);
+            rows.push(features.library_row(best));
+            targets.push((library_us / best).ln() as f32);
+        }
     }
     if rows.len() < LEAST_PROBLEMS {
         return Ok(model);

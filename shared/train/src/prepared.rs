@@ -83,12 +83,11 @@ impl TrainingRows {
     }
 }
 
-/// Every problem of a set, scaled, and the scale.
+/// Every problem that is learnt from, scaled, and the scale.
 pub(crate) fn prepare(set: &TrainingSet) -> Result<(Vec<TrainingRows>, Normalisation), TrainError> {
     let mut problems = set
-        .iter()
-        .chain(set.others())
-        .map(|problem| TrainingRows::raw(set, problem))
+        .learnt_from()
+        .map(|(set, problem)| TrainingRows::raw(set, problem))
         .collect::<Result<Vec<_>, _>>()?;
     let normalisation = Normalisation::of(&problems);
     for problem in &mut problems {

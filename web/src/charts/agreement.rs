@@ -2,7 +2,9 @@
 
 use leptos::prelude::*;
 
-use super::scatter::{Axis, Line, Mark, Plot, Scatter};
+use super::look::{Shape, Tone};
+use super::plot::{Axis, Line, Mark, Plot};
+use super::scatter::Scatter;
 use crate::format;
 
 /// From here on dots are small, so that they do not hide each other.
@@ -15,14 +17,15 @@ pub(crate) struct Agreement {
     pub(crate) predicted: f64,
 }
 
-/// Predicted against measured, with the line where they are equal. The first
-/// config, the fastest, has a ring.
-pub(crate) fn agreement(configs: &[Agreement]) -> impl IntoView + use<> {
+/// Predicted against measured, with the line where they are equal, and a ring around one of the configs.
+pub(crate) fn agreement(configs: &[Agreement], ring: Option<usize>) -> impl IntoView + use<> {
     let marks: Vec<Mark> = configs
         .iter()
         .map(|config| Mark {
             x: config.measured,
             y: config.predicted,
+            tone: Tone::Plain,
+            shape: Shape::Circle,
             text: format!(
                 "{}\nmeasured {}\npredicted {}",
                 config.label,
@@ -37,7 +40,7 @@ pub(crate) fn agreement(configs: &[Agreement]) -> impl IntoView + use<> {
         format::counted(configs.len() as u64, "config")
     );
     let plot = Plot {
-        ring: (!marks.is_empty()).then_some(0),
+        ring,
         marks,
         lines: Box::new(|(low, high)| {
             vec![Line { points: vec![(low, low), (high, high)], dashed: true, label: None }]

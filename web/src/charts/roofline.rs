@@ -1,108 +1,65 @@
-//! The best rate of every problem against what the hardware can do.
+//! How near to the roofline every problem comes, and who is faster there.
 
-use diode_core::DType;
-use diode_core::api::ProblemPoint;
-use diode_core::hardware::Facts;
+use diode_core::api::{Kernels, ProblemPoint};
 use leptos::prelude::*;
 
-use super::scatter::{Axis, Line, Mark, Plot, Scatter};
+use super::look::{Shape, Tone};
+use super::plot::{Axis, Line, Mark, Plot};
+use super::scatter::Scatter;
 use crate::format;
 
-/// The roof over all problems of a hardware.
+/// Roofline share of the kernels against intensity; the colour is Triton against the library, the shape the dtype.
 pub(crate) fn roofline(
     points: &[ProblemPoint],
-    facts: Option<&Facts>,
-    dtypes: &[DType],
+    kernels: Kernels,
     link: &dyn Fn(&ProblemPoint) -> String,
 ) -> impl IntoView + use<> {
-    let roofs = facts.map(|facts| roofs(facts, dtypes)).unwrap_or_default();
-    let marks = points.iter().map(|point| Mark {
-        x: point.intensity,
-        y: point.tflops,
-        text: format!(
-            "{}\n{} in {}\n{} FLOP/byte",
-            point.dims,
-            format::rate_text(point.tflops),
-            format::time(point.best_us),
-            format::three_digits(point.intensity),
-        ),
-        href: Some(link(point)),
-    });
-    let y_reach = roofs.iter().map(|roof| roof.peak).collect();
+    let marks: Vec<Mark> = points.iter().filter_map(|point| mark(point, kernels, link)).collect();
     let description = format!(
-        "Scatter plot of {}: best rate in TFLOP/s against arithmetic intensity. The table below has the same data.",
-        format::counted(points.len() as u64, "problem")
+        "Scatter plot of {}: share of the roofline against arithmetic intensity, coloured by whether Triton or the library is faster. The leaderboard below has the same problems.",
+        format::counted(marks.len() as u64, "problem")
     );
     let plot = Plot {
-        marks: marks.collect(),
-        lines: Box::new(move |(low, high)| roofs.iter().map(|roof| roof.line(low, high)).collect()),
-        y_reach,
+        marks,
+        lines: Box::new(|(low, high)| {
+            let label = Some("roofline".to_owned());
+            vec![Line { points: vec![(low, 100.0), (high, 100.0)], dashed: true, label }]
+        }),
+        y_reach: vec![100.0],
         ring: None,
         x: Axis { title: "Arithmetic intensity, FLOP/byte", tick: format::tick },
-        y: Axis { title: "TFLOP/s", tick: format::tick },
+        y: Axis { title: "% of the roofline", tick: format::tick },
         fine: false,
         description,
     };
     view! { <Scatter plot /> }
 }
 
-/// A bound on the rate: bandwidth on the left, arithmetic on the right.
-struct Roof {
-    /// TFLOP/s.
-    peak: f64,
-    /// TFLOP/s per FLOP/byte.
-    bandwidth: f64,
-    label: String,
-}
-
-impl Roof {
-    fn at(&self, intensity: f64) -> f64 {
-        self.peak.min(self.bandwidth * intensity)
-    }
-
-    fn line(&self, low: f64, high: f64) -> Line {
-        let bend = self.peak / self.bandwidth;
-        let corner = (low..high).contains(&bend).then_some(bend);
-        let points = [Some(low), corner, Some(high)].into_iter().flatten();
-        Line {
-            points: points.map(|x| (x, self.at(x))).collect(),
-            dashed: false,
-            label: Some(self.label.clone()),
-        }
-    }
-}
-
-/// One roof per distinct peak among the types in the data.
-fn roofs(facts: &Facts, dtypes: &[DType]) -> Vec<Roof> {
-    let mut roofs: Vec<Roof> = Vec::new();
-    for dtype in dtypes {
-        let Some(peak) = facts.peak(*dtype, false) else { continue };
-        match roofs.iter_mut().find(|roof| roof.peak == peak.0) {
-            Some(roof) => roof.label = format!("{}, {dtype}", roof.label),
-            None => roofs.push(Roof {
-                peak: peak.0,
-                bandwidth: facts.dram_gbps / 1e3,
-                label: format!("{} {dtype}", format::rate_text(peak.0)),
-            }),
-        }
-    }
-    roofs
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use diode_core::hardware::find;
-
-    #[test]
-    fn the_roof_bends_where_bandwidth_meets_arithmetic() {
-        let facts = find("NVIDIA H200").and_then(|hardware| hardware.facts).unwrap();
-        let roofs = roofs(&facts, &[DType::BFloat16, DType::Float16, DType::Float32]);
-        assert_eq!(roofs.len(), 2, "bfloat16 and float16 share a roof");
-        assert_eq!(roofs[0].label, "990\u{a0}TFLOP/s bfloat16, float16");
-        assert!((roofs[0].at(100.0) - 480.0).abs() < 1e-9);
-        assert_eq!(roofs[0].at(1000.0), 990.0);
-        assert_eq!(roofs[0].line(1.0, 1000.0).points.len(), 3);
-        assert_eq!(roofs[0].line(500.0, 1000.0).points.len(), 2);
-    }
+/// `None` if the kernels have no time or no roofline there.
+fn mark(point: &ProblemPoint, kernels: Kernels, link: &dyn Fn(&ProblemPoint) -> String) -> Option<Mark> {
+    let share = match kernels {
+        Kernels::Triton => point.triton_roofline_share,
+        Kernels::Library => point.library_roofline_share,
+        Kernels::Everything => point.roofline_share,
+    }?;
+    let time = |us: Option<f64>| us.map_or_else(|| "not timed".to_owned(), format::time);
+    let ratio =
+        point.triton_over_library.map(|ratio| format!("\nTriton ÷ library {}", format::factor(ratio)));
+    Some(Mark {
+        x: point.intensity,
+        y: share * 100.0,
+        tone: Tone::of(point.triton_over_library),
+        shape: Shape::of(point.problem.a_dtype),
+        text: format!(
+            "{}\n{} {}\n{} of the roofline\nTriton {}, library {}{}",
+            point.dims,
+            point.problem.op,
+            point.problem.a_dtype,
+            format::percent(share),
+            time(point.triton_us),
+            time(point.library_us),
+            ratio.unwrap_or_default(),
+        ),
+        href: Some(link(point)),
+    })
 }

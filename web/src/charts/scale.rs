@@ -3,6 +3,8 @@
 /// Narrower data is shown in the middle of this many decades, so that noise
 /// does not fill the picture and at least two ticks are in sight.
 const MIN_DECADES: f64 = 0.9;
+/// What is narrower is not looked at closer: its ticks could not be told apart.
+const LEAST_DECADES: f64 = 4e-5;
 /// Room around the data, as a share of its extent.
 const MARGIN: f64 = 0.06;
 
@@ -40,6 +42,24 @@ impl LogScale {
         Some(Self { low: low - margin, high: high + margin, from, to })
     }
 
+    /// The scale between two values as far as this one shows them; all of it if next to nothing is left.
+    pub(super) fn part(&self, (low, high): (f64, f64)) -> Self {
+        let end = |value: f64| value.log10().clamp(self.low, self.high);
+        let (low, high) = (end(low), end(high));
+        let is_wide = high - low >= LEAST_DECADES;
+        if is_wide { Self { low, high, ..*self } } else { *self }
+    }
+
+    /// The value at a pixel.
+    pub(super) fn value_at(&self, place: f64) -> f64 {
+        10_f64.powf(self.low + (place - self.from) / (self.to - self.from) * (self.high - self.low))
+    }
+
+    /// Whether a value lies between the ends.
+    pub(super) fn shows(&self, value: f64) -> bool {
+        (self.low..=self.high).contains(&value.log10())
+    }
+
     /// The pixel of a value.
     pub(super) fn place(&self, value: f64) -> f64 {
         self.from + (value.log10() - self.low) / (self.high - self.low) * (self.to - self.from)
@@ -52,7 +72,12 @@ impl LogScale {
 
     /// Grid lines at 1, 2 and 5 of every decade; labels at all of them if they
     /// are `spacing` pixels apart, else at whole decades, else at every n-th.
+    ///
+    /// Where less than one decade is shown, at round numbers in even steps.
     pub(super) fn ticks(&self, spacing: f64) -> Vec<Tick> {
+        if self.high - self.low < MIN_DECADES - 1e-9 {
+            return self.even_ticks();
+        }
         let decade = (self.to - self.from).abs() / (self.high - self.low);
         let all_labelled = decade * 2_f64.log10() >= spacing;
         let every = (spacing / decade).ceil().max(1.0) as i32;
@@ -69,6 +94,26 @@ impl LogScale {
             }
         }
         ticks
+    }
+
+    fn even_ticks(&self) -> Vec<Tick> {
+        let (low, high) = self.ends();
+        let rough = (high - low) / 5.0;
+        let exponent = rough.log10().floor() as i32;
+        let decade = 10_f64.powi(exponent);
+        let step = [1, 2, 5, 10].into_iter().find(|step| f64::from(*step) * decade >= rough).unwrap_or(10);
+        // Whole steps are counted, so that no rounding is seen in the labels.
+        let value = |count: i64| {
+            let steps = (count * i64::from(step)) as f64;
+            if exponent < 0 { steps / 10_f64.powi(-exponent) } else { steps * decade }
+        };
+        let size = f64::from(step) * decade;
+        let counts = (low / size).ceil() as i64..=(high / size).floor() as i64;
+        counts
+            .map(value)
+            .filter(|value| *value > 0.0)
+            .map(|value| Tick { value, place: self.place(value), labelled: true })
+            .collect()
     }
 }
 
@@ -104,6 +149,24 @@ mod tests {
         let scale = LogScale::covering(std::iter::once(7.0), 0.0, 300.0).unwrap();
         assert!(labels(&scale, 40.0).len() >= 2, "{:?}", labels(&scale, 40.0));
         assert!((scale.place(7.0) - 150.0).abs() < 1e-9);
+    }
+
+    #[test]
+    fn a_narrow_part_has_round_ticks() {
+        let whole = LogScale { low: -2.0, high: 2.0, from: 0.0, to: 500.0 };
+        let scale = whole.part((0.21, 0.38));
+        assert_eq!(labels(&scale, 40.0), [0.25, 0.3, 0.35]);
+        assert!((scale.value_at(scale.place(0.3)) - 0.3).abs() < 1e-12);
+        assert!(scale.shows(0.3) && !scale.shows(0.4) && !scale.shows(0.2));
+    }
+
+    #[test]
+    fn a_part_is_within_the_whole_and_not_infinitely_narrow() {
+        let whole = LogScale { low: -2.0, high: 2.0, from: 0.0, to: 500.0 };
+        assert_eq!(whole.part((0.0, f64::INFINITY)), whole);
+        assert_eq!(whole.part((1.0, 1e9)), LogScale { low: 0.0, ..whole });
+        assert_eq!(whole.part((1.0, 1.000_01)), whole);
+        assert_eq!(whole.part((1e5, 1e9)), whole);
     }
 
     #[test]

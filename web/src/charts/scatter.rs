@@ -1,168 +1,235 @@
-//! A scatter plot on logarithmic axes: one path for all dots, one listener for
-//! the tooltip.
+//! A scatter plot on logarithmic axes: one path for all dots of a look, one listener for the tooltip. A part
+//! can be looked at closer, by pointer, buttons or keys.
 
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-use leptos::ev::MouseEvent;
+use leptos::ev::{KeyboardEvent, MouseEvent, PointerEvent};
 use leptos::html::Div;
 use leptos::prelude::*;
 use leptos_router::hooks::use_navigate;
 
-use super::scale::{LogScale, Tick};
+use super::frame::{BOTTOM, Frame, LEFT, Part, RIGHT, TOP};
+use super::look::{Shape, Tone};
+use super::plot::{Line, Mark, Plot};
+use super::scale::Tick;
 use super::size::use_size;
 
-/// Pixels around the plotting area.
-const LEFT: f64 = 58.0;
-const RIGHT: f64 = 14.0;
-const TOP: f64 = 24.0;
-const BOTTOM: f64 = 40.0;
-/// How near the pointer must come to a dot, in pixels.
-const REACH: f64 = 28.0;
-
-/// A dot.
-pub(super) struct Mark {
-    pub(super) x: f64,
-    pub(super) y: f64,
-    /// What the tooltip says, its first line a heading.
-    pub(super) text: String,
-    /// Where a click leads.
-    pub(super) href: Option<String>,
-}
-
-/// A line for comparison, clipped to the plot.
-pub(super) struct Line {
-    pub(super) points: Vec<(f64, f64)>,
-    pub(super) dashed: bool,
-    /// Written above the line's last point.
-    pub(super) label: Option<String>,
-}
-
-/// An axis: its title and how its ticks are written.
-pub(super) struct Axis {
-    pub(super) title: &'static str,
-    pub(super) tick: fn(f64) -> String,
-}
-
-/// Makes lines that cross the plot, from the ends of its x axis.
-pub(super) type Lines = Box<dyn Fn((f64, f64)) -> Vec<Line> + Send + Sync>;
-
-/// Everything one plot shows.
-pub(super) struct Plot {
-    pub(super) marks: Vec<Mark>,
-    pub(super) lines: Lines,
-    /// Values of y that the plot must show although no dot reaches them.
-    pub(super) y_reach: Vec<f64>,
-    /// The mark to put a ring around.
-    pub(super) ring: Option<usize>,
-    pub(super) x: Axis,
-    pub(super) y: Axis,
-    /// Smaller dots, for a thousand and more.
-    pub(super) fine: bool,
-    /// What a screen reader says of it.
-    pub(super) description: String,
-}
-
-/// A plot at its size on the page.
-#[derive(Clone, Copy, PartialEq)]
-struct Frame {
-    x: LogScale,
-    y: LogScale,
-    width: f64,
-    height: f64,
-}
-
-impl Frame {
-    fn new(plot: &Plot, (width, height): (f64, f64)) -> Option<Self> {
-        let ys = plot.marks.iter().map(|mark| mark.y).chain(plot.y_reach.iter().copied());
-        Some(Self {
-            x: LogScale::covering(plot.marks.iter().map(|mark| mark.x), LEFT, width - RIGHT)?,
-            y: LogScale::covering(ys, height - BOTTOM, TOP)?,
-            width,
-            height,
-        })
-    }
-
-    fn place(&self, mark: &Mark) -> (f64, f64) {
-        (self.x.place(mark.x), self.y.place(mark.y))
-    }
-
-    /// The mark nearest to a pixel, if it is within reach.
-    fn nearest(&self, plot: &Plot, (x, y): (f64, f64)) -> Option<usize> {
-        let distance = |mark: &Mark| {
-            let (mx, my) = self.place(mark);
-            (mx - x).hypot(my - y)
-        };
-        let nearest = plot.marks.iter().map(distance).enumerate().min_by(|a, b| a.1.total_cmp(&b.1));
-        nearest.filter(|(_, distance)| *distance < REACH).map(|(index, _)| index)
-    }
-}
+/// A pointer that moves further than this between press and release, in pixels, chooses a part of the plot.
+const DRAG: f64 = 6.0;
 
 /// Draws a plot as wide as its place on the page.
 #[component]
 pub(super) fn Scatter(plot: Plot) -> impl IntoView {
+    let linked = plot.marks.iter().any(|mark| mark.href.is_some());
+    let by_x = {
+        let mut order: Vec<usize> = (0..plot.marks.len()).collect();
+        order.sort_by(|a, b| plot.marks[*a].x.total_cmp(&plot.marks[*b].x));
+        StoredValue::new(order)
+    };
     let plot = StoredValue::new(plot);
     let container = NodeRef::<Div>::new();
     let size = use_size(container);
-    let frame =
-        Memo::new(move |_| size.get().and_then(|size| plot.with_value(|plot| Frame::new(plot, size))));
-    let hovered = RwSignal::new(None::<usize>);
+    let part = RwSignal::new(None::<Part>);
+    let frame = Memo::new(move |_| {
+        size.get().and_then(|size| plot.with_value(|plot| Frame::new(plot, part.get(), size)))
+    });
+    let chosen = RwSignal::new(None::<usize>);
+    // A finger has no place to hover: what it taps is shown, and opened by the link there.
+    let by_finger = RwSignal::new(false);
+    let pressed_at = StoredValue::new(None::<(f64, f64)>);
+    let dragged = RwSignal::new(None::<((f64, f64), (f64, f64))>);
     let navigate = use_navigate();
-    let find = move |event: &MouseEvent| {
+    let at = move |event: &MouseEvent| {
         let rect = container.get_untracked()?.get_bounding_client_rect();
-        let at = (f64::from(event.client_x()) - rect.left(), f64::from(event.client_y()) - rect.top());
-        plot.with_value(|plot| frame.get_untracked()?.nearest(plot, at))
+        Some((f64::from(event.client_x()) - rect.left(), f64::from(event.client_y()) - rect.top()))
+    };
+    let find = move |at: (f64, f64)| plot.with_value(|plot| frame.get_untracked()?.nearest(plot, at));
+    let choose = move |found: Option<usize>| {
+        if chosen.get_untracked() != found {
+            chosen.set(found);
+        }
+    };
+    let press = move |event: PointerEvent| {
+        by_finger.set(event.pointer_type() == "touch");
+        let may_drag = !by_finger.get_untracked() && event.button() == 0;
+        pressed_at.set_value(at(&event).filter(|_| may_drag));
     };
     let follow = move |event: MouseEvent| {
-        let found = find(&event);
-        if hovered.get_untracked() != found {
-            hovered.set(found);
+        let Some(here) = at(&event) else { return };
+        match pressed_at.get_value() {
+            Some(start) if (start.0 - here.0).hypot(start.1 - here.1) > DRAG => {
+                dragged.set(Some((start, here)))
+            }
+            _ => choose(find(here)),
         }
     };
-    let open = move |event: MouseEvent| {
-        let href = find(&event).and_then(|index| plot.with_value(|plot| plot.marks[index].href.clone()));
-        if let Some(href) = href {
-            navigate(&href, Default::default());
+    let leave = move |_| {
+        pressed_at.set_value(None);
+        dragged.set(None);
+        if !by_finger.get_untracked() {
+            chosen.set(None);
         }
+    };
+    let open = {
+        let navigate = navigate.clone();
+        move |index: Option<usize>| {
+            let href = index.and_then(|index| plot.with_value(|plot| plot.marks[index].href.clone()));
+            if let Some(href) = href {
+                navigate(&href, Default::default());
+            }
+        }
+    };
+    let click = {
+        let open = open.clone();
+        move |event: MouseEvent| {
+            pressed_at.set_value(None);
+            if let Some((from, to)) = dragged.get_untracked() {
+                dragged.set(None);
+                if let Some(wanted) = frame.get_untracked().and_then(|frame| frame.between(from, to)) {
+                    part.set(Some(wanted));
+                    chosen.set(None);
+                }
+                return;
+            }
+            let found = at(&event).and_then(find);
+            choose(found);
+            if !by_finger.get_untracked() {
+                open(found);
+            }
+        }
+    };
+    let zoom = move |nearer: bool| {
+        let Some(frame) = frame.get_untracked() else { return };
+        let shown = |index: usize| {
+            plot.with_value(|plot| {
+                Some(&plot.marks[index]).filter(|mark| frame.shows(mark)).map(|mark| frame.place(mark))
+            })
+        };
+        let around = chosen.get_untracked().and_then(shown).unwrap_or(frame.middle());
+        part.set(Some(frame.stepped(around, nearer)));
+    };
+    // The dots in the order of x that are in sight.
+    let step = move |by: isize| {
+        let Some(frame) = frame.get_untracked() else { return };
+        let next = plot.with_value(|plot| {
+            by_x.with_value(|order| {
+                let shown: Vec<usize> =
+                    order.iter().copied().filter(|index| frame.shows(&plot.marks[*index])).collect();
+                let place =
+                    chosen.get_untracked().and_then(|own| shown.iter().position(|index| *index == own));
+                let next = match place {
+                    Some(place) => place.saturating_add_signed(by).min(shown.len().saturating_sub(1)),
+                    None if by > 0 => 0,
+                    None => shown.len().saturating_sub(1),
+                };
+                shown.get(next).copied()
+            })
+        });
+        chosen.set(next);
+    };
+    let keys = move |event: KeyboardEvent| {
+        // Those are the browser's.
+        if event.ctrl_key() || event.meta_key() || event.alt_key() {
+            return;
+        }
+        match event.key().as_str() {
+            "ArrowRight" | "ArrowDown" => step(1),
+            "ArrowLeft" | "ArrowUp" => step(-1),
+            "Home" => {
+                chosen.set(None);
+                step(1);
+            }
+            "End" => {
+                chosen.set(None);
+                step(-1);
+            }
+            "+" | "=" => zoom(true),
+            "-" => zoom(false),
+            "0" => part.set(None),
+            "Escape" => chosen.set(None),
+            "Enter" => open(chosen.get_untracked()),
+            _ => return,
+        }
+        event.prevent_default();
+    };
+    let said =
+        move || chosen.get().map(|index| plot.with_value(|plot| plot.marks[index].text.replace('\n', ", ")));
+    let label = plot.with_value(|plot| plot.description.clone());
+    let keys_hint = if linked {
+        "Arrow keys go from dot to dot, Enter opens one, + and - zoom."
+    } else {
+        "Arrow keys go from dot to dot, + and - zoom."
     };
     view! {
         <div
             class="chart linked"
-            class:on-point=move || hovered.get().is_some()
+            class:on-point=move || chosen.get().is_some()
+            tabindex="0"
+            role="group"
+            aria-roledescription="chart"
+            aria-label=format!("{label} {keys_hint}")
             node_ref=container
+            on:pointerdown=press
             on:mousemove=follow
-            on:mouseleave=move |_| hovered.set(None)
-            on:click=open
+            on:mouseleave=leave
+            on:click=click
+            on:keydown=keys
         >
-            <svg role="img" aria-label=plot.with_value(|plot| plot.description.clone())>
+            <svg aria-hidden="true">
                 {move || frame.get().map(|frame| plot.with_value(|plot| drawing(plot, &frame)))}
                 {move || {
-                    let (index, frame) = hovered.get().zip(frame.get())?;
-                    let (x, y) = plot.with_value(|plot| frame.place(&plot.marks[index]));
-                    Some(view! { <circle class="ring" cx=x cy=y r="6" /> })
+                    let (index, frame) = chosen.get().zip(frame.get())?;
+                    let shown = plot.with_value(|plot| Some(&plot.marks[index]).filter(|mark| frame.shows(mark)).map(|mark| frame.place(mark)));
+                    shown.map(|(x, y)| view! { <circle class="ring" cx=x cy=y r="6" /> })
                 }}
+                {move || dragged.get().map(|(a, b)| view! {
+                    <rect class="dragged" x=a.0.min(b.0) y=a.1.min(b.1) width=(a.0 - b.0).abs() height=(a.1 - b.1).abs() />
+                })}
             </svg>
             {move || {
-                let (index, frame) = hovered.get().zip(frame.get())?;
-                Some(plot.with_value(|plot| tooltip(&plot.marks[index], &frame)))
+                let (index, frame) = chosen.get().zip(frame.get())?;
+                plot.with_value(|plot| {
+                    Some(&plot.marks[index]).filter(|mark| frame.shows(mark)).map(|mark| tooltip(mark, &frame, by_finger.get()))
+                })
             }}
+            <p class="visually-hidden" aria-live="polite">{said}</p>
+        </div>
+        <div class="row zoom">
+            <button type="button" class="button small" aria-label="Zoom in" on:click=move |_| zoom(true)>"+"</button>
+            <button type="button" class="button small" aria-label="Zoom out" on:click=move |_| zoom(false)>"−"</button>
+            <button type="button" class="button small" prop:disabled=move || part.get().is_none() on:click=move |_| part.set(None)>
+                "Show all"
+            </button>
+            <span class="hint">"Drag over a part to zoom in."</span>
         </div>
     }
 }
 
 fn drawing(plot: &Plot, frame: &Frame) -> impl IntoView + use<> {
-    let dots = plot.marks.iter().fold(String::with_capacity(plot.marks.len() * 20), |mut path, mark| {
-        let (x, y) = frame.place(mark);
-        // Writing to a String cannot fail.
-        let _ = write!(path, "M{x:.1} {y:.1}h0");
-        path
+    let mut looks: BTreeMap<(Tone, Shape), String> = BTreeMap::new();
+    for mark in plot.marks.iter().filter(|mark| frame.shows(mark)) {
+        let path = looks.entry((mark.tone, mark.shape)).or_default();
+        if plot.fine {
+            let (x, y) = frame.place(mark);
+            // Writing to a String cannot fail.
+            let _ = write!(path, "M{x:.1} {y:.1}h0");
+        } else {
+            mark.shape.draw(path, frame.place(mark));
+        }
+    }
+    let fine = plot.fine;
+    let dots = looks.into_iter().map(|((tone, _), path)| {
+        let class = format!("{} {}", if fine { "dots fine" } else { "marks" }, tone.class());
+        view! { <path class=class d=path /> }
     });
-    let class = if plot.fine { "dots fine" } else { "dots" };
-    let ring = plot.ring.map(|index| frame.place(&plot.marks[index]));
+    let ring = plot.ring.map(|index| &plot.marks[index]).filter(|mark| frame.shows(mark));
+    let ring = ring.map(|mark| frame.place(mark));
     let lines = (plot.lines)(frame.x.ends());
     view! {
         {grid(plot, frame)}
         {lines.into_iter().map(|line| drawn_line(line, frame)).collect_view()}
-        <path class=class d=dots />
+        {dots.collect_view()}
         {ring.map(|(x, y)| view! { <circle class="ring" cx=x cy=y r="6" /> })}
     }
 }
@@ -214,8 +281,8 @@ fn drawn_line(line: Line, frame: &Frame) -> impl IntoView + use<> {
     }
 }
 
-/// Stands beside its dot, on the side where there is room.
-fn tooltip(mark: &Mark, frame: &Frame) -> impl IntoView + use<> {
+/// Stands beside its dot, on the side where there is room. `with_link`: what it is about can be opened there.
+fn tooltip(mark: &Mark, frame: &Frame, with_link: bool) -> impl IntoView + use<> {
     let (x, y) = frame.place(mark);
     let side = if x > frame.width / 2.0 {
         format!("right: {:.0}px", frame.width - x + 12.0)
@@ -227,5 +294,10 @@ fn tooltip(mark: &Mark, frame: &Frame) -> impl IntoView + use<> {
     } else {
         format!("top: {:.0}px", y + 8.0)
     };
-    view! { <div class="tooltip" style=format!("{side}; {end}")>{mark.text.clone()}</div> }
+    let link = mark
+        .href
+        .clone()
+        .filter(|_| with_link)
+        .map(|href| view! { "\n" <a href=href>"Open the problem"</a> });
+    view! { <div class="tooltip" class:pinned=with_link style=format!("{side}; {end}")>{mark.text.clone()} {link}</div> }
 }

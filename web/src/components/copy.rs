@@ -2,34 +2,58 @@
 
 use std::time::Duration;
 
+use js_sys::futures::JsFuture;
+use leptos::html::Pre;
 use leptos::prelude::*;
+use leptos::task::spawn_local;
 
 /// How long the button shows that the text was copied.
-const ACKNOWLEDGED: Duration = Duration::from_millis(1500);
+const ACKNOWLEDGED: Duration = Duration::from_millis(2500);
 
 /// A command or a piece of code.
 #[component]
 pub(crate) fn Snippet(#[prop(into)] text: String) -> impl IntoView {
-    let copied = RwSignal::new(false);
+    let said = RwSignal::new(OFFER);
     let shown = text.clone();
+    let place = NodeRef::<Pre>::new();
     let copy = move |_| {
-        // The promise is not awaited: a browser that forbids copying lets the
-        // reader select the text all the same.
-        let _promise = window().navigator().clipboard().write_text(&text);
-        copied.set(true);
-        set_timeout(
-            move || {
-                copied.try_set(false);
-            },
-            ACKNOWLEDGED,
-        );
+        let text = text.clone();
+        spawn_local(async move {
+            let copied = write_to_clipboard(&text).await;
+            if !copied && let Some(place) = place.try_get_untracked().flatten() {
+                select(&place);
+            }
+            if said.try_set(if copied { "Copied" } else { "Press Ctrl+C" }).is_none() {
+                let offer_again = move || {
+                    said.try_set(OFFER);
+                };
+                set_timeout(offer_again, ACKNOWLEDGED);
+            }
+        });
     };
     view! {
         <div class="snippet">
-            <pre tabindex="0"><code>{shown}</code></pre>
+            <pre tabindex="0" node_ref=place><code>{shown}</code></pre>
             <button type="button" class="button small copy" on:click=copy aria-live="polite">
-                {move || if copied.get() { "Copied" } else { "Copy" }}
+                {move || said.get()}
             </button>
         </div>
+    }
+}
+
+const OFFER: &str = "Copy";
+
+/// Whether the text is in the clipboard now. Browsers ask the reader, or have no clipboard for pages
+/// that do not come by HTTPS.
+async fn write_to_clipboard(text: &str) -> bool {
+    let clipboard = window().navigator().clipboard();
+    !clipboard.is_undefined() && JsFuture::from(clipboard.write_text(text)).await.is_ok()
+}
+
+/// Selects the text of an element, so that one key copies it.
+fn select(element: &web_sys::Node) {
+    if let Ok(Some(selection)) = window().get_selection() {
+        // An element that has left the page cannot be selected.
+        let _ = selection.select_all_children(element);
     }
 }

@@ -3,6 +3,7 @@
 use leptos::prelude::*;
 use leptos_router::components::A;
 
+use super::content::SkipButton;
 use super::logo::Logo;
 use super::theme::ThemeButton;
 
@@ -10,6 +11,7 @@ use super::theme::ThemeButton;
 pub(crate) fn Header() -> impl IntoView {
     view! {
         <header class="top">
+            <SkipButton />
             <div class="top-inner">
                 <a class="brand" href="/" aria-label="Diode, overview"><Logo /> "Diode"</a>
                 <nav class="nav" aria-label="Pages">

@@ -1,21 +1,27 @@
 //! Pieces that several pages are made of.
 
 mod bar;
+mod content;
 mod copy;
 mod footer;
 mod header;
 mod loaded;
 mod logo;
+mod nearest;
+mod ratio;
 mod select;
 mod stat;
 mod theme;
 mod title;
 
 pub(crate) use bar::{Bar, BarCell};
+pub(crate) use content::FollowPage;
 pub(crate) use copy::Snippet;
 pub(crate) use footer::Footer;
 pub(crate) use header::Header;
 pub(crate) use loaded::{Empty, FailedLoad, Loaded, Missing, Skeleton};
+pub(crate) use nearest::{NearestProblems, nearest_path};
+pub(crate) use ratio::RatioCell;
 pub(crate) use select::{Chips, Choice, Select};
 pub(crate) use stat::{Stat, Stats};
 pub(crate) use title::use_title;

@@ -3,6 +3,7 @@
 mod contribute;
 mod hardware;
 mod home;
+mod list;
 mod models;
 mod not_found;
 mod predict;
@@ -11,6 +12,7 @@ mod problem;
 pub(crate) use contribute::ContributePage;
 pub(crate) use hardware::HardwarePage;
 pub(crate) use home::HomePage;
+pub(crate) use list::ListPage;
 pub(crate) use models::{ModelPage, ModelsPage};
 pub(crate) use not_found::NotFoundPage;
 pub(crate) use predict::PredictPage;

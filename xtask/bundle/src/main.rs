@@ -32,7 +32,7 @@ fn main() -> anyhow::Result<()> {
         fs::remove_dir_all(dist).with_context(|| format!("cannot replace {}", dist.display()))?;
     }
     fs::create_dir_all(dist)?;
-    let size = sources.write(wasm, dist)?;
+    let size = sources.write(dist)?;
     eprintln!("the dashboard's first load is {:.1} kB compressed", size as f64 / 1e3);
     if size > FIRST_LOAD_BUDGET {
         bail!("the dashboard is {size} bytes compressed; the budget is {FIRST_LOAD_BUDGET}");
@@ -77,30 +77,42 @@ impl Sources {
     }
 
     /// Writes the finished files and returns what a first visit downloads.
-    fn write(&self, wasm: &Path, dist: &Path) -> anyhow::Result<usize> {
-        let glue = tempfile::tempdir()?;
-        Bindgen::new()
-            .input_path(wasm)
-            .web(true)?
-            .typescript(false)
-            .out_name("app")
-            .omit_default_module_path(true)
-            .remove_name_section(true)
-            .remove_producers_section(true)
-            .generate(glue.path())?;
+    fn write(&self, dist: &Path) -> anyhow::Result<usize> {
+        let pieces = tempfile::tempdir()?;
+        let second = split(&self.wasm, pieces.path())?;
+        glue(pieces.path())?;
+        let mut names: Vec<String> = [GLUE, WASM, LOADER].map(str::to_owned).into();
+        names.extend(second.iter().cloned());
+        // They name each other, so one digest of all of them is in the name of their folder.
+        let mut hash = Sha256::new();
+        let mut files = Vec::with_capacity(names.len());
+        for name in names {
+            let bytes = fs::read(pieces.path().join(&name)).with_context(|| name.clone())?;
+            hash.update(&bytes);
+            files.push((name, bytes));
+        }
+        let folder = format!("app-{}", &hex(&hash.finalize())[..12]);
+        fs::create_dir_all(dist.join(&folder))?;
         let mut size = 0;
+        for (name, bytes) in &files {
+            let compressed = write_compressed(dist, &format!("{folder}/{name}"), bytes)?;
+            if second.contains(name) {
+                eprintln!("a piece for later is {:.1} kB compressed", compressed as f64 / 1e3);
+            } else {
+                size += compressed;
+            }
+        }
         let mut add = |stem: &str, extension: &str, bytes: &[u8]| -> anyhow::Result<String> {
             let name = format!("{stem}-{}.{extension}", &hex(&Sha256::digest(bytes))[..12]);
             size += write_compressed(dist, &name, bytes)?;
             Ok(format!("/{name}"))
         };
-        let app_js = add("app", "js", &fs::read(glue.path().join("app.js"))?)?;
-        let app_wasm = add("app", "wasm", &fs::read(glue.path().join("app_bg.wasm"))?)?;
         let app_css = add("app", "css", self.css.as_bytes())?;
         let fill = |template: &str| {
             template
-                .replace("{{APP_JS}}", &app_js)
-                .replace("{{APP_WASM}}", &app_wasm)
+                .replace("{{APP_JS}}", &format!("/{folder}/{GLUE}"))
+                .replace("{{LOADER_JS}}", &format!("/{folder}/{LOADER}"))
+                .replace("{{APP_WASM}}", &format!("/{folder}/{WASM}"))
                 .replace("{{APP_CSS}}", &app_css)
         };
         let boot_js = add("boot", "js", fill(&self.boot).as_bytes())?;
@@ -108,6 +120,45 @@ impl Sources {
         size += write_compressed(dist, "index.html", index.as_bytes())?;
         Ok(size)
     }
+}
+
+/// What wasm-bindgen makes.
+const GLUE: &str = "app.js";
+const WASM: &str = "app_bg.wasm";
+/// Fetches the pieces that are not part of the first load.
+const LOADER: &str = "pieces.js";
+/// The first piece, before wasm-bindgen has read it.
+const FIRST: &str = "first.wasm";
+
+/// Cuts the compiled dashboard into the first piece and the later ones, and returns the names of those.
+fn split(wasm: &[u8], folder: &Path) -> anyhow::Result<Vec<String>> {
+    let (loader, glue, first) = (format!("./{LOADER}"), format!("./{GLUE}"), folder.join(FIRST));
+    let mut options = wasm_split_cli_support::Options::new(wasm);
+    options.output_dir = folder;
+    options.main_out_path = &first;
+    options.link_name = &loader;
+    options.main_module = &glue;
+    let split = wasm_split_cli_support::transform(options);
+    let split = split.map_err(|error| anyhow::anyhow!("cannot cut the dashboard into pieces: {error:?}"))?;
+    let name = |path: &PathBuf| Some(path.file_name()?.to_str()?.to_owned());
+    let mut names: Vec<String> = split.split_modules.iter().filter_map(name).collect();
+    names.sort();
+    Ok(names)
+}
+
+/// Makes the first piece ready for the browser.
+fn glue(folder: &Path) -> anyhow::Result<()> {
+    Bindgen::new()
+        .input_path(folder.join(FIRST))
+        .web(true)?
+        .typescript(false)
+        .out_name("app")
+        .omit_default_module_path(true)
+        // The later pieces use the stack and the table of the first.
+        .keep_lld_exports(true)
+        .remove_name_section(true)
+        .remove_producers_section(true)
+        .generate(folder)
 }
 
 /// Writes a file with its `.br` and `.gz` siblings; returns the brotli size.

@@ -4,13 +4,13 @@ use std::thread;
 use anyhow::bail;
 use clap::Args;
 use diode_core::space::Space;
-use diode_core::{Alignment, Bias, Config, DType, Layout, Op};
+use diode_core::{Alignment, Bias, Config, DType, KernelVariant, Layout, Op};
 
 use crate::input::arguments::{at_least_one, dtype};
 use crate::input::problems::read_problems;
 use crate::input::space::SpaceArg;
 use crate::interrupt::Interrupt;
-use crate::kernels::{Build, Plan, Summary, build, check_type, hardware_of, tile_of};
+use crate::kernels::{Build, Plan, Summary, build, hardware_of, tile_of};
 use crate::output::count;
 
 /// Compile every kernel of a space; needs no GPU
@@ -82,6 +82,10 @@ impl BuildArgs {
             say!("note: --tf32 adds nothing without float32 among --dtypes");
         }
         let space = self.space.read()?;
+        let named = match &self.space {
+            SpaceArg::Named(name) => name.as_str(),
+            SpaceArg::File(_) => "a list",
+        };
         mention_left_out(&space);
         let plan = Plan {
             arch: self.arch.clone(),
@@ -113,6 +117,7 @@ impl BuildArgs {
             python: self.python.as_deref(),
             processes,
             shared_limit: hardware.facts.map_or(u32::MAX, |facts| facts.smem_per_block),
+            space: if self.problems.is_some() { "as needed" } else { named },
         };
         let interrupt = Interrupt::install()?;
         match build(&settings, &kernels, &interrupt)? {
@@ -149,7 +154,7 @@ fn print_summary(summary: &Summary, path: &Path) {
 
 fn parse_dtype(text: &str) -> Result<DType, String> {
     let dtype = dtype(text).map_err(|error| error.to_string())?;
-    check_type(dtype)?;
+    KernelVariant::check_dtype(dtype)?;
     Ok(dtype)
 }
 

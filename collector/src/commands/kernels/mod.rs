@@ -1,12 +1,16 @@
 mod build;
 mod info;
+mod publish;
+mod pull;
 
 use clap::{Args, Subcommand};
 
 use build::BuildArgs;
 use info::Info;
+use publish::Publish;
+use pull::Pull;
 
-/// Compile kernels ahead of time, or show what a pack of them holds
+/// Compile kernels ahead of time, show what a pack of them holds, publish and pull packs
 #[derive(Debug, Args)]
 #[command(
     after_help = "Example:\n  diode kernels build --arch sm_90 --dtypes bfloat16 --space full --out h200.pack\n  diode kernels info h200.pack"
@@ -20,6 +24,8 @@ pub(crate) struct Kernels {
 enum KernelsCommand {
     Build(Box<BuildArgs>),
     Info(Info),
+    Publish(Publish),
+    Pull(Pull),
 }
 
 impl Kernels {
@@ -27,6 +33,8 @@ impl Kernels {
         match self.command {
             KernelsCommand::Build(command) => command.run(),
             KernelsCommand::Info(command) => command.run(),
+            KernelsCommand::Publish(command) => command.run(),
+            KernelsCommand::Pull(command) => command.run(),
         }
     }
 }

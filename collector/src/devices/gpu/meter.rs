@@ -1,7 +1,7 @@
 //! Measuring on a GPU, as a [`Meter`]: a measuring process that hangs or crashes is replaced,
 //! and the config that did it is found and left out.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::path::PathBuf;
 use std::process::Command;
 use std::time::Duration;
@@ -28,8 +28,9 @@ const MOST_LOST_IN_A_ROW: u32 = 2;
 /// How the measuring processes of GPUs are started.
 #[derive(Debug, Clone)]
 pub(crate) struct GpuOptions {
-    pub(crate) pack: PathBuf,
-    /// Whose GPUs the pack is for.
+    /// Those to begin with; others can follow.
+    pub(crate) packs: Vec<PathBuf>,
+    /// Whose GPUs they are.
     pub(crate) vendor: Vendor,
     pub(crate) library: Option<PathBuf>,
     pub(crate) seed: u64,
@@ -39,8 +40,8 @@ pub(crate) struct GpuOptions {
 
 pub(crate) struct GpuMeter {
     process: GpuProcess,
-    vendor: Vendor,
-    seed: u64,
+    options: GpuOptions,
+    device: u32,
     /// Whether kernels serve one problem's sizes only.
     exact: bool,
     /// Kernels that crashed or hung on an earlier problem. They would do so on every problem that they serve.
@@ -56,22 +57,11 @@ impl GpuMeter {
         device: u32,
         abandon: &dyn Fn() -> bool,
     ) -> anyhow::Result<(Self, GpuDescription)> {
-        let program = std::env::current_exe().context("cannot find the diode program itself")?;
-        let GpuOptions { pack, vendor, library, seed, patience } = options.clone();
-        let process = MeasuringProcess::new(move || {
-            let mut command = Command::new(&program);
-            command.arg("measure-gpu").arg("--device").arg(device.to_string()).arg("--kernels").arg(&pack);
-            if let Some(folder) = &library {
-                command.arg("--library").arg(folder);
-            }
-            Ok(command)
-        });
-        let mut process = GpuProcess::new(process, patience);
-        let Some(described) = process.ready(abandon)? else {
-            bail!("interrupted while the GPU was starting")
-        };
-        let exact = described.facts.get(KERNEL_SIZES).is_some_and(|sizes| sizes == EXACT);
-        Ok((Self { process, vendor, seed, exact, culprits: HashMap::new(), lost_in_a_row: 0 }, described))
+        let options = options.clone();
+        let (process, described) = started(&options, device, abandon)?;
+        let exact = is_exact(&described);
+        let culprits = HashMap::new();
+        Ok((Self { process, options, device, exact, culprits, lost_in_a_row: 0 }, described))
     }
 
     /// The kernel of the pack that runs a config on a problem.
@@ -85,7 +75,48 @@ impl GpuMeter {
     }
 }
 
+/// Starts a measuring process, and waits for what it says of its GPU.
+fn started(
+    options: &GpuOptions,
+    device: u32,
+    abandon: &dyn Fn() -> bool,
+) -> anyhow::Result<(GpuProcess, GpuDescription)> {
+    let program = std::env::current_exe().context("cannot find the diode program itself")?;
+    let GpuOptions { packs, vendor, library, patience, .. } = options.clone();
+    let process = MeasuringProcess::new(move || {
+        let mut command = Command::new(&program);
+        command.arg("measure-gpu").args(["--device", &device.to_string(), "--backend", vendor.backend()]);
+        for pack in &packs {
+            command.arg("--kernels").arg(pack);
+        }
+        if let Some(folder) = &library {
+            command.arg("--library").arg(folder);
+        }
+        Ok(command)
+    });
+    let mut process = GpuProcess::new(process, patience);
+    let Some(described) = process.ready(abandon)? else { bail!("interrupted while the GPU was starting") };
+    Ok((process, described))
+}
+
+fn is_exact(described: &GpuDescription) -> bool {
+    described.facts.get(KERNEL_SIZES).is_some_and(|sizes| sizes == EXACT)
+}
+
 impl Meter for GpuMeter {
+    fn use_packs(
+        &mut self,
+        packs: &[PathBuf],
+        abandon: &dyn Fn() -> bool,
+    ) -> anyhow::Result<BTreeMap<String, String>> {
+        self.options.packs = packs.to_vec();
+        // The old process would go on with the packs that it has opened.
+        let (process, described) = started(&self.options, self.device, abandon)?;
+        self.process = process;
+        self.exact = is_exact(&described);
+        Ok(described.facts)
+    }
+
     fn method(&self) -> Method {
         Method::MEDIAN_COLD_EVENT
     }
@@ -109,7 +140,7 @@ impl Meter for GpuMeter {
         let (mut careful, mut ever_launched) = (false, false);
         loop {
             let request =
-                Measure { problem: problem.clone(), configs: left.clone(), seed: self.seed, careful };
+                Measure { problem: problem.clone(), configs: left.clone(), seed: self.options.seed, careful };
             match self.process.attempt(&request, abandon)? {
                 Attempt::Done(results) => {
                     self.lost_in_a_row = 0;
@@ -163,7 +194,7 @@ impl GpuMeter {
                 "the GPU {what} before a config was launched, on {} problems in a row; see what `{}` and \
                  the system's log say of it, then go on with --resume",
                 self.lost_in_a_row,
-                self.vendor.tool()
+                self.options.vendor.tool()
             );
         }
         Ok(Outcome::Refused(format!(
@@ -203,7 +234,7 @@ mod tests {
 
     use super::*;
 
-    const READY: &str = r#"echo '{"ready":{"name":"NVIDIA Test","facts":{},"devices":1,"warnings":[]}}'"#;
+    const READY: &str = r#"echo '{"ready":{"name":"NVIDIA Test","arch":"sm_90","memory_bytes":1,"facts":{},"devices":1,"warnings":[]}}'"#;
 
     fn meter(script: &str) -> GpuMeter {
         let script = format!("{READY}; {script}");
@@ -213,10 +244,11 @@ mod tests {
             Ok(command)
         });
         let process = GpuProcess::new(process, Duration::from_secs(30));
+        let (vendor, patience) = (Vendor::Nvidia, Duration::from_secs(30));
         GpuMeter {
             process,
-            vendor: Vendor::Nvidia,
-            seed: 1,
+            options: GpuOptions { packs: Vec::new(), vendor, library: None, seed: 1, patience },
+            device: 0,
             exact: false,
             culprits: HashMap::new(),
             lost_in_a_row: 0,

@@ -28,4 +28,5 @@ mod worker;
 
 pub(crate) use driver::{Driver, NoDriver};
 pub(crate) use meter::{GpuMeter, GpuOptions};
+pub(crate) use operands::most_operand_bytes;
 pub(crate) use worker::{WorkerOptions, serve};

@@ -10,6 +10,8 @@ use crate::kernels::support::{BLOCK, REFERENCE_TILE, reference_size};
 pub(super) const TURNS: u64 = 16;
 /// Copies of small problems take this much at most.
 const MOST_FOR_TURNS: u64 = 1 << 30;
+/// Left free: the driver and other processes need some too.
+pub(super) const SPARE_BYTES: u64 = 1 << 30;
 /// Every matrix starts where torch's allocator would start it.
 const GRANULE: u64 = 512;
 
@@ -70,6 +72,14 @@ fn copies(problem: &Problem) -> u64 {
 pub(super) fn bytes_needed(problem: &Problem) -> u64 {
     let one: u64 = sizes(problem).iter().map(|bytes| bytes.next_multiple_of(GRANULE)).sum();
     one * copies(problem) + problem.b * problem.m * problem.n * reference_size(problem.a_dtype)
+}
+
+/// Bytes of A, B, bias and C of a problem that surely fits into so much memory.
+pub(crate) fn most_operand_bytes(memory: u64) -> u64 {
+    let room = memory.saturating_sub(SPARE_BYTES);
+    // The reference has up to twice the bytes of C.
+    let with_turns = room / (TURNS + 2);
+    if with_turns * TURNS < MOST_FOR_TURNS { with_turns } else { room / 4 }
 }
 
 impl Operands {

@@ -7,7 +7,7 @@ use super::driver::MemoryInfo;
 use super::looks::CHUNK;
 use super::management::Management;
 use super::measurement::{Measurement, Report};
-use super::operands::bytes_needed;
+use super::operands::{SPARE_BYTES, bytes_needed};
 use super::policy::GROUPED_BELOW_NS;
 use super::prepared::PreparedProblem;
 use super::protocol::{Cause, Measure, Message, Results};
@@ -15,9 +15,6 @@ use super::session::Session;
 use super::session_error::SessionError;
 use super::timing_queue::Spent;
 use crate::kernels::variant::Variant;
-
-/// Left free: the driver and other processes need some too.
-const SPARE_BYTES: u64 = 1 << 30;
 
 /// Measures a problem, telling `report` what is going on.
 pub(super) fn measure<'a>(

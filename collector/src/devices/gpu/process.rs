@@ -20,6 +20,10 @@ const SLOWEST_BYTES_PER_SECOND: f64 = 1e9;
 #[derive(Debug, Clone)]
 pub(crate) struct GpuDescription {
     pub(crate) name: String,
+    /// What packs must be for: `sm_90`, `gfx942`.
+    pub(crate) arch: String,
+    /// All of its memory.
+    pub(crate) memory_bytes: u64,
     pub(crate) facts: BTreeMap<String, String>,
     /// How many GPUs the node has.
     pub(crate) devices: u32,
@@ -59,8 +63,8 @@ impl GpuProcess {
         let patience = self.patience.saturating_mul(START);
         let Some(event) = self.receive(patience, abandon)? else { return Ok(None) };
         match event {
-            Ok(Message::Ready { name, facts, devices, warnings }) => {
-                Ok(Some(GpuDescription { name, facts, devices, warnings }))
+            Ok(Message::Ready { name, arch, memory_bytes, facts, devices, warnings }) => {
+                Ok(Some(GpuDescription { name, arch, memory_bytes, facts, devices, warnings }))
             }
             Ok(Message::Broken { message, .. }) => bail!("{message}"),
             Ok(other) => bail!("the measuring process began with {other:?}"),

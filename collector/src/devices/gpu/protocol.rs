@@ -28,6 +28,10 @@ pub(crate) enum Message {
     Ready {
         /// The GPU's name and the node's facts.
         name: String,
+        /// What packs must be for.
+        arch: String,
+        /// All of the GPU's memory.
+        memory_bytes: u64,
         facts: BTreeMap<String, String>,
         /// How many GPUs the node has.
         devices: u32,

@@ -1,4 +1,4 @@
-//! Kernels of a pack, loaded onto the GPU when they are first needed.
+//! Kernels of packs, loaded onto the GPU when they are first needed.
 
 use std::collections::HashMap;
 
@@ -7,7 +7,6 @@ use diode_formats::FormatError;
 use diode_formats::pack::{Kernel, Outcome, Pack};
 
 use super::driver::{DriverError, Function, Gpu};
-use crate::kernels::is_exact;
 
 /// A loaded kernel's place in the [`Store`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -24,7 +23,7 @@ pub(super) struct Loaded {
 
 /// Why a kernel cannot be launched.
 pub(super) enum MissingKernel {
-    /// The pack was built without it.
+    /// The packs were built without it.
     NotInPack,
     /// The build of the kernel failed, or the driver refuses it now.
     Failed(FailureReason),
@@ -35,18 +34,19 @@ pub(super) enum MissingKernel {
 }
 
 pub(super) struct Store {
-    pack: Pack,
+    packs: Vec<Pack>,
     exact: bool,
     loaded: Vec<Loaded>,
     places: HashMap<String, KernelSlot>,
 }
 
 impl Store {
-    pub(super) fn new(pack: Pack) -> Self {
-        Self { exact: is_exact(&pack), pack, loaded: Vec::new(), places: HashMap::new() }
+    pub(super) fn new(packs: Vec<Pack>) -> Self {
+        let exact = packs.iter().any(Pack::is_exact);
+        Self { packs, exact, loaded: Vec::new(), places: HashMap::new() }
     }
 
-    /// Whether the pack's kernels serve the sizes only that they were built for.
+    /// Whether the kernels serve the sizes only that they were built for.
     pub(super) fn is_exact(&self) -> bool {
         self.exact
     }
@@ -56,12 +56,13 @@ impl Store {
         if let Some(place) = self.places.get(key) {
             return Ok(*place);
         }
-        let kernel: Kernel = match self.pack.find(key) {
+        let found = self.packs.iter_mut().find_map(|pack| pack.find(key).cloned().map(|found| (pack, found)));
+        let (pack, kernel): (&mut Pack, Kernel) = match found {
             None => return Err(MissingKernel::NotInPack),
-            Some(Outcome::Failed { reason, .. }) => return Err(MissingKernel::Failed(*reason)),
-            Some(Outcome::Built(kernel)) => kernel.clone(),
+            Some((_, Outcome::Failed { reason, .. })) => return Err(MissingKernel::Failed(reason)),
+            Some((pack, Outcome::Built(kernel))) => (pack, kernel),
         };
-        let binary = self.pack.binary(&kernel).map_err(MissingKernel::Unreadable)?;
+        let binary = pack.binary(&kernel).map_err(MissingKernel::Unreadable)?;
         let function = gpu.load(&binary, &kernel.symbol, kernel.shared).map_err(refused)?;
         let place = KernelSlot(self.loaded.len());
         let (threads, shared) = (kernel.threads, kernel.shared);

@@ -21,6 +21,12 @@ impl Vendor {
         }
     }
 
+    /// The opposite of [`Self::backend`].
+    pub(crate) fn of_backend(name: &str) -> Result<Self, String> {
+        let named = [Self::Nvidia, Self::Amd].into_iter().find(|vendor| vendor.backend() == name);
+        named.ok_or_else(|| "expected cuda or hip".to_owned())
+    }
+
     /// What a node without it is told to install.
     pub(super) fn driver(self) -> &'static str {
         match self {

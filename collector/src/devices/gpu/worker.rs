@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::io::{BufRead, Write};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, bail};
 use diode_core::hardware::Hardware;
@@ -19,12 +19,14 @@ use super::session_error::SessionError;
 use super::store::Store;
 use super::vendor::Vendor;
 use crate::failure::one_line;
-use crate::kernels::{ABI, ABI_KEY, is_exact};
+use crate::kernels::{ABI, ABI_KEY};
 
 /// What a measuring process is started with.
 pub(crate) struct WorkerOptions {
     pub(crate) device: u32,
-    pub(crate) pack: PathBuf,
+    pub(crate) vendor: Vendor,
+    /// Without one it describes the GPU, and measures nothing.
+    pub(crate) packs: Vec<PathBuf>,
     /// A folder with the vendor's multiplications, if the system does not find them by itself.
     pub(crate) library: Option<PathBuf>,
 }
@@ -71,13 +73,11 @@ pub(crate) fn serve(
 }
 
 fn open(options: &WorkerOptions) -> anyhow::Result<(Session, Message)> {
-    let pack = Pack::open(&options.pack)?;
-    let shown = options.pack.display();
-    if pack.toolchain().get(ABI_KEY).map(String::as_str) != Some(ABI) {
-        let given = pack.toolchain().get(ABI_KEY).map_or("nothing", String::as_str);
-        bail!("{shown}: the pack is for launchers of {given}, expected {ABI}; build it again");
+    let packs = options.packs.iter().map(|path| open_pack(path)).collect::<anyhow::Result<Vec<Pack>>>()?;
+    if packs.len() > 1 && packs.iter().any(Pack::is_exact) {
+        bail!("a pack for the exact sizes of some problems is used alone; name no other with it");
     }
-    let vendor = Vendor::of_arch(pack.arch());
+    let vendor = options.vendor;
     let driver = Driver::load(vendor)?;
     let count = driver.device_count()?;
     if count == 0 {
@@ -88,11 +88,14 @@ fn open(options: &WorkerOptions) -> anyhow::Result<(Session, Message)> {
     }
     let gpu = Gpu::open(&driver, options.device)?;
     let Description { name, arch, sms, cache_bytes, .. } = gpu.describe()?;
-    if pack.arch() != arch {
-        bail!(
-            "{shown}: the pack is for {}, this GPU is {arch} ({name}); build one with --arch {arch}",
-            pack.arch()
-        );
+    for (path, pack) in options.packs.iter().zip(&packs) {
+        if pack.arch() != arch {
+            bail!(
+                "{}: the pack is for {}, this GPU is {arch} ({name}); build one with --arch {arch}",
+                path.display(),
+                pack.arch()
+            );
+        }
     }
     let management = Management::open(vendor, &gpu.bus_id()?);
     let settings = management.as_ref().map(Management::settings).unwrap_or_default();
@@ -109,15 +112,9 @@ fn open(options: &WorkerOptions) -> anyhow::Result<(Session, Message)> {
         (vendor.backend().to_owned(), driver.version()?.to_string()),
         ("sms".to_owned(), sms.to_string()),
         ("l2_bytes".to_owned(), cache_bytes.to_string()),
-        ("kernel_pack".to_owned(), pack.digest().to_string()),
         ("os".to_owned(), std::env::consts::OS.to_owned()),
     ]);
-    if is_exact(&pack) {
-        facts.insert(KERNEL_SIZES.to_owned(), EXACT.to_owned());
-    }
-    if let Some(triton) = pack.toolchain().get("triton") {
-        facts.insert("triton".to_owned(), triton.clone());
-    }
+    facts.extend(facts_of(&packs));
     if let Some(library) = &library {
         facts.insert(vendor.library_fact().to_owned(), library.version().to_string());
     }
@@ -128,10 +125,36 @@ fn open(options: &WorkerOptions) -> anyhow::Result<(Session, Message)> {
         facts.insert("power_limit_watts".to_owned(), (milliwatts / 1000).to_string());
     }
     let known = Hardware::from_name(&name)?.facts;
-    let session = Session::new(gpu, known, Store::new(pack), library, management, cache_bytes)
+    let memory_bytes = gpu.memory()?.total;
+    let session = Session::new(gpu, known, Store::new(packs), library, management, cache_bytes)
         .map_err(anyhow::Error::from)
         .context("cannot prepare the GPU")?;
-    Ok((session, Message::Ready { name, facts, devices: count, warnings }))
+    Ok((session, Message::Ready { name, arch, memory_bytes, facts, devices: count, warnings }))
+}
+
+fn open_pack(path: &Path) -> anyhow::Result<Pack> {
+    let pack = Pack::open(path)?;
+    let stated = pack.toolchain().get(ABI_KEY).map_or("nothing", String::as_str);
+    if stated != ABI {
+        bail!("{}: the pack is for launchers of {stated}, expected {ABI}; build it again", path.display());
+    }
+    Ok(pack)
+}
+
+/// What the provenance of times says of the packs.
+fn facts_of(packs: &[Pack]) -> BTreeMap<String, String> {
+    let mut facts = BTreeMap::new();
+    for (number, pack) in (1..).zip(packs) {
+        let name = if number == 1 { "kernel_pack".to_owned() } else { format!("kernel_pack_{number}") };
+        facts.insert(name, pack.digest().to_string());
+        if pack.is_exact() {
+            facts.insert(KERNEL_SIZES.to_owned(), EXACT.to_owned());
+        }
+        if let Some(triton) = pack.toolchain().get("triton") {
+            facts.insert("triton".to_owned(), triton.clone());
+        }
+    }
+    facts
 }
 
 fn says_out_of_memory(error: &(dyn std::error::Error + 'static)) -> bool {

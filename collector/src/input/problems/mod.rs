@@ -1,5 +1,6 @@
 //! Which problems: drawn by the shape generators, those of a model, read from a list, or named by flags.
 
+mod asked;
 mod generator;
 mod list;
 mod models;
@@ -7,6 +8,7 @@ mod named;
 mod shapeset;
 mod short;
 
+pub(crate) use asked::AskedArgs;
 pub(crate) use generator::GeneratorArgs;
 pub(crate) use list::read_problems;
 use models::ModelArgs;

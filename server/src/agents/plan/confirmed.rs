@@ -1,6 +1,5 @@
 use diode_core::Problem;
-
-use super::hash::hash;
+use diode_core::mixing::hash;
 
 /// One problem in so many is measured by a second contributor. More would halve what is learnt for the sake of
 /// what is nearly always so.

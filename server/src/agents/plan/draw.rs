@@ -1,6 +1,6 @@
+use diode_core::mixing::{hash, mix};
 use diode_core::{Bias, Layout, Op, Problem, ProblemFields};
 
-use super::hash::{hash, mix};
 use super::kind::Kind;
 use super::size::SizeBin;
 

@@ -7,15 +7,12 @@
 mod confirmed;
 mod cost;
 mod draw;
-mod hash;
-mod kept;
 mod kind;
 mod planner;
 mod size;
 
 pub use confirmed::is_to_be_confirmed;
 pub use cost::expected_seconds;
-pub use kept::is_kept;
 pub use kind::{Kind, kinds};
 pub use planner::{Planned, Planner, breadth_of, rank};
 

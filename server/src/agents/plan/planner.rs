@@ -1,12 +1,11 @@
 use std::collections::{HashMap, HashSet};
 
-use diode_core::Problem;
 use diode_core::api::{Ability, Breadth, Purpose};
 use diode_core::hardware::Hardware;
+use diode_core::{Problem, is_kept};
 
 use super::cost::expected_seconds;
 use super::draw::{Random, draw};
-use super::kept::is_kept;
 use super::kind::{Kind, kinds};
 
 /// Tries to find a problem of a kind that is not known yet; some kinds have few.
@@ -25,8 +24,8 @@ pub struct Planned {
 /// the time it has.
 pub struct Planner<'a> {
     hardware: &'a Hardware,
+    ability: &'a Ability,
     most_seconds: f64,
-    most_bytes: f64,
     seed: u64,
     /// The first first. Kinds that have nothing for the device leave it when their turn comes.
     order: Vec<Kind>,
@@ -45,7 +44,7 @@ impl<'a> Planner<'a> {
     /// known.
     pub fn new(
         hardware: &'a Hardware,
-        ability: &Ability,
+        ability: &'a Ability,
         most_seconds: f64,
         known: impl IntoIterator<Item = Problem>,
         seed: u64,
@@ -55,12 +54,11 @@ impl<'a> Planner<'a> {
         for kind in known.iter().filter_map(Kind::of) {
             *counts.entry(kind).or_default() += 1;
         }
-        let most_bytes = ability.memory_bytes as f64;
         let order = ordered(kinds(Some(ability)), seed);
         Self {
             hardware,
+            ability,
             most_seconds,
-            most_bytes,
             seed,
             order,
             used_up: HashSet::new(),
@@ -78,7 +76,7 @@ impl<'a> Planner<'a> {
         let first = u64::from(*count) * TRIES;
         *count += 1;
         for problem in (first..first + TRIES).filter_map(|number| draw(kind, number, self.seed)) {
-            if problem.bytes() > self.most_bytes {
+            if problem.bytes() > self.ability.memory_bytes as f64 || !self.ability.has_kernels_for(&problem) {
                 continue;
             }
             let cost = |breadth| (breadth, expected_seconds(self.hardware, &problem, breadth));

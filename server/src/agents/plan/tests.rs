@@ -2,7 +2,7 @@ use std::collections::HashSet;
 
 use diode_core::api::{Ability, Breadth, Purpose};
 use diode_core::hardware::{Hardware, find};
-use diode_core::{DType, Layout, Op, Problem, ProblemFields};
+use diode_core::{DType, Layout, Op, Problem, ProblemFields, is_kept};
 use proptest::prelude::*;
 
 use super::draw::draw;
@@ -19,6 +19,7 @@ fn everything() -> Ability {
         layouts: Layout::ALL.to_vec(),
         unaligned: true,
         memory_bytes: 100 << 30,
+        variants: None,
     }
 }
 
@@ -63,6 +64,7 @@ fn nothing_is_planned_that_the_device_cannot_do() {
         layouts: vec![Layout::Column],
         unaligned: false,
         memory_bytes: 1 << 20,
+        variants: None,
     };
     let plan = planned(&few, &[], 1, 2000);
     assert!(plan.len() > 200, "{}", plan.len());
@@ -83,6 +85,7 @@ fn a_plan_of_few_kinds_ends() {
         layouts: vec![Layout::Row],
         unaligned: false,
         memory_bytes: 400,
+        variants: None,
     };
     let all = planned(&scarce, &[], 1, 1_000_000);
     let distinct: HashSet<&Problem> = all.iter().map(|p| &p.problem).collect();

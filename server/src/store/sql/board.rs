@@ -1,9 +1,10 @@
 //! The leaderboard's query: filters, keyset pages, ties broken the same way everywhere.
 
-use diode_core::api::{LeaderboardQuery, LeaderboardRow, LeaderboardSort, Page, SortOrder};
+use diode_core::Comparison;
+use diode_core::api::{Kernels, Leaderboard, LeaderboardRow, LeaderboardSort, ProblemFilter, SortOrder};
 use diode_core::ids::HardwareSlug;
 
-use super::board_entries::EntryRow;
+use super::board_entries::{COLUMNS, EntryRow};
 use super::connection::Connection;
 use super::fields::{parse, unsigned};
 use super::from_row::from_row;
@@ -11,7 +12,8 @@ use super::hardware;
 use super::memory::Memory;
 use super::problems::problem_of;
 use super::statement::Statement;
-use super::summaries::micros;
+use super::summaries::{micros, numbers};
+use crate::consensus::KernelEntry;
 use crate::solutions::Damaged;
 use crate::store::cursor::Cursor;
 use crate::store::error::StoreResult;
@@ -41,7 +43,11 @@ impl BoardRow {
             tflops: entry.tflops,
             roofline_share: entry.roofline_share,
             gain_over_defaults: entry.gain_over_defaults,
-            library_us: entry.library_ns.map(micros),
+            library_us: entry.library.as_ref().map(|library| micros(library.ns)),
+            triton: entry.triton.map(KernelEntry::result),
+            library: entry.library.map(KernelEntry::result),
+            triton_over_library: entry.triton_over_library,
+            triton_ties: entry.triton_ties,
             configs: entry.configs,
             solutions: entry.solutions,
             contributors: entry.contributors,
@@ -55,11 +61,11 @@ impl BoardRow {
 /// All queries must see the same state.
 pub(super) async fn leaderboard(
     db: &mut impl Connection,
-    totals: &Memory<Counted, u64>,
+    totals: &Memory<Counted, Totals>,
     slug: &HardwareSlug,
     query: &BoardQuery,
-) -> StoreResult<Page<LeaderboardRow>> {
-    let total = total(db, totals, slug, &query.filter).await?;
+) -> StoreResult<Leaderboard> {
+    let Totals { rows: total, comparison } = self::totals(db, totals, slug, &query.filter).await?;
     let rows = rows(db, slug, query).await?;
 
     let limit = query.limit as usize;
@@ -67,30 +73,38 @@ pub(super) async fn leaderboard(
     let rows: Result<Vec<_>, Damaged> = rows.into_iter().take(limit).map(BoardRow::row).collect();
     let (items, cursors): (Vec<_>, Vec<Cursor>) = rows?.into_iter().unzip();
     let last = cursors.last().filter(|_| more);
-    Ok(Page { items, total, next_cursor: last.map(|cursor| cursor.encode(query.sort, query.order)) })
+    let next_cursor = last.map(|cursor| cursor.encode(query.ranking));
+    Ok(Leaderboard { items, total, next_cursor, comparison })
 }
 
 /// Which rows were counted: those of a hardware that a filter leaves.
-pub(super) type Counted = (HardwareSlug, LeaderboardQuery);
+pub(super) type Counted = (HardwareSlug, ProblemFilter);
 
-async fn total(
+/// What all rows of a board make together.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Totals {
+    rows: u64,
+    comparison: Comparison,
+}
+
+async fn totals(
     db: &mut impl Connection,
-    totals: &Memory<Counted, u64>,
+    totals: &Memory<Counted, Totals>,
     slug: &HardwareSlug,
-    filter: &LeaderboardQuery,
-) -> StoreResult<u64> {
-    let Some(revision) = hardware::revision(db, slug).await? else { return Ok(0) };
-    let rows_alone =
-        LeaderboardQuery { sort: None, order: None, limit: None, cursor: None, ..filter.clone() };
-    let counted = (slug.clone(), rows_alone);
-    if let Some(total) = totals.get(&counted, revision) {
-        return Ok(total);
+    filter: &ProblemFilter,
+) -> StoreResult<Totals> {
+    let Some(revision) = hardware::revision(db, slug).await? else { return Ok(Totals::default()) };
+    let counted = (slug.clone(), filter.clone());
+    if let Some(totals) = totals.get(&counted, revision) {
+        return Ok(totals);
     }
     let count = push_filter(Statement::new("SELECT COUNT(*) FROM entries e"), slug, filter);
-    let (total,): (i64,) = db.fetch_one(count).await?;
-    let total = unsigned("row count", total)?;
-    totals.put(counted, revision, total);
-    Ok(total)
+    let (rows,): (i64,) = db.fetch_one(count).await?;
+    let ratios = push_filter(Statement::new("SELECT e.triton_over_library FROM entries e"), slug, filter);
+    let ratios = numbers(db, ratios.push(" AND e.triton_over_library >= 0")).await?;
+    let found = Totals { rows: unsigned("row count", rows)?, comparison: Comparison::of(&ratios) };
+    totals.put(counted, revision, found);
+    Ok(found)
 }
 
 /// One page and the row after it, which tells whether there is another. The rows that have the
@@ -120,20 +134,16 @@ enum Part {
 }
 
 fn page(slug: &HardwareSlug, query: &BoardQuery, part: Part, limit: i64) -> Statement {
-    let value = value(query.sort);
-    let select = Statement::new(
-        "SELECT p.fields, e.method, e.best, e.best_ns, e.tflops, e.roofline_share, e.gain_over_defaults, \
-         e.library_ns, e.configs, e.timings, e.solutions, e.contributors, \
-         e.best_contributors, ",
-    );
-    let select = select.push(value).push(" AS value FROM entries e JOIN problems p ON p.id = e.problem");
+    let value = value(query.ranking.sort, query.ranking.kernels);
+    let select = Statement::new("SELECT p.fields, e.method, ").push(COLUMNS).push(", ").push(value);
+    let select = select.push(" AS value FROM entries e JOIN problems p ON p.id = e.problem");
     let mut select = push_filter(select, slug, &query.filter).push(" AND ").push(value);
     // No value is negative. Unlike IS NOT NULL, a bound is one that both databases find in the index.
     select = select.push(match part {
         Part::WithValue => " >= 0",
         Part::WithoutValue => " IS NULL",
     });
-    let (beyond, direction) = match query.order {
+    let (beyond, direction) = match query.ranking.order {
         SortOrder::Descending => (" < (", " DESC"),
         SortOrder::Ascending => (" > (", " ASC"),
     };
@@ -155,17 +165,28 @@ fn page(slug: &HardwareSlug, query: &BoardQuery, part: Part, limit: i64) -> Stat
     select.push(" LIMIT ").push_bind(limit)
 }
 
-fn value(sort: LeaderboardSort) -> &'static str {
-    match sort {
-        LeaderboardSort::Tflops => "e.tflops",
-        LeaderboardSort::Time => "e.best_ns",
-        LeaderboardSort::Roofline => "e.roofline_share",
-        LeaderboardSort::Gain => "e.gain_over_defaults",
-        LeaderboardSort::Flops => "e.flops",
+/// Each of these columns has an index.
+fn value(sort: LeaderboardSort, kernels: Kernels) -> &'static str {
+    use {Kernels as K, LeaderboardSort as S};
+    match (sort, kernels) {
+        (S::Tflops, K::Everything) => "e.tflops",
+        (S::Tflops, K::Triton) => "e.triton_tflops",
+        (S::Tflops, K::Library) => "e.library_tflops",
+        (S::Time, K::Everything) => "e.best_ns",
+        (S::Time, K::Triton) => "e.triton_ns",
+        (S::Time, K::Library) => "e.library_ns",
+        (S::Roofline, K::Everything) => "e.roofline_share",
+        (S::Roofline, K::Triton) => "e.triton_roofline_share",
+        (S::Roofline, K::Library) => "e.library_roofline_share",
+        (S::Gain, K::Everything) => "e.gain_over_defaults",
+        (S::Gain, K::Triton) => "e.triton_gain",
+        (S::Gain, K::Library) => "e.library_gain",
+        (S::Ratio, _) => "e.triton_over_library",
+        (S::Flops, _) => "e.flops",
     }
 }
 
-fn push_filter(select: Statement, slug: &HardwareSlug, filter: &LeaderboardQuery) -> Statement {
+pub(super) fn push_filter(select: Statement, slug: &HardwareSlug, filter: &ProblemFilter) -> Statement {
     let mut select = select.push(" WHERE e.hardware = ").push_bind(slug.as_str());
     let texts = [
         (" AND e.op = ", filter.op.map(|v| v.to_string())),

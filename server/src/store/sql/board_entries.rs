@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use diode_core::Config;
 use diode_core::hardware::Hardware;
 
 use super::connection::Connection;
@@ -11,10 +12,16 @@ use super::from_row::from_row;
 use super::inserts::{self, ROWS_PER_STATEMENT};
 use super::solutions::{Selection, load};
 use super::statement::Statement;
-use crate::consensus::{BoardEntry, compute};
+use crate::consensus::{BoardEntry, KernelEntry, compute};
 use crate::solutions::{ConfigLists, Damaged};
 use crate::store::error::StoreResult;
 use crate::store::types::View;
+
+/// The columns of an entry that none of the tables joined with it has, too.
+pub(super) const COLUMNS: &str = "best, best_ns, tflops, roofline_share, gain_over_defaults, \
+    triton, triton_ns, triton_tflops, triton_roofline_share, triton_gain, triton_spread, triton_ties, \
+    library_ns, library_tflops, library_roofline_share, library_gain, library_spread, triton_over_library, \
+    configs, timings, solutions, contributors, best_contributors";
 
 pub(super) struct EntryRow {
     best: String,
@@ -22,7 +29,19 @@ pub(super) struct EntryRow {
     tflops: Option<f64>,
     roofline_share: Option<f64>,
     gain_over_defaults: Option<f64>,
+    triton: Option<String>,
+    triton_ns: Option<f64>,
+    triton_tflops: Option<f64>,
+    triton_roofline_share: Option<f64>,
+    triton_gain: Option<f64>,
+    triton_spread: Option<f64>,
+    triton_ties: i64,
     library_ns: Option<f64>,
+    library_tflops: Option<f64>,
+    library_roofline_share: Option<f64>,
+    library_gain: Option<f64>,
+    library_spread: Option<f64>,
+    triton_over_library: Option<f64>,
     configs: i64,
     timings: i64,
     solutions: i64,
@@ -36,7 +55,19 @@ from_row!(EntryRow {
     tflops,
     roofline_share,
     gain_over_defaults,
+    triton,
+    triton_ns,
+    triton_tflops,
+    triton_roofline_share,
+    triton_gain,
+    triton_spread,
+    triton_ties,
     library_ns,
+    library_tflops,
+    library_roofline_share,
+    library_gain,
+    library_spread,
+    triton_over_library,
     configs,
     timings,
     solutions,
@@ -46,13 +77,31 @@ from_row!(EntryRow {
 
 impl EntryRow {
     pub(super) fn entry(self) -> Result<BoardEntry, Damaged> {
+        let triton = self.triton.map(|config| from_json("Triton config", &config)).transpose()?;
         Ok(BoardEntry {
             best: from_json("best config", &self.best)?,
             best_ns: self.best_ns,
             tflops: self.tflops,
             roofline_share: self.roofline_share,
             gain_over_defaults: self.gain_over_defaults,
-            library_ns: self.library_ns,
+            triton: triton.zip(self.triton_ns).map(|(config, ns)| KernelEntry {
+                config,
+                ns,
+                tflops: self.triton_tflops,
+                roofline_share: self.triton_roofline_share,
+                gain_over_defaults: self.triton_gain,
+                spread: self.triton_spread,
+            }),
+            library: self.library_ns.map(|ns| KernelEntry {
+                config: Config::Library,
+                ns,
+                tflops: self.library_tflops,
+                roofline_share: self.library_roofline_share,
+                gain_over_defaults: self.library_gain,
+                spread: self.library_spread,
+            }),
+            triton_over_library: self.triton_over_library,
+            triton_ties: unsigned("tie count", self.triton_ties)?,
             configs: unsigned("config count", self.configs)?,
             timings: unsigned("timing count", self.timings)?,
             solutions: unsigned("solution count", self.solutions)?,
@@ -63,13 +112,12 @@ impl EntryRow {
 }
 
 pub(super) async fn find(db: &mut impl Connection, view: &View) -> StoreResult<Option<BoardEntry>> {
-    let select = Statement::new(
-        "SELECT best, best_ns, tflops, roofline_share, gain_over_defaults, library_ns, configs, timings, \
-         solutions, contributors, best_contributors FROM entries WHERE hardware = $1 AND problem = $2 AND method = $3",
-    )
-    .bind(view.hardware.as_str())
-    .bind(view.problem.as_str())
-    .bind(view.method.to_string());
+    let select = Statement::new("SELECT ")
+        .push(COLUMNS)
+        .push(" FROM entries WHERE hardware = $1 AND problem = $2 AND method = $3")
+        .bind(view.hardware.as_str())
+        .bind(view.problem.as_str())
+        .bind(view.method.to_string());
     let row: Option<EntryRow> = db.fetch_optional(select).await?;
     Ok(row.map(EntryRow::entry).transpose()?)
 }

@@ -42,7 +42,7 @@ pub(super) async fn replace(
     Ok(())
 }
 
-async fn of_view(db: &mut impl Connection, view: &View) -> StoreResult<BTreeMap<i64, f64>> {
+pub(super) async fn of_view(db: &mut impl Connection, view: &View) -> StoreResult<BTreeMap<i64, f64>> {
     let select = Statement::new(
         "SELECT d.solution, d.log_ratio FROM solutions s JOIN deviations d ON d.solution = s.id \
          WHERE s.hardware = $1 AND s.problem = $2 AND s.method = $3",

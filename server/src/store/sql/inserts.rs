@@ -3,6 +3,7 @@
 use diode_core::Problem;
 use diode_core::ids::{AccountId, Digest, ProblemId, UploadId};
 
+use super::board_entries::COLUMNS;
 use super::fields::json;
 use super::statement::Statement;
 use crate::consensus::BoardEntry;
@@ -85,6 +86,8 @@ pub(super) fn sent(upload: &UploadId, solutions: &[NewSolution]) -> Statement {
 
 pub(super) fn board_entries(entries: &[(&View, Problem, BoardEntry)]) -> Result<Statement, Damaged> {
     let row = |(view, problem, entry): &(&View, Problem, BoardEntry)| {
+        let (triton, library) = (entry.triton.as_ref(), entry.library.as_ref());
+        let config = triton.map(|triton| json("config", &triton.config)).transpose()?;
         Ok([
             view.hardware.as_str().into(),
             view.problem.as_str().into(),
@@ -101,7 +104,19 @@ pub(super) fn board_entries(entries: &[(&View, Problem, BoardEntry)]) -> Result<
             entry.tflops.into(),
             entry.roofline_share.into(),
             entry.gain_over_defaults.into(),
-            entry.library_ns.into(),
+            config.into(),
+            triton.map(|triton| triton.ns).into(),
+            triton.and_then(|triton| triton.tflops).into(),
+            triton.and_then(|triton| triton.roofline_share).into(),
+            triton.and_then(|triton| triton.gain_over_defaults).into(),
+            triton.and_then(|triton| triton.spread).into(),
+            entry.triton_ties.into(),
+            library.map(|library| library.ns).into(),
+            library.and_then(|library| library.tflops).into(),
+            library.and_then(|library| library.roofline_share).into(),
+            library.and_then(|library| library.gain_over_defaults).into(),
+            library.and_then(|library| library.spread).into(),
+            entry.triton_over_library.into(),
             entry.configs.into(),
             entry.timings.into(),
             entry.solutions.into(),
@@ -111,16 +126,22 @@ pub(super) fn board_entries(entries: &[(&View, Problem, BoardEntry)]) -> Result<
     };
     let rows: Result<Vec<_>, Damaged> = entries.iter().map(row).collect();
     Ok(Statement::new(
-        "INSERT INTO entries (hardware, problem, method, op, a_dtype, b_layout, m, n, k, flops, best, best_ns, \
-         tflops, roofline_share, gain_over_defaults, library_ns, configs, timings, solutions, \
-         contributors, best_contributors)",
+        "INSERT INTO entries (hardware, problem, method, op, a_dtype, b_layout, m, n, k, flops, ",
     )
+    .push(COLUMNS)
+    .push(")")
     .push_rows(rows?)
     .push(
         " ON CONFLICT (hardware, problem, method) DO UPDATE SET best = excluded.best, \
-         best_ns = excluded.best_ns, tflops = excluded.tflops, roofline_share = excluded.roofline_share, \
-         gain_over_defaults = excluded.gain_over_defaults, library_ns = excluded.library_ns, \
-         configs = excluded.configs, timings = excluded.timings, solutions = excluded.solutions, \
-         contributors = excluded.contributors, best_contributors = excluded.best_contributors",
+             best_ns = excluded.best_ns, tflops = excluded.tflops, roofline_share = excluded.roofline_share, \
+             gain_over_defaults = excluded.gain_over_defaults, triton = excluded.triton, \
+             triton_ns = excluded.triton_ns, triton_tflops = excluded.triton_tflops, \
+             triton_roofline_share = excluded.triton_roofline_share, triton_gain = excluded.triton_gain, \
+             triton_spread = excluded.triton_spread, triton_ties = excluded.triton_ties, \
+             library_ns = excluded.library_ns, library_tflops = excluded.library_tflops, \
+             library_roofline_share = excluded.library_roofline_share, library_gain = excluded.library_gain, \
+             library_spread = excluded.library_spread, triton_over_library = excluded.triton_over_library, \
+             configs = excluded.configs, timings = excluded.timings, solutions = excluded.solutions, \
+             contributors = excluded.contributors, best_contributors = excluded.best_contributors",
     ))
 }

@@ -1,25 +1,30 @@
 use diode_core::api::{Job, JobEvent, JobState};
-use diode_core::ids::{JobId, ModelId};
+use diode_core::ids::{AccountId, JobId, ModelId};
 
 use super::connection::Connection;
 use super::fields::{from_json, json, named, parse, unsigned};
 use super::from_row::from_row;
+use super::hardware;
+use super::publications;
 use super::statement::Statement;
 use crate::solutions::Damaged;
 use crate::store::error::StoreResult;
-use crate::store::types::{Claim, LEASE, MAX_ATTEMPTS, Now};
+use crate::store::types::{
+    BACK_OFF, Claim, LEASE, MAX_ATTEMPTS, MAX_OWN_JOBS, MAX_WAITING_JOBS, Now, Queued,
+};
 
 struct JobRow {
     id: String,
     request: String,
     state: String,
     created_at: String,
+    automatic: i64,
     finished_at: Option<String>,
     error: Option<String>,
     model: Option<String>,
 }
 
-from_row!(JobRow { id, request, state, created_at, finished_at, error, model });
+from_row!(JobRow { id, request, state, created_at, automatic, finished_at, error, model });
 
 impl JobRow {
     fn job(self) -> Result<Job, Damaged> {
@@ -28,6 +33,7 @@ impl JobRow {
             request: from_json("job request", &self.request)?,
             state: named("job state", &self.state)?,
             created_at: self.created_at,
+            automatic: self.automatic != 0,
             finished_at: self.finished_at,
             error: self.error,
             model: self.model.map(|id| parse("model id", id)).transpose()?,
@@ -68,30 +74,54 @@ impl ClaimRow {
     }
 }
 
-pub(super) async fn enqueue(db: &mut impl Connection, job: &Job, limit: u32) -> StoreResult<bool> {
+pub(super) async fn enqueue<C: Connection>(
+    db: &mut C,
+    job: &Job,
+    account: Option<&AccountId>,
+    now: Now,
+) -> StoreResult<Queued> {
+    // Others that queue wait here, so that none counts what another is about to add. The account comes first,
+    // as when an upload is stored.
+    if let Some(account) = account {
+        let lock = Statement::new("SELECT id FROM accounts WHERE id = $1").bind(account.as_str());
+        let _locked: Option<(String,)> = db.fetch_optional(lock.push(C::LOCK_ROW)).await?;
+    }
+    hardware::lock(db, &job.request.hardware).await?;
     let count = Statement::new("SELECT COUNT(*) FROM jobs WHERE state = 'queued'");
     let (waiting,): (i64,) = db.fetch_one(count).await?;
-    if waiting >= i64::from(limit) {
-        return Ok(false);
+    if waiting >= i64::from(MAX_WAITING_JOBS) {
+        return Ok(Queued::Full);
+    }
+    if let Some(account) = account {
+        let count =
+            Statement::new("SELECT COUNT(*) FROM jobs WHERE account = $1 AND state IN ('queued', 'running')");
+        let (own,): (i64,) = db.fetch_one(count.bind(account.as_str())).await?;
+        if own >= i64::from(MAX_OWN_JOBS) {
+            return Ok(Queued::TooManyOwn);
+        }
     }
     let insert = Statement::new(
-        "INSERT INTO jobs (id, request, state, created_at) VALUES ($1, $2, $3, $4) ON CONFLICT DO NOTHING",
+        "INSERT INTO jobs (id, request, state, created_at, automatic, account) \
+         VALUES ($1, $2, $3, $4, $5, $6) ON CONFLICT DO NOTHING",
     )
     .bind(job.id.as_str())
     .bind(json("job request", &job.request)?)
     .bind(job.state.as_str())
-    .bind(job.created_at.as_str());
+    .bind(job.created_at.as_str())
+    .bind(i64::from(job.automatic))
+    .bind(account.map(AccountId::as_str));
     if db.execute(insert).await? == 1 {
+        publications::mark(db, &job.request.hardware, job.request.heuristic, now).await?;
         add_event(db, job.id.as_str(), JobState::Queued, Some(0.0), "queued").await?;
     }
-    Ok(true)
+    Ok(Queued::Yes)
 }
 
 pub(super) async fn cancel(db: &mut impl Connection, id: &JobId, now: Now) -> StoreResult<Option<Job>> {
     let update = Statement::new(
         "UPDATE jobs SET state = 'cancelled', finished_at = $1, lease_until = NULL \
          WHERE id = $2 AND state IN ('queued', 'running') \
-         RETURNING id, request, state, created_at, finished_at, error, model",
+         RETURNING id, request, state, created_at, automatic, finished_at, error, model",
     );
     let row: Option<JobRow> = db.fetch_optional(update.bind(now.rfc3339()).bind(id.as_str())).await?;
     if row.is_some() {
@@ -102,7 +132,7 @@ pub(super) async fn cancel(db: &mut impl Connection, id: &JobId, now: Now) -> St
 
 pub(super) async fn newest(db: &mut impl Connection, limit: u32) -> StoreResult<Vec<Job>> {
     let select = Statement::new(
-        "SELECT id, request, state, created_at, finished_at, error, model FROM jobs \
+        "SELECT id, request, state, created_at, automatic, finished_at, error, model FROM jobs \
          ORDER BY position DESC LIMIT $1",
     );
     let rows: Vec<JobRow> = db.fetch_all(select.bind(i64::from(limit))).await?;
@@ -111,7 +141,7 @@ pub(super) async fn newest(db: &mut impl Connection, limit: u32) -> StoreResult<
 
 pub(super) async fn find(db: &mut impl Connection, id: &JobId) -> StoreResult<Option<Job>> {
     let select = Statement::new(
-        "SELECT id, request, state, created_at, finished_at, error, model FROM jobs WHERE id = $1",
+        "SELECT id, request, state, created_at, automatic, finished_at, error, model FROM jobs WHERE id = $1",
     );
     let row: Option<JobRow> = db.fetch_optional(select.bind(id.as_str())).await?;
     Ok(row.map(JobRow::job).transpose()?)
@@ -128,11 +158,12 @@ pub(super) async fn events(db: &mut impl Connection, id: &JobId, after: u64) -> 
 pub(super) async fn claim<C: Connection>(db: &mut C, now: Now) -> StoreResult<Option<Claim>> {
     let update = Statement::new(
         "UPDATE jobs SET state = 'running', attempt = attempt + 1, lease_until = $1 WHERE position = ( \
-             SELECT position FROM jobs WHERE state = 'queued' ORDER BY position LIMIT 1",
+             SELECT position FROM jobs WHERE state = 'queued' AND not_before <= $2 ORDER BY position LIMIT 1",
     )
     .bind(now.lease_end(LEASE))
+    .bind(now.millis())
     .push(C::SKIP_LOCKED)
-    .push(") RETURNING id, request, state, created_at, finished_at, error, model, attempt");
+    .push(") RETURNING id, request, state, created_at, automatic, finished_at, error, model, attempt");
     let row: Option<ClaimRow> = db.fetch_optional(update).await?;
     let Some(row) = row else { return Ok(None) };
     let claim = row.claim()?;
@@ -185,6 +216,32 @@ pub(super) async fn finish(
         return Ok(false);
     }
     add_event(db, claim.job.id.as_str(), state, progress, &message).await?;
+    Ok(true)
+}
+
+pub(super) async fn postpone(
+    db: &mut impl Connection,
+    claim: &Claim,
+    now: Now,
+    reason: &str,
+) -> StoreResult<bool> {
+    if claim.attempt >= MAX_ATTEMPTS {
+        let reason = format!("gave up after {MAX_ATTEMPTS} attempts: {reason}");
+        return finish(db, claim, now, Err(&reason)).await;
+    }
+    let wait = BACK_OFF * 2_u32.pow(u32::try_from(claim.attempt.saturating_sub(1)).unwrap_or(0));
+    let update = Statement::new(
+        "UPDATE jobs SET state = 'queued', lease_until = NULL, not_before = $1 \
+         WHERE id = $2 AND attempt = $3 AND state = 'running'",
+    )
+    .bind(now.lease_end(wait))
+    .bind(claim.job.id.as_str())
+    .bind(claim.attempt);
+    if db.execute(update).await? == 0 {
+        return Ok(false);
+    }
+    let message = format!("tried again in {} s: {reason}", wait.as_secs());
+    add_event(db, claim.job.id.as_str(), JobState::Queued, Some(0.0), &message).await?;
     Ok(true)
 }
 

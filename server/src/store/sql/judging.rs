@@ -37,12 +37,7 @@ pub(super) async fn judge(db: &mut impl Connection, upload: &UploadId) -> StoreR
     let Some((before,)) = row else { return Ok(false) };
     let before = standing::read(before)?;
     let mut ratios = own_deviations(db, upload).await?;
-    let log_ratio = median(&mut ratios);
-    let after = match before {
-        Standing::Quarantined => Standing::Quarantined,
-        Standing::Counts | Standing::Fenced if log_ratio.is_some_and(is_off) => Standing::Fenced,
-        Standing::Counts | Standing::Fenced => Standing::Counts,
-    };
+    let (log_ratio, after) = verdict(before, &mut ratios);
     if after != before {
         standing::set(db, upload, after).await?;
     }
@@ -54,9 +49,20 @@ pub(super) async fn judge(db: &mut impl Connection, upload: &UploadId) -> StoreR
     Ok(after != before)
 }
 
+/// What the deviations of an upload make of its standing: their median, and whether it counts.
+pub(super) fn verdict(before: Standing, ratios: &mut [f64]) -> (Option<f64>, Standing) {
+    let log_ratio = median(ratios);
+    let after = match before {
+        Standing::Quarantined => Standing::Quarantined,
+        Standing::Counts | Standing::Fenced if log_ratio.is_some_and(is_off) => Standing::Fenced,
+        Standing::Counts | Standing::Fenced => Standing::Counts,
+    };
+    (log_ratio, after)
+}
+
 /// The deviations of those solutions that would be the account's if the upload counted: what somebody else
 /// sent before hides no lie. That depends on earlier uploads alone, so judging comes to an end.
-async fn own_deviations(db: &mut impl Connection, upload: &UploadId) -> StoreResult<Vec<f64>> {
+pub(super) async fn own_deviations(db: &mut impl Connection, upload: &UploadId) -> StoreResult<Vec<f64>> {
     let select = Statement::new(
         "SELECT d.log_ratio FROM uploads u JOIN sent s ON s.upload = u.id \
          JOIN deviations d ON d.solution = s.solution WHERE u.id = $1 AND COALESCE(u.account, '') = \

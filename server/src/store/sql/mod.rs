@@ -5,9 +5,11 @@ mod accounts;
 mod agents;
 mod board;
 mod board_entries;
+mod checks;
 pub(super) mod connection;
 mod deviations;
 mod fields;
+mod figures;
 mod from_row;
 mod hardware;
 mod inserts;
@@ -16,7 +18,10 @@ mod judging;
 mod memory;
 mod models;
 mod moderation;
+mod nearest;
+mod packs;
 mod problems;
+mod publications;
 mod removal;
 mod senders;
 mod sizes;
@@ -33,7 +38,8 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use diode_core::api::{
-    HardwareSummary, Job, JobEvent, LeaderboardRow, ModelSummary, Page, ProblemPoint, ProblemView, Receipt,
+    HardwareSummary, Job, JobEvent, Leaderboard, ModelSummary, NearestProblem, ProblemFilter, ProblemPoint,
+    ProblemView, Receipt,
 };
 use diode_core::hardware::Hardware;
 use diode_core::ids::{AccountId, HardwareSlug, JobId, ModelId, ProblemId, UploadId};
@@ -43,10 +49,10 @@ use sqlx::{Database, Pool, Transaction};
 
 use super::error::StoreResult;
 use super::interface::Store;
-use super::types::{BoardQuery, Claim, KnownHardware, NamedBlob, NewUpload, Now, TrainingData, View};
+use super::types::{BoardQuery, Claim, KnownHardware, NewUpload, Now, Queued, TrainingData, View};
 use crate::consensus::BoardEntry;
 use crate::solutions::StoredSolutions;
-use board::Counted;
+use board::{Counted, Totals};
 use connection::Connection;
 use memory::Memory;
 use solutions::Selection;
@@ -63,7 +69,7 @@ pub struct SqlStore<DB: Database> {
     /// For what does; may be the same pool.
     pub(super) writers: Pool<DB>,
     figures: Memory<HardwareSlug, Figures>,
-    totals: Memory<Counted, u64>,
+    totals: Memory<Counted, Totals>,
 }
 
 impl<DB: Database> SqlStore<DB> {
@@ -156,26 +162,33 @@ impl<DB: Database<Connection: Connection>> Store for SqlStore<DB> {
         upkeep::stored_bytes(&mut *reader(self).await?).await
     }
 
-    async fn blobs(&self) -> StoreResult<Vec<NamedBlob>> {
-        upkeep::blobs(&mut *snapshot(self).await?).await
-    }
-
     async fn probe(&self) -> StoreResult<()> {
         let mut tx = writer(self).await?;
         upkeep::probe(&mut *tx).await?;
         Ok(tx.commit().await?)
     }
 
-    async fn leaderboard(
-        &self,
-        slug: &HardwareSlug,
-        query: &BoardQuery,
-    ) -> StoreResult<Page<LeaderboardRow>> {
+    async fn leaderboard(&self, slug: &HardwareSlug, query: &BoardQuery) -> StoreResult<Leaderboard> {
         board::leaderboard(&mut *snapshot(self).await?, &self.totals, slug, query).await
     }
 
-    async fn problem_points(&self, slug: &HardwareSlug, cap: u32) -> StoreResult<Vec<ProblemPoint>> {
-        problems::points(&mut *reader(self).await?, slug, cap).await
+    async fn problem_points(
+        &self,
+        slug: &HardwareSlug,
+        filter: &ProblemFilter,
+        cap: u32,
+    ) -> StoreResult<Vec<ProblemPoint>> {
+        problems::points(&mut *reader(self).await?, slug, filter, cap).await
+    }
+
+    async fn nearest_problems(
+        &self,
+        slug: &HardwareSlug,
+        problem: &Problem,
+        method: Method,
+        limit: u32,
+    ) -> StoreResult<Vec<NearestProblem>> {
+        nearest::nearest(&mut *snapshot(self).await?, slug, problem, method, limit).await
     }
 
     async fn problem(&self, id: &ProblemId) -> StoreResult<Option<Problem>> {
@@ -233,14 +246,15 @@ impl<DB: Database<Connection: Connection>> Store for SqlStore<DB> {
         board_entries::views(&mut *reader(self).await?).await
     }
 
-    async fn add_model(
+    async fn add_shipped_model(
         &self,
         model: &ModelSummary,
         hardware: &Hardware,
         uploads: &[UploadId],
+        now: Now,
     ) -> StoreResult<bool> {
         let mut tx = writer(self).await?;
-        let added = models::add(&mut *tx, model, hardware, uploads).await?;
+        let added = publications::add_shipped(&mut *tx, model, hardware, uploads, now).await?;
         tx.commit().await?;
         Ok(added)
     }
@@ -253,9 +267,9 @@ impl<DB: Database<Connection: Connection>> Store for SqlStore<DB> {
         models::find(&mut *reader(self).await?, id).await
     }
 
-    async fn enqueue(&self, job: &Job, limit: u32) -> StoreResult<bool> {
+    async fn enqueue(&self, job: &Job, account: Option<&AccountId>, now: Now) -> StoreResult<Queued> {
         let mut tx = writer(self).await?;
-        let queued = jobs::enqueue(&mut *tx, job, limit).await?;
+        let queued = jobs::enqueue(&mut *tx, job, account, now).await?;
         tx.commit().await?;
         Ok(queued)
     }
@@ -301,6 +315,13 @@ impl<DB: Database<Connection: Connection>> Store for SqlStore<DB> {
     ) -> StoreResult<bool> {
         let mut tx = writer(self).await?;
         let claimed = jobs::finish(&mut *tx, claim, now, outcome).await?;
+        tx.commit().await?;
+        Ok(claimed)
+    }
+
+    async fn postpone_job(&self, claim: &Claim, now: Now, reason: &str) -> StoreResult<bool> {
+        let mut tx = writer(self).await?;
+        let claimed = jobs::postpone(&mut *tx, claim, now, reason).await?;
         tx.commit().await?;
         Ok(claimed)
     }

@@ -1,9 +1,11 @@
+use diode_core::Heuristic;
 use diode_core::api::ModelSummary;
 use diode_core::hardware::Hardware;
 use diode_core::ids::{HardwareSlug, ModelId, UploadId};
 
 use super::connection::Connection;
-use super::fields::{from_json, json, parse, unsigned};
+use super::fields::{from_json, json, named, parse, unsigned};
+use super::from_row::from_row;
 use super::hardware;
 use super::inserts::ROWS_PER_STATEMENT;
 use super::statement::Statement;
@@ -11,10 +13,33 @@ use crate::solutions::Damaged;
 use crate::store::error::StoreResult;
 
 /// A model's summary, and how many uploads that it was trained on do not count any more.
-const SELECT: &str = "SELECT m.summary, \
+const SELECT: &str = "SELECT m.summary, m.state, m.reason, m.pinned, \
     (SELECT COUNT(*) FROM model_uploads n LEFT JOIN uploads u ON u.id = n.upload \
      WHERE n.model = m.id AND (u.id IS NULL OR u.standing > 0)) AS withdrawn FROM models m";
 
+struct ModelRow {
+    summary: String,
+    state: String,
+    reason: String,
+    pinned: i64,
+    withdrawn: i64,
+}
+
+from_row!(ModelRow { summary, state, reason, pinned, withdrawn });
+
+impl ModelRow {
+    fn model(self) -> Result<ModelSummary, Damaged> {
+        Ok(ModelSummary {
+            withdrawn_uploads: unsigned("upload count", self.withdrawn)?,
+            state: named("model state", &self.state)?,
+            reason: self.reason,
+            pinned: self.pinned != 0,
+            ..from_json("model summary", &self.summary)?
+        })
+    }
+}
+
+/// Adds a model, unpublished; `false` if it is there already.
 pub(super) async fn add(
     db: &mut impl Connection,
     model: &ModelSummary,
@@ -23,7 +48,8 @@ pub(super) async fn add(
 ) -> StoreResult<bool> {
     hardware::insert(db, hardware).await?;
     let insert = Statement::new(
-        "INSERT INTO models (id, heuristic, hardware, summary) VALUES ($1, $2, $3, $4) ON CONFLICT DO NOTHING",
+        "INSERT INTO models (id, heuristic, hardware, summary, state) VALUES ($1, $2, $3, $4, 'unpublished') \
+         ON CONFLICT DO NOTHING",
     )
     .bind(model.id.as_str())
     .bind(model.heuristic.as_str())
@@ -38,6 +64,30 @@ pub(super) async fn add(
         db.execute(insert).await?;
     }
     Ok(true)
+}
+
+/// Puts a model in the place of the one that is published.
+pub(super) async fn set_published(db: &mut impl Connection, model: &ModelSummary) -> StoreResult<()> {
+    let update = Statement::new(
+        "UPDATE models SET state = 'earlier', pinned = 0 \
+         WHERE hardware = $1 AND heuristic = $2 AND state = 'published'",
+    );
+    db.execute(update.bind(model.hardware.as_str()).bind(model.heuristic.as_str())).await?;
+    let update = Statement::new("UPDATE models SET state = 'published', reason = '' WHERE id = $1");
+    db.execute(update.bind(model.id.as_str())).await?;
+    Ok(())
+}
+
+pub(super) async fn set_reason(db: &mut impl Connection, id: &ModelId, reason: &str) -> StoreResult<()> {
+    let update = Statement::new("UPDATE models SET reason = $1 WHERE id = $2");
+    db.execute(update.bind(reason).bind(id.as_str())).await?;
+    Ok(())
+}
+
+pub(super) async fn set_pinned(db: &mut impl Connection, id: &ModelId, pinned: bool) -> StoreResult<()> {
+    let update = Statement::new("UPDATE models SET pinned = $1 WHERE id = $2");
+    db.execute(update.bind(i64::from(pinned)).bind(id.as_str())).await?;
+    Ok(())
 }
 
 /// The uploads that the solutions of a hardware come from, those that count.
@@ -61,17 +111,26 @@ pub(super) async fn list(
     if let Some(slug) = hardware {
         select = select.push(" WHERE m.hardware = ").push_bind(slug.as_str());
     }
-    let rows: Vec<(String, i64)> = db.fetch_all(select.push(" ORDER BY m.position DESC")).await?;
-    Ok(rows.into_iter().map(model).collect::<Result<_, _>>()?)
+    let rows: Vec<ModelRow> = db.fetch_all(select.push(" ORDER BY m.position DESC")).await?;
+    Ok(rows.into_iter().map(ModelRow::model).collect::<Result<_, _>>()?)
 }
 
 pub(super) async fn find(db: &mut impl Connection, id: &ModelId) -> StoreResult<Option<ModelSummary>> {
     let select = Statement::new(SELECT).push(" WHERE m.id = ").push_bind(id.as_str());
-    let row: Option<(String, i64)> = db.fetch_optional(select).await?;
-    Ok(row.map(model).transpose()?)
+    let row: Option<ModelRow> = db.fetch_optional(select).await?;
+    Ok(row.map(ModelRow::model).transpose()?)
 }
 
-fn model((summary, withdrawn): (String, i64)) -> Result<ModelSummary, Damaged> {
-    let withdrawn_uploads = unsigned("upload count", withdrawn)?;
-    Ok(ModelSummary { withdrawn_uploads, ..from_json("model summary", &summary)? })
+pub(super) async fn published(
+    db: &mut impl Connection,
+    hardware: &HardwareSlug,
+    heuristic: Heuristic,
+) -> StoreResult<Option<ModelSummary>> {
+    let select = Statement::new(SELECT)
+        .push(" WHERE m.state = 'published' AND m.hardware = ")
+        .push_bind(hardware.as_str())
+        .push(" AND m.heuristic = ")
+        .push_bind(heuristic.as_str());
+    let row: Option<ModelRow> = db.fetch_optional(select).await?;
+    Ok(row.map(ModelRow::model).transpose()?)
 }

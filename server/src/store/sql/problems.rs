@@ -1,7 +1,8 @@
 use diode_core::Problem;
-use diode_core::api::{ProblemPoint, ProblemView};
+use diode_core::api::{ProblemFilter, ProblemPoint, ProblemView};
 use diode_core::ids::{HardwareSlug, ProblemId};
 
+use super::board::push_filter;
 use super::connection::Connection;
 use super::fields::{from_json, parse};
 use super::from_row::from_row;
@@ -35,21 +36,47 @@ pub(super) async fn views(db: &mut impl Connection, id: &ProblemId) -> StoreResu
 
 struct PointRow {
     fields: String,
+    method: String,
     tflops: f64,
+    roofline_share: Option<f64>,
     best_ns: f64,
+    triton_ns: Option<f64>,
+    triton_roofline_share: Option<f64>,
+    library_ns: Option<f64>,
+    library_roofline_share: Option<f64>,
+    triton_over_library: Option<f64>,
 }
 
-from_row!(PointRow { fields, tflops, best_ns });
+from_row!(PointRow {
+    fields,
+    method,
+    tflops,
+    roofline_share,
+    best_ns,
+    triton_ns,
+    triton_roofline_share,
+    library_ns,
+    library_roofline_share,
+    triton_over_library
+});
 
 impl PointRow {
     fn point(self) -> Result<ProblemPoint, Damaged> {
         let problem = problem_of(&self.fields)?;
         Ok(ProblemPoint {
             problem_id: problem.id(),
+            method: parse("method", self.method)?,
             dims: problem.dims(),
             intensity: problem.flops() / problem.bytes(),
+            problem,
             tflops: self.tflops,
+            roofline_share: self.roofline_share,
             best_us: micros(self.best_ns),
+            triton_us: self.triton_ns.map(micros),
+            triton_roofline_share: self.triton_roofline_share,
+            library_us: self.library_ns.map(micros),
+            library_roofline_share: self.library_roofline_share,
+            triton_over_library: self.triton_over_library,
         })
     }
 }
@@ -57,24 +84,23 @@ impl PointRow {
 pub(super) async fn points(
     db: &mut impl Connection,
     slug: &HardwareSlug,
+    filter: &ProblemFilter,
     cap: u32,
 ) -> StoreResult<Vec<ProblemPoint>> {
     // Problem ids are digests, so the first of them are an even sample. They are read along the primary
     // key; the plus keeps SQLite from walking the whole index of rates instead.
     let select = Statement::new(
-        "SELECT p.fields, e.tflops, e.best_ns FROM ( \
-             SELECT problem, tflops, best_ns, \
-                    ROW_NUMBER() OVER (PARTITION BY problem ORDER BY timings DESC, method) AS place \
-             FROM entries WHERE hardware = $1 AND +tflops >= 0 AND problem <= ( \
-                 SELECT MAX(problem) FROM ( \
-                     SELECT DISTINCT problem FROM entries WHERE hardware = $1 AND +tflops >= 0 \
-                     ORDER BY problem LIMIT $2 \
-                 ) AS first \
-             ) \
-         ) e JOIN problems p ON p.id = e.problem WHERE e.place = 1 ORDER BY e.problem",
-    )
-    .bind(slug.as_str())
-    .bind(i64::from(cap));
+        "SELECT p.fields, e.* FROM (SELECT problem, method, tflops, roofline_share, best_ns, triton_ns, \
+         triton_roofline_share, library_ns, library_roofline_share, triton_over_library, \
+         ROW_NUMBER() OVER (PARTITION BY problem ORDER BY timings DESC, method) AS place FROM entries e",
+    );
+    let select = push_filter(select, slug, filter).push(
+        " AND +e.tflops >= 0 AND e.problem <= (SELECT MAX(problem) FROM (SELECT DISTINCT problem FROM entries e",
+    );
+    let select = push_filter(select, slug, filter)
+        .push(" AND +e.tflops >= 0 ORDER BY problem LIMIT ")
+        .push_bind(i64::from(cap))
+        .push(") AS first)) e JOIN problems p ON p.id = e.problem WHERE e.place = 1 ORDER BY e.problem");
     let rows: Vec<PointRow> = db.fetch_all(select).await?;
     Ok(rows.into_iter().map(PointRow::point).collect::<Result<_, _>>()?)
 }

@@ -91,18 +91,22 @@ pub(super) async fn inherit_quarantine(db: &mut impl Connection, upload: &Upload
     Ok(true)
 }
 
+/// The standing that a solution should have: the best of the uploads that sent it.
+pub(super) const BEST: &str = "(SELECT MIN(u.standing) FROM sent s JOIN uploads u ON u.id = s.upload \
+     WHERE s.solution = solutions.id)";
+
+/// Whose it should be: of those with the best standing the first.
+pub(super) const FIRST: &str = "(SELECT u.account FROM sent s JOIN uploads u ON u.id = s.upload \
+     WHERE s.solution = solutions.id ORDER BY u.standing, u.received_at, u.id LIMIT 1)";
+
 /// Works out anew whose the solutions of an upload are, and whether they count: by the best of all uploads
 /// that sent them. Among equals the first has them, since a copy is no second measurement.
 pub(super) async fn restate(db: &mut impl Connection, upload: &UploadId) -> StoreResult<()> {
-    let update = Statement::new(
-        "UPDATE solutions SET \
-             standing = (SELECT MIN(u.standing) FROM sent s JOIN uploads u ON u.id = s.upload \
-                         WHERE s.solution = solutions.id), \
-             contributor = (SELECT u.account FROM sent s JOIN uploads u ON u.id = s.upload \
-                            WHERE s.solution = solutions.id \
-                            ORDER BY u.standing, u.received_at, u.id LIMIT 1) \
-         WHERE id IN (SELECT solution FROM sent WHERE upload = $1)",
-    );
+    let update = Statement::new("UPDATE solutions SET standing = ")
+        .push(BEST)
+        .push(", contributor = ")
+        .push(FIRST)
+        .push(" WHERE id IN (SELECT solution FROM sent WHERE upload = $1)");
     db.execute(update.bind(upload.as_str())).await?;
     Ok(())
 }

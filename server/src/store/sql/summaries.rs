@@ -3,10 +3,11 @@
 use std::collections::BTreeSet;
 
 use diode_core::api::HardwareSummary;
+use diode_core::comparison::geometric_mean;
 use diode_core::hardware::find;
 use diode_core::ids::HardwareSlug;
 use diode_core::stats::median;
-use diode_core::{DType, Method, Micros, Nanos, Op};
+use diode_core::{Comparison, DType, Method, Micros, Nanos, Op};
 
 use super::connection::Connection;
 use super::fields::{named, unsigned};
@@ -50,8 +51,11 @@ pub(super) struct Figures {
     dtypes: Vec<DType>,
     methods: Vec<Method>,
     best_tflops: Option<f64>,
+    method: Option<Method>,
     median_roofline_share: Option<f64>,
     gain_over_defaults: Option<f64>,
+    triton_gain_over_defaults: Option<f64>,
+    comparison: Comparison,
 }
 
 /// All hardware, or the one of a slug. The queries must see the same state.
@@ -91,8 +95,11 @@ pub(super) async fn list(
             dtypes: figures.dtypes,
             methods: figures.methods,
             best_tflops: figures.best_tflops,
+            method: figures.method,
             median_roofline_share: figures.median_roofline_share,
             gain_over_defaults: figures.gain_over_defaults,
+            triton_gain_over_defaults: figures.triton_gain_over_defaults,
+            comparison: figures.comparison,
             updated_at: row.updated_at,
             models,
             confirmed: row.confirmed != 0 || is_listed,
@@ -112,25 +119,39 @@ async fn figures(db: &mut impl Connection, slug: &HardwareSlug) -> StoreResult<F
     let groups: Vec<GroupRow> = db.fetch_all(select.bind(slug.as_str())).await?;
     let select = Statement::new("SELECT COUNT(DISTINCT problem) FROM entries WHERE hardware = $1");
     let (problems,): (i64,) = db.fetch_one(select.bind(slug.as_str())).await?;
-    let select = "SELECT roofline_share FROM entries WHERE hardware = $1 AND roofline_share >= 0";
-    let mut shares = numbers(db, Statement::new(select).bind(slug.as_str())).await?;
-    let select = "SELECT gain_over_defaults FROM entries WHERE hardware = $1 AND gain_over_defaults >= 0";
-    let gains = numbers(db, Statement::new(select).bind(slug.as_str())).await?;
-    let mean_log_gain = gains.iter().map(|gain| gain.ln()).sum::<f64>() / gains.len() as f64;
+    let methods = distinct("method", &groups, |group| &group.method)?;
+    let method = Method::shown_first(&methods);
+    let of_method = |select: &'static str| {
+        let select = Statement::new(select).bind(slug.as_str());
+        select.bind(method.map(|method| method.to_string()))
+    };
+    let select =
+        "SELECT roofline_share FROM entries WHERE hardware = $1 AND roofline_share >= 0 AND method = $2";
+    let mut shares = numbers(db, of_method(select)).await?;
+    let select = "SELECT gain_over_defaults FROM entries WHERE hardware = $1 AND gain_over_defaults >= 0 AND method = $2";
+    let gains = numbers(db, of_method(select)).await?;
+    let select = "SELECT triton_gain FROM entries WHERE hardware = $1 AND triton_gain >= 0 AND method = $2";
+    let triton_gains = numbers(db, of_method(select)).await?;
+    let select = "SELECT triton_over_library FROM entries WHERE hardware = $1 AND triton_over_library >= 0 \
+                  AND method = $2";
+    let ratios = numbers(db, of_method(select)).await?;
     Ok(Figures {
         problems: unsigned("problem count", problems)?,
         solutions: unsigned("solution count", groups.iter().map(|group| group.solutions).sum())?,
         timings: unsigned("timing count", groups.iter().map(|group| group.timings).sum())?,
         ops: distinct("op", &groups, |group| &group.op)?,
         dtypes: distinct("dtype", &groups, |group| &group.a_dtype)?,
-        methods: distinct("method", &groups, |group| &group.method)?,
+        methods,
         best_tflops: groups.iter().filter_map(|group| group.tflops).max_by(f64::total_cmp),
+        method,
         median_roofline_share: median(&mut shares),
-        gain_over_defaults: (!gains.is_empty()).then(|| mean_log_gain.exp()),
+        gain_over_defaults: geometric_mean(&gains),
+        triton_gain_over_defaults: geometric_mean(&triton_gains),
+        comparison: Comparison::of(&ratios),
     })
 }
 
-async fn numbers(db: &mut impl Connection, select: Statement) -> StoreResult<Vec<f64>> {
+pub(super) async fn numbers(db: &mut impl Connection, select: Statement) -> StoreResult<Vec<f64>> {
     let rows: Vec<(f64,)> = db.fetch_all(select).await?;
     Ok(rows.into_iter().map(|(number,)| number).collect())
 }

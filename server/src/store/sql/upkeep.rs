@@ -1,12 +1,47 @@
 //! What looks after the store asks: how much there is, which blobs there must be, whether writing works.
 
+use std::collections::BTreeMap;
+
+use async_trait::async_trait;
+use diode_core::api::{ModelSummary, PackSummary};
+use sqlx::Database;
+
 use super::connection::Connection;
 use super::fields::{from_json, parse, unsigned};
 use super::statement::Statement;
+use super::{SqlStore, checks, deviations, figures, reader, snapshot};
 use crate::blobs::BlobKind;
+use crate::solutions::Damaged;
 use crate::store::error::StoreResult;
-use crate::store::types::NamedBlob;
-use diode_core::api::ModelSummary;
+use crate::store::types::{NamedBlob, Now, View};
+use crate::store::upkeep::{CheckedUploads, Connections, Figures, NamedBlobs, UpkeepStore};
+
+#[async_trait]
+impl<DB: Database<Connection: Connection>> UpkeepStore for SqlStore<DB> {
+    async fn blobs(&self) -> StoreResult<NamedBlobs> {
+        blobs(&mut *snapshot(self).await?).await
+    }
+
+    async fn deviations(&self, view: &View) -> StoreResult<BTreeMap<i64, f64>> {
+        deviations::of_view(&mut *reader(self).await?, view).await
+    }
+
+    async fn check_uploads(&self) -> StoreResult<CheckedUploads> {
+        checks::uploads(&mut *snapshot(self).await?).await
+    }
+
+    async fn figures(&self, now: Now) -> StoreResult<Figures> {
+        figures::figures(&mut *snapshot(self).await?, now).await
+    }
+
+    fn connections(&self) -> Vec<Connections> {
+        let of = |pool, connections: &sqlx::Pool<DB>| {
+            let (open, idle) = (connections.size(), connections.num_idle());
+            Connections { pool, open, idle: u32::try_from(idle).unwrap_or(u32::MAX) }
+        };
+        vec![of("readers", &self.readers), of("writers", &self.writers)]
+    }
+}
 
 /// Bytes of all uploaded files.
 pub(super) async fn stored_bytes(db: &mut impl Connection) -> StoreResult<u64> {
@@ -15,20 +50,42 @@ pub(super) async fn stored_bytes(db: &mut impl Connection) -> StoreResult<u64> {
     Ok(unsigned("upload size", bytes)?)
 }
 
-/// Every blob that a row names. A row that cannot be read is left out.
-pub(super) async fn blobs(db: &mut impl Connection) -> StoreResult<Vec<NamedBlob>> {
-    let uploads: Vec<(String, i64)> =
-        db.fetch_all(Statement::new("SELECT digest, bytes FROM uploads")).await?;
-    let uploads = uploads.into_iter().filter_map(|(digest, bytes)| {
-        let digest = parse("upload digest", digest).ok()?;
-        Some(NamedBlob { kind: BlobKind::Upload, digest, bytes: unsigned("upload size", bytes).ok()? })
+async fn blobs(db: &mut impl Connection) -> StoreResult<NamedBlobs> {
+    let uploads: Vec<(String, String, i64)> =
+        db.fetch_all(Statement::new("SELECT id, digest, bytes FROM uploads")).await?;
+    let models: Vec<(String, String)> =
+        db.fetch_all(Statement::new("SELECT id, summary FROM models")).await?;
+    let uploads = uploads.into_iter().map(|(id, digest, bytes)| {
+        let blob = || -> Result<NamedBlob, Damaged> {
+            let (digest, bytes) = (parse("upload digest", digest)?, unsigned("upload size", bytes)?);
+            Ok(NamedBlob { kind: BlobKind::Upload, digest, bytes })
+        };
+        blob().map_err(|damaged| format!("upload {id}: {damaged}"))
     });
-    let models: Vec<(String,)> = db.fetch_all(Statement::new("SELECT summary FROM models")).await?;
-    let models = models.into_iter().filter_map(|(summary,)| {
-        let ModelSummary { digest, bytes, .. } = from_json("model summary", &summary).ok()?;
-        Some(NamedBlob { kind: BlobKind::Model, digest, bytes })
+    let models =
+        models.into_iter().map(|(id, summary)| {
+            let blob = from_json("model summary", &summary)
+                .map(|ModelSummary { digest, bytes, .. }| NamedBlob { kind: BlobKind::Model, digest, bytes });
+            blob.map_err(|damaged| format!("model {id}: {damaged}"))
+        });
+    let packs: Vec<(String, String)> =
+        db.fetch_all(Statement::new("SELECT digest, summary FROM packs")).await?;
+    let packs = packs.into_iter().map(|(digest, summary)| {
+        let blob = from_json("pack", &summary).map(|PackSummary { sha256, bytes, .. }| NamedBlob {
+            kind: BlobKind::Pack,
+            digest: sha256,
+            bytes,
+        });
+        blob.map_err(|damaged| format!("pack {digest}: {damaged}"))
     });
-    Ok(uploads.chain(models).collect())
+    let mut found = NamedBlobs::default();
+    for blob in uploads.chain(models).chain(packs) {
+        match blob {
+            Ok(blob) => found.named.push(blob),
+            Err(damaged) => found.damaged.push(damaged),
+        }
+    }
+    Ok(found)
 }
 
 /// Writes a row, so that a full disk or a database that can only be read shows.

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use crate::hardware::Hardware;
 use crate::ids::{AgentId, HardwareSlug, LeaseId, ProblemId};
 use crate::named_enum::named_enum;
-use crate::{DType, Invalid, Layout, Op, Problem};
+use crate::{DType, Invalid, KernelVariant, Layout, Op, Problem};
 
 /// The header in which an agent shows its key. Without an account, nothing else shows whose its requests are.
 pub const AGENT_KEY: &str = "diode-agent-key";
@@ -47,6 +47,16 @@ named_enum! {
     }
 }
 
+named_enum! {
+    /// Whom it concerns that a problem cannot be measured.
+    Reach("reach") {
+        /// All devices with the hardware.
+        Hardware = "hardware",
+        /// The agent that says so: it lacks kernels or memory that others may have.
+        Agent = "agent",
+    }
+}
+
 /// What the device of an agent can measure. What it cannot is not asked of it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
@@ -59,6 +69,17 @@ pub struct Ability {
     pub unaligned: bool,
     /// What operands and output may take together.
     pub memory_bytes: u64,
+    /// Only what these kernels compute: those of the packs that the agent has or can pull. `None` if it needs none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub variants: Option<Vec<KernelVariant>>,
+}
+
+impl Ability {
+    /// Whether there are kernels for a problem, or none are needed.
+    pub fn has_kernels_for(&self, problem: &Problem) -> bool {
+        let Some(variants) = &self.variants else { return true };
+        KernelVariant::of(problem).is_ok_and(|variant| variants.contains(&variant))
+    }
 }
 
 /// Makes a device known to the server. Doing so again changes what is known of it.
@@ -82,6 +103,8 @@ pub struct Registration {
 impl Registration {
     const MAX_FACTS: usize = 64;
     const MAX_TEXT: usize = 256;
+    /// More than there are.
+    const MAX_VARIANTS: usize = 1024;
 
     /// Refuses what no agent sends.
     pub fn check(&self) -> Result<(), Invalid> {
@@ -104,6 +127,12 @@ impl Registration {
         let ability = &self.ability;
         if ability.ops.is_empty() || ability.dtypes.is_empty() || ability.layouts.is_empty() {
             return Err(Invalid::new("ability", "nothing", "at least one op, one dtype and one layout"));
+        }
+        if let Some(variants) = &ability.variants
+            && !(1..=Self::MAX_VARIANTS).contains(&variants.len())
+        {
+            let expected = format!("1 to {}", Self::MAX_VARIANTS);
+            return Err(Invalid::new("variants", variants.len(), expected));
         }
         self.hardware.validate()
     }
@@ -230,6 +259,15 @@ pub struct GivenBack {
 pub struct RefusedWork {
     pub problem: ProblemId,
     pub reason: String,
+    /// Programs that do not say it may lack kernels.
+    #[serde(default = "RefusedWork::usual_reach")]
+    pub reach: Reach,
+}
+
+impl RefusedWork {
+    const fn usual_reach() -> Reach {
+        Reach::Agent
+    }
 }
 
 /// Problems that somebody wants measured.
@@ -299,18 +337,21 @@ mod tests {
                 layouts: vec![Layout::Row],
                 unaligned: true,
                 memory_bytes: 1 << 30,
+                variants: None,
             },
             tool: "diode 0.1.0".to_owned(),
             node: BTreeMap::new(),
         };
         assert_eq!(good.check(), Ok(()));
         let nothing = Ability { ops: Vec::new(), ..good.ability.clone() };
+        let no_kernels = Ability { variants: Some(Vec::new()), ..good.ability.clone() };
         let bad = [
             Registration { key: "short".to_owned(), ..good.clone() },
             Registration { key: "0123456789abcde ".to_owned(), ..good.clone() },
             Registration { name: "a\nb".to_owned(), ..good.clone() },
             Registration { tool: String::new(), ..good.clone() },
             Registration { ability: nothing, ..good.clone() },
+            Registration { ability: no_kernels, ..good.clone() },
             Registration { node: BTreeMap::from([("a".to_owned(), "x".repeat(257))]), ..good.clone() },
         ];
         for registration in bad {

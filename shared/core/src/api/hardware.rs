@@ -1,7 +1,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::hardware::Hardware;
-use crate::{DType, Method, Op};
+use crate::{Comparison, DType, Method, Op};
 
 /// One kind of hardware and what is known about it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -18,10 +18,18 @@ pub struct HardwareSummary {
     pub methods: Vec<Method>,
     /// The highest rate any problem reaches, in TFLOP/s.
     pub best_tflops: Option<f64>,
+    /// The method of the four figures that follow: methods are not mixed. Absent without data.
+    pub method: Option<Method>,
     /// Median over problems of roofline time / best time.
     pub median_roofline_share: Option<f64>,
-    /// Geometric mean over problems of best of Inductor's default configs / best.
+    /// Geometric mean over problems of best of Inductor's default configs / best of everything, the library
+    /// kernel included.
     pub gain_over_defaults: Option<f64>,
+    /// The same with the best Triton config alone.
+    pub triton_gain_over_defaults: Option<f64>,
+    /// Triton and the library kernel.
+    #[serde(default)]
+    pub comparison: Comparison,
     /// When the newest upload arrived, as RFC 3339.
     pub updated_at: Option<String>,
     /// Models trained for this hardware.

@@ -53,6 +53,9 @@ pub struct Job {
     pub request: JobRequest,
     pub state: JobState,
     pub created_at: String,
+    /// Whether the server asked for it by itself, since enough was new.
+    #[serde(default)]
+    pub automatic: bool,
     pub finished_at: Option<String>,
     /// What a failed job failed of.
     pub error: Option<String>,

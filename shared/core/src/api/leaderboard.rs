@@ -1,12 +1,14 @@
 use serde::{Deserialize, Deserializer, Serialize};
 
+use super::ProblemFilter;
+use super::problem_filter::size;
 use super::query::{from_text, whole_number};
 use crate::ids::ProblemId;
 use crate::named_enum::named_enum;
-use crate::{Config, DType, Layout, Method, Op, Problem};
+use crate::{Comparison, Config, DType, Layout, Method, Op, Problem};
 
 named_enum! {
-    /// What a leaderboard is sorted by.
+    /// What a leaderboard is sorted by. All but `ratio` and `flops` are of the kernels that are ranked.
     LeaderboardSort("sort") {
         /// TFLOP/s of the best config.
         Tflops = "tflops",
@@ -16,8 +18,22 @@ named_enum! {
         Roofline = "roofline",
         /// Best of Inductor's default configs / best.
         Gain = "gain",
+        /// Time of the library kernel / time of the best Triton config.
+        Ratio = "ratio",
         /// Size of the problem in operations.
         Flops = "flops",
+    }
+}
+
+named_enum! {
+    /// Which kernels a leaderboard ranks.
+    Kernels("kernels") {
+        /// All configs but the library kernel.
+        Triton = "triton",
+        /// The library kernel alone.
+        Library = "library",
+        /// All configs.
+        Everything = "everything",
     }
 }
 
@@ -55,6 +71,9 @@ pub struct LeaderboardQuery {
     pub min_k: Option<u64>,
     #[serde(deserialize_with = "size")]
     pub max_k: Option<u64>,
+    /// What is sorted by is a figure of these kernels; of everything unless given.
+    #[serde(deserialize_with = "from_text")]
+    pub kernels: Option<Kernels>,
     #[serde(deserialize_with = "from_text")]
     pub sort: Option<LeaderboardSort>,
     #[serde(deserialize_with = "from_text")]
@@ -67,14 +86,49 @@ pub struct LeaderboardQuery {
     pub cursor: Option<String>,
 }
 
-fn size<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<u64>, D::Error> {
-    whole_number(deserializer, 0..=u64::MAX)
+impl LeaderboardQuery {
+    /// The rows that are meant, whatever their order and page.
+    pub fn filter(&self) -> ProblemFilter {
+        let Self { op, dtype, b_layout, method, min_m, max_m, min_n, max_n, min_k, max_k, .. } = *self;
+        ProblemFilter { op, dtype, b_layout, method, min_m, max_m, min_n, max_n, min_k, max_k }
+    }
 }
 
 fn limit<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<u32>, D::Error> {
     /// Enough for a program that wants everything, little enough to answer at once.
     const MAX: u32 = 500;
     whole_number(deserializer, 1..=MAX)
+}
+
+/// A page of a leaderboard with what all its rows make together. Written out, since a flattened
+/// [`Page`](super::Page) costs the dashboard's download some kilobytes.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct Leaderboard {
+    pub items: Vec<LeaderboardRow>,
+    /// How many rows match in all.
+    pub total: u64,
+    /// Pass as `cursor` for the next page; absent on the last.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub next_cursor: Option<String>,
+    /// Triton and the library on all problems that the filters leave.
+    pub comparison: Comparison,
+}
+
+/// The fastest of some kernels on a problem.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct KernelResult {
+    pub config: Config,
+    pub us: f64,
+    /// The rate; absent where the hardware's peak for the dtype is unknown.
+    pub tflops: Option<f64>,
+    /// Roofline time / time; absent under the same condition.
+    pub roofline_share: Option<f64>,
+    /// Time of the best of Inductor's default configs / time; absent if none was timed.
+    pub gain_over_defaults: Option<f64>,
+    /// Interquartile range of the repeats / time, where known: the median over solutions.
+    pub spread: Option<f64>,
 }
 
 /// The best known config of one problem, by one method of timing.
@@ -94,6 +148,16 @@ pub struct LeaderboardRow {
     pub gain_over_defaults: Option<f64>,
     /// Time of the library kernel, if it was timed.
     pub library_us: Option<f64>,
+    /// The best Triton config: the fastest of all but the library kernel.
+    pub triton: Option<KernelResult>,
+    /// The library kernel.
+    pub library: Option<KernelResult>,
+    /// Time of the library kernel / time of the best Triton config: above 1 where Triton is faster. Absent
+    /// if one of them was not timed, and where Triton rounds to TF32, which the library was not allowed.
+    pub triton_over_library: Option<f64>,
+    /// Other Triton configs that are as fast as the best to 1 %.
+    #[serde(default)]
+    pub triton_ties: u64,
     /// Distinct configs timed.
     pub configs: u64,
     /// Uploads that timed this problem.

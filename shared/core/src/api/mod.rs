@@ -9,8 +9,13 @@ mod jobs;
 mod leaderboard;
 mod models;
 mod moderation;
+mod nearest;
+mod packs;
 mod page;
+mod picks;
+mod problem_filter;
 mod problems;
+mod publications;
 pub mod query;
 mod tokens;
 mod uploads;
@@ -18,18 +23,25 @@ mod uploads;
 pub use accounts::{Account, DeleteAccount, Invitation, NewPassword, Password, SignIn, SignUp, Uploads};
 pub use agents::{
     AGENT_KEY, Ability, Agent, AgentDetail, Breadth, Coverage, CoveragePart, GivenBack, Lease, LeaseAnswer,
-    LeaseRequest, LeaseState, LeaseSummary, Purpose, RefusedWork, Registration, Renewal, Wanted, Work,
+    LeaseRequest, LeaseState, LeaseSummary, Purpose, Reach, RefusedWork, Registration, Renewal, Wanted, Work,
 };
 pub use error::ApiError;
 pub use hardware::HardwareSummary;
 pub use jobs::{Job, JobEvent, JobKind, JobRequest, JobState};
-pub use leaderboard::{LeaderboardQuery, LeaderboardRow, LeaderboardSort, SortOrder};
-pub use models::{EvaluationReport, ModelSource, ModelSummary, TopK};
+pub use leaderboard::{
+    KernelResult, Kernels, Leaderboard, LeaderboardQuery, LeaderboardRow, LeaderboardSort, SortOrder,
+};
+pub use models::{EvaluationReport, KeptReport, ModelSource, ModelState, ModelSummary, TopK};
 pub use moderation::{
     LogEntry, Moderated, Moderation, ModerationAction, ModerationSubject, NewReport, Reason, Report,
 };
+pub use nearest::{NearestProblem, NearestQuery};
+pub use packs::{MAX_PACK_BYTES, PackSummary, PackVariant};
 pub use page::Page;
+pub use picks::{MAX_PICKED, Pick, Picks};
+pub use problem_filter::ProblemFilter;
 pub use problems::{ConfigResult, FailedConfig, ProblemDetail, ProblemPoint, ProblemView};
+pub use publications::{NewPublication, Publication, PublicationAction};
 pub use tokens::{DeviceCode, DevicePoll, DeviceRequest, IssuedToken, NewToken, Scope, Token};
 pub use uploads::{
     HardwareReceipt, MAX_UPLOAD_BYTES, MAX_UPLOAD_TIMINGS, Receipt, SetApart, SetApartReason, Standing,

@@ -42,6 +42,20 @@ pub struct EvaluationReport {
     pub split: String,
 }
 
+/// How good a model's first picks are on the problems that are kept for judging.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct KeptReport {
+    pub problems: u64,
+    /// Compared with the best Triton config.
+    pub triton: TopK,
+    /// Compared with the best of everything, over the problems where the library was timed; absent if there
+    /// are none.
+    pub everything: Option<TopK>,
+    /// How many those are.
+    pub timed_library: u64,
+}
+
 named_enum! {
     /// Where a model comes from.
     ModelSource("source") {
@@ -49,6 +63,18 @@ named_enum! {
         Shipped = "shipped",
         /// Trained by this server.
         Trained = "trained",
+    }
+}
+
+named_enum! {
+    /// Whether programs take a model of their own accord.
+    ModelState("model state") {
+        /// The one that they take.
+        Published = "published",
+        /// It was published before.
+        Earlier = "earlier",
+        /// It was never published; its `reason` says why.
+        Unpublished = "unpublished",
     }
 }
 
@@ -76,9 +102,33 @@ pub struct ModelSummary {
     pub training_timings: u64,
     /// Out-of-sample metrics, as the model's file states them.
     pub evaluation: Option<EvaluationReport>,
+    /// Its first picks on the problems that this server keeps for judging; absent if it was not trained here,
+    /// or if nothing was measured of them.
+    #[serde(default)]
+    pub kept: Option<KeptReport>,
     /// File name to save it under.
     pub file_name: String,
     /// Uploads that it was trained on and that do not count any more.
     #[serde(default)]
     pub withdrawn_uploads: u64,
+    /// Of the models of one hardware and heuristic, one is published.
+    #[serde(default = "earlier")]
+    pub state: ModelState,
+    /// Why it is unpublished; empty for others.
+    #[serde(default)]
+    pub reason: String,
+    /// Whether nobody but an administrator puts another in its place.
+    #[serde(default)]
+    pub pinned: bool,
+}
+
+fn earlier() -> ModelState {
+    ModelState::Earlier
+}
+
+impl ModelSummary {
+    /// The published model of a hardware.
+    pub fn best_for<'a>(models: &'a [Self], hardware: &HardwareSlug) -> Option<&'a Self> {
+        models.iter().find(|model| model.hardware == *hardware && model.state == ModelState::Published)
+    }
 }

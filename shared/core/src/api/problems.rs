@@ -1,5 +1,6 @@
 use serde::{Deserialize, Serialize};
 
+use super::KernelResult;
 use crate::hardware::Hardware;
 use crate::ids::{HardwareSlug, ProblemId};
 use crate::{Config, FailureReason, Method, Problem};
@@ -9,12 +10,24 @@ use crate::{Config, FailureReason, Method, Problem};
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct ProblemPoint {
     pub problem_id: ProblemId,
+    pub problem: Problem,
+    pub method: Method,
     /// `4096×4096×4096`
     pub dims: String,
     /// Operations per byte that must move.
     pub intensity: f64,
+    /// Rate, roofline share and time of the best config of all, the library kernel included.
     pub tflops: f64,
+    pub roofline_share: Option<f64>,
     pub best_us: f64,
+    /// Time and roofline share of the best Triton config.
+    pub triton_us: Option<f64>,
+    pub triton_roofline_share: Option<f64>,
+    /// The same of the library kernel.
+    pub library_us: Option<f64>,
+    pub library_roofline_share: Option<f64>,
+    /// As in a leaderboard's row.
+    pub triton_over_library: Option<f64>,
 }
 
 /// One way to look at a problem: some hardware, some method.
@@ -36,6 +49,15 @@ pub struct ProblemDetail {
     /// The views there are, this one among them.
     pub views: Vec<ProblemView>,
     pub roofline_us: Option<f64>,
+    /// The best Triton config: the fastest of all but the library kernel.
+    pub triton: Option<KernelResult>,
+    /// The library kernel.
+    pub library: Option<KernelResult>,
+    /// As in a leaderboard's row.
+    pub triton_over_library: Option<f64>,
+    /// Other Triton configs that are as fast as the best to 1 %.
+    #[serde(default)]
+    pub triton_ties: u64,
     pub solutions: u64,
     /// Every timed config, fastest first.
     pub configs: Vec<ConfigResult>,

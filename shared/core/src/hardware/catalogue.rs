@@ -12,6 +12,8 @@ struct KnownHardware {
     /// Lower-case fragments; a device name that holds all of one group matches.
     /// The more specific kinds stand before the more general ones.
     matches: &'static [&'static [&'static str]],
+    /// The memory in GB of the device that has most of it.
+    memory_gb: u64,
     facts: Facts,
 }
 
@@ -94,6 +96,7 @@ static CATALOGUE: &[KnownHardware] = &[
         name: "NVIDIA H200",
         vendor: Vendor::Nvidia,
         matches: &[&["h200"]],
+        memory_gb: 141,
         facts: Facts { dram_gbps: 4800.0, ..HOPPER_SXM },
     },
     KnownHardware {
@@ -101,6 +104,7 @@ static CATALOGUE: &[KnownHardware] = &[
         name: "NVIDIA H100 PCIe",
         vendor: Vendor::Nvidia,
         matches: &[&["h100", "pcie"]],
+        memory_gb: 80,
         facts: Facts {
             sms: 114,
             max_clock_mhz: 1755,
@@ -122,6 +126,7 @@ static CATALOGUE: &[KnownHardware] = &[
         name: "NVIDIA H100",
         vendor: Vendor::Nvidia,
         matches: &[&["h100"]],
+        memory_gb: 80,
         facts: HOPPER_SXM,
     },
     KnownHardware {
@@ -129,6 +134,7 @@ static CATALOGUE: &[KnownHardware] = &[
         name: "NVIDIA A100",
         vendor: Vendor::Nvidia,
         matches: &[&["a100"]],
+        memory_gb: 80,
         facts: AMPERE_A100,
     },
     KnownHardware {
@@ -136,6 +142,7 @@ static CATALOGUE: &[KnownHardware] = &[
         name: "AMD Instinct MI300X",
         vendor: Vendor::Amd,
         matches: &[&["mi300x"]],
+        memory_gb: 192,
         facts: CDNA3_MI300X,
     },
 ];
@@ -172,4 +179,11 @@ pub fn find(name: &str) -> Option<Hardware> {
         .iter()
         .find(|e| e.matches.iter().any(|group| group.iter().all(|part| words.contains(part))))
         .map(KnownHardware::hardware)
+}
+
+/// The memory in bytes of the hardware, or of that whose times it makes up.
+pub(super) fn memory(hardware: &Hardware) -> Option<u64> {
+    let slug = hardware.slug.as_str();
+    let slug = slug.strip_prefix(Hardware::SIMULATED).unwrap_or(slug);
+    CATALOGUE.iter().find(|known| known.slug == slug).map(|known| known.memory_gb * 1_000_000_000)
 }

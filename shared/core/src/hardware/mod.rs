@@ -1,11 +1,13 @@
 //! What a problem runs on.
 
 mod catalogue;
+mod memory;
 mod roofline;
 
 use serde::{Deserialize, Serialize};
 
 pub use catalogue::{catalogue, find};
+pub use memory::{TooLarge, fits};
 pub use roofline::{floor, roofline};
 
 use crate::error::Invalid;

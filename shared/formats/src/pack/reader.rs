@@ -6,7 +6,9 @@ use std::io::{self, Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use diode_core::KernelVariant;
 use diode_core::ids::Digest;
+use diode_core::kernel_variant::EXACT_SIZES;
 use sha2::{Digest as _, Sha256};
 
 use super::{Chunk, ENCODING, Index, Kernel, KernelRecord, MAGIC, Outcome, PREFACE, SCHEMA};
@@ -30,8 +32,12 @@ pub struct Pack {
 impl Pack {
     /// Opens a pack and checks its index. Binaries are read when they are needed.
     pub fn open(path: &Path) -> Result<Self, FormatError> {
+        Self::read(open_regular(path)?, path)
+    }
+
+    /// The same with a file that is open. Errors name it by `path`.
+    pub fn read(mut file: File, path: &Path) -> Result<Self, FormatError> {
         let io = |source| FormatError::Io { path: path.to_owned(), source };
-        let mut file = open_regular(path)?;
         let size = file.metadata().map_err(io)?.len();
         let refuse = |state, at: usize, cause: String| refuse(path, state, at, cause);
 
@@ -107,6 +113,37 @@ impl Pack {
     /// The outcome of a kernel; `None` if the pack was built without it.
     pub fn find(&self, key: &str) -> Option<&Outcome> {
         self.by_key.get(key).map(|&number| &self.index.records[number].outcome)
+    }
+
+    /// How many kernels there are of each variant, also those that could not be built. Kernels that round float32
+    /// to TF32 are not counted: nobody needs them.
+    pub fn variants(&self) -> BTreeMap<KernelVariant, u64> {
+        let mut variants = BTreeMap::new();
+        for record in self.records().iter().filter(|record| !record.key.contains(";tf32;")) {
+            if let Some(variant) = KernelVariant::of_kernel(&record.key) {
+                *variants.entry(variant).or_default() += 1;
+            }
+        }
+        variants
+    }
+
+    /// The digest of the file, which names it among other files. [`Self::digest`] names the same content.
+    pub fn file_digest(&mut self) -> Result<Digest, FormatError> {
+        let io = |source| FormatError::Io { path: self.path.clone(), source };
+        let (mut hash, mut piece) = (Sha256::new(), vec![0; 1 << 20]);
+        self.file.seek(SeekFrom::Start(0)).map_err(io)?;
+        loop {
+            let length = self.file.read(&mut piece).map_err(io)?;
+            if length == 0 {
+                return Ok(Digest::from_hash(hash.finalize().into()));
+            }
+            hash.update(&piece[..length]);
+        }
+    }
+
+    /// Whether it was built for the exact sizes of some problems.
+    pub fn is_exact(&self) -> bool {
+        self.records().iter().any(|record| record.key.contains(EXACT_SIZES))
     }
 
     /// Reads every kernel, so that damage shows here and not where one is needed.

@@ -286,9 +286,11 @@ fn a_network_trained_here_has_a_file_of_its_own() {
             problems: 3,
             timings: 4602,
             method: Method::MEDIAN_COLD_EVENT,
+            related: Vec::new(),
             seed: 42,
             created_at: "2026-01-01T00:00:00Z".to_owned(),
             tool: "diode 0.1.0".to_owned(),
+            without_kept: false,
         },
         evaluation: None,
     };

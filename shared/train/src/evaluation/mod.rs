@@ -4,6 +4,7 @@
 mod baselines;
 mod document;
 mod judged;
+mod kept;
 mod rank_correlation;
 mod verdict;
 
@@ -16,6 +17,7 @@ pub use baselines::{Baseline, Baselines};
 pub use document::{Evaluation, EvaluationGroup, ProblemRow, WithLibrary, without_a_model};
 pub(crate) use judged::Judge;
 pub use judged::{Judged, JudgedRow, judge};
+pub use kept::FirstPicks;
 use verdict::with_library;
 pub(crate) use verdict::{Verdict, report};
 

@@ -21,6 +21,8 @@ pub(crate) struct Verdict {
     /// By [`PICKS`].
     triton: Shares,
     library: Option<Shares>,
+    /// Whether the model picks the library by a predicted time.
+    predicts_library: bool,
     /// Measured over predicted time of the first pick.
     pub(crate) pick_bias: f64,
     configs: usize,
@@ -51,6 +53,7 @@ impl Verdict {
         Self {
             triton: PICKS.map(|picks| best_us / judged.picked(picks)),
             library: judged.library_us.map(|_| PICKS.map(|picks| with_library(picks).unwrap_or(1.0))),
+            predicts_library: judged.predicts_library(),
             pick_bias: (-judged.rows[0].log_error()).exp(),
             configs: judged.rows.len(),
             errors,
@@ -67,6 +70,10 @@ impl Verdict {
 
     pub(crate) fn shares_with_library(&self) -> Option<Shares> {
         self.library
+    }
+
+    pub(super) fn predicts_library(&self) -> bool {
+        self.predicts_library
     }
 
     /// The mean error of near-best times, as a share.

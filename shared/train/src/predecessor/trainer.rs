@@ -37,8 +37,8 @@ pub fn train_predecessor(
     options.validate()?;
     let folds = Folds::new(set, PARTS, options.seed)?;
     let has_metrics = folds.used().len() > 2;
-    let is_validation = |problem: &TrainingProblem| folds.of(problem) == 0;
-    let is_unseen = |problem: &TrainingProblem| has_metrics && folds.of(problem) == 1;
+    let is_validation = |problem: &TrainingProblem| folds.of(problem) == Some(0);
+    let is_unseen = |problem: &TrainingProblem| has_metrics && folds.of(problem) == Some(1);
 
     let rows = Rows::of(set, |problem| !is_validation(problem) && !is_unseen(problem))?;
     let scale = rows.scale();

@@ -52,7 +52,17 @@ pub(super) fn merge(datasets: &[Dataset], wanted: Option<Method>) -> Result<Trai
     if problems.is_empty() {
         return Err(TrainError::Empty { left_out });
     }
-    Ok(TrainingSet { hardware, facts, method, configs: Arc::new(configs), problems, others, left_out })
+    Ok(TrainingSet {
+        hardware,
+        facts,
+        method,
+        configs: Arc::new(configs),
+        problems,
+        others,
+        related: Vec::new(),
+        left_out,
+        without_kept: false,
+    })
 }
 
 /// The one hardware of all datasets, taken from a dataset that has its facts.

@@ -1,13 +1,14 @@
 //! What a model is trained on: merged timings of one hardware, taken one way.
 
 mod merge;
+mod related;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use diode_core::hardware::{Facts, Hardware};
 use diode_core::ids::Digest;
-use diode_core::{Config, ConfigDictionary, ConfigIndex, DType, Dataset, Method, Op, Problem};
+use diode_core::{Config, ConfigDictionary, ConfigIndex, DType, Dataset, Method, Op, Problem, is_kept};
 use sha2::{Digest as _, Sha256};
 
 use crate::TrainError;
@@ -25,7 +26,10 @@ pub struct TrainingSet {
     problems: Vec<Arc<TrainingProblem>>,
     /// Timed by other methods: they are learnt from, marked as such, and nothing is judged by them.
     others: Vec<Arc<TrainingProblem>>,
+    /// Timings of other hardware, a set for each.
+    related: Vec<TrainingSet>,
     left_out: LeftOut,
+    without_kept: bool,
 }
 
 /// All that was measured of one problem.
@@ -103,6 +107,34 @@ impl TrainingSet {
         self.left_out
     }
 
+    /// Whether the problems that are kept for judging were taken out.
+    pub fn is_without_kept(&self) -> bool {
+        self.without_kept
+    }
+
+    /// What may be trained on, and the problems that are kept for judging, of which there may be none.
+    pub fn split_kept(&self) -> Result<(Self, Self), TrainError> {
+        let learnt = self.part(false);
+        if learnt.problems.is_empty() {
+            return Err(TrainError::OnlyKept { problems: self.problems() });
+        }
+        Ok((learnt, self.part(true)))
+    }
+
+    /// The problems that are kept for judging, or the others; of related hardware too.
+    fn part(&self, kept: bool) -> Self {
+        let of = |problems: &[Arc<TrainingProblem>]| {
+            problems.iter().filter(|problem| is_kept(&problem.problem) == kept).cloned().collect()
+        };
+        Self {
+            problems: of(&self.problems),
+            others: of(&self.others),
+            related: self.related.iter().map(|set| set.part(kept)).collect(),
+            without_kept: !kept,
+            ..self.clone()
+        }
+    }
+
     /// The method by which most of the others were timed.
     pub fn second_method(&self) -> Option<Method> {
         let mut counts: BTreeMap<Method, usize> = BTreeMap::new();
@@ -112,14 +144,16 @@ impl TrainingSet {
         counts.into_iter().max_by_key(|&(_, count)| count).map(|(method, _)| method)
     }
 
-    /// The operators that occur, in order.
+    /// The operators that are learnt from, in order.
     pub fn ops(&self) -> Vec<Op> {
-        self.iter().map(|p| p.problem.op).collect::<BTreeSet<_>>().into_iter().collect()
+        let ops: BTreeSet<Op> = self.predictable().map(|problem| problem.op).collect();
+        ops.into_iter().collect()
     }
 
-    /// The input types that occur, in order.
+    /// The input types that are learnt from, in order.
     pub fn dtypes(&self) -> Vec<DType> {
-        self.iter().map(|p| p.problem.a_dtype).collect::<BTreeSet<_>>().into_iter().collect()
+        let dtypes: BTreeSet<DType> = self.predictable().map(|problem| problem.a_dtype).collect();
+        dtypes.into_iter().collect()
     }
 
     /// The identity of the data: hardware, method and every timing, however it
@@ -129,6 +163,9 @@ impl TrainingSet {
         hash.update(format!("{}\n{}\n", self.hardware.slug, self.method));
         for config in self.configs.iter() {
             hash.update(format!("{}\n", config.canonical()));
+        }
+        for related in &self.related {
+            hash.update(format!("related {}\n", related.digest()));
         }
         for problem in self.iter().chain(self.others()) {
             let TrainingProblem { problem: asked, method, timings, .. } = problem;

@@ -1,8 +1,10 @@
 //! Training and judging on a made-up GPU.
 
 mod evaluating;
+mod kept;
 mod learning;
 mod made_up;
 mod merging;
 mod predecessor;
+mod related;
 mod shipped;

@@ -97,8 +97,8 @@ fn Commands() -> impl IntoView {
     view! {
         <ol class="steps">
             <li>
-                <span class="hint">"Measure configs on ten shapes (today on the CPU backend):"</span>
-                <Snippet text="diode collect --output my.msgpack.zst" />
+                <span class="hint">"Measure configs on ten shapes, on the GPU if there is one, else on the CPU. The kernels come from this server:"</span>
+                <Snippet text=format!("diode collect --server {server} --output my.msgpack.zst") />
             </li>
             <li>
                 <span class="hint">"Look at what was measured:"</span>

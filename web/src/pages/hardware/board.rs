@@ -1,55 +1,57 @@
-//! The leaderboard: filters, rows, and more rows on demand.
+//! The leaderboard: rows, and more rows on demand.
 
 use std::sync::Arc;
 
-use diode_core::api::{HardwareSummary, LeaderboardRow, Page};
+use diode_core::api::{HardwareSummary, Kernels, Leaderboard};
 use leptos::prelude::*;
 use leptos::task::spawn_local;
 use leptos_router::hooks::use_query_map;
 
 use super::columns::Columns;
-use super::filters::{Filters, KEYS, default_method};
+use super::filters::filter_parameters;
+use super::kernels::{self, asked_for, chosen};
+use super::picks::{self, PicksByProblem};
 use super::ranges::any_fault;
 use super::row::row;
+use super::verdict::verdict;
 use crate::components::{Empty, Loaded};
 use crate::query::link;
 use crate::remote::remote;
-use crate::{api, format};
+use crate::{api, cache, format};
 
 #[component]
 pub(super) fn Board(summary: Arc<HardwareSummary>) -> impl IntoView {
     let slug = summary.hardware.slug.to_string();
-    let fastest = summary.best_tflops.unwrap_or(1.0);
-    let method = default_method(&summary).map(|method| method.to_string());
+    let with_picks = summary.models > 0;
+    let kernels = chosen();
     let map = use_query_map();
-    // The address is passed on as it is: the server refuses what it does not
-    // know, in words that this page shows.
     let path = {
         let slug = slug.clone();
         Memo::new(move |_| {
-            let value = |key: &str| map.with(|map| map.get(key).unwrap_or_default());
-            let given = KEYS.into_iter().chain(["sort", "order"]).map(|key| match (key, &method) {
-                ("method", Some(default)) if value(key).is_empty() => (key, default.clone()),
-                _ => (key, value(key)),
-            });
+            let value = |key: &'static str| (key, map.with(|map| map.get(key).unwrap_or_default()));
+            let mut given = map.with(|map| filter_parameters(&summary, map));
+            given.push((kernels::KEY, asked_for(value(kernels::KEY).1)));
+            given.extend(["sort", "order"].map(value));
             link(&format!("/hardware/{slug}/leaderboard"), given)
         })
     };
     let any_fault = any_fault();
-    let first = remote::<Page<LeaderboardRow>>(move || (!any_fault.get()).then(|| path.get()));
+    let first = remote::<Leaderboard>(move || (!any_fault.get()).then(|| path.get()));
     let table = move || {
         if any_fault.get() {
             return view! { <Empty heading="No problems to show">"Correct the sizes above first."</Empty> }
                 .into_any();
         }
         let slug = slug.clone();
-        let rows = move |first| view! { <Rows first path=path.get_untracked() slug=slug.clone() fastest /> };
+        let rows = move |first: Arc<Leaderboard>| {
+            let (path, slug, kernels) = (path.get_untracked(), slug.clone(), kernels.get_untracked());
+            view! { {verdict(&first.comparison)} <Rows first path slug kernels with_picks /> }
+        };
         view! { <Loaded remote=first height="40rem" children=rows /> }.into_any()
     };
     view! {
         <section class="section" aria-labelledby="board-title">
             <h2 id="board-title">"Leaderboard"</h2>
-            <Filters summary />
             <div class="section" class:busy=move || first.busy()>{table}</div>
         </section>
     }
@@ -57,23 +59,45 @@ pub(super) fn Board(summary: Arc<HardwareSummary>) -> impl IntoView {
 
 /// The table: its first page, and the next ones when the reader wants them.
 #[component]
-fn Rows(first: Arc<Page<LeaderboardRow>>, path: String, slug: String, fastest: f64) -> impl IntoView {
+fn Rows(
+    first: Arc<Leaderboard>,
+    path: String,
+    slug: String,
+    kernels: Kernels,
+    with_picks: bool,
+) -> impl IntoView {
     if first.items.is_empty() {
         return view! { <Empty heading="No problem matches these filters">"Clear a filter to see more."</Empty> }
             .into_any();
     }
     let total = first.total;
-    let with_library = first.items.iter().any(|row| row.library_us.is_some());
-    let next = RwSignal::new(first.next_cursor.clone());
-    let pages = RwSignal::new(vec![first]);
+    let pages = cache::pages_from(&path, first);
+    let next = RwSignal::new(pages.last().and_then(|page| page.next_cursor.clone()));
+    let picks = with_picks.then(PicksByProblem::default);
+    let pick = {
+        let slug = slug.clone();
+        move |page: &Leaderboard| {
+            if let Some(picks) = picks {
+                picks::fetch(&slug, &page.items, picks);
+            }
+        }
+    };
+    pages.iter().for_each(|page| pick(page));
+    let pages = RwSignal::new(pages);
+    {
+        // Whoever comes back finds them again.
+        let path = path.clone();
+        Effect::new(move |_| cache::put_pages(&path, pages.get()));
+    }
     let (waiting, error) = (RwSignal::new(false), RwSignal::new(None::<String>));
     let more = move |_| {
         let Some(cursor) = next.get_untracked() else { return };
         let separator = if path.contains('?') { '&' } else { '?' };
         let path = format!("{path}{separator}{}", &link("", [("cursor", cursor)])[1..]);
         waiting.set(true);
+        let pick = pick.clone();
         spawn_local(async move {
-            let page = api::get::<Page<LeaderboardRow>>(&path).await;
+            let page = api::get::<Leaderboard>(&path).await;
             // The filters may have changed by now, and with them this table is gone.
             if waiting.try_set(false).is_some() {
                 return;
@@ -81,6 +105,7 @@ fn Rows(first: Arc<Page<LeaderboardRow>>, path: String, slug: String, fastest: f
             match page {
                 Ok(page) => {
                     next.set(page.next_cursor.clone());
+                    pick(&page);
                     pages.update(|pages| pages.push(Arc::new(page)));
                     error.set(None);
                 }
@@ -94,14 +119,14 @@ fn Rows(first: Arc<Page<LeaderboardRow>>, path: String, slug: String, fastest: f
             each=move || pages.get().into_iter().enumerate()
             key=|(index, _)| *index
             children=move |(_, page)| {
-                page.items.iter().map(|item| row(item, &slug, fastest, with_library)).collect_view()
+                page.items.iter().map(|item| row(item, &slug, kernels, picks)).collect_view()
             }
         />
     };
     view! {
-        <div class="table-box long">
+        <div class="table-box long board">
             <table>
-                <thead><Columns with_library /></thead>
+                <thead><Columns kernels with_picks /></thead>
                 <tbody>{body}</tbody>
             </table>
         </div>

@@ -1,29 +1,60 @@
 //! The head of the leaderboard: what can be sorted by.
 
-use diode_core::api::{LeaderboardSort, SortOrder};
+use diode_core::api::{Kernels, LeaderboardSort, SortOrder};
 use leptos::prelude::*;
 
+use super::kernels::subject;
 use crate::query::{History, parameter, use_set_parameters};
 
 /// What the server sorts by where a request does not say.
 const DEFAULT: LeaderboardSort = LeaderboardSort::Tflops;
 
 #[component]
-pub(super) fn Columns(with_library: bool) -> impl IntoView {
+pub(super) fn Columns(kernels: Kernels, with_picks: bool) -> impl IntoView {
+    let of = subject(kernels);
+    let (config, other) = match kernels {
+        Kernels::Triton => ("Best Triton config", "Library"),
+        Kernels::Library => ("Kernel", "Triton"),
+        Kernels::Everything => ("Best config", "Library"),
+    };
+    let other_title = if kernels == Kernels::Library { "best Triton config" } else { "library kernel" };
+    let picks = with_picks.then(|| {
+        let title = "Best time of everything / measured time of the model's first pick. The model may have been trained on the problem";
+        view! { <th class="num" title=title>"Pick"</th> }
+    });
     view! {
         <tr>
-            <Sortable text="M×N×K" by=LeaderboardSort::Flops title="Sort by the size of the problem" />
+            <Sortable text="M×N×K" by=LeaderboardSort::Flops title="Sort by the size of the problem".to_owned() />
             <th class="roomy">"Op"</th>
             <th class="roomy">"Dtype"</th>
-            <th>"Best config"</th>
-            <Sortable text="Time" by=LeaderboardSort::Time title="Time of the best config" number=true />
-            <Sortable text="TFLOP/s" by=LeaderboardSort::Tflops title="Rate of the best config" number=true />
-            <Sortable text="Roofline" by=LeaderboardSort::Roofline title="Roofline time / best time" number=true />
-            <Sortable text="Gain" by=LeaderboardSort::Gain title="Best of Inductor's default configs / best" number=true />
-            {with_library.then(|| view! { <th class="num" title="Time of the library kernel">"Library"</th> })}
-            <th class="num" title="Distinct configs timed">"Configs"</th>
+            <th>{config}</th>
+            <Sortable text="Time" by=LeaderboardSort::Time title=format!("Time of the {of}") number=true />
+            <th class="num roomy" title="Half the interquartile range of the repeats / time">"Spread"</th>
+            <th class="num roomy" title="Other Triton configs that are as fast to 1 %">"Ties"</th>
+            <Sortable text="TFLOP/s" by=LeaderboardSort::Tflops title=format!("Rate of the {of}") number=true />
+            <Sortable text="Roofline" by=LeaderboardSort::Roofline title=format!("Roofline time / time of the {of}") number=true />
+            <Sortable
+                text="÷ defaults"
+                by=LeaderboardSort::Gain
+                title=format!("Speed relative to Inductor's default configs: time of the best of them / time of the {of}")
+                number=true
+            />
+            <th class="num" title=format!("Time of the {other_title}")>{other}</th>
+            <Sortable
+                text="Triton ÷ library"
+                by=LeaderboardSort::Ratio
+                title="Speed of the best Triton config relative to the library: library time / Triton time. The bar goes right where Triton is faster".to_owned()
+                number=true
+            />
+            {picks}
         </tr>
     }
+}
+
+/// The order where a request does not say, as the server has it: short times first, and high values of
+/// everything else.
+fn best_first(by: LeaderboardSort) -> SortOrder {
+    if by == LeaderboardSort::Time { SortOrder::Ascending } else { SortOrder::Descending }
 }
 
 /// The head of a column that the leaderboard can be sorted by.
@@ -31,22 +62,20 @@ pub(super) fn Columns(with_library: bool) -> impl IntoView {
 fn Sortable(
     text: &'static str,
     by: LeaderboardSort,
-    title: &'static str,
+    title: String,
     #[prop(optional)] number: bool,
 ) -> impl IntoView {
     let (sort, order) = (parameter("sort"), parameter("order"));
     let direction = Memo::new(move |_| {
         let sorted = sort.with(|sort| if sort.is_empty() { by == DEFAULT } else { sort == by.as_str() });
-        sorted.then(|| order.get().parse().unwrap_or(SortOrder::Descending))
+        sorted.then(|| order.get().parse().unwrap_or(best_first(by)))
     });
     let set = use_set_parameters();
     let flip = move |_| {
         let order = match direction.get_untracked() {
             Some(SortOrder::Descending) => SortOrder::Ascending,
             Some(SortOrder::Ascending) => SortOrder::Descending,
-            // The best first: short times, and high values of everything else.
-            None if by == LeaderboardSort::Time => SortOrder::Ascending,
-            None => SortOrder::Descending,
+            None => best_first(by),
         };
         set(&[("sort", by.to_string()), ("order", order.to_string())], History::Push);
     };

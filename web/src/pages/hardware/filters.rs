@@ -6,21 +6,29 @@ use std::sync::Arc;
 use diode_core::api::HardwareSummary;
 use diode_core::{Layout, Method};
 use leptos::prelude::*;
+use leptos_router::params::ParamsMap;
 
 use super::ranges::Ranges;
 use crate::components::{Chips, Choice};
 use crate::query::{History, parameter, use_set_parameters};
 
 /// The parameters that filter, as the API names them.
-pub(super) const KEYS: [&str; 10] =
+const KEYS: [&str; 10] =
     ["op", "dtype", "b_layout", "method", "min_m", "max_m", "min_n", "max_n", "min_k", "max_k"];
 
-/// The method shown unless the address names one: timings of different methods
-/// are never ranked together. A stated method comes before the unspecified one.
+/// The method shown unless the address names one, where there is a choice.
 pub(super) fn default_method(summary: &HardwareSummary) -> Option<Method> {
-    let methods = &summary.methods;
-    let known = methods.iter().find(|method| **method != Method::Unspecified);
-    known.or(methods.first()).copied().filter(|_| methods.len() > 1)
+    Method::shown_first(&summary.methods).filter(|_| summary.methods.len() > 1)
+}
+
+/// The parameters of the address as the server takes them. They are passed on as they are: the server refuses
+/// what it does not know, in words that the page shows.
+pub(super) fn filter_parameters(summary: &HardwareSummary, map: &ParamsMap) -> Vec<(&'static str, String)> {
+    let value = |key| match (key, map.get(key).filter(|value| !value.is_empty())) {
+        ("method", None) => default_method(summary).map(|method| method.to_string()).unwrap_or_default(),
+        (_, given) => given.unwrap_or_default(),
+    };
+    KEYS.into_iter().map(|key| (key, value(key))).collect()
 }
 
 #[component]

@@ -1,32 +1,40 @@
 //! One kind of hardware: a summary and a graph, then the leaderboard.
 
 mod board;
+mod chart;
 mod columns;
 mod downloads;
 mod facts;
 mod filters;
+mod kernels;
+mod picks;
 mod ranges;
 mod row;
+mod search;
+mod verdict;
 
 use std::sync::Arc;
 
-use diode_core::api::{HardwareSummary, ProblemPoint};
+use diode_core::Comparison;
+use diode_core::api::HardwareSummary;
 use leptos::prelude::*;
 
 use self::board::Board;
+use self::chart::ProblemChart;
 use self::facts::FactsCard;
+use self::filters::Filters;
+use self::kernels::KernelSwitch;
+use self::search::ShapeSearch;
 use super::path_part;
-use crate::charts;
-use crate::components::{Empty, Loaded, Missing, Stat, Stats, use_title};
+use crate::components::{Loaded, Missing, Stat, Stats, use_title};
 use crate::format;
 use crate::query::link;
-use crate::remote::{Remote, remote};
+use crate::remote::remote;
 
 #[component]
 pub(crate) fn HardwarePage() -> impl IntoView {
     let slug = path_part("slug");
     let summary = remote::<HardwareSummary>(move || Some(format!("/hardware/{}", slug.get())));
-    let points = remote::<Vec<ProblemPoint>>(move || Some(format!("/hardware/{}/problems", slug.get())));
     use_title(move || summary.value().map_or_else(|| slug.get(), |summary| summary.hardware.name.clone()));
     let missing = move || {
         let sentence = format!("No measurements of {} have been sent to this server.", slug.get());
@@ -43,14 +51,14 @@ pub(crate) fn HardwarePage() -> impl IntoView {
                 remote=summary
                 height="42rem"
                 missing
-                children=move |summary| view! { <Measured summary points /> }
+                children=move |summary| view! { <Measured summary /> }
             />
         </main>
     }
 }
 
 #[component]
-fn Measured(summary: Arc<HardwareSummary>, points: Remote<Vec<ProblemPoint>>) -> impl IntoView {
+fn Measured(summary: Arc<HardwareSummary>) -> impl IntoView {
     let slug = summary.hardware.slug.to_string();
     let models = link("/models", [("hardware", slug.clone())]);
     let models_text = format::counted(summary.models, "model");
@@ -73,14 +81,13 @@ fn Measured(summary: Arc<HardwareSummary>, points: Remote<Vec<ProblemPoint>>) ->
             <div class="row">{next}</div>
         </div>
         <Stats stats=headline(&summary) />
+        <ShapeSearch summary=Arc::clone(&summary) />
+        <section class="section" aria-label="What to show">
+            <KernelSwitch />
+            <Filters summary=Arc::clone(&summary) />
+        </section>
         <div class="split">
-            <section class="card" aria-label="Roofline">
-                <h2>"Best rate against the roofline"</h2>
-                {
-                    let summary = Arc::clone(&summary);
-                    view! { <Loaded remote=points height="21rem" children=move |points| roofline(&summary, &points) /> }
-                }
-            </section>
+            <ProblemChart summary=Arc::clone(&summary) />
             <FactsCard summary=Arc::clone(&summary) />
         </div>
         <Board summary />
@@ -97,29 +104,32 @@ fn contents(summary: &HardwareSummary) -> String {
     )
 }
 
-fn headline(summary: &HardwareSummary) -> [Stat; 5] {
+fn headline(summary: &HardwareSummary) -> [Stat; 6] {
     let (rate, unit) = summary.best_tflops.map(format::rate).unzip();
+    let [wins, ratio, triton, all] = gains(summary);
     [
-        Stat::new("problems", format::count(summary.problems)),
-        Stat::new("timings", format::count(summary.timings)),
         Stat::maybe("highest rate", rate).unit(unit.unwrap_or_default()),
         Stat::maybe("of roofline, median", summary.median_roofline_share.map(format::percent))
-            .explained("Median over problems of roofline time / best time"),
-        Stat::maybe("gain over Inductor's defaults", summary.gain_over_defaults.map(format::factor))
-            .explained(
-                "Geometric mean over problems of the best of Inductor's default configs / best config",
-            ),
+            .explained("Median over problems of roofline time / best time, the library kernel included"),
+        wins,
+        ratio,
+        triton,
+        all,
     ]
 }
 
-fn roofline(summary: &HardwareSummary, points: &[ProblemPoint]) -> AnyView {
-    if points.is_empty() {
-        return view! { <Empty heading="No problems yet">"They appear with the first upload."</Empty> }
-            .into_any();
-    }
-    let slug = &summary.hardware.slug;
-    let href = |point: &ProblemPoint| {
-        link(&format!("/problems/{}", point.problem_id), [("hardware", slug.to_string())])
-    };
-    charts::roofline(points, summary.hardware.facts.as_ref(), &summary.dtypes, &href).into_any()
+/// What Triton gains, and against what.
+pub(crate) fn gains(summary: &HardwareSummary) -> [Stat; 4] {
+    let Comparison { problems, wins, ratio, .. } = summary.comparison;
+    let wins = (problems > 0).then(|| format!("{} of {}", format::count(wins), format::count(problems)));
+    [
+        Stat::maybe("Triton beats the library", wins)
+            .explained("Problems where the best Triton config is faster than the library kernel, of those where both were timed"),
+        Stat::maybe("Triton ÷ library, speed", ratio.map(format::factor))
+            .explained("Geometric mean over problems of library time / time of the best Triton config"),
+        Stat::maybe("over defaults, Triton alone", summary.triton_gain_over_defaults.map(format::factor))
+            .explained("Geometric mean over problems of the time of the best of Inductor's default configs / time of the best Triton config"),
+        Stat::maybe("over defaults, with the library", summary.gain_over_defaults.map(format::factor))
+            .explained("Geometric mean over problems of the time of the best of Inductor's default configs / best time of Triton and library"),
+    ]
 }

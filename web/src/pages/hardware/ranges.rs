@@ -4,7 +4,7 @@
 use diode_core::{Field, Invalid};
 use leptos::prelude::*;
 
-use crate::pages::predict::size;
+use crate::pages::predict::{plain, size};
 use crate::query::{History, parameter, use_set_parameters};
 
 /// Each size with the parameters of its bounds.
@@ -60,7 +60,7 @@ fn Bound(
             aria-label=format!("{name} {placeholder}")
             aria-invalid=move || if wrong.get() { "true" } else { "false" }
             prop:value=move || value.get()
-            on:change=move |event| set(&[(key, event_target_value(&event).trim().to_owned())], History::Push)
+            on:change=move |event| set(&[(key, plain(&event_target_value(&event)))], History::Push)
         />
     }
 }

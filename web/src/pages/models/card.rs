@@ -1,21 +1,27 @@
 //! A model in the list.
 
-use diode_core::api::{ModelSource, ModelSummary};
+use diode_core::api::{ModelSource, ModelState, ModelSummary};
 use leptos::prelude::*;
 
 use super::metrics::short;
 use crate::components::Stats;
 use crate::format;
 
-/// Where the model comes from and what it was trained for: `shipped · mm · bfloat16`.
+/// Whether it is published, where it comes from and what it was trained for: `published · shipped with Diode · mm`.
 pub(super) fn tags(model: &ModelSummary) -> Vec<String> {
     let source = match model.source {
         ModelSource::Shipped => "shipped with Diode",
         ModelSource::Trained => "trained here",
     };
+    let state = match model.state {
+        ModelState::Published if model.pinned => "published, pinned",
+        ModelState::Published => "published",
+        ModelState::Earlier => "published earlier",
+        ModelState::Unpublished => "not published",
+    };
     let ops = model.ops.iter().map(ToString::to_string);
     let dtypes = model.dtypes.iter().map(ToString::to_string);
-    std::iter::once(source.to_owned()).chain(ops).chain(dtypes).collect()
+    [state.to_owned(), source.to_owned()].into_iter().chain(ops).chain(dtypes).collect()
 }
 
 pub(super) fn card(model: &ModelSummary) -> impl IntoView + use<> {

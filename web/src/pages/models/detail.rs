@@ -1,6 +1,6 @@
 //! One model: the card first, then the file.
 
-use diode_core::api::ModelSummary;
+use diode_core::api::{KeptReport, ModelSummary};
 use leptos::prelude::*;
 
 use super::card::tags;
@@ -59,15 +59,39 @@ fn content(model: &ModelSummary) -> impl IntoView + use<> {
                 </a>
             </div>
         </div>
+        {(!model.reason.is_empty()).then(|| view! { <p class="hint">{format!("Not published: {}.", model.reason)}</p> })}
         {model.evaluation.as_ref().map(|report| view! { <Stats stats=short(report) /> })}
         <div class="split even">
-            <section class="card"><h2>"On problems it has not seen"</h2>{evaluation}</section>
+            <section class="card">
+                <h2>"On problems it has not seen"</h2>
+                {evaluation}
+                {model.kept.as_ref().map(|report| view! { <p class="hint">{on_kept(report)}</p> })}
+            </section>
             <div class="section">
                 <section class="card"><h2>"Use it"</h2>{usage(model)}</section>
                 <section class="card"><h2>"The file"</h2>{file(model)}</section>
             </div>
         </div>
     }
+}
+
+/// The server's own judgement, in words.
+fn on_kept(report: &KeptReport) -> String {
+    let problems = format::counted(report.problems, "problem");
+    let triton = format!(
+        "{} of the best Triton config, {} on the worst",
+        format::percent(report.triton.geomean),
+        format::percent(report.triton.worst)
+    );
+    let everything = report.everything.map_or(String::new(), |everything| {
+        format!(
+            "; with the library, on {}, {} of the best of everything, {} on the worst",
+            format::count(report.timed_library),
+            format::percent(everything.geomean),
+            format::percent(everything.worst)
+        )
+    });
+    format!("First picks on {problems} that this server keeps for judging: {triton}{everything}.")
 }
 
 fn usage(model: &ModelSummary) -> impl IntoView + use<> {

@@ -49,7 +49,7 @@ pub(super) fn Metrics(report: EvaluationReport) -> impl IntoView {
             <table>
                 <thead>
                     <tr>
-                        <th></th>
+                        <th>"Picks"</th>
                         <th class="num" title="Geometric mean over problems of best time / time of the best pick">"Of best"</th>
                         <th class="num" title="The same on the worst problem">"Worst"</th>
                         <th class="num" title="Share of problems where the best pick is within 5 % of the best">"Within 5 %"</th>

@@ -3,11 +3,12 @@
 use std::sync::Arc;
 
 use diode_core::api::ModelSummary;
-use diode_core::hardware::roofline;
-use diode_core::{Config, Layout, Micros, Problem, Tflops};
+use diode_core::hardware::{TooLarge, fits, roofline};
+use diode_core::{Config, Micros, Problem, Tflops};
 use diode_model::{Model, ModelError, RankedSpace, Ranker};
 use leptos::prelude::*;
 
+use super::address::{flags, shape_of};
 use super::confidence::Confidence;
 use super::fields::Fields;
 use crate::components::{BarCell, Empty, Snippet};
@@ -29,11 +30,10 @@ pub(super) fn Answer(fields: Fields, summary: ModelSummary, model: Arc<Model>) -
             return view! { <Empty heading="Nothing to rank yet">"Correct the shape first."</Empty> }
                 .into_any();
         };
-        view! {
-            {ranker.try_update_value(|ranker| ranked(&problem, &summary, &model, ranker))}
-            {model.confidence(&problem).cloned().map(|known| view! { <Confidence known /> })}
+        if let Err(error) = fits(&model.metadata().hardware, &problem) {
+            return too_large(&error).into_any();
         }
-        .into_any()
+        ranker.try_update_value(|ranker| ranked(&problem, &summary, &model, ranker)).into_any()
     };
     view! { <div class="section">{answer}</div> }
 }
@@ -52,6 +52,15 @@ fn ranked(
     match ranking {
         Ok(ranking) => ranking_view(problem, summary, model, &ranking, took).into_any(),
         Err(error) => refused(&error).into_any(),
+    }
+}
+
+fn too_large(error: &TooLarge) -> impl IntoView + use<> {
+    view! {
+        <div class="failure" role="alert" data-testid="too-large">
+            <strong>"Too large for the hardware"</strong>
+            <p>{format!("{error}.")}</p>
+        </div>
     }
 }
 
@@ -79,6 +88,8 @@ fn ranking_view(
         .iter()
         .zip(1..)
         .map(|((config, time), place)| row(place, config, *time, problem, best.unwrap_or(*time), roof));
+    let caveat = model.caveat(problem, ranking);
+    let known = model.confidence(problem).filter(|_| caveat.is_none()).cloned();
     let count = format::counted(ranking.considered as u64, "config");
     view! {
         <section class="card answer" aria-live="polite">
@@ -86,9 +97,9 @@ fn ranking_view(
             <p class="hint" data-testid="rank-time" data-rank-ms=format!("{took_ms:.3}")>
                 {format!("ranked {count} for {} in {took_ms:.1} ms", hardware.name)}
             </p>
-            {model.extrapolates(problem).map(|warning| view! { <p role="note">{warning}</p> })}
+            {caveat.map(|caveat| view! { <p class="note" role="note">{caveat}</p> })}
         </section>
-        <div class="table-box">
+        <div class="table-box" tabindex="0">
             <table data-testid="candidates" data-problem=problem.dims()>
                 <thead>
                     <tr>
@@ -104,6 +115,7 @@ fn ranking_view(
             </table>
         </div>
         {onward(problem, summary)}
+        {known.map(|known| view! { <Confidence known /> })}
     }
 }
 
@@ -151,14 +163,11 @@ fn row(
 
 /// The same on the command line, and what was measured.
 fn onward(problem: &Problem, summary: &ModelSummary) -> impl IntoView + use<> {
-    let p = problem;
-    let measured = link(&format!("/problems/{}", p.id()), [("hardware", summary.hardware.to_string())]);
-    let batch = if p.op.is_batched() { format!(" --b {}", p.b) } else { String::new() };
-    let layout = if p.b_layout == Layout::Row { "" } else { " --b-layout column" };
-    let command = format!(
-        "diode predict --model {} --op {}{batch} --m {} --n {} --k {} --dtype {}{layout}",
-        summary.file_name, p.op, p.m, p.n, p.k, p.a_dtype
-    );
+    let hardware = [("hardware", summary.hardware.to_string())];
+    // The shape too: if nobody has measured it, that page leads back to it.
+    let measured =
+        link(&format!("/problems/{}", problem.id()), hardware.into_iter().chain(shape_of(problem)));
+    let command = format!("diode predict --model {} {}", summary.file_name, flags(problem));
     view! {
         <Snippet text=command />
         <p class="row hint">

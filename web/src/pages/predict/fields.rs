@@ -2,12 +2,14 @@
 
 use std::time::Duration;
 
-use diode_core::{DType, Field, Invalid, Layout, Op, Problem, ProblemFields};
+use diode_core::{Bias, DType, Field, Invalid, Op, Problem, ProblemFields};
 use leptos::leptos_dom::helpers::TimeoutHandle;
 use leptos::prelude::*;
 use leptos_router::NavigateOptions;
 use leptos_router::hooks::{use_location, use_navigate, use_query_map};
 
+use super::address::{Key, SHAPE};
+use super::sizes::{batched, size};
 use crate::query::address;
 
 /// The types that the form offers; the address may name others.
@@ -16,20 +18,6 @@ pub(crate) const DTYPES: [DType; 3] = [DType::BFloat16, DType::Float16, DType::F
 /// The address follows this long after the last key: browsers limit how often
 /// it may change.
 const SETTLED: Duration = Duration::from_millis(250);
-
-/// The parameters in the order of the address, and their values where it leaves
-/// them out.
-const DEFAULTS: [(&str, &str); 9] = [
-    ("op", "mm"),
-    ("b", "1"),
-    ("m", "4096"),
-    ("n", "4096"),
-    ("k", "4096"),
-    ("dtype", "bfloat16"),
-    ("b_layout", "row"),
-    ("hardware", ""),
-    ("model", ""),
-];
 
 /// Every field of the form, as text.
 #[derive(Clone, Copy)]
@@ -40,23 +28,31 @@ pub(crate) struct Fields {
     pub(super) n: RwSignal<String>,
     pub(super) k: RwSignal<String>,
     pub(super) dtype: RwSignal<String>,
+    pub(super) a_layout: RwSignal<String>,
     pub(super) b_layout: RwSignal<String>,
+    pub(super) bias: RwSignal<String>,
     pub(super) hardware: RwSignal<String>,
     pub(super) model: RwSignal<String>,
+}
+
+/// The parameters in the order of the address.
+fn keys() -> impl Iterator<Item = Key> {
+    SHAPE.into_iter().chain(["hardware", "model"].map(Key::optional))
 }
 
 impl Fields {
     /// Fields with the values of the address. They change when a link or the back
     /// button changes it, and write what is typed back to it.
     pub(super) fn from_address() -> Self {
-        let [op, b, m, n, k, dtype, b_layout, hardware, model] =
-            DEFAULTS.map(|(_, default)| RwSignal::new(default.to_owned()));
-        let fields = Self { op, b, m, n, k, dtype, b_layout, hardware, model };
+        let [op, b, m, n, k, dtype, a_layout, b_layout, bias] =
+            SHAPE.map(|key| RwSignal::new(key.default.to_owned()));
+        let [hardware, model] = [(); 2].map(|()| RwSignal::new(String::new()));
+        let fields = Self { op, b, m, n, k, dtype, a_layout, b_layout, bias, hardware, model };
         let map = use_query_map();
         let read = move || {
             map.with(|map| {
-                for ((key, default), signal) in DEFAULTS.into_iter().zip(fields.signals()) {
-                    let value = map.get_str(key).unwrap_or(default);
+                for (key, signal) in keys().zip(fields.signals()) {
+                    let value = map.get_str(key.name).unwrap_or(key.default);
                     if signal.with_untracked(|current| current != value) {
                         signal.set(value.to_owned());
                     }
@@ -103,8 +99,30 @@ impl Fields {
         });
     }
 
-    fn signals(self) -> [RwSignal<String>; 9] {
-        [self.op, self.b, self.m, self.n, self.k, self.dtype, self.b_layout, self.hardware, self.model]
+    fn signals(self) -> [RwSignal<String>; 11] {
+        [
+            self.op,
+            self.b,
+            self.m,
+            self.n,
+            self.k,
+            self.dtype,
+            self.a_layout,
+            self.b_layout,
+            self.bias,
+            self.hardware,
+            self.model,
+        ]
+    }
+
+    /// Takes the sizes of a shape that was written as one text. A batch needs an op that has one.
+    pub(super) fn take(self, batch: Option<u64>, sizes: [u64; 3]) {
+        for (signal, size) in [self.m, self.n, self.k].into_iter().zip(sizes) {
+            signal.set(size.to_string());
+        }
+        let Some(batch) = batch else { return };
+        self.b.set(batch.to_string());
+        self.op.set(batched(self.op.get_untracked().parse().unwrap_or(Op::Mm)).to_string());
     }
 
     /// The problem the fields describe, or what is wrong with them in the words
@@ -112,31 +130,20 @@ impl Fields {
     pub(super) fn problem(self) -> Result<Problem, Invalid> {
         let op: Op = self.op.get().parse()?;
         let dtype: DType = self.dtype.get().parse()?;
-        let layout: Layout = self.b_layout.get().parse()?;
+        let (a_layout, b_layout) = (self.a_layout.get().parse()?, self.b_layout.get().parse()?);
+        let bias = if op.has_bias() { self.bias.get().parse()? } else { Bias::None };
         let b = if op.is_batched() { size(Field::B, &self.b.get())? } else { 1 };
         let (m, n, k) =
             (size(Field::M, &self.m.get())?, size(Field::N, &self.n.get())?, size(Field::K, &self.k.get())?);
-        Problem::new(ProblemFields { b_layout: layout, ..ProblemFields::plain(op, b, m, n, k, dtype) })
+        let plain = ProblemFields::plain(op, b, m, n, k, dtype);
+        Problem::new(ProblemFields { a_layout, b_layout, bias, ..plain })
     }
 }
 
-/// The address for what is typed. A size that was emptied stays empty there:
-/// left out, it would be the default again.
-fn written(path: &str, values: [String; 9]) -> String {
-    let pairs = DEFAULTS.into_iter().zip(values);
-    let said = pairs.filter(|((_, default), value)| !(default.is_empty() && value.is_empty()));
-    address(path, said.map(|((key, _), value)| (key, value)))
-}
-
-/// Reads a size. A text that is no number is refused in the same words as a
-/// number out of range.
-pub(crate) fn size(field: Field, text: &str) -> Result<u64, Invalid> {
-    let text = text.trim();
-    let size = text.parse().ok().filter(|size| (1..=Problem::MAX_DIM).contains(size));
-    size.ok_or_else(|| {
-        let given = if text.is_empty() { "nothing" } else { text };
-        Invalid::new(field, given, format!("a size from 1 to {}", Problem::MAX_DIM))
-    })
+/// The address for what is typed.
+fn written(path: &str, values: [String; 11]) -> String {
+    let said = keys().zip(values).filter(|(key, value)| key.is_said(value));
+    address(path, said.map(|(key, value)| (key.name, value)))
 }
 
 #[cfg(test)]
@@ -144,18 +151,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sizes_are_refused_in_the_words_of_the_vocabulary() {
-        let plain = |m| ProblemFields::plain(Op::Mm, 1, m, 64, 64, DType::BFloat16);
-        let zero = Problem::new(plain(0)).unwrap_err().to_string();
-        assert_eq!(size(Field::M, "x").unwrap_err().to_string(), zero.replace("got 0", "got x"));
-        assert_eq!(size(Field::M, " ").unwrap_err().to_string(), zero.replace("got 0", "got nothing"));
-        assert_eq!(size(Field::M, "0").unwrap_err().to_string(), zero);
-        assert_eq!(size(Field::M, " 4096 "), Ok(4096));
-    }
-
-    #[test]
     fn addresses_keep_their_order_and_emptied_sizes() {
-        let values = ["mm", "1", "", "64", "32", "float16", "row", "", "a1"].map(str::to_owned);
+        let values =
+            ["mm", "1", "", "64", "32", "float16", "row", "row", "matrix", "", "a1"].map(str::to_owned);
         let text = "/predict?op=mm&b=1&m=&n=64&k=32&dtype=float16&b_layout=row&model=a1";
         assert_eq!(written("/predict", values), text);
     }

@@ -3,21 +3,16 @@
 use std::sync::Arc;
 
 use diode_core::api::ModelSummary;
-use diode_core::{DType, Field, Invalid, Layout, Op};
+use diode_core::{Bias, DType, Field, Invalid, Layout, Op};
+use js_sys::Reflect;
+use leptos::ev::Event;
 use leptos::prelude::*;
 
+use super::examples::Examples;
 use super::fields::{DTYPES, Fields};
+use super::sizes::{dims, plain};
 use crate::components::{Chips, Choice, Select};
 use crate::format;
-
-/// Common shapes to start from.
-const EXAMPLES: [(&str, [&str; 3]); 5] = [
-    ("4096³", ["4096", "4096", "4096"]),
-    ("Llama 8B, MLP up", ["2048", "14336", "4096"]),
-    ("Llama 8B, MLP down", ["2048", "4096", "14336"]),
-    ("decode, 16 tokens", ["16", "4096", "4096"]),
-    ("small", ["256", "512", "256"]),
-];
 
 /// The input of one size, as the overview and this page show it.
 #[component]
@@ -25,8 +20,26 @@ pub(crate) fn SizeField(
     key: &'static str,
     value: RwSignal<String>,
     #[prop(optional, into)] wrong: Signal<bool>,
+    /// Takes the sizes where a whole shape is written or pasted into the field.
+    take: Callback<(Option<u64>, [u64; 3])>,
 ) -> impl IntoView {
     let id = format!("size-{key}");
+    let input = move |event: Event| {
+        let text = event_target_value(&event);
+        // A shape that is being typed is whole only when the reader says so.
+        let pasted = Reflect::get(&event, &"inputType".into()).is_ok_and(|kind| kind == "insertFromPaste");
+        match dims(&text) {
+            Some(shape) if pasted => take.run(shape),
+            _ => value.set(text),
+        }
+    };
+    let change = move |event| {
+        let text = event_target_value(&event);
+        match dims(&text) {
+            Some(shape) => take.run(shape),
+            None => value.set(plain(&text)),
+        }
+    };
     view! {
         <div class="field">
             <label for=id.clone()>{key.to_ascii_uppercase()}</label>
@@ -38,7 +51,8 @@ pub(crate) fn SizeField(
                 id=id
                 name=key
                 prop:value=move || value.get()
-                on:input=move |event| value.set(event_target_value(&event))
+                on:input=input
+                on:change=change
                 aria-invalid=move || if wrong.get() { "true" } else { "false" }
                 aria-describedby="problem-error"
             />
@@ -72,28 +86,41 @@ pub(super) fn Form(
     };
     let ops = own(Op::ALL.iter().map(ToString::to_string).collect());
     let layouts = own(Layout::ALL.iter().map(ToString::to_string).collect());
-    let batched = move || fields.op.with(|op| op.parse::<Op>().is_ok_and(Op::is_batched));
-    let examples = EXAMPLES.map(|(name, sizes)| {
-        let fill = move |_| {
-            for (signal, size) in [fields.m, fields.n, fields.k].into_iter().zip(sizes) {
-                signal.set(size.to_owned());
-            }
-        };
-        view! { <button type="button" class="chip" on:click=fill>{name}</button> }
+    let hardware = Signal::derive(move || {
+        choice.with(|c| c.as_ref().map(|model| model.hardware.to_string()).unwrap_or_default())
     });
+    let biases = own([Bias::Vector, Bias::Matrix].iter().map(ToString::to_string).collect());
+    let is_op = move |has: fn(Op) -> bool| fields.op.with(|op| op.parse().is_ok_and(has));
+    let (batched, biased) =
+        (Memo::new(move |_| is_op(Op::is_batched)), Memo::new(move |_| is_op(Op::has_bias)));
+    let take = Callback::new(move |(batch, sizes)| fields.take(batch, sizes));
     view! {
         <form class="card" on:submit=|event| event.prevent_default() aria-label="Shape">
             <div class="fields">
-                <SizeField key="m" value=fields.m wrong=wrong(Field::M) />
-                <SizeField key="n" value=fields.n wrong=wrong(Field::N) />
-                <SizeField key="k" value=fields.k wrong=wrong(Field::K) />
+                <SizeField key="m" value=fields.m wrong=wrong(Field::M) take />
+                <SizeField key="n" value=fields.n wrong=wrong(Field::N) take />
+                <SizeField key="k" value=fields.k wrong=wrong(Field::K) take />
             </div>
             <p class="error-text" id="problem-error" role="alert" class:hidden=move || refusal.with(Option::is_none)>
                 {move || refusal.get().map(|refusal| refusal.to_string())}
             </p>
             <Chips label="Op" choices=ops current=fields.op choose=move |value| fields.op.set(value) />
-            {move || batched().then(|| view! { <SizeField key="b" value=fields.b wrong=wrong(Field::B) /> })}
+            {move || batched.get().then(|| view! { <SizeField key="b" value=fields.b wrong=wrong(Field::B) take /> })}
+            {move || biased.get().then(|| view! {
+                <Chips
+                    label="Bias"
+                    choices=biases.clone()
+                    current=fields.bias
+                    choose=move |value| fields.bias.set(value)
+                />
+            })}
             <Chips label="Dtype" choices=dtypes current=fields.dtype choose=move |value| fields.dtype.set(value) />
+            <Chips
+                label="Layout of A"
+                choices=layouts.clone()
+                current=fields.a_layout
+                choose=move |value| fields.a_layout.set(value)
+            />
             <Chips
                 label="Layout of B"
                 choices=layouts
@@ -107,15 +134,12 @@ pub(super) fn Form(
                 current=current_model
                 choose=choose_model
             />
-            <div class="field" role="group" aria-label="Examples">
-                <span class="label">"Examples"</span>
-                <div class="chips">{examples.collect_view()}</div>
-            </div>
+            <Examples fields hardware />
         </form>
     }
 }
 
-fn model_choice(model: &ModelSummary) -> Choice {
+pub(crate) fn model_choice(model: &ModelSummary) -> Choice {
     let problems = format::counted(model.training_problems, "problem");
     (model.id.to_string(), format!("{}, {problems}, {}", model.hardware, format::day(&model.created_at)))
 }

@@ -1,23 +1,28 @@
 //! Predictions for a shape as it is typed: the model is fetched once, the ranking
 //! happens in the browser, the state is in the address.
 
+mod address;
 mod answer;
 mod confidence;
+mod examples;
 mod fields;
 mod form;
+mod sizes;
 
 use std::sync::Arc;
 
 use diode_core::api::ModelSummary;
 use leptos::prelude::*;
 
-pub(crate) use self::fields::{DTYPES, size};
-pub(crate) use self::form::SizeField;
+pub(crate) use self::address::{SHAPE, has_a_form, shape_of};
+pub(crate) use self::fields::DTYPES;
+pub(crate) use self::form::{SizeField, model_choice};
+pub(crate) use self::sizes::{batched, dims, plain, size, whole};
 
 use self::answer::Answer;
 use self::fields::Fields;
 use self::form::Form;
-use crate::components::{Empty, FailedLoad, Loaded, Skeleton, use_title};
+use crate::components::{Empty, FailedLoad, Loaded, NearestProblems, Skeleton, use_title};
 use crate::models;
 use crate::pages::models::NoModels;
 use crate::remote::{Load, remote};
@@ -31,9 +36,12 @@ pub(crate) fn PredictPage() -> impl IntoView {
     let models = remote::<Vec<ModelSummary>>(|| Some("/models".to_owned()));
     view! {
         <main class="page">
-            <div>
-                <h1>"Predict"</h1>
-                <p class="lede">"The fastest configs for a shape, ranked here in your browser as you type."</p>
+            <div class="page-head">
+                <div>
+                    <h1>"Predict"</h1>
+                    <p class="lede">"The fastest configs for a shape, ranked here in your browser as you type."</p>
+                </div>
+                <a class="button" href="/predict/list">"Predict a list"</a>
             </div>
             <Loaded remote=models height="34rem" children=move |models| view! { <FormAndAnswer fields models /> } />
         </main>
@@ -52,7 +60,7 @@ fn chosen(fields: Fields, models: &[ModelSummary]) -> Result<ModelSummary, Strin
         "" => models.iter().max_by_key(|model| model.training_timings).map(|model| model.hardware.clone()),
         slug => Some(slug.parse().map_err(|error| format!("{error}."))?),
     };
-    let best = slug.and_then(|slug| models::best_for(models, &slug));
+    let best = slug.and_then(|slug| ModelSummary::best_for(models, &slug));
     best.cloned().ok_or_else(|| format!("There is no model for {hardware} yet."))
 }
 
@@ -77,10 +85,16 @@ fn FormAndAnswer(fields: Fields, models: Arc<Vec<ModelSummary>>) -> impl IntoVie
         (_, Load::Failed(reason)) => view! { <FailedLoad reason retry=move || model.retry() /> }.into_any(),
         (Ok(summary), Load::Ready(model)) => view! { <Answer fields summary model /> }.into_any(),
     };
+    let hardware = Signal::derive(move || {
+        choice.with(|choice| choice.as_ref().map(|model| model.hardware.to_string()).unwrap_or_default())
+    });
     view! {
         <div class="split form-first">
             <Form fields models choice />
-            <div class="section">{result}</div>
+            <div class="section">
+                {result}
+                <NearestProblems hardware problem=Signal::derive(move || fields.problem().ok()) />
+            </div>
         </div>
     }
     .into_any()

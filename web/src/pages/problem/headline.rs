@@ -6,6 +6,7 @@ use leptos::prelude::*;
 
 use crate::components::{Stat, Stats};
 use crate::format;
+use crate::pages::predict::{has_a_form, shape_of};
 use crate::query::link;
 
 /// `4096×4096×4096 bfloat16 on NVIDIA H200`
@@ -15,20 +16,11 @@ pub(super) fn name(detail: &ProblemDetail) -> String {
 
 pub(super) fn headline(detail: &ProblemDetail) -> impl IntoView + use<> {
     let hardware = format!("/hardware/{}", detail.hardware.slug);
-    let p = &detail.problem;
-    let predict = link(
-        "/predict",
-        [
-            ("hardware", detail.hardware.slug.to_string()),
-            ("op", p.op.to_string()),
-            ("b", p.b.to_string()),
-            ("m", p.m.to_string()),
-            ("n", p.n.to_string()),
-            ("k", p.k.to_string()),
-            ("dtype", p.a_dtype.to_string()),
-            ("b_layout", p.b_layout.to_string()),
-        ],
-    );
+    let predict = has_a_form(&detail.problem).then(|| {
+        let hardware = [("hardware", detail.hardware.slug.to_string())];
+        let href = link("/predict", shape_of(&detail.problem).into_iter().chain(hardware));
+        view! { <a class="button" href=href>"Open in Predict"</a> }
+    });
     view! {
         <div class="page-head">
             <div>
@@ -36,7 +28,7 @@ pub(super) fn headline(detail: &ProblemDetail) -> impl IntoView + use<> {
                 <h1>{detail.problem.dims()}</h1>
                 <div class="tags">{tags(detail).into_iter().map(|tag| view! { <span class="tag">{tag}</span> }).collect_view()}</div>
             </div>
-            <a class="button" href=predict>"Open in Predict"</a>
+            {predict}
         </div>
         {views(detail)}
         {numbers(detail)}
@@ -80,16 +72,34 @@ fn views(detail: &ProblemDetail) -> Option<impl IntoView + use<>> {
         .then(|| view! { <nav class="chips" aria-label="Views">{chips.collect_view()}</nav> })
 }
 
-fn numbers(detail: &ProblemDetail) -> Option<impl IntoView + use<>> {
-    let best = detail.configs.first()?;
-    let (rate, unit) = format::rate(Tflops::from_work(detail.problem.flops(), Micros(best.us)).0);
+/// The best Triton config first, with the library beside it.
+fn numbers(detail: &ProblemDetail) -> impl IntoView + use<> {
+    let triton = detail.triton.as_ref();
+    let rate =
+        detail.configs.first().map(|best| Tflops::from_work(detail.problem.flops(), Micros(best.us)).0);
+    let (rate, unit) = rate.map(format::rate).unzip();
+    let ties = format!(
+        "{} as fast to 1 %",
+        match detail.triton_ties {
+            0 => "No other Triton config is".to_owned(),
+            1 => "One other Triton config is".to_owned(),
+            ties => format!("{} other Triton configs are", format::count(ties)),
+        }
+    );
     let stats = [
-        Stat::new("best config", best.config.label()).config(),
-        Stat::new("best time", format::time(best.us)),
-        Stat::new("rate", rate).unit(unit),
-        Stat::maybe("of roofline", detail.roofline_us.map(|roofline| format::percent(roofline / best.us)))
-            .explained("Roofline time / best time"),
+        Stat::maybe("best Triton config", triton.map(|triton| triton.config.label())).config(),
+        Stat::maybe("its time", triton.map(|triton| format::time(triton.us))),
+        Stat::maybe("library", detail.library.as_ref().map(|library| format::time(library.us)))
+            .explained("Time of the library kernel"),
+        Stat::maybe("Triton ÷ library, speed", detail.triton_over_library.map(format::factor))
+            .explained("Library time / time of the best Triton config: above 1 where Triton is faster"),
+        Stat::maybe("highest rate", rate).unit(unit.unwrap_or_default()),
+        Stat::maybe("of roofline", triton.and_then(|triton| triton.roofline_share).map(format::percent))
+            .explained("Roofline time / time of the best Triton config"),
         Stat::new("configs timed", format::count(detail.configs.len() as u64)),
     ];
-    Some(view! { <Stats stats /> })
+    view! {
+        <Stats stats />
+        {triton.map(|_| view! { <p class="hint">{ties} "."</p> })}
+    }
 }

@@ -15,6 +15,7 @@ use self::failures::failures;
 use self::predictions::{Predictions, chart, predicted};
 use self::table::ConfigTable;
 use super::path_part;
+use super::predict::SHAPE;
 use crate::components::{Empty, Loaded, Missing, use_title};
 use crate::models;
 use crate::query::{link, parameter};
@@ -30,7 +31,12 @@ pub(crate) fn ProblemPage() -> impl IntoView {
     });
     use_title(move || detail.value().map_or_else(|| "Problem".to_owned(), |detail| headline::name(&detail)));
     let predictions = use_predictions(detail);
-    let missing = move || unmeasured(&id.get(), hardware.get(), &method.get());
+    // The shape that Predict was asked about, if the reader comes from there.
+    let shape = SHAPE.map(|key| (key.name, parameter(key.name)));
+    let missing = move || {
+        let shape = shape.map(|(name, value)| (name, value.get()));
+        unmeasured(&id.get(), hardware.get(), &method.get(), shape)
+    };
     view! {
         <main class="page" class:busy=move || detail.busy() && detail.value().is_some()>
             <Loaded
@@ -44,9 +50,14 @@ pub(crate) fn ProblemPage() -> impl IntoView {
 }
 
 /// Stands where nothing was measured: Predict links here without knowing whether something was.
-fn unmeasured(id: &str, hardware: String, method: &str) -> impl IntoView + use<> {
+fn unmeasured(
+    id: &str,
+    hardware: String,
+    method: &str,
+    shape: [(&'static str, String); SHAPE.len()],
+) -> impl IntoView + use<> {
     let board = format!("/hardware/{hardware}");
-    let predict = link("/predict", [("hardware", hardware.clone())]);
+    let predict = link("/predict", shape.into_iter().chain([("hardware", hardware.clone())]));
     if id.parse::<ProblemId>().is_err() {
         let sentence = format!("{id} is not the id of a problem.");
         return view! {
@@ -69,19 +80,23 @@ fn unmeasured(id: &str, hardware: String, method: &str) -> impl IntoView + use<>
     }
 }
 
-/// What the best model for the hardware predicts for the configs of a problem;
-/// `None` until both are there, or if there is no model.
+/// What the best model for the hardware predicts for the configs of a problem.
 fn use_predictions(detail: Remote<ProblemDetail>) -> Signal<Predictions> {
     let listed = remote::<Vec<ModelSummary>>(|| Some("/models".to_owned()));
     let chosen = Memo::new(move |_| {
         let (detail, listed) = (detail.value()?, listed.value()?);
-        models::best_for(&listed, &detail.hardware.slug).cloned()
+        ModelSummary::best_for(&listed, &detail.hardware.slug).cloned()
     });
     let model = models::model(move || chosen.get().map(|model| model.id.to_string()));
     let predictions = Memo::new(move |_| match (detail.value(), chosen.get(), model.get()) {
         (Some(detail), Some(summary), Load::Ready(model)) => predicted(&model, summary, &detail),
-        (_, _, Load::Failed(reason)) => Predictions::refused(reason.to_string()),
-        _ => Predictions::default(),
+        (_, _, Load::Failed(reason)) => Predictions::Refused(reason.to_string()),
+        (Some(_), None, _) => match listed.get() {
+            Load::Waiting => Predictions::Awaited,
+            Load::Ready(_) => Predictions::NoModel,
+            Load::Failed(reason) => Predictions::Refused(reason.to_string()),
+        },
+        _ => Predictions::Awaited,
     });
     predictions.into()
 }

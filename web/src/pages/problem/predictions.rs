@@ -1,106 +1,133 @@
 //! A model's predictions for the configs of a problem, computed in the browser.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use diode_core::Config;
 use diode_core::api::{ModelSummary, ProblemDetail};
-use diode_model::Model;
+use diode_core::space::Space;
+use diode_model::{Model, ModelError, Ranker, rank};
 use leptos::prelude::*;
 
 use crate::charts::{self, Agreement};
 use crate::format;
 
-/// A predicted time in microseconds per config of the problem; `None` for
-/// templates that models cannot predict, and for all of them without a model.
+/// What a model predicts for the configs of the problem.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub(super) struct Predictions {
-    times: Arc<Vec<Option<f64>>>,
-    origin: Option<Origin>,
-    /// Why the model gives none.
-    refusal: Option<String>,
+pub(super) enum Predictions {
+    /// The model is on its way.
+    #[default]
+    Awaited,
+    /// Nobody has trained a model for the hardware.
+    NoModel,
+    /// The model gives none, for this reason.
+    Refused(String),
+    Made(Arc<Made>),
 }
 
-/// The model that predictions come from.
+/// Predicted times, and where they come from.
 #[derive(Debug, Clone, PartialEq)]
-struct Origin {
+pub(super) struct Made {
+    /// In microseconds, in the order of the configs; `None` for templates that the model cannot predict.
+    times: Vec<Option<f64>>,
+    /// The model.
     summary: ModelSummary,
     /// Whether it was trained on problems of this kind, so that this one may be among them.
     may_be_trained_on: bool,
 }
 
 impl Predictions {
-    /// No predictions, and why.
-    pub(super) fn refused(reason: String) -> Self {
-        Self { refusal: Some(reason), ..Self::default() }
-    }
-
     /// The predicted time of the config at a rank.
     pub(super) fn of(&self, rank: usize) -> Option<f64> {
-        self.times.get(rank).copied().flatten()
+        match self {
+            Self::Made(made) => made.times.get(rank).copied().flatten(),
+            Self::Awaited | Self::NoModel | Self::Refused(_) => None,
+        }
     }
 
-    pub(super) fn exist(&self) -> bool {
-        !self.times.is_empty()
+    /// Whether the table has columns for them. They stand there before the times arrive, so that
+    /// nothing moves then.
+    pub(super) fn have_columns(&self) -> bool {
+        matches!(self, Self::Awaited | Self::Made(_))
     }
 }
 
-/// Predicts the time of every config that the model can predict.
+/// Predicts the time of every config that the model can predict: the same times as in Predict.
 pub(super) fn predicted(model: &Model, summary: ModelSummary, detail: &ProblemDetail) -> Predictions {
-    let tiled: Vec<Config> =
-        detail.configs.iter().map(|result| result.config).filter(|config| config.tile().is_some()).collect();
-    match model.predict(&detail.problem, &tiled) {
+    match times(model, detail) {
         Ok(times) => {
-            let mut times = times.into_iter();
-            let row = |config: &Config| config.tile().and_then(|_| times.next()).map(|time| time.0);
-            let times = detail.configs.iter().map(|result| &result.config).map(row).collect();
             let may_be_trained_on = model.extrapolates(&detail.problem).is_none();
-            let origin = Some(Origin { summary, may_be_trained_on });
-            Predictions { times: Arc::new(times), origin, refusal: None }
+            Predictions::Made(Arc::new(Made { times, summary, may_be_trained_on }))
         }
-        Err(error) => Predictions::refused(error.to_string()),
+        Err(error) => Predictions::Refused(error.to_string()),
     }
+}
+
+fn times(model: &Model, detail: &ProblemDetail) -> Result<Vec<Option<f64>>, ModelError> {
+    let configs = detail.configs.iter().map(|result| result.config);
+    let tiled = configs.clone().filter(|config| config.tile().is_some()).collect();
+    let ranked = rank(model, &detail.problem, &Space::List(tiled))?;
+    let times: HashMap<Config, f64> = ranked.configs.iter().map(|(config, time)| (*config, time.0)).collect();
+    // The library's time is predicted relative to the best of the model's own space.
+    let library = Ranker::new(model).shortlist(&detail.problem, &model.space())?.library.map(|time| time.0);
+    let time = |config| if config == Config::Library { library } else { times.get(&config).copied() };
+    Ok(configs.map(time).collect())
 }
 
 /// Measured against predicted, or why there is no chart.
 pub(super) fn chart(detail: &ProblemDetail, predictions: &Predictions) -> impl IntoView + use<> {
-    if let Some(refusal) = &predictions.refusal {
-        return view! { <p class="note">{format!("The model gives no predictions here: {refusal}.")}</p> }
-            .into_any();
-    }
-    if !predictions.exist() {
-        return ().into_any();
-    }
-    let agreements: Vec<Agreement> = detail
-        .configs
-        .iter()
-        .enumerate()
-        .filter_map(|(rank, result)| {
-            let predicted = predictions.of(rank)?;
-            Some(Agreement { label: result.config.label(), measured: result.us, predicted })
-        })
-        .collect();
+    let (plot, note) = match predictions {
+        Predictions::NoModel => return ().into_any(),
+        Predictions::Refused(refusal) => {
+            let sentence = format!("The model gives no predictions here: {refusal}.");
+            return view! { <p class="note">{sentence}</p> }.into_any();
+        }
+        // As high as what will stand there.
+        Predictions::Awaited => (
+            view! {
+                <div class="chart skeleton"></div>
+                <div class="row zoom" style="visibility: hidden"><span class="button small">"+"</span></div>
+            }
+            .into_any(),
+            view! { <p class="hint">"…"</p> }.into_any(),
+        ),
+        Predictions::Made(made) => {
+            let agreements: Vec<Agreement> = detail
+                .configs
+                .iter()
+                .enumerate()
+                .filter_map(|(rank, result)| {
+                    let predicted = predictions.of(rank)?;
+                    Some(Agreement { label: result.config.label(), measured: result.us, predicted })
+                })
+                .collect();
+            // Of the fastest of all, and of none if that has no dot.
+            let ring = predictions.of(0).map(|_| 0);
+            (charts::agreement(&agreements, ring).into_any(), origin_note(made).into_any())
+        }
+    };
     view! {
         <section class="card" aria-label="Measured and predicted">
             <div class="card-head">
                 <h2>"Measured and predicted time"</h2>
                 <span class="hint">"one dot per config; the ring is the fastest"</span>
             </div>
-            {charts::agreement(&agreements)}
-            {predictions.origin.as_ref().map(origin_note)}
+            {plot}
+            {note}
         </section>
     }
     .into_any()
 }
 
 /// Which model it was, and whether the problem may be in its training data.
-fn origin_note(origin: &Origin) -> impl IntoView + use<> {
-    let model = &origin.summary;
+fn origin_note(made: &Made) -> impl IntoView + use<> {
+    let model = &made.summary;
     let trained = format!(
         ", trained {} on {} of this hardware. ",
         format::day(&model.created_at),
         format::counted(model.training_problems, "problem")
     );
-    let caution = if origin.may_be_trained_on {
+    let caution = if made.may_be_trained_on {
         "This problem may be in its training data."
     } else {
         "It was trained on other operators or types and extrapolates here."

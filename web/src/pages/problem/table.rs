@@ -60,9 +60,9 @@ pub(super) fn ConfigTable(detail: Arc<ProblemDetail>, predictions: Signal<Predic
                     on:input=move |event| set(&[("config", event_target_value(&event))], History::Replace)
                 />
             </div>
-            <div class="table-box long">
+            <div class="table-box long" tabindex="0">
                 <table>
-                    <thead>{move || head(predictions.with(Predictions::exist))}</thead>
+                    <thead>{move || head(predictions.with(Predictions::have_columns))}</thead>
                     <tbody>{rows}</tbody>
                 </table>
             </div>
@@ -85,8 +85,8 @@ fn head(with_predictions: bool) -> impl IntoView {
             <th class="num" title="Median over uploads; the bar is speed relative to the best">"Time"</th>
             <th class="num" title="Time / best time">"× best"</th>
             {with_predictions.then(|| view! {
-                <th class="num">"Predicted"</th>
-                <th class="num" title="Predicted time / measured time">"÷ measured"</th>
+                <th class="num steady">"Predicted"</th>
+                <th class="num steady" title="Predicted time / measured time">"÷ measured"</th>
             })}
             <th class="num" title="Timings behind the median">"Runs"</th>
         </tr>
@@ -94,7 +94,7 @@ fn head(with_predictions: bool) -> impl IntoView {
 }
 
 fn row(rank: usize, result: &ConfigResult, best: f64, predictions: &Predictions) -> impl IntoView + use<> {
-    let predicted = predictions.exist().then(|| {
+    let predicted = predictions.have_columns().then(|| {
         let time = predictions.of(rank);
         let dash = || "–".to_owned();
         view! {
@@ -102,9 +102,11 @@ fn row(rank: usize, result: &ConfigResult, best: f64, predictions: &Predictions)
             <td class="num dim">{time.map_or_else(dash, |time| format!("{:.2}", time / result.us))}</td>
         }
     });
+    let label = result.config.label();
+    let (plain, time) = (label.replace('×', "x"), predictions.of(rank).map(|time| time.to_string()));
     view! {
-        <tr class:is-best=rank == 0>
-            <td class="mono">{result.config.label()}</td>
+        <tr class:is-best=rank == 0 data-config=plain data-predicted-us=time>
+            <td class="mono">{label}</td>
             <td class="num dim">{rank + 1}</td>
             <BarCell text=format::time(result.us) share=best / result.us />
             <td class="num">{format::factor(result.us / best)}</td>

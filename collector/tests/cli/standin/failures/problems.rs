@@ -21,7 +21,7 @@ fn memory_that_others_hold() {
         Case {
             name: "others hold all memory",
             on: BOTH,
-            arrange: |case| case.script.rules.push(Rule::new("memory_info", Effect::Value(0)).from(2)),
+            arrange: |case| case.script.rules.push(Rule::new("memory_info", Effect::Value(0)).from(3)),
             end: End::Skipped(2),
             says: "0.0 GiB of 4.0 GiB are free",
         },

@@ -1,4 +1,4 @@
-use diode_core::api::{LeaseState, LeaseSummary, RefusedWork};
+use diode_core::api::{LeaseState, LeaseSummary, Reach, RefusedWork};
 use diode_core::ids::{AgentId, LeaseId};
 
 use crate::solutions::Damaged;
@@ -101,15 +101,25 @@ pub(super) async fn end(
     if db.execute(update).await? == 0 {
         return Ok(None);
     }
-    for RefusedWork { problem, reason } in refused {
+    for RefusedWork { problem, reason, reach } in refused {
+        let (state, refusal) = match reach {
+            Reach::Hardware => ("refused", Some(reason.as_str())),
+            // It waits again, for others.
+            Reach::Agent => ("waiting", None),
+        };
+        if *reach == Reach::Agent {
+            let insert = Statement::new(
+                "INSERT INTO refusals (work, agent, reason) SELECT position, $1, $2 FROM work \
+                 WHERE lease = $3 AND problem = $4 AND state = 'leased' ON CONFLICT DO NOTHING",
+            );
+            let insert = insert.bind(agent.as_str()).bind(reason.as_str());
+            db.execute(insert.bind(lease.as_str()).bind(problem.as_str())).await?;
+        }
         let update = Statement::new(
-            "UPDATE work SET state = 'refused', refusal = $1 \
-             WHERE lease = $2 AND problem = $3 AND state = 'leased'",
-        )
-        .bind(reason.as_str())
-        .bind(lease.as_str())
-        .bind(problem.as_str());
-        db.execute(update).await?;
+            "UPDATE work SET state = $1, refusal = $2 WHERE lease = $3 AND problem = $4 AND state = 'leased'",
+        );
+        let update = update.bind(state).bind(refusal);
+        db.execute(update.bind(lease.as_str()).bind(problem.as_str())).await?;
     }
     if return_work(db, lease.as_str()).await? == 0 {
         return Ok(Some(LeaseState::Done));

@@ -89,7 +89,7 @@ async fn plan_waits(db: &mut impl Connection, wish: &LeaseWish<'_>) -> StoreResu
 /// The condition for what waits and the agent can measure.
 fn waiting(select: Statement, wish: &LeaseWish<'_>) -> Statement {
     let agent = wish.agent;
-    let Ability { ops, dtypes, layouts, unaligned, memory_bytes } = &agent.registration.ability;
+    let Ability { ops, dtypes, layouts, unaligned, memory_bytes, variants } = &agent.registration.ability;
     let mut select = select
         .push(" WHERE hardware = ")
         .push_bind(agent.agent.hardware.as_str())
@@ -103,7 +103,17 @@ fn waiting(select: Statement, wish: &LeaseWish<'_>) -> Statement {
     select = listed(select, ops.iter().map(|op| op.as_str()));
     select = listed(select.push(" AND dtype IN "), dtypes.iter().map(|dtype| dtype.as_str()));
     select = listed(select.push(" AND b_layout IN "), layouts.iter().map(|layout| layout.as_str()));
-    if *unaligned { select } else { select.push(" AND aligned = 1") }
+    if !unaligned {
+        select = select.push(" AND aligned = 1");
+    }
+    if let Some(variants) = variants {
+        select = select.push(" AND (variant IS NULL OR variant IN ");
+        select = listed(select, variants.iter().map(ToString::to_string)).push(")");
+    }
+    select
+        .push(" AND NOT EXISTS (SELECT 1 FROM refusals r WHERE r.work = work.position AND r.agent = ")
+        .push_bind(agent.agent.id.as_str())
+        .push(")")
 }
 
 /// Appends values in brackets.

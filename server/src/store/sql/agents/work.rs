@@ -1,6 +1,6 @@
-use diode_core::Problem;
 use diode_core::api::Purpose;
 use diode_core::ids::HardwareSlug;
+use diode_core::{KernelVariant, Problem};
 
 use crate::agents::plan::{Kind, rank};
 use crate::solutions::Damaged;
@@ -42,7 +42,7 @@ pub(super) async fn add(
     work: &[NewWork],
     measured_by: Option<&str>,
 ) -> StoreResult<u64> {
-    let row = |new: &NewWork| -> Result<[Value; 14], Damaged> {
+    let row = |new: &NewWork| -> Result<[Value; 15], Damaged> {
         let NewWork { problem, purpose, breadth, seconds } = new;
         // What the plan does not know has no kind, but may be wanted.
         let aligned = Kind::of(problem).is_some_and(|kind| kind.aligned);
@@ -61,13 +61,14 @@ pub(super) async fn add(
             (*seconds).into(),
             measured_by.into(),
             "waiting".into(),
+            KernelVariant::of(problem).map(|variant| variant.to_string()).unwrap_or_default().into(),
         ])
     };
     let mut added = 0;
     for chunk in work.chunks(ROWS_PER_STATEMENT) {
         let insert = Statement::new(
             "INSERT INTO work (hardware, problem, fields, op, dtype, b_layout, aligned, bytes, purpose, rank, \
-             breadth, seconds, measured_by, state)",
+             breadth, seconds, measured_by, state, variant)",
         )
         .push_rows(chunk.iter().map(row).collect::<Result<Vec<_>, _>>()?)
         .push(" ON CONFLICT DO NOTHING");

@@ -9,6 +9,8 @@ use diode_core::hardware::Facts;
 use diode_core::ids::{AccountId, AgentId, HardwareSlug};
 use sqlx::Database;
 
+pub(super) use records::write_down;
+
 use super::connection::Connection;
 use super::{SqlStore, agents, hardware, reader, uploads, writer};
 use crate::store::error::StoreResult;
@@ -22,7 +24,7 @@ impl<DB: Database<Connection: Connection>> ModerationStore for SqlStore<DB> {
         let done = act::moderate(&mut *tx, moderation).await?;
         if let Some(done) = &done {
             let what = format!("{} {} ({})", moderation.action, moderation.subject, done.uploads.len());
-            records::write_down(&mut *tx, &what, &moderation.reason, who, now).await?;
+            write_down(&mut *tx, &what, &moderation.reason, who, now).await?;
         }
         tx.commit().await?;
         Ok(done)
@@ -39,7 +41,7 @@ impl<DB: Database<Connection: Connection>> ModerationStore for SqlStore<DB> {
         let mut tx = writer(self).await?;
         let confirmed = hardware::confirm(&mut *tx, slug, facts).await?;
         if confirmed {
-            records::write_down(&mut *tx, &format!("confirm hardware {slug}"), why, who, now).await?;
+            write_down(&mut *tx, &format!("confirm hardware {slug}"), why, who, now).await?;
         }
         tx.commit().await?;
         Ok(confirmed)
@@ -49,7 +51,7 @@ impl<DB: Database<Connection: Connection>> ModerationStore for SqlStore<DB> {
         let mut tx = writer(self).await?;
         let readmitted = agents::readmit(&mut *tx, agent).await?;
         if readmitted {
-            records::write_down(&mut *tx, &format!("readmit agent {agent}"), why, who, now).await?;
+            write_down(&mut *tx, &format!("readmit agent {agent}"), why, who, now).await?;
         }
         tx.commit().await?;
         Ok(readmitted)

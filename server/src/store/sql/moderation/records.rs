@@ -10,7 +10,7 @@ use crate::store::sql::fields::{optional, parse};
 use crate::store::sql::statement::Statement;
 use crate::store::types::Now;
 
-pub(super) async fn write_down(
+pub(in crate::store::sql) async fn write_down(
     db: &mut impl Connection,
     what: &str,
     why: &Reason,

@@ -1,5 +1,7 @@
+//! Numbers that look random, and are the same everywhere.
+
 /// One step of splitmix64: quick, well mixed, and the same everywhere.
-pub(super) fn mix(number: u64) -> u64 {
+pub fn mix(number: u64) -> u64 {
     let mut mixed = number.wrapping_add(0x9E37_79B9_7F4A_7C15);
     mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
     mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
@@ -7,6 +9,6 @@ pub(super) fn mix(number: u64) -> u64 {
 }
 
 /// A number that all of these decide.
-pub(super) fn hash(numbers: impl IntoIterator<Item = u64>) -> u64 {
+pub fn hash(numbers: impl IntoIterator<Item = u64>) -> u64 {
     numbers.into_iter().fold(0, |hash, number| mix(hash ^ number))
 }

@@ -1,0 +1,55 @@
+use anyhow::Context as _;
+use clap::Args;
+use diode_core::api::Wanted;
+use diode_core::hardware::find;
+use diode_core::ids::HardwareSlug;
+
+use crate::failure::Usage;
+use crate::input::models::this_gpu;
+use crate::input::problems::AskedArgs;
+use crate::output::count;
+use crate::server::{ServerArgs, refusal};
+
+/// Ask a server's agents to measure problems
+///
+/// They come before what the plan has more of. What is measured already stays as it is.
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Example:\n  diode want 16x4096x4096 --hardware nvidia-h100 --server https://diode.example.org"
+)]
+pub(crate) struct Want {
+    #[command(flatten)]
+    asked: AskedArgs,
+
+    /// Hardware to measure on, such as nvidia-h100 [default: this node's GPU]
+    #[arg(long, value_name = "NAME")]
+    hardware: Option<String>,
+
+    #[command(flatten)]
+    server: ServerArgs,
+}
+
+impl Want {
+    pub(crate) fn run(self) -> anyhow::Result<()> {
+        let problems = self.asked.problems()?;
+        let slug = match &self.hardware {
+            Some(name) => match find(name) {
+                Some(hardware) => hardware.slug,
+                None => name.parse::<HardwareSlug>().map_err(Usage::new)?,
+            },
+            None => this_gpu()?.slug,
+        };
+        let client = self.server.client()?;
+        for some in problems.chunks(Wanted::MAX) {
+            let wanted = Wanted { problems: some.to_vec() };
+            let answer = client.post_json(&format!("/hardware/{slug}/wanted"), &wanted);
+            let mut answer = answer
+                .with_context(|| format!("cannot reach {}; is the server running?", client.address()))?;
+            if !answer.status().is_success() {
+                return Err(refusal(&mut answer).1);
+            }
+        }
+        say!("{} asked for on {slug}", count(problems.len(), "problem"));
+        Ok(())
+    }
+}

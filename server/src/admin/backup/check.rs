@@ -1,0 +1,42 @@
+use std::path::Path;
+
+use diode_core::ids::Digest;
+
+use super::manifest::{Manifest, blobs, database_file, size_and_digest};
+use crate::store::NamedBlob;
+
+/// What is wrong with a backup, in words.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Problem(pub String);
+
+impl std::fmt::Display for Problem {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// Reads all of a backup and compares it with its manifest. Returns everything that is wrong, not only the
+/// first.
+pub async fn check(folder: &Path) -> anyhow::Result<(Manifest, Vec<Problem>)> {
+    let manifest = Manifest::read(folder)?;
+    let mut problems = Vec::new();
+    let (saved, file) = (&manifest.database, database_file(folder, manifest.database.kind));
+    match size_and_digest(&file) {
+        Err(error) => problems.push(Problem(format!("{}: {error}", file.display()))),
+        Ok((bytes, digest)) if (bytes, &digest) != (saved.bytes, &saved.sha256) => problems.push(Problem(
+            format!("{}: is not what was saved ({bytes} bytes, expected {})", file.display(), saved.bytes),
+        )),
+        Ok(_) => {}
+    }
+    let blobs = blobs(folder)?;
+    for NamedBlob { kind, digest, bytes } in &manifest.blobs {
+        let wrong = match blobs.size(*kind, digest).await? {
+            None => Some("is missing"),
+            Some(size) if size != *bytes => Some("has another size"),
+            Some(_) if Digest::of(&blobs.get(*kind, digest).await?) != *digest => Some("has other bytes"),
+            Some(_) => None,
+        };
+        problems.extend(wrong.map(|wrong| Problem(format!("{kind:?} blob {digest} {wrong}"))));
+    }
+    Ok((manifest, problems))
+}

@@ -1,0 +1,131 @@
+use std::collections::BTreeMap;
+use std::fs;
+use std::io;
+use std::path::Path;
+
+use anyhow::{Context as _, bail};
+use diode_core::ids::Digest;
+
+use super::database::{self, DatabaseKind};
+use super::manifest::{Manifest, SavedDatabase, blobs, database_file, size_and_digest};
+use crate::backend::Backend;
+use crate::blobs::{BlobKind, Blobs};
+use crate::store::{NamedBlob, NamedBlobs, Now};
+
+/// Each round begins because an upload was deleted during the one before.
+const ROUNDS: usize = 5;
+
+/// What was saved.
+#[derive(Debug)]
+pub struct Made {
+    pub manifest: Manifest,
+    /// Blobs that a row names and that this server has lost.
+    pub lost: Vec<NamedBlob>,
+    /// Rows that cannot be read. They are in the saved database; what they name is not known, so their blobs
+    /// may not be in the backup.
+    pub damaged: Vec<String>,
+}
+
+impl std::fmt::Display for Made {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        for NamedBlob { kind, digest, bytes } in &self.lost {
+            writeln!(f, "{kind:?} blob {digest} of {bytes} bytes is missing on this server")?;
+        }
+        for words in &self.damaged {
+            writeln!(f, "a row is damaged, and its blob may not be saved: {words}")?;
+        }
+        let Manifest { database, blobs, .. } = &self.manifest;
+        let bytes: u64 = blobs.iter().map(|blob| blob.bytes).sum();
+        write!(
+            f,
+            "saved the {} database ({} bytes) and {} blobs ({bytes} bytes); {} blobs are missing; \
+             {} rows are damaged",
+            database.kind,
+            database.bytes,
+            blobs.len(),
+            self.lost.len(),
+            self.damaged.len()
+        )
+    }
+}
+
+/// Saves everything into a folder that is empty or not there yet. Servers and workers go on working; what
+/// was acknowledged before it begins is in it.
+///
+/// A blob is stored before the row that names it, so all blobs of a row in the saved database are there,
+/// unless the upload was deleted since. Then the database is saved once more.
+pub async fn make(backend: &Backend, database_url: &str, folder: &Path) -> anyhow::Result<Made> {
+    create(folder).with_context(|| format!("cannot use {}", folder.display()))?;
+    let (kind, copies) = (DatabaseKind::of(database_url), blobs(folder)?);
+    let file = database_file(folder, kind);
+    for _ in 0..ROUNDS {
+        let made_at = Now::read().rfc3339();
+        let (before, _) = named(backend).await?;
+        database::save(database_url, &file).await?;
+        // Also what came between the list and the copy of the database.
+        let (after, damaged) = named(backend).await?;
+        let all: BTreeMap<_, _> = before.into_iter().chain(after).collect();
+        let (copied, lost) = copy(&backend.blobs, &copies, all).await?;
+        let (there, _) = named(backend).await?;
+        if lost.iter().all(|blob| there.contains_key(&(blob.kind, blob.digest.clone()))) {
+            let (bytes, sha256) = size_and_digest(&file)?;
+            let manifest = Manifest::new(made_at, SavedDatabase { kind, bytes, sha256 }, copied);
+            manifest.write(folder)?;
+            return Ok(Made { manifest, lost, damaged });
+        }
+        fs::remove_file(&file)?;
+    }
+    bail!("uploads were deleted all the time, so no backup was complete; try again later")
+}
+
+/// For its owner alone: it holds what the database knows of accounts.
+fn create(folder: &Path) -> io::Result<()> {
+    let mut builder = fs::DirBuilder::new();
+    #[cfg(unix)]
+    std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
+    match builder.create(folder) {
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+            if fs::read_dir(folder)?.next().is_some() {
+                return Err(io::Error::other("it is not empty; name a new folder for each backup"));
+            }
+            #[cfg(unix)]
+            fs::set_permissions(folder, std::os::unix::fs::PermissionsExt::from_mode(0o700))?;
+            Ok(())
+        }
+        other => other,
+    }
+}
+
+type Named = BTreeMap<(BlobKind, Digest), u64>;
+
+/// What rows name, and the rows that cannot be read.
+async fn named(backend: &Backend) -> anyhow::Result<(Named, Vec<String>)> {
+    let NamedBlobs { named, damaged } = backend.store.blobs().await?;
+    Ok((named.into_iter().map(|blob| ((blob.kind, blob.digest), blob.bytes)).collect(), damaged))
+}
+
+/// Copies blobs that are not there yet. Returns those that are in the backup then, and those that could
+/// not be found or are not what their name says.
+async fn copy(from: &Blobs, to: &Blobs, blobs: Named) -> anyhow::Result<(Vec<NamedBlob>, Vec<NamedBlob>)> {
+    let (mut copied, mut lost) = (Vec::new(), Vec::new());
+    for ((kind, digest), bytes) in blobs {
+        let blob = NamedBlob { kind, digest, bytes };
+        if to.size(kind, &blob.digest).await? == Some(bytes) {
+            copied.push(blob);
+        } else if from.size(kind, &blob.digest).await? != Some(bytes) {
+            lost.push(blob);
+        } else {
+            match from.get(kind, &blob.digest).await {
+                Ok(content) if Digest::of(&content) == blob.digest => {
+                    to.put(kind, &blob.digest, content).await?;
+                    copied.push(blob);
+                }
+                Ok(_) => lost.push(blob),
+                // Deleted since it was looked for.
+                Err(_) if from.size(kind, &blob.digest).await?.is_none() => lost.push(blob),
+                Err(error) => return Err(error.into()),
+            }
+        }
+    }
+    Ok((copied, lost))
+}

@@ -1,0 +1,15 @@
+//! A copy of everything that a server keeps, made while it works, and how to bring it back.
+//!
+//! A backup is a folder: the database as its own tools write it, the blobs, and a manifest that names all of
+//! them with their digests. The manifest is written last, so a folder without one is no backup.
+
+mod check;
+mod database;
+mod make;
+mod manifest;
+mod restore;
+
+pub use check::{Problem, check};
+pub use make::{Made, make};
+pub use manifest::{Manifest, SavedDatabase};
+pub use restore::{Restored, restore};

@@ -1,0 +1,59 @@
+use std::path::Path;
+
+use anyhow::bail;
+use futures_util::TryStreamExt as _;
+
+use super::check::check;
+use super::database::{self, DatabaseKind};
+use super::manifest::{Manifest, blobs, database_file};
+use crate::admin::verify::{Verified, verify};
+use crate::backend::Backend;
+use crate::blobs::Blobs;
+use crate::settings::Settings;
+
+/// Problems that are named; a broken disk has thousands.
+const NAMED: usize = 20;
+
+/// What was restored, and whether it is right.
+#[derive(Debug)]
+pub struct Restored {
+    pub manifest: Manifest,
+    pub verified: Verified,
+}
+
+impl std::fmt::Display for Restored {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Manifest { made_at, blobs, .. } = &self.manifest;
+        write!(f, "{}\nrestored the backup of {made_at} with {} blobs", self.verified, blobs.len())
+    }
+}
+
+/// Brings a backup back, to where the settings say, if nothing is there yet. Verifies it then.
+pub async fn restore(settings: &Settings, folder: &Path) -> anyhow::Result<Restored> {
+    let (manifest, problems) = check(folder).await?;
+    if !problems.is_empty() {
+        let words: Vec<String> = problems.iter().take(NAMED).map(ToString::to_string).collect();
+        bail!("the backup is damaged in {} places:\n{}", problems.len(), words.join("\n"));
+    }
+    let (saved, url) = (manifest.database.kind, &settings.database_url);
+    if saved != DatabaseKind::of(url) {
+        bail!(
+            "the backup is of {saved}, and the database to restore to is {}; name another by --database-url",
+            DatabaseKind::of(url)
+        );
+    }
+    database::refuse_used(url).await?;
+    let (from, to) = (blobs(folder)?, Blobs::open(&settings.blobs)?);
+    if to.list().try_next().await?.is_some() {
+        bail!("{}: there are blobs already; move them away first", settings.blobs.display());
+    }
+    for blob in &manifest.blobs {
+        to.put(blob.kind, &blob.digest, from.get(blob.kind, &blob.digest).await?).await?;
+    }
+    // Last: without it no server finds anything to serve.
+    database::load(url, &database_file(folder, saved)).await?;
+    let backend = Backend::open(settings).await?;
+    let verified = verify(&backend).await;
+    backend.store.close().await;
+    Ok(Restored { manifest, verified: verified? })
+}

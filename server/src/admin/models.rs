@@ -1,0 +1,100 @@
+//! Models, looked after by whoever runs the server.
+
+use anyhow::bail;
+use clap::{Args, Subcommand};
+use diode_core::api::{ModelSummary, NewPublication, Publication, PublicationAction, Reason};
+use diode_core::ids::{HardwareSlug, ModelId};
+
+use crate::backend::Backend;
+use crate::settings::{DataArgs, ServingArgs, Settings};
+use crate::store::Now;
+
+/// Who the log says it was.
+const WHO: &str = "command line";
+
+/// Lines that are printed at most.
+const MAX_LISTED: u32 = 1000;
+
+#[derive(Debug, Subcommand)]
+pub enum ModelCommand {
+    /// List the models and whether they are published
+    Models {
+        /// Only those of this hardware, such as nvidia-h200
+        #[arg(long, value_name = "SLUG")]
+        hardware: Option<HardwareSlug>,
+        #[command(flatten)]
+        data: DataArgs,
+    },
+    /// List which models of a hardware were published when and why, newest first
+    History {
+        /// Such as nvidia-h200
+        hardware: HardwareSlug,
+        #[command(flatten)]
+        data: DataArgs,
+    },
+    /// Publish a model in place of the one that is published
+    Publish(Act),
+    /// Take the published model back: the one before it is published again
+    RollBack(Act),
+    /// Keep the published model until you say otherwise, however good new ones are
+    Pin(Act),
+    /// Let better models take the place of the published one again
+    Unpin(Act),
+}
+
+#[derive(Debug, Args)]
+pub struct Act {
+    /// The id of a model
+    model: ModelId,
+    /// Why; it is written down, and everybody can read it
+    #[arg(long, value_name = "TEXT")]
+    reason: Reason,
+    #[command(flatten)]
+    data: DataArgs,
+}
+
+impl ModelCommand {
+    /// Runs the command and returns what it is to print.
+    pub async fn run(self) -> anyhow::Result<String> {
+        let data = match &self {
+            Self::Publish(act) | Self::RollBack(act) | Self::Pin(act) | Self::Unpin(act) => act.data.clone(),
+            Self::Models { data, .. } | Self::History { data, .. } => data.clone(),
+        };
+        let backend = Backend::open(&Settings::resolve(data, ServingArgs::default())?).await?;
+        let outcome = self.answer(&backend).await;
+        backend.store.close().await;
+        outcome
+    }
+
+    async fn answer(self, backend: &Backend) -> anyhow::Result<String> {
+        let store = backend.store.as_ref();
+        let (action, act) = match self {
+            Self::Models { hardware, .. } => {
+                return Ok(store.models(hardware.as_ref()).await?.iter().map(model_line).collect());
+            }
+            Self::History { hardware, .. } => {
+                let history = store.publications(&hardware, MAX_LISTED).await?;
+                return Ok(history.iter().map(step_line).collect());
+            }
+            Self::Publish(act) => (PublicationAction::Publish, act),
+            Self::RollBack(act) => (PublicationAction::RollBack, act),
+            Self::Pin(act) => (PublicationAction::Pin, act),
+            Self::Unpin(act) => (PublicationAction::Unpin, act),
+        };
+        let request = NewPublication { action, model: act.model, reason: act.reason };
+        match store.publish(&request, WHO, Now::read()).await? {
+            Ok(published) => Ok(format!("published: {}", model_line(&published))),
+            Err(refused) => bail!("{}", refused.explain(&request.model)),
+        }
+    }
+}
+
+fn model_line(model: &ModelSummary) -> String {
+    let pinned = if model.pinned { ", pinned" } else { "" };
+    let reason = if model.reason.is_empty() { String::new() } else { format!(": {}", model.reason) };
+    format!("{} {} {} {}{pinned}{reason}\n", model.id, model.created_at, model.hardware, model.state)
+}
+
+fn step_line(step: &Publication) -> String {
+    format!("{} {}: {} {}: {}\n", step.at, step.who, step.action, step.model, step.why)
+}

@@ -1,0 +1,208 @@
+//! The summary of a view that leaderboards read, with the best Triton config and the library kernel beside
+//! the best of everything. All that tells them apart stands here.
+
+use diode_core::api::KernelResult;
+use diode_core::comparison::TIE;
+use diode_core::hardware::{Hardware, roofline};
+use diode_core::space::{Space, SpaceName};
+use diode_core::{Config, DType, Nanos, Problem, Tflops, Tile};
+
+use super::{AgreedTime, Consensus, Fastest};
+
+#[derive(Debug, Clone, PartialEq)]
+pub struct BoardEntry {
+    pub best: Config,
+    pub best_ns: f64,
+    /// `None` without a roofline: times that nothing bounds make no rate.
+    pub tflops: Option<f64>,
+    pub roofline_share: Option<f64>,
+    pub gain_over_defaults: Option<f64>,
+    /// The fastest of all but the library kernel.
+    pub triton: Option<KernelEntry>,
+    pub library: Option<KernelEntry>,
+    /// Library time / Triton time, if both may be compared.
+    pub triton_over_library: Option<f64>,
+    /// Other Triton configs that are as fast as the best.
+    pub triton_ties: u64,
+    pub configs: u64,
+    pub timings: u64,
+    pub solutions: u64,
+    /// Contributors that measured the problem.
+    pub contributors: u64,
+    /// Contributors that timed the best config.
+    pub best_contributors: u64,
+}
+
+/// The fastest of some kernels.
+#[derive(Debug, Clone, PartialEq)]
+pub struct KernelEntry {
+    pub config: Config,
+    pub ns: f64,
+    pub tflops: Option<f64>,
+    pub roofline_share: Option<f64>,
+    pub gain_over_defaults: Option<f64>,
+    pub spread: Option<f64>,
+}
+
+impl KernelEntry {
+    pub(crate) fn result(self) -> KernelResult {
+        let Self { config, ns, tflops, roofline_share, gain_over_defaults, spread } = self;
+        KernelResult { config, us: Nanos(ns).micros().0, tflops, roofline_share, gain_over_defaults, spread }
+    }
+}
+
+impl Consensus {
+    /// `None` if no config has a time.
+    pub(crate) fn board_entry(&self, problem: &Problem, hardware: &Hardware) -> Option<BoardEntry> {
+        let best = self.configs.first()?;
+        let default = self.best_default(problem, hardware);
+        let judge = |agreed: &AgreedTime, spread| judged(agreed, spread, default, problem, hardware);
+        let kernel = |fastest: Fastest| judge(&fastest.agreed, fastest.spread);
+        let KernelEntry { config, ns, tflops, roofline_share, gain_over_defaults, .. } = judge(best, None);
+        Some(BoardEntry {
+            best: config,
+            best_ns: ns,
+            tflops,
+            roofline_share,
+            gain_over_defaults,
+            triton: self.triton.map(kernel),
+            library: self.library.map(kernel),
+            triton_over_library: self.triton_over_library(problem),
+            triton_ties: self.triton_ties(),
+            configs: self.configs.len() as u64,
+            timings: self.timings,
+            solutions: self.solutions,
+            contributors: self.contributors,
+            best_contributors: u64::from(best.contributors),
+        })
+    }
+
+    /// The library computes float32 in full; configs that round to TF32 do less.
+    fn triton_over_library(&self, problem: &Problem) -> Option<f64> {
+        let (triton, library) = (self.triton?.agreed, self.library?.agreed);
+        let does_less = problem.a_dtype == DType::Float32 && triton.config.rounds_to_tf32();
+        finite((!does_less).then_some(library.time.0 / triton.time.0))
+    }
+
+    fn triton_ties(&self) -> u64 {
+        let Some(best) = self.triton else { return 0 };
+        let reach = best.agreed.time.0 * (1.0 + TIE);
+        let near = self.configs.iter().take_while(|agreed| agreed.time.0 <= reach);
+        near.filter(|agreed| !agreed.config.is_library()).count() as u64 - 1
+    }
+
+    /// The roofline time in nanoseconds, with the arithmetic the best config may use.
+    pub(crate) fn roofline(&self, problem: &Problem, hardware: &Hardware) -> Option<f64> {
+        roof(&self.configs.first()?.config, problem, hardware)
+    }
+
+    /// The best time among Inductor's default configs for the problem.
+    /// `None` if none of them was timed, or the hardware has no default list.
+    fn best_default(&self, problem: &Problem, hardware: &Hardware) -> Option<Nanos> {
+        let defaults = Space::Named(SpaceName::Default).configs(hardware, problem).ok()?;
+        // The list is sorted by time, so the first hit is the best.
+        let hit = self.configs.iter().find(|agreed| match agreed.config {
+            Config::Mm(tile) | Config::Bmm(tile) => {
+                defaults.iter().filter_map(Config::tile).any(|default| is_the_default(&tile, default))
+            }
+            Config::PersistentTma(_) | Config::DecomposeK { .. } | Config::Library => false,
+        })?;
+        Some(hit.time)
+    }
+}
+
+fn judged(
+    agreed: &AgreedTime,
+    spread: Option<f64>,
+    best_default: Option<Nanos>,
+    problem: &Problem,
+    hardware: &Hardware,
+) -> KernelEntry {
+    let roof = roof(&agreed.config, problem, hardware);
+    KernelEntry {
+        config: agreed.config,
+        ns: agreed.time.0,
+        tflops: finite(roof.map(|_| Tflops::from_work(problem.flops(), agreed.time.micros()).0)),
+        roofline_share: finite(roof.map(|roof| roof / agreed.time.0)),
+        gain_over_defaults: finite(best_default.map(|time| time.0 / agreed.time.0)),
+        spread: finite(spread),
+    }
+}
+
+fn roof(config: &Config, problem: &Problem, hardware: &Hardware) -> Option<f64> {
+    Some(roofline(hardware.facts.as_ref()?, problem, config.rounds_to_tf32())?.nanos().0)
+}
+
+/// Databases hold times that were taken before there was a least time.
+fn finite(ratio: Option<f64>) -> Option<f64> {
+    ratio.filter(|ratio| ratio.is_finite())
+}
+
+/// Whether a timed tile is one of Inductor's list. Imported files do not hold
+/// ROCm's settings; those are then not compared.
+fn is_the_default(timed: &Tile, default: &Tile) -> bool {
+    launch_shape(timed) == launch_shape(default) && (timed.rocm.is_none() || timed.rocm == default.rocm)
+}
+
+/// The settings of a tile that Inductor's list fixes. The others follow from
+/// the problem and from torch's settings.
+fn launch_shape(tile: &Tile) -> [u32; 6] {
+    [tile.block_m, tile.block_n, tile.block_k, tile.group_m, tile.num_stages, tile.num_warps]
+}
+
+#[cfg(test)]
+mod tests {
+    use diode_core::{Op, ProblemFields};
+
+    use super::super::tests::{by, problem, tile};
+    use super::*;
+
+    #[test]
+    fn the_entry_judges_the_best_against_roofline_and_defaults() {
+        let hardware = diode_core::hardware::find("nvidia-h200").unwrap();
+        // 128×128×64 s3 w4 is on Inductor's list, 64×128×64 s5 w4 is not.
+        let consensus = Consensus::of(&[by(
+            "a",
+            &[(tile(128, 3), 200_000), (tile(64, 5), 160_000), (Config::Library, 180_000)],
+        )]);
+        let entry = consensus.board_entry(&problem(), &hardware).unwrap();
+        assert_eq!(entry.best, tile(64, 5));
+        assert_eq!(entry.gain_over_defaults, Some(1.25));
+        assert_eq!((entry.triton_over_library, entry.triton_ties), (Some(1.125), 0));
+        assert!((entry.tflops.unwrap() - 858.99).abs() < 0.01, "{:?}", entry.tflops);
+        assert!((entry.roofline_share.unwrap() - 0.8677).abs() < 0.0001);
+        assert_eq!(Consensus::of(&[by("a", &[])]).board_entry(&problem(), &hardware), None);
+    }
+
+    #[test]
+    fn triton_and_the_library_stand_beside_each_other_whoever_is_faster() {
+        let hardware = diode_core::hardware::find("nvidia-h200").unwrap();
+        let times = [
+            (Config::Library, 160_000),
+            (tile(128, 3), 201_000),
+            (tile(64, 5), 200_000),
+            (tile(64, 4), 203_000),
+        ];
+        let entry = Consensus::of(&[by("a", &times)]).board_entry(&problem(), &hardware).unwrap();
+        let (triton, library) = (entry.triton.unwrap(), entry.library.unwrap());
+        assert_eq!((entry.best, entry.gain_over_defaults), (Config::Library, Some(201.0 / 160.0)));
+        assert_eq!((triton.config, triton.ns, triton.gain_over_defaults), (tile(64, 5), 2e5, Some(1.005)));
+        assert_eq!((library.config, library.ns, library.tflops), (Config::Library, 16e4, entry.tflops));
+        // 201 is within 1 % of 200, 203 is not.
+        assert_eq!((entry.triton_over_library, entry.triton_ties), (Some(0.8), 1));
+        assert_eq!((triton.spread, library.spread), (None, None));
+    }
+
+    #[test]
+    fn what_rounds_to_tf32_is_not_compared_with_a_library_that_does_not() {
+        let hardware = diode_core::hardware::find("nvidia-h200").unwrap();
+        let Config::Mm(plain) = tile(64, 5) else { unreachable!() };
+        let times =
+            [(Config::Mm(Tile { allow_tf32: true, ..plain }), 1_000_000), (Config::Library, 2_000_000)];
+        let consensus = Consensus::of(&[by("a", &times)]);
+        let float = Problem::new(ProblemFields::plain(Op::Mm, 1, 4096, 4096, 4096, DType::Float32)).unwrap();
+        assert_eq!(consensus.board_entry(&float, &hardware).unwrap().triton_over_library, None);
+        // The flag means nothing for other types.
+        assert_eq!(consensus.board_entry(&problem(), &hardware).unwrap().triton_over_library, Some(2.0));
+    }
+}

@@ -1,0 +1,31 @@
+use axum::Json;
+use axum::extract::State;
+use diode_core::api::{ApiError, HardwareSummary, NearestProblem, NearestQuery};
+
+use crate::app::App;
+use crate::http::{ApiResult, Known, StrictQuery};
+
+/// Few enough to be read at a glance.
+const DEFAULT_LIMIT: u32 = 5;
+
+/// The measured problems that are most like a shape, the nearest first. Empty if none of its type was measured.
+#[utoipa::path(
+    get, path = "/hardware/{slug}/nearest", tag = "hardware", params(("slug" = String, Path), NearestQuery),
+    responses(
+        (status = 200, body = Vec<NearestProblem>),
+        (status = 400, body = ApiError),
+        (status = 404, body = ApiError),
+    ),
+)]
+pub(crate) async fn get(
+    State(app): State<App>,
+    StrictQuery(query): StrictQuery<NearestQuery>,
+    Known(summary): Known<HardwareSummary>,
+) -> ApiResult<Json<Vec<NearestProblem>>> {
+    let problem = query.problem()?;
+    // Without data there is no method, and nothing near.
+    let Some(method) = query.method.or(summary.method) else { return Ok(Json(Vec::new())) };
+    let limit = query.limit.unwrap_or(DEFAULT_LIMIT);
+    let slug = &summary.hardware.slug;
+    Ok(Json(app.backend.store.nearest_problems(slug, &problem, method, limit).await?))
+}

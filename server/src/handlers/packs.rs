@@ -1,0 +1,178 @@
+use std::io::Seek as _;
+
+use axum::Json;
+use axum::body::Body;
+use axum::extract::State;
+use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use diode_core::api::query::from_text;
+use diode_core::api::{ApiError, MAX_PACK_BYTES, PackSummary};
+use diode_core::ids::Digest;
+use serde::Deserialize;
+
+use super::uploads::refuse_wrapped;
+use crate::accounts::{Admin, Authorized};
+use crate::app::App;
+use crate::blobs::BlobKind;
+use crate::http::{
+    ApiFault, ApiResult, BodyError, Known, Lookup, NoParameters, PACE, StrictQuery, etag, is_current,
+    receive, save_as,
+};
+use crate::packs::{PackError, examine};
+use crate::store::{Now, Store, StoreResult};
+
+/// A digest names one content for ever.
+const FOREVER: HeaderValue = HeaderValue::from_static("public, max-age=31536000, immutable");
+
+impl Lookup for PackSummary {
+    type Id = Digest;
+    const KIND: &'static str = "kernel pack";
+    const HINT: &'static str = "/api/v1/packs lists what there is";
+
+    async fn find(store: &dyn Store, digest: &Digest) -> StoreResult<Option<Self>> {
+        store.pack(digest).await
+    }
+}
+
+#[derive(Deserialize, utoipa::IntoParams)]
+#[into_params(parameter_in = Query)]
+pub(crate) struct PackQuery {
+    /// Those for this GPU architecture only, such as `sm_90`
+    #[serde(default, deserialize_with = "from_text")]
+    #[param(value_type = Option<String>)]
+    architecture: Option<String>,
+}
+
+/// The kernel packs, newest first, with what their kernels compute.
+#[utoipa::path(
+    get, path = "/packs", tag = "packs", params(PackQuery),
+    responses((status = 200, body = Vec<PackSummary>), (status = 400, body = ApiError)),
+)]
+pub(crate) async fn list(
+    State(app): State<App>,
+    StrictQuery(query): StrictQuery<PackQuery>,
+) -> ApiResult<Json<Vec<PackSummary>>> {
+    Ok(Json(app.backend.store.packs(query.architecture.as_deref()).await?))
+}
+
+/// A pack's file. Packs are code: who pulls one compares its digest.
+#[utoipa::path(
+    get, path = "/packs/{digest}", tag = "packs", params(("digest" = String, Path)),
+    responses(
+        (status = 200, body = Vec<u8>, content_type = "application/octet-stream"),
+        (status = 304, description = "The client has it already"),
+        (status = 404, body = ApiError),
+    ),
+)]
+pub(crate) async fn get(
+    State(app): State<App>,
+    _: StrictQuery<NoParameters>,
+    Known(pack): Known<PackSummary>,
+    headers: HeaderMap,
+) -> ApiResult<Response> {
+    let tag = etag(&pack.digest);
+    let caching = [(header::ETAG, tag.clone()), (header::CACHE_CONTROL, FOREVER)];
+    if is_current(&headers, &tag) {
+        return Ok((StatusCode::NOT_MODIFIED, caching).into_response());
+    }
+    let head = [
+        (header::CONTENT_TYPE, HeaderValue::from_static("application/octet-stream")),
+        (header::CONTENT_LENGTH, HeaderValue::from(pack.bytes)),
+        (header::CONTENT_DISPOSITION, save_as(&format!("{:.16}.pack", pack.digest))?),
+    ];
+    let pieces = app.backend.blobs.stream(BlobKind::Pack, &pack.sha256).await?;
+    Ok((caching, head, Body::from_stream(pieces)).into_response())
+}
+
+/// Publishes a kernel pack, the raw body, so that agents and people can pull it.
+#[utoipa::path(
+    post, path = "/packs", tag = "packs",
+    request_body(content = Vec<u8>, content_type = "application/octet-stream"),
+    responses(
+        (status = 201, body = PackSummary, description = "Stored, and durable"),
+        (status = 200, body = PackSummary, description = "It was there before"),
+        (status = 400, body = ApiError, description = "No kernel pack, or a damaged one"),
+        (status = 401, body = ApiError),
+        (status = 403, body = ApiError, description = "Not an administrator, or a token without the scope"),
+        (status = 408, body = ApiError, description = "Sent too slowly"),
+        (status = 413, body = ApiError, description = "Too large"),
+        (status = 415, body = ApiError, description = "Wrapped in a form or an encoding, or said to be text"),
+        (status = 422, body = ApiError, description = "A pack for the exact sizes of some problems"),
+        (status = 503, body = ApiError, description = "Too many uploads at once"),
+        (status = 507, body = ApiError, description = "The disk is full"),
+    ),
+)]
+pub(crate) async fn create(
+    State(app): State<App>,
+    Authorized { account, .. }: Authorized<Admin>,
+    _: StrictQuery<NoParameters>,
+    headers: HeaderMap,
+    body: Body,
+) -> ApiResult<(StatusCode, Json<PackSummary>)> {
+    refuse_wrapped(&headers)?;
+    let _receiving = app.receiving().await.ok_or_else(|| {
+        ApiFault::busy("as many uploads arrive as the server takes at a time; try again in a few seconds")
+    })?;
+    let mut file = app.backend.blobs.scratch().await?;
+    receive(&headers, body, MAX_PACK_BYTES as usize, PACE, &mut file).await.map_err(refuse_body)?;
+    let copy = file.try_clone().await.map_err(ApiFault::unwritable)?.into_std().await;
+    let by = account.map(|account| account.name);
+    let examined = tokio::task::spawn_blocking(move || {
+        (&copy).rewind()?;
+        examine(copy, by, Now::read())
+    });
+    let pack = examined.await?.map_err(refuse_pack)?;
+    // The blob first: after a crash no row may name a blob that is not there.
+    app.backend.blobs.put_file(BlobKind::Pack, &pack.sha256, file).await?;
+    if app.backend.store.add_pack(&pack).await? {
+        return Ok((StatusCode::CREATED, Json(pack)));
+    }
+    let Some(stored) = app.backend.store.pack(&pack.digest).await? else {
+        return Err(ApiFault::busy("the same pack was withdrawn at the same moment; send it again"));
+    };
+    Ok((StatusCode::OK, Json(PackSummary { already_stored: true, ..stored })))
+}
+
+/// Withdraws a kernel pack. Who has pulled it keeps it.
+#[utoipa::path(
+    delete, path = "/packs/{digest}", tag = "packs", params(("digest" = String, Path)),
+    responses(
+        (status = 204, description = "It is gone"),
+        (status = 401, body = ApiError),
+        (status = 403, body = ApiError, description = "Not an administrator, or a token without the scope"),
+        (status = 404, body = ApiError),
+    ),
+)]
+pub(crate) async fn delete(
+    State(app): State<App>,
+    _: Authorized<Admin>,
+    _: StrictQuery<NoParameters>,
+    Known(pack): Known<PackSummary>,
+) -> ApiResult<StatusCode> {
+    app.backend.store.remove_pack(&pack.digest).await?;
+    // The file stays: who publishes the same pack at this moment has stored it before the row. `admin sweep`
+    // removes it after an hour, if no row names it then.
+    Ok(StatusCode::NO_CONTENT)
+}
+
+fn refuse_pack(error: PackError) -> ApiFault {
+    match error {
+        PackError::Format(error) => error.into(),
+        PackError::Refused(invalid) => ApiFault::refused(invalid.to_string()),
+        PackError::Io(error) => ApiFault::internal(error),
+    }
+}
+
+fn refuse_body(error: BodyError) -> ApiFault {
+    match error {
+        BodyError::TooLong => ApiFault::too_large(format!(
+            "pack: more than {} MiB; build packs of fewer operators, types or layouts",
+            MAX_PACK_BYTES >> 20
+        )),
+        BodyError::TooSlow => ApiFault::too_slow("the pack"),
+        BodyError::BrokeOff(error) => {
+            ApiFault::invalid(format!("the pack broke off while it was read: {error}"))
+        }
+        BodyError::Unwritable(error) => ApiFault::unwritable(error),
+    }
+}

@@ -1,0 +1,108 @@
+//! What a hardware's best model picks, beside what was measured.
+
+use std::sync::Arc;
+
+use axum::Json;
+use axum::extract::State;
+use diode_core::api::query::from_text;
+use diode_core::api::{ApiError, MAX_PICKED, ModelSummary, Pick, Picks};
+use diode_core::hardware::Hardware;
+use diode_core::ids::ProblemId;
+use diode_core::{Invalid, Method, Micros, Problem};
+use diode_model::{Model, Ranker};
+use serde::Deserialize;
+
+use crate::app::App;
+use crate::blobs::BlobKind;
+use crate::consensus::Consensus;
+use crate::http::{ApiFault, ApiResult, Known, StrictQuery};
+use crate::solutions::{ConfigLists, StoredSolutions};
+use crate::store::View;
+
+#[derive(Default, Deserialize, utoipa::IntoParams)]
+#[serde(default)]
+#[into_params(parameter_in = Query)]
+pub(crate) struct PicksQuery {
+    /// How the times were taken that the picks are compared with.
+    #[serde(deserialize_with = "from_text")]
+    #[param(required = true)]
+    method: Option<Method>,
+    /// Ids of at most 50 problems, separated by commas.
+    #[param(required = true)]
+    problems: String,
+}
+
+impl PicksQuery {
+    fn checked(&self) -> Result<(Method, Vec<ProblemId>), Invalid> {
+        let expected = "how the times were taken, such as `median-cold-event`";
+        let method = self.method.ok_or_else(|| Invalid::new("method", "nothing", expected))?;
+        let problems: Vec<ProblemId> = self.problems.split(',').map(str::parse).collect::<Result<_, _>>()?;
+        if problems.len() > MAX_PICKED {
+            let given = format_args!("{} ids", problems.len());
+            return Err(Invalid::new("problems", given, format!("at most {MAX_PICKED}")));
+        }
+        Ok((method, problems))
+    }
+}
+
+/// The first pick of the hardware's best model for some problems, and its measured time. The model may have
+/// been trained on these problems.
+#[utoipa::path(
+    get, path = "/hardware/{slug}/picks", tag = "hardware", params(("slug" = String, Path), PicksQuery),
+    responses(
+        (status = 200, body = Picks),
+        (status = 400, body = ApiError),
+        (status = 404, body = ApiError),
+        (status = 503, body = ApiError, description = "Too many such requests at once"),
+    ),
+)]
+pub(crate) async fn get(
+    State(app): State<App>,
+    StrictQuery(query): StrictQuery<PicksQuery>,
+    Known(hardware): Known<Hardware>,
+) -> ApiResult<Json<Picks>> {
+    let (method, problems) = query.checked()?;
+    let store = &app.backend.store;
+    let models = store.models(Some(&hardware.slug)).await?;
+    let Some(summary) = ModelSummary::best_for(&models, &hardware.slug) else {
+        return Ok(Json(Picks { model: None, items: Vec::new() }));
+    };
+    // Before the model is read, so that memory holds few of them.
+    let _turn = app.picking().await.ok_or_else(|| {
+        ApiFault::busy(
+            "as many requests for picks are answered as the server takes; try again in a few seconds",
+        )
+    })?;
+    let bytes = app.backend.blobs.get(BlobKind::Model, &summary.digest).await?;
+    let read = move || Model::from_bytes(&bytes).map(|model| model.for_method(method));
+    let model = tokio::task::spawn_blocking(read).await?.map_err(ApiFault::internal)?;
+    let mut ranker = Ranker::new(Arc::new(model));
+    let mut items = Vec::new();
+    for id in problems {
+        let view = View { hardware: hardware.slug.clone(), problem: id, method };
+        let stored = store.view_solutions(&view).await?;
+        // One problem at a time, so that memory holds the timings of one.
+        let picked;
+        (picked, ranker) =
+            tokio::task::spawn_blocking(move || (pick(&mut ranker, &view, &stored), ranker)).await?;
+        items.extend(picked);
+    }
+    Ok(Json(Picks { model: Some(summary.id.clone()), items }))
+}
+
+/// `None` if nothing was measured, or the model cannot rank such problems.
+fn pick(ranker: &mut Ranker<Arc<Model>>, view: &View, stored: &StoredSolutions) -> Option<Pick> {
+    let problem: &Problem = stored.problems.get(&view.problem)?;
+    let space = diode_core::space::Space::Named(diode_core::space::SpaceName::Full);
+    let (config, Micros(predicted_us)) = ranker.shortlist(problem, &space).ok()?.picks(1).pop()?;
+    let consensus = Consensus::of_stored(stored, &mut ConfigLists::default());
+    let best = consensus.configs.first()?.time;
+    let measured = consensus.configs.iter().find(|agreed| agreed.config == config).map(|agreed| agreed.time);
+    Some(Pick {
+        problem_id: view.problem.clone(),
+        config,
+        predicted_us,
+        us: measured.map(|time| time.micros().0),
+        share_of_best: measured.map(|time| best.0 / time.0),
+    })
+}

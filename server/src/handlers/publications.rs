@@ -1,0 +1,61 @@
+use axum::Json;
+use axum::body::Body;
+use axum::extract::State;
+use axum::http::HeaderMap;
+use diode_core::api::{ApiError, ModelSummary, NewPublication, Publication};
+use diode_core::hardware::Hardware;
+
+use crate::accounts::{Admin, Authorized};
+use crate::app::App;
+use crate::http::{ApiFault, ApiResult, Known, NoParameters, StrictQuery, json_body};
+use crate::store::{Now, Refused};
+
+/// More than anybody reads at once.
+const MAX_LISTED: u32 = 500;
+
+/// Publishes a model, rolls back to the one before, pins or unpins the published one. Answers with the model that
+/// is published then.
+#[utoipa::path(
+    post, path = "/publications", tag = "models", request_body = NewPublication,
+    responses(
+        (status = 200, body = ModelSummary),
+        (status = 400, body = ApiError),
+        (status = 401, body = ApiError),
+        (status = 403, body = ApiError, description = "Not an administrator, or a token without the scope"),
+        (status = 404, body = ApiError, description = "No such model"),
+        (status = 409, body = ApiError, description = "Not the published model, or nothing was published before it"),
+    ),
+)]
+pub(crate) async fn create(
+    State(app): State<App>,
+    _: StrictQuery<NoParameters>,
+    Authorized { account, .. }: Authorized<Admin>,
+    headers: HeaderMap,
+    body: Body,
+) -> ApiResult<Json<ModelSummary>> {
+    let request: NewPublication = json_body(&headers, body).await?;
+    // Looking after the server is never free, so there is an account.
+    let who = account.as_ref().map_or("nobody", |account| account.name.as_str());
+    let done = app.backend.store.publish(&request, who, Now::read()).await?;
+    done.map(Json).map_err(|refused| match refused {
+        Refused::Unknown => ApiFault::not_found(refused.explain(&request.model)),
+        Refused::OnlyTheServer => ApiFault::invalid(refused.explain(&request.model)),
+        Refused::Published | Refused::NotPublished | Refused::First => {
+            ApiFault::conflict(refused.explain(&request.model))
+        }
+    })
+}
+
+/// Which models of a hardware were published when, by whom and why, and which were not; the newest 500 steps,
+/// newest first.
+#[utoipa::path(
+    get, path = "/hardware/{slug}/publications", tag = "models", params(("slug" = String, Path)),
+    responses((status = 200, body = Vec<Publication>), (status = 404, body = ApiError)),
+)]
+pub(crate) async fn list(
+    State(app): State<App>,
+    _: StrictQuery<NoParameters>,
+    Known(hardware): Known<Hardware>,
+) -> ApiResult<Json<Vec<Publication>>> {
+    Ok(Json(app.backend.store.publications(&hardware.slug, MAX_LISTED).await?))
+}

@@ -1,0 +1,76 @@
+use std::sync::Arc;
+use std::time::Duration;
+
+use diode_core::api::Receipt;
+use prometheus_client::encoding::EncodeLabelSet;
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::histogram::Histogram;
+use prometheus_client::registry::{Registry, Unit};
+
+/// In seconds: from a board page to a large export or upload.
+const DURATIONS: [f64; 12] = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 5.0, 30.0];
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct RequestLabels {
+    method: &'static str,
+    /// The template, such as `/api/v1/uploads/{id}`: paths themselves would be any number of labels.
+    route: String,
+    status: u16,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct UploadLabels {
+    outcome: &'static str,
+}
+
+/// What this process counts while it works.
+#[derive(Clone)]
+pub struct Metrics {
+    registry: Arc<Registry>,
+    requests: Family<RequestLabels, Histogram, fn() -> Histogram>,
+    uploads: Family<UploadLabels, Counter>,
+    upload_bytes: Counter,
+    timings: Counter,
+}
+
+impl Default for Metrics {
+    fn default() -> Self {
+        let mut registry = Registry::with_prefix("diode");
+        let histogram: fn() -> Histogram = || Histogram::new(DURATIONS);
+        let requests = Family::new_with_constructor(histogram);
+        let (uploads, upload_bytes, timings) = (Family::default(), Counter::default(), Counter::default());
+        let help = "Time until a request was answered, by route and status";
+        registry.register_with_unit("http_request_duration", help, Unit::Seconds, requests.clone());
+        registry.register("uploads", "Uploads and agents' results, by outcome", uploads.clone());
+        registry.register("uploaded_bytes", "Bytes of uploads that were stored", upload_bytes.clone());
+        registry.register("uploaded_timings", "Timings of uploads that were stored", timings.clone());
+        Self { registry: Arc::new(registry), requests, uploads, upload_bytes, timings }
+    }
+}
+
+impl Metrics {
+    pub(super) fn registry(&self) -> &Registry {
+        &self.registry
+    }
+
+    pub(super) fn request(&self, method: &'static str, route: &str, status: u16, took: Duration) {
+        let labels = RequestLabels { method, route: route.to_owned(), status };
+        self.requests.get_or_create(&labels).observe(took.as_secs_f64());
+    }
+
+    /// Counts an upload that was taken in.
+    pub(crate) fn upload(&self, receipt: &Receipt) {
+        let outcome = if receipt.already_stored { "known" } else { "stored" };
+        self.uploads.get_or_create(&UploadLabels { outcome }).inc();
+        if !receipt.already_stored {
+            self.upload_bytes.inc_by(receipt.bytes);
+            self.timings.inc_by(receipt.hardware.iter().map(|hardware| hardware.timings).sum());
+        }
+    }
+
+    /// Counts an upload that was refused for what is in it.
+    pub(crate) fn upload_refused(&self) {
+        self.uploads.get_or_create(&UploadLabels { outcome: "refused" }).inc();
+    }
+}

@@ -1,0 +1,34 @@
+use std::time::Instant;
+
+use axum::extract::{MatchedPath, Request, State};
+use axum::http::Method;
+use axum::middleware::Next;
+use axum::response::Response;
+
+use super::Metrics;
+
+/// Files of the dashboard and paths that lead nowhere.
+const NO_ROUTE: &str = "other";
+
+/// Counts each request and how long its answer took to begin.
+pub(crate) async fn measured(State(metrics): State<Metrics>, request: Request, next: Next) -> Response {
+    let began = Instant::now();
+    let method = known(request.method());
+    let route = request.extensions().get::<MatchedPath>().cloned();
+    let response = next.run(request).await;
+    let route = route.as_ref().map_or(NO_ROUTE, MatchedPath::as_str);
+    metrics.request(method, route, response.status().as_u16(), began.elapsed());
+    response
+}
+
+/// Clients may make up methods; those would be any number of labels.
+fn known(method: &Method) -> &'static str {
+    match method.as_str() {
+        "GET" => "GET",
+        "HEAD" => "HEAD",
+        "POST" => "POST",
+        "PUT" => "PUT",
+        "DELETE" => "DELETE",
+        _ => "other",
+    }
+}

@@ -1,0 +1,11 @@
+//! Figures for operators, in the text that Prometheus reads. They have a listener of their own, which is off
+//! by default: they tell more than strangers should know.
+
+mod counted;
+mod measured;
+mod process;
+mod scrape;
+
+pub use counted::Metrics;
+pub(crate) use measured::measured;
+pub use scrape::router;

@@ -1,0 +1,102 @@
+use std::sync::Arc;
+
+use axum::Router;
+use axum::extract::State;
+use axum::http::{StatusCode, header};
+use axum::response::{IntoResponse as _, Response};
+use axum::routing::get;
+use prometheus_client::encoding::EncodeLabelSet;
+use prometheus_client::encoding::text::encode;
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::{ConstGauge, Gauge};
+use prometheus_client::registry::{Registry, Unit};
+
+use super::{Metrics, process};
+use crate::app::App;
+use crate::store::{Connections, Figures, Now, Store, StoreResult};
+
+const MEDIA: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+
+/// Ends each text; only the last may stay.
+const END: &str = "# EOF\n";
+
+#[derive(Clone)]
+struct Source {
+    metrics: Metrics,
+    store: Arc<dyn Store>,
+}
+
+/// `/metrics` alone, for its own listener.
+pub fn router(app: &App) -> Router {
+    let source = Source { metrics: app.metrics.clone(), store: app.backend.store.clone() };
+    Router::new().route("/metrics", get(scrape)).with_state(source)
+}
+
+async fn scrape(State(Source { metrics, store }): State<Source>) -> Response {
+    let now = gather(store.as_ref()).await;
+    let mut text = String::new();
+    let written = encode(&mut text, metrics.registry()).and_then(|()| {
+        text.truncate(text.len() - END.len());
+        encode(&mut text, &now)
+    });
+    match written {
+        Ok(()) => ([(header::CONTENT_TYPE, MEDIA)], text).into_response(),
+        Err(error) => (StatusCode::INTERNAL_SERVER_ERROR, error.to_string()).into_response(),
+    }
+}
+
+/// What holds at this moment.
+async fn gather(store: &dyn Store) -> Registry {
+    let mut registry = Registry::default();
+    process::register(&mut registry);
+    let diode = registry.sub_registry_with_prefix("diode");
+    connections(diode, &store.connections());
+    let figures = store.figures(Now::read()).await;
+    let up = ConstGauge::new(i64::from(figures.is_ok()));
+    diode.register("database_up", "Whether the database answers", up);
+    if let Err(error) = database(diode, figures) {
+        tracing::warn!("figures of the database are missing: {error}");
+    }
+    registry
+}
+
+fn database(registry: &mut Registry, figures: StoreResult<Figures>) -> StoreResult<()> {
+    let Figures { jobs, stale_entries, to_judge, uploads, upload_bytes, agents, leases, waiting_work } =
+        figures?;
+    let gauge = |number: u64| ConstGauge::new(i64::try_from(number).unwrap_or(i64::MAX));
+    registry.register("stale_entries", "Board entries that wait to be computed", gauge(stale_entries));
+    registry.register("uploads_to_judge", "Uploads that wait to be judged anew", gauge(to_judge));
+    registry.register("uploads_there", "Uploads that are stored", gauge(uploads));
+    registry.register_with_unit("stored", "Uploaded files", Unit::Bytes, gauge(upload_bytes));
+    registry.register("agents", "Agents that asked for something lately", gauge(agents));
+    registry.register("leases", "Leases that have not ended", gauge(leases));
+    registry.register("waiting_problems", "Problems that no agent measures yet", gauge(waiting_work));
+    let by_state = Family::<StateLabels, Gauge>::default();
+    for (state, number) in jobs {
+        by_state.get_or_create(&StateLabels { state: state.to_string() }).set(number as i64);
+    }
+    registry.register("jobs", "Jobs, by state", by_state);
+    Ok(())
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct StateLabels {
+    state: String,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct PoolLabels {
+    pool: &'static str,
+    state: &'static str,
+}
+
+fn connections(registry: &mut Registry, pools: &[Connections]) {
+    let family = Family::<PoolLabels, Gauge>::default();
+    for &Connections { pool, open, idle } in pools {
+        for (state, number) in [("idle", idle), ("used", open.saturating_sub(idle))] {
+            family.get_or_create(&PoolLabels { pool, state }).set(number.into());
+        }
+    }
+    let help = "Connections to the database; on Postgres, readers and writers share one pool";
+    registry.register("database_connections", help, family);
+}

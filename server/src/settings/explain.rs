@@ -1,0 +1,180 @@
+//! What each setting is, and why: the flag, the variable, the file or the default.
+
+use std::fmt::Display;
+
+use clap::parser::ValueSource;
+use clap::{Arg, ArgAction, ArgMatches, Command};
+
+use super::{DEFAULT_CONFIG, DataArgs, ServingArgs, Settings, Training, file_of};
+use crate::limits::Limits;
+
+/// A setting in force.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Explained {
+    /// As in `diode.toml`, with its section: `access.sign_ups`.
+    pub name: &'static str,
+    pub value: String,
+    /// Where the value comes from.
+    pub why: String,
+}
+
+/// Every setting, in the order of the documents. `command` and `matches` are those that the arguments were
+/// read by.
+pub fn explain(command: &Command, matches: &ArgMatches) -> anyhow::Result<Vec<Explained>> {
+    let data: DataArgs = clap::FromArgMatches::from_arg_matches(matches)?;
+    let serving: ServingArgs = clap::FromArgMatches::from_arg_matches(matches)?;
+    let config = data.config.clone();
+    let (path, file) = file_of(config.as_deref())?;
+    let file: toml::Table = toml::from_str(&file)?;
+    let place = path.map_or_else(|| DEFAULT_CONFIG.to_owned(), |path| path.display().to_string());
+    let settings = Settings::resolve(data, serving)?;
+    let why = |name: &str| {
+        let id = id_of(name);
+        let arg = command.get_arguments().find(|arg| arg.get_id() == id);
+        given(arg, matches, id)
+            .or_else(|| has(&file, name).then(|| place.clone()))
+            .unwrap_or_else(|| "default".to_owned())
+    };
+    let explained = |(name, value)| Explained { name, value, why: why(name) };
+    Ok(values(&settings).into_iter().map(explained).collect())
+}
+
+/// What the parser calls a setting.
+fn id_of(name: &str) -> &str {
+    match name {
+        "training.automatic" => "auto_train",
+        "training.new_problems" => "auto_train_problems",
+        "training.new_share" => "auto_train_share",
+        "training.pause_minutes" => "auto_train_pause",
+        other => other.rsplit('.').next().unwrap_or(other),
+    }
+}
+
+/// The flag or the variable that a value comes from.
+fn given(arg: Option<&Arg>, matches: &ArgMatches, id: &str) -> Option<String> {
+    let arg = arg?;
+    // A switch that is off says nothing, so the file counts.
+    let is_switch = matches!(arg.get_action(), ArgAction::SetTrue);
+    if is_switch && matches.try_get_one::<bool>(id).is_ok_and(|value| value == Some(&false)) {
+        return None;
+    }
+    match matches.value_source(id)? {
+        ValueSource::CommandLine => Some(format!("--{}", arg.get_long()?)),
+        ValueSource::EnvVariable => Some(arg.get_env()?.to_string_lossy().into_owned()),
+        _ => None,
+    }
+}
+
+fn has(file: &toml::Table, name: &str) -> bool {
+    match name.split_once('.') {
+        None => file.contains_key(name),
+        Some((section, key)) => {
+            file.get(section).and_then(toml::Value::as_table).is_some_and(|table| table.contains_key(key))
+        }
+    }
+}
+
+fn values(settings: &Settings) -> Vec<(&'static str, String)> {
+    let policy = settings.access.policy(settings.listen);
+    let Limits { uploads, changes, exports } = policy.limits;
+    let Training { automatic, due } = settings.training;
+    vec![
+        ("listen", settings.listen.to_string()),
+        ("database_url", without_password(&settings.database_url)),
+        ("blobs", settings.blobs.display().to_string()),
+        ("max_stored_mb", (settings.max_stored / 1_000_000).to_string()),
+        ("hosts", some_or("none", settings.hosts.first().map(|_| settings.hosts.join(", ")))),
+        ("accept_simulated", settings.accept_simulated.to_string()),
+        ("metrics_listen", some_or("none", settings.metrics_listen)),
+        ("access.public_url", policy.public_url.clone()),
+        ("access.behind_proxy", policy.behind_proxy.to_string()),
+        ("access.sign_ups", policy.sign_ups.to_string()),
+        ("access.anonymous", policy.anonymous.to_string()),
+        ("limits.uploads_per_minute", some_or("any number", uploads)),
+        ("limits.changes_per_minute", some_or("any number", changes)),
+        ("limits.exports_per_minute", some_or("any number", exports)),
+        ("training.automatic", automatic.to_string()),
+        ("training.new_problems", due.problems.to_string()),
+        ("training.new_share", due.share.to_string()),
+        ("training.pause_minutes", (due.pause / 60_000).to_string()),
+    ]
+}
+
+fn some_or(none: &str, value: Option<impl Display>) -> String {
+    value.map_or_else(|| none.to_owned(), |value| value.to_string())
+}
+
+/// A URL with its password left out.
+fn without_password(url: &str) -> String {
+    let split = || {
+        let (scheme, rest) = url.split_once("://")?;
+        let (who, host) = rest.rsplit_once('@')?;
+        let (user, _) = who.split_once(':')?;
+        Some(format!("{scheme}://{user}:…@{host}"))
+    };
+    split().unwrap_or_else(|| url.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Args as _;
+
+    use super::*;
+
+    fn command() -> Command {
+        ServingArgs::augment_args(DataArgs::augment_args(Command::new("settings")))
+    }
+
+    fn explained(arguments: &[&str]) -> Vec<Explained> {
+        let command = command();
+        let matches = command.clone().get_matches_from([&["settings"], arguments].concat());
+        explain(&command, &matches).unwrap()
+    }
+
+    #[test]
+    fn each_value_says_where_it_comes_from() {
+        let all = explained(&[
+            "--config",
+            "tests/settings/diode.toml",
+            "--database-url",
+            "postgres://ada:secret@db/diode",
+            "--behind-proxy",
+            "--public-url",
+            "https://d.example",
+            "--auto-train",
+            "off",
+        ]);
+        let of = |name: &str| {
+            let found = all.iter().find(|one| one.name == name).unwrap();
+            (found.value.as_str(), found.why.as_str())
+        };
+        assert_eq!(of("listen"), ("127.0.0.1:9090", "tests/settings/diode.toml"));
+        assert_eq!(of("database_url"), ("postgres://ada:…@db/diode", "--database-url"));
+        assert_eq!(of("access.sign_ups"), ("closed", "tests/settings/diode.toml"));
+        assert_eq!(of("access.behind_proxy"), ("true", "--behind-proxy"));
+        assert_eq!(of("limits.uploads_per_minute"), ("1200", "default"));
+        assert_eq!(of("training.automatic"), ("false", "--auto-train"));
+        assert_eq!(of("training.pause_minutes"), ("60", "default"));
+        assert_eq!(of("accept_simulated"), ("false", "default"));
+        assert!(all.iter().all(|one| !one.value.contains("secret")));
+    }
+
+    /// The example has every setting, and each of its lines is accepted.
+    #[test]
+    fn the_example_is_complete_and_right() {
+        let example = std::fs::read_to_string("../packaging/diode.toml").unwrap();
+        let is_setting = |line: &&str| {
+            let line = line.trim_start_matches("# ");
+            line.starts_with('[') || line.split_once(" = ").is_some_and(|(key, _)| !key.contains(' '))
+        };
+        let lines = example.lines().filter(is_setting).map(|line| line.trim_start_matches("# "));
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("diode.toml");
+        let text = lines.collect::<Vec<_>>().join("\n");
+        diode_formats::write_atomically(&path, text.as_bytes()).unwrap();
+        let path = path.to_str().unwrap();
+        for one in explained(&["--config", path]) {
+            assert_eq!(one.why, path, "{} is not in the example", one.name);
+        }
+    }
+}

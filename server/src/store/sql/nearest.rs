@@ -1,0 +1,91 @@
+//! The measured problems that are most like a given one.
+//!
+//! The index of shapes is walked from the given sizes on in both directions, so what a request costs does not
+//! grow with what is there.
+
+use diode_core::api::NearestProblem;
+use diode_core::ids::HardwareSlug;
+use diode_core::table::distance;
+use diode_core::{Layout, Method, Op, Problem};
+
+use super::board_entries;
+use super::connection::Connection;
+use super::problems::problem_of;
+use super::statement::Statement;
+use crate::consensus::KernelEntry;
+use crate::store::error::StoreResult;
+use crate::store::types::View;
+
+/// Problems of one op and layout that are read in one direction. With two ops, two layouts and two directions
+/// these are 2,048 at most.
+const WALK: i64 = 256;
+
+/// All queries must see the same state.
+pub(super) async fn nearest(
+    db: &mut impl Connection,
+    slug: &HardwareSlug,
+    wanted: &Problem,
+    method: Method,
+    limit: u32,
+) -> StoreResult<Vec<NearestProblem>> {
+    let mut near: Vec<(f64, Problem)> = Vec::new();
+    for op in Op::ALL.iter().filter(|op| op.is_batched() == wanted.op.is_batched()) {
+        for layout in Layout::ALL {
+            for onward in [true, false] {
+                let rows: Vec<(String,)> =
+                    db.fetch_all(walk(slug, wanted, *op, *layout, method, onward)).await?;
+                for (fields,) in rows {
+                    let problem = problem_of(&fields)?;
+                    near.extend(distance(wanted, &problem).map(|distance| (distance, problem)));
+                }
+            }
+        }
+    }
+    // Equals in the order of their names, so that the answer is always the same.
+    near.sort_by(|a, b| a.0.total_cmp(&b.0).then_with(|| a.1.canonical().cmp(&b.1.canonical())));
+    let mut found = Vec::new();
+    for (distance, problem) in near.into_iter().take(limit as usize) {
+        let view = View { hardware: slug.clone(), problem: problem.id(), method };
+        let Some(entry) = board_entries::find(db, &view).await? else { continue };
+        found.push(NearestProblem {
+            problem_id: view.problem,
+            problem,
+            method,
+            distance,
+            triton: entry.triton.map(KernelEntry::result),
+            library: entry.library.map(KernelEntry::result),
+            triton_over_library: entry.triton_over_library,
+        });
+    }
+    Ok(found)
+}
+
+fn walk(
+    slug: &HardwareSlug,
+    wanted: &Problem,
+    op: Op,
+    layout: Layout,
+    method: Method,
+    onward: bool,
+) -> Statement {
+    let (from, order) = if onward {
+        (") >= (", ") ORDER BY e.m, e.n, e.k LIMIT ")
+    } else {
+        (") < (", ") ORDER BY e.m DESC, e.n DESC, e.k DESC LIMIT ")
+    };
+    Statement::new("SELECT p.fields FROM entries e JOIN problems p ON p.id = e.problem WHERE e.hardware = ")
+        .push_bind(slug.as_str())
+        .push(" AND e.op = ")
+        .push_bind(op.as_str())
+        .push(" AND e.a_dtype = ")
+        .push_bind(wanted.a_dtype.as_str())
+        .push(" AND e.b_layout = ")
+        .push_bind(layout.as_str())
+        .push(" AND e.method = ")
+        .push_bind(method.to_string())
+        .push(" AND (e.m, e.n, e.k")
+        .push(from)
+        .push_list([wanted.m, wanted.n, wanted.k])
+        .push(order)
+        .push_bind(WALK)
+}

@@ -1,0 +1,53 @@
+use async_trait::async_trait;
+use diode_core::api::PackSummary;
+use diode_core::ids::Digest;
+use sqlx::Database;
+
+use super::connection::Connection;
+use super::fields::{from_json, json};
+use super::statement::Statement;
+use super::{SqlStore, reader, writer};
+use crate::store::error::StoreResult;
+use crate::store::packs::PackStore;
+
+const SELECT: &str = "SELECT summary FROM packs";
+
+#[async_trait]
+impl<DB: Database<Connection: Connection>> PackStore for SqlStore<DB> {
+    async fn add_pack(&self, pack: &PackSummary) -> StoreResult<bool> {
+        let insert = Statement::new(
+            "INSERT INTO packs (digest, arch, summary) VALUES ($1, $2, $3) ON CONFLICT DO NOTHING",
+        )
+        .bind(pack.digest.as_str())
+        .bind(pack.architecture.as_str())
+        .bind(json("pack", pack)?);
+        let mut tx = writer(self).await?;
+        let added = tx.execute(insert).await? == 1;
+        tx.commit().await?;
+        Ok(added)
+    }
+
+    async fn packs(&self, architecture: Option<&str>) -> StoreResult<Vec<PackSummary>> {
+        let mut select = Statement::new(SELECT);
+        if let Some(architecture) = architecture {
+            select = select.push(" WHERE arch = ").push_bind(architecture);
+        }
+        let rows: Vec<(String,)> =
+            reader(self).await?.fetch_all(select.push(" ORDER BY position DESC")).await?;
+        Ok(rows.iter().map(|(summary,)| from_json("pack", summary)).collect::<Result<_, _>>()?)
+    }
+
+    async fn pack(&self, digest: &Digest) -> StoreResult<Option<PackSummary>> {
+        let select = Statement::new(SELECT).push(" WHERE digest = ").push_bind(digest.as_str());
+        let row: Option<(String,)> = reader(self).await?.fetch_optional(select).await?;
+        Ok(row.map(|(summary,)| from_json("pack", &summary)).transpose()?)
+    }
+
+    async fn remove_pack(&self, digest: &Digest) -> StoreResult<bool> {
+        let delete = Statement::new("DELETE FROM packs WHERE digest = $1").bind(digest.as_str());
+        let mut tx = writer(self).await?;
+        let removed = tx.execute(delete).await? == 1;
+        tx.commit().await?;
+        Ok(removed)
+    }
+}

@@ -1,0 +1,82 @@
+//! The SQL of publications.
+
+mod steps;
+mod trainings;
+
+use async_trait::async_trait;
+use diode_core::Heuristic;
+use diode_core::api::{Job, ModelState, ModelSummary, NewPublication, Publication, PublicationAction};
+use diode_core::hardware::Hardware;
+use diode_core::ids::{HardwareSlug, UploadId};
+use sqlx::Database;
+
+use super::connection::Connection;
+use super::moderation::write_down;
+use super::{SqlStore, models, reader, snapshot, writer};
+use crate::store::error::StoreResult;
+use crate::store::publications::{Due, Judged, PublicationStore, Refused};
+use crate::store::types::Now;
+
+pub(super) use steps::add_shipped;
+pub(super) use trainings::mark;
+
+#[async_trait]
+impl<DB: Database<Connection: Connection>> PublicationStore for SqlStore<DB> {
+    async fn published(
+        &self,
+        hardware: &HardwareSlug,
+        heuristic: Heuristic,
+    ) -> StoreResult<Option<ModelSummary>> {
+        models::published(&mut *reader(self).await?, hardware, heuristic).await
+    }
+
+    async fn add_judged_model(
+        &self,
+        model: &ModelSummary,
+        hardware: &Hardware,
+        uploads: &[UploadId],
+        judged: &Judged,
+        now: Now,
+    ) -> StoreResult<Option<ModelState>> {
+        let mut tx = writer(self).await?;
+        let state = steps::add_judged(&mut *tx, model, hardware, uploads, judged, now).await?;
+        if state.is_some() {
+            tx.commit().await?;
+        }
+        Ok(state)
+    }
+
+    async fn publish(
+        &self,
+        request: &NewPublication,
+        who: &str,
+        now: Now,
+    ) -> StoreResult<Result<ModelSummary, Refused>> {
+        let mut tx = writer(self).await?;
+        let done = steps::act(&mut *tx, request, who, now).await?;
+        if done.is_ok() {
+            let what = match request.action {
+                PublicationAction::RollBack => format!("roll back model {}", request.model),
+                action => format!("{action} model {}", request.model),
+            };
+            write_down(&mut *tx, &what, &request.reason, who, now).await?;
+            tx.commit().await?;
+        }
+        Ok(done)
+    }
+
+    async fn publications(&self, hardware: &HardwareSlug, limit: u32) -> StoreResult<Vec<Publication>> {
+        steps::list(&mut *reader(self).await?, hardware, limit).await
+    }
+
+    async fn queue_training(&self, job: &Job, due: &Due, now: Now) -> StoreResult<bool> {
+        // Most of the time none is due, and nobody needs to wait for that to be found out.
+        if !trainings::is_due(&mut *snapshot(self).await?, &job.request, due, now).await? {
+            return Ok(false);
+        }
+        let mut tx = writer(self).await?;
+        let queued = trainings::queue(&mut *tx, job, due, now).await?;
+        tx.commit().await?;
+        Ok(queued)
+    }
+}

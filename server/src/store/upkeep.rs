@@ -1,0 +1,71 @@
+//! What operators ask of the store: how much there is, and whether it is right.
+
+use std::collections::BTreeMap;
+
+use async_trait::async_trait;
+use diode_core::api::JobState;
+
+use super::error::StoreResult;
+use super::types::{NamedBlob, Now, View};
+
+/// The blobs that rows name.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct NamedBlobs {
+    pub named: Vec<NamedBlob>,
+    /// Rows that cannot be read, in words: which blobs they name is not known.
+    pub damaged: Vec<String>,
+}
+
+/// Whether what was worked out of uploads follows from them.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct CheckedUploads {
+    pub uploads: usize,
+    /// Uploads that wait to be judged anew; they are not compared.
+    pub to_judge: usize,
+    /// Rows that cannot be read, in words.
+    pub damaged: Vec<String>,
+    /// What is stored otherwise than it should be, in words.
+    pub misjudged: Vec<String>,
+}
+
+/// How much there is and how much waits.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Figures {
+    pub jobs: Vec<(JobState, u64)>,
+    pub stale_entries: u64,
+    /// Uploads that wait to be judged anew.
+    pub to_judge: u64,
+    pub uploads: u64,
+    pub upload_bytes: u64,
+    /// Agents that asked for something within the time after which they are taken for dead.
+    pub agents: u64,
+    pub leases: u64,
+    pub waiting_work: u64,
+}
+
+/// The connections of a pool.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Connections {
+    pub pool: &'static str,
+    pub open: u32,
+    pub idle: u32,
+}
+
+/// What looks after the data. Every method is one transaction.
+#[async_trait]
+pub trait UpkeepStore: Send + Sync {
+    /// Every blob that a row names.
+    async fn blobs(&self) -> StoreResult<NamedBlobs>;
+
+    /// The stored deviation of each solution of a view that has one, by the solution's number.
+    async fn deviations(&self, view: &View) -> StoreResult<BTreeMap<i64, f64>>;
+
+    /// Judges every upload anew, and looks whose its solutions are, without changing anything.
+    async fn check_uploads(&self) -> StoreResult<CheckedUploads>;
+
+    /// How much there is and how much waits.
+    async fn figures(&self, now: Now) -> StoreResult<Figures>;
+
+    /// The connections to the database.
+    fn connections(&self) -> Vec<Connections>;
+}

@@ -1,0 +1,119 @@
+//! Backups that are made while uploads arrive, and what comes back from them.
+
+use std::cell::{Cell, RefCell};
+use std::path::Path;
+use std::time::Duration;
+
+use diode_core::ids::UploadId;
+use diode_formats::write_atomically;
+use diode_server::admin::backup::{check, make, restore};
+use diode_server::backend::Backend;
+use diode_server::settings::Settings;
+
+use crate::postgres;
+use crate::samples::{columnar, dataset, h200, mm};
+use crate::test_app::TestApp;
+
+async fn upload(app: &TestApp, m: u64) -> UploadId {
+    app.receipt(columnar(&dataset(h200(), &[mm(m, 512, 512), mm(m, 1024, 512)], 1.0))).await.id
+}
+
+/// Settings of another server, whose database and blobs are empty.
+async fn elsewhere(app: &TestApp, folder: &Path, name: &str) -> Settings {
+    let is_postgres = app.settings.database_url.starts_with("postgres");
+    let sqlite = format!("sqlite:{}", folder.join("restored.db").display());
+    let database_url = if is_postgres { postgres::create(name).await } else { sqlite };
+    Settings { database_url, blobs: folder.join("restored"), ..app.settings.clone() }
+}
+
+async fn remove(settings: &Settings) {
+    if settings.database_url.starts_with("postgres") {
+        postgres::remove(&settings.database_url).await;
+    }
+}
+
+#[tokio::test]
+async fn what_was_acknowledged_before_a_backup_is_restored() {
+    for app in TestApp::on_both("backup").await {
+        let folder = tempfile::tempdir().unwrap();
+        let saved = folder.path().join("backup");
+        let (acknowledged, done) = (RefCell::new(Vec::new()), Cell::new(false));
+        let uploading = async |first: u64| {
+            let mut m = first;
+            while !done.get() {
+                let id = upload(&app, m).await;
+                acknowledged.borrow_mut().push(id);
+                m += 4 * 64;
+            }
+        };
+        let saving = async {
+            while acknowledged.borrow().len() < 8 {
+                tokio::time::sleep(Duration::from_millis(1)).await;
+            }
+            let before = acknowledged.borrow().clone();
+            let made = make(&app.backend, &app.settings.database_url, &saved).await;
+            done.set(true);
+            (before, made.unwrap())
+        };
+        let ((before, made), ..) =
+            tokio::join!(saving, uploading(64), uploading(128), uploading(192), uploading(256));
+        assert!(made.lost.is_empty() && made.manifest.blobs.len() >= before.len(), "{made}");
+        let (manifest, problems) = check(&saved).await.unwrap();
+        assert_eq!((manifest, problems), (made.manifest, Vec::new()));
+
+        let settings = elsewhere(&app, folder.path(), "backup_restored").await;
+        let restored = restore(&settings, &saved).await.unwrap();
+        assert!(restored.verified.is_clean() && restored.verified.entries >= 2 * before.len(), "{restored}");
+        let backend = Backend::open(&settings).await.unwrap();
+        for id in &before {
+            assert!(backend.store.receipt(id).await.unwrap().is_some(), "{id} was acknowledged before");
+        }
+        backend.store.close().await;
+        // Nothing is written over.
+        let error = restore(&settings, &saved).await.unwrap_err().to_string();
+        assert!(error.contains("already"), "{error}");
+        remove(&settings).await;
+        app.end().await;
+    }
+}
+
+#[tokio::test]
+async fn damage_to_a_backup_is_found_before_anything_is_restored() {
+    let app = TestApp::new().await;
+    upload(&app, 64).await;
+    upload(&app, 128).await;
+    let folder = tempfile::tempdir().unwrap();
+    let saved = folder.path().join("backup");
+    let made = make(&app.backend, &app.settings.database_url, &saved).await.unwrap();
+    let error = make(&app.backend, &app.settings.database_url, &saved).await.unwrap_err();
+    assert!(format!("{error:#}").contains("not empty"), "{error:#}");
+
+    let blobs: Vec<_> = made.manifest.blobs.iter().map(|blob| blob.digest.as_str()).collect();
+    write_atomically(&saved.join("blobs/uploads").join(blobs[0]), b"other bytes").unwrap();
+    std::fs::remove_file(saved.join("blobs/uploads").join(blobs[1])).unwrap();
+    write_atomically(&saved.join("database.sqlite"), b"no database").unwrap();
+    let settings = elsewhere(&app, folder.path(), "").await;
+    let error = restore(&settings, &saved).await.unwrap_err().to_string();
+    let all = ["3 places", "database.sqlite", blobs[0], blobs[1], "is missing"];
+    assert!(all.iter().all(|part| error.contains(part)), "{error}");
+    assert!(!settings.blobs.exists() && !folder.path().join("restored.db").exists());
+
+    std::fs::remove_file(saved.join("manifest.json")).unwrap();
+    let error = restore(&settings, &saved).await.unwrap_err().to_string();
+    assert!(error.contains("no manifest.json"), "{error}");
+}
+
+#[tokio::test]
+async fn a_blob_that_the_server_has_lost_is_named_and_the_rest_is_saved() {
+    let app = TestApp::new().await;
+    let lost = app.receipt(columnar(&dataset(h200(), &[mm(64, 512, 512)], 1.0))).await;
+    upload(&app, 128).await;
+    std::fs::remove_file(app.settings.blobs.join("uploads").join(lost.digest.as_str())).unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let made = make(&app.backend, &app.settings.database_url, &folder.path().join("b")).await.unwrap();
+    assert_eq!((made.lost.len(), made.manifest.blobs.len()), (1, 1));
+    assert!(made.to_string().contains(lost.digest.as_str()), "{made}");
+    let settings = elsewhere(&app, folder.path(), "").await;
+    let restored = restore(&settings, &folder.path().join("b")).await.unwrap();
+    assert_eq!(restored.verified.missing.len(), 1, "{restored}");
+}

@@ -1,0 +1,71 @@
+use diode_core::api::Picks;
+use diode_core::ids::ProblemId;
+use diode_core::space::{Space, SpaceName};
+use diode_core::{Method, TimeColumn};
+use diode_model::{Model, Ranker};
+use diode_server::blobs::BlobKind;
+use diode_server::store::Now;
+
+use crate::models::summary;
+use crate::samples::{columnar, dataset, h200, mm};
+use crate::test_app::TestApp;
+
+const MODEL: &str = "../trained_models/matmul/nvidia-h200/matmul-nvidia-h200.safetensors";
+const PICKS: &str = "/api/v1/hardware/nvidia-h200/picks?method=unspecified&problems=";
+
+#[tokio::test]
+async fn a_pick_is_compared_with_the_best_that_was_measured() {
+    let app = TestApp::new().await;
+    let problem = mm(4096, 4096, 4096);
+    let bytes = std::fs::read(MODEL).unwrap();
+    let model = Model::from_bytes(&bytes).unwrap().for_method(Method::Unspecified);
+    let ranked = Ranker::new(&model).shortlist(&problem, &Space::Named(SpaceName::Full)).unwrap();
+    let (expected, predicted) = ranked.picks(1)[0];
+    let elsewhere = mm(2048, 2048, 4096);
+    let shortlist = Ranker::new(&model).shortlist(&elsewhere, &Space::Named(SpaceName::Full)).unwrap();
+    let (never_timed, _) = shortlist.picks(1)[0];
+
+    // The pick takes 200 µs, the best config 160 µs; a second problem was timed without the pick.
+    let mut measured = dataset(h200(), &[problem.clone(), mm(2048, 2048, 4096)], 1.0);
+    let picked = measured.configs.intern(expected);
+    let [solution, other] = measured.solutions.as_mut_slice() else { unreachable!() };
+    let left_out = measured.configs.index_of(&never_timed);
+    other.configs.retain(|config| Some(*config) != left_out);
+    other.times = TimeColumn::from_nanos(vec![90_000; other.configs.len()]).unwrap();
+    solution.configs.retain(|config| *config != picked);
+    solution.configs.truncate(1);
+    solution.configs.push(picked);
+    solution.times = TimeColumn::from_nanos(vec![160_000, 200_000]).unwrap();
+    app.receipt(columnar(&measured)).await;
+
+    let before: Picks = app.fetch(&format!("{PICKS}{}", problem.id())).await;
+    assert_eq!(before, Picks { model: None, items: Vec::new() });
+
+    let model = summary(&bytes);
+    app.backend.blobs.put(BlobKind::Model, &model.digest, bytes.into()).await.unwrap();
+    assert!(app.backend.store.add_shipped_model(&model, &h200(), &[], Now::read()).await.unwrap());
+    let unknown = ProblemId::of(b"never measured");
+    let ids = format!("{unknown},{},{}", problem.id(), mm(2048, 2048, 4096).id());
+    let Picks { model: of, items } = app.fetch(&format!("{PICKS}{ids}")).await;
+    assert_eq!(of, Some(model.id));
+    let [first, second] = items.as_slice() else { panic!("{items:?}") };
+    assert_eq!((&first.problem_id, first.config, first.predicted_us), (&problem.id(), expected, predicted.0));
+    assert_eq!((first.us, first.share_of_best), (Some(200.0), Some(0.8)));
+    assert_eq!((second.us, second.share_of_best), (None, None));
+}
+
+#[tokio::test]
+async fn what_cannot_be_asked_is_refused_by_name() {
+    let app = TestApp::with_seven().await;
+    let id = mm(4096, 4096, 4096).id();
+    for (query, name) in [
+        (format!("problems={id}"), "method"),
+        ("method=unspecified".to_owned(), "problem"),
+        ("method=unspecified&problems=x".to_owned(), "problem"),
+        (format!("method=unspecified&problems={}", vec![id.to_string(); 51].join(",")), "50"),
+    ] {
+        let path = format!("/api/v1/hardware/nvidia-h200/picks?{query}");
+        let message = app.get(&path).await.refusal(400, "invalid");
+        assert!(message.contains(name), "{query}: {message}");
+    }
+}

@@ -1,0 +1,142 @@
+//! Every method of the store about publications, told to both databases.
+
+use std::time::Duration;
+
+use diode_core::api::{
+    Job, JobRequest, ModelSource, ModelState, ModelSummary, NewPublication, PublicationAction,
+};
+use diode_core::hardware::Hardware;
+use diode_core::ids::JobId;
+use diode_server::store::{Due, Judged, Now, Queued, Refused, Store};
+
+use crate::models::summary;
+use crate::samples::{dataset, h200, mm};
+use crate::story::{job, upload};
+
+/// Hardware of this story alone.
+fn hardware() -> Hardware {
+    Hardware { facts: h200().facts, ..Hardware::from_name("NVIDIA X1").unwrap() }
+}
+
+fn model(name: &str, source: ModelSource) -> ModelSummary {
+    ModelSummary { hardware: hardware().slug, source, ..summary(name.as_bytes()) }
+}
+
+fn trained(name: &str) -> ModelSummary {
+    model(name, ModelSource::Trained)
+}
+
+fn judged(beside: Option<&ModelSummary>, publish: bool) -> Judged {
+    Judged { beside: beside.map(|model| model.id.clone()), publish, why: "so they say".to_owned() }
+}
+
+fn ask(action: PublicationAction, model: &ModelSummary) -> NewPublication {
+    NewPublication { action, model: model.id.clone(), reason: "because".parse().unwrap() }
+}
+
+pub(crate) async fn models_are_published(store: &dyn Store) {
+    let (slug, now) = (hardware().slug, Now::read());
+    let (one, two, three, four) = (trained("one"), trained("two"), trained("three"), trained("four"));
+    let heuristic = one.heuristic;
+    assert_eq!(store.published(&slug, heuristic).await.unwrap(), None);
+    let add = async |model: &ModelSummary, judged: Judged| {
+        store.add_judged_model(model, &hardware(), &[], &judged, now).await.unwrap()
+    };
+    let published = async || store.published(&slug, heuristic).await.unwrap().unwrap();
+    assert_eq!(add(&one, judged(None, true)).await, Some(ModelState::Published));
+    // Judged beside nothing, while one is published by now; nothing is left behind.
+    assert_eq!(add(&two, judged(None, true)).await, None);
+    assert_eq!(store.model(&two.id).await.unwrap(), None);
+    assert_eq!(add(&two, judged(Some(&one), true)).await, Some(ModelState::Published));
+    assert_eq!(add(&three, judged(Some(&two), false)).await, Some(ModelState::Unpublished));
+    assert_eq!(published().await.id, two.id);
+    let refused = store.model(&three.id).await.unwrap().unwrap();
+    assert_eq!((refused.state, refused.reason.as_str()), (ModelState::Unpublished, "so they say"));
+    assert_eq!(store.model(&one.id).await.unwrap().unwrap().state, ModelState::Earlier);
+    // A release takes the place of none that was trained here.
+    let shipped = model("shipped", ModelSource::Shipped);
+    assert!(store.add_shipped_model(&shipped, &hardware(), &[], now).await.unwrap());
+    assert_eq!(store.model(&shipped.id).await.unwrap().unwrap().state, ModelState::Unpublished);
+
+    let act = async |action, model: &ModelSummary| {
+        store.publish(&ask(action, model), "ada", now).await.unwrap().map(|model| model.id)
+    };
+    let (publish, back) = (PublicationAction::Publish, PublicationAction::RollBack);
+    let (pin, unpin) = (PublicationAction::Pin, PublicationAction::Unpin);
+    assert_eq!(act(pin, &one).await, Err(Refused::NotPublished));
+    assert_eq!(act(publish, &two).await, Err(Refused::Published));
+    assert_eq!(act(publish, &trained("none")).await, Err(Refused::Unknown));
+    assert_eq!(act(PublicationAction::Refuse, &two).await, Err(Refused::OnlyTheServer));
+    // The published one is pinned, so that a better one stays unpublished.
+    assert_eq!(act(pin, &two).await, Ok(two.id.clone()));
+    assert!(published().await.pinned);
+    assert_eq!(add(&four, judged(Some(&two), true)).await, Some(ModelState::Unpublished));
+    assert!(store.model(&four.id).await.unwrap().unwrap().reason.contains("is pinned"));
+    assert_eq!(act(unpin, &two).await, Ok(two.id.clone()));
+    // An administrator may publish what the server would not, and take it back.
+    assert_eq!(act(publish, &three).await, Ok(three.id.clone()));
+    assert_eq!(store.model(&three.id).await.unwrap().unwrap().reason, "");
+    assert_eq!(act(back, &two).await, Err(Refused::NotPublished));
+    assert_eq!(act(back, &three).await, Ok(two.id.clone()));
+    assert_eq!(act(back, &two).await, Ok(one.id.clone()));
+    assert_eq!(act(back, &one).await, Err(Refused::First));
+
+    let history = store.publications(&slug, 100).await.unwrap();
+    let steps: Vec<_> = history.iter().rev().map(|step| (step.action, step.model.clone())).collect();
+    let refuse = PublicationAction::Refuse;
+    let expected = [
+        (publish, &one),
+        (publish, &two),
+        (refuse, &three),
+        (refuse, &shipped),
+        (pin, &two),
+        (refuse, &four),
+        (unpin, &two),
+        (publish, &three),
+        (back, &three),
+        (back, &two),
+    ];
+    assert_eq!(steps, expected.map(|(action, model)| (action, model.id.clone())));
+    assert_eq!((history[0].who.as_str(), history[0].why.as_str()), ("ada", "because"));
+    assert_eq!((history[9].who.as_str(), history[9].why.as_str()), ("server", "so they say"));
+    assert_eq!(store.publications(&slug, 1).await.unwrap().len(), 1);
+    let log = store.moderation_log(6).await.unwrap();
+    assert_eq!(log[0].what, format!("roll back model {}", two.id));
+    assert_eq!(log[4].what, format!("pin model {}", two.id));
+}
+
+fn due_job(seed: u64) -> Job {
+    let request = JobRequest { hardware: hardware().slug, ..job(seed).request };
+    Job { id: JobId::of(format!("due {seed}").as_bytes()), request, automatic: true, ..job(seed) }
+}
+
+pub(crate) async fn trainings_are_due(store: &dyn Store) {
+    let now = Now::read();
+    let due = Due { problems: 3, share: 0.5, pause: 60_000 };
+    let later = Now(now.0 + Duration::from_secs(60));
+    let measure = async |sizes: std::ops::Range<u64>| {
+        let problems: Vec<_> = sizes.map(|m| mm(64 * m, 512, 512)).collect();
+        store.store_upload(&upload(&dataset(hardware(), &problems, 1.0), &[hardware()])).await.unwrap();
+        while store.refresh_entries().await.unwrap() > 0 {}
+    };
+    // What was there when a released model came is not new.
+    assert!(!store.queue_training(&due_job(0), &due, now).await.unwrap());
+    measure(1..4).await;
+    assert!(!store.queue_training(&due_job(0), &due, now).await.unwrap());
+    // Somebody asks for one; from then on what is new counts.
+    let asked = Job { automatic: false, ..due_job(1) };
+    assert_eq!(store.enqueue(&asked, None, now).await.unwrap(), Queued::Yes);
+    measure(4..6).await;
+    assert!(!store.queue_training(&due_job(2), &due, later).await.unwrap());
+    measure(6..7).await;
+    assert!(!store.queue_training(&due_job(2), &due, now).await.unwrap(), "before the pause is over");
+    // Two processes see it at once.
+    let (a, b) = (due_job(2), due_job(3));
+    let (a, b) = tokio::join!(store.queue_training(&a, &due, later), store.queue_training(&b, &due, later));
+    assert_eq!([a.unwrap(), b.unwrap()].iter().filter(|queued| **queued).count(), 1);
+    let queued = store.jobs(2).await.unwrap();
+    assert!(queued[0].automatic && !queued[1].automatic, "{queued:?}");
+    for job in queued {
+        store.cancel_job(&job.id, later).await.unwrap().unwrap();
+    }
+}

@@ -1,0 +1,55 @@
+//! First picks on the problems that are kept for judging.
+
+use diode_core::api::KeptReport;
+use diode_core::stats::mean;
+use diode_model::Predictor;
+
+use super::verdict::top_k;
+use super::{Verdict, verdicts};
+use crate::{TrainError, TrainingSet};
+
+/// How near a model's first picks come to the best, problem by problem.
+#[derive(Debug, Clone)]
+pub struct FirstPicks(Vec<Verdict>);
+
+impl FirstPicks {
+    /// Of the problems of a set.
+    pub fn of(model: &dyn Predictor, set: &TrainingSet) -> Result<Self, TrainError> {
+        Ok(Self(verdicts(model, set)?))
+    }
+
+    /// Sums them up; `None` if there are none.
+    pub fn report(&self) -> Option<KeptReport> {
+        let (triton, everything) = (self.triton(), self.everything());
+        let of = |shares: &[f64]| (!shares.is_empty()).then(|| top_k(shares.iter().copied()));
+        Some(KeptReport {
+            problems: triton.len() as u64,
+            triton: of(&triton)?,
+            everything: of(&everything),
+            timed_library: everything.len() as u64,
+        })
+    }
+
+    /// How fast they are beside those of another model on the same problems: the geometric mean of the other's
+    /// time / this one's, above 1 if this one's are faster. With the library as a candidate where it was timed,
+    /// unless only one of the models predicts its time: for the other it always counts.
+    pub fn beside(&self, other: &Self) -> f64 {
+        let share = |verdict: &Verdict, with_library: bool| {
+            let everything = verdict.shares_with_library().filter(|_| with_library);
+            everything.unwrap_or(verdict.shares())[0]
+        };
+        let ratio = |(own, other): (&Verdict, &Verdict)| {
+            let same_rule = own.predicts_library() == other.predicts_library();
+            (share(own, same_rule) / share(other, same_rule)).ln()
+        };
+        mean(self.0.iter().zip(&other.0).map(ratio)).exp()
+    }
+
+    fn triton(&self) -> Vec<f64> {
+        self.0.iter().map(|verdict| verdict.shares()[0]).collect()
+    }
+
+    fn everything(&self) -> Vec<f64> {
+        self.0.iter().filter_map(|verdict| Some(verdict.shares_with_library()?[0])).collect()
+    }
+}

@@ -1,0 +1,183 @@
+//! An agent on this machine's GPU, from a fresh node to SIGTERM, and what it cost: `gpu_agent PACK MINUTES`.
+//!
+//! A server on loopback gets the pack, and the agent nothing but the server's address. `diode` and `diode-server` stand
+//! one folder above this program, as cargo puts them. Fails if something that must hold does not.
+
+use std::path::Path;
+use std::process::{Child, Command, ExitCode, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, ensure};
+use diode_tests::{Server, administrator_token, diode_command};
+use serde_json::Value;
+
+/// The share of its time that a GPU is to spend in kernels.
+const LEAST_SHARE: f64 = 0.85;
+/// What the agent may take of the host's memory, beside the driver: its own process and the measuring one.
+const MOST_MEGABYTES: f64 = 200.0;
+/// From the start to the first result that the server has accepted.
+const MOST_SECONDS_TO_FIRST: f64 = 120.0;
+
+#[expect(clippy::print_stdout, clippy::print_stderr, reason = "a program that reports")]
+fn main() -> ExitCode {
+    match run() {
+        Ok(report) => {
+            println!("{report}");
+            ExitCode::SUCCESS
+        }
+        Err(error) => {
+            eprintln!("error: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run() -> anyhow::Result<String> {
+    let arguments: Vec<String> = std::env::args().collect();
+    let [_, pack, minutes] = &arguments[..] else { anyhow::bail!("expected PACK MINUTES") };
+    let pack = std::fs::canonicalize(pack).context("PACK")?;
+    let time = Duration::from_secs_f64(minutes.parse::<f64>().context("MINUTES")? * 60.0);
+    let folder = tempfile::tempdir()?;
+    let folder = folder.path();
+    let server = Server::start_with(folder, &["--no-worker"])?;
+    let publish = ["kernels", "publish", &pack.display().to_string(), "--server", server.url()];
+    let token = administrator_token(folder, &server)?;
+    let published = diode_command(folder, &publish)?.env("DIODE_TOKEN", token).status()?;
+    ensure!(published.success(), "the pack was not published");
+
+    let began = Instant::now();
+    let mut agent = start(folder, server.url())?;
+    let first = first_result(&server, &mut agent)?;
+    let (before, since) = (kernel_seconds(folder)?, Instant::now());
+    let watched = watch(&mut agent, time)?;
+    let (after, span) = (kernel_seconds(folder)?, since.elapsed().as_secs_f64());
+    let told = Instant::now();
+    let pid = agent.id().to_string();
+    ensure!(Command::new("sh").args(["-c", "kill -TERM $0", &pid]).status()?.success(), "kill failed");
+    let status = agent.wait()?;
+    let ending = told.elapsed().as_secs_f64();
+    let ran = began.elapsed().as_secs_f64();
+    ensure!(status.code() == Some(0), "the agent ended with {status}");
+    let (problems, leases) = check(&server)?;
+    let share = (after - before) / span;
+    let report = serde_json::json!({
+        "seconds": ran,
+        "seconds_to_first_accepted_result": first,
+        "problems": problems,
+        "leases": leases,
+        "share_of_time_in_timed_kernels_and_flushes": share,
+        "utilisation_by_nvml": watched.utilisation,
+        "agent_megabytes": watched.own_megabytes,
+        "measuring_process_megabytes": watched.child_megabytes,
+        "seconds_from_sigterm_to_end": ending,
+        "last_lease_given_back_and_everything_on_the_board": true,
+    });
+    let report = serde_json::to_string_pretty(&report)?;
+    for (what, holds) in [
+        ("the share of time in kernels", share >= LEAST_SHARE),
+        ("the time to the first result", first <= MOST_SECONDS_TO_FIRST),
+        ("the agent's memory", watched.own_megabytes <= MOST_MEGABYTES),
+    ] {
+        ensure!(holds, "{what} is not as it should be: {report}");
+    }
+    Ok(report)
+}
+
+/// With an empty cache, and no flag but the server's address and where it is watched.
+fn start(folder: &Path, server: &str) -> anyhow::Result<Child> {
+    diode_command(folder, &["agent", "--server", server, "--home", "home", "--health", "health.json"])?
+        .env("XDG_CACHE_HOME", folder.join("cache"))
+        .stderr(Stdio::inherit())
+        .spawn()
+        .context("cannot start diode")
+}
+
+/// Seconds until the server has accepted a result.
+fn first_result(server: &Server, agent: &mut Child) -> anyhow::Result<f64> {
+    let began = Instant::now();
+    loop {
+        if let Some(status) = agent.try_wait()? {
+            anyhow::bail!("the agent has ended with {status} before its first result");
+        }
+        if server.get("/api/v1/agents")?[0]["measured"].as_u64() > Some(0) {
+            return Ok(began.elapsed().as_secs_f64());
+        }
+        ensure!(began.elapsed() < Duration::from_secs(600), "no result within ten minutes");
+        thread::sleep(Duration::from_millis(100));
+    }
+}
+
+struct Watched {
+    /// The mean of the samples, in percent; `None` without nvidia-smi.
+    utilisation: Option<f64>,
+    /// The most that was seen.
+    own_megabytes: f64,
+    child_megabytes: f64,
+}
+
+/// Looks at the agent once a second.
+fn watch(agent: &mut Child, time: Duration) -> anyhow::Result<Watched> {
+    let began = Instant::now();
+    let (mut samples, mut own_megabytes, mut child_megabytes) = (Vec::new(), 0.0_f64, 0.0_f64);
+    while began.elapsed() < time {
+        if let Some(status) = agent.try_wait()? {
+            anyhow::bail!("the agent has ended with {status}");
+        }
+        samples.extend(utilisation());
+        own_megabytes = own_megabytes.max(megabytes(agent.id()).unwrap_or_default());
+        for child in children(agent.id()) {
+            child_megabytes = child_megabytes.max(megabytes(child).unwrap_or_default());
+        }
+        thread::sleep(Duration::from_secs(1));
+    }
+    let utilisation = (!samples.is_empty()).then(|| samples.iter().sum::<f64>() / samples.len() as f64);
+    Ok(Watched { utilisation, own_megabytes, child_megabytes })
+}
+
+/// The share of the last moments in which a kernel ran, in percent, as NVML tells it.
+fn utilisation() -> Option<f64> {
+    let query = ["--query-gpu=utilization.gpu", "--format=csv,noheader,nounits", "--id=0"];
+    let output = Command::new("nvidia-smi").args(query).output().ok()?;
+    String::from_utf8_lossy(&output.stdout).trim().parse().ok()
+}
+
+fn megabytes(process: u32) -> Option<f64> {
+    let status = std::fs::read_to_string(format!("/proc/{process}/status")).ok()?;
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
+    Some(line.trim().trim_end_matches(" kB").parse::<f64>().ok()? * 1024.0 / 1e6)
+}
+
+fn children(process: u32) -> Vec<u32> {
+    let tasks = std::fs::read_dir(format!("/proc/{process}/task")).into_iter().flatten().flatten();
+    let listed = tasks.filter_map(|task| std::fs::read_to_string(task.path().join("children")).ok());
+    let numbers = listed.flat_map(|text| text.split_whitespace().map(str::to_owned).collect::<Vec<_>>());
+    numbers.filter_map(|number| number.parse().ok()).collect()
+}
+
+/// What the agent itself says it has spent in kernels.
+fn kernel_seconds(folder: &Path) -> anyhow::Result<f64> {
+    let health: Value = serde_json::from_slice(&std::fs::read(folder.join("health.json"))?)?;
+    let devices = health["devices"].as_object().context("devices")?;
+    Ok(devices.values().filter_map(|device| device["kernel_seconds"].as_f64()).sum())
+}
+
+/// Nothing is leased any more, and what the agent has sent is on the board. Returns the problems and leases.
+fn check(server: &Server) -> anyhow::Result<(u64, usize)> {
+    let agent = &server.get("/api/v1/agents")?[0];
+    ensure!(agent["lease"].is_null(), "a lease is still held: {agent}");
+    let id = agent["id"].as_str().context("id")?;
+    let leases = server.get(&format!("/api/v1/agents/{id}"))?["leases"].clone();
+    let leases = leases.as_array().context("leases")?.clone();
+    let states: Vec<&str> = leases.iter().filter_map(|lease| lease["state"].as_str()).collect();
+    ensure!(states.first() == Some(&"returned"), "the last lease was not given back: {states:?}");
+    ensure!(states[1..].iter().all(|state| ["done", "returned"].contains(state)), "{states:?}");
+    let slug = agent["hardware"].as_str().context("hardware")?;
+    let coverage = server.get(&format!("/api/v1/hardware/{slug}/coverage"))?;
+    ensure!(coverage["leased"].as_u64() == Some(0), "{coverage}");
+    let measured = agent["measured"].as_u64().context("measured")?;
+    let board = server.get(&format!("/api/v1/hardware/{slug}/leaderboard?limit=1"))?;
+    let rows = board["total"].as_u64().context("total")?;
+    ensure!(rows == measured, "{measured} problems were sent, {rows} are on the board");
+    Ok((measured, leases.len()))
+}

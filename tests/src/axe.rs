@@ -1,0 +1,34 @@
+//! What keeps people out who use a keyboard, a screen reader or large text, as axe-core finds it.
+
+use std::path::PathBuf;
+
+use anyhow::Context;
+
+use crate::Browser;
+
+/// Where `cargo xtask setup` puts it, below the target folder and below `site-packages`.
+const ENVIRONMENT: &str = "axe-core/lib";
+const SCRIPT: &str = "site-packages/axe_playwright_python/axe.min.js";
+
+/// One line per rule that the page breaks, with the elements that break it.
+const RUN: &str = "return axe.run(document, { resultTypes: ['violations'] }).then(({ violations }) =>
+    violations.map(({ id, nodes }) => id + ': ' + nodes.map(({ target }) => target.join(' ')).slice(0, 5).join(', ')))";
+
+impl Browser {
+    /// The rules of accessibility that the page breaks.
+    pub async fn inaccessible(&self) -> anyhow::Result<Vec<String>> {
+        self.driver.execute(source()?, Vec::new()).await?;
+        self.script(RUN).await
+    }
+}
+
+fn source() -> anyhow::Result<String> {
+    let test = std::env::current_exe()?;
+    let target = test.ancestors().nth(3).context("a test runs from target/<profile>/deps")?;
+    let environment = target.join(ENVIRONMENT);
+    let missing = || format!("no axe-core in {}; run `cargo xtask setup`", environment.display());
+    let versions = std::fs::read_dir(&environment).with_context(missing)?;
+    let scripts = versions.filter_map(|version| Some(version.ok()?.path().join(SCRIPT)));
+    let script: Option<PathBuf> = scripts.into_iter().find(|script| script.is_file());
+    Ok(std::fs::read_to_string(script.with_context(missing)?)?)
+}

@@ -1,0 +1,135 @@
+//! The leaderboard says which kernels it shows, and how Triton does against the library. Set
+//! DIODE_SCREENSHOTS to an absolute path to keep pictures.
+
+use anyhow::{Context as _, ensure};
+use diode_tests::{Browser, Server, Theme, Viewport, seeded};
+use serde_json::Value;
+
+const BOARD: &str = "[aria-labelledby=board-title]";
+const API: &str = "/api/v1/hardware/nvidia-h100/leaderboard?method=median-cold-event";
+
+/// The texts of a column, from the first row on.
+fn column(place: usize) -> String {
+    format!(
+        "return [...document.querySelectorAll('{BOARD} tbody tr')].map((row) => row.cells[{place}].innerText.trim())"
+    )
+}
+
+/// Waits for the switch, presses one of its chips, and waits for the rows of the answer.
+async fn press(browser: &Browser, chip: &str, first_config: &str) -> anyhow::Result<()> {
+    let press = format!(
+        "[...document.querySelectorAll('[aria-label=\"Show the best of\"] button')]
+            .find((button) => button.innerText === '{chip}').click()"
+    );
+    browser.script::<()>(&press).await?;
+    let arrived = format!(
+        "const cell = document.querySelector('{BOARD} tbody td:nth-child(4)');
+        return !!cell && cell.innerText.includes('{first_config}')"
+    );
+    browser.until(&arrived).await
+}
+
+fn label(config: &Value) -> String {
+    if config["template"] == "aten" {
+        return "library".to_owned();
+    }
+    format!("{}×{}×{}", config["block_m"], config["block_n"], config["block_k"])
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_board_shows_triton_first_and_how_often_it_wins() -> anyhow::Result<()> {
+    let folder = seeded()?;
+    let server = Server::start(folder.path())?;
+    let browser = Browser::start().await?;
+    let comparison = server.get(&format!("{API}&limit=1"))?["comparison"].clone();
+    let (wins, problems) =
+        (comparison["wins"].as_u64().context("wins")?, comparison["problems"].as_u64().context("problems")?);
+    ensure!(wins > 100 && problems > wins, "{comparison}");
+    for (viewport, theme, name) in [
+        (Viewport::DESKTOP, Theme::Light, "desktop-light"),
+        (Viewport::DESKTOP, Theme::Dark, "desktop-dark"),
+        (Viewport::PHONE, Theme::Light, "phone-light"),
+        (Viewport::PHONE, Theme::Dark, "phone-dark"),
+    ] {
+        browser.look(viewport, theme).await?;
+        browser.open(&format!("{}/hardware/nvidia-h100", server.url()), &format!("{BOARD} tbody tr")).await?;
+        let configs: Vec<String> = browser.script(&column(3)).await?;
+        ensure!(configs.len() == 50 && configs.iter().all(|config| config.contains('×')), "{configs:?}");
+        let verdict: String =
+            browser.script("return document.querySelector('[data-testid=verdict]').innerText").await?;
+        let count = |number: u64| match number {
+            1000.. => format!("{},{:03}", number / 1000, number % 1000),
+            _ => number.to_string(),
+        };
+        let expected = format!("Triton wins {} of {} problems", count(wins), count(problems));
+        ensure!(verdict.starts_with(&expected), "{verdict}");
+        // The pick of each row arrives after the rows; not every pick was timed.
+        browser
+            .until(
+                "const cells = [...document.querySelectorAll('[data-testid=pick]')];
+            const texts = cells.map((cell) => cell.innerText);
+            return texts.length === 50 && texts.filter((text) => text !== '–').length > 25 && texts.some((text) => text.includes('%'))",
+            )
+            .await?;
+        ensure!(browser.overflow().await? == 0, "{name}: wider than the window");
+        ensure!(browser.complaints().await?.is_empty(), "{name}: {:?}", browser.complaints().await?);
+        browser.script::<()>(&format!("document.querySelector('{BOARD}').scrollIntoView()")).await?;
+        browser.picture(&format!("board-{name}")).await?;
+        browser.open(server.url(), "a.card-link[href='/hardware/nvidia-h100']").await?;
+        let says = "return document.querySelector(\"a[href='/hardware/nvidia-h100']\").innerText";
+        let card: String = browser.script(says).await?;
+        for words in [
+            format!("{} of {}", count(wins), count(problems)),
+            "Triton alone".to_owned(),
+            "with the library".to_owned(),
+        ] {
+            ensure!(card.contains(&words), "{name}: no `{words}` in {card}");
+        }
+        browser.picture(&format!("home-{name}")).await?;
+    }
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_switch_and_the_order_are_in_the_address() -> anyhow::Result<()> {
+    let folder = seeded()?;
+    let server = Server::start(folder.path())?;
+    let browser = Browser::start().await?;
+    browser.look(Viewport::DESKTOP, Theme::Light).await?;
+    browser.open(&format!("{}/hardware/nvidia-h100", server.url()), &format!("{BOARD} tbody tr")).await?;
+
+    let best = server.get(&format!("{API}&limit=1"))?["items"][0]["best"].clone();
+    press(&browser, "everything", &label(&best)).await?;
+    browser.until("return location.search.includes('kernels=everything')").await?;
+    press(&browser, "library", "library").await?;
+    browser.until("return location.search.includes('kernels=library')").await?;
+    let kernels: Vec<String> = browser.script(&column(3)).await?;
+    ensure!(kernels.iter().all(|kernel| kernel == "library"), "{kernels:?}");
+    browser.driver.back().await?;
+    browser.until("return location.search.includes('kernels=everything')").await?;
+
+    // Sorted by the ratio, the rows are the server's, on the second page, too.
+    let page = format!("{}/hardware/nvidia-h100?sort=ratio&order=asc", server.url());
+    browser.open(&page, &format!("{BOARD} tbody tr")).await?;
+    let more = format!("document.querySelector('{BOARD} .table-foot button').click()");
+    browser.script::<()>(&more).await?;
+    browser.until(&format!("return document.querySelectorAll('{BOARD} tbody tr').length === 100")).await?;
+    let answer = server.get(&format!("{API}&kernels=triton&sort=ratio&order=asc&limit=100"))?;
+    let rows = answer["items"].as_array().context("items")?;
+    let expected: Vec<Option<&str>> = rows.iter().map(|row| row["problem_id"].as_str()).collect();
+    let shown: Vec<String> = browser
+        .script(&format!(
+            "return [...document.querySelectorAll('{BOARD} tbody a')]
+            .map((a) => a.getAttribute('href').split('/').pop().split('?')[0])"
+        ))
+        .await?;
+    assert_eq!(shown.iter().map(|id| Some(id.as_str())).collect::<Vec<_>>(), expected);
+    let ratios: Vec<f64> = rows.iter().filter_map(|row| row["triton_over_library"].as_f64()).collect();
+    ensure!(ratios.len() == 100 && ratios.is_sorted() && ratios[0] < 1.0, "{ratios:?}");
+    // Where the library is faster, the bar leaves the middle to the left.
+    let bars = "return document.querySelectorAll('.diverging .slower').length";
+    ensure!(browser.script::<usize>(bars).await? == 100, "100 bars to the left");
+    assert_eq!(browser.complaints().await?, Vec::<String>::new());
+    browser.picture("board-by-ratio").await?;
+    Ok(())
+}

@@ -1,0 +1,87 @@
+//! Predict starts from measured shapes, and the nearest measured problems are in sight wherever a shape is asked
+//! about. Set DIODE_SCREENSHOTS to an absolute path to keep pictures.
+
+use anyhow::{Context as _, ensure};
+use diode_tests::{Browser, Server, Theme, Viewport, seeded};
+
+const FIRST: &str = "[data-testid=nearest] tbody tr:first-child";
+const IS_MEASURED: &str = "const row = document.querySelector('[data-testid=nearest] tbody tr:first-child');
+    return !!row && row.innerText.includes('this one')";
+
+#[tokio::test(flavor = "multi_thread")]
+async fn predict_starts_from_measured_shapes() -> anyhow::Result<()> {
+    let folder = seeded()?;
+    let server = Server::start(folder.path())?;
+    let browser = Browser::start().await?;
+    browser.look(Viewport::DESKTOP, Theme::Light).await?;
+    browser.open(&format!("{}/predict?hardware=nvidia-h100", server.url()), "[data-shape]").await?;
+    browser.until("return document.querySelectorAll('[data-shape]').length === 5").await?;
+    browser.until(IS_MEASURED).await.context("the default shape was measured")?;
+    browser.picture("predict-default").await?;
+    for place in 0..5 {
+        let press = format!(
+            "const chip = document.querySelectorAll('[data-shape]')[{place}]; chip.click(); return chip.dataset.shape"
+        );
+        let dims: String = browser.script(&press).await?;
+        let shown = format!(
+            "const row = document.querySelector('{FIRST}');
+            return !!row && row.innerText.includes('{dims}') && row.innerText.includes('this one')"
+        );
+        browser.until(&shown).await.with_context(|| dims.clone())?;
+        let path: String = browser
+            .script(&format!("return document.querySelector('{FIRST} a').getAttribute('href')"))
+            .await?;
+        server.get(&format!("/api/v1{path}")).with_context(|| format!("{dims} was measured"))?;
+    }
+    // A shape that the address names stays, measured or not.
+    let page =
+        format!("{}/predict?hardware=nvidia-h100&op=mm&m=4099&n=4096&k=4096&dtype=bfloat16", server.url());
+    browser.open(&page, FIRST).await?;
+    browser.until("return document.querySelectorAll('[data-shape]').length === 5").await?;
+    let m: String = browser.script("return document.querySelector('input[name=m]').value").await?;
+    ensure!(m == "4099", "{m}");
+    ensure!(!browser.script::<bool>(IS_MEASURED).await?, "nobody measured M of 4099");
+    for (viewport, theme, name) in
+        [(Viewport::PHONE, Theme::Light, "light"), (Viewport::PHONE, Theme::Dark, "dark")]
+    {
+        browser.look(viewport, theme).await?;
+        ensure!(browser.overflow().await? == 0, "wider than the window");
+        browser.picture(&format!("predict-nearest-phone-{name}")).await?;
+    }
+    assert_eq!(browser.complaints().await?, Vec::<String>::new());
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_shape_is_found_on_its_hardware_or_what_is_nearest() -> anyhow::Result<()> {
+    let folder = seeded()?;
+    let server = Server::start(folder.path())?;
+    let browser = Browser::start().await?;
+    browser.look(Viewport::DESKTOP, Theme::Light).await?;
+    let board =
+        server.get("/api/v1/hardware/nvidia-h100/leaderboard?op=mm&dtype=bfloat16&b_layout=row&limit=50")?;
+    let rows = board["items"].as_array().context("items")?;
+    // What is searched for is row-major.
+    let row = rows.iter().find(|row| row["problem"]["a_layout"] == "row").context("a row-major problem")?;
+    let problem = &row["problem"];
+    let shape = format!("{}x{}x{}", problem["m"], problem["n"], problem["k"]);
+    browser.open(&format!("{}/hardware/nvidia-h100?dtype=bfloat16", server.url()), "#shape-search").await?;
+    let search = |text: &str| {
+        format!(
+            "
+        const field = document.querySelector('#shape-search');
+        field.value = '{text}';
+        field.dispatchEvent(new Event('change', {{ bubbles: true }}))"
+        )
+    };
+    browser.script::<()>(&search(&shape)).await?;
+    browser.until(IS_MEASURED).await?;
+    browser.until(&format!("return location.search.includes('shape={shape}')")).await?;
+    browser.picture("hardware-search").await?;
+    browser.script::<()>(&search("4099x4097x4093")).await?;
+    browser.until("const row = document.querySelector('[data-testid=nearest] tbody tr:first-child'); return !!row && !row.innerText.includes('this one')").await?;
+    browser.script::<()>(&search("4096 by 4096")).await?;
+    browser.until("return document.querySelector('#shape-fault').innerText.includes('M×N×K')").await?;
+    assert_eq!(browser.complaints().await?, Vec::<String>::new());
+    Ok(())
+}

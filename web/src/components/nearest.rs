@@ -1,0 +1,142 @@
+//! The measured problems that are most like a shape, and what was measured there.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use diode_core::Problem;
+use diode_core::api::NearestProblem;
+use leptos::leptos_dom::helpers::TimeoutHandle;
+use leptos::prelude::*;
+
+use super::loaded::{Empty, Loaded};
+use super::ratio::RatioCell;
+use crate::format;
+use crate::query::link;
+use crate::remote::remote;
+
+/// The server is asked this long after the last change: nothing is asked while somebody types.
+const SETTLED: Duration = Duration::from_millis(800);
+
+/// The address of the measured problems nearest to one.
+pub(crate) fn nearest_path(hardware: &str, problem: &Problem, limit: u32) -> String {
+    let p = problem;
+    let parameters = [
+        ("op", p.op.to_string()),
+        ("b", p.b.to_string()),
+        ("m", p.m.to_string()),
+        ("n", p.n.to_string()),
+        ("k", p.k.to_string()),
+        ("dtype", p.a_dtype.to_string()),
+        ("a_layout", p.a_layout.to_string()),
+        ("b_layout", p.b_layout.to_string()),
+        ("limit", limit.to_string()),
+    ];
+    link(&format!("/hardware/{hardware}/nearest"), parameters)
+}
+
+/// A table of the measured problems nearest to a shape.
+#[component]
+pub(crate) fn NearestProblems(
+    /// Its slug; empty while none is chosen.
+    #[prop(into)]
+    hardware: Signal<String>,
+    #[prop(into)] problem: Signal<Option<Problem>>,
+) -> impl IntoView {
+    /// How many are shown.
+    const SHOWN: u32 = 5;
+    let wanted = Memo::new(move |_| {
+        let hardware = Some(hardware.get()).filter(|hardware| !hardware.is_empty());
+        hardware.zip(problem.get())
+    });
+    let settled = settled(wanted);
+    let found = remote::<Vec<NearestProblem>>(move || {
+        settled
+            .with(|wanted| wanted.as_ref().map(|(hardware, problem)| nearest_path(hardware, problem, SHOWN)))
+    });
+    let table = move |found: Arc<Vec<NearestProblem>>| {
+        let hardware = settled.get_untracked().map(|(hardware, _)| hardware).unwrap_or_default();
+        rows(&found, &hardware)
+    };
+    view! {
+        <section
+            class="section"
+            class:busy=move || wanted.get() != settled.get() || found.busy()
+            class:hidden=move || settled.with(Option::is_none)
+            aria-label="Nearest measured problems"
+            data-testid="nearest"
+        >
+            <h2>"Nearest measured problems"</h2>
+            <Loaded remote=found height="13rem" children=table />
+        </section>
+    }
+}
+
+/// Follows what is wanted: at once from nothing, later from something.
+fn settled<T: Clone + PartialEq + Send + Sync + 'static>(wanted: Memo<Option<T>>) -> RwSignal<Option<T>> {
+    let settled = RwSignal::new(wanted.get_untracked());
+    let pending = StoredValue::new(None::<TimeoutHandle>);
+    let cancel = move || {
+        if let Some(Some(handle)) = pending.try_update_value(Option::take) {
+            handle.clear();
+        }
+    };
+    on_cleanup(cancel);
+    Effect::new(move |_| {
+        let wanted = wanted.get();
+        cancel();
+        if settled.with_untracked(Option::is_none) || wanted.is_none() {
+            settled.set(wanted);
+            return;
+        }
+        let follow = move || {
+            settled.try_set(wanted.clone());
+        };
+        pending.set_value(set_timeout_with_handle(follow, SETTLED).ok());
+    });
+    settled
+}
+
+fn rows(found: &[NearestProblem], hardware: &str) -> AnyView {
+    if found.is_empty() {
+        return view! { <Empty heading="Nothing like it was measured">"No problem of this op and type was measured on this hardware."</Empty> }
+            .into_any();
+    }
+    view! {
+        <div class="table-box">
+            <table>
+                <thead>
+                    <tr>
+                        <th>"M×N×K"</th>
+                        <th class="roomy">"Op"</th>
+                        <th class="roomy">"B"</th>
+                        <th>"Best Triton config"</th>
+                        <th class="num" title="Time of the best Triton config">"Time"</th>
+                        <th class="num" title="Time of the library kernel">"Library"</th>
+                        <th class="num" title="Library time / time of the best Triton config">"Triton ÷ library"</th>
+                    </tr>
+                </thead>
+                <tbody>{found.iter().map(|near| row(near, hardware)).collect_view()}</tbody>
+            </table>
+        </div>
+    }
+    .into_any()
+}
+
+fn row(near: &NearestProblem, hardware: &str) -> impl IntoView + use<> {
+    let view = [("hardware", hardware.to_owned()), ("method", near.method.to_string())];
+    let href = link(&format!("/problems/{}", near.problem_id), view);
+    let or_dash = |text: Option<String>| text.unwrap_or_else(|| "–".to_owned());
+    let is_it = near.distance == 0.0;
+    let (triton, library) = (near.triton.as_ref(), near.library.as_ref());
+    view! {
+        <tr class:is-best=is_it>
+            <td><a href=href>{near.problem.dims()}</a>{is_it.then_some(" this one")}</td>
+            <td class="roomy">{near.problem.op.to_string()}</td>
+            <td class="roomy">{near.problem.b_layout.to_string()}</td>
+            <td class="mono">{or_dash(triton.map(|triton| triton.config.label()))}</td>
+            <td class="num">{or_dash(triton.map(|triton| format::time(triton.us)))}</td>
+            <td class="num">{or_dash(library.map(|library| format::time(library.us)))}</td>
+            <RatioCell ratio=near.triton_over_library />
+        </tr>
+    }
+}

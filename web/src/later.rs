@@ -1,0 +1,66 @@
+//! Pages that are in the second piece of the dashboard, which is fetched when the first of them is
+//! opened: the first visit downloads the overview, Predict and what all pages share.
+
+use leptos::prelude::*;
+use leptos::wasm_split::{SplitLoaderError, wasm_split};
+use leptos_router::LazyRoute;
+
+use crate::pages::{ContributePage, HardwarePage, ListPage, ModelPage, ModelsPage, ProblemPage};
+
+/// The second piece could not be fetched.
+pub(crate) struct NotFetched;
+
+impl From<SplitLoaderError> for NotFetched {
+    fn from(_: SplitLoaderError) -> Self {
+        Self
+    }
+}
+
+macro_rules! later {
+    ($($route:ident, $function:ident => $page:ident;)*) => {$(
+        #[doc = concat!("The route of `", stringify!($page), "`.")]
+        pub(crate) struct $route;
+
+        impl LazyRoute for $route {
+            fn data() -> Self {
+                Self
+            }
+
+            async fn view(_: Self) -> AnyView {
+                $function().await.unwrap_or_else(|NotFetched| not_fetched())
+            }
+        }
+
+        #[wasm_split(pages, wasm_split_path = ::leptos::wasm_split, fallible)]
+        fn $function() -> Result<AnyView, NotFetched> {
+            Ok(view! { <$page /> }.into_any())
+        }
+    )*};
+}
+
+later! {
+    HardwareRoute, hardware => HardwarePage;
+    ProblemRoute, problem => ProblemPage;
+    ListRoute, list => ListPage;
+    ModelsRoute, models => ModelsPage;
+    ModelRoute, model => ModelPage;
+    ContributeRoute, contribute => ContributePage;
+}
+
+/// Stands where a page would. Another try begins with a fresh page, which may be of a newer version.
+fn not_fetched() -> AnyView {
+    let again = |_| {
+        // A page that cannot be loaded anew stays as it is.
+        let _ = window().location().reload();
+    };
+    view! {
+        <main class="page">
+            <div class="failure" role="alert">
+                <strong>"This page could not be fetched"</strong>
+                <p>"The server could not be reached, or has a newer version of the dashboard."</p>
+                <button type="button" class="button small" on:click=again>"Load it again"</button>
+            </div>
+        </main>
+    }
+    .into_any()
+}

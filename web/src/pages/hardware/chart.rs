@@ -1,0 +1,74 @@
+//! The problems that the filters leave, as a chart.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use diode_core::api::{HardwareSummary, Kernels, ProblemPoint};
+use leptos::prelude::*;
+use leptos_router::hooks::use_query_map;
+
+use super::filters::filter_parameters;
+use super::kernels::{chosen, subject};
+use super::ranges::any_fault;
+use crate::charts::{self, Shape, Tone};
+use crate::components::{Empty, Loaded};
+use crate::query::link;
+use crate::remote::remote;
+
+#[component]
+pub(super) fn ProblemChart(summary: Arc<HardwareSummary>) -> impl IntoView {
+    let slug = summary.hardware.slug.to_string();
+    let (map, any_fault, kernels) = (use_query_map(), any_fault(), chosen());
+    let path = {
+        let (slug, summary) = (slug.clone(), Arc::clone(&summary));
+        move || {
+            let given = map.with(|map| filter_parameters(&summary, map));
+            (!any_fault.get()).then(|| link(&format!("/hardware/{slug}/problems"), given))
+        }
+    };
+    let points = remote::<Vec<ProblemPoint>>(path);
+    let chart = move |points: Arc<Vec<ProblemPoint>>| {
+        let slug = slug.clone();
+        move || drawn(&points, kernels.get(), &slug)
+    };
+    view! {
+        <section class="card" class:busy=move || points.busy() && points.value().is_some() aria-label="Chart of the problems">
+            <div class="card-head">
+                <h2>"Share of the roofline"</h2>
+                <span class="hint">{move || subject(kernels.get())}</span>
+            </div>
+            <Loaded remote=points height="24rem" children=chart />
+        </section>
+    }
+}
+
+fn drawn(points: &[ProblemPoint], kernels: Kernels, slug: &str) -> AnyView {
+    if points.is_empty() {
+        return view! { <Empty heading="No problem to draw">"No problem that the filters leave has a rate."</Empty> }
+            .into_any();
+    }
+    let href = |point: &ProblemPoint| {
+        let view = [("hardware", slug.to_owned()), ("method", point.method.to_string())];
+        link(&format!("/problems/{}", point.problem_id), view)
+    };
+    view! { {charts::roofline(points, kernels, &href)} {legend(points)} }.into_any()
+}
+
+/// What colours and shapes mean, of those that occur.
+fn legend(points: &[ProblemPoint]) -> impl IntoView + use<> {
+    let tones: BTreeSet<Tone> = points.iter().map(|point| Tone::of(point.triton_over_library)).collect();
+    let dtypes: BTreeSet<_> = points.iter().map(|point| point.problem.a_dtype).collect();
+    let entry = |shape: Shape, tone: Tone, words: String| {
+        view! {
+            <li>
+                <svg viewBox="0 0 10 10" aria-hidden="true">
+                    <path class=format!("marks {}", tone.class()) d=shape.outline() />
+                </svg>
+                {words}
+            </li>
+        }
+    };
+    let tones = tones.into_iter().map(move |tone| entry(Shape::Circle, tone, tone.words().to_owned()));
+    let dtypes = dtypes.into_iter().map(move |dtype| entry(Shape::of(dtype), Tone::Plain, dtype.to_string()));
+    view! { <ul class="legend">{tones.chain(dtypes).collect_view()}</ul> }
+}

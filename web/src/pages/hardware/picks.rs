@@ -1,0 +1,44 @@
+//! What the model's first picks reach, for the rows that are shown.
+
+use std::collections::HashMap;
+
+use diode_core::api::{LeaderboardRow, MAX_PICKED, Pick, Picks};
+use diode_core::ids::ProblemId;
+use leptos::prelude::*;
+use leptos::task::spawn_local;
+
+use crate::query::link;
+use crate::{api, format};
+
+/// The picks that have arrived, by problem.
+pub(super) type PicksByProblem = RwSignal<HashMap<ProblemId, Pick>>;
+
+/// Fetches the picks for some rows; without an answer their cells stay empty.
+pub(super) fn fetch(slug: &str, rows: &[LeaderboardRow], into: PicksByProblem) {
+    let Some(first) = rows.first() else { return };
+    for chunk in rows.chunks(MAX_PICKED) {
+        let problems: Vec<&str> = chunk.iter().map(|row| row.problem_id.as_str()).collect();
+        let parameters = [("method", first.method.to_string()), ("problems", problems.join(","))];
+        let path = link(&format!("/hardware/{slug}/picks"), parameters);
+        spawn_local(async move {
+            if let Ok(picks) = api::get::<Picks>(&path).await {
+                // The table may be gone by now.
+                into.try_update(|known| {
+                    known.extend(picks.items.into_iter().map(|pick| (pick.problem_id.clone(), pick)));
+                });
+            }
+        });
+    }
+}
+
+/// The cell of one problem.
+pub(super) fn cell(problem: ProblemId, picks: PicksByProblem) -> impl IntoView {
+    let pick = Memo::new(move |_| picks.with(|picks| picks.get(&problem).cloned()));
+    let title = move || pick.get().map(|pick| format!("The model picks {}", pick.config.label()));
+    let text = move || match pick.get() {
+        Some(Pick { share_of_best: Some(share), .. }) => format::percent(share),
+        Some(_) => "not timed".to_owned(),
+        None => "–".to_owned(),
+    };
+    view! { <td class="num" title=title data-testid="pick">{text}</td> }
+}

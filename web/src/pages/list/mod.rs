@@ -1,0 +1,249 @@
+//! Predictions for a list of shapes, computed in the browser and taken home as a file.
+
+mod export;
+mod parse;
+mod table;
+mod work;
+
+use std::sync::Arc;
+
+use diode_core::api::{ModelState, ModelSummary};
+use diode_core::{Bias, DType, Layout, Op};
+use diode_model::Model;
+use js_sys::futures::JsFuture;
+use leptos::prelude::*;
+use leptos::task::spawn_local;
+use wasm_bindgen::JsCast as _;
+use web_sys::HtmlInputElement;
+
+use self::parse::{Defaults, parse};
+use self::table::Results;
+use self::work::{Row, work};
+use crate::components::{Chips, Choice, FailedLoad, Loaded, Select, use_title};
+use crate::format;
+use crate::models;
+use crate::pages::models::NoModels;
+use crate::pages::predict::{DTYPES, model_choice};
+use crate::remote::{Load, remote};
+
+/// More lines would take long and make a table that nobody reads.
+const MOST_LINES: usize = 20_000;
+
+const EXAMPLE: &str =
+    "1x28672x4096\n16x4096x14336 fp16\n2048x14336x4096 addmm column vector\n8x512x512x64 bmm";
+
+#[component]
+pub(crate) fn ListPage() -> impl IntoView {
+    use_title(|| "Predict a list".to_owned());
+    let models = remote::<Vec<ModelSummary>>(|| Some("/models".to_owned()));
+    view! {
+        <main class="page">
+            <div class="page-head">
+                <div>
+                    <p class="crumbs"><a href="/predict">"Predict"</a> " / a list"</p>
+                    <h1>"Predict a list"</h1>
+                    <p class="lede">"The fastest configs for all of your shapes, ranked in your browser. Nothing is sent."</p>
+                </div>
+            </div>
+            <Loaded remote=models height="34rem" children=move |models| view! { <List models /> } />
+        </main>
+    }
+}
+
+/// What the reader has typed and chosen.
+#[derive(Clone, Copy)]
+struct Chosen {
+    text: RwSignal<String>,
+    model: RwSignal<String>,
+    op: RwSignal<String>,
+    dtype: RwSignal<String>,
+    b_layout: RwSignal<String>,
+    bias: RwSignal<String>,
+}
+
+impl Chosen {
+    fn defaults(self) -> Defaults {
+        // The chips offer nothing that cannot be read.
+        Defaults {
+            op: self.op.get().parse().unwrap_or(Op::Mm),
+            dtype: self.dtype.get().parse().unwrap_or(DType::BFloat16),
+            b_layout: self.b_layout.get().parse().unwrap_or(Layout::Row),
+            bias: self.bias.get().parse().unwrap_or(Bias::Vector),
+        }
+    }
+}
+
+/// A list at work or done.
+#[derive(Clone, Copy)]
+struct Progress {
+    rows: RwSignal<Vec<Row>>,
+    /// How many rows there will be.
+    total: RwSignal<usize>,
+    /// Counts the lists, so that an old one ends when a new one begins.
+    run: RwSignal<u32>,
+}
+
+#[component]
+fn List(models: Arc<Vec<ModelSummary>>) -> impl IntoView {
+    if models.is_empty() {
+        return view! { <NoModels hardware=remote(|| Some("/hardware".to_owned())) /> }.into_any();
+    }
+    let text = |value: &str| RwSignal::new(value.to_owned());
+    let best = models
+        .iter()
+        .max_by_key(|model| (model.state == ModelState::Published, model.training_timings))
+        .map(|model| model.id.to_string());
+    let chosen = Chosen {
+        text: text(""),
+        model: RwSignal::new(best.unwrap_or_default()),
+        op: text("mm"),
+        dtype: text(DTYPES[0].as_str()),
+        b_layout: text("row"),
+        bias: text("vector"),
+    };
+    let progress =
+        Progress { rows: RwSignal::new(Vec::new()), total: RwSignal::new(0), run: RwSignal::new(0) };
+    // Rows are of the model that they stand under.
+    Effect::new(move |before: Option<String>| {
+        let id = chosen.model.get();
+        if before.is_some_and(|before| before != id) {
+            progress.run.update(|run| *run += 1);
+            progress.rows.set(Vec::new());
+            progress.total.set(0);
+        }
+        id
+    });
+    let summary = {
+        let models = Arc::clone(&models);
+        Memo::new(move |_| {
+            chosen.model.with(|id| models.iter().find(|model| model.id.as_str() == id).cloned())
+        })
+    };
+    let model = models::model(move || summary.get().map(|model| model.id.to_string()));
+    let lines = Memo::new(move |_| chosen.text.with(|text| parse(text, chosen.defaults())));
+    let start = move |_| {
+        let Load::Ready(model) = model.get() else { return };
+        begin(&model, &lines.get_untracked(), progress);
+    };
+    let refusal = move || match (lines.with(Vec::len), model.get()) {
+        (0, _) => Some("Paste or choose shapes first.".to_owned()),
+        (count, _) if count > MOST_LINES => Some(format!(
+            "The list has {}; at most {} are ranked at a time.",
+            format::counted(count as u64, "shape"),
+            format::count(MOST_LINES as u64)
+        )),
+        (_, Load::Waiting) => Some("The model is on its way.".to_owned()),
+        _ => None,
+    };
+    let failed = move || match model.get() {
+        Load::Failed(reason) => Some(view! { <FailedLoad reason retry=move || model.retry() /> }),
+        _ => None,
+    };
+    view! {
+        <div class="split form-first">
+            <form class="card" aria-label="List" on:submit=move |event| { event.prevent_default(); start(()) }>
+                <ShapesField text=chosen.text />
+                <Choices chosen models />
+                <button type="submit" class="button primary" prop:disabled=move || refusal().is_some()>
+                    {move || format!("Predict {}", format::counted(lines.with(Vec::len) as u64, "shape"))}
+                </button>
+                <p class="hint" role="status">{refusal}</p>
+            </form>
+            <div class="section">
+                {failed}
+                {move || summary.get().zip(model.value()).map(|(summary, model)| {
+                    let hardware = model.metadata().hardware.clone();
+                    view! { <Results progress summary hardware /> }
+                })}
+            </div>
+        </div>
+    }
+    .into_any()
+}
+
+/// Begins with a list; an earlier one ends.
+fn begin(model: &Arc<Model>, lines: &[parse::Line], progress: Progress) {
+    progress.run.update(|run| *run += 1);
+    progress.rows.set(Vec::new());
+    progress.total.set(lines.len());
+    let own = progress.run.get_untracked();
+    work(Arc::clone(model), lines.to_vec(), move |rows| {
+        let is_current = progress.run.try_get_untracked() == Some(own);
+        if is_current {
+            progress.rows.update(|all| all.extend(rows));
+        }
+        is_current
+    });
+}
+
+/// Shapes to paste, type or read from a file.
+#[component]
+fn ShapesField(text: RwSignal<String>) -> impl IntoView {
+    let choose = move |event: leptos::ev::Event| {
+        let input = event.target().and_then(|target| target.dyn_into::<HtmlInputElement>().ok());
+        let Some(input) = input else { return };
+        let file = input.files().and_then(|files| files.get(0));
+        // So that the same file can be chosen again after a change.
+        input.set_value("");
+        let Some(file) = file else { return };
+        spawn_local(async move {
+            // What cannot be read as text leaves the field as it is.
+            if let Ok(read) = JsFuture::from(file.text()).await
+                && let Some(read) = read.as_string()
+            {
+                text.try_set(read);
+            }
+        });
+    };
+    view! {
+        <div class="field">
+            <label for="shapes">"Shapes, one per line, or CSV with columns m, n, k"</label>
+            <textarea
+                id="shapes"
+                class="mono"
+                rows="10"
+                spellcheck="false"
+                placeholder=EXAMPLE
+                prop:value=move || text.get()
+                on:input=move |event| text.set(event_target_value(&event))
+            ></textarea>
+        </div>
+        <div class="row">
+            <label class="button small">
+                "From a file"
+                <input class="visually-hidden" type="file" accept=".csv,.tsv,.txt,text/*" on:change=choose />
+            </label>
+            <button type="button" class="button small" on:click=move |_| text.set(EXAMPLE.to_owned())>"An example"</button>
+        </div>
+    }
+}
+
+/// What a line means that does not say it, and the model.
+#[component]
+fn Choices(chosen: Chosen, models: Arc<Vec<ModelSummary>>) -> impl IntoView {
+    let own = |values: Vec<String>| -> Vec<Choice> {
+        values.into_iter().map(|value| (value.clone(), value)).collect()
+    };
+    let ops = own(Op::ALL.iter().map(ToString::to_string).collect());
+    let dtypes = own(DTYPES.iter().map(ToString::to_string).collect());
+    let layouts = own(Layout::ALL.iter().map(ToString::to_string).collect());
+    let biases = own([Bias::Vector, Bias::Matrix].iter().map(ToString::to_string).collect());
+    view! {
+        <p class="hint">"Where a line does not say it:"</p>
+        <Chips label="Op" choices=ops current=chosen.op choose=move |value| chosen.op.set(value) />
+        <Chips label="Dtype" choices=dtypes current=chosen.dtype choose=move |value| chosen.dtype.set(value) />
+        <Chips
+            label="Layout of B"
+            choices=layouts
+            current=chosen.b_layout
+            choose=move |value| chosen.b_layout.set(value)
+        />
+        <Chips label="Bias" choices=biases current=chosen.bias choose=move |value| chosen.bias.set(value) />
+        <Select
+            label="Model"
+            choices=models.iter().map(model_choice).collect()
+            current=chosen.model
+            choose=move |id| chosen.model.set(id)
+        />
+    }
+}

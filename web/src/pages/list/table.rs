@@ -1,0 +1,153 @@
+//! The rows of a list, and its files.
+
+use diode_core::api::ModelSummary;
+use diode_core::hardware::Hardware;
+use leptos::prelude::*;
+
+use super::Progress;
+use super::export::{csv, download, lookup_table};
+use super::work::{Ranked, Row};
+use crate::components::Empty;
+use crate::format;
+use crate::pages::predict::shape_of;
+use crate::query::link;
+
+/// Rows shown at first, and more at each press: thousands at once would take a moment to lay out.
+const STEP: usize = 100;
+
+#[component]
+pub(super) fn Results(progress: Progress, summary: ModelSummary, hardware: Hardware) -> impl IntoView {
+    let Progress { rows, total, run } = progress;
+    let limit = RwSignal::new(STEP);
+    let done = move || rows.with(Vec::len);
+    let refused =
+        Memo::new(move |_| rows.with(|rows| rows.iter().filter(|row| row.outcome.is_err()).count()));
+    let shown = move || done().min(limit.get());
+    let slug = hardware.slug.to_string();
+    let body = {
+        let slug = slug.clone();
+        view! {
+            <For
+                each=move || {
+                    let run = run.get();
+                    (0..shown()).map(move |index| (run, index))
+                }
+                key=|place: &(u32, usize)| *place
+                children=move |(_, index): (u32, usize)| rows.with_untracked(|rows| rows.get(index).map(|one| row(one, &slug)))
+            />
+        }
+    };
+    let take_csv = {
+        let (summary, name) = (summary.clone(), format!("{slug}-predicted.csv"));
+        move |_| rows.with_untracked(|rows| download(&name, "text/csv", &csv(rows, &summary)))
+    };
+    let refusal = RwSignal::new(None::<String>);
+    let take_table = move |_| {
+        let name = format!("{slug}-predicted-inductor.json");
+        match rows.with_untracked(|rows| lookup_table(rows, hardware.clone())) {
+            Ok(text) => download(&name, "application/json", &text),
+            Err(error) => refusal.set(Some(error.to_string())),
+        }
+    };
+    let said = move || {
+        let (done, total) = (done() as u64, total.get() as u64);
+        let of = format!("{} of {} ranked", format::count(done), format::counted(total, "shape"));
+        match refused.get() {
+            0 => of,
+            refused => format!("{of}, {} without a prediction", format::count(refused as u64)),
+        }
+    };
+    let is_done = move || done() == total.get();
+    let percent = move || format!("{:.0}", 100.0 * done() as f64 / total.get().max(1) as f64);
+    let table = view! {
+        <div class="row" data-testid="list-progress">
+            <span role="status">{said}</span>
+            <button type="button" class="button small" prop:disabled=move || !is_done() on:click=take_csv>"CSV"</button>
+            <button type="button" class="button small" prop:disabled=move || !is_done() on:click=take_table>
+                "Inductor lookup_table"
+            </button>
+        </div>
+        <div
+            class="progress"
+            class:hidden=is_done
+            role="progressbar"
+            aria-label="Shapes ranked"
+            aria-valuemin="0"
+            aria-valuemax="100"
+            aria-valuenow=percent
+        >
+            <i style=move || format!("width: {}%", percent())></i>
+        </div>
+        {move || refusal.get().map(|message| view! { <p class="error-text" role="alert">{message}</p> })}
+        <div class="table-box" tabindex="0">
+            <table data-testid="list">
+                <thead>
+                    <tr>
+                        <th>"Shape"</th>
+                        <th class="num">"Line"</th>
+                        <th class="roomy">"Op"</th>
+                        <th class="roomy">"Dtype"</th>
+                        <th>"Config"</th>
+                        <th class="num">"Predicted"</th>
+                        <th class="num" title="Predicted time of the library">"Library"</th>
+                    </tr>
+                </thead>
+                <tbody>{body}</tbody>
+            </table>
+        </div>
+        <div class="table-foot">
+            {move || (done() > shown()).then(|| view! {
+                <button type="button" class="button small" on:click=move |_| limit.update(|limit| *limit += 5 * STEP)>
+                    {format!("Show more of {}", format::count(done() as u64))}
+                </button>
+            })}
+        </div>
+    };
+    let nothing = view! { <Empty heading="No list yet">"Its configs and times will stand here."</Empty> };
+    view! {
+        <div class:hidden=move || total.get() != 0>{nothing}</div>
+        <div class="section" class:hidden=move || total.get() == 0>{table}</div>
+    }
+}
+
+fn row(row: &Row, slug: &str) -> impl IntoView + use<> {
+    let number = row.number;
+    match &row.outcome {
+        Ok(ranked) => ranked_row(number, ranked, slug).into_any(),
+        Err(error) => view! {
+            <tr>
+                <td class="error-text">"–"</td>
+                <td class="num dim">{number}</td>
+                <td class="error-text" colspan="5">{error.clone()}</td>
+            </tr>
+        }
+        .into_any(),
+    }
+}
+
+fn ranked_row(number: usize, ranked: &Ranked, slug: &str) -> impl IntoView + use<> {
+    let p = &ranked.problem;
+    let hardware = [("hardware", slug.to_owned())];
+    let href = link("/predict", shape_of(p).into_iter().chain(hardware));
+    let (config, time) = match ranked.picks.first() {
+        Some((config, time)) => (config.label(), format::time(*time)),
+        None => ("–".to_owned(), "–".to_owned()),
+    };
+    let library = ranked.library.map_or_else(|| "–".to_owned(), format::time);
+    let mark = ranked.caveat.clone().map(|caveat| {
+        let title = caveat.clone();
+        view! { <span class="dim" title=title>" *"<span class="visually-hidden">{caveat}</span></span> }
+    });
+    let particulars = p.particulars().join(", ");
+    view! {
+        <tr>
+            <td title=particulars><a href=href>{p.dims()}</a></td>
+            <td class="num dim">{number}</td>
+            <td class="roomy">{p.op.to_string()}</td>
+            <td class="roomy">{p.a_dtype.to_string()}</td>
+            <td class="mono">{config}</td>
+            <td class="num">{time} {mark}</td>
+            <td class="num">{library}</td>
+        </tr>
+    }
+}

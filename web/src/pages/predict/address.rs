@@ -1,0 +1,119 @@
+//! A shape as parameters of Predict's address.
+
+use diode_core::{Layout, Problem};
+
+/// A parameter of the address.
+pub(crate) struct Key {
+    pub(crate) name: &'static str,
+    /// Its value where the address leaves it out.
+    pub(crate) default: &'static str,
+    /// Whether the address names it also when it has its default.
+    always: bool,
+}
+
+const fn key(name: &'static str, default: &'static str, always: bool) -> Key {
+    Key { name, default, always }
+}
+
+/// The parameters that describe a shape, in the order of the address.
+pub(crate) const SHAPE: [Key; 9] = [
+    key("op", "mm", true),
+    key("b", "1", true),
+    key("m", "4096", true),
+    key("n", "4096", true),
+    key("k", "4096", true),
+    key("dtype", "bfloat16", true),
+    key("a_layout", "row", false),
+    key("b_layout", "row", true),
+    key("bias", "matrix", false),
+];
+
+impl Key {
+    /// One that is said where it has a value.
+    pub(super) const fn optional(name: &'static str) -> Self {
+        key(name, "", false)
+    }
+
+    /// Whether the address names it. A size that was emptied stays empty there: left out, it would be
+    /// the default again.
+    pub(super) fn is_said(&self, value: &str) -> bool {
+        self.always || value != self.default
+    }
+}
+
+/// Whether Predict's form can say everything about a problem.
+pub(crate) fn has_a_form(problem: &Problem) -> bool {
+    let p = problem;
+    p.a_dtype == p.b_dtype && p.a_dtype == p.out_dtype && p.out_layout.is_none()
+}
+
+/// The values of [`SHAPE`] for a problem; empty for what the address leaves out.
+pub(crate) fn shape_of(problem: &Problem) -> [(&'static str, String); 9] {
+    let p = problem;
+    let bias = if p.op.has_bias() { p.bias.to_string() } else { String::new() };
+    let values = [
+        p.op.to_string(),
+        p.b.to_string(),
+        p.m.to_string(),
+        p.n.to_string(),
+        p.k.to_string(),
+        p.a_dtype.to_string(),
+        p.a_layout.to_string(),
+        p.b_layout.to_string(),
+        bias,
+    ];
+    let mut pairs = SHAPE.map(|key| (key.name, String::new()));
+    for ((pair, key), value) in pairs.iter_mut().zip(SHAPE).zip(values) {
+        if key.is_said(&value) {
+            pair.1 = value;
+        }
+    }
+    pairs
+}
+
+/// The flags of `diode predict` for a problem.
+pub(crate) fn flags(problem: &Problem) -> String {
+    let p = problem;
+    let mut flags = format!("--op {}", p.op);
+    if p.op.is_batched() {
+        flags += &format!(" --b {}", p.b);
+    }
+    flags += &format!(" --m {} --n {} --k {} --dtype {}", p.m, p.n, p.k, p.a_dtype);
+    for (name, layout) in [("a", p.a_layout), ("b", p.b_layout)] {
+        if layout != Layout::Row {
+            flags += &format!(" --{name}-layout {layout}");
+        }
+    }
+    if p.op.has_bias() {
+        flags += &format!(" --bias {}", p.bias);
+    }
+    flags
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::query::link;
+    use diode_core::{Bias, DType, Op, ProblemFields};
+
+    #[test]
+    fn nothing_of_a_shape_is_lost() {
+        let plain = ProblemFields::plain(Op::Addmm, 1, 64, 128, 32, DType::Float16);
+        let linear = ProblemFields { bias: Bias::Vector, b_layout: Layout::Column, ..plain.clone() };
+        let linear = Problem::new(linear).unwrap();
+        assert_eq!(
+            link("/predict", shape_of(&linear)),
+            "/predict?op=addmm&b=1&m=64&n=128&k=32&dtype=float16&b_layout=column&bias=vector"
+        );
+        assert_eq!(
+            flags(&linear),
+            "--op addmm --m 64 --n 128 --k 32 --dtype float16 --b-layout column --bias vector"
+        );
+        let plain = Problem::new(ProblemFields { a_layout: Layout::Column, ..plain }).unwrap();
+        assert_eq!(
+            link("/predict", shape_of(&plain)),
+            "/predict?op=addmm&b=1&m=64&n=128&k=32&dtype=float16&a_layout=column&b_layout=row"
+        );
+        assert!(has_a_form(&plain));
+    }
+}
