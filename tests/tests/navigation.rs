@@ -55,14 +55,20 @@ async fn going_back_shows_a_board_as_it_was() -> anyhow::Result<()> {
         let rows: u64 = browser.script(&count).await?;
         let link = element(&browser, &format!("{BOARD_ROWS}:nth-child({}) a", rows - 3)).await?;
         link.scroll_into_view().await?;
-        let place: f64 = browser.script("return window.scrollY").await?;
-        anyhow::ensure!(place > 500.0, "the page scrolled to {place}");
+        let scrolled: f64 = browser.script("return window.scrollY").await?;
+        anyhow::ensure!(scrolled > 500.0, "the page scrolled to {scrolled}");
+        // What comes in above moves the page, and what is seen stays.
+        let top = format!(
+            "document.querySelector('{BOARD_ROWS}:nth-child({}) a').getBoundingClientRect().top",
+            rows - 3
+        );
+        let before: f64 = browser.script(&format!("return {top}")).await?;
         link.click().await?;
         browser.wait_for("[aria-labelledby=configs-title] tbody tr").await?;
         browser.driver.back().await?;
         browser.until(&format!("{count} === {rows}")).await.context("the rows are there again")?;
         browser
-            .until(&format!("return Math.abs(window.scrollY - {place}) < 2"))
+            .until(&format!("return window.scrollY > 500 && Math.abs({top} - {before}) < 2"))
             .await
             .context("the page is where it was")?;
     }

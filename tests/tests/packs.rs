@@ -32,7 +32,7 @@ impl Node {
         let info = diode_json(path, &["kernels", "info", "full.pack", "--json"])?;
         let digest = info["digest"].as_str().context("a digest")?.to_owned();
         // A GPU with room for the smallest problems only: the stand-in computes them on the CPU.
-        let gpu = Gpu { memory: (1 << 30) + (34 << 20), l2_bytes: 16 << 10, ..Gpu::h100() };
+        let gpu = Gpu { memory: (1 << 30) + (72 << 20), l2_bytes: 16 << 10, ..Gpu::h100() };
         let script = Script { pack: path.join("full.pack"), gpus: vec![gpu], rules: Vec::new() };
         std::fs::write(path.join("script.json"), serde_json::to_vec(&script)?)?;
         std::fs::create_dir(path.join("libraries"))?;
@@ -116,8 +116,8 @@ fn an_agent_with_nothing_gets_a_pack_and_its_results_are_accepted() -> anyhow::R
     let id = agents[0]["id"].as_str().context("id")?;
     let detail = server.get(&format!("/api/v1/agents/{id}"))?;
     assert_eq!(detail["ability"]["variants"], json!(["mm;bfloat16;row,row;bias=none;align=16,16,16"]));
-    let dataset = String::from_utf8(server.bytes("/api/v1/datasets/nvidia-h100.json")?)?;
-    ensure!(dataset.contains("triton::mm"), "{dataset:.300}");
+    let table = server.get("/api/v1/tables/nvidia-h100.json")?.to_string();
+    ensure!(table.contains("triton::mm"), "{table:.300}");
 
     // The pack is here now, so it is not pulled again.
     let again = node.agent("one", &server, &[])?;
