@@ -1,6 +1,6 @@
 //! How often an account, or without one an address, may do what costs the server something.
 //!
-//! [`rated`] counts every request that changes something; exports count themselves, once it is known that
+//! `rated` counts every request that changes something; exports count themselves, once it is known that
 //! they are not answered by 304. Tries are counted in the database, so that all servers on one database
 //! count together.
 
