@@ -7,6 +7,7 @@ use diode_core::{DType, Layout, Op, Problem, ProblemFields};
 use leptos::prelude::*;
 use leptos_router::hooks::use_query_map;
 
+use super::address::SHAPE;
 use super::fields::Fields;
 use crate::components::nearest_path;
 use crate::remote::remote;
@@ -31,16 +32,19 @@ pub(super) fn Examples(
     hardware: Signal<String>,
 ) -> impl IntoView {
     let names_a_shape =
-        use_query_map().with_untracked(|map| ["m", "n", "k"].iter().any(|key| map.get(key).is_some()));
+        use_query_map().with_untracked(|map| SHAPE.iter().any(|key| map.get(key.name).is_some()));
     let found = COMMON.map(|(name, sizes)| (name, measured(hardware, sizes)));
     let default = found[0].1;
-    let first = [fields.m, fields.n, fields.k].map(|signal| signal.get_untracked());
+    let chosen = move || {
+        let Fields { op, b, m, n, k, dtype, a_layout, b_layout, .. } = fields;
+        [op, b, m, n, k, dtype, a_layout, b_layout].map(|signal| signal.get_untracked())
+    };
+    let first = chosen();
     Effect::new(move |done: Option<bool>| {
         let Some(problem) = default.get().filter(|_| done != Some(true)) else {
             return done.unwrap_or(false);
         };
-        let untouched = [fields.m, fields.n, fields.k].map(|signal| signal.get_untracked()) == first;
-        if !names_a_shape && untouched {
+        if !names_a_shape && chosen() == first {
             fill(fields, &problem);
         }
         true
