@@ -38,6 +38,7 @@ enum Command {
     Login(commands::login::Login),
     Logout(commands::logout::Logout),
     Upload(commands::upload::Upload),
+    Datasets(commands::datasets::Datasets),
     Convert(commands::convert::Convert),
     ConvertJsonToMsgpack(predecessor::convert_json_to_msgpack::ConvertJsonToMsgpack),
     Stats(commands::stats::Stats),
@@ -57,7 +58,7 @@ enum Command {
 /// What `diode --help` lists, grouped by purpose.
 const GROUPS: [(&str, &[&str]); 5] = [
     ("Measure", &["detect", "kernels", "shapes", "collect", "agent", "want"]),
-    ("Share and look at datasets", &["login", "logout", "upload", "convert", "stats"]),
+    ("Share and look at datasets", &["login", "logout", "upload", "datasets", "convert", "stats"]),
     ("Learn and choose", &["train", "evaluate", "predict", "table"]),
     (
         "As in torch-diode's toolkit",
@@ -140,6 +141,7 @@ impl Cli {
             Command::Login(command) => command.run(),
             Command::Logout(command) => command.run(),
             Command::Upload(command) => command.run(),
+            Command::Datasets(command) => command.run(),
             Command::Convert(command) => command.run(),
             Command::ConvertJsonToMsgpack(command) => command.run(),
             Command::Stats(command) => command.run(),

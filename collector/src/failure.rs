@@ -15,9 +15,20 @@ impl Usage {
     }
 }
 
+/// The user has asked to end before this was done. Nothing is wrong.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+pub(crate) struct Interrupted(String);
+
+impl Interrupted {
+    pub(crate) fn new(message: impl std::fmt::Display) -> Self {
+        Self(message.to_string())
+    }
+}
+
 /// Prints an error as one line on stderr and says how to exit.
 pub(crate) fn report(error: &anyhow::Error) -> ExitCode {
-    say!("error: {}", one_line(error));
+    tell!(Error, {}, "{}", one_line(error));
     if error.is::<Usage>() { ExitCode::from(2) } else { ExitCode::FAILURE }
 }
 

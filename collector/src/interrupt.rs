@@ -1,19 +1,27 @@
 //! Ctrl-C ends work at the next good moment instead of in the middle of it.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock};
+use std::time::{Duration, Instant};
 
 use anyhow::Context;
 
 /// How often the user has asked to stop.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Interrupt(Arc<AtomicUsize>);
+pub(crate) struct Interrupt {
+    requests: Arc<AtomicUsize>,
+    since: Arc<OnceLock<Instant>>,
+    /// How long what is in hand may still take, if that is limited.
+    grace: Option<Duration>,
+    /// When it is as if the user asked.
+    deadline: Option<Instant>,
+}
 
 impl Interrupt {
     /// Catches Ctrl-C and SIGTERM from now on. Once per process.
     pub(crate) fn install() -> anyhow::Result<Self> {
         let interrupt = Self::default();
-        let requests = interrupt.0.clone();
+        let requests = interrupt.requests.clone();
         ctrlc::set_handler(move || {
             requests.fetch_add(1, Ordering::Relaxed);
         })
@@ -21,13 +29,60 @@ impl Interrupt {
         Ok(interrupt)
     }
 
-    /// Asked to stop: finish what is in hand.
-    pub(crate) fn requested(&self) -> bool {
-        self.0.load(Ordering::Relaxed) > 0
+    /// The same interrupt, which insists by itself so long after the first request.
+    pub(crate) fn with_grace(&self, grace: Duration) -> Self {
+        Self { grace: Some(grace), ..self.clone() }
     }
 
-    /// Asked more than once: drop what is in hand.
+    /// The same interrupt, which requests by itself after so long, if that is limited.
+    pub(crate) fn after(&self, time: Option<Duration>) -> Self {
+        Self { deadline: time.and_then(|time| Instant::now().checked_add(time)), ..self.clone() }
+    }
+
+    /// Asked to stop: finish what is in hand.
+    pub(crate) fn requested(&self) -> bool {
+        let is_over = |deadline| Instant::now() >= deadline;
+        let requested = self.requests.load(Ordering::Relaxed) > 0 || self.deadline.is_some_and(is_over);
+        if requested {
+            self.since.get_or_init(Instant::now);
+        }
+        requested
+    }
+
+    /// Asked more than once, or long ago: drop what is in hand.
     pub(crate) fn insisted(&self) -> bool {
-        self.0.load(Ordering::Relaxed) > 1
+        let is_over = |grace| self.since.get().is_some_and(|since| since.elapsed() > grace);
+        self.requested() && (self.requests.load(Ordering::Relaxed) > 1 || self.grace.is_some_and(is_over))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_interrupt_requests_when_its_time_is_over() {
+        let interrupt = Interrupt::default();
+        assert!(!interrupt.after(None).requested() && !interrupt.after(Some(Duration::MAX)).requested());
+        assert!(!interrupt.after(Some(Duration::from_secs(100))).requested());
+        let over = interrupt.after(Some(Duration::ZERO)).with_grace(Duration::ZERO);
+        assert!(over.requested());
+        std::thread::sleep(Duration::from_millis(1));
+        assert!(over.insisted());
+    }
+
+    #[test]
+    fn an_interrupt_insists_when_its_grace_is_over() {
+        let interrupt = Interrupt::default();
+        let (patient, hasty) =
+            (interrupt.with_grace(Duration::from_secs(100)), interrupt.with_grace(Duration::ZERO));
+        assert!(!hasty.requested() && !hasty.insisted());
+        interrupt.requests.fetch_add(1, Ordering::Relaxed);
+        assert!(patient.requested() && !patient.insisted() && !interrupt.insisted());
+        assert!(hasty.requested());
+        std::thread::sleep(Duration::from_millis(1));
+        assert!(hasty.insisted());
+        interrupt.requests.fetch_add(1, Ordering::Relaxed);
+        assert!(patient.insisted());
     }
 }

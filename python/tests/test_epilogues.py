@@ -148,6 +148,21 @@ def test_a_tile_that_is_short_of_registers_pays_for_functions() -> None:
     assert fused[0] < COSTS_H100.separate_us(small) < fused[1]
 
 
+def test_a_tile_with_few_warps_waits_for_functions() -> None:
+    problem = Problem("addmm", 2048, 512, 256, "bfloat16", b_layout="column", bias="vector")
+    gated = Epilogue(("exp", "add", "div", "mul"), 1 << 20, 2 << 20, 2 << 20, 2 << 20, keeps_product=False)
+    few, enough = (COSTS_H100.fused_us(gated, problem, one, 8.0) for one in (tile(64, 128, 4), tile(64, 64, 4)))
+    assert few > 1.5 * enough, "128 blocks of four warps, and 256 of which two run at once"
+
+
+def test_a_tile_that_loses_a_block_reads_slowly() -> None:
+    after = lambda *ops: Epilogue(ops, 1 << 25, 1 << 26, 1 << 26, 1 << 26, keeps_product=False)
+    big = tile(128, 128, 8)
+    residual, gate = (COSTS_H100.fused_us(one, PROBLEM, big, 58.0) for one in (after("add"), after("exp", "add", "div", "mul")))
+    assert residual > gate, "with exp alone it loses none"
+    assert residual > 2 * (1 << 26) / COSTS_H100.bytes_per_us
+
+
 def test_costs_are_known_for_two_kinds_of_hardware() -> None:
     megabytes = Epilogue(("add",), 32 << 20, 64 << 20, 64 << 20, 64 << 20, keeps_product=False)
     h100, h200 = costs_of("nvidia-h100"), costs_of("nvidia-h200")

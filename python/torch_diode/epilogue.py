@@ -10,11 +10,10 @@ from collections.abc import Mapping, Sequence
 from ._core import Config, Hardware, Problem
 
 # How long functions take in a kernel of their own and in a tile, in units of `erf`; what is not here takes no time beside
-# the memory's.
-_WORK = {
-    "erf": (1.0, 1.0), "tanh": (1.0, 1.6), "exp": (0.3, 0.5), "sigmoid": (0.3, 0.5), "log": (0.5, 0.5), "log1p": (0.5, 0.5),
-    "pow": (1.0, 1.0), "sin": (1.0, 1.0), "cos": (1.0, 1.0),
-}  # fmt: skip
+# the memory's. Long ones need registers of their own in a tile.
+_LONG = {"erf": (1.0, 1.0), "tanh": (1.0, 1.6), "pow": (1.0, 1.0), "sin": (1.0, 1.0), "cos": (1.0, 1.0)}
+_SHORT = {"exp": (0.3, 0.44), "sigmoid": (0.3, 0.44), "log": (0.5, 0.5), "log1p": (0.5, 0.5)}
+_WORK = {**_LONG, **_SHORT}
 
 _CAST = "convert_element_type"
 
@@ -45,9 +44,14 @@ class Epilogue:
         return sum(_WORK[op][0] for op in self.ops if op in _WORK)
 
     @property
-    def fused_work(self) -> float:
-        """The same in a tile."""
-        return sum(_WORK[op][1] for op in self.ops if op in _WORK)
+    def long_work(self) -> float:
+        """The same of its long functions in a tile."""
+        return sum(_LONG[op][1] for op in self.ops if op in _LONG)
+
+    @property
+    def short_work(self) -> float:
+        """The same of its short functions in a tile."""
+        return sum(_SHORT[op][1] for op in self.ops if op in _SHORT)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -66,7 +70,9 @@ class Costs:
     erf_us: float
     """In a tile, 1024 of the function on every multiprocessor."""
     crowded_erf_us: float
-    """The same with so many values per thread that registers do not suffice. Where two blocks run at once, half of it is hidden."""
+    """The same with so many values per thread that registers do not suffice."""
+    few_warps: float
+    """How many times as long functions and other operands take with fewer than `_ENOUGH_WARPS` at once on a multiprocessor."""
     lost_occupancy: float
     """The share of its time that a tile takes longer for, where an epilogue's registers leave room for one block less."""
     registers: int
@@ -85,17 +91,23 @@ class Costs:
             return self.separate_us(epilogue)
         values = tile.block_m * tile.block_n // (32 * tile.num_warps)
         crowded = values >= _CROWDED
-        more_written = epilogue.written_bytes - (0 if epilogue.keeps_product else epilogue.product_bytes)
-        memory = (max(more_written, 0) + epilogue.read_bytes * (2 if crowded else 1)) / self.bytes_per_us
-        if not epilogue.read_bytes and not epilogue.fused_work:
-            return memory
+        more_written = max(epilogue.written_bytes - (0 if epilogue.keeps_product else epilogue.product_bytes), 0)
+        if not epilogue.read_bytes and not epilogue.long_work and not epilogue.short_work:
+            return more_written / self.bytes_per_us
         before = self._resident(problem, tile, values + _REGISTERS)
         after = self._resident(problem, tile, values + _REGISTERS + _MORE_REGISTERS)
         blocks = problem.b * math.ceil(problem.m / tile.block_m) * math.ceil(problem.n / tile.block_n)
-        each = math.ceil(blocks / self.hardware.sms) * tile.block_m * tile.block_n / 1024
-        erf = self.crowded_erf_us / min(after, 2) if crowded else self.erf_us
-        lost = self.lost_occupancy * alone_us if before > after == 1 else 0.0
-        return memory + (self.read_us if epilogue.read_bytes else 0.0) + epilogue.fused_work * each * erf + lost
+        waves = math.ceil(blocks / self.hardware.sms)
+        each = waves * tile.block_m * tile.block_n / 1024
+        work = epilogue.long_work * (self.crowded_erf_us if crowded else self.erf_us) + epilogue.short_work * self.erf_us
+        waiting = (self.read_us if epilogue.read_bytes else 0.0) + each * work
+        if min(after, waves) * tile.num_warps < _ENOUGH_WARPS:
+            waiting *= self.few_warps
+        # With short functions alone no tile has lost a block.
+        loses = before > after == 1 and (epilogue.long_work > 0 or not epilogue.short_work)
+        # Nothing else runs meanwhile: it takes twice as long to read.
+        memory = (more_written + epilogue.read_bytes * (2 if crowded or loses else 1)) / self.bytes_per_us
+        return memory + waiting + (self.lost_occupancy * alone_us if loses else 0.0)
 
     def _resident(self, problem: Problem, tile: Config, registers: int) -> int:
         """How many blocks run at once on a multiprocessor, with so many registers for each thread."""
@@ -109,12 +121,15 @@ class Costs:
 _CROWDED = 128
 """Values of the product per thread from which an epilogue's registers do not suffice."""
 
+_ENOUGH_WARPS = 8
+"""On a multiprocessor. With fewer, one of its four schedulers has a single warp, which waits for its own results."""
+
 _REGISTERS, _MORE_REGISTERS = 56, 16
 """Of a thread, besides its values of the product; and what an epilogue adds."""
 
 _MEASURED: Mapping[str, Mapping[str, float]] = {
-    "nvidia-h100": {"gap_us": 1.9, "bytes_per_us": 3.3e6, "erfs_per_us": 0.8e6, "read_us": 0.4, "lost_occupancy": 0.24},
-    "nvidia-h200": {"gap_us": 1.75, "bytes_per_us": 4.4e6, "erfs_per_us": 0.75e6, "read_us": 0.45, "lost_occupancy": 0.26},
+    "nvidia-h100": {"gap_us": 1.9, "bytes_per_us": 3.3e6, "erfs_per_us": 0.8e6, "read_us": 0.2, "lost_occupancy": 0.18},
+    "nvidia-h200": {"gap_us": 1.75, "bytes_per_us": 4.4e6, "erfs_per_us": 0.75e6, "read_us": 0.16, "lost_occupancy": 0.25},
 }
 """What differs between them, by the slug of the hardware: docs/measurements/plugin.md says how it was found."""
 
@@ -125,7 +140,7 @@ def costs_of(slug: str) -> Costs | None:
     hardware, measured = Hardware.find(slug), _MEASURED.get(slug)
     if hardware is None or measured is None:
         return None
-    return Costs(hardware, erf_us=0.145, crowded_erf_us=0.5, registers=65536, cache_bytes=50 << 20, **measured)
+    return Costs(hardware, erf_us=0.145, crowded_erf_us=0.26, few_warps=2.2, registers=65536, cache_bytes=50 << 20, **measured)
 
 
 DOUBT = 0.07

@@ -7,7 +7,7 @@ use std::time::Instant;
 use diode_core::api::Ability;
 use diode_core::hardware::find;
 use diode_core::{DType, Layout, Op};
-use diode_server::agents::plan::Planner;
+use diode_server::agents::plan::{Known, Order, Planner};
 
 const AGENTS: f64 = 1000.0;
 const DAY_SECONDS: f64 = 24.0 * 60.0 * 60.0;
@@ -24,9 +24,10 @@ fn main() {
         memory_bytes: 100 << 30,
         variants: None,
     };
+    let known = Known::default();
     let start = Instant::now();
     let (mut planned, mut seconds) = (0_u64, 0.0);
-    for problem in Planner::new(&hardware, &ability, MOST_SECONDS, [], 1) {
+    for problem in Planner::new(&hardware, &ability, MOST_SECONDS, &known, &Order::new(1)) {
         planned += 1;
         seconds += problem.seconds;
         if seconds >= AGENTS * DAY_SECONDS {

@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 
-use crate::accounts::{Passwords, Policy};
+use crate::accounts::{Passwords, Policy, Provider};
+use crate::agents::Plans;
 use crate::backend::Backend;
 use crate::exports::Exports;
 use crate::http::Hosts;
@@ -38,7 +39,9 @@ pub struct App {
     ingesting: Arc<Semaphore>,
     picking: Arc<Semaphore>,
     pub(crate) passwords: Passwords,
+    pub(crate) plans: Plans,
     policy: Arc<Policy>,
+    pub(crate) provider: Option<Arc<Provider>>,
     stopping: watch::Receiver<bool>,
 }
 
@@ -46,13 +49,15 @@ impl App {
     /// `stopping` turns true when long responses are to end.
     pub fn new(backend: Backend, policy: Policy, stopping: watch::Receiver<bool>) -> Self {
         Self {
+            metrics: backend.metrics.clone(),
             backend,
             hosts: Hosts::default(),
             passwords: Passwords::default(),
+            plans: Plans::default(),
             policy: Arc::new(policy),
+            provider: None,
             exports: Exports::default(),
             refused: Refused::default(),
-            metrics: Metrics::default(),
             receiving: Arc::new(Semaphore::new(RECEIVING_AT_ONCE)),
             ingesting: Arc::new(Semaphore::new(INGESTING_AT_ONCE)),
             picking: Arc::new(Semaphore::new(PICKING_AT_ONCE)),
@@ -63,6 +68,11 @@ impl App {
     /// Names under which browsers reach the server, besides those of this machine itself.
     pub fn answering_to(self, hosts: Vec<String>) -> Self {
         Self { hosts: hosts.into(), ..self }
+    }
+
+    /// By whom people may sign in, beside their passwords.
+    pub fn with_provider(self, provider: Option<Provider>) -> Self {
+        Self { provider: provider.map(Arc::new), ..self }
     }
 
     /// Waits until another upload may arrive. It counts as long as the permit is held. `None` if that

@@ -4,10 +4,11 @@ use std::sync::Arc;
 
 use diode_core::Invalid;
 use diode_core::hardware::Hardware;
-use diode_core::ids::{Digest, UploadId};
+use diode_core::ids::UploadId;
 
-use crate::blobs::{BlobKind, Blobs};
-use crate::settings::Settings;
+use crate::blobs::{BlobKey, BlobKind, Blobs};
+use crate::metrics::Metrics;
+use crate::settings::{Settings, Snapshots};
 use crate::store::{self, Store, StoreResult};
 
 #[derive(Clone)]
@@ -18,18 +19,24 @@ pub struct Backend {
     pub max_stored: u64,
     /// Whether made-up times are taken, for trying the server out.
     pub accept_simulated: bool,
+    /// When the data of a hardware are frozen, and how much of it is kept.
+    pub snapshots: Snapshots,
+    /// What this process counts.
+    pub metrics: Metrics,
 }
 
 impl Backend {
     /// Opens what the settings name, creating and migrating it where needed.
     pub async fn open(settings: &Settings) -> anyhow::Result<Self> {
-        let blobs = Blobs::open(&settings.blobs)?;
+        let blobs = Blobs::open(&settings.blobs).await?;
         let store = store::open(&settings.database_url).await?;
         Ok(Self {
             store,
             blobs,
             max_stored: settings.max_stored,
             accept_simulated: settings.accept_simulated,
+            snapshots: settings.snapshots,
+            metrics: Metrics::default(),
         })
     }
 
@@ -45,16 +52,22 @@ impl Backend {
         ))
     }
 
-    /// Removes the files of uploads that were deleted.
-    pub(crate) async fn forget_uploads(&self, files: Vec<Digest>) -> StoreResult<()> {
-        for digest in files {
-            // Somebody else may have sent the same file just now.
-            if self.store.receipt(&UploadId::of_digest(&digest)).await?.is_some() {
+    /// Removes the files of uploads that were deleted, and of snapshots that held them.
+    pub(crate) async fn forget(&self, files: Vec<BlobKey>) -> StoreResult<()> {
+        for (kind, digest) in files {
+            // Somebody else may have stored the same file just now.
+            let is_named = match kind {
+                BlobKind::Upload => self.store.receipt(&UploadId::of_digest(&digest)).await?.is_some(),
+                BlobKind::Snapshot => self.store.names_snapshot_file(&digest).await?,
+                // Nothing that is deleted has such files.
+                BlobKind::Model | BlobKind::Pack => true,
+            };
+            if is_named {
                 continue;
             }
             // No row names it any more, so `admin sweep` removes it if this fails.
-            if let Err(error) = self.blobs.remove(BlobKind::Upload, &digest).await {
-                tracing::warn!("the file of a deleted upload stays: {error}");
+            if let Err(error) = self.blobs.remove(kind, &digest).await {
+                tracing::warn!("a file that nothing names any more stays: {error}");
             }
         }
         Ok(())

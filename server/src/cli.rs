@@ -1,25 +1,38 @@
 //! The command line.
 
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::Context as _;
-use clap::{CommandFactory as _, Parser, Subcommand};
+use clap::{CommandFactory as _, Parser, Subcommand, ValueEnum};
 use tokio::sync::watch;
 
-use crate::admin::{AccountCommand, ModelCommand, ModerationCommand};
+use crate::admin::{AccountCommand, ModelCommand, ModerationCommand, SnapshotCommand};
 use crate::backend::Backend;
 use crate::serve::{serve, signalled};
 use crate::settings::{DataArgs, Explained, ServingArgs, Settings, TrainingArgs, explain};
 use crate::store::Now;
-use crate::{admin, refresh, trainings, worker};
+use crate::{admin, metrics, refresh, trainings, worker};
 
 /// The Diode server: HTTP API, dashboard and training worker.
 #[derive(Debug, Parser)]
 #[command(name = "diode-server", version)]
 pub struct Cli {
+    /// How the log on stderr is written: lines to read, or JSON for programs
+    #[arg(long, global = true, env = "DIODE_LOG_FORMAT", value_enum, default_value_t, value_name = "FORMAT")]
+    pub log_format: LogFormat,
+
     #[command(subcommand)]
     pub command: Command,
+}
+
+/// How the log is written.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
+pub enum LogFormat {
+    #[default]
+    Text,
+    Json,
 }
 
 #[derive(Debug, Subcommand)]
@@ -38,6 +51,9 @@ pub enum Command {
     Worker {
         #[command(flatten)]
         training: TrainingArgs,
+        /// An address for figures in the format of Prometheus, at /metrics [default: none]
+        #[arg(long, env = "DIODE_METRICS_LISTEN", value_name = "ADDRESS")]
+        metrics_listen: Option<String>,
         #[command(flatten)]
         data: DataArgs,
     },
@@ -61,6 +77,7 @@ pub enum Command {
 }
 
 #[derive(Debug, Subcommand)]
+#[expect(clippy::large_enum_variant, reason = "one is parsed in the life of a program")]
 pub enum AdminCommand {
     #[command(flatten)]
     Accounts(AccountCommand),
@@ -68,6 +85,8 @@ pub enum AdminCommand {
     Moderation(ModerationCommand),
     #[command(flatten)]
     Models(ModelCommand),
+    #[command(flatten)]
+    Snapshots(SnapshotCommand),
     /// Import the datasets and models of a folder; doing so again changes nothing
     Seed {
         /// A folder of HEURISTIC/HARDWARE/*.safetensors and HEURISTIC/HARDWARE/data/*
@@ -92,7 +111,7 @@ pub enum AdminCommand {
         /// The folder of a backup
         folder: PathBuf,
     },
-    /// Bring a backup back, to a database and a folder for blobs that are empty; then verify them
+    /// Bring a backup back, to a database and a place for blobs that are empty; then verify them
     RestoreBackup {
         /// The folder of a backup
         folder: PathBuf,
@@ -113,9 +132,12 @@ impl Cli {
             Command::Serve { serving, no_worker, data } => {
                 serve(&Settings::resolve(data, serving)?, !no_worker, stop_signal()).await?;
             }
-            Command::Worker { training, data } => {
-                let serving = ServingArgs { training, ..ServingArgs::default() };
-                work(&Settings::resolve(data, serving)?).await?;
+            Command::Worker { training, metrics_listen, data } => {
+                // The address in the file is the server's, which may run beside this worker.
+                let own = metrics_listen.is_some();
+                let serving = ServingArgs { training, metrics_listen, ..ServingArgs::default() };
+                let settings = Settings::resolve(data, serving)?;
+                work(&settings, settings.metrics_listen.filter(|_| own)).await?;
             }
             Command::Migrate { data } => {
                 open(data).await?.store.close().await;
@@ -129,6 +151,9 @@ impl Cli {
                 admin::print(&command.run().await?)?
             }
             Command::Admin { command: AdminCommand::Models(command) } => admin::print(&command.run().await?)?,
+            Command::Admin { command: AdminCommand::Snapshots(command) } => {
+                admin::print(&command.run().await?)?
+            }
             Command::Admin { command: AdminCommand::Seed { folder, data } } => {
                 let backend = open(data).await?;
                 let outcome = admin::seed(&backend, &folder).await;
@@ -206,10 +231,15 @@ async fn open(data: DataArgs) -> anyhow::Result<Backend> {
     Backend::open(&Settings::resolve(data, ServingArgs::default())?).await
 }
 
-async fn work(settings: &Settings) -> anyhow::Result<()> {
+async fn work(settings: &Settings, metrics_listen: Option<SocketAddr>) -> anyhow::Result<()> {
     let backend = Backend::open(settings).await?;
     let store = backend.store.clone();
     let (tell, stopping) = watch::channel(false);
+    // Before a job is claimed: this may fail.
+    let figures = match metrics_listen {
+        Some(address) => Some(metrics::tell(address, &backend, stopping.clone()).await?),
+        None => None,
+    };
     let working = tokio::spawn(worker::run(backend.clone(), stopping.clone()));
     let looking = tokio::spawn(trainings::run(backend.clone(), settings.training, stopping.clone()));
     let refreshing = tokio::spawn(refresh::run(backend, stopping));
@@ -218,6 +248,9 @@ async fn work(settings: &Settings) -> anyhow::Result<()> {
     working.await?;
     looking.await?;
     refreshing.await?;
+    if let Some(figures) = figures {
+        figures.await?;
+    }
     store.close().await;
     Ok(())
 }

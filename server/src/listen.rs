@@ -1,5 +1,6 @@
 //! Accepts connections and keeps slow, silent and vanished clients from holding the server up.
 
+use std::convert::Infallible;
 use std::future::Future;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -8,11 +9,14 @@ use std::time::Duration;
 use axum::Router;
 use axum::extract::ConnectInfo;
 use axum::http::Request;
+use axum::response::Response;
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
+use hyper::service::Service;
 use hyper_util::rt::{TokioIo, TokioTimer};
-use hyper_util::server::graceful::GracefulShutdown;
+use hyper_util::server::graceful::{GracefulShutdown, Watcher};
 use hyper_util::service::TowerToHyperService;
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::task::JoinSet;
@@ -20,13 +24,15 @@ use tokio::time::{sleep, timeout};
 use tokio_io_timeout::TimeoutStream;
 use tower::ServiceExt as _;
 
+use crate::tls::Tls;
+
 /// What a client may take.
 #[derive(Debug, Clone, Copy)]
 pub struct Patience {
     /// Open connections. Further ones wait until one of these is closed. A process may usually have 1,024
     /// files open, of which the database takes some.
     pub connections: usize,
-    /// Time for the head of a request, and between two requests.
+    /// Time for the handshake of TLS, for the head of a request, and between two requests.
     pub head: Duration,
     /// How long a client may read nothing of an answer.
     pub answer: Duration,
@@ -56,10 +62,12 @@ impl Default for Patience {
 }
 
 /// Serves until `stop` resolves, then lets running requests end, and closes what is left after a while.
+/// With `tls`, nothing else is spoken.
 pub async fn listen(
     listener: TcpListener,
     router: Router,
     patience: Patience,
+    tls: Option<Tls>,
     stop: impl Future<Output = ()>,
 ) {
     let limit = Arc::new(Semaphore::new(patience.connections));
@@ -81,11 +89,18 @@ pub async fn listen(
             request
         });
         let service = TowerToHyperService::new(service);
-        let connection = http.serve_connection(TokioIo::new(Box::pin(stream)), service);
-        let connection = graceful.watch(connection);
+        let (http, watcher) = (http.clone(), graceful.watcher());
+        let acceptor = tls.as_ref().map(Tls::acceptor);
         connections.spawn(async move {
-            if let Err(error) = connection.await {
-                tracing::debug!("a connection ended early: {error}");
+            let stream = Box::pin(stream);
+            // Within the task, and counted as a connection: a slow handshake holds up nobody else.
+            match acceptor {
+                None => talk(&http, stream, service, watcher).await,
+                Some(acceptor) => match timeout(patience.head, acceptor.accept(stream)).await {
+                    Ok(Ok(stream)) => talk(&http, stream, service, watcher).await,
+                    Ok(Err(error)) => tracing::debug!("a handshake failed: {error}"),
+                    Err(_) => tracing::debug!("a handshake took too long"),
+                },
             }
             drop(permit);
         });
@@ -94,6 +109,18 @@ pub async fn listen(
     drop(listener);
     if timeout(patience.stop, graceful.shutdown()).await.is_err() {
         tracing::warn!("closing {} connections whose requests have not ended", connections.len());
+    }
+}
+
+/// Answers the requests of one connection.
+async fn talk<I, S>(http: &http1::Builder, stream: I, service: S, watcher: Watcher)
+where
+    I: AsyncRead + AsyncWrite + Unpin + 'static,
+    S: Service<Request<Incoming>, Response = Response, Error = Infallible>,
+{
+    let connection = http.serve_connection(TokioIo::new(stream), service);
+    if let Err(error) = watcher.watch(connection).await {
+        tracing::debug!("a connection ended early: {error}");
     }
 }
 

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::Parser as _;
-use diode_server::cli::Cli;
+use diode_server::cli::{Cli, LogFormat};
 use tracing_subscriber::EnvFilter;
 
 /// How long work on other threads may go on once all else has ended.
@@ -14,13 +14,17 @@ const LAST_WORK: Duration = Duration::from_secs(5);
 fn main() -> ExitCode {
     let cli = Cli::parse();
     let filter = EnvFilter::try_from_env("DIODE_LOG").unwrap_or_else(|_| EnvFilter::new("info"));
-    tracing_subscriber::fmt()
+    let log = tracing_subscriber::fmt()
         .with_env_filter(filter)
         .with_writer(std::io::stderr)
         .with_ansi(std::io::stderr().is_terminal())
         // The log would report its own errors by a macro that panics if stderr cannot be written to.
-        .log_internal_errors(false)
-        .init();
+        .log_internal_errors(false);
+    match cli.log_format {
+        LogFormat::Text => log.init(),
+        // The span is the request.
+        LogFormat::Json => log.json().flatten_event(true).with_span_list(false).init(),
+    }
     let runtime = match tokio::runtime::Runtime::new() {
         Ok(runtime) => runtime,
         Err(error) => return failed(&error.into()),

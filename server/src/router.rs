@@ -2,10 +2,10 @@
 
 use axum::Router;
 use axum::body::Bytes;
-use axum::http::{Uri, header};
+use axum::http::{Extensions, HeaderMap, StatusCode, Uri, Version, header};
 use axum::middleware::from_fn_with_state;
 use axum::routing::get;
-use diode_core::api::{Kernels, LeaderboardSort, SortOrder};
+use diode_core::api::{CitationFormat, JobEvent, Kernels, LeaderboardSort, SnapshotManifest, SortOrder};
 use diode_core::table::TableFormat;
 use diode_core::table::inductor::TorchVersion;
 use tower_http::compression::CompressionLayer;
@@ -16,8 +16,9 @@ use utoipa_axum::routes;
 
 use crate::app::App;
 use crate::handlers::{
-    account, agents, datasets, devices, hardware, health, invitations, job_events, jobs, leaderboard, leases,
-    models, moderation, nearest, packs, picks, problems, publications, session, tables, tokens, uploads,
+    account, activity, agents, comparisons, configs, contributors, coverage_map, datasets, devices,
+    everywhere, hardware, health, invitations, job_events, jobs, leaderboard, leases, models, moderation,
+    nearest, packs, picks, problems, publications, session, snapshots, tables, tokens, uploads,
 };
 use crate::http::{ApiFault, around, same_site};
 use crate::limits::{describe, rated};
@@ -32,7 +33,16 @@ use crate::{pages, ui};
                        Every response that is no success is an ApiError.",
     ),
     // Types of parameters alone are not found through the routes.
-    components(schemas(Kernels, LeaderboardSort, SortOrder, TableFormat, TorchVersion)),
+    components(schemas(
+        CitationFormat,
+        JobEvent,
+        Kernels,
+        LeaderboardSort,
+        SnapshotManifest,
+        SortOrder,
+        TableFormat,
+        TorchVersion
+    )),
 )]
 struct Description;
 
@@ -80,7 +90,14 @@ fn api() -> OpenApiRouter<App> {
         .routes(routes!(hardware::problems))
         .routes(routes!(nearest::get))
         .routes(routes!(picks::get))
-        .routes(routes!(problems::get));
+        .routes(routes!(problems::get))
+        .routes(routes!(configs::get))
+        .routes(routes!(contributors::list))
+        .routes(routes!(activity::get));
+    let compare = OpenApiRouter::new()
+        .routes(routes!(everywhere::get))
+        .routes(routes!(comparisons::hardware))
+        .routes(routes!(comparisons::uploads));
     let take = OpenApiRouter::new()
         .routes(routes!(models::list))
         .routes(routes!(models::get))
@@ -88,6 +105,10 @@ fn api() -> OpenApiRouter<App> {
         .routes(routes!(publications::create))
         .routes(routes!(publications::list))
         .routes(routes!(datasets::get))
+        .routes(routes!(snapshots::create, snapshots::list))
+        .routes(routes!(snapshots::get, snapshots::remove))
+        .routes(routes!(snapshots::citation))
+        .routes(routes!(snapshots::file))
         .routes(routes!(tables::get));
     let measure = OpenApiRouter::new()
         .routes(routes!(agents::create, agents::list))
@@ -99,6 +120,7 @@ fn api() -> OpenApiRouter<App> {
         .routes(routes!(packs::create, packs::list))
         .routes(routes!(packs::get, packs::delete))
         .routes(routes!(agents::coverage_of))
+        .routes(routes!(coverage_map::get))
         .routes(routes!(agents::want));
     let train = OpenApiRouter::new()
         .routes(routes!(jobs::create, jobs::list))
@@ -116,16 +138,27 @@ fn api() -> OpenApiRouter<App> {
     let moderate = OpenApiRouter::new()
         .routes(routes!(moderation::create, moderation::list))
         .routes(routes!(moderation::report, moderation::reports));
-    let v1 = contribute.merge(measure).merge(look).merge(take).merge(train).merge(own).merge(moderate);
+    let v1 = contribute
+        .merge(measure)
+        .merge(look)
+        .merge(compare)
+        .merge(take)
+        .merge(train)
+        .merge(own)
+        .merge(moderate);
     OpenApiRouter::with_openapi(Description::openapi()).nest("/api/v1", v1)
 }
 
 /// Models and datasets are compressed already, and so is the dashboard; event
-/// streams must not be held back.
+/// streams must not be held back. Stored files are sent as they are, so that a part of one is a part of what
+/// its tag names.
 fn compressible() -> impl tower_http::compression::Predicate {
     DefaultPredicate::new()
         .and(NotForContentType::const_new("application/octet-stream"))
         .and(NotForContentType::const_new("application/zstd"))
+        .and(|_: StatusCode, _: Version, headers: &HeaderMap, _: &Extensions| {
+            !headers.contains_key(header::ACCEPT_RANGES)
+        })
 }
 
 async fn wrong_method(method: axum::http::Method, uri: Uri) -> ApiFault {

@@ -2,21 +2,20 @@
 
 use std::future::Future;
 use std::io::Write as _;
-use std::net::SocketAddr;
 
 use anyhow::Context as _;
 use tokio::net::TcpListener;
 use tokio::sync::watch;
-use tokio::task::JoinHandle;
 
-use crate::accounts::{Policy, first_account_link};
+use crate::accounts::{Policy, Provider, first_account_link};
 use crate::app::App;
 use crate::backend::Backend;
 use crate::listen::{Patience, listen};
 use crate::router::router;
 use crate::settings::Settings;
 use crate::store::Store;
-use crate::{metrics, refresh, trainings, worker};
+use crate::tls::Tls;
+use crate::{agents, metrics, refresh, trainings, worker};
 
 /// Serves until `stop` resolves, then lets running requests end, for a while. With
 /// `train`, the jobs are worked on in this process, too.
@@ -29,59 +28,48 @@ pub async fn serve(
     let listener = TcpListener::bind(settings.listen)
         .await
         .with_context(|| format!("cannot listen on {}; is another server running?", settings.listen))?;
+    let policy = settings.access.policy(listener.local_addr()?);
+    let tls = settings.access.tls().cloned().map(Tls::open).transpose()?;
+    let provider = settings.openid.as_ref();
+    let provider = provider.map(|openid| Provider::new(openid, &policy.public_url)).transpose()?;
     let (tell, stopping) = watch::channel(false);
     let working = train.then(|| tokio::spawn(worker::run(backend.clone(), stopping.clone())));
     let refreshing = tokio::spawn(refresh::run(backend.clone(), stopping.clone()));
     let looking = tokio::spawn(trainings::run(backend.clone(), settings.training, stopping.clone()));
+    let renewing = tls.clone().map(|tls| tokio::spawn(tls.renew(stopping.clone())));
+    tokio::task::spawn_blocking(agents::get_ready);
     let store = backend.store.clone();
-    let policy = settings.access.policy(listener.local_addr()?);
     greet(backend.store.as_ref(), &policy).await?;
     let mut hosts = settings.hosts.clone();
     hosts.extend(policy.host());
-    let app = App::new(backend, policy, stopping.clone()).answering_to(hosts);
     let figures = match settings.metrics_listen {
-        Some(address) => Some(tell_figures(address, &app, stopping).await?),
+        Some(address) => Some(metrics::tell(address, &backend, stopping.clone()).await?),
         None => None,
     };
+    let app = App::new(backend, policy, stopping).answering_to(hosts).with_provider(provider);
     // Scripts wait for this line to learn the port.
-    writeln!(std::io::stdout(), "listening on http://{}", listener.local_addr()?)?;
+    let scheme = if tls.is_some() { "https" } else { "http" };
+    writeln!(std::io::stdout(), "listening on {scheme}://{}", listener.local_addr()?)?;
     let stop = async {
         stop.await;
         tracing::info!("stopping");
         // An error means that nothing listens to it any more, which is fine.
         let _ = tell.send(true);
     };
-    listen(listener, router(app), Patience::default(), stop).await;
+    listen(listener, router(app), Patience::default(), tls, stop).await;
     if let Some(working) = working {
         working.await?;
     }
     looking.await?;
+    if let Some(renewing) = renewing {
+        renewing.await?;
+    }
     if let Some(figures) = figures {
         figures.await?;
     }
     refreshing.await?;
     store.close().await;
     Ok(())
-}
-
-/// Tells figures on a listener of their own until `stopping` turns true.
-async fn tell_figures(
-    address: SocketAddr,
-    app: &App,
-    mut stopping: watch::Receiver<bool>,
-) -> anyhow::Result<JoinHandle<()>> {
-    let listener = TcpListener::bind(address)
-        .await
-        .with_context(|| format!("cannot listen on {address} for metrics"))?;
-    tracing::info!("metrics on http://{}/metrics", listener.local_addr()?);
-    let router = metrics::router(app);
-    Ok(tokio::spawn(async move {
-        let stop = async {
-            // A dropped sender also means that the server stops.
-            let _ = stopping.wait_for(|stop| *stop).await;
-        };
-        listen(listener, router, Patience::FEW, stop).await;
-    }))
 }
 
 /// Prints how to make the first account, if there is none.

@@ -2,8 +2,11 @@
 //! which overrides `diode.toml`, which overrides the defaults.
 
 mod access;
+mod blobs;
 mod explain;
 mod limits;
+mod openid;
+mod snapshots;
 mod training;
 
 use std::net::SocketAddr;
@@ -14,9 +17,14 @@ use clap::Args;
 use serde::Deserialize;
 
 pub use access::{Access, AccessArgs};
+pub use blobs::BucketArgs;
 pub use explain::{Explained, explain};
 pub use limits::LimitArgs;
+pub use openid::{ClientSecret, OpenId, OpenIdArgs};
+pub use snapshots::{SnapshotArgs, Snapshots};
 pub use training::{Training, TrainingArgs};
+
+use crate::blobs::BlobPlace;
 
 const DEFAULT_LISTEN: &str = "127.0.0.1:8080";
 const DEFAULT_DATABASE: &str = "sqlite:diode.db";
@@ -32,13 +40,19 @@ pub struct DataArgs {
     #[arg(long, env = "DATABASE_URL", value_name = "URL", hide_env_values = true)]
     pub database_url: Option<String>,
 
-    /// The folder for uploaded files and models [default: ./diode-data]
-    #[arg(long, env = "DIODE_BLOBS", value_name = "FOLDER")]
+    /// Where uploaded files and models are kept: a folder, or s3://BUCKET/PREFIX [default: ./diode-data]
+    #[arg(long, env = "DIODE_BLOBS", value_name = "PLACE")]
     pub blobs: Option<PathBuf>,
+
+    #[command(flatten)]
+    pub bucket: BucketArgs,
 
     /// Megabytes of uploaded files to keep at most; more are refused [default: 100000]
     #[arg(long, env = "DIODE_MAX_STORED_MB", value_name = "NUMBER")]
     pub max_stored_mb: Option<u64>,
+
+    #[command(flatten)]
+    pub snapshots: SnapshotArgs,
 
     /// A file of settings [default: diode.toml, if it exists]
     #[arg(long, env = "DIODE_CONFIG", value_name = "FILE")]
@@ -68,6 +82,9 @@ pub struct ServingArgs {
     pub access: AccessArgs,
 
     #[command(flatten)]
+    pub openid: OpenIdArgs,
+
+    #[command(flatten)]
     pub training: TrainingArgs,
 }
 
@@ -86,9 +103,15 @@ struct File {
     #[serde(default)]
     access: access::AccessFile,
     #[serde(default)]
+    openid: openid::OpenIdFile,
+    #[serde(default)]
+    s3: blobs::BucketFile,
+    #[serde(default)]
     limits: limits::LimitFile,
     #[serde(default)]
     training: training::TrainingFile,
+    #[serde(default)]
+    snapshots: snapshots::SnapshotFile,
 }
 
 /// The settings in force.
@@ -96,7 +119,7 @@ struct File {
 pub struct Settings {
     pub listen: SocketAddr,
     pub database_url: String,
-    pub blobs: PathBuf,
+    pub blobs: BlobPlace,
     /// Bytes of uploaded files that are kept at most.
     pub max_stored: u64,
     /// Names under which browsers reach the server, beside those of this machine itself.
@@ -106,7 +129,10 @@ pub struct Settings {
     /// Where figures are told; `None` for nowhere.
     pub metrics_listen: Option<SocketAddr>,
     pub access: Access,
+    /// By whom people may sign in; `None` for by password alone.
+    pub openid: Option<OpenId>,
     pub training: Training,
+    pub snapshots: Snapshots,
 }
 
 impl Settings {
@@ -120,12 +146,18 @@ impl Settings {
         Ok(Self {
             listen,
             access: Access::resolve(serving.access, file.access, &file.limits, listen)?,
+            openid: OpenId::resolve(serving.openid, file.openid)?,
             training: Training::resolve(serving.training, file.training)?,
+            snapshots: Snapshots::resolve(&args.snapshots, &file.snapshots),
             database_url: args
                 .database_url
                 .or(file.database_url)
                 .unwrap_or_else(|| DEFAULT_DATABASE.to_owned()),
-            blobs: args.blobs.or(file.blobs).unwrap_or_else(|| DEFAULT_BLOBS.into()),
+            blobs: blobs::resolve(
+                args.blobs.or(file.blobs).unwrap_or_else(|| DEFAULT_BLOBS.into()),
+                args.bucket,
+                file.s3,
+            )?,
             max_stored: args
                 .max_stored_mb
                 .or(file.max_stored_mb)
@@ -154,6 +186,15 @@ fn file_of(config: Option<&Path>) -> anyhow::Result<(Option<PathBuf>, String)> {
     Ok((Some(path.to_owned()), text))
 }
 
+/// The value of a flag that says whether.
+fn on_or_off(text: &str) -> Result<bool, String> {
+    match text {
+        "on" => Ok(true),
+        "off" => Ok(false),
+        other => Err(format!("got `{other}`, expected on or off")),
+    }
+}
+
 fn address(name: &str, listen: &str) -> anyhow::Result<SocketAddr> {
     listen
         .parse()
@@ -180,7 +221,7 @@ mod tests {
         assert_eq!(settings.listen.port(), 9090);
         let policy = settings.access.policy(settings.listen);
         assert_eq!((policy.sign_ups, policy.anonymous), (SignUps::Closed, Anonymous::Uploads));
-        assert_eq!(settings.blobs, PathBuf::from(DEFAULT_BLOBS));
+        assert_eq!(settings.blobs.to_string(), DEFAULT_BLOBS);
     }
 
     #[test]

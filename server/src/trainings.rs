@@ -27,6 +27,7 @@ pub(crate) fn job(request: JobRequest, automatic: bool, now: Now) -> serde_json:
         finished_at: None,
         error: None,
         model: None,
+        snapshot: None,
     })
 }
 

@@ -4,6 +4,7 @@ use std::path::Path;
 use std::process::Command;
 
 use anyhow::{Context, bail};
+use diode_core::api::Scope;
 use serde_json::{Value, json};
 
 use crate::programs::{Server, program};
@@ -12,6 +13,11 @@ const PASSWORD: &str = "correct horse battery staple";
 
 /// Makes an administrator of a server in a folder, and a token for looking after the server.
 pub fn administrator_token(folder: &Path, server: &Server) -> anyhow::Result<String> {
+    token(folder, server, &[Scope::Admin])
+}
+
+/// Makes an administrator of a server in a folder, and a token with some scopes.
+pub fn token(folder: &Path, server: &Server, scopes: &[Scope]) -> anyhow::Result<String> {
     let create = ["admin", "create", "root", "--admin"];
     let made = Command::new(program("diode-server")?)
         .current_dir(folder)
@@ -29,7 +35,7 @@ pub fn administrator_token(folder: &Path, server: &Server) -> anyhow::Result<Str
     let session = post("/api/v1/session").send_json(json!({ "name": "root", "password": PASSWORD }))?;
     let cookie = session.headers().get("set-cookie").context("a session has a cookie")?.to_str()?;
     let cookie = cookie.split(';').next().unwrap_or_default();
-    let asked = json!({ "name": "tests", "scopes": ["admin"] });
+    let asked = json!({ "name": "tests", "scopes": scopes });
     let mut issued = post("/api/v1/tokens").header("cookie", cookie).send_json(asked)?;
     let issued: Value = issued.body_mut().read_json()?;
     Ok(issued["secret"].as_str().context("a token has a secret")?.to_owned())

@@ -4,10 +4,14 @@
 mod administrator;
 mod axe;
 mod browser;
+mod files;
 mod programs;
+mod reported;
 mod seeded;
 
-pub use administrator::administrator_token;
+pub use administrator::{administrator_token, token};
 pub use browser::{Browser, Theme, Viewport};
+pub use files::CATCH_FILES;
 pub use programs::{Server, diode, diode_command, diode_json, server_command};
+pub use reported::reported;
 pub use seeded::seeded;

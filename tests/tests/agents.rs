@@ -173,8 +173,8 @@ fn a_model_comes_of_what_agents_measure() -> anyhow::Result<()> {
 
     // Nobody asks for a training.
     let first = trained(&server)?;
-    let jobs = server.get("/api/v1/jobs")?;
-    assert_eq!((&jobs[0]["automatic"], jobs.as_array().map(Vec::len)), (&json!(true), Some(1)), "{jobs}");
+    let trainings = trainings(&server)?;
+    assert_eq!((&trainings[0]["automatic"], trainings.len()), (&json!(true), 1), "{trainings:?}");
     assert_eq!(published(&server)?, first);
     predicts(folder, &server, &first)?;
 
@@ -191,16 +191,28 @@ fn a_model_comes_of_what_agents_measure() -> anyhow::Result<()> {
     Ok(())
 }
 
+/// The jobs that train; what a training has published is also kept as a snapshot.
+fn trainings(server: &Server) -> anyhow::Result<Vec<Value>> {
+    let jobs = server.get("/api/v1/jobs")?;
+    let trains = |job: &&Value| job["request"]["kind"] == json!("train");
+    Ok(jobs.as_array().context("jobs")?.iter().filter(trains).cloned().collect())
+}
+
 /// Waits for the model of the one training.
 fn trained(server: &Server) -> anyhow::Result<String> {
     let start = Instant::now();
     loop {
-        let jobs = server.get("/api/v1/jobs")?;
-        ensure!(jobs[0]["state"] != json!("failed"), "training failed: {jobs}");
-        if let Some(model) = jobs[0]["model"].as_str() {
-            return Ok(model.to_owned());
+        let trainings = trainings(server)?;
+        if let Some(training) = trainings.first() {
+            ensure!(training["state"] != json!("failed"), "training failed: {training}");
+            if let Some(model) = training["model"].as_str() {
+                return Ok(model.to_owned());
+            }
         }
-        ensure!(start.elapsed() < Duration::from_secs(400), "training is not done after 400 s: {jobs}");
+        ensure!(
+            start.elapsed() < Duration::from_secs(400),
+            "training is not done after 400 s: {trainings:?}"
+        );
         std::thread::sleep(Duration::from_millis(500));
     }
 }
@@ -279,5 +291,22 @@ fn made_up_times_are_refused_by_servers_that_do_not_want_them() -> anyhow::Resul
     let words = String::from_utf8_lossy(&output.stderr).into_owned();
     assert_eq!(output.status.code(), Some(1), "{words}");
     assert!(words.contains("--accept-simulated"), "{words}");
+    Ok(())
+}
+
+#[test]
+fn an_agent_waits_for_its_hours() -> anyhow::Result<()> {
+    let folder = tempfile::tempdir()?;
+    let server = Server::start_with(folder.path(), &["--accept-simulated"])?;
+    // By the same clock that the agent goes by.
+    let date = std::process::Command::new("date").arg("+%H").output()?;
+    let hour: u32 = String::from_utf8(date.stdout)?.trim().parse()?;
+    let later = format!("{:02}:00-{:02}:00", (hour + 6) % 24, (hour + 7) % 24);
+    let flags = ["--backend", "simulated", "--hours", &later, "--share", "0.5", "--log-format", "json"];
+    let agent = Agent::start(folder.path(), "one", server.url(), &flags)?;
+    until("it waits", || Ok(agent.health()?["devices"]["one"]["doing"] == json!("waiting for its hours")))?;
+    assert_eq!(agent.terminate()?, Some(0));
+    let agents = server.get("/api/v1/agents")?;
+    assert_eq!((&agents[0]["measured"], &agents[0]["lease"]), (&json!(0), &json!(null)), "{agents}");
     Ok(())
 }

@@ -1,21 +1,9 @@
 //! A list of shapes, predicted in the browser and taken home.
 
-use diode_tests::{Browser, Server, Theme, Viewport, seeded};
+use diode_tests::{Browser, CATCH_FILES, Server, Theme, Viewport, seeded};
 use serde_json::Value;
 
 const ROWS: &str = "[data-testid=list] tbody tr";
-
-/// Keeps the files that the page would give the reader.
-const CATCH_FILES: &str = "
-    window.files = {};
-    const click = HTMLAnchorElement.prototype.click;
-    const make = URL.createObjectURL;
-    const blobs = new Map();
-    URL.createObjectURL = (blob) => { const url = make.call(URL, blob); blobs.set(url, blob); return url; };
-    HTMLAnchorElement.prototype.click = function () {
-        if (this.download) blobs.get(this.href).text().then((text) => { window.files[this.download] = text; });
-        else click.call(this);
-    };";
 
 fn start() -> anyhow::Result<(tempfile::TempDir, Server)> {
     let folder = seeded()?;
@@ -110,14 +98,30 @@ async fn a_thousand_shapes_do_not_freeze_the_page() -> anyhow::Result<()> {
     let list: Vec<String> = sizes.collect();
     // A frame is drawn only between turns of the ranking.
     let count = "window.frames_drawn = 0;
-        (function next() { window.frames_drawn += 1; requestAnimationFrame(next); })();";
+        (function next() { window.frames_drawn += 1; requestAnimationFrame(next); })();
+        window.long = [];
+        new PerformanceObserver((list) => window.long.push(...list.getEntries().map((one) => one.duration)))
+            .observe({ type: 'longtask' });";
     browser.script::<()>(count).await?;
-    predict(&browser, &list.join("\n")).await?;
-    let started: u64 = browser.script("return window.frames_drawn").await?;
-    browser.until("return document.body.innerText.includes('1,000 of 1,000 shapes ranked')").await?;
-    let drawn: u64 = browser.script::<u64>("return window.frames_drawn").await? - started;
-    println!("{drawn} frames were drawn while 1,000 shapes were ranked");
-    anyhow::ensure!(drawn >= 10, "the page was drawn {drawn} times while it ranked");
+    // A task that the machine interrupts lasts longer than its work: one quiet run of three is enough.
+    let mut longest = f64::INFINITY;
+    for _ in 0..3 {
+        browser.script::<()>("window.long = []").await?;
+        let begun = std::time::Instant::now();
+        predict(&browser, &list.join("\n")).await?;
+        let started: u64 = browser.script("return window.frames_drawn").await?;
+        browser.until("return document.body.innerText.includes('1,000 of 1,000 shapes ranked')").await?;
+        let drawn: u64 = browser.script::<u64>("return window.frames_drawn").await? - started;
+        let took = begun.elapsed();
+        let long: Vec<f64> = browser.script("return window.long").await?;
+        println!("{drawn} frames while 1,000 shapes were ranked in {took:?}; long tasks: {long:?} ms");
+        anyhow::ensure!(drawn >= 10, "the page was drawn {drawn} times while it ranked");
+        longest = longest.min(long.into_iter().fold(0.0, f64::max));
+        if longest <= 100.0 {
+            break;
+        }
+    }
+    anyhow::ensure!(longest <= 100.0, "a task of {longest} ms in the quietest of three runs");
     assert_eq!(browser.complaints().await?, Vec::<String>::new());
     Ok(())
 }
@@ -139,5 +143,88 @@ async fn the_list_and_predict_give_one_time() -> anyhow::Result<()> {
         .script("return ['.config', '.time'].map((part) => document.querySelector('.answer-line ' + part).innerText).join(' ')")
         .await?;
     assert_eq!(listed, first);
+    Ok(())
+}
+
+/// What torch 2.11 prints while it tunes.
+const LOG: &str = "Autotune Choices Stats:
+{\"num_choices\": 2, \"best_kernel\": \"bias_addmm\", \"best_time\": 0.016383999958634377}
+AUTOTUNE addmm(2048x14336, 2048x4096, 4096x14336)
+strides: [0, 1], [4096, 1], [1, 4096]
+dtypes: torch.bfloat16, torch.bfloat16, torch.bfloat16
+  bias_addmm 0.3640 ms 100.0%
+  triton_mm_18 0.3957 ms 92.0% ACC_TYPE='tl.float32', ALLOW_TF32=False, BLOCK_K=64, num_stages=3, num_warps=4
+SingleProcess AUTOTUNE benchmarking takes 0.0290 seconds and 0.0002 seconds precompiling for 2 choices
+AUTOTUNE mm(s0x4096, 4096x4096)
+";
+
+const RECORDING: &str = r#"[
+ {"a_dtype": "bfloat16", "op": "addmm", "b": 1, "m": 2048, "n": 14336, "k": 4096, "b_dtype": "bfloat16",
+  "out_dtype": "bfloat16", "a_layout": "row", "b_layout": "column", "bias": "vector"},
+ {"a_dtype": "float16", "op": "mm", "b": 1, "m": 0, "n": 4096, "k": 4096, "b_dtype": "float16",
+  "out_dtype": "float16", "a_layout": "row", "b_layout": "row", "bias": "none"}
+]"#;
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_log_and_a_recording_say_the_same_as_a_line() -> anyhow::Result<()> {
+    let (_folder, server) = start()?;
+    let browser = Browser::start().await?;
+    let first = format!(
+        "return document.querySelector('{ROWS}')?.innerText.split(/\\s+/).filter((_, i) => i !== 1).join(' ')"
+    );
+    for (viewport, theme, look) in
+        [(Viewport::DESKTOP, Theme::Dark, "desktop"), (Viewport::PHONE, Theme::Light, "phone")]
+    {
+        browser.look(viewport, theme).await?;
+        let mut said = Vec::new();
+        for (text, lines, wrong) in [
+            ("2048x14336x4096 addmm column vector", 1, ""),
+            (LOG, 2, "got the size `s0`, expected a number"),
+            (RECORDING, 2, "M: got 0, expected a size"),
+        ] {
+            browser.open(&format!("{}/predict/list", server.url()), "#shapes").await?;
+            browser.until("return !document.body.innerText.includes('The model is on its way')").await?;
+            predict(&browser, text).await?;
+            browser.until(&format!("return document.querySelectorAll('{ROWS}').length === {lines}")).await?;
+            let table: String =
+                browser.script("return document.querySelector('[data-testid=list]').innerText").await?;
+            anyhow::ensure!(table.contains(wrong), "{look}: `{wrong}` is not in {table}");
+            said.push(browser.script::<String>(&first).await?);
+            anyhow::ensure!(browser.overflow().await? <= 0, "{look}: wider than the window");
+            let barriers = browser.inaccessible().await?;
+            anyhow::ensure!(barriers.is_empty(), "{look}: axe: {barriers:?}");
+            assert_eq!(browser.complaints().await?, Vec::<String>::new());
+        }
+        browser.picture(&format!("list-recorded-{look}")).await?;
+        anyhow::ensure!(
+            said[0].contains("2048×14336×4096") && said[0] == said[1] && said[1] == said[2],
+            "{said:?}"
+        );
+    }
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_list_can_be_stopped() -> anyhow::Result<()> {
+    let (_folder, server) = start()?;
+    let browser = Browser::start().await?;
+    browser.look(Viewport::DESKTOP, Theme::Light).await?;
+    browser.open(&format!("{}/predict/list", server.url()), "#shapes").await?;
+    browser.until("return !document.body.innerText.includes('The model is on its way')").await?;
+    let list: Vec<String> = (1..=20_000_u32).map(|m| format!("{m}x4096x4096")).collect();
+    predict(&browser, &list.join("\n")).await?;
+    browser.until(&format!("return document.querySelectorAll('{ROWS}').length > 20")).await?;
+    let stop = "[...document.querySelectorAll('[data-testid=list-progress] button')].find((one) => one.innerText === 'Stop').click()";
+    browser.script::<()>(stop).await?;
+    let status = "document.querySelector('[data-testid=list-progress] [role=status]').innerText";
+    browser.until(&format!("return {status}.endsWith('of 20,000 shapes ranked, stopped')")).await?;
+    let said: String = browser.script(&format!("return {status}")).await?;
+    tokio::time::sleep(std::time::Duration::from_millis(300)).await;
+    assert_eq!(browser.script::<String>(&format!("return {status}")).await?, said, "it goes on");
+    // What there is can be taken, and another list begins anew.
+    let enabled = "return [...document.querySelectorAll('[data-testid=list-progress] button')].some((one) => one.innerText === 'CSV' && !one.disabled)";
+    anyhow::ensure!(browser.script::<bool>(enabled).await?);
+    predict(&browser, "64x64x64\n128x64x64").await?;
+    browser.until(&format!("return {status} === '2 of 2 shapes ranked'")).await?;
     Ok(())
 }

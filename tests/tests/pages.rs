@@ -61,6 +61,7 @@ fn pages(server: &Server) -> anyhow::Result<Vec<Page>> {
             ready: "[data-testid=candidates] [data-config]",
             says: "1,534",
         },
+        Page { name: "list", path: "/predict/list".into(), ready: "#shapes", says: "torch_diode.record()" },
         Page {
             name: "contribute",
             path: "/contribute".into(),

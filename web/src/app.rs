@@ -5,7 +5,10 @@ use leptos_router::components::{Route, Router, Routes};
 use leptos_router::{Lazy, path};
 
 use crate::components::{FollowPage, Footer, Header};
-use crate::later::{ContributeRoute, HardwareRoute, ListRoute, ModelRoute, ModelsRoute, ProblemRoute};
+use crate::later::{
+    CompareRoute, ContributeRoute, DatasetRoute, DatasetsRoute, HardwareRoute, ListRoute, ModelRoute,
+    ModelsRoute, ProblemRoute,
+};
 use crate::pages::{HomePage, NotFoundPage, PredictPage};
 
 #[component]
@@ -20,8 +23,11 @@ pub(crate) fn App() -> impl IntoView {
                 <Route path=path!("/problems/:id") view={Lazy::<ProblemRoute>::new()} />
                 <Route path=path!("/models") view={Lazy::<ModelsRoute>::new()} />
                 <Route path=path!("/models/:id") view={Lazy::<ModelRoute>::new()} />
+                <Route path=path!("/datasets") view={Lazy::<DatasetsRoute>::new()} />
+                <Route path=path!("/datasets/:slug") view={Lazy::<DatasetRoute>::new()} />
                 <Route path=path!("/predict") view=PredictPage />
                 <Route path=path!("/predict/list") view={Lazy::<ListRoute>::new()} />
+                <Route path=path!("/compare") view={Lazy::<CompareRoute>::new()} />
                 <Route path=path!("/contribute") view={Lazy::<ContributeRoute>::new()} />
             </Routes>
             <Footer />

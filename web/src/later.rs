@@ -1,11 +1,14 @@
-//! Pages that are in the second piece of the dashboard, which is fetched when the first of them is
+//! What is in the second piece of the dashboard, which is fetched when the first of them is
 //! opened: the first visit downloads the overview, Predict and what all pages share.
 
 use leptos::prelude::*;
 use leptos::wasm_split::{SplitLoaderError, wasm_split};
 use leptos_router::LazyRoute;
 
-use crate::pages::{ContributePage, HardwarePage, ListPage, ModelPage, ModelsPage, ProblemPage};
+use crate::pages::{
+    About, ComparePage, ContributePage, DatasetPage, DatasetsPage, HardwarePage, ListPage, ModelPage,
+    ModelsPage, ProblemPage, further_view,
+};
 
 /// The second piece could not be fetched.
 pub(crate) struct NotFetched;
@@ -44,7 +47,16 @@ later! {
     ListRoute, list => ListPage;
     ModelsRoute, models => ModelsPage;
     ModelRoute, model => ModelPage;
+    DatasetsRoute, datasets => DatasetsPage;
+    DatasetRoute, dataset => DatasetPage;
+    CompareRoute, compare => ComparePage;
     ContributeRoute, contribute => ContributePage;
+}
+
+/// What Predict shows beyond the answer.
+#[wasm_split(pages, wasm_split_path = ::leptos::wasm_split, fallible)]
+pub(crate) fn further(about: About) -> Result<AnyView, NotFetched> {
+    Ok(further_view(about))
 }
 
 /// Stands where a page would. Another try begins with a fresh page, which may be of a newer version.

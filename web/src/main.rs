@@ -8,12 +8,15 @@ mod app;
 mod cache;
 mod charts;
 mod components;
+mod files;
 mod format;
+mod handed_over;
 mod history;
 mod later;
 mod models;
 mod pages;
 mod query;
+mod ranking;
 mod remote;
 
 fn main() {

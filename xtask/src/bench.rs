@@ -5,6 +5,7 @@ use std::path::Path;
 
 use anyhow::Context;
 
+use crate::postgres::Postgres;
 use crate::python::environment;
 use crate::shell::{self, cargo, command, output, root, target_folder};
 
@@ -12,8 +13,16 @@ use crate::shell::{self, cargo, command, output, root, target_folder};
 const DATASET: &str = "trained_models/matmul/nvidia-h200/data/h200-mm-bf16.msgpack.zst";
 
 /// Benchmarks that print their own lines: package, example.
-const EXAMPLES: &[(&str, &str)] =
-    &[("diode-core", "table_lookup"), ("diode-model", "rank_space"), ("diode-server", "plan_day")];
+const EXAMPLES: &[(&str, &str)] = &[
+    ("diode-core", "table_lookup"),
+    ("diode-model", "rank_space"),
+    ("diode-server", "plan_day"),
+    ("diode-server", "plan_quality"),
+];
+
+/// Fleets of agents: how many, on how many servers, for how many minutes.
+const ON_POSTGRES: [&str; 3] = ["500", "2", "5"];
+const ON_SQLITE: [&str; 3] = ["50", "1", "5"];
 
 pub(crate) fn run() -> anyhow::Result<()> {
     codecs()?;
@@ -21,7 +30,29 @@ pub(crate) fn run() -> anyhow::Result<()> {
         println!("\n{example}");
         shell::run(cargo().args(["run", "--quiet", "--release", "-p", package, "--example", example]))?;
     }
-    Ok(())
+    fleets()
+}
+
+/// The servers stand beside the program that starts them.
+fn fleets() -> anyhow::Result<()> {
+    shell::run(cargo().args([
+        "build",
+        "--quiet",
+        "--release",
+        "-p",
+        "diode-server",
+        "--bin",
+        "diode-server",
+    ]))?;
+    let fleet = |arguments: &[&str]| {
+        println!("\nfleet {}", arguments.join(" "));
+        let run = ["run", "--quiet", "--release", "-p", "diode-tests", "--example", "fleet", "--"];
+        shell::run(cargo().args(run).args(arguments))
+    };
+    fleet(&ON_SQLITE)?;
+    let postgres = Postgres::start()?;
+    let url = format!("{}/postgres", postgres.url());
+    fleet(&[&ON_POSTGRES[..], &[&url]].concat())
 }
 
 fn codecs() -> anyhow::Result<()> {

@@ -6,6 +6,9 @@ use anyhow::{Context, bail};
 
 use crate::shell::{self, command, exists, output, target_folder};
 
+/// How often pip is tried.
+const ATTEMPTS: usize = 3;
+
 /// The interpreter of an environment in which `module` can be imported, which
 /// installing `packages` brings.
 pub(crate) fn environment(name: &str, packages: &[&str], module: &str) -> anyhow::Result<PathBuf> {
@@ -25,7 +28,20 @@ pub(crate) fn environment(name: &str, packages: &[&str], module: &str) -> anyhow
     eprintln!("making a Python environment with {wanted} in {}", folder.display());
     shell::run(command("python3").args(["-m", "venv"]).arg(&folder))
         .context("python3 cannot make an environment (Debian: apt-get install python3-venv)")?;
-    shell::run(command(&interpreter).args(["-m", "pip", "install", "--quiet"]).args(packages))
+    install(&interpreter, packages)
         .with_context(|| format!("pip cannot install {wanted}; is there a network?"))?;
     Ok(interpreter)
+}
+
+/// A download of gigabytes may break off, so it is tried again.
+fn install(interpreter: &Path, packages: &[&str]) -> anyhow::Result<()> {
+    let install = ["-m", "pip", "install", "--quiet", "--retries", "10", "--timeout", "60"];
+    let attempt = || shell::run(command(interpreter).args(install).args(packages));
+    let mut outcome = attempt();
+    for _ in 1..ATTEMPTS {
+        let Err(error) = &outcome else { break };
+        eprintln!("pip failed, and is tried again: {error:#}");
+        outcome = attempt();
+    }
+    outcome
 }

@@ -31,7 +31,8 @@ fn compile() -> anyhow::Result<()> {
     std::fs::create_dir_all(root().join("web/dist"))?;
     std::thread::scope(|scope| {
         let dashboard = scope.spawn(web::compile);
-        let host = ["build", "--package", "diode-server", "--package", web::BUNDLE];
+        // What trying Diode out does without is not compiled.
+        let host = ["build", "--package", "diode-server", "--package", web::BUNDLE, "--no-default-features"];
         let server = shell::run(cargo().args(host));
         // A panic there is a fault of this program, and ends it here too.
         let dashboard = dashboard.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));

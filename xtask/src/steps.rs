@@ -49,7 +49,8 @@ impl Steps {
             }
             Err(error) => {
                 eprintln!("=== {name} FAILED in {} s: {error:#}", time.as_secs());
-                self.failures.push(name.to_owned());
+                // Named again at the end: of a long log often only that is kept.
+                self.failures.push(format!("{name}: {error:#}"));
                 None
             }
         }

@@ -32,7 +32,7 @@ pub(crate) fn run(options: &Options) -> anyhow::Result<()> {
     }
     if everything {
         // After the tests: it runs the programs that they have built.
-        steps.tests("the torch.compile plug-in", torch::daily);
+        torch::daily(&mut steps);
         steps.tests("doctests", doctests);
         check::compiling(&mut steps);
     }

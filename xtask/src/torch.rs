@@ -16,7 +16,8 @@ const VERSIONS: [&str; 6] = ["2.10.0", "2.11.0", "2.12.1", "2.13.0", "2.14.1", "
 /// The one that all of the daily tests run with, the GPU's too.
 const DAILY: &str = "2.11.0";
 /// What touches torch's insides; the rest is the same with every torch.
-const INSIDES: [&str; 8] = [
+const INSIDES: [&str; 9] = [
+    "python/tests/test_caches.py",
     "python/tests/test_chain.py",
     "python/tests/test_collect.py",
     "python/tests/test_epilogues.py",
@@ -46,26 +47,29 @@ pub(crate) fn run(options: &Options) -> anyhow::Result<()> {
     let mut steps = Steps::default();
     let mut wheel = None;
     for version in versions {
-        steps.tests(&format!("the plug-in with torch {version}"), || {
-            let python = environment(version)?;
-            let wheel = match &wheel {
-                Some(wheel) => wheel,
-                None => wheel.insert(wheel::for_tests(&python)?),
-            };
-            pytest(version, &python, wheel, &["python/tests"])
-        });
+        with_version(&mut steps, version, &mut wheel, &["python/tests"]);
     }
     steps.finish()
 }
 
 /// All tests with the daily version, and with the newest those of what touches torch's insides.
-pub(crate) fn daily() -> anyhow::Result<Vec<Test>> {
-    let newest = VERSIONS[VERSIONS.len() - 1];
-    let python = environment(DAILY)?;
-    let wheel = wheel::for_tests(&python)?;
-    let mut all = pytest(DAILY, &python, &wheel, &["python/tests"])?;
-    all.extend(pytest(newest, &environment(newest)?, &wheel, &INSIDES)?);
-    Ok(all)
+pub(crate) fn daily(steps: &mut Steps) {
+    let mut wheel = None;
+    for (version, files) in [(DAILY, &["python/tests"][..]), (VERSIONS[VERSIONS.len() - 1], &INSIDES)] {
+        with_version(steps, version, &mut wheel, files);
+    }
+}
+
+/// One version is a step: what keeps it from running does not take the tests of another away.
+fn with_version(steps: &mut Steps, version: &str, wheel: &mut Option<PathBuf>, files: &[&str]) {
+    steps.tests(&format!("the plug-in with torch {version}"), || {
+        let python = environment(version)?;
+        let wheel = match wheel {
+            Some(wheel) => wheel,
+            None => wheel.insert(wheel::for_tests(&python)?),
+        };
+        pytest(version, &python, wheel, files)
+    });
 }
 
 fn environment(version: &str) -> anyhow::Result<PathBuf> {

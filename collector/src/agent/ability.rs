@@ -1,8 +1,8 @@
 use diode_core::api::Ability;
 use diode_core::hardware::{Hardware, Vendor};
-use diode_core::{DType, Layout, Op};
+use diode_core::{DType, KernelVariant, Layout, Op};
 
-use super::kernels::{Choice, Kernels};
+use super::choice::Choice;
 use crate::devices::gpu::most_operand_bytes;
 use crate::node::available_memory;
 
@@ -14,7 +14,7 @@ const CPU_SHARE: f64 = 0.25;
 
 /// What a device can measure, as the server is told. Without a choice these are all operators and the types that
 /// devices compute.
-pub(crate) fn ability(hardware: &Hardware, choice: Choice<'_>) -> Ability {
+pub(crate) fn ability(hardware: &Hardware, choice: &Choice) -> Ability {
     let or_all = |given: &[Op]| if given.is_empty() { Op::ALL.to_vec() } else { given.to_vec() };
     let usual = [DType::BFloat16, DType::Float16, DType::Float32];
     let memory_bytes = match hardware.vendor {
@@ -22,7 +22,7 @@ pub(crate) fn ability(hardware: &Hardware, choice: Choice<'_>) -> Ability {
         Vendor::Nvidia | Vendor::Amd => GPU_BYTES,
     };
     Ability {
-        ops: or_all(choice.ops),
+        ops: or_all(&choice.ops),
         dtypes: if choice.dtypes.is_empty() { usual.to_vec() } else { choice.dtypes.to_vec() },
         layouts: Layout::ALL.to_vec(),
         unaligned: true,
@@ -31,15 +31,19 @@ pub(crate) fn ability(hardware: &Hardware, choice: Choice<'_>) -> Ability {
     }
 }
 
-/// What a GPU with so much memory can measure with some kernels.
-pub(crate) fn ability_with(kernels: &Kernels, memory_bytes: u64) -> Ability {
-    let variants = kernels.variants();
+/// What operands may take on a GPU with so much memory.
+pub(crate) fn gpu_bytes(memory_bytes: u64) -> u64 {
+    most_operand_bytes(memory_bytes).min(GPU_BYTES)
+}
+
+/// What a GPU can measure with kernels for some variants, if operands may take so much.
+pub(crate) fn ability_with(variants: Vec<KernelVariant>, memory_bytes: u64) -> Ability {
     Ability {
         ops: distinct(variants.iter().map(|variant| variant.op())),
         dtypes: distinct(variants.iter().map(|variant| variant.dtype)),
         layouts: distinct(variants.iter().map(|variant| variant.b_layout)),
         unaligned: variants.iter().any(|variant| !variant.is_aligned()),
-        memory_bytes: most_operand_bytes(memory_bytes).min(GPU_BYTES),
+        memory_bytes,
         variants: Some(variants),
     }
 }

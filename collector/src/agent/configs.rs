@@ -1,34 +1,61 @@
 use std::collections::HashSet;
 
 use diode_core::api::{Breadth, Work};
-use diode_core::hardware::Hardware;
+use diode_core::hardware::{Hardware, Vendor};
 use diode_core::ids::Digest;
 use diode_core::space::{Space, SpaceName};
 use diode_core::{Config, Invalid};
+use diode_model::{Model, Ranker};
 
-/// Configs of the full space in a sample, besides the default ones among them.
+use crate::input::shipped;
+
+/// Configs in a sample that the model expects to be the fastest.
+const EXPECTED: usize = 200;
+/// Configs of the full space in a sample, besides those and the default ones.
 const DRAWN: usize = 100;
 
-/// The configs to time on a problem, but for the library kernel. The same problem has the same sample on every
-/// node, so that a confirmation times what the first contributor timed.
-pub(super) fn configs(hardware: &Hardware, work: &Work) -> Result<Vec<Config>, Invalid> {
-    let space = |name| Space::Named(name).configs(hardware, &work.problem);
-    if work.breadth == Breadth::Full {
-        return space(SpaceName::Full);
+/// Chooses the configs to time on a problem, but for the library kernel. The same problem has the same sample
+/// on every node with the same version of this program, so that a confirmation times what the first
+/// contributor timed.
+pub(super) struct ConfigChooser {
+    hardware: Hardware,
+    /// The model that comes with this program, for a GPU with known facts.
+    model: Option<Ranker<Box<Model>>>,
+}
+
+impl ConfigChooser {
+    pub(super) fn new(hardware: Hardware) -> Self {
+        let is_gpu = hardware.vendor != Vendor::Cpu;
+        let model = is_gpu.then(|| shipped::for_hardware(&hardware).ok()).flatten();
+        Self { hardware, model: model.map(|model| Ranker::new(Box::new(model))) }
     }
-    let full = space(SpaceName::Full)?;
-    let mut configs = space(SpaceName::Default)?;
-    // For small problems the default list has tiles that no pack has.
-    let in_packs: HashSet<&Config> = full.iter().collect();
-    configs.retain(|config| in_packs.contains(config));
-    let known: HashSet<Config> = configs.iter().copied().collect();
-    let id = work.problem.id();
-    // The same for every build of this program, unlike std's hashes.
-    let place = |config: &Config| Digest::of(format!("{id} {}", config.canonical()).as_bytes());
-    let mut others: Vec<Config> = full.into_iter().filter(|config| !known.contains(config)).collect();
-    others.sort_by_cached_key(place);
-    configs.extend(others.into_iter().take(DRAWN));
-    Ok(configs)
+
+    pub(super) fn choose(&mut self, work: &Work) -> Result<Vec<Config>, Invalid> {
+        let space = |name| Space::Named(name).configs(&self.hardware, &work.problem);
+        let full = space(SpaceName::Full)?;
+        if work.breadth == Breadth::Full {
+            return Ok(full);
+        }
+        let mut configs = space(SpaceName::Default)?;
+        // For small problems the default list has tiles that no pack has.
+        let in_packs: HashSet<&Config> = full.iter().collect();
+        configs.retain(|config| in_packs.contains(config));
+        let mut known: HashSet<Config> = configs.iter().copied().collect();
+        // A model that cannot rank the problem leaves the choice to the rest.
+        let ranked = self
+            .model
+            .as_mut()
+            .and_then(|model| model.rank(&work.problem, &Space::Named(SpaceName::Full)).ok());
+        let best = ranked.iter().flat_map(|ranked| &ranked.configs).take(EXPECTED).map(|(config, _)| *config);
+        configs.extend(best.filter(|config| known.insert(*config)));
+        let id = work.problem.id();
+        // The same for every build of this program, unlike std's hashes.
+        let place = |config: &Config| Digest::of(format!("{id} {}", config.canonical()).as_bytes());
+        let mut others: Vec<Config> = full.into_iter().filter(|config| !known.contains(config)).collect();
+        others.sort_by_cached_key(place);
+        configs.extend(others.into_iter().take(DRAWN));
+        Ok(configs)
+    }
 }
 
 #[cfg(test)]
@@ -39,29 +66,51 @@ mod tests {
 
     use super::*;
 
-    #[test]
-    fn a_sample_holds_the_defaults_that_packs_have_and_is_the_same_everywhere() {
-        let hardware = find("nvidia-h200").unwrap();
-        let work = |m, breadth| Work {
+    fn work(m: u64, breadth: Breadth) -> Work {
+        Work {
             problem: Problem::new(ProblemFields::plain(Op::Mm, 1, m, 512, 512, DType::BFloat16)).unwrap(),
             purpose: Purpose::Hole,
             why: String::new(),
             breadth,
             kept: false,
             seconds: 1.0,
-        };
-        let sample = configs(&hardware, &work(512, Breadth::Sample)).unwrap();
-        let full = configs(&hardware, &work(512, Breadth::Full)).unwrap();
+        }
+    }
+
+    #[test]
+    fn a_sample_holds_the_defaults_that_packs_have_and_is_the_same_everywhere() {
+        let hardware = find("nvidia-h200").unwrap();
+        let mut chooser = ConfigChooser::new(hardware.clone());
+        let sample = chooser.choose(&work(512, Breadth::Sample)).unwrap();
+        let full = chooser.choose(&work(512, Breadth::Full)).unwrap();
         let defaults = Space::Named(SpaceName::Default);
         let mut defaults = defaults.configs(&hardware, &work(512, Breadth::Sample).problem).unwrap();
         defaults.retain(|config| full.contains(config));
         assert!(defaults.len() > 10);
         assert_eq!(sample[..defaults.len()], defaults);
-        assert_eq!(sample.len(), defaults.len() + DRAWN);
         let distinct: HashSet<&Config> = sample.iter().collect();
         assert_eq!(distinct.len(), sample.len());
         assert!(full.len() > 1000);
-        assert_eq!(configs(&hardware, &work(512, Breadth::Sample)).unwrap(), sample);
-        assert_ne!(configs(&hardware, &work(520, Breadth::Sample)).unwrap(), sample);
+        assert!(sample.iter().all(|config| full.contains(config)));
+        let mut another = ConfigChooser::new(hardware);
+        assert_eq!(another.choose(&work(512, Breadth::Sample)).unwrap(), sample);
+        assert_ne!(another.choose(&work(520, Breadth::Sample)).unwrap(), sample);
+    }
+
+    #[test]
+    fn a_sample_holds_what_the_model_expects_to_be_fastest_and_a_random_share() {
+        let hardware = find("nvidia-h100").unwrap();
+        let work = work(4096, Breadth::Sample);
+        let sample = ConfigChooser::new(hardware.clone()).choose(&work).unwrap();
+        let model = shipped::for_hardware(&hardware).unwrap();
+        let space = Space::Named(SpaceName::Full);
+        let ranked = diode_model::rank(&model, &work.problem, &space).unwrap().configs;
+        assert!(ranked[..EXPECTED].iter().all(|(config, _)| sample.contains(config)));
+        let others =
+            sample.iter().filter(|config| ranked[EXPECTED..].iter().any(|(other, _)| other == *config));
+        assert!(others.count() >= DRAWN);
+        // Hardware without a model has the defaults and the random share.
+        let mut without = ConfigChooser { hardware, model: None };
+        assert!(without.choose(&work).unwrap().len() < sample.len() - DRAWN);
     }
 }

@@ -25,7 +25,7 @@ pub(super) struct Device {
     pub(super) measured: usize,
     /// Results that have not been sent yet.
     pub(super) unsent: usize,
-    /// Seconds since the start that a GPU spent in timed kernels, and in flushing its cache between them.
+    /// Seconds since the start that a GPU spent in kernels.
     pub(super) kernel_seconds: f64,
 }
 
@@ -61,7 +61,7 @@ impl Health {
             .map_err(anyhow::Error::from)
             .and_then(|text| Ok(diode_formats::write_atomically(file, &text)?));
         if let (Err(error), None) = (&written, known.written) {
-            say!("--health: cannot write {}: {error:#}", file.display());
+            tell!(Warning, {}, "--health: cannot write {}: {error:#}", file.display());
         }
         known.written = Some(Instant::now());
     }

@@ -1,40 +1,38 @@
-use std::path::PathBuf;
-use std::sync::Arc;
+use std::path::{Path, PathBuf};
+use std::sync::{PoisonError, RwLock, RwLockReadGuard};
+use std::time::{Duration, Instant};
 
 use anyhow::bail;
-use diode_core::api::{PackSummary, Work};
-use diode_core::space::{Space, SpaceName};
-use diode_core::{Alignment, Bias, DType, KernelVariant, Layout, Op};
+use diode_core::{KernelVariant, api::PackSummary};
 use diode_formats::pack::Pack;
 
+use super::choice::Choice;
+use super::offers::{Needed, Offer, Source, choose};
 use super::service::{Answered, Service, patiently};
 use super::stop::Stop;
 use crate::interrupt::Interrupt;
-use crate::kernels::{PackCache, Plan, build_here, complete};
+use crate::kernels::{Held, PackCache, build_here, held};
 use crate::output::count;
 
-/// The kernels that an agent's GPUs can launch: each variant with all of the full space, in packs that are here
-/// or on the server.
+/// What was published meanwhile is known after this time at the latest.
+const LIST_EVERY: Duration = Duration::from_secs(3600);
+/// The same where a lease lacked something: it may have been published since.
+pub(super) const LIST_AGAIN: Duration = Duration::from_secs(60);
+
+/// The kernels that an agent's GPUs can launch, in packs that are here or on the server.
 pub(crate) struct Kernels {
+    arch: String,
+    choice: Choice,
+    /// Where packs are looked for; `None` if they were named.
+    cache: Option<PackCache>,
+    known: RwLock<Known>,
+}
+
+struct Known {
     offers: Vec<Offer>,
-}
-
-struct Offer {
-    variants: Vec<KernelVariant>,
-    pack: Source,
-}
-
-enum Source {
-    Here(PathBuf),
-    /// Pulled into the cache when a lease needs it.
-    Server(Box<PackSummary>, Arc<PackCache>),
-}
-
-/// What an agent is to measure; empty lists are no choice.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Choice<'a> {
-    pub(crate) ops: &'a [Op],
-    pub(crate) dtypes: &'a [DType],
+    listed: Instant,
+    /// A lease lacked something.
+    lacking: bool,
 }
 
 /// Where an agent may look for kernels that it was not given.
@@ -48,22 +46,22 @@ pub(crate) struct Places<'a> {
 
 impl Kernels {
     /// Those of packs that were named.
-    pub(crate) fn given(packs: &[PathBuf], choice: Choice<'_>) -> anyhow::Result<Self> {
+    pub(crate) fn given(arch: &str, packs: &[PathBuf], choice: Choice) -> anyhow::Result<Self> {
         let opened = packs.iter().map(|path| Ok((path.clone(), Pack::open(path)?)));
-        let kernels = Self::here(opened.collect::<anyhow::Result<_>>()?, choice)?;
-        if kernels.offers.is_empty() {
+        let offers = here(opened.collect::<anyhow::Result<_>>()?, &choice)?;
+        if offers.is_empty() {
             bail!(
-                "--kernels: the packs have no operator and type that is asked for with every config of the full \
+                "--kernels: the packs have no operator and type that is asked for with the configs of the full \
                  space, as agents time them; `diode kernels build --space full` makes such packs"
             );
         }
-        Ok(kernels)
+        Ok(Self::new(arch, choice, None, offers))
     }
 
-    /// Those of the server; if it has none, those that were built on this node, or are built now. `None` if the
-    /// agent is to stop before that is done.
-    pub(crate) fn found(arch: &str, choice: Choice<'_>, places: Places<'_>) -> anyhow::Result<Option<Self>> {
-        let cache = Arc::new(PackCache::open()?);
+    /// Those of the server and those that were built on this node; if there are none, one pack is built now. `None`
+    /// if the agent is to stop before that is done.
+    pub(crate) fn found(arch: &str, choice: Choice, places: Places<'_>) -> anyhow::Result<Option<Self>> {
+        let cache = PackCache::open()?;
         let listed = match places.service {
             None => Vec::new(),
             Some(service) => match patiently(places.stop, || service.packs(arch)) {
@@ -71,94 +69,178 @@ impl Kernels {
                 Some(listed) => listed.map_err(anyhow::Error::from)?,
             },
         };
-        let mut offers = Vec::new();
-        for pack in listed {
-            let counted = pack.variants.iter().map(|held| (held.variant, held.kernels));
-            let variants = choice.of(complete(arch, counted)?);
-            offers.push(Offer { variants, pack: Source::Server(Box::new(pack), Arc::clone(&cache)) });
+        let mut offers = offered(arch, listed, &cache, &choice)?;
+        if offers.is_empty() {
+            let Some(path) = build_here(&cache, arch, &choice.plan(arch).kernels()?, places.interrupt)?
+            else {
+                bail!(
+                    "no kernels for {arch}: {}, and this node has no Python with Triton to build them; an administrator \
+                     publishes packs with `diode kernels publish`, and --kernels names one of this node",
+                    if places.service.is_some() {
+                        "the server has none"
+                    } else {
+                        "packs of the server are not to be run"
+                    }
+                );
+            };
+            say!("kernels: {}, built on this node", path.display());
+            let pack = Pack::open(&path)?;
+            offers = here(vec![(path, pack)], &choice)?;
         }
-        offers.retain(|offer| !offer.variants.is_empty());
-        if !offers.is_empty() {
-            say!("kernels: {} of the server", count(offers.len(), "pack"));
-            return Ok(Some(Self { offers }));
-        }
-        let kernels = Self::here(cache.built(arch), choice)?;
-        if !kernels.offers.is_empty() {
-            say!("kernels: {} of this node, built earlier", count(kernels.offers.len(), "pack"));
-            return Ok(Some(kernels));
-        }
-        let Some(path) = build_here(&cache, arch, &choice.plan(arch).kernels()?, places.interrupt)? else {
-            bail!(
-                "no kernels for {arch}: {}, and this node has no Python with Triton to build them; an administrator \
-                 publishes packs with `diode kernels publish`, and --kernels names one of this node",
-                if places.service.is_some() {
-                    "the server has none"
-                } else {
-                    "packs of the server are not to be run"
-                }
-            );
-        };
-        say!("kernels: {}, built on this node", path.display());
-        let pack = Pack::open(&path)?;
-        Self::here(vec![(path, pack)], choice).map(Some)
+        Ok(Some(Self::new(arch, choice, Some(cache), offers)))
     }
 
-    fn here(packs: Vec<(PathBuf, Pack)>, choice: Choice<'_>) -> anyhow::Result<Self> {
-        let mut offers = Vec::new();
-        for (path, pack) in packs.into_iter().filter(|(_, pack)| !pack.is_exact()) {
-            let variants = choice.of(complete(pack.arch(), pack.variants())?);
-            offers.push(Offer { variants, pack: Source::Here(path) });
+    fn new(arch: &str, choice: Choice, cache: Option<PackCache>, offers: Vec<Offer>) -> Self {
+        let known = RwLock::new(Known { offers, listed: Instant::now(), lacking: false });
+        Self { arch: arch.to_owned(), choice, cache, known }
+    }
+
+    /// Looks again for packs if it is time to. The server's packs are run only if there is a service.
+    pub(super) fn refresh(&self, service: Option<&Service>, stop: &Stop) -> anyhow::Result<()> {
+        let Some(cache) = &self.cache else { return Ok(()) };
+        if !self.known().is_due() {
+            return Ok(());
         }
-        offers.retain(|offer| !offer.variants.is_empty());
-        Ok(Self { offers })
+        let listed = match service {
+            None => Vec::new(),
+            Some(service) => match patiently(stop, || service.packs(&self.arch)) {
+                None => return Ok(()),
+                Some(listed) => listed.map_err(anyhow::Error::from)?,
+            },
+        };
+        let offers = offered(&self.arch, listed, cache, &self.choice)?;
+        if offers.is_empty() {
+            bail!("no kernels for {} are left: their packs were withdrawn or removed", self.arch);
+        }
+        let mut known = self.known.write().unwrap_or_else(PoisonError::into_inner);
+        *known = Known { offers, listed: Instant::now(), lacking: false };
+        Ok(())
+    }
+
+    /// Notes that a lease could not be measured for lack of something.
+    pub(super) fn note_lack(&self) {
+        self.known.write().unwrap_or_else(PoisonError::into_inner).lacking = true;
     }
 
     /// All that can be launched.
-    pub(super) fn variants(&self) -> Vec<KernelVariant> {
-        let mut variants: Vec<_> = self.offers.iter().flat_map(|offer| offer.variants.clone()).collect();
+    pub(crate) fn variants(&self) -> Vec<KernelVariant> {
+        let known = self.known();
+        let held = known.offers.iter().flat_map(|offer| &offer.held);
+        let mut variants: Vec<_> = held.map(|held| held.variant).collect();
         variants.sort_unstable();
         variants.dedup();
         variants
     }
 
-    /// The packs that some work needs, each on this node when this returns.
-    pub(super) fn packs_for(&self, service: &Service, work: &[Work]) -> Answered<Vec<PathBuf>> {
-        let needed: Vec<KernelVariant> =
-            work.iter().filter_map(|work| KernelVariant::of(&work.problem).ok()).collect();
-        let offer_of = |variant| self.offers.iter().position(|offer| offer.variants.contains(variant));
-        let mut offers: Vec<usize> = needed.iter().filter_map(offer_of).collect();
-        offers.sort_unstable();
-        offers.dedup();
-        let path = |number: usize| match &self.offers[number].pack {
-            Source::Here(path) => Ok(path.clone()),
-            Source::Server(pack, cache) => service.pull(cache, pack),
+    /// Whether a pack may still be used: a server may have withdrawn it.
+    pub(super) fn offers(&self, file: &Path) -> bool {
+        self.cache.is_none() || self.known().offers.iter().any(|offer| offer.is(file))
+    }
+
+    /// The packs with what is needed, each on this node when this returns.
+    pub(super) fn packs_for(&self, service: &Service, needed: &Needed) -> Answered<Vec<PathBuf>> {
+        let chosen: Vec<Source> = {
+            let known = self.known();
+            let places = choose(&known.offers, needed, self.cache.as_ref());
+            places.into_iter().map(|place| known.offers[place].source.clone()).collect()
         };
-        offers.into_iter().map(path).collect()
+        let mut paths = Vec::new();
+        for source in chosen {
+            match (source, &self.cache) {
+                (Source::Here(path), _) => paths.push(path),
+                (Source::Server(pack), Some(cache)) => paths.push(service.pull(cache, &pack)?),
+                // Packs that were named are here.
+                (Source::Server(_), None) => {}
+            }
+        }
+        Ok(paths)
+    }
+
+    fn known(&self) -> RwLockReadGuard<'_, Known> {
+        self.known.read().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Choice<'_> {
-    fn of(self, variants: Vec<KernelVariant>) -> Vec<KernelVariant> {
-        let admits = |variant: &KernelVariant| {
-            (self.ops.is_empty() || self.ops.contains(&variant.op()))
-                && (self.dtypes.is_empty() || self.dtypes.contains(&variant.dtype))
-        };
-        variants.into_iter().filter(admits).collect()
+impl Known {
+    fn is_due(&self) -> bool {
+        is_due(self.listed.elapsed(), self.lacking)
+    }
+}
+
+fn is_due(age: Duration, lacking: bool) -> bool {
+    age >= if lacking { LIST_AGAIN } else { LIST_EVERY }
+}
+
+/// What can be used of the packs that the server lists and of those that were built on this node. Says so.
+fn offered(
+    arch: &str,
+    listed: Vec<PackSummary>,
+    cache: &PackCache,
+    choice: &Choice,
+) -> anyhow::Result<Vec<Offer>> {
+    let mut offers = Vec::new();
+    for pack in listed {
+        let counted = pack.variants.iter().map(|held| (held.variant, held.kernels));
+        let held = choice.of(held(arch, counted)?);
+        offers.push(Offer { held, bytes: pack.bytes, source: Source::Server(Box::new(pack)) });
+    }
+    offers.retain(|offer| !offer.held.is_empty());
+    let of_server = offers.len();
+    offers.extend(here(cache.built(arch), choice)?);
+    let built = offers.len() - of_server;
+    for (packs, whose) in [(of_server, "of the server"), (built, "of this node, built earlier")] {
+        if packs > 0 {
+            say!("kernels: {} {whose}", count(packs, "pack"));
+        }
+    }
+    Ok(offers)
+}
+
+/// The same of packs that are here.
+fn here(packs: Vec<(PathBuf, Pack)>, choice: &Choice) -> anyhow::Result<Vec<Offer>> {
+    let mut offers = Vec::new();
+    for (path, pack) in packs.into_iter().filter(|(_, pack)| !pack.is_exact()) {
+        let held: Vec<Held> = choice.of(held(pack.arch(), pack.variants())?);
+        let bytes = std::fs::metadata(&path).map_or(0, |file| file.len());
+        offers.push(Offer { held, bytes, source: Source::Here(path) });
+    }
+    offers.retain(|offer| !offer.held.is_empty());
+    Ok(offers)
+}
+
+#[cfg(test)]
+mod tests {
+    use diode_formats::pack::PackWriter;
+
+    use super::*;
+
+    #[test]
+    fn packs_are_listed_each_hour_and_sooner_where_something_lacked() {
+        let minutes = |minutes: u64| Duration::from_secs(60 * minutes);
+        assert!(!is_due(minutes(59), false) && is_due(minutes(60), false));
+        assert!(!is_due(minutes(0), true) && is_due(minutes(1), true));
     }
 
-    /// What is built where there is no pack: without a choice what is most usual, since it takes minutes.
-    fn plan(self, arch: &str) -> Plan {
-        let or = |given: &[Op]| if given.is_empty() { vec![Op::Mm] } else { given.to_vec() };
-        let dtypes = if self.dtypes.is_empty() { vec![DType::BFloat16] } else { self.dtypes.to_vec() };
-        Plan {
-            arch: arch.to_owned(),
-            ops: or(self.ops),
-            dtypes,
-            layouts: vec![(Layout::Row, Layout::Row), (Layout::Row, Layout::Column)],
-            alignments: vec![Alignment::Bytes16],
-            biases: Bias::ALL.to_vec(),
-            tf32: false,
-            space: Space::Named(SpaceName::Full),
+    #[test]
+    fn packs_that_were_named_are_neither_listed_again_nor_withdrawn() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("some.pack");
+        let choice = Choice { ops: Vec::new(), dtypes: Vec::new() };
+        let mut writer = PackWriter::new("sm_90", std::collections::BTreeMap::new());
+        for kernel in
+            choice.plan("sm_90").kernels().unwrap().into_iter().filter(|kernel| kernel.matmul).take(1534)
+        {
+            writer.add_built(kernel.key, "mm".to_owned(), [128, 0, 16, 0], b"binary");
         }
+        diode_formats::write_atomically(&path, &writer.finish()).unwrap();
+        let kernels = Kernels::given("sm_90", std::slice::from_ref(&path), choice.clone()).unwrap();
+        assert_eq!(kernels.variants().len(), 1);
+        kernels.note_lack();
+        assert!(kernels.offers(&path) && kernels.cache.is_none());
+        // Nothing but half a pack: for some problems it is enough.
+        let held = &kernels.known().offers[0].held;
+        assert!(!held[0].complete);
+        let others = Choice { ops: vec![diode_core::Op::Baddbmm], ..choice };
+        assert!(Kernels::given("sm_90", &[path], others).err().unwrap().to_string().contains("--space full"));
     }
 }

@@ -4,20 +4,27 @@
 //! [`outbox`], on disk, before it is sent, and leaves it once the server has acknowledged it.
 
 mod ability;
+mod choice;
 mod configs;
 mod health;
 mod home;
+mod hours;
 mod kernels;
+mod limits;
+mod offers;
 mod outbox;
 mod renewal;
+mod sending;
 mod service;
 mod stop;
 mod worker;
 
-pub(crate) use ability::{ability, ability_with};
+pub(crate) use ability::{ability, ability_with, gpu_bytes};
+pub(crate) use choice::Choice;
 pub(crate) use health::Health;
 pub(crate) use home::Home;
-pub(crate) use kernels::{Choice, Kernels, Places};
+pub(crate) use kernels::{Kernels, Places};
+pub(crate) use limits::Limits;
 pub(crate) use service::Service;
 pub(crate) use stop::Stop;
-pub(crate) use worker::{DeviceFacts, Tally, Worker};
+pub(crate) use worker::{DeviceFacts, Shared, Tally, Worker};

@@ -1,5 +1,6 @@
 use std::collections::VecDeque;
 use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use anyhow::Context as _;
 use diode_core::Dataset;
@@ -14,11 +15,15 @@ const LEASE: &str = "lease";
 
 /// What a device has measured and the server has not acknowledged yet. It is in a journal on disk.
 pub(super) struct Outbox {
-    journal: Journal,
-    /// The same, in the order in which it was measured.
-    waiting: VecDeque<Dataset>,
+    contents: Mutex<Contents>,
     /// Where results go that the server refuses.
     refused: PathBuf,
+}
+
+struct Contents {
+    journal: Journal,
+    /// The same, in the order in which it was measured.
+    waiting: VecDeque<Arc<Dataset>>,
 }
 
 impl Outbox {
@@ -26,26 +31,34 @@ impl Outbox {
     pub(super) fn open(path: &Path) -> anyhow::Result<Self> {
         let mut journal = Journal::beside(path);
         journal.open()?;
-        let waiting = journal.entries()?.into();
-        Ok(Self { journal, waiting, refused: path.with_added_extension("refused") })
+        let waiting = journal.entries()?.into_iter().map(Arc::new).collect();
+        let contents = Mutex::new(Contents { journal, waiting });
+        Ok(Self { contents, refused: path.with_added_extension("refused") })
     }
 
     pub(super) fn len(&self) -> usize {
-        self.waiting.len()
+        self.contents().waiting.len()
+    }
+
+    fn contents(&self) -> MutexGuard<'_, Contents> {
+        self.contents.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Adds a result. It is on disk when this returns.
-    pub(super) fn add(&mut self, lease: &LeaseId, mut result: Dataset) -> anyhow::Result<()> {
+    pub(super) fn add(&self, lease: &LeaseId, mut result: Dataset) -> anyhow::Result<()> {
         result.provenance.node.insert(LEASE.to_owned(), lease.to_string());
-        self.journal.append(&result)?;
-        self.waiting.push_back(result);
+        let mut contents = self.contents();
+        contents.journal.append(&result)?;
+        contents.waiting.push_back(Arc::new(result));
         Ok(())
     }
 
-    /// Sends what waits, one result after the other; those that are acknowledged wait no more.
-    pub(super) fn send(&mut self, service: &Service, agent: &Identity) -> anyhow::Result<Answered<()>> {
-        while let Some(result) = self.waiting.front() {
-            let bytes = diode_formats::encode(Format::Columnar, std::slice::from_ref(result))?;
+    /// Sends what waits, one result after the other; those that are acknowledged wait no more. One thread at a
+    /// time may do this; others may add meanwhile.
+    pub(super) fn send(&self, service: &Service, agent: &Identity) -> anyhow::Result<Answered<()>> {
+        loop {
+            let Some(result) = self.contents().waiting.front().cloned() else { break };
+            let bytes = diode_formats::encode(Format::Columnar, std::slice::from_ref(&*result))?;
             let lease = result.provenance.node.get(LEASE).and_then(|lease| lease.parse().ok());
             // A result always names its lease; an id that the server does not know is stored all the same.
             let unknown = LeaseId::of(&bytes);
@@ -59,10 +72,13 @@ impl Outbox {
                 Err(Trouble::Refused(reason)) => self.keep_refused(&bytes, &reason)?,
                 Err(trouble) => return Ok(Err(trouble)),
             }
-            self.waiting.pop_front();
+            self.contents().waiting.pop_front();
         }
-        // Only now: a journal is emptied as a whole. What is sent twice is stored once.
-        self.journal.clear()?;
+        let mut contents = self.contents();
+        // A journal is emptied as a whole, so only now. What is sent twice is stored once.
+        if contents.waiting.is_empty() {
+            contents.journal.clear()?;
+        }
         Ok(Ok(()))
     }
 
@@ -73,7 +89,7 @@ impl Outbox {
         let path = self.refused.join(format!("{:.16}.msgpack.zst", Digest::of(bytes)));
         diode_formats::write_atomically(&path, bytes)
             .with_context(|| format!("cannot write {}", path.display()))?;
-        say!("{reason:#}; {} keeps the result", path.display());
+        tell!(Warning, {}, "{reason:#}; {} keeps the result", path.display());
         Ok(())
     }
 }

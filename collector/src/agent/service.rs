@@ -1,7 +1,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use anyhow::{Context as _, anyhow};
+use anyhow::anyhow;
 use diode_core::api::{
     AGENT_KEY, Agent, GivenBack, LeaseAnswer, LeaseRequest, LeaseSummary, PackSummary, Receipt, RefusedWork,
     Registration, Renewal,
@@ -101,6 +101,7 @@ impl From<NoPack> for Trouble {
     fn from(error: NoPack) -> Self {
         match error {
             NoPack::Away(error, asked) => Self::Away(error, asked),
+            NoPack::Gone(_) => Self::Unknown,
             NoPack::Refused(error) => Self::Fatal(error),
         }
     }
@@ -128,8 +129,7 @@ fn judged<T: DeserializeOwned>(answer: Result<Answer, ureq::Error>) -> Answered<
     };
     let status = answer.status().as_u16();
     if answer.status().is_success() {
-        // A connection that breaks off in the answer.
-        return answer.body_mut().read_json().context("the answer is not understood").map_err(away);
+        return answer.body_mut().read_json().map_err(not_understood);
     }
     let asked = retry_after(&answer);
     let (_, words) = refusal(&mut answer);
@@ -140,6 +140,20 @@ fn judged<T: DeserializeOwned>(answer: Result<Answer, ureq::Error>) -> Answered<
         408 | 429 | 500.. => Trouble::Away(words, asked),
         _ => Trouble::Fatal(words),
     })
+}
+
+/// A connection may break off in an answer, and a proxy may answer for the server; both pass. A whole document
+/// that says something else does not.
+fn not_understood(error: ureq::Error) -> Trouble {
+    let is_another = matches!(&error, ureq::Error::Json(error) if error.is_data());
+    let error = anyhow::Error::new(error);
+    if is_another {
+        let version = env!("CARGO_PKG_VERSION");
+        let words =
+            format!("the server's answer is not that of diode {version}; update the older of the two");
+        return Trouble::Fatal(error.context(words));
+    }
+    away(error.context("the answer is not understood"))
 }
 
 fn away(error: anyhow::Error) -> Trouble {
@@ -153,7 +167,7 @@ pub(super) fn patiently<T>(stop: &Stop, mut ask: impl FnMut() -> Answered<T>) ->
         match ask() {
             Err(Trouble::Away(error, asked)) => {
                 let wait = wait_for(asked, pause);
-                say!("{error:#}; trying again in {} s", wait.as_secs());
+                tell!(Warning, { "seconds": wait.as_secs() }, "{error:#}; trying again in {} s", wait.as_secs());
                 stop.sleep(wait);
                 pause = (pause * 2).min(LONGEST_PAUSE);
             }
@@ -161,4 +175,21 @@ pub(super) fn patiently<T>(stop: &Stop, mut ask: impl FnMut() -> Answered<T>) ->
         }
     }
     None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_answer_of_another_version_is_told_from_one_that_breaks_off() {
+        let error = |text: &str| ureq::Error::Json(serde_json::from_str::<Renewal>(text).unwrap_err());
+        let Trouble::Fatal(told) = not_understood(error(r#"{"expires": 3}"#)) else {
+            panic!("it is tried again")
+        };
+        assert!(told.to_string().contains("update the older of the two"), "{told}");
+        for text in ["{\"expires_in\": 1", "<html>", ""] {
+            assert!(matches!(not_understood(error(text)), Trouble::Away(..)), "{text}");
+        }
+    }
 }

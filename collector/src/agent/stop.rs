@@ -7,22 +7,19 @@ use crate::interrupt::Interrupt;
 /// When an agent is to end.
 pub(crate) struct Stop {
     interrupt: Interrupt,
-    deadline: Option<Instant>,
     /// How long the problem in hand may still take.
     grace: Duration,
     since: OnceLock<Instant>,
 }
 
 impl Stop {
-    pub(crate) fn new(interrupt: Interrupt, after: Option<Duration>, grace: Duration) -> Self {
-        let deadline = after.and_then(|after| Instant::now().checked_add(after));
-        Self { interrupt, deadline, grace, since: OnceLock::new() }
+    pub(crate) fn new(interrupt: Interrupt, grace: Duration) -> Self {
+        Self { interrupt, grace, since: OnceLock::new() }
     }
 
     /// The agent is to end: nothing new is begun.
     pub(crate) fn requested(&self) -> bool {
-        let requested =
-            self.interrupt.requested() || self.deadline.is_some_and(|deadline| Instant::now() >= deadline);
+        let requested = self.interrupt.requested();
         if requested {
             self.since.get_or_init(Instant::now);
         }

@@ -1,39 +1,69 @@
+mod consideration;
+mod kernels;
+
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::bail;
 use diode_core::api::{Lease, Reach, RefusedWork, Registration, Work};
 use diode_core::hardware::Hardware;
 use diode_core::{Config, Provenance};
 
-use super::configs::configs;
+use super::configs::ConfigChooser;
 use super::health::{Device, Health};
 use super::kernels::Kernels;
+use super::limits::Limits;
 use super::outbox::Outbox;
 use super::renewal::Renewal;
+use super::sending::Sending;
 use super::service::{Identity, Service, Trouble, patiently};
 use super::stop::Stop;
 use crate::collect::solved::dataset_of;
 use crate::devices::meter::{Meter, Outcome};
+use crate::failure::one_line;
+use crate::output::{count, log};
 
 /// One device that measures what the server asks for.
 pub(crate) struct Worker<'a> {
     service: &'a Service,
     stop: &'a Stop,
     health: &'a Health,
+    limits: &'a Limits,
     meter: Box<dyn Meter>,
     hardware: Hardware,
+    configs: ConfigChooser,
     provenance: Provenance,
     /// Whether the vendor's library is there to be timed too.
     library: bool,
     registration: Registration,
     kernels: Option<&'a Kernels>,
+    server_packs: bool,
     /// The packs that the device launches from.
     packs: Vec<PathBuf>,
-    outbox: Outbox,
+    outbox: Arc<Outbox>,
     tally: Tally,
+    /// How long the last problem took, until the rest for it is over.
+    worked: Duration,
+    /// The rest of the lease is for others: the device may not be used now.
+    gives_back: bool,
+    /// The server asks for what cannot be had at the moment, so the next lease would not be measured either.
+    waits_for_kernels: bool,
+}
+
+/// What the devices of an agent share.
+#[derive(Clone, Copy)]
+pub(crate) struct Shared<'a> {
+    pub(crate) service: &'a Service,
+    pub(crate) stop: &'a Stop,
+    pub(crate) health: &'a Health,
+    pub(crate) limits: &'a Limits,
+    /// `None` if the devices need none.
+    pub(crate) kernels: Option<&'a Kernels>,
+    /// Whether kernels of the server may run.
+    pub(crate) server_packs: bool,
 }
 
 /// What a device has done.
@@ -42,7 +72,7 @@ pub(crate) struct Tally {
     pub(crate) leases: usize,
     pub(crate) measured: usize,
     pub(crate) refused: usize,
-    /// How long a GPU spent in timed kernels and flushes.
+    /// How long a GPU spent in kernels.
     pub(crate) kernels: Duration,
     /// Results that are on disk, for the next start.
     pub(crate) unsent: usize,
@@ -60,34 +90,40 @@ pub(crate) struct DeviceFacts {
 }
 
 impl<'a> Worker<'a> {
-    pub(crate) fn new(
-        (service, stop, health): (&'a Service, &'a Stop, &'a Health),
-        kernels: Option<&'a Kernels>,
-        device: DeviceFacts,
-        outbox: &Path,
-    ) -> anyhow::Result<Self> {
+    pub(crate) fn new(shared: Shared<'a>, device: DeviceFacts, outbox: &Path) -> anyhow::Result<Self> {
         let DeviceFacts { meter, hardware, provenance, library, registration, packs } = device;
-        let outbox = Outbox::open(outbox)?;
+        let Shared { service, stop, health, limits, kernels, server_packs } = shared;
+        limits.check(meter.surroundings())?;
+        let outbox = Arc::new(Outbox::open(outbox)?);
         Ok(Self {
             service,
             stop,
             health,
+            limits,
             meter,
+            configs: ConfigChooser::new(hardware.clone()),
             hardware,
             provenance,
             library,
             registration,
             kernels,
+            server_packs,
             packs,
             outbox,
             tally: Tally::default(),
+            worked: Duration::ZERO,
+            gives_back: false,
+            waits_for_kernels: false,
         })
     }
 
     /// Works until the agent is to stop, or with `once` until one lease has ended. Each lease is to take about so
     /// many seconds.
     pub(crate) fn run(&mut self, seconds: f64, once: bool) -> anyhow::Result<Tally> {
+        log::on_device(&self.registration.name);
         let Some(mut agent) = self.register()? else { return Ok(self.tally()) };
+        self.say_what_it_is();
+        let seconds = self.limits.work_within(seconds);
         while !self.stop.requested() {
             // What an earlier process has measured, or what could not be sent before.
             if self.outbox.len() > 0 {
@@ -96,19 +132,32 @@ impl<'a> Worker<'a> {
                     break;
                 }
             }
+            if !self.wait_until_allowed()? {
+                break;
+            }
+            if self.has_other_kernels()? {
+                match self.register()? {
+                    Some(known) => agent = known,
+                    None => break,
+                }
+            }
             self.note("asking for work");
             let Some(answer) = patiently(self.stop, || self.service.lease(&agent, seconds)) else { break };
             match answer {
                 Ok(answer) => match answer.lease {
                     Some(lease) => {
-                        self.work_on(&agent, lease)?;
+                        match self.work_on(&agent, lease) {
+                            Err(error) if !once => self.take_again_after(error)?,
+                            ended => ended?,
+                        }
                         self.tally.leases += 1;
                         if once {
                             break;
                         }
+                        self.wait_for_kernels();
                     }
                     None if once => {
-                        say!("{}: the server has no work for it", self.registration.name);
+                        say!("the server has no work for this device");
                         break;
                     }
                     None => {
@@ -130,6 +179,14 @@ impl<'a> Worker<'a> {
         }
         self.note("ended");
         Ok(self.tally())
+    }
+
+    /// Says that the device is left out; that it does, where others go on.
+    pub(crate) fn say_failure(&self, error: &anyhow::Error, others: bool) {
+        self.note("failed");
+        if others {
+            tell!(Error, {}, "this device has failed, the others go on: {}", one_line(error));
+        }
     }
 
     fn tally(&self) -> Tally {
@@ -156,9 +213,9 @@ impl<'a> Worker<'a> {
     }
 
     /// Sends what waits; `false` if the agent is to stop before that is done.
-    fn send_patiently(&mut self, agent: &mut Identity) -> anyhow::Result<bool> {
+    fn send_patiently(&self, agent: &mut Identity) -> anyhow::Result<bool> {
         loop {
-            let (outbox, mut failed) = (&mut self.outbox, None);
+            let (outbox, mut failed) = (&self.outbox, None);
             let sent = patiently(self.stop, || match outbox.send(self.service, agent) {
                 Ok(answered) => answered,
                 Err(error) => {
@@ -183,87 +240,88 @@ impl<'a> Worker<'a> {
 
     /// Measures the problems of a lease, and gives back what it did not come to.
     fn work_on(&mut self, agent: &Identity, lease: Lease) -> anyhow::Result<()> {
-        let (service, lost) = (self.service, AtomicBool::new(false));
+        let (service, lost, before) = (self.service, AtomicBool::new(false), self.tally);
+        self.gives_back = false;
+        let (began, expected) = (Instant::now(), lease.work.iter().map(|work| work.seconds).sum::<f64>());
+        tell!(
+            Info,
+            { "lease": lease.id, "problems": lease.work.len(), "expected_seconds": expected },
+            "lease {:.8}: {}, about {expected:.0} s",
+            lease.id.as_str(),
+            count(lease.work.len(), "problem"),
+        );
         let measured = thread::scope(|scope| {
             let renewal = Renewal::start(scope, (service, agent, &lease.id), lease.expires_in, &lost);
-            self.measure_all(agent, &lease, &renewal)
+            let sending = Sending::start(scope, (service, agent), &self.outbox, &self.registration.name);
+            let refused = self.measure_all(&lease, &renewal, &sending);
+            sending.finish().and(refused)
         });
         let (refused, failure) = match measured {
             Ok(refused) => (refused, None),
             // The device has failed; the lease goes back all the same.
             Err(error) => (Vec::new(), Some(error)),
         };
-        if self.outbox.len() == 0 || self.stop.requested() || failure.is_some() {
+        if self.outbox.len() == 0 || self.stop.requested() || self.gives_back || failure.is_some() {
             // Everything that was measured has arrived, or is sent after the lease's end. If nothing is left,
             // the lease has ended already.
             match self.service.end(agent, &lease.id, refused) {
-                Err(Trouble::Away(error, _)) => say!("the lease could not be given back: {error:#}"),
+                Err(Trouble::Away(error, _)) => {
+                    tell!(Warning, {}, "the lease could not be given back: {error:#}");
+                }
                 Err(Trouble::Fatal(error)) => return Err(error),
                 Ok(_) | Err(Trouble::Ended | Trouble::Unknown | Trouble::Refused(_)) => {}
             }
         }
+        let (measured, refused) =
+            (self.tally.measured - before.measured, self.tally.refused - before.refused);
+        let seconds = began.elapsed().as_secs_f64();
+        tell!(
+            Info,
+            { "lease": lease.id, "measured": measured, "refused": refused, "seconds": seconds },
+            "lease {:.8}: {} measured, {refused} refused, in {seconds:.0} s",
+            lease.id.as_str(),
+            count(measured, "problem"),
+        );
         failure.map_or(Ok(()), Err)
     }
 
     /// Returns what the device cannot measure.
     fn measure_all(
         &mut self,
-        agent: &Identity,
         lease: &Lease,
         renewal: &Renewal<'_>,
+        sending: &Sending<'_>,
     ) -> anyhow::Result<Vec<RefusedWork>> {
         let mut refused = Vec::new();
         if !self.get_kernels(lease)? {
             return Ok(refused);
         }
         for work in &lease.work {
-            if self.stop.requested() || renewal.is_lost() {
+            if self.stop.requested() || renewal.is_lost() || sending.has_failed() || !self.may_go_on() {
                 break;
             }
             self.note("measuring");
-            if let Some((reason, reach)) = self.measure(lease, work)? {
-                say!(
-                    "{} cannot measure {} {}: {reason}",
-                    self.registration.name,
-                    work.problem.op,
-                    work.problem.dims()
-                );
+            // Waiting for the server is no work, so it asks for no rest.
+            let began = Instant::now();
+            let refusal = self.measure(lease, work)?;
+            self.worked = began.elapsed();
+            if let Some((reason, reach)) = refusal {
+                let problem = format!("{} {}", work.problem.op, work.problem.dims());
+                tell!(Warning, { "problem": problem, "reason": reason }, "cannot measure {problem}: {reason}");
+                if let (Reach::Agent, Some(kernels)) = (reach, self.kernels) {
+                    kernels.note_lack();
+                }
                 refused.push(RefusedWork { problem: work.problem.id(), reason, reach });
                 self.tally.refused += 1;
             }
-            // If the server is away, the result waits for the next one.
-            match self.outbox.send(self.service, agent)? {
-                Ok(()) | Err(Trouble::Away(..) | Trouble::Unknown | Trouble::Ended) => {}
-                Err(trouble) => return Err(trouble.into()),
-            }
+            sending.added();
         }
         Ok(refused)
     }
 
-    /// Has the device use the packs that a lease needs; `false` if the agent is to stop before they are there.
-    fn get_kernels(&mut self, lease: &Lease) -> anyhow::Result<bool> {
-        let Some(kernels) = self.kernels else { return Ok(true) };
-        self.note("getting kernels");
-        let Some(needed) = patiently(self.stop, || kernels.packs_for(self.service, &lease.work)) else {
-            return Ok(false);
-        };
-        let before = self.packs.len();
-        for path in needed.map_err(anyhow::Error::from)? {
-            if !self.packs.contains(&path) {
-                self.packs.push(path);
-            }
-        }
-        if self.packs.len() > before {
-            // The cache may have made room since.
-            self.packs.retain(|path| path.exists());
-            self.provenance.node = self.meter.use_packs(&self.packs, &|| self.stop.insisted())?;
-        }
-        Ok(true)
-    }
-
     /// Measures one problem into the outbox. Returns why the device cannot, if so, and whom that concerns.
     fn measure(&mut self, lease: &Lease, work: &Work) -> anyhow::Result<Option<(String, Reach)>> {
-        let mut configs = match configs(&self.hardware, work) {
+        let mut configs = match self.configs.choose(work) {
             Ok(configs) => configs,
             Err(reason) => return Ok(Some((reason.to_string(), Reach::Hardware))),
         };

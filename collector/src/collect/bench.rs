@@ -15,7 +15,7 @@ use crate::devices::gpu::vendor::Vendor;
 use crate::devices::gpu::{Driver, GpuMeter, GpuOptions, NoDriver};
 use crate::devices::meter::Meter;
 use crate::devices::simulated::SimulatedMeter;
-use crate::failure::Usage;
+use crate::failure::{Interrupted, Usage, one_line};
 use crate::input::arguments;
 use crate::interrupt::Interrupt;
 use crate::node::{self, Node};
@@ -28,13 +28,17 @@ pub(crate) struct DeviceArgs {
     backend: Backend,
 
     /// Kernel pack to launch from, may be given several times; if not given, packs of this node, else of the
-    /// server, else one is built
+    /// server, else one is built here
     #[arg(long, value_name = "PACK")]
     kernels: Vec<PathBuf>,
 
-    /// GPUs to use side by side, instead of the first alone: 1, or 0,1, or all
+    /// GPUs to use side by side: 1, or 0,1, or all; if not given, `agent` uses all, and other commands the first
     #[arg(long, value_name = "LIST")]
     device: Option<GpuChoice>,
+
+    /// An agent uses all GPUs of one kind if none are named, and goes on without those that do not start.
+    #[arg(skip)]
+    pub(crate) for_agent: bool,
 
     /// Folder with the vendor's multiplications (libcublas and libcublasLt, libhipblaslt), if the system does not find them
     #[arg(long, alias = "cublas", value_name = "FOLDER")]
@@ -64,6 +68,10 @@ enum Backend {
 /// What measures, and what it measures on.
 pub(crate) struct Bench {
     pub(crate) meters: Vec<Box<dyn Meter>>,
+    /// The place of each meter's device among all, those that did not start among them.
+    pub(crate) places: Vec<usize>,
+    /// Why some did not start.
+    pub(crate) broken: Vec<anyhow::Error>,
     pub(crate) hardware: Hardware,
     pub(crate) provenance: Provenance,
     /// Whether the vendor's library is there to be timed too.
@@ -114,6 +122,8 @@ impl DeviceArgs {
         let meter: Box<dyn Meter> = Box::new(CpuMeter::new(seed)?);
         Ok(Bench {
             meters: vec![meter],
+            places: vec![0],
+            broken: Vec::new(),
             hardware: node.hardware()?,
             provenance: node.provenance()?,
             library: false,
@@ -125,18 +135,30 @@ impl DeviceArgs {
         let patience = self.gpu_patience.unwrap_or(USUAL_PATIENCE);
         let (packs, library) = (self.kernels.clone(), self.library.clone());
         let options = GpuOptions { packs, vendor, library, seed, patience };
-        let mut bench: Option<Bench> = None;
+        let (mut bench, mut broken): (Option<Bench>, Vec<anyhow::Error>) = (None, Vec::new());
         let mut devices = match &self.device {
             Some(GpuChoice::Numbers(numbers)) => numbers.clone(),
             Some(GpuChoice::All) | None => vec![0],
         };
-        let mut place = 0;
-        while let Some(&device) = devices.get(place) {
-            let (meter, node) = GpuMeter::start(&options, device, &|| interrupt.requested())?;
-            if place == 0 && self.device == Some(GpuChoice::All) {
-                devices.extend(1..node.devices);
+        let takes_all = self.device == Some(GpuChoice::All) || self.for_agent && self.device.is_none();
+        let mut next = 0;
+        while let Some(&device) = devices.get(next) {
+            let place = next;
+            next += 1;
+            let started = GpuMeter::start(&options, device, &|| interrupt.requested());
+            if place == 0 && takes_all {
+                let count = started.as_ref().map_or_else(|_| device_count(vendor), |(_, node)| node.devices);
+                devices.extend(1..count);
             }
-            place += 1;
+            let (meter, node) = match started {
+                Ok(started) => started,
+                Err(error) if self.for_agent && devices.len() > 1 && !error.is::<Interrupted>() => {
+                    tell!(Error, { "gpu": device }, "GPU {device} is left out: {}", one_line(&error));
+                    broken.push(error.context(format!("GPU {device}")));
+                    continue;
+                }
+                Err(error) => return Err(error),
+            };
             for warning in &node.warnings {
                 say!("GPU {device}: {warning}");
             }
@@ -148,9 +170,16 @@ impl DeviceArgs {
                     let provenance = node::provenance_of(node.facts)?;
                     let (arch, memory_bytes) = (node.arch, node.memory_bytes);
                     let gpu = Some(GpuNode { arch, memory_bytes, packs: self.kernels.clone() });
-                    bench = Some(Bench { meters: vec![meter], hardware, provenance, library, gpu });
+                    let (meters, places, broken) = (vec![meter], vec![place], Vec::new());
+                    bench = Some(Bench { meters, places, broken, hardware, provenance, library, gpu });
                 }
-                Some(bench) if bench.hardware.slug == hardware.slug => bench.meters.push(meter),
+                Some(bench) if bench.hardware.slug == hardware.slug => {
+                    bench.meters.push(meter);
+                    bench.places.push(place);
+                }
+                Some(_) if self.device.is_none() => {
+                    say!("GPU {device} is {} and left out; name it with --device to use it", hardware.name);
+                }
                 Some(bench) => bail!(
                     "GPU {device} is {}, the others are {}: collect on one kind at a time, chosen with --device",
                     hardware.name,
@@ -158,7 +187,14 @@ impl DeviceArgs {
                 ),
             }
         }
-        bench.ok_or_else(|| Usage::new("--device: expected at least one GPU").into())
+        match (bench, broken.pop()) {
+            (Some(bench), last) => {
+                broken.extend(last);
+                Ok(Bench { broken, ..bench })
+            }
+            (None, Some(error)) => Err(error.context("no GPU can be used")),
+            (None, None) => Err(Usage::new("--device: expected at least one GPU").into()),
+        }
     }
 
     /// Whose GPUs to measure on; `None` if on none. A backend that was named must be that of the packs.
@@ -178,6 +214,11 @@ impl DeviceArgs {
         }
         Ok(Some(vendor))
     }
+}
+
+/// How many GPUs this node has, as far as it says.
+fn device_count(vendor: Vendor) -> u32 {
+    Driver::load(vendor).ok().and_then(|driver| driver.device_count().ok()).unwrap_or(1)
 }
 
 /// Whose GPUs this node has. A driver that does not work is mentioned.
@@ -218,6 +259,8 @@ fn simulated(seed: u64) -> anyhow::Result<Bench> {
     let facts = facts.map(|(name, value)| (name.to_owned(), value)).into();
     Ok(Bench {
         meters: vec![Box::new(SimulatedMeter::new(hardware.clone(), seed))],
+        places: vec![0],
+        broken: Vec::new(),
         hardware,
         provenance: node::provenance_of(facts)?,
         library: true,

@@ -37,7 +37,7 @@ pub(crate) struct Tally {
     pub(crate) power_capped: usize,
     /// Launches that were timed again, since the GPU may have waited for them.
     pub(crate) late: usize,
-    /// How GPUs spent their time: in timed kernels and flushes, and in all.
+    /// How GPUs spent their time: in kernels, and in all.
     pub(crate) busy: Duration,
     pub(crate) device: Duration,
     /// Problems in the output at the end.

@@ -35,7 +35,7 @@ pub(super) fn print(collection: &Collection, tally: &Tally) {
     );
     if !tally.device.is_zero() {
         let share = tally.busy.as_secs_f64() / tally.device.as_secs_f64() * 100.0;
-        say!("the GPU spent {share:.0} % of its time in timed kernels and in flushing its cache");
+        say!("the GPU spent {share:.0} % of its time in kernels");
     }
     if tally.late > 0 {
         say!(

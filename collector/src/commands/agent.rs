@@ -1,6 +1,6 @@
 use std::path::PathBuf;
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, bail};
 use clap::Args;
@@ -8,23 +8,26 @@ use diode_core::api::{LeaseRequest, Registration};
 use diode_core::{DType, Op};
 
 use crate::agent::{
-    Choice, DeviceFacts, Health, Home, Kernels, Places, Service, Stop, Tally, Worker, ability, ability_with,
+    Choice, DeviceFacts, Health, Home, Kernels, Limits, Places, Service, Shared, Stop, Tally, Worker,
+    ability, ability_with, gpu_bytes,
 };
-use crate::collect::bench::{Bench, DeviceArgs};
-use crate::failure::one_line;
+use crate::collect::bench::{Bench, DeviceArgs, GpuNode};
+use crate::failure::{Interrupted, Usage, one_line};
 use crate::input::arguments;
 use crate::interrupt::Interrupt;
-use crate::output::count;
+use crate::output::{count, log};
 use crate::server::ServerArgs;
 
 /// Measure what a Diode server asks for, until it is stopped
 ///
 /// Every result is on disk before it is sent, and leaves the disk once the server has it. An agent that was killed
 /// goes on where it was. Ctrl-C or SIGTERM lets the problem in hand finish, for as long as --grace says, and gives
-/// the rest back. Exit codes: 0 stopped as asked, 1 failed, 2 wrong usage.
+/// the rest back. All GPUs of the first one's kind are used unless --device names some. Exit codes: 0 stopped as
+/// asked, 1 failed, 2 wrong usage. A device that fails is left out while others work, and told by the exit code in
+/// the end.
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Example:\n  diode agent --server https://diode.example.org --device all\n  diode agent --server http://127.0.0.1:8080 --backend cpu --once"
+    after_help = "Example:\n  diode agent --server https://diode.example.org\n  diode agent --server https://diode.example.org --idle-only --hours 22:00-06:00\n  diode agent --server http://127.0.0.1:8080 --backend cpu --once"
 )]
 pub(crate) struct Agent {
     #[command(flatten)]
@@ -73,9 +76,16 @@ pub(crate) struct Agent {
     #[arg(long, value_name = "FILE")]
     health: Option<PathBuf>,
 
+    /// How messages are written to stderr
+    #[arg(long, value_enum, env = "DIODE_LOG_FORMAT", value_name = "FORMAT", default_value_t = log::Format::Text)]
+    log_format: log::Format,
+
     /// Seed of the inputs that kernels are run on, and of made-up times
     #[arg(long, value_name = "N", default_value_t = 42, value_parser = arguments::whole::<u32>)]
     seed: u32,
+
+    #[command(flatten)]
+    limits: Limits,
 }
 
 fn hours(text: &str) -> Result<Duration, String> {
@@ -86,60 +96,114 @@ fn hours(text: &str) -> Result<Duration, String> {
 
 impl Agent {
     pub(crate) fn run(self) -> anyhow::Result<()> {
-        let seconds = self.lease.as_secs_f64().clamp(1.0, LeaseRequest::MAX_SECONDS);
+        log::write_as(self.log_format);
         let interrupt = Interrupt::install()?;
+        match self.work(&interrupt) {
+            // Before any work was taken, so there is nothing to give back.
+            Err(error) if error.is::<Interrupted>() => {
+                say!("{}", one_line(&error));
+                Ok(())
+            }
+            other => other,
+        }
+    }
+
+    fn work(mut self, interrupt: &Interrupt) -> anyhow::Result<()> {
+        let began = Instant::now();
+        let seconds = self.lease.as_secs_f64().clamp(1.0, LeaseRequest::MAX_SECONDS);
         let service = Service::new(self.server.client()?);
         let home = Home::open(self.home.as_deref())?;
-        let bench = self.devices.bench(self.seed.into(), &interrupt)?;
-        let stop = Stop::new(interrupt.clone(), self.max_hours, self.grace);
+        self.devices.for_agent = true;
+        let interrupt = &interrupt.after(self.max_hours);
+        let mut bench = self.devices.bench(self.seed.into(), interrupt)?;
+        let mut failures = std::mem::take(&mut bench.broken);
+        let stop = Stop::new(interrupt.clone(), self.grace);
         let health = Health::new(self.health.clone());
-        let places = Places {
-            service: Some(&service).filter(|_| !self.no_server_packs),
-            stop: &stop,
-            interrupt: &interrupt,
-        };
         let kernels = match &bench.gpu {
             None => None,
-            Some(gpu) if !gpu.packs.is_empty() => Some(Kernels::given(&gpu.packs, self.choice())?),
-            Some(gpu) => match Kernels::found(&gpu.arch, self.choice(), places)? {
+            Some(gpu) => match self.kernels(gpu, &service, &stop, interrupt)? {
                 Some(kernels) => Some(kernels),
                 // Told to stop meanwhile.
                 None => return Ok(()),
             },
         };
+        let shared = Shared {
+            service: &service,
+            stop: &stop,
+            health: &health,
+            limits: &self.limits,
+            kernels: kernels.as_ref(),
+            server_packs: !self.no_server_packs,
+        };
         let mut workers = Vec::new();
-        for (number, device) in self.devices_of(bench, kernels.as_ref(), &home).into_iter().enumerate() {
+        let devices = self.devices_of(bench, failures.len(), kernels.as_ref(), &home);
+        let all = devices.len() + failures.len();
+        for (number, device) in devices {
             let outbox = home.outbox(&device.hardware, number);
-            workers.push(Worker::new((&service, &stop, &health), kernels.as_ref(), device, &outbox)?);
+            match Worker::new(shared, device, &outbox) {
+                Ok(worker) => workers.push(worker),
+                Err(error) if all == 1 || error.is::<Usage>() => return Err(error),
+                Err(error) => {
+                    tell!(Error, {}, "device {number} is left out: {}", one_line(&error));
+                    failures.push(error);
+                }
+            }
         }
-        let devices = workers.len();
-        say!("{} for {}", count(devices, "device"), self.server.server);
+        say!("{} for {}", count(workers.len(), "device"), self.server.server);
+        let work = |worker: &mut Worker<'_>| {
+            let ended = worker.run(seconds, self.once);
+            if let Err(error) = &ended {
+                worker.say_failure(error, all > 1);
+            }
+            ended
+        };
         let ended: Vec<anyhow::Result<Tally>> = thread::scope(|scope| {
-            let threads: Vec<_> =
-                workers.iter_mut().map(|worker| scope.spawn(|| worker.run(seconds, self.once))).collect();
+            let threads: Vec<_> = workers.iter_mut().map(|worker| scope.spawn(|| work(worker))).collect();
             let join = |thread: thread::ScopedJoinHandle<'_, _>| {
                 thread.join().unwrap_or_else(|_| bail!("a worker panicked"))
             };
             threads.into_iter().map(join).collect()
         });
-        report(ended)
+        report(ended, failures, began.elapsed())
     }
 
-    fn choice(&self) -> Choice<'_> {
-        Choice { ops: &self.ops, dtypes: &self.dtypes }
+    /// What the GPUs launch; `None` if the agent is to stop before that is known.
+    fn kernels(
+        &self,
+        gpu: &GpuNode,
+        service: &Service,
+        stop: &Stop,
+        interrupt: &Interrupt,
+    ) -> anyhow::Result<Option<Kernels>> {
+        if !gpu.packs.is_empty() {
+            return Kernels::given(&gpu.arch, &gpu.packs, self.choice()).map(Some);
+        }
+        let service = Some(service).filter(|_| !self.no_server_packs);
+        let places = Places { service, stop, interrupt: &interrupt.with_grace(self.grace) };
+        Kernels::found(&gpu.arch, self.choice(), places)
+    }
+
+    fn choice(&self) -> Choice {
+        Choice { ops: self.ops.clone(), dtypes: self.dtypes.clone() }
     }
 
     /// Each device with what the server is told of it.
-    fn devices_of(&self, bench: Bench, kernels: Option<&Kernels>, home: &Home) -> Vec<DeviceFacts> {
-        let Bench { meters, hardware, provenance, library, gpu } = bench;
+    fn devices_of(
+        &self,
+        bench: Bench,
+        broken: usize,
+        kernels: Option<&Kernels>,
+        home: &Home,
+    ) -> Vec<(usize, DeviceFacts)> {
+        let Bench { meters, places, hardware, provenance, library, gpu, .. } = bench;
         let ability = match (kernels, &gpu) {
-            (Some(kernels), Some(gpu)) => ability_with(kernels, gpu.memory_bytes),
-            _ => ability(&hardware, self.choice()),
+            (Some(kernels), Some(gpu)) => ability_with(kernels.variants(), gpu_bytes(gpu.memory_bytes)),
+            _ => ability(&hardware, &self.choice()),
         };
         let packs = gpu.map(|gpu| gpu.packs).unwrap_or_default();
         let name = self.name.clone().unwrap_or_else(host);
-        let (several, tool) = (meters.len() > 1, provenance.tool.clone().unwrap_or_default());
-        let device = |(number, meter)| DeviceFacts {
+        let (several, tool) = (meters.len() + broken > 1, provenance.tool.clone().unwrap_or_default());
+        let facts = |number, meter| DeviceFacts {
             meter,
             hardware: hardware.clone(),
             provenance: provenance.clone(),
@@ -154,13 +218,18 @@ impl Agent {
             },
             packs: packs.clone(),
         };
-        meters.into_iter().enumerate().map(device).collect()
+        places.into_iter().zip(meters).map(|(number, meter)| (number, facts(number, meter))).collect()
     }
 }
 
-/// Says what was done. Devices that failed do not keep the others from their end.
-fn report(ended: Vec<anyhow::Result<Tally>>) -> anyhow::Result<()> {
-    let (devices, mut failures, mut sum) = (ended.len(), Vec::new(), Tally::default());
+/// Says what was done. Devices that failed, such as those that did not even start, do not keep the others from their
+/// end.
+fn report(
+    ended: Vec<anyhow::Result<Tally>>,
+    mut failures: Vec<anyhow::Error>,
+    time: Duration,
+) -> anyhow::Result<()> {
+    let (devices, mut sum) = (ended.len() + failures.len(), Tally::default());
     for tally in ended {
         match tally {
             Ok(tally) => {
@@ -168,29 +237,32 @@ fn report(ended: Vec<anyhow::Result<Tally>>) -> anyhow::Result<()> {
                 sum.measured += tally.measured;
                 sum.refused += tally.refused;
                 sum.unsent += tally.unsent;
+                sum.kernels += tally.kernels;
             }
             Err(error) => failures.push(error),
         }
     }
-    say!(
-        "measured {} of {}, {} could not be measured",
+    let (seconds, kernel_seconds) = (time.as_secs_f64(), sum.kernels.as_secs_f64());
+    tell!(
+        Info,
+        {
+            "leases": sum.leases, "measured": sum.measured, "refused": sum.refused, "unsent": sum.unsent,
+            "seconds": seconds, "kernel_seconds": kernel_seconds,
+        },
+        "ended after {seconds:.0} s, {kernel_seconds:.0} s of them in kernels: {} of {} measured, {} refused",
         count(sum.measured, "problem"),
         count(sum.leases, "lease"),
         sum.refused
     );
     if sum.unsent > 0 {
-        say!("{} not sent yet; the next start sends it", count(sum.unsent, "result"));
+        tell!(Warning, {}, "{} not sent yet; the next start sends it", count(sum.unsent, "result"));
     }
     let failed = failures.len();
     match failures.pop() {
         None => Ok(()),
         Some(error) if devices == 1 => Err(error),
-        Some(error) => {
-            for other in &failures {
-                say!("a device failed: {}", one_line(other));
-            }
-            Err(error).with_context(|| format!("{failed} of {devices} devices failed"))
-        }
+        // Each has said so when it failed.
+        Some(error) => Err(error).with_context(|| format!("{failed} of {devices} devices failed, the last")),
     }
 }
 

@@ -4,6 +4,7 @@ pub(crate) mod agent;
 pub(crate) mod collect;
 pub(crate) mod completions;
 pub(crate) mod convert;
+pub(crate) mod datasets;
 pub(crate) mod detect;
 pub(crate) mod evaluate;
 pub(crate) mod kernels;

@@ -22,6 +22,19 @@ pub(crate) trait Meter: Send {
         bail!("this device launches no kernels from packs")
     }
 
+    /// What goes on around the device between two problems.
+    fn surroundings(&self) -> Surroundings {
+        Surroundings::default()
+    }
+
+    /// Holds nothing of the device until the next problem.
+    fn let_go(&mut self) {}
+
+    /// Takes the device again after that; gives up when `abandon` is true.
+    fn take_again(&mut self, _abandon: &dyn Fn() -> bool) -> anyhow::Result<()> {
+        Ok(())
+    }
+
     /// Times configs on a problem; gives up when `abandon` is true.
     fn measure(
         &mut self,
@@ -29,6 +42,21 @@ pub(crate) trait Meter: Send {
         configs: &[Config],
         abandon: &dyn Fn() -> bool,
     ) -> anyhow::Result<Outcome>;
+}
+
+/// The device does not take up work again. It may later, as after a reset of its driver.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+pub(crate) struct NotReady(pub(crate) String);
+
+/// What may keep from measuring; `None` where the device does not say.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Surroundings {
+    /// Processes besides ours that compute on it.
+    pub(crate) others: Option<usize>,
+    pub(crate) celsius: Option<u32>,
+    /// Heat or the power supply holds its clocks down.
+    pub(crate) slowed: bool,
 }
 
 /// What became of a problem.
@@ -47,7 +75,7 @@ pub(crate) enum Outcome {
 pub(crate) struct Quality {
     /// The best configs had to be measured again, and still disagreed the last time.
     pub(crate) disturbed: bool,
-    /// Nanoseconds that a GPU spent in timed kernels and flushes, and in all.
+    /// Nanoseconds that a GPU spent in kernels, and in all.
     pub(crate) busy_ns: u64,
     pub(crate) wall_ns: u64,
     /// Launches that were timed again, since the GPU may have waited for them.

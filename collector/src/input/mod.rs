@@ -5,6 +5,6 @@ pub(crate) mod datasets;
 pub(crate) mod models;
 pub(crate) mod problems;
 pub(crate) mod selection;
-mod shipped;
+pub(crate) mod shipped;
 pub(crate) mod space;
 pub(crate) mod tables;

@@ -37,7 +37,7 @@ pub(super) fn names() -> String {
 
 /// The model for some hardware. If none was trained for it, another stands in with the facts of the hardware
 /// that was asked for, and without figures of its own quality. Its predictions say so.
-pub(super) fn for_hardware(wanted: &Hardware) -> anyhow::Result<Model> {
+pub(crate) fn for_hardware(wanted: &Hardware) -> anyhow::Result<Model> {
     let trained = |shipped: &&Shipped| shipped.hardware == wanted.slug.as_str();
     if let Some(shipped) = SHIPPED.iter().find(trained) {
         return Ok(Model::from_bytes(shipped.bytes)?);

@@ -36,11 +36,16 @@ impl PackCache {
         Ok(cache)
     }
 
-    /// A pack that was pulled before. A file that is damaged counts as none.
+    /// A pack that was pulled before, to be used now. A file that is damaged counts as none.
     pub(crate) fn pulled(&self, digest: &Digest) -> Option<PathBuf> {
+        self.find(digest).map(used)
+    }
+
+    /// The same, only to see what it holds.
+    pub(crate) fn find(&self, digest: &Digest) -> Option<PathBuf> {
         let path = self.path_of(digest);
         let pack = Pack::open(&path).ok()?;
-        (pack.digest() == digest).then(|| used(path))
+        (pack.digest() == digest).then_some(path)
     }
 
     /// Every pack for an architecture that this program can launch, those used last first.

@@ -12,6 +12,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::python::Python;
+use crate::failure::Interrupted;
 use crate::interrupt::Interrupt;
 
 /// The slowest kernel seen took 20 seconds; one that takes this long hangs.
@@ -110,7 +111,8 @@ impl Compiler {
                 Ok(line) => return Ok(Some(line)),
                 Err(RecvTimeoutError::Disconnected) => return Ok(None),
                 Err(RecvTimeoutError::Timeout) if self.interrupt.insisted() => {
-                    bail!("interrupted; the same command goes on with what is compiled")
+                    let words = "interrupted; the same command goes on with what is compiled";
+                    return Err(Interrupted::new(words).into());
                 }
                 Err(RecvTimeoutError::Timeout) if began.elapsed() >= patience => return Ok(None),
                 Err(RecvTimeoutError::Timeout) => {}

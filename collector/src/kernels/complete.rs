@@ -1,4 +1,4 @@
-//! Which kernels an agent needs: all of the full space.
+//! Which kernels an agent can use: those of the full space.
 
 use std::collections::BTreeSet;
 
@@ -8,25 +8,34 @@ use diode_core::{DType, Invalid, KernelVariant};
 use super::plan::{Plan, forms, hardware_of};
 use super::variant::Variant;
 
-/// Of the variants with so many kernels each, those that have every kernel of the full space.
-pub(crate) fn complete(
+/// A variant that is held with all tiles of the full space.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Held {
+    pub(crate) variant: KernelVariant,
+    /// Every tile is there in every form, so every problem of the variant can be measured. Else every tile may be
+    /// there in one form, which is what the problems need that the pack was built for.
+    pub(crate) complete: bool,
+}
+
+/// Of the variants with so many kernels each, those with enough of them to measure a problem as agents do.
+pub(crate) fn held(
     arch: &str,
     counted: impl IntoIterator<Item = (KernelVariant, u64)>,
-) -> Result<Vec<KernelVariant>, Invalid> {
+) -> Result<Vec<Held>, Invalid> {
     let counted: Vec<(KernelVariant, u64)> = counted.into_iter().collect();
     let hardware = hardware_of(arch)?;
     let plan = Plan::of_space(arch, Space::Named(SpaceName::Full));
     let dtypes: BTreeSet<DType> = counted.iter().map(|(variant, _)| variant.dtype).collect();
-    let mut complete = Vec::new();
+    let mut all = Vec::new();
     for dtype in dtypes {
-        let tiles = plan.tiles(&hardware, dtype)?.len();
-        let of_type = counted.iter().filter(|(variant, _)| variant.dtype == dtype);
-        complete.extend(of_type.filter_map(|(variant, kernels)| {
-            let needed = tiles * forms(&Variant::from(*variant)).len();
-            (*kernels >= needed as u64).then_some(*variant)
+        let tiles = plan.tiles(&hardware, dtype)?.len() as u64;
+        let of_type = counted.iter().filter(|(variant, kernels)| variant.dtype == dtype && *kernels >= tiles);
+        all.extend(of_type.map(|&(variant, kernels)| {
+            let forms = forms(&Variant::from(variant)).len() as u64;
+            Held { variant, complete: kernels >= tiles * forms }
         }));
     }
-    Ok(complete)
+    Ok(all)
 }
 
 #[cfg(test)]
@@ -39,10 +48,12 @@ mod tests {
         let aligned = variant("mm;bfloat16;row,row;bias=none;align=16,16,16");
         // Tiles that fit and others are compiled apart, but K has no even form.
         let odd = variant("mm;bfloat16;row,row;bias=none;align=none,none,none");
-        let full = 2 * 1534;
-        let counted = [(aligned, full), (odd, full)];
-        assert_eq!(complete("sm_90", counted).unwrap(), [aligned, odd]);
-        assert_eq!(complete("sm_90", [(aligned, full - 1), (odd, 100)]).unwrap(), []);
-        assert!(complete("sm_1", []).is_err());
+        let (full, held_as) = (2 * 1534, |variant, complete| Held { variant, complete });
+        let whole = [held_as(aligned, true), held_as(odd, true)];
+        assert_eq!(held("sm_90", [(aligned, full), (odd, full)]).unwrap(), whole);
+        // One form of every tile is enough for some problems, fewer tiles are enough for none.
+        let part = held("sm_90", [(aligned, full - 1), (odd, 1533)]).unwrap();
+        assert_eq!(part, [held_as(aligned, false)]);
+        assert!(held("sm_1", []).is_err());
     }
 }

@@ -3,13 +3,14 @@
 use std::path::PathBuf;
 use std::thread;
 
-use anyhow::{Context as _, bail};
+use anyhow::Context as _;
 use diode_core::ids::Digest;
 
 use super::cache::PackCache;
 use super::plan::{PlannedKernel, hardware_of};
 use super::python::{TRITON, installed};
 use super::{Build, build};
+use crate::failure::Interrupted;
 use crate::interrupt::Interrupt;
 use crate::output::count;
 
@@ -39,7 +40,8 @@ pub(crate) fn build_here(
     };
     let built = build(&settings, kernels, interrupt).context("cannot build the kernels on this node")?;
     if built.is_none() {
-        bail!("interrupted while kernels were compiled; the next start goes on with what is compiled");
+        let words = "interrupted while kernels were compiled; the next start goes on with what is compiled";
+        return Err(Interrupted::new(words).into());
     }
     Ok(Some(path))
 }

@@ -17,7 +17,7 @@ pub(crate) mod variant;
 
 pub(crate) use build::{Build, Summary, build};
 pub(crate) use cache::{PackCache, used};
-pub(crate) use complete::complete;
+pub(crate) use complete::{Held, held};
 pub(crate) use here::build_here;
 pub(crate) use plan::{Plan, hardware_of};
 pub(crate) use variant::{problems_of, tile_of};

@@ -5,10 +5,22 @@
 
 /// `eprintln!` for text with names in it.
 macro_rules! say {
-    ($($text:tt)*) => { $crate::output::line_err(&format!($($text)*)) };
+    ($($text:tt)*) => { tell!(Info, {}, $($text)*) };
+}
+
+/// The same with a level and facts for programs: `tell!(Warning, { "seconds": 3 }, "waiting for {name}")`.
+macro_rules! tell {
+    ($level:ident, { $($facts:tt)* }, $($text:tt)*) => {
+        $crate::output::log::event(
+            $crate::output::log::Level::$level,
+            &serde_json::json!({ $($facts)* }),
+            &format!($($text)*),
+        )
+    };
 }
 
 pub(crate) mod files;
+pub(crate) mod log;
 pub(crate) mod progress;
 
 use std::borrow::Cow;
@@ -28,12 +40,6 @@ pub(crate) fn json(value: &impl Serialize) -> anyhow::Result<()> {
 /// Prints text of one line or more.
 pub(crate) fn text_out(text: &str) -> anyhow::Result<()> {
     script_out(&escaped(text))
-}
-
-/// Prints a line on stderr: what is going on, and what the user should know.
-#[expect(clippy::print_stderr, reason = "this is the one place")]
-pub(crate) fn line_err(line: &str) {
-    eprintln!("{}", one_line(line));
 }
 
 /// Text on one line, whatever is in it.

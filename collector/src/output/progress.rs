@@ -5,6 +5,8 @@ use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressStyle};
 
+use super::log;
+
 /// Between plain lines; a log should stay readable.
 const LINE_EVERY: Duration = Duration::from_secs(10);
 
@@ -20,8 +22,8 @@ pub(crate) struct Progress {
 
 impl Progress {
     pub(crate) fn new(total: u64, unit: &'static str) -> Self {
-        let bar =
-            if std::io::stderr().is_terminal() { ProgressBar::new(total) } else { ProgressBar::hidden() };
+        let is_terminal = std::io::stderr().is_terminal() && !log::is_json();
+        let bar = if is_terminal { ProgressBar::new(total) } else { ProgressBar::hidden() };
         let template = "{bar:24} {pos}/{len} {prefix} · {eta} left · {msg}";
         if let Ok(style) = ProgressStyle::with_template(template) {
             bar.set_style(style);

@@ -31,6 +31,9 @@ pub(super) struct CollectingArgs {
     #[command(flatten)]
     devices: DeviceArgs,
 
+    #[command(flatten)]
+    packs: PackServerArgs,
+
     /// Write torch-diode's JSON or MessagePack, whatever the extension of the output
     #[arg(long, value_enum)]
     pub(crate) format: Option<DatasetFormat>,
@@ -70,7 +73,7 @@ impl CollectingArgs {
             resume: self.resume,
             configs: ConfigArgs::all_of(self.search_space),
             devices: self.devices.clone(),
-            pack_server: PackServerArgs::default(),
+            pack_server: self.packs.clone(),
             seed: seed.into(),
             budget: None,
         };

@@ -4,10 +4,11 @@ use std::time::Duration;
 
 use anyhow::{Context, bail};
 use diode_core::api::ApiError;
+use diode_core::ids::Digest;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use ureq::tls::{PemItem, RootCerts, TlsConfig, parse_pem};
-use ureq::typestate::WithBody;
+use ureq::typestate::{WithBody, WithoutBody};
 use ureq::{Agent, RequestBuilder};
 
 use super::Address;
@@ -81,12 +82,17 @@ impl Client {
 
     /// Asks for a large file.
     pub(super) fn getting_much(&self, path: &str) -> Result<Answer, ureq::Error> {
-        let request = self.show(self.agent.get(self.url(path))).config();
-        let request = request
-            .timeout_global(None)
-            .timeout_recv_response(Some(TIMEOUT))
-            .timeout_recv_body(Some(RECEIVE_TIMEOUT));
-        request.build().call()
+        patient(self.show(self.agent.get(self.url(path)))).call()
+    }
+
+    /// Asks for a large file from some byte on, if it is still the one with this digest.
+    pub(super) fn getting_from(&self, path: &str, from: u64, sha256: &Digest) -> Result<Answer, ureq::Error> {
+        let mut request = self.agent.get(self.url(path));
+        if from > 0 {
+            request = request.header("range", format!("bytes={from}-"));
+            request = request.header("if-range", format!("\"{sha256}\""));
+        }
+        patient(self.show(request)).call()
     }
 
     pub(crate) fn post<T: DeserializeOwned>(&self, path: &str, body: &impl Serialize) -> anyhow::Result<T> {
@@ -126,6 +132,12 @@ impl Client {
     fn reached(&self, answer: Result<Answer, ureq::Error>) -> anyhow::Result<Answer> {
         answer.with_context(|| format!("cannot reach {}; is the server running?", self.address))
     }
+}
+
+/// With the time that a large file takes.
+fn patient(request: RequestBuilder<WithoutBody>) -> RequestBuilder<WithoutBody> {
+    let config = request.config().timeout_global(None).timeout_recv_response(Some(TIMEOUT));
+    config.timeout_recv_body(Some(RECEIVE_TIMEOUT)).build()
 }
 
 fn certificates(path: &Path) -> anyhow::Result<RootCerts> {

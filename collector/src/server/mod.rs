@@ -2,11 +2,13 @@
 
 mod address;
 mod client;
+mod download;
 mod packs;
 mod token_file;
 
 pub(crate) use address::Address;
 pub(crate) use client::{Answer, Client, judge, refusal, retry_after, wait_for};
+pub(crate) use download::Download;
 pub(crate) use packs::{NoPack, packs, pull};
 pub(crate) use token_file::{TokenFile, checked as checked_token};
 
@@ -27,7 +29,7 @@ pub(crate) struct ServerArgs {
 }
 
 /// Where kernel packs are pulled from, if that is wanted.
-#[derive(Debug, Default, Args)]
+#[derive(Debug, Clone, Args)]
 pub(crate) struct PackServerArgs {
     /// Server to pull kernel packs from, if this node has none
     #[arg(long, env = "DIODE_SERVER", value_name = "URL")]

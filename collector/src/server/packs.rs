@@ -5,7 +5,6 @@ use std::path::PathBuf;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-use anyhow::Context as _;
 use diode_core::api::PackSummary;
 use ureq::Error;
 
@@ -19,6 +18,8 @@ static PULLING: Mutex<()> = Mutex::new(());
 pub(crate) enum NoPack {
     /// The server cannot be reached, or is busy; trying again helps, and after so long if it says so.
     Away(anyhow::Error, Option<Duration>),
+    /// The server does not have it, or has it no more.
+    Gone(anyhow::Error),
     /// Trying again does not help.
     Refused(anyhow::Error),
 }
@@ -26,7 +27,7 @@ pub(crate) enum NoPack {
 impl From<NoPack> for anyhow::Error {
     fn from(error: NoPack) -> Self {
         match error {
-            NoPack::Away(error, _) | NoPack::Refused(error) => error,
+            NoPack::Away(error, _) | NoPack::Gone(error) | NoPack::Refused(error) => error,
         }
     }
 }
@@ -41,11 +42,7 @@ pub(crate) fn packs(client: &Client, arch: Option<&str>) -> Result<Vec<PackSumma
     if !answer.status().is_success() {
         return Err(refused(&mut answer));
     }
-    let listed: Vec<PackSummary> = answer
-        .body_mut()
-        .read_json()
-        .context("the answer is not understood; is it a Diode server?")
-        .map_err(NoPack::Refused)?;
+    let listed: Vec<PackSummary> = answer.body_mut().read_json().map_err(not_understood)?;
     Ok(listed.into_iter().filter(|pack| pack.abi.as_deref() == Some(ABI)).collect())
 }
 
@@ -103,10 +100,22 @@ fn judged(answer: Result<Answer, Error>) -> Result<Answer, NoPack> {
     }
 }
 
+/// A connection may break off in an answer, and that passes. Another answer stays what it is.
+fn not_understood(error: Error) -> NoPack {
+    let breaks_off = match &error {
+        Error::Io(_) | Error::Timeout(_) => true,
+        Error::Json(error) => error.is_io() || error.is_eof(),
+        _ => false,
+    };
+    let error = anyhow::Error::new(error).context("the answer is not understood; is it a Diode server?");
+    if breaks_off { NoPack::Away(error, None) } else { NoPack::Refused(error) }
+}
+
 fn refused(answer: &mut Answer) -> NoPack {
     let (status, asked) = (answer.status().as_u16(), retry_after(answer));
     let (_, words) = refusal(answer);
     match status {
+        404 => NoPack::Gone(words),
         408 | 429 | 500.. => NoPack::Away(words, asked),
         _ => NoPack::Refused(words),
     }

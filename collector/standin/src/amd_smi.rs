@@ -41,6 +41,7 @@ extern "C" fn amdsmi_get_gpu_metrics_info(_device: Device, metrics: *mut u8) -> 
     const POWER_CAP: u64 = 0x4;
     answer("throttle", |node, effect| {
         let reasons = value(effect, 0);
+        let celsius = value(node.effect("temperature", ""), 41);
         let [power_limited, socket_hot] = &mut node.residencies;
         *power_limited += u64::from(reasons & POWER_CAP != 0);
         *socket_hot += u64::from(reasons & !POWER_CAP != 0);
@@ -48,7 +49,7 @@ extern "C" fn amdsmi_get_gpu_metrics_info(_device: Device, metrics: *mut u8) -> 
         unsafe { metrics.write_bytes(0xff, SIZE) };
         // SAFETY: all places lie within it.
         let at = |offset: usize| unsafe { metrics.add(offset) };
-        put(at(6).cast::<u16>(), 41);
+        put(at(6).cast::<u16>(), celsius as u16);
         put(at(312).cast::<u16>(), 2100);
         put(at(440).cast::<u64>(), *power_limited);
         put(at(448).cast::<u64>(), *socket_hot);
@@ -78,8 +79,9 @@ extern "C" fn amdsmi_get_gpu_compute_partition(device: Device, name: *mut c_char
 
 #[unsafe(no_mangle)]
 extern "C" fn amdsmi_get_gpu_process_list(device: Device, count: *mut u32, _list: *mut c_void) -> c_int {
-    answer("processes", |node, _| {
-        put(count, 1 + gpu(node, device)?.processes);
+    answer("processes", |node, effect| {
+        gpu(node, device)?;
+        put(count, node.holders(device - 1, effect).len() as u32);
         Ok(())
     })
 }

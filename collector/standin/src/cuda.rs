@@ -49,7 +49,7 @@ functions! {
     }
 
     context = cuDevicePrimaryCtxRetain (context: *mut usize, device: c_int) |node, _| {
-        node.current = device as usize;
+        node.hold(device as usize);
         put(context, 1 + device as usize);
         Ok(())
     }

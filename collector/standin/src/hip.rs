@@ -15,7 +15,7 @@ extern "C" fn hipSetDevice(device: c_int) -> c_int {
         if device as usize >= node.script.gpus.len() {
             return Err(INVALID_DEVICE);
         }
-        node.current = device as usize;
+        node.hold(device as usize);
         Ok(())
     })
 }

@@ -133,6 +133,31 @@ impl Node {
         path.into()
     }
 
+    /// This process computes on a GPU from now on, as others are told.
+    pub(crate) fn hold(&mut self, number: usize) {
+        self.current = number;
+        if let Err(error) = self.append(Script::HOLDERS, &format!("{number} {}\n", std::process::id())) {
+            let _ = writeln!(std::io::stderr(), "the stand-in cannot say who computes: {error}");
+        }
+    }
+
+    /// The processes that compute on a GPU: those of `diode`, and others as the script says.
+    pub(crate) fn holders(&self, number: usize, effect: Option<Effect>) -> Vec<u32> {
+        let text = fs::read_to_string(self.beside(Script::HOLDERS)).unwrap_or_default();
+        let of_gpu =
+            |line: &str| line.split_once(' ').filter(|(gpu, _)| *gpu == number.to_string())?.1.parse().ok();
+        let mut holders: Vec<u32> = text.lines().filter_map(of_gpu).collect();
+        holders.sort_unstable();
+        holders.dedup();
+        holders.retain(|id| PathBuf::from(format!("/proc/{id}")).exists());
+        // No process of this node has so large a number.
+        holders.extend(
+            (0..value(effect, self.script.gpus[number].processes.into()) as u32)
+                .map(|other| u32::MAX - other),
+        );
+        holders
+    }
+
     pub(crate) fn gpu(&self) -> &Gpu {
         &self.script.gpus[self.current]
     }

@@ -101,18 +101,19 @@ extern "C" fn nvmlDeviceGetComputeRunningProcesses_v3(
     count: *mut c_uint,
     processes: *mut Process,
 ) -> c_int {
-    answer("processes", |node, _| {
-        let all = gpu(node, device)?.processes;
+    answer("processes", |node, effect| {
+        gpu(node, device)?;
+        let holders = node.holders(device - 1, effect);
         // SAFETY: the caller gives a number.
-        let room = unsafe { count.read() };
-        put(count, all);
-        if room < all {
+        let room = unsafe { count.read() } as usize;
+        put(count, holders.len() as c_uint);
+        if room < holders.len() {
             return Err(INSUFFICIENT_SIZE);
         }
-        for number in 0..all {
-            let process = Process { pid: 1 + number, used: 1 << 30, instance: 0, compute_instance: 0 };
+        for (number, pid) in holders.into_iter().enumerate() {
+            let process = Process { pid, used: 1 << 30, instance: 0, compute_instance: 0 };
             // SAFETY: the caller has room for them, see above.
-            put(unsafe { processes.add(number as usize) }, process);
+            put(unsafe { processes.add(number) }, process);
         }
         Ok(())
     })

@@ -19,6 +19,8 @@ impl Script {
     pub const VARIABLE: &str = "DIODE_STANDIN";
     /// Appended to the script's name: one byte for every process that has started the driver.
     pub const STARTS: &str = ".starts";
+    /// Appended to the script's name: a line for each GPU that a process has opened, with the process's id.
+    pub const HOLDERS: &str = ".holders";
     /// Appended to the script's name: launches with arguments that their kernels are not compiled for.
     pub const VIOLATIONS: &str = ".violations";
 }

@@ -15,6 +15,9 @@ mod learning;
 mod login;
 #[cfg(test)]
 mod nearest;
+#[cfg(unix)]
+#[cfg(test)]
+mod packaging;
 #[cfg(test)]
 mod predecessor;
 #[cfg(test)]
@@ -23,6 +26,8 @@ mod predecessor_models;
 mod resuming;
 #[cfg(test)]
 mod sandbox;
+#[cfg(test)]
+mod snapshots;
 #[cfg(target_os = "linux")]
 #[cfg(test)]
 mod standin;

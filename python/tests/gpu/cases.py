@@ -1,4 +1,4 @@
-"""What is compared with no tuning: multiplications alone, and with what follows them in networks."""
+"""What is compared with no tuning: multiplications alone, with what follows them in networks, and with what comes before."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Case:
     """Something to compile and to time."""
 
     part: str
-    """``alone``, ``epilogues`` or ``networks``."""
+    """``alone``, ``epilogues``, ``prologues`` or ``networks``."""
     name: str
     make: Callable[[], Made]
     training: bool = False
@@ -102,6 +102,32 @@ def _made(shape: Shape, name: str) -> Made:
         return following(F.linear(x, weight, bias), *others)
 
     return function, (x, weight, bias, *others)
+
+
+# What comes before that Inductor puts into a tile's kernel, and M, N, K of the multiplications.
+_PREPARED: dict[str, list[tuple[int, int, int]]] = {
+    "int8 weights": [(16, 4096, 4096), (512, 4096, 4096)],
+    "gathered rows": [(512, 4096, 4096), (2048, 512, 256), (16384, 512, 128)],
+    "transposed copy": [(512, 4096, 4096), (2048, 512, 256)],
+}
+
+
+def prologues() -> list[Case]:
+    """Multiplications of what is computed just before them."""
+    return [
+        Case("prologues", f"{Shape(*size)}, {name}", functools.partial(_prepared, Shape(*size), name), alone=str(Shape(*size)))
+        for name, sizes in _PREPARED.items()
+        for size in sizes
+    ]
+
+
+def _prepared(shape: Shape, name: str) -> Made:
+    a, b = shape.inputs()
+    if name == "int8 weights":
+        return (lambda a, b: a @ b.to(a.dtype)), (a, (b * 64).to(torch.int8))
+    if name == "gathered rows":
+        return (lambda a, rows, b: a[rows] @ b), (a, torch.randint(shape.m, (shape.m,), device=a.device), b)
+    return (lambda a, b: a.t().contiguous() @ b), (a.t().contiguous(), b)
 
 
 def recommender(rows: int) -> Made:

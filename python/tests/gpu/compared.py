@@ -61,7 +61,7 @@ def summary(name: str, cases: Sequence[Mapping[str, Any]]) -> dict[str, str]:
 
 
 def groups(cases: Sequence[Mapping[str, Any]]) -> list[tuple[str, list[Mapping[str, Any]]]]:
-    """Alone, with what follows, and of those what the scheduler of this torch can fuse."""
+    """Alone, with what follows (of those what the scheduler of this torch can fuse), and with what comes before."""
     followed = [case for case in cases if case["part"] == "epilogues"]
     unfused = [case for case in followed if "norm" in case["name"]]
     found = [
@@ -69,6 +69,7 @@ def groups(cases: Sequence[Mapping[str, Any]]) -> list[tuple[str, list[Mapping[s
         ("with what follows", followed),
         ("of these, what a tile can fuse", [case for case in followed if case not in unfused]),
         ("of these, what it cannot (norms)", unfused),
+        ("with what comes before", [case for case in cases if case["part"] == "prologues"]),
     ]
     return [(name, some) for name, some in found if some]
 

@@ -26,7 +26,7 @@ from torch_diode.heuristics import Request
 from torch_diode.heuristics.model import ModelHeuristic
 
 FUNCTIONS = {"gelu": "erf", "tanh gelu": "tanh", "silu × gate": "exp"}
-FITTED = ("gap_us", "bytes_per_us", "erfs_per_us", "read_us", "erf_us", "crowded_erf_us", "lost_occupancy")
+FITTED = ("gap_us", "bytes_per_us", "erfs_per_us", "read_us", "erf_us", "crowded_erf_us", "few_warps", "lost_occupancy")
 WEIGHED = 8
 
 
@@ -70,7 +70,7 @@ def read(path: Path) -> dict[str, Case]:
     for line in map(json.loads, path.read_text(encoding="utf-8").splitlines()):
         sizes = re.match(r"(linear|mm) (\d+)×(\d+)×(\d+) (\w+)(?:, (.*))?$", line["name"])
         tiles = dict(_tiles(line))
-        if sizes and tiles:
+        if sizes and tiles and line["part"] != "prologues":
             linear, (m, n, k) = sizes[1] == "linear", map(int, sizes.groups()[1:4])
             problem = Problem("mm", m, n, k, sizes[5])
             if linear:

@@ -6,7 +6,7 @@ use diode_core::ids::Digest;
 use headers::authorization::Bearer;
 use headers::{Authorization, HeaderMapExt as _};
 
-use super::cookie;
+use super::cookie::SESSION;
 use super::secret::{TOKEN_PREFIX, digest_of};
 use crate::app::App;
 use crate::http::{ApiFault, ApiResult};
@@ -38,7 +38,7 @@ impl Caller {
         if parts.headers.contains_key(header::AUTHORIZATION) {
             return by_token(parts, app).await.map(Some);
         }
-        let Some(secret) = cookie::read(&parts.headers, app.policy()) else { return Ok(None) };
+        let Some(secret) = SESSION.read(&parts.headers, app.policy()) else { return Ok(None) };
         let secret = digest_of(&secret);
         let Some(account) = app.backend.store.session(&secret, Now::read()).await? else { return Ok(None) };
         if !parts.method.is_safe() && !says_where_from(&parts.headers) {

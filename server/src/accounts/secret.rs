@@ -5,6 +5,7 @@ pub(crate) const TOKEN_PREFIX: &str = "diode_";
 
 /// 256 random bits as text. It is shown once and stored as a digest; a plain digest is enough for what
 /// cannot be guessed.
+#[derive(Clone)]
 pub(super) struct Secret(String);
 
 impl Secret {

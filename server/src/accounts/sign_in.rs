@@ -1,12 +1,13 @@
-//! Beginning and ending sessions, and what only the password allows.
+//! Beginning and ending sessions.
 
 use axum::http::{HeaderMap, HeaderValue};
-use diode_core::api::{Account, DeleteAccount, NewPassword, Password, SignIn};
+use diode_core::api::{Account, Password, SignIn};
 use diode_core::ids::{AccountName, Digest};
 
+use super::Peer;
+use super::cookie::SESSION;
 use super::limits::{SIGN_IN, SIGN_INS_OF_ADDRESS};
 use super::secret::{Secret, digest_of};
-use super::{Peer, SignedIn, cookie};
 use crate::app::App;
 use crate::http::{ApiFault, ApiResult};
 use crate::limits::admit;
@@ -26,7 +27,12 @@ pub(crate) async fn sign_in(
 
 /// The account of a name and its password. A wrong name is answered as a wrong password is, after the
 /// same work.
-async fn check(app: &App, peer: &Peer, name: &AccountName, password: Password) -> ApiResult<Account> {
+pub(super) async fn check(
+    app: &App,
+    peer: &Peer,
+    name: &AccountName,
+    password: Password,
+) -> ApiResult<Account> {
     let subject = format!("sign-in of {name} from {}", peer.0);
     admit(app, &format!("sign-ins from {}", peer.0), &SIGN_INS_OF_ADDRESS).await?;
     admit(app, &subject, &SIGN_IN).await?;
@@ -49,44 +55,17 @@ pub(super) async fn begin_session(
     headers: &HeaderMap,
     account: &Account,
 ) -> ApiResult<HeaderValue> {
-    if let Some(earlier) = cookie::read(headers, app.policy()) {
+    if let Some(earlier) = SESSION.read(headers, app.policy()) {
         app.backend.store.end_session(&digest_of(&earlier)).await?;
     }
     let (secret, now) = (Secret::draw("").map_err(ApiFault::internal)?, Now::read());
     let digest = secret.digest();
-    app.backend.store.add_session(&digest, &account.id, now, now.lease_end(cookie::LASTS)).await?;
-    cookie::keep(secret, app.policy())
+    app.backend.store.add_session(&digest, &account.id, now, now.lease_end(SESSION.lasts)).await?;
+    SESSION.keep(secret, app.policy())
 }
 
 /// Ends a session. Returns the header that makes the browser forget it.
 pub(crate) async fn sign_out(app: &App, session: &Digest) -> ApiResult<HeaderValue> {
     app.backend.store.end_session(session).await?;
-    cookie::forget(app.policy())
-}
-
-/// Replaces the password; all sessions but this one end. Tokens go on working: they were not made of it.
-pub(crate) async fn change_password(
-    app: &App,
-    peer: &Peer,
-    caller: &SignedIn,
-    request: NewPassword,
-) -> ApiResult<()> {
-    request.new.check(&caller.account.name)?;
-    check(app, peer, &caller.account.name, request.current).await?;
-    let hash = app.passwords.hash(request.new).await?;
-    app.backend.store.set_password(&caller.account.id, &hash, Some(&caller.session)).await?;
-    Ok(())
-}
-
-/// Deletes an account for good. Returns the header that makes the browser forget the session.
-pub(crate) async fn delete(
-    app: &App,
-    peer: &Peer,
-    caller: &SignedIn,
-    request: DeleteAccount,
-) -> ApiResult<HeaderValue> {
-    check(app, peer, &caller.account.name, request.password).await?;
-    let files = app.backend.store.delete_account(&caller.account.id, request.uploads).await?;
-    app.backend.forget_uploads(files).await?;
-    cookie::forget(app.policy())
+    SESSION.forget(app.policy())
 }

@@ -1,10 +1,11 @@
 use axum::http::{HeaderMap, HeaderValue};
 use diode_core::api::{Account, SignUp};
+use diode_core::ids::AccountName;
 
 use super::limits::SIGN_UPS_OF_ADDRESS;
 use super::secret::{digest_of, new_account_id};
 use super::sign_in::begin_session;
-use super::{Peer, SignUps};
+use super::{Peer, Policy, SignUps};
 use crate::app::App;
 use crate::http::{ApiFault, ApiResult};
 use crate::limits::admit;
@@ -19,17 +20,7 @@ pub(crate) async fn sign_up(
 ) -> ApiResult<(Account, HeaderValue)> {
     let SignUp { name, password, invitation } = request;
     if invitation.is_none() {
-        match app.policy().sign_ups {
-            SignUps::Open => {}
-            SignUps::Invitation => {
-                return Err(ApiFault::forbidden(
-                    "this server makes accounts by invitation only; ask whoever runs it for a link",
-                ));
-            }
-            SignUps::Closed => {
-                return Err(ApiFault::forbidden("this server takes no new accounts; ask whoever runs it"));
-            }
-        }
+        admits_strangers(app.policy())?;
     }
     password.check(&name)?;
     admit(app, &format!("sign-ups from {}", peer.0), &SIGN_UPS_OF_ADDRESS).await?;
@@ -42,12 +33,30 @@ pub(crate) async fn sign_up(
             let cookie = begin_session(app, headers, &account).await?;
             Ok((account, cookie))
         }
-        // Names are public, so this tells nobody more than the list of contributors does.
-        Created::NameTaken => {
-            Err(ApiFault::taken(format!("the name `{}` is taken; choose another", account.name)))
-        }
-        Created::NoLink => Err(ApiFault::forbidden(
-            "this invitation does not work: it has been used or has expired; ask for another",
+        refused => Err(no_account(refused, &account.name)),
+    }
+}
+
+/// Fails where an account needs an invitation, or nobody gets one.
+pub(super) fn admits_strangers(policy: &Policy) -> ApiResult<()> {
+    match policy.sign_ups {
+        SignUps::Open => Ok(()),
+        SignUps::Invitation => Err(ApiFault::forbidden(
+            "this server makes accounts by invitation only; ask whoever runs it for a link",
         )),
+        SignUps::Closed => Err(ApiFault::forbidden("this server takes no new accounts; ask whoever runs it")),
+    }
+}
+
+/// Why no account was made.
+pub(super) fn no_account(refused: Created, name: &AccountName) -> ApiFault {
+    match refused {
+        // Names are public, so this tells nobody more than the list of contributors does.
+        Created::NameTaken | Created::Done(_) => {
+            ApiFault::taken(format!("the name `{name}` is taken; choose another"))
+        }
+        Created::NoLink => ApiFault::forbidden(
+            "this invitation does not work: it has been used or has expired; ask for another",
+        ),
     }
 }

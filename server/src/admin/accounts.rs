@@ -157,7 +157,7 @@ fn account_line(found: &Credentials) -> String {
     let Credentials { account, password, disabled } = found;
     let mut notes = vec![format!("since {}", account.created_at)];
     notes.extend(account.admin.then(|| "administrator".to_owned()));
-    notes.extend(password.is_none().then(|| "has chosen no password yet".to_owned()));
+    notes.extend(password.is_none().then(|| "no password".to_owned()));
     notes.extend(disabled.then(|| "disabled".to_owned()));
     format!("{}: {}\n", account.name, notes.join(", "))
 }

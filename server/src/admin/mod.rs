@@ -5,6 +5,7 @@ pub mod backup;
 mod models;
 mod moderation;
 mod seed;
+mod snapshots;
 mod sweep;
 mod verify;
 
@@ -12,5 +13,6 @@ pub use accounts::{AccountCommand, print};
 pub use models::ModelCommand;
 pub use moderation::ModerationCommand;
 pub use seed::{Seeded, seed};
+pub use snapshots::SnapshotCommand;
 pub use sweep::{Swept, sweep};
 pub use verify::{Difference, Verified, verify, verify_entries};

@@ -160,7 +160,7 @@ async fn moderate(backend: &Backend, action: ModerationAction, act: Act) -> anyh
     let done = done.with_context(|| {
         format!("no {}; `diode-server admin uploads` lists the uploads", moderation.subject)
     })?;
-    backend.forget_uploads(done.files).await?;
+    backend.forget(done.files).await?;
     Ok(format!("{action} {}: {} uploads changed\n", moderation.subject, done.uploads.len()))
 }
 

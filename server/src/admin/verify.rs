@@ -28,11 +28,13 @@ pub struct Verified {
     pub to_judge: usize,
     /// Deviations, fences and owners that do not follow from the timings, in words.
     pub misjudged: Vec<String>,
+    /// Jobs, agents, leases and pieces of work that were read.
+    pub rows: usize,
     /// Rows that cannot be read, in words.
     pub damaged: Vec<String>,
     /// Blobs that a row names and that are not there, or not of their size.
     pub missing: Vec<NamedBlob>,
-    /// Files in the blob folder that no row names.
+    /// Blobs that no row names.
     pub orphans: usize,
 }
 
@@ -57,12 +59,12 @@ impl std::fmt::Display for Verified {
         for NamedBlob { kind, digest, bytes } in &self.missing {
             writeln!(f, "{kind:?} blob {digest} of {bytes} bytes is missing")?;
         }
-        let Self { entries, stale, uploads, to_judge, orphans, .. } = self;
+        let Self { entries, stale, uploads, to_judge, rows, orphans, .. } = self;
         write!(
             f,
             "{entries} entries recomputed, {} differ; {stale} entries wait to be recomputed; {uploads} uploads \
-             judged, {} standings differ; {to_judge} uploads wait to be judged; {} damaged rows; {} missing blobs; \
-             {orphans} blobs that nothing names",
+             judged, {} standings differ; {to_judge} uploads wait to be judged; {rows} rows of jobs and agents \
+             read; {} damaged rows; {} missing blobs; {orphans} blobs that nothing names",
             self.differences.len(),
             self.misjudged.len(),
             self.damaged.len(),
@@ -119,6 +121,9 @@ pub async fn verify_entries(store: &dyn Store) -> StoreResult<Verified> {
     verified.to_judge = checked.to_judge;
     verified.damaged.extend(checked.damaged);
     verified.misjudged.extend(checked.misjudged);
+    let checked = store.check_rows().await?;
+    verified.rows = checked.rows;
+    verified.damaged.extend(checked.damaged);
     Ok(verified)
 }
 

@@ -10,7 +10,7 @@ use crate::store::WorkFigures;
 /// How much of the plan has been measured, counted from the measured problems.
 pub(crate) fn coverage(hardware: HardwareSlug, measured: &[Problem], figures: WorkFigures) -> Coverage {
     let mut parts: BTreeMap<_, CoveragePart> = BTreeMap::new();
-    for Kind { op, dtype, .. } in kinds(None) {
+    for Kind { op, dtype, .. } in kinds() {
         let part = CoveragePart { op, dtype, kinds: 0, covered: 0, problems: 0 };
         parts.entry((op, dtype)).or_insert(part).kinds += 1;
     }

@@ -1,11 +1,8 @@
-use std::collections::HashSet;
-
 use anyhow::anyhow;
 use axum::Json;
 use axum::body::Body;
 use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode};
-use diode_core::Problem;
 use diode_core::api::query::from_text;
 use diode_core::api::{Agent, AgentDetail, ApiError, Coverage, Purpose, Registration, Wanted};
 use diode_core::hardware::Hardware;
@@ -73,9 +70,9 @@ pub(crate) async fn create(
     let id = AgentId::of(format!("{owner} {}", registration.key).as_bytes());
     let store = &app.backend.store;
     store.register_agent(&id, account.as_ref(), &registration, Now::read()).await?;
-    let known = store.agent(&id).await?;
-    let known = known.ok_or_else(|| ApiFault::internal(anyhow!("agent {id} vanished")))?;
-    Ok(Json(known.agent))
+    let summary = summary(&app, &id).await?;
+    app.plans.prepare(store, &KnownAgent { id, put_aside: summary.put_aside.clone(), account, registration });
+    Ok(Json(summary))
 }
 
 /// The agents, those seen last first.
@@ -100,9 +97,16 @@ pub(crate) async fn get(
     _: StrictQuery<NoParameters>,
     Known(known): Known<KnownAgent>,
 ) -> ApiResult<Json<AgentDetail>> {
-    let leases = app.backend.store.leases(&known.agent.id, LISTED_LEASES).await?;
+    let leases = app.backend.store.leases(&known.id, LISTED_LEASES).await?;
+    let agent = summary(&app, &known.id).await?;
     let Registration { ability, node, .. } = known.registration;
-    Ok(Json(AgentDetail { agent: known.agent, ability, node, leases }))
+    Ok(Json(AgentDetail { agent, ability, node, leases }))
+}
+
+/// What is told of an agent that must be there.
+async fn summary(app: &App, id: &AgentId) -> ApiResult<Agent> {
+    let summary = app.backend.store.agent_summary(id).await?;
+    summary.ok_or_else(|| ApiFault::internal(anyhow!("agent {id} vanished")))
 }
 
 /// How much of what the plan names has been measured on a hardware.
@@ -145,12 +149,9 @@ pub(crate) async fn want(
 ) -> ApiResult<StatusCode> {
     let wanted: Wanted = json_body(&headers, body).await?;
     wanted.check()?;
-    let measured: HashSet<Problem> =
-        app.backend.store.measured_problems(&hardware.slug).await?.into_iter().collect();
     let work: Vec<NewWork> = wanted
         .problems
         .into_iter()
-        .filter(|problem| !measured.contains(problem))
         .map(|problem| {
             let breadth = breadth_of(&problem);
             let seconds = expected_seconds(&hardware, &problem, breadth);

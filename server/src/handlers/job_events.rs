@@ -16,6 +16,16 @@ use crate::http::{ApiFault, ApiResult, Known, NoParameters, StrictQuery};
 /// cannot wake this one; people read more slowly than this.
 const POLL: Duration = Duration::from_millis(250);
 
+/// One of the server-sent events.
+#[derive(utoipa::ToSchema)]
+#[expect(dead_code, reason = "for the description alone")]
+pub(crate) struct JobMessage {
+    /// The number of the event.
+    id: String,
+    /// A JobEvent, as JSON.
+    data: String,
+}
+
 /// The steps of a job as they happen, as server-sent events. A client that lost
 /// the connection goes on after the `Last-Event-ID` it names; the stream ends
 /// with the job.
@@ -23,7 +33,7 @@ const POLL: Duration = Duration::from_millis(250);
     get, path = "/jobs/{id}/events", tag = "jobs",
     params(("id" = String, Path), ("last-event-id" = Option<u64>, Header)),
     responses(
-        (status = 200, body = JobEvent, content_type = "text/event-stream"),
+        (status = 200, body = JobMessage, content_type = "text/event-stream"),
         (status = 400, body = ApiError),
         (status = 404, body = ApiError),
     ),
@@ -70,9 +80,11 @@ impl Follower {
             if self.ended {
                 return None;
             }
+            // Asked before the events are read: whatever ends a job writes its last event with it.
+            let had_ended = self.job_has_ended().await;
             match self.app.backend.store.job_events(&self.job, self.after).await {
                 Ok(events) if events.is_empty() => {
-                    if self.missed_the_end().await || self.app.stopping_within(POLL).await {
+                    if had_ended || self.app.stopping_within(POLL).await {
                         return None;
                     }
                 }
@@ -86,8 +98,7 @@ impl Follower {
         }
     }
 
-    /// Whether the job has ended and the client has had its last event already.
-    async fn missed_the_end(&self) -> bool {
+    async fn job_has_ended(&self) -> bool {
         let job = self.app.backend.store.job(&self.job).await;
         matches!(job, Ok(Some(job)) if job.state.is_final())
     }

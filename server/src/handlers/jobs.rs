@@ -2,10 +2,10 @@ use axum::Json;
 use axum::body::Body;
 use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode};
-use diode_core::api::{ApiError, Job, JobRequest};
+use diode_core::api::{ApiError, Job, JobKind, JobRequest};
 use diode_core::ids::JobId;
 
-use crate::accounts::{Authorized, Train};
+use crate::accounts::{Authorized, Right as _, Train};
 use crate::app::App;
 use crate::http::{ApiFault, ApiResult, Known, Lookup, NoParameters, StrictQuery, json_body};
 use crate::store::{MAX_OWN_JOBS, MAX_WAITING_JOBS, Now, Queued, Store, StoreResult};
@@ -45,6 +45,12 @@ pub(crate) async fn create(
     body: Body,
 ) -> ApiResult<(StatusCode, Json<Job>)> {
     let request: JobRequest = json_body(&headers, body).await?;
+    if request.kind != JobKind::Train {
+        return Err(ApiFault::refused(format!(
+            "kind: got `{}`, expected `train`; administrators ask for a snapshot by POST /api/v1/snapshots",
+            request.kind
+        )));
+    }
     let slug = &request.hardware;
     let summary = app.backend.store.hardware_summary(slug).await?.ok_or_else(|| {
         ApiFault::refused(format!(
@@ -65,21 +71,22 @@ pub(crate) async fn create(
     }
     let now = Now::read();
     let job = trainings::job(request, false, now).map_err(ApiFault::internal)?;
-    match app.backend.store.enqueue(&job, account.as_ref().map(|account| &account.id), now).await? {
-        Queued::Yes => {}
-        Queued::Full => {
-            return Err(ApiFault::too_many(format!(
-                "{MAX_WAITING_JOBS} jobs wait already, the most there may be; cancel one or try again later"
-            )));
-        }
-        Queued::TooManyOwn => {
-            return Err(ApiFault::too_many(format!(
-                "{MAX_OWN_JOBS} jobs of your account wait or run already, the most there may be; cancel one or try \
-                 again later"
-            )));
-        }
-    }
+    accepted(app.backend.store.enqueue(&job, account.as_ref().map(|account| &account.id), now).await?)?;
     Ok((StatusCode::ACCEPTED, Json(job)))
+}
+
+/// Fails if a job could not be queued.
+pub(super) fn accepted(queued: Queued) -> ApiResult<()> {
+    match queued {
+        Queued::Yes => Ok(()),
+        Queued::Full => Err(ApiFault::too_many(format!(
+            "{MAX_WAITING_JOBS} jobs wait already, the most there may be; cancel one or try again later"
+        ))),
+        Queued::TooManyOwn => Err(ApiFault::too_many(format!(
+            "{MAX_OWN_JOBS} jobs of your account wait or run already, the most there may be; cancel one or try \
+             again later"
+        ))),
+    }
 }
 
 /// Cancels a job that waits or runs. What it has done so far is lost.
@@ -88,17 +95,26 @@ pub(crate) async fn create(
     responses(
         (status = 200, body = Job),
         (status = 401, body = ApiError, description = "Trainings on this server need an account"),
-        (status = 403, body = ApiError, description = "A token without the scope, or another site's page"),
+        (status = 403, body = ApiError, description = "Another account's job, a token without the scope, or another site's page"),
         (status = 404, body = ApiError),
         (status = 409, body = ApiError, description = "It has ended"),
     ),
 )]
 pub(crate) async fn cancel(
     State(app): State<App>,
-    _: Authorized<Train>,
+    Authorized { account, .. }: Authorized<Train>,
     _: StrictQuery<NoParameters>,
     Known(job): Known<Job>,
 ) -> ApiResult<Json<Job>> {
+    if let Some(account) = account.filter(|account| !account.admin)
+        && !Train::is_free(app.policy())
+        && app.backend.store.job_owner(&job.id).await? != Some(account.id)
+    {
+        return Err(ApiFault::forbidden(format!(
+            "job `{}` is not your account's; an administrator may cancel it",
+            job.id
+        )));
+    }
     let cancelled = app.backend.store.cancel_job(&job.id, Now::read()).await?;
     let ended = || ApiFault::conflict(format!("job `{}` has ended, so it cannot be cancelled", job.id));
     Ok(Json(cancelled.ok_or_else(ended)?))

@@ -1,6 +1,6 @@
 use axum::Json;
 use axum::body::Body;
-use axum::extract::{Path, State};
+use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode};
 use diode_core::api::{
     AGENT_KEY, Account, ApiError, GivenBack, LeaseAnswer, LeaseRequest, LeaseSummary, Receipt, Renewal,
@@ -11,7 +11,7 @@ use crate::accounts::{Authorized, Measure, new_lease_id};
 use crate::agents::hand_out;
 use crate::app::App;
 use crate::handlers::uploads::take_in;
-use crate::http::{ApiFault, ApiResult, NoParameters, StrictQuery, json_body, lookup};
+use crate::http::{ApiFault, ApiResult, InPath, NoParameters, StrictQuery, json_body, lookup};
 use crate::ingest::IngestError;
 use crate::store::{AGENT_LEASE, ForLease, KnownAgent, Now};
 
@@ -35,22 +35,22 @@ pub(crate) async fn create(
     State(app): State<App>,
     Authorized { account, .. }: Authorized<Measure>,
     _: StrictQuery<NoParameters>,
-    Path(id): Path<String>,
+    InPath(id): InPath<String>,
     headers: HeaderMap,
     body: Body,
 ) -> ApiResult<Json<LeaseAnswer>> {
     let request: LeaseRequest = json_body(&headers, body).await?;
     request.check()?;
     let agent = own_agent(&app, &id, account.as_ref(), &headers).await?;
-    if let Some(reason) = &agent.agent.put_aside {
+    if let Some(reason) = &agent.put_aside {
         return Err(ApiFault::forbidden(format!(
             "this agent gets no work: {reason}; once that is mended, whoever runs the server lets it back in by \
              `diode-server admin readmit {id}`"
         )));
     }
     let lease = new_lease_id().map_err(ApiFault::internal)?;
-    let store = app.backend.store.as_ref();
-    Ok(Json(hand_out(store, &agent, request.seconds, lease, Now::read()).await?))
+    let store = &app.backend.store;
+    Ok(Json(hand_out(store, &app.plans, &agent, request.seconds, lease, Now::read()).await?))
 }
 
 /// Renews a lease.
@@ -72,12 +72,12 @@ pub(crate) async fn renew(
     State(app): State<App>,
     Authorized { account, .. }: Authorized<Measure>,
     _: StrictQuery<NoParameters>,
-    Path((id, lease)): Path<(String, String)>,
+    InPath((id, lease)): InPath<(String, String)>,
     headers: HeaderMap,
 ) -> ApiResult<Json<Renewal>> {
     let agent = own_agent(&app, &id, account.as_ref(), &headers).await?;
     let lease = parse(&lease)?;
-    if !app.backend.store.renew_lease(&agent.agent.id, &lease, Now::read()).await? {
+    if !app.backend.store.renew_lease(&agent.id, &lease, Now::read()).await? {
         return Err(ended(&lease));
     }
     Ok(Json(Renewal { expires_in: AGENT_LEASE.as_secs() }))
@@ -110,7 +110,7 @@ pub(crate) async fn results(
     State(app): State<App>,
     Authorized { account, .. }: Authorized<Measure>,
     _: StrictQuery<NoParameters>,
-    Path((id, lease)): Path<(String, String)>,
+    InPath((id, lease)): InPath<(String, String)>,
     headers: HeaderMap,
     body: Body,
 ) -> ApiResult<(StatusCode, Json<Receipt>)> {
@@ -118,16 +118,15 @@ pub(crate) async fn results(
     let lease = parse(&lease)?;
     // One that nobody has is of a database that was replaced since: its results are stored.
     let holder = app.backend.store.lease_agent(&lease).await?;
-    if holder.is_some_and(|holder| holder != agent.agent.id) {
+    if holder.is_some_and(|holder| holder != agent.id) {
         return Err(ApiFault::conflict(format!(
             "lease `{lease}` is another agent's, so nothing was stored; results of no lease are uploads"
         )));
     }
-    let lease =
-        ForLease { lease, agent: agent.agent.id.clone(), contributor: agent.contributor().to_owned() };
+    let lease = ForLease { lease, agent: agent.id.clone(), contributor: agent.contributor().to_owned() };
     let taken = take_in(&app, &headers, body, agent.account.clone(), Some(lease)).await?;
     if let Err(error @ (IngestError::Refused(_) | IngestError::Format(_))) = &taken {
-        app.backend.store.note_refused_result(&agent.agent.id, &error.to_string()).await?;
+        app.backend.store.note_refused_result(&agent.id, &error.to_string()).await?;
     }
     let receipt = taken?;
     let status = if receipt.already_stored { StatusCode::OK } else { StatusCode::CREATED };
@@ -155,17 +154,21 @@ pub(crate) async fn end(
     State(app): State<App>,
     Authorized { account, .. }: Authorized<Measure>,
     _: StrictQuery<NoParameters>,
-    Path((id, lease)): Path<(String, String)>,
+    InPath((id, lease)): InPath<(String, String)>,
     headers: HeaderMap,
     body: Body,
 ) -> ApiResult<Json<LeaseSummary>> {
     let given: GivenBack = json_body(&headers, body).await?;
+    // Postgres takes no text with it.
+    if given.refused.iter().any(|refused| refused.reason.contains('\0')) {
+        return Err(ApiFault::invalid("reason: got the character U+0000, expected text without it"));
+    }
     let agent = own_agent(&app, &id, account.as_ref(), &headers).await?;
     let lease = parse(&lease)?;
     let store = &app.backend.store;
-    let state = store.end_lease(&agent.agent.id, &lease, &given.refused, Now::read()).await?;
+    let state = store.end_lease(&agent.id, &lease, &given.refused, Now::read()).await?;
     state.ok_or_else(|| ended(&lease))?;
-    let newest = store.leases(&agent.agent.id, 1).await?;
+    let newest = store.leases(&agent.id, 1).await?;
     newest.into_iter().next().map(Json).ok_or_else(|| ended(&lease))
 }
 

@@ -1,9 +1,15 @@
 //! One module per resource of the API; [`crate::router`] says which path leads where.
 
 pub(crate) mod account;
+pub(crate) mod activity;
 pub(crate) mod agents;
+pub(crate) mod comparisons;
+pub(crate) mod configs;
+pub(crate) mod contributors;
+pub(crate) mod coverage_map;
 pub(crate) mod datasets;
 pub(crate) mod devices;
+pub(crate) mod everywhere;
 mod export;
 pub(crate) mod hardware;
 pub(crate) mod health;
@@ -20,6 +26,8 @@ pub(crate) mod picks;
 pub(crate) mod problems;
 pub(crate) mod publications;
 pub(crate) mod session;
+pub(crate) mod snapshots;
+mod stored_file;
 pub(crate) mod tables;
 pub(crate) mod tokens;
 pub(crate) mod uploads;

@@ -1,19 +1,17 @@
 use axum::Json;
 use axum::extract::State;
-use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
-use axum::response::{IntoResponse, Response};
+use axum::http::{HeaderMap, Method};
+use axum::response::Response;
 use diode_core::api::query::from_text;
 use diode_core::api::{ApiError, ModelSummary};
 use diode_core::ids::{HardwareSlug, ModelId};
 use serde::Deserialize;
 
+use super::stored_file::{FOREVER, StoredFile};
 use crate::app::App;
 use crate::blobs::BlobKind;
-use crate::http::{ApiResult, Known, Lookup, NoParameters, StrictQuery, etag, is_current, save_as};
+use crate::http::{ApiResult, Known, Lookup, NoParameters, StrictQuery};
 use crate::store::{Store, StoreResult};
-
-/// A model's id is the digest of its bytes, so what it names never changes.
-const FOREVER: HeaderValue = HeaderValue::from_static("public, max-age=31536000, immutable");
 
 impl Lookup for ModelSummary {
     type Id = ModelId;
@@ -62,7 +60,9 @@ pub(crate) async fn get(
     get, path = "/models/{id}/download", tag = "models", params(("id" = String, Path)),
     responses(
         (status = 200, body = Vec<u8>, content_type = "application/octet-stream"),
+        (status = 206, body = Vec<u8>, content_type = "application/octet-stream", description = "The part that `Range` asks for"),
         (status = 304, description = "The client has it already"),
+        (status = 416, body = ApiError, description = "The file has no such part"),
         (status = 404, body = ApiError),
     ),
 )]
@@ -70,17 +70,16 @@ pub(crate) async fn download(
     State(app): State<App>,
     _: StrictQuery<NoParameters>,
     Known(model): Known<ModelSummary>,
+    method: Method,
     headers: HeaderMap,
 ) -> ApiResult<Response> {
-    let tag = etag(&model.digest);
-    let caching = [(header::ETAG, tag.clone()), (header::CACHE_CONTROL, FOREVER)];
-    if is_current(&headers, &tag) {
-        return Ok((StatusCode::NOT_MODIFIED, caching).into_response());
-    }
-    let head = [
-        (header::CONTENT_TYPE, HeaderValue::from_static("application/octet-stream")),
-        (header::CONTENT_DISPOSITION, save_as(&model.file_name)?),
-    ];
-    let bytes = app.backend.blobs.get(BlobKind::Model, &model.digest).await?;
-    Ok((caching, head, bytes).into_response())
+    let file = StoredFile {
+        kind: BlobKind::Model,
+        sha256: &model.digest,
+        bytes: model.bytes,
+        name: &model.file_name,
+        media: "application/octet-stream",
+        caching: FOREVER,
+    };
+    file.answer(&app, &method, &headers).await
 }

@@ -38,7 +38,7 @@ pub(crate) async fn create(
     let done = done.ok_or_else(|| {
         ApiFault::not_found(format!("no {}; /api/v1/uploads lists the uploads", request.subject))
     })?;
-    app.backend.forget_uploads(done.files).await?;
+    app.backend.forget(done.files).await?;
     Ok(Json(Moderated { uploads: done.uploads }))
 }
 

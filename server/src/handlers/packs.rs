@@ -3,26 +3,21 @@ use std::io::Seek as _;
 use axum::Json;
 use axum::body::Body;
 use axum::extract::State;
-use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
-use axum::response::{IntoResponse, Response};
+use axum::http::{HeaderMap, Method, StatusCode};
+use axum::response::Response;
 use diode_core::api::query::from_text;
 use diode_core::api::{ApiError, MAX_PACK_BYTES, PackSummary};
 use diode_core::ids::Digest;
 use serde::Deserialize;
 
+use super::stored_file::{FOREVER, StoredFile};
 use super::uploads::refuse_wrapped;
 use crate::accounts::{Admin, Authorized};
 use crate::app::App;
 use crate::blobs::BlobKind;
-use crate::http::{
-    ApiFault, ApiResult, BodyError, Known, Lookup, NoParameters, PACE, StrictQuery, etag, is_current,
-    receive, save_as,
-};
+use crate::http::{ApiFault, ApiResult, BodyError, Known, Lookup, NoParameters, PACE, StrictQuery, receive};
 use crate::packs::{PackError, examine};
 use crate::store::{Now, Store, StoreResult};
-
-/// A digest names one content for ever.
-const FOREVER: HeaderValue = HeaderValue::from_static("public, max-age=31536000, immutable");
 
 impl Lookup for PackSummary {
     type Id = Digest;
@@ -60,7 +55,9 @@ pub(crate) async fn list(
     get, path = "/packs/{digest}", tag = "packs", params(("digest" = String, Path)),
     responses(
         (status = 200, body = Vec<u8>, content_type = "application/octet-stream"),
+        (status = 206, body = Vec<u8>, content_type = "application/octet-stream", description = "The part that `Range` asks for"),
         (status = 304, description = "The client has it already"),
+        (status = 416, body = ApiError, description = "The file has no such part"),
         (status = 404, body = ApiError),
     ),
 )]
@@ -68,20 +65,18 @@ pub(crate) async fn get(
     State(app): State<App>,
     _: StrictQuery<NoParameters>,
     Known(pack): Known<PackSummary>,
+    method: Method,
     headers: HeaderMap,
 ) -> ApiResult<Response> {
-    let tag = etag(&pack.digest);
-    let caching = [(header::ETAG, tag.clone()), (header::CACHE_CONTROL, FOREVER)];
-    if is_current(&headers, &tag) {
-        return Ok((StatusCode::NOT_MODIFIED, caching).into_response());
-    }
-    let head = [
-        (header::CONTENT_TYPE, HeaderValue::from_static("application/octet-stream")),
-        (header::CONTENT_LENGTH, HeaderValue::from(pack.bytes)),
-        (header::CONTENT_DISPOSITION, save_as(&format!("{:.16}.pack", pack.digest))?),
-    ];
-    let pieces = app.backend.blobs.stream(BlobKind::Pack, &pack.sha256).await?;
-    Ok((caching, head, Body::from_stream(pieces)).into_response())
+    let file = StoredFile {
+        kind: BlobKind::Pack,
+        sha256: &pack.sha256,
+        bytes: pack.bytes,
+        name: &format!("{:.16}.pack", pack.digest),
+        media: "application/octet-stream",
+        caching: FOREVER,
+    };
+    file.answer(&app, &method, &headers).await
 }
 
 /// Publishes a kernel pack, the raw body, so that agents and people can pull it.

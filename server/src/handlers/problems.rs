@@ -66,6 +66,11 @@ fn choose(id: &ProblemId, views: &[ProblemView], query: &ViewQuery) -> ApiResult
             && query.method.is_none_or(|method| method == view.method)
     };
     let view = views.iter().find(wanted).ok_or_else(|| {
+        if views.is_empty() {
+            return ApiFault::not_found(format!(
+                "nobody has timed problem `{id}`, or no timing of it counts"
+            ));
+        }
         let there: Vec<_> = views.iter().map(|v| format!("{} by {}", v.hardware, v.method)).collect();
         ApiFault::not_found(format!(
             "problem `{id}` was not measured that way; there is {}",

@@ -1,13 +1,13 @@
 use axum::Json;
 use axum::body::Body;
-use axum::extract::{Path, State};
+use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode};
 use diode_core::api::{ApiError, IssuedToken, NewToken, Token};
 use diode_core::ids::TokenId;
 
 use crate::accounts::{self, SignedIn};
 use crate::app::App;
-use crate::http::{ApiFault, ApiResult, NoParameters, StrictQuery, json_body};
+use crate::http::{ApiFault, ApiResult, InPath, NoParameters, StrictQuery, json_body};
 
 /// Makes an API token. Its secret is in this answer and nowhere else. A token cannot make a token.
 #[utoipa::path(
@@ -62,7 +62,7 @@ pub(crate) async fn delete(
     State(app): State<App>,
     _: StrictQuery<NoParameters>,
     caller: SignedIn,
-    Path(id): Path<String>,
+    InPath(id): InPath<String>,
 ) -> ApiResult<StatusCode> {
     let unknown = || ApiFault::not_found("the account has no such token; /api/v1/tokens lists them");
     let id: TokenId = id.parse().map_err(|_| unknown())?;

@@ -1,5 +1,3 @@
-use std::error::Error;
-use std::iter::successors;
 use std::sync::Arc;
 
 use axum::Json;
@@ -9,7 +7,7 @@ use diode_core::Invalid;
 use diode_core::api::ApiError;
 use diode_formats::FormatError;
 
-use crate::blobs::BlobError;
+use crate::blobs::{BlobError, Trouble, is_full};
 use crate::ingest::IngestError;
 use crate::limits::Left;
 use crate::store::StoreError;
@@ -73,6 +71,16 @@ impl ApiFault {
         Self::new(StatusCode::NOT_FOUND, "not_found", message)
     }
 
+    /// It was there, and is gone for good.
+    pub(crate) fn removed(message: impl Into<String>) -> Self {
+        Self::new(StatusCode::GONE, "removed", message)
+    }
+
+    /// The file has no such part.
+    pub(crate) fn no_such_range(message: impl Into<String>) -> Self {
+        Self::new(StatusCode::RANGE_NOT_SATISFIABLE, "no_such_range", message)
+    }
+
     pub(crate) fn method_not_allowed(message: impl Into<String>) -> Self {
         Self::new(StatusCode::METHOD_NOT_ALLOWED, "method_not_allowed", message)
     }
@@ -106,6 +114,12 @@ impl ApiFault {
         Self::new(StatusCode::CONFLICT, "conflict", message)
     }
 
+    /// Something that the request needs was deleted while it ran.
+    fn gone(cause: impl Into<anyhow::Error>) -> Self {
+        Self::conflict("the account, or what else the request refers to, was deleted meanwhile")
+            .because(cause)
+    }
+
     /// There are as many as may be; trying again later may help.
     pub(crate) fn too_many(message: impl Into<String>) -> Self {
         let fault = Self::new(StatusCode::TOO_MANY_REQUESTS, "too_many", message);
@@ -118,15 +132,29 @@ impl ApiFault {
         Self { retry_after: Some(10), ..fault }
     }
 
+    /// What the request needs cannot be used for some seconds.
+    pub(crate) fn away(
+        message: impl Into<String>,
+        retry_after: u32,
+        cause: impl Into<anyhow::Error>,
+    ) -> Self {
+        let fault = Self::new(StatusCode::SERVICE_UNAVAILABLE, "unavailable", message);
+        Self { retry_after: Some(retry_after), ..fault }.because(cause)
+    }
+
+    /// The same, and the log tells why.
+    pub(crate) fn because(self, cause: impl Into<anyhow::Error>) -> Self {
+        Self { cause: Some(Arc::new(cause.into())), ..self }
+    }
+
     /// Nothing more can be stored.
     pub(crate) fn full(message: impl Into<String>) -> Self {
         Self::new(StatusCode::INSUFFICIENT_STORAGE, "insufficient_storage", message)
     }
 
     fn disk_full(cause: impl Into<anyhow::Error>) -> Self {
-        let fault =
-            Self::full("the server's disk is full, so nothing was stored; its operator must make room");
-        Self { cause: Some(Arc::new(cause.into())), ..fault }
+        Self::full("the server's disk is full, so nothing was stored; its operator must make room")
+            .because(cause)
     }
 
     /// A file could not be written.
@@ -135,16 +163,13 @@ impl ApiFault {
     }
 
     fn blobs_unavailable(cause: impl Into<anyhow::Error>) -> Self {
-        let message = "the server's files cannot be used at the moment; try again later";
-        let fault = Self::new(StatusCode::SERVICE_UNAVAILABLE, "unavailable", message);
-        Self { cause: Some(Arc::new(cause.into())), retry_after: Some(10), ..fault }
+        Self::away("the server's files cannot be used at the moment; try again later", 10, cause)
     }
 
     /// The server's own failure.
     pub(crate) fn internal(cause: impl Into<anyhow::Error>) -> Self {
         let message = "something went wrong on the server and has been logged";
-        let fault = Self::new(StatusCode::INTERNAL_SERVER_ERROR, "internal", message);
-        Self { cause: Some(Arc::new(cause.into())), ..fault }
+        Self::new(StatusCode::INTERNAL_SERVER_ERROR, "internal", message).because(cause)
     }
 
     /// What users see.
@@ -153,16 +178,8 @@ impl ApiFault {
     }
 
     fn unavailable(cause: impl Into<anyhow::Error>) -> Self {
-        let message = "the database does not answer at the moment; try again in a few seconds";
-        let fault = Self::new(StatusCode::SERVICE_UNAVAILABLE, "unavailable", message);
-        Self { cause: Some(Arc::new(cause.into())), retry_after: Some(5), ..fault }
+        Self::away("the database does not answer at the moment; try again in a few seconds", 5, cause)
     }
-}
-
-/// Whether a disk, a quota or a file's size limit is used up.
-fn is_full(error: &std::io::Error) -> bool {
-    use std::io::ErrorKind::{FileTooLarge, QuotaExceeded, StorageFull};
-    matches!(error.kind(), StorageFull | QuotaExceeded | FileTooLarge)
 }
 
 impl From<Invalid> for ApiFault {
@@ -176,6 +193,7 @@ impl From<StoreError> for ApiFault {
         match error {
             StoreError::Unavailable(_) => Self::unavailable(error),
             StoreError::Full(_) => Self::disk_full(error),
+            StoreError::Gone(_) => Self::gone(error),
             StoreError::Sql(_)
             | StoreError::Migrate(_)
             | StoreError::Url { .. }
@@ -187,14 +205,11 @@ impl From<StoreError> for ApiFault {
 
 impl From<BlobError> for ApiFault {
     fn from(error: BlobError) -> Self {
-        let causes = successors(Some(&error as &(dyn Error + 'static)), |&cause| cause.source());
-        let mut io = causes.filter_map(|cause| cause.downcast_ref::<std::io::Error>());
-        match io.next() {
-            Some(cause) if is_full(cause) => Self::disk_full(error),
-            // A row names the blob, so the folder is not what it should be.
-            Some(cause) if cause.kind() == std::io::ErrorKind::NotFound => Self::internal(error),
-            Some(_) => Self::blobs_unavailable(error),
-            None => Self::internal(error),
+        match error.trouble() {
+            Trouble::Full => Self::disk_full(error),
+            Trouble::Unavailable => Self::blobs_unavailable(error),
+            // A row names the blob, so what is kept is not what it should be.
+            Trouble::Missing => Self::internal(error),
         }
     }
 }

@@ -5,6 +5,7 @@ use std::str::FromStr;
 use axum::extract::{FromRequestParts, Path};
 use axum::http::request::Parts;
 use diode_core::Invalid;
+use serde::de::DeserializeOwned;
 
 use super::{ApiFault, ApiResult};
 use crate::app::App;
@@ -13,6 +14,18 @@ use crate::store::{Store, StoreResult};
 /// What the id in the path names. A request for anything unknown ends here, with
 /// 404 and a hint.
 pub(crate) struct Known<T>(pub(crate) T);
+
+/// The names in the path, as they are.
+pub(crate) struct InPath<T>(pub(crate) T);
+
+impl<T: DeserializeOwned + Send> FromRequestParts<App> for InPath<T> {
+    type Rejection = ApiFault;
+
+    async fn from_request_parts(parts: &mut Parts, app: &App) -> ApiResult<Self> {
+        let path = Path::<T>::from_request_parts(parts, app).await;
+        path.map(|Path(names)| Self(names)).map_err(|error| ApiFault::invalid(error.body_text()))
+    }
+}
 
 /// What can be looked up by an id in a path.
 pub(crate) trait Lookup: Sized {
@@ -31,9 +44,7 @@ impl<T: Lookup> FromRequestParts<App> for Known<T> {
     type Rejection = ApiFault;
 
     async fn from_request_parts(parts: &mut Parts, app: &App) -> ApiResult<Self> {
-        let Path(id) = Path::<String>::from_request_parts(parts, app)
-            .await
-            .map_err(|error| ApiFault::invalid(error.body_text()))?;
+        let InPath(id) = InPath::<String>::from_request_parts(parts, app).await?;
         lookup(app, &id).await.map(Self)
     }
 }

@@ -12,6 +12,7 @@ use tower_http::catch_panic::CatchPanicLayer;
 use tower_http::request_id::{MakeRequestUuid, PropagateRequestIdLayer, RequestId, SetRequestIdLayer};
 use tower_http::set_header::SetResponseHeaderLayer;
 use tower_http::trace::TraceLayer;
+use tracing::Span;
 
 use super::ApiFault;
 use super::fault::Cause;
@@ -35,21 +36,30 @@ pub(crate) fn around(router: Router) -> Router {
         router = router.layer(SetResponseHeaderLayer::if_not_present(name, HeaderValue::from_static(value)));
     }
     router
-        .layer(TraceLayer::new_for_http())
+        .layer(TraceLayer::new_for_http().make_span_with(span))
         .layer(PropagateRequestIdLayer::x_request_id())
         .layer(SetRequestIdLayer::x_request_id(MakeRequestUuid))
 }
 
+/// What the log tells of a request with each line about it. Not the query: that of a link is a secret.
+fn span(request: &Request) -> Span {
+    let (method, path) = (request.method(), request.uri().path());
+    tracing::error_span!("request", request_id = id_of(request), %method, path)
+}
+
+fn id_of(request: &Request) -> &str {
+    let id = request.extensions().get::<RequestId>();
+    id.and_then(|id| id.header_value().to_str().ok()).unwrap_or("unknown")
+}
+
 /// Logs the cause of a failure, and names the request's id in the answer.
 async fn log_cause(request: Request, next: Next) -> Response {
-    let id = request.extensions().get::<RequestId>().cloned();
-    let id = id.as_ref().and_then(|id| id.header_value().to_str().ok()).unwrap_or("unknown").to_owned();
-    let (method, uri) = (request.method().clone(), request.uri().clone());
+    let id = id_of(&request).to_owned();
     let mut response = next.run(request).await;
     let Some(Cause(cause)) = response.extensions_mut().remove::<Cause>() else {
         return response;
     };
-    tracing::error!(request_id = %id, %method, %uri, "{cause:#}");
+    tracing::error!("{cause:#}");
     if response.status() != axum::http::StatusCode::INTERNAL_SERVER_ERROR {
         return response;
     }

@@ -8,15 +8,17 @@ mod file_name;
 mod known;
 mod layers;
 mod query;
+mod range;
 mod same_site;
 
 pub(crate) use body::{BodyError, PACE, essence, json_body, receive};
 pub(crate) use conditional::{etag, is_current, save_as};
 pub(crate) use fault::ApiFault;
 pub(crate) use file_name::FileName;
-pub(crate) use known::{Known, Lookup, lookup};
+pub(crate) use known::{InPath, Known, Lookup, lookup};
 pub(crate) use layers::around;
 pub(crate) use query::{NoParameters, StrictQuery};
+pub(crate) use range::Wanted;
 pub(crate) use same_site::{Hosts, same_site};
 
 /// What handlers answer.

@@ -32,6 +32,12 @@ impl<T: DeserializeOwned + IntoParams, S: Send + Sync> FromRequestParts<S> for S
             if given.contains_key(&name) {
                 return Err(ApiFault::invalid(format!("parameter `{name}`: given twice, expected once")));
             }
+            // No parameter means it, and Postgres takes no text with it.
+            if value.contains('\0') {
+                let message =
+                    format!("parameter `{name}`: got the character U+0000, expected text without it");
+                return Err(ApiFault::invalid(message));
+            }
             given.insert(name, value);
         }
         let known: Vec<String> = T::into_params(|| None).into_iter().map(|param| param.name).collect();

@@ -16,13 +16,24 @@ use super::{ApiFault, ApiResult};
 pub(crate) type Hosts = Arc<[String]>;
 
 pub(crate) async fn same_site(State(hosts): State<Hosts>, request: Request, next: Next) -> Response {
-    match check(&hosts, request.method(), request.headers()) {
+    match check(&hosts, request.method(), request.uri(), request.headers()) {
         Ok(()) => next.run(request).await,
         Err(fault) => fault.into_response(),
     }
 }
 
-fn check(hosts: &[String], method: &Method, headers: &HeaderMap) -> ApiResult<()> {
+fn check(hosts: &[String], method: &Method, uri: &Uri, headers: &HeaderMap) -> ApiResult<()> {
+    // A proxy may go by the one, and this server by the other.
+    if headers.get_all(header::HOST).iter().count() > 1 {
+        return Err(ApiFault::invalid("Host: given twice, expected once"));
+    }
+    // A whole URL in the request line counts before the header.
+    let is_other = |host: &&str| !is_ours(hosts, &in_one_form(host));
+    if let Some(named) = uri.host().filter(is_other) {
+        return Err(ApiFault::misdirected(format!(
+            "the request is for `{named:.128}`, expected a name that this server answers to"
+        )));
+    }
     let text = |name| headers.get(name).map(|value| value.to_str().unwrap_or_default());
     let host = text(header::HOST);
     // Another site may let its own name point to this machine (DNS rebinding). A browser then takes its pages
@@ -56,7 +67,12 @@ fn check(hosts: &[String], method: &Method, headers: &HeaderMap) -> ApiResult<()
 /// The name in `NAME:PORT`, in lower case.
 fn host_of(given: &str) -> Option<String> {
     let authority: Authority = given.parse().ok()?;
-    Some(authority.host().trim_end_matches('.').to_ascii_lowercase())
+    Some(in_one_form(authority.host()))
+}
+
+/// A name in lower case, without the dot that may end it.
+fn in_one_form(name: &str) -> String {
+    name.trim_end_matches('.').to_ascii_lowercase()
 }
 
 fn is_ours(hosts: &[String], name: &str) -> bool {
@@ -84,7 +100,7 @@ mod tests {
         for (name, value) in given {
             headers.insert(*name, HeaderValue::from_static(value));
         }
-        match check(&["diode.example".to_owned()], method, &headers) {
+        match check(&["diode.example".to_owned()], method, &Uri::from_static("/"), &headers) {
             Ok(()) => 200,
             Err(fault) => fault.into_response().status().as_u16(),
         }
@@ -106,6 +122,25 @@ mod tests {
             assert_eq!(status(&Method::GET, &[("host", host)]), 421, "{host}");
         }
         assert_eq!(status(&Method::GET, &[]), 200);
+    }
+
+    #[test]
+    fn two_names_are_told_apart() {
+        let (hosts, mut headers) = (["diode.example".to_owned()], HeaderMap::new());
+        let status = |uri: &'static str, headers: &HeaderMap| match check(
+            &hosts,
+            &Method::GET,
+            &Uri::from_static(uri),
+            headers,
+        ) {
+            Ok(()) => 200,
+            Err(fault) => fault.into_response().status().as_u16(),
+        };
+        headers.append("host", HeaderValue::from_static("diode.example"));
+        assert_eq!(status("http://DIODE.example.:80/api", &headers), 200);
+        assert_eq!(status("http://evil.example/api", &headers), 421);
+        headers.append("host", HeaderValue::from_static("evil.example"));
+        assert_eq!(status("/api", &headers), 400);
     }
 
     #[test]

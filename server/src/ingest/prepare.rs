@@ -165,8 +165,8 @@ impl Judged {
             set_apart.entry(reason).or_insert_with(example).timings += 1;
             self.first_fault.get_or_insert(error);
         }
-        let is_left = !rows.is_empty() || !solution.failures.is_empty();
-        is_left.then(|| Cow::Owned(solution.select(&rows)))
+        // Failures alone say nothing where no time can be true.
+        (!rows.is_empty()).then(|| Cow::Owned(solution.select(&rows)))
     }
 }
 

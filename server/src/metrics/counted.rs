@@ -5,6 +5,7 @@ use diode_core::api::Receipt;
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::{Registry, Unit};
 
@@ -19,8 +20,16 @@ struct RequestLabels {
     status: u16,
 }
 
+/// In seconds: from a small training to one of a night.
+const JOB_DURATIONS: [f64; 10] = [1.0, 5.0, 15.0, 60.0, 180.0, 600.0, 1800.0, 3600.0, 10_800.0, 36_000.0];
+
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct UploadLabels {
+    outcome: &'static str,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct JobLabels {
     outcome: &'static str,
 }
 
@@ -32,6 +41,8 @@ pub struct Metrics {
     uploads: Family<UploadLabels, Counter>,
     upload_bytes: Counter,
     timings: Counter,
+    jobs: Family<JobLabels, Histogram, fn() -> Histogram>,
+    working: Gauge,
 }
 
 impl Default for Metrics {
@@ -45,7 +56,12 @@ impl Default for Metrics {
         registry.register("uploads", "Uploads and agents' results, by outcome", uploads.clone());
         registry.register("uploaded_bytes", "Bytes of uploads that were stored", upload_bytes.clone());
         registry.register("uploaded_timings", "Timings of uploads that were stored", timings.clone());
-        Self { registry: Arc::new(registry), requests, uploads, upload_bytes, timings }
+        let histogram: fn() -> Histogram = || Histogram::new(JOB_DURATIONS);
+        let (jobs, working) = (Family::new_with_constructor(histogram), Gauge::default());
+        let help = "Time that this process has worked on a job, by outcome";
+        registry.register_with_unit("worker_job_duration", help, Unit::Seconds, jobs.clone());
+        registry.register("worker_busy", "Whether this process works on a job", working.clone());
+        Self { registry: Arc::new(registry), requests, uploads, upload_bytes, timings, jobs, working }
     }
 }
 
@@ -67,6 +83,17 @@ impl Metrics {
             self.upload_bytes.inc_by(receipt.bytes);
             self.timings.inc_by(receipt.hardware.iter().map(|hardware| hardware.timings).sum());
         }
+    }
+
+    /// Notes that a worker of this process has begun a job.
+    pub(crate) fn job_begins(&self) {
+        self.working.inc();
+    }
+
+    /// Counts what became of it.
+    pub(crate) fn job_ends(&self, outcome: &'static str, took: Duration) {
+        self.working.dec();
+        self.jobs.get_or_create(&JobLabels { outcome }).observe(took.as_secs_f64());
     }
 
     /// Counts an upload that was refused for what is in it.

@@ -5,7 +5,9 @@ mod counted;
 mod measured;
 mod process;
 mod scrape;
+mod tell;
 
 pub use counted::Metrics;
 pub(crate) use measured::measured;
 pub use scrape::router;
+pub(crate) use tell::tell;

@@ -12,7 +12,7 @@ use prometheus_client::metrics::gauge::{ConstGauge, Gauge};
 use prometheus_client::registry::{Registry, Unit};
 
 use super::{Metrics, process};
-use crate::app::App;
+use crate::backend::Backend;
 use crate::store::{Connections, Figures, Now, Store, StoreResult};
 
 const MEDIA: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
@@ -27,8 +27,8 @@ struct Source {
 }
 
 /// `/metrics` alone, for its own listener.
-pub fn router(app: &App) -> Router {
-    let source = Source { metrics: app.metrics.clone(), store: app.backend.store.clone() };
+pub fn router(backend: &Backend) -> Router {
+    let source = Source { metrics: backend.metrics.clone(), store: backend.store.clone() };
     Router::new().route("/metrics", get(scrape)).with_state(source)
 }
 

@@ -11,6 +11,7 @@ use serde::Deserialize;
 
 use super::form::{OwnForm, sign_in_first};
 use super::layout::{input, page, refused};
+use super::openid::section;
 use crate::accounts::{self, Peer, SignedIn};
 use crate::app::App;
 use crate::http::{ApiResult, NoParameters, StrictQuery};
@@ -23,14 +24,14 @@ pub(super) async fn show(
     caller: ApiResult<SignedIn>,
 ) -> ApiResult<Response> {
     match caller {
-        Ok(caller) => said(&app, &caller.account, &html! {}).await,
+        Ok(caller) => answer(&app, &caller.account, Ok(html! {})).await,
         Err(_) => Ok(sign_in_first("/account")),
     }
 }
 
 #[derive(Deserialize)]
 pub(super) struct PasswordFields {
-    current: Password,
+    current: Option<Password>,
     new: Password,
 }
 
@@ -110,7 +111,7 @@ pub(super) async fn revoke(
 
 #[derive(Deserialize)]
 pub(super) struct DeleteFields {
-    password: Password,
+    password: Option<Password>,
     uploads: Uploads,
 }
 
@@ -126,22 +127,43 @@ pub(super) async fn delete(
     }
 }
 
-async fn answer(app: &App, account: &Account, outcome: ApiResult<Markup>) -> ApiResult<Response> {
-    match outcome {
-        Ok(message) => said(app, account, &message).await,
-        Err(fault) => {
-            let tokens = app.backend.store.tokens(&account.id).await?;
-            Ok(refused(TITLE, fault, |message| content(account, &tokens, message)))
-        }
+/// The page after something was done, or was refused.
+pub(super) async fn answer(app: &App, account: &Account, outcome: ApiResult<Markup>) -> ApiResult<Response> {
+    let seen = Seen::of(app, account).await?;
+    Ok(match outcome {
+        Ok(message) => page(TITLE, &content(account, &seen, &message)),
+        Err(fault) => refused(TITLE, fault, |message| content(account, &seen, message)),
+    })
+}
+
+/// What the page shows of an account.
+struct Seen {
+    tokens: Vec<Token>,
+    has_password: bool,
+    /// What people call the provider, and whether the account is linked with it.
+    provider: Option<(String, bool)>,
+}
+
+impl Seen {
+    async fn of(app: &App, account: &Account) -> ApiResult<Self> {
+        let store = &app.backend.store;
+        let credentials = store.credentials(&account.name).await?;
+        let provider = match &app.provider {
+            Some(provider) => {
+                let is_linked = store.is_linked(&account.id, provider.issuer()).await?;
+                Some((provider.label().to_owned(), is_linked))
+            }
+            None => None,
+        };
+        Ok(Self {
+            tokens: store.tokens(&account.id).await?,
+            has_password: credentials.is_some_and(|found| found.password.is_some()),
+            provider,
+        })
     }
 }
 
-async fn said(app: &App, account: &Account, message: &Markup) -> ApiResult<Response> {
-    let tokens = app.backend.store.tokens(&account.id).await?;
-    Ok(page(TITLE, &content(account, &tokens, message)))
-}
-
-fn content(account: &Account, tokens: &[Token], message: &Markup) -> Markup {
+fn content(account: &Account, seen: &Seen, message: &Markup) -> Markup {
     html! {
         (message)
         form class="row" method="post" action="/sign-out" {
@@ -151,20 +173,23 @@ fn content(account: &Account, tokens: &[Token], message: &Markup) -> Markup {
             button class="button" { "Sign out" }
         }
         h2 { "Tokens" }
-        @for token in tokens { (token_card(token)) }
+        @for token in &seen.tokens { (token_card(token)) }
         (token_form(account))
         h2 { "Password" }
         form class="card" method="post" action="/account/password" {
-            (input("Current password", "current", "password", "current-password", ""))
+            @if seen.has_password {
+                (input("Current password", "current", "password", "current-password", ""))
+            }
             (input("New password, at least 10 characters", "new", "password", "new-password", ""))
-            button class="button" { "Change password" }
+            button class="button" { @if seen.has_password { "Change password" } @else { "Choose a password" } }
         }
+        @if let Some((label, is_linked)) = &seen.provider { (section(label, *is_linked, seen.has_password)) }
         h2 { "Delete the account" }
         form class="card" method="post" action="/account/delete" {
             p { "This cannot be undone." }
             label { input type="radio" name="uploads" value="keep" checked; " My uploads stay, without my name" }
             label { input type="radio" name="uploads" value="delete"; " My uploads are deleted, too" }
-            (input("Password", "password", "password", "current-password", ""))
+            @if seen.has_password { (input("Password", "password", "password", "current-password", "")) }
             button class="button danger" { "Delete for good" }
         }
     }

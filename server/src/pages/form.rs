@@ -6,6 +6,9 @@ use serde::de::DeserializeOwned;
 use crate::app::App;
 use crate::http::{ApiFault, ApiResult};
 
+/// No path of ours is near it. It is kept while somebody is on the way to a provider.
+const LONGEST_PATH: usize = 1024;
+
 /// The fields of a form.
 pub(super) struct OwnForm<T>(pub(super) T);
 
@@ -32,7 +35,8 @@ pub(super) fn sign_in_first(next: &str) -> Response {
 /// A path on this server. `//host` and `/\host` lead elsewhere.
 pub(super) fn own_path(next: Option<&str>) -> Option<&str> {
     let plain = |path: &str| path.bytes().all(|b| b.is_ascii_graphic() && b != b'\\');
-    next.filter(|path| path.starts_with('/') && !path.starts_with("//") && plain(path))
+    let next = next.filter(|path| path.len() <= LONGEST_PATH && plain(path));
+    next.filter(|path| path.starts_with('/') && !path.starts_with("//"))
 }
 
 #[cfg(test)]
@@ -47,5 +51,7 @@ mod tests {
         for other in ["", "//evil.example", "/\\evil.example", "https://evil.example", "/a\r\nb", "account"] {
             assert_eq!(own_path(Some(other)), None, "{other:?}");
         }
+        let long = "/a".repeat(LONGEST_PATH);
+        assert_eq!(own_path(Some(long.as_str())), None);
     }
 }

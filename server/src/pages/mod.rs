@@ -5,6 +5,8 @@ mod account;
 mod device;
 mod form;
 mod layout;
+mod linking;
+mod openid;
 mod password;
 mod sign_in;
 mod sign_up;
@@ -26,4 +28,9 @@ pub(crate) fn routes() -> Router<App> {
         .route("/account/tokens", post(account::issue))
         .route("/account/tokens/revoke", post(account::revoke))
         .route("/account/delete", post(account::delete))
+        .route("/sign-in/openid", post(openid::submit))
+        .route("/sign-in/openid/callback", get(openid::callback))
+        .route("/sign-up/openid", get(openid::show_name).post(openid::submit_name))
+        .route("/account/openid", post(linking::link))
+        .route("/account/openid/unlink", post(linking::unlink))
 }

@@ -9,6 +9,7 @@ use utoipa::IntoParams;
 
 use super::form::{OwnForm, go_on, own_path};
 use super::layout::{input, page, refused};
+use super::openid::button;
 use crate::accounts::{self, Peer, SignUps, SignedIn};
 use crate::app::App;
 use crate::http::{ApiResult, StrictQuery};
@@ -63,6 +64,7 @@ fn form(app: &App, name: &str, next: Option<&str>, said: Option<&Markup>) -> Mar
             @if let Some(next) = own_path(next) { input type="hidden" name="next" value=(next); }
             button class="button primary" { "Sign in" }
         }
+        (button(app, next, None))
         @if app.policy().sign_ups == SignUps::Open {
             p { "No account yet? " a href="/sign-up" { "Sign up" } "." }
         }

@@ -9,6 +9,7 @@ use utoipa::IntoParams;
 
 use super::form::{OwnForm, go_on};
 use super::layout::{input, page, refused};
+use super::openid::button;
 use crate::accounts::{self, Peer, SignUps};
 use crate::app::App;
 use crate::http::StrictQuery;
@@ -32,7 +33,7 @@ pub(super) async fn show(
         };
         return page(TITLE, &content);
     }
-    page(TITLE, &form("", invitation.as_deref(), None))
+    page(TITLE, &form(&app, "", invitation.as_deref(), None))
 }
 
 #[derive(Deserialize)]
@@ -54,11 +55,11 @@ pub(super) async fn submit(
     };
     match signed_up.await {
         Ok((_, cookie)) => ([(header::SET_COOKIE, cookie)], go_on(None)).into_response(),
-        Err(fault) => refused(TITLE, fault, |said| form(&name, invitation.as_deref(), Some(said))),
+        Err(fault) => refused(TITLE, fault, |said| form(&app, &name, invitation.as_deref(), Some(said))),
     }
 }
 
-fn form(name: &str, invitation: Option<&str>, said: Option<&Markup>) -> Markup {
+fn form(app: &App, name: &str, invitation: Option<&str>, said: Option<&Markup>) -> Markup {
     html! {
         form class="card" method="post" action="/sign-up" {
             @if let Some(said) = said { (said) }
@@ -70,6 +71,7 @@ fn form(name: &str, invitation: Option<&str>, said: Option<&Markup>) -> Markup {
             }
             button class="button primary" { "Sign up" }
         }
+        (button(app, None, invitation))
         p { "Have an account? " a href="/sign-in" { "Sign in" } "." }
     }
 }

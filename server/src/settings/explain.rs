@@ -6,6 +6,7 @@ use clap::parser::ValueSource;
 use clap::{Arg, ArgAction, ArgMatches, Command};
 
 use super::{DEFAULT_CONFIG, DataArgs, ServingArgs, Settings, Training, file_of};
+use crate::blobs::BlobPlace;
 use crate::limits::Limits;
 
 /// A setting in force.
@@ -42,10 +43,22 @@ pub fn explain(command: &Command, matches: &ArgMatches) -> anyhow::Result<Vec<Ex
 /// What the parser calls a setting.
 fn id_of(name: &str) -> &str {
     match name {
+        "openid.issuer" => "openid_issuer",
+        "openid.client_id" => "openid_client_id",
+        "openid.client_secret_file" => "openid_client_secret_file",
+        "openid.label" => "openid_label",
+        "s3.endpoint" => "s3_endpoint",
+        "s3.region" => "s3_region",
+        "s3.path_style" => "s3_path_style",
+        "s3.ca" => "s3_ca",
+        "s3.allow_http" => "s3_allow_http",
         "training.automatic" => "auto_train",
         "training.new_problems" => "auto_train_problems",
         "training.new_share" => "auto_train_share",
         "training.pause_minutes" => "auto_train_pause",
+        "snapshots.automatic" => "auto_snapshot",
+        "snapshots.max_number" => "max_snapshots",
+        "snapshots.max_mb" => "max_snapshots_mb",
         other => other.rsplit('.').next().unwrap_or(other),
     }
 }
@@ -78,18 +91,28 @@ fn values(settings: &Settings) -> Vec<(&'static str, String)> {
     let policy = settings.access.policy(settings.listen);
     let Limits { uploads, changes, exports } = policy.limits;
     let Training { automatic, due } = settings.training;
-    vec![
+    let openid = settings.openid.as_ref();
+    let tls = settings.access.tls();
+    let secret = openid.and_then(|openid| openid.client_secret_file.as_ref());
+    let snapshots = settings.snapshots;
+    let mut values = vec![
         ("listen", settings.listen.to_string()),
         ("database_url", without_password(&settings.database_url)),
-        ("blobs", settings.blobs.display().to_string()),
+        ("blobs", settings.blobs.to_string()),
         ("max_stored_mb", (settings.max_stored / 1_000_000).to_string()),
         ("hosts", some_or("none", settings.hosts.first().map(|_| settings.hosts.join(", ")))),
         ("accept_simulated", settings.accept_simulated.to_string()),
         ("metrics_listen", some_or("none", settings.metrics_listen)),
         ("access.public_url", policy.public_url.clone()),
+        ("access.tls_certificate", some_or("none", tls.map(|files| files.certificate.display()))),
+        ("access.tls_key", some_or("none", tls.map(|files| files.key.display()))),
         ("access.behind_proxy", policy.behind_proxy.to_string()),
         ("access.sign_ups", policy.sign_ups.to_string()),
         ("access.anonymous", policy.anonymous.to_string()),
+        ("openid.issuer", some_or("none", openid.map(|openid| &openid.issuer))),
+        ("openid.client_id", some_or("none", openid.map(|openid| &openid.client_id))),
+        ("openid.client_secret_file", some_or("none", secret.map(|file| file.display()))),
+        ("openid.label", some_or("none", openid.map(|openid| &openid.label))),
         ("limits.uploads_per_minute", some_or("any number", uploads)),
         ("limits.changes_per_minute", some_or("any number", changes)),
         ("limits.exports_per_minute", some_or("any number", exports)),
@@ -97,7 +120,20 @@ fn values(settings: &Settings) -> Vec<(&'static str, String)> {
         ("training.new_problems", due.problems.to_string()),
         ("training.new_share", due.share.to_string()),
         ("training.pause_minutes", (due.pause / 60_000).to_string()),
-    ]
+        ("snapshots.automatic", snapshots.automatic.to_string()),
+        ("snapshots.max_number", snapshots.limits.number.to_string()),
+        ("snapshots.max_mb", (snapshots.limits.bytes / 1_000_000).to_string()),
+    ];
+    if let BlobPlace::Bucket(bucket) = &settings.blobs {
+        values.extend([
+            ("s3.endpoint", some_or("Amazon's", bucket.endpoint.as_ref())),
+            ("s3.region", bucket.region.clone()),
+            ("s3.path_style", bucket.path_style.to_string()),
+            ("s3.ca", some_or("the public ones", bucket.ca.as_ref().map(|file| file.display()))),
+            ("s3.allow_http", bucket.allow_http.to_string()),
+        ]);
+    }
+    values
 }
 
 fn some_or(none: &str, value: Option<impl Display>) -> String {
@@ -118,11 +154,14 @@ fn without_password(url: &str) -> String {
 #[cfg(test)]
 mod tests {
     use clap::Args as _;
+    use clap::builder::Resettable;
 
     use super::*;
 
+    /// Variables of this machine, such as those for Amazon's tools, say nothing here.
     fn command() -> Command {
-        ServingArgs::augment_args(DataArgs::augment_args(Command::new("settings")))
+        let command = ServingArgs::augment_args(DataArgs::augment_args(Command::new("settings")));
+        command.mut_args(|arg| arg.env(Resettable::Reset))
     }
 
     fn explained(arguments: &[&str]) -> Vec<Explained> {
@@ -159,6 +198,19 @@ mod tests {
         assert!(all.iter().all(|one| !one.value.contains("secret")));
     }
 
+    #[test]
+    fn a_bucket_says_how_it_is_reached() {
+        let all = explained(&["--blobs", "s3://timings/x", "--s3-endpoint", "https://s3.example.org"]);
+        let of = |name: &str| {
+            let found = all.iter().find(|one| one.name == name).unwrap();
+            (found.value.as_str(), found.why.as_str())
+        };
+        assert_eq!(of("blobs"), ("s3://timings/x", "--blobs"));
+        assert_eq!(of("s3.endpoint"), ("https://s3.example.org", "--s3-endpoint"));
+        assert_eq!(of("s3.path_style"), ("true", "default"));
+        assert!(explained(&[]).iter().all(|one| !one.name.starts_with("s3.")));
+    }
+
     /// The example has every setting, and each of its lines is accepted.
     #[test]
     fn the_example_is_complete_and_right() {
@@ -175,6 +227,9 @@ mod tests {
         let path = path.to_str().unwrap();
         for one in explained(&["--config", path]) {
             assert_eq!(one.why, path, "{} is not in the example", one.name);
+        }
+        for one in explained(&["--config", path, "--blobs", "s3://timings"]) {
+            assert!(one.why == path || one.name == "blobs", "{} is not in the example", one.name);
         }
     }
 }

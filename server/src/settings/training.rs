@@ -4,6 +4,7 @@ use anyhow::bail;
 use clap::Args;
 use serde::Deserialize;
 
+use super::on_or_off;
 use crate::store::Due;
 
 /// As many as make a useful model of a new GPU.
@@ -32,14 +33,6 @@ pub struct TrainingArgs {
     /// Minutes since a training was last asked for [default: 60]
     #[arg(long, env = "DIODE_AUTO_TRAIN_PAUSE", value_name = "MINUTES")]
     pub auto_train_pause: Option<u64>,
-}
-
-fn on_or_off(text: &str) -> Result<bool, String> {
-    match text {
-        "on" => Ok(true),
-        "off" => Ok(false),
-        other => Err(format!("got `{other}`, expected on or off")),
-    }
 }
 
 /// The same in `diode.toml`.

@@ -10,6 +10,7 @@ use diode_core::ids::{AccountId, AccountName, Digest, TokenId};
 
 use super::error::StoreResult;
 use super::types::Now;
+use crate::blobs::BlobKey;
 
 /// Tries are counted for this long at most.
 pub const LONGEST_WINDOW: Duration = Duration::from_secs(24 * 3600);
@@ -132,7 +133,7 @@ pub trait AccountStore: Send + Sync {
 
     /// Deletes an account with its sessions and tokens. With [`Uploads::Delete`], its uploads too, and
     /// the board entries are recomputed. Returns the digests of files that no upload names any more.
-    async fn delete_account(&self, account: &AccountId, uploads: Uploads) -> StoreResult<Vec<Digest>>;
+    async fn delete_account(&self, account: &AccountId, uploads: Uploads) -> StoreResult<Vec<BlobKey>>;
 
     /// Begins a session.
     async fn add_session(
@@ -145,6 +146,9 @@ pub trait AccountStore: Send + Sync {
 
     /// Whose session it is; `None` if it has ended or the account is disabled.
     async fn session(&self, secret: &Digest, now: Now) -> StoreResult<Option<Account>>;
+
+    /// When a session ends, in milliseconds since 1970; `None` if there is none.
+    async fn session_end(&self, secret: &Digest) -> StoreResult<Option<i64>>;
 
     /// Ends a session, if there is one.
     async fn end_session(&self, secret: &Digest) -> StoreResult<()>;

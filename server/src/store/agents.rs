@@ -5,7 +5,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use diode_core::Problem;
 use diode_core::api::{Agent, Breadth, LeaseState, LeaseSummary, Purpose, RefusedWork, Registration};
-use diode_core::ids::{AccountId, AgentId, HardwareSlug, LeaseId};
+use diode_core::ids::{AccountId, AgentId, HardwareSlug, LeaseId, ProblemId};
 
 use super::error::StoreResult;
 use super::types::Now;
@@ -16,20 +16,29 @@ pub const AGENT_LEASE: Duration = Duration::from_secs(180);
 /// An agent of which so many results were refused gets no work any more.
 pub const MAX_REFUSED_RESULTS: u64 = 3;
 
-/// An agent with what only the server needs to know of it.
+/// The contributor of all agents without an account.
+pub(super) const ANONYMOUS: &str = "anonymous";
+
+/// What every request of an agent is judged by.
 #[derive(Debug, Clone, PartialEq)]
 pub struct KnownAgent {
-    pub agent: Agent,
+    pub id: AgentId,
+    /// Why it gets no work any more.
+    pub put_aside: Option<String>,
     /// `None` if it came without an account.
     pub account: Option<AccountId>,
     pub registration: Registration,
 }
 
 impl KnownAgent {
+    pub fn hardware(&self) -> &HardwareSlug {
+        &self.registration.hardware.slug
+    }
+
     /// Who contributes what it measures: confirmations are asked of others. All agents without an account are one
     /// contributor, as uploads are: a second key makes no second person.
     pub fn contributor(&self) -> &str {
-        self.account.as_ref().map_or("anonymous", AccountId::as_str)
+        self.account.as_ref().map_or(ANONYMOUS, AccountId::as_str)
     }
 }
 
@@ -72,13 +81,31 @@ pub struct NewWork {
     pub seconds: f64,
 }
 
-/// The lease that an upload is the result of.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ForLease {
-    pub lease: LeaseId,
-    pub agent: AgentId,
-    /// See [`KnownAgent::contributor`].
-    pub contributor: String,
+/// How far the problems of a hardware have been read that the plan need not ask for.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct ReadUpTo {
+    /// What is planned later has a higher position.
+    pub planned: i64,
+    pub measured: MeasuredUpTo,
+}
+
+/// The same of what was measured without the plan.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub enum MeasuredUpTo {
+    #[default]
+    Nothing,
+    Problem(ProblemId),
+    /// To its end. What is measured later is not read.
+    Everything,
+}
+
+/// Some of the problems that the plan need not ask for.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct KnownProblems {
+    pub problems: Vec<Problem>,
+    pub read: ReadUpTo,
+    /// Whether there are no more for now.
+    pub is_all: bool,
 }
 
 /// How much work there is on a hardware.
@@ -103,6 +130,12 @@ pub trait AgentStore: Send + Sync {
 
     /// One agent; `None` if there is none by this id.
     async fn agent(&self, id: &AgentId) -> StoreResult<Option<KnownAgent>>;
+
+    /// What people are told of an agent; `None` if there is none by this id. Counts all that it has measured.
+    async fn agent_summary(&self, id: &AgentId) -> StoreResult<Option<Agent>>;
+
+    /// How many agents have asked for something since then.
+    async fn agents_seen(&self, since: Now) -> StoreResult<u64>;
 
     /// The agents of a hardware, or all; those seen last first.
     async fn agents(&self, hardware: Option<&HardwareSlug>, limit: u32) -> StoreResult<Vec<Agent>>;
@@ -133,14 +166,21 @@ pub trait AgentStore: Send + Sync {
     /// Notes that a result of an agent was refused. After [`MAX_REFUSED_RESULTS`] it is put aside.
     async fn note_refused_result(&self, agent: &AgentId, reason: &str) -> StoreResult<()>;
 
-    /// The problems of a hardware that have been measured or are planned. What was measured by an agent and is
-    /// there no more, since the upload was removed, waits again.
-    async fn known_problems(&self, hardware: &HardwareSlug) -> StoreResult<Vec<Problem>>;
+    /// How much of the plan waits for agents like this one, problems of at most so many seconds each. Counts no
+    /// further than to `most`.
+    async fn planned_for(&self, agent: &KnownAgent, seconds: f64, most: u64) -> StoreResult<u64>;
+
+    /// The next problems of a hardware that have been measured or are planned, as many as are read at a time.
+    async fn known_problems(&self, hardware: &HardwareSlug, after: &ReadUpTo) -> StoreResult<KnownProblems>;
+
+    /// How often problems of a hardware may have ceased to be measured, as when an upload is quarantined; 0 for
+    /// hardware that nobody has measured.
+    async fn losses(&self, hardware: &HardwareSlug) -> StoreResult<u64>;
 
     /// The problems of a hardware of which a solution counts.
     async fn measured_problems(&self, hardware: &HardwareSlug) -> StoreResult<Vec<Problem>>;
 
-    /// Adds what is to be measured; returns how much of it was not known yet.
+    /// Adds what is to be measured, but for what is planned or measured already; returns how much it was.
     async fn add_work(&self, hardware: &HardwareSlug, work: &[NewWork]) -> StoreResult<u64>;
 
     /// How much work waits and so on.

@@ -14,6 +14,10 @@ pub enum StoreError {
     #[error("the database refused a statement: {0}")]
     Sql(sqlx::Error),
 
+    /// What a new row refers to was deleted meanwhile, such as the account of who asked.
+    #[error("what the row refers to is not there any more: {0}")]
+    Gone(sqlx::Error),
+
     #[error("the database could not be brought up to date")]
     Migrate(#[from] sqlx::migrate::MigrateError),
 
@@ -27,6 +31,18 @@ pub enum StoreError {
     Task(#[from] tokio::task::JoinError),
 }
 
+/// What Postgres says where transactions were in each other's way: of two that wait for each other, one is ended.
+const CONFLICTS: [&str; 2] = ["40001", "40P01"];
+
+impl StoreError {
+    /// Whether the same transaction may well succeed if it is begun anew.
+    pub(super) fn is_conflict(&self) -> bool {
+        let Self::Unavailable(error) = self else { return false };
+        let code = error.as_database_error().and_then(|refusal| refusal.code());
+        code.is_some_and(|code| CONFLICTS.contains(&&*code))
+    }
+}
+
 impl From<sqlx::Error> for StoreError {
     fn from(error: sqlx::Error) -> Self {
         let unavailable =
@@ -37,9 +53,14 @@ impl From<sqlx::Error> for StoreError {
             Some(Trouble::Full) => Self::Full(error),
             Some(Trouble::Passing) => Self::Unavailable(error),
             None if unavailable => Self::Unavailable(error),
+            None if is_gone(&error) => Self::Gone(error),
             None => Self::Sql(error),
         }
     }
+}
+
+fn is_gone(error: &sqlx::Error) -> bool {
+    error.as_database_error().is_some_and(|refusal| refusal.is_foreign_key_violation())
 }
 
 /// What is wrong with a database, not with a statement.
@@ -58,6 +79,7 @@ fn trouble(code: &str) -> Option<Trouble> {
             "53100" => Some(Trouble::Full),
             // Read only, as a standby or a database without room is.
             "25006" => Some(Trouble::Passing),
+            _ if CONFLICTS.contains(&code) => Some(Trouble::Passing),
             // Lost connections, resources used up, stopped by an operator, trouble with the system.
             _ if ["08", "53", "57", "58"].contains(&&code[..2]) => Some(Trouble::Passing),
             _ => None,
@@ -89,6 +111,7 @@ mod tests {
             ("53100", Some(Trouble::Full)),
             ("53300", Some(Trouble::Passing)),
             ("57P01", Some(Trouble::Passing)),
+            ("40P01", Some(Trouble::Passing)),
             ("23505", None),
         ] {
             assert_eq!(trouble(code), expected, "{code}");

@@ -14,10 +14,13 @@ use diode_core::{Method, Problem};
 use super::accounts::AccountStore;
 use super::agents::AgentStore;
 use super::error::StoreResult;
+use super::identities::IdentityStore;
 use super::moderation::ModerationStore;
 use super::packs::PackStore;
 use super::publications::PublicationStore;
-use super::types::{BoardQuery, Claim, KnownHardware, NewUpload, Now, Queued, TrainingData, View};
+use super::snapshots::SnapshotStore;
+use super::survey::SurveyStore;
+use super::types::{BoardQuery, Claim, KnownHardware, Made, NewUpload, Now, Queued, TrainingData, View};
 use super::upkeep::UpkeepStore;
 use crate::consensus::BoardEntry;
 use crate::solutions::StoredSolutions;
@@ -25,7 +28,15 @@ use crate::solutions::StoredSolutions;
 /// What the database keeps. Every method is one transaction.
 #[async_trait]
 pub trait Store:
-    AccountStore + AgentStore + ModerationStore + PackStore + PublicationStore + UpkeepStore
+    AccountStore
+    + AgentStore
+    + IdentityStore
+    + ModerationStore
+    + PackStore
+    + PublicationStore
+    + SnapshotStore
+    + SurveyStore
+    + UpkeepStore
 {
     /// Fails if the database does not answer.
     async fn ping(&self) -> StoreResult<()>;
@@ -162,6 +173,9 @@ pub trait Store:
     /// is none by this id. Its worker stops when it reports the next time.
     async fn cancel_job(&self, id: &JobId, now: Now) -> StoreResult<Option<Job>>;
 
+    /// Who asked for a job; `None` if it was nobody, the server, or somebody whose account was deleted since.
+    async fn job_owner(&self, id: &JobId) -> StoreResult<Option<AccountId>>;
+
     /// The newest jobs, newest first.
     async fn jobs(&self, limit: u32) -> StoreResult<Vec<Job>>;
 
@@ -179,10 +193,9 @@ pub trait Store:
     /// the claim has been lost; the caller then stops.
     async fn report(&self, claim: &Claim, now: Now, progress: Option<(f64, &str)>) -> StoreResult<bool>;
 
-    /// Ends a job, with its model or the reason of its failure. `false` if the
+    /// Ends a job, with what it made or the reason of its failure. `false` if the
     /// claim had been lost; then nothing is recorded.
-    async fn finish_job(&self, claim: &Claim, now: Now, outcome: Result<&ModelId, &str>)
-    -> StoreResult<bool>;
+    async fn finish_job(&self, claim: &Claim, now: Now, outcome: Result<&Made, &str>) -> StoreResult<bool>;
 
     /// Queues a job again that failed for a reason that may pass, to be tried after a while; after
     /// [`MAX_ATTEMPTS`](super::MAX_ATTEMPTS) it has failed. `false` if the claim had been lost.

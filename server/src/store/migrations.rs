@@ -18,6 +18,9 @@ const SQLITE: &[Embedded] = &[
     (7, "triton", include_str!("../../../migrations/sqlite/0007_triton.sql")),
     (8, "packs", include_str!("../../../migrations/sqlite/0008_packs.sql")),
     (9, "publications", include_str!("../../../migrations/sqlite/0009_publications.sql")),
+    (10, "snapshots", include_str!("../../../migrations/sqlite/0010_snapshots.sql")),
+    (11, "identities", include_str!("../../../migrations/sqlite/0011_identities.sql")),
+    (12, "plans", include_str!("../../../migrations/sqlite/0012_plans.sql")),
 ];
 
 const POSTGRES: &[Embedded] = &[
@@ -30,6 +33,9 @@ const POSTGRES: &[Embedded] = &[
     (7, "triton", include_str!("../../../migrations/postgres/0007_triton.sql")),
     (8, "packs", include_str!("../../../migrations/postgres/0008_packs.sql")),
     (9, "publications", include_str!("../../../migrations/postgres/0009_publications.sql")),
+    (10, "snapshots", include_str!("../../../migrations/postgres/0010_snapshots.sql")),
+    (11, "identities", include_str!("../../../migrations/postgres/0011_identities.sql")),
+    (12, "plans", include_str!("../../../migrations/postgres/0012_plans.sql")),
 ];
 
 pub(super) fn sqlite() -> Migrator {

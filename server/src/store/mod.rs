@@ -7,14 +7,17 @@ mod accounts;
 mod agents;
 mod cursor;
 mod error;
+mod identities;
 mod interface;
 mod migrations;
 mod moderation;
 mod packs;
 mod postgres;
 mod publications;
+mod snapshots;
 mod sql;
 mod sqlite;
+mod survey;
 mod types;
 mod upkeep;
 
@@ -25,20 +28,23 @@ pub use accounts::{
     Tries, WaitingDevice,
 };
 pub use agents::{
-    AGENT_LEASE, AgentStore, ForLease, KnownAgent, LeaseWish, LeasedWork, MAX_REFUSED_RESULTS, NewWork,
-    Taken, WorkFigures,
+    AGENT_LEASE, AgentStore, KnownAgent, KnownProblems, LeaseWish, LeasedWork, MAX_REFUSED_RESULTS,
+    MeasuredUpTo, NewWork, ReadUpTo, Taken, WorkFigures,
 };
 pub use cursor::{Cursor, Ranking};
 pub use error::{StoreError, StoreResult};
+pub use identities::{Identity, IdentityStore, Linked, OpenIdSignIn, OpenIdSignUp, SignedUp, Unlinked};
 pub use interface::Store;
 pub use moderation::{Done, ModerationStore, UploadFilter};
 pub use packs::PackStore;
 pub use postgres::PostgresStore;
 pub use publications::{Due, Judged, PublicationStore, Refused};
+pub use snapshots::{Added, Freezable, Frozen, SnapshotLimits, SnapshotStore, StoredSnapshot};
 pub use sqlite::SqliteStore;
+pub use survey::{Pair, Sample, SurveyStore};
 pub use types::{
-    BACK_OFF, BoardQuery, Claim, KnownHardware, LEASE, MAX_ATTEMPTS, MAX_OWN_JOBS, MAX_WAITING_JOBS,
-    NamedBlob, NewSolution, NewUpload, Now, Queued, TrainingData, View,
+    BACK_OFF, BoardQuery, Claim, ForLease, KnownHardware, LEASE, MAX_ATTEMPTS, MAX_OWN_JOBS,
+    MAX_WAITING_JOBS, Made, NamedBlob, NewSolution, NewUpload, Now, Queued, TrainingData, View,
 };
 pub use upkeep::{CheckedUploads, Connections, Figures, NamedBlobs, UpkeepStore};
 

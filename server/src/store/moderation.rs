@@ -3,17 +3,18 @@
 use async_trait::async_trait;
 use diode_core::api::{LogEntry, Moderation, NewReport, Reason, Receipt, Report, Standing};
 use diode_core::hardware::Facts;
-use diode_core::ids::{AccountId, AccountName, AgentId, Digest, HardwareSlug, UploadId};
+use diode_core::ids::{AccountId, AccountName, AgentId, HardwareSlug, UploadId};
 
 use super::error::StoreResult;
 use super::types::Now;
+use crate::blobs::BlobKey;
 
 /// What became of a moderation.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Done {
     pub uploads: Vec<UploadId>,
-    /// The digests of files that no upload names any more.
-    pub files: Vec<Digest>,
+    /// Files that no upload and no snapshot names any more.
+    pub files: Vec<BlobKey>,
 }
 
 /// Which uploads are listed.

@@ -8,7 +8,7 @@ use sqlx::{PgConnection, Postgres};
 
 use super::error::{StoreError, StoreResult};
 use super::migrations;
-use super::sql::connection::{Connection, Row};
+use super::sql::connection::{Connection, Row, Turn};
 use super::sql::statement::Statement;
 use super::sql::{ACQUIRE_TIMEOUT, SqlStore};
 
@@ -33,7 +33,7 @@ impl PostgresStore {
             .connect_with(options)
             .await?;
         migrations::postgres().run(&pool).await?;
-        Ok(Self::new(pool.clone(), pool))
+        Ok(Self::new(pool.clone(), pool, None))
     }
 }
 
@@ -48,6 +48,15 @@ impl Connection for PgConnection {
 
     /// Two workers then never wait for each other, and never get the same job.
     const SKIP_LOCKED: &'static str = " FOR UPDATE SKIP LOCKED";
+
+    const KEEP_ROW: &'static str = " FOR KEY SHARE";
+
+    const CHANGE_ROW: &'static str = " FOR NO KEY UPDATE";
+
+    async fn turn(&mut self, turn: Turn) -> StoreResult<()> {
+        sqlx::query("SELECT pg_advisory_xact_lock($1)").bind(turn as i64).execute(self).await?;
+        Ok(())
+    }
 
     async fn execute(&mut self, statement: Statement) -> StoreResult<u64> {
         let (text, values) = statement.into_parts::<PgArguments>()?;

@@ -12,9 +12,10 @@ use sqlx::{Sqlite, SqliteConnection};
 
 use super::error::{StoreError, StoreResult};
 use super::migrations;
-use super::sql::connection::{Connection, Row};
+use super::sql::connection::{Connection, Row, Turn};
 use super::sql::statement::Statement;
 use super::sql::{ACQUIRE_TIMEOUT, SqlStore};
+use crate::place::Place;
 
 /// How long a write waits for others. The largest upload takes some ten seconds on a slow disk, and
 /// another may wait before this one.
@@ -65,12 +66,13 @@ impl SqliteStore {
             .connect_with(options.clone())
             .await?;
         migrations::sqlite().run(&writers).await?;
+        let place = Place::of(options.get_filename()).map_err(|error| refuse(error.to_string()))?;
         let readers = SqlitePoolOptions::new()
             .max_connections(READERS)
             .acquire_timeout(ACQUIRE_TIMEOUT)
             .connect_with(options.read_only(true).create_if_missing(false))
             .await?;
-        Ok(Self::new(readers, writers))
+        Ok(Self::new(readers, writers, Some(place)))
     }
 }
 
@@ -96,6 +98,12 @@ impl Connection for SqliteConnection {
     /// The lock of the file covers every row.
     const LOCK_ROW: &'static str = "";
     const SKIP_LOCKED: &'static str = "";
+    const KEEP_ROW: &'static str = "";
+    const CHANGE_ROW: &'static str = "";
+
+    async fn turn(&mut self, _: Turn) -> StoreResult<()> {
+        Ok(())
+    }
 
     async fn execute(&mut self, statement: Statement) -> StoreResult<u64> {
         let (text, values) = statement.into_parts::<SqliteArguments>()?;

@@ -3,14 +3,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use diode_core::api::{HardwareReceipt, Job, ProblemFilter};
+use diode_core::api::{HardwareReceipt, Job, ProblemFilter, SnapshotName};
 use diode_core::hardware::Hardware;
-use diode_core::ids::{AccountId, Digest, HardwareSlug, ProblemId, UploadId};
+use diode_core::ids::{AccountId, AgentId, Digest, HardwareSlug, LeaseId, ModelId, ProblemId, UploadId};
 use diode_core::{Method, Problem};
 
 use serde::{Deserialize, Serialize};
 
-use super::agents::ForLease;
 use super::cursor::{Cursor, Ranking};
 use crate::blobs::BlobKind;
 use crate::solutions::StoredSolutions;
@@ -119,6 +118,22 @@ pub struct Claim {
     pub attempt: u64,
 }
 
+/// What a job made.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Made {
+    Model(ModelId),
+    Snapshot(SnapshotName),
+}
+
+impl std::fmt::Display for Made {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Model(id) => write!(f, "model {id}"),
+            Self::Snapshot(name) => write!(f, "snapshot {name}"),
+        }
+    }
+}
+
 /// What became of a job that was asked for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Queued {
@@ -167,4 +182,13 @@ impl NewUpload {
             method: solution.method,
         })
     }
+}
+
+/// The lease that an upload is the result of.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ForLease {
+    pub lease: LeaseId,
+    pub agent: AgentId,
+    /// See [`KnownAgent::contributor`](super::KnownAgent::contributor).
+    pub contributor: String,
 }

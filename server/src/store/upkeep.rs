@@ -1,12 +1,14 @@
 //! What operators ask of the store: how much there is, and whether it is right.
 
 use std::collections::BTreeMap;
+use std::fmt::Display;
 
 use async_trait::async_trait;
 use diode_core::api::JobState;
 
 use super::error::StoreResult;
 use super::types::{NamedBlob, Now, View};
+use crate::solutions::Damaged;
 
 /// The blobs that rows name.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -26,6 +28,21 @@ pub struct CheckedUploads {
     pub damaged: Vec<String>,
     /// What is stored otherwise than it should be, in words.
     pub misjudged: Vec<String>,
+}
+
+/// Whether the rows of jobs and agents can be read.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct CheckedRows {
+    pub rows: usize,
+    /// Rows that cannot be read, in words.
+    pub damaged: Vec<String>,
+}
+
+impl CheckedRows {
+    pub(super) fn note(&mut self, kind: &str, id: &dyn Display, read: Result<(), Damaged>) {
+        self.rows += 1;
+        self.damaged.extend(read.err().map(|damaged| format!("{kind} {id}: {damaged}")));
+    }
 }
 
 /// How much there is and how much waits.
@@ -62,6 +79,9 @@ pub trait UpkeepStore: Send + Sync {
 
     /// Judges every upload anew, and looks whose its solutions are, without changing anything.
     async fn check_uploads(&self) -> StoreResult<CheckedUploads>;
+
+    /// Reads every job, agent, lease and piece of work.
+    async fn check_rows(&self) -> StoreResult<CheckedRows>;
 
     /// How much there is and how much waits.
     async fn figures(&self, now: Now) -> StoreResult<Figures>;

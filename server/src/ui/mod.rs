@@ -50,8 +50,19 @@ pub(crate) async fn serve(method: Method, uri: Uri, headers: HeaderMap) -> Respo
 }
 
 /// The dashboard's pages, as its router has them (`web/src/app.rs`); `*` is any one part of a path.
-const PAGES: [&str; 8] =
-    ["/", "/hardware/*", "/problems/*", "/models", "/models/*", "/predict", "/predict/list", "/contribute"];
+const PAGES: [&str; 11] = [
+    "/",
+    "/hardware/*",
+    "/problems/*",
+    "/models",
+    "/models/*",
+    "/datasets",
+    "/datasets/*",
+    "/predict",
+    "/predict/list",
+    "/compare",
+    "/contribute",
+];
 
 fn is_page(path: &str) -> bool {
     let parts = |path: &str| -> Vec<String> {

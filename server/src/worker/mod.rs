@@ -1,16 +1,17 @@
 //! Works on the jobs in the queue, one at a time, until told to stop.
 
 mod judge;
+mod snapshot;
 mod summary;
 mod train;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use axum::body::Bytes;
-use diode_core::api::{ModelState, ModelSummary};
-use diode_core::ids::{Digest, ModelId, UploadId};
+use diode_core::api::{JobKind, ModelState, ModelSummary};
+use diode_core::ids::{Digest, UploadId};
 use diode_model::Model;
 use tokio::sync::watch;
 
@@ -21,7 +22,7 @@ use train::{Failure, Trained};
 use crate::backend::Backend;
 use crate::blobs::BlobKind;
 use crate::solutions::{Damaged, Rebuilt, rebuild};
-use crate::store::{Claim, Judged, Now, StoreError, TrainingData};
+use crate::store::{Claim, Judged, Made, Now, StoreError, TrainingData};
 
 /// How often an idle worker looks for a job.
 const IDLE: Duration = Duration::from_millis(500);
@@ -61,12 +62,16 @@ async fn next(backend: &Backend, stopping: &watch::Receiver<bool>) -> anyhow::Re
     }
     let Some(claim) = backend.store.claim_job(Now::read()).await? else { return Ok(false) };
     tracing::info!(job = %claim.job.id, "started");
-    match work(backend, &claim, stopping).await {
-        Ok(model) => {
-            while let Err(error) = backend.store.finish_job(&claim, Now::read(), Ok(&model)).await {
+    let began = Instant::now();
+    backend.metrics.job_begins();
+    let worked = work(backend, &claim, stopping).await;
+    backend.metrics.job_ends(outcome(&worked), began.elapsed());
+    match worked {
+        Ok(made) => {
+            while let Err(error) = backend.store.finish_job(&claim, Now::read(), Ok(&made)).await {
                 sit_out(error.into(), stopping).await?;
             }
-            tracing::info!(job = %claim.job.id, %model, "done");
+            tracing::info!(job = %claim.job.id, "done: {made}");
         }
         Err(Failure::Stopped) => backend.store.release_job(&claim).await?,
         Err(Failure::LostClaim) => {
@@ -89,11 +94,29 @@ async fn next(backend: &Backend, stopping: &watch::Receiver<bool>) -> anyhow::Re
     Ok(true)
 }
 
-async fn work(
+/// What operators are told.
+fn outcome(worked: &Result<Made, Failure>) -> &'static str {
+    match worked {
+        Ok(_) => "done",
+        Err(Failure::Stopped) => "given_back",
+        Err(Failure::LostClaim) => "lost",
+        Err(Failure::Failed(_)) => "failed",
+        Err(Failure::Backend(_)) => "postponed",
+    }
+}
+
+async fn work(backend: &Backend, claim: &Claim, stopping: &watch::Receiver<bool>) -> Result<Made, Failure> {
+    match claim.job.request.kind {
+        JobKind::Train => train_model(backend, claim, stopping).await,
+        JobKind::Snapshot => snapshot::freeze(backend, claim, stopping).await.map(Made::Snapshot),
+    }
+}
+
+async fn train_model(
     backend: &Backend,
     claim: &Claim,
     stopping: &watch::Receiver<bool>,
-) -> Result<ModelId, Failure> {
+) -> Result<Made, Failure> {
     let slug = &claim.job.request.hardware;
     let known = backend.store.hardware(slug).await?;
     let hardware = known.ok_or_else(|| Failure::Failed(format!("no hardware `{slug}`")))?;
@@ -177,7 +200,7 @@ async fn keep(
     trained: Trained,
     uploads: &[UploadId],
     stopping: &watch::Receiver<bool>,
-) -> Result<ModelId, Failure> {
+) -> Result<Made, Failure> {
     let Trained { model, bytes, kept } = trained;
     let summary = summarise(&model, &bytes, Some((&claim.job.id, kept.picks.report())));
     let digest = Digest::of(&bytes);
@@ -190,7 +213,10 @@ async fn keep(
         match add(backend, &model, &summary, uploads, &kept).await {
             Ok(Some(state)) => {
                 tracing::info!(job = %claim.job.id, model = %summary.id, "{state}");
-                return Ok(summary.id);
+                if state == ModelState::Published && backend.snapshots.automatic {
+                    snapshot::ask(backend, &claim.job.request).await;
+                }
+                return Ok(Made::Model(summary.id));
             }
             // Another one was published meanwhile.
             Ok(None) => {}

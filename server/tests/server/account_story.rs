@@ -5,9 +5,10 @@ use std::time::Duration;
 use diode_core::api::{Scope, Uploads};
 use diode_core::ids::{AccountId, AccountName, Digest, TokenId};
 use diode_server::admin::verify_entries;
+use diode_server::blobs::BlobKind;
 use diode_server::store::{
-    Created, DeviceAnswer, LONGEST_WINDOW, LinkFor, NewAccount, NewTokenRow, Now, Store, Tries, View,
-    WaitingDevice,
+    Created, DeviceAnswer, Identity, LONGEST_WINDOW, LinkFor, Linked, NewAccount, NewTokenRow, Now,
+    OpenIdSignIn, OpenIdSignUp, SignedUp, Store, Tries, Unlinked, View, WaitingDevice,
 };
 
 use crate::samples::{dataset, h200, mm};
@@ -46,6 +47,7 @@ pub(crate) async fn accounts_live(store: &dyn Store) {
     accounts_are_made(store).await;
     sessions_begin_and_end(store).await;
     links_work_once(store).await;
+    identities_are_linked(store).await;
     tokens_are_used_and_revoked(store).await;
     programs_wait(store).await;
     attempts_are_counted(store).await;
@@ -97,6 +99,8 @@ async fn sessions_begin_and_end(store: &dyn Store) {
     assert!(lives("one", later(59)).await && !lives("one", later(60)).await && !lives("none", start()).await);
     store.end_session(&secret("one")).await.unwrap();
     assert!(!lives("one", start()).await && lives("two", start()).await);
+    assert_eq!(store.session_end(&secret("two")).await.unwrap(), Some(millis(later(60))));
+    assert_eq!(store.session_end(&secret("one")).await.unwrap(), None);
     store.set_password(&ada, "another hash", Some(&secret("two"))).await.unwrap();
     assert!(lives("two", start()).await && !lives("three", start()).await);
     let name: AccountName = "ada".parse().unwrap();
@@ -146,6 +150,81 @@ async fn links_work_once(store: &dyn Store) {
     assert_eq!(store.set_password_by_link(&secret("choose too"), "x", start()).await.unwrap(), None);
     let ada = store.credentials(&"ada".parse().unwrap()).await.unwrap().unwrap();
     assert_eq!(ada.password.as_deref(), Some("chosen"));
+}
+
+async fn identities_are_linked(store: &dyn Store) {
+    let ada = AccountId::of(b"ada");
+    let of =
+        |issuer: &str, subject: &str| Identity { issuer: issuer.to_owned(), subject: subject.to_owned() };
+    let (hers, new) = (of("https://a.example", "1"), of("https://a.example", "2"));
+    let link = async |identity: &Identity| store.link_identity(&ada, identity, start()).await.unwrap();
+    assert!(store.owner_of(&hers).await.unwrap().is_none());
+    assert_eq!(
+        [link(&hers).await, link(&hers).await, link(&new).await],
+        [Linked::Done, Linked::HasOne, Linked::HasOne]
+    );
+    assert_eq!(store.owner_of(&hers).await.unwrap().unwrap().account.id, ada);
+    // The same name of another issuer is another identity.
+    assert!(store.owner_of(&of("https://b.example", "1")).await.unwrap().is_none());
+    assert!(store.is_linked(&ada, "https://a.example").await.unwrap());
+    assert!(!store.is_linked(&ada, "https://b.example").await.unwrap());
+
+    // A sign-in is answered once, and in time.
+    let sign_in = OpenIdSignIn {
+        next: Some("/device".to_owned()),
+        account: Some(ada.clone()),
+        invitation: Some(secret("by invitation")),
+    };
+    for name in ["way", "late way"] {
+        store.add_openid_sign_in(&secret(name), &sign_in, start(), millis(later(60))).await.unwrap();
+    }
+    assert_eq!(store.take_openid_sign_in(&secret("late way"), later(60)).await.unwrap(), None);
+    let way = secret("way");
+    let taken =
+        tokio::join!(store.take_openid_sign_in(&way, later(59)), store.take_openid_sign_in(&way, later(59)),);
+    let taken: Vec<_> = [taken.0.unwrap(), taken.1.unwrap()].into_iter().flatten().collect();
+    assert_eq!(taken, [sign_in]);
+
+    // An account is made once, with its link; a name that is taken leaves the sign-up and the invitation.
+    store.add_link(&secret("by invitation"), &LinkFor::Account, start(), millis(later(60))).await.unwrap();
+    let sign_up = OpenIdSignUp {
+        identity: new.clone(),
+        suggestion: Some("grace".to_owned()),
+        next: None,
+        invitation: Some(secret("by invitation")),
+    };
+    for name in ["name", "other name"] {
+        store.add_openid_sign_up(&secret(name), &sign_up, start(), millis(later(60))).await.unwrap();
+    }
+    let name = secret("name");
+    assert_eq!(store.openid_sign_up(&name, later(59)).await.unwrap(), Some(sign_up.clone()));
+    assert_eq!(store.openid_sign_up(&name, later(60)).await.unwrap(), None);
+    let choose = async |way: &str, name: &str| {
+        let account = NewAccount {
+            id: AccountId::of(format!("{way} {name}").as_bytes()),
+            password: None,
+            ..named(name)
+        };
+        store.create_account_by_openid(&secret(way), &account, start()).await.unwrap()
+    };
+    assert_eq!(choose("name", "ada").await, SignedUp::Made(Created::NameTaken));
+    let SignedUp::Made(Created::Done(grace)) = choose("name", "grace").await else { panic!("no account") };
+    assert_eq!(store.owner_of(&new).await.unwrap().unwrap().account, grace);
+    assert_eq!(choose("name", "hopper").await, SignedUp::Unknown);
+    assert_eq!(choose("other name", "hopper").await, SignedUp::Made(Created::NoLink));
+    let uninvited = OpenIdSignUp { invitation: None, ..sign_up };
+    store.add_openid_sign_up(&secret("third"), &uninvited, start(), millis(later(60))).await.unwrap();
+    assert_eq!(choose("third", "hopper").await, SignedUp::IdentityTaken);
+    assert!(store.credentials(&"hopper".parse().unwrap()).await.unwrap().is_none());
+
+    let unlink =
+        async |account: &AccountId| store.unlink_identity(account, "https://a.example").await.unwrap();
+    assert_eq!(link(&new).await, Linked::HasOne);
+    assert_eq!(unlink(&grace.id).await, Unlinked::IsLast);
+    assert_eq!([unlink(&ada).await, unlink(&ada).await], [Unlinked::Done, Unlinked::NotLinked]);
+    assert_eq!(link(&new).await, Linked::Taken);
+    store.delete_account(&grace.id, Uploads::Keep).await.unwrap();
+    assert!(store.owner_of(&new).await.unwrap().is_none());
 }
 
 async fn tokens_are_used_and_revoked(store: &dyn Store) {
@@ -255,7 +334,7 @@ async fn uploads_leave_with_their_account(store: &dyn Store) {
     assert_eq!(with_both.solutions, 2);
     let mut files = store.delete_account(&ada, Uploads::Delete).await.unwrap();
     files.sort();
-    let mut sent = [hers.digest.clone(), also_hers.digest];
+    let mut sent = [hers.digest.clone(), also_hers.digest].map(|digest| (BlobKind::Upload, digest));
     sent.sort();
     assert_eq!(files, sent);
     assert_eq!(store.receipt(&hers.id).await.unwrap(), None);

@@ -44,7 +44,7 @@ async fn uploads_leave_with_their_owner_or_stay_as_nobodys() {
         let reply = ada.post_bytes("/api/v1/uploads", bytes).await;
         assert_eq!(reply.status, 201, "{:?}", String::from_utf8_lossy(&reply.body));
         let receipt: Receipt = reply.json();
-        let blob = app.settings.blobs.join("uploads").join(receipt.digest.as_str());
+        let blob = app.blobs().join("uploads").join(receipt.digest.as_str());
         assert!(blob.is_file());
         let delete = format!(r#"{{"password":"{PASSWORD}","uploads":"{uploads}"}}"#);
         assert_eq!(ada.send("DELETE", "/api/v1/account", &delete).await.status, 204);

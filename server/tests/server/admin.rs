@@ -5,6 +5,7 @@ use diode_server::admin::{Seeded, Swept, seed, sweep, verify};
 use diode_server::blobs::BlobKind;
 use diode_server::store::Now;
 
+use crate::agents::{h200_registration, register, take};
 use crate::samples::{collected, columnar, json, seven};
 use crate::test_app::TestApp;
 use crate::trust::{send, settle, timed};
@@ -23,7 +24,7 @@ async fn seeding_twice_imports_once() {
     assert_eq!(first, Seeded { datasets: 2, new_datasets: 2, models: 0, new_models: 0 });
     let again = seed(&app.backend, &folder).await.unwrap();
     assert_eq!(again, Seeded { datasets: 2, new_datasets: 0, models: 0, new_models: 0 });
-    let error = seed(&app.backend, app.settings.blobs.as_path()).await.unwrap_err().to_string();
+    let error = seed(&app.backend, app.blobs()).await.unwrap_err().to_string();
     assert!(error.contains("expected"), "{error}");
 }
 
@@ -81,7 +82,7 @@ async fn damage_costs_its_own_row_and_no_other() {
 async fn missing_blobs_are_reported_and_orphans_removed() {
     let app = TestApp::with_seven().await;
     let receipt = app.receipt(columnar(&collected())).await;
-    std::fs::remove_file(app.settings.blobs.join("uploads").join(receipt.digest.as_str())).unwrap();
+    std::fs::remove_file(app.blobs().join("uploads").join(receipt.digest.as_str())).unwrap();
     let orphan = Digest::of(b"orphan");
     app.backend.blobs.put(BlobKind::Upload, &orphan, b"orphan".to_vec().into()).await.unwrap();
     let verified = verify(&app.backend).await.unwrap();
@@ -154,4 +155,28 @@ async fn nothing_is_swept_while_a_row_that_names_a_blob_cannot_be_read() {
     assert!(error.contains("nothing was removed") && error.contains("upload size"), "{error}");
     let verified = verify(&app.backend).await.unwrap();
     assert_eq!((verified.damaged.len(), verified.orphans), (1, 1), "{verified}");
+}
+
+#[tokio::test]
+async fn rows_of_jobs_and_agents_are_read_too() {
+    let app = TestApp::with_seven().await;
+    let job = app.train_h200().await;
+    let agent = register(&app, &h200_registration()).await;
+    let lease = take(&app, &agent).await;
+    let clean = verify(&app.backend).await.unwrap();
+    assert!(clean.is_clean() && clean.rows > 3, "{clean}");
+    for (statement, words) in [
+        ("UPDATE jobs SET request = '{}'", format!("job {}: ", job.id)),
+        ("UPDATE job_events SET state = 'lost'", format!("an event of job {}: ", job.id)),
+        ("UPDATE leases SET state = 'lost'", format!("lease {}: ", lease.id)),
+        (
+            "UPDATE work SET fields = 'x' WHERE position = (SELECT MIN(position) FROM work)",
+            "work 1: ".to_owned(),
+        ),
+        ("UPDATE agents SET registration = '[]'", format!("agent {}: ", agent.id)),
+    ] {
+        tamper(&app, statement).await;
+        let verified = verify(&app.backend).await.unwrap();
+        assert!(verified.damaged.iter().any(|damaged| damaged.starts_with(&words)), "{words}{verified}");
+    }
 }

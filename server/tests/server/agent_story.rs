@@ -9,14 +9,15 @@ use diode_core::ids::{AccountId, AgentId, LeaseId};
 use diode_core::{DType, KernelVariant, Layout, Op, Problem};
 use diode_server::agents::plan::is_to_be_confirmed;
 use diode_server::store::{
-    AGENT_LEASE, ForLease, KnownAgent, LeaseWish, LeasedWork, NewWork, Now, Store, Taken,
+    AGENT_LEASE, ForLease, KnownAgent, LeaseWish, LeasedWork, MeasuredUpTo, NewWork, Now, ReadUpTo, Store,
+    Taken,
 };
 
 use crate::samples::{dataset, h200, mm, problem};
 use crate::story::upload;
 
 /// Hardware of this story alone.
-fn hardware() -> Hardware {
+pub(crate) fn hardware() -> Hardware {
     Hardware::from_name("NVIDIA Y1").unwrap()
 }
 
@@ -38,26 +39,26 @@ pub(crate) fn registration(key: &str) -> Registration {
     }
 }
 
-async fn agent(store: &dyn Store, key: &str, now: Now) -> KnownAgent {
+pub(crate) async fn agent(store: &dyn Store, key: &str, now: Now) -> KnownAgent {
     let id = AgentId::of(key.as_bytes());
     store.register_agent(&id, None, &registration(key), now).await.unwrap();
     store.agent(&id).await.unwrap().unwrap()
 }
 
-async fn take(store: &dyn Store, agent: &KnownAgent, seconds: f64, now: Now) -> Taken {
+pub(crate) async fn take(store: &dyn Store, agent: &KnownAgent, seconds: f64, now: Now) -> Taken {
     static TAKEN: AtomicU64 = AtomicU64::new(0);
     let id = LeaseId::of(&TAKEN.fetch_add(1, Ordering::Relaxed).to_le_bytes());
     store.take_lease(&LeaseWish { agent, id, seconds, may_plan: false }, now).await.unwrap()
 }
 
-fn leased(taken: Taken) -> LeasedWork {
+pub(crate) fn leased(taken: Taken) -> LeasedWork {
     match taken {
         Taken::Lease(lease) => lease,
         other => panic!("got {other:?}"),
     }
 }
 
-fn work(problem: Problem, purpose: Purpose) -> NewWork {
+pub(crate) fn work(problem: Problem, purpose: Purpose) -> NewWork {
     NewWork { problem, purpose, breadth: Breadth::Sample, seconds: 10.0 }
 }
 
@@ -68,10 +69,10 @@ fn sizes(lease: &LeasedWork) -> Vec<u64> {
 /// Stores results of a lease, as the agent's upload.
 async fn deliver(store: &dyn Store, agent: &KnownAgent, lease: &LeaseId, problems: &[Problem]) {
     // Nobody measures the same as another.
-    let own: u32 = agent.agent.id.as_str().bytes().map(u32::from).sum();
+    let own: u32 = agent.id.as_str().bytes().map(u32::from).sum();
     let mut new = upload(&dataset(hardware(), problems, 1.0 + f64::from(own) / 1e4), &[]);
     let contributor = agent.contributor().to_owned();
-    new.lease = Some(ForLease { lease: lease.clone(), agent: agent.agent.id.clone(), contributor });
+    new.lease = Some(ForLease { lease: lease.clone(), agent: agent.id.clone(), contributor });
     store.store_upload(&new).await.unwrap();
 }
 
@@ -101,7 +102,7 @@ pub(crate) async fn agents_measure(store: &dyn Store) {
     assert_eq!(store.add_work(&hardware().slug, &others).await.unwrap(), 2);
     let urgent = [work(aligned[7].clone(), Purpose::Wanted)];
     store.add_work(&hardware().slug, &urgent).await.unwrap();
-    assert_eq!(store.known_problems(&hardware().slug).await.unwrap().len(), 9);
+    what_is_planned_is_read_once(store).await;
 
     // Two agents at once get different problems, the wanted one first.
     let (first, second) = tokio::join!(take(store, &one, 30.0, start), take(store, &two, 30.0, start));
@@ -110,12 +111,12 @@ pub(crate) async fn agents_measure(store: &dyn Store) {
     assert!(sizes(&first).iter().all(|m| !sizes(&second).contains(m)), "{first:?} {second:?}");
     assert!(sizes(&first).contains(&512) || sizes(&second).contains(&512));
     let figures = store.work_figures(&hardware().slug).await.unwrap();
-    assert_eq!((figures.waiting, figures.leased), (3, 6));
+    assert_eq!((figures.waiting, figures.leased), (4, 6));
 
     // Asking again gives the same lease: a restarted agent goes on.
     assert_eq!(leased(take(store, &one, 60.0, later(0)).await), first);
-    assert!(store.renew_lease(&one.agent.id, &first.id, later(1)).await.unwrap());
-    assert!(!store.renew_lease(&two.agent.id, &first.id, later(1)).await.unwrap(), "another agent's");
+    assert!(store.renew_lease(&one.id, &first.id, later(1)).await.unwrap());
+    assert!(!store.renew_lease(&two.id, &first.id, later(1)).await.unwrap(), "another agent's");
 
     // A result arrives; what is left of the lease is less.
     deliver(store, &one, &first.id, &[first.work[0].problem.clone()]).await;
@@ -125,13 +126,13 @@ pub(crate) async fn agents_measure(store: &dyn Store) {
     // The second agent is silent. Its problems go to the first, once that has finished its own.
     let left: Vec<Problem> = rest.work.iter().map(|work| work.problem.clone()).collect();
     deliver(store, &one, &first.id, &left).await;
-    let done = store.leases(&one.agent.id, 10).await.unwrap();
+    let done = store.leases(&one.id, 10).await.unwrap();
     assert_eq!((done[0].state, done[0].problems, done[0].measured), (LeaseState::Done, 3, 3));
     assert!(done[0].ended_at.is_some());
     let taken_over = leased(take(store, &one, 600.0, later(2)).await);
-    assert_eq!(store.leases(&two.agent.id, 10).await.unwrap()[0].state, LeaseState::Expired);
+    assert_eq!(store.leases(&two.id, 10).await.unwrap()[0].state, LeaseState::Expired);
     assert!(sizes(&second).iter().all(|m| sizes(&taken_over).contains(m)));
-    assert!(!store.renew_lease(&two.agent.id, &second.id, later(2)).await.unwrap());
+    assert!(!store.renew_lease(&two.id, &second.id, later(2)).await.unwrap());
 
     // What it has measured all the same is kept, but the first agent's lease stays as it is.
     deliver(store, &two, &second.id, &[second.work[0].problem.clone()]).await;
@@ -140,15 +141,26 @@ pub(crate) async fn agents_measure(store: &dyn Store) {
 
     // One problem is refused, the others wait again.
     let refused = [refusal(&taken_over.work[0].problem, Reach::Hardware)];
-    let ended = store.end_lease(&one.agent.id, &taken_over.id, &refused, later(2)).await.unwrap();
+    let ended = store.end_lease(&one.id, &taken_over.id, &refused, later(2)).await.unwrap();
     assert_eq!(ended, Some(LeaseState::Returned));
-    assert_eq!(store.end_lease(&one.agent.id, &taken_over.id, &[], later(2)).await.unwrap(), None);
+    assert_eq!(store.end_lease(&one.id, &taken_over.id, &[], later(2)).await.unwrap(), None);
     let again = leased(take(store, &two, 600.0, later(2)).await);
     assert!(!sizes(&again).contains(&taken_over.work[0].problem.m), "refused");
 
     results_settle_what_their_lease_had(store, [&one, &two], &again, &aligned[6], later(2)).await;
     agents_without_an_account_confirm_nothing_of_each_other(store, [&one, &two], later(2)).await;
     agents_get_what_they_have_kernels_for([&one, &two], store, later(2)).await;
+}
+
+async fn what_is_planned_is_read_once(store: &dyn Store) {
+    let read = async |after: &ReadUpTo| store.known_problems(&hardware().slug, after).await.unwrap();
+    let all = read(&ReadUpTo::default()).await;
+    assert_eq!((all.problems.len(), all.is_all, &all.read.measured), (9, true, &MeasuredUpTo::Everything));
+    let none = read(&all.read).await;
+    assert_eq!((none.problems, none.read, none.is_all), (Vec::new(), all.read.clone(), true));
+    let new = work(problem(Op::Mm, 64, 64, 64, DType::Float16), Purpose::More);
+    store.add_work(&hardware().slug, std::slice::from_ref(&new)).await.unwrap();
+    assert_eq!(read(&all.read).await.problems, [new.problem]);
 }
 
 fn refusal(problem: &Problem, reach: Reach) -> RefusedWork {
@@ -174,7 +186,7 @@ async fn agents_get_what_they_have_kernels_for([one, two]: [&KnownAgent; 2], sto
 
     // It lacks some of them after all. Nothing else is for it, and the other agent gets both problems.
     let refused = [refusal(&aligned, Reach::Agent)];
-    let ended = store.end_lease(&one.agent.id, &lease.id, &refused, now).await.unwrap();
+    let ended = store.end_lease(&one.id, &lease.id, &refused, now).await.unwrap();
     assert_eq!(ended, Some(LeaseState::Done), "all of its problems were refused");
     assert_eq!(take(store, &for_aligned, 600.0, now).await, Taken::Nothing);
     let mut others = sizes(&leased(take(store, two, 600.0, now).await));
@@ -190,16 +202,16 @@ async fn results_settle_what_their_lease_had(
     never_had: &Problem,
     now: Now,
 ) {
-    assert_eq!(store.lease_agent(&lease.id).await.unwrap().as_ref(), Some(&two.agent.id));
+    assert_eq!(store.lease_agent(&lease.id).await.unwrap().as_ref(), Some(&two.id));
     assert_eq!(store.lease_agent(&LeaseId::of(b"nobody's")).await.unwrap(), None);
     let had = &lease.work[0].problem;
     deliver(store, one, &lease.id, std::slice::from_ref(had)).await;
     assert_eq!(&leased(take(store, two, 600.0, now).await), lease, "another agent's results");
 
     // What went back and nobody has taken since is settled by late results.
-    let ended = store.end_lease(&two.agent.id, &lease.id, &[], now).await.unwrap();
+    let ended = store.end_lease(&two.id, &lease.id, &[], now).await.unwrap();
     assert_eq!(ended, Some(LeaseState::Returned));
-    let measured = async || store.leases(&two.agent.id, 1).await.unwrap()[0].measured;
+    let measured = async || store.leases(&two.id, 1).await.unwrap()[0].measured;
     assert_eq!(measured().await, 0);
     let waiting = store.work_figures(&hardware().slug).await.unwrap().waiting;
     deliver(store, two, &lease.id, &[had.clone(), never_had.clone()]).await;
@@ -221,7 +233,7 @@ async fn agents_without_an_account_confirm_nothing_of_each_other(
 
     let to_confirm_by = async |agent: &KnownAgent| {
         let Taken::Lease(lease) = take(store, agent, 600.0, now).await else { return false };
-        store.end_lease(&agent.agent.id, &lease.id, &[], now).await.unwrap();
+        store.end_lease(&agent.id, &lease.id, &[], now).await.unwrap();
         lease.work.iter().any(|work| work.purpose == Purpose::Confirm && work.problem == to_confirm)
     };
     assert!(!to_confirm_by(one).await);

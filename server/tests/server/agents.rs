@@ -18,7 +18,7 @@ use crate::visitor::Visitor;
 const KEY: &str = "0123456789abcdef";
 const OTHER_KEY: &str = "fedcba9876543210";
 
-fn h200_registration() -> Registration {
+pub(crate) fn h200_registration() -> Registration {
     Registration { hardware: h200(), ..registration(KEY) }
 }
 
@@ -34,13 +34,13 @@ async fn post_with(app: &TestApp, path: &str, key: Option<&str>, body: impl Into
     app.send(request.body(Body::from(body.into())).unwrap()).await
 }
 
-async fn register(app: &TestApp, registration: &Registration) -> Agent {
+pub(crate) async fn register(app: &TestApp, registration: &Registration) -> Agent {
     let reply = post(app, "/agents", serde_json::to_vec(registration).unwrap()).await;
     assert_eq!(reply.status, 200, "{}", String::from_utf8_lossy(&reply.body));
     reply.json()
 }
 
-async fn take(app: &TestApp, agent: &Agent) -> Lease {
+pub(crate) async fn take(app: &TestApp, agent: &Agent) -> Lease {
     let answer: LeaseAnswer =
         post(app, &format!("/agents/{}/leases", agent.id), r#"{"seconds":20}"#).await.json();
     answer.lease.expect("there is always something to measure")

@@ -8,6 +8,7 @@ use diode_core::ids::UploadId;
 use diode_formats::write_atomically;
 use diode_server::admin::backup::{check, make, restore};
 use diode_server::backend::Backend;
+use diode_server::blobs::BlobPlace;
 use diode_server::settings::Settings;
 
 use crate::postgres;
@@ -23,7 +24,11 @@ async fn elsewhere(app: &TestApp, folder: &Path, name: &str) -> Settings {
     let is_postgres = app.settings.database_url.starts_with("postgres");
     let sqlite = format!("sqlite:{}", folder.join("restored.db").display());
     let database_url = if is_postgres { postgres::create(name).await } else { sqlite };
-    Settings { database_url, blobs: folder.join("restored"), ..app.settings.clone() }
+    let blobs = match &app.storage {
+        None => BlobPlace::Folder(folder.join("restored")),
+        Some(storage) => BlobPlace::Bucket(storage.bucket("restored")),
+    };
+    Settings { database_url, blobs, ..app.settings.clone() }
 }
 
 async fn remove(settings: &Settings) {
@@ -34,7 +39,7 @@ async fn remove(settings: &Settings) {
 
 #[tokio::test]
 async fn what_was_acknowledged_before_a_backup_is_restored() {
-    for app in TestApp::on_both("backup").await {
+    for app in TestApp::everywhere("backup").await {
         let folder = tempfile::tempdir().unwrap();
         let saved = folder.path().join("backup");
         let (acknowledged, done) = (RefCell::new(Vec::new()), Cell::new(false));
@@ -96,7 +101,7 @@ async fn damage_to_a_backup_is_found_before_anything_is_restored() {
     let error = restore(&settings, &saved).await.unwrap_err().to_string();
     let all = ["3 places", "database.sqlite", blobs[0], blobs[1], "is missing"];
     assert!(all.iter().all(|part| error.contains(part)), "{error}");
-    assert!(!settings.blobs.exists() && !folder.path().join("restored.db").exists());
+    assert!(!folder.path().join("restored").exists() && !folder.path().join("restored.db").exists());
 
     std::fs::remove_file(saved.join("manifest.json")).unwrap();
     let error = restore(&settings, &saved).await.unwrap_err().to_string();
@@ -108,7 +113,7 @@ async fn a_blob_that_the_server_has_lost_is_named_and_the_rest_is_saved() {
     let app = TestApp::new().await;
     let lost = app.receipt(columnar(&dataset(h200(), &[mm(64, 512, 512)], 1.0))).await;
     upload(&app, 128).await;
-    std::fs::remove_file(app.settings.blobs.join("uploads").join(lost.digest.as_str())).unwrap();
+    std::fs::remove_file(app.blobs().join("uploads").join(lost.digest.as_str())).unwrap();
     let folder = tempfile::tempdir().unwrap();
     let made = make(&app.backend, &app.settings.database_url, &folder.path().join("b")).await.unwrap();
     assert_eq!((made.lost.len(), made.manifest.blobs.len()), (1, 1));

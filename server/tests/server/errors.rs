@@ -1,6 +1,7 @@
 use axum::body::Body;
 use axum::http::Request;
 
+use crate::samples::{columnar, dataset, h200, mm};
 use crate::test_app::TestApp;
 
 #[tokio::test]
@@ -56,4 +57,34 @@ async fn replies_of_the_api_are_compressed_on_request() {
     assert_eq!(app.get(path).await.header("content-encoding"), "");
     assert_eq!(app.get_with(path, &[("accept-encoding", "br")]).await.header("content-encoding"), "br");
     assert_eq!(app.get_with(path, &[("accept-encoding", "gzip")]).await.header("content-encoding"), "gzip");
+}
+
+#[tokio::test]
+async fn what_was_moved_away_is_not_made_anew() {
+    let app = TestApp::with_seven().await;
+    let more = columnar(&dataset(h200(), &[mm(64, 512, 512)], 1.0));
+    let (blobs, away) = (app.blobs(), app.folder.path().join("away"));
+    std::fs::rename(blobs, &away).unwrap();
+    for _ in 0..2 {
+        app.upload(more.clone()).await.refusal(503, "unavailable");
+        app.get("/readyz").await.refusal(503, "unavailable");
+        assert!(!blobs.exists());
+    }
+    std::fs::create_dir(blobs).unwrap();
+    app.upload(more.clone()).await.refusal(503, "unavailable");
+    std::fs::remove_dir(blobs).unwrap();
+    std::fs::rename(&away, blobs).unwrap();
+    assert_eq!(app.get("/readyz").await.status, 200);
+    assert_eq!(app.upload(more).await.status, 201);
+
+    let more = columnar(&dataset(h200(), &[mm(128, 512, 512)], 1.0));
+    let database = app.folder.path().join("diode.db");
+    std::fs::rename(&database, &away).unwrap();
+    app.upload(more.clone()).await.refusal(503, "unavailable");
+    app.get("/readyz").await.refusal(503, "unavailable");
+    app.get("/api/v1/hardware").await.refusal(503, "unavailable");
+    assert!(!database.exists());
+    std::fs::rename(&away, &database).unwrap();
+    assert_eq!(app.get("/readyz").await.status, 200);
+    assert_eq!(app.upload(more).await.status, 201);
 }

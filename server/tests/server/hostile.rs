@@ -117,5 +117,5 @@ async fn a_quota_holds_and_can_be_raised() {
     let app = TestApp::with_quota(1).await;
     let message = app.upload(columnar(&seven())).await.refusal(507, "insufficient_storage");
     assert!(message.contains("max_stored_mb"), "{message}");
-    assert!(!app.settings.blobs.join("uploads").exists());
+    assert!(!app.blobs().join("uploads").exists());
 }

@@ -1,10 +1,14 @@
 use std::time::Duration;
 
-use diode_core::api::{Job, JobEvent, JobState, ModelSource, ModelSummary};
-use diode_core::ids::Digest;
+use axum::body::{Body, Bytes};
+use axum::http::Request;
+use diode_core::Heuristic;
+use diode_core::api::{Job, JobEvent, JobKind, JobRequest, JobState, ModelSource, ModelSummary, Uploads};
+use diode_core::ids::{AccountId, Digest, JobId};
 use diode_model::Model;
 use diode_server::accounts::SignUps;
-use diode_server::store::Now;
+use diode_server::ingest::ingest;
+use diode_server::store::{Created, NewAccount, Now, StoreError};
 use diode_server::worker;
 
 use crate::samples::{columnar, dataset, h200, mm, seven};
@@ -207,5 +211,104 @@ async fn an_account_has_so_many_jobs_at_a_time() {
         assert_eq!(ada.send("DELETE", &format!("/api/v1/jobs/{}", jobs[0].id), "").await.status, 200);
         assert_eq!(ada.post("/api/v1/jobs", train).await.status, 202);
         app.end().await;
+    }
+}
+
+#[tokio::test]
+async fn racing_requests_for_several_hardware_do_not_pass_the_limit() {
+    for app in TestApp::on_both("racing_jobs").await {
+        let other = app.replica().await;
+        let h100 = diode_core::hardware::find("nvidia-h100").unwrap();
+        app.receipt(columnar(&seven())).await;
+        app.receipt(columnar(&dataset(h100, &[mm(512, 512, 512)], 4.0))).await;
+        let ask = |number: usize| {
+            let hardware = ["nvidia-h200", "nvidia-h100"][number % 2];
+            let body =
+                format!(r#"{{"kind":"train","heuristic":"matmul","hardware":"{hardware}","seed":{number}}}"#);
+            let request = Request::post("/api/v1/jobs").body(Body::from(body)).unwrap();
+            tokio::spawn([&app, &other][number / 2 % 2].sending(request))
+        };
+        let asked: Vec<_> = (0..48).map(ask).collect();
+        let mut queued = 0;
+        for reply in asked {
+            let status = reply.await.unwrap().status.as_u16();
+            assert!([202, 429].contains(&status), "{status}");
+            queued += u32::from(status == 202);
+        }
+        assert_eq!(queued, 20);
+        other.backend.store.close().await;
+        app.end().await;
+    }
+}
+
+/// On Postgres, two transactions once waited for each other here, and one was refused.
+#[tokio::test]
+async fn an_account_is_deleted_while_others_queue_and_send_the_same() {
+    for app in TestApp::on_both("deleted_while").await {
+        let store = app.backend.store.clone();
+        let make = async |name: &str| {
+            let id = AccountId::of(name.as_bytes());
+            let account =
+                NewAccount { id: id.clone(), name: name.parse().unwrap(), password: None, admin: false };
+            assert!(matches!(
+                store.create_account(&account, None, Now::read()).await.unwrap(),
+                Created::Done(_)
+            ));
+            id
+        };
+        let bob = make("bob").await;
+        for round in 0..20_u64 {
+            let ada = make(&format!("ada{round}")).await;
+            // Both sent the same file, so it is bob's when ada is gone.
+            let bytes = Bytes::from(columnar(&dataset(h200(), &[mm(64 * (round + 1), 512, 512)], 1.0)));
+            let upload = ingest(&app.backend, bytes.clone(), Some(ada.clone())).await.unwrap().id;
+            ingest(&app.backend, bytes, Some(bob.clone())).await.unwrap();
+            let queue = |account: &AccountId, seed: u64| {
+                let (store, account) = (store.clone(), account.clone());
+                tokio::spawn(async move { store.enqueue(&training(seed), Some(&account), Now::read()).await })
+            };
+            let delete = {
+                let (store, ada) = (store.clone(), ada.clone());
+                tokio::spawn(async move { store.delete_account(&ada, Uploads::Delete).await })
+            };
+            let queued = [queue(&bob, 4 * round), queue(&bob, 4 * round + 1)];
+            let late = queue(&ada, 4 * round + 2);
+            let again = {
+                let (store, bob) = (store.clone(), bob.clone());
+                tokio::spawn(async move { store.add_sender(&upload, &bob).await })
+            };
+            delete.await.unwrap().unwrap();
+            assert!(again.await.unwrap().unwrap());
+            for job in queued {
+                job.await.unwrap().unwrap();
+            }
+            // The account may be gone already.
+            let late = late.await.unwrap();
+            assert!(matches!(late, Ok(_) | Err(StoreError::Gone(_))), "{late:?}");
+            for job in store.jobs(100).await.unwrap() {
+                store.cancel_job(&job.id, Now::read()).await.unwrap();
+            }
+        }
+        app.end().await;
+    }
+}
+
+fn training(seed: u64) -> Job {
+    Job {
+        id: JobId::of(&seed.to_le_bytes()),
+        request: JobRequest {
+            kind: JobKind::Train,
+            heuristic: Heuristic::Matmul,
+            hardware: h200().slug,
+            method: None,
+            seed,
+        },
+        state: JobState::Queued,
+        created_at: Now::read().rfc3339(),
+        automatic: false,
+        finished_at: None,
+        error: None,
+        model: None,
+        snapshot: None,
     }
 }

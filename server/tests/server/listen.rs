@@ -38,7 +38,7 @@ impl Server {
             .route("/", get(|| async { "here" }))
             .route("/large", get(large))
             .route("/endless", get(endless));
-        let serving = tokio::spawn(listen(listener, router, BRISK, async move {
+        let serving = tokio::spawn(listen(listener, router, BRISK, None, async move {
             let _ = stopped.await;
         }));
         Self { address, stop, serving }

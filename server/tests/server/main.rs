@@ -11,11 +11,17 @@ mod accounts;
 #[cfg(test)]
 mod admin;
 #[cfg(test)]
+mod agent_results;
+#[cfg(test)]
 mod agent_story;
 #[cfg(test)]
 mod agents;
 #[cfg(test)]
+mod attacks;
+#[cfg(test)]
 mod backup;
+#[cfg(test)]
+mod dataset_snapshots;
 #[cfg(test)]
 mod datasets;
 #[cfg(test)]
@@ -44,6 +50,9 @@ mod moderation;
 mod nearest;
 #[cfg(test)]
 mod openapi;
+#[cfg(feature = "openid")]
+#[cfg(test)]
+mod openid;
 #[cfg(test)]
 mod packs;
 #[cfg(test)]
@@ -59,13 +68,23 @@ mod publications;
 #[cfg(test)]
 mod samples;
 #[cfg(test)]
+mod side_by_side;
+#[cfg(test)]
 mod sign_in;
 #[cfg(test)]
+mod storage;
+#[cfg(test)]
+mod storage_trouble;
+#[cfg(test)]
 mod story;
+#[cfg(test)]
+mod survey;
 #[cfg(test)]
 mod tables;
 #[cfg(test)]
 mod test_app;
+#[cfg(test)]
+mod tls;
 #[cfg(test)]
 mod tokens;
 #[cfg(test)]

@@ -2,7 +2,7 @@
 
 use axum::body::{Body, to_bytes};
 use axum::http::Request;
-use diode_server::metrics;
+use diode_server::{metrics, worker};
 use tower::ServiceExt as _;
 
 use crate::samples::{columnar, seven};
@@ -10,7 +10,7 @@ use crate::test_app::TestApp;
 
 async fn scrape(app: &TestApp) -> String {
     let request = Request::get("/metrics").body(Body::empty()).unwrap();
-    let reply = metrics::router(&app.app).oneshot(request).await.unwrap();
+    let reply = metrics::router(&app.backend).oneshot(request).await.unwrap();
     assert_eq!(reply.status(), 200);
     let text = to_bytes(reply.into_body(), usize::MAX).await.unwrap();
     String::from_utf8(text.to_vec()).unwrap()
@@ -62,4 +62,18 @@ async fn requests_uploads_and_queues_are_counted() {
         assert_has(&scrape(&app).await, &["diode_database_up 0"]);
         app.end().await;
     }
+}
+
+#[tokio::test]
+async fn what_a_worker_does_is_counted() {
+    let app = TestApp::with_seven().await;
+    assert_has(&scrape(&app).await, &["diode_worker_busy 0"]);
+    let job = app.train_h200().await;
+    let working = tokio::spawn(worker::run(app.backend.clone(), app.stopping()));
+    // The stream ends with the job.
+    app.get(&format!("/api/v1/jobs/{}/events", job.id)).await;
+    app.stop();
+    working.await.unwrap();
+    let done = r#"diode_worker_job_duration_seconds_count{outcome="done"} 1"#;
+    assert_has(&scrape(&app).await, &["diode_worker_busy 0", done, r#"diode_jobs{state="done"} 1"#]);
 }

@@ -4,9 +4,11 @@ use std::process::Command;
 
 use diode_core::api::{LogEntry, ModelSummary, Moderated, NewReport, Reason, Receipt, Report, Standing};
 use diode_server::accounts::{SignUps, first_account_link};
+use diode_server::blobs::BlobKind;
 use diode_server::store::Now;
 
 use crate::models::summary;
+use crate::picks::MODEL;
 use crate::samples::{columnar, dataset, h200, json, mm};
 use crate::test_app::TestApp;
 use crate::trust::{seen, send, settle, timed};
@@ -75,7 +77,7 @@ async fn quarantine_cleans_every_view_and_restoring_brings_all_back() {
         assert_eq!(root.post("/api/v1/moderation", &delete).await.status, 200);
         settle(store).await;
         assert_eq!(seen(&app).await, without);
-        let file = |receipt: &Receipt| app.settings.blobs.join("uploads").join(receipt.digest.as_str());
+        let file = |receipt: &Receipt| app.blobs().join("uploads").join(receipt.digest.as_str());
         assert!(!file(&bad).exists() && !file(&more).exists() && file(&honest).exists());
         app.get(&format!("/api/v1/uploads/{}", bad.id)).await.refusal(404, "not_found");
         let marked: ModelSummary = app.fetch(&format!("/api/v1/models/{}", model.id)).await;
@@ -86,6 +88,64 @@ async fn quarantine_cleans_every_view_and_restoring_brings_all_back() {
         assert_eq!(said[0], "delete uploads of bob (2)");
         assert_eq!((said.len(), said[3]), (4, "quarantine uploads of bob (2)"));
         assert!(log.iter().all(|entry| (entry.who.as_str(), entry.why.as_str()) == ("root", "tested")));
+        app.end().await;
+    }
+}
+
+/// What [`seen`] does not show: other forms of a dataset and a table, and what is worked out of them.
+async fn seen_elsewhere(app: &TestApp) -> Vec<String> {
+    let (known, new) = (mm(2048, 2048, 2048).id(), mm(8192, 1024, 1024).id());
+    let slug = "/api/v1/hardware/nvidia-h200";
+    let mut seen = Vec::new();
+    for path in [
+        "/api/v1/datasets/nvidia-h200.msgpack.zst".to_owned(),
+        "/api/v1/tables/nvidia-h200.json?format=inductor".to_owned(),
+        format!("{slug}/problems"),
+        format!("{slug}/leaderboard?sort=time&order=asc&limit=2"),
+        format!("{slug}/nearest?m=8192&n=1024&k=1024"),
+        format!("{slug}/picks?method=unspecified&problems={known},{new}"),
+        format!("{slug}/coverage"),
+        format!("/api/v1/problems/{new}"),
+    ] {
+        let reply = app.get(&path).await;
+        let text = String::from_utf8_lossy(&reply.body).into_owned();
+        let text = if reply.status == 404 { String::new() } else { text };
+        seen.push(format!("{path} {} {text}", reply.status));
+    }
+    // The time of the newest upload is that of an upload that is still there.
+    let mut summary: serde_json::Value = app.fetch(slug).await;
+    summary.as_object_mut().unwrap().remove("updated_at");
+    seen.push(summary.to_string());
+    seen
+}
+
+#[tokio::test]
+async fn quarantine_reaches_what_is_worked_out_of_the_timings() {
+    for app in TestApp::on_both("quarantine_elsewhere").await {
+        let store = app.backend.store.as_ref();
+        let root = administrator(&app).await;
+        let (ada, bob) = (Visitor::signed_up(&app, "ada").await, Visitor::signed_up(&app, "bob").await);
+        let bytes = std::fs::read(MODEL).unwrap();
+        let model = summary(&bytes);
+        app.backend.blobs.put(BlobKind::Model, &model.digest, bytes.into()).await.unwrap();
+        send(&ada, &timed(1.0)).await;
+        assert!(store.add_shipped_model(&model, &h200(), &[], Now::read()).await.unwrap());
+        let without = seen_elsewhere(&app).await;
+        let problems = [mm(2048, 2048, 2048), mm(8192, 1024, 1024)];
+        send(&bob, &dataset(h200(), &problems, 4.0 * 0.6)).await;
+        settle(store).await;
+        let with = seen_elsewhere(&app).await;
+        for (with, without) in with.iter().zip(&without) {
+            assert_ne!(with, without);
+        }
+        for (action, expected) in [("quarantine", &without), ("restore", &with)] {
+            let request = act(action, r#"{"account":"bob"}"#);
+            assert_eq!(root.post("/api/v1/moderation", &request).await.status, 200);
+            settle(store).await;
+            for (now, expected) in seen_elsewhere(&app).await.iter().zip(expected) {
+                assert_eq!(now, expected, "after {action}");
+            }
+        }
         app.end().await;
     }
 }
@@ -165,7 +225,7 @@ async fn what_others_sent_too_stays_when_an_account_is_moderated() {
             assert_eq!(seen(&app).await, before);
             let kept = store.receipt(&both.id).await.unwrap().unwrap();
             assert_eq!((kept.contributor.unwrap().as_str(), kept.standing), ("bob", Standing::Counts));
-            assert!(app.settings.blobs.join("uploads").join(both.digest.as_str()).exists());
+            assert!(app.blobs().join("uploads").join(both.digest.as_str()).exists());
             app.end().await;
         }
     }
@@ -231,7 +291,7 @@ async fn the_command_line_moderates_too() {
             .args(arguments)
             .args(["--database-url", &app.settings.database_url])
             .arg("--blobs")
-            .arg(&app.settings.blobs)
+            .arg(app.blobs())
             .output()
             .unwrap();
         let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();

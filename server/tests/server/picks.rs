@@ -10,7 +10,7 @@ use crate::models::summary;
 use crate::samples::{columnar, dataset, h200, mm};
 use crate::test_app::TestApp;
 
-const MODEL: &str = "../trained_models/matmul/nvidia-h200/matmul-nvidia-h200.safetensors";
+pub(crate) const MODEL: &str = "../trained_models/matmul/nvidia-h200/matmul-nvidia-h200.safetensors";
 const PICKS: &str = "/api/v1/hardware/nvidia-h200/picks?method=unspecified&problems=";
 
 #[tokio::test]

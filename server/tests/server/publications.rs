@@ -186,7 +186,7 @@ async fn the_command_line_does_the_same() {
             .args(arguments)
             .args(["--database-url", &app.settings.database_url])
             .arg("--blobs")
-            .arg(&app.settings.blobs)
+            .arg(app.blobs())
             .output()
             .unwrap();
         let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();

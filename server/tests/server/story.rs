@@ -14,8 +14,8 @@ use diode_core::{Comparison, Dataset, Heuristic, Method};
 use diode_server::admin::verify_entries;
 use diode_server::ingest::{Source, prepare};
 use diode_server::store::{
-    self, BACK_OFF, BoardQuery, Cursor, KnownHardware, LEASE, MAX_ATTEMPTS, NewUpload, Now, PostgresStore,
-    Queued, Ranking, SqliteStore, Store, View,
+    self, BACK_OFF, BoardQuery, Cursor, KnownHardware, LEASE, MAX_ATTEMPTS, Made, NewUpload, Now,
+    PostgresStore, Queued, Ranking, SqliteStore, Store, View,
 };
 
 use crate::models::summary;
@@ -237,6 +237,7 @@ pub(crate) fn job(seed: u64) -> Job {
         finished_at: None,
         error: None,
         model: None,
+        snapshot: None,
     }
 }
 
@@ -270,7 +271,7 @@ async fn jobs_are_worked_on(store: &dyn Store) {
     assert_eq!(third.attempt, 2);
 
     let model = summary(b"first").id;
-    assert!(store.finish_job(&one, later(1), Ok(&model)).await.unwrap());
+    assert!(store.finish_job(&one, later(1), Ok(&Made::Model(model.clone()))).await.unwrap());
     let done = store.job(&one.job.id).await.unwrap().unwrap();
     assert_eq!((done.state, done.model, done.error), (JobState::Done, Some(model), None));
     let events = store.job_events(&one.job.id, 0).await.unwrap();

@@ -1,20 +1,25 @@
-//! The real router on a fresh SQLite database, and a client for it.
+//! The real router on a fresh database, and a client for it.
+
+use std::path::Path;
 
 use axum::body::{Body, to_bytes};
 use axum::http::{HeaderMap, Request, StatusCode};
 use diode_core::api::{ApiError, Job, Receipt};
-use diode_server::accounts::{Anonymous, Policy, SignUps};
+use diode_server::accounts::{Anonymous, Policy, Provider, SignUps};
 use diode_server::app::App;
 use diode_server::backend::Backend;
+use diode_server::blobs::BlobPlace;
 use diode_server::limits::Limits;
 use diode_server::router::router;
-use diode_server::settings::{Access, Settings, Training};
+use diode_server::settings::{Access, Settings, Snapshots, Training};
+use diode_server::store::SnapshotLimits;
 use serde::de::DeserializeOwned;
 use tempfile::TempDir;
 use tokio::sync::watch;
 use tower::ServiceExt as _;
 
 use crate::postgres;
+use crate::storage::Storage;
 
 /// Where browsers find [`TestApp::public`].
 pub(crate) const PUBLIC_URL: &str = "https://diode.example.org";
@@ -24,7 +29,8 @@ pub(crate) struct TestApp {
     pub(crate) settings: Settings,
     pub(crate) policy: Policy,
     pub(crate) folder: TempDir,
-    pub(crate) app: App,
+    /// What its blobs are in, unless they are in a folder.
+    pub(crate) storage: Option<Storage>,
     router: axum::Router,
     stop: watch::Sender<bool>,
 }
@@ -82,13 +88,33 @@ impl TestApp {
         let app = Self::new().await;
         let backend = Backend { accept_simulated: true, ..app.backend.clone() };
         let served = App::new(backend.clone(), app.policy.clone(), app.stopping());
-        Self { backend, router: router(served.clone()), app: served, ..app }
+        Self { backend, router: router(served), ..app }
+    }
+
+    /// The same with a provider by which people may sign in.
+    pub(crate) fn with_provider(self, provider: Provider) -> Self {
+        let served = App::new(self.backend.clone(), self.policy.clone(), self.stopping())
+            .answering_to(self.policy.host().into_iter().collect())
+            .with_provider(Some(provider));
+        Self { router: router(served), ..self }
     }
 
     /// One on SQLite, and one on a new Postgres database of this name.
     pub(crate) async fn on_both(name: &str) -> [Self; 2] {
         let postgres = postgres::create(name).await;
         [Self::new().await, Self::start(Some(postgres), u64::MAX, local()).await]
+    }
+
+    /// The same two with their blobs in a folder, and two with their blobs in S3-compatible storage.
+    pub(crate) async fn everywhere(name: &str) -> [Self; 4] {
+        let [sqlite, postgres] = Self::on_both(name).await;
+        let further = postgres::create(&format!("{name}_bucket")).await;
+        [sqlite, postgres, Self::in_bucket(None).await, Self::in_bucket(Some(further)).await]
+    }
+
+    /// One with its blobs in S3-compatible storage of its own.
+    pub(crate) async fn in_bucket(database_url: Option<String>) -> Self {
+        Self::start_with(Some(Storage::start().await), database_url, u64::MAX, local()).await
     }
 
     /// As it is behind a proxy: writing needs an account.
@@ -103,7 +129,14 @@ impl TestApp {
         Self::start(None, u64::MAX, policy).await
     }
 
-    /// The same behind a proxy, where nothing needs an account and these are the limits.
+    /// The same on both databases, with open sign-ups.
+    pub(crate) async fn public_on_both(name: &str) -> [Self; 2] {
+        let sqlite = Self::public(SignUps::Open).await;
+        let policy = sqlite.policy.clone();
+        [sqlite, Self::start(Some(postgres::create(name).await), u64::MAX, policy).await]
+    }
+
+    /// One behind a proxy, where nothing needs an account and these are the limits.
     pub(crate) async fn limited(name: &str, limits: Limits) -> [Self; 2] {
         let policy = Policy { behind_proxy: true, limits, ..local() };
         let postgres = postgres::create(name).await;
@@ -118,9 +151,9 @@ impl TestApp {
         let backend = Backend::open(&self.settings).await.unwrap();
         let (stop, stopping) = watch::channel(false);
         let app = App::new(backend.clone(), self.policy.clone(), stopping);
-        let (folder, router) = (tempfile::tempdir().unwrap(), router(app.clone()));
+        let (folder, router) = (tempfile::tempdir().unwrap(), router(app));
         let (settings, policy) = (self.settings.clone(), self.policy.clone());
-        Self { backend, settings, policy, folder, app, router, stop }
+        Self { backend, settings, policy, folder, storage: None, router, stop }
     }
 
     /// Closes the database, and removes it if it is Postgres.
@@ -132,24 +165,43 @@ impl TestApp {
     }
 
     async fn start(database_url: Option<String>, max_stored: u64, policy: Policy) -> Self {
+        Self::start_with(None, database_url, max_stored, policy).await
+    }
+
+    async fn start_with(
+        storage: Option<Storage>,
+        database_url: Option<String>,
+        max_stored: u64,
+        policy: Policy,
+    ) -> Self {
         let folder = tempfile::tempdir().unwrap();
+        let blobs = match &storage {
+            None => BlobPlace::Folder(folder.path().join("blobs")),
+            Some(storage) => BlobPlace::Bucket(storage.bucket("diode")),
+        };
         let sqlite = format!("sqlite:{}", folder.path().join("diode.db").display());
         let settings = Settings {
             listen: "127.0.0.1:0".parse().unwrap(),
             database_url: database_url.unwrap_or(sqlite),
-            blobs: folder.path().join("blobs"),
+            blobs,
             max_stored,
             hosts: Vec::new(),
             accept_simulated: false,
             metrics_listen: None,
             access: Access::default(),
+            openid: None,
             training: Training::default(),
+            // Tests of other things count jobs.
+            snapshots: Snapshots {
+                automatic: false,
+                limits: SnapshotLimits { number: 100, bytes: u64::MAX },
+            },
         };
         let backend = Backend::open(&settings).await.unwrap();
         let (stop, stopping) = watch::channel(false);
         let app = App::new(backend.clone(), policy.clone(), stopping)
             .answering_to(policy.host().into_iter().collect());
-        Self { backend, settings, policy, folder, router: router(app.clone()), app, stop }
+        Self { backend, settings, policy, folder, storage, router: router(app), stop }
     }
 
     /// The same with [`super::samples::seven`] in it.
@@ -157,6 +209,14 @@ impl TestApp {
         let app = Self::new().await;
         assert_eq!(app.upload(super::samples::columnar(&super::samples::seven())).await.status, 201);
         app
+    }
+
+    /// The folder of its blobs.
+    pub(crate) fn blobs(&self) -> &Path {
+        match &self.settings.blobs {
+            BlobPlace::Folder(folder) => folder,
+            BlobPlace::Bucket(bucket) => panic!("blobs are in {bucket}"),
+        }
     }
 
     pub(crate) fn stopping(&self) -> watch::Receiver<bool> {

@@ -3,6 +3,7 @@
 use diode_core::api::{LeaderboardRow, Page, ProblemDetail, Receipt, Standing, Uploads};
 use diode_core::{Config, Dataset, Problem, Tile, TimeColumn};
 use diode_server::admin::verify_entries;
+use diode_server::blobs::BlobKind;
 use diode_server::store::Store;
 
 use crate::samples::{columnar, dataset, h200, json, mm, solution};
@@ -189,7 +190,7 @@ async fn what_others_sent_too_stays_theirs() {
         let kept = store.receipt(&first.id).await.unwrap().unwrap();
         assert_eq!(kept.contributor.unwrap().as_str(), "cyd");
         let files = store.delete_account(&account("cyd").await, Uploads::Delete).await.unwrap();
-        assert_eq!(files, [first.digest]);
+        assert_eq!(files, [(BlobKind::Upload, first.digest)]);
         assert_eq!(seen(&app).await, before);
         store.delete_account(&account("bob").await, Uploads::Delete).await.unwrap();
         settle(store).await;

@@ -3,7 +3,9 @@ use crate::test_app::TestApp;
 #[tokio::test]
 async fn pages_are_served_whether_or_not_the_dashboard_is_built() {
     let app = TestApp::new().await;
-    for path in ["/", "/hardware/nvidia-h200", "/predict?m=1", "/predict/", "/models/m1"] {
+    for path in
+        ["/", "/hardware/nvidia-h200", "/predict?m=1", "/predict/", "/models/m1", "/compare", "/datasets/x"]
+    {
         let reply = app.get(path).await;
         assert_eq!(reply.status, 200, "{path}");
         assert!(reply.header("content-type").starts_with("text/html"), "{path}");

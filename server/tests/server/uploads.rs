@@ -30,7 +30,7 @@ async fn the_same_bytes_again_change_nothing() {
     assert_eq!(again, Receipt { already_stored: true, ..first.clone() });
     let kept: Receipt = app.fetch(&format!("/api/v1/uploads/{}", first.id)).await;
     assert_eq!(kept, again);
-    assert!(app.settings.blobs.join("uploads").join(first.digest.as_str()).is_file());
+    assert!(app.blobs().join("uploads").join(first.digest.as_str()).is_file());
 }
 
 #[tokio::test]
@@ -56,7 +56,7 @@ async fn truncated_uploads_are_refused_and_leave_nothing() {
     }
     let hardware: Vec<HardwareSummary> = app.fetch("/api/v1/hardware").await;
     assert_eq!(hardware, []);
-    assert!(!app.settings.blobs.join("uploads").exists());
+    assert!(!app.blobs().join("uploads").exists());
 }
 
 #[tokio::test]

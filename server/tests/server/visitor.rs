@@ -1,6 +1,7 @@
-//! A browser: keeps the cookie, and says where its requests come from.
+//! A browser: keeps cookies, and says where its requests come from.
 
 use std::cell::RefCell;
+use std::collections::BTreeMap;
 
 use axum::body::Body;
 use axum::http::Request;
@@ -11,12 +12,12 @@ pub(crate) const PASSWORD: &str = "correct horse battery staple";
 
 pub(crate) struct Visitor<'a> {
     app: &'a TestApp,
-    cookie: RefCell<Option<String>>,
+    cookies: RefCell<BTreeMap<String, String>>,
 }
 
 impl<'a> Visitor<'a> {
     pub(crate) fn new(app: &'a TestApp) -> Self {
-        Self { app, cookie: RefCell::default() }
+        Self { app, cookies: RefCell::default() }
     }
 
     pub(crate) async fn signed_up(app: &'a TestApp, name: &str) -> Self {
@@ -75,13 +76,17 @@ impl<'a> Visitor<'a> {
         self.dispatch("POST", path, body, "application/x-www-form-urlencoded").await
     }
 
+    /// All cookies, as they are sent; `None` if there are none.
     pub(crate) fn cookie(&self) -> Option<String> {
-        self.cookie.borrow().clone()
+        let cookies = self.cookies.borrow();
+        let pairs: Vec<_> = cookies.iter().map(|(name, value)| format!("{name}={value}")).collect();
+        (!pairs.is_empty()).then(|| pairs.join("; "))
     }
 
-    /// Takes a cookie that came from elsewhere.
-    pub(crate) fn plant(&self, cookie: &str) {
-        self.cookie.replace(Some(cookie.to_owned()));
+    /// Takes cookies that came from elsewhere.
+    pub(crate) fn plant(&self, cookies: &str) {
+        let pairs = cookies.split("; ").map(|pair| pair.split_once('=').unwrap());
+        self.cookies.replace(pairs.map(|(name, value)| (name.to_owned(), value.to_owned())).collect());
     }
 
     async fn dispatch(&self, method: &str, path: &str, body: Body, media: &str) -> Reply {
@@ -91,15 +96,19 @@ impl<'a> Visitor<'a> {
         if method != "GET" {
             request = request.header("origin", &self.app.policy.public_url);
         }
-        if let Some(cookie) = self.cookie.borrow().as_deref() {
+        if let Some(cookie) = self.cookie() {
             request = request.header("cookie", cookie);
         }
         let reply = self.app.send(request.body(body).unwrap()).await;
-        let set = reply.header("set-cookie");
-        if !set.is_empty() {
-            let (pair, rest) = set.split_once(';').unwrap();
-            let kept = (!rest.contains("Max-Age=0")).then(|| pair.to_owned());
-            self.cookie.replace(kept);
+        for set in reply.headers.get_all("set-cookie") {
+            let (pair, rest) = set.to_str().unwrap().split_once(';').unwrap();
+            let (name, value) = pair.split_once('=').unwrap();
+            let mut cookies = self.cookies.borrow_mut();
+            if rest.contains("Max-Age=0") {
+                cookies.remove(name);
+            } else {
+                cookies.insert(name.to_owned(), value.to_owned());
+            }
         }
         reply
     }

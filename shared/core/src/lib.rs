@@ -31,6 +31,7 @@ mod openapi;
 pub mod problem;
 pub mod provenance;
 pub mod shapes;
+pub mod simulated;
 pub mod space;
 pub mod stats;
 pub mod table;

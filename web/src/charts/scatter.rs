@@ -12,6 +12,7 @@ use leptos_router::hooks::use_navigate;
 use super::frame::{BOTTOM, Frame, LEFT, Part, RIGHT, TOP};
 use super::look::{Shape, Tone};
 use super::plot::{Line, Mark, Plot};
+use super::save::SaveChart;
 use super::scale::Tick;
 use super::size::use_size;
 
@@ -201,6 +202,7 @@ pub(super) fn Scatter(plot: Plot) -> impl IntoView {
             <button type="button" class="button small" prop:disabled=move || part.get().is_none() on:click=move |_| part.set(None)>
                 "Show all"
             </button>
+            <SaveChart chart=container />
             <span class="hint">"Drag over a part to zoom in."</span>
         </div>
     }

@@ -17,7 +17,9 @@ pub(crate) fn Header() -> impl IntoView {
                 <nav class="nav" aria-label="Pages">
                     <A href="/" exact=true>"Overview"</A>
                     <A href="/predict">"Predict"</A>
+                    <A href="/compare">"Compare"</A>
                     <A href="/models">"Models"</A>
+                    <A href="/datasets">"Datasets"</A>
                     <A href="/contribute">"Contribute"</A>
                 </nav>
                 <ThemeButton />

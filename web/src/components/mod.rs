@@ -1,8 +1,11 @@
 //! Pieces that several pages are made of.
 
 mod bar;
+mod caveat;
+mod citation;
 mod content;
 mod copy;
+mod download;
 mod footer;
 mod header;
 mod loaded;
@@ -15,12 +18,15 @@ mod theme;
 mod title;
 
 pub(crate) use bar::{Bar, BarCell};
+pub(crate) use caveat::CaveatMark;
+pub(crate) use citation::Citation;
 pub(crate) use content::FollowPage;
 pub(crate) use copy::Snippet;
+pub(crate) use download::Download;
 pub(crate) use footer::Footer;
 pub(crate) use header::Header;
 pub(crate) use loaded::{Empty, FailedLoad, Loaded, Missing, Skeleton};
-pub(crate) use nearest::{NearestProblems, nearest_path};
+pub(crate) use nearest::{NearestProblems, nearest_path, shape_parameters};
 pub(crate) use ratio::RatioCell;
 pub(crate) use select::{Chips, Choice, Select};
 pub(crate) use stat::{Stat, Stats};

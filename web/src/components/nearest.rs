@@ -19,8 +19,15 @@ const SETTLED: Duration = Duration::from_millis(800);
 
 /// The address of the measured problems nearest to one.
 pub(crate) fn nearest_path(hardware: &str, problem: &Problem, limit: u32) -> String {
+    let mut parameters = shape_parameters(problem).to_vec();
+    parameters.push(("limit", limit.to_string()));
+    link(&format!("/hardware/{hardware}/nearest"), parameters)
+}
+
+/// A shape as the server's parameters name it.
+pub(crate) fn shape_parameters(problem: &Problem) -> [(&'static str, String); 8] {
     let p = problem;
-    let parameters = [
+    [
         ("op", p.op.to_string()),
         ("b", p.b.to_string()),
         ("m", p.m.to_string()),
@@ -29,9 +36,7 @@ pub(crate) fn nearest_path(hardware: &str, problem: &Problem, limit: u32) -> Str
         ("dtype", p.a_dtype.to_string()),
         ("a_layout", p.a_layout.to_string()),
         ("b_layout", p.b_layout.to_string()),
-        ("limit", limit.to_string()),
-    ];
-    link(&format!("/hardware/{hardware}/nearest"), parameters)
+    ]
 }
 
 /// A table of the measured problems nearest to a shape.

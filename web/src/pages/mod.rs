@@ -1,6 +1,8 @@
 //! The pages, one module each.
 
+mod compare;
 mod contribute;
+mod datasets;
 mod hardware;
 mod home;
 mod list;
@@ -9,13 +11,15 @@ mod not_found;
 mod predict;
 mod problem;
 
+pub(crate) use compare::ComparePage;
 pub(crate) use contribute::ContributePage;
+pub(crate) use datasets::{DatasetPage, DatasetsPage};
 pub(crate) use hardware::HardwarePage;
 pub(crate) use home::HomePage;
 pub(crate) use list::ListPage;
 pub(crate) use models::{ModelPage, ModelsPage};
 pub(crate) use not_found::NotFoundPage;
-pub(crate) use predict::PredictPage;
+pub(crate) use predict::{About, PredictPage, further_view};
 pub(crate) use problem::ProblemPage;
 
 use leptos::prelude::*;

@@ -8,12 +8,13 @@ use super::{Target, VERSION};
 use crate::shell::{self, command, output, root};
 
 /// What stands beside the programs.
-const FILES: [&str; 6] = [
+const FILES: [&str; 7] = [
     "LICENSE-APACHE",
     "LICENSE-MIT",
     "README.md",
     "CHANGELOG.md",
     "packaging/Containerfile",
+    "packaging/agents/Containerfile.agent",
     "packaging/compose.yaml",
 ];
 /// The released models, which `diode predict` takes.

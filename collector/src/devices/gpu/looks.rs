@@ -69,7 +69,7 @@ impl Measurement<'_> {
         for part in short.chunks_mut(MOST_QUEUED / SECOND_LOOKS) {
             for (number, _) in part.iter().map(|look| **look) {
                 let Some(launchable) = self.launchables.get(number) else { continue };
-                self.prepared.run(launchable, 0)?;
+                self.prepared.bring_code(launchable, 0)?;
                 for turn in 0..SECOND_LOOKS {
                     self.prepared.time(launchable, turn as u64)?;
                 }

@@ -1,6 +1,7 @@
 //! Measuring on a GPU, as a [`Meter`]: a measuring process that hangs or crashes is replaced,
 //! and the config that did it is found and left out.
 
+use std::cell::OnceCell;
 use std::collections::{BTreeMap, HashMap};
 use std::path::PathBuf;
 use std::process::Command;
@@ -9,13 +10,15 @@ use std::time::Duration;
 use anyhow::{Context as _, bail};
 use diode_core::{Config, FailureReason, Method, Problem};
 
+use super::management::Management;
 use super::process::{Attempt, GpuDescription, GpuProcess};
 use super::protocol::{EXACT, KERNEL_SIZES, Measure, Results};
 use super::vendor::Vendor;
 use crate::devices::measured::MeasuredConfigs;
 use crate::devices::measuring_process::{Lost, MeasuringProcess};
-use crate::devices::meter::{Meter, Outcome, Quality};
+use crate::devices::meter::{Meter, Outcome, Quality, Surroundings};
 use crate::devices::samples::Samples;
+use crate::failure::Interrupted;
 use crate::kernels::variant::{Variant, tile_of};
 
 /// If more configs of one problem than this crash or hang, the rest is given up too. A dozen tiles of one
@@ -42,6 +45,9 @@ pub(crate) struct GpuMeter {
     process: GpuProcess,
     options: GpuOptions,
     device: u32,
+    bus_id: String,
+    /// Opened when it is first asked. This process asks it, since the measuring process may be gone.
+    management: OnceCell<Option<Management>>,
     /// Whether kernels serve one problem's sizes only.
     exact: bool,
     /// Kernels that crashed or hung on an earlier problem. They would do so on every problem that they serve.
@@ -60,8 +66,10 @@ impl GpuMeter {
         let options = options.clone();
         let (process, described) = started(&options, device, abandon)?;
         let exact = is_exact(&described);
+        let (bus_id, management) = (described.bus_id.clone(), OnceCell::new());
         let culprits = HashMap::new();
-        Ok((Self { process, options, device, exact, culprits, lost_in_a_row: 0 }, described))
+        let meter = Self { process, options, device, bus_id, management, exact, culprits, lost_in_a_row: 0 };
+        Ok((meter, described))
     }
 
     /// The kernel of the pack that runs a config on a problem.
@@ -95,7 +103,9 @@ fn started(
         Ok(command)
     });
     let mut process = GpuProcess::new(process, patience);
-    let Some(described) = process.ready(abandon)? else { bail!("interrupted while the GPU was starting") };
+    let Some(described) = process.ready(abandon)? else {
+        return Err(Interrupted::new("interrupted while the GPU was starting").into());
+    };
     Ok((process, described))
 }
 
@@ -115,6 +125,26 @@ impl Meter for GpuMeter {
         self.process = process;
         self.exact = is_exact(&described);
         Ok(described.facts)
+    }
+
+    fn surroundings(&self) -> Surroundings {
+        let open = || Management::open(self.options.vendor, &self.bus_id);
+        let Some(management) = self.management.get_or_init(open) else { return Surroundings::default() };
+        let own = usize::from(self.process.is_running());
+        let state = management.state();
+        Surroundings {
+            others: management.processes().map(|processes| processes.saturating_sub(own)),
+            celsius: state.celsius,
+            slowed: state.throttled.is_some_and(|throttled| throttled.by_trouble),
+        }
+    }
+
+    fn let_go(&mut self) {
+        self.process.end();
+    }
+
+    fn take_again(&mut self, abandon: &dyn Fn() -> bool) -> anyhow::Result<()> {
+        self.process.restart(abandon).map(drop)
     }
 
     fn method(&self) -> Method {
@@ -210,7 +240,7 @@ fn all_failed(configs: &[Config], reason: FailureReason) -> Outcome {
 fn outcome(configs: &[Config], results: Results, mut failed: Vec<(Config, FailureReason)>) -> Outcome {
     let quality = Quality {
         disturbed: results.disturbed,
-        busy_ns: results.kernel_ns + results.flush_ns,
+        busy_ns: results.busy_ns,
         wall_ns: results.wall_ns,
         late: results.late,
         power_capped: results.power_capped,
@@ -233,8 +263,9 @@ mod tests {
     use diode_core::{DType, Op, ProblemFields, Tile};
 
     use super::*;
+    use crate::devices::meter::NotReady;
 
-    const READY: &str = r#"echo '{"ready":{"name":"NVIDIA Test","arch":"sm_90","memory_bytes":1,"facts":{},"devices":1,"warnings":[]}}'"#;
+    const READY: &str = r#"echo '{"ready":{"name":"NVIDIA Test","arch":"sm_90","bus_id":"0000:ff:1f.7","memory_bytes":1,"facts":{},"devices":1,"warnings":[]}}'"#;
 
     fn meter(script: &str) -> GpuMeter {
         let script = format!("{READY}; {script}");
@@ -249,6 +280,8 @@ mod tests {
             process,
             options: GpuOptions { packs: Vec::new(), vendor, library: None, seed: 1, patience },
             device: 0,
+            bus_id: String::new(),
+            management: OnceCell::from(None),
             exact: false,
             culprits: HashMap::new(),
             lost_in_a_row: 0,
@@ -270,7 +303,7 @@ mod tests {
     }
 
     const RESULTS: &str = r#"{"measured":{"timed":[[0,[5,7,6]],[1,[9]]],"failed":[],"repeated":0,"disturbed":false,
-        "kernel_ns":20,"flush_ns":10,"wall_ns":40,"late":0,"sm_mhz":null,"celsius":null,"power_capped":false}}"#;
+        "busy_ns":30,"wall_ns":40,"late":0,"sm_mhz":null,"celsius":null,"power_capped":false}}"#;
 
     #[test]
     fn times_and_failures_are_those_of_the_right_configs() {
@@ -341,6 +374,38 @@ mod tests {
         assert!(matches!(outcome, Outcome::Refused(reason) if reason.contains("no memory left (why)")));
         let outcome = meter(&broken("gpu")).measure(&problem(), &configs(), &|| false).unwrap();
         assert!(matches!(outcome, Outcome::Refused(reason) if reason.contains("broke down")));
+    }
+
+    #[test]
+    fn a_process_that_does_not_start_again_may_do_so_later() {
+        let broken = r#"echo '{"broken":{"message":"the driver is being updated","cause":"gpu"}}'"#;
+        let folder = tempfile::tempdir().unwrap();
+        let mark = folder.path().join("mended");
+        let results = RESULTS.replace('\n', "");
+        let script = format!(
+            "test -e '{}' || {{ {broken}; exit; }}; {READY}; read l; echo '{results}'",
+            mark.display()
+        );
+        let mut meter = meter("");
+        meter.process = GpuProcess::new(
+            MeasuringProcess::new(move || {
+                let mut command = Command::new("sh");
+                command.args(["-c", &script]);
+                Ok(command)
+            }),
+            Duration::from_secs(30),
+        );
+        let never = || false;
+        for error in [
+            meter.take_again(&never).unwrap_err(),
+            meter.measure(&problem(), &configs(), &never).err().unwrap(),
+        ] {
+            assert!(error.is::<NotReady>() && error.to_string().contains("being updated"), "{error}");
+        }
+        diode_formats::write_atomically(&mark, b"").unwrap();
+        meter.take_again(&never).unwrap();
+        let outcome = meter.measure(&problem(), &configs(), &never).unwrap();
+        assert!(matches!(outcome, Outcome::Measured { .. }));
     }
 
     #[test]

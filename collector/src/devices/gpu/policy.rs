@@ -24,6 +24,8 @@ pub(super) const WORTH_A_GROUP: f64 = 4.0;
 /// Beyond this, the first launch is as good as the second: it does not matter
 /// that the code had to be fetched.
 pub(super) const LONG_NS: u64 = 200_000;
+/// Fetching a kernel's code takes a few microseconds: less than 1 % of a kernel that runs longer than this.
+pub(super) const CODE_COUNTS_BELOW_NS: u64 = 1_000_000;
 /// Rounds that differ by more than this were disturbed.
 const STEADY: f64 = 1.04;
 

@@ -23,12 +23,13 @@ pub(super) fn measure<'a>(
     report: &'a mut Report<'a>,
 ) -> Result<Message, SessionError> {
     let began = Instant::now();
-    session.queue.spent = Spent::default();
+    session.queue.begin_problem();
     let problem = &request.problem;
     let variant = match Variant::in_pack(problem, session.store.is_exact()) {
         Ok(variant) => variant,
         Err(reason) => return Ok(Message::Refused { reason }),
     };
+    session.store.begin_problem();
     let mut results = Results::default();
     let candidates = match session.candidates(&variant, request, &mut results)? {
         Ok(candidates) => candidates,
@@ -73,9 +74,8 @@ pub(super) fn measure<'a>(
     results.sm_mhz = state.sm_mhz;
     results.celsius = state.celsius;
     results.power_capped = state.throttled.is_some_and(|throttled| throttled.by_power_cap);
-    let Spent { kernel_ns, flush_ns, late } = prepared.session.queue.spent;
-    results.kernel_ns = kernel_ns;
-    results.flush_ns = flush_ns;
+    let Spent { busy_ns, late } = prepared.session.queue.spent;
+    results.busy_ns = busy_ns;
     results.late = late;
     results.wall_ns = began.elapsed().as_nanos() as u64;
     Ok(Message::Measured(results))

@@ -8,6 +8,8 @@ use diode_core::Problem;
 
 use super::protocol::{Cause, Measure, Message, Results};
 use crate::devices::measuring_process::{Lost, MeasuringProcess};
+use crate::devices::meter::NotReady;
+use crate::failure::one_line;
 
 /// Starting the driver, loading the pack and the library, on a node that is busy, takes this many times as long
 /// as a chunk of launches may take.
@@ -22,6 +24,8 @@ pub(crate) struct GpuDescription {
     pub(crate) name: String,
     /// What packs must be for: `sm_90`, `gfx942`.
     pub(crate) arch: String,
+    /// What the management library knows it by.
+    pub(crate) bus_id: String,
     /// All of its memory.
     pub(crate) memory_bytes: u64,
     pub(crate) facts: BTreeMap<String, String>,
@@ -63,8 +67,8 @@ impl GpuProcess {
         let patience = self.patience.saturating_mul(START);
         let Some(event) = self.receive(patience, abandon)? else { return Ok(None) };
         match event {
-            Ok(Message::Ready { name, arch, memory_bytes, facts, devices, warnings }) => {
-                Ok(Some(GpuDescription { name, arch, memory_bytes, facts, devices, warnings }))
+            Ok(Message::Ready { name, arch, bus_id, memory_bytes, facts, devices, warnings }) => {
+                Ok(Some(GpuDescription { name, arch, bus_id, memory_bytes, facts, devices, warnings }))
             }
             Ok(Message::Broken { message, .. }) => bail!("{message}"),
             Ok(other) => bail!("the measuring process began with {other:?}"),
@@ -78,13 +82,37 @@ impl GpuProcess {
         }
     }
 
+    /// Starts the process if it is gone; `false` if that was abandoned.
+    pub(super) fn restart(&mut self, abandon: &dyn Fn() -> bool) -> anyhow::Result<bool> {
+        if self.process.is_running() {
+            return Ok(true);
+        }
+        match self.ready(abandon) {
+            Ok(described) => Ok(described.is_some()),
+            Err(error) => {
+                // What has not begun well is of no use.
+                self.process.end();
+                Err(NotReady(one_line(&error)).into())
+            }
+        }
+    }
+
+    pub(super) fn is_running(&self) -> bool {
+        self.process.is_running()
+    }
+
+    /// Ends the process; the next attempt starts another.
+    pub(super) fn end(&mut self) {
+        self.process.end();
+    }
+
     /// Has one problem measured.
     pub(super) fn attempt(
         &mut self,
         request: &Measure,
         abandon: &dyn Fn() -> bool,
     ) -> anyhow::Result<Attempt> {
-        if !self.process.is_running() && self.ready(abandon)?.is_none() {
+        if !self.restart(abandon)? {
             return Ok(Attempt::Abandoned);
         }
         self.process.send(request)?;

@@ -30,6 +30,8 @@ pub(crate) enum Message {
         name: String,
         /// What packs must be for.
         arch: String,
+        /// What the management library knows the GPU by.
+        bus_id: String,
         /// All of the GPU's memory.
         memory_bytes: u64,
         facts: BTreeMap<String, String>,
@@ -81,10 +83,10 @@ pub(crate) struct Results {
     pub(crate) repeated: u32,
     /// They were still disturbed the last time.
     pub(crate) disturbed: bool,
-    /// Nanoseconds that the GPU spent in the kernels that were timed, and in flushing its cache.
-    pub(crate) kernel_ns: u64,
-    pub(crate) flush_ns: u64,
-    /// Nanoseconds from the first launch to the last result.
+    /// Nanoseconds that the GPU spent in kernels: those that were timed, those that flush its cache, make the
+    /// inputs and compare results.
+    pub(crate) busy_ns: u64,
+    /// Nanoseconds from the request to the last result.
     pub(crate) wall_ns: u64,
     /// Launches that were timed again, since the GPU may have waited for them.
     pub(crate) late: u32,

@@ -18,6 +18,10 @@ const ATTEMPTS: u32 = 4;
 pub(super) struct Queue {
     events: Vec<(Event, Event)>,
     used: usize,
+    /// Where the work began that the host has not waited for yet, and where it ends.
+    batch: (Event, Event),
+    /// Whether there is such work.
+    begun: bool,
     /// How often the present launch has been timed so far.
     in_vain: u32,
     /// As large as the last-level cache: filling it evicts everything else.
@@ -30,8 +34,8 @@ pub(super) struct Queue {
 
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Spent {
-    pub(super) kernel_ns: u64,
-    pub(super) flush_ns: u64,
+    /// From the first kernel of each batch to the end of its last.
+    pub(super) busy_ns: u64,
     /// Launches that were timed again, since the GPU may have waited for them.
     pub(super) late: u32,
 }
@@ -40,7 +44,9 @@ impl Queue {
     pub(super) fn new(gpu: &Gpu, cache_bytes: u64) -> Result<Self> {
         let events = (0..MOST_QUEUED).map(|_| Ok((gpu.event()?, gpu.event()?))).collect::<Result<_>>()?;
         let flush = gpu.allocate(cache_bytes)?;
-        let mut queue = Self { events, used: 0, in_vain: 0, flush, flush_ns: 0, spent: Spent::default() };
+        let batch = (gpu.event()?, gpu.event()?);
+        let spent = Spent::default();
+        let mut queue = Self { events, used: 0, batch, begun: false, in_vain: 0, flush, flush_ns: 0, spent };
         let mut samples = Vec::new();
         for _ in 0..9 {
             let (before, after) = &queue.events[0];
@@ -60,30 +66,56 @@ impl Queue {
         self.events.len() - self.used
     }
 
+    /// Begins another problem: what one before has left unfinished is not counted.
+    pub(super) fn begin_problem(&mut self) {
+        self.begun = false;
+        self.spent = Spent::default();
+    }
+
+    /// Notes where a batch of work begins, if none has begun.
+    pub(super) fn begin(&mut self, gpu: &Gpu) -> Result<()> {
+        if !self.begun {
+            gpu.record(&self.batch.0)?;
+            self.begun = true;
+        }
+        Ok(())
+    }
+
+    /// Waits for all that is queued.
+    pub(super) fn wait(&mut self, gpu: &Gpu) -> Result<()> {
+        if !self.begun {
+            return gpu.synchronize();
+        }
+        gpu.record(&self.batch.1)?;
+        gpu.synchronize()?;
+        self.begun = false;
+        self.spent.busy_ns += nanos(gpu.elapsed(&self.batch.0, &self.batch.1)?);
+        Ok(())
+    }
+
     /// Empties the cache and records the start event. Before the first launch of a batch, and before one that
     /// was late, it flushes a few times more: meanwhile the host queues the rest.
     pub(super) fn start(&mut self, gpu: &Gpu) -> Result<()> {
+        self.begin(gpu)?;
         let flushes = if self.used == 0 || self.in_vain > 0 { HEAD_START } else { 1 };
         for _ in 0..flushes {
             gpu.fill(&self.flush, 0)?;
         }
-        self.spent.flush_ns += self.flush_ns * flushes as u64;
         gpu.record(&self.events[self.used].0)
     }
 
     /// Keeps the GPU busy until its clocks have risen from their idle rate.
     pub(super) fn warm_up(&mut self, gpu: &Gpu) -> Result<()> {
         self.delay(gpu, WARM_UP_NS)?;
-        gpu.synchronize()
+        self.wait(gpu)
     }
 
     /// Keeps the GPU busy for about this long, while the host prepares.
     pub(super) fn delay(&mut self, gpu: &Gpu, nanos: u64) -> Result<()> {
-        let flushes = nanos.div_ceil(self.flush_ns.max(1));
-        for _ in 0..flushes {
+        self.begin(gpu)?;
+        for _ in 0..nanos.div_ceil(self.flush_ns.max(1)) {
             gpu.fill(&self.flush, 0)?;
         }
-        self.spent.flush_ns += self.flush_ns * flushes;
         Ok(())
     }
 
@@ -105,14 +137,12 @@ impl Queue {
 
     /// Waits for all, and gives the times in nanoseconds in the order of the starts.
     pub(super) fn collect(&mut self, gpu: &Gpu) -> Result<Vec<u64>> {
-        gpu.synchronize()?;
+        self.wait(gpu)?;
         let pairs = &self.events[..self.used];
         let times =
             pairs.iter().map(|(start, end)| Ok(nanos(gpu.elapsed(start, end)?))).collect::<Result<Vec<_>>>();
         self.used = 0;
-        let times = times?;
-        self.spent.kernel_ns += times.iter().sum::<u64>();
-        Ok(times)
+        times
     }
 }
 

@@ -97,7 +97,8 @@ fn open(options: &WorkerOptions) -> anyhow::Result<(Session, Message)> {
             );
         }
     }
-    let management = Management::open(vendor, &gpu.bus_id()?);
+    let bus_id = gpu.bus_id()?;
+    let management = Management::open(vendor, &bus_id);
     let settings = management.as_ref().map(Management::settings).unwrap_or_default();
     let (library, mut warnings) = match VendorLibrary::load(vendor, &gpu, options.library.as_deref()) {
         Ok(library) => (Some(library), Vec::new()),
@@ -129,7 +130,7 @@ fn open(options: &WorkerOptions) -> anyhow::Result<(Session, Message)> {
     let session = Session::new(gpu, known, Store::new(packs), library, management, cache_bytes)
         .map_err(anyhow::Error::from)
         .context("cannot prepare the GPU")?;
-    Ok((session, Message::Ready { name, arch, memory_bytes, facts, devices: count, warnings }))
+    Ok((session, Message::Ready { name, arch, bus_id, memory_bytes, facts, devices: count, warnings }))
 }
 
 fn open_pack(path: &Path) -> anyhow::Result<Pack> {
@@ -176,8 +177,8 @@ fn warnings_of(settings: &Settings, watched: bool) -> Vec<String> {
                 .to_owned(),
         );
     }
-    if settings.processes > 0 {
-        let others = match settings.processes {
+    if settings.others > 0 {
+        let others = match settings.others {
             1 => "another process computes".to_owned(),
             others => format!("{others} other processes compute"),
         };

@@ -2,8 +2,10 @@
 """Stands in for a Python with Triton: its binaries are ELF files that hold what was asked for and nothing that runs."""
 
 import json
+import os
 import struct
 import sys
+import time
 
 # The sizes of each kernel's arguments, without Triton's own two pointers.
 ARGUMENTS = {
@@ -59,9 +61,13 @@ def shared(request: dict) -> int:
     return rows * constants["BLOCK_K"] * element * stages
 
 
+# How long each kernel takes, for tests of what happens meanwhile.
+PAUSE = float(os.environ.get("STANDIN_SECONDS_PER_KERNEL", "0"))
+
 print(json.dumps({"triton": "3.6.0"}), flush=True)
 for line in sys.stdin:
     request = json.loads(line)
+    time.sleep(PAUSE)
     file = request.pop("file")
     with open(file, "wb") as binary:
         binary.write(elf(metadata(request["kernel"]), json.dumps(request).encode()))

@@ -135,7 +135,7 @@ impl Node {
     /// `diode collect` on this node.
     pub(super) fn command(&self, script: &Script, more: &[&str]) -> Command {
         self.sandbox.write("script.json", &serde_json::to_string(script).unwrap());
-        for left in [Script::STARTS, Script::VIOLATIONS] {
+        for left in [Script::STARTS, Script::HOLDERS, Script::VIOLATIONS] {
             let _ = std::fs::remove_file(self.beside(left));
         }
         let usual =

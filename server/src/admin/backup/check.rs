@@ -1,8 +1,8 @@
 use std::path::Path;
 
-use diode_core::ids::Digest;
+use diode_formats::size_and_digest;
 
-use super::manifest::{Manifest, blobs, database_file, size_and_digest};
+use super::manifest::{Manifest, blobs, database_file};
 use crate::store::NamedBlob;
 
 /// What is wrong with a backup, in words.
@@ -33,7 +33,7 @@ pub async fn check(folder: &Path) -> anyhow::Result<(Manifest, Vec<Problem>)> {
         let wrong = match blobs.size(*kind, digest).await? {
             None => Some("is missing"),
             Some(size) if size != *bytes => Some("has another size"),
-            Some(_) if Digest::of(&blobs.get(*kind, digest).await?) != *digest => Some("has other bytes"),
+            Some(_) if !blobs.is_whole(*kind, digest).await? => Some("has other bytes"),
             Some(_) => None,
         };
         problems.extend(wrong.map(|wrong| Problem(format!("{kind:?} blob {digest} {wrong}"))));

@@ -7,7 +7,9 @@ use anyhow::{Context as _, bail};
 use diode_core::ids::Digest;
 
 use super::database::{self, DatabaseKind};
-use super::manifest::{Manifest, SavedDatabase, blobs, database_file, size_and_digest};
+use diode_formats::size_and_digest;
+
+use super::manifest::{Manifest, SavedDatabase, blobs, database_file};
 use crate::backend::Backend;
 use crate::blobs::{BlobKind, Blobs};
 use crate::store::{NamedBlob, NamedBlobs, Now};
@@ -115,12 +117,9 @@ async fn copy(from: &Blobs, to: &Blobs, blobs: Named) -> anyhow::Result<(Vec<Nam
         } else if from.size(kind, &blob.digest).await? != Some(bytes) {
             lost.push(blob);
         } else {
-            match from.get(kind, &blob.digest).await {
-                Ok(content) if Digest::of(&content) == blob.digest => {
-                    to.put(kind, &blob.digest, content).await?;
-                    copied.push(blob);
-                }
-                Ok(_) => lost.push(blob),
+            match from.copy_to(to, kind, &blob.digest).await {
+                Ok(true) => copied.push(blob),
+                Ok(false) => lost.push(blob),
                 // Deleted since it was looked for.
                 Err(_) if from.size(kind, &blob.digest).await?.is_none() => lost.push(blob),
                 Err(error) => return Err(error.into()),

@@ -1,11 +1,9 @@
-use std::fs::File;
-use std::io::{self, Read as _};
+use std::io;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, bail};
 use diode_core::ids::Digest;
 use serde::{Deserialize, Serialize};
-use sha2::{Digest as _, Sha256};
 
 use super::database::DatabaseKind;
 use crate::blobs::Blobs;
@@ -74,26 +72,12 @@ impl Manifest {
 
 /// The blobs of a backup.
 pub(super) fn blobs(folder: &Path) -> anyhow::Result<Blobs> {
-    Ok(Blobs::open(&folder.join(BLOBS))?)
+    Ok(Blobs::in_folder(&folder.join(BLOBS))?)
 }
 
 /// The file of its database.
 pub(super) fn database_file(folder: &Path, kind: DatabaseKind) -> PathBuf {
     folder.join(kind.file_name())
-}
-
-/// The size and the digest of a file, however large.
-pub(super) fn size_and_digest(path: &Path) -> io::Result<(u64, Digest)> {
-    let (mut file, mut hash, mut size) = (File::open(path)?, Sha256::new(), 0);
-    let mut piece = vec![0; 1 << 20];
-    loop {
-        let length = file.read(&mut piece)?;
-        if length == 0 {
-            return Ok((size, Digest::from_hash(hash.finalize().into())));
-        }
-        hash.update(&piece[..length]);
-        size += length as u64;
-    }
 }
 
 #[cfg(test)]
@@ -112,13 +96,5 @@ mod tests {
         Manifest { version: 2, ..manifest }.write(folder.path()).unwrap();
         let error = Manifest::read(folder.path()).unwrap_err().to_string();
         assert!(error.contains("got version 2"), "{error}");
-    }
-
-    #[test]
-    fn a_large_file_has_the_digest_of_its_bytes() {
-        let folder = tempfile::tempdir().unwrap();
-        let (path, bytes) = (folder.path().join("x"), vec![7; (1 << 20) + 5]);
-        diode_formats::write_atomically(&path, &bytes).unwrap();
-        assert_eq!(size_and_digest(&path).unwrap(), (bytes.len() as u64, Digest::of(&bytes)));
     }
 }

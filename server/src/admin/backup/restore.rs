@@ -43,12 +43,14 @@ pub async fn restore(settings: &Settings, folder: &Path) -> anyhow::Result<Resto
         );
     }
     database::refuse_used(url).await?;
-    let (from, to) = (blobs(folder)?, Blobs::open(&settings.blobs)?);
+    let (from, to) = (blobs(folder)?, Blobs::open(&settings.blobs).await?);
     if to.list().try_next().await?.is_some() {
-        bail!("{}: there are blobs already; move them away first", settings.blobs.display());
+        bail!("{}: there are blobs already; move them away first", settings.blobs);
     }
     for blob in &manifest.blobs {
-        to.put(blob.kind, &blob.digest, from.get(blob.kind, &blob.digest).await?).await?;
+        if !from.copy_to(&to, blob.kind, &blob.digest).await? {
+            bail!("{:?} blob {} has changed since it was checked", blob.kind, blob.digest);
+        }
     }
     // Last: without it no server finds anything to serve.
     database::load(url, &database_file(folder, saved)).await?;

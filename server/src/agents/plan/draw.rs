@@ -1,25 +1,42 @@
 use diode_core::mixing::{hash, mix};
 use diode_core::{Bias, Layout, Op, Problem, ProblemFields};
 
+use super::cells::{AllCells, Cells, Rows};
 use super::kind::Kind;
-use super::size::SizeBin;
 
-/// The problem of a kind with a number; the same number and seed give the same problem.
-pub(super) fn draw(kind: Kind, number: u64, seed: u64) -> Option<Problem> {
-    let mut random = Random::of(kind, number ^ seed.rotate_left(32));
-    let mut size = |bin: SizeBin| bin.at(random.next());
-    let (b, m) = (size(kind.b), size(kind.m));
-    let (mut n, mut k) = (size(kind.n), size(kind.k));
-    if kind.aligned {
-        let step = 16 / kind.dtype.size();
-        n = down_to(n, step, kind.n)?;
-        k = down_to(k, step, kind.k)?;
-    } else {
+/// What decides the draws of a kind; the same seed gives the same.
+pub(super) fn key(kind: Kind, seed: u64) -> u64 {
+    let Kind { op, dtype, b_layout, aligned, b, m, n, k } = kind;
+    let parts = [seed, op as u64, dtype as u64, b_layout as u64, u64::from(aligned)];
+    hash(parts.into_iter().chain([b, m, n, k].map(|bin| bin.place() as u64)))
+}
+
+/// The problem of a kind with a number: each number gives another one, until there are no more.
+pub(super) fn draw(kind: Kind, number: u64, key: u64, cells: &AllCells) -> Option<Problem> {
+    // As many elements as 16 bytes hold.
+    let step = 16 / kind.dtype.size();
+    let (aligned, unaligned) = (Rows::Aligned(step), Rows::Unaligned(step));
+    let (number, n_rows, k_rows) = match (kind.aligned, number % 3) {
+        (true, _) => (number, aligned, aligned),
         // One of the two is enough, so both ways are drawn.
-        let which = random.next();
-        n |= u64::from(which < 0.66);
-        k |= u64::from(which > 0.33);
-    }
+        (false, 0) => (number / 3, unaligned, aligned),
+        (false, 1) => (number / 3, aligned, unaligned),
+        (false, _) => (number / 3, unaligned, unaligned),
+    };
+    let batch = cells.of(kind.b, Rows::Any).filter(|_| kind.op.is_batched());
+    let sides = [cells.of(kind.m, Rows::Any)?, cells.of(kind.n, n_rows)?, cells.of(kind.k, k_rows)?];
+    let bits = sides.into_iter().chain(batch).map(|side| side.bits).sum();
+    let mut place = shuffled(number, bits, key)?;
+    let mut chosen = mix(key ^ number);
+    let mut size = |side: &Cells| {
+        let cell = place & ((1 << side.bits) - 1);
+        let size = side.size(cell as usize, chosen);
+        place >>= side.bits;
+        chosen >>= 16;
+        size
+    };
+    let [m, n, k] = sides.map(&mut size);
+    let b = batch.map_or(1, size);
     let bias = match kind.op {
         Op::Mm | Op::Bmm => Bias::None,
         // That of a linear layer, whose weight lies in columns.
@@ -30,26 +47,36 @@ pub(super) fn draw(kind: Kind, number: u64, seed: u64) -> Option<Problem> {
     Problem::new(ProblemFields { b_layout: kind.b_layout, bias, ..plain }).ok()
 }
 
-/// A multiple of `step` in the bin; none if the bin has none.
-fn down_to(size: u64, step: u64, bin: SizeBin) -> Option<u64> {
-    let lower = size / step * step;
-    let multiple = if lower < bin.least() { lower + step } else { lower };
-    (multiple <= bin.most()).then_some(multiple)
+/// A number of so many bits for each such number, and another one for each: every step can be undone.
+fn shuffled(number: u64, bits: u32, key: u64) -> Option<u64> {
+    let mask = (1 << bits) - 1;
+    if number > mask {
+        return None;
+    }
+    let half = (bits / 2).max(1);
+    let mut place = number.wrapping_add(key) & mask;
+    for odd in [(key >> 20) | 1, 0x9E37_79B9_7F4A_7C15] {
+        place = place.wrapping_mul(odd) & mask;
+        place ^= place >> half;
+    }
+    Some(place)
 }
 
-/// A stream of numbers from 0 to 1.
-pub(super) struct Random(u64);
+#[cfg(test)]
+mod tests {
+    use super::*;
 
-impl Random {
-    pub(super) fn of(kind: Kind, number: u64) -> Self {
-        let Kind { op, dtype, b_layout, aligned, b, m, n, k } = kind;
-        let parts = [number, op as u64, dtype as u64, b_layout as u64, u64::from(aligned)];
-        Self(hash(parts.into_iter().chain([b, m, n, k].map(SizeBin::least))))
-    }
-
-    pub(super) fn next(&mut self) -> f64 {
-        self.0 = mix(self.0);
-        // The highest 53 bits, as many as a double holds.
-        (self.0 >> 11) as f64 / (1_u64 << 53) as f64
+    #[test]
+    fn shuffling_loses_nothing_and_adds_nothing() {
+        for bits in [0, 1, 2, 5, 12] {
+            for key in [0, 1, u64::MAX >> 1, 0x1234_5678_9abc_def0] {
+                let mut places: Vec<u64> =
+                    (0..1 << bits).map(|number| shuffled(number, bits, key).unwrap()).collect();
+                assert!(bits < 5 || !places.is_sorted());
+                places.sort_unstable();
+                assert!(places.into_iter().eq(0..1 << bits), "{bits} bits, key {key}");
+                assert_eq!(shuffled(1 << bits, bits, key), None);
+            }
+        }
     }
 }

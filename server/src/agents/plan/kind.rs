@@ -1,13 +1,13 @@
 use std::fmt;
 
 use diode_core::alignment::Alignment;
-use diode_core::api::Ability;
+use diode_core::api::{Ability, SizeRange};
 use diode_core::{DType, Layout, Op, Problem};
 
 use super::size::SizeBin;
 
 /// The types that the plan asks for; others are measured by people who need them.
-pub(super) const DTYPES: [DType; 3] = [DType::BFloat16, DType::Float16, DType::Float32];
+pub(in crate::agents) const DTYPES: [DType; 3] = [DType::BFloat16, DType::Float16, DType::Float32];
 
 /// Problems that count as alike: one of them says much about the others.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -46,6 +46,20 @@ impl Kind {
         })
     }
 
+    /// Whether devices of an ability can measure some of its problems.
+    pub(super) fn is_for(self, ability: &Ability) -> bool {
+        ability.ops.contains(&self.op)
+            && ability.dtypes.contains(&self.dtype)
+            && ability.layouts.contains(&self.b_layout)
+            && (self.aligned || ability.unaligned)
+    }
+
+    /// The ranges in which M and N lie.
+    pub(in crate::agents) fn sides(self) -> (SizeRange, SizeRange) {
+        let range = |bin: SizeBin| SizeRange { least: bin.least(), most: bin.most() };
+        (range(self.m), range(self.n))
+    }
+
     /// How often programs compute such problems, beside others. Estimated: linear layers in 16 bits lead. There
     /// are three bins of batches, so those of one weigh less.
     pub(super) fn weight(self) -> f64 {
@@ -79,16 +93,8 @@ impl fmt::Display for Kind {
     }
 }
 
-/// Every kind that an ability admits; all that the plan knows without one. In a fixed order.
-pub fn kinds(ability: Option<&Ability>) -> Vec<Kind> {
-    let admits = |kind: &Kind| {
-        ability.is_none_or(|ability| {
-            ability.ops.contains(&kind.op)
-                && ability.dtypes.contains(&kind.dtype)
-                && ability.layouts.contains(&kind.b_layout)
-                && (kind.aligned || ability.unaligned)
-        })
-    };
+/// Every kind that the plan knows, in a fixed order.
+pub fn kinds() -> Vec<Kind> {
     let mut kinds = Vec::new();
     for &op in Op::ALL {
         // Batches of 1 are multiplications without a batch.
@@ -101,8 +107,7 @@ pub fn kinds(ability: Option<&Ability>) -> Vec<Kind> {
                         for m in SizeBin::ALL {
                             for &n in &SizeBin::ALL[1..] {
                                 for &k in &SizeBin::ALL[1..] {
-                                    let kind = Kind { op, dtype, b_layout, aligned, b, m, n, k };
-                                    kinds.extend(Some(kind).filter(|kind| admits(kind)));
+                                    kinds.push(Kind { op, dtype, b_layout, aligned, b, m, n, k });
                                 }
                             }
                         }

@@ -4,16 +4,22 @@
 //! then what people want, then what a second contributor is to confirm, then more of the kinds of which least
 //! is known. Kinds that programs compute often come before others.
 
+mod cells;
 mod confirmed;
 mod cost;
 mod draw;
 mod kind;
+mod known;
+mod order;
 mod planner;
 mod size;
 
 pub use confirmed::is_to_be_confirmed;
 pub use cost::expected_seconds;
+pub(super) use kind::DTYPES;
 pub use kind::{Kind, kinds};
+pub use known::Known;
+pub use order::Order;
 pub use planner::{Planned, Planner, breadth_of, rank};
 
 #[cfg(test)]

@@ -1,15 +1,16 @@
-use std::collections::{HashMap, HashSet};
-
 use diode_core::api::{Ability, Breadth, Purpose};
 use diode_core::hardware::Hardware;
 use diode_core::{Problem, is_kept};
 
-use super::cost::expected_seconds;
-use super::draw::{Random, draw};
-use super::kind::{Kind, kinds};
+use super::cells::AllCells;
+use super::cost::{launch, seconds};
+use super::draw::{draw, key};
+use super::kind::Kind;
+use super::known::Known;
+use super::order::Order;
 
-/// Tries to find a problem of a kind that is not known yet; some kinds have few.
-const TRIES: u64 = 8;
+/// A kind of which so many draws in a row are too much for the device has nothing more for it.
+const TRIES: u32 = 8;
 
 /// A problem to measure.
 #[derive(Debug, Clone, PartialEq)]
@@ -26,17 +27,31 @@ pub struct Planner<'a> {
     hardware: &'a Hardware,
     ability: &'a Ability,
     most_seconds: f64,
+    known: &'a Known,
+    cells: AllCells,
     seed: u64,
-    /// The first first. Kinds that have nothing for the device leave it when their turn comes.
-    order: Vec<Kind>,
-    /// Kinds that leave it at the end of the pass.
-    used_up: HashSet<Kind>,
-    /// How many problems of a kind there are, planned ones among them.
-    counts: HashMap<Kind, u32>,
-    known: HashSet<Problem>,
+    /// The kinds that have had no turn yet.
+    unmet: std::slice::Iter<'a, Kind>,
+    /// The others, the first first.
+    order: Vec<Turn>,
     /// Kinds with more problems than this have their turn later.
     depth: u32,
     place: usize,
+}
+
+/// A kind in the order.
+struct Turn {
+    kind: Kind,
+    /// Decides its draws.
+    key: u64,
+    /// The number of its next draw.
+    next: u32,
+    /// How many of its problems are known, planned ones among them.
+    count: u32,
+    /// Whether some were known before, so that draws must be compared with them.
+    has_known: bool,
+    /// Whether nothing is left of it for the device. It leaves the order at the end of the pass.
+    used_up: bool,
 }
 
 impl<'a> Planner<'a> {
@@ -46,54 +61,63 @@ impl<'a> Planner<'a> {
         hardware: &'a Hardware,
         ability: &'a Ability,
         most_seconds: f64,
-        known: impl IntoIterator<Item = Problem>,
-        seed: u64,
+        known: &'a Known,
+        order: &'a Order,
     ) -> Self {
-        let known: HashSet<Problem> = known.into_iter().collect();
-        let mut counts = HashMap::new();
-        for kind in known.iter().filter_map(Kind::of) {
-            *counts.entry(kind).or_default() += 1;
-        }
-        let order = ordered(kinds(Some(ability)), seed);
         Self {
             hardware,
             ability,
             most_seconds,
-            seed,
-            order,
-            used_up: HashSet::new(),
-            counts,
             known,
+            cells: AllCells::new(),
+            seed: order.seed(),
+            unmet: order.kinds().iter(),
+            order: Vec::new(),
             depth: 0,
             place: 0,
         }
     }
 
-    /// The next problem of a kind; `None` if so many tries find none that is unknown and short enough.
-    fn of_kind(&mut self, kind: Kind) -> Option<Planned> {
-        let count = self.counts.entry(kind).or_default();
-        let purpose = if *count == 0 { Purpose::Hole } else { Purpose::More };
-        let first = u64::from(*count) * TRIES;
-        *count += 1;
-        for problem in (first..first + TRIES).filter_map(|number| draw(kind, number, self.seed)) {
+    /// Adds the turn of another kind; `false` if all have had theirs. A plan of few problems meets few kinds.
+    fn meet(&mut self) -> bool {
+        let Some(&kind) = self.unmet.find(|kind| kind.is_for(self.ability)) else { return false };
+        let (count, key) = (self.known.of_kind(kind), key(kind, self.seed));
+        self.order.push(Turn { kind, key, next: count, count, has_known: count > 0, used_up: false });
+        true
+    }
+
+    /// The next problem of the kind at a place; `None` if so many draws give none that is short enough.
+    fn next_of(&mut self, place: usize) -> Option<Planned> {
+        let turn = &mut self.order[place];
+        let mut tries = 0;
+        while tries < TRIES {
+            let drawn = draw(turn.kind, u64::from(turn.next), turn.key, &self.cells);
+            turn.next += 1;
+            if turn.has_known && drawn.as_ref().is_some_and(|problem| self.known.contains(problem)) {
+                tries = 0;
+                continue;
+            }
+            tries += 1;
+            let Some(problem) = drawn else { continue };
             if problem.bytes() > self.ability.memory_bytes as f64 || !self.ability.has_kernels_for(&problem) {
                 continue;
             }
-            let cost = |breadth| (breadth, expected_seconds(self.hardware, &problem, breadth));
+            let launch = launch(self.hardware, &problem);
+            let cost = |breadth| (breadth, seconds(self.hardware, launch, breadth));
             // A problem that takes too long with every config is worth a sample.
-            let mut costs = [breadth_of(&problem), Breadth::Sample].into_iter().map(cost);
-            let Some((breadth, seconds)) = costs.find(|(_, seconds)| *seconds <= self.most_seconds) else {
+            let (mut breadth, mut seconds) = cost(Breadth::Sample);
+            if seconds > self.most_seconds {
                 continue;
-            };
-            if self.known.insert(problem.clone()) {
-                return Some(Planned { problem, purpose, breadth, seconds });
             }
+            if breadth_of(&problem) == Breadth::Full && cost(Breadth::Full).1 <= self.most_seconds {
+                (breadth, seconds) = cost(Breadth::Full);
+            }
+            let purpose = if turn.count == 0 { Purpose::Hole } else { Purpose::More };
+            turn.count += 1;
+            return Some(Planned { problem, purpose, breadth, seconds });
         }
+        turn.used_up = true;
         None
-    }
-
-    fn known_of(&self, kind: Kind) -> u32 {
-        self.counts.get(&kind).copied().unwrap_or_default()
     }
 }
 
@@ -102,22 +126,16 @@ impl Iterator for Planner<'_> {
 
     fn next(&mut self) -> Option<Planned> {
         loop {
-            let Some(&kind) = self.order.get(self.place) else {
-                let used_up = std::mem::take(&mut self.used_up);
-                self.order.retain(|kind| !used_up.contains(kind));
+            if self.place == self.order.len() && !self.meet() {
+                self.order.retain(|turn| !turn.used_up);
                 // Kinds with many known problems have waited until the others have as many.
-                self.depth = self.order.iter().map(|kind| self.known_of(*kind)).min()?;
+                self.depth = self.order.iter().map(|turn| turn.count).min()?;
                 self.place = 0;
-                continue;
-            };
-            if self.known_of(kind) > self.depth {
-                self.place += 1;
-            } else if let Some(planned) = self.of_kind(kind) {
-                self.place += 1;
+            }
+            let is_due = self.order[self.place].count <= self.depth;
+            self.place += 1;
+            if is_due && let Some(planned) = self.next_of(self.place - 1) {
                 return Some(planned);
-            } else {
-                self.used_up.insert(kind);
-                self.place += 1;
             }
         }
     }
@@ -137,13 +155,5 @@ pub fn rank(purpose: Purpose) -> u64 {
 /// models learn of configs that nobody would choose.
 pub fn breadth_of(problem: &Problem) -> Breadth {
     let sum = problem.m ^ problem.n.rotate_left(1) ^ problem.k.rotate_left(2);
-    if is_kept(problem) || sum.count_ones().is_multiple_of(4) { Breadth::Full } else { Breadth::Sample }
-}
-
-/// Shuffled, but so that kinds of twice the weight come first twice as often (Efraimidis and Spirakis).
-fn ordered(kinds: Vec<Kind>, seed: u64) -> Vec<Kind> {
-    let key = |kind: &Kind| -Random::of(*kind, seed).next().max(f64::MIN_POSITIVE).ln() / kind.weight();
-    let mut keyed: Vec<(f64, Kind)> = kinds.into_iter().map(|kind| (key(&kind), kind)).collect();
-    keyed.sort_by(|a, b| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1)));
-    keyed.into_iter().map(|(_, kind)| kind).collect()
+    if sum.count_ones().is_multiple_of(4) || is_kept(problem) { Breadth::Full } else { Breadth::Sample }
 }

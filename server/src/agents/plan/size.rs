@@ -11,7 +11,13 @@ impl SizeBin {
 
     /// `None` for sizes beyond the last bin.
     pub(super) fn of(size: u64) -> Option<Self> {
-        Self::ALL.into_iter().find(|bin| (bin.least()..=bin.most()).contains(&size))
+        let bin = size.checked_ilog2()? / 2;
+        Self::ALL.get(bin as usize).copied()
+    }
+
+    /// The place in [`Self::ALL`].
+    pub(super) const fn place(self) -> usize {
+        self.0 as usize
     }
 
     pub(super) const fn least(self) -> u64 {
@@ -20,12 +26,6 @@ impl SizeBin {
 
     pub(super) const fn most(self) -> u64 {
         4_u64.pow(self.0 as u32 + 1) - 1
-    }
-
-    /// The size at a place from 0 to 1, so that each ratio of sizes is as frequent as any other.
-    pub(super) fn at(self, place: f64) -> u64 {
-        let size = (self.least() as f64 * 4.0_f64.powf(place)) as u64;
-        size.clamp(self.least(), self.most())
     }
 }
 

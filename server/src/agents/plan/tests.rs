@@ -5,7 +5,8 @@ use diode_core::hardware::{Hardware, find};
 use diode_core::{DType, Layout, Op, Problem, ProblemFields, is_kept};
 use proptest::prelude::*;
 
-use super::draw::draw;
+use super::cells::AllCells;
+use super::draw::{draw, key};
 use super::*;
 
 fn h200() -> Hardware {
@@ -24,7 +25,7 @@ fn everything() -> Ability {
 }
 
 fn planned(ability: &Ability, known: &[Problem], seed: u64, number: usize) -> Vec<Planned> {
-    Planner::new(&h200(), ability, 30.0, known.to_vec(), seed).take(number).collect()
+    Planner::new(&h200(), ability, 30.0, &known.iter().collect(), &Order::new(seed)).take(number).collect()
 }
 
 #[test]
@@ -150,7 +151,7 @@ fn more_configs_and_larger_problems_take_longer() {
     let problem =
         |side| Problem::new(ProblemFields::plain(Op::Mm, 1, side, side, side, DType::BFloat16)).unwrap();
     let seconds = |side, breadth| expected_seconds(&h200(), &problem(side), breadth);
-    assert!(seconds(4096, Breadth::Full) > 5.0 * seconds(4096, Breadth::Sample));
+    assert!(seconds(4096, Breadth::Full) > 3.0 * seconds(4096, Breadth::Sample));
     assert!(seconds(8192, Breadth::Sample) > seconds(1024, Breadth::Sample));
     // Measured: 1 s for a medium one.
     assert!((0.3..3.0).contains(&seconds(2048, Breadth::Full)), "{}", seconds(2048, Breadth::Full));
@@ -160,10 +161,10 @@ fn more_configs_and_larger_problems_take_longer() {
 
 proptest! {
     #[test]
-    fn a_drawn_problem_is_of_its_kind(place in 0_usize..37_000, number: u64, seed: u64) {
-        let all = kinds(None);
+    fn a_drawn_problem_is_of_its_kind(place in 0_usize..37_000, number in 0_u64..100_000, seed: u64) {
+        let all = kinds();
         let kind = all[place % all.len()];
-        if let Some(problem) = draw(kind, number, seed) {
+        if let Some(problem) = draw(kind, number, key(kind, seed), &AllCells::new()) {
             prop_assert_eq!(Kind::of(&problem), Some(kind));
         }
     }

@@ -4,9 +4,10 @@ use diode_core::Comparison;
 use diode_core::api::{Kernels, Leaderboard, LeaderboardRow, LeaderboardSort, ProblemFilter, SortOrder};
 use diode_core::ids::HardwareSlug;
 
-use super::board_entries::{COLUMNS, EntryRow};
 use super::connection::Connection;
+use super::entry_row::{COLUMNS, EntryRow};
 use super::fields::{parse, unsigned};
+use super::filter::push_filter;
 use super::from_row::from_row;
 use super::hardware;
 use super::memory::Memory;
@@ -184,33 +185,4 @@ fn value(sort: LeaderboardSort, kernels: Kernels) -> &'static str {
         (S::Ratio, _) => "e.triton_over_library",
         (S::Flops, _) => "e.flops",
     }
-}
-
-pub(super) fn push_filter(select: Statement, slug: &HardwareSlug, filter: &ProblemFilter) -> Statement {
-    let mut select = select.push(" WHERE e.hardware = ").push_bind(slug.as_str());
-    let texts = [
-        (" AND e.op = ", filter.op.map(|v| v.to_string())),
-        (" AND e.a_dtype = ", filter.dtype.map(|v| v.to_string())),
-        (" AND e.b_layout = ", filter.b_layout.map(|v| v.to_string())),
-        (" AND e.method = ", filter.method.map(|v| v.to_string())),
-    ];
-    for (condition, text) in texts {
-        if let Some(text) = text {
-            select = select.push(condition).push_bind(text);
-        }
-    }
-    let bounds = [
-        (" AND e.m >= ", filter.min_m),
-        (" AND e.m <= ", filter.max_m),
-        (" AND e.n >= ", filter.min_n),
-        (" AND e.n <= ", filter.max_n),
-        (" AND e.k >= ", filter.min_k),
-        (" AND e.k <= ", filter.max_k),
-    ];
-    for (condition, bound) in bounds {
-        if let Some(bound) = bound {
-            select = select.push(condition).push_bind(bound);
-        }
-    }
-    select
 }

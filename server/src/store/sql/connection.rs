@@ -15,6 +15,17 @@ pub(crate) trait Row:
 
 impl<T> Row for T where T: for<'r> FromRow<'r, SqliteRow> + for<'r> FromRow<'r, PgRow> + Send + Unpin {}
 
+/// What only one transaction at a time may do. The others wait.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Turn {
+    /// Adding to the queue of jobs, so that none counts what another is about to add.
+    Queue = 1,
+    /// Changing whose uploads are. Two that give uploads to each other would wait for each other.
+    Owners = 2,
+    /// Adding a snapshot, for the same reason.
+    Snapshots = 3,
+}
+
 /// A connection to one of the databases, and the SQL in which they differ.
 pub(crate) trait Connection: Send {
     /// Begins a transaction whose queries all see the same state.
@@ -29,6 +40,16 @@ pub(crate) trait Connection: Send {
 
     /// Ends a query for a row that no other transaction has locked.
     const SKIP_LOCKED: &'static str;
+
+    /// Ends a query for a row that must stay until this transaction has ended. It may change meanwhile.
+    const KEEP_ROW: &'static str;
+
+    /// Ends a query for rows that other transactions may keep, but not change until this one has ended.
+    const CHANGE_ROW: &'static str;
+
+    /// Waits for a turn, and keeps it until this transaction has ended. To be taken before anything is
+    /// locked.
+    fn turn(&mut self, turn: Turn) -> impl Future<Output = StoreResult<()>> + Send;
 
     /// Returns how many rows were changed.
     fn execute(&mut self, statement: Statement) -> impl Future<Output = StoreResult<u64>> + Send;

@@ -36,7 +36,8 @@ pub(super) async fn replace(
         db.execute(delete.push_list(chunk.iter().copied()).push(")")).await?;
     }
     for chunk in numbers.chunks(ROWS_PER_STATEMENT) {
-        let update = "UPDATE uploads SET judged = 0 WHERE id IN (SELECT upload FROM sent WHERE solution IN (";
+        let update = "UPDATE uploads SET judged = 0 WHERE judged <> 0 \
+                      AND id IN (SELECT upload FROM sent WHERE solution IN (";
         db.execute(Statement::new(update).push_list(chunk.iter().copied()).push("))")).await?;
     }
     Ok(())

@@ -5,7 +5,6 @@ use diode_core::api::JobState;
 use super::connection::Connection;
 use super::fields::{named, unsigned};
 use super::statement::Statement;
-use super::upkeep::stored_bytes;
 use crate::solutions::Damaged;
 use crate::store::agents::AGENT_LEASE;
 use crate::store::error::StoreResult;
@@ -37,4 +36,11 @@ pub(super) async fn figures(db: &mut impl Connection, now: Now) -> StoreResult<F
         leases: unsigned("leases", leases)?,
         waiting_work: unsigned("waiting work", work)?,
     })
+}
+
+/// Bytes of all uploaded files.
+pub(super) async fn stored_bytes(db: &mut impl Connection) -> StoreResult<u64> {
+    let select = Statement::new("SELECT CAST(COALESCE(SUM(bytes), 0) AS BIGINT) FROM uploads");
+    let (bytes,): (i64,) = db.fetch_one(select).await?;
+    Ok(unsigned("upload size", bytes)?)
 }

@@ -4,6 +4,7 @@ use diode_core::ids::{Digest, HardwareSlug};
 use super::connection::Connection;
 use super::fields::{from_json, json, named, parse};
 use super::from_row::from_row;
+use super::stale_entries;
 use super::statement::Statement;
 use crate::solutions::Damaged;
 use crate::store::error::StoreResult;
@@ -69,7 +70,7 @@ pub(super) async fn confirm(
             .bind(json("hardware facts", &facts)?)
             .bind(slug.as_str());
     db.execute(update).await?;
-    super::stale_entries::add_all(db, slug).await?;
+    stale_entries::add_all(db, slug).await?;
     changed(db, slug, "confirmed").await?;
     Ok(true)
 }
@@ -104,40 +105,59 @@ pub(super) async fn state(db: &mut impl Connection, slug: &HardwareSlug) -> Stor
     Ok(row.map(|(state,)| state))
 }
 
-/// Makes the hardware known, and keeps other uploads for it waiting until this
-/// transaction ends. Returns what is stored then, and `true` if it had been
-/// stored without facts and now has some: then everything computed from facts
-/// is out of date.
-pub(super) async fn upsert(
-    db: &mut impl Connection,
+/// Makes the hardware known. Until this transaction ends, others may add to it and change it, but whoever [`lock`]s
+/// it waits. Returns it with the facts that are to be stored.
+pub(super) async fn keep<C: Connection>(db: &mut C, given: &Hardware) -> StoreResult<Hardware> {
+    let select = || {
+        let select = Statement::new("SELECT slug, name, vendor, facts FROM hardware WHERE slug = ");
+        select.push_bind(given.slug.as_str()).push(C::KEEP_ROW)
+    };
+    let mut row: Option<HardwareRow> = db.fetch_optional(select()).await?;
+    if row.is_none() {
+        insert(db, given).await?;
+        row = db.fetch_optional(select()).await?;
+    }
+    let stored = row.ok_or(sqlx::Error::RowNotFound)?.hardware()?;
+    Ok(Hardware { facts: stored.facts.or(given.facts), ..stored })
+}
+
+/// Notes that an upload has added solutions. Other uploads for the hardware wait from here on, so this comes last.
+/// `used` are the facts that its entries were computed from: `false` if others are stored by now. If there were
+/// none before, all entries are out of date.
+pub(super) async fn note_upload<C: Connection>(
+    db: &mut C,
     given: &Hardware,
+    used: &Hardware,
     upload: &NewUpload,
-) -> StoreResult<(Hardware, bool)> {
-    insert(db, given).await?;
-    let mut stored = lock(db, &given.slug).await?.ok_or(sqlx::Error::RowNotFound)?;
-    let before = state(db, &given.slug).await?.unwrap_or_default();
-    let after = Digest::of(format!("{before}\n{}", upload.digest).as_bytes());
-    let is_other = matches!((stored.facts, given.facts), (Some(a), Some(b)) if a != b);
+) -> StoreResult<bool> {
+    let select = Statement::new("SELECT facts, state FROM hardware WHERE slug = ");
+    let select = select.push_bind(given.slug.as_str()).push(C::CHANGE_ROW);
+    let (before, state): (Option<String>, String) = db.fetch_one(select).await?;
+    let before: Option<Facts> = before.map(|facts| from_json("hardware facts", &facts)).transpose()?;
+    let is_other = matches!((before, given.facts), (Some(a), Some(b)) if a != b);
     let update = Statement::new(
         "UPDATE hardware SET updated_at = $1, facts = COALESCE(facts, $2), state = $3, \
          revision = revision + 1, conflicts = conflicts + $4 WHERE slug = $5",
     )
     .bind(upload.received_at.as_str())
     .bind(facts(given)?)
-    .bind(after.as_str())
+    .bind(Digest::of(format!("{state}\n{}", upload.digest).as_bytes()).as_str())
     .bind(i64::from(is_other))
     .bind(given.slug.as_str());
     db.execute(update).await?;
-    let has_new_facts = stored.facts.is_none() && given.facts.is_some();
-    stored.facts = stored.facts.or(given.facts);
-    Ok((stored, has_new_facts))
+    if before.is_none() && given.facts.is_some() {
+        stale_entries::add_all(db, &given.slug).await?;
+    }
+    Ok(before.or(given.facts) == used.facts)
 }
 
-/// Notes that other solutions count than before; `what` tells this change from others.
+/// Notes that other solutions count than before, and some may do no more; `what` tells this change from others.
 pub(super) async fn changed(db: &mut impl Connection, slug: &HardwareSlug, what: &str) -> StoreResult<()> {
     let before = state(db, slug).await?.unwrap_or_default();
     let after = Digest::of(format!("{before}\n{what}").as_bytes());
-    let update = Statement::new("UPDATE hardware SET state = $1, revision = revision + 1 WHERE slug = $2");
+    let update = Statement::new(
+        "UPDATE hardware SET state = $1, revision = revision + 1, losses = losses + 1 WHERE slug = $2",
+    );
     db.execute(update.bind(after.as_str()).bind(slug.as_str())).await?;
     Ok(())
 }

@@ -3,7 +3,7 @@
 use diode_core::Problem;
 use diode_core::ids::{AccountId, Digest, ProblemId, UploadId};
 
-use super::board_entries::COLUMNS;
+use super::entry_row::COLUMNS;
 use super::fields::json;
 use super::statement::Statement;
 use crate::consensus::BoardEntry;

@@ -1,17 +1,17 @@
-use diode_core::api::{Job, JobEvent, JobState};
+use diode_core::api::{Job, JobEvent, JobKind, JobState};
 use diode_core::ids::{AccountId, JobId, ModelId};
 
-use super::connection::Connection;
-use super::fields::{from_json, json, named, parse, unsigned};
+use super::connection::{Connection, Turn};
+use super::fields::{from_json, json, named, optional, parse, unsigned};
 use super::from_row::from_row;
-use super::hardware;
-use super::publications;
 use super::statement::Statement;
+use super::training_marks;
 use crate::solutions::Damaged;
 use crate::store::error::StoreResult;
 use crate::store::types::{
-    BACK_OFF, Claim, LEASE, MAX_ATTEMPTS, MAX_OWN_JOBS, MAX_WAITING_JOBS, Now, Queued,
+    BACK_OFF, Claim, LEASE, MAX_ATTEMPTS, MAX_OWN_JOBS, MAX_WAITING_JOBS, Made, Now, Queued,
 };
+use crate::store::upkeep::CheckedRows;
 
 struct JobRow {
     id: String,
@@ -22,9 +22,10 @@ struct JobRow {
     finished_at: Option<String>,
     error: Option<String>,
     model: Option<String>,
+    snapshot: Option<String>,
 }
 
-from_row!(JobRow { id, request, state, created_at, automatic, finished_at, error, model });
+from_row!(JobRow { id, request, state, created_at, automatic, finished_at, error, model, snapshot });
 
 impl JobRow {
     fn job(self) -> Result<Job, Damaged> {
@@ -36,7 +37,8 @@ impl JobRow {
             automatic: self.automatic != 0,
             finished_at: self.finished_at,
             error: self.error,
-            model: self.model.map(|id| parse("model id", id)).transpose()?,
+            model: optional("model id", self.model)?,
+            snapshot: optional("snapshot name", self.snapshot)?,
         })
     }
 }
@@ -74,19 +76,13 @@ impl ClaimRow {
     }
 }
 
-pub(super) async fn enqueue<C: Connection>(
-    db: &mut C,
+pub(super) async fn enqueue(
+    db: &mut impl Connection,
     job: &Job,
     account: Option<&AccountId>,
     now: Now,
 ) -> StoreResult<Queued> {
-    // Others that queue wait here, so that none counts what another is about to add. The account comes first,
-    // as when an upload is stored.
-    if let Some(account) = account {
-        let lock = Statement::new("SELECT id FROM accounts WHERE id = $1").bind(account.as_str());
-        let _locked: Option<(String,)> = db.fetch_optional(lock.push(C::LOCK_ROW)).await?;
-    }
-    hardware::lock(db, &job.request.hardware).await?;
+    db.turn(Turn::Queue).await?;
     let count = Statement::new("SELECT COUNT(*) FROM jobs WHERE state = 'queued'");
     let (waiting,): (i64,) = db.fetch_one(count).await?;
     if waiting >= i64::from(MAX_WAITING_JOBS) {
@@ -111,7 +107,9 @@ pub(super) async fn enqueue<C: Connection>(
     .bind(i64::from(job.automatic))
     .bind(account.map(AccountId::as_str));
     if db.execute(insert).await? == 1 {
-        publications::mark(db, &job.request.hardware, job.request.heuristic, now).await?;
+        if job.request.kind == JobKind::Train {
+            training_marks::mark(db, &job.request.hardware, job.request.heuristic, now).await?;
+        }
         add_event(db, job.id.as_str(), JobState::Queued, Some(0.0), "queued").await?;
     }
     Ok(Queued::Yes)
@@ -121,7 +119,7 @@ pub(super) async fn cancel(db: &mut impl Connection, id: &JobId, now: Now) -> St
     let update = Statement::new(
         "UPDATE jobs SET state = 'cancelled', finished_at = $1, lease_until = NULL \
          WHERE id = $2 AND state IN ('queued', 'running') \
-         RETURNING id, request, state, created_at, automatic, finished_at, error, model",
+         RETURNING id, request, state, created_at, automatic, finished_at, error, model, snapshot",
     );
     let row: Option<JobRow> = db.fetch_optional(update.bind(now.rfc3339()).bind(id.as_str())).await?;
     if row.is_some() {
@@ -130,9 +128,16 @@ pub(super) async fn cancel(db: &mut impl Connection, id: &JobId, now: Now) -> St
     Ok(row.map(JobRow::job).transpose()?)
 }
 
+/// Who asked for a job; `None` if it was nobody, the server, or somebody whose account was deleted since.
+pub(super) async fn owner(db: &mut impl Connection, id: &JobId) -> StoreResult<Option<AccountId>> {
+    let select = Statement::new("SELECT account FROM jobs WHERE id = $1").bind(id.as_str());
+    let row: Option<(Option<String>,)> = db.fetch_optional(select).await?;
+    Ok(row.and_then(|(account,)| account).map(|id| parse("account id", id)).transpose()?)
+}
+
 pub(super) async fn newest(db: &mut impl Connection, limit: u32) -> StoreResult<Vec<Job>> {
     let select = Statement::new(
-        "SELECT id, request, state, created_at, automatic, finished_at, error, model FROM jobs \
+        "SELECT id, request, state, created_at, automatic, finished_at, error, model, snapshot FROM jobs \
          ORDER BY position DESC LIMIT $1",
     );
     let rows: Vec<JobRow> = db.fetch_all(select.bind(i64::from(limit))).await?;
@@ -141,7 +146,7 @@ pub(super) async fn newest(db: &mut impl Connection, limit: u32) -> StoreResult<
 
 pub(super) async fn find(db: &mut impl Connection, id: &JobId) -> StoreResult<Option<Job>> {
     let select = Statement::new(
-        "SELECT id, request, state, created_at, automatic, finished_at, error, model FROM jobs WHERE id = $1",
+        "SELECT id, request, state, created_at, automatic, finished_at, error, model, snapshot FROM jobs WHERE id = $1",
     );
     let row: Option<JobRow> = db.fetch_optional(select.bind(id.as_str())).await?;
     Ok(row.map(JobRow::job).transpose()?)
@@ -155,6 +160,26 @@ pub(super) async fn events(db: &mut impl Connection, id: &JobId, after: u64) -> 
     Ok(rows.into_iter().map(EventRow::event).collect::<Result<_, _>>()?)
 }
 
+/// Reads every job, and what its events say of its state.
+pub(super) async fn check(db: &mut impl Connection, checked: &mut CheckedRows) -> StoreResult<()> {
+    let select = "SELECT id, request, state, created_at, automatic, finished_at, error, model, snapshot FROM jobs \
+                  ORDER BY position";
+    let jobs: Vec<JobRow> = db.fetch_all(Statement::new(select)).await?;
+    for row in jobs {
+        let id = row.id.clone();
+        checked.note("job", &id, row.job().map(drop));
+    }
+    let select = "SELECT DISTINCT job, state FROM job_events ORDER BY job, state";
+    let events: Vec<(String, String)> = db.fetch_all(Statement::new(select)).await?;
+    for (job, state) in events {
+        let read = named::<JobState>("job state", &state);
+        if let Err(damaged) = read {
+            checked.damaged.push(format!("an event of job {job}: {damaged}"));
+        }
+    }
+    Ok(())
+}
+
 pub(super) async fn claim<C: Connection>(db: &mut C, now: Now) -> StoreResult<Option<Claim>> {
     let update = Statement::new(
         "UPDATE jobs SET state = 'running', attempt = attempt + 1, lease_until = $1 WHERE position = ( \
@@ -163,7 +188,9 @@ pub(super) async fn claim<C: Connection>(db: &mut C, now: Now) -> StoreResult<Op
     .bind(now.lease_end(LEASE))
     .bind(now.millis())
     .push(C::SKIP_LOCKED)
-    .push(") RETURNING id, request, state, created_at, automatic, finished_at, error, model, attempt");
+    .push(
+        ") RETURNING id, request, state, created_at, automatic, finished_at, error, model, snapshot, attempt",
+    );
     let row: Option<ClaimRow> = db.fetch_optional(update).await?;
     let Some(row) = row else { return Ok(None) };
     let claim = row.claim()?;
@@ -196,19 +223,25 @@ pub(super) async fn finish(
     db: &mut impl Connection,
     claim: &Claim,
     now: Now,
-    outcome: Result<&ModelId, &str>,
+    outcome: Result<&Made, &str>,
 ) -> StoreResult<bool> {
     let (state, progress, message) = match outcome {
-        Ok(model) => (JobState::Done, Some(1.0), format!("done: model {model}")),
+        Ok(made) => (JobState::Done, Some(1.0), format!("done: {made}")),
         Err(error) => (JobState::Failed, None, format!("failed: {error}")),
     };
+    let (model, snapshot) = match outcome {
+        Ok(Made::Model(id)) => (Some(id), None),
+        Ok(Made::Snapshot(name)) => (None, Some(name)),
+        Err(_) => (None, None),
+    };
     let update = Statement::new(
-        "UPDATE jobs SET state = $1, finished_at = $2, model = $3, error = $4, lease_until = NULL \
-         WHERE id = $5 AND attempt = $6 AND state = 'running'",
+        "UPDATE jobs SET state = $1, finished_at = $2, model = $3, snapshot = $4, error = $5, lease_until = NULL \
+         WHERE id = $6 AND attempt = $7 AND state = 'running'",
     )
     .bind(state.as_str())
     .bind(now.rfc3339())
-    .bind(outcome.ok().map(ModelId::as_str))
+    .bind(model.map(ModelId::as_str))
+    .bind(snapshot.map(ToString::to_string))
     .bind(outcome.err())
     .bind(claim.job.id.as_str())
     .bind(claim.attempt);

@@ -1,6 +1,9 @@
 //! The SQL, one copy for both databases. [`connection::Connection`] names what
 //! differs; `store::sqlite` and `store::postgres` fill it in.
 
+#[macro_use]
+mod transaction;
+
 mod accounts;
 mod agents;
 mod board;
@@ -8,13 +11,16 @@ mod board_entries;
 mod checks;
 pub(super) mod connection;
 mod deviations;
+mod entry_row;
 mod fields;
 mod figures;
+mod filter;
 mod from_row;
 mod hardware;
 mod inserts;
 mod jobs;
 mod judging;
+mod log;
 mod memory;
 mod models;
 mod moderation;
@@ -22,14 +28,18 @@ mod nearest;
 mod packs;
 mod problems;
 mod publications;
+mod refresh;
 mod removal;
 mod senders;
 mod sizes;
+mod snapshots;
 mod solutions;
 mod stale_entries;
 mod standing;
 pub(super) mod statement;
 mod summaries;
+mod survey;
+mod training_marks;
 mod upkeep;
 mod uploads;
 
@@ -49,8 +59,9 @@ use sqlx::{Database, Pool, Transaction};
 
 use super::error::StoreResult;
 use super::interface::Store;
-use super::types::{BoardQuery, Claim, KnownHardware, NewUpload, Now, Queued, TrainingData, View};
+use super::types::{BoardQuery, Claim, KnownHardware, Made, NewUpload, Now, Queued, TrainingData, View};
 use crate::consensus::BoardEntry;
+use crate::place::Place;
 use crate::solutions::StoredSolutions;
 use board::{Counted, Totals};
 use connection::Connection;
@@ -68,18 +79,26 @@ pub struct SqlStore<DB: Database> {
     pub(super) readers: Pool<DB>,
     /// For what does; may be the same pool.
     pub(super) writers: Pool<DB>,
+    /// The file that both are connections to, if it is one.
+    place: Option<Place>,
     figures: Memory<HardwareSlug, Figures>,
     totals: Memory<Counted, Totals>,
 }
 
 impl<DB: Database> SqlStore<DB> {
-    pub(super) fn new(readers: Pool<DB>, writers: Pool<DB>) -> Self {
-        Self { readers, writers, figures: Memory::default(), totals: Memory::default() }
+    pub(super) fn new(readers: Pool<DB>, writers: Pool<DB>, place: Option<Place>) -> Self {
+        Self { readers, writers, place, figures: Memory::default(), totals: Memory::default() }
+    }
+
+    /// Fails if the file is not where it was.
+    fn check_place(&self) -> StoreResult<()> {
+        Ok(self.place.as_ref().map_or(Ok(()), Place::check).map_err(sqlx::Error::Io)?)
     }
 }
 
 /// A connection for a single query.
 async fn reader<DB: Database>(store: &SqlStore<DB>) -> StoreResult<PoolConnection<DB>> {
+    store.check_place()?;
     Ok(store.readers.acquire().await?)
 }
 
@@ -88,6 +107,7 @@ async fn snapshot<DB>(store: &SqlStore<DB>) -> StoreResult<Transaction<'static, 
 where
     DB: Database<Connection: Connection>,
 {
+    store.check_place()?;
     Ok(store.readers.begin_with(DB::Connection::BEGIN_READ).await?)
 }
 
@@ -96,6 +116,7 @@ async fn writer<DB>(store: &SqlStore<DB>) -> StoreResult<Transaction<'static, DB
 where
     DB: Database<Connection: Connection>,
 {
+    store.check_place()?;
     Ok(store.writers.begin_with(DB::Connection::BEGIN_WRITE).await?)
 }
 
@@ -111,17 +132,11 @@ impl<DB: Database<Connection: Connection>> Store for SqlStore<DB> {
     }
 
     async fn store_upload(&self, upload: &NewUpload) -> StoreResult<Receipt> {
-        let mut tx = writer(self).await?;
-        let receipt = uploads::store(&mut *tx, upload).await?;
-        tx.commit().await?;
-        Ok(receipt)
+        in_transaction!(self, tx => uploads::store(tx, upload))
     }
 
     async fn add_sender(&self, upload: &UploadId, account: &AccountId) -> StoreResult<bool> {
-        let mut tx = writer(self).await?;
-        let added = senders::add(&mut *tx, upload, account).await?;
-        tx.commit().await?;
-        Ok(added)
+        in_transaction!(self, tx => senders::add(tx, upload, account))
     }
 
     async fn hardware_list(&self) -> StoreResult<Vec<HardwareSummary>> {
@@ -145,27 +160,19 @@ impl<DB: Database<Connection: Connection>> Store for SqlStore<DB> {
     }
 
     async fn refresh_entries(&self) -> StoreResult<usize> {
-        let mut tx = writer(self).await?;
-        let done = match stale_entries::refresh_some(&mut *tx).await? {
-            0 => judging::judge_some(&mut *tx).await?,
-            done => done,
-        };
-        tx.commit().await?;
-        Ok(done)
+        in_transaction!(self, tx => refresh::refresh_or_judge(tx))
     }
 
     async fn stale_entries(&self) -> StoreResult<Vec<View>> {
-        stale_entries::list(&mut *reader(self).await?).await
+        refresh::marked(&mut *reader(self).await?).await
     }
 
     async fn stored_bytes(&self) -> StoreResult<u64> {
-        upkeep::stored_bytes(&mut *reader(self).await?).await
+        figures::stored_bytes(&mut *reader(self).await?).await
     }
 
     async fn probe(&self) -> StoreResult<()> {
-        let mut tx = writer(self).await?;
-        upkeep::probe(&mut *tx).await?;
-        Ok(tx.commit().await?)
+        in_transaction!(self, tx => upkeep::probe(tx))
     }
 
     async fn leaderboard(&self, slug: &HardwareSlug, query: &BoardQuery) -> StoreResult<Leaderboard> {
@@ -253,10 +260,7 @@ impl<DB: Database<Connection: Connection>> Store for SqlStore<DB> {
         uploads: &[UploadId],
         now: Now,
     ) -> StoreResult<bool> {
-        let mut tx = writer(self).await?;
-        let added = publications::add_shipped(&mut *tx, model, hardware, uploads, now).await?;
-        tx.commit().await?;
-        Ok(added)
+        in_transaction!(self, tx => publications::add_shipped(tx, model, hardware, uploads, now))
     }
 
     async fn models(&self, hardware: Option<&HardwareSlug>) -> StoreResult<Vec<ModelSummary>> {
@@ -268,17 +272,15 @@ impl<DB: Database<Connection: Connection>> Store for SqlStore<DB> {
     }
 
     async fn enqueue(&self, job: &Job, account: Option<&AccountId>, now: Now) -> StoreResult<Queued> {
-        let mut tx = writer(self).await?;
-        let queued = jobs::enqueue(&mut *tx, job, account, now).await?;
-        tx.commit().await?;
-        Ok(queued)
+        in_transaction!(self, tx => jobs::enqueue(tx, job, account, now))
     }
 
     async fn cancel_job(&self, id: &JobId, now: Now) -> StoreResult<Option<Job>> {
-        let mut tx = writer(self).await?;
-        let cancelled = jobs::cancel(&mut *tx, id, now).await?;
-        tx.commit().await?;
-        Ok(cancelled)
+        in_transaction!(self, tx => jobs::cancel(tx, id, now))
+    }
+
+    async fn job_owner(&self, id: &JobId) -> StoreResult<Option<AccountId>> {
+        jobs::owner(&mut *reader(self).await?, id).await
     }
 
     async fn jobs(&self, limit: u32) -> StoreResult<Vec<Job>> {
@@ -294,49 +296,27 @@ impl<DB: Database<Connection: Connection>> Store for SqlStore<DB> {
     }
 
     async fn claim_job(&self, now: Now) -> StoreResult<Option<Claim>> {
-        let mut tx = writer(self).await?;
-        let claim = jobs::claim(&mut *tx, now).await?;
-        tx.commit().await?;
-        Ok(claim)
+        in_transaction!(self, tx => jobs::claim(tx, now))
     }
 
     async fn report(&self, claim: &Claim, now: Now, progress: Option<(f64, &str)>) -> StoreResult<bool> {
-        let mut tx = writer(self).await?;
-        let claimed = jobs::report(&mut *tx, claim, now, progress).await?;
-        tx.commit().await?;
-        Ok(claimed)
+        in_transaction!(self, tx => jobs::report(tx, claim, now, progress))
     }
 
-    async fn finish_job(
-        &self,
-        claim: &Claim,
-        now: Now,
-        outcome: Result<&ModelId, &str>,
-    ) -> StoreResult<bool> {
-        let mut tx = writer(self).await?;
-        let claimed = jobs::finish(&mut *tx, claim, now, outcome).await?;
-        tx.commit().await?;
-        Ok(claimed)
+    async fn finish_job(&self, claim: &Claim, now: Now, outcome: Result<&Made, &str>) -> StoreResult<bool> {
+        in_transaction!(self, tx => jobs::finish(tx, claim, now, outcome))
     }
 
     async fn postpone_job(&self, claim: &Claim, now: Now, reason: &str) -> StoreResult<bool> {
-        let mut tx = writer(self).await?;
-        let claimed = jobs::postpone(&mut *tx, claim, now, reason).await?;
-        tx.commit().await?;
-        Ok(claimed)
+        in_transaction!(self, tx => jobs::postpone(tx, claim, now, reason))
     }
 
     async fn release_job(&self, claim: &Claim) -> StoreResult<()> {
-        let mut tx = writer(self).await?;
-        jobs::release(&mut *tx, claim).await?;
-        Ok(tx.commit().await?)
+        in_transaction!(self, tx => jobs::release(tx, claim))
     }
 
     async fn recover_jobs(&self, now: Now) -> StoreResult<u64> {
-        let mut tx = writer(self).await?;
-        let recovered = jobs::recover(&mut *tx, now).await?;
-        tx.commit().await?;
-        Ok(recovered)
+        in_transaction!(self, tx => jobs::recover(tx, now))
     }
 
     async fn close(&self) {

@@ -12,7 +12,7 @@ use super::board_entries;
 use super::connection::Connection;
 use super::problems::problem_of;
 use super::statement::Statement;
-use crate::consensus::KernelEntry;
+use crate::consensus::{BoardEntry, KernelEntry};
 use crate::store::error::StoreResult;
 use crate::store::types::View;
 
@@ -47,17 +47,22 @@ pub(super) async fn nearest(
     for (distance, problem) in near.into_iter().take(limit as usize) {
         let view = View { hardware: slug.clone(), problem: problem.id(), method };
         let Some(entry) = board_entries::find(db, &view).await? else { continue };
-        found.push(NearestProblem {
-            problem_id: view.problem,
-            problem,
-            method,
-            distance,
-            triton: entry.triton.map(KernelEntry::result),
-            library: entry.library.map(KernelEntry::result),
-            triton_over_library: entry.triton_over_library,
-        });
+        found.push(described(view, problem, distance, entry));
     }
     Ok(found)
+}
+
+/// What an entry says of a problem at this distance.
+pub(super) fn described(view: View, problem: Problem, distance: f64, entry: BoardEntry) -> NearestProblem {
+    NearestProblem {
+        problem_id: view.problem,
+        problem,
+        method: view.method,
+        distance,
+        triton: entry.triton.map(KernelEntry::result),
+        library: entry.library.map(KernelEntry::result),
+        triton_over_library: entry.triton_over_library,
+    }
 }
 
 fn walk(

@@ -1,11 +1,14 @@
+use std::collections::BTreeSet;
+
 use diode_core::Problem;
 use diode_core::api::{ProblemFilter, ProblemPoint, ProblemView};
 use diode_core::ids::{HardwareSlug, ProblemId};
 
-use super::board::push_filter;
 use super::connection::Connection;
 use super::fields::{from_json, parse};
+use super::filter::push_filter;
 use super::from_row::from_row;
+use super::inserts::ROWS_PER_STATEMENT;
 use super::statement::Statement;
 use super::summaries::micros;
 use crate::solutions::Damaged;
@@ -20,6 +23,20 @@ pub(super) async fn find(db: &mut impl Connection, id: &ProblemId) -> StoreResul
     let select = Statement::new("SELECT fields FROM problems WHERE id = $1").bind(id.as_str());
     let row: Option<(String,)> = db.fetch_optional(select).await?;
     Ok(row.map(|(fields,)| problem_of(&fields)).transpose()?)
+}
+
+/// Keeps others from changing what is computed of some problems until this transaction ends.
+pub(super) async fn lock<'p, C: Connection>(
+    db: &mut C,
+    problems: impl IntoIterator<Item = &'p ProblemId>,
+) -> StoreResult<()> {
+    // In one order, so that no two wait for each other.
+    let ids: BTreeSet<&str> = problems.into_iter().map(ProblemId::as_str).collect();
+    for chunk in ids.into_iter().collect::<Vec<_>>().chunks(ROWS_PER_STATEMENT) {
+        let select = Statement::new("SELECT id FROM problems WHERE id IN (").push_list(chunk.iter().copied());
+        let _locked: Vec<(String,)> = db.fetch_all(select.push(") ORDER BY id").push(C::CHANGE_ROW)).await?;
+    }
+    Ok(())
 }
 
 pub(super) async fn views(db: &mut impl Connection, id: &ProblemId) -> StoreResult<Vec<ProblemView>> {

@@ -4,13 +4,14 @@ use std::collections::BTreeSet;
 
 use diode_core::api::Standing;
 use diode_core::hardware::Hardware;
-use diode_core::ids::{Digest, UploadId};
+use diode_core::ids::UploadId;
 
 use super::board_entries::{self, fetch_views};
 use super::connection::Connection;
 use super::fields::parse;
 use super::statement::Statement;
-use super::{hardware, stale_entries, standing};
+use super::{agents, hardware, snapshots, stale_entries, standing};
+use crate::blobs::{BlobKey, BlobKind};
 use crate::store::error::StoreResult;
 use crate::store::types::View;
 
@@ -27,10 +28,11 @@ pub(super) async fn views(db: &mut impl Connection, upload: &UploadId) -> StoreR
 }
 
 /// Deletes an upload whose hardware is locked. Solutions that others sent, too, are theirs then. Returns
-/// the digest of its file.
-pub(super) async fn delete(db: &mut impl Connection, upload: &UploadId) -> StoreResult<Option<Digest>> {
+/// its file and those of the snapshots that held it.
+pub(super) async fn delete(db: &mut impl Connection, upload: &UploadId) -> StoreResult<Vec<BlobKey>> {
     // So that whatever stays counts by the others alone.
     standing::set(db, upload, Standing::Quarantined).await?;
+    agents::reopen_of_upload(db, upload).await?;
     let delete = Statement::new(
         "DELETE FROM solutions WHERE id IN (SELECT solution FROM sent WHERE upload = $1) \
          AND NOT EXISTS (SELECT 1 FROM sent o WHERE o.solution = solutions.id AND o.upload <> $1)",
@@ -38,7 +40,11 @@ pub(super) async fn delete(db: &mut impl Connection, upload: &UploadId) -> Store
     db.execute(delete.bind(upload.as_str())).await?;
     let delete = Statement::new("DELETE FROM uploads WHERE id = $1 RETURNING digest").bind(upload.as_str());
     let file: Option<(String,)> = db.fetch_optional(delete).await?;
-    Ok(file.map(|(digest,)| parse("upload digest", digest)).transpose()?)
+    let mut files = snapshots::remove_with(db, upload).await?;
+    if let Some((digest,)) = file {
+        files.push((BlobKind::Upload, parse("upload digest", digest)?));
+    }
+    Ok(files)
 }
 
 /// Makes the entries of some views anew, whose hardware is locked: at once up to a limit, the others by and

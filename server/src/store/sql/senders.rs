@@ -14,6 +14,9 @@ pub(super) async fn add<C: Connection>(
     upload: &UploadId,
     account: &AccountId,
 ) -> StoreResult<bool> {
+    // Who deletes an account locks it before its uploads.
+    let keep = Statement::new("SELECT id FROM accounts WHERE id = $1").bind(account.as_str());
+    let _kept: Option<(String,)> = db.fetch_optional(keep.push(C::KEEP_ROW)).await?;
     let select = Statement::new("SELECT account FROM uploads WHERE id = $1").bind(upload.as_str());
     let row: Option<(Option<String>,)> = db.fetch_optional(select.push(C::LOCK_ROW)).await?;
     let Some((first,)) = row else { return Ok(false) };

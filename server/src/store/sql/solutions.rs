@@ -3,7 +3,7 @@
 use std::ops::RangeInclusive;
 
 use diode_core::Method;
-use diode_core::ids::{HardwareSlug, ProblemId};
+use diode_core::ids::{HardwareSlug, ProblemId, UploadId};
 
 use super::connection::Connection;
 use super::fields::{optional, parse};
@@ -17,6 +17,7 @@ use crate::store::types::View;
 
 /// Of an upload that does not count, nothing is taken along.
 const COUNTS: &str = " AND standing = 0";
+const NOT_QUARANTINED: &str = " AND standing < 2";
 
 /// Which solutions are wanted.
 #[derive(Clone, Copy)]
@@ -25,22 +26,23 @@ pub(super) enum Selection<'a> {
     View(&'a View),
     Numbered(&'a HardwareSlug, &'a RangeInclusive<i64>),
     Problems(&'a HardwareSlug, Method, &'a RangeInclusive<ProblemId>),
+    Upload(&'a UploadId),
 }
 
 impl Selection<'_> {
     fn push_to(self, statement: Statement) -> Statement {
-        let statement = statement.push(" FROM solutions WHERE hardware = ");
+        let of = |slug: &HardwareSlug, statement: Statement| {
+            statement.push(" FROM solutions WHERE hardware = ").push_bind(slug.as_str())
+        };
         match self {
-            Self::Hardware(slug) => statement.push_bind(slug.as_str()).push(COUNTS),
-            Self::Numbered(slug, numbers) => statement
-                .push_bind(slug.as_str())
+            Self::Hardware(slug) => of(slug, statement).push(COUNTS),
+            Self::Numbered(slug, numbers) => of(slug, statement)
                 .push(" AND id >= ")
                 .push_bind(*numbers.start())
                 .push(" AND id <= ")
                 .push_bind(*numbers.end())
                 .push(COUNTS),
-            Self::Problems(slug, method, problems) => statement
-                .push_bind(slug.as_str())
+            Self::Problems(slug, method, problems) => of(slug, statement)
                 .push(" AND problem >= ")
                 .push_bind(problems.start().as_str())
                 .push(" AND problem <= ")
@@ -49,13 +51,17 @@ impl Selection<'_> {
                 .push_bind(method.to_string())
                 .push(COUNTS),
             // Fenced solutions, too: they are compared with the others.
-            Self::View(View { hardware, problem, method }) => statement
-                .push_bind(hardware.as_str())
+            Self::View(View { hardware, problem, method }) => of(hardware, statement)
                 .push(" AND problem = ")
                 .push_bind(problem.as_str())
                 .push(" AND method = ")
                 .push_bind(method.to_string())
-                .push(" AND standing < 2"),
+                .push(NOT_QUARANTINED),
+            Self::Upload(upload) => statement
+                .push(" FROM solutions WHERE id IN (SELECT solution FROM sent WHERE upload = ")
+                .push_bind(upload.as_str())
+                .push(")")
+                .push(NOT_QUARANTINED),
         }
     }
 }

@@ -6,7 +6,7 @@ use diode_core::ids::{HardwareSlug, UploadId};
 use super::connection::Connection;
 use super::fields::parse;
 use super::statement::Statement;
-use super::{hardware, stale_entries};
+use super::{agents, hardware, stale_entries};
 use crate::solutions::Damaged;
 use crate::store::error::StoreResult;
 
@@ -59,6 +59,9 @@ pub(super) async fn set(db: &mut impl Connection, upload: &UploadId, standing: S
          JOIN sent o ON o.solution = s.solution WHERE s.upload = $1)",
     );
     db.execute(update.bind(upload.as_str())).await?;
+    if standing == Standing::Fenced {
+        agents::reopen_for_others(db, upload).await?;
+    }
     stale_entries::add_upload(db, upload).await?;
     note_change(db, upload, &standing.to_string()).await
 }

@@ -9,12 +9,12 @@ use sqlx::Database;
 use super::connection::Connection;
 use super::fields::{from_json, parse, unsigned};
 use super::statement::Statement;
-use super::{SqlStore, checks, deviations, figures, reader, snapshot};
+use super::{SqlStore, agents, checks, deviations, figures, jobs, reader, snapshot};
 use crate::blobs::BlobKind;
 use crate::solutions::Damaged;
 use crate::store::error::StoreResult;
 use crate::store::types::{NamedBlob, Now, View};
-use crate::store::upkeep::{CheckedUploads, Connections, Figures, NamedBlobs, UpkeepStore};
+use crate::store::upkeep::{CheckedRows, CheckedUploads, Connections, Figures, NamedBlobs, UpkeepStore};
 
 #[async_trait]
 impl<DB: Database<Connection: Connection>> UpkeepStore for SqlStore<DB> {
@@ -30,6 +30,14 @@ impl<DB: Database<Connection: Connection>> UpkeepStore for SqlStore<DB> {
         checks::uploads(&mut *snapshot(self).await?).await
     }
 
+    async fn check_rows(&self) -> StoreResult<CheckedRows> {
+        let mut tx = snapshot(self).await?;
+        let mut checked = CheckedRows::default();
+        jobs::check(&mut *tx, &mut checked).await?;
+        agents::check(&mut *tx, &mut checked).await?;
+        Ok(checked)
+    }
+
     async fn figures(&self, now: Now) -> StoreResult<Figures> {
         figures::figures(&mut *snapshot(self).await?, now).await
     }
@@ -41,13 +49,6 @@ impl<DB: Database<Connection: Connection>> UpkeepStore for SqlStore<DB> {
         };
         vec![of("readers", &self.readers), of("writers", &self.writers)]
     }
-}
-
-/// Bytes of all uploaded files.
-pub(super) async fn stored_bytes(db: &mut impl Connection) -> StoreResult<u64> {
-    let select = Statement::new("SELECT CAST(COALESCE(SUM(bytes), 0) AS BIGINT) FROM uploads");
-    let (bytes,): (i64,) = db.fetch_one(select).await?;
-    Ok(unsigned("upload size", bytes)?)
 }
 
 async fn blobs(db: &mut impl Connection) -> StoreResult<NamedBlobs> {
@@ -78,8 +79,17 @@ async fn blobs(db: &mut impl Connection) -> StoreResult<NamedBlobs> {
         });
         blob.map_err(|damaged| format!("pack {digest}: {damaged}"))
     });
+    let files: Vec<(String, String, i64)> =
+        db.fetch_all(Statement::new("SELECT name, sha256, bytes FROM snapshot_files")).await?;
+    let files = files.into_iter().map(|(name, sha256, bytes)| {
+        let blob = || -> Result<NamedBlob, Damaged> {
+            let (digest, bytes) = (parse("file digest", sha256)?, unsigned("file size", bytes)?);
+            Ok(NamedBlob { kind: BlobKind::Snapshot, digest, bytes })
+        };
+        blob().map_err(|damaged| format!("snapshot file {name}: {damaged}"))
+    });
     let mut found = NamedBlobs::default();
-    for blob in uploads.chain(models).chain(packs) {
+    for blob in uploads.chain(models).chain(packs).chain(files) {
         match blob {
             Ok(blob) => found.named.push(blob),
             Err(damaged) => found.damaged.push(damaged),

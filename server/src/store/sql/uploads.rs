@@ -9,7 +9,7 @@ use super::fields::{from_json, json, optional, parse, unsigned};
 use super::from_row::from_row;
 use super::inserts::{self, ROWS_PER_STATEMENT};
 use super::statement::Statement;
-use super::{agents, board_entries, hardware, judging, senders, stale_entries, standing};
+use super::{agents, board_entries, hardware, judging, problems, senders, stale_entries, standing};
 use crate::consensus::fence_reason;
 use crate::solutions::Damaged;
 use crate::store::error::StoreResult;
@@ -105,6 +105,9 @@ pub(super) async fn list(
     Ok(rows.into_iter().map(UploadRow::receipt).collect::<Result<_, _>>()?)
 }
 
+/// Uploads of different problems go on beside each other, also for one hardware. The order in which all lock: the
+/// upload itself, new config lists and problems, hardware, problems; the lease and its work; then what is counted of
+/// the hardware, which everybody changes, so that comes last, but for uploads that are fenced.
 pub(super) async fn store(db: &mut impl Connection, upload: &NewUpload) -> StoreResult<Receipt> {
     // A racing upload of the same bytes waits here until the first has committed.
     if !insert_upload(db, upload).await? {
@@ -113,14 +116,7 @@ pub(super) async fn store(db: &mut impl Connection, upload: &NewUpload) -> Store
         }
         return stored(db, &upload.id).await;
     }
-    let mut known = Vec::with_capacity(upload.hardware.len());
-    for given in &upload.hardware {
-        let (hardware, has_new_facts) = hardware::upsert(db, given, upload).await?;
-        if has_new_facts {
-            stale_entries::add_all(db, &hardware.slug).await?;
-        }
-        known.push(hardware);
-    }
+    // These are the same for everybody, and nobody takes them away.
     let lists: Vec<_> = upload.config_lists.iter().collect();
     for chunk in lists.chunks(ROWS_PER_STATEMENT) {
         db.execute(inserts::config_lists(chunk)).await?;
@@ -129,6 +125,11 @@ pub(super) async fn store(db: &mut impl Connection, upload: &NewUpload) -> Store
     for chunk in problems.chunks(ROWS_PER_STATEMENT) {
         db.execute(inserts::problems(chunk)?).await?;
     }
+    let mut known = Vec::with_capacity(upload.hardware.len());
+    for given in &upload.hardware {
+        known.push(hardware::keep(db, given).await?);
+    }
+    problems::lock(db, upload.problems.keys()).await?;
     let mut new = BTreeSet::new();
     for chunk in upload.solutions.chunks(ROWS_PER_STATEMENT) {
         let contributor = upload.account.as_ref();
@@ -136,17 +137,19 @@ pub(super) async fn store(db: &mut impl Connection, upload: &NewUpload) -> Store
         new.extend(digests.into_iter().map(|(digest,)| digest));
         db.execute(inserts::sent(&upload.id, chunk)).await?;
     }
-    agents::settle(db, upload).await?;
     let mut touched: BTreeSet<_> = upload.touched(&new).collect();
-    if !standing::inherit_quarantine(db, &upload.id).await? {
+    let is_quarantined = standing::inherit_quarantine(db, &upload.id).await?;
+    if !is_quarantined {
         touched.extend(revive(db, &upload.id).await?);
     }
     let own: u64 = upload.solutions.iter().map(|solution| solution.timings).sum();
     let left = board_entries::refresh(db, &known, &touched, own + FREE_TIMINGS).await?;
     stale_entries::add(db, &left.into_iter().collect::<Vec<_>>()).await?;
-    if judging::judge(db, &upload.id).await? {
+    let is_fenced = judging::judge(db, &upload.id).await?;
+    if is_fenced {
         refresh_again(db, &known, &touched, own + FREE_TIMINGS).await?;
     }
+    agents::settle(db, upload, !is_quarantined && !is_fenced).await?;
     let new = new.len() as u64;
     let update =
         Statement::new("UPDATE uploads SET new_solutions = $1, duplicate_solutions = $2 WHERE id = $3")
@@ -154,7 +157,14 @@ pub(super) async fn store(db: &mut impl Connection, upload: &NewUpload) -> Store
             .bind(upload.solutions.len() as u64 - new)
             .bind(upload.id.as_str());
     db.execute(update).await?;
-    Ok(Receipt { already_stored: false, ..stored(db, &upload.id).await? })
+    let receipt = stored(db, &upload.id).await?;
+    for (given, used) in upload.hardware.iter().zip(&known) {
+        if !hardware::note_upload(db, given, used, upload).await? {
+            let of_it = |view: &&View| view.hardware == used.slug;
+            stale_entries::add(db, &touched.iter().filter(of_it).collect::<Vec<_>>()).await?;
+        }
+    }
+    Ok(Receipt { already_stored: false, ..receipt })
 }
 
 /// Computes entries before anybody sees them that an upload does not count in any more, since it is fenced.

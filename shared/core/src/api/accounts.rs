@@ -85,7 +85,9 @@ pub struct SignIn {
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct NewPassword {
-    pub current: Password,
+    /// Needed, unless the account has no password yet.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub current: Option<Password>,
     pub new: Password,
 }
 
@@ -103,7 +105,9 @@ named_enum! {
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct DeleteAccount {
-    pub password: Password,
+    /// Needed, unless the account has none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub password: Option<Password>,
     pub uploads: Uploads,
 }
 

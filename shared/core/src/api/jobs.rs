@@ -1,5 +1,6 @@
 use serde::{Deserialize, Serialize};
 
+use super::SnapshotName;
 use crate::ids::{HardwareSlug, JobId, ModelId};
 use crate::named_enum::named_enum;
 use crate::{Heuristic, Method};
@@ -9,6 +10,8 @@ named_enum! {
     JobKind("job kind") {
         /// Trains a model on everything stored for one hardware.
         Train = "train",
+        /// Freezes everything that counts of one hardware as a snapshot.
+        Snapshot = "snapshot",
     }
 }
 
@@ -61,6 +64,9 @@ pub struct Job {
     pub error: Option<String>,
     /// The model a finished training made.
     pub model: Option<ModelId>,
+    /// The snapshot that a finished job made.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub snapshot: Option<SnapshotName>,
 }
 
 /// One step of a job, in order; what the event stream sends.

@@ -2,8 +2,13 @@
 //! Lists are pages; errors have one shape; times shown to people are microseconds.
 
 mod accounts;
+mod activity;
 mod agents;
+mod contributors;
+mod cover;
+mod coverage_map;
 mod error;
+mod everywhere;
 mod hardware;
 mod jobs;
 mod leaderboard;
@@ -17,15 +22,22 @@ mod problem_filter;
 mod problems;
 mod publications;
 pub mod query;
+mod ratios;
+mod snapshots;
 mod tokens;
 mod uploads;
 
 pub use accounts::{Account, DeleteAccount, Invitation, NewPassword, Password, SignIn, SignUp, Uploads};
+pub use activity::Activity;
 pub use agents::{
     AGENT_KEY, Ability, Agent, AgentDetail, Breadth, Coverage, CoveragePart, GivenBack, Lease, LeaseAnswer,
     LeaseRequest, LeaseState, LeaseSummary, Purpose, Reach, RefusedWork, Registration, Renewal, Wanted, Work,
 };
+pub use contributors::HardwareContributor;
+pub use cover::{ConfigCover, CoverStep};
+pub use coverage_map::{CoverageCell, CoverageMap, CoverageMapQuery, PlannedProblem, SizeRange};
 pub use error::ApiError;
+pub use everywhere::ShapeOnHardware;
 pub use hardware::HardwareSummary;
 pub use jobs::{Job, JobEvent, JobKind, JobRequest, JobState};
 pub use leaderboard::{
@@ -42,6 +54,12 @@ pub use picks::{MAX_PICKED, Pick, Picks};
 pub use problem_filter::ProblemFilter;
 pub use problems::{ConfigResult, FailedConfig, ProblemDetail, ProblemPoint, ProblemView};
 pub use publications::{NewPublication, Publication, PublicationAction};
+pub use ratios::{ComparedProblem, Noise, RatioBin, RatioQuery, Ratios, TimedConfig};
+pub use snapshots::{
+    AbsentFormat, CHECKSUMS, Citation, CitationFormat, DATA_LICENCE, MANIFEST, NewSnapshot, RemoveSnapshot,
+    SnapshotDetail, SnapshotFile, SnapshotManifest, SnapshotName, SnapshotState, SnapshotSummary,
+    SnapshotUpload,
+};
 pub use tokens::{DeviceCode, DevicePoll, DeviceRequest, IssuedToken, NewToken, Scope, Token};
 pub use uploads::{
     HardwareReceipt, MAX_UPLOAD_BYTES, MAX_UPLOAD_TIMINGS, Receipt, SetApart, SetApartReason, Standing,

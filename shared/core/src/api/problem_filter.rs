@@ -1,7 +1,7 @@
 use serde::{Deserialize, Deserializer};
 
 use super::query::{from_text, whole_number};
-use crate::{DType, Layout, Method, Op};
+use crate::{DType, Layout, Method, Op, Problem};
 
 /// Which problems of a hardware are meant. In a URL every field is optional.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Default, Deserialize)]
@@ -34,4 +34,43 @@ pub struct ProblemFilter {
 
 pub(super) fn size<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<u64>, D::Error> {
     whole_number(deserializer, 0..=u64::MAX)
+}
+
+impl ProblemFilter {
+    /// Whether it leaves a problem; the method is not the problem's.
+    pub fn admits(&self, problem: &Problem) -> bool {
+        let Self { op, dtype, b_layout, method: _, min_m, max_m, min_n, max_n, min_k, max_k } = *self;
+        let within = |size: u64, least: Option<u64>, most: Option<u64>| {
+            least.is_none_or(|least| size >= least) && most.is_none_or(|most| size <= most)
+        };
+        op.is_none_or(|op| op == problem.op)
+            && dtype.is_none_or(|dtype| dtype == problem.a_dtype)
+            && b_layout.is_none_or(|layout| layout == problem.b_layout)
+            && within(problem.m, min_m, max_m)
+            && within(problem.n, min_n, max_n)
+            && within(problem.k, min_k, max_k)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ProblemFields;
+
+    #[test]
+    fn filters_admit_what_is_within_their_bounds() {
+        let problem = Problem::new(ProblemFields::plain(Op::Mm, 1, 64, 128, 32, DType::BFloat16)).unwrap();
+        let admits = |filter: ProblemFilter| filter.admits(&problem);
+        assert!(admits(ProblemFilter::default()));
+        assert!(admits(ProblemFilter {
+            min_m: Some(64),
+            max_n: Some(128),
+            op: Some(Op::Mm),
+            ..Default::default()
+        }));
+        assert!(!admits(ProblemFilter { min_m: Some(65), ..Default::default() }));
+        assert!(!admits(ProblemFilter { max_k: Some(31), ..Default::default() }));
+        assert!(!admits(ProblemFilter { dtype: Some(DType::Float16), ..Default::default() }));
+        assert!(!admits(ProblemFilter { b_layout: Some(Layout::Column), ..Default::default() }));
+    }
 }

@@ -3,7 +3,7 @@
 mod receipt;
 mod send;
 
-use diode_core::api::Receipt;
+use diode_core::api::{DATA_LICENCE, Receipt};
 use leptos::ev::DragEvent;
 use leptos::prelude::*;
 use wasm_bindgen::JsCast as _;
@@ -64,7 +64,8 @@ pub(crate) fn ContributePage() -> impl IntoView {
                 <h1>"Contribute"</h1>
                 <p class="lede">
                     "Send timings. Impossible times are refused, duplicates are recognised, and a receipt "
-                    "means that everything is stored for good."
+                    "means that everything is stored for good. "
+                    {format!("What you send is published under {DATA_LICENCE}.")}
                 </p>
             </div>
             <div class="split even">

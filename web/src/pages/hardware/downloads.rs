@@ -36,10 +36,12 @@ pub(super) fn Downloads(summary: Arc<HardwareSummary>) -> impl IntoView {
         };
         view! { <a class="chip" href=href rel="external" download>{name}</a> }
     };
+    let about = format!("/datasets/{}", summary.hardware.slug);
     (summary.timings > 0).then(|| {
         view! {
             <h3>"All timings"</h3>
             <div class="chips">{datasets}</div>
+            <p class="hint"><a href=about>"About this dataset"</a></p>
             <h3>"Tables of the five best configs per problem"</h3>
             <div class="chips">
                 {table(TableFormat::Diode, "diode")}

@@ -56,14 +56,14 @@ pub(super) fn Filters(summary: Arc<HardwareSummary>) -> impl IntoView {
     }
 }
 
-fn any_of<T: ToString>(values: &[T]) -> Vec<Choice> {
+pub(crate) fn any_of<T: ToString>(values: &[T]) -> Vec<Choice> {
     let any = (values.len() > 1).then(|| (String::new(), "any".to_owned()));
     any.into_iter().chain(values.iter().map(|value| (value.to_string(), value.to_string()))).collect()
 }
 
 /// Chips for one parameter; nothing where there is nothing to choose.
 #[component]
-fn Filter(
+pub(crate) fn Filter(
     label: &'static str,
     key: &'static str,
     choices: Vec<Choice>,

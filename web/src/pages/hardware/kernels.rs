@@ -24,7 +24,7 @@ pub(super) fn asked_for(in_address: String) -> String {
 }
 
 #[component]
-pub(super) fn KernelSwitch() -> impl IntoView {
+pub(crate) fn KernelSwitch() -> impl IntoView {
     let set = use_set_parameters();
     let choices = Kernels::ALL.iter().map(|kernels| (kernels.to_string(), name(*kernels).to_owned()));
     let kernels = chosen();

@@ -1,12 +1,17 @@
 //! One kind of hardware: a summary and a graph, then the leaderboard.
 
 mod board;
+mod boards;
 mod chart;
 mod columns;
+mod configs;
+mod contributors;
+mod coverage;
 mod downloads;
 mod facts;
 mod filters;
 mod kernels;
+mod models;
 mod picks;
 mod ranges;
 mod row;
@@ -19,11 +24,14 @@ use diode_core::Comparison;
 use diode_core::api::HardwareSummary;
 use leptos::prelude::*;
 
-use self::board::Board;
+pub(crate) use self::filters::{Filter, any_of};
+pub(crate) use self::kernels::KernelSwitch;
+pub(crate) use self::ranges::{Ranges, any_fault};
+
+use self::boards::Boards;
 use self::chart::ProblemChart;
 use self::facts::FactsCard;
 use self::filters::Filters;
-use self::kernels::KernelSwitch;
 use self::search::ShapeSearch;
 use super::path_part;
 use crate::components::{Loaded, Missing, Stat, Stats, use_title};
@@ -90,7 +98,7 @@ fn Measured(summary: Arc<HardwareSummary>) -> impl IntoView {
             <ProblemChart summary=Arc::clone(&summary) />
             <FactsCard summary=Arc::clone(&summary) />
         </div>
-        <Board summary />
+        <Boards summary />
     }
 }
 

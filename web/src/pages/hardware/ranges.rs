@@ -12,7 +12,7 @@ const RANGES: [(Field, &str, &str); 3] =
     [(Field::M, "min_m", "max_m"), (Field::N, "min_n", "max_n"), (Field::K, "min_k", "max_k")];
 
 /// Whether the address holds bounds that cannot be used.
-pub(super) fn any_fault() -> Memo<bool> {
+pub(crate) fn any_fault() -> Memo<bool> {
     let ranges = RANGES.map(|(field, low, high)| (field, parameter(low), parameter(high)));
     Memo::new(move |_| {
         ranges.iter().any(|&(field, low, high)| fault(field, &low.get(), &high.get()).is_some())
@@ -21,7 +21,7 @@ pub(super) fn any_fault() -> Memo<bool> {
 
 /// A field for every bound.
 #[component]
-pub(super) fn Ranges() -> impl IntoView {
+pub(crate) fn Ranges() -> impl IntoView {
     RANGES.map(|(field, low, high)| view! { <Range field low high /> }).collect_view()
 }
 

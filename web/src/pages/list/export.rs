@@ -5,11 +5,11 @@ use diode_core::hardware::Hardware;
 use diode_core::table::inductor::InductorOptions;
 use diode_core::{Config, Invalid, Table};
 use js_sys::{Array, JsString};
-use leptos::prelude::*;
-use wasm_bindgen::{JsCast as _, JsValue};
-use web_sys::{Blob, BlobPropertyBag, HtmlAnchorElement, Url};
+use wasm_bindgen::JsValue;
+use web_sys::{Blob, BlobPropertyBag};
 
-use super::work::{Ranked, Row};
+use crate::files::give;
+use crate::ranking::{Ranked, Row};
 
 const HEAD: &str = "line,op,b,m,n,k,dtype,a_layout,b_layout,bias,config,template,block_m,block_n,block_k,\
                     group_m,num_stages,num_warps,predicted_us,library_us,model,note\n";
@@ -79,11 +79,5 @@ fn try_download(name: &str, media: &str, text: &str) -> Result<(), JsValue> {
     let options = BlobPropertyBag::new();
     options.set_type(media);
     let parts = Array::of1(&JsString::from(text));
-    let blob = Blob::new_with_str_sequence_and_options(&parts, &options)?;
-    let url = Url::create_object_url_with_blob(&blob)?;
-    let link: HtmlAnchorElement = document().create_element("a")?.unchecked_into();
-    link.set_href(&url);
-    link.set_download(name);
-    link.click();
-    Url::revoke_object_url(&url)
+    give(name, &Blob::new_with_str_sequence_and_options(&parts, &options)?)
 }

@@ -1,9 +1,11 @@
 //! Predictions for a list of shapes, computed in the browser and taken home as a file.
 
 mod export;
+mod log;
 mod parse;
+mod recorded;
+mod shapes;
 mod table;
-mod work;
 
 use std::sync::Arc;
 
@@ -16,15 +18,18 @@ use leptos::task::spawn_local;
 use wasm_bindgen::JsCast as _;
 use web_sys::HtmlInputElement;
 
-use self::parse::{Defaults, parse};
+pub(crate) use self::shapes::one_shape;
+
+use self::parse::parse;
+use self::shapes::Defaults;
 use self::table::Results;
-use self::work::{Row, work};
 use crate::components::{Chips, Choice, FailedLoad, Loaded, Select, use_title};
-use crate::format;
 use crate::models;
 use crate::pages::models::NoModels;
-use crate::pages::predict::{DTYPES, model_choice};
+use crate::pages::predict::{DTYPES, float32, model_choice};
+use crate::ranking::{Line, Row, work};
 use crate::remote::{Load, remote};
+use crate::{format, handed_over};
 
 /// More lines would take long and make a table that nobody reads.
 const MOST_LINES: usize = 20_000;
@@ -59,6 +64,8 @@ struct Chosen {
     dtype: RwSignal<String>,
     b_layout: RwSignal<String>,
     bias: RwSignal<String>,
+    /// Not empty where float32 may be rounded.
+    tf32: RwSignal<String>,
 }
 
 impl Chosen {
@@ -81,6 +88,8 @@ struct Progress {
     total: RwSignal<usize>,
     /// Counts the lists, so that an old one ends when a new one begins.
     run: RwSignal<u32>,
+    /// Whether the reader has ended it.
+    stopped: RwSignal<bool>,
 }
 
 #[component]
@@ -94,15 +103,20 @@ fn List(models: Arc<Vec<ModelSummary>>) -> impl IntoView {
         .max_by_key(|model| (model.state == ModelState::Published, model.training_timings))
         .map(|model| model.id.to_string());
     let chosen = Chosen {
-        text: text(""),
+        text: RwSignal::new(handed_over::take()),
         model: RwSignal::new(best.unwrap_or_default()),
         op: text("mm"),
         dtype: text(DTYPES[0].as_str()),
         b_layout: text("row"),
         bias: text("vector"),
+        tf32: text(""),
     };
-    let progress =
-        Progress { rows: RwSignal::new(Vec::new()), total: RwSignal::new(0), run: RwSignal::new(0) };
+    let progress = Progress {
+        rows: RwSignal::new(Vec::new()),
+        total: RwSignal::new(0),
+        run: RwSignal::new(0),
+        stopped: RwSignal::new(false),
+    };
     // Rows are of the model that they stand under.
     Effect::new(move |before: Option<String>| {
         let id = chosen.model.get();
@@ -123,7 +137,7 @@ fn List(models: Arc<Vec<ModelSummary>>) -> impl IntoView {
     let lines = Memo::new(move |_| chosen.text.with(|text| parse(text, chosen.defaults())));
     let start = move |_| {
         let Load::Ready(model) = model.get() else { return };
-        begin(&model, &lines.get_untracked(), progress);
+        begin(&model, &lines.get_untracked(), !chosen.tf32.with_untracked(String::is_empty), progress);
     };
     let refusal = move || match (lines.with(Vec::len), model.get()) {
         (0, _) => Some("Paste or choose shapes first.".to_owned()),
@@ -162,13 +176,14 @@ fn List(models: Arc<Vec<ModelSummary>>) -> impl IntoView {
 }
 
 /// Begins with a list; an earlier one ends.
-fn begin(model: &Arc<Model>, lines: &[parse::Line], progress: Progress) {
+fn begin(model: &Arc<Model>, lines: &[Line], tf32: bool, progress: Progress) {
     progress.run.update(|run| *run += 1);
     progress.rows.set(Vec::new());
     progress.total.set(lines.len());
+    progress.stopped.set(false);
     let own = progress.run.get_untracked();
-    work(Arc::clone(model), lines.to_vec(), move |rows| {
-        let is_current = progress.run.try_get_untracked() == Some(own);
+    work(Arc::clone(model), lines.to_vec(), tf32, move |rows| {
+        let is_current = progress.run.try_get_untracked() == Some(own) && !progress.stopped.get_untracked();
         if is_current {
             progress.rows.update(|all| all.extend(rows));
         }
@@ -197,7 +212,7 @@ fn ShapesField(text: RwSignal<String>) -> impl IntoView {
     };
     view! {
         <div class="field">
-            <label for="shapes">"Shapes, one per line, or CSV with columns m, n, k"</label>
+            <label for="shapes">"Shapes, one per line; CSV with columns m, n, k; a log of Inductor; or what torch_diode.record() wrote"</label>
             <textarea
                 id="shapes"
                 class="mono"
@@ -211,7 +226,7 @@ fn ShapesField(text: RwSignal<String>) -> impl IntoView {
         <div class="row">
             <label class="button small">
                 "From a file"
-                <input class="visually-hidden" type="file" accept=".csv,.tsv,.txt,text/*" on:change=choose />
+                <input class="visually-hidden" type="file" accept=".csv,.tsv,.txt,.log,.json,text/*,application/json" on:change=choose />
             </label>
             <button type="button" class="button small" on:click=move |_| text.set(EXAMPLE.to_owned())>"An example"</button>
         </div>
@@ -239,6 +254,12 @@ fn Choices(chosen: Chosen, models: Arc<Vec<ModelSummary>>) -> impl IntoView {
             choose=move |value| chosen.b_layout.set(value)
         />
         <Chips label="Bias" choices=biases current=chosen.bias choose=move |value| chosen.bias.set(value) />
+        <Chips
+            label="Float32 is computed"
+            choices=float32()
+            current=chosen.tf32
+            choose=move |value| chosen.tf32.set(value)
+        />
         <Select
             label="Model"
             choices=models.iter().map(model_choice).collect()

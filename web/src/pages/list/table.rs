@@ -6,18 +6,18 @@ use leptos::prelude::*;
 
 use super::Progress;
 use super::export::{csv, download, lookup_table};
-use super::work::{Ranked, Row};
-use crate::components::Empty;
+use crate::components::{CaveatMark, Empty};
 use crate::format;
 use crate::pages::predict::shape_of;
 use crate::query::link;
+use crate::ranking::{Ranked, Row};
 
 /// Rows shown at first, and more at each press: thousands at once would take a moment to lay out.
 const STEP: usize = 100;
 
 #[component]
 pub(super) fn Results(progress: Progress, summary: ModelSummary, hardware: Hardware) -> impl IntoView {
-    let Progress { rows, total, run } = progress;
+    let Progress { rows, total, run, stopped } = progress;
     let limit = RwSignal::new(STEP);
     let done = move || rows.with(Vec::len);
     let refused =
@@ -52,16 +52,18 @@ pub(super) fn Results(progress: Progress, summary: ModelSummary, hardware: Hardw
     let said = move || {
         let (done, total) = (done() as u64, total.get() as u64);
         let of = format!("{} of {} ranked", format::count(done), format::counted(total, "shape"));
-        match refused.get() {
-            0 => of,
-            refused => format!("{of}, {} without a prediction", format::count(refused as u64)),
-        }
+        let refused = match refused.get() {
+            0 => String::new(),
+            refused => format!(", {} without a prediction", format::count(refused as u64)),
+        };
+        format!("{of}{refused}{}", if stopped.get() { ", stopped" } else { "" })
     };
-    let is_done = move || done() == total.get();
+    let is_done = move || done() == total.get() || stopped.get();
     let percent = move || format!("{:.0}", 100.0 * done() as f64 / total.get().max(1) as f64);
     let table = view! {
         <div class="row" data-testid="list-progress">
             <span role="status">{said}</span>
+            <button type="button" class="button small" class:hidden=is_done on:click=move |_| stopped.set(true)>"Stop"</button>
             <button type="button" class="button small" prop:disabled=move || !is_done() on:click=take_csv>"CSV"</button>
             <button type="button" class="button small" prop:disabled=move || !is_done() on:click=take_table>
                 "Inductor lookup_table"
@@ -128,16 +130,16 @@ fn row(row: &Row, slug: &str) -> impl IntoView + use<> {
 fn ranked_row(number: usize, ranked: &Ranked, slug: &str) -> impl IntoView + use<> {
     let p = &ranked.problem;
     let hardware = [("hardware", slug.to_owned())];
-    let href = link("/predict", shape_of(p).into_iter().chain(hardware));
+    // There too, its time is that of configs that round.
+    let rounds = ranked.picks.iter().any(|(config, _)| config.rounds_to_tf32());
+    let tf32 = [("tf32", if rounds { "1".to_owned() } else { String::new() })];
+    let href = link("/predict", shape_of(p).into_iter().chain(tf32).chain(hardware));
     let (config, time) = match ranked.picks.first() {
         Some((config, time)) => (config.label(), format::time(*time)),
         None => ("–".to_owned(), "–".to_owned()),
     };
     let library = ranked.library.map_or_else(|| "–".to_owned(), format::time);
-    let mark = ranked.caveat.clone().map(|caveat| {
-        let title = caveat.clone();
-        view! { <span class="dim" title=title>" *"<span class="visually-hidden">{caveat}</span></span> }
-    });
+    let mark = ranked.caveat.clone().map(|caveat| view! { <CaveatMark caveat /> });
     let particulars = p.particulars().join(", ");
     view! {
         <tr>

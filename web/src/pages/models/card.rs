@@ -24,7 +24,7 @@ pub(super) fn tags(model: &ModelSummary) -> Vec<String> {
     [state.to_owned(), source.to_owned()].into_iter().chain(ops).chain(dtypes).collect()
 }
 
-pub(super) fn card(model: &ModelSummary) -> impl IntoView + use<> {
+pub(crate) fn card(model: &ModelSummary) -> impl IntoView + use<> {
     let size = format!(
         "{} · {} parameters · trained {} on {}",
         format::bytes(model.bytes),

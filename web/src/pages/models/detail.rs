@@ -1,11 +1,14 @@
 //! One model: the card first, then the file.
 
-use diode_core::api::{KeptReport, ModelSummary};
+use diode_core::api::{DATA_LICENCE, KeptReport, ModelSummary};
 use leptos::prelude::*;
 
+use super::about::FromTheFile;
 use super::card::tags;
+use super::history::Publications;
+use super::judged::Judged;
 use super::metrics::{Metrics, short};
-use crate::components::{Empty, Loaded, Missing, Snippet, Stats, use_title};
+use crate::components::{Citation, Download, Empty, Loaded, Missing, Snippet, Stats, use_title};
 use crate::pages::path_part;
 use crate::query::link;
 use crate::remote::remote;
@@ -54,9 +57,12 @@ fn content(model: &ModelSummary) -> impl IntoView + use<> {
             </div>
             <div class="row">
                 <a class="button" href=link("/predict", [("model", id)])>"Try it"</a>
-                <a class="button primary" href=download rel="external" download=model.file_name.clone()>
-                    {format!("Download, {}", format::bytes(model.bytes))}
-                </a>
+                <Download
+                    class="button primary"
+                    href=Signal::stored(download)
+                    name=model.file_name.clone()
+                    text=format!("Download, {}", format::bytes(model.bytes))
+                />
             </div>
         </div>
         {(!model.reason.is_empty()).then(|| view! { <p class="hint">{format!("Not published: {}.", model.reason)}</p> })}
@@ -72,6 +78,14 @@ fn content(model: &ModelSummary) -> impl IntoView + use<> {
                 <section class="card"><h2>"The file"</h2>{file(model)}</section>
             </div>
         </div>
+        <Judged summary=model.clone() />
+        <FromTheFile id=model.id.clone() />
+        <section class="card" data-testid="citation">
+            <h2>"Licence and citation"</h2>
+            <p>{format!("{DATA_LICENCE}, like the measurements that it learnt from.")}</p>
+            {citation(model)}
+        </section>
+        <Publications hardware=model.hardware.clone() own=model.id.clone() />
     }
 }
 
@@ -92,6 +106,19 @@ fn on_kept(report: &KeptReport) -> String {
         )
     });
     format!("First picks on {problems} that this server keeps for judging: {triton}{everything}.")
+}
+
+fn citation(model: &ModelSummary) -> impl IntoView + use<> {
+    let id = model.id.to_string();
+    view! {
+        <Citation
+            key=format!("diode-{id}")
+            title=format!("Diode: {} model for {}", model.heuristic, model.hardware)
+            made_at=model.created_at.clone()
+            path=format!("/models/{id}")
+            note=format!("SHA-256 {}", model.digest)
+        />
+    }
 }
 
 fn usage(model: &ModelSummary) -> impl IntoView + use<> {

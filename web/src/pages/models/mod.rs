@@ -1,19 +1,22 @@
 //! Models: what there is, one of them in detail, and training another.
 
+mod about;
 mod card;
 mod detail;
+mod history;
+mod judged;
 mod metrics;
 mod none;
 mod progress;
 mod train;
 
+pub(crate) use card::card;
 pub(crate) use detail::ModelPage;
 pub(crate) use none::NoModels;
 
 use diode_core::api::{HardwareSummary, ModelSummary};
 use leptos::prelude::*;
 
-use self::card::card;
 use self::train::Train;
 use crate::components::{Loaded, use_title};
 use crate::query::parameter;

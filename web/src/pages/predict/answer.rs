@@ -14,6 +14,7 @@ use super::fields::Fields;
 use crate::components::{BarCell, Empty, Snippet};
 use crate::format;
 use crate::query::link;
+use crate::ranking::{TF32_CAVEAT, rounds, shortlist};
 
 /// How many candidates are shown.
 const TOP: usize = 10;
@@ -25,6 +26,7 @@ pub(super) fn Answer(fields: Fields, summary: ModelSummary, model: Arc<Model>) -
     // Kept between key presses, so that only what depends on the shape is computed again.
     let ranker = StoredValue::new(Ranker::new(Arc::clone(&model)));
     let problem = Memo::new(move |_| fields.problem().ok());
+    let tf32 = Memo::new(move |_| !fields.tf32.with(String::is_empty));
     let answer = move || {
         let Some(problem) = problem.get() else {
             return view! { <Empty heading="Nothing to rank yet">"Correct the shape first."</Empty> }
@@ -33,7 +35,7 @@ pub(super) fn Answer(fields: Fields, summary: ModelSummary, model: Arc<Model>) -
         if let Err(error) = fits(&model.metadata().hardware, &problem) {
             return too_large(&error).into_any();
         }
-        ranker.try_update_value(|ranker| ranked(&problem, &summary, &model, ranker)).into_any()
+        ranker.try_update_value(|ranker| ranked(&problem, &summary, &model, ranker, tf32.get())).into_any()
     };
     view! { <div class="section">{answer}</div> }
 }
@@ -43,14 +45,17 @@ fn ranked(
     summary: &ModelSummary,
     model: &Model,
     ranker: &mut Ranker<Arc<Model>>,
+    tf32: bool,
 ) -> impl IntoView + use<> {
     let clock = window().performance();
     let now = || clock.as_ref().map_or(0.0, |clock| clock.now());
     let started = now();
-    let ranking = ranker.shortlist(problem, &model.space());
+    let ranking = shortlist(model, ranker, problem, tf32);
     let took = now() - started;
     match ranking {
-        Ok(ranking) => ranking_view(problem, summary, model, &ranking, took).into_any(),
+        Ok(ranking) => {
+            ranking_view(problem, summary, model, &ranking, rounds(problem, tf32), took).into_any()
+        }
         Err(error) => refused(&error).into_any(),
     }
 }
@@ -78,17 +83,18 @@ fn ranking_view(
     summary: &ModelSummary,
     model: &Model,
     ranking: &RankedSpace,
+    rounds: bool,
     took_ms: f64,
 ) -> impl IntoView + use<> {
     let hardware = &model.metadata().hardware;
-    let roof = hardware.facts.as_ref().and_then(|facts| roofline(facts, problem, false));
+    let roof = hardware.facts.as_ref().and_then(|facts| roofline(facts, problem, rounds));
     let picks = ranking.picks(TOP);
     let best = picks.first().map(|(_, time)| *time);
     let rows = picks
         .iter()
         .zip(1..)
         .map(|((config, time), place)| row(place, config, *time, problem, best.unwrap_or(*time), roof));
-    let caveat = model.caveat(problem, ranking);
+    let caveat = model.caveat(problem, ranking).or_else(|| rounds.then(|| TF32_CAVEAT.to_owned()));
     let known = model.confidence(problem).filter(|_| caveat.is_none()).cloned();
     let count = format::counted(ranking.considered as u64, "config");
     view! {
@@ -114,7 +120,7 @@ fn ranking_view(
                 <tbody>{rows.collect_view()}</tbody>
             </table>
         </div>
-        {onward(problem, summary)}
+        {onward(problem, summary, rounds)}
         {known.map(|known| view! { <Confidence known /> })}
     }
 }
@@ -161,15 +167,15 @@ fn row(
     }
 }
 
-/// The same on the command line, and what was measured.
-fn onward(problem: &Problem, summary: &ModelSummary) -> impl IntoView + use<> {
+/// The same on the command line, which has no TF32, and what was measured.
+fn onward(problem: &Problem, summary: &ModelSummary, rounds: bool) -> impl IntoView + use<> {
     let hardware = [("hardware", summary.hardware.to_string())];
     // The shape too: if nobody has measured it, that page leads back to it.
     let measured =
         link(&format!("/problems/{}", problem.id()), hardware.into_iter().chain(shape_of(problem)));
     let command = format!("diode predict --model {} {}", summary.file_name, flags(problem));
     view! {
-        <Snippet text=command />
+        {(!rounds).then(|| view! { <Snippet text=command /> })}
         <p class="row hint">
             <a href=measured>"What was measured for this problem"</a>
             <a href=format!("/models/{}", summary.id)>"About this model"</a>

@@ -31,13 +31,15 @@ pub(crate) struct Fields {
     pub(super) a_layout: RwSignal<String>,
     pub(super) b_layout: RwSignal<String>,
     pub(super) bias: RwSignal<String>,
+    /// Not empty where float32 may be rounded.
+    pub(super) tf32: RwSignal<String>,
     pub(super) hardware: RwSignal<String>,
     pub(super) model: RwSignal<String>,
 }
 
 /// The parameters in the order of the address.
 fn keys() -> impl Iterator<Item = Key> {
-    SHAPE.into_iter().chain(["hardware", "model"].map(Key::optional))
+    SHAPE.into_iter().chain(["tf32", "hardware", "model"].map(Key::optional))
 }
 
 impl Fields {
@@ -46,8 +48,8 @@ impl Fields {
     pub(super) fn from_address() -> Self {
         let [op, b, m, n, k, dtype, a_layout, b_layout, bias] =
             SHAPE.map(|key| RwSignal::new(key.default.to_owned()));
-        let [hardware, model] = [(); 2].map(|()| RwSignal::new(String::new()));
-        let fields = Self { op, b, m, n, k, dtype, a_layout, b_layout, bias, hardware, model };
+        let [tf32, hardware, model] = [(); 3].map(|()| RwSignal::new(String::new()));
+        let fields = Self { op, b, m, n, k, dtype, a_layout, b_layout, bias, tf32, hardware, model };
         let map = use_query_map();
         let read = move || {
             map.with(|map| {
@@ -99,7 +101,7 @@ impl Fields {
         });
     }
 
-    fn signals(self) -> [RwSignal<String>; 11] {
+    fn signals(self) -> [RwSignal<String>; 12] {
         [
             self.op,
             self.b,
@@ -110,6 +112,7 @@ impl Fields {
             self.a_layout,
             self.b_layout,
             self.bias,
+            self.tf32,
             self.hardware,
             self.model,
         ]
@@ -141,7 +144,7 @@ impl Fields {
 }
 
 /// The address for what is typed.
-fn written(path: &str, values: [String; 11]) -> String {
+fn written(path: &str, values: [String; 12]) -> String {
     let said = keys().zip(values).filter(|(key, value)| key.is_said(value));
     address(path, said.map(|(key, value)| (key.name, value)))
 }
@@ -153,7 +156,7 @@ mod tests {
     #[test]
     fn addresses_keep_their_order_and_emptied_sizes() {
         let values =
-            ["mm", "1", "", "64", "32", "float16", "row", "row", "matrix", "", "a1"].map(str::to_owned);
+            ["mm", "1", "", "64", "32", "float16", "row", "row", "matrix", "", "", "a1"].map(str::to_owned);
         let text = "/predict?op=mm&b=1&m=&n=64&k=32&dtype=float16&b_layout=row&model=a1";
         assert_eq!(written("/predict", values), text);
     }

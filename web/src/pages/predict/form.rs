@@ -93,6 +93,7 @@ pub(super) fn Form(
     let is_op = move |has: fn(Op) -> bool| fields.op.with(|op| op.parse().is_ok_and(has));
     let (batched, biased) =
         (Memo::new(move |_| is_op(Op::is_batched)), Memo::new(move |_| is_op(Op::has_bias)));
+    let is_float32 = Memo::new(move |_| fields.dtype.with(|dtype| dtype.parse() == Ok(DType::Float32)));
     let take = Callback::new(move |(batch, sizes)| fields.take(batch, sizes));
     view! {
         <form class="card" on:submit=|event| event.prevent_default() aria-label="Shape">
@@ -115,6 +116,14 @@ pub(super) fn Form(
                 />
             })}
             <Chips label="Dtype" choices=dtypes current=fields.dtype choose=move |value| fields.dtype.set(value) />
+            {move || is_float32.get().then(|| view! {
+                <Chips
+                    label="Float32 is computed"
+                    choices=float32()
+                    current=fields.tf32
+                    choose=move |value| fields.tf32.set(value)
+                />
+            })}
             <Chips
                 label="Layout of A"
                 choices=layouts.clone()
@@ -137,6 +146,11 @@ pub(super) fn Form(
             <Examples fields hardware />
         </form>
     }
+}
+
+/// In full, or rounded: torch's `set_float32_matmul_precision` says which of them it may.
+pub(crate) fn float32() -> Vec<Choice> {
+    [("", "in full"), ("1", "as TF32")].map(|(value, text)| (value.to_owned(), text.to_owned())).into()
 }
 
 pub(crate) fn model_choice(model: &ModelSummary) -> Choice {

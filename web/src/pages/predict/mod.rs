@@ -7,6 +7,7 @@ mod confidence;
 mod examples;
 mod fields;
 mod form;
+mod further;
 mod sizes;
 
 use std::sync::Arc;
@@ -16,12 +17,14 @@ use leptos::prelude::*;
 
 pub(crate) use self::address::{SHAPE, has_a_form, shape_of};
 pub(crate) use self::fields::DTYPES;
-pub(crate) use self::form::{SizeField, model_choice};
+pub(crate) use self::form::{SizeField, float32, model_choice};
+pub(crate) use self::further::{About, further_view};
 pub(crate) use self::sizes::{batched, dims, plain, size, whole};
 
 use self::answer::Answer;
 use self::fields::Fields;
 use self::form::Form;
+use self::further::Further;
 use crate::components::{Empty, FailedLoad, Loaded, NearestProblems, Skeleton, use_title};
 use crate::models;
 use crate::pages::models::NoModels;
@@ -85,6 +88,13 @@ fn FormAndAnswer(fields: Fields, models: Arc<Vec<ModelSummary>>) -> impl IntoVie
         (_, Load::Failed(reason)) => view! { <FailedLoad reason retry=move || model.retry() /> }.into_any(),
         (Ok(summary), Load::Ready(model)) => view! { <Answer fields summary model /> }.into_any(),
     };
+    let all = Arc::clone(&models);
+    let is_open = RwSignal::new(false);
+    let further = move || {
+        let (summary, model) = (choice.get().ok()?, model.value()?);
+        let about = About { fields, summary, model, models: Arc::clone(&all), is_open };
+        Some(view! { <Further about /> })
+    };
     let hardware = Signal::derive(move || {
         choice.with(|choice| choice.as_ref().map(|model| model.hardware.to_string()).unwrap_or_default())
     });
@@ -93,6 +103,7 @@ fn FormAndAnswer(fields: Fields, models: Arc<Vec<ModelSummary>>) -> impl IntoVie
             <Form fields models choice />
             <div class="section">
                 {result}
+                {further}
                 <NearestProblems hardware problem=Signal::derive(move || fields.problem().ok()) />
             </div>
         </div>

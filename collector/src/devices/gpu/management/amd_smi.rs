@@ -97,6 +97,9 @@ pub(crate) struct AmdSmi {
     last: Cell<Residencies>,
 }
 
+// SAFETY: the library may be called from any thread, and its handles are good in all of them.
+unsafe impl Send for AmdSmi {}
+
 impl AmdSmi {
     pub(super) fn open(bus_id: &str) -> Option<Self> {
         let library = foreign::open(&LIBRARIES, None, Some("/opt/rocm/lib")).ok()?;
@@ -149,17 +152,23 @@ impl AmdSmi {
         let mut partition = [0 as c_char; 64];
         // SAFETY: writes at most the given number of bytes.
         let divided = unsafe { (functions.partition.function)(device, partition.as_mut_ptr(), 64) };
-        let mut processes = 0;
-        // SAFETY: asked for no list, it writes how many there are.
-        let listed = unsafe { (functions.processes.function)(device, &mut processes, ptr::null_mut()) };
         Settings {
             driver: text(&driver.version).filter(|_| told == 0),
             power_limit_mw: milliwatts(power.now),
             default_power_limit_mw: milliwatts(power.usual),
             divided: divided == 0 && text(&partition).is_some_and(|name| name != "SPX"),
-            // This process uses the GPU and is one of them.
-            processes: if listed == 0 { (processes as usize).saturating_sub(1) } else { 0 },
+            // This process is one of them.
+            others: self.processes().map_or(0, |processes| processes.saturating_sub(1)),
         }
+    }
+
+    /// How many processes use the GPU.
+    pub(super) fn processes(&self) -> Option<usize> {
+        let mut processes = 0;
+        // SAFETY: asked for no list, it writes how many there are.
+        let listed =
+            unsafe { (self.functions.processes.function)(self.device, &mut processes, ptr::null_mut()) };
+        (listed == 0).then_some(processes as usize)
     }
 }
 

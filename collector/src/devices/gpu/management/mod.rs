@@ -39,7 +39,7 @@ pub(crate) struct Settings {
     /// It is one of several parts of a GPU (MIG, or another compute partition than SPX).
     pub(crate) divided: bool,
     /// Other processes that compute on it.
-    pub(crate) processes: usize,
+    pub(crate) others: usize,
 }
 
 impl Management {
@@ -55,6 +55,14 @@ impl Management {
         match self {
             Self::Nvml(nvml) => nvml.state(),
             Self::AmdSmi(smi) => smi.state(),
+        }
+    }
+
+    /// How many processes compute on it; `None` where the library does not say.
+    pub(crate) fn processes(&self) -> Option<usize> {
+        match self {
+            Self::Nvml(nvml) => nvml.processes(),
+            Self::AmdSmi(smi) => smi.processes(),
         }
     }
 

@@ -49,15 +49,20 @@ impl Nvml {
     }
 
     pub(super) fn settings(&self) -> Settings {
-        let own = std::process::id();
-        let processes = self.device.running_compute_processes().unwrap_or_default();
         Settings {
             driver: self.library.sys_driver_version().ok(),
             power_limit_mw: self.device.power_management_limit().ok(),
             default_power_limit_mw: self.device.power_management_limit_default().ok(),
             divided: self.device.mig_mode().is_ok_and(|mode| mode.current == 1),
-            processes: processes.iter().filter(|process| process.pid != own).count(),
+            // This process is one of them.
+            others: self.processes().map_or(0, |processes| processes.saturating_sub(1)),
         }
+    }
+
+    /// How many processes compute on the GPU. They are counted, not told apart: in a container the library names
+    /// them as the host does.
+    pub(super) fn processes(&self) -> Option<usize> {
+        Some(self.device.running_compute_processes().ok()?.len())
     }
 }
 

@@ -1,20 +1,22 @@
 use std::collections::BTreeSet;
 
 use diode_core::api::Uploads;
-use diode_core::ids::{AccountId, Digest, UploadId};
+use diode_core::ids::{AccountId, UploadId};
 
+use crate::blobs::BlobKey;
 use crate::store::error::StoreResult;
-use crate::store::sql::connection::Connection;
+use crate::store::sql::connection::{Connection, Turn};
 use crate::store::sql::fields::parse;
 use crate::store::sql::statement::Statement;
-use crate::store::sql::{hardware, removal, senders, standing};
+use crate::store::sql::{agents, hardware, removal, senders, standing};
 
 /// What others sent, too, is theirs afterwards, also where it had counted as this account's.
 pub(super) async fn delete<C: Connection>(
     db: &mut C,
     account: &AccountId,
     uploads: Uploads,
-) -> StoreResult<Vec<Digest>> {
+) -> StoreResult<Vec<BlobKey>> {
+    db.turn(Turn::Owners).await?;
     // Uploads of this account that are on their way end first; later ones are refused.
     let lock = Statement::new("SELECT id FROM accounts WHERE id = $1").bind(account.as_str());
     let _locked: Option<(String,)> = db.fetch_optional(lock.push(C::LOCK_ROW)).await?;
@@ -28,6 +30,7 @@ pub(super) async fn delete<C: Connection>(
             files.extend(removal::delete(db, upload).await?);
         }
     }
+    agents::reopen_of_account(db, account).await?;
     // The database takes the account off the uploads that stay.
     db.execute(Statement::new("DELETE FROM accounts WHERE id = $1").bind(account.as_str())).await?;
     for upload in &all {

@@ -3,7 +3,9 @@
 mod attempts;
 mod delete;
 mod devices;
+mod identities;
 mod links;
+mod openid;
 mod owners;
 mod row;
 mod sessions;
@@ -16,22 +18,15 @@ use sqlx::Database;
 
 use super::connection::Connection;
 use super::{SqlStore, reader, writer};
+use crate::blobs::BlobKey;
 use crate::store::accounts::{
     AccountStore, Created, Credentials, DeviceAnswer, LinkFor, NewAccount, NewTokenRow, Tries, WaitingDevice,
 };
 use crate::store::error::StoreResult;
+use crate::store::identities::{
+    Identity, IdentityStore, Linked, OpenIdSignIn, OpenIdSignUp, SignedUp, Unlinked,
+};
 use crate::store::types::Now;
-
-/// Runs statements in one transaction that writes.
-macro_rules! write {
-    ($store:expr, $tx:ident => $run:expr) => {{
-        let mut tx = writer($store).await?;
-        let $tx = &mut *tx;
-        let outcome = $run.await?;
-        tx.commit().await?;
-        Ok(outcome)
-    }};
-}
 
 #[async_trait]
 impl<DB: Database<Connection: Connection>> AccountStore for SqlStore<DB> {
@@ -67,7 +62,7 @@ impl<DB: Database<Connection: Connection>> AccountStore for SqlStore<DB> {
     }
 
     async fn set_password(&self, account: &AccountId, hash: &str, kept: Option<&Digest>) -> StoreResult<()> {
-        write!(self, tx => owners::set_password(tx, account, hash, kept))
+        in_transaction!(self, tx => owners::set_password(tx, account, hash, kept))
     }
 
     async fn set_password_by_link(
@@ -76,15 +71,15 @@ impl<DB: Database<Connection: Connection>> AccountStore for SqlStore<DB> {
         hash: &str,
         now: Now,
     ) -> StoreResult<Option<AccountName>> {
-        write!(self, tx => owners::set_password_by_link(tx, link, hash, now))
+        in_transaction!(self, tx => owners::set_password_by_link(tx, link, hash, now))
     }
 
     async fn set_disabled(&self, account: &AccountId, disabled: bool, now: Now) -> StoreResult<()> {
-        write!(self, tx => owners::set_disabled(tx, account, disabled, now))
+        in_transaction!(self, tx => owners::set_disabled(tx, account, disabled, now))
     }
 
-    async fn delete_account(&self, account: &AccountId, uploads: Uploads) -> StoreResult<Vec<Digest>> {
-        write!(self, tx => delete::delete(tx, account, uploads))
+    async fn delete_account(&self, account: &AccountId, uploads: Uploads) -> StoreResult<Vec<BlobKey>> {
+        in_transaction!(self, tx => delete::delete(tx, account, uploads))
     }
 
     async fn add_session(
@@ -94,19 +89,23 @@ impl<DB: Database<Connection: Connection>> AccountStore for SqlStore<DB> {
         now: Now,
         expires: i64,
     ) -> StoreResult<()> {
-        write!(self, tx => sessions::add(tx, secret, account, now, expires))
+        in_transaction!(self, tx => sessions::add(tx, secret, account, now, expires))
     }
 
     async fn session(&self, secret: &Digest, now: Now) -> StoreResult<Option<Account>> {
         sessions::find(&mut *reader(self).await?, secret, now).await
     }
 
+    async fn session_end(&self, secret: &Digest) -> StoreResult<Option<i64>> {
+        sessions::end_of(&mut *reader(self).await?, secret).await
+    }
+
     async fn end_session(&self, secret: &Digest) -> StoreResult<()> {
-        write!(self, tx => sessions::end(tx, secret))
+        in_transaction!(self, tx => sessions::end(tx, secret))
     }
 
     async fn add_link(&self, secret: &Digest, link: &LinkFor, now: Now, expires: i64) -> StoreResult<()> {
-        write!(self, tx => links::add(tx, secret, link, now, expires))
+        in_transaction!(self, tx => links::add(tx, secret, link, now, expires))
     }
 
     async fn link(&self, secret: &Digest, now: Now) -> StoreResult<Option<LinkFor>> {
@@ -114,7 +113,7 @@ impl<DB: Database<Connection: Connection>> AccountStore for SqlStore<DB> {
     }
 
     async fn add_token(&self, token: &NewTokenRow, now: Now) -> StoreResult<Token> {
-        write!(self, tx => tokens::add(tx, token, now))
+        in_transaction!(self, tx => tokens::add(tx, token, now))
     }
 
     async fn tokens(&self, account: &AccountId) -> StoreResult<Vec<Token>> {
@@ -133,11 +132,11 @@ impl<DB: Database<Connection: Connection>> AccountStore for SqlStore<DB> {
     }
 
     async fn revoke_token(&self, account: &AccountId, token: &TokenId) -> StoreResult<bool> {
-        write!(self, tx => tokens::revoke(tx, account, token))
+        in_transaction!(self, tx => tokens::revoke(tx, account, token))
     }
 
     async fn add_device(&self, device: &WaitingDevice, now: Now, expires: i64) -> StoreResult<()> {
-        write!(self, tx => devices::add(tx, device, now, expires))
+        in_transaction!(self, tx => devices::add(tx, device, now, expires))
     }
 
     async fn waiting_device(&self, user_code: &str, now: Now) -> StoreResult<Option<WaitingDevice>> {
@@ -150,7 +149,7 @@ impl<DB: Database<Connection: Connection>> AccountStore for SqlStore<DB> {
         account: Option<&AccountId>,
         now: Now,
     ) -> StoreResult<bool> {
-        write!(self, tx => devices::answer(tx, user_code, account, now))
+        in_transaction!(self, tx => devices::answer(tx, user_code, account, now))
     }
 
     async fn poll_device(&self, secret: &Digest, now: Now) -> StoreResult<DeviceAnswer> {
@@ -159,15 +158,77 @@ impl<DB: Database<Connection: Connection>> AccountStore for SqlStore<DB> {
         match waits {
             None => Ok(DeviceAnswer::Unknown),
             Some(true) => Ok(DeviceAnswer::Waiting),
-            Some(false) => write!(self, tx => devices::take(tx, secret, now)),
+            Some(false) => in_transaction!(self, tx => devices::take(tx, secret, now)),
         }
     }
 
     async fn count_attempt(&self, subject: &str, since: i64, now: Now) -> StoreResult<Tries> {
-        write!(self, tx => attempts::count(tx, subject, since, now))
+        in_transaction!(self, tx => attempts::count(tx, subject, since, now))
     }
 
     async fn forget_attempts(&self, subject: &str) -> StoreResult<()> {
-        write!(self, tx => attempts::forget(tx, subject))
+        in_transaction!(self, tx => attempts::forget(tx, subject))
+    }
+}
+
+#[async_trait]
+impl<DB: Database<Connection: Connection>> IdentityStore for SqlStore<DB> {
+    async fn owner_of(&self, identity: &Identity) -> StoreResult<Option<Credentials>> {
+        identities::owner(&mut *reader(self).await?, identity).await
+    }
+
+    async fn is_linked(&self, account: &AccountId, issuer: &str) -> StoreResult<bool> {
+        identities::is_linked(&mut *reader(self).await?, account, issuer).await
+    }
+
+    async fn link_identity(&self, account: &AccountId, identity: &Identity, now: Now) -> StoreResult<Linked> {
+        in_transaction!(self, tx => identities::link(tx, account, identity, now))
+    }
+
+    async fn unlink_identity(&self, account: &AccountId, issuer: &str) -> StoreResult<Unlinked> {
+        in_transaction!(self, tx => identities::unlink(tx, account, issuer))
+    }
+
+    async fn add_openid_sign_in(
+        &self,
+        secret: &Digest,
+        sign_in: &OpenIdSignIn,
+        now: Now,
+        expires: i64,
+    ) -> StoreResult<()> {
+        in_transaction!(self, tx => openid::add_sign_in(tx, secret, sign_in, now, expires))
+    }
+
+    async fn take_openid_sign_in(&self, secret: &Digest, now: Now) -> StoreResult<Option<OpenIdSignIn>> {
+        in_transaction!(self, tx => openid::take_sign_in(tx, secret, now))
+    }
+
+    async fn add_openid_sign_up(
+        &self,
+        secret: &Digest,
+        sign_up: &OpenIdSignUp,
+        now: Now,
+        expires: i64,
+    ) -> StoreResult<()> {
+        in_transaction!(self, tx => openid::add_sign_up(tx, secret, sign_up, now, expires))
+    }
+
+    async fn openid_sign_up(&self, secret: &Digest, now: Now) -> StoreResult<Option<OpenIdSignUp>> {
+        openid::sign_up(&mut *reader(self).await?, secret, now).await
+    }
+
+    async fn create_account_by_openid(
+        &self,
+        secret: &Digest,
+        account: &NewAccount,
+        now: Now,
+    ) -> StoreResult<SignedUp> {
+        let mut tx = writer(self).await?;
+        let made = openid::create_account(&mut *tx, secret, account, now).await?;
+        // Without a commit the sign-up and the invitation stay usable.
+        if matches!(made, SignedUp::Made(Created::Done(_))) {
+            tx.commit().await?;
+        }
+        Ok(made)
     }
 }

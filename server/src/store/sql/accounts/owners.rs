@@ -12,7 +12,7 @@ use crate::store::sql::from_row::from_row;
 use crate::store::sql::statement::Statement;
 use crate::store::types::Now;
 
-struct CredentialsRow {
+pub(super) struct CredentialsRow {
     account: AccountRow,
     password: Option<String>,
     disabled_at: Option<String>,
@@ -21,7 +21,7 @@ struct CredentialsRow {
 from_row!(CredentialsRow { password, disabled_at, ..account });
 
 impl CredentialsRow {
-    fn credentials(self) -> Result<Credentials, Damaged> {
+    pub(super) fn credentials(self) -> Result<Credentials, Damaged> {
         let disabled = self.disabled_at.is_some();
         Ok(Credentials { account: self.account.account()?, password: self.password, disabled })
     }

@@ -38,6 +38,12 @@ pub(super) async fn find(
     Ok(row.map(AccountRow::account).transpose()?)
 }
 
+pub(super) async fn end_of(db: &mut impl Connection, secret: &Digest) -> StoreResult<Option<i64>> {
+    let select = Statement::new("SELECT expires FROM sessions WHERE secret = $1").bind(secret.as_str());
+    let row: Option<(i64,)> = db.fetch_optional(select).await?;
+    Ok(row.map(|(expires,)| expires))
+}
+
 pub(super) async fn end(db: &mut impl Connection, secret: &Digest) -> StoreResult<()> {
     db.execute(Statement::new("DELETE FROM sessions WHERE secret = $1").bind(secret.as_str())).await?;
     Ok(())

@@ -65,19 +65,17 @@ pub(super) async fn renew(
     lease: &LeaseId,
     now: Now,
 ) -> StoreResult<bool> {
+    see(db, agent, now).await?;
     let update =
         Statement::new("UPDATE leases SET until = $1 WHERE id = $2 AND agent = $3 AND state = 'active'")
             .bind(now.lease_end(AGENT_LEASE))
             .bind(lease.as_str())
             .bind(agent.as_str());
-    if db.execute(update).await? == 0 {
-        return Ok(false);
-    }
-    see(db, agent, now).await?;
-    Ok(true)
+    Ok(db.execute(update).await? == 1)
 }
 
-/// Notes that an agent has asked for something.
+/// Notes that an agent has asked for something. Its other requests, and whoever deletes its account, wait until this
+/// transaction ends. To be done first: all lock an agent before leases, and leases before work.
 pub(super) async fn see(db: &mut impl Connection, agent: &AgentId, now: Now) -> StoreResult<()> {
     let update = Statement::new("UPDATE agents SET seen = $1 WHERE id = $2");
     db.execute(update.bind(now.millis()).bind(agent.as_str())).await?;
@@ -91,6 +89,7 @@ pub(super) async fn end(
     refused: &[RefusedWork],
     now: Now,
 ) -> StoreResult<Option<LeaseState>> {
+    see(db, agent, now).await?;
     // The state is settled below, once it is known what goes back.
     let update = Statement::new(
         "UPDATE leases SET state = 'done', ended = $1 WHERE id = $2 AND agent = $3 AND state = 'active'",
@@ -135,7 +134,7 @@ pub(super) async fn expire<C: Connection>(db: &mut C, now: Now) -> StoreResult<(
         .push_bind(now.millis())
         .push(" WHERE id IN (SELECT id FROM leases WHERE state = 'active' AND until < ")
         .push_bind(now.millis())
-        .push(" ORDER BY id LIMIT ")
+        .push(" ORDER BY until LIMIT ")
         .push_bind(EXPIRED_AT_ONCE)
         .push(C::SKIP_LOCKED)
         .push(") RETURNING id");

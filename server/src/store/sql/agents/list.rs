@@ -10,9 +10,28 @@ use crate::store::sql::from_row::from_row;
 use crate::store::sql::statement::Statement;
 use crate::store::types::Now;
 
-struct AgentRow {
+struct KnownRow {
     id: String,
     account: Option<String>,
+    registration: String,
+    put_aside: Option<String>,
+}
+
+from_row!(KnownRow { id, account, registration, put_aside });
+
+impl KnownRow {
+    fn known(self) -> Result<KnownAgent, Damaged> {
+        Ok(KnownAgent {
+            id: parse("agent id", self.id)?,
+            put_aside: self.put_aside,
+            account: self.account.map(|id| parse("account id", id)).transpose()?,
+            registration: from_json("agent's registration", &self.registration)?,
+        })
+    }
+}
+
+struct AgentRow {
+    id: String,
     registration: String,
     registered_at: String,
     seen: i64,
@@ -21,16 +40,16 @@ struct AgentRow {
     lease: Option<String>,
 }
 
-from_row!(AgentRow { id, account, registration, registered_at, seen, put_aside, measured, lease });
+from_row!(AgentRow { id, registration, registered_at, seen, put_aside, measured, lease });
 
-const COLUMNS: &str = "SELECT a.id, a.account, a.registration, a.registered_at, a.seen, a.put_aside, \
+const COLUMNS: &str = "SELECT a.id, a.registration, a.registered_at, a.seen, a.put_aside, \
      (SELECT COUNT(*) FROM leases l JOIN work w ON w.lease = l.id WHERE l.agent = a.id AND w.state = 'done') \
      AS measured, (SELECT l.id FROM leases l WHERE l.agent = a.id AND l.state = 'active') AS lease FROM agents a";
 
 impl AgentRow {
-    fn agent(self) -> Result<KnownAgent, Damaged> {
+    fn agent(self) -> Result<Agent, Damaged> {
         let registration: Registration = from_json("agent's registration", &self.registration)?;
-        let agent = Agent {
+        Ok(Agent {
             id: parse("agent id", self.id)?,
             name: registration.name.clone(),
             hardware: registration.hardware.slug.clone(),
@@ -41,9 +60,7 @@ impl AgentRow {
             put_aside: self.put_aside,
             measured: unsigned("measured problems", self.measured)?,
             lease: self.lease.map(|id| parse("lease id", id)).transpose()?,
-        };
-        let account = self.account.map(|id| parse("account id", id)).transpose()?;
-        Ok(KnownAgent { agent, account, registration })
+        })
     }
 }
 
@@ -70,9 +87,21 @@ pub(super) async fn register(
 }
 
 pub(super) async fn find(db: &mut impl Connection, id: &AgentId) -> StoreResult<Option<KnownAgent>> {
+    let select = Statement::new("SELECT id, account, registration, put_aside FROM agents WHERE id = $1");
+    let row: Option<KnownRow> = db.fetch_optional(select.bind(id.as_str())).await?;
+    Ok(row.map(KnownRow::known).transpose()?)
+}
+
+pub(super) async fn summary(db: &mut impl Connection, id: &AgentId) -> StoreResult<Option<Agent>> {
     let select = Statement::new(COLUMNS).push(" WHERE a.id = ").push_bind(id.as_str());
     let row: Option<AgentRow> = db.fetch_optional(select).await?;
     Ok(row.map(AgentRow::agent).transpose()?)
+}
+
+pub(super) async fn count_seen(db: &mut impl Connection, since: Now) -> StoreResult<u64> {
+    let count = Statement::new("SELECT COUNT(*) FROM agents WHERE seen >= $1").bind(since.millis());
+    let (count,): (i64,) = db.fetch_one(count).await?;
+    Ok(unsigned("agents", count)?)
 }
 
 pub(super) async fn list(
@@ -80,13 +109,15 @@ pub(super) async fn list(
     hardware: Option<&HardwareSlug>,
     limit: u32,
 ) -> StoreResult<Vec<Agent>> {
-    let mut select = Statement::new(COLUMNS);
+    // Those to tell of come first, so that what the others have measured is not counted.
+    let mut select = Statement::new(COLUMNS).push(" WHERE a.id IN (SELECT l.id FROM agents l");
     if let Some(hardware) = hardware {
-        select = select.push(" WHERE a.hardware = ").push_bind(hardware.as_str());
+        select = select.push(" WHERE l.hardware = ").push_bind(hardware.as_str());
     }
-    select = select.push(" ORDER BY a.seen DESC, a.id LIMIT ").push_bind(i64::from(limit));
+    select = select.push(" ORDER BY l.seen DESC, l.id LIMIT ").push_bind(i64::from(limit));
+    select = select.push(") ORDER BY a.seen DESC, a.id");
     let rows: Vec<AgentRow> = db.fetch_all(select).await?;
-    Ok(rows.into_iter().map(|row| row.agent().map(|known| known.agent)).collect::<Result<_, _>>()?)
+    Ok(rows.into_iter().map(AgentRow::agent).collect::<Result<_, _>>()?)
 }
 
 pub(super) async fn note_refused_result(
@@ -94,6 +125,8 @@ pub(super) async fn note_refused_result(
     agent: &AgentId,
     reason: &str,
 ) -> StoreResult<()> {
+    // It may quote the file. Postgres takes no text with this character.
+    let reason = reason.replace('\0', "\u{fffd}");
     let update = Statement::new(
         "UPDATE agents SET refused = refused + 1, \
          put_aside = CASE WHEN refused + 1 >= $1 THEN COALESCE(put_aside, $2) ELSE put_aside END WHERE id = $3",

@@ -1,5 +1,7 @@
 //! The SQL of agents, their leases and their work.
 
+mod check;
+mod known;
 mod leases;
 mod list;
 mod settle;
@@ -13,13 +15,18 @@ use diode_core::ids::{AccountId, AgentId, HardwareSlug, LeaseId};
 use sqlx::Database;
 
 use super::connection::Connection;
-use super::{SqlStore, reader, snapshot, writer};
-use crate::store::agents::{AgentStore, KnownAgent, LeaseWish, NewWork, Taken, WorkFigures};
+use super::{SqlStore, reader, snapshot};
+use crate::store::agents::{
+    AgentStore, KnownAgent, KnownProblems, LeaseWish, NewWork, ReadUpTo, Taken, WorkFigures,
+};
 use crate::store::error::StoreResult;
 use crate::store::types::Now;
 
+pub(super) use check::check;
 pub(super) use list::readmit;
 pub(super) use settle::settle;
+pub(super) use work::waiting as waiting_work;
+pub(super) use work::{reopen_for_others, reopen_of_account, reopen_of_upload};
 
 #[async_trait]
 impl<DB: Database<Connection: Connection>> AgentStore for SqlStore<DB> {
@@ -30,13 +37,19 @@ impl<DB: Database<Connection: Connection>> AgentStore for SqlStore<DB> {
         registration: &Registration,
         now: Now,
     ) -> StoreResult<()> {
-        let mut tx = writer(self).await?;
-        list::register(&mut *tx, id, account, registration, now).await?;
-        Ok(tx.commit().await?)
+        in_transaction!(self, tx => list::register(tx, id, account, registration, now))
     }
 
     async fn agent(&self, id: &AgentId) -> StoreResult<Option<KnownAgent>> {
         list::find(&mut *reader(self).await?, id).await
+    }
+
+    async fn agent_summary(&self, id: &AgentId) -> StoreResult<Option<Agent>> {
+        list::summary(&mut *reader(self).await?, id).await
+    }
+
+    async fn agents_seen(&self, since: Now) -> StoreResult<u64> {
+        list::count_seen(&mut *reader(self).await?, since).await
     }
 
     async fn agents(&self, hardware: Option<&HardwareSlug>, limit: u32) -> StoreResult<Vec<Agent>> {
@@ -48,10 +61,7 @@ impl<DB: Database<Connection: Connection>> AgentStore for SqlStore<DB> {
     }
 
     async fn take_lease(&self, wish: &LeaseWish<'_>, now: Now) -> StoreResult<Taken> {
-        let mut tx = writer(self).await?;
-        let taken = take::take(&mut *tx, wish, now).await?;
-        tx.commit().await?;
-        Ok(taken)
+        in_transaction!(self, tx => take::take(tx, wish, now))
     }
 
     async fn lease_agent(&self, lease: &LeaseId) -> StoreResult<Option<AgentId>> {
@@ -59,10 +69,7 @@ impl<DB: Database<Connection: Connection>> AgentStore for SqlStore<DB> {
     }
 
     async fn renew_lease(&self, agent: &AgentId, lease: &LeaseId, now: Now) -> StoreResult<bool> {
-        let mut tx = writer(self).await?;
-        let renewed = leases::renew(&mut *tx, agent, lease, now).await?;
-        tx.commit().await?;
-        Ok(renewed)
+        in_transaction!(self, tx => leases::renew(tx, agent, lease, now))
     }
 
     async fn end_lease(
@@ -72,24 +79,23 @@ impl<DB: Database<Connection: Connection>> AgentStore for SqlStore<DB> {
         refused: &[RefusedWork],
         now: Now,
     ) -> StoreResult<Option<LeaseState>> {
-        let mut tx = writer(self).await?;
-        let state = leases::end(&mut *tx, agent, lease, refused, now).await?;
-        tx.commit().await?;
-        Ok(state)
+        in_transaction!(self, tx => leases::end(tx, agent, lease, refused, now))
     }
 
     async fn note_refused_result(&self, agent: &AgentId, reason: &str) -> StoreResult<()> {
-        let mut tx = writer(self).await?;
-        list::note_refused_result(&mut *tx, agent, reason).await?;
-        Ok(tx.commit().await?)
+        in_transaction!(self, tx => list::note_refused_result(tx, agent, reason))
     }
 
-    async fn known_problems(&self, hardware: &HardwareSlug) -> StoreResult<Vec<Problem>> {
-        let mut tx = writer(self).await?;
-        work::reopen_removed(&mut *tx, hardware).await?;
-        let known = work::known(&mut *tx, hardware).await?;
-        tx.commit().await?;
-        Ok(known)
+    async fn planned_for(&self, agent: &KnownAgent, seconds: f64, most: u64) -> StoreResult<u64> {
+        take::planned_for(&mut *reader(self).await?, agent, seconds, most).await
+    }
+
+    async fn known_problems(&self, hardware: &HardwareSlug, after: &ReadUpTo) -> StoreResult<KnownProblems> {
+        known::read(&mut *snapshot(self).await?, hardware, after).await
+    }
+
+    async fn losses(&self, hardware: &HardwareSlug) -> StoreResult<u64> {
+        known::losses(&mut *reader(self).await?, hardware).await
     }
 
     async fn measured_problems(&self, hardware: &HardwareSlug) -> StoreResult<Vec<Problem>> {
@@ -97,10 +103,7 @@ impl<DB: Database<Connection: Connection>> AgentStore for SqlStore<DB> {
     }
 
     async fn add_work(&self, hardware: &HardwareSlug, work: &[NewWork]) -> StoreResult<u64> {
-        let mut tx = writer(self).await?;
-        let added = work::add(&mut *tx, hardware, work, None).await?;
-        tx.commit().await?;
-        Ok(added)
+        in_transaction!(self, tx => work::add_unmeasured(tx, hardware, work))
     }
 
     async fn work_figures(&self, hardware: &HardwareSlug) -> StoreResult<WorkFigures> {

@@ -1,17 +1,22 @@
 use diode_core::api::{Breadth, Purpose};
 use diode_core::ids::LeaseId;
 
-use super::work::{WorkRow, add};
+use super::work::{WorkRow, add, reopen_for_others};
 use crate::agents::plan::is_to_be_confirmed;
-use crate::store::agents::{ForLease, NewWork};
+use crate::store::agents::NewWork;
 use crate::store::error::StoreResult;
 use crate::store::sql::connection::Connection;
 use crate::store::sql::statement::Statement;
-use crate::store::types::{NewUpload, Now};
+use crate::store::types::{ForLease, NewUpload, Now};
 
 /// Notes what of a lease an upload has brought, in the upload's own transaction. A lease of which everything is
-/// there has ended. What comes after its end counts, too, unless another lease had it since.
-pub(in crate::store::sql) async fn settle<C: Connection>(db: &mut C, upload: &NewUpload) -> StoreResult<()> {
+/// there has ended. What comes after its end counts, too, unless another lease had it since. Of an upload that does
+/// not count, everything waits for other contributors: from the same one it would count no more.
+pub(in crate::store::sql) async fn settle<C: Connection>(
+    db: &mut C,
+    upload: &NewUpload,
+    counts: bool,
+) -> StoreResult<()> {
     let Some(ForLease { lease, agent, contributor }) = &upload.lease else { return Ok(()) };
     let lock = Statement::new("SELECT id FROM leases WHERE id = ")
         .push_bind(lease.as_str())
@@ -35,13 +40,16 @@ pub(in crate::store::sql) async fn settle<C: Connection>(db: &mut C, upload: &Ne
         let done: Vec<WorkRow> = db.fetch_all(update).await?;
         for row in done {
             let NewWork { problem, purpose, seconds, .. } = row.work()?;
-            if purpose != Purpose::Confirm && is_to_be_confirmed(&problem) {
+            if counts && purpose != Purpose::Confirm && is_to_be_confirmed(&problem) {
                 // The best are what is to be confirmed, and a sample has them among it.
                 let confirm =
                     NewWork { problem, purpose: Purpose::Confirm, breadth: Breadth::Sample, seconds };
-                add(db, &solution.hardware, &[confirm], Some(contributor)).await?;
+                add(db, &solution.hardware, [&confirm], Some(contributor)).await?;
             }
         }
+    }
+    if !counts {
+        reopen_for_others(db, &upload.id).await?;
     }
     end_if_complete(db, lease).await
 }

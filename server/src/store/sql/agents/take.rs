@@ -3,10 +3,10 @@ use diode_core::ids::LeaseId;
 
 use super::leases::{expire, see};
 use super::work::WorkRow;
-use crate::store::agents::{AGENT_LEASE, LeaseWish, LeasedWork, NewWork, Taken};
+use crate::store::agents::{AGENT_LEASE, KnownAgent, LeaseWish, LeasedWork, NewWork, Taken};
 use crate::store::error::StoreResult;
 use crate::store::sql::connection::Connection;
-use crate::store::sql::fields::parse;
+use crate::store::sql::fields::{parse, unsigned};
 use crate::store::sql::statement::Statement;
 use crate::store::types::Now;
 
@@ -14,27 +14,26 @@ use crate::store::types::Now;
 const MOST_PROBLEMS: i64 = 64;
 
 pub(super) async fn take<C: Connection>(db: &mut C, wish: &LeaseWish<'_>, now: Now) -> StoreResult<Taken> {
-    let agent = &wish.agent.agent;
-    // Two requests of one agent come one after the other.
-    let lock =
-        Statement::new("SELECT id FROM agents WHERE id = ").push_bind(agent.id.as_str()).push(C::LOCK_ROW);
-    let _: Option<(String,)> = db.fetch_optional(lock).await?;
+    let agent = wish.agent;
     see(db, &agent.id, now).await?;
     expire(db, now).await?;
     if let Some(lease) = resume(db, wish, now).await? {
         return Ok(Taken::Lease(lease));
     }
-    if wish.may_plan && !plan_waits(db, wish).await? {
-        return Ok(Taken::PlanFirst);
-    }
     let mut chosen = Vec::new();
     // If others are just choosing among all that waits, it is worth waiting for what they leave.
     for lock in [C::SKIP_LOCKED, C::LOCK_ROW] {
-        let select = waiting(Statement::new(WorkRow::SELECT), wish)
+        let select = waiting(Statement::new(WorkRow::SELECT), wish.agent, wish.seconds)
             .push(" ORDER BY rank, position LIMIT ")
             .push_bind(MOST_PROBLEMS)
             .push(lock);
-        chosen = choose(db.fetch_all(select).await?, wish.seconds);
+        let first: Vec<WorkRow> = db.fetch_all(select).await?;
+        // What is planned may be locked, or come behind what people want and what is to be confirmed.
+        let sees_planned = first.iter().any(WorkRow::is_planned);
+        if wish.may_plan && !sees_planned && planned_for(db, agent, wish.seconds, 1).await? == 0 {
+            return Ok(Taken::PlanFirst);
+        }
+        chosen = choose(first, wish.seconds);
         if !chosen.is_empty() {
             break;
         }
@@ -55,7 +54,7 @@ pub(super) async fn take<C: Connection>(db: &mut C, wish: &LeaseWish<'_>, now: N
     .bind(now.lease_end(AGENT_LEASE));
     db.execute(insert).await?;
     let mut update = Statement::new("UPDATE work SET state = 'leased', lease = ").push_bind(wish.id.as_str());
-    update = listed(update.push(" WHERE position IN "), chosen.iter().map(|row| row.position));
+    update = update.push(" WHERE position IN (").push_list(chosen.iter().map(|row| row.position)).push(")");
     db.execute(update).await?;
     let work = chosen.into_iter().map(WorkRow::work).collect::<Result<_, _>>()?;
     Ok(Taken::Lease(LeasedWork { id: wish.id.clone(), work }))
@@ -66,7 +65,7 @@ async fn resume(db: &mut impl Connection, wish: &LeaseWish<'_>, now: Now) -> Sto
     let update =
         Statement::new("UPDATE leases SET until = $1 WHERE agent = $2 AND state = 'active' RETURNING id")
             .bind(now.lease_end(AGENT_LEASE))
-            .bind(wish.agent.agent.id.as_str());
+            .bind(wish.agent.id.as_str());
     let Some((id,)) = db.fetch_optional::<(String,)>(update).await? else { return Ok(None) };
     let id: LeaseId = parse("lease id", id)?;
     let select = Statement::new(WorkRow::SELECT)
@@ -78,55 +77,50 @@ async fn resume(db: &mut impl Connection, wish: &LeaseWish<'_>, now: Now) -> Sto
     Ok(Some(LeasedWork { id, work }))
 }
 
-/// Whether something waits for the agent that the plan has brought, not people or other agents.
-async fn plan_waits(db: &mut impl Connection, wish: &LeaseWish<'_>) -> StoreResult<bool> {
-    let select = waiting(Statement::new("SELECT position FROM work"), wish)
-        .push(" AND purpose IN ('hole', 'more') LIMIT 1");
-    let row: Option<(i64,)> = db.fetch_optional(select).await?;
-    Ok(row.is_some())
+/// How much of what the plan has brought, not people or other agents, waits for an agent.
+pub(super) async fn planned_for(
+    db: &mut impl Connection,
+    agent: &KnownAgent,
+    seconds: f64,
+    most: u64,
+) -> StoreResult<u64> {
+    let select = waiting(Statement::new("SELECT COUNT(*) FROM (SELECT 1 FROM work"), agent, seconds)
+        // In order, for the index: without it Postgres reads the whole table until it has found so many.
+        .push(" AND purpose IN ('hole', 'more') ORDER BY rank, position LIMIT ")
+        .push_bind(most)
+        .push(") planned");
+    let (count,): (i64,) = db.fetch_one(select).await?;
+    Ok(unsigned("planned problems", count)?)
 }
 
 /// The condition for what waits and the agent can measure.
-fn waiting(select: Statement, wish: &LeaseWish<'_>) -> Statement {
-    let agent = wish.agent;
+fn waiting(select: Statement, agent: &KnownAgent, seconds: f64) -> Statement {
     let Ability { ops, dtypes, layouts, unaligned, memory_bytes, variants } = &agent.registration.ability;
     let mut select = select
         .push(" WHERE hardware = ")
-        .push_bind(agent.agent.hardware.as_str())
+        .push_bind(agent.hardware().as_str())
         .push(" AND state = 'waiting' AND seconds <= ")
-        .push_bind(wish.seconds)
+        .push_bind(seconds)
         .push(" AND bytes <= ")
         .push_bind(*memory_bytes as f64)
         .push(" AND (measured_by IS NULL OR measured_by <> ")
         .push_bind(agent.contributor())
-        .push(") AND op IN ");
-    select = listed(select, ops.iter().map(|op| op.as_str()));
-    select = listed(select.push(" AND dtype IN "), dtypes.iter().map(|dtype| dtype.as_str()));
-    select = listed(select.push(" AND b_layout IN "), layouts.iter().map(|layout| layout.as_str()));
+        .push(") AND op IN (");
+    select = select.push_list(ops.iter().map(|op| op.as_str())).push(")");
+    select = select.push(" AND dtype IN (").push_list(dtypes.iter().map(|dtype| dtype.as_str())).push(")");
+    select =
+        select.push(" AND b_layout IN (").push_list(layouts.iter().map(|layout| layout.as_str())).push(")");
     if !unaligned {
         select = select.push(" AND aligned = 1");
     }
     if let Some(variants) = variants {
-        select = select.push(" AND (variant IS NULL OR variant IN ");
-        select = listed(select, variants.iter().map(ToString::to_string)).push(")");
+        select = select.push(" AND (variant IS NULL OR variant IN (");
+        select = select.push_list(variants.iter().map(ToString::to_string)).push(")").push(")");
     }
     select
         .push(" AND NOT EXISTS (SELECT 1 FROM refusals r WHERE r.work = work.position AND r.agent = ")
-        .push_bind(agent.agent.id.as_str())
+        .push_bind(agent.id.as_str())
         .push(")")
-}
-
-/// Appends values in brackets.
-fn listed<V: Into<crate::store::sql::statement::Value>>(
-    mut statement: Statement,
-    values: impl IntoIterator<Item = V>,
-) -> Statement {
-    let mut before = "(";
-    for value in values {
-        statement = statement.push(before).push_bind(value);
-        before = ", ";
-    }
-    statement.push(")")
 }
 
 /// The first rows that together take no longer than this. One that is too long is passed over.

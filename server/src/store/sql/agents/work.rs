@@ -1,10 +1,12 @@
+use std::collections::HashSet;
+
 use diode_core::api::Purpose;
-use diode_core::ids::HardwareSlug;
+use diode_core::ids::{AccountId, HardwareSlug, ProblemId, UploadId};
 use diode_core::{KernelVariant, Problem};
 
 use crate::agents::plan::{Kind, rank};
 use crate::solutions::Damaged;
-use crate::store::agents::{NewWork, WorkFigures};
+use crate::store::agents::{ANONYMOUS, NewWork, WorkFigures};
 use crate::store::error::StoreResult;
 use crate::store::sql::connection::Connection;
 use crate::store::sql::fields::{from_json, json, named, unsigned};
@@ -25,6 +27,11 @@ from_row!(WorkRow { position, fields, purpose, breadth, seconds });
 impl WorkRow {
     pub(super) const SELECT: &'static str = "SELECT position, fields, purpose, breadth, seconds FROM work";
 
+    /// Whether the plan has brought it, not people or other agents.
+    pub(super) fn is_planned(&self) -> bool {
+        [Purpose::Hole, Purpose::More].iter().any(|purpose| purpose.as_str() == self.purpose)
+    }
+
     pub(super) fn work(self) -> Result<NewWork, Damaged> {
         Ok(NewWork {
             problem: from_json("problem", &self.fields)?,
@@ -39,7 +46,7 @@ impl WorkRow {
 pub(super) async fn add(
     db: &mut impl Connection,
     hardware: &HardwareSlug,
-    work: &[NewWork],
+    work: impl IntoIterator<Item = &NewWork>,
     measured_by: Option<&str>,
 ) -> StoreResult<u64> {
     let row = |new: &NewWork| -> Result<[Value; 15], Damaged> {
@@ -65,36 +72,99 @@ pub(super) async fn add(
         ])
     };
     let mut added = 0;
-    for chunk in work.chunks(ROWS_PER_STATEMENT) {
+    let rows = work.into_iter().map(row).collect::<Result<Vec<_>, _>>()?;
+    for chunk in rows.chunks(ROWS_PER_STATEMENT) {
         let insert = Statement::new(
             "INSERT INTO work (hardware, problem, fields, op, dtype, b_layout, aligned, bytes, purpose, rank, \
              breadth, seconds, measured_by, state, variant)",
         )
-        .push_rows(chunk.iter().map(row).collect::<Result<Vec<_>, _>>()?)
+        .push_rows(chunk.to_vec())
         .push(" ON CONFLICT DO NOTHING");
         added += db.execute(insert).await?;
     }
     Ok(added)
 }
 
-/// What agents have measured, but is there no more.
-pub(super) async fn reopen_removed(db: &mut impl Connection, hardware: &HardwareSlug) -> StoreResult<()> {
+/// Adds the part of some work of which no solution counts.
+pub(super) async fn add_unmeasured(
+    db: &mut impl Connection,
+    hardware: &HardwareSlug,
+    work: &[NewWork],
+) -> StoreResult<u64> {
+    let new = unmeasured(db, hardware, work).await?;
+    add(db, hardware, new, None).await
+}
+
+/// The part of some work of which no solution counts.
+async fn unmeasured<'w>(
+    db: &mut impl Connection,
+    hardware: &HardwareSlug,
+    work: &'w [NewWork],
+) -> StoreResult<Vec<&'w NewWork>> {
+    let mut new = Vec::with_capacity(work.len());
+    for chunk in work.chunks(ROWS_PER_STATEMENT) {
+        let ids: Vec<ProblemId> = chunk.iter().map(|new| new.problem.id()).collect();
+        let select =
+            Statement::new("SELECT DISTINCT problem FROM solutions WHERE standing = 0 AND hardware = ")
+                .push_bind(hardware.as_str())
+                .push(" AND problem IN (")
+                .push_list(ids.iter().map(ProblemId::as_str))
+                .push(")");
+        let rows: Vec<(String,)> = db.fetch_all(select).await?;
+        let measured: HashSet<&str> = rows.iter().map(|(id,)| id.as_str()).collect();
+        let unmeasured = chunk.iter().zip(&ids).filter(|(_, id)| !measured.contains(id.as_str()));
+        new.extend(unmeasured.map(|(work, _)| work));
+    }
+    Ok(new)
+}
+
+/// What an upload has brought waits again, when it is quarantined and before it is deleted.
+pub(in crate::store::sql) async fn reopen_of_upload(
+    db: &mut impl Connection,
+    upload: &UploadId,
+) -> StoreResult<()> {
     let update = Statement::new(
-        "UPDATE work SET state = 'waiting', lease = NULL WHERE hardware = $1 \
-         AND (state = 'done' AND upload IS NULL OR state = 'leased' AND lease IS NULL)",
+        "UPDATE work SET state = 'waiting', lease = NULL WHERE upload = $1 AND state = 'done'",
     );
-    db.execute(update.bind(hardware.as_str())).await?;
+    db.execute(update.bind(upload.as_str())).await?;
     Ok(())
 }
 
-pub(super) async fn known(db: &mut impl Connection, hardware: &HardwareSlug) -> StoreResult<Vec<Problem>> {
-    let select = Statement::new("SELECT fields FROM work WHERE hardware = $1").bind(hardware.as_str());
-    let planned: Vec<(String,)> = db.fetch_all(select).await?;
-    let mut known = measured(db, hardware).await?;
-    for (fields,) in planned {
-        known.push(from_json("problem", &fields)?);
+/// What an upload has brought that does not count any more waits for other contributors, but for confirmations: they
+/// were made.
+pub(in crate::store::sql) async fn reopen_for_others(
+    db: &mut impl Connection,
+    upload: &UploadId,
+) -> StoreResult<()> {
+    let update = Statement::new(
+        "UPDATE work SET state = 'waiting', lease = NULL, upload = NULL, \
+         measured_by = COALESCE((SELECT account FROM uploads WHERE id = $1), $2) \
+         WHERE upload = $1 AND state = 'done' AND purpose <> 'confirm'",
+    );
+    db.execute(update.bind(upload.as_str()).bind(ANONYMOUS)).await?;
+    Ok(())
+}
+
+/// What the agents of an account have leased waits again, before it is deleted with them. They take no lease
+/// meanwhile.
+pub(in crate::store::sql) async fn reopen_of_account<C: Connection>(
+    db: &mut C,
+    account: &AccountId,
+) -> StoreResult<()> {
+    for rows in [
+        "SELECT id FROM agents WHERE account = $1 ORDER BY id",
+        "SELECT id FROM leases WHERE state = 'active' AND agent IN (SELECT id FROM agents WHERE account = $1) \
+         ORDER BY id",
+    ] {
+        let lock = Statement::new(rows).bind(account.as_str()).push(C::LOCK_ROW);
+        let _locked: Vec<(String,)> = db.fetch_all(lock).await?;
     }
-    Ok(known)
+    let update = Statement::new(
+        "UPDATE work SET state = 'waiting' WHERE state = 'leased' AND lease IN \
+         (SELECT l.id FROM leases l JOIN agents a ON a.id = l.agent WHERE a.account = $1)",
+    );
+    db.execute(update.bind(account.as_str())).await?;
+    Ok(())
 }
 
 /// Problems with a solution that counts.
@@ -123,4 +193,19 @@ pub(super) async fn figures(db: &mut impl Connection, hardware: &HardwareSlug) -
         }
     }
     Ok(figures)
+}
+
+/// What waits, in the order in which agents get it.
+pub(in crate::store::sql) async fn waiting(
+    db: &mut impl Connection,
+    hardware: &HardwareSlug,
+    limit: u32,
+) -> StoreResult<Vec<NewWork>> {
+    let select = Statement::new(WorkRow::SELECT)
+        .push(" WHERE state = 'waiting' AND hardware = ")
+        .push_bind(hardware.as_str())
+        .push(" ORDER BY rank, position LIMIT ")
+        .push_bind(i64::from(limit));
+    let rows: Vec<WorkRow> = db.fetch_all(select).await?;
+    Ok(rows.into_iter().map(WorkRow::work).collect::<Result<_, _>>()?)
 }

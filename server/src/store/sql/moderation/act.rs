@@ -8,16 +8,30 @@ use diode_core::ids::{AccountName, UploadId};
 use crate::solutions::Damaged;
 use crate::store::error::StoreResult;
 use crate::store::moderation::Done;
-use crate::store::sql::connection::Connection;
+use crate::store::sql::connection::{Connection, Turn};
 use crate::store::sql::fields::parse;
+use crate::store::sql::log::write_down;
 use crate::store::sql::statement::Statement;
-use crate::store::sql::{judging, removal, senders, standing};
-use crate::store::types::View;
+use crate::store::sql::{agents, judging, removal, senders, standing};
+use crate::store::types::{Now, View};
 
-pub(super) async fn moderate<C: Connection>(
-    db: &mut C,
+/// Does it, and writes it down.
+pub(super) async fn moderate(
+    db: &mut impl Connection,
     moderation: &Moderation,
+    who: &str,
+    now: Now,
 ) -> StoreResult<Option<Done>> {
+    let done = act(db, moderation).await?;
+    if let Some(done) = &done {
+        let what = format!("{} {} ({})", moderation.action, moderation.subject, done.uploads.len());
+        write_down(db, &what, &moderation.reason, who, now).await?;
+    }
+    Ok(done)
+}
+
+async fn act(db: &mut impl Connection, moderation: &Moderation) -> StoreResult<Option<Done>> {
+    db.turn(Turn::Owners).await?;
     let Some(found) = find(db, &moderation.subject).await? else { return Ok(None) };
     let mut done = Done { uploads: Vec::new(), files: Vec::new() };
     let ids: Vec<UploadId> = found.iter().map(|(id, _)| id.clone()).collect();
@@ -32,6 +46,7 @@ pub(super) async fn moderate<C: Connection>(
             ModerationAction::Quarantine => {
                 set_reason(db, &upload, Some(moderation.reason.as_str())).await?;
                 standing::set(db, &upload, Standing::Quarantined).await?;
+                agents::reopen_of_upload(db, &upload).await?;
             }
             ModerationAction::Restore => {
                 set_reason(db, &upload, None).await?;

@@ -9,9 +9,8 @@ use diode_core::hardware::Facts;
 use diode_core::ids::{AccountId, AgentId, HardwareSlug};
 use sqlx::Database;
 
-pub(super) use records::write_down;
-
 use super::connection::Connection;
+use super::log::{self, write_down};
 use super::{SqlStore, agents, hardware, reader, uploads, writer};
 use crate::store::error::StoreResult;
 use crate::store::moderation::{Done, ModerationStore, UploadFilter};
@@ -20,14 +19,7 @@ use crate::store::types::Now;
 #[async_trait]
 impl<DB: Database<Connection: Connection>> ModerationStore for SqlStore<DB> {
     async fn moderate(&self, moderation: &Moderation, who: &str, now: Now) -> StoreResult<Option<Done>> {
-        let mut tx = writer(self).await?;
-        let done = act::moderate(&mut *tx, moderation).await?;
-        if let Some(done) = &done {
-            let what = format!("{} {} ({})", moderation.action, moderation.subject, done.uploads.len());
-            write_down(&mut *tx, &what, &moderation.reason, who, now).await?;
-        }
-        tx.commit().await?;
-        Ok(done)
+        in_transaction!(self, tx => act::moderate(tx, moderation, who, now))
     }
 
     async fn confirm_hardware(
@@ -58,7 +50,7 @@ impl<DB: Database<Connection: Connection>> ModerationStore for SqlStore<DB> {
     }
 
     async fn moderation_log(&self, limit: u32) -> StoreResult<Vec<LogEntry>> {
-        records::log(&mut *reader(self).await?, limit).await
+        log::list(&mut *reader(self).await?, limit).await
     }
 
     async fn add_report(
@@ -67,10 +59,7 @@ impl<DB: Database<Connection: Connection>> ModerationStore for SqlStore<DB> {
         account: Option<&AccountId>,
         now: Now,
     ) -> StoreResult<bool> {
-        let mut tx = writer(self).await?;
-        let added = records::add_report(&mut *tx, report, account, now).await?;
-        tx.commit().await?;
-        Ok(added)
+        in_transaction!(self, tx => records::add_report(tx, report, account, now))
     }
 
     async fn reports(&self, limit: u32) -> StoreResult<Vec<Report>> {

@@ -11,14 +11,13 @@ use diode_core::ids::{HardwareSlug, UploadId};
 use sqlx::Database;
 
 use super::connection::Connection;
-use super::moderation::write_down;
+use super::log::write_down;
 use super::{SqlStore, models, reader, snapshot, writer};
 use crate::store::error::StoreResult;
 use crate::store::publications::{Due, Judged, PublicationStore, Refused};
 use crate::store::types::Now;
 
 pub(super) use steps::add_shipped;
-pub(super) use trainings::mark;
 
 #[async_trait]
 impl<DB: Database<Connection: Connection>> PublicationStore for SqlStore<DB> {
@@ -74,9 +73,6 @@ impl<DB: Database<Connection: Connection>> PublicationStore for SqlStore<DB> {
         if !trainings::is_due(&mut *snapshot(self).await?, &job.request, due, now).await? {
             return Ok(false);
         }
-        let mut tx = writer(self).await?;
-        let queued = trainings::queue(&mut *tx, job, due, now).await?;
-        tx.commit().await?;
-        Ok(queued)
+        in_transaction!(self, tx => trainings::queue(tx, job, due, now))
     }
 }

@@ -6,7 +6,6 @@ use diode_core::api::{
 use diode_core::hardware::Hardware;
 use diode_core::ids::{HardwareSlug, ModelId, UploadId};
 
-use super::trainings;
 use crate::solutions::Damaged;
 use crate::store::error::StoreResult;
 use crate::store::publications::{Judged, Refused};
@@ -14,7 +13,7 @@ use crate::store::sql::connection::Connection;
 use crate::store::sql::fields::{named, parse};
 use crate::store::sql::from_row::from_row;
 use crate::store::sql::statement::Statement;
-use crate::store::sql::{hardware, models};
+use crate::store::sql::{hardware, models, training_marks};
 use crate::store::types::Now;
 
 /// Who the history says it was.
@@ -49,7 +48,7 @@ pub(in crate::store::sql) async fn add_shipped(
     };
     note(db, model, step, now).await?;
     // What was measured of a release is no news.
-    trainings::mark(db, &model.hardware, model.heuristic, now).await?;
+    training_marks::mark(db, &model.hardware, model.heuristic, now).await?;
     Ok(true)
 }
 

@@ -1,21 +1,25 @@
 //! The overview: what Diode is, what has been measured, and how to contribute.
 
-use diode_core::Op;
-use diode_core::api::HardwareSummary;
-use leptos::prelude::*;
-use leptos_router::hooks::use_navigate;
+mod activity;
+mod lookup;
+mod paste;
 
-use crate::components::{Chips, Empty, Loaded, Snippet, Stat, Stats, use_title};
+use diode_core::api::{HardwareSummary, ModelSummary};
+use leptos::prelude::*;
+
+use self::activity::Happening;
+use self::lookup::Lookup;
+use self::paste::Paste;
+use crate::components::{Empty, Loaded, Snippet, Stat, Stats, use_title};
 use crate::format;
 use crate::pages::hardware::gains;
-use crate::pages::predict::{DTYPES, SizeField};
-use crate::query::address;
 use crate::remote::remote;
 
 #[component]
 pub(crate) fn HomePage() -> impl IntoView {
     use_title(|| "Matmul kernels without autotuning".to_owned());
     let hardware = remote::<Vec<HardwareSummary>>(|| Some("/hardware".to_owned()));
+    let models = remote::<Vec<ModelSummary>>(|| Some("/models".to_owned()));
     view! {
         <main class="page">
             <div>
@@ -25,17 +29,28 @@ pub(crate) fn HomePage() -> impl IntoView {
                     "that pick configs for shapes nobody has measured yet."
                 </p>
             </div>
-            <Lookup />
+            <div class="split even lookups">
+                <Lookup />
+                <Paste />
+            </div>
             <section class="section">
-                <h2>"Hardware"</h2>
-                <Loaded remote=hardware height="13rem" children=|all| hardware_cards(&all) />
+                <div class="section-head">
+                    <h2>"Hardware"</h2>
+                    <a href="/compare?what=hardware">"Compare two kinds of hardware"</a>
+                </div>
+                <Loaded
+                    remote=hardware
+                    height="13rem"
+                    children=move |all| move || hardware_cards(&all, models.value().as_deref().map_or(&[], Vec::as_slice))
+                />
             </section>
+            <Happening />
             <HowToContribute />
         </main>
     }
 }
 
-fn hardware_cards(all: &[HardwareSummary]) -> AnyView {
+fn hardware_cards(all: &[HardwareSummary], models: &[ModelSummary]) -> AnyView {
     if all.is_empty() {
         return view! {
             <Empty heading="Nothing has been measured yet">
@@ -44,51 +59,10 @@ fn hardware_cards(all: &[HardwareSummary]) -> AnyView {
         }
         .into_any();
     }
-    view! { <div class="cards">{all.iter().map(card).collect_view()}</div> }.into_any()
+    view! { <div class="cards">{all.iter().map(|one| card(one, models)).collect_view()}</div> }.into_any()
 }
 
-/// A shape to predict, one step from the answer.
-#[component]
-fn Lookup() -> impl IntoView {
-    let sizes = ["m", "n", "k"].map(|key| (key, RwSignal::new("4096".to_owned())));
-    let dtype = RwSignal::new(DTYPES[0].to_string());
-    // A batch is there where a whole shape with one was written or pasted.
-    let (batch, is_batched) = (RwSignal::new(String::new()), RwSignal::new(false));
-    let take = Callback::new(move |(b, shape): (Option<u64>, [u64; 3])| {
-        is_batched.set(b.is_some());
-        batch.set(b.map(|b| b.to_string()).unwrap_or_default());
-        for ((_, value), size) in sizes.into_iter().zip(shape) {
-            value.set(size.to_string());
-        }
-    });
-    let navigate = use_navigate();
-    let submit = move |event: leptos::ev::SubmitEvent| {
-        event.prevent_default();
-        let sizes = sizes.map(|(key, size)| (key, size.get_untracked()));
-        let batch = is_batched
-            .get_untracked()
-            .then(|| [("op", Op::Bmm.to_string()), ("b", batch.get_untracked())])
-            .into_iter()
-            .flatten();
-        let parameters = batch.chain(sizes).chain([("dtype", dtype.get_untracked())]);
-        let target = address("/predict", parameters);
-        navigate(&target, Default::default());
-    };
-    let dtypes = DTYPES.iter().map(|dtype| (dtype.to_string(), dtype.to_string())).collect();
-    view! {
-        <section class="card" aria-labelledby="lookup-title">
-            <h2 id="lookup-title">"Look up your shape"</h2>
-            <form class="lookup" on:submit=submit>
-                {move || is_batched.get().then(|| view! { <SizeField key="b" value=batch take /> })}
-                {sizes.map(|(key, value)| view! { <SizeField key value take /> }).collect_view()}
-                <Chips label="Dtype" choices=dtypes current=dtype choose=move |value| dtype.set(value) />
-                <button type="submit" class="button primary">"Predict"</button>
-            </form>
-        </section>
-    }
-}
-
-fn card(summary: &HardwareSummary) -> impl IntoView + use<> {
+fn card(summary: &HardwareSummary, models: &[ModelSummary]) -> impl IntoView + use<> {
     let href = format!("/hardware/{}", summary.hardware.slug);
     let contents = [
         format::counted(summary.problems, "problem"),
@@ -103,8 +77,8 @@ fn card(summary: &HardwareSummary) -> impl IntoView + use<> {
             .explained("Median over problems of roofline time / best time, the library kernel included"),
         triton,
         all,
-        Stat::maybe("best TFLOP/s", summary.best_tflops.map(format::three_digits))
-            .explained("The highest rate that any problem reaches"),
+        Stat::maybe("of best, first pick", first_pick(summary, models).map(format::percent))
+            .explained("Geometric mean of best measured time / time of the model's first pick, on problems that it was not trained on"),
     ];
     let updated = summary.updated_at.as_deref().map(|time| format!("updated {}", format::day(time)));
     view! {
@@ -117,6 +91,12 @@ fn card(summary: &HardwareSummary) -> impl IntoView + use<> {
             <p class="hint">{contents.join(" · ")}</p>
         </a>
     }
+}
+
+/// How near the published model's first picks come to the best, as its evaluation measured it.
+fn first_pick(summary: &HardwareSummary, models: &[ModelSummary]) -> Option<f64> {
+    let model = ModelSummary::best_for(models, &summary.hardware.slug)?;
+    Some(model.evaluation.as_ref()?.top_k.get("1")?.geomean)
 }
 
 #[component]

@@ -1,0 +1,38 @@
+use diode_core::space::{Space, SpaceName};
+use diode_core::{Alignment, Bias, DType, Layout, Op};
+
+use crate::kernels::{Held, Plan};
+
+/// What an agent is to measure; empty lists are no choice.
+#[derive(Debug, Clone)]
+pub(crate) struct Choice {
+    pub(crate) ops: Vec<Op>,
+    pub(crate) dtypes: Vec<DType>,
+}
+
+impl Choice {
+    /// What is chosen of what a pack holds.
+    pub(super) fn of(&self, held: Vec<Held>) -> Vec<Held> {
+        let admits = |Held { variant, .. }: &Held| {
+            (self.ops.is_empty() || self.ops.contains(&variant.op()))
+                && (self.dtypes.is_empty() || self.dtypes.contains(&variant.dtype))
+        };
+        held.into_iter().filter(admits).collect()
+    }
+
+    /// What is built where there is no pack: without a choice what is most usual, since it takes minutes.
+    pub(super) fn plan(&self, arch: &str) -> Plan {
+        let or = |given: &[Op]| if given.is_empty() { vec![Op::Mm] } else { given.to_vec() };
+        let dtypes = if self.dtypes.is_empty() { vec![DType::BFloat16] } else { self.dtypes.clone() };
+        Plan {
+            arch: arch.to_owned(),
+            ops: or(&self.ops),
+            dtypes,
+            layouts: vec![(Layout::Row, Layout::Row), (Layout::Row, Layout::Column)],
+            alignments: vec![Alignment::Bytes16],
+            biases: Bias::ALL.to_vec(),
+            tf32: false,
+            space: Space::Named(SpaceName::Full),
+        }
+    }
+}

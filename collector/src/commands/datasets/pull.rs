@@ -1,0 +1,162 @@
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context as _, bail, ensure};
+use clap::Args;
+use diode_core::api::{MANIFEST, SnapshotDetail, SnapshotManifest, SnapshotState, SnapshotSummary};
+use diode_core::ids::Digest;
+use diode_formats::Format;
+use serde::Serialize;
+
+use super::find;
+use crate::output::{self, count};
+use crate::server::{Client, Download, ServerArgs};
+
+/// Download a snapshot, with its manifest
+///
+/// A download that broke off goes on where it was. Every file is compared with the digest in the manifest,
+/// and the manifest with the snapshot's digest: give --digest to have it compared with the one you know.
+#[derive(Debug, Args)]
+pub(super) struct Pull {
+    /// Such as nvidia-h200@3; nvidia-h200 is its newest
+    name: String,
+
+    /// Which files: msgpack.zst, parquet, csv, msgpack or json
+    #[arg(long, default_value = "msgpack.zst", value_parser = format, value_name = "ENDING")]
+    format: Format,
+
+    /// The SHA-256 of the manifest, as a citation has it; another one is refused
+    #[arg(long, value_name = "SHA256")]
+    digest: Option<Digest>,
+
+    /// Folder to write to [default: the current one]
+    #[arg(long, value_name = "FOLDER")]
+    out: Option<PathBuf>,
+
+    #[command(flatten)]
+    server: ServerArgs,
+
+    /// Print one JSON document
+    #[arg(long)]
+    json: bool,
+}
+
+fn format(text: &str) -> Result<Format, String> {
+    let found = Format::ALL.into_iter().find(|format| format.ending().strip_prefix('.') == Some(text));
+    found.ok_or_else(|| format!("got `{text}`, expected msgpack.zst, parquet, csv, msgpack or json"))
+}
+
+/// What `--json` prints.
+#[derive(Serialize)]
+struct Pulled<'a> {
+    snapshot: &'a SnapshotSummary,
+    manifest: &'a Path,
+    files: &'a [PathBuf],
+}
+
+impl Pull {
+    pub(super) fn run(self) -> anyhow::Result<()> {
+        let client = self.server.client()?;
+        let found = find(&client, &self.name)?;
+        let snapshot = &found.summary;
+        let name = &snapshot.name;
+        if let Some(expected) = self.digest.as_ref().filter(|expected| **expected != snapshot.digest) {
+            bail!("{name}: the server's has the digest {}, expected {expected}", snapshot.digest);
+        }
+        if snapshot.state == SnapshotState::Removed {
+            bail!("{name}: its files were removed: {}", snapshot.reason);
+        }
+        if snapshot.withdrawn_uploads > 0 {
+            say!(
+                "warning: {} of {} in {name} no longer count on the server; the snapshot is as it was",
+                snapshot.withdrawn_uploads,
+                count(snapshot.uploads as usize, "upload")
+            );
+        }
+        let folder = self.out.unwrap_or_default();
+        if !folder.as_os_str().is_empty() {
+            fs::create_dir_all(&folder).with_context(|| format!("cannot make {}", folder.display()))?;
+        }
+        let (path, manifest) = manifest(&client, &found, &folder)?;
+        let files: Vec<_> =
+            manifest.files.iter().filter(|file| file.format == self.format.as_str()).collect();
+        if files.is_empty() {
+            let absent = manifest.absent.iter().find(|absent| absent.format == self.format.as_str());
+            let why = absent.map_or("", |absent| absent.reason.as_str());
+            bail!("{name} has no {} file: {why}", self.format.ending());
+        }
+        let mut written = Vec::with_capacity(files.len());
+        for file in files {
+            let to = folder.join(plain(&file.name)?);
+            let path = format!("/snapshots/{name}/files/{}", file.name);
+            let download = Download { path: &path, bytes: file.bytes, sha256: &file.sha256, to: &to };
+            download.fetch(&client)?;
+            written.push(to);
+        }
+        say!(
+            "{name} of {}: {}, {}, licence {}, SHA-256 {}",
+            manifest.created_at,
+            count(manifest.problems as usize, "problem"),
+            count(manifest.timings as usize, "timing"),
+            manifest.licence,
+            snapshot.digest
+        );
+        if self.json {
+            return output::json(&Pulled { snapshot, manifest: &path, files: &written });
+        }
+        let line = |path: &PathBuf| format!("{}\n", path.display());
+        output::text_out(&written.iter().chain([&path]).map(line).collect::<String>())
+    }
+}
+
+/// The manifest, which must be what the snapshot's digest names.
+fn manifest(
+    client: &Client,
+    found: &SnapshotDetail,
+    folder: &Path,
+) -> anyhow::Result<(PathBuf, SnapshotManifest)> {
+    let SnapshotSummary { name, digest, .. } = &found.summary;
+    let listed = found.files.iter().find(|file| file.name == MANIFEST);
+    let bytes = listed.with_context(|| format!("the server lists no {MANIFEST} of {name}"))?.bytes;
+    let path = folder.join(format!("{name}-{MANIFEST}"));
+    let from = format!("/snapshots/{name}/files/{MANIFEST}");
+    Download { path: &from, bytes, sha256: digest, to: &path }.fetch(client)?;
+    let text = fs::read(&path).with_context(|| format!("cannot read {}", path.display()))?;
+    let manifest: SnapshotManifest = serde_json::from_slice(&text)
+        .with_context(|| format!("{}: not the manifest of a snapshot", path.display()))?;
+    ensure!(
+        manifest.name == *name,
+        "{}: got the manifest of {}, expected that of {name}",
+        path.display(),
+        manifest.name
+    );
+    Ok((path, manifest))
+}
+
+/// A name that stays in its folder, whoever wrote the manifest.
+fn plain(name: &str) -> anyhow::Result<&str> {
+    let is_plain = !name.starts_with('.')
+        && name.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'.' | b'@' | b'_'));
+    ensure!(is_plain && !name.is_empty(), "the manifest names a file `{name}`, expected a plain name");
+    Ok(name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_manifest_cannot_name_files_elsewhere() {
+        assert_eq!(plain("nvidia-h200@3-part-1.msgpack.zst").unwrap(), "nvidia-h200@3-part-1.msgpack.zst");
+        for wrong in ["", "..", "../x", "/etc/x", "a/b", "a\\b", ".x", "c:x"] {
+            assert!(plain(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn files_are_asked_for_by_their_ending() {
+        assert_eq!(format("parquet"), Ok(Format::Parquet));
+        assert_eq!(format("msgpack.zst"), Ok(Format::Columnar));
+        assert!(format("xml").unwrap_err().contains("parquet"));
+    }
+}

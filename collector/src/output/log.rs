@@ -1,0 +1,116 @@
+//! Lines on stderr that say what is going on: text for people, or JSON for supervisors.
+
+use std::cell::RefCell;
+use std::sync::OnceLock;
+
+use clap::ValueEnum;
+use serde::Serialize;
+use serde_json::Value;
+
+use super::{escaped, one_line};
+
+/// How lines are written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Format {
+    /// For people
+    Text,
+    /// One JSON document a line: time, level, device, message, and facts of the event
+    Json,
+}
+
+/// How much a line matters.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Level {
+    Info,
+    /// It goes on, but not as it should.
+    Warning,
+    /// It does not go on.
+    Error,
+}
+
+#[derive(Serialize)]
+struct Line<'a> {
+    time: String,
+    level: Level,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    device: Option<&'a str>,
+    message: &'a str,
+    #[serde(flatten)]
+    facts: &'a Value,
+}
+
+static FORMAT: OnceLock<Format> = OnceLock::new();
+
+thread_local! {
+    /// The device that this thread works for.
+    static DEVICE: RefCell<Option<String>> = const { RefCell::new(None) };
+}
+
+/// Sets the format of all further lines. Once per process.
+pub(crate) fn write_as(format: Format) {
+    // A second call would come from the same command line.
+    let _ = FORMAT.set(format);
+}
+
+/// Whether lines are for programs.
+pub(crate) fn is_json() -> bool {
+    FORMAT.get() == Some(&Format::Json)
+}
+
+/// Names the device in all further lines of this thread.
+pub(crate) fn on_device(name: &str) {
+    DEVICE.with_borrow_mut(|device| *device = Some(name.to_owned()));
+}
+
+/// Writes a line. The facts are an object, and appear in JSON alone: the message says them in words.
+#[expect(clippy::print_stderr, reason = "this is the one place")]
+pub(crate) fn event(level: Level, facts: &Value, message: &str) {
+    DEVICE.with_borrow(|device| {
+        let device = device.as_deref();
+        if is_json() {
+            eprintln!("{}", as_json(level, device, facts, message));
+        } else {
+            eprintln!("{}", as_text(level, device, message));
+        }
+    });
+}
+
+fn as_text(level: Level, device: Option<&str>, message: &str) -> String {
+    let mark = if level == Level::Error { "error: " } else { "" };
+    match device {
+        Some(device) => one_line(&format!("{device}: {mark}{message}")),
+        None => one_line(&format!("{mark}{message}")),
+    }
+}
+
+fn as_json(level: Level, device: Option<&str>, facts: &Value, message: &str) -> String {
+    let line = Line { time: jiff::Timestamp::now().to_string(), level, device, message, facts };
+    // Texts and numbers are always JSON; and what `escaped` writes is JSON within a text.
+    serde_json::to_string(&line).map_or_else(|error| error.to_string(), |line| escaped(&line).into_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_line_is_one_document_whatever_is_in_it() {
+        let message = "a \"pack\"\nof \u{1b}[31m \u{9b} \u{202e}";
+        let line = as_json(Level::Warning, Some("gpu01, device 0"), &json!({ "problems": 3 }), message);
+        assert!(!line.contains(['\n', '\u{1b}', '\u{9b}', '\u{202e}']), "{line}");
+        let parsed: Value = serde_json::from_str(&line).unwrap();
+        assert_eq!((&parsed["level"], &parsed["problems"]), (&json!("warning"), &json!(3)));
+        assert_eq!((&parsed["device"], &parsed["message"]), (&json!("gpu01, device 0"), &json!(message)));
+        parsed["time"].as_str().unwrap().parse::<jiff::Timestamp>().unwrap();
+        assert!(!as_json(Level::Info, None, &json!({}), "x").contains("device"));
+    }
+
+    #[test]
+    fn text_names_the_device_and_marks_errors() {
+        assert_eq!(as_text(Level::Error, None, "a\nb"), "error: a b");
+        assert_eq!(as_text(Level::Info, Some("gpu01"), "a"), "gpu01: a");
+    }
+}

@@ -1,0 +1,165 @@
+//! A large file that is fetched from a server. What has arrived stays when the way breaks, and the rest is
+//! asked for.
+
+use std::fs::{self, OpenOptions};
+use std::io::{self, Read};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use anyhow::{Context as _, bail};
+use diode_core::ids::Digest;
+use diode_formats::size_and_digest;
+
+use super::client::{Answer, Client, refusal, retry_after, wait_for};
+
+/// How often in a row nothing may arrive before this is given up. What has arrived stays for the next try.
+const TRIES: u32 = 5;
+
+/// The wait before the second try; it doubles each time.
+const FIRST_WAIT: Duration = Duration::from_millis(500);
+
+/// A file of a server, and where it goes.
+pub(crate) struct Download<'a> {
+    /// Below `/api/v1`.
+    pub(crate) path: &'a str,
+    pub(crate) bytes: u64,
+    pub(crate) sha256: &'a Digest,
+    pub(crate) to: &'a Path,
+}
+
+/// How a part of a file ended.
+enum Ended {
+    Whole,
+    /// Trying again may help, after so long if the server says so.
+    Broke(anyhow::Error, Option<Duration>),
+}
+
+impl Download<'_> {
+    /// Fetches the file, unless it is there. Nothing is kept under its name that its digest does not name.
+    pub(crate) fn fetch(&self, client: &Client) -> anyhow::Result<()> {
+        let shown = self.to.display();
+        if self.to.symlink_metadata().is_ok() {
+            let there = size_and_digest(self.to).with_context(|| format!("cannot read {shown}"))?;
+            if there == (self.bytes, self.sha256.clone()) {
+                return Ok(());
+            }
+            bail!("{shown} exists and is another file; move it away or name another folder with --out");
+        }
+        let part = self.part();
+        self.arrive(client, &part)?;
+        let (bytes, digest) =
+            size_and_digest(&part).with_context(|| format!("cannot read {}", part.display()))?;
+        if (bytes, &digest) != (self.bytes, self.sha256) {
+            fs::remove_file(&part).with_context(|| format!("cannot remove {}", part.display()))?;
+            bail!(
+                "{shown}: what arrived has the SHA-256 {digest} and {bytes} bytes, expected {} and {}; it was removed, \
+                 try again",
+                self.sha256,
+                self.bytes
+            );
+        }
+        fs::rename(&part, self.to).with_context(|| format!("cannot write {shown}"))
+    }
+
+    fn part(&self) -> PathBuf {
+        let mut name = self.to.as_os_str().to_owned();
+        name.push(".part");
+        name.into()
+    }
+
+    fn arrive(&self, client: &Client, part: &Path) -> anyhow::Result<()> {
+        let size = || fs::metadata(part).map_or(0, |file| file.len());
+        let (mut failures, mut wait) = (0, FIRST_WAIT);
+        loop {
+            let before = size();
+            let (error, asked) = match self.go_on(client, part, before)? {
+                Ended::Whole => return Ok(()),
+                Ended::Broke(error, asked) => (error, asked),
+            };
+            if size() > before {
+                (failures, wait) = (0, FIRST_WAIT);
+            }
+            failures += 1;
+            if failures >= TRIES {
+                return Err(error.context(format!(
+                    "{} did not arrive; {} of {} bytes are kept, and the same command goes on from there",
+                    self.to.display(),
+                    size(),
+                    self.bytes
+                )));
+            }
+            let pause = wait_for(asked, wait);
+            say!("the download broke off ({error:#}); going on in {:.1} s", pause.as_secs_f64());
+            std::thread::sleep(pause);
+            wait *= 2;
+        }
+    }
+
+    /// Asks for what is missing, and appends it.
+    fn go_on(&self, client: &Client, part: &Path, there: u64) -> anyhow::Result<Ended> {
+        let from = if there <= self.bytes { there } else { 0 };
+        if from == self.bytes && from > 0 {
+            return Ok(Ended::Whole);
+        }
+        let mut answer = match client.getting_from(self.path, from, self.sha256) {
+            Ok(answer) => answer,
+            Err(error @ ureq::Error::BadUri(_)) => return Err(error.into()),
+            Err(error) => {
+                return Ok(Ended::Broke(
+                    anyhow::Error::new(error).context("the server cannot be reached"),
+                    None,
+                ));
+            }
+        };
+        let from = match answer.status().as_u16() {
+            // The whole file: it begins anew.
+            200 => 0,
+            206 if begins_at(&answer, from) => from,
+            206 => bail!("the server sent another part than bytes {from} and on; is it a Diode server?"),
+            408 | 429 | 500.. => {
+                let asked = retry_after(&answer);
+                return Ok(Ended::Broke(refusal(&mut answer).1, asked));
+            }
+            _ => return Err(refusal(&mut answer).1),
+        };
+        let unwritable = || format!("cannot write {}", part.display());
+        let mut file = OpenOptions::new().create(true).append(true).open(part).with_context(unwritable)?;
+        file.set_len(from).with_context(unwritable)?;
+        let mut body = Arriving { body: answer.body_mut().as_reader(), broke: None };
+        // One more, so that a file that is too long is not taken for one that is whole.
+        let most = (self.bytes - from).saturating_add(1);
+        let copied = io::copy(&mut (&mut body).take(most), &mut file);
+        match (copied, body.broke) {
+            (_, Some(error)) => Ok(Ended::Broke(error.into(), None)),
+            (Err(error), None) => Err(error).with_context(unwritable),
+            (Ok(copied), None) if from + copied < self.bytes => {
+                Ok(Ended::Broke(anyhow::anyhow!("the answer ended early"), None))
+            }
+            (Ok(_), None) => file.sync_all().with_context(unwritable).map(|()| Ended::Whole),
+        }
+    }
+}
+
+fn begins_at(answer: &Answer, from: u64) -> bool {
+    let range = answer.headers().get("content-range").and_then(|range| range.to_str().ok());
+    range.is_some_and(|range| range.starts_with(&format!("bytes {from}-")))
+}
+
+/// The body of an answer. Notes whether the way to the server broke.
+struct Arriving<R> {
+    body: R,
+    broke: Option<io::Error>,
+}
+
+impl<R: Read> Read for Arriving<R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        match self.body.read(buffer) {
+            Err(error) if error.kind() != io::ErrorKind::Interrupted => {
+                let told = io::Error::other(error.to_string());
+                self.broke = Some(error);
+                Err(told)
+            }
+            other => other,
+        }
+    }
+}

@@ -1,0 +1,40 @@
+use std::time::Duration;
+
+use diode_core::api::Password;
+
+use super::cookie::SESSION;
+use super::sign_in::check;
+use super::{Peer, SignedIn};
+use crate::app::App;
+use crate::http::{ApiFault, ApiResult};
+use crate::store::Now;
+
+/// How long after a sign-in it is clear that the owner is there, where there is no password to ask for.
+const FRESH: Duration = Duration::from_secs(10 * 60);
+
+/// Makes sure that it is the owner who asks for what cannot be undone, and not whoever has found an open
+/// session: by the password or, in an account without one, by a sign-in that has just been.
+pub(super) async fn confirm(
+    app: &App,
+    peer: &Peer,
+    caller: &SignedIn,
+    password: Option<Password>,
+) -> ApiResult<()> {
+    let account = &caller.account;
+    let credentials = app.backend.store.credentials(&account.name).await?;
+    if credentials.is_some_and(|found| found.password.is_some()) {
+        let password =
+            password.ok_or_else(|| ApiFault::invalid("password: got none, expected that of the account"))?;
+        check(app, peer, &account.name, password).await?;
+        return Ok(());
+    }
+    let began = app.backend.store.session_end(&caller.session).await?;
+    let began = began.map(|end| end - SESSION.lasts.as_millis() as i64);
+    if began.is_some_and(|began| Now::read().millis() - began < FRESH.as_millis() as i64) {
+        return Ok(());
+    }
+    Err(ApiFault::forbidden(
+        "you signed in more than ten minutes ago, and your account has no password to ask for; \
+         sign out, sign in, and try again",
+    ))
+}

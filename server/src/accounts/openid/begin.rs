@@ -1,0 +1,41 @@
+use axum::http::HeaderValue;
+
+use super::keys::Keys;
+use super::provider;
+use crate::accounts::cookie::OPENID;
+use crate::accounts::limits::SIGN_INS_OF_ADDRESS;
+use crate::accounts::secret::{Secret, digest_of};
+use crate::accounts::{Peer, SignedIn};
+use crate::app::App;
+use crate::http::{ApiFault, ApiResult};
+use crate::limits::admit;
+use crate::store::{Now, OpenIdSignIn};
+
+/// What a browser is sent to the provider for.
+#[derive(Default)]
+pub(crate) struct Wish {
+    /// The page of ours that is gone on to.
+    pub(crate) next: Option<String>,
+    /// What stands at the end of an invitation's link.
+    pub(crate) invitation: Option<String>,
+    /// Whose account is to be linked; `None` to sign in.
+    pub(crate) link: Option<SignedIn>,
+}
+
+/// Returns the provider's address for this browser, and the header that makes the browser known again.
+pub(crate) async fn begin(app: &App, peer: &Peer, wish: Wish) -> ApiResult<(String, HeaderValue)> {
+    let provider = provider(app)?;
+    admit(app, &format!("sign-ins from {}", peer.0), &SIGN_INS_OF_ADDRESS).await?;
+    let secret = Secret::draw("").map_err(ApiFault::internal)?;
+    let digest = secret.digest();
+    let cookie = OPENID.keep(secret.clone(), app.policy())?;
+    let address = provider.address(Keys::of(&secret.into_text())).await?;
+    let sign_in = OpenIdSignIn {
+        next: wish.next,
+        account: wish.link.map(|caller| caller.account.id),
+        invitation: wish.invitation.map(|invitation| digest_of(&invitation)),
+    };
+    let now = Now::read();
+    app.backend.store.add_openid_sign_in(&digest, &sign_in, now, now.lease_end(OPENID.lasts)).await?;
+    Ok((address, cookie))
+}

@@ -1,0 +1,65 @@
+use diode_core::api::Password;
+use diode_core::ids::AccountId;
+
+use super::provider;
+use crate::accounts::confirm::confirm;
+use crate::accounts::{Peer, SignedIn};
+use crate::app::App;
+use crate::http::{ApiFault, ApiResult};
+use crate::store::{Identity, Linked, Now, Unlinked};
+
+/// Checks that an owner may link an account. An open session is not enough: a link opens the account for
+/// good.
+pub(crate) async fn link_first(
+    app: &App,
+    peer: &Peer,
+    caller: &SignedIn,
+    password: Option<Password>,
+) -> ApiResult<()> {
+    confirm(app, peer, caller, password).await
+}
+
+/// Links the account that asked for it, if it is still the one that is signed in.
+pub(super) async fn link(
+    app: &App,
+    caller: Option<SignedIn>,
+    account: &AccountId,
+    identity: &Identity,
+) -> ApiResult<()> {
+    if caller.is_none_or(|caller| caller.account.id != *account) {
+        return Err(ApiFault::forbidden(
+            "another account is signed in than the one that was to be linked, so nothing was; begin again",
+        ));
+    }
+    let label = provider(app)?.label().to_owned();
+    match app.backend.store.link_identity(account, identity, Now::read()).await? {
+        Linked::Done => Ok(()),
+        Linked::Taken => Err(ApiFault::taken(format!(
+            "this account of {label} signs in to another account here; unlink it there first"
+        ))),
+        Linked::HasOne => Err(ApiFault::conflict(format!(
+            "your account is linked with {label} already; unlink it first to link another"
+        ))),
+    }
+}
+
+/// Takes the provider off an account.
+pub(crate) async fn unlink(
+    app: &App,
+    peer: &Peer,
+    caller: &SignedIn,
+    password: Option<Password>,
+) -> ApiResult<()> {
+    let provider = provider(app)?;
+    confirm(app, peer, caller, password).await?;
+    match app.backend.store.unlink_identity(&caller.account.id, provider.issuer()).await? {
+        Unlinked::Done => Ok(()),
+        Unlinked::NotLinked => {
+            Err(ApiFault::conflict(format!("your account is not linked with {}", provider.label())))
+        }
+        Unlinked::IsLast => Err(ApiFault::conflict(format!(
+            "{} is the only way into your account; choose a password first, then unlink it",
+            provider.label()
+        ))),
+    }
+}

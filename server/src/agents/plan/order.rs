@@ -1,0 +1,33 @@
+use diode_core::mixing::mix;
+
+use super::draw::key;
+use super::kind::{Kind, kinds};
+
+/// The order in which kinds have their first turn. It is the same for all devices, so it is found once.
+pub struct Order {
+    kinds: Vec<Kind>,
+    seed: u64,
+}
+
+impl Order {
+    /// Shuffled, but so that kinds of twice the weight come first twice as often (Efraimidis and Spirakis).
+    pub fn new(seed: u64) -> Self {
+        let place = |kind: Kind| {
+            // From 0 to 1: the highest 53 bits, as many as a double holds.
+            let random = (mix(key(kind, seed)) >> 11) as f64 / (1_u64 << 53) as f64;
+            -random.max(f64::MIN_POSITIVE).ln() / kind.weight()
+        };
+        let mut placed: Vec<(f64, Kind)> = kinds().into_iter().map(|kind| (place(kind), kind)).collect();
+        placed.sort_unstable_by(|a, b| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1)));
+        Self { kinds: placed.into_iter().map(|(_, kind)| kind).collect(), seed }
+    }
+
+    pub(super) fn kinds(&self) -> &[Kind] {
+        &self.kinds
+    }
+
+    /// Decides the draws of every kind, too.
+    pub(super) fn seed(&self) -> u64 {
+        self.seed
+    }
+}

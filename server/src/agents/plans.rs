@@ -1,0 +1,170 @@
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use diode_core::ids::HardwareSlug;
+use tokio::sync::Mutex as AsyncMutex;
+
+use super::plan::{Known, Planned, Planner};
+use super::{ORDER, USUAL_SECONDS};
+use crate::store::{KnownAgent, MeasuredUpTo, NewWork, ReadUpTo, Store, StoreResult};
+
+/// As many problems as are planned while an agent waits for them: enough for some leases.
+const FIRST: usize = 256;
+
+/// So many are planned at a time in the background. Smaller portions cost as much each.
+const PORTION: usize = 2048;
+
+/// Where fewer wait for an agent, more are planned before the next agent asks. A lease locks up to 64 of them while it
+/// is made: where many agents ask at once and few problems wait, they would wait for each other.
+const AHEAD: u64 = 2048;
+
+/// After so long is read anew what was measured without the plan, and everything if some of it was lost.
+const READ_ANEW: Duration = Duration::from_secs(60 * 60);
+
+/// The plans that this process goes on with.
+#[derive(Clone, Default)]
+pub(crate) struct Plans(Arc<Mutex<HashMap<HardwareSlug, Arc<AsyncMutex<Progress>>>>>);
+
+/// How far the plan of a hardware is.
+#[derive(Default)]
+struct Progress {
+    known: Known,
+    /// What of it is known.
+    read: ReadUpTo,
+    /// When its reading began.
+    began: Option<Instant>,
+    /// How much had been lost then.
+    losses: u64,
+}
+
+/// What was done in a step.
+enum Step {
+    /// Some more is known of what was measured and planned; there is still more.
+    Read,
+    /// So many problems were found; others may have planned them at the same time.
+    Planned(usize),
+}
+
+impl Plans {
+    /// Plans what comes next, unless something waits for the agent since others have asked.
+    pub(super) async fn go_on(&self, store: &dyn Store, agent: &KnownAgent, seconds: f64) -> StoreResult<()> {
+        let progress = self.of(agent.hardware());
+        let mut progress = progress.lock().await;
+        while store.planned_for(agent, seconds, 1).await? == 0 {
+            if let Step::Planned(_) = step(store, agent, seconds, FIRST, &mut progress).await? {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// Plans in the background for an agent that has just come, so that its first lease is there when it asks.
+    pub(crate) fn prepare(&self, store: &Arc<dyn Store>, agent: &KnownAgent) {
+        self.go_ahead(store, agent, USUAL_SECONDS);
+    }
+
+    /// Plans in the background, if little waits for agents like this one.
+    pub(super) fn go_ahead(&self, store: &Arc<dyn Store>, agent: &KnownAgent, seconds: f64) {
+        let (progress, store, agent) = (self.of(agent.hardware()), Arc::clone(store), agent.clone());
+        tokio::spawn(async move {
+            loop {
+                // Whoever has the lock plans already. Between two portions it is for agents that wait.
+                let Ok(mut progress) = progress.try_lock() else { return };
+                match portion(store.as_ref(), &agent, seconds, &mut progress).await {
+                    Ok(true) => {}
+                    Ok(false) => return,
+                    Err(error) => {
+                        tracing::error!(hardware = %agent.hardware(), "nothing could be planned ahead: {error}");
+                        return;
+                    }
+                }
+                drop(progress);
+                tokio::task::yield_now().await;
+            }
+        });
+    }
+
+    fn of(&self, hardware: &HardwareSlug) -> Arc<AsyncMutex<Progress>> {
+        // An insertion is done or not, whatever panics.
+        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        Arc::clone(all.entry(hardware.clone()).or_default())
+    }
+}
+
+/// Plans some problems ahead; `false` if enough of them wait, or there are no more.
+async fn portion(
+    store: &dyn Store,
+    agent: &KnownAgent,
+    seconds: f64,
+    progress: &mut Progress,
+) -> StoreResult<bool> {
+    let waiting = store.planned_for(agent, seconds, AHEAD).await?;
+    if waiting >= AHEAD {
+        return Ok(false);
+    }
+    if progress.began.is_some_and(|began| began.elapsed() >= READ_ANEW) {
+        progress.began = None;
+    }
+    // The first agents may come while this goes on.
+    let number = if waiting == 0 { FIRST } else { PORTION };
+    let step = step(store, agent, seconds, number, progress).await?;
+    Ok(!matches!(step, Step::Planned(0)))
+}
+
+/// Reads some more of what is known, or plans so many problems. Other processes may plan the same at the same time.
+async fn step(
+    store: &dyn Store,
+    agent: &KnownAgent,
+    seconds: f64,
+    number: usize,
+    progress: &mut Progress,
+) -> StoreResult<Step> {
+    // If this ends early, everything is read anew the next time.
+    let mut now = std::mem::take(progress);
+    let slug = agent.hardware();
+    if now.began.is_none() {
+        now = begun(store, slug, now).await?;
+    }
+    let news = store.known_problems(slug, &now.read).await?;
+    now.read = news.read;
+    let registration = agent.registration.clone();
+    let (work, now) = tokio::task::spawn_blocking(move || {
+        let mut now = now;
+        let known = &mut now.known;
+        news.problems.iter().for_each(|problem| known.add(problem));
+        if !news.is_all {
+            return (None, now);
+        }
+        let planner = Planner::new(&registration.hardware, &registration.ability, seconds, known, &ORDER);
+        let work: Vec<NewWork> = planner.take(number).map(new_work).collect();
+        // Also what others have added or measured just now: it must not be planned for ever.
+        work.iter().for_each(|new| known.add(&new.problem));
+        (Some(work), now)
+    })
+    .await?;
+    let step = match work {
+        None => Step::Read,
+        Some(work) => {
+            let added = store.add_work(slug, &work).await?;
+            tracing::debug!(hardware = %slug, "{added} problems planned");
+            Step::Planned(work.len())
+        }
+    };
+    *progress = now;
+    Ok(step)
+}
+
+/// The beginning of a reading. What is planned stays known, unless something was lost.
+async fn begun(store: &dyn Store, slug: &HardwareSlug, before: Progress) -> StoreResult<Progress> {
+    let losses = store.losses(slug).await?;
+    let mut now = if losses == before.losses { before } else { Progress { losses, ..Progress::default() } };
+    now.read.measured = MeasuredUpTo::Nothing;
+    now.began = Some(Instant::now());
+    Ok(now)
+}
+
+fn new_work(planned: Planned) -> NewWork {
+    let Planned { problem, purpose, breadth, seconds } = planned;
+    NewWork { problem, purpose, breadth, seconds }
+}

@@ -1,0 +1,62 @@
+//! What blobs are kept in, beside the library's means to reach them.
+
+use std::env::temp_dir;
+use std::fmt::{self, Display};
+use std::fs::File;
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
+
+use object_store::ObjectStore;
+use object_store::local::LocalFileSystem;
+
+use super::BlobError;
+use crate::place::Place;
+
+#[derive(Debug, Clone)]
+pub(super) enum Home {
+    Folder(Place),
+    /// A bucket, in words.
+    #[cfg_attr(not(feature = "s3"), expect(dead_code, reason = "only storage makes one"))]
+    Bucket(String),
+}
+
+impl Home {
+    /// Uses a folder, which is created if it is not there.
+    pub(super) fn folder(folder: &Path) -> Result<(Self, Arc<dyn ObjectStore>), BlobError> {
+        let refuse = |cause| BlobError::Home { home: folder.display().to_string(), cause };
+        std::fs::create_dir_all(folder).map_err(|error| refuse(error.into()))?;
+        let store = LocalFileSystem::new_with_prefix(folder).map_err(|error| refuse(error.into()))?;
+        let place = Place::of(folder).map_err(|error| refuse(error.into()))?;
+        Ok((Self::Folder(place), Arc::new(store.with_fsync(true))))
+    }
+
+    /// Fails if the folder was moved away: it would be made anew. A bucket is never made by storing in it.
+    pub(super) fn check(&self) -> io::Result<()> {
+        match self {
+            Self::Folder(place) => place.check(),
+            Self::Bucket(_) => Ok(()),
+        }
+    }
+
+    /// A file without a name, so it is gone with the process. It lies beside the blobs, or else in the
+    /// system's folder for such files.
+    pub(super) fn scratch(&self) -> io::Result<File> {
+        match self {
+            Self::Folder(place) => tempfile::tempfile_in(place.path()),
+            Self::Bucket(_) => tempfile::tempfile().map_err(|error| {
+                let folder = temp_dir();
+                io::Error::new(error.kind(), format!("no file in {} (TMPDIR): {error}", folder.display()))
+            }),
+        }
+    }
+}
+
+impl Display for Home {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Folder(place) => place.path().display().fmt(f),
+            Self::Bucket(words) => words.fmt(f),
+        }
+    }
+}

@@ -1,0 +1,307 @@
+//! Whole files: uploads, byte for byte, models and kernel packs. Each is named by the digest
+//! of its bytes, so none is ever overwritten with something else.
+
+#[cfg(feature = "s3")]
+mod bucket;
+#[cfg(feature = "s3")]
+mod connection;
+mod error;
+mod home;
+mod kind;
+mod place;
+mod source;
+
+use std::future::ready;
+use std::ops::Range;
+use std::path::Path;
+use std::sync::Arc;
+
+use axum::body::Bytes;
+use diode_core::ids::Digest;
+use futures_util::{Stream, StreamExt as _, TryStreamExt as _, stream};
+use object_store::path::Path as BlobPath;
+use object_store::{
+    GetOptions, GetRange, MultipartUpload, ObjectMeta, ObjectStore, ObjectStoreExt, PutPayload,
+};
+use sha2::{Digest as _, Sha256};
+use tokio::io::{AsyncSeekExt as _, AsyncWriteExt as _};
+
+pub use error::BlobError;
+pub(crate) use error::{Trouble, is_full};
+pub use kind::{BlobKey, BlobKind};
+pub use place::{BlobPlace, Bucket, Keys};
+
+use home::Home;
+use source::{PART_BYTES, Source};
+
+/// More than a file system stores beside a file's name, so that a full disk is noticed.
+const PROBE_BYTES: usize = 1 << 16;
+
+#[derive(Clone)]
+pub struct Blobs {
+    store: Arc<dyn ObjectStore>,
+    home: Home,
+}
+
+impl Blobs {
+    /// Uses the place that the settings name.
+    pub async fn open(place: &BlobPlace) -> Result<Self, BlobError> {
+        match place {
+            BlobPlace::Folder(folder) => Self::in_folder(folder),
+            BlobPlace::Bucket(bucket) => Self::in_bucket(bucket).await,
+        }
+    }
+
+    /// Uses a folder, which is created if it is not there.
+    pub fn in_folder(folder: &Path) -> Result<Self, BlobError> {
+        let (home, store) = Home::folder(folder)?;
+        Ok(Self { store, home })
+    }
+
+    /// Uses a bucket, if it is there and answers.
+    #[cfg(feature = "s3")]
+    async fn in_bucket(bucket: &Bucket) -> Result<Self, BlobError> {
+        let refuse = |cause| BlobError::Home { home: bucket.to_string(), cause };
+        let store = bucket::open(bucket).await.map_err(refuse)?;
+        Ok(Self { store, home: Home::Bucket(bucket.to_string()) })
+    }
+
+    #[cfg(not(feature = "s3"))]
+    async fn in_bucket(bucket: &Bucket) -> Result<Self, BlobError> {
+        let cause =
+            "this diode-server was built without the cargo feature `s3`; name a folder, or build it anew";
+        Err(BlobError::Home { home: bucket.to_string(), cause: cause.into() })
+    }
+
+    /// Stores a blob. Once this returns, it survives a power cut: of a folder, the file and
+    /// every folder that names it have been synced; of a bucket, the storage has taken it.
+    pub async fn put(&self, kind: BlobKind, digest: &Digest, bytes: Bytes) -> Result<(), BlobError> {
+        if bytes.len() > PART_BYTES {
+            return self.put_parts(kind, digest, Source::Memory(bytes)).await;
+        }
+        self.check_home()?;
+        let stored = self.store.put(&kind.path(digest), PutPayload::from_bytes(bytes)).await;
+        stored.map(drop).map_err(failed_to("stored", digest))
+    }
+
+    /// Stores a blob that is too large for memory, from the beginning of a file. It is as durable.
+    pub async fn put_file(
+        &self,
+        kind: BlobKind,
+        digest: &Digest,
+        mut file: tokio::fs::File,
+    ) -> Result<(), BlobError> {
+        file.rewind().await.map_err(unread).map_err(failed_to("stored", digest))?;
+        self.put_parts(kind, digest, Source::File(file)).await
+    }
+
+    async fn put_parts(&self, kind: BlobKind, digest: &Digest, source: Source) -> Result<(), BlobError> {
+        let failed = failed_to("stored", digest);
+        self.check_home()?;
+        let mut upload = self.store.put_multipart(&kind.path(digest)).await.map_err(&failed)?;
+        let sent = send(upload.as_mut(), source).await;
+        if sent.is_err() {
+            // The parts would take space. Storage that does not answer keeps them until a rule of its own ends them.
+            let _ = upload.abort().await;
+        }
+        sent.map_err(failed)
+    }
+
+    /// Reads a blob piece by piece.
+    pub async fn stream(
+        &self,
+        kind: BlobKind,
+        digest: &Digest,
+    ) -> Result<impl Stream<Item = Result<Bytes, object_store::Error>> + Send + 'static, BlobError> {
+        let failed = failed_to("read", digest);
+        Ok(self.store.get(&kind.path(digest)).await.map_err(failed)?.into_stream())
+    }
+
+    /// Reads some bytes of a blob, which must have them, piece by piece.
+    pub async fn stream_part(
+        &self,
+        kind: BlobKind,
+        digest: &Digest,
+        part: Range<u64>,
+    ) -> Result<impl Stream<Item = Result<Bytes, object_store::Error>> + Send + 'static, BlobError> {
+        let options = GetOptions { range: Some(GetRange::Bounded(part)), ..GetOptions::default() };
+        let found = self.store.get_opts(&kind.path(digest), options).await;
+        Ok(found.map_err(failed_to("read", digest))?.into_stream())
+    }
+
+    /// Copies a blob to another place, however large it is; `false`, and nothing is stored there, if it is not
+    /// what its name says.
+    pub async fn copy_to(&self, to: &Self, kind: BlobKind, digest: &Digest) -> Result<bool, BlobError> {
+        let unwritten = |error: std::io::Error| to.unusable(error.into());
+        let (mut file, mut hash) = (to.scratch().await?, Sha256::new());
+        self.each_piece(kind, digest, async |piece| {
+            hash.update(&piece);
+            file.write_all(&piece).await.map_err(unwritten)
+        })
+        .await?;
+        if Digest::from_hash(hash.finalize().into()) != *digest {
+            return Ok(false);
+        }
+        file.flush().await.map_err(unwritten)?;
+        to.put_file(kind, digest, file).await?;
+        Ok(true)
+    }
+
+    /// Whether a blob is what its name says.
+    pub async fn is_whole(&self, kind: BlobKind, digest: &Digest) -> Result<bool, BlobError> {
+        let mut hash = Sha256::new();
+        self.each_piece(kind, digest, async |piece| {
+            hash.update(&piece);
+            Ok(())
+        })
+        .await?;
+        Ok(Digest::from_hash(hash.finalize().into()) == *digest)
+    }
+
+    async fn each_piece(
+        &self,
+        kind: BlobKind,
+        digest: &Digest,
+        mut take: impl AsyncFnMut(Bytes) -> Result<(), BlobError>,
+    ) -> Result<(), BlobError> {
+        let mut pieces = self.stream(kind, digest).await?;
+        let failed = failed_to("read", digest);
+        while let Some(piece) = pieces.try_next().await.map_err(&failed)? {
+            take(piece).await?;
+        }
+        Ok(())
+    }
+
+    fn check_home(&self) -> Result<(), BlobError> {
+        self.home.check().map_err(|error| self.unusable(error.into()))
+    }
+
+    fn unusable(&self, cause: Box<dyn std::error::Error + Send + Sync>) -> BlobError {
+        BlobError::Home { home: self.home.to_string(), cause }
+    }
+
+    /// The size of a blob; `None` if it is not there.
+    pub async fn size(&self, kind: BlobKind, digest: &Digest) -> Result<Option<u64>, BlobError> {
+        match self.store.head(&kind.path(digest)).await {
+            Ok(found) => Ok(Some(found.size)),
+            Err(object_store::Error::NotFound { .. }) => Ok(None),
+            Err(error) => Err(failed_to("looked for", digest)(error)),
+        }
+    }
+
+    /// Every blob there is, with the time of its last change. Files of other names are left out.
+    pub fn list(
+        &self,
+    ) -> impl Stream<Item = Result<(BlobKind, Digest, jiff::Timestamp), BlobError>> + Send + '_ {
+        let blob = |kind: BlobKind, found: ObjectMeta| {
+            let name = found.location.filename()?.strip_suffix(kind.extension())?;
+            let changed = jiff::Timestamp::from_millisecond(found.last_modified.timestamp_millis()).ok()?;
+            Some((kind, name.parse().ok()?, changed))
+        };
+        stream::iter(BlobKind::ALL).flat_map(move |kind| {
+            let found = self.store.list(Some(&BlobPath::from(kind.folder())));
+            found
+                .map_err(|source| self.unusable(source.into()))
+                .try_filter_map(move |found| ready(Ok(blob(kind, found))))
+        })
+    }
+
+    /// Removes a blob.
+    pub async fn remove(&self, kind: BlobKind, digest: &Digest) -> Result<(), BlobError> {
+        let removed = self.store.delete(&kind.path(digest)).await;
+        removed.map_err(failed_to("removed", digest))
+    }
+
+    /// Fails if no blob can be stored.
+    pub async fn probe(&self) -> Result<(), BlobError> {
+        self.check_home()?;
+        let path = BlobPath::from("probe");
+        let bytes = vec![b'.'; PROBE_BYTES];
+        let failed = |source: object_store::Error| self.unusable(source.into());
+        self.store.put(&path, PutPayload::from(bytes)).await.map_err(failed)?;
+        match self.store.delete(&path).await {
+            // Another server probes at the same time.
+            Err(object_store::Error::NotFound { .. }) => Ok(()),
+            other => other.map_err(failed),
+        }
+    }
+
+    /// A file for an upload while it arrives. It has no name, so it is gone with the process.
+    pub async fn scratch(&self) -> Result<tokio::fs::File, BlobError> {
+        self.check_home()?;
+        let home = self.home.clone();
+        let made = tokio::task::spawn_blocking(move || home.scratch()).await;
+        let made = made.unwrap_or_else(|error| Err(std::io::Error::other(error)));
+        made.map(tokio::fs::File::from_std).map_err(|error| self.unusable(error.into()))
+    }
+
+    /// Reads a whole blob.
+    pub async fn get(&self, kind: BlobKind, digest: &Digest) -> Result<Bytes, BlobError> {
+        let failed = failed_to("read", digest);
+        let found = self.store.get(&kind.path(digest)).await.map_err(&failed)?;
+        found.bytes().await.map_err(failed)
+    }
+}
+
+async fn send(upload: &mut dyn MultipartUpload, mut source: Source) -> object_store::Result<()> {
+    while let Some(part) = source.next().await.map_err(unread)? {
+        upload.put_part(PutPayload::from_bytes(part)).await?;
+    }
+    upload.complete().await.map(drop)
+}
+
+/// An error of the file that a blob is read from.
+fn unread(error: std::io::Error) -> object_store::Error {
+    object_store::Error::Generic { store: "scratch", source: error.into() }
+}
+
+fn failed_to(action: &'static str, digest: &Digest) -> impl Fn(object_store::Error) -> BlobError {
+    move |cause| BlobError::Access { digest: digest.clone(), action, cause }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn blobs_come_back_and_absent_ones_are_named() {
+        let folder = tempfile::tempdir().unwrap();
+        let blobs = Blobs::in_folder(&folder.path().join("new")).unwrap();
+        let bytes = Bytes::from_static(b"a model");
+        let digest = Digest::of(&bytes);
+        for _ in 0..2 {
+            blobs.put(BlobKind::Model, &digest, bytes.clone()).await.unwrap();
+        }
+        assert_eq!(blobs.get(BlobKind::Model, &digest).await.unwrap(), bytes);
+        let error = blobs.get(BlobKind::Upload, &digest).await.unwrap_err();
+        assert!(error.to_string().contains(digest.as_str()), "{error}");
+    }
+
+    #[tokio::test]
+    async fn large_blobs_come_in_parts() {
+        let folder = tempfile::tempdir().unwrap();
+        let blobs = Blobs::in_folder(folder.path()).unwrap();
+        let bytes = Bytes::from((0..PART_BYTES * 2 + 7).map(|i| (i % 251) as u8).collect::<Vec<_>>());
+        let mut file = blobs.scratch().await.unwrap();
+        file.write_all(&bytes).await.unwrap();
+        let digest = Digest::of(&bytes);
+        blobs.put_file(BlobKind::Pack, &digest, file).await.unwrap();
+        let parts = blobs.stream(BlobKind::Pack, &digest).await.unwrap();
+        let parts: Vec<Bytes> = parts.try_collect().await.unwrap();
+        assert_eq!(parts.concat(), bytes);
+        let middle = PART_BYTES as u64 - 3..PART_BYTES as u64 + 3;
+        let parts = blobs.stream_part(BlobKind::Pack, &digest, middle).await.unwrap();
+        let parts: Vec<Bytes> = parts.try_collect().await.unwrap();
+        assert_eq!(parts.concat(), bytes[PART_BYTES - 3..PART_BYTES + 3]);
+
+        let copies = Blobs::in_folder(&folder.path().join("copies")).unwrap();
+        assert!(blobs.copy_to(&copies, BlobKind::Pack, &digest).await.unwrap());
+        assert_eq!(copies.get(BlobKind::Pack, &digest).await.unwrap(), bytes);
+        assert!(copies.is_whole(BlobKind::Pack, &digest).await.unwrap());
+        let other = Digest::of(b"other bytes");
+        copies.put(BlobKind::Pack, &other, bytes).await.unwrap();
+        assert!(!copies.is_whole(BlobKind::Pack, &other).await.unwrap());
+        assert!(!copies.copy_to(&blobs, BlobKind::Pack, &other).await.unwrap());
+        assert_eq!(blobs.size(BlobKind::Pack, &other).await.unwrap(), None);
+    }
+}

@@ -1,0 +1,180 @@
+//! How few configs are enough for many problems.
+
+use std::collections::HashMap;
+
+use diode_core::Config;
+use diode_core::api::CoverStep;
+
+/// A config covers a problem if its time is at most this much above the best.
+const REACH: f64 = 0.05;
+
+/// What a problem counts in the mean while none of its configs is in the list: more than any bad choice, so
+/// that lists with something for every problem come first.
+const NOTHING: f32 = 1.0;
+
+/// Problems with the times of their configs, for [`Cover::steps`].
+#[derive(Default)]
+pub(crate) struct Cover {
+    configs: Vec<Config>,
+    numbers: HashMap<Config, u32>,
+    /// By config: the problems that it was timed on, with the logarithm of its time / the best time.
+    losses: Vec<Vec<(u32, f32)>>,
+    problems: u32,
+}
+
+impl Cover {
+    pub(crate) fn problems(&self) -> u64 {
+        self.problems.into()
+    }
+
+    /// Adds a problem with its Triton configs, fastest first. One without any is no problem, nor is one whose best
+    /// time is none, as in databases from before there was a least time.
+    pub(crate) fn add(&mut self, times: impl IntoIterator<Item = (Config, f64)>) {
+        let mut times = times.into_iter().peekable();
+        let Some(&(_, best)) = times.peek().filter(|(_, best)| *best > 0.0) else { return };
+        for (config, time) in times {
+            // Whether K is a multiple of the block is a fact of the problem, not of the config.
+            let number = self.number(config.for_k(1));
+            let losses = &mut self.losses[number as usize];
+            if losses.last().is_none_or(|(problem, _)| *problem != self.problems) {
+                losses.push((self.problems, (time / best).ln() as f32));
+            }
+        }
+        self.problems += 1;
+    }
+
+    fn number(&mut self, config: Config) -> u32 {
+        *self.numbers.entry(config).or_insert_with(|| {
+            self.configs.push(config);
+            self.losses.push(Vec::new());
+            self.configs.len() as u32 - 1
+        })
+    }
+
+    /// A list of at most so many configs. Each covers the most problems that those before it leave; of several,
+    /// the one that makes the problems fastest on the whole. Long work: not for an async thread.
+    pub(crate) fn steps(&self, most: usize) -> Vec<CoverStep> {
+        let mut least: Vec<Option<f32>> = vec![None; self.problems as usize];
+        let mut left: Vec<usize> = (0..self.configs.len()).collect();
+        // Equals in the order of configs, so that the answer is always the same.
+        left.sort_by_key(|&number| self.configs[number]);
+        let mut steps = Vec::new();
+        while steps.len() < most {
+            let gains = left.iter().enumerate().map(|(place, &number)| (self.gain(number, &least), place));
+            let best = gains.reduce(|a, b| if b.0 > a.0 { b } else { a });
+            let Some((_, place)) = best.filter(|(gain, _)| *gain > Gain::default()) else { break };
+            let number = left.remove(place);
+            for &(problem, loss) in &self.losses[number] {
+                let least = &mut least[problem as usize];
+                *least = Some(least.map_or(loss, |known| known.min(loss)));
+            }
+            steps.push(step(self.configs[number], &least));
+        }
+        steps
+    }
+
+    fn gain(&self, number: usize, least: &[Option<f32>]) -> Gain {
+        let mut gain = Gain::default();
+        for &(problem, loss) in &self.losses[number] {
+            let known = least[problem as usize];
+            gain.covered += u32::from(is_near(loss) && !known.is_some_and(is_near));
+            gain.speed += (known.unwrap_or(NOTHING) - loss).max(0.0);
+        }
+        gain
+    }
+}
+
+/// What a config would add to a list.
+#[derive(Debug, Clone, Copy, Default, PartialEq, PartialOrd)]
+struct Gain {
+    covered: u32,
+    speed: f32,
+}
+
+fn is_near(loss: f32) -> bool {
+    loss <= REACH.ln_1p() as f32
+}
+
+fn step(config: Config, least: &[Option<f32>]) -> CoverStep {
+    let timed: Vec<f32> = least.iter().copied().flatten().collect();
+    let covered = timed.iter().filter(|loss| is_near(**loss)).count() as u64;
+    let sum: f64 = timed.iter().map(|loss| f64::from(*loss)).sum();
+    CoverStep {
+        config,
+        covered,
+        share: covered as f64 / least.len() as f64,
+        timed: timed.len() as u64,
+        share_of_best: (-sum / timed.len() as f64).exp(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use diode_core::Tile;
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn tile(number: u32) -> Config {
+        Config::Mm(Tile::new(16 << number, 64, 32, 3, 4))
+    }
+
+    fn cover(problems: &[&[(u32, f64)]]) -> Cover {
+        let mut cover = Cover::default();
+        for times in problems {
+            let mut times = times.to_vec();
+            times.sort_by(|a, b| a.1.total_cmp(&b.1));
+            cover.add(times.into_iter().map(|(number, time)| (tile(number), time)));
+        }
+        cover
+    }
+
+    #[test]
+    fn the_config_that_covers_most_comes_first() {
+        // 0 is best once, 1 is within 5 % three times, 2 is best where 1 is slow.
+        let cover = cover(&[
+            &[(0, 1.0), (1, 1.04), (2, 2.0)],
+            &[(1, 1.0), (2, 1.5)],
+            &[(1, 1.0), (0, 1.2)],
+            &[(2, 1.0), (1, 1.5)],
+        ]);
+        let steps = cover.steps(32);
+        let configs: Vec<Config> = steps.iter().map(|step| step.config).collect();
+        assert_eq!(configs, [tile(1), tile(2), tile(0)]);
+        let reached: Vec<(u64, u64)> = steps.iter().map(|step| (step.covered, step.timed)).collect();
+        assert_eq!(reached, [(3, 4), (4, 4), (4, 4)]);
+        let first = &steps[0];
+        assert!((first.share - 0.75).abs() < 1e-12);
+        assert!((first.share_of_best - (1.0 / 1.04 / 1.5_f64).powf(0.25)).abs() < 1e-6, "{first:?}");
+        assert!((steps[2].share_of_best - 1.0).abs() < 1e-6);
+        assert_eq!(cover.steps(1), steps[..1]);
+    }
+
+    #[test]
+    fn a_config_is_one_whatever_the_k_of_its_problems() {
+        let mut cover = Cover::default();
+        cover.add([(tile(0).for_k(64), 1.0)]);
+        cover.add([(tile(0).for_k(65), 1.0), (tile(0).for_k(64), 3.0)]);
+        cover.add([]);
+        cover.add([(tile(0), 0.0), (tile(1), 1.0)]);
+        let steps = cover.steps(32);
+        assert_eq!((steps.len(), steps[0].covered, cover.problems()), (1, 2, 2));
+        assert_eq!(Cover::default().steps(32), []);
+    }
+
+    proptest! {
+        #[test]
+        fn longer_lists_reach_more(times in prop::collection::vec(prop::collection::btree_map(0_u32..6, 1.0..3.0_f64, 1..6), 1..30)) {
+            let problems: Vec<Vec<(u32, f64)>> = times.into_iter().map(|times| times.into_iter().collect()).collect();
+            let refs: Vec<&[(u32, f64)]> = problems.iter().map(Vec::as_slice).collect();
+            let steps = cover(&refs).steps(32);
+            for pair in steps.windows(2) {
+                prop_assert!(pair[0].covered <= pair[1].covered && pair[0].timed <= pair[1].timed);
+            }
+            // All configs together leave nothing out.
+            let last = steps.last().unwrap();
+            prop_assert_eq!(last.covered, problems.len() as u64);
+            prop_assert!((last.share_of_best - 1.0).abs() < 1e-5);
+        }
+    }
+}

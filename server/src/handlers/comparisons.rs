@@ -1,0 +1,149 @@
+//! Two of a kind, compared on the problems that both measured.
+
+use std::collections::BTreeMap;
+
+use anyhow::anyhow;
+use axum::Json;
+use axum::extract::State;
+use diode_core::api::{
+    ApiError, HardwareSummary, Kernels, ProblemFilter, RatioQuery, Ratios, Receipt, SortOrder, TimedConfig,
+};
+use diode_core::ids::ProblemId;
+use diode_core::{Method, Problem};
+
+use crate::app::App;
+use crate::http::{ApiFault, ApiResult, StrictQuery, lookup};
+use crate::ratios::ratios;
+use crate::solutions::StoredSolutions;
+use crate::store::{Pair, Sample};
+
+/// More pairs are not looked at one by one.
+const MAX_PAIRS: u32 = 5_000;
+
+/// As many as a page shows.
+const DEFAULT_LIMIT: u32 = 50;
+
+/// The best kernels of two hardwares on the same problems: `a` and `b` are slugs.
+#[utoipa::path(
+    get, path = "/comparisons/hardware", tag = "comparisons", params(RatioQuery),
+    responses(
+        (status = 200, body = Ratios),
+        (status = 400, body = ApiError),
+        (status = 404, body = ApiError),
+    ),
+)]
+pub(crate) async fn hardware(
+    State(app): State<App>,
+    StrictQuery(query): StrictQuery<RatioQuery>,
+) -> ApiResult<Json<Ratios>> {
+    let a: HardwareSummary = lookup(&app, &query.a).await?;
+    let b: HardwareSummary = lookup(&app, &query.b).await?;
+    let common: Vec<Method> = a.methods.iter().filter(|method| b.methods.contains(method)).copied().collect();
+    let method = query.method.or(Method::shown_first(&common));
+    let filter = ProblemFilter { method, ..query.filter() };
+    let kernels = query.kernels.unwrap_or(Kernels::Triton);
+    let store = &app.backend.store;
+    let (a, b) = (&a.hardware.slug, &b.hardware.slug);
+    let Some(method) = method else {
+        let only_a = store.timed_problems(a, kernels, &filter).await?;
+        let only_b = store.timed_problems(b, kernels, &filter).await?;
+        return Ok(Json(Ratios { only_a, only_b, ..Ratios::default() }));
+    };
+    let pairs = store.pairs([a, b], kernels, &filter, MAX_PAIRS).await?;
+    let both = pairs.total;
+    let only = async |slug| -> ApiResult<u64> {
+        Ok(store.timed_problems(slug, kernels, &filter).await?.saturating_sub(both))
+    };
+    let (only_a, only_b) = (only(a).await?, only(b).await?);
+    Ok(Json(answer(pairs, only_a, only_b, method, &query).await?))
+}
+
+/// The best kernels of two uploads on the same problems: `a` and `b` are their ids. What is quarantined is left
+/// out.
+#[utoipa::path(
+    get, path = "/comparisons/uploads", tag = "comparisons", params(RatioQuery),
+    responses(
+        (status = 200, body = Ratios),
+        (status = 400, body = ApiError),
+        (status = 404, body = ApiError),
+        (status = 503, body = ApiError, description = "Too many such requests at once"),
+    ),
+)]
+pub(crate) async fn uploads(
+    State(app): State<App>,
+    StrictQuery(query): StrictQuery<RatioQuery>,
+) -> ApiResult<Json<Ratios>> {
+    let a: Receipt = lookup(&app, &query.a).await?;
+    let b: Receipt = lookup(&app, &query.b).await?;
+    // Before the timings are read, so that memory holds those of few.
+    let _turn = app.picking().await.ok_or_else(|| {
+        ApiFault::busy("as many uploads are compared as the server takes; try again in a few seconds")
+    })?;
+    let filter = query.filter();
+    let kernels = query.kernels.unwrap_or(Kernels::Triton);
+    let mut sides = Vec::new();
+    for id in [a.id, b.id] {
+        let stored = app.backend.store.upload_solutions(&id).await?;
+        let filter = filter.clone();
+        sides.push(tokio::task::spawn_blocking(move || best_times(&stored, kernels, &filter)).await?);
+    }
+    let [a, b] = <[BestTimes; 2]>::try_from(sides).map_err(|_| ApiFault::internal(anyhow!("two sides")))?;
+    let common: Vec<Method> = a.keys().filter(|method| b.contains_key(method)).copied().collect();
+    let Some(method) = query.method.or(Method::shown_first(&common)) else {
+        let problems = |side: &BestTimes| side.values().map(|times| times.len() as u64).sum();
+        return Ok(Json(Ratios { only_a: problems(&a), only_b: problems(&b), ..Ratios::default() }));
+    };
+    let of = |mut side: BestTimes| side.remove(&method).unwrap_or_default();
+    let (a, mut b) = (of(a), of(b));
+    let (in_a, in_b) = (a.len() as u64, b.len() as u64);
+    let items: Vec<Pair> = a
+        .into_iter()
+        .filter_map(|(id, (problem, a))| Some(Pair { problem, a, b: b.remove(&id)?.1 }))
+        .collect();
+    let both = items.len() as u64;
+    let pairs = Sample { total: both, items };
+    Ok(Json(answer(pairs, in_a - both, in_b - both, method, &query).await?))
+}
+
+/// The best config of each problem, by method.
+type BestTimes = BTreeMap<Method, BTreeMap<ProblemId, (Problem, TimedConfig)>>;
+
+/// Of the timings of an upload, whoever else measured the same. Long work: not for an async thread.
+fn best_times(stored: &StoredSolutions, kernels: Kernels, filter: &ProblemFilter) -> BestTimes {
+    let mut best = BestTimes::new();
+    for (row, solution) in stored.decode().solutions {
+        let Some(problem) = stored.problems.get(&row.problem).filter(|problem| filter.admits(problem)) else {
+            continue;
+        };
+        let is_meant = |library: bool| match kernels {
+            Kernels::Triton => !library,
+            Kernels::Library => library,
+            Kernels::Everything => true,
+        };
+        let times = solution.timed().filter(|(config, _)| is_meant(config.is_library()));
+        let Some((config, time)) = times.min_by(|a, b| a.1.0.total_cmp(&b.1.0)) else { continue };
+        let timed = TimedConfig { config, us: time.micros().0 };
+        let of_method = best.entry(row.method).or_default();
+        let known = of_method.entry(row.problem.clone()).or_insert_with(|| (problem.clone(), timed));
+        if timed.us < known.1.us {
+            known.1 = timed;
+        }
+    }
+    best
+}
+
+async fn answer(
+    pairs: Sample<Pair>,
+    only_a: u64,
+    only_b: u64,
+    method: Method,
+    query: &RatioQuery,
+) -> ApiResult<Ratios> {
+    let noise = query.noise.unwrap_or_default();
+    let order = query.order.unwrap_or(SortOrder::Ascending);
+    let limit = query.limit.unwrap_or(DEFAULT_LIMIT) as usize;
+    let total = pairs.total;
+    let compare = move || ratios(pairs.items, noise, order, limit);
+    let compared = tokio::task::spawn_blocking(compare).await?;
+    Ok(Ratios { method: Some(method), problems: total, only_a, only_b, ..compared })
+}

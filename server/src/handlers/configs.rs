@@ -1,0 +1,96 @@
+use std::collections::BTreeSet;
+
+use axum::extract::State;
+use axum::http::HeaderMap;
+use axum::response::Response;
+use diode_core::Method;
+use diode_core::api::{ApiError, ConfigCover, HardwareSummary, ProblemFilter};
+use diode_core::ids::ProblemId;
+
+use super::export::Export;
+use crate::app::App;
+use crate::consensus::{ByProblem, Consensus};
+use crate::cover::Cover;
+use crate::exports::ExportFile;
+use crate::http::{ApiFault, ApiResult, Known, StrictQuery};
+use crate::limits::Client;
+use crate::solutions::cut;
+
+/// A list is made from the timings of so many problems at most: with 1,600 configs each they take 50 MB.
+const MAX_PROBLEMS: u32 = 4_000;
+/// Timings that are decoded at a time.
+const TIMINGS_AT_ONCE: u64 = 1 << 20;
+/// Nobody tries more by hand.
+const MOST_CONFIGS: usize = 32;
+
+/// How few Triton configs are enough for the problems that the filters leave.
+#[utoipa::path(
+    get, path = "/hardware/{slug}/configs", tag = "hardware",
+    params(("slug" = String, Path), ProblemFilter),
+    responses(
+        (status = 200, body = ConfigCover),
+        (status = 304, description = "The client has it already"),
+        (status = 400, body = ApiError),
+        (status = 404, body = ApiError),
+    ),
+)]
+pub(crate) async fn get(
+    State(app): State<App>,
+    client: Client,
+    StrictQuery(filter): StrictQuery<ProblemFilter>,
+    Known(summary): Known<HardwareSummary>,
+    asked: axum::http::Method,
+    headers: HeaderMap,
+) -> ApiResult<Response> {
+    let method = filter.method.or(summary.method).ok_or_else(|| {
+        ApiFault::not_found(format!("nothing has been uploaded for `{}` yet", summary.hardware.slug))
+    })?;
+    let filter = ProblemFilter { method: Some(method), ..filter };
+    let slug = &summary.hardware.slug;
+    let name = format!("{slug}-configs.json");
+    // Entries, which say which problems there are, may follow the timings later.
+    let revision = app.backend.store.entries_revision(slug).await?;
+    let form = format!("{revision:?} {filter:?}");
+    let export = Export { slug, form, name, media: "application/json" };
+    export.answer(&app, &client, &asked, &headers, make(&app, &summary, method, &filter)).await
+}
+
+/// From the consensus of each problem, as the boards have it. Reads a few problems at a time.
+async fn make(
+    app: &App,
+    summary: &HardwareSummary,
+    method: Method,
+    filter: &ProblemFilter,
+) -> ApiResult<ExportFile> {
+    let store = &app.backend.store;
+    let slug = &summary.hardware.slug;
+    let sample = store.triton_problems(slug, filter, MAX_PROBLEMS).await?;
+    let wanted: BTreeSet<ProblemId> = sample.items.into_iter().collect();
+    let (mut cover, mut left_out) = (Cover::default(), 0);
+    // Runs of all problems, so that memory holds the timings of one, however few of it are wanted.
+    let sizes = store.problem_sizes(slug, method).await?;
+    for problems in cut(&sizes, TIMINGS_AT_ONCE) {
+        if wanted.range(problems.clone()).next().is_none() {
+            continue;
+        }
+        let mut stored = store.problems_solutions(slug, method, problems).await?;
+        stored.solutions.retain(|solution| wanted.contains(&solution.problem));
+        let add = move || {
+            let ByProblem { consensuses, left_out } = Consensus::by_problem(&stored);
+            for (_, consensus) in consensuses {
+                let triton = consensus.configs.iter().filter(|agreed| !agreed.config.is_library());
+                cover.add(triton.map(|agreed| (agreed.config, agreed.time.0)));
+            }
+            (cover, left_out)
+        };
+        let damaged;
+        (cover, damaged) = tokio::task::spawn_blocking(add).await?;
+        left_out += damaged;
+    }
+    let write = move || {
+        let (sampled, steps) = (cover.problems(), cover.steps(MOST_CONFIGS));
+        serde_json::to_vec(&ConfigCover { method, problems: sample.total, sampled, steps })
+    };
+    let bytes = tokio::task::spawn_blocking(write).await?.map_err(ApiFault::internal)?;
+    Ok(ExportFile { bytes: bytes.into(), left_out })
+}

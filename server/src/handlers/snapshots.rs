@@ -1,0 +1,233 @@
+use axum::Json;
+use axum::body::Body;
+use axum::extract::State;
+use axum::http::{HeaderMap, Method, StatusCode};
+use axum::response::Response;
+use diode_core::Heuristic;
+use diode_core::api::query::from_text;
+use diode_core::api::{
+    ApiError, CitationFormat, Job, JobKind, JobRequest, NewSnapshot, RemoveSnapshot, SnapshotDetail,
+    SnapshotName, SnapshotState, SnapshotSummary,
+};
+use diode_core::ids::HardwareSlug;
+use serde::Deserialize;
+
+use super::jobs::accepted;
+use super::stored_file::{StoredFile, WHILE_THERE};
+use crate::accounts::{Admin, Authorized};
+use crate::app::App;
+use crate::blobs::BlobKind;
+use crate::http::{ApiFault, ApiResult, InPath, Known, Lookup, NoParameters, StrictQuery, json_body, lookup};
+use crate::snapshots::cite;
+use crate::store::{Now, Store, StoreResult, StoredSnapshot};
+use crate::trainings;
+
+/// More than anybody reads at once.
+const MAX_LISTED: u32 = 500;
+
+impl Lookup for StoredSnapshot {
+    type Id = SnapshotName;
+    const KIND: &'static str = "snapshot";
+    const HINT: &'static str = "/api/v1/snapshots lists what there is";
+
+    async fn find(store: &dyn Store, name: &SnapshotName) -> StoreResult<Option<Self>> {
+        store.snapshot(name).await
+    }
+}
+
+#[derive(Deserialize, utoipa::IntoParams)]
+#[into_params(parameter_in = Query)]
+pub(crate) struct SnapshotQuery {
+    #[serde(default, deserialize_with = "from_text")]
+    #[param(value_type = Option<String>)]
+    hardware: Option<HardwareSlug>,
+}
+
+#[derive(Deserialize, utoipa::IntoParams)]
+#[into_params(parameter_in = Query)]
+pub(crate) struct CitationQuery {
+    /// `text` unless given
+    #[serde(default, deserialize_with = "from_text")]
+    format: Option<CitationFormat>,
+}
+
+/// The snapshots, or those of one hardware, newest first; the newest 500.
+#[utoipa::path(
+    get, path = "/snapshots", tag = "snapshots", params(SnapshotQuery),
+    responses((status = 200, body = Vec<SnapshotSummary>), (status = 400, body = ApiError)),
+)]
+pub(crate) async fn list(
+    State(app): State<App>,
+    StrictQuery(query): StrictQuery<SnapshotQuery>,
+) -> ApiResult<Json<Vec<SnapshotSummary>>> {
+    Ok(Json(app.backend.store.snapshots(query.hardware.as_ref(), MAX_LISTED).await?))
+}
+
+/// Asks for a snapshot of everything that counts of a hardware. The worker makes it when its turn comes; if
+/// nothing has changed since the newest, that one is the job's.
+#[utoipa::path(
+    post, path = "/snapshots", tag = "snapshots", request_body = NewSnapshot,
+    responses(
+        (status = 202, body = Job),
+        (status = 400, body = ApiError),
+        (status = 401, body = ApiError),
+        (status = 403, body = ApiError, description = "Not an administrator, or a token without the scope"),
+        (status = 415, body = ApiError, description = "Not said to be JSON"),
+        (status = 422, body = ApiError, description = "There is nothing to freeze"),
+        (status = 429, body = ApiError, description = "As many jobs wait as may, or the account has as many as it may"),
+    ),
+)]
+pub(crate) async fn create(
+    State(app): State<App>,
+    Authorized { account, .. }: Authorized<Admin>,
+    _: StrictQuery<NoParameters>,
+    headers: HeaderMap,
+    body: Body,
+) -> ApiResult<(StatusCode, Json<Job>)> {
+    let request: NewSnapshot = json_body(&headers, body).await?;
+    let (store, slug) = (&app.backend.store, &request.hardware);
+    if store.hardware_summary(slug).await?.is_none_or(|summary| summary.timings == 0) {
+        return Err(ApiFault::refused(format!(
+            "nothing has been measured on `{slug}`; /api/v1/hardware lists what there is"
+        )));
+    }
+    let now = Now::read();
+    let job = JobRequest {
+        kind: JobKind::Snapshot,
+        heuristic: Heuristic::Matmul,
+        hardware: slug.clone(),
+        method: None,
+        seed: 0,
+    };
+    let job = trainings::job(job, false, now).map_err(ApiFault::internal)?;
+    // Looking after the server is never free, so there is an account.
+    let who = account.as_ref().map_or("nobody", |account| account.name.as_str());
+    let whose = account.as_ref().map(|account| &account.id);
+    accepted(store.queue_snapshot(&job, &request, whose, who, now).await?)?;
+    Ok((StatusCode::ACCEPTED, Json(job)))
+}
+
+/// One snapshot: what is in it, its files, whether what is in it still counts, and how to cite it.
+#[utoipa::path(
+    get, path = "/snapshots/{name}", tag = "snapshots", params(("name" = String, Path)),
+    responses((status = 200, body = SnapshotDetail), (status = 404, body = ApiError)),
+)]
+pub(crate) async fn get(
+    State(app): State<App>,
+    _: StrictQuery<NoParameters>,
+    Known(StoredSnapshot { summary, files }): Known<StoredSnapshot>,
+) -> ApiResult<Json<SnapshotDetail>> {
+    let models = app.backend.store.models_of_snapshot(&summary.name).await?;
+    let citation = cite(&summary, &app.policy().public_url);
+    Ok(Json(SnapshotDetail { summary, files, models, citation }))
+}
+
+/// The citation alone, as text for people or for BibTeX.
+#[utoipa::path(
+    get, path = "/snapshots/{name}/citation", tag = "snapshots", params(("name" = String, Path), CitationQuery),
+    responses(
+        (status = 200, body = String, content_type = "text/plain"),
+        (status = 400, body = ApiError),
+        (status = 404, body = ApiError),
+    ),
+)]
+pub(crate) async fn citation(
+    State(app): State<App>,
+    StrictQuery(query): StrictQuery<CitationQuery>,
+    Known(StoredSnapshot { summary, .. }): Known<StoredSnapshot>,
+) -> String {
+    let citation = cite(&summary, &app.policy().public_url);
+    match query.format.unwrap_or(CitationFormat::Text) {
+        CitationFormat::Text => format!("{}\n", citation.text),
+        CitationFormat::Bibtex => citation.bibtex,
+    }
+}
+
+/// A file of a snapshot, or a part of it: the manifest, the checksums, or the data in one of the formats.
+#[utoipa::path(
+    get, path = "/snapshots/{name}/files/{file}", tag = "snapshots",
+    params(("name" = String, Path), ("file" = String, Path)),
+    responses(
+        (status = 200, body = Vec<u8>, content_type = "application/octet-stream"),
+        (status = 206, body = Vec<u8>, content_type = "application/octet-stream", description = "The part that `Range` asks for"),
+        (status = 304, description = "The client has it already"),
+        (status = 404, body = ApiError),
+        (status = 410, body = ApiError, description = "Its files were removed"),
+        (status = 416, body = ApiError, description = "The file has no such part"),
+    ),
+)]
+pub(crate) async fn file(
+    State(app): State<App>,
+    _: StrictQuery<NoParameters>,
+    InPath((name, file)): InPath<(String, String)>,
+    method: Method,
+    headers: HeaderMap,
+) -> ApiResult<Response> {
+    let StoredSnapshot { summary, files } = lookup(&app, &name).await?;
+    if summary.state == SnapshotState::Removed {
+        return Err(ApiFault::removed(format!(
+            "the files of snapshot `{}` were removed: {}; /api/v1/snapshots lists what there is",
+            summary.name, summary.reason
+        )));
+    }
+    let found = files.iter().find(|one| one.name == file);
+    let found = found.ok_or_else(|| {
+        ApiFault::not_found(format!("no file `{file}`; /api/v1/snapshots/{} lists them", summary.name))
+    })?;
+    let saved_as = match found.format.as_str() {
+        "manifest" | "checksums" => format!("{}-{}", summary.name, found.name),
+        _ => found.name.clone(),
+    };
+    let stored = StoredFile {
+        kind: BlobKind::Snapshot,
+        sha256: &found.sha256,
+        bytes: found.bytes,
+        name: &saved_as,
+        media: media(&found.name),
+        caching: WHILE_THERE,
+    };
+    stored.answer(&app, &method, &headers).await
+}
+
+fn media(name: &str) -> &'static str {
+    match name.rsplit('.').next() {
+        Some("json") => "application/json",
+        Some("csv") => "text/csv",
+        Some("msgpack") => "application/vnd.msgpack",
+        Some("parquet") => "application/vnd.apache.parquet",
+        Some("zst") => "application/zstd",
+        _ => "text/plain",
+    }
+}
+
+/// Removes the files of a snapshot for good. Its name, its digest and the reason stay.
+#[utoipa::path(
+    delete, path = "/snapshots/{name}", tag = "snapshots", params(("name" = String, Path)),
+    request_body = RemoveSnapshot,
+    responses(
+        (status = 204, description = "They are gone"),
+        (status = 400, body = ApiError),
+        (status = 401, body = ApiError),
+        (status = 403, body = ApiError, description = "Not an administrator, or a token without the scope"),
+        (status = 404, body = ApiError),
+        (status = 410, body = ApiError, description = "They were removed before"),
+        (status = 415, body = ApiError, description = "Not said to be JSON"),
+    ),
+)]
+pub(crate) async fn remove(
+    State(app): State<App>,
+    Authorized { account, .. }: Authorized<Admin>,
+    _: StrictQuery<NoParameters>,
+    Known(StoredSnapshot { summary, .. }): Known<StoredSnapshot>,
+    headers: HeaderMap,
+    body: Body,
+) -> ApiResult<StatusCode> {
+    let request: RemoveSnapshot = json_body(&headers, body).await?;
+    let who = account.as_ref().map_or("nobody", |account| account.name.as_str());
+    let files = app.backend.store.remove_snapshot(&summary.name, &request.reason, who, Now::read()).await?;
+    let files = files.ok_or_else(|| {
+        ApiFault::removed(format!("the files of snapshot `{}` were removed before", summary.name))
+    })?;
+    app.backend.forget(files).await?;
+    Ok(StatusCode::NO_CONTENT)
+}

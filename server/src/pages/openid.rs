@@ -1,0 +1,167 @@
+//! Signing in by an OpenID Connect provider: the way there and back, and choosing a name.
+
+use axum::extract::rejection::QueryRejection;
+use axum::extract::{Query, State};
+use axum::http::{HeaderMap, HeaderName, HeaderValue, header};
+use axum::response::{AppendHeaders, IntoResponse as _, Redirect, Response};
+use maud::{Markup, html};
+use serde::Deserialize;
+
+use super::form::{OwnForm, go_on, own_path};
+use super::layout::{input, page, refused};
+use crate::accounts::openid::{Answer, Finished, Wish, begin, choose_name, finish, who_signs_up};
+use crate::accounts::{Peer, SignedIn};
+use crate::app::App;
+use crate::http::{ApiFault, ApiResult, NoParameters, StrictQuery};
+
+const TITLE: &str = "Sign in";
+const NAME_TITLE: &str = "Choose a name";
+const REFRESH: HeaderName = HeaderName::from_static("refresh");
+
+#[derive(Deserialize)]
+pub(super) struct Fields {
+    next: Option<String>,
+    invitation: Option<String>,
+}
+
+pub(super) async fn submit(
+    State(app): State<App>,
+    peer: Peer,
+    OwnForm(Fields { next, invitation }): OwnForm<Fields>,
+) -> Response {
+    let next = own_path(next.as_deref()).map(str::to_owned);
+    let begun = begin(&app, &peer, Wish { next, invitation, link: None }).await;
+    begun.and_then(|begun| on_the_way(&app, begun)).unwrap_or_else(|fault| refused(TITLE, fault, again))
+}
+
+/// Sends the browser on by a header of its own. Browsers that go by `form-action` would stop a redirect
+/// that follows a form to another site.
+pub(super) fn on_the_way(app: &App, (address, cookie): (String, HeaderValue)) -> ApiResult<Response> {
+    let label = label(app);
+    let content = html! {
+        p class="card" { "You are on the way to " (label) ". " a href=(address) { "Go on to " (label) } }
+    };
+    let refresh = HeaderValue::try_from(format!("0;url={address}")).map_err(ApiFault::internal)?;
+    Ok(([(REFRESH, refresh), (header::SET_COOKIE, cookie)], page(TITLE, &content)).into_response())
+}
+
+pub(super) async fn callback(
+    State(app): State<App>,
+    headers: HeaderMap,
+    caller: ApiResult<SignedIn>,
+    answer: Result<Query<Answer>, QueryRejection>,
+) -> Response {
+    let finished = match answer {
+        Ok(Query(answer)) => finish(&app, &headers, caller.ok(), answer).await,
+        Err(error) => Err(ApiFault::invalid(error.body_text())),
+    };
+    match finished {
+        Ok(Finished::SignedIn { cookie, next }) => {
+            ([(header::SET_COOKIE, cookie)], go_on(next.as_deref())).into_response()
+        }
+        Ok(Finished::Linked) => Redirect::to("/account").into_response(),
+        Ok(Finished::Unnamed { cookie }) => {
+            ([(header::SET_COOKIE, cookie)], Redirect::to("/sign-up/openid")).into_response()
+        }
+        Err(fault) => refused(TITLE, fault, again),
+    }
+}
+
+fn again(said: &Markup) -> Markup {
+    html! {
+        (said)
+        p { a href="/sign-in" { "Sign in" } " · " a href="/account" { "Your account" } }
+    }
+}
+
+pub(super) async fn show_name(
+    State(app): State<App>,
+    _: StrictQuery<NoParameters>,
+    headers: HeaderMap,
+) -> Response {
+    match who_signs_up(&app, &headers).await {
+        Ok(somebody) => page(
+            NAME_TITLE,
+            &name_form(label(&app), somebody.suggestion.as_deref().unwrap_or_default(), None),
+        ),
+        Err(fault) => refused(NAME_TITLE, fault, again),
+    }
+}
+
+#[derive(Deserialize)]
+pub(super) struct NameFields {
+    name: String,
+}
+
+pub(super) async fn submit_name(
+    State(app): State<App>,
+    peer: Peer,
+    headers: HeaderMap,
+    OwnForm(NameFields { name }): OwnForm<NameFields>,
+) -> Response {
+    let signed_up = async {
+        let somebody = who_signs_up(&app, &headers).await?;
+        let cookies = choose_name(&app, &peer, &headers, name.trim().parse()?).await?;
+        Ok::<_, ApiFault>((somebody.next, cookies))
+    };
+    match signed_up.await {
+        Ok((next, cookies)) => {
+            let cookies = AppendHeaders(cookies.map(|cookie| (header::SET_COOKIE, cookie)));
+            (cookies, go_on(next.as_deref())).into_response()
+        }
+        Err(fault) => refused(NAME_TITLE, fault, |said| name_form(label(&app), &name, Some(said))),
+    }
+}
+
+fn name_form(label: &str, name: &str, said: Option<&Markup>) -> Markup {
+    html! {
+        form class="card" method="post" action="/sign-up/openid" {
+            @if let Some(said) = said { (said) }
+            p { (label) " knows you, but there is no account here yet. It gets its name now." }
+            p { "Choose a name that others may see: lower-case letters, digits and dashes." }
+            (input("Name", "name", "text", "username", name))
+            button class="button primary" { "Make the account" }
+        }
+        p { "Have an account? " a href="/sign-in" { "Sign in" } " and link it with " (label) "." }
+    }
+}
+
+/// A form of one button that begins a sign-in.
+pub(super) fn button(app: &App, next: Option<&str>, invitation: Option<&str>) -> Markup {
+    let Some(provider) = &app.provider else { return html! {} };
+    html! {
+        form class="card" method="post" action="/sign-in/openid" {
+            @if let Some(next) = own_path(next) { input type="hidden" name="next" value=(next); }
+            @if let Some(invitation) = invitation { input type="hidden" name="invitation" value=(invitation); }
+            button class="button" { "Sign in with " (provider.label()) }
+        }
+    }
+}
+
+/// What an owner does about the provider.
+pub(super) fn section(label: &str, is_linked: bool, has_password: bool) -> Markup {
+    let (action, verb) =
+        if is_linked { ("/account/openid/unlink", "Unlink") } else { ("/account/openid", "Link") };
+    html! {
+        h2 { (label) }
+        form class="card" method="post" action=(action) {
+            @if is_linked {
+                p { "You can sign in with " (label) "." }
+            } @else {
+                p { "Link your account, and you can sign in with " (label) ", too." }
+            }
+            @if has_password {
+                (input("Password", "password", "password", "current-password", ""))
+                button class="button" { (verb) }
+            } @else if is_linked {
+                p { "It is the only way into your account. Choose a password first to unlink it." }
+            } @else {
+                button class="button" { (verb) }
+            }
+        }
+    }
+}
+
+fn label(app: &App) -> &str {
+    app.provider.as_ref().map_or("", |provider| provider.label())
+}

@@ -1,0 +1,102 @@
+//! How to refer to a snapshot.
+
+use diode_core::api::{Citation, SnapshotSummary};
+
+const AUTHOR: &str = "The Diode contributors";
+
+const MONTHS: [&str; 12] =
+    ["jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec"];
+
+/// The citation of a snapshot of the server at an address.
+pub(crate) fn cite(snapshot: &SnapshotSummary, public_url: &str) -> Citation {
+    let SnapshotSummary { name, digest, hardware_name, created_at, licence, .. } = snapshot;
+    let url = format!("{public_url}/api/v1/snapshots/{name}");
+    let year = created_at.get(..4).unwrap_or_default();
+    let month = created_at.get(5..7).and_then(|digits| digits.parse::<usize>().ok());
+    let month = month.and_then(|month| MONTHS.get(month.checked_sub(1)?));
+    let month = month.map_or_else(String::new, |month| format!("  month = {month},\n"));
+    let title = "Timings of matrix multiplication kernels on";
+    let version = name.version;
+    let about = format!("{} problems, {} timings, SHA-256 {digest}", snapshot.problems, snapshot.timings);
+    let text = format!(
+        "{AUTHOR} ({year}). {title} {hardware_name}, version {version} [data set; {about}]. {licence}. {url}"
+    );
+    let bibtex = format!(
+        "@misc{{diode:{}:{version},\n  author = {{{{{AUTHOR}}}}},\n  title = {{{title} {{{}}}, version {version}}},\n  \
+         year = {{{year}}},\n{month}  url = {{{url}}},\n  note = {{{about}, {licence}}}\n}}\n",
+        name.hardware,
+        plain(hardware_name)
+    );
+    Citation { url, text, bibtex }
+}
+
+/// A name as TeX prints it. Names come from whoever uploaded first.
+fn plain(name: &str) -> String {
+    let mut text = String::with_capacity(name.len());
+    for c in name.chars() {
+        match c {
+            '\\' => text.push_str("\\textbackslash{}"),
+            '~' => text.push_str("\\textasciitilde{}"),
+            '^' => text.push_str("\\textasciicircum{}"),
+            '{' | '}' | '#' | '$' | '%' | '&' | '_' => text.extend(['\\', c]),
+            c => text.push(c),
+        }
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use diode_core::api::SnapshotState;
+    use diode_core::ids::Digest;
+
+    use super::*;
+
+    fn summary(hardware_name: &str) -> SnapshotSummary {
+        SnapshotSummary {
+            name: "nvidia-h200@3".parse().unwrap(),
+            digest: Digest::of(b"manifest"),
+            hardware_name: hardware_name.to_owned(),
+            created_at: "2026-11-23T08:00:00Z".to_owned(),
+            licence: "MIT OR Apache-2.0".to_owned(),
+            problems: 209,
+            timings: 320_606,
+            failures: 0,
+            contributors: 2,
+            uploads: 5,
+            bytes: 1,
+            state: SnapshotState::Whole,
+            reason: String::new(),
+            withdrawn_uploads: 0,
+        }
+    }
+
+    #[test]
+    fn a_citation_names_version_date_digest_and_address() {
+        let cited = cite(&summary("NVIDIA H200"), "https://d.example");
+        let digest = Digest::of(b"manifest");
+        assert_eq!(cited.url, "https://d.example/api/v1/snapshots/nvidia-h200@3");
+        assert_eq!(
+            cited.text,
+            format!(
+                "The Diode contributors (2026). Timings of matrix multiplication kernels on NVIDIA H200, version 3 [data \
+                 set; 209 problems, 320606 timings, SHA-256 {digest}]. MIT OR Apache-2.0. \
+                 https://d.example/api/v1/snapshots/nvidia-h200@3"
+            )
+        );
+        let expected = format!(
+            "@misc{{diode:nvidia-h200:3,\n  author = {{{{The Diode contributors}}}},\n  title = {{Timings of matrix \
+             multiplication kernels on {{NVIDIA H200}}, version 3}},\n  year = {{2026}},\n  month = nov,\n  url = \
+             {{https://d.example/api/v1/snapshots/nvidia-h200@3}},\n  note = {{209 problems, 320606 timings, SHA-256 \
+             {digest}, MIT OR Apache-2.0}}\n}}\n"
+        );
+        assert_eq!(cited.bibtex, expected);
+    }
+
+    #[test]
+    fn a_name_cannot_end_its_field() {
+        let cited = cite(&summary("X} , note = {\\input{/etc/passwd} 50% & $1_0"), "https://d.example");
+        let title = "{X\\} , note = \\{\\textbackslash{}input\\{/etc/passwd\\} 50\\% \\& \\$1\\_0}";
+        assert!(cited.bibtex.contains(title), "{}", cited.bibtex);
+    }
+}

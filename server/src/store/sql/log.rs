@@ -1,0 +1,30 @@
+//! Who did what, and why, as administrators read it.
+
+use diode_core::api::{LogEntry, Reason};
+
+use super::connection::Connection;
+use super::statement::Statement;
+use crate::store::error::StoreResult;
+use crate::store::types::Now;
+
+pub(super) async fn write_down(
+    db: &mut impl Connection,
+    what: &str,
+    why: &Reason,
+    who: &str,
+    now: Now,
+) -> StoreResult<()> {
+    let insert = Statement::new("INSERT INTO moderation (at, who, what, why) VALUES ($1, $2, $3, $4)")
+        .bind(now.rfc3339())
+        .bind(who)
+        .bind(what)
+        .bind(why.as_str());
+    db.execute(insert).await?;
+    Ok(())
+}
+
+pub(super) async fn list(db: &mut impl Connection, limit: u32) -> StoreResult<Vec<LogEntry>> {
+    let select = Statement::new("SELECT at, who, what, why FROM moderation ORDER BY position DESC LIMIT $1");
+    let rows: Vec<(String, String, String, String)> = db.fetch_all(select.bind(i64::from(limit))).await?;
+    Ok(rows.into_iter().map(|(at, who, what, why)| LogEntry { at, who, what, why }).collect())
+}

@@ -1,0 +1,54 @@
+//! Recomputes entries that do not count all solutions of their view yet.
+
+use std::collections::BTreeSet;
+
+use super::board_entries::{fetch_views, refresh};
+use super::connection::Connection;
+use super::statement::Statement;
+use super::{hardware, judging, stale_entries};
+use crate::store::error::StoreResult;
+use crate::store::types::View;
+
+/// Views that one transaction recomputes at most. Uploads for the same hardware wait that long.
+const VIEWS_PER_ROUND: i64 = 32;
+
+/// Timings after which a round ends: some tenths of a second.
+const TIMINGS_PER_ROUND: u64 = 1 << 20;
+
+/// The views whose entries are marked.
+pub(super) async fn marked(db: &mut impl Connection) -> StoreResult<Vec<View>> {
+    fetch_views(db, Statement::new("SELECT hardware, problem, method FROM stale_entries")).await
+}
+
+/// Recomputes some entries; if there are none, judges some uploads. Returns how many were done, 0 if there was
+/// nothing to do.
+pub(super) async fn refresh_or_judge(db: &mut impl Connection) -> StoreResult<usize> {
+    match refresh_some(db).await? {
+        0 => judging::judge_some(db).await,
+        done => Ok(done),
+    }
+}
+
+/// Recomputes some entries; returns how many views were done, 0 if there was nothing to do.
+///
+/// The hardware is locked before its views are read, and every upload keeps it. So no upload for it can mark a
+/// view between its reading and the commit.
+async fn refresh_some(db: &mut impl Connection) -> StoreResult<usize> {
+    let select = Statement::new("SELECT hardware, problem, method FROM stale_entries LIMIT 1");
+    let Some(View { hardware: slug, .. }) = fetch_views(db, select).await?.pop() else { return Ok(0) };
+    let Some(known) = hardware::lock(db, &slug).await? else { return Ok(0) };
+    let select = Statement::new(
+        "SELECT hardware, problem, method FROM stale_entries WHERE hardware = $1 \
+         ORDER BY problem, method LIMIT $2",
+    );
+    let views = fetch_views(db, select.bind(slug.as_str()).bind(VIEWS_PER_ROUND)).await?;
+    let views: BTreeSet<View> = views.into_iter().collect();
+    let left = refresh(db, &[known], &views, TIMINGS_PER_ROUND).await?;
+    let mut done = 0;
+    for view in views.iter().filter(|view| !left.contains(view)) {
+        stale_entries::remove(db, view).await?;
+        done += 1;
+    }
+    hardware::bump(db, &slug).await?;
+    Ok(done)
+}

@@ -1,0 +1,79 @@
+//! Adds a snapshot whose files are stored.
+
+use crate::store::error::StoreResult;
+use crate::store::snapshots::{Added, Frozen, SnapshotLimits};
+use crate::store::sql::connection::{Connection, Turn};
+use crate::store::sql::fields::{json, unsigned};
+use crate::store::sql::hardware;
+use crate::store::sql::inserts::ROWS_PER_STATEMENT;
+use crate::store::sql::statement::Statement;
+
+use super::read::stored;
+
+pub(super) async fn add(
+    db: &mut impl Connection,
+    frozen: &Frozen,
+    limits: &SnapshotLimits,
+) -> StoreResult<Added> {
+    // None counts what another is about to add.
+    db.turn(Turn::Snapshots).await?;
+    let name = &frozen.summary.name;
+    // Who deletes or quarantines an upload locks its hardware, too.
+    hardware::lock(db, &name.hardware).await?;
+    if !all_count(db, frozen).await? {
+        return Ok(Added::Outdated);
+    }
+    let count = Statement::new("SELECT COUNT(*) FROM snapshots WHERE hardware = $1 AND removed IS NULL");
+    let (number,): (i64,) = db.fetch_one(count.bind(name.hardware.as_str())).await?;
+    if unsigned("snapshot count", number)? >= limits.number {
+        return Ok(Added::TooMany);
+    }
+    if stored(db).await?.saturating_add(frozen.summary.bytes) > limits.bytes {
+        return Ok(Added::Full);
+    }
+    let insert = Statement::new(
+        "INSERT INTO snapshots (hardware, version, state, bytes, summary) VALUES ($1, $2, $3, $4, $5) \
+         ON CONFLICT DO NOTHING RETURNING position",
+    )
+    .bind(name.hardware.as_str())
+    .bind(i64::from(name.version))
+    .bind(frozen.state.as_str())
+    .bind(frozen.summary.bytes)
+    .bind(json("snapshot", &frozen.summary)?);
+    let Some((position,)) = db.fetch_optional::<(i64,)>(insert).await? else { return Ok(Added::Outdated) };
+    for (at, files) in frozen.files.chunks(ROWS_PER_STATEMENT).enumerate() {
+        let first = at * ROWS_PER_STATEMENT;
+        let rows = files.iter().enumerate().map(|(place, file)| {
+            [
+                position.into(),
+                ((first + place) as u64).into(),
+                file.name.as_str().into(),
+                file.format.as_str().into(),
+                file.bytes.into(),
+                file.sha256.as_str().into(),
+            ]
+        });
+        let insert = "INSERT INTO snapshot_files (snapshot, place, name, format, bytes, sha256)";
+        db.execute(Statement::new(insert).push_rows(rows)).await?;
+    }
+    for uploads in frozen.uploads.chunks(ROWS_PER_STATEMENT) {
+        let rows = uploads.iter().map(|upload| [position.into(), upload.as_str().into()]);
+        let insert = Statement::new("INSERT INTO snapshot_uploads (snapshot, upload)").push_rows(rows);
+        db.execute(insert).await?;
+    }
+    Ok(Added::Yes)
+}
+
+/// Whether every upload in it is there and counts.
+async fn all_count(db: &mut impl Connection, frozen: &Frozen) -> StoreResult<bool> {
+    for uploads in frozen.uploads.chunks(ROWS_PER_STATEMENT) {
+        let count = Statement::new("SELECT COUNT(*) FROM uploads WHERE standing = 0 AND id IN (")
+            .push_list(uploads.iter().map(|upload| upload.as_str()))
+            .push(")");
+        let (there,): (i64,) = db.fetch_one(count).await?;
+        if there != uploads.len() as i64 {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}

@@ -1,0 +1,161 @@
+//! What snapshots there are, and what the next would hold.
+
+use diode_core::api::{SnapshotFile, SnapshotName, SnapshotState, SnapshotSummary, SnapshotUpload};
+use diode_core::ids::{Digest, HardwareSlug, ModelId, UploadId};
+
+use crate::solutions::Damaged;
+use crate::store::error::StoreResult;
+use crate::store::snapshots::{Freezable, StoredSnapshot};
+use crate::store::sql::connection::Connection;
+use crate::store::sql::fields::{from_json, json, parse, unsigned};
+use crate::store::sql::from_row::from_row;
+use crate::store::sql::solutions::{self, Selection};
+use crate::store::sql::statement::Statement;
+use crate::store::sql::{hardware, sizes};
+
+/// A snapshot's summary, and how many uploads in it do not count any more.
+const SELECT: &str = "SELECT s.position, s.summary, s.removed, \
+    (SELECT COUNT(*) FROM snapshot_uploads n LEFT JOIN uploads u ON u.id = n.upload \
+     WHERE n.snapshot = s.position AND (u.id IS NULL OR u.standing > 0)) AS withdrawn FROM snapshots s";
+
+struct SnapshotRow {
+    position: i64,
+    summary: String,
+    removed: Option<String>,
+    withdrawn: i64,
+}
+
+from_row!(SnapshotRow { position, summary, removed, withdrawn });
+
+impl SnapshotRow {
+    fn summary(self) -> Result<SnapshotSummary, Damaged> {
+        let state = if self.removed.is_some() { SnapshotState::Removed } else { SnapshotState::Whole };
+        Ok(SnapshotSummary {
+            state,
+            reason: self.removed.unwrap_or_default(),
+            withdrawn_uploads: unsigned("upload count", self.withdrawn)?,
+            ..from_json("snapshot", &self.summary)?
+        })
+    }
+}
+
+struct FileRow {
+    name: String,
+    format: String,
+    bytes: i64,
+    sha256: String,
+}
+
+from_row!(FileRow { name, format, bytes, sha256 });
+
+impl FileRow {
+    fn file(self) -> Result<SnapshotFile, Damaged> {
+        Ok(SnapshotFile {
+            name: self.name,
+            format: self.format,
+            bytes: unsigned("file size", self.bytes)?,
+            sha256: parse("file digest", self.sha256)?,
+        })
+    }
+}
+
+pub(super) async fn list(
+    db: &mut impl Connection,
+    hardware: Option<&HardwareSlug>,
+    limit: u32,
+) -> StoreResult<Vec<SnapshotSummary>> {
+    let mut select = Statement::new(SELECT);
+    if let Some(slug) = hardware {
+        select = select.push(" WHERE s.hardware = ").push_bind(slug.as_str());
+    }
+    let select = select.push(" ORDER BY s.position DESC LIMIT ").push_bind(i64::from(limit));
+    let rows: Vec<SnapshotRow> = db.fetch_all(select).await?;
+    Ok(rows.into_iter().map(SnapshotRow::summary).collect::<Result<_, _>>()?)
+}
+
+pub(super) async fn find(
+    db: &mut impl Connection,
+    name: &SnapshotName,
+) -> StoreResult<Option<StoredSnapshot>> {
+    let select = Statement::new(SELECT)
+        .push(" WHERE s.hardware = ")
+        .push_bind(name.hardware.as_str())
+        .push(" AND s.version = ")
+        .push_bind(i64::from(name.version));
+    let Some(row) = db.fetch_optional::<SnapshotRow>(select).await? else { return Ok(None) };
+    let select = Statement::new(
+        "SELECT name, format, bytes, sha256 FROM snapshot_files WHERE snapshot = $1 ORDER BY place",
+    );
+    let files: Vec<FileRow> = db.fetch_all(select.bind(row.position)).await?;
+    let files = files.into_iter().map(FileRow::file).collect::<Result<_, _>>()?;
+    Ok(Some(StoredSnapshot { summary: row.summary()?, files }))
+}
+
+/// A model and a snapshot of the same hardware and the same uploads are of the same data.
+pub(super) async fn models(db: &mut impl Connection, name: &SnapshotName) -> StoreResult<Vec<ModelId>> {
+    let select = Statement::new(
+        "SELECT m.id FROM snapshots s JOIN models m ON m.hardware = s.hardware WHERE s.hardware = $1 \
+         AND s.version = $2 AND s.removed IS NULL AND NOT EXISTS ( \
+             SELECT 1 FROM snapshot_uploads n WHERE n.snapshot = s.position AND NOT EXISTS ( \
+                 SELECT 1 FROM model_uploads o WHERE o.model = m.id AND o.upload = n.upload)) \
+         AND NOT EXISTS ( \
+             SELECT 1 FROM model_uploads o WHERE o.model = m.id AND NOT EXISTS ( \
+                 SELECT 1 FROM snapshot_uploads n WHERE n.snapshot = s.position AND n.upload = o.upload)) \
+         ORDER BY m.position",
+    );
+    let select = select.bind(name.hardware.as_str()).bind(i64::from(name.version));
+    let rows: Vec<(String,)> = db.fetch_all(select).await?;
+    Ok(rows.into_iter().map(|(id,)| parse("model id", id)).collect::<Result<_, _>>()?)
+}
+
+/// The queries must see the same state.
+pub(super) async fn freezable(
+    db: &mut impl Connection,
+    slug: &HardwareSlug,
+) -> StoreResult<Option<Freezable>> {
+    let Some(described) = hardware::find(db, slug).await? else { return Ok(None) };
+    let timings = hardware::state(db, slug).await?.unwrap_or_default();
+    let state = Digest::of(format!("{timings}\n{}", json("hardware", &described)?).as_bytes());
+    let solutions = solutions::load(db, Selection::Hardware(slug)).await?;
+    let sizes = sizes::solutions(db, slug).await?;
+    let uploads = uploads(db, slug).await?;
+    let select = Statement::new(
+        "SELECT version, state, removed FROM snapshots WHERE hardware = $1 ORDER BY version DESC LIMIT 1",
+    );
+    let newest: Option<(i64, String, Option<String>)> = db.fetch_optional(select.bind(slug.as_str())).await?;
+    let (mut same, mut next) = (None, 1);
+    if let Some((version, of, removed)) = newest {
+        let version = u32::try_from(version)
+            .map_err(|_| Damaged::new("snapshot version", format_args!("{version}")))?;
+        let is_same = of == state.as_str() && removed.is_none();
+        same = is_same.then(|| SnapshotName { hardware: slug.clone(), version });
+        next = version + 1;
+    }
+    let stored = stored(db).await?;
+    Ok(Some(Freezable { hardware: described, state, solutions, sizes, uploads, same, next, stored }))
+}
+
+/// Bytes of all files of all snapshots. What two of them have in common counts twice.
+pub(super) async fn stored(db: &mut impl Connection) -> StoreResult<u64> {
+    let select = "SELECT CAST(COALESCE(SUM(bytes), 0) AS BIGINT) FROM snapshots WHERE removed IS NULL";
+    let (bytes,): (i64,) = db.fetch_one(Statement::new(select)).await?;
+    Ok(unsigned("snapshot size", bytes)?)
+}
+
+/// The uploads that the solutions of a hardware come from, those that count, by arrival.
+async fn uploads(
+    db: &mut impl Connection,
+    slug: &HardwareSlug,
+) -> StoreResult<Vec<(UploadId, SnapshotUpload)>> {
+    let select = Statement::new(
+        "SELECT id, digest, received_at FROM uploads WHERE standing = 0 AND id IN ( \
+             SELECT n.upload FROM solutions s JOIN sent n ON n.solution = s.id WHERE s.hardware = $1) \
+         ORDER BY received_at, id",
+    );
+    let rows: Vec<(String, String, String)> = db.fetch_all(select.bind(slug.as_str())).await?;
+    let upload = |(id, digest, received_at)| {
+        let upload = SnapshotUpload { digest: parse("upload digest", digest)?, received_at };
+        Ok((parse("upload id", id)?, upload))
+    };
+    Ok(rows.into_iter().map(upload).collect::<Result<_, Damaged>>()?)
+}

@@ -1,0 +1,75 @@
+//! The SQL of questions about much at once.
+
+mod contributors;
+mod pairs;
+mod same_size;
+
+use async_trait::async_trait;
+use diode_core::api::{HardwareContributor, Kernels, NearestProblem, ProblemFilter};
+use diode_core::ids::{HardwareSlug, ProblemId, UploadId};
+use diode_core::{Method, Problem};
+use sqlx::Database;
+
+use super::connection::Connection;
+use super::solutions::{Selection, load};
+use super::{SqlStore, agents, hardware, reader, snapshot};
+use crate::solutions::StoredSolutions;
+use crate::store::agents::NewWork;
+use crate::store::error::StoreResult;
+use crate::store::survey::{Pair, Sample, SurveyStore};
+
+#[async_trait]
+impl<DB: Database<Connection: Connection>> SurveyStore for SqlStore<DB> {
+    async fn entries_revision(&self, slug: &HardwareSlug) -> StoreResult<Option<i64>> {
+        hardware::revision(&mut *reader(self).await?, slug).await
+    }
+
+    async fn triton_problems(
+        &self,
+        slug: &HardwareSlug,
+        filter: &ProblemFilter,
+        cap: u32,
+    ) -> StoreResult<Sample<ProblemId>> {
+        pairs::triton_problems(&mut *snapshot(self).await?, slug, filter, cap).await
+    }
+
+    async fn pairs(
+        &self,
+        of: [&HardwareSlug; 2],
+        kernels: Kernels,
+        filter: &ProblemFilter,
+        cap: u32,
+    ) -> StoreResult<Sample<Pair>> {
+        pairs::pairs(&mut *snapshot(self).await?, of, kernels, filter, cap).await
+    }
+
+    async fn timed_problems(
+        &self,
+        slug: &HardwareSlug,
+        kernels: Kernels,
+        filter: &ProblemFilter,
+    ) -> StoreResult<u64> {
+        pairs::timed_problems(&mut *reader(self).await?, slug, kernels, filter).await
+    }
+
+    async fn same_size(
+        &self,
+        slug: &HardwareSlug,
+        problem: &Problem,
+        method: Method,
+    ) -> StoreResult<Vec<NearestProblem>> {
+        same_size::same_size(&mut *snapshot(self).await?, slug, problem, method).await
+    }
+
+    async fn contributors(&self, slug: &HardwareSlug, limit: u32) -> StoreResult<Vec<HardwareContributor>> {
+        contributors::contributors(&mut *snapshot(self).await?, slug, limit).await
+    }
+
+    async fn upload_solutions(&self, upload: &UploadId) -> StoreResult<StoredSolutions> {
+        load(&mut *snapshot(self).await?, Selection::Upload(upload)).await
+    }
+
+    async fn waiting_work(&self, slug: &HardwareSlug, limit: u32) -> StoreResult<Vec<NewWork>> {
+        agents::waiting_work(&mut *reader(self).await?, slug, limit).await
+    }
+}

@@ -1,0 +1,95 @@
+//! Board entries of one hardware, alone and beside those of another.
+
+use diode_core::Config;
+use diode_core::api::{Kernels, ProblemFilter, TimedConfig};
+use diode_core::ids::{HardwareSlug, ProblemId};
+
+use crate::solutions::Damaged;
+use crate::store::error::StoreResult;
+use crate::store::sql::connection::Connection;
+use crate::store::sql::fields::{from_json, parse, unsigned};
+use crate::store::sql::filter::push_filter;
+use crate::store::sql::problems::problem_of;
+use crate::store::sql::statement::Statement;
+use crate::store::sql::summaries::micros;
+use crate::store::survey::{Pair, Sample};
+
+pub(super) async fn triton_problems(
+    db: &mut impl Connection,
+    slug: &HardwareSlug,
+    filter: &ProblemFilter,
+    cap: u32,
+) -> StoreResult<Sample<ProblemId>> {
+    let total = timed_problems(db, slug, Kernels::Triton, filter).await?;
+    let select = Statement::new("SELECT e.problem FROM entries e");
+    let select = push_filter(select, slug, filter).push(time_condition(Kernels::Triton));
+    // Ids are digests, so the first of them are an even sample.
+    let select = select.push(" ORDER BY e.problem LIMIT ").push_bind(i64::from(cap));
+    let rows: Vec<(String,)> = db.fetch_all(select).await?;
+    let ids = rows.into_iter().map(|(id,)| parse("problem id", id));
+    Ok(Sample { total, items: ids.collect::<Result<_, _>>()? })
+}
+
+pub(super) async fn timed_problems(
+    db: &mut impl Connection,
+    slug: &HardwareSlug,
+    kernels: Kernels,
+    filter: &ProblemFilter,
+) -> StoreResult<u64> {
+    let count = Statement::new("SELECT COUNT(DISTINCT e.problem) FROM entries e");
+    let count = push_filter(count, slug, filter).push(time_condition(kernels));
+    let (count,): (i64,) = db.fetch_one(count).await?;
+    Ok(unsigned("problem count", count)?)
+}
+
+type PairRow = (String, Option<String>, f64, Option<String>, f64);
+
+pub(super) async fn pairs(
+    db: &mut impl Connection,
+    [a, b]: [&HardwareSlug; 2],
+    kernels: Kernels,
+    filter: &ProblemFilter,
+    cap: u32,
+) -> StoreResult<Sample<Pair>> {
+    let joined = |select: &'static str| {
+        let select = Statement::new(select).push(" FROM entries e JOIN entries o ON o.hardware = ");
+        let select = select.push_bind(b.as_str()).push(" AND o.problem = e.problem AND o.method = e.method");
+        let select = select.push(" JOIN problems p ON p.id = e.problem");
+        push_filter(select, a, filter).push(time_condition(kernels)).push(other_time_condition(kernels))
+    };
+    let (total,): (i64,) = db.fetch_one(joined("SELECT COUNT(*)")).await?;
+    let columns = match kernels {
+        Kernels::Triton => "SELECT p.fields, e.triton, e.triton_ns, o.triton, o.triton_ns",
+        Kernels::Library => "SELECT p.fields, NULL, e.library_ns, NULL, o.library_ns",
+        Kernels::Everything => "SELECT p.fields, e.best, e.best_ns, o.best, o.best_ns",
+    };
+    let select = joined(columns).push(" ORDER BY e.problem, e.method LIMIT ").push_bind(i64::from(cap));
+    let rows: Vec<PairRow> = db.fetch_all(select).await?;
+    let items = rows.into_iter().map(pair).collect::<Result<_, _>>()?;
+    Ok(Sample { total: unsigned("problem count", total)?, items })
+}
+
+fn pair((fields, a, a_ns, b, b_ns): PairRow) -> Result<Pair, Damaged> {
+    let timed = |config: Option<String>, ns: f64| -> Result<TimedConfig, Damaged> {
+        let config = config.map(|config| from_json("best config", &config)).transpose()?;
+        Ok(TimedConfig { config: config.unwrap_or(Config::Library), us: micros(ns) })
+    };
+    Ok(Pair { problem: problem_of(&fields)?, a: timed(a, a_ns)?, b: timed(b, b_ns)? })
+}
+
+/// No time is negative.
+fn time_condition(kernels: Kernels) -> &'static str {
+    match kernels {
+        Kernels::Triton => " AND e.triton_ns >= 0",
+        Kernels::Library => " AND e.library_ns >= 0",
+        Kernels::Everything => " AND e.best_ns >= 0",
+    }
+}
+
+fn other_time_condition(kernels: Kernels) -> &'static str {
+    match kernels {
+        Kernels::Triton => " AND o.triton_ns >= 0",
+        Kernels::Library => " AND o.library_ns >= 0",
+        Kernels::Everything => " AND o.best_ns >= 0",
+    }
+}

@@ -1,0 +1,37 @@
+//! How much had been measured when a training was last asked for.
+
+use diode_core::Heuristic;
+use diode_core::ids::HardwareSlug;
+
+use super::connection::Connection;
+use super::fields::unsigned;
+use super::statement::Statement;
+use crate::store::error::StoreResult;
+use crate::store::types::Now;
+
+/// Notes how much has been measured now that a training is asked for, or a model comes with its data.
+pub(super) async fn mark(
+    db: &mut impl Connection,
+    hardware: &HardwareSlug,
+    heuristic: Heuristic,
+    now: Now,
+) -> StoreResult<()> {
+    let problems = measured(db, hardware).await?;
+    let insert = Statement::new(
+        "INSERT INTO training_marks (hardware, heuristic, problems, asked) VALUES ($1, $2, $3, $4) \
+         ON CONFLICT (hardware, heuristic) DO UPDATE SET problems = excluded.problems, asked = excluded.asked",
+    )
+    .bind(hardware.as_str())
+    .bind(heuristic.as_str())
+    .bind(problems)
+    .bind(now.millis());
+    db.execute(insert).await?;
+    Ok(())
+}
+
+/// How many problems of a hardware have a result that counts.
+pub(super) async fn measured(db: &mut impl Connection, hardware: &HardwareSlug) -> StoreResult<u64> {
+    let select = Statement::new("SELECT COUNT(DISTINCT problem) FROM entries WHERE hardware = $1");
+    let (problems,): (i64,) = db.fetch_one(select.bind(hardware.as_str())).await?;
+    Ok(unsigned("problem count", problems)?)
+}

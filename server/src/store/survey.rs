@@ -1,0 +1,77 @@
+//! Questions about much of what was measured at once: comparisons, contributors, what comes next.
+
+use async_trait::async_trait;
+use diode_core::api::{HardwareContributor, Kernels, NearestProblem, ProblemFilter, TimedConfig};
+use diode_core::ids::{HardwareSlug, ProblemId, UploadId};
+use diode_core::{Method, Problem};
+
+use super::agents::NewWork;
+use super::error::StoreResult;
+use crate::solutions::StoredSolutions;
+
+/// The problems that a filter leaves, or an even sample.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Sample<T> {
+    /// How many there are in all.
+    pub total: u64,
+    pub items: Vec<T>,
+}
+
+/// A problem that was measured twice, with the best config of either.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Pair {
+    pub problem: Problem,
+    pub a: TimedConfig,
+    pub b: TimedConfig,
+}
+
+/// Every method is one transaction and changes nothing.
+#[async_trait]
+pub trait SurveyStore: Send + Sync {
+    /// A number that changes whenever entries of a hardware do.
+    async fn entries_revision(&self, slug: &HardwareSlug) -> StoreResult<Option<i64>>;
+
+    /// Problems with a timed Triton config, in the order of ids; an even sample where there are more than `cap`.
+    async fn triton_problems(
+        &self,
+        slug: &HardwareSlug,
+        filter: &ProblemFilter,
+        cap: u32,
+    ) -> StoreResult<Sample<ProblemId>>;
+
+    /// The best of some kernels on the problems of two hardwares, by one method; an even sample where there are
+    /// more than `cap`.
+    async fn pairs(
+        &self,
+        of: [&HardwareSlug; 2],
+        kernels: Kernels,
+        filter: &ProblemFilter,
+        cap: u32,
+    ) -> StoreResult<Sample<Pair>>;
+
+    /// How many problems of a hardware the kernels were timed on.
+    async fn timed_problems(
+        &self,
+        slug: &HardwareSlug,
+        kernels: Kernels,
+        filter: &ProblemFilter,
+    ) -> StoreResult<u64>;
+
+    /// The measured problems of a hardware that have exactly the sizes and type of one, whatever their op and
+    /// layout; the most alike first.
+    async fn same_size(
+        &self,
+        slug: &HardwareSlug,
+        problem: &Problem,
+        method: Method,
+    ) -> StoreResult<Vec<NearestProblem>>;
+
+    /// Who measured a hardware, whoever measured most first.
+    async fn contributors(&self, slug: &HardwareSlug, limit: u32) -> StoreResult<Vec<HardwareContributor>>;
+
+    /// The solutions of an upload, of those that count or are fenced.
+    async fn upload_solutions(&self, upload: &UploadId) -> StoreResult<StoredSolutions>;
+
+    /// What agents will be given first.
+    async fn waiting_work(&self, slug: &HardwareSlug, limit: u32) -> StoreResult<Vec<NewWork>>;
+}

@@ -1,0 +1,211 @@
+//! S3-compatible storage that runs in the test: s3s speaks the protocol and checks the signatures, s3s-fs keeps
+//! the files in a folder.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use axum::http::StatusCode;
+use diode_server::blobs::{Bucket, Keys};
+use hyper::server::conn::http1;
+use hyper_util::rt::TokioIo;
+use rustls::ServerConfig;
+use rustls::pki_types::PrivateKeyDer;
+use s3s::access::{S3Access, S3AccessContext};
+use s3s::auth::SimpleAuth;
+use s3s::service::{S3Service, S3ServiceBuilder};
+use s3s::{S3Error, S3ErrorCode, S3Result, s3_error};
+use s3s_fs::FileSystem;
+use tempfile::TempDir;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::watch;
+use tokio::task::{JoinHandle, JoinSet};
+use tokio_rustls::TlsAcceptor;
+
+const BUCKET: &str = "timings";
+pub(crate) const KEY: &str = "the-key-of-the-tests";
+pub(crate) const SECRET: &str = "the-secret-of-the-tests";
+
+/// What the storage does with requests.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Mood {
+    Well,
+    /// It takes requests and never answers.
+    Silent,
+    /// A quota is used up.
+    Full,
+    /// The disk is full.
+    DiskFull,
+    /// The bucket was deleted.
+    NoBucket,
+    /// It takes no part of a large file but the first.
+    OnePart,
+}
+
+pub(crate) struct Storage {
+    folder: TempDir,
+    address: SocketAddr,
+    mood: watch::Sender<Mood>,
+    serving: JoinHandle<()>,
+    /// The certificate that it shows, if it is reached by TLS.
+    certificate: Option<PathBuf>,
+}
+
+impl Storage {
+    /// Storage with an empty bucket.
+    pub(crate) async fn start() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::create_dir(folder.path().join(BUCKET)).unwrap();
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let (mood, feels) = watch::channel(Mood::Well);
+        let serving = tokio::spawn(serve(listener, None, service(folder.path().into(), feels)));
+        Self { folder, address, mood, serving, certificate: None }
+    }
+
+    /// The same, reached by TLS, with a certificate that nobody knows.
+    pub(crate) async fn start_with_tls() -> Self {
+        let mut storage = Self::start().await;
+        let made = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
+        let file = storage.folder.path().join("certificate.pem");
+        diode_formats::write_atomically(&file, made.cert.pem().as_bytes()).unwrap();
+        let ring = rustls::crypto::ring::default_provider();
+        let key = PrivateKeyDer::try_from(made.signing_key.serialize_der()).unwrap();
+        let tls = ServerConfig::builder_with_provider(ring.into())
+            .with_safe_default_protocol_versions()
+            .unwrap()
+            .with_no_client_auth()
+            .with_single_cert(vec![made.cert.der().clone()], key)
+            .unwrap();
+        storage.stop().await;
+        let listener = TcpListener::bind(storage.address).await.unwrap();
+        let service = service(storage.folder.path().into(), storage.mood.subscribe());
+        storage.serving = tokio::spawn(serve(listener, Some(TlsAcceptor::from(Arc::new(tls))), service));
+        storage.certificate = Some(file);
+        storage
+    }
+
+    /// Its bucket, for a server whose files' names begin with `prefix`.
+    pub(crate) fn bucket(&self, prefix: &str) -> Bucket {
+        Bucket {
+            name: BUCKET.to_owned(),
+            prefix: prefix.to_owned(),
+            endpoint: Some(self.endpoint()),
+            region: "us-east-1".to_owned(),
+            path_style: true,
+            ca: self.certificate.clone(),
+            allow_http: false,
+            keys: Keys::new(KEY, SECRET),
+        }
+    }
+
+    /// The same bucket for a process, which it reaches by these variables.
+    pub(crate) fn variables(&self) -> [(&'static str, String); 4] {
+        [
+            ("DIODE_BLOBS", format!("s3://{BUCKET}/diode")),
+            ("AWS_ENDPOINT_URL", self.endpoint()),
+            ("AWS_ACCESS_KEY_ID", KEY.to_owned()),
+            ("AWS_SECRET_ACCESS_KEY", SECRET.to_owned()),
+        ]
+    }
+
+    fn endpoint(&self) -> String {
+        match self.certificate {
+            None => format!("http://{}", self.address),
+            Some(_) => format!("https://localhost:{}", self.address.port()),
+        }
+    }
+
+    /// The folder of the files of [`Self::bucket`].
+    pub(crate) fn files(&self, prefix: &str) -> PathBuf {
+        self.folder.path().join(BUCKET).join(prefix)
+    }
+
+    /// The parts of large files that were begun and neither finished nor given up.
+    pub(crate) fn parts(&self) -> usize {
+        let files = std::fs::read_dir(self.folder.path()).unwrap();
+        let names = files.map(|file| file.unwrap().file_name().into_string().unwrap());
+        names.filter(|name| name.starts_with(".upload")).count()
+    }
+
+    pub(crate) fn set(&self, mood: Mood) {
+        self.mood.send_replace(mood);
+    }
+
+    /// Nothing listens any more, and connections break.
+    pub(crate) async fn stop(&mut self) {
+        self.serving.abort();
+        // It was ended, which is what this error says.
+        let _ = (&mut self.serving).await;
+    }
+
+    /// Starts it again, with its files.
+    pub(crate) async fn start_again(&mut self) {
+        let listener = TcpListener::bind(self.address).await.unwrap();
+        let service = service(self.folder.path().into(), self.mood.subscribe());
+        self.serving = tokio::spawn(serve(listener, None, service));
+    }
+}
+
+impl Drop for Storage {
+    fn drop(&mut self) {
+        self.serving.abort();
+    }
+}
+
+fn service(folder: PathBuf, mood: watch::Receiver<Mood>) -> S3Service {
+    let mut builder = S3ServiceBuilder::new(FileSystem::new(folder).unwrap());
+    builder.set_auth(SimpleAuth::from_single(KEY, SECRET));
+    builder.set_access(Gate(mood));
+    builder.build()
+}
+
+async fn serve(listener: TcpListener, tls: Option<TlsAcceptor>, service: S3Service) {
+    let mut connections = JoinSet::new();
+    loop {
+        let Ok((stream, _)) = listener.accept().await else { continue };
+        connections.spawn(answer(stream, tls.clone(), service.clone()));
+        while connections.try_join_next().is_some() {}
+    }
+}
+
+/// Answers on one connection. The other end may break it off at any time.
+async fn answer(stream: TcpStream, tls: Option<TlsAcceptor>, service: S3Service) {
+    let http = http1::Builder::new();
+    let _ = match tls {
+        None => http.serve_connection(TokioIo::new(stream), service).await,
+        Some(tls) => match tls.accept(stream).await {
+            Ok(stream) => http.serve_connection(TokioIo::new(stream), service).await,
+            Err(_) => return,
+        },
+    };
+}
+
+/// Asked before each request is worked on.
+struct Gate(watch::Receiver<Mood>);
+
+#[async_trait]
+impl S3Access for Gate {
+    async fn check(&self, context: &mut S3AccessContext<'_>) -> S3Result<()> {
+        let mood = *self.0.borrow();
+        let is_later_part = context.uri().query().is_some_and(|query| {
+            query.split('&').any(|pair| pair.starts_with("partNumber=") && pair != "partNumber=1")
+        });
+        match mood {
+            _ if context.credentials().is_none() => Err(s3_error!(AccessDenied)),
+            Mood::Silent => std::future::pending().await,
+            Mood::Full => Err(refusal("QuotaExceeded", StatusCode::FORBIDDEN)),
+            Mood::DiskFull => Err(refusal("XMinioStorageFull", StatusCode::INSUFFICIENT_STORAGE)),
+            Mood::NoBucket => Err(s3_error!(NoSuchBucket)),
+            Mood::OnePart if is_later_part => Err(s3_error!(ServiceUnavailable)),
+            Mood::Well | Mood::OnePart => Ok(()),
+        }
+    }
+}
+
+fn refusal(code: &'static str, status: StatusCode) -> S3Error {
+    let mut error = S3Error::new(S3ErrorCode::Custom(code.into()));
+    error.set_status_code(status);
+    error
+}

@@ -1,0 +1,173 @@
+//! S3-compatible storage that is away, silent, full or closed to the server.
+
+use std::time::{Duration, Instant};
+
+use axum::body::Bytes;
+use axum::http::Request;
+use diode_core::api::Receipt;
+use diode_core::ids::Digest;
+use diode_server::admin::{sweep, verify};
+use diode_server::blobs::{BlobKind, Blobs};
+use diode_server::blobs::{BlobPlace, Bucket, Keys};
+use diode_server::store::Now;
+
+use crate::samples::{columnar, dataset, h200, mm};
+use crate::storage::{KEY, Mood, SECRET, Storage};
+use crate::test_app::TestApp;
+
+fn file(m: u64) -> Vec<u8> {
+    columnar(&dataset(h200(), &[mm(m, 512, 512)], 1.0))
+}
+
+/// What a server does while its storage is not there, and that it is well again as soon as the storage is.
+async fn refuses(app: &TestApp, m: u64, status: u16, code: &str, patience: Duration) {
+    let began = Instant::now();
+    app.upload(file(m)).await.refusal(status, code);
+    assert!(began.elapsed() < patience, "{:?}", began.elapsed());
+    app.get("/readyz").await.refusal(status, code);
+    assert_eq!(app.get("/healthz").await.status, 200);
+    assert_eq!(app.get("/api/v1/hardware/nvidia-h200/leaderboard").await.status, 200);
+}
+
+async fn is_well(app: &TestApp, m: u64, uploads: usize) {
+    // It may not be asked at once after it was silent.
+    let began = Instant::now();
+    while app.get("/readyz").await.status != 200 {
+        assert!(began.elapsed() < Duration::from_secs(4), "the server does not notice");
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+    assert_eq!(app.upload(file(m)).await.status, 201);
+    assert_eq!(app.fetch::<Vec<Receipt>>("/api/v1/uploads").await.len(), uploads);
+    let verified = verify(&app.backend).await.unwrap();
+    assert!(verified.is_clean() && verified.orphans == 0, "{verified}");
+}
+
+#[tokio::test]
+async fn storage_that_is_away_is_told_and_missed_no_longer_than_it_is_away() {
+    let mut app = TestApp::in_bucket(None).await;
+    let mut storage = app.storage.take().unwrap();
+    assert_eq!(app.upload(file(64)).await.status, 201);
+    storage.stop().await;
+    refuses(&app, 128, 503, "unavailable", Duration::from_secs(6)).await;
+    assert!(sweep(&app.backend, Now::read()).await.is_err());
+    storage.start_again().await;
+    is_well(&app, 128, 2).await;
+
+    storage.set(Mood::NoBucket);
+    refuses(&app, 192, 503, "unavailable", Duration::from_secs(6)).await;
+    storage.set(Mood::Well);
+    is_well(&app, 192, 3).await;
+}
+
+#[tokio::test]
+async fn silent_storage_keeps_nobody_waiting_for_those_who_wait() {
+    let mut app = TestApp::in_bucket(None).await;
+    let storage = app.storage.take().unwrap();
+    assert_eq!(app.upload(file(64)).await.status, 201);
+    storage.set(Mood::Silent);
+    let began = Instant::now();
+    let mut waiting = tokio::task::JoinSet::new();
+    for m in 2..12 {
+        waiting.spawn(app.sending(Request::post("/api/v1/uploads").body(file(64 * m).into()).unwrap()));
+    }
+    while let Some(reply) = waiting.join_next().await {
+        reply.unwrap().refusal(503, "unavailable");
+    }
+    assert!(began.elapsed() < Duration::from_secs(15), "{:?}", began.elapsed());
+    refuses(&app, 128, 503, "unavailable", Duration::from_secs(15)).await;
+    storage.set(Mood::Well);
+    is_well(&app, 128, 2).await;
+}
+
+#[tokio::test]
+async fn storage_that_goes_in_the_middle_leaves_nothing_by_halves() {
+    let mut app = TestApp::in_bucket(None).await;
+    let mut storage = app.storage.take().unwrap();
+    storage.set(Mood::Silent);
+    let uploading = app.sending(Request::post("/api/v1/uploads").body(file(64).into()).unwrap());
+    let going = async {
+        tokio::time::sleep(Duration::from_millis(300)).await;
+        storage.stop().await;
+    };
+    let (reply, ()) = tokio::join!(uploading, going);
+    reply.refusal(503, "unavailable");
+    assert_eq!(app.fetch::<Vec<Receipt>>("/api/v1/uploads").await, []);
+    assert!(!storage.files("diode").join("uploads").exists());
+    storage.set(Mood::Well);
+    storage.start_again().await;
+    is_well(&app, 64, 1).await;
+}
+
+#[tokio::test]
+async fn full_storage_is_told_as_a_full_disk_is() {
+    let app = TestApp::in_bucket(None).await;
+    let storage = app.storage.as_ref().unwrap();
+    assert_eq!(app.upload(file(64)).await.status, 201);
+    for mood in [Mood::Full, Mood::DiskFull] {
+        storage.set(mood);
+        refuses(&app, 128, 507, "insufficient_storage", Duration::from_secs(6)).await;
+    }
+    storage.set(Mood::Well);
+    is_well(&app, 128, 2).await;
+}
+
+#[tokio::test]
+async fn large_files_go_in_parts_that_are_given_up_together() {
+    let storage = Storage::start().await;
+    let blobs = Blobs::open(&BlobPlace::Bucket(storage.bucket("large"))).await.unwrap();
+    let bytes: Bytes = (0..(11 << 20) + 7).map(|i: u32| (i % 251) as u8).collect();
+    let digest = Digest::of(&bytes);
+    blobs.put(BlobKind::Pack, &digest, bytes.clone()).await.unwrap();
+    assert_eq!(blobs.get(BlobKind::Pack, &digest).await.unwrap(), bytes);
+    assert_eq!(blobs.size(BlobKind::Pack, &digest).await.unwrap(), Some(bytes.len() as u64));
+    assert_eq!(storage.parts(), 0);
+
+    storage.set(Mood::OnePart);
+    let other = bytes.slice(1..);
+    let error = blobs.put(BlobKind::Pack, &Digest::of(&other), other.clone()).await.unwrap_err().to_string();
+    assert!(error.contains(Digest::of(&other).as_str()), "{error}");
+    assert_eq!(blobs.size(BlobKind::Pack, &Digest::of(&other)).await.unwrap(), None);
+    assert_eq!(storage.parts(), 0, "what arrived of it is given up");
+}
+
+#[tokio::test]
+async fn a_bucket_that_cannot_be_used_is_told_at_the_start() {
+    let mut storage = Storage::start().await;
+    let refusal = async |bucket: Bucket| match Blobs::open(&BlobPlace::Bucket(bucket)).await {
+        Ok(_) => panic!("it was opened"),
+        Err(error) => error.to_string(),
+    };
+    let secret = "another-secret-altogether";
+    for keys in [Keys::new("nobody", secret), Keys::new(KEY, secret)] {
+        let error = refusal(Bucket { keys, ..storage.bucket("") }).await;
+        assert!(error.contains("s3://timings") && error.contains("AWS_SECRET_ACCESS_KEY"), "{error}");
+        assert!(!error.contains(secret), "{error}");
+    }
+    let error = refusal(Bucket { name: "elsewhere".to_owned(), ..storage.bucket("") }).await;
+    assert!(error.contains("create the bucket"), "{error}");
+    storage.stop().await;
+    let error = refusal(storage.bucket("")).await;
+    assert!(error.contains("check that the storage runs") && !error.contains(SECRET), "{error}");
+}
+
+#[tokio::test]
+async fn storage_behind_tls_is_trusted_by_its_certificate_alone() {
+    let storage = Storage::start_with_tls().await;
+    let bucket = storage.bucket("secure");
+    let blobs = Blobs::open(&BlobPlace::Bucket(bucket.clone())).await.unwrap();
+    let bytes = Bytes::from_static(b"sent through TLS");
+    let digest = Digest::of(&bytes);
+    blobs.put(BlobKind::Model, &digest, bytes.clone()).await.unwrap();
+    assert_eq!(blobs.get(BlobKind::Model, &digest).await.unwrap(), bytes);
+
+    let open = async |ca| {
+        let opened = Blobs::open(&BlobPlace::Bucket(Bucket { ca, ..bucket.clone() })).await;
+        opened.map(drop).unwrap_err()
+    };
+    let error = open(None).await.to_string();
+    assert!(error.contains("certificate"), "{error}");
+    let empty = storage.files("empty.pem");
+    diode_formats::write_atomically(&empty, b"no certificate").unwrap();
+    let error = open(Some(empty)).await.to_string();
+    assert!(error.contains("empty.pem") && error.contains("BEGIN CERTIFICATE"), "{error}");
+}

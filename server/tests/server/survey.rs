@@ -1,0 +1,154 @@
+//! What pages ask that look at much at once, on both databases.
+
+use diode_core::api::{
+    Activity, ConfigCover, CoverageMap, HardwareContributor, Ratios, Receipt, ShapeOnHardware,
+};
+use diode_core::hardware::{Hardware, find};
+use diode_core::{DType, Method, Op, Problem};
+
+use crate::samples::{collected, columnar, dataset, h200, mm, problem, seven};
+use crate::test_app::TestApp;
+
+fn h100() -> Hardware {
+    find("nvidia-h100").unwrap()
+}
+
+fn sizes() -> Vec<Problem> {
+    (1..=40).map(|step| mm(64 * step, 512, 1024)).collect()
+}
+
+#[tokio::test]
+async fn few_configs_cover_the_problems_that_the_filters_leave() {
+    for app in TestApp::on_both("cover").await {
+        const PATH: &str = "/api/v1/hardware/nvidia-h200/configs";
+        app.get(PATH).await.refusal(404, "not_found");
+        app.receipt(columnar(&dataset(h200(), &sizes(), 1.0))).await;
+        let cover: ConfigCover = app.fetch(PATH).await;
+        assert_eq!((cover.method, cover.problems, cover.sampled), (Method::Unspecified, 40, 40));
+        // The samples have six tiles, and each is the best somewhere or never needed.
+        let last = cover.steps.last().unwrap();
+        assert!(cover.steps.len() <= 6 && last.covered == 40 && last.share_of_best > 0.999, "{cover:?}");
+        assert!(cover.steps[0].covered < 40 && cover.steps.iter().all(|step| !step.config.is_library()));
+
+        let few: ConfigCover = app.fetch(&format!("{PATH}?max_m=640")).await;
+        assert_eq!((few.problems, few.steps.last().unwrap().covered), (10, 10));
+        let none: ConfigCover = app.fetch(&format!("{PATH}?op=bmm")).await;
+        assert_eq!((none.problems, none.steps), (0, Vec::new()));
+        let message = app.get(&format!("{PATH}?colour=red")).await.refusal(400, "invalid");
+        assert!(message.contains("colour"), "{message}");
+
+        // Asked again, nothing is sent, until something else is measured.
+        let first = app.get(PATH).await;
+        let tag = first.header("etag").to_owned();
+        assert_eq!(app.get_with(PATH, &[("if-none-match", &tag)]).await.status, 304);
+        app.receipt(columnar(&dataset(h200(), &[mm(1, 1024, 1024)], 1.0))).await;
+        assert_eq!(app.get_with(PATH, &[("if-none-match", &tag)]).await.status, 200);
+        app.end().await;
+    }
+}
+
+#[tokio::test]
+async fn two_hardwares_are_compared_where_both_measured() {
+    for app in TestApp::on_both("compare").await {
+        const PATH: &str = "/api/v1/comparisons/hardware?a=nvidia-h100&b=nvidia-h200";
+        app.receipt(columnar(&dataset(h100(), &sizes(), 1.5))).await;
+        let [mut more, alone] = [sizes(), vec![mm(16, 512, 1024)]];
+        more.extend(alone);
+        app.receipt(columnar(&dataset(h200(), &more, 1.0))).await;
+        let ratios: Ratios = app.fetch(&format!("{PATH}&limit=5")).await;
+        assert_eq!((ratios.problems, ratios.only_a, ratios.only_b), (40, 0, 1));
+        assert_eq!((ratios.slower, ratios.same, ratios.faster, ratios.items.len()), (0, 0, 40, 5));
+        assert!(ratios.b_over_a.unwrap() > 1.2, "{ratios:?}");
+        assert!(ratios.items.is_sorted_by(|a, b| a.b_over_a <= b.b_over_a));
+        assert_eq!(ratios.histogram.iter().map(|bin| bin.problems).sum::<u64>(), 40);
+        let turned: Ratios =
+            app.fetch("/api/v1/comparisons/hardware?a=nvidia-h200&b=nvidia-h100&order=desc").await;
+        assert_eq!((turned.slower, turned.faster), (40, 0));
+        let same = turned.b_over_a.unwrap() * ratios.b_over_a.unwrap();
+        assert!((same - 1.0).abs() < 1e-9, "{same}");
+        let wide: Ratios = app.fetch(&format!("{PATH}&noise=50&max_m=640")).await;
+        assert_eq!((wide.problems, wide.same, wide.only_b), (10, 10, 1));
+        // Nobody timed the library.
+        let library: Ratios = app.fetch(&format!("{PATH}&kernels=library")).await;
+        assert_eq!((library.problems, library.b_over_a, library.items.len()), (0, None, 0));
+        let everything: Ratios = app.fetch(&format!("{PATH}&kernels=everything")).await;
+        assert_eq!(everything.problems, 40);
+        for (query, word) in [("noise=51", "noise"), ("limit=501", "limit"), ("kernels=cuda", "kernels")] {
+            let message = app.get(&format!("{PATH}&{query}")).await.refusal(400, "invalid");
+            assert!(message.contains(word), "{query}: {message}");
+        }
+        app.get("/api/v1/comparisons/hardware?a=nvidia-h100&b=no-such").await.refusal(404, "not_found");
+        app.end().await;
+    }
+}
+
+#[tokio::test]
+async fn two_uploads_are_compared_by_their_own_times() {
+    for app in TestApp::on_both("compareuploads").await {
+        let a: Receipt = app.receipt(columnar(&dataset(h200(), &sizes(), 1.0))).await;
+        let b: Receipt = app.receipt(columnar(&dataset(h200(), &sizes()[..30], 1.2))).await;
+        let path = |a: &Receipt, b: &Receipt| format!("/api/v1/comparisons/uploads?a={}&b={}", a.id, b.id);
+        let ratios: Ratios = app.fetch(&path(&a, &b)).await;
+        assert_eq!((ratios.problems, ratios.only_a, ratios.only_b, ratios.slower), (30, 10, 0, 30));
+        assert!((0.8..0.95).contains(&ratios.b_over_a.unwrap()), "{:?}", ratios.b_over_a);
+        let same: Ratios = app.fetch(&path(&a, &a)).await;
+        assert_eq!((same.problems, same.same), (40, 40));
+        // Times of two methods are not compared.
+        let other: Receipt = app.receipt(columnar(&collected())).await;
+        let none: Ratios = app.fetch(&path(&a, &other)).await;
+        assert_eq!((none.method, none.problems, none.only_a, none.only_b), (None, 0, 40, 1));
+        app.get(&format!("/api/v1/comparisons/uploads?a={}&b=0123456789abcdef", a.id))
+            .await
+            .refusal(404, "not_found");
+        app.end().await;
+    }
+}
+
+#[tokio::test]
+async fn a_shape_is_shown_on_every_hardware() {
+    for app in TestApp::on_both("everywhere").await {
+        let linear = problem(Op::Addmm, 64, 512, 1024, DType::BFloat16);
+        app.receipt(columnar(&dataset(h100(), &[linear.clone(), mm(64, 512, 1024)], 1.5))).await;
+        app.receipt(columnar(&dataset(h200(), &sizes()[1..], 1.0))).await;
+        let found: Vec<ShapeOnHardware> = app.fetch("/api/v1/nearest?m=64&n=512&k=1024").await;
+        let [h100, h200] = found.as_slice() else { panic!("{found:?}") };
+        assert!(h100.exact && h100.items.len() == 2 && h100.items[0].problem.op == Op::Mm, "{h100:?}");
+        assert!(h100.items[0].distance == 0.0 && h100.items[1].problem == linear);
+        assert!(!h200.exact && h200.items.len() == 2 && h200.items[0].problem == sizes()[1], "{h200:?}");
+        let message = app.get("/api/v1/nearest?m=64").await.refusal(400, "invalid");
+        assert!(message.contains("N: got nothing"), "{message}");
+        app.end().await;
+    }
+}
+
+#[tokio::test]
+async fn contributors_and_activity_name_who_measured() {
+    for app in TestApp::on_both("contributors").await {
+        const PATH: &str = "/api/v1/hardware/nvidia-h200/contributors";
+        app.get(PATH).await.refusal(404, "not_found");
+        let quiet: Activity = app.fetch("/api/v1/activity").await;
+        assert_eq!((quiet.uploads.len(), quiet.working, quiet.agents.len()), (0, 0, 0));
+        for _ in 0..2 {
+            app.receipt(columnar(&seven())).await;
+        }
+        let newest = app.receipt(columnar(&collected())).await;
+        let [only]: [HardwareContributor; 1] = app.fetch::<Vec<_>>(PATH).await.try_into().unwrap();
+        assert_eq!((only.name.clone(), only.problems, only.solutions, only.uploads), (None, 7, 8, 2));
+        assert_eq!((only.newest_at.as_str(), only.log_ratio), (newest.received_at.as_str(), None));
+        let now: Activity = app.fetch("/api/v1/activity").await;
+        assert_eq!((now.uploads.len(), now.uploads[0].id.clone()), (2, newest.id));
+        app.end().await;
+    }
+}
+
+#[tokio::test]
+async fn the_map_of_coverage_shows_holes_and_what_comes_next() {
+    let app = TestApp::with_seven().await;
+    let map: CoverageMap = app.fetch("/api/v1/hardware/nvidia-h200/coverage/map").await;
+    assert_eq!((map.op, map.dtype, map.cells.len()), (Op::Mm, DType::BFloat16, 56));
+    assert_eq!(map.cells.iter().map(|cell| cell.problems).sum::<u64>(), 5);
+    assert!(map.covered > 0 && map.covered <= 5 && map.kinds > 100, "{} {}", map.covered, map.kinds);
+    assert!(map.next.len() == 10 && map.next.iter().all(|next| next.why.contains("nothing of its kind")));
+    let other: CoverageMap = app.fetch("/api/v1/hardware/nvidia-h200/coverage/map?op=bmm&dtype=int8").await;
+    assert_eq!((other.cells.len(), other.kinds, other.next.len()), (0, 0, 10));
+}

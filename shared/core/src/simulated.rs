@@ -1,0 +1,116 @@
+//! Made-up times, for trying servers and plans out: physics, quirks of the device, noise.
+
+use std::hash::{DefaultHasher, Hash, Hasher as _};
+
+use crate::hardware::{Hardware, roofline};
+use crate::{Config, Problem, Tile};
+
+/// The shortest launch of any kernel, in nanoseconds.
+const LAUNCH_NS: f64 = 2_000.0;
+/// How far one device may be from another of its kind: power, heat, silicon.
+const DEVICE_SPREAD: f64 = 0.03;
+/// How far a config may be from what the formula says of it: what only measuring shows.
+const CONFIG_SPREAD: f64 = 0.15;
+/// How far one repeat may be from another.
+const NOISE: f64 = 0.02;
+
+/// One device whose times are made up. The same seed gives the same times.
+#[derive(Debug, Clone)]
+pub struct SimulatedDevice {
+    hardware: Hardware,
+    seed: u64,
+}
+
+impl SimulatedDevice {
+    pub fn new(hardware: Hardware, seed: u64) -> Self {
+        Self { hardware, seed }
+    }
+
+    /// The time of a config without noise, in nanoseconds.
+    pub fn nanos(&self, problem: &Problem, config: &Config) -> f64 {
+        let facts = self.hardware.facts.as_ref();
+        // Hardware without a peak for the type computes at a teraflop per second.
+        let least = facts
+            .and_then(|facts| roofline(facts, problem, false))
+            .map_or(problem.flops() / 1e3, |l| l.nanos().0);
+        let sms = facts.map_or(1.0, |facts| f64::from(facts.sms));
+        let efficiency = config.tile().map_or(0.85, |tile| efficiency(tile, problem, sms));
+        let device = 1.0 + DEVICE_SPREAD * unit((self.seed, "device"));
+        let quirk = 1.0 + CONFIG_SPREAD * unit((config, problem.m % 7, problem.n % 5, problem.k % 3));
+        // A tenth above the roofline: no device reaches it.
+        LAUNCH_NS + 1.1 * least / efficiency * device * quirk
+    }
+
+    /// The times of repeats, in nanoseconds, without end.
+    pub fn repeats(&self, problem: &Problem, config: &Config) -> impl Iterator<Item = u64> {
+        let nanos = self.nanos(problem, config);
+        let decided = unit((self.seed, problem, config)).to_bits();
+        (0_u64..).map(move |repeat| (nanos * (1.0 + NOISE * unit((decided, repeat)))) as u64)
+    }
+}
+
+/// The share of the roofline that a tile can reach: what it computes beyond the problem, the last wave, and
+/// how often it loads each operand.
+fn efficiency(tile: &Tile, problem: &Problem, sms: f64) -> f64 {
+    let (m, n, k) = (problem.m as f64, problem.n as f64, problem.k as f64);
+    let (bm, bn, bk) = (f64::from(tile.block_m), f64::from(tile.block_n), f64::from(tile.block_k));
+    let (tiles_m, tiles_n, steps) = ((m / bm).ceil(), (n / bn).ceil(), (k / bk).ceil());
+    let useful = m * n * k / (tiles_m * bm * tiles_n * bn * steps * bk);
+    let blocks = problem.b as f64 * tiles_m * tiles_n;
+    let waves = blocks / sms;
+    let busy = waves / waves.ceil();
+    let reuse = bm * bn / (bm + bn) / 64.0;
+    let pipeline = 1.0 - 0.4 / f64::from(tile.num_stages.max(1));
+    (useful * busy.powf(0.7) * reuse.min(1.0).powf(0.5) * pipeline).clamp(1e-3, 1.0)
+}
+
+/// A number from 0 to 1 that is the same for the same thing.
+fn unit(thing: impl Hash) -> f64 {
+    let mut hasher = DefaultHasher::new();
+    thing.hash(&mut hasher);
+    (hasher.finish() >> 11) as f64 / (1_u64 << 53) as f64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::hardware::{find, floor};
+    use crate::space::{Space, SpaceName};
+    use crate::{DType, Method, Op, ProblemFields};
+
+    fn times(seed: u64, side: u64) -> (Problem, Vec<u64>) {
+        let hardware = find("nvidia-h200").unwrap();
+        let problem =
+            Problem::new(ProblemFields::plain(Op::Mm, 1, side, side, side, DType::BFloat16)).unwrap();
+        let configs = Space::Named(SpaceName::Full).configs(&hardware, &problem).unwrap();
+        let device = SimulatedDevice::new(hardware, seed);
+        let times = configs.iter().filter_map(|config| device.repeats(&problem, config).next()).collect();
+        (problem, times)
+    }
+
+    #[test]
+    fn the_same_seed_gives_the_same_times_and_another_nearly_the_same() {
+        let (one, again, other) = (times(1, 1000).1, times(1, 1000).1, times(2, 1000).1);
+        assert_eq!(one, again);
+        assert_ne!(one, other);
+        for (one, other) in one.into_iter().zip(other) {
+            assert!((one as f64 / other as f64 - 1.0).abs() < 0.06, "{one} {other}");
+        }
+    }
+
+    #[test]
+    fn times_are_possible_and_differ_as_tiles_do() {
+        let facts = find("nvidia-h200").unwrap().facts.unwrap();
+        for side in [1, 16, 100, 1000, 4096, 16_000] {
+            let (problem, times) = times(1, side);
+            let least = floor(&facts, &problem, Method::MEDIAN_COLD_EVENT, false).unwrap().nanos().0;
+            let best = *times.iter().min().unwrap();
+            assert!(
+                best as f64 >= least && best as f64 <= 4.0 * least + 10.0 * LAUNCH_NS,
+                "{side}: {best} {least}"
+            );
+        }
+        let (_, times) = times(1, 4096);
+        assert!(times.iter().max().unwrap() > &(3 * times.iter().min().unwrap()));
+    }
+}

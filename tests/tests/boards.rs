@@ -1,0 +1,118 @@
+//! The boards of a hardware beside the leaderboard: configs, coverage, contributors, models. Set
+//! DIODE_SCREENSHOTS to an absolute path to keep pictures.
+
+use anyhow::{Context as _, ensure};
+use diode_tests::{Browser, Server, Theme, Viewport, seeded};
+
+const LOOKS: [(Viewport, Theme, &str); 4] = [
+    (Viewport::DESKTOP, Theme::Light, "desktop-light"),
+    (Viewport::DESKTOP, Theme::Dark, "desktop-dark"),
+    (Viewport::PHONE, Theme::Light, "phone-light"),
+    (Viewport::PHONE, Theme::Dark, "phone-dark"),
+];
+
+/// A board: what is there once it has its data, and what it then says.
+const BOARDS: [(&str, &str, &str); 4] = [
+    ("configs", "[data-testid=cover]", "triton.Config({"),
+    ("coverage", "[data-testid=map] td", "nothing of its kind was measured yet"),
+    ("contributors", "[aria-labelledby=board-title] tbody tr", "without an account"),
+    ("models", "[aria-labelledby=board-title] a.card-link", "of best, first pick"),
+];
+
+#[tokio::test(flavor = "multi_thread")]
+async fn every_board_shows_its_data_fits_and_is_quiet() -> anyhow::Result<()> {
+    let folder = seeded()?;
+    let server = Server::start(folder.path())?;
+    let browser = Browser::start().await?;
+    let mut faults = Vec::new();
+    for (viewport, theme, look) in LOOKS {
+        browser.look(viewport, theme).await?;
+        for (board, ready, says) in BOARDS {
+            let shown = format!("{board}-{look}");
+            let page = format!("{}/hardware/nvidia-h100?board={board}", server.url());
+            // Configs of all problems are chosen from all timings the first time.
+            if let Err(error) = browser.open(&page, ready).await {
+                faults.push(format!("{shown}: {error:#}"));
+                continue;
+            }
+            if browser.until(&format!("return document.body.innerText.includes('{says}')")).await.is_err() {
+                faults.push(format!("{shown}: does not say `{says}`"));
+            }
+            let overflow = browser.overflow().await?;
+            if overflow > 0 {
+                faults.push(format!("{shown}: {overflow} px wider than the window"));
+            }
+            faults.extend(
+                browser.inaccessible().await?.into_iter().map(|what| format!("{shown}: axe: {what}")),
+            );
+            faults.extend(browser.complaints().await?.into_iter().map(|what| format!("{shown}: {what}")));
+            let title = "document.querySelector('[aria-label=Board]').scrollIntoView()";
+            browser.script::<()>(title).await?;
+            browser.picture(&format!("boards-{shown}")).await?;
+        }
+    }
+    assert!(faults.is_empty(), "{}", faults.join("\n"));
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_configs_are_the_servers_and_follow_the_filters() -> anyhow::Result<()> {
+    let folder = seeded()?;
+    let server = Server::start(folder.path())?;
+    let browser = Browser::start().await?;
+    browser.look(Viewport::DESKTOP, Theme::Light).await?;
+    let filter = "op=mm&dtype=bfloat16&b_layout=row";
+    let page = format!("{}/hardware/nvidia-h100?board=configs&{filter}", server.url());
+    browser.open(&page, "[data-testid=cover]").await?;
+    let cover = server.get(&format!("/api/v1/hardware/nvidia-h100/configs?{filter}"))?;
+    let steps = cover["steps"].as_array().context("steps")?;
+    ensure!(cover["problems"] == 494 && steps.len() > 4, "{cover}");
+    let enough = steps.iter().position(|step| step["share"].as_f64() >= Some(0.95));
+    let enough = enough.map_or(steps.len(), |place| place + 1);
+    let verdict: String =
+        browser.script("return document.querySelector('[data-testid=cover]').innerText").await?;
+    ensure!(
+        verdict.starts_with(&format!("{enough} config")) && verdict.contains("494 problems"),
+        "{verdict}"
+    );
+    let rows = "return document.querySelectorAll('[aria-labelledby=board-title] tbody tr').length";
+    ensure!(browser.script::<usize>(rows).await? == steps.len(), "a row for each config");
+    // Another length is another address, and as many lines to copy.
+    let press = "[...document.querySelectorAll('[aria-label=\"Copy the first\"] button')]
+        .find((button) => button.innerText === '4').click()";
+    browser.script::<()>(press).await?;
+    browser
+        .until(
+            "const code = document.querySelector('[aria-labelledby=board-title] pre').innerText;
+            return location.search.includes('take=4') && code.split('\\n').length === 6 && code.startsWith('configs = [')",
+        )
+        .await?;
+    // Nothing matches: said in words, without a list.
+    let page = format!("{}/hardware/nvidia-h100?board=configs&min_m=2000000000", server.url());
+    browser.open(&page, "[aria-labelledby=board-title] .empty").await?;
+    assert_eq!(browser.complaints().await?, Vec::<String>::new());
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_map_of_coverage_is_that_of_the_row_that_is_pressed() -> anyhow::Result<()> {
+    let folder = seeded()?;
+    let server = Server::start(folder.path())?;
+    let browser = Browser::start().await?;
+    browser.look(Viewport::DESKTOP, Theme::Light).await?;
+    let page = format!("{}/hardware/nvidia-h200?board=coverage", server.url());
+    browser.open(&page, "[data-testid=map] td").await?;
+    let cells = "[...document.querySelectorAll('[data-testid=map] td')].map((cell) => cell.innerText)";
+    let sum =
+        |side: usize| format!("{cells}.reduce((sum, text) => sum + Number(text.split('/')[{side}]), 0)");
+    for (op, dtype) in [("mm", "bfloat16"), ("bmm", "float16")] {
+        let map = server.get(&format!("/api/v1/hardware/nvidia-h200/coverage/map?op={op}&dtype={dtype}"))?;
+        let press = format!("document.querySelector('[aria-label=\"Map of {op} {dtype}\"]').click()");
+        browser.script::<()>(&press).await?;
+        let (covered, kinds) = (&map["covered"], &map["kinds"]);
+        browser.until(&format!("return {} === {covered} && {} === {kinds}", sum(0), sum(1))).await?;
+        browser.until(&format!("return location.search.includes('op={op}')")).await?;
+    }
+    assert_eq!(browser.complaints().await?, Vec::<String>::new());
+    Ok(())
+}

@@ -1,0 +1,166 @@
+//! Comparing: one shape on all hardware in one paste, two kinds of hardware, two uploads; and what the overview says
+//! of what happens. Set DIODE_SCREENSHOTS to an absolute path to keep pictures.
+
+use anyhow::{Context as _, ensure};
+use diode_tests::{Browser, Server, Theme, Viewport, seeded};
+use serde_json::Value;
+
+const LOOKS: [(Viewport, Theme, &str); 4] = [
+    (Viewport::DESKTOP, Theme::Light, "desktop-light"),
+    (Viewport::DESKTOP, Theme::Dark, "desktop-dark"),
+    (Viewport::PHONE, Theme::Light, "phone-light"),
+    (Viewport::PHONE, Theme::Dark, "phone-dark"),
+];
+
+/// As a paste reaches the page: the whole text at once, and why it came.
+const PASTE: &str = "const field = document.querySelector('.paste textarea');
+    field.value = TEXT;
+    field.dispatchEvent(new InputEvent('input', { bubbles: true, inputType: 'insertFromPaste' }));";
+
+fn paste(text: &str) -> String {
+    PASTE.replace("TEXT", &Value::from(text).to_string())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_shape_is_side_by_side_in_one_paste() -> anyhow::Result<()> {
+    let folder = seeded()?;
+    let server = Server::start(folder.path())?;
+    let browser = Browser::start().await?;
+    let found = server.get("/api/v1/nearest?m=1&n=28672&k=4096&dtype=bfloat16")?;
+    let hardware = found.as_array().context("hardware")?;
+    ensure!(hardware.len() == 2 && hardware.iter().all(|one| one["exact"] == true), "{found}");
+    for (viewport, theme, look) in LOOKS {
+        browser.look(viewport, theme).await?;
+        browser.open(server.url(), ".paste textarea").await?;
+        browser.script::<()>(&paste("1x28672x4096 bf16")).await?;
+        browser.wait_for("[data-testid=side-by-side] tbody tr").await?;
+        let rows: Vec<String> = browser
+            .script("return [...document.querySelectorAll('[data-testid=side-by-side] tbody tr')].map((row) => row.innerText)")
+            .await?;
+        for one in hardware {
+            let name = one["name"].as_str().context("a name")?;
+            let tile = &one["items"][0]["triton"]["config"];
+            let tile = format!("{}×{}×{}", tile["block_m"], tile["block_n"], tile["block_k"]);
+            let row = rows.iter().find(|row| row.starts_with(name)).context("a row for each hardware")?;
+            ensure!(row.contains(&tile) && row.matches("µs").count() == 2, "{look}: {row}");
+        }
+        let verdict: String = browser.script("return document.querySelector('.verdict').innerText").await?;
+        ensure!(
+            verdict.contains("NVIDIA H200 is") && verdict.contains("as fast as NVIDIA H100"),
+            "{verdict}"
+        );
+        quiet(&browser, look).await?;
+        browser.picture(&format!("compare-shape-{look}")).await?;
+    }
+    // What nobody measured shows its nearest, and nonsense says what is wrong with it.
+    let shape = |text: &str| format!("{}/compare?shape={text}", server.url());
+    browser.open(&shape("3x28672x4096"), "[data-testid=side-by-side] tbody tr").await?;
+    browser.until("return document.body.innerText.includes('nearest:')").await?;
+    browser.open(&shape("4096"), "#one-shape[aria-invalid=true]").await?;
+    browser.until("return document.querySelector('#one-shape-fault').innerText.includes('expected')").await?;
+    browser.open(&shape(""), ".empty").await?;
+    // A list is another page's.
+    browser.open(server.url(), ".paste textarea").await?;
+    browser.script::<()>(&paste("1x28672x4096\n16x4096x4096 fp16")).await?;
+    browser.wait_for("#shapes").await?;
+    browser
+        .until("return location.pathname === '/predict/list' && document.querySelector('#shapes').value.includes('16x4096x4096 fp16')")
+        .await?;
+    assert_eq!(browser.complaints().await?, Vec::<String>::new());
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn two_gpus_are_compared_and_the_address_says_how() -> anyhow::Result<()> {
+    let folder = seeded()?;
+    let server = Server::start(folder.path())?;
+    let browser = Browser::start().await?;
+    const PAIR: &str = "a=nvidia-h100&b=nvidia-h200";
+    const ROWS: &str = "[data-testid=compared] tbody tr";
+    let ids = format!(
+        "return [...document.querySelectorAll('{ROWS} a')].map((a) => a.getAttribute('href').split('/').pop().split('?')[0])"
+    );
+    for (viewport, theme, look) in LOOKS {
+        browser.look(viewport, theme).await?;
+        // Without anything chosen, the two with most problems are compared.
+        browser.open(&format!("{}/compare?what=hardware", server.url()), ROWS).await?;
+        let ratios = server.get(&format!("/api/v1/comparisons/hardware?{PAIR}"))?;
+        ensure!(
+            ratios["problems"] == 1139 && ratios["items"].as_array().is_some_and(|rows| rows.len() == 50)
+        );
+        let verdict: String =
+            browser.script("return document.querySelector('[data-testid=ratio]').innerText").await?;
+        ensure!(verdict.contains("1,139 problems") && verdict.contains("NVIDIA H200 runs at"), "{verdict}");
+        let expected: Vec<&str> = rows_of(&ratios)?;
+        assert_eq!(browser.script::<Vec<String>>(&ids).await?, expected, "slower first");
+        quiet(&browser, look).await?;
+        browser.picture(&format!("compare-hardware-{look}")).await?;
+    }
+    // Every choice is in the address, and an address gives the same again.
+    let choices = format!("{PAIR}&kernels=library&noise=5&order=desc&op=mm&dtype=bfloat16");
+    browser.open(&format!("{}/compare?what=hardware&{choices}", server.url()), ROWS).await?;
+    let ratios = server.get(&format!("/api/v1/comparisons/hardware?{choices}"))?;
+    assert_eq!(browser.script::<Vec<String>>(&ids).await?, rows_of(&ratios)?);
+    let press = "[...document.querySelectorAll('[aria-label=Order] button')].find((b) => b.innerText === 'slower first').click()";
+    browser.script::<()>(press).await?;
+    browser.until("return !location.search.includes('order=')").await?;
+    browser
+        .until(&format!(
+            "return JSON.stringify((() => {{ {ids} }})()) !== '{}'",
+            Value::from(rows_of(&ratios)?)
+        ))
+        .await?;
+    // Nothing in common, and hardware that is not there.
+    let none = format!("{}/compare?what=hardware&{PAIR}&min_m=2000000000", server.url());
+    browser.open(&none, ".empty").await?;
+    let unknown = format!("{}/compare?what=hardware&a=nvidia-h100&b=no-such", server.url());
+    browser.open(&unknown, ".failure").await?;
+    Ok(())
+}
+
+fn rows_of(ratios: &Value) -> anyhow::Result<Vec<&str>> {
+    let items = ratios["items"].as_array().context("items")?;
+    items.iter().map(|item| item["problem_id"].as_str().context("an id")).collect()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn two_uploads_are_compared_from_the_overview_on() -> anyhow::Result<()> {
+    let folder = seeded()?;
+    let server = Server::start(folder.path())?;
+    let browser = Browser::start().await?;
+    browser.look(Viewport::DESKTOP, Theme::Light).await?;
+    browser.open(server.url(), "[data-testid=newest] tbody tr").await?;
+    let activity = server.get("/api/v1/activity")?;
+    let newest = activity["uploads"][0]["id"].as_str().context("an upload")?.to_owned();
+    browser
+        .until("return document.querySelector('[data-testid=working]').innerText.includes('diode agent')")
+        .await?;
+    browser.script::<()>("document.querySelector('[data-testid=newest] tbody a').click()").await?;
+    browser.wait_for("#upload-b").await?;
+    browser.until(&format!("return document.querySelector('#upload-a').value === '{newest}'")).await?;
+    // The same one is the same everywhere.
+    let set = format!(
+        "const field = document.querySelector('#upload-b');
+        field.value = '{newest}';
+        field.dispatchEvent(new Event('change', {{ bubbles: true }}));"
+    );
+    browser.script::<()>(&set).await?;
+    browser.wait_for("[data-testid=compared] tbody tr").await?;
+    let verdict: String =
+        browser.script("return document.querySelector('[data-testid=ratio]').innerText").await?;
+    ensure!(verdict.contains("1.00×") && verdict.contains("Faster on 0, slower on 0"), "{verdict}");
+    quiet(&browser, "uploads").await?;
+    browser.picture("compare-uploads").await?;
+    let unknown = format!("{}/compare?what=uploads&a={newest}&b=0123456789abcdef", server.url());
+    browser.open(&unknown, ".failure").await?;
+    Ok(())
+}
+
+async fn quiet(browser: &Browser, look: &str) -> anyhow::Result<()> {
+    ensure!(browser.overflow().await? == 0, "{look}: wider than the window");
+    let barriers = browser.inaccessible().await?;
+    ensure!(barriers.is_empty(), "{look}: axe: {barriers:?}");
+    let complaints = browser.complaints().await?;
+    ensure!(complaints.is_empty(), "{look}: {complaints:?}");
+    Ok(())
+}

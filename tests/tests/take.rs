@@ -1,0 +1,189 @@
+//! Models and datasets: their cards, what they are judged by, and taking them. Set DIODE_SCREENSHOTS to an absolute
+//! path to keep pictures.
+
+use anyhow::{Context as _, ensure};
+use diode_tests::{Browser, CATCH_FILES, Server, Theme, Viewport, seeded};
+use serde_json::Value;
+
+const LOOKS: [(Viewport, Theme, &str); 4] = [
+    (Viewport::DESKTOP, Theme::Light, "desktop-light"),
+    (Viewport::DESKTOP, Theme::Dark, "desktop-dark"),
+    (Viewport::PHONE, Theme::Light, "phone-light"),
+    (Viewport::PHONE, Theme::Dark, "phone-dark"),
+];
+
+async fn quiet(browser: &Browser, look: &str) -> anyhow::Result<()> {
+    ensure!(browser.overflow().await? <= 0, "{look}: wider than the window");
+    let barriers = browser.inaccessible().await?;
+    ensure!(barriers.is_empty(), "{look}: axe: {barriers:?}");
+    let complaints = browser.complaints().await?;
+    ensure!(complaints.is_empty(), "{look}: {complaints:?}");
+    Ok(())
+}
+
+async fn text(browser: &Browser, selector: &str) -> anyhow::Result<String> {
+    browser.script(&format!("return document.querySelector(\"{selector}\").innerText")).await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_model_is_judged_problem_by_problem_in_the_browser() -> anyhow::Result<()> {
+    let folder = seeded()?;
+    let server = Server::start(folder.path())?;
+    let browser = Browser::start().await?;
+    let models = server.get("/api/v1/models?hardware=nvidia-h100")?;
+    let model = &models[0];
+    let (id, digest) =
+        (model["id"].as_str().context("an id")?, model["digest"].as_str().context("a digest")?);
+    let page = format!("{}/models/{id}", server.url());
+    for (viewport, theme, look) in LOOKS {
+        browser.look(viewport, theme).await?;
+        browser.open(&page, "[data-testid=judged] .chart .dots").await?;
+        browser.wait_for("[data-testid=lineage] dd").await?;
+        let errors = text(&browser, "[data-testid=errors]").await?;
+        for part in ["all", "600", "unaligned", "mm bfloat16", "100 GFLOP and more"] {
+            ensure!(errors.contains(part), "{look}: `{part}` is not in {errors}");
+        }
+        // The shipped model was trained on these problems: it is not far off.
+        let row: String = browser
+            .script("return document.querySelector('[data-testid=errors] tbody tr:nth-child(2) td:nth-child(3)').innerText")
+            .await?;
+        let factor: f64 = row.trim_end_matches('×').parse()?;
+        ensure!((0.9..1.1).contains(&factor), "{look}: predicted ÷ measured is {factor}");
+        let worst: Vec<String> = browser
+            .script("return [...document.querySelectorAll('[data-testid=worst] a')].map((a) => a.getAttribute('href'))")
+            .await?;
+        ensure!(worst.len() == 10 && worst.iter().all(|href| href.starts_with("/problems/")), "{worst:?}");
+        ensure!(text(&browser, "[data-testid=lineage]").await?.contains("median-cold-event"));
+        let citation = text(&browser, "[data-testid=citation]").await?;
+        ensure!(citation.contains(&format!("@misc{{diode-{id},")) && citation.contains(digest), "{citation}");
+        quiet(&browser, look).await?;
+        browser.picture(&format!("model-{look}")).await?;
+        browser.script::<()>("document.querySelector('[data-testid=judged]').scrollIntoView()").await?;
+        browser.picture(&format!("model-judged-{look}")).await?;
+    }
+    // The worst problem's page is there.
+    browser.script::<()>("document.querySelector('[data-testid=worst] a').click()").await?;
+    browser.wait_for("[aria-labelledby=configs-title] tbody tr").await?;
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_model_is_taken_as_it_is() -> anyhow::Result<()> {
+    let folder = seeded()?;
+    let server = Server::start(folder.path())?;
+    let browser = Browser::start().await?;
+    let models = server.get("/api/v1/models?hardware=nvidia-h100")?;
+    let id = models[0]["id"].as_str().context("an id")?;
+    browser.look(Viewport::DESKTOP, Theme::Light).await?;
+    browser.open(&format!("{}/models/{id}", server.url()), ".download a").await?;
+    browser.script::<()>(CATCH_FILES).await?;
+    browser.script::<()>("document.querySelector('.download a').click()").await?;
+    browser.until("return document.querySelector('.download').innerText.includes('saved, 32.3')").await?;
+    let name = models[0]["file_name"].as_str().context("a name")?;
+    let bytes: u64 = browser.script(&format!("return window.blobs_by_name['{name}'].size")).await?;
+    assert_eq!(bytes, models[0]["bytes"].as_u64().context("a size")?);
+    assert_eq!(browser.complaints().await?, Vec::<String>::new());
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_dataset_has_a_card_and_is_taken_in_two_clicks() -> anyhow::Result<()> {
+    let folder = seeded()?;
+    let server = Server::start(folder.path())?;
+    let browser = Browser::start().await?;
+    for (viewport, theme, look) in LOOKS {
+        browser.look(viewport, theme).await?;
+        browser
+            .open(&format!("{}/datasets", server.url()), "a.card-link[href='/datasets/nvidia-h200']")
+            .await?;
+        quiet(&browser, look).await?;
+        browser.picture(&format!("datasets-{look}")).await?;
+        browser
+            .script::<()>("document.querySelector(\"a.card-link[href='/datasets/nvidia-h100']\").click()")
+            .await?;
+        browser.wait_for("[data-testid=sample-rows] tbody tr").await?;
+        let rows = text(&browser, "[data-testid=sample-rows]").await?;
+        ensure!(rows.contains("time_ns") && rows.contains("triton::bmm"), "{look}: {rows}");
+        let citation = text(&browser, "[data-testid=citation]").await?;
+        ensure!(
+            citation.contains("@misc{diode-nvidia-h100,") && citation.contains("/datasets/nvidia-h100"),
+            "{citation}"
+        );
+        quiet(&browser, look).await?;
+        browser.picture(&format!("dataset-{look}")).await?;
+    }
+    browser.script::<()>(CATCH_FILES).await?;
+    browser.script::<()>("document.querySelector('[data-testid=files] .download a').click()").await?;
+    browser
+        .until("return document.querySelector('[data-testid=files]').innerText.includes('saved, ')")
+        .await?;
+    let saved: u64 = browser.script("return window.blobs_by_name['nvidia-h100.msgpack.zst'].size").await?;
+    let there = server.bytes("/api/v1/datasets/nvidia-h100.msgpack.zst")?;
+    assert_eq!(saved, there.len() as u64);
+    // What cannot be had is said in the server's words.
+    browser.open(&format!("{}/datasets/no-such", server.url()), "main h1").await?;
+    browser.until("return document.body.innerText.includes('There is no such dataset')").await?;
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn two_models_are_side_by_side() -> anyhow::Result<()> {
+    let folder = seeded()?;
+    let server = Server::start(folder.path())?;
+    let browser = Browser::start().await?;
+    let models = server.get("/api/v1/models")?;
+    let ids: Vec<&str> =
+        models.as_array().context("models")?.iter().filter_map(|model| model["id"].as_str()).collect();
+    let [first, second] = ids.as_slice() else { anyhow::bail!("{ids:?}") };
+    for (viewport, theme, look) in LOOKS {
+        browser.look(viewport, theme).await?;
+        browser
+            .open(&format!("{}/compare?what=models", server.url()), "[data-testid=two-models] tbody tr")
+            .await?;
+        let table = text(&browser, "[data-testid=two-models]").await?;
+        for part in ["of best, first pick", "rank correlation, median", "physics/3"] {
+            ensure!(table.contains(part), "{look}: `{part}` is not in {table}");
+        }
+        for (place, id) in [(2, second), (3, first)] {
+            let href = format!(
+                "return document.querySelector('[data-testid=two-models] th:nth-child({place}) a').getAttribute('href')"
+            );
+            assert_eq!(browser.script::<String>(&href).await?, format!("/models/{id}"));
+        }
+        quiet(&browser, look).await?;
+        browser.picture(&format!("compare-models-{look}")).await?;
+    }
+    // A model beside itself is the same in everything, and an unknown one is said to be.
+    let same = format!("{}/compare?what=models&a={first}&b={first}", server.url());
+    browser.open(&same, "[data-testid=two-models] tbody tr").await?;
+    let verdicts: Vec<String> = browser
+        .script("return [...document.querySelectorAll('[data-testid=two-models] tbody td:nth-child(4)')].map((cell) => cell.innerText)")
+        .await?;
+    ensure!(verdicts.iter().all(|one| one.is_empty() || one == "the same"), "{verdicts:?}");
+    ensure!(verdicts.iter().any(|one| one == "the same"));
+    browser.open(&format!("{}/compare?what=models&a=nothing", server.url()), ".empty").await?;
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn every_page_of_the_dashboard_answers_200() -> anyhow::Result<()> {
+    let folder = seeded()?;
+    let server = Server::start(folder.path())?;
+    for path in [
+        "/",
+        "/hardware/nvidia-h200",
+        "/models",
+        "/datasets",
+        "/datasets/nvidia-h200",
+        "/predict",
+        "/predict/list",
+        "/compare",
+        "/contribute",
+    ] {
+        let answer = ureq::get(format!("{}{path}", server.url())).call().with_context(|| path.to_owned())?;
+        assert_eq!(answer.status().as_u16(), 200, "{path}");
+    }
+    let no_dataset: Result<Value, _> = server.get("/api/v1/datasets/no-such.json");
+    ensure!(no_dataset.is_err());
+    Ok(())
+}

@@ -1,0 +1,93 @@
+//! How a predicted time follows one size.
+
+use diode_core::{Micros, Tflops};
+use leptos::prelude::*;
+
+use super::look::{Shape, Tone};
+use super::plot::{Axis, Line, Mark, Plot};
+use super::scatter::Scatter;
+use crate::format;
+
+/// What is predicted for one value of the size.
+pub(crate) struct SizePoint {
+    pub(crate) size: u64,
+    /// Whether it is the size of the problem that is looked at.
+    pub(crate) is_own: bool,
+    pub(crate) flops: f64,
+    pub(crate) config: String,
+    /// In microseconds.
+    pub(crate) triton_us: f64,
+    pub(crate) library_us: Option<f64>,
+}
+
+/// The rate or the time of the best Triton config and of the library against a size.
+pub(crate) fn along_size(points: &[SizePoint], size: &'static str, rate: bool) -> impl IntoView + use<> {
+    let value = |point: &SizePoint, us: f64| {
+        if rate { Tflops::from_work(point.flops, Micros(us)).0 } else { us }
+    };
+    let mark = |point: &SizePoint, us: f64, tone: Tone, shape: Shape, what: &str| Mark {
+        x: point.size as f64,
+        y: value(point, us),
+        tone,
+        shape,
+        text: format!(
+            "{size} = {}\n{what}\n{}, {}",
+            format::count(point.size),
+            format::time(us),
+            format::rate_text(Tflops::from_work(point.flops, Micros(us)).0)
+        ),
+        href: None,
+    };
+    let mut marks: Vec<Mark> = points
+        .iter()
+        .map(|point| mark(point, point.triton_us, Tone::TritonFar, Shape::Circle, &point.config))
+        .collect();
+    let ring = points.iter().position(|point| point.is_own);
+    let libraries = points
+        .iter()
+        .filter_map(|point| Some(mark(point, point.library_us?, Tone::LibraryFar, Shape::Square, "library")));
+    let libraries: Vec<Mark> = libraries.collect();
+    let places = |marks: &[Mark]| marks.iter().map(|mark| (mark.x, mark.y)).collect::<Vec<_>>();
+    let lines = [(places(&marks), false), (places(&libraries), true)];
+    let has_library = !libraries.is_empty();
+    marks.extend(libraries);
+    let unit = if rate { "TFLOP/s" } else { "time" };
+    let plot = Plot {
+        description: format!(
+            "Predicted {unit} of the best Triton config{} against {size}, at {}. The table below has the same numbers.",
+            if has_library { " and of the library" } else { "" },
+            format::counted(points.len() as u64, "size")
+        ),
+        marks,
+        lines: Box::new(move |_| {
+            let drawn = lines.iter().filter(|(points, _)| !points.is_empty());
+            drawn
+                .map(|(points, dashed)| Line { points: points.clone(), dashed: *dashed, label: None })
+                .collect()
+        }),
+        y_reach: Vec::new(),
+        ring,
+        x: Axis { title: size, tick: format::tick },
+        y: if rate {
+            Axis { title: "Predicted TFLOP/s", tick: format::tick }
+        } else {
+            Axis { title: "Predicted time", tick: format::time_tick }
+        },
+        fine: false,
+    };
+    let entry = |shape: Shape, tone: Tone, words: &'static str| {
+        view! {
+            <li>
+                <svg viewBox="0 0 10 10" aria-hidden="true"><path class=format!("marks {}", tone.class()) d=shape.outline() /></svg>
+                {words}
+            </li>
+        }
+    };
+    view! {
+        <Scatter plot />
+        <ul class="legend">
+            {entry(Shape::Circle, Tone::TritonFar, "best Triton config; the ring is the shape above")}
+            {has_library.then(|| entry(Shape::Square, Tone::LibraryFar, "library"))}
+        </ul>
+    }
+}

@@ -1,0 +1,53 @@
+//! How far a model's predictions agree with what was measured, problem by problem.
+
+use leptos::prelude::*;
+
+use super::look::{Shape, Tone};
+use super::plot::{Axis, Line, Mark, Plot};
+use super::scatter::Scatter;
+use crate::format;
+
+/// From here on dots are small, so that they do not hide each other.
+const MANY: usize = 200;
+
+/// The best Triton config of one problem: its measured time and the predicted one, in microseconds.
+pub(crate) struct JudgedProblem {
+    pub(crate) name: String,
+    pub(crate) measured: f64,
+    pub(crate) predicted: f64,
+    /// The problem's page.
+    pub(crate) href: String,
+}
+
+/// Predicted against measured, with the line where they are equal.
+pub(crate) fn judged(problems: &[JudgedProblem]) -> impl IntoView + use<> {
+    let marks = problems.iter().map(|one| Mark {
+        x: one.measured,
+        y: one.predicted,
+        tone: Tone::Plain,
+        shape: Shape::Circle,
+        text: format!(
+            "{}\nmeasured {}\npredicted {}",
+            one.name,
+            format::time(one.measured),
+            format::time(one.predicted)
+        ),
+        href: Some(one.href.clone()),
+    });
+    let plot = Plot {
+        marks: marks.collect(),
+        lines: Box::new(|(low, high)| {
+            vec![Line { points: vec![(low, low), (high, high)], dashed: true, label: None }]
+        }),
+        y_reach: Vec::new(),
+        ring: None,
+        x: Axis { title: "Best measured time", tick: format::time_tick },
+        y: Axis { title: "Predicted best time (line: equal)", tick: format::time_tick },
+        fine: problems.len() >= MANY,
+        description: format!(
+            "Scatter plot of the predicted against the measured time of the best Triton config of {}. The tables below have the errors.",
+            format::counted(problems.len() as u64, "problem")
+        ),
+    };
+    view! { <Scatter plot /> }
+}

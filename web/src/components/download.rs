@@ -1,0 +1,135 @@
+//! A download that shows its size and how far it has come.
+
+use diode_core::api::ApiError;
+use leptos::ev::MouseEvent;
+use leptos::prelude::*;
+use wasm_bindgen::closure::Closure;
+use wasm_bindgen::{JsCast as _, JsValue};
+use web_sys::{Blob, Event, ProgressEvent, XmlHttpRequest, XmlHttpRequestResponseType};
+
+use crate::files::give;
+use crate::format;
+
+#[derive(Debug, Clone, PartialEq)]
+enum Stage {
+    Offered,
+    /// The server may have to make the file.
+    Asked,
+    /// Bytes that are here, and of how many if the server said it.
+    Arriving(f64, Option<f64>),
+    Saved(f64),
+    Failed(String),
+}
+
+/// A request under way; dropping it aborts it.
+struct Transfer {
+    request: XmlHttpRequest,
+    _on_progress: Closure<dyn FnMut(ProgressEvent)>,
+    _on_end: Closure<dyn FnMut(Event)>,
+}
+
+impl Drop for Transfer {
+    fn drop(&mut self) {
+        self.request.set_onloadend(None);
+        // Aborting what has ended does nothing.
+        let _ = self.request.abort();
+    }
+}
+
+/// A link to a file. Pressed, it fetches the file and says how far it is.
+#[component]
+pub(crate) fn Download(
+    #[prop(into)] href: Signal<String>,
+    /// To save it under.
+    #[prop(into)]
+    name: String,
+    #[prop(into)] text: String,
+    #[prop(optional)] class: Option<&'static str>,
+) -> impl IntoView {
+    let stage = RwSignal::new(Stage::Offered);
+    let transfer = StoredValue::new_local(None::<Transfer>);
+    on_cleanup(move || {
+        transfer.try_update_value(Option::take);
+    });
+    let file = name.clone();
+    let press = move |event: MouseEvent| {
+        // With these the reader wants what the browser does with links.
+        if event.ctrl_key() || event.meta_key() || event.shift_key() {
+            return;
+        }
+        event.prevent_default();
+        if matches!(stage.get_untracked(), Stage::Asked | Stage::Arriving(..)) {
+            return;
+        }
+        stage.set(Stage::Asked);
+        match start(&href.get_untracked(), file.clone(), stage) {
+            Ok(started) => transfer.set_value(Some(started)),
+            Err(error) => stage.set(Stage::Failed(format!("the browser could not fetch it: {error:?}"))),
+        }
+    };
+    let bytes = |count: f64| format::bytes(count as u64);
+    let said = move || match stage.get() {
+        Stage::Offered => String::new(),
+        Stage::Asked => "waiting for the server …".to_owned(),
+        Stage::Arriving(here, None) => format!("{} …", bytes(here)),
+        Stage::Arriving(here, Some(all)) => format!("{} of {}", bytes(here), bytes(all)),
+        Stage::Saved(all) => format!("saved, {}", bytes(all)),
+        Stage::Failed(why) => why,
+    };
+    // Said once it has ended, not with each piece that arrives.
+    let arrives = move || matches!(stage.get(), Stage::Arriving(..)).to_string();
+    view! {
+        <span class="download">
+            <a class=class.unwrap_or("chip") href=move || href.get() rel="external" download=name on:click=press>{text}</a>
+            <span class="hint" role="status" aria-busy=arrives class:error-text=move || matches!(stage.get(), Stage::Failed(_))>{said}</span>
+        </span>
+    }
+}
+
+fn start(href: &str, name: String, stage: RwSignal<Stage>) -> Result<Transfer, JsValue> {
+    let request = XmlHttpRequest::new()?;
+    request.open("GET", href)?;
+    request.set_response_type(XmlHttpRequestResponseType::Blob);
+    let on_progress = Closure::<dyn FnMut(ProgressEvent)>::new(move |event: ProgressEvent| {
+        stage.try_set(Stage::Arriving(event.loaded(), event.length_computable().then(|| event.total())));
+    });
+    let on_end = {
+        let request = request.clone();
+        Closure::<dyn FnMut(Event)>::new(move |_: Event| end(&request, &name, stage))
+    };
+    request.set_onprogress(Some(on_progress.as_ref().unchecked_ref()));
+    request.set_onloadend(Some(on_end.as_ref().unchecked_ref()));
+    request.send()?;
+    Ok(Transfer { request, _on_progress: on_progress, _on_end: on_end })
+}
+
+fn end(request: &XmlHttpRequest, name: &str, stage: RwSignal<Stage>) {
+    let body = request.response().ok().and_then(|body| body.dyn_into::<Blob>().ok());
+    let status = request.status().unwrap_or(0);
+    match (status, body) {
+        (200..=299, Some(body)) => {
+            let saved = give(name, &body).map(|()| Stage::Saved(body.size()));
+            stage.try_set(
+                saved.unwrap_or_else(|error| Stage::Failed(format!("it could not be saved: {error:?}"))),
+            );
+        }
+        (0, _) => {
+            stage.try_set(Stage::Failed("the connection broke; try again".to_owned()));
+        }
+        (status, body) => leptos::task::spawn_local(async move {
+            stage.try_set(Stage::Failed(refusal(status, body).await));
+        }),
+    }
+}
+
+/// In the server's own words where it has any.
+async fn refusal(status: u16, body: Option<Blob>) -> String {
+    let text = match body {
+        Some(body) => {
+            js_sys::futures::JsFuture::from(body.text()).await.ok().and_then(|text| text.as_string())
+        }
+        None => None,
+    };
+    let said = text.and_then(|text| serde_json::from_str::<ApiError>(&text).ok());
+    said.map_or_else(|| format!("the server answered with status {status}"), |error| error.message)
+}

@@ -1,0 +1,185 @@
+//! Two models, by what was measured on problems that they were not trained on.
+
+use std::sync::Arc;
+
+use diode_core::api::{EvaluationReport, ModelSummary};
+use leptos::prelude::*;
+
+use crate::components::{Choice, Empty, Loaded, Select};
+use crate::format;
+use crate::pages::TOP_K;
+use crate::pages::predict::model_choice;
+use crate::query::{History, parameter, use_set_parameters};
+use crate::remote::remote;
+
+#[component]
+pub(super) fn ModelPair() -> impl IntoView {
+    let all = remote::<Vec<ModelSummary>>(|| Some("/models".to_owned()));
+    view! { <Loaded remote=all height="40rem" children=move |all| view! { <Models all /> } /> }
+}
+
+#[component]
+fn Models(all: Arc<Vec<ModelSummary>>) -> impl IntoView {
+    let usual: Vec<String> = all.iter().map(|model| model.id.to_string()).collect();
+    let [Some(usual_a), Some(usual_b)] = [1, 0].map(|place| usual.get(place).cloned()) else {
+        return view! { <Empty heading="Two models are needed">"This server has fewer. " <a href="/models#train">"Train one"</a> "."</Empty> }
+            .into_any();
+    };
+    let set = use_set_parameters();
+    let chosen = |key: &'static str, usual: String| {
+        let named = parameter(key);
+        Memo::new(move |_| Some(named.get()).filter(|id| !id.is_empty()).unwrap_or_else(|| usual.clone()))
+    };
+    let (a, b) = (chosen("a", usual_a), chosen("b", usual_b));
+    let choices: Vec<Choice> = all.iter().map(model_choice).collect();
+    let choose = move |key: &'static str| {
+        let set = set.clone();
+        move |id: String| set(&[(key, id)], History::Push)
+    };
+    let table = move || {
+        let find = |id: &str| all.iter().find(|model| model.id.as_str() == id).cloned();
+        match (a.with(|id| find(id)), b.with(|id| find(id))) {
+            (Some(a), Some(b)) => side_by_side(&a, &b).into_any(),
+            _ => view! { <Empty heading="There is no such model">"Choose another above."</Empty> }.into_any(),
+        }
+    };
+    view! {
+        <div class="fields pair">
+            <Select label="Compared with" choices=choices.clone() current=a choose=choose("a") />
+            <Select label="Model" choices current=b choose=choose("b") />
+        </div>
+        <section class="section" aria-label="Comparison">{table}</section>
+    }
+    .into_any()
+}
+
+/// A figure of an evaluation: its name, its value, how it is written, and whether more is better.
+struct Figure {
+    name: String,
+    value: fn(&EvaluationReport, &str) -> Option<f64>,
+    /// Of how many picks.
+    picks: &'static str,
+    written: fn(f64) -> String,
+    more_is_better: bool,
+}
+
+fn figures() -> Vec<Figure> {
+    let share = |name: String, picks, value| Figure {
+        name,
+        value,
+        picks,
+        written: format::percent,
+        more_is_better: true,
+    };
+    let named =
+        |picks: &str| if picks == "1" { "first pick".to_owned() } else { format!("best of {picks} picks") };
+    let mut all: Vec<Figure> = Vec::new();
+    for picks in TOP_K {
+        all.push(share(format!("of best, {}", named(picks)), picks, |report, k| {
+            Some(report.top_k.get(k)?.geomean)
+        }));
+    }
+    for picks in ["1", "5"] {
+        all.push(share(format!("worst problem, {}", named(picks)), picks, |report, k| {
+            Some(report.top_k.get(k)?.worst)
+        }));
+        all.push(share(format!("problems within 5 %, {}", named(picks)), picks, |report, k| {
+            report.within_5_percent.get(k).copied()
+        }));
+    }
+    let error = |name: &str, value| Figure {
+        name: name.to_owned(),
+        value,
+        picks: "",
+        written: format::percent,
+        more_is_better: false,
+    };
+    all.push(error("mean error of time, within 2× of the best", |report, _| Some(report.mape_within_2x)));
+    all.push(error("mean error of time, all configs", |report, _| Some(report.mape_all)));
+    all.push(Figure {
+        name: "rank correlation, median".to_owned(),
+        value: |report, _| Some(report.spearman_median),
+        picks: "",
+        written: |value| format!("{value:.3}"),
+        more_is_better: true,
+    });
+    all
+}
+
+/// A fact of a model: its name and how it is written.
+type Fact = (&'static str, fn(&ModelSummary) -> String);
+
+fn side_by_side(a: &ModelSummary, b: &ModelSummary) -> impl IntoView + use<> {
+    let of = |model: &ModelSummary, figure: &Figure| {
+        model.evaluation.as_ref().and_then(|report| (figure.value)(report, figure.picks))
+    };
+    let rows = figures().into_iter().map(|figure| {
+        let (left, right) = (of(a, &figure), of(b, &figure));
+        let text = |value: Option<f64>| value.map_or_else(|| "–".to_owned(), figure.written);
+        let verdict =
+            left.zip(right).map_or("–", |(left, right)| verdict(left, right, figure.more_is_better));
+        view! {
+            <tr>
+                <td class="wrap narrow">{figure.name.clone()}</td>
+                <td class="num">{text(left)}</td>
+                <td class="num">{text(right)}</td>
+                <td>{verdict}</td>
+            </tr>
+        }
+    });
+    let facts: [Fact; 6] = [
+        ("state", |model| model.state.to_string()),
+        ("judged by", |model| {
+            model.evaluation.as_ref().map(|report| report.split.clone()).unwrap_or_default()
+        }),
+        ("on problems", |model| {
+            model.evaluation.as_ref().map(|report| format::count(report.problems as u64)).unwrap_or_default()
+        }),
+        ("trained on timings", |model| format::count(model.training_timings)),
+        ("parameters", |model| format::count(model.parameters)),
+        ("features", |model| model.feature_set.clone()),
+    ];
+    let facts = facts.into_iter().map(|(name, value)| {
+        view! { <tr><td>{name}</td><td class="num wrap narrow">{value(a)}</td><td class="num wrap narrow">{value(b)}</td><td></td></tr> }
+    });
+    let head = |model: &ModelSummary| {
+        let text = format!("{}, {}", model.hardware, format::day(&model.created_at));
+        view! { <th class="num wrap narrow"><a href=format!("/models/{}", model.id)>{text}</a></th> }
+    };
+    let caution = (a.hardware != b.hardware || a.data_digest != b.data_digest).then(|| {
+        view! { <p class="note">"They were judged on different problems, so small differences say nothing."</p> }
+    });
+    view! {
+        {caution}
+        <div class="table-box" tabindex="0">
+            <table data-testid="two-models">
+                <thead><tr><th class="wrap narrow">"On problems that they have not seen"</th>{head(a)}{head(b)}<th>"Better"</th></tr></thead>
+                <tbody>{rows.collect_view()}{facts.collect_view()}</tbody>
+            </table>
+        </div>
+    }
+}
+
+/// Less than this is no difference, as a share of one.
+const SAME: f64 = 0.002;
+
+fn verdict(left: f64, right: f64, more_is_better: bool) -> &'static str {
+    match (right - left, more_is_better) {
+        (difference, _) if difference.abs() < SAME => "the same",
+        (difference, more) if (difference > 0.0) == more => "second",
+        _ => "first",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_better_one_is_named() {
+        assert_eq!(verdict(0.97, 0.971, true), "the same");
+        assert_eq!(verdict(0.97, 0.98, true), "second");
+        assert_eq!(verdict(0.97, 0.98, false), "first");
+        assert_eq!(verdict(0.98, 0.97, false), "second");
+    }
+}

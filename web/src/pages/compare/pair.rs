@@ -1,0 +1,150 @@
+//! Two of a kind: what is chosen, and the request that follows from it.
+
+use std::sync::Arc;
+
+use diode_core::api::{HardwareSummary, Ratios};
+use diode_core::{Layout, Op};
+use leptos::prelude::*;
+use leptos_router::hooks::use_query_map;
+
+use super::table::Rows;
+use super::verdict::Verdict;
+use crate::components::{Choice, Empty, Loaded, Select};
+use crate::pages::hardware::{Filter, KernelSwitch, Ranges, any_fault, any_of};
+use crate::pages::predict::DTYPES;
+use crate::query::{History, link, parameter, use_set_parameters};
+use crate::remote::remote;
+
+/// The parameters that the address and the API share, beside `a` and `b`.
+const KEYS: [&str; 14] = [
+    "kernels", "noise", "order", "limit", "op", "dtype", "b_layout", "method", "min_m", "max_m", "min_n",
+    "max_n", "min_k", "max_k",
+];
+
+#[component]
+pub(super) fn HardwarePair() -> impl IntoView {
+    let all = remote::<Vec<HardwareSummary>>(|| Some("/hardware".to_owned()));
+    view! { <Loaded remote=all height="40rem" children=move |all| view! { <Hardware all /> } /> }
+}
+
+#[component]
+fn Hardware(all: Arc<Vec<HardwareSummary>>) -> impl IntoView {
+    let mut measured: Vec<&HardwareSummary> = all.iter().filter(|one| one.timings > 0).collect();
+    measured.sort_by_key(|one| std::cmp::Reverse(one.problems));
+    let usual: Vec<String> = measured.iter().map(|one| one.hardware.slug.to_string()).collect();
+    // The hardware with most problems is what others are compared with.
+    let [Some(usual_a), Some(usual_b)] = [1, 0].map(|place| usual.get(place).cloned()) else {
+        return view! { <Empty heading="Two kinds of hardware are needed">"Fewer were measured here. " <a href="/contribute">"Contribute measurements"</a> " of another."</Empty> }
+            .into_any();
+    };
+    let set = use_set_parameters();
+    let chosen = |key: &'static str, usual: String| {
+        let named = parameter(key);
+        Memo::new(move |_| Some(named.get()).filter(|slug| !slug.is_empty()).unwrap_or_else(|| usual.clone()))
+    };
+    let (a, b) = (chosen("a", usual_a), chosen("b", usual_b));
+    let choices: Vec<Choice> =
+        measured.iter().map(|one| (one.hardware.slug.to_string(), one.hardware.name.clone())).collect();
+    let names = choices.clone();
+    let name = Callback::new(move |slug: String| {
+        names.iter().find(|(own, _)| *own == slug).map_or(slug, |(_, name)| name.clone())
+    });
+    let choose = move |key: &'static str| {
+        let set = set.clone();
+        move |slug: String| set(&[(key, slug)], History::Push)
+    };
+    view! {
+        <div class="fields pair">
+            <Select label="Compared with" choices=choices.clone() current=a choose=choose("a") />
+            <Select label="Hardware" choices current=b choose=choose("b") />
+        </div>
+        <Compared what="hardware" a b name />
+    }
+    .into_any()
+}
+
+#[component]
+pub(super) fn UploadPair() -> impl IntoView {
+    let (a, b) = (parameter("a"), parameter("b"));
+    let set = use_set_parameters();
+    let field = move |key: &'static str, label: &'static str, value: Memo<String>| {
+        let set = set.clone();
+        view! {
+            <div class="field">
+                <label for=format!("upload-{key}")>{label}</label>
+                <input
+                    type="text"
+                    id=format!("upload-{key}")
+                    class="mono"
+                    placeholder="0123456789abcdef"
+                    prop:value=move || value.get()
+                    on:change=move |event| set(&[(key, event_target_value(&event).trim().to_owned())], History::Push)
+                />
+            </div>
+        }
+    };
+    let shown = move || {
+        if a.with(String::is_empty) || b.with(String::is_empty) {
+            return view! { <Empty heading="Which uploads?">"Write the ids of both. They stand on receipts and beside the newest contributions on the " <a href="/">"overview"</a> "."</Empty> }
+                .into_any();
+        }
+        let name = Callback::new(|id: String| format!("upload {id}"));
+        view! { <Compared what="uploads" a b name /> }.into_any()
+    };
+    view! {
+        <div class="fields pair">{field("a", "Compared with", a)} {field("b", "Upload", b)}</div>
+        {shown}
+    }
+}
+
+/// The filters, and what the server answers.
+#[component]
+fn Compared(
+    what: &'static str,
+    a: Memo<String>,
+    b: Memo<String>,
+    name: Callback<String, String>,
+) -> impl IntoView {
+    let (map, any_fault) = (use_query_map(), any_fault());
+    let ratios = remote::<Ratios>(move || {
+        let given = KEYS.map(|key| (key, map.with(|map| map.get(key).unwrap_or_default())));
+        let pair = [("a", a.get()), ("b", b.get())];
+        (!any_fault.get()).then(|| link(&format!("/comparisons/{what}"), pair.into_iter().chain(given)))
+    });
+    let choices = |values: &[(&str, &str)]| -> Vec<Choice> {
+        values.iter().map(|(value, text)| ((*value).to_owned(), (*text).to_owned())).collect()
+    };
+    let noise = choices(&[("1", "1 %"), ("2", "2 %"), ("5", "5 %"), ("10", "10 %")]);
+    let order = choices(&[("", "slower first"), ("desc", "faster first")]);
+    let answer = move || {
+        if any_fault.get() {
+            return view! { <Empty heading="No problems to show">"Correct the sizes above first."</Empty> }
+                .into_any();
+        }
+        let shown = move |ratios: Arc<Ratios>| {
+            let names = [a, b].map(|side| name.run(side.get_untracked()));
+            let slugs = (what == "hardware").then(|| [a, b].map(|side| side.get_untracked()));
+            view! {
+                <Verdict ratios=Arc::clone(&ratios) names=names.clone() />
+                <Rows ratios names slugs />
+            }
+        };
+        view! { <Loaded remote=ratios height="40rem" children=shown /> }.into_any()
+    };
+    view! {
+        <section class="section" aria-label="What to compare">
+            <KernelSwitch />
+            <div class="filters">
+                <Filter label="Op" key="op" choices=any_of(Op::ALL) />
+                <Filter label="Dtype" key="dtype" choices=any_of(&DTYPES) />
+                <Filter label="Layout of B" key="b_layout" choices=any_of(Layout::ALL) />
+                <Ranges />
+            </div>
+            <div class="filters">
+                <Filter label="Counts as the same within" key="noise" choices=noise default="2".to_owned() />
+                <Filter label="Order" key="order" choices=order />
+            </div>
+        </section>
+        <section class="section" class:busy=move || ratios.busy() aria-label="Comparison">{answer}</section>
+    }
+}

@@ -1,0 +1,168 @@
+//! One shape on every hardware.
+
+use std::collections::BTreeMap;
+
+use diode_core::Problem;
+use diode_core::api::{NearestProblem, ShapeOnHardware};
+use leptos::prelude::*;
+
+use crate::components::{Empty, Loaded, RatioCell, shape_parameters};
+use crate::format;
+use crate::pages::list::one_shape;
+use crate::pages::predict::shape_of;
+use crate::query::{History, link, parameter, use_set_parameters};
+use crate::remote::remote;
+
+#[component]
+pub(super) fn OneShape() -> impl IntoView {
+    let text = parameter("shape");
+    let set = use_set_parameters();
+    let read = Memo::new(move |_| {
+        let text = text.get();
+        (!text.trim().is_empty()).then(|| one_shape(&text))
+    });
+    let problem = move || read.get().and_then(Result::ok);
+    let fault = move || read.get().and_then(Result::err);
+    let found = remote::<Vec<ShapeOnHardware>>(move || {
+        problem().map(|problem| link("/nearest", shape_parameters(&problem)))
+    });
+    let shown = move || {
+        match problem() {
+        Some(problem) => {
+            view! { <Loaded remote=found height="16rem" children=move |all| side_by_side(&problem, &all) /> }
+                .into_any()
+        }
+        None if fault().is_some() => ().into_any(),
+        None => view! { <Empty heading="No shape yet">"Write one above, such as " <a href="/compare?shape=1x28672x4096%20bf16"><code>"1x28672x4096 bf16"</code></a> "."</Empty> }
+            .into_any(),
+    }
+    };
+    view! {
+        <div class="field search">
+            <label for="one-shape">"Shape"</label>
+            <input
+                type="search"
+                id="one-shape"
+                placeholder="1x28672x4096 bf16"
+                aria-describedby="one-shape-fault"
+                aria-invalid=move || if fault().is_some() { "true" } else { "false" }
+                prop:value=move || text.get()
+                on:change=move |event| set(&[("shape", event_target_value(&event).trim().to_owned())], History::Push)
+            />
+            <p class="error-text" id="one-shape-fault" role="alert">{fault}</p>
+        </div>
+        <section class="section" class:busy=move || found.busy() aria-label="Side by side">{shown}</section>
+    }
+}
+
+fn side_by_side(problem: &Problem, all: &[ShapeOnHardware]) -> AnyView {
+    if all.iter().all(|one| one.items.is_empty()) {
+        return view! { <Empty heading="Nothing like it was measured">"No hardware of this server has a problem of this type."</Empty> }
+            .into_any();
+    }
+    let rows = all.iter().flat_map(|one| rows(problem, one)).collect_view();
+    view! {
+        {fastest(all)}
+        <div class="table-box">
+            <table data-testid="side-by-side">
+                <thead>
+                    <tr>
+                        <th>"Hardware"</th>
+                        <th>"Measured"</th>
+                        <th>"Best Triton config"</th>
+                        <th class="num" title="Time of the best Triton config">"Triton"</th>
+                        <th class="num" title="Time of the library kernel">"Library"</th>
+                        <th class="num" title="Library time / time of the best Triton config">"Triton ÷ library"</th>
+                        <th>"Predict"</th>
+                    </tr>
+                </thead>
+                <tbody>{rows}</tbody>
+            </table>
+        </div>
+    }
+    .into_any()
+}
+
+/// Of each problem that was measured on several kinds of hardware by one method: which is fastest, and by how much.
+fn fastest(all: &[ShapeOnHardware]) -> impl IntoView + use<> {
+    let mut shared: BTreeMap<_, (String, Vec<(f64, String)>)> = BTreeMap::new();
+    for one in all.iter().filter(|one| one.exact) {
+        for item in &one.items {
+            let Some(triton) = &item.triton else { continue };
+            let (_, times) = shared
+                .entry((item.problem_id.clone(), item.method))
+                .or_insert_with(|| (described(&item.problem), Vec::new()));
+            times.push((triton.us, one.name.clone()));
+        }
+    }
+    let sentences = shared.into_values().filter_map(|(what, mut times)| {
+        times.sort_by(|a, b| a.0.total_cmp(&b.0));
+        let ((best, fastest), (us, next)) = (times.first()?, times.get(1)?);
+        let factor = format::factor(us / best);
+        Some(view! {
+            <p class="verdict">
+                <strong>{format!("{fastest} is {factor} as fast as {next}")}</strong>
+                {format!(" with the best Triton config of {what}.")}
+            </p>
+        })
+    });
+    sentences.collect_view()
+}
+
+/// `addmm bfloat16, B in columns`.
+fn described(problem: &Problem) -> String {
+    let words = [format!("{} {}", problem.op, problem.a_dtype)].into_iter().chain(problem.particulars());
+    words.collect::<Vec<_>>().join(", ")
+}
+
+fn rows(asked: &Problem, one: &ShapeOnHardware) -> Vec<AnyView> {
+    let slug = one.hardware.to_string();
+    let mut query = shape_of(asked).to_vec();
+    query.push(("hardware", slug.clone()));
+    let predict = (one.models > 0).then(|| link("/predict", query));
+    let name = one.name.clone();
+    if one.items.is_empty() {
+        return vec![
+            view! {
+                <tr>
+                    <td><a href=format!("/hardware/{slug}")>{name}</a></td>
+                    <td class="dim" colspan="5">"nothing like it was measured"</td>
+                    <td>{predict.map(|href| view! { <a href=href>"Predict"</a> })}</td>
+                </tr>
+            }
+            .into_any(),
+        ];
+    }
+    one.items.iter().map(|item| row(item, &name, &slug, predict.as_deref(), one.exact).into_any()).collect()
+}
+
+fn row(
+    item: &NearestProblem,
+    name: &str,
+    slug: &str,
+    predict: Option<&str>,
+    exact: bool,
+) -> impl IntoView + use<> {
+    let view_of = [("hardware", slug.to_owned()), ("method", item.method.to_string())];
+    let href = link(&format!("/problems/{}", item.problem_id), view_of);
+    let or_dash = |text: Option<String>| text.unwrap_or_else(|| "–".to_owned());
+    let (triton, library) = (item.triton.as_ref(), item.library.as_ref());
+    let what = if exact {
+        described(&item.problem)
+    } else {
+        format!("{}, {}", item.problem.dims(), described(&item.problem))
+    };
+    view! {
+        <tr>
+            <td><a href=format!("/hardware/{slug}")>{name.to_owned()}</a></td>
+            <td class="wrap">
+                {(!exact).then_some("nearest: ")} <a href=href>{what}</a>
+            </td>
+            <td class="mono">{or_dash(triton.map(|triton| triton.config.label()))}</td>
+            <td class="num">{or_dash(triton.map(|triton| format::time(triton.us)))}</td>
+            <td class="num">{or_dash(library.map(|library| format::time(library.us)))}</td>
+            <RatioCell ratio=item.triton_over_library />
+            <td>{predict.map(|href| view! { <a href=href.to_owned()>"Predict"</a> })}</td>
+        </tr>
+    }
+}

@@ -1,0 +1,205 @@
+//! How few configs are enough for the problems that the filters leave.
+
+use std::sync::Arc;
+
+use diode_core::Config;
+use diode_core::api::{ConfigCover, CoverStep, HardwareSummary};
+use leptos::prelude::*;
+use leptos_router::hooks::use_query_map;
+
+use super::filters::filter_parameters;
+use super::ranges::any_fault;
+use crate::charts::{Column, Columns};
+use crate::components::{BarCell, Chips, Empty, Loaded, Snippet};
+use crate::format;
+use crate::query::{History, link, parameter, use_set_parameters};
+use crate::remote::remote;
+
+/// The share of problems that a good list covers.
+const GOAL: f64 = 0.95;
+
+/// How many of the first configs are written out, as the address has it.
+const TAKE: &str = "take";
+
+#[component]
+pub(super) fn ConfigBoard(summary: Arc<HardwareSummary>) -> impl IntoView {
+    let (map, any_fault) = (use_query_map(), any_fault());
+    let slug = summary.hardware.slug.to_string();
+    let is_measured = summary.timings > 0;
+    let cover = remote::<ConfigCover>(move || {
+        let given = map.with(|map| filter_parameters(&summary, map));
+        (is_measured && !any_fault.get()).then(|| link(&format!("/hardware/{slug}/configs"), given))
+    });
+    let board = move || {
+        if !is_measured {
+            return view! { <Empty heading="Nothing has been measured yet">"There is nothing to choose configs by."</Empty> }
+                .into_any();
+        }
+        if any_fault.get() {
+            return view! { <Empty heading="No configs to show">"Correct the sizes above first."</Empty> }
+                .into_any();
+        }
+        view! { <Loaded remote=cover height="40rem" children=move |cover| view! { <List cover /> } /> }
+            .into_any()
+    };
+    view! {
+        <section class="section" aria-labelledby="board-title">
+            <h2 id="board-title">"How few configs are enough?"</h2>
+            <p class="hint">
+                "A config covers a problem if it is within 5 % of the problem's best Triton config. Each config of the "
+                "list is the one that covers the most problems that those before it leave."
+            </p>
+            <div class="section" class:busy=move || cover.busy()>{board}</div>
+        </section>
+    }
+}
+
+#[component]
+fn List(cover: Arc<ConfigCover>) -> impl IntoView {
+    let ConfigCover { problems, sampled, ref steps, .. } = *cover;
+    if steps.is_empty() {
+        return view! { <Empty heading="No problem matches these filters">"Clear a filter to see more."</Empty> }
+            .into_any();
+    }
+    let sample = (sampled < problems).then(|| {
+        format!(" Computed from {} of {}, an even sample.", format::count(sampled), format::count(problems))
+    });
+    let rows = (1..).zip(steps).map(|(place, step)| row(place, step, sampled)).collect_view();
+    view! {
+        <p class="verdict" data-testid="cover"><strong>{verdict(steps, sampled)}</strong> {sample}</p>
+        <Columns
+            columns=(1..).zip(steps).map(|(place, step)| column(place, step)).collect()
+            description="Columns: the share of problems that the first configs cover, and marks: their geometric mean of the best. The table below has the same numbers.".to_owned()
+            ends=["1 config".to_owned(), format::counted(steps.len() as u64, "config")]
+        />
+        <p class="hint">"Columns: share of the problems covered. Marks: share of the best, geometric mean."</p>
+        <Written cover=Arc::clone(&cover) />
+        <div class="table-box" tabindex="0">
+            <table>
+                <thead>
+                    <tr>
+                        <th class="num">"Configs"</th>
+                        <th>"Added"</th>
+                        <th class="roomy">"Template"</th>
+                        <th class="num" title="Share of the problems where one of the first configs is within 5 % of the best">"Covered"</th>
+                        <th class="num" title="Geometric mean of best time / best time among the first configs, over the problems where one of them was timed">"Of best"</th>
+                        <th class="num" title="Problems where one of the first configs was timed">"Timed"</th>
+                    </tr>
+                </thead>
+                <tbody>{rows}</tbody>
+            </table>
+        </div>
+    }
+    .into_any()
+}
+
+/// The first list that reaches the goal, or what all of them reach.
+fn verdict(steps: &[CoverStep], problems: u64) -> String {
+    let reached = enough(steps);
+    let covered = steps[reached - 1].share;
+    format!(
+        "{} {} {} of {}",
+        format::counted(reached as u64, "config"),
+        if reached == 1 { "covers" } else { "cover" },
+        format::percent(covered),
+        format::counted(problems, "problem")
+    )
+}
+
+/// How many configs reach the goal; all of them if they do not.
+fn enough(steps: &[CoverStep]) -> usize {
+    steps.iter().position(|step| step.share >= GOAL).map_or(steps.len(), |place| place + 1)
+}
+
+fn column(place: u64, step: &CoverStep) -> Column {
+    let text = format!(
+        "{}: {} covered, {} of the best",
+        format::counted(place, "config"),
+        format::percent(step.share),
+        format::percent(step.share_of_best)
+    );
+    let class = if step.share >= GOAL { "" } else { "muted" };
+    Column { share: step.share, class, mark: Some(step.share_of_best), text }
+}
+
+fn row(place: u64, step: &CoverStep, problems: u64) -> impl IntoView + use<> {
+    let timed = if step.timed == problems { "all".to_owned() } else { format::count(step.timed) };
+    view! {
+        <tr>
+            <td class="num">{place}</td>
+            <td class="mono">{step.config.label()}</td>
+            <td class="roomy">{step.config.template().to_string()}</td>
+            <BarCell text=format::percent(step.share) share=step.share />
+            <td class="num">{format::percent(step.share_of_best)}</td>
+            <td class="num dim">{timed}</td>
+        </tr>
+    }
+}
+
+/// The first configs as code to copy.
+#[component]
+fn Written(cover: Arc<ConfigCover>) -> impl IntoView {
+    let (taken, set) = (parameter(TAKE), use_set_parameters());
+    let (all, goal) = (cover.steps.len(), enough(&cover.steps));
+    let mut sizes: Vec<usize> = [1, 4, 8, 16, goal, all].into_iter().filter(|size| *size <= all).collect();
+    sizes.sort_unstable();
+    sizes.dedup();
+    let choices = sizes.iter().map(|size| (size.to_string(), size.to_string())).collect();
+    let number = Memo::new(move |_| {
+        taken.with(|taken| taken.parse().ok().filter(|number| (1..=all).contains(number)).unwrap_or(goal))
+    });
+    let current = Signal::derive(move || number.get().to_string());
+    let code = move || python(&cover.steps[..number.get()]);
+    view! {
+        <Chips label="Copy the first" choices current choose=move |value| set(&[(TAKE, value)], History::Push) />
+        {move || view! { <Snippet text=code() /> }}
+    }
+}
+
+/// A list for `triton.autotune`.
+fn python(steps: &[CoverStep]) -> String {
+    let lines: String = steps.iter().map(|step| format!("    {}\n", line(&step.config))).collect();
+    format!("configs = [\n{lines}]")
+}
+
+fn line(config: &Config) -> String {
+    let Some(tile) = config.tile() else {
+        return format!("# {}: no triton.Config, {} of Inductor", config.label(), config.template());
+    };
+    let rocm = tile.rocm.map_or_else(String::new, |rocm| {
+        format!(
+            ", \"matrix_instr_nonkdim\": {}, \"waves_per_eu\": {}, \"kpack\": {}",
+            rocm.matrix_instr_nonkdim, rocm.waves_per_eu, rocm.kpack
+        )
+    });
+    let note = if matches!(config, Config::PersistentTma(_)) { "  # persistent, TMA" } else { "" };
+    format!(
+        "triton.Config({{\"BLOCK_M\": {}, \"BLOCK_N\": {}, \"BLOCK_K\": {}, \"GROUP_M\": {}{rocm}}}, num_stages={}, num_warps={}),{note}",
+        tile.block_m, tile.block_n, tile.block_k, tile.group_m, tile.num_stages, tile.num_warps
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use diode_core::Tile;
+
+    fn step(config: Config, share: f64) -> CoverStep {
+        CoverStep { config, covered: 1, share, timed: 1, share_of_best: 1.0 }
+    }
+
+    #[test]
+    fn lists_are_python() {
+        let tile = Tile::new(128, 256, 64, 3, 8);
+        let steps = [step(Config::Mm(tile), 0.5), step(Config::DecomposeK { k_split: 4 }, 1.0)];
+        let expected = "configs = [\n    triton.Config({\"BLOCK_M\": 128, \"BLOCK_N\": 256, \"BLOCK_K\": 64, \"GROUP_M\": 8}, num_stages=3, num_warps=8),\n    # split-K 4: no triton.Config, decompose_k of Inductor\n]";
+        assert_eq!(python(&steps), expected);
+    }
+
+    #[test]
+    fn the_verdict_is_of_the_first_list_that_reaches_the_goal() {
+        let steps = [0.5, 0.94, 0.96, 0.99].map(|share| step(Config::Library, share));
+        assert_eq!(verdict(&steps, 200).replace('\u{a0}', " "), "3 configs cover 96.0 % of 200 problems");
+        assert_eq!(verdict(&steps[..1], 1).replace('\u{a0}', " "), "1 config covers 50.0 % of 1 problem");
+    }
+}

@@ -1,0 +1,193 @@
+//! What of the plan has been measured, where the holes are, and what comes next.
+
+use std::sync::Arc;
+
+use diode_core::api::{
+    Coverage, CoverageCell, CoverageMap, CoveragePart, HardwareSummary, PlannedProblem, SizeRange,
+};
+use diode_core::{DType, Op};
+use leptos::prelude::*;
+
+use crate::components::{BarCell, Empty, Loaded, Stat, Stats};
+use crate::format;
+use crate::query::{History, link, parameter, use_set_parameters};
+use crate::remote::remote;
+
+#[component]
+pub(super) fn CoverageBoard(summary: Arc<HardwareSummary>) -> impl IntoView {
+    let slug = summary.hardware.slug.to_string();
+    let whole = {
+        let slug = slug.clone();
+        remote::<Coverage>(move || Some(format!("/hardware/{slug}/coverage")))
+    };
+    let (op, dtype) = (parameter("op"), parameter("dtype"));
+    let map = remote::<CoverageMap>(move || {
+        let wanted = [("op", op.get()), ("dtype", dtype.get())];
+        Some(link(&format!("/hardware/{slug}/coverage/map"), wanted))
+    });
+    view! {
+        <section class="section" aria-labelledby="board-title">
+            <h2 id="board-title">"Coverage"</h2>
+            <p class="hint">
+                "Agents measure by a plan. It tells kinds of problems apart: op, type, layout of B, alignment, and bins of "
+                "four for B, M, N and K. A kind is covered if one of its problems was measured; the others are holes."
+            </p>
+            <Loaded remote=whole height="24rem" children=move |whole| parts(&whole) />
+            <div class="section" class:busy=move || map.busy()>
+                <Loaded remote=map height="30rem" children=move |map| mapped(&map) />
+            </div>
+        </section>
+    }
+}
+
+fn parts(whole: &Coverage) -> impl IntoView + use<> {
+    let stats = [
+        Stat::new("kinds covered", format::count(whole.covered)),
+        Stat::new("kinds in the plan", format::count(whole.kinds)),
+        Stat::new("problems measured", format::count(whole.problems)),
+        Stat::new("kept for judging models", format::count(whole.kept)),
+        Stat::new("confirmed by a second one", format::count(whole.confirmed))
+            .explained("Problems that a second contributor was asked to measure, and has measured"),
+        Stat::new("wait or are leased", format::count(whole.waiting + whole.leased))
+            .explained("Problems that agents are to measure, or measure now"),
+    ];
+    view! {
+        <Stats stats />
+        <div class="table-box">
+            <table>
+                <thead>
+                    <tr>
+                        <th>"Op"</th>
+                        <th>"Dtype"</th>
+                        <th class="num">"Covered"</th>
+                        <th class="num">"Kinds"</th>
+                        <th class="num">"Holes"</th>
+                        <th class="num">"Problems"</th>
+                        <th>"Map"</th>
+                    </tr>
+                </thead>
+                <tbody>{whole.parts.iter().map(|part| view! { <Part part=part.clone() /> }).collect_view()}</tbody>
+            </table>
+        </div>
+    }
+}
+
+#[component]
+fn Part(part: CoveragePart) -> impl IntoView {
+    let CoveragePart { op, dtype, kinds, covered, problems } = part;
+    let (shown_op, shown_dtype) = shown();
+    let set = use_set_parameters();
+    let share = covered as f64 / kinds.max(1) as f64;
+    let pressed = move || if (shown_op.get(), shown_dtype.get()) == (op, dtype) { "true" } else { "false" };
+    let show = move |_| set(&[("op", op.to_string()), ("dtype", dtype.to_string())], History::Push);
+    view! {
+        <tr>
+            <td>{op.to_string()}</td>
+            <td>{dtype.to_string()}</td>
+            <BarCell text=format::percent(share) share />
+            <td class="num">{format::count(kinds)}</td>
+            <td class="num">{format::count(kinds - covered)}</td>
+            <td class="num">{format::count(problems)}</td>
+            <td>
+                <button type="button" class="chip" aria-pressed=pressed aria-label=format!("Map of {op} {dtype}") on:click=show>
+                    "show"
+                </button>
+            </td>
+        </tr>
+    }
+}
+
+/// The part of the plan that the map shows: that of the filters, or the most usual one, as the server has it.
+fn shown() -> (Memo<Op>, Memo<DType>) {
+    let (op, dtype) = (parameter("op"), parameter("dtype"));
+    let op = Memo::new(move |_| op.with(|op| op.parse().unwrap_or(Op::Mm)));
+    (op, Memo::new(move |_| dtype.with(|dtype| dtype.parse().unwrap_or(DType::BFloat16))))
+}
+
+fn mapped(map: &CoverageMap) -> impl IntoView + use<> {
+    let heading = format!("Map of {} {}", map.op, map.dtype);
+    let cells = if map.cells.is_empty() {
+        view! { <Empty heading="The plan has nothing of this type">"Agents are asked for bfloat16, float16 and float32. Others are measured by people who need them."</Empty> }
+            .into_any()
+    } else {
+        cells(&map.cells).into_any()
+    };
+    let rows = map.next.iter().map(next_row).collect_view();
+    let next = if map.next.is_empty() {
+        view! { <Empty heading="Nothing is planned">"No kind has a problem left that a device can measure."</Empty> }
+            .into_any()
+    } else {
+        view! {
+            <div class="table-box" tabindex="0">
+                <table>
+                    <thead><tr><th>"M×N×K"</th><th>"Op"</th><th class="roomy">"Dtype"</th><th>"Why"</th><th class="num roomy">"Expected"</th></tr></thead>
+                    <tbody>{rows}</tbody>
+                </table>
+            </div>
+        }
+        .into_any()
+    };
+    view! {
+        <h3>{heading}</h3>
+        <p class="hint">"Kinds covered of kinds, by M and N. The darker, the more."</p>
+        {cells}
+        <h3>"What comes next"</h3>
+        <p class="hint">"Of all operators and types. An agent gets the first that its device can measure."</p>
+        {next}
+    }
+}
+
+fn cells(all: &[CoverageCell]) -> impl IntoView + use<> {
+    let columns: Vec<SizeRange> =
+        all.iter().take_while(|cell| cell.m == all[0].m).map(|cell| cell.n).collect();
+    let rows = all.chunk_by(|a, b| a.m == b.m).map(|row| {
+        view! {
+            <tr>
+                <th scope="row">{range(row[0].m)}</th>
+                {row.iter().map(cell).collect_view()}
+            </tr>
+        }
+    });
+    view! {
+        <div class="table-box" tabindex="0">
+            <table class="heat" data-testid="map">
+                <thead>
+                    <tr>
+                        <th scope="col">"M \\ N"</th>
+                        {columns.into_iter().map(|n| view! { <th scope="col" class="num">{range(n)}</th> }).collect_view()}
+                    </tr>
+                </thead>
+                <tbody>{rows.collect_view()}</tbody>
+            </table>
+        </div>
+    }
+}
+
+fn cell(cell: &CoverageCell) -> impl IntoView + use<> {
+    let share = cell.covered as f64 / cell.kinds.max(1) as f64;
+    let step = match share {
+        0.0 => "heat-0",
+        _ if share < 0.25 => "heat-1",
+        _ if share < 0.5 => "heat-2",
+        _ if share < 0.999 => "heat-3",
+        _ => "heat-4",
+    };
+    let title = format!("{} measured", format::counted(cell.problems, "problem"));
+    view! { <td class=format!("num {step}") title=title>{format!("{}/{}", cell.covered, cell.kinds)}</td> }
+}
+
+fn range(range: SizeRange) -> String {
+    format!("{}–{}", range.least, range.most)
+}
+
+fn next_row(next: &PlannedProblem) -> impl IntoView + use<> {
+    view! {
+        <tr>
+            <td>{next.problem.dims()}</td>
+            <td>{next.problem.op.to_string()}</td>
+            <td class="roomy">{next.problem.a_dtype.to_string()}</td>
+            <td class="wrap">{next.why.clone()}</td>
+            <td class="num roomy">{format::time(next.seconds * 1e6)}</td>
+        </tr>
+    }
+}

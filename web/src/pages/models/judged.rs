@@ -1,0 +1,275 @@
+//! A model beside what was measured, problem by problem, computed in the browser.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use diode_core::api::{ModelSummary, ProblemPoint};
+use diode_core::{DType, ProblemGroup};
+use diode_model::Model;
+use leptos::prelude::*;
+
+use crate::charts::{self, JudgedProblem};
+use crate::components::{Empty, Loaded};
+use crate::format;
+use crate::models;
+use crate::query::link;
+use crate::ranking::{Line, Row, work};
+use crate::remote::{Load, remote};
+
+/// Of more problems, an even sample is predicted.
+const MOST: usize = 600;
+/// Rows of the worst problems.
+const WORST: usize = 10;
+
+#[component]
+pub(super) fn Judged(summary: ModelSummary) -> impl IntoView {
+    let id = summary.id.to_string();
+    let model = models::model(move || Some(id.clone()));
+    let slug = summary.hardware.to_string();
+    let path = format!("/hardware/{slug}/problems");
+    let points = remote::<Vec<ProblemPoint>>(move || {
+        // A model predicts times by the method of its training. Those by another are nothing to compare with.
+        let method = model.value()?.metadata().training.method.to_string();
+        Some(link(&path, [("method", method)]))
+    });
+    let shown = move |points: Arc<Vec<ProblemPoint>>| {
+        let slug = slug.clone();
+        model.value().map(|model| view! { <Predicted model points slug /> })
+    };
+    let missing = || {
+        view! {
+            <Empty heading="Nothing to compare with">"Nothing was measured on this hardware."</Empty>
+        }
+    };
+    let waits = move || !matches!(model.get(), Load::Failed(_));
+    view! {
+        <section class="card" data-testid="judged">
+            <h2>"Predicted and measured"</h2>
+            {move || if waits() {
+                view! { <Loaded remote=points height="40rem" missing children=shown.clone() /> }.into_any()
+            } else {
+                view! { <Empty heading="Nothing to compare with">"The model could not be loaded."</Empty> }.into_any()
+            }}
+        </section>
+    }
+}
+
+/// Whether the model's prediction and the measured time are of the same thing. What rounds to TF32 is no
+/// match for a prediction of float32 in full; the server compares such a time with no library.
+fn is_comparable(point: &ProblemPoint) -> bool {
+    let may_round = point.problem.a_dtype == DType::Float32 && point.triton_over_library.is_none();
+    point.triton_us.is_some() && !may_round
+}
+
+/// An even sample of `most`, in order.
+fn sample<T>(all: Vec<T>, most: usize) -> Vec<T> {
+    let (count, most) = (all.len(), most.max(1));
+    let chosen = |place: &usize| (place * most) / count != ((place + 1) * most) / count;
+    let keep = |(place, one): (usize, T)| (count <= most || chosen(&place)).then_some(one);
+    all.into_iter().enumerate().filter_map(keep).collect()
+}
+
+#[component]
+fn Predicted(model: Arc<Model>, points: Arc<Vec<ProblemPoint>>, slug: String) -> impl IntoView {
+    let comparable: Vec<ProblemPoint> = points.iter().filter(|point| is_comparable(point)).cloned().collect();
+    let known = comparable.len();
+    let chosen = Arc::new(sample(comparable, MOST));
+    if chosen.is_empty() {
+        return view! { <Empty heading="Nothing to compare with">"No problem of this hardware was measured by the model's method."</Empty> }
+            .into_any();
+    }
+    let lines = (1..).zip(chosen.iter());
+    let lines = lines.map(|(number, point)| Line { number, problem: Ok(point.problem.clone()) }).collect();
+    let rows = RwSignal::new(Vec::<Row>::new());
+    work(model, lines, false, move |more| rows.try_update(|rows| rows.extend(more)).is_some());
+    let total = chosen.len();
+    let result = move || {
+        let done = rows.with(Vec::len);
+        if done < total {
+            let said = format!("{} of {} predicted", format::count(done as u64), format::count(total as u64));
+            return view! { <p class="hint" style="min-height: 40rem">{said}</p> }.into_any();
+        }
+        let judged = rows.with(|rows| judged(rows, &chosen, &slug));
+        view! { <Outcome judged known total /> }.into_any()
+    };
+    view! { {result} }.into_any()
+}
+
+/// One problem with the group and size that it counts for.
+struct Judgement {
+    shown: JudgedProblem,
+    group: ProblemGroup,
+    kind: String,
+    size: &'static str,
+}
+
+impl Judgement {
+    /// Logarithm of predicted / measured time.
+    fn log_ratio(&self) -> f64 {
+        (self.shown.predicted / self.shown.measured).ln()
+    }
+}
+
+/// Bounds of operations, in order, and what lies below each.
+const SIZES: [(f64, &str); 5] = [
+    (1e8, "below 0.1 GFLOP"),
+    (1e9, "0.1 to 1 GFLOP"),
+    (1e10, "1 to 10 GFLOP"),
+    (1e11, "10 to 100 GFLOP"),
+    (f64::INFINITY, "100 GFLOP and more"),
+];
+
+fn judged(rows: &[Row], points: &[ProblemPoint], slug: &str) -> Vec<Judgement> {
+    let both = rows.iter().zip(points).filter_map(|(row, point)| {
+        let (_, predicted) = row.outcome.as_ref().ok()?.triton()?;
+        let view_of = [("hardware", slug.to_owned()), ("method", point.method.to_string())];
+        let problem = &point.problem;
+        let size = SIZES.iter().find(|(bound, _)| problem.flops() < *bound).map_or("", |(_, name)| name);
+        Some(Judgement {
+            shown: JudgedProblem {
+                name: format!("{} {} {}", point.dims, problem.op, problem.a_dtype),
+                measured: point.triton_us?,
+                predicted,
+                href: link(&format!("/problems/{}", point.problem_id), view_of),
+            },
+            group: ProblemGroup::of(problem),
+            kind: format!("{} {}", problem.op, problem.a_dtype),
+            size,
+        })
+    });
+    both.collect()
+}
+
+#[component]
+fn Outcome(judged: Vec<Judgement>, known: usize, total: usize) -> impl IntoView {
+    let groups = by(&judged, |one| one.group.to_string());
+    let kinds = by(&judged, |one| one.kind.clone());
+    let place = |name: &str| SIZES.iter().position(|(_, own)| *own == name);
+    let mut sizes: Vec<_> = by(&judged, |one| one.size.to_owned()).into_iter().collect();
+    sizes.sort_by_key(|(name, _)| place(name));
+    let all = vec![("all".to_owned(), judged.iter().map(Judgement::log_ratio).collect::<Vec<_>>())];
+    let tables = [("Problems", all), ("Sizes", sizes), ("Groups", groups), ("Kinds", kinds)];
+    let bodies = tables.into_iter().map(|(name, rows)| {
+        let rows = rows.into_iter().map(|(name, ratios)| error_row(name, &ratios)).collect_view();
+        view! { <tbody><tr><th colspan="4" scope="colgroup">{name}</th></tr>{rows}</tbody> }
+    });
+    let bodies = bodies.collect_view();
+    let mut order: Vec<&Judgement> = judged.iter().collect();
+    order.sort_by(|a, b| b.log_ratio().abs().total_cmp(&a.log_ratio().abs()));
+    let worst = order.into_iter().take(WORST).map(worst_row).collect_view();
+    let sample = if total < known {
+        format!(
+            "An even sample of {} of {}. ",
+            format::count(total as u64),
+            format::counted(known as u64, "problem")
+        )
+    } else {
+        String::new()
+    };
+    let said = format!(
+        "{sample}Best Triton config of each. The model may have been trained on these problems; what it does on others stands above."
+    );
+    let problems: Vec<JudgedProblem> = judged.into_iter().map(|one| one.shown).collect();
+    view! {
+        <p class="hint">{said}</p>
+        {charts::judged(&problems)}
+        <div class="split even">
+            <div class="section">
+                <h3>"Error by size and group"</h3>
+                <div class="table-box" tabindex="0">
+                    <table data-testid="errors">
+                        <thead>
+                            <tr>
+                                <th>"Problems"</th>
+                                <th class="num">"Count"</th>
+                                <th class="num" title="Geometric mean of predicted / measured time">"Factor"</th>
+                                <th class="num" title="Median of the factor between predicted and measured time, as a share">"Median error"</th>
+                            </tr>
+                        </thead>
+                        {bodies}
+                    </table>
+                </div>
+            </div>
+            <div class="section">
+                <h3>"Where it is most wrong"</h3>
+                <div class="table-box" tabindex="0">
+                    <table data-testid="worst">
+                        <thead>
+                            <tr>
+                                <th>"Problem"</th>
+                                <th class="num">"Measured"</th>
+                                <th class="num">"Predicted"</th>
+                                <th class="num" title="Predicted / measured time">"Factor"</th>
+                            </tr>
+                        </thead>
+                        <tbody>{worst}</tbody>
+                    </table>
+                </div>
+            </div>
+        </div>
+    }
+}
+
+/// The logarithms of the ratios by some property.
+fn by(judged: &[Judgement], property: impl Fn(&Judgement) -> String) -> Vec<(String, Vec<f64>)> {
+    let mut found: BTreeMap<String, Vec<f64>> = BTreeMap::new();
+    for one in judged {
+        found.entry(property(one)).or_default().push(one.log_ratio());
+    }
+    found.into_iter().collect()
+}
+
+/// The geometric mean of the ratios, 1 of none, and the median error as a share, 0 of none.
+fn errors(log_ratios: &[f64]) -> (f64, f64) {
+    let mut sizes: Vec<f64> = log_ratios.iter().map(|ratio| ratio.abs()).collect();
+    sizes.sort_by(f64::total_cmp);
+    let mean = log_ratios.iter().sum::<f64>() / log_ratios.len().max(1) as f64;
+    let median = sizes.get(sizes.len() / 2).copied().unwrap_or(0.0);
+    (mean.exp(), median.exp() - 1.0)
+}
+
+fn error_row(name: String, log_ratios: &[f64]) -> impl IntoView + use<> {
+    let (mean, median) = errors(log_ratios);
+    view! {
+        <tr>
+            <td>{name}</td>
+            <td class="num">{format::count(log_ratios.len() as u64)}</td>
+            <td class="num">{format::factor(mean)}</td>
+            <td class="num">{format::percent(median)}</td>
+        </tr>
+    }
+}
+
+fn worst_row(one: &Judgement) -> impl IntoView + use<> {
+    let JudgedProblem { name, measured, predicted, href } = &one.shown;
+    view! {
+        <tr>
+            <td><a href=href.clone()>{name.clone()}</a></td>
+            <td class="num">{format::time(*measured)}</td>
+            <td class="num">{format::time(*predicted)}</td>
+            <td class="num">{format::factor(predicted / measured)}</td>
+        </tr>
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_sample_is_even_and_as_large_as_asked() {
+        let all: Vec<usize> = (0..1000).collect();
+        let some = sample(all.clone(), 10);
+        assert_eq!(some.len(), 10);
+        assert!(some.windows(2).all(|pair| pair[1] - pair[0] == 100), "{some:?}");
+        assert_eq!(sample(all.clone(), 1000), all);
+        assert_eq!(sample(all.clone(), 7).len(), 7);
+        assert!(sample(Vec::<u8>::new(), 7).is_empty());
+    }
+
+    #[test]
+    fn errors_do_not_cancel_in_the_median() {
+        let (mean, median) = errors(&[0.5_f64.ln(), 2_f64.ln(), 2_f64.ln()]);
+        assert!((mean - 2_f64.powf(1.0 / 3.0)).abs() < 1e-12 && (median - 1.0).abs() < 1e-12);
+    }
+}
