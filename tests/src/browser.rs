@@ -48,6 +48,9 @@ pub struct Browser {
     _profile: TempDir,
 }
 
+/// How long a page may take on a busy machine until it shows what a test waits for.
+const PATIENCE: Duration = Duration::from_secs(30);
+
 /// Keeps what a page complains of, from before its first script runs.
 const RECORD_COMPLAINTS: &str = r"
     window.complaints = [];
@@ -112,12 +115,8 @@ impl Browser {
 
     /// Waits until an element is there.
     pub async fn wait_for(&self, selector: &str) -> anyhow::Result<()> {
-        let found = self
-            .driver
-            .query(By::Css(selector))
-            .wait(Duration::from_secs(20), Duration::from_millis(50))
-            .first()
-            .await;
+        let found =
+            self.driver.query(By::Css(selector)).wait(PATIENCE, Duration::from_millis(50)).first().await;
         match found {
             Ok(_) => Ok(()),
             Err(error) => {
@@ -126,16 +125,35 @@ impl Browser {
         }
     }
 
-    /// Waits until a script's body returns true in the page.
+    /// Waits until a script's body returns true in the page. A script that fails, say because an element
+    /// is not there yet, is tried again.
     pub async fn until(&self, body: &str) -> anyhow::Result<()> {
-        let deadline = Instant::now() + Duration::from_secs(10);
-        while !self.script::<bool>(body).await? {
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            let answer = self.script::<bool>(body).await;
+            if matches!(answer, Ok(true)) {
+                return Ok(());
+            }
             if Instant::now() > deadline {
-                bail!("`{body}` is still false after 10 s; the page met {:?}", self.complaints().await?);
+                let complaints = self.complaints().await?;
+                bail!(
+                    "`{body}` is still {answer:?} after {} s; the page met {complaints:?}",
+                    PATIENCE.as_secs()
+                );
             }
             tokio::time::sleep(Duration::from_millis(50)).await;
         }
-        Ok(())
+    }
+
+    /// Clicks the element that an expression of the page gives, as soon as it is there and may be clicked.
+    pub async fn press(&self, element: &str) -> anyhow::Result<()> {
+        let click = format!(
+            "const element = {element};
+            if (!element || element.disabled) return false;
+            element.click();
+            return true"
+        );
+        self.until(&click).await
     }
 
     /// Errors that the current page met since it was opened.

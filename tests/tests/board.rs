@@ -15,13 +15,13 @@ fn column(place: usize) -> String {
     )
 }
 
-/// Waits for the switch, presses one of its chips, and waits for the rows of the answer.
+/// Presses one of the switch's chips, and waits for the rows of the answer.
 async fn press(browser: &Browser, chip: &str, first_config: &str) -> anyhow::Result<()> {
     let press = format!(
         "[...document.querySelectorAll('[aria-label=\"Show the best of\"] button')]
-            .find((button) => button.innerText === '{chip}').click()"
+            .find((button) => button.innerText === '{chip}')"
     );
-    browser.script::<()>(&press).await?;
+    browser.press(&press).await?;
     let arrived = format!(
         "const cell = document.querySelector('{BOARD} tbody td:nth-child(4)');
         return !!cell && cell.innerText.includes('{first_config}')"
@@ -111,8 +111,8 @@ async fn the_switch_and_the_order_are_in_the_address() -> anyhow::Result<()> {
     // Sorted by the ratio, the rows are the server's, on the second page, too.
     let page = format!("{}/hardware/nvidia-h100?sort=ratio&order=asc", server.url());
     browser.open(&page, &format!("{BOARD} tbody tr")).await?;
-    let more = format!("document.querySelector('{BOARD} .table-foot button').click()");
-    browser.script::<()>(&more).await?;
+    let more = format!("document.querySelector('{BOARD} .table-foot button')");
+    browser.press(&more).await?;
     browser.until(&format!("return document.querySelectorAll('{BOARD} tbody tr').length === 100")).await?;
     let answer = server.get(&format!("{API}&kernels=triton&sort=ratio&order=asc&limit=100"))?;
     let rows = answer["items"].as_array().context("items")?;

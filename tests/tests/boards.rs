@@ -79,8 +79,8 @@ async fn the_configs_are_the_servers_and_follow_the_filters() -> anyhow::Result<
     ensure!(browser.script::<usize>(rows).await? == steps.len(), "a row for each config");
     // Another length is another address, and as many lines to copy.
     let press = "[...document.querySelectorAll('[aria-label=\"Copy the first\"] button')]
-        .find((button) => button.innerText === '4').click()";
-    browser.script::<()>(press).await?;
+        .find((button) => button.innerText === '4')";
+    browser.press(press).await?;
     browser
         .until(
             "const code = document.querySelector('[aria-labelledby=board-title] pre').innerText;
@@ -107,8 +107,8 @@ async fn the_map_of_coverage_is_that_of_the_row_that_is_pressed() -> anyhow::Res
         |side: usize| format!("{cells}.reduce((sum, text) => sum + Number(text.split('/')[{side}]), 0)");
     for (op, dtype) in [("mm", "bfloat16"), ("bmm", "float16")] {
         let map = server.get(&format!("/api/v1/hardware/nvidia-h200/coverage/map?op={op}&dtype={dtype}"))?;
-        let press = format!("document.querySelector('[aria-label=\"Map of {op} {dtype}\"]').click()");
-        browser.script::<()>(&press).await?;
+        let press = format!("document.querySelector('[aria-label=\"Map of {op} {dtype}\"]')");
+        browser.press(&press).await?;
         let (covered, kinds) = (&map["covered"], &map["kinds"]);
         browser.until(&format!("return {} === {covered} && {} === {kinds}", sum(0), sum(1))).await?;
         browser.until(&format!("return location.search.includes('op={op}')")).await?;

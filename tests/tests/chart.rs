@@ -131,7 +131,7 @@ async fn pointers_preview_and_choose_a_part_and_fingers_preview_first() -> anyho
     browser.wait_for(".tooltip.pinned a").await?;
     browser.picture("chart-phone-light").await?;
     ensure!(browser.overflow().await? == 0, "wider than the window");
-    browser.script::<()>("document.querySelector('.tooltip.pinned a').click()").await?;
+    browser.press("document.querySelector('.tooltip.pinned a')").await?;
     browser.until("return location.pathname.startsWith('/problems/')").await?;
     assert_eq!(browser.complaints().await?, Vec::<String>::new());
     Ok(())

@@ -101,8 +101,8 @@ async fn two_gpus_are_compared_and_the_address_says_how() -> anyhow::Result<()> 
     browser.open(&format!("{}/compare?what=hardware&{choices}", server.url()), ROWS).await?;
     let ratios = server.get(&format!("/api/v1/comparisons/hardware?{choices}"))?;
     assert_eq!(browser.script::<Vec<String>>(&ids).await?, rows_of(&ratios)?);
-    let press = "[...document.querySelectorAll('[aria-label=Order] button')].find((b) => b.innerText === 'slower first').click()";
-    browser.script::<()>(press).await?;
+    let press = "[...document.querySelectorAll('[aria-label=Order] button')].find((b) => b.innerText === 'slower first')";
+    browser.press(press).await?;
     browser.until("return !location.search.includes('order=')").await?;
     browser
         .until(&format!(
@@ -135,7 +135,7 @@ async fn two_uploads_are_compared_from_the_overview_on() -> anyhow::Result<()> {
     browser
         .until("return document.querySelector('[data-testid=working]').innerText.includes('diode agent')")
         .await?;
-    browser.script::<()>("document.querySelector('[data-testid=newest] tbody a').click()").await?;
+    browser.press("document.querySelector('[data-testid=newest] tbody a')").await?;
     browser.wait_for("#upload-b").await?;
     browser.until(&format!("return document.querySelector('#upload-a').value === '{newest}'")).await?;
     // The same one is the same everywhere.

@@ -15,9 +15,9 @@ const LOOKS: [(Viewport, Theme, &str); 4] = [
 const CANDIDATES: &str = "[data-testid=candidates] [data-config]";
 const ALONG_ROWS: &str = "[data-testid=along] tbody tr";
 
-fn press(group: &str, text: &str) -> String {
+fn chip(group: &str, text: &str) -> String {
     format!(
-        "[...document.querySelectorAll(\"[aria-label='{group}'] button\")].find((one) => one.innerText === '{text}').click()"
+        "[...document.querySelectorAll(\"[aria-label='{group}'] button\")].find((one) => one.innerText === '{text}')"
     )
 }
 
@@ -42,7 +42,7 @@ async fn a_size_varies_beside_other_models() -> anyhow::Result<()> {
         browser.open(&page, CANDIDATES).await?;
         let pieces = "return performance.getEntriesByType('resource').filter((one) => one.name.endsWith('.wasm')).length";
         let before: u64 = browser.script(pieces).await?;
-        browser.script::<()>("document.querySelector('[data-testid=further] > summary').click()").await?;
+        browser.press("document.querySelector('[data-testid=further] > summary')").await?;
         browser.wait_for("[data-testid=along] .chart .marks").await?;
         ensure!(browser.script::<u64>(pieces).await? > before, "{look}: it comes with the second piece");
         // Powers of two, the middles between them, and the size that was asked about.
@@ -75,13 +75,13 @@ async fn a_size_varies_beside_other_models() -> anyhow::Result<()> {
         browser.picture(&format!("further-{look}")).await?;
     }
     // Another size, and times in the place of rates.
-    browser.script::<()>(&press("Size that varies", "K")).await?;
+    browser.press(&chip("Size that varies", "K")).await?;
     browser
         .until(&format!(
             "return document.querySelector('{ALONG_ROWS}.is-best')?.textContent.startsWith('4,096') === true"
         ))
         .await?;
-    browser.script::<()>(&press("Shows", "time")).await?;
+    browser.press(&chip("Shows", "time")).await?;
     browser
         .until("return [...document.querySelectorAll('[data-testid=along] .axis-title')].some((one) => one.textContent === 'Predicted time')")
         .await?;
@@ -107,12 +107,12 @@ async fn a_size_varies_beside_other_models() -> anyhow::Result<()> {
         )
         .await?;
     // It does so also after it was closed and opened again.
-    let summary = "document.querySelector('[data-testid=further] > summary').click()";
-    browser.script::<()>(summary).await?;
+    let summary = "document.querySelector('[data-testid=further] > summary')";
+    browser.press(summary).await?;
     browser.until("return !document.querySelector('[data-testid=along] .chart')").await?;
-    browser.script::<()>(summary).await?;
+    browser.press(summary).await?;
     browser.wait_for("[data-testid=along] .chart .marks").await?;
-    browser.script::<()>(&press("Size that varies", "N")).await?;
+    browser.press(&chip("Size that varies", "N")).await?;
     browser
         .until(&format!(
             "return document.querySelector('{ALONG_ROWS}.is-best')?.textContent.startsWith('4,096') === true"
@@ -135,7 +135,7 @@ async fn float32_may_be_rounded() -> anyhow::Result<()> {
         browser.look(viewport, theme).await?;
         browser.open(&page("float32"), CANDIDATES).await?;
         let full: f64 = browser.script(best).await?;
-        browser.script::<()>(&press("Float32 is computed", "as TF32")).await?;
+        browser.press(&chip("Float32 is computed", "as TF32")).await?;
         browser.until("return document.body.innerText.includes('round float32 to TF32')").await?;
         let rounded: f64 = browser.script(best).await?;
         // An H200 computes 495 TFLOP/s in TF32 and 67 in full.
@@ -172,10 +172,9 @@ async fn charts_are_saved_as_they_look() -> anyhow::Result<()> {
             browser.open(&format!("{}{path}", server.url()), &format!("{chart} svg :is(path, rect)")).await?;
             browser.script::<()>(CATCH_FILES).await?;
             for kind in ["SVG", "PNG"] {
-                let press = format!(
-                    "document.querySelector(\"{chart} [aria-label='Save the chart as {kind}']\").click()"
-                );
-                browser.script::<()>(&press).await?;
+                let press =
+                    format!("document.querySelector(\"{chart} [aria-label='Save the chart as {kind}']\")");
+                browser.press(&press).await?;
             }
             browser.until("return Object.keys(window.files).length === 2").await?;
             let files: Value = browser.script("return window.files").await?;

@@ -19,8 +19,7 @@ async fn predict(browser: &Browser, list: &str) -> anyhow::Result<()> {
          field.dispatchEvent(new Event('input', {{ bubbles: true }}));"
     );
     browser.script::<()>(&set).await?;
-    browser.until("return !document.querySelector('form.card .button.primary').disabled").await?;
-    browser.script::<()>("document.querySelector('form.card .button.primary').click()").await
+    browser.press("document.querySelector('form.card .button.primary')").await
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -56,9 +55,9 @@ async fn a_list_becomes_a_table_and_two_files() -> anyhow::Result<()> {
         for button in ["CSV", "Inductor lookup_table"] {
             let press = format!(
                 "[...document.querySelectorAll('[data-testid=list-progress] button')]
-                    .find((one) => one.innerText === '{button}').click()"
+                    .find((one) => one.innerText === '{button}')"
             );
-            browser.script::<()>(&press).await?;
+            browser.press(&press).await?;
         }
         browser.until("return Object.keys(window.files).length === 2").await?;
         let files: Value = browser.script("return window.files").await?;
@@ -137,7 +136,7 @@ async fn the_list_and_predict_give_one_time() -> anyhow::Result<()> {
     let listed: String = browser
         .script(&format!("return [...document.querySelectorAll('{ROWS} td')].slice(4, 6).map((td) => td.innerText.trim()).join(' ')"))
         .await?;
-    browser.script::<()>(&format!("document.querySelector('{ROWS} a').click()")).await?;
+    browser.press(&format!("document.querySelector('{ROWS} a')")).await?;
     browser.wait_for("[data-testid=candidates] [data-config]").await?;
     let first: String = browser
         .script("return ['.config', '.time'].map((part) => document.querySelector('.answer-line ' + part).innerText).join(' ')")
@@ -214,8 +213,8 @@ async fn a_list_can_be_stopped() -> anyhow::Result<()> {
     let list: Vec<String> = (1..=20_000_u32).map(|m| format!("{m}x4096x4096")).collect();
     predict(&browser, &list.join("\n")).await?;
     browser.until(&format!("return document.querySelectorAll('{ROWS}').length > 20")).await?;
-    let stop = "[...document.querySelectorAll('[data-testid=list-progress] button')].find((one) => one.innerText === 'Stop').click()";
-    browser.script::<()>(stop).await?;
+    let stop = "[...document.querySelectorAll('[data-testid=list-progress] button')].find((one) => one.innerText === 'Stop')";
+    browser.press(stop).await?;
     let status = "document.querySelector('[data-testid=list-progress] [role=status]').innerText";
     browser.until(&format!("return {status}.endsWith('of 20,000 shapes ranked, stopped')")).await?;
     let said: String = browser.script(&format!("return {status}")).await?;

@@ -15,6 +15,7 @@ fn start() -> anyhow::Result<(tempfile::TempDir, Server)> {
 }
 
 async fn element(browser: &Browser, selector: &str) -> anyhow::Result<WebElement> {
+    browser.wait_for(selector).await?;
     browser.driver.find(By::Css(selector)).await.with_context(|| selector.to_owned())
 }
 
@@ -49,21 +50,19 @@ async fn going_back_shows_a_board_as_it_was() -> anyhow::Result<()> {
         browser.open(&format!("{}/hardware/nvidia-h200?sort=flops", server.url()), BOARD_ROWS).await?;
         let count = format!("return document.querySelectorAll('{BOARD_ROWS}').length");
         let before: u64 = browser.script(&count).await?;
-        let more = browser.driver.find(By::XPath("//button[text()='Load more']")).await?;
-        more.click().await?;
+        browser
+            .press("[...document.querySelectorAll('button')].find((one) => one.innerText === 'Load more')")
+            .await?;
         browser.until(&format!("{count} > {before}")).await?;
         let rows: u64 = browser.script(&count).await?;
-        let link = element(&browser, &format!("{BOARD_ROWS}:nth-child({}) a", rows - 3)).await?;
-        link.scroll_into_view().await?;
+        let link = format!("document.querySelector('{BOARD_ROWS}:nth-child({}) a')", rows - 3);
+        browser.script::<()>(&format!("{link}.scrollIntoView({{ block: 'center' }})")).await?;
         let scrolled: f64 = browser.script("return window.scrollY").await?;
         anyhow::ensure!(scrolled > 500.0, "the page scrolled to {scrolled}");
         // What comes in above moves the page, and what is seen stays.
-        let top = format!(
-            "document.querySelector('{BOARD_ROWS}:nth-child({}) a').getBoundingClientRect().top",
-            rows - 3
-        );
+        let top = format!("{link}.getBoundingClientRect().top");
         let before: f64 = browser.script(&format!("return {top}")).await?;
-        link.click().await?;
+        browser.press(&link).await?;
         browser.wait_for("[aria-labelledby=configs-title] tbody tr").await?;
         browser.driver.back().await?;
         browser.until(&format!("{count} === {rows}")).await.context("the rows are there again")?;

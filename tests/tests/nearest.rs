@@ -19,10 +19,9 @@ async fn predict_starts_from_measured_shapes() -> anyhow::Result<()> {
     browser.until(IS_MEASURED).await.context("the default shape was measured")?;
     browser.picture("predict-default").await?;
     for place in 0..5 {
-        let press = format!(
-            "const chip = document.querySelectorAll('[data-shape]')[{place}]; chip.click(); return chip.dataset.shape"
-        );
-        let dims: String = browser.script(&press).await?;
+        let chip = format!("document.querySelectorAll('[data-shape]')[{place}]");
+        let dims: String = browser.script(&format!("return {chip}.dataset.shape")).await?;
+        browser.press(&chip).await?;
         let shown = format!(
             "const row = document.querySelector('{FIRST}');
             return !!row && row.innerText.includes('{dims}') && row.innerText.includes('this one')"

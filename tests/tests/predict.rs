@@ -67,7 +67,7 @@ async fn a_vector_bias_survives_the_way_there_and_back() -> anyhow::Result<()> {
     for (viewport, theme, name) in LOOKS {
         browser.look(viewport, theme).await?;
         browser.open(&format!("{}/problems/{id}?hardware=nvidia-h200", server.url()), CONFIGS).await?;
-        browser.script::<()>("document.querySelector('a.button[href^=\"/predict\"]').click()").await?;
+        browser.press("document.querySelector('a.button[href^=\"/predict\"]')").await?;
         browser.wait_for(CANDIDATES).await?;
         browser.until("return location.search.includes('bias=vector')").await?;
         let pressed = "return document.querySelector('[aria-label=Bias] [aria-pressed=true]').innerText";
@@ -76,7 +76,7 @@ async fn a_vector_bias_survives_the_way_there_and_back() -> anyhow::Result<()> {
             .until("return document.querySelector('.snippet').innerText.includes('--bias vector')")
             .await?;
         browser.picture(&format!("predict-bias-{name}")).await?;
-        browser.script::<()>("document.querySelector('a[href^=\"/problems/\"]').click()").await?;
+        browser.press("document.querySelector('a[href^=\"/problems/\"]')").await?;
         browser.wait_for(CONFIGS).await?;
         browser.until(&format!("return location.pathname === '/problems/{id}'")).await?;
     }
@@ -91,10 +91,10 @@ async fn what_nobody_has_measured_leads_back_to_its_shape() -> anyhow::Result<()
     for (viewport, theme, name) in LOOKS {
         browser.look(viewport, theme).await?;
         browser.open(&format!("{}/predict?{shape}&hardware=nvidia-h200", server.url()), CANDIDATES).await?;
-        browser.script::<()>("document.querySelector('a[href^=\"/problems/\"]').click()").await?;
+        browser.press("document.querySelector('a[href^=\"/problems/\"]')").await?;
         browser.until(&says("Nobody has measured this problem yet")).await?;
         browser.picture(&format!("problem-unmeasured-{name}")).await?;
-        browser.script::<()>("document.querySelector('a.button[href^=\"/predict\"]').click()").await?;
+        browser.press("document.querySelector('a.button[href^=\"/predict\"]')").await?;
         browser.wait_for("[data-testid=candidates][data-problem='1234×5672×776']").await?;
         browser.until(&format!("return location.search.includes('{shape}')")).await?;
     }
@@ -119,7 +119,7 @@ async fn a_config_has_one_prediction_on_both_pages() -> anyhow::Result<()> {
             )
         };
         // Every row, not only the first hundred.
-        browser.script::<()>("document.querySelector('.table-foot button').click()").await?;
+        browser.press("document.querySelector('.table-foot button')").await?;
         browser.until("return document.querySelectorAll('tr[data-predicted-us]').length > 1000").await?;
         let there: Vec<(String, f64)> = browser.script(&table("[aria-labelledby=configs-title]")).await?;
         // The ring is around the dot of the first row: its place is that of the leftmost dot.
@@ -128,7 +128,7 @@ async fn a_config_has_one_prediction_on_both_pages() -> anyhow::Result<()> {
                      const xs = [...dots.matchAll(/M([\\d.]+)/g)].map((dot) => Number(dot[1]));
                      return Math.abs(ring - Math.min(...xs)) < 0.1";
         anyhow::ensure!(browser.script::<bool>(first).await?, "the ring is not around the fastest config");
-        browser.script::<()>("document.querySelector('a.button[href^=\"/predict\"]').click()").await?;
+        browser.press("document.querySelector('a.button[href^=\"/predict\"]')").await?;
         browser.wait_for(CANDIDATES).await?;
         let here: Vec<(String, f64)> = browser.script(&table("[data-testid=candidates]")).await?;
         anyhow::ensure!(here.len() == 10, "ten candidates are shown: {here:?}");

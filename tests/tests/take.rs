@@ -62,7 +62,7 @@ async fn a_model_is_judged_problem_by_problem_in_the_browser() -> anyhow::Result
         browser.picture(&format!("model-judged-{look}")).await?;
     }
     // The worst problem's page is there.
-    browser.script::<()>("document.querySelector('[data-testid=worst] a').click()").await?;
+    browser.press("document.querySelector('[data-testid=worst] a')").await?;
     browser.wait_for("[aria-labelledby=configs-title] tbody tr").await?;
     Ok(())
 }
@@ -77,7 +77,7 @@ async fn a_model_is_taken_as_it_is() -> anyhow::Result<()> {
     browser.look(Viewport::DESKTOP, Theme::Light).await?;
     browser.open(&format!("{}/models/{id}", server.url()), ".download a").await?;
     browser.script::<()>(CATCH_FILES).await?;
-    browser.script::<()>("document.querySelector('.download a').click()").await?;
+    browser.press("document.querySelector('.download a')").await?;
     browser.until("return document.querySelector('.download').innerText.includes('saved, 32.3')").await?;
     let name = models[0]["file_name"].as_str().context("a name")?;
     let bytes: u64 = browser.script(&format!("return window.blobs_by_name['{name}'].size")).await?;
@@ -98,9 +98,7 @@ async fn a_dataset_has_a_card_and_is_taken_in_two_clicks() -> anyhow::Result<()>
             .await?;
         quiet(&browser, look).await?;
         browser.picture(&format!("datasets-{look}")).await?;
-        browser
-            .script::<()>("document.querySelector(\"a.card-link[href='/datasets/nvidia-h100']\").click()")
-            .await?;
+        browser.press("document.querySelector(\"a.card-link[href='/datasets/nvidia-h100']\")").await?;
         browser.wait_for("[data-testid=sample-rows] tbody tr").await?;
         let rows = text(&browser, "[data-testid=sample-rows]").await?;
         ensure!(rows.contains("time_ns") && rows.contains("triton::bmm"), "{look}: {rows}");
@@ -113,7 +111,7 @@ async fn a_dataset_has_a_card_and_is_taken_in_two_clicks() -> anyhow::Result<()>
         browser.picture(&format!("dataset-{look}")).await?;
     }
     browser.script::<()>(CATCH_FILES).await?;
-    browser.script::<()>("document.querySelector('[data-testid=files] .download a').click()").await?;
+    browser.press("document.querySelector('[data-testid=files] .download a')").await?;
     browser
         .until("return document.querySelector('[data-testid=files]').innerText.includes('saved, ')")
         .await?;

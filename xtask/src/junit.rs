@@ -33,6 +33,8 @@ struct Case {
     #[serde(rename = "error", default)]
     errors: Vec<IgnoredAny>,
     skipped: Option<IgnoredAny>,
+    #[serde(rename = "flakyFailure", default)]
+    failures_before: Vec<IgnoredAny>,
 }
 
 /// One test that ran.
@@ -40,6 +42,8 @@ pub(crate) struct Test {
     pub(crate) name: String,
     pub(crate) seconds: f64,
     pub(crate) passed: bool,
+    /// It failed first, and passed when it was run again.
+    pub(crate) again: bool,
 }
 
 /// Deletes the report of an earlier run, so that it is not read as this run's.
@@ -75,6 +79,7 @@ fn parse(text: &str) -> anyhow::Result<Vec<Test>> {
             name: format!("{} {}", suite.name, case.name),
             seconds: case.seconds,
             passed: case.failures.is_empty() && case.errors.is_empty(),
+            again: !case.failures_before.is_empty(),
         })
     });
     Ok(tests.collect())
@@ -97,19 +102,22 @@ mod tests {
                         <system-err></system-err>
                     </testcase>
                 </testsuite>
-                <testsuite name="diode-web" tests="1" disabled="0" errors="0" failures="1">
+                <testsuite name="diode-web" tests="2" disabled="0" errors="0" failures="1">
                     <testcase name="hangs" classname="diode-web" time="300"><failure type="test timeout"/></testcase>
+                    <testcase name="waits" classname="diode-web" time="2"><flakyFailure type="test failure"/></testcase>
                 </testsuite>
             </testsuites>"#,
         )
         .unwrap();
-        let seen: Vec<_> = tests.iter().map(|test| (test.name.as_str(), test.seconds, test.passed)).collect();
+        let seen: Vec<_> =
+            tests.iter().map(|test| (test.name.as_str(), test.seconds, test.passed, test.again)).collect();
         assert_eq!(
             seen,
             [
-                ("diode-core dtype::tests::sizes", 0.25, true),
-                ("diode-core dtype::tests::names", 1.0, false),
-                ("diode-web hangs", 300.0, false)
+                ("diode-core dtype::tests::sizes", 0.25, true, false),
+                ("diode-core dtype::tests::names", 1.0, false, false),
+                ("diode-web hangs", 300.0, false, false),
+                ("diode-web waits", 2.0, true, true)
             ]
         );
     }

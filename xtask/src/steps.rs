@@ -67,6 +67,9 @@ impl Steps {
         for test in self.tests.iter().take(SLOWEST) {
             eprintln!("{:7.1}  {}", test.seconds, test.name);
         }
+        for test in self.tests.iter().filter(|test| test.again && test.passed) {
+            eprintln!("passed when run again: {}", test.name);
+        }
         for failure in &self.failures {
             eprintln!("failed: {failure}");
         }

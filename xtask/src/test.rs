@@ -76,7 +76,7 @@ fn doctest(line: &str) -> Option<Test> {
         "FAILED" => false,
         _ => return None,
     };
-    Some(Test { name: name.to_owned(), seconds: 0.0, passed })
+    Some(Test { name: name.to_owned(), seconds: 0.0, passed, again: false })
 }
 
 #[cfg(test)]

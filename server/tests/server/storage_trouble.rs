@@ -33,7 +33,7 @@ async fn is_well(app: &TestApp, m: u64, uploads: usize) {
     // It may not be asked at once after it was silent.
     let began = Instant::now();
     while app.get("/readyz").await.status != 200 {
-        assert!(began.elapsed() < Duration::from_secs(4), "the server does not notice");
+        assert!(began.elapsed() < Duration::from_secs(30), "the server does not notice");
         tokio::time::sleep(Duration::from_millis(100)).await;
     }
     assert_eq!(app.upload(file(m)).await.status, 201);
@@ -48,13 +48,13 @@ async fn storage_that_is_away_is_told_and_missed_no_longer_than_it_is_away() {
     let mut storage = app.storage.take().unwrap();
     assert_eq!(app.upload(file(64)).await.status, 201);
     storage.stop().await;
-    refuses(&app, 128, 503, "unavailable", Duration::from_secs(6)).await;
+    refuses(&app, 128, 503, "unavailable", Duration::from_secs(20)).await;
     assert!(sweep(&app.backend, Now::read()).await.is_err());
     storage.start_again().await;
     is_well(&app, 128, 2).await;
 
     storage.set(Mood::NoBucket);
-    refuses(&app, 192, 503, "unavailable", Duration::from_secs(6)).await;
+    refuses(&app, 192, 503, "unavailable", Duration::from_secs(20)).await;
     storage.set(Mood::Well);
     is_well(&app, 192, 3).await;
 }
@@ -73,8 +73,8 @@ async fn silent_storage_keeps_nobody_waiting_for_those_who_wait() {
     while let Some(reply) = waiting.join_next().await {
         reply.unwrap().refusal(503, "unavailable");
     }
-    assert!(began.elapsed() < Duration::from_secs(15), "{:?}", began.elapsed());
-    refuses(&app, 128, 503, "unavailable", Duration::from_secs(15)).await;
+    assert!(began.elapsed() < Duration::from_secs(45), "{:?}", began.elapsed());
+    refuses(&app, 128, 503, "unavailable", Duration::from_secs(45)).await;
     storage.set(Mood::Well);
     is_well(&app, 128, 2).await;
 }
@@ -105,7 +105,7 @@ async fn full_storage_is_told_as_a_full_disk_is() {
     assert_eq!(app.upload(file(64)).await.status, 201);
     for mood in [Mood::Full, Mood::DiskFull] {
         storage.set(mood);
-        refuses(&app, 128, 507, "insufficient_storage", Duration::from_secs(6)).await;
+        refuses(&app, 128, 507, "insufficient_storage", Duration::from_secs(20)).await;
     }
     storage.set(Mood::Well);
     is_well(&app, 128, 2).await;
