@@ -1,4 +1,5 @@
-//! The try-out of a release: every artefact for this machine runs on a Debian that has nothing else.
+//! The try-out of a release: every artefact runs on a Debian that has nothing else. Those for another machine run
+//! there by QEMU.
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::TcpStream;
@@ -16,35 +17,43 @@ const SUITE: &str = "bookworm";
 /// Ends in a private view of the mounts, so that nothing stays mounted.
 const ENTER: &str = r#"mount -t proc proc "$0/proc" && exec chroot "$0" "$@""#;
 
-pub(super) fn try_out(dist: &Path) -> anyhow::Result<()> {
+pub(super) fn try_out(dist: &Path, targets: &[Target]) -> anyhow::Result<()> {
     if !is_root()? {
         bail!("only root can make and enter a Debian; run this again as root");
     }
     if !exists("debootstrap") {
         bail!("debootstrap is missing (Debian: apt-get install debootstrap)");
     }
-    let target = [Target::X86_64, Target::Aarch64].into_iter().find(|target| target.is_this_machine());
-    let target = target.context("nothing is released for this machine, so nothing can run here")?;
-    let bare = Debian::make("bare", &[])?;
-    programs(&bare, dist, target)?;
-    let python = Debian::make("python", &["--include=python3-venv"])?;
-    wheels(&python, dist, target)
+    for target in targets {
+        if !target.runs_here() {
+            bail!(
+                "programs for {0} do not run on this machine; Debian's qemu-user-static and binfmt-support make them run, or leave {0} out with --target",
+                target.name()
+            );
+        }
+    }
+    for target in targets {
+        let bare = Debian::make("bare", *target, &[])?;
+        programs(&bare, dist, *target)?;
+        let python = Debian::make("python", *target, &["--include=python3-venv"])?;
+        wheels(&python, dist, *target)?;
+    }
+    Ok(())
 }
 
 /// The folder of a Debian.
 struct Debian(PathBuf);
 
 impl Debian {
-    fn make(name: &str, options: &[&str]) -> anyhow::Result<Self> {
-        let folder = target_folder().join(format!("debian-{name}"));
+    fn make(name: &str, target: Target, options: &[&str]) -> anyhow::Result<Self> {
+        let folder = target_folder().join(format!("debian-{name}-{}", target.name()));
         if folder.is_dir() {
             std::fs::remove_dir_all(&folder)?;
         }
         eprintln!("dist: making a {name} Debian {SUITE} in {}", folder.display());
-        let debootstrap = ["--variant=minbase"];
         shell::run(
             command("debootstrap")
-                .args(debootstrap)
+                .args(["--variant=minbase", "--arch", target.debian()])
                 .args(options)
                 .arg(SUITE)
                 .arg(&folder)

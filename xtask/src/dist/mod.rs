@@ -26,7 +26,7 @@ pub(crate) struct Options {
     /// Build for this target only.
     #[arg(long, value_enum)]
     target: Option<Target>,
-    /// Then run everything for this machine on a bare Debian made for that; needs root.
+    /// Then run everything on bare Debians made for that; needs root, and QEMU for other machines' programs.
     #[arg(long = "try")]
     try_out: bool,
     /// Build with this profile of cargo; anything but `release` is good for trying this command only.
@@ -57,7 +57,7 @@ pub(crate) fn run(options: &Options) -> anyhow::Result<()> {
     std::fs::write(folder.join("RELEASE_NOTES.md"), notes)?;
     archive::checksums(&folder)?;
     println!("{}: built", folder.display());
-    if options.try_out { bare::try_out(&folder) } else { Ok(()) }
+    if options.try_out { bare::try_out(&folder, &targets) } else { Ok(()) }
 }
 
 fn empty_folder() -> anyhow::Result<PathBuf> {

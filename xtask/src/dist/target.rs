@@ -40,8 +40,18 @@ impl Target {
         }
     }
 
-    pub(crate) fn is_this_machine(self) -> bool {
-        std::env::consts::ARCH == self.name()
+    /// As Debian names it.
+    pub(crate) const fn debian(self) -> &'static str {
+        match self {
+            Self::X86_64 => "amd64",
+            Self::Aarch64 => "arm64",
+        }
+    }
+
+    /// Whether programs for it run here, by themselves or by QEMU. (Linux lists what runs programs of other machines.)
+    pub(crate) fn runs_here(self) -> bool {
+        let qemu = Path::new("/proc/sys/fs/binfmt_misc").join(format!("qemu-{}", self.name()));
+        std::env::consts::ARCH == self.name() || qemu.exists()
     }
 
     /// Brings the standard library for it.
