@@ -39,6 +39,7 @@ enum Command {
     Logout(commands::logout::Logout),
     Upload(commands::upload::Upload),
     Datasets(commands::datasets::Datasets),
+    Models(commands::models::Models),
     Convert(commands::convert::Convert),
     ConvertJsonToMsgpack(predecessor::convert_json_to_msgpack::ConvertJsonToMsgpack),
     Stats(commands::stats::Stats),
@@ -59,7 +60,7 @@ enum Command {
 const GROUPS: [(&str, &[&str]); 5] = [
     ("Measure", &["detect", "kernels", "shapes", "collect", "agent", "want"]),
     ("Share and look at datasets", &["login", "logout", "upload", "datasets", "convert", "stats"]),
-    ("Learn and choose", &["train", "evaluate", "predict", "table"]),
+    ("Learn and choose", &["train", "evaluate", "predict", "table", "models"]),
     (
         "As in torch-diode's toolkit",
         &[
@@ -142,6 +143,7 @@ impl Cli {
             Command::Logout(command) => command.run(),
             Command::Upload(command) => command.run(),
             Command::Datasets(command) => command.run(),
+            Command::Models(command) => command.run(),
             Command::Convert(command) => command.run(),
             Command::ConvertJsonToMsgpack(command) => command.run(),
             Command::Stats(command) => command.run(),

@@ -52,15 +52,16 @@ impl Backend {
         ))
     }
 
-    /// Removes the files of uploads that were deleted, and of snapshots that held them.
+    /// Removes the files of uploads and models that were deleted, and of snapshots that held uploads.
     pub(crate) async fn forget(&self, files: Vec<BlobKey>) -> StoreResult<()> {
         for (kind, digest) in files {
             // Somebody else may have stored the same file just now.
             let is_named = match kind {
                 BlobKind::Upload => self.store.receipt(&UploadId::of_digest(&digest)).await?.is_some(),
                 BlobKind::Snapshot => self.store.names_snapshot_file(&digest).await?,
+                BlobKind::Model => self.store.names_model_file(&digest).await?,
                 // Nothing that is deleted has such files.
-                BlobKind::Model | BlobKind::Pack => true,
+                BlobKind::Pack => true,
             };
             if is_named {
                 continue;

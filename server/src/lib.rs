@@ -14,6 +14,7 @@ pub mod backend;
 pub mod blobs;
 pub mod cli;
 mod consensus;
+mod contributions;
 mod cover;
 mod exports;
 mod handlers;

@@ -16,9 +16,10 @@ use utoipa_axum::routes;
 
 use crate::app::App;
 use crate::handlers::{
-    account, activity, agents, comparisons, configs, contributors, coverage_map, datasets, devices,
-    everywhere, hardware, health, invitations, job_events, jobs, leaderboard, leases, models, moderation,
-    nearest, packs, picks, problems, publications, session, snapshots, tables, tokens, uploads,
+    account, activity, agents, comparisons, configs, contributions, contributors, coverage_map, datasets,
+    devices, everywhere, hardware, health, invitations, job_events, jobs, leaderboard, leases, models,
+    moderation, nearest, packs, picks, problems, publications, reviews, session, snapshots, tables, tokens,
+    uploads,
 };
 use crate::http::{ApiFault, around, same_site};
 use crate::limits::{describe, rated};
@@ -99,7 +100,8 @@ fn api() -> OpenApiRouter<App> {
         .routes(routes!(comparisons::hardware))
         .routes(routes!(comparisons::uploads));
     let take = OpenApiRouter::new()
-        .routes(routes!(models::list))
+        .routes(routes!(models::list, contributions::create))
+        .routes(routes!(contributions::list))
         .routes(routes!(models::get))
         .routes(routes!(models::download))
         .routes(routes!(publications::create))
@@ -137,7 +139,9 @@ fn api() -> OpenApiRouter<App> {
         .routes(routes!(invitations::create));
     let moderate = OpenApiRouter::new()
         .routes(routes!(moderation::create, moderation::list))
-        .routes(routes!(moderation::report, moderation::reports));
+        .routes(routes!(moderation::report, moderation::reports))
+        .routes(routes!(reviews::create, reviews::list))
+        .routes(routes!(reviews::download));
     let v1 = contribute
         .merge(measure)
         .merge(look)

@@ -12,6 +12,7 @@ pub(crate) mod login;
 pub(crate) mod logout;
 pub(crate) mod measure_gpu;
 pub(crate) mod measure_worker;
+pub(crate) mod models;
 pub(crate) mod predict;
 pub(crate) mod shapes;
 pub(crate) mod stats;

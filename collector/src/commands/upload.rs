@@ -1,14 +1,12 @@
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::thread;
-use std::time::Duration;
 
 use anyhow::{Context, bail};
 use clap::Args;
 use diode_core::api::{MAX_UPLOAD_BYTES, Receipt};
 
 use crate::output;
-use crate::server::{Client, ServerArgs, judge, refusal, retry_after, wait_for};
+use crate::server::{ServerArgs, send};
 
 /// Send datasets to a Diode server
 ///
@@ -28,11 +26,6 @@ pub(crate) struct Upload {
     #[arg(long)]
     json: bool,
 }
-
-/// Attempts while the server cannot be reached or is busy.
-const ATTEMPTS: u32 = 4;
-/// Before the second attempt; twice as long before each further one.
-const FIRST_PAUSE: Duration = Duration::from_millis(500);
 
 impl Upload {
     pub(crate) fn run(self) -> anyhow::Result<()> {
@@ -55,8 +48,8 @@ impl Upload {
         let client = self.server.client()?;
         let mut receipts = Vec::new();
         for (path, bytes) in &uploads {
-            let receipt =
-                send(&client, bytes).with_context(|| format!("cannot upload {}", path.display()))?;
+            let receipt: Receipt = send(&client.url("/uploads"), || client.post_file("/uploads", bytes))
+                .with_context(|| format!("cannot upload {}", path.display()))?;
             if !self.json {
                 output::text_out(&in_words(path, &receipt))?;
             }
@@ -64,43 +57,6 @@ impl Upload {
         }
         if self.json { output::json(&receipts) } else { Ok(()) }
     }
-}
-
-/// Sends until the server accepts or refuses. Repeating is safe: the server knows an upload
-/// by its digest.
-fn send(client: &Client, bytes: &[u8]) -> anyhow::Result<Receipt> {
-    let url = client.url("/uploads");
-    let mut pause = FIRST_PAUSE;
-    let mut attempt = 1;
-    loop {
-        let (trouble, asked) = match client.post_file("/uploads", bytes) {
-            Ok(response) if !matches!(response.status().as_u16(), 429 | 502 | 503 | 504) => {
-                return judge(response);
-            }
-            Ok(mut response) => {
-                let asked = retry_after(&response);
-                (refusal(&mut response).1, asked)
-            }
-            Err(error) if is_passing(&error) => {
-                let words = format!("cannot reach {url}; is the server running?");
-                (anyhow::Error::new(error).context(words), None)
-            }
-            Err(error) => return Err(error).with_context(|| format!("cannot send to {url}")),
-        };
-        if attempt == ATTEMPTS {
-            return Err(trouble.context(format!("gave up after {ATTEMPTS} attempts")));
-        }
-        let wait = wait_for(asked, pause);
-        say!("{trouble:#}; trying again in {:.1} s", wait.as_secs_f64());
-        thread::sleep(wait);
-        pause *= 2;
-        attempt += 1;
-    }
-}
-
-/// Whether another attempt may succeed.
-fn is_passing(error: &ureq::Error) -> bool {
-    matches!(error, ureq::Error::Io(_) | ureq::Error::ConnectionFailed | ureq::Error::Timeout(_))
 }
 
 fn in_words(path: &Path, receipt: &Receipt) -> String {

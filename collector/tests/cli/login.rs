@@ -9,13 +9,15 @@ use std::thread;
 use crate::datasets::DATASET;
 use crate::sandbox::{Sandbox, stderr};
 
-fn token() -> String {
+pub(crate) fn token() -> String {
     format!("diode_{}", "0123456789abcdef".repeat(4))
 }
 
 /// A server that expects some requests in order (method and path) and gives each its answer; returns
 /// its address and, at the end, the `authorization` header of each.
-fn server(expected: Vec<(&'static str, u16, String)>) -> (String, thread::JoinHandle<Vec<Option<String>>>) {
+pub(crate) fn server(
+    expected: Vec<(&'static str, u16, String)>,
+) -> (String, thread::JoinHandle<Vec<Option<String>>>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = format!("http://{}", listener.local_addr().unwrap());
     let seen = thread::spawn(move || {
@@ -45,7 +47,7 @@ fn server(expected: Vec<(&'static str, u16, String)>) -> (String, thread::JoinHa
     (address, seen)
 }
 
-fn refusal(code: &str, message: &str) -> String {
+pub(crate) fn refusal(code: &str, message: &str) -> String {
     format!(r#"{{"code":"{code}","message":"{message}"}}"#)
 }
 

@@ -4,6 +4,8 @@
 #[cfg(test)]
 mod collect;
 #[cfg(test)]
+mod contributing;
+#[cfg(test)]
 mod datasets;
 #[cfg(test)]
 mod hostile;

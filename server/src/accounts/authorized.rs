@@ -30,6 +30,8 @@ pub(crate) trait Right {
 
 /// Storing datasets.
 pub(crate) struct Upload;
+/// Contributing models, and looking at one's own.
+pub(crate) struct Contribute;
 /// Telling administrators of a bad upload.
 pub(crate) struct Report;
 /// Measuring what the server asks for.
@@ -45,6 +47,16 @@ impl Right for Upload {
 
     fn is_free(policy: &Policy) -> bool {
         policy.anonymous != Anonymous::None
+    }
+}
+
+impl Right for Contribute {
+    const SCOPE: Scope = Scope::Upload;
+    const WHAT: &'static str = "contributing models to this server";
+
+    /// An administrator decides on them, and their contributor is named.
+    fn is_free(_: &Policy) -> bool {
+        false
     }
 }
 

@@ -21,7 +21,7 @@ mod sign_in;
 mod sign_up;
 mod tokens;
 
-pub(crate) use authorized::{Admin, Authorized, Measure, Report, Right, Train, Upload};
+pub(crate) use authorized::{Admin, Authorized, Contribute, Measure, Report, Right, Train, Upload};
 pub(crate) use caller::{By, Caller, SignedIn};
 pub(crate) use choose_password::choose_password;
 pub(crate) use devices::{answer, begin, find, poll};

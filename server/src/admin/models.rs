@@ -2,12 +2,16 @@
 
 use anyhow::bail;
 use clap::{Args, Subcommand};
-use diode_core::api::{ModelSummary, NewPublication, Publication, PublicationAction, Reason};
+use diode_core::api::{
+    ContributionState, ModelSummary, NewPublication, Publication, PublicationAction, Reason, Review,
+    ReviewAction,
+};
 use diode_core::ids::{HardwareSlug, ModelId};
 
 use crate::backend::Backend;
+use crate::contributions::review;
 use crate::settings::{DataArgs, ServingArgs, Settings};
-use crate::store::Now;
+use crate::store::{ContributionFilter, Now};
 
 /// Who the log says it was.
 const WHO: &str = "command line";
@@ -40,6 +44,22 @@ pub enum ModelCommand {
     Pin(Act),
     /// Let better models take the place of the published one again
     Unpin(Act),
+    /// List the models that people have contributed, with the server's figures
+    Contributed {
+        /// Only those in this state: waiting, evaluated, accepted, declined or withdrawn
+        #[arg(long, value_name = "STATE")]
+        state: Option<ContributionState>,
+        #[command(flatten)]
+        data: DataArgs,
+    },
+    /// Make a contributed model one of the server's, without publishing it
+    Accept(Act),
+    /// Decline a contributed model
+    Decline(Act),
+    /// Take a contributed model from the server's models; if it is published, the one before it is again
+    Withdraw(Act),
+    /// Have a contributed model judged anew
+    Judge(Act),
 }
 
 #[derive(Debug, Args)]
@@ -58,7 +78,12 @@ impl ModelCommand {
     pub async fn run(self) -> anyhow::Result<String> {
         let data = match &self {
             Self::Publish(act) | Self::RollBack(act) | Self::Pin(act) | Self::Unpin(act) => act.data.clone(),
-            Self::Models { data, .. } | Self::History { data, .. } => data.clone(),
+            Self::Accept(act) | Self::Decline(act) | Self::Withdraw(act) | Self::Judge(act) => {
+                act.data.clone()
+            }
+            Self::Models { data, .. } | Self::History { data, .. } | Self::Contributed { data, .. } => {
+                data.clone()
+            }
         };
         let backend = Backend::open(&Settings::resolve(data, ServingArgs::default())?).await?;
         let outcome = self.answer(&backend).await;
@@ -76,6 +101,15 @@ impl ModelCommand {
                 let history = store.publications(&hardware, MAX_LISTED).await?;
                 return Ok(history.iter().map(step_line).collect());
             }
+            Self::Contributed { state, .. } => {
+                let filter = ContributionFilter { account: None, state };
+                let models = store.contributions(&filter, MAX_LISTED).await?;
+                return Ok(models.iter().map(contribution_line).collect());
+            }
+            Self::Accept(act) => return review_one(backend, ReviewAction::Accept, act).await,
+            Self::Decline(act) => return review_one(backend, ReviewAction::Decline, act).await,
+            Self::Withdraw(act) => return review_one(backend, ReviewAction::Withdraw, act).await,
+            Self::Judge(act) => return review_one(backend, ReviewAction::Evaluate, act).await,
             Self::Publish(act) => (PublicationAction::Publish, act),
             Self::RollBack(act) => (PublicationAction::RollBack, act),
             Self::Pin(act) => (PublicationAction::Pin, act),
@@ -87,6 +121,26 @@ impl ModelCommand {
             Err(refused) => bail!("{}", refused.explain(&request.model)),
         }
     }
+}
+
+async fn review_one(backend: &Backend, action: ReviewAction, act: Act) -> anyhow::Result<String> {
+    let request = Review { action, model: act.model, reason: act.reason };
+    match review(backend, &request, WHO, Now::read()).await? {
+        Ok(model) => Ok(contribution_line(&model)),
+        Err(refused) => bail!("{}", refused.explain(&request)),
+    }
+}
+
+fn contribution_line(model: &ModelSummary) -> String {
+    let Some(about) = &model.contribution else { return model_line(model) };
+    let by = about.by.as_ref().map_or("a deleted account", |by| by.as_str());
+    let figures = about.figures.as_ref().map_or("not judged yet", |figures| figures.why.as_str());
+    let said = if about.reason.is_empty() { String::new() } else { format!(": {}", about.reason) };
+    let (description, licence) = (about.description.as_str(), about.licence.as_str());
+    format!(
+        "{} {} {} of {by}, {}{said}; {figures}; {description} ({licence})\n",
+        model.id, about.sent_at, model.hardware, about.state
+    )
 }
 
 fn model_line(model: &ModelSummary) -> String {

@@ -1,13 +1,13 @@
 use axum::Json;
 use axum::extract::State;
-use axum::http::{HeaderMap, Method};
+use axum::http::{HeaderMap, HeaderValue, Method};
 use axum::response::Response;
 use diode_core::api::query::from_text;
 use diode_core::api::{ApiError, ModelSummary};
 use diode_core::ids::{HardwareSlug, ModelId};
 use serde::Deserialize;
 
-use super::stored_file::{FOREVER, StoredFile};
+use super::stored_file::{FOREVER, StoredFile, WHILE_THERE};
 use crate::app::App;
 use crate::blobs::BlobKind;
 use crate::http::{ApiResult, Known, Lookup, NoParameters, StrictQuery};
@@ -73,13 +73,25 @@ pub(crate) async fn download(
     method: Method,
     headers: HeaderMap,
 ) -> ApiResult<Response> {
+    // Only a contributed one is ever withdrawn.
+    let caching = if model.contribution.is_some() { WHILE_THERE } else { FOREVER };
+    answer_with_file(&app, &model, caching, &method, &headers).await
+}
+
+pub(super) async fn answer_with_file(
+    app: &App,
+    model: &ModelSummary,
+    caching: HeaderValue,
+    method: &Method,
+    headers: &HeaderMap,
+) -> ApiResult<Response> {
     let file = StoredFile {
         kind: BlobKind::Model,
         sha256: &model.digest,
         bytes: model.bytes,
         name: &model.file_name,
         media: "application/octet-stream",
-        caching: FOREVER,
+        caching,
     };
-    file.answer(&app, &method, &headers).await
+    file.answer(app, method, headers).await
 }

@@ -15,6 +15,9 @@ pub(super) const FOREVER: HeaderValue = HeaderValue::from_static("public, max-ag
 /// It never changes, but it may go: a client asks each time whether it is there.
 pub(super) const WHILE_THERE: HeaderValue = HeaderValue::from_static("no-cache");
 
+/// It is for whoever asks, and for nobody else.
+pub(super) const PRIVATE: HeaderValue = HeaderValue::from_static("private, no-store");
+
 /// A file to be sent.
 pub(super) struct StoredFile<'a> {
     pub(super) kind: BlobKind,

@@ -88,7 +88,7 @@ pub(super) async fn take_in(
     Ok(taken)
 }
 
-async fn read_back(mut file: File) -> std::io::Result<Bytes> {
+pub(super) async fn read_back(mut file: File) -> std::io::Result<Bytes> {
     let mut bytes = Vec::new();
     file.rewind().await?;
     file.read_to_end(&mut bytes).await?;

@@ -8,6 +8,7 @@ use diode_core::api::ApiError;
 use diode_formats::FormatError;
 
 use crate::blobs::{BlobError, Trouble, is_full};
+use crate::contributions::NotTaken;
 use crate::ingest::IngestError;
 use crate::limits::Left;
 use crate::store::StoreError;
@@ -235,6 +236,17 @@ impl From<IngestError> for ApiFault {
             IngestError::Store(error) => error.into(),
             IngestError::Blob(error) => error.into(),
             IngestError::Task(error) => error.into(),
+        }
+    }
+}
+
+impl From<NotTaken> for ApiFault {
+    fn from(error: NotTaken) -> Self {
+        match error {
+            NotTaken::Model(error) => Self::refused(error.to_string()),
+            NotTaken::Refused(why) => Self::refused(why),
+            NotTaken::Store(error) => error.into(),
+            NotTaken::Json(error) => Self::internal(error),
         }
     }
 }

@@ -30,7 +30,8 @@ fn rate_of(limits: &Limits, method: &Method, path: &str) -> Option<Rate> {
         return None;
     }
     let is_result = path.starts_with("/api/v1/agents/") && path.ends_with("/results");
-    if is_result || path == "/api/v1/uploads" { limits.uploads() } else { limits.changes() }
+    let is_file = is_result || matches!(path, "/api/v1/uploads" | "/api/v1/models");
+    if is_file { limits.uploads() } else { limits.changes() }
 }
 
 #[cfg(test)]
@@ -41,6 +42,7 @@ mod tests {
     fn uploads_and_other_changes_are_told_apart() {
         let of = |method, path| rate_of(&Limits::PUBLIC, &method, path).map(|rate| rate.name);
         assert_eq!(of(Method::POST, "/api/v1/uploads"), Some("uploads"));
+        assert_eq!(of(Method::POST, "/api/v1/models"), Some("uploads"));
         assert_eq!(of(Method::POST, "/api/v1/agents/a/leases/b/results"), Some("uploads"));
         assert_eq!(of(Method::POST, "/api/v1/agents/a/leases"), Some("changes"));
         assert_eq!(of(Method::POST, "/sign-in"), Some("changes"));

@@ -172,6 +172,7 @@ fn content(account: &Account, seen: &Seen, message: &Markup) -> Markup {
             }
             button class="button" { "Sign out" }
         }
+        p { a href="/account/models" { "Contributed models" } }
         h2 { "Tokens" }
         @for token in &seen.tokens { (token_card(token)) }
         (token_form(account))

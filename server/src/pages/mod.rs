@@ -6,6 +6,7 @@ mod device;
 mod form;
 mod layout;
 mod linking;
+mod models;
 mod openid;
 mod password;
 mod sign_in;
@@ -24,6 +25,7 @@ pub(crate) fn routes() -> Router<App> {
         .route("/password", get(password::show).post(password::submit))
         .route("/device", get(device::show).post(device::submit))
         .route("/account", get(account::show))
+        .route("/account/models", get(models::show).post(models::decide))
         .route("/account/password", post(account::change_password))
         .route("/account/tokens", post(account::issue))
         .route("/account/tokens/revoke", post(account::revoke))

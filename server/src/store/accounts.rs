@@ -132,7 +132,8 @@ pub trait AccountStore: Send + Sync {
     async fn set_disabled(&self, account: &AccountId, disabled: bool, now: Now) -> StoreResult<()>;
 
     /// Deletes an account with its sessions and tokens. With [`Uploads::Delete`], its uploads too, and
-    /// the board entries are recomputed. Returns the digests of files that no upload names any more.
+    /// the board entries are recomputed. Models that it has contributed go along, but those that are among the
+    /// server's stay if its uploads do. Returns files that no row names any more.
     async fn delete_account(&self, account: &AccountId, uploads: Uploads) -> StoreResult<Vec<BlobKey>>;
 
     /// Begins a session.

@@ -13,6 +13,7 @@ use diode_core::{Method, Problem};
 
 use super::accounts::AccountStore;
 use super::agents::AgentStore;
+use super::contributions::ContributionStore;
 use super::error::StoreResult;
 use super::identities::IdentityStore;
 use super::moderation::ModerationStore;
@@ -30,6 +31,7 @@ use crate::solutions::StoredSolutions;
 pub trait Store:
     AccountStore
     + AgentStore
+    + ContributionStore
     + IdentityStore
     + ModerationStore
     + PackStore

@@ -21,6 +21,7 @@ const SQLITE: &[Embedded] = &[
     (10, "snapshots", include_str!("../../../migrations/sqlite/0010_snapshots.sql")),
     (11, "identities", include_str!("../../../migrations/sqlite/0011_identities.sql")),
     (12, "plans", include_str!("../../../migrations/sqlite/0012_plans.sql")),
+    (13, "contributed", include_str!("../../../migrations/sqlite/0013_contributed.sql")),
 ];
 
 const POSTGRES: &[Embedded] = &[
@@ -36,6 +37,7 @@ const POSTGRES: &[Embedded] = &[
     (10, "snapshots", include_str!("../../../migrations/postgres/0010_snapshots.sql")),
     (11, "identities", include_str!("../../../migrations/postgres/0011_identities.sql")),
     (12, "plans", include_str!("../../../migrations/postgres/0012_plans.sql")),
+    (13, "contributed", include_str!("../../../migrations/postgres/0013_contributed.sql")),
 ];
 
 pub(super) fn sqlite() -> Migrator {

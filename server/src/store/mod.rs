@@ -5,6 +5,7 @@
 
 mod accounts;
 mod agents;
+mod contributions;
 mod cursor;
 mod error;
 mod identities;
@@ -30,6 +31,9 @@ pub use accounts::{
 pub use agents::{
     AGENT_LEASE, AgentStore, KnownAgent, KnownProblems, LeaseWish, LeasedWork, MAX_REFUSED_RESULTS,
     MeasuredUpTo, NewWork, ReadUpTo, Taken, WorkFigures,
+};
+pub use contributions::{
+    ContributionFilter, ContributionStore, MAX_WAITING_MODELS, NewContribution, ReviewRefused, TakenModel,
 };
 pub use cursor::{Cursor, Ranking};
 pub use error::{StoreError, StoreResult};

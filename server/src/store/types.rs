@@ -123,6 +123,8 @@ pub struct Claim {
 pub enum Made {
     Model(ModelId),
     Snapshot(SnapshotName),
+    /// What is kept with a contributed model, which is not everybody's to see.
+    Figures,
 }
 
 impl std::fmt::Display for Made {
@@ -130,6 +132,7 @@ impl std::fmt::Display for Made {
         match self {
             Self::Model(id) => write!(f, "model {id}"),
             Self::Snapshot(name) => write!(f, "snapshot {name}"),
+            Self::Figures => write!(f, "figures of a contributed model"),
         }
     }
 }

@@ -30,7 +30,7 @@ pub struct CheckedUploads {
     pub misjudged: Vec<String>,
 }
 
-/// Whether the rows of jobs and agents can be read.
+/// Whether the rows of jobs, agents and contributed models can be read.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct CheckedRows {
     pub rows: usize,
@@ -80,7 +80,7 @@ pub trait UpkeepStore: Send + Sync {
     /// Judges every upload anew, and looks whose its solutions are, without changing anything.
     async fn check_uploads(&self) -> StoreResult<CheckedUploads>;
 
-    /// Reads every job, agent, lease and piece of work.
+    /// Reads every job, agent, lease, piece of work and contributed model.
     async fn check_rows(&self) -> StoreResult<CheckedRows>;
 
     /// How much there is and how much waits.

@@ -1,6 +1,7 @@
 //! Whether a new model is published.
 
 use diode_core::api::ModelSummary;
+use diode_core::ids::ModelId;
 use diode_model::Model;
 use diode_train::{FirstPicks, TrainingSet};
 
@@ -13,44 +14,59 @@ const MARGIN: f64 = 0.005;
 /// On fewer problems one of them would decide.
 const LEAST_PROBLEMS: usize = 5;
 
-/// A new model's first picks, and the problems that they are for.
+/// A model's first picks, and the problems that they are for.
 pub(super) struct OnKept {
     pub(super) problems: TrainingSet,
     pub(super) picks: FirstPicks,
 }
 
+/// What comes of comparing a model with the published one.
+pub(super) struct Compared {
+    /// The published model, and its first picks, if there is one that can be judged.
+    pub(super) beside: Option<ModelId>,
+    pub(super) others: Option<FirstPicks>,
+    /// See [`FirstPicks::beside`].
+    pub(super) speed: Option<f64>,
+    pub(super) no_worse: bool,
+    pub(super) why: String,
+}
+
+impl From<Compared> for Judged {
+    fn from(Compared { beside, no_worse, why, .. }: Compared) -> Self {
+        Self { beside, publish: no_worse, why }
+    }
+}
+
 impl OnKept {
-    /// Compares a new model with the published one and its file, if there is one. Long work, for large sets.
-    pub(super) fn judge(&self, published: Option<(&ModelSummary, Option<&[u8]>)>) -> Judged {
+    /// Compares a model with the published one and its file, if there is one. Long work, for large sets.
+    pub(super) fn judge(&self, published: Option<(&ModelSummary, Option<&[u8]>)>) -> Compared {
+        let told = |beside, no_worse, why| Compared { beside, others: None, speed: None, no_worse, why };
         let Some((published, file)) = published else {
-            return Judged {
-                beside: None,
-                publish: true,
-                why: "the first model of its kind here".to_owned(),
-            };
+            return told(None, true, "the first model of its kind here".to_owned());
         };
-        let id = &published.id;
-        let (publish, why) = match file.map(Model::from_bytes) {
-            None => (true, format!("the file of {id} is missing")),
-            Some(Err(error)) => (true, format!("{id} cannot be used any more: {error}")),
-            Some(Ok(model)) => self.compare(published, &model),
-        };
-        Judged { beside: Some(id.clone()), publish, why }
+        let (id, beside) = (&published.id, Some(published.id.clone()));
+        match file.map(Model::from_bytes) {
+            None => told(beside, true, format!("the file of {id} is missing")),
+            Some(Err(error)) => told(beside, true, format!("{id} cannot be used any more: {error}")),
+            Some(Ok(model)) => match self.compare(id, &model) {
+                Ok(compared) => Compared { beside, ..compared },
+                Err((no_worse, why)) => told(beside, no_worse, why),
+            },
+        }
     }
 
-    fn compare(&self, published: &ModelSummary, model: &Model) -> (bool, String) {
-        let (id, problems) = (&published.id, self.problems.problems());
+    /// Fails with the decision where nothing can be compared.
+    fn compare(&self, id: &ModelId, model: &Model) -> Result<Compared, (bool, String)> {
+        let problems = self.problems.problems();
         if problems < LEAST_PROBLEMS {
             let why = format!(
                 "{problems} problems that are kept for judging have been measured, too few to compare it with {id}: \
                  expected at least {LEAST_PROBLEMS}"
             );
-            return (false, why);
+            return Err((false, why));
         }
-        let others = match FirstPicks::of(model, &self.problems) {
-            Ok(others) => others,
-            Err(error) => return (true, format!("{id} cannot be judged: {error}")),
-        };
+        let others = FirstPicks::of(model, &self.problems)
+            .map_err(|error| (true, format!("{id} cannot be judged: {error}")))?;
         let speed = self.picks.beside(&others);
         let seen = if model.metadata().training.without_kept { "" } else { ", which may have learnt them" };
         let why = format!(
@@ -59,6 +75,7 @@ impl OnKept {
             speed,
             1.0 - MARGIN
         );
-        (speed >= 1.0 - MARGIN, why)
+        let no_worse = speed >= 1.0 - MARGIN;
+        Ok(Compared { beside: None, others: Some(others), speed: Some(speed), no_worse, why })
     }
 }

@@ -1,5 +1,6 @@
 //! Works on the jobs in the queue, one at a time, until told to stop.
 
+mod evaluate;
 mod judge;
 mod snapshot;
 mod summary;
@@ -20,7 +21,7 @@ pub(crate) use summary::summarise;
 use train::{Failure, Trained};
 
 use crate::backend::Backend;
-use crate::blobs::BlobKind;
+use crate::blobs::{BlobError, BlobKind};
 use crate::solutions::{Damaged, Rebuilt, rebuild};
 use crate::store::{Claim, Judged, Made, Now, StoreError, TrainingData};
 
@@ -109,6 +110,7 @@ async fn work(backend: &Backend, claim: &Claim, stopping: &watch::Receiver<bool>
     match claim.job.request.kind {
         JobKind::Train => train_model(backend, claim, stopping).await,
         JobKind::Snapshot => snapshot::freeze(backend, claim, stopping).await.map(Made::Snapshot),
+        JobKind::Evaluate => evaluate::evaluate(backend, claim, stopping).await.map(|()| Made::Figures),
     }
 }
 
@@ -235,20 +237,24 @@ async fn add(
 ) -> anyhow::Result<Option<ModelState>> {
     let store = &backend.store;
     let published = store.published(&summary.hardware, summary.heuristic).await?;
-    let file = match &published {
-        Some(published) if backend.blobs.size(BlobKind::Model, &published.digest).await?.is_some() => {
-            Some(backend.blobs.get(BlobKind::Model, &published.digest).await?)
-        }
-        _ => None,
-    };
+    let file = file_of(backend, published.as_ref()).await?;
     let (kept, beside) = (Arc::clone(kept), published.as_ref().map(|published| published.id.clone()));
     let judge = move || kept.judge(published.as_ref().map(|published| (published, file.as_deref())));
-    let judged = tokio::task::spawn_blocking(judge).await.unwrap_or_else(|error| {
+    let judged = tokio::task::spawn_blocking(judge).await.map(Judged::from).unwrap_or_else(|error| {
         // A panic would come again: the model stays, for an administrator to look at.
         Judged { beside, publish: false, why: format!("it could not be compared: {error}") }
     });
     let hardware = &model.metadata().hardware;
     Ok(store.add_judged_model(summary, hardware, uploads, &judged, Now::read()).await?)
+}
+
+/// The file of the published model; `None` if there is none, or if its file is missing.
+async fn file_of(backend: &Backend, published: Option<&ModelSummary>) -> Result<Option<Bytes>, BlobError> {
+    let Some(published) = published else { return Ok(None) };
+    if backend.blobs.size(BlobKind::Model, &published.digest).await?.is_none() {
+        return Ok(None);
+    }
+    backend.blobs.get(BlobKind::Model, &published.digest).await.map(Some)
 }
 
 impl From<StoreError> for Failure {

@@ -34,5 +34,6 @@ pub(crate) fn summarise(
         state: ModelState::Unpublished,
         reason: String::new(),
         pinned: false,
+        contribution: None,
     }
 }

@@ -21,6 +21,8 @@ mod attacks;
 #[cfg(test)]
 mod backup;
 #[cfg(test)]
+mod contributions;
+#[cfg(test)]
 mod dataset_snapshots;
 #[cfg(test)]
 mod datasets;

@@ -44,6 +44,7 @@ pub(crate) fn summary(bytes: &[u8]) -> ModelSummary {
         state: ModelState::Published,
         reason: String::new(),
         pinned: false,
+        contribution: None,
     }
 }
 

@@ -15,7 +15,7 @@ use crate::tokens::{issue, with_token};
 use crate::visitor::Visitor;
 
 /// Problems of which six are kept for judging.
-fn problems() -> Vec<Problem> {
+pub(crate) fn problems() -> Vec<Problem> {
     let kept = [mm(2304, 512, 512), mm(2560, 512, 512), mm(3328, 512, 512), mm(1664, 1024, 512)];
     let kept = kept.into_iter().chain([mm(2048, 1024, 512), mm(2432, 1024, 512)]);
     let learnt = (1..=12).map(|m| mm(256 * m, 256, 512)).filter(|problem| !is_kept(problem));
@@ -23,7 +23,7 @@ fn problems() -> Vec<Problem> {
 }
 
 /// Times that grow from one config to the next, or shrink.
-fn timed(problems: &[Problem], rising: bool, factor: f64) -> Dataset {
+pub(crate) fn timed(problems: &[Problem], rising: bool, factor: f64) -> Dataset {
     let mut data = dataset(h200(), problems, 1.0);
     for solution in &mut data.solutions {
         let base = solution.times.iter_nanos().map(|time| time.0).fold(f64::INFINITY, f64::min);

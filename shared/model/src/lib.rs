@@ -8,6 +8,7 @@
 
 mod any;
 pub mod confidence;
+pub mod contribution;
 pub mod error;
 pub mod features;
 mod file;

@@ -232,7 +232,7 @@ pub(super) async fn finish(
     let (model, snapshot) = match outcome {
         Ok(Made::Model(id)) => (Some(id), None),
         Ok(Made::Snapshot(name)) => (None, Some(name)),
-        Err(_) => (None, None),
+        Ok(Made::Figures) | Err(_) => (None, None),
     };
     let update = Statement::new(
         "UPDATE jobs SET state = $1, finished_at = $2, model = $3, snapshot = $4, error = $5, lease_until = NULL \

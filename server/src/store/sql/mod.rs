@@ -10,6 +10,8 @@ mod board;
 mod board_entries;
 mod checks;
 pub(super) mod connection;
+mod contribution_row;
+mod contributions;
 mod deviations;
 mod entry_row;
 mod fields;

@@ -4,6 +4,7 @@ use diode_core::hardware::Hardware;
 use diode_core::ids::{HardwareSlug, ModelId, UploadId};
 
 use super::connection::Connection;
+use super::contribution_row::{self, ContributionRow};
 use super::fields::{from_json, json, named, parse, unsigned};
 use super::from_row::from_row;
 use super::hardware;
@@ -12,29 +13,50 @@ use super::statement::Statement;
 use crate::solutions::Damaged;
 use crate::store::error::StoreResult;
 
-/// A model's summary, and how many uploads that it was trained on do not count any more.
-const SELECT: &str = "SELECT m.summary, m.state, m.reason, m.pinned, \
+/// A model's summary, and how many uploads that it was trained on do not count any more. A model that was
+/// contributed and not accepted has no row among the models.
+const COLUMNS: &str = "SELECT COALESCE(m.summary, c.summary) AS summary, \
+    COALESCE(m.state, 'unpublished') AS state, COALESCE(m.reason, '') AS reason, COALESCE(m.pinned, 0) AS pinned, \
     (SELECT COUNT(*) FROM model_uploads n LEFT JOIN uploads u ON u.id = n.upload \
-     WHERE n.model = m.id AND (u.id IS NULL OR u.standing > 0)) AS withdrawn FROM models m";
+     WHERE n.model = m.id AND (u.id IS NULL OR u.standing > 0)) AS withdrawn, ";
 
-struct ModelRow {
+/// The server's models, and who contributed them.
+fn select() -> Statement {
+    columns().push(
+        " FROM models m LEFT JOIN contributed_models c ON c.id = m.id LEFT JOIN accounts a ON a.id = c.account",
+    )
+}
+
+/// What a [`ModelRow`] is read from: `models m`, `contributed_models c` and `accounts a`.
+pub(super) fn columns() -> Statement {
+    Statement::new(COLUMNS).push(contribution_row::COLUMNS)
+}
+
+pub(super) struct ModelRow {
     summary: String,
     state: String,
     reason: String,
     pinned: i64,
     withdrawn: i64,
+    contribution: ContributionRow,
 }
 
-from_row!(ModelRow { summary, state, reason, pinned, withdrawn });
+from_row!(ModelRow { summary, state, reason, pinned, withdrawn, ..contribution });
 
 impl ModelRow {
-    fn model(self) -> Result<ModelSummary, Damaged> {
+    pub(super) fn model(self) -> Result<ModelSummary, Damaged> {
+        let summary: ModelSummary = from_json("model summary", &self.summary)?;
+        let contribution = self.contribution.contribution()?;
+        let judged =
+            contribution.as_ref().and_then(|contribution| contribution.figures.as_ref()?.kept.clone());
         Ok(ModelSummary {
             withdrawn_uploads: unsigned("upload count", self.withdrawn)?,
             state: named("model state", &self.state)?,
             reason: self.reason,
             pinned: self.pinned != 0,
-            ..from_json("model summary", &self.summary)?
+            kept: judged.or(summary.kept),
+            contribution,
+            ..summary
         })
     }
 }
@@ -90,6 +112,12 @@ pub(super) async fn set_pinned(db: &mut impl Connection, id: &ModelId, pinned: b
     Ok(())
 }
 
+pub(super) async fn remove(db: &mut impl Connection, id: &ModelId) -> StoreResult<()> {
+    let delete = Statement::new("DELETE FROM models WHERE id = $1").bind(id.as_str());
+    db.execute(delete).await?;
+    Ok(())
+}
+
 /// The uploads that the solutions of a hardware come from, those that count.
 pub(super) async fn uploads_behind(
     db: &mut impl Connection,
@@ -107,7 +135,7 @@ pub(super) async fn list(
     db: &mut impl Connection,
     hardware: Option<&HardwareSlug>,
 ) -> StoreResult<Vec<ModelSummary>> {
-    let mut select = Statement::new(SELECT);
+    let mut select = select();
     if let Some(slug) = hardware {
         select = select.push(" WHERE m.hardware = ").push_bind(slug.as_str());
     }
@@ -116,7 +144,7 @@ pub(super) async fn list(
 }
 
 pub(super) async fn find(db: &mut impl Connection, id: &ModelId) -> StoreResult<Option<ModelSummary>> {
-    let select = Statement::new(SELECT).push(" WHERE m.id = ").push_bind(id.as_str());
+    let select = select().push(" WHERE m.id = ").push_bind(id.as_str());
     let row: Option<ModelRow> = db.fetch_optional(select).await?;
     Ok(row.map(ModelRow::model).transpose()?)
 }
@@ -126,7 +154,7 @@ pub(super) async fn published(
     hardware: &HardwareSlug,
     heuristic: Heuristic,
 ) -> StoreResult<Option<ModelSummary>> {
-    let select = Statement::new(SELECT)
+    let select = select()
         .push(" WHERE m.state = 'published' AND m.hardware = ")
         .push_bind(hardware.as_str())
         .push(" AND m.heuristic = ")

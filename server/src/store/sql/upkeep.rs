@@ -9,7 +9,7 @@ use sqlx::Database;
 use super::connection::Connection;
 use super::fields::{from_json, parse, unsigned};
 use super::statement::Statement;
-use super::{SqlStore, agents, checks, deviations, figures, jobs, reader, snapshot};
+use super::{SqlStore, agents, checks, contributions, deviations, figures, jobs, reader, snapshot};
 use crate::blobs::BlobKind;
 use crate::solutions::Damaged;
 use crate::store::error::StoreResult;
@@ -35,6 +35,7 @@ impl<DB: Database<Connection: Connection>> UpkeepStore for SqlStore<DB> {
         let mut checked = CheckedRows::default();
         jobs::check(&mut *tx, &mut checked).await?;
         agents::check(&mut *tx, &mut checked).await?;
+        contributions::check(&mut *tx, &mut checked).await?;
         Ok(checked)
     }
 
@@ -54,8 +55,9 @@ impl<DB: Database<Connection: Connection>> UpkeepStore for SqlStore<DB> {
 async fn blobs(db: &mut impl Connection) -> StoreResult<NamedBlobs> {
     let uploads: Vec<(String, String, i64)> =
         db.fetch_all(Statement::new("SELECT id, digest, bytes FROM uploads")).await?;
-    let models: Vec<(String, String)> =
+    let mut models: Vec<(String, String)> =
         db.fetch_all(Statement::new("SELECT id, summary FROM models")).await?;
+    models.extend(contributions::unaccepted_files(db).await?);
     let uploads = uploads.into_iter().map(|(id, digest, bytes)| {
         let blob = || -> Result<NamedBlob, Damaged> {
             let (digest, bytes) = (parse("upload digest", digest)?, unsigned("upload size", bytes)?);

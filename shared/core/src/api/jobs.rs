@@ -12,6 +12,8 @@ named_enum! {
         Train = "train",
         /// Freezes everything that counts of one hardware as a snapshot.
         Snapshot = "snapshot",
+        /// Judges a model that somebody has contributed.
+        Evaluate = "evaluate",
     }
 }
 

@@ -4,10 +4,12 @@
 mod accounts;
 mod activity;
 mod agents;
+mod contributions;
 mod contributors;
 mod cover;
 mod coverage_map;
 mod error;
+mod evaluation;
 mod everywhere;
 mod hardware;
 mod jobs;
@@ -33,17 +35,22 @@ pub use agents::{
     AGENT_KEY, Ability, Agent, AgentDetail, Breadth, Coverage, CoveragePart, GivenBack, Lease, LeaseAnswer,
     LeaseRequest, LeaseState, LeaseSummary, Purpose, Reach, RefusedWork, Registration, Renewal, Wanted, Work,
 };
+pub use contributions::{
+    Contribution, ContributionState, Licence, MAX_MODEL_BYTES, ModelDescription, ModelFigures, Review,
+    ReviewAction,
+};
 pub use contributors::HardwareContributor;
 pub use cover::{ConfigCover, CoverStep};
 pub use coverage_map::{CoverageCell, CoverageMap, CoverageMapQuery, PlannedProblem, SizeRange};
 pub use error::ApiError;
+pub use evaluation::{EvaluationReport, KeptReport, TopK};
 pub use everywhere::ShapeOnHardware;
 pub use hardware::HardwareSummary;
 pub use jobs::{Job, JobEvent, JobKind, JobRequest, JobState};
 pub use leaderboard::{
     KernelResult, Kernels, Leaderboard, LeaderboardQuery, LeaderboardRow, LeaderboardSort, SortOrder,
 };
-pub use models::{EvaluationReport, KeptReport, ModelSource, ModelState, ModelSummary, TopK};
+pub use models::{ModelSource, ModelState, ModelSummary};
 pub use moderation::{
     LogEntry, Moderated, Moderation, ModerationAction, ModerationSubject, NewReport, Reason, Report,
 };

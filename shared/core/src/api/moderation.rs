@@ -123,16 +123,21 @@ impl std::str::FromStr for Reason {
     type Err = Invalid;
 
     fn from_str(text: &str) -> Result<Self, Invalid> {
-        let text = text.trim();
-        let expected = "1 to 500 characters of one line, without < and >";
-        let refuse = |given: String| Invalid::new("reason", given, expected);
-        match text.chars().count() {
-            0 => Err(refuse("none".to_owned())),
-            long if long > Self::MAX_CHARS => Err(refuse(format!("{long} characters"))),
-            _ => match text.chars().find(|c| is_stray(*c)) {
-                Some(c) => Err(refuse(format!("the character U+{:04X}", u32::from(c)))),
-                None => Ok(Self(text.to_owned())),
-            },
-        }
+        one_line("reason", text, Self::MAX_CHARS).map(Self)
+    }
+}
+
+/// A line that people write for others to read, without the blanks around it.
+pub(super) fn one_line(what: &str, text: &str, max_chars: usize) -> Result<String, Invalid> {
+    let text = text.trim();
+    let expected = format!("1 to {max_chars} characters of one line, without < and >");
+    let refuse = |given: String| Invalid::new(what, given, expected);
+    match text.chars().count() {
+        0 => Err(refuse("none".to_owned())),
+        long if long > max_chars => Err(refuse(format!("{long} characters"))),
+        _ => match text.chars().find(|c| is_stray(*c)) {
+            Some(c) => Err(refuse(format!("the character U+{:04X}", u32::from(c)))),
+            None => Ok(text.to_owned()),
+        },
     }
 }

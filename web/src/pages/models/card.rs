@@ -1,6 +1,6 @@
 //! A model in the list.
 
-use diode_core::api::{ModelSource, ModelState, ModelSummary};
+use diode_core::api::{Contribution, ModelSource, ModelState, ModelSummary};
 use leptos::prelude::*;
 
 use super::metrics::short;
@@ -9,9 +9,11 @@ use crate::format;
 
 /// Whether it is published, where it comes from and what it was trained for: `published · shipped with Diode · mm`.
 pub(super) fn tags(model: &ModelSummary) -> Vec<String> {
-    let source = match model.source {
-        ModelSource::Shipped => "shipped with Diode",
-        ModelSource::Trained => "trained here",
+    let source = match (model.source, &model.contribution) {
+        (ModelSource::Shipped, _) => "shipped with Diode".to_owned(),
+        (ModelSource::Trained, _) => "trained here".to_owned(),
+        (ModelSource::Contributed, Some(Contribution { by: Some(by), .. })) => format!("contributed by {by}"),
+        (ModelSource::Contributed, _) => "contributed".to_owned(),
     };
     let state = match model.state {
         ModelState::Published if model.pinned => "published, pinned",
@@ -21,7 +23,7 @@ pub(super) fn tags(model: &ModelSummary) -> Vec<String> {
     };
     let ops = model.ops.iter().map(ToString::to_string);
     let dtypes = model.dtypes.iter().map(ToString::to_string);
-    [state.to_owned(), source.to_owned()].into_iter().chain(ops).chain(dtypes).collect()
+    [state.to_owned(), source].into_iter().chain(ops).chain(dtypes).collect()
 }
 
 pub(crate) fn card(model: &ModelSummary) -> impl IntoView + use<> {

@@ -8,13 +8,15 @@ use crate::store::error::StoreResult;
 use crate::store::sql::connection::{Connection, Turn};
 use crate::store::sql::fields::parse;
 use crate::store::sql::statement::Statement;
-use crate::store::sql::{agents, hardware, removal, senders, standing};
+use crate::store::sql::{agents, contributions, hardware, removal, senders, standing};
+use crate::store::types::Now;
 
 /// What others sent, too, is theirs afterwards, also where it had counted as this account's.
 pub(super) async fn delete<C: Connection>(
     db: &mut C,
     account: &AccountId,
     uploads: Uploads,
+    now: Now,
 ) -> StoreResult<Vec<BlobKey>> {
     db.turn(Turn::Owners).await?;
     // Uploads of this account that are on their way end first; later ones are refused.
@@ -30,6 +32,7 @@ pub(super) async fn delete<C: Connection>(
             files.extend(removal::delete(db, upload).await?);
         }
     }
+    files.extend(contributions::remove_of_account(db, account, uploads, now).await?);
     agents::reopen_of_account(db, account).await?;
     // The database takes the account off the uploads that stay.
     db.execute(Statement::new("DELETE FROM accounts WHERE id = $1").bind(account.as_str())).await?;

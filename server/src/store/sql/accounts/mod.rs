@@ -79,7 +79,7 @@ impl<DB: Database<Connection: Connection>> AccountStore for SqlStore<DB> {
     }
 
     async fn delete_account(&self, account: &AccountId, uploads: Uploads) -> StoreResult<Vec<BlobKey>> {
-        in_transaction!(self, tx => delete::delete(tx, account, uploads))
+        in_transaction!(self, tx => delete::delete(tx, account, uploads, Now::read()))
     }
 
     async fn add_session(

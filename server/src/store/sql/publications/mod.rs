@@ -17,7 +17,7 @@ use crate::store::error::StoreResult;
 use crate::store::publications::{Due, Judged, PublicationStore, Refused};
 use crate::store::types::Now;
 
-pub(super) use steps::add_shipped;
+pub(super) use steps::{add_shipped, take_away};
 
 #[async_trait]
 impl<DB: Database<Connection: Connection>> PublicationStore for SqlStore<DB> {

@@ -112,6 +112,24 @@ pub(super) async fn act(
     Ok(published.ok_or(Refused::Unknown))
 }
 
+/// Takes a model away for good, whose hardware is locked. If it is the published one, the one before it is
+/// published again.
+pub(in crate::store::sql) async fn take_away(
+    db: &mut impl Connection,
+    model: &ModelSummary,
+    why: &str,
+    now: Now,
+) -> StoreResult<()> {
+    if model.state == ModelState::Published
+        && let Some(before) = before(db, model).await?
+    {
+        models::set_published(db, &before).await?;
+        let why = format!("{} is gone: {why}", model.id);
+        note(db, &before, Step { action: PublicationAction::Publish, who: SERVER, why }, now).await?;
+    }
+    models::remove(db, &model.id).await
+}
+
 /// The model that was published last before this one was, without those that were taken back since.
 async fn before(db: &mut impl Connection, model: &ModelSummary) -> StoreResult<Option<ModelSummary>> {
     let select = Statement::new(

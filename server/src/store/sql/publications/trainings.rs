@@ -1,6 +1,6 @@
 //! Trainings that the server asks for by itself.
 
-use diode_core::api::{Job, JobRequest};
+use diode_core::api::{Job, JobRequest, ModelSource};
 
 use crate::store::error::StoreResult;
 use crate::store::publications::Due;
@@ -33,7 +33,9 @@ pub(super) async fn is_due(
         // What models that came from elsewhere have learnt is not new.
         None => {
             let models = models::list(db, Some(&request.hardware)).await?;
-            (models.iter().map(|model| model.training_problems).max().unwrap_or(0), None)
+            // What contributors say that they have learnt is not known to be true.
+            let ours = models.iter().filter(|model| model.source != ModelSource::Contributed);
+            (ours.map(|model| model.training_problems).max().unwrap_or(0), None)
         }
     };
     Ok(due.is_due(before, there, asked, now))

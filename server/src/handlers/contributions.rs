@@ -1,0 +1,136 @@
+use axum::Json;
+use axum::body::Body;
+use axum::extract::State;
+use axum::http::{HeaderMap, StatusCode};
+use diode_core::api::{Account, ApiError, Licence, MAX_MODEL_BYTES, ModelDescription, ModelSummary};
+use diode_core::ids::AccountId;
+use serde::Deserialize;
+
+use super::jobs::accepted;
+use super::uploads::{read_back, refuse_wrapped};
+use crate::accounts::{Authorized, Contribute};
+use crate::app::App;
+use crate::blobs::BlobKind;
+use crate::contributions::prepare;
+use crate::http::{ApiFault, ApiResult, BodyError, NoParameters, PACE, StrictQuery, receive};
+use crate::store::{ContributionFilter, MAX_WAITING_MODELS, Now, Queued, TakenModel};
+
+/// More than anybody reads at once.
+const MAX_LISTED: u32 = 500;
+
+#[derive(Deserialize, utoipa::IntoParams)]
+#[into_params(parameter_in = Query)]
+pub(crate) struct ContributionQuery {
+    /// What others should know of it, in a line
+    #[param(value_type = String)]
+    description: ModelDescription,
+    /// The terms under which others may use it, as an SPDX expression: `MIT OR Apache-2.0`
+    #[param(value_type = String)]
+    licence: Licence,
+}
+
+/// Contributes a model: a file of `diode train`, as the raw body. The server judges it beside the published one,
+/// and shows it to nobody else until an administrator accepts it.
+#[utoipa::path(
+    post, path = "/models", tag = "models", params(ContributionQuery),
+    request_body(content = Vec<u8>, content_type = "application/octet-stream"),
+    responses(
+        (status = 201, body = ModelSummary, description = "Stored, and waits to be judged"),
+        (status = 200, body = ModelSummary, description = "The account has sent these very bytes before"),
+        (status = 400, body = ApiError, description = "Without description or licence"),
+        (status = 401, body = ApiError),
+        (status = 403, body = ApiError, description = "A token without the scope, or another site's page"),
+        (status = 408, body = ApiError, description = "Sent too slowly"),
+        (status = 409, body = ApiError, description = "Another account has sent it, it is one of the server's, or as many of the account's wait as may"),
+        (status = 413, body = ApiError, description = "Too large"),
+        (status = 415, body = ApiError, description = "Wrapped in a form or an encoding, or said to be text"),
+        (status = 422, body = ApiError, description = "No model, or not one that can be judged here"),
+        (status = 429, body = ApiError, description = "As many jobs wait as may, or the account has as many as it may"),
+        (status = 503, body = ApiError, description = "Too many uploads at once"),
+        (status = 507, body = ApiError, description = "The disk is full"),
+    ),
+)]
+pub(crate) async fn create(
+    State(app): State<App>,
+    Authorized { account, .. }: Authorized<Contribute>,
+    StrictQuery(query): StrictQuery<ContributionQuery>,
+    headers: HeaderMap,
+    body: Body,
+) -> ApiResult<(StatusCode, Json<ModelSummary>)> {
+    let account = signed_in(account)?;
+    refuse_wrapped(&headers)?;
+    let receiving = app.receiving().await.ok_or_else(|| {
+        ApiFault::busy("as many uploads arrive as the server takes at a time; try again in a few seconds")
+    })?;
+    let mut file = app.backend.blobs.scratch().await?;
+    receive(&headers, body, MAX_MODEL_BYTES, PACE, &mut file).await.map_err(refuse_body)?;
+    let _turn = app.ingesting().await;
+    let bytes = read_back(file).await.map_err(ApiFault::unwritable)?;
+    drop(receiving);
+    let (now, ContributionQuery { description, licence }) = (Now::read(), query);
+    let new = prepare(&app.backend, &bytes, account, description, licence, now).await?;
+    // The blob first: after a crash no row may name a blob that is not there.
+    app.backend.blobs.put(BlobKind::Model, &new.model.digest, bytes).await?;
+    let taken = app.backend.store.contribute(&new, now).await?;
+    if matches!(taken, TakenModel::TooMany | TakenModel::NoJob(_)) {
+        app.backend.forget(vec![(BlobKind::Model, new.model.digest.clone())]).await?;
+    }
+    let id = &new.model.id;
+    match taken {
+        TakenModel::New(model) => Ok((StatusCode::CREATED, Json(*model))),
+        TakenModel::There(model) => Ok((StatusCode::OK, Json(*model))),
+        TakenModel::OfAnother => {
+            Err(ApiFault::taken(format!("model `{id}`: another account has contributed this very file")))
+        }
+        TakenModel::Known => {
+            Err(ApiFault::conflict(format!("this very file is model `{id}` of this server already")))
+        }
+        TakenModel::TooMany => Err(ApiFault::conflict(format!(
+            "{MAX_WAITING_MODELS} models of your account wait for an administrator already, the most there may be"
+        ))),
+        TakenModel::NoJob(queued) => Err(no_job(queued)),
+    }
+}
+
+/// The models that the account has contributed, in every state; the newest 500, newest first.
+#[utoipa::path(
+    get, path = "/contributions", tag = "models",
+    responses(
+        (status = 200, body = Vec<ModelSummary>),
+        (status = 401, body = ApiError),
+        (status = 403, body = ApiError, description = "A token without the scope"),
+    ),
+)]
+pub(crate) async fn list(
+    State(app): State<App>,
+    Authorized { account, .. }: Authorized<Contribute>,
+    _: StrictQuery<NoParameters>,
+) -> ApiResult<Json<Vec<ModelSummary>>> {
+    let filter = ContributionFilter { account: Some(signed_in(account)?), state: None };
+    Ok(Json(app.backend.store.contributions(&filter, MAX_LISTED).await?))
+}
+
+/// A right that is never free has an account.
+fn signed_in(account: Option<Account>) -> ApiResult<AccountId> {
+    account.map(|account| account.id).ok_or_else(|| ApiFault::unauthorized("contributing needs an account"))
+}
+
+/// What to say of a job that could not be queued.
+pub(super) fn no_job(queued: Queued) -> ApiFault {
+    let queued = accepted(queued).err();
+    queued.unwrap_or_else(|| ApiFault::busy("the job could not be queued; try again in a few seconds"))
+}
+
+fn refuse_body(error: BodyError) -> ApiFault {
+    match error {
+        BodyError::TooLong => ApiFault::too_large(format!(
+            "model: more than {} KiB, expected a model of `diode train`, which has about 30",
+            MAX_MODEL_BYTES >> 10
+        )),
+        BodyError::TooSlow => ApiFault::too_slow("the model"),
+        BodyError::BrokeOff(error) => {
+            ApiFault::invalid(format!("the model broke off while it was read: {error}"))
+        }
+        BodyError::Unwritable(error) => ApiFault::unwritable(error),
+    }
+}

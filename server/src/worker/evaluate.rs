@@ -1,0 +1,99 @@
+//! Judging a contributed model, by the rule for the server's own.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use axum::body::Bytes;
+use diode_core::Dataset;
+use diode_core::api::{ModelFigures, ModelSummary};
+use diode_model::contribution::examine;
+use diode_train::{FirstPicks, TrainingSet};
+use tokio::sync::watch;
+
+use super::judge::OnKept;
+use super::train::Failure;
+use super::{Progress, file_of, follow};
+use crate::backend::Backend;
+use crate::blobs::BlobKind;
+use crate::solutions::{Rebuilt, rebuild};
+use crate::store::{Claim, Now, TrainingData};
+
+/// Judges the model that waits for a job, and keeps the figures with it.
+pub(super) async fn evaluate(
+    backend: &Backend,
+    claim: &Claim,
+    stopping: &watch::Receiver<bool>,
+) -> Result<(), Failure> {
+    let gone = || Failure::Failed("no contributed model waits for this job any more".to_owned());
+    let (store, slug) = (&backend.store, &claim.job.request.hardware);
+    let model = store.contribution_of_job(&claim.job.id).await?.ok_or_else(gone)?;
+    let known = store.hardware(slug).await?;
+    let hardware = known.ok_or_else(|| Failure::Failed(format!("no hardware `{slug}`")))?;
+    let bytes = backend.blobs.get(BlobKind::Model, &model.digest).await.map_err(passing)?;
+    let published = store.published(slug, model.heuristic).await?;
+    let file = file_of(backend, published.as_ref()).await.map_err(passing)?;
+    let TrainingData { solutions, .. } = store.training_data(slug).await?;
+    let stop = Arc::new(AtomicBool::new(false));
+    let (_tell, progress) =
+        watch::channel::<Progress>((0.0, "comparing it with what was measured".to_owned()));
+    let judging = tokio::task::spawn_blocking({
+        let stop = Arc::clone(&stop);
+        move || {
+            let Rebuilt { dataset, .. } = rebuild(hardware, solutions);
+            // Nobody may want it any more.
+            (!stop.load(Ordering::Relaxed)).then(|| figures(dataset, &bytes, published.as_ref(), file))
+        }
+    });
+    let claimed = follow(backend, claim, stopping, &judging, progress, &stop).await;
+    let figures = judging.await.map_err(|error| Failure::Failed(format!("it ended abruptly: {error}")))?;
+    claimed?;
+    let figures = figures.ok_or(Failure::Stopped)?;
+    if store.note_figures(&claim.job.id, &figures).await? { Ok(()) } else { Err(gone()) }
+}
+
+/// What stands in the way may pass.
+fn passing(error: impl Into<anyhow::Error>) -> Failure {
+    Failure::Backend(error.into())
+}
+
+fn figures(
+    dataset: Dataset,
+    bytes: &[u8],
+    published: Option<&ModelSummary>,
+    file: Option<Bytes>,
+) -> ModelFigures {
+    let beside = published.map(|published| published.id.clone());
+    let found = match on_kept(dataset, bytes) {
+        Ok(found) => found,
+        Err(why) => {
+            return ModelFigures {
+                at: Now::read().rfc3339(),
+                kept: None,
+                beside,
+                beside_kept: None,
+                speed: None,
+                no_worse: false,
+                why: format!("it cannot be judged: {why}"),
+            };
+        }
+    };
+    let compared = found.judge(published.map(|published| (published, file.as_deref())));
+    ModelFigures {
+        at: Now::read().rfc3339(),
+        kept: found.picks.report(),
+        beside: compared.beside,
+        beside_kept: compared.others.and_then(|others| others.report()),
+        speed: compared.speed,
+        no_worse: compared.no_worse,
+        why: compared.why,
+    }
+}
+
+/// The problems by which trainings are judged, and the model's first picks for them.
+fn on_kept(dataset: Dataset, bytes: &[u8]) -> Result<OnKept, String> {
+    let model = examine(bytes).map_err(|error| error.to_string())?;
+    let set = TrainingSet::from_datasets(&[dataset], None).map_err(|error| error.to_string())?;
+    let (_, problems) = set.split_kept().map_err(|error| error.to_string())?;
+    let picks = FirstPicks::of(&model, &problems).map_err(|error| error.to_string())?;
+    Ok(OnKept { problems, picks })
+}
