@@ -8,7 +8,7 @@ use clap::Args;
 use diode_core::api::{MAX_UPLOAD_BYTES, Receipt};
 
 use crate::output;
-use crate::server::{Client, ServerArgs, judge, refusal, retry_after, wait_for};
+use crate::server::{Client, ServerArgs, TermsArgs, judge, refusal, retry_after, wait_for};
 
 /// Send datasets to a Diode server
 ///
@@ -23,6 +23,9 @@ pub(crate) struct Upload {
 
     #[command(flatten)]
     server: ServerArgs,
+
+    #[command(flatten)]
+    terms: TermsArgs,
 
     /// Print one JSON list of receipts
     #[arg(long)]
@@ -52,7 +55,7 @@ impl Upload {
             diode_formats::decode(&bytes).with_context(|| path.display().to_string())?;
             uploads.push((path, bytes));
         }
-        let client = self.server.client()?;
+        let client = self.terms.contribute(self.server.client()?)?;
         let mut receipts = Vec::new();
         for (path, bytes) in &uploads {
             let receipt =
@@ -118,5 +121,5 @@ fn in_words(path: &Path, receipt: &Receipt) -> String {
             hardware.slug, hardware.problems, hardware.timings, hardware.failures
         );
     }
-    text
+    text + &format!("  licence: {}\n", receipt.licence)
 }

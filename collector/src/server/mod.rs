@@ -4,12 +4,14 @@ mod address;
 mod client;
 mod download;
 mod packs;
+mod terms;
 mod token_file;
 
 pub(crate) use address::Address;
 pub(crate) use client::{Answer, Client, judge, refusal, retry_after, wait_for};
 pub(crate) use download::Download;
 pub(crate) use packs::{NoPack, packs, pull};
+pub(crate) use terms::{Consent, TermsArgs, terms_of};
 pub(crate) use token_file::{TokenFile, checked as checked_token};
 
 use std::path::PathBuf;
