@@ -34,7 +34,8 @@ async fn send(app: &TestApp, path: &str, headers: &[(&str, &str)], body: Vec<u8>
     app.send(request.body(Body::from(body)).unwrap()).await
 }
 
-async fn terms_of(visitor: &Visitor<'_>) -> Option<u32> {
+/// The version that an account has agreed to.
+pub(crate) async fn terms_of(visitor: &Visitor<'_>) -> Option<u32> {
     let account: Account = visitor.get("/api/v1/account").await.json();
     account.terms.map(|terms| terms.version)
 }

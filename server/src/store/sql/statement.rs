@@ -11,7 +11,7 @@ use crate::store::error::StoreResult;
 #[derive(Debug, Clone)]
 pub(crate) enum Value {
     Text(Option<String>),
-    Integer(i64),
+    Integer(Option<i64>),
     Real(Option<f64>),
     Bytes(Vec<u8>),
 }

@@ -81,7 +81,6 @@ pub(crate) fn ContributePage() -> impl IntoView {
             </div>
             <div class="split even">
                 <section class="section">
-                    {move || terms.value().map(|terms| view! { <TermsCard terms agrees /> })}
                     <label
                         class="drop"
                         class:over=move || over.get()
@@ -93,6 +92,7 @@ pub(crate) fn ContributePage() -> impl IntoView {
                         <span class="hint">".msgpack.zst, .msgpack or .json, from diode or torch-diode"</span>
                         <input class="visually-hidden" type="file" on:change=choose />
                     </label>
+                    {move || terms.value().map(|terms| view! { <TermsCard terms agrees /> })}
                     {move || view! { <Outcome stage=stage.get() name=name.get() /> }}
                 </section>
                 <section class="card">
