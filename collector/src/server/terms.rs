@@ -77,14 +77,16 @@ fn decide(
     match given {
         Some(version) if version == terms.version => Ok(Consent::Now(version)),
         // The account has agreed to newer terms since.
-        Some(_) | None if !terms.asked => Ok(Consent::Given),
+        _ if !terms.asked => Ok(Consent::Given),
         Some(version) => Err(Usage::new(format!(
             "--agree: got {version}, but the terms of contributing are now version {}; read {}, and agree to that",
             terms.version, terms.address
         ))
         .into()),
-        None if ask(terms.version)? == Some(true) => Ok(Consent::Now(terms.version)),
-        None => Ok(Consent::Open),
+        None => Ok(match ask(terms.version)? {
+            Some(true) => Consent::Now(terms.version),
+            Some(false) | None => Consent::Open,
+        }),
     }
 }
 
@@ -113,9 +115,12 @@ mod tests {
         }
     }
 
+    fn never(_: u32) -> anyhow::Result<Option<bool>> {
+        panic!("it asks")
+    }
+
     #[test]
     fn who_has_agreed_is_not_asked() {
-        let never = |_: u32| panic!("it asks");
         assert_eq!(decide(None, &terms(false), never).unwrap(), Consent::Given);
         assert_eq!(decide(Some(1), &terms(false), never).unwrap(), Consent::Given);
         // Said on a server that asks nobody, it is noted all the same.
@@ -134,7 +139,7 @@ mod tests {
         assert_eq!(answer(Some(true)).unwrap(), Consent::Now(2));
         assert_eq!(answer(Some(false)).unwrap(), Consent::Open);
         assert_eq!(answer(None).unwrap(), Consent::Open);
-        let error = decide(Some(1), &terms(true), |_| panic!("it asks")).unwrap_err();
+        let error = decide(Some(1), &terms(true), never).unwrap_err();
         assert!(
             error.is::<Usage>() && error.to_string().contains("now version 2; read http://d/terms"),
             "{error}"

@@ -233,7 +233,7 @@ fn a_login_agrees_for_the_account() {
             ]
             .concat(),
         );
-        let output = sandbox.run(&[&["login", "--server", &address], agree].concat());
+        let output = sandbox.run(&[&["login", "--server", &address][..], agree].concat());
         seen.join().unwrap();
         assert!(output.status.success(), "{}", stderr(&output));
         stderr(&output)
