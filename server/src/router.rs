@@ -18,8 +18,8 @@ use crate::app::App;
 use crate::handlers::{
     account, activity, agents, comparisons, configs, contributions, contributors, coverage_map, datasets,
     devices, everywhere, hardware, health, invitations, job_events, jobs, leaderboard, leases, models,
-    moderation, nearest, packs, picks, problems, publications, reviews, session, snapshots, tables, tokens,
-    uploads,
+    moderation, nearest, packs, picks, problems, publications, reviews, session, snapshots, tables, terms,
+    tokens, uploads,
 };
 use crate::http::{ApiFault, around, same_site};
 use crate::limits::{describe, rated};
@@ -131,6 +131,8 @@ fn api() -> OpenApiRouter<App> {
     let own = OpenApiRouter::new()
         .routes(routes!(account::create, account::get, account::delete))
         .routes(routes!(account::change_password))
+        .routes(routes!(account::agree))
+        .routes(routes!(terms::get))
         .routes(routes!(session::create, session::delete))
         .routes(routes!(tokens::create, tokens::list))
         .routes(routes!(tokens::delete))

@@ -85,6 +85,7 @@ async fn sign_up(browser: &Browser, server: &Server) -> anyhow::Result<()> {
     browser.driver.find(By::Css("input[name=name]")).await?.send_keys("ada").await?;
     let password = browser.driver.find(By::Css("input[name=password]")).await?;
     password.send_keys("correct horse battery staple").await?;
+    browser.driver.find(By::Css("input[name=terms]")).await?.click().await?;
     browser.driver.find(By::Css("button.primary")).await?.click().await?;
     browser.until("return location.pathname === '/account'").await
 }

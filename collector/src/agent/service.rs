@@ -132,8 +132,10 @@ fn judged<T: DeserializeOwned>(answer: Result<Answer, ureq::Error>) -> Answered<
         return answer.body_mut().read_json().map_err(not_understood);
     }
     let asked = retry_after(&answer);
-    let (_, words) = refusal(&mut answer);
+    let (code, words) = refusal(&mut answer);
     Err(match status {
+        // The user must agree to the new ones.
+        409 if code == "terms_changed" => Trouble::Fatal(words),
         400 | 413 | 415 | 422 => Trouble::Refused(words),
         404 => Trouble::Unknown,
         409 => Trouble::Ended,

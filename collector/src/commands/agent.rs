@@ -16,7 +16,7 @@ use crate::failure::{Interrupted, Usage, one_line};
 use crate::input::arguments;
 use crate::interrupt::Interrupt;
 use crate::output::{count, log};
-use crate::server::ServerArgs;
+use crate::server::{ServerArgs, TermsArgs};
 
 /// Measure what a Diode server asks for, until it is stopped
 ///
@@ -32,6 +32,9 @@ use crate::server::ServerArgs;
 pub(crate) struct Agent {
     #[command(flatten)]
     server: ServerArgs,
+
+    #[command(flatten)]
+    terms: TermsArgs,
 
     #[command(flatten)]
     devices: DeviceArgs,
@@ -97,8 +100,10 @@ fn hours(text: &str) -> Result<Duration, String> {
 impl Agent {
     pub(crate) fn run(self) -> anyhow::Result<()> {
         log::write_as(self.log_format);
+        // Before Ctrl-C means to finish the problem in hand: this may ask.
+        let service = Service::new(self.terms.contribute(self.server.client()?)?);
         let interrupt = Interrupt::install()?;
-        match self.work(&interrupt) {
+        match self.work(&service, &interrupt) {
             // Before any work was taken, so there is nothing to give back.
             Err(error) if error.is::<Interrupted>() => {
                 say!("{}", one_line(&error));
@@ -108,10 +113,9 @@ impl Agent {
         }
     }
 
-    fn work(mut self, interrupt: &Interrupt) -> anyhow::Result<()> {
+    fn work(mut self, service: &Service, interrupt: &Interrupt) -> anyhow::Result<()> {
         let began = Instant::now();
         let seconds = self.lease.as_secs_f64().clamp(1.0, LeaseRequest::MAX_SECONDS);
-        let service = Service::new(self.server.client()?);
         let home = Home::open(self.home.as_deref())?;
         self.devices.for_agent = true;
         let interrupt = &interrupt.after(self.max_hours);
@@ -121,14 +125,14 @@ impl Agent {
         let health = Health::new(self.health.clone());
         let kernels = match &bench.gpu {
             None => None,
-            Some(gpu) => match self.kernels(gpu, &service, &stop, interrupt)? {
+            Some(gpu) => match self.kernels(gpu, service, &stop, interrupt)? {
                 Some(kernels) => Some(kernels),
                 // Told to stop meanwhile.
                 None => return Ok(()),
             },
         };
         let shared = Shared {
-            service: &service,
+            service,
             stop: &stop,
             health: &health,
             limits: &self.limits,

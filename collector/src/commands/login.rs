@@ -4,9 +4,11 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
 use clap::Args;
-use diode_core::api::{Account, DeviceCode, DevicePoll, DeviceRequest, IssuedToken, Scope};
+use diode_core::api::{Account, Agree, DeviceCode, DevicePoll, DeviceRequest, IssuedToken, Scope};
 
-use crate::server::{Client, ServerArgs, TokenFile, checked_token, judge, refusal};
+use crate::server::{
+    Client, Consent, ServerArgs, TermsArgs, TokenFile, checked_token, judge, refusal, terms_of,
+};
 
 /// Get a token for a Diode server, with the help of a browser
 ///
@@ -16,6 +18,9 @@ use crate::server::{Client, ServerArgs, TokenFile, checked_token, judge, refusal
 pub(crate) struct Login {
     #[command(flatten)]
     server: ServerArgs,
+
+    #[command(flatten)]
+    terms: TermsArgs,
 
     /// What the token may be used for: upload, agent, train, admin
     #[arg(long = "scope", value_name = "SCOPE", default_value = "upload", value_delimiter = ',')]
@@ -43,6 +48,30 @@ impl Login {
             account.name,
             file.path().display()
         );
+        self.agree(&client)
+    }
+
+    /// Agrees to the terms of contributing, if the token is for that and the account has not agreed yet. Whoever does
+    /// not is logged in all the same.
+    fn agree(&self, client: &Client) -> anyhow::Result<()> {
+        let contributes = |scope: &Scope| matches!(scope, Scope::Upload | Scope::Agent);
+        if !self.paste && !self.scopes.iter().any(contributes) {
+            return Ok(());
+        }
+        let Some(terms) = terms_of(client)? else { return Ok(()) };
+        match self.terms.consent(&terms)? {
+            Consent::Given => {}
+            Consent::Now(version) => {
+                client.put("/account/terms", &Agree { version })?;
+                say!("agreed to version {version} for the account");
+            }
+            Consent::Open => {
+                say!(
+                    "nobody has agreed for the account yet; if you do, add --agree {} to `diode upload`",
+                    terms.version
+                );
+            }
+        }
         Ok(())
     }
 

@@ -6,7 +6,7 @@ use clap::Args;
 use diode_core::api::{MAX_UPLOAD_BYTES, Receipt};
 
 use crate::output;
-use crate::server::{ServerArgs, send};
+use crate::server::{ServerArgs, TermsArgs, send};
 
 /// Send datasets to a Diode server
 ///
@@ -21,6 +21,9 @@ pub(crate) struct Upload {
 
     #[command(flatten)]
     server: ServerArgs,
+
+    #[command(flatten)]
+    terms: TermsArgs,
 
     /// Print one JSON list of receipts
     #[arg(long)]
@@ -45,7 +48,7 @@ impl Upload {
             diode_formats::decode(&bytes).with_context(|| path.display().to_string())?;
             uploads.push((path, bytes));
         }
-        let client = self.server.client()?;
+        let client = self.terms.contribute(self.server.client()?)?;
         let mut receipts = Vec::new();
         for (path, bytes) in &uploads {
             let receipt: Receipt = send(&client.url("/uploads"), || client.post_file("/uploads", bytes))
@@ -74,5 +77,5 @@ fn in_words(path: &Path, receipt: &Receipt) -> String {
             hardware.slug, hardware.problems, hardware.timings, hardware.failures
         );
     }
-    text
+    text + &format!("  licence: {}\n", receipt.licence)
 }

@@ -3,7 +3,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, bail};
-use diode_core::api::ApiError;
+use diode_core::api::{ApiError, TERMS_HEADER};
 use diode_core::ids::Digest;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -33,6 +33,8 @@ pub(crate) struct Client {
     agent: Agent,
     address: Address,
     token: Option<String>,
+    /// The version of the server's terms of contributing that requests agree to.
+    agreed: Option<u32>,
 }
 
 impl Client {
@@ -44,13 +46,18 @@ impl Client {
         if let Some(ca) = ca {
             config = config.tls_config(TlsConfig::builder().root_certs(certificates(ca)?).build());
         }
-        Ok(Self { agent: config.build().into(), address, token: None })
+        Ok(Self { agent: config.build().into(), address, token: None, agreed: None })
     }
 
     /// The same client, sending a token with every request.
     pub(crate) fn with_token(self, token: String) -> anyhow::Result<Self> {
         self.refuse_open_way()?;
         Ok(Self { token: Some(token), ..self })
+    }
+
+    /// The same client, whose requests agree to the terms of contributing.
+    pub(super) fn agreeing(self, version: Option<u32>) -> Self {
+        Self { agreed: version, ..self }
     }
 
     /// Fails if others could read a token on its way to the server.
@@ -122,7 +129,16 @@ impl Client {
         self.reached(self.show(self.agent.delete(self.url(path))).call())
     }
 
+    pub(crate) fn put(&self, path: &str, body: &impl Serialize) -> anyhow::Result<()> {
+        let mut answer = self.reached(self.show(self.agent.put(self.url(path))).send_json(body))?;
+        if answer.status().is_success() { Ok(()) } else { Err(refusal(&mut answer).1) }
+    }
+
     fn show<B>(&self, request: RequestBuilder<B>) -> RequestBuilder<B> {
+        let request = match self.agreed {
+            Some(version) => request.header(TERMS_HEADER, version.to_string()),
+            None => request,
+        };
         match &self.token {
             Some(token) => request.header("authorization", format!("Bearer {token}")),
             None => request,

@@ -5,6 +5,7 @@ mod client;
 mod download;
 mod packs;
 mod send;
+mod terms;
 mod token_file;
 
 pub(crate) use address::Address;
@@ -12,6 +13,7 @@ pub(crate) use client::{Answer, Client, judge, refusal, retry_after, wait_for};
 pub(crate) use download::Download;
 pub(crate) use packs::{NoPack, packs, pull};
 pub(crate) use send::send;
+pub(crate) use terms::{Consent, TermsArgs, terms_of};
 pub(crate) use token_file::{TokenFile, checked as checked_token};
 
 use std::path::PathBuf;

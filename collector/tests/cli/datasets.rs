@@ -263,12 +263,25 @@ fn stats_count_and_name_the_best() {
     assert!(words.contains("64×32×16 s2 w4") && words.contains("12.3 µs"), "{words}");
 }
 
+/// Answers the question for the terms of contributing as an older server does.
+fn has_no_terms(listener: &TcpListener) {
+    let mut reader = BufReader::new(listener.accept().unwrap().0);
+    let mut head = String::new();
+    while !head.ends_with("\r\n\r\n") {
+        reader.read_line(&mut head).unwrap();
+    }
+    assert!(head.starts_with("GET /api/v1/terms "), "{head}");
+    let reply = "HTTP/1.1 404 Not Found\r\ncontent-length: 0\r\nconnection: close\r\n\r\n";
+    reader.get_mut().write_all(reply.as_bytes()).unwrap();
+}
+
 /// A server that gives each request the next of some answers; returns its
 /// address and, at the end, the bodies it was sent.
 fn server(answers: Vec<(&'static str, String)>) -> (String, thread::JoinHandle<Vec<Vec<u8>>>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = format!("http://{}", listener.local_addr().unwrap());
     let bodies = thread::spawn(move || {
+        has_no_terms(&listener);
         let answer = |(status, body): (&str, String)| {
             let (stream, _) = listener.accept().unwrap();
             let mut reader = BufReader::new(stream);
@@ -328,6 +341,7 @@ fn a_large_file_is_not_sent_to_a_server_that_refuses_it() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = format!("http://{}", listener.local_addr().unwrap());
     let refusing = thread::spawn(move || {
+        has_no_terms(&listener);
         let mut reader = BufReader::new(listener.accept().unwrap().0);
         let mut head = String::new();
         while !head.ends_with("\r\n\r\n") {

@@ -55,6 +55,13 @@ fn account() -> String {
     r#"{"id":"0123456789abcdef","name":"ada","admin":false,"created_at":"2026-01-01T00:00:00Z"}"#.to_owned()
 }
 
+/// The terms of a server that asks whoever it answers, or asks nobody.
+fn terms(asked: bool) -> String {
+    format!(
+        r#"{{"version":1,"licence":"MIT OR Apache-2.0","text":"x","address":"http://x/terms","asked":{asked}}}"#
+    )
+}
+
 fn device_code() -> String {
     r#"{"device_code":"d","user_code":"BCDF-GHJK","verification_uri":"http://x/device?code=BCDF-GHJK",
         "expires_in":60,"interval":1}"#
@@ -88,8 +95,11 @@ fn a_login_is_shown_kept_used_and_revoked() {
         ("POST /api/v1/devices/token", 400, refusal("authorization_pending", "not yet")),
         ("POST /api/v1/devices/token", 200, issued()),
         ("GET /api/v1/account", 200, account()),
+        ("GET /api/v1/terms", 200, terms(false)),
+        ("GET /api/v1/terms", 200, terms(false)),
         ("POST /api/v1/uploads", 201, receipt()),
         ("DELETE /api/v1/session", 204, String::new()),
+        ("GET /api/v1/terms", 404, refusal("not_found", "an older server")),
         ("POST /api/v1/uploads", 401, refusal("unauthorized", "run diode login")),
     ]);
     let output = sandbox.run(&["login", "--server", &address]);
@@ -105,7 +115,7 @@ fn a_login_is_shown_kept_used_and_revoked() {
     assert!(!fs::read_to_string(&file).unwrap().contains(&token()));
     let error = sandbox.fails(1, &["upload", "a.json", "--server", &address]);
     assert!(error.contains("run diode login (unauthorized, 401)"), "{error}");
-    let expected = [None, None, None, bearer.clone(), bearer.clone(), bearer, None];
+    let expected = [vec![None; 3], vec![bearer; 5], vec![None; 2]].concat();
     assert_eq!(seen.join().unwrap(), expected);
     let error = sandbox.fails(1, &["logout", "--server", &address]);
     assert!(error.contains("there is no token for"), "{error}");
@@ -128,13 +138,14 @@ fn a_login_that_is_refused_keeps_nothing() {
 #[test]
 fn a_token_is_pasted() {
     let sandbox = Sandbox::new();
-    let (address, seen) = server(vec![("GET /api/v1/account", 200, account())]);
+    let (address, seen) =
+        server(vec![("GET /api/v1/account", 200, account()), ("GET /api/v1/terms", 200, terms(false))]);
     let mut command = sandbox.command(&["login", "--server", &address, "--paste"]);
     let mut child = command.stdin(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     child.stdin.take().unwrap().write_all(format!("  {}\n", token()).as_bytes()).unwrap();
     let output = child.wait_with_output().unwrap();
     assert!(output.status.success(), "{}", stderr(&output));
-    assert_eq!(seen.join().unwrap(), [Some(format!("Bearer {}", token()))]);
+    assert_eq!(seen.join().unwrap(), vec![Some(format!("Bearer {}", token())); 2]);
     assert!(sandbox.path("config/diode/tokens.json").is_file());
 }
 
@@ -142,7 +153,8 @@ fn a_token_is_pasted() {
 fn the_environments_token_wins_and_nothing_else_is_sent() {
     let sandbox = Sandbox::new();
     sandbox.write("a.json", DATASET);
-    let (address, seen) = server(vec![("POST /api/v1/uploads", 201, receipt())]);
+    let (address, seen) =
+        server(vec![("GET /api/v1/terms", 200, terms(false)), ("POST /api/v1/uploads", 201, receipt())]);
     let with = |token: &str, server: &str| {
         let mut command = sandbox.command(&["upload", "a.json", "--server", server]);
         command.env("DIODE_TOKEN", token).output().unwrap()
@@ -155,7 +167,7 @@ fn the_environments_token_wins_and_nothing_else_is_sent() {
     let said = stderr(&output);
     assert!(output.status.code() == Some(2) && said.contains("expected https://"), "{said}");
     assert!(with(&token(), &address).status.success());
-    assert_eq!(seen.join().unwrap(), [Some(format!("Bearer {}", token()))]);
+    assert_eq!(seen.join().unwrap(), vec![Some(format!("Bearer {}", token())); 2]);
     sandbox.fails(2, &["login", "--server", "http://diode.example.org"]);
     sandbox.fails(2, &["login", "--server", "https://a@b"]);
     let error = sandbox.fails(1, &["upload", "a.json", "--server", &address, "--ca", "a.json"]);
@@ -177,4 +189,63 @@ fn a_file_that_others_may_read_is_not_used() {
     fs::set_permissions(&file, fs::Permissions::from_mode(0o600)).unwrap();
     let error = sandbox.fails(1, &["upload", "a.json", "--server", "http://127.0.0.1:1"]);
     assert!(error.contains("expected what `diode login` writes"), "{error}");
+}
+
+#[test]
+fn nothing_is_sent_before_somebody_agrees() {
+    let sandbox = Sandbox::new();
+    sandbox.write("a.json", DATASET);
+    let (address, seen) = server(vec![
+        ("GET /api/v1/terms", 200, terms(true)),
+        ("GET /api/v1/terms", 200, terms(true)),
+        ("GET /api/v1/terms", 200, terms(true)),
+        ("POST /api/v1/uploads", 201, receipt()),
+        ("GET /api/v1/terms", 200, terms(true)),
+    ]);
+    let upload = ["upload", "a.json", "--server", &address];
+    let error = sandbox.fails(2, &upload);
+    assert!(error.contains("read http://x/terms; if you agree, add --agree 1"), "{error}");
+    let error = sandbox.fails(2, &[&upload[..], &["--agree", "2"]].concat());
+    assert!(error.contains("--agree: got 2") && error.contains("now version 1"), "{error}");
+    let output = sandbox.run(&[&upload[..], &["--agree", "1"]].concat());
+    let said = stderr(&output);
+    assert!(output.status.success(), "{said}");
+    let line =
+        "what you send is given under MIT OR Apache-2.0: terms of contributing, version 1, http://x/terms";
+    assert!(said.contains(line), "{said}");
+    // Before a device is looked for or a kernel is built.
+    let error = sandbox.fails(2, &["agent", "--server", &address, "--backend", "cpu", "--once"]);
+    assert!(error.contains("add --agree 1"), "{error}");
+    seen.join().unwrap();
+    sandbox.fails(2, &[&upload[..], &["--agree", "yes"]].concat());
+}
+
+#[test]
+fn a_login_agrees_for_the_account() {
+    let sandbox = Sandbox::new();
+    let login = |agree: &'static [&'static str], requests: Vec<(&'static str, u16, String)>| {
+        let (address, seen) = server(
+            [
+                vec![
+                    ("POST /api/v1/devices", 201, device_code()),
+                    ("POST /api/v1/devices/token", 200, issued()),
+                    ("GET /api/v1/account", 200, account()),
+                ],
+                requests,
+            ]
+            .concat(),
+        );
+        let output = sandbox.run(&[&["login", "--server", &address][..], agree].concat());
+        seen.join().unwrap();
+        assert!(output.status.success(), "{}", stderr(&output));
+        stderr(&output)
+    };
+    let asked = || ("GET /api/v1/terms", 200, terms(true));
+    let said = login(&["--agree", "1"], vec![asked(), ("PUT /api/v1/account/terms", 204, String::new())]);
+    assert!(said.contains("agreed to version 1 for the account"), "{said}");
+    let said = login(&[], vec![asked()]);
+    assert!(said.contains("nobody has agreed for the account yet"), "{said}");
+    // A token that sends nothing needs no terms.
+    let said = login(&["--scope", "train"], vec![]);
+    assert!(!said.contains("terms"), "{said}");
 }

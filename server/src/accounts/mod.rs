@@ -19,6 +19,7 @@ mod policy;
 mod secret;
 mod sign_in;
 mod sign_up;
+mod terms;
 mod tokens;
 
 pub(crate) use authorized::{Admin, Authorized, Contribute, Measure, Report, Right, Train, Upload};
@@ -35,4 +36,5 @@ pub use policy::{Anonymous, Policy, SignUps};
 pub(crate) use secret::{new_account_id, new_lease_id};
 pub(crate) use sign_in::{sign_in, sign_out};
 pub(crate) use sign_up::sign_up;
+pub(crate) use terms::{Needed, TERMS_TEXT, agree, is_asked, licence_of, terms_address};
 pub(crate) use tokens::issue;

@@ -63,6 +63,12 @@ impl Policy {
         url.host().map(str::to_owned)
     }
 
+    /// Whether contributions need somebody's agreement to the terms. Where everything is free, those who contribute run
+    /// the server.
+    pub(crate) fn asks_for_terms(&self) -> bool {
+        self.anonymous != Anonymous::All
+    }
+
     /// Whether browsers come over TLS, so that cookies may be held to it.
     pub(crate) fn is_secure(&self) -> bool {
         self.public_url.starts_with("https://")

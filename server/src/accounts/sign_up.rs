@@ -5,7 +5,8 @@ use diode_core::ids::AccountName;
 use super::limits::SIGN_UPS_OF_ADDRESS;
 use super::secret::{digest_of, new_account_id};
 use super::sign_in::begin_session;
-use super::{Peer, Policy, SignUps};
+use super::terms::check;
+use super::{Needed, Peer, Policy, SignUps};
 use crate::app::App;
 use crate::http::{ApiFault, ApiResult};
 use crate::limits::admit;
@@ -18,7 +19,10 @@ pub(crate) async fn sign_up(
     headers: &HeaderMap,
     request: SignUp,
 ) -> ApiResult<(Account, HeaderValue)> {
-    let SignUp { name, password, invitation } = request;
+    let SignUp { name, password, invitation, terms } = request;
+    if let Some(version) = terms {
+        check(app.policy(), "terms", version, Needed::InForce)?;
+    }
     if invitation.is_none() {
         admits_strangers(app.policy())?;
     }
@@ -26,7 +30,7 @@ pub(crate) async fn sign_up(
     admit(app, &format!("sign-ups from {}", peer.0), &SIGN_UPS_OF_ADDRESS).await?;
     let hash = app.passwords.hash(password).await?;
     let id = new_account_id().map_err(ApiFault::internal)?;
-    let account = NewAccount { id, name, password: Some(hash), admin: false };
+    let account = NewAccount { id, name, password: Some(hash), admin: false, terms };
     let link = invitation.map(|invitation| digest_of(&invitation));
     match app.backend.store.create_account(&account, link.as_ref(), Now::read()).await? {
         Created::Done(account) => {

@@ -113,7 +113,7 @@ async fn named(store: &dyn Store, name: &AccountName) -> anyhow::Result<Credenti
 }
 
 async fn create(store: &dyn Store, policy: &Policy, name: AccountName, admin: bool) -> anyhow::Result<Link> {
-    let account = NewAccount { id: new_account_id()?, name, password: None, admin };
+    let account = NewAccount { id: new_account_id()?, name, password: None, admin, terms: None };
     match store.create_account(&account, None, Now::read()).await? {
         Created::Done(account) => password_link(store, policy, account.id).await,
         Created::NameTaken | Created::NoLink => bail!("the name `{}` is taken; choose another", account.name),

@@ -2,7 +2,7 @@ use axum::Json;
 use axum::body::Body;
 use axum::extract::State;
 use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
-use diode_core::api::{Account, ApiError, DeleteAccount, NewPassword, SignUp};
+use diode_core::api::{Account, Agree, ApiError, DeleteAccount, NewPassword, SignUp};
 
 use crate::accounts::{self, Caller, Peer, SignedIn};
 use crate::app::App;
@@ -60,6 +60,28 @@ pub(crate) async fn change_password(
     body: Body,
 ) -> ApiResult<StatusCode> {
     accounts::change_password(&app, &peer, &caller, json_body(&headers, body).await?).await?;
+    Ok(StatusCode::NO_CONTENT)
+}
+
+/// Agrees to the terms of contributing that are in force.
+#[utoipa::path(
+    put, path = "/account/terms", tag = "accounts", request_body = Agree,
+    responses(
+        (status = 204, description = "Noted, with the time"),
+        (status = 400, body = ApiError),
+        (status = 401, body = ApiError),
+        (status = 403, body = ApiError, description = "A token that is for neither upload nor agent"),
+        (status = 409, body = ApiError, description = "Another version is in force: `terms_changed`"),
+    ),
+)]
+pub(crate) async fn agree(
+    State(app): State<App>,
+    _: StrictQuery<NoParameters>,
+    caller: Caller,
+    headers: HeaderMap,
+    body: Body,
+) -> ApiResult<StatusCode> {
+    accounts::agree(&app, &caller, json_body(&headers, body).await?).await?;
     Ok(StatusCode::NO_CONTENT)
 }
 

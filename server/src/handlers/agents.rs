@@ -9,7 +9,7 @@ use diode_core::hardware::Hardware;
 use diode_core::ids::{AgentId, HardwareSlug};
 use serde::Deserialize;
 
-use crate::accounts::{Authorized, Measure};
+use crate::accounts::{Authorized, Measure, Needed, licence_of};
 use crate::agents::coverage;
 use crate::agents::plan::{breadth_of, expected_seconds};
 use crate::app::App;
@@ -44,12 +44,15 @@ pub(crate) struct AgentsQuery {
 
 /// Makes a device known that measures what the server asks for. The same key of the same account is the same agent.
 #[utoipa::path(
-    post, path = "/agents", tag = "agents", request_body = Registration,
+    post, path = "/agents", tag = "agents",
+    params(("diode-terms" = Option<u32>, Header, description = "Agrees to this version of the terms of contributing")),
+    request_body = Registration,
     responses(
         (status = 200, body = Agent),
         (status = 400, body = ApiError),
         (status = 401, body = ApiError, description = "Agents of this server need an account"),
-        (status = 403, body = ApiError, description = "A token without the scope, or another site's page"),
+        (status = 403, body = ApiError, description = "A token without the scope, another site's page, or nobody has agreed to the terms: `terms_not_agreed`"),
+        (status = 409, body = ApiError, description = "Another version of the terms is in force: `terms_changed`"),
         (status = 422, body = ApiError, description = "Simulated, and this server does not accept that"),
     ),
 )]
@@ -62,6 +65,7 @@ pub(crate) async fn create(
 ) -> ApiResult<Json<Agent>> {
     let registration: Registration = json_body(&headers, body).await?;
     registration.check()?;
+    licence_of(&app, &headers, account.as_ref(), Needed::InForce).await?;
     app.backend
         .refuse_simulated(&registration.hardware)
         .map_err(|refused| ApiFault::refused(refused.to_string()))?;

@@ -3,6 +3,7 @@
 use axum::body::Body;
 use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header};
 use axum::response::{IntoResponse as _, Response};
+use diode_core::api::DATA_LICENCE;
 use diode_core::ids::{Digest, HardwareSlug};
 use futures_util::stream;
 
@@ -16,6 +17,9 @@ const VERSION: &str = env!("CARGO_PKG_VERSION");
 
 /// How many stored solutions are too damaged to be in the file.
 const LEFT_OUT: HeaderName = HeaderName::from_static("diode-left-out");
+
+/// The licence of all that is in the file. Its formats have no place for it that all readers would keep.
+const LICENCE: HeaderName = HeaderName::from_static("diode-licence");
 
 /// A file made of everything stored for a hardware.
 pub(super) struct Export<'a> {
@@ -53,6 +57,7 @@ impl Export<'_> {
         let head = [
             (header::CONTENT_TYPE, HeaderValue::from_static(self.media)),
             (header::CONTENT_DISPOSITION, save_as(&self.name)?),
+            (LICENCE, HeaderValue::from_static(DATA_LICENCE)),
         ];
         if method == Method::HEAD {
             // Its length is unknown before it is made.

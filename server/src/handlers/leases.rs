@@ -7,12 +7,12 @@ use diode_core::api::{
 };
 use diode_core::ids::{Digest, LeaseId};
 
-use crate::accounts::{Authorized, Measure, new_lease_id};
+use crate::accounts::{Authorized, Measure, Needed, licence_of, new_lease_id};
 use crate::agents::hand_out;
 use crate::app::App;
 use crate::handlers::uploads::take_in;
 use crate::http::{ApiFault, ApiResult, InPath, NoParameters, StrictQuery, json_body, lookup};
-use crate::ingest::IngestError;
+use crate::ingest::{IngestError, Sender};
 use crate::store::{AGENT_LEASE, ForLease, KnownAgent, Now};
 
 /// Gives an agent work: that of the lease it has, if it has one. Each problem says why it is to be measured.
@@ -42,6 +42,7 @@ pub(crate) async fn create(
     let request: LeaseRequest = json_body(&headers, body).await?;
     request.check()?;
     let agent = own_agent(&app, &id, account.as_ref(), &headers).await?;
+    licence_of(&app, &headers, account.as_ref(), Needed::InForce).await?;
     if let Some(reason) = &agent.put_aside {
         return Err(ApiFault::forbidden(format!(
             "this agent gets no work: {reason}; once that is mended, whoever runs the server lets it back in by \
@@ -124,7 +125,10 @@ pub(crate) async fn results(
         )));
     }
     let lease = ForLease { lease, agent: agent.id.clone(), contributor: agent.contributor().to_owned() };
-    let taken = take_in(&app, &headers, body, agent.account.clone(), Some(lease)).await?;
+    // What was measured while older terms were in force is not lost.
+    let licence = licence_of(&app, &headers, account.as_ref(), Needed::Any).await?;
+    let sender = Sender { account: agent.account.clone(), licence };
+    let taken = take_in(&app, &headers, body, sender, Some(lease)).await?;
     if let Err(error @ (IngestError::Refused(_) | IngestError::Format(_))) = &taken {
         app.backend.store.note_refused_result(&agent.id, &error.to_string()).await?;
     }

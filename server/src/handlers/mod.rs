@@ -31,5 +31,6 @@ pub(crate) mod session;
 pub(crate) mod snapshots;
 mod stored_file;
 pub(crate) mod tables;
+pub(crate) mod terms;
 pub(crate) mod tokens;
 pub(crate) mod uploads;

@@ -4,17 +4,17 @@ use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode, header};
 use diode_core::api::query::from_text;
 use diode_core::api::{ApiError, MAX_UPLOAD_BYTES, Receipt, Standing};
-use diode_core::ids::{AccountId, AccountName, UploadId};
+use diode_core::ids::{AccountName, UploadId};
 use serde::Deserialize;
 use tokio::fs::File;
 use tokio::io::{AsyncReadExt as _, AsyncSeekExt as _};
 
-use crate::accounts::{Authorized, Upload};
+use crate::accounts::{Authorized, Needed, Upload, licence_of};
 use crate::app::App;
 use crate::http::{
     ApiFault, ApiResult, BodyError, Known, Lookup, NoParameters, PACE, StrictQuery, essence, receive,
 };
-use crate::ingest::{IngestError, ingest_for};
+use crate::ingest::{IngestError, Sender, ingest_for};
 use crate::store::{ForLease, Store, StoreResult, UploadFilter};
 
 /// The content types of forms. A dataset is the body itself, not a field of a form.
@@ -34,14 +34,16 @@ impl Lookup for Receipt {
 /// each also under zstd, as the raw body.
 #[utoipa::path(
     post, path = "/uploads", tag = "uploads",
+    params(("diode-terms" = Option<u32>, Header, description = "Agrees to this version of the terms of contributing")),
     request_body(content = Vec<u8>, content_type = "application/octet-stream"),
     responses(
         (status = 201, body = Receipt, description = "Stored, and durable"),
         (status = 200, body = Receipt, description = "These very bytes were stored before"),
         (status = 400, body = ApiError, description = "Not a dataset"),
         (status = 401, body = ApiError, description = "Uploads to this server need an account"),
-        (status = 403, body = ApiError, description = "A token without the scope, or another site's page"),
+        (status = 403, body = ApiError, description = "A token without the scope, another site's page, or nobody has agreed to the terms: `terms_not_agreed`"),
         (status = 408, body = ApiError, description = "Sent too slowly"),
+        (status = 409, body = ApiError, description = "Another version of the terms is in force: `terms_changed`"),
         (status = 413, body = ApiError, description = "Too large"),
         (status = 415, body = ApiError, description = "Wrapped in a form or an encoding, or said to be text"),
         (status = 422, body = ApiError, description = "A dataset, but not a believable one"),
@@ -56,7 +58,9 @@ pub(crate) async fn create(
     headers: HeaderMap,
     body: Body,
 ) -> ApiResult<(StatusCode, Json<Receipt>)> {
-    let receipt = take_in(&app, &headers, body, account.map(|account| account.id), None).await??;
+    let licence = licence_of(&app, &headers, account.as_ref(), Needed::InForce).await?;
+    let sender = Sender { account: account.map(|account| account.id), licence };
+    let receipt = take_in(&app, &headers, body, sender, None).await??;
     let status = if receipt.already_stored { StatusCode::OK } else { StatusCode::CREATED };
     Ok((status, Json(receipt)))
 }
@@ -66,7 +70,7 @@ pub(super) async fn take_in(
     app: &App,
     headers: &HeaderMap,
     body: Body,
-    account: Option<AccountId>,
+    sender: Sender,
     lease: Option<ForLease>,
 ) -> ApiResult<Result<Receipt, IngestError>> {
     refuse_wrapped(headers)?;
@@ -79,7 +83,7 @@ pub(super) async fn take_in(
     let _turn = app.ingesting().await;
     let bytes = read_back(file).await.map_err(ApiFault::unwritable)?;
     drop(receiving);
-    let taken = ingest_for(&app.backend, bytes, account, lease).await;
+    let taken = ingest_for(&app.backend, bytes, sender, lease).await;
     match &taken {
         Ok(receipt) => app.metrics.upload(receipt),
         Err(IngestError::Refused(_) | IngestError::Format(_)) => app.metrics.upload_refused(),

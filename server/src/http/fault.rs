@@ -51,6 +51,16 @@ impl ApiFault {
         Self::new(StatusCode::FORBIDDEN, "forbidden", message)
     }
 
+    /// Nobody has agreed to the terms of contributing for what is sent.
+    pub(crate) fn terms_not_agreed(message: impl Into<String>) -> Self {
+        Self::new(StatusCode::FORBIDDEN, "terms_not_agreed", message)
+    }
+
+    /// It agrees to other terms than those in force.
+    pub(crate) fn terms_changed(message: impl Into<String>) -> Self {
+        Self::new(StatusCode::CONFLICT, "terms_changed", message)
+    }
+
     /// What was asked for belongs to somebody else.
     pub(crate) fn taken(message: impl Into<String>) -> Self {
         Self::new(StatusCode::CONFLICT, "taken", message)

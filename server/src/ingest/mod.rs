@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 use axum::body::Bytes;
 use diode_core::Invalid;
-use diode_core::api::{MAX_UPLOAD_TIMINGS, Receipt};
+use diode_core::api::{MAX_UPLOAD_TIMINGS, Receipt, UploadLicence};
 use diode_core::ids::{AccountId, Digest, UploadId};
 use diode_formats::FormatError;
 
@@ -47,23 +47,34 @@ pub enum IngestError {
 
 /// Stores an upload. The receipt means that everything is durable.
 ///
-/// It belongs to `account`, if one is given.
+/// It belongs to `account`, if one is given, and is given under the licence that Diode states.
 /// The same bytes again change nothing and give the same receipt.
 pub async fn ingest(
     backend: &Backend,
     bytes: Bytes,
     account: Option<AccountId>,
 ) -> Result<Receipt, IngestError> {
-    ingest_for(backend, bytes, account, None).await
+    ingest_for(backend, bytes, Sender { account, licence: UploadLicence::stated() }, None).await
 }
 
-/// The same for the result of a lease, if one is given.
+/// Who sends an upload.
+#[derive(Debug, Clone)]
+pub struct Sender {
+    /// `None` without an account.
+    pub account: Option<AccountId>,
+    /// Under which it is given.
+    pub licence: UploadLicence,
+}
+
+/// The same for the result of a lease, if one is given. Of the same bytes again, terms that the sender has agreed to
+/// since are noted.
 pub async fn ingest_for(
     backend: &Backend,
     bytes: Bytes,
-    account: Option<AccountId>,
+    sender: Sender,
     lease: Option<ForLease>,
 ) -> Result<Receipt, IngestError> {
+    let Sender { account, licence } = sender;
     let received_at = Now::read().rfc3339();
     let (bytes, digest, id) = tokio::task::spawn_blocking(move || {
         let (digest, id) = (Digest::of(&bytes), UploadId::of(&bytes));
@@ -71,11 +82,12 @@ pub async fn ingest_for(
     })
     .await?;
     if let Some(receipt) = backend.store.receipt(&id).await? {
-        let there = match &account {
-            Some(account) => backend.store.add_sender(&id, account).await?,
-            None => true,
-        };
-        if there {
+        if account.is_none() && licence.terms.is_none() {
+            return Ok(receipt);
+        }
+        if backend.store.add_sender(&id, account.as_ref(), &licence).await?
+            && let Some(receipt) = backend.store.receipt(&id).await?
+        {
             return Ok(receipt);
         }
     }
@@ -95,7 +107,7 @@ pub async fn ingest_for(
         }
     }
     let size = bytes.len() as u64;
-    let source = Source { id, digest: digest.clone(), bytes: size, received_at, account };
+    let source = Source { id, digest: digest.clone(), bytes: size, received_at, account, licence };
     let mut upload = tokio::task::spawn_blocking(move || prepare(source, decoded, &known))
         .await?
         .map_err(IngestError::Refused)?;

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
-use diode_core::api::{HardwareReceipt, SetApart, SetApartReason};
+use diode_core::api::{HardwareReceipt, SetApart, SetApartReason, UploadLicence};
 use diode_core::hardware::{self, Facts, Hardware};
 use diode_core::ids::{AccountId, Digest, HardwareSlug, UploadId};
 use diode_core::{Dataset, Invalid, Solution};
@@ -21,6 +21,7 @@ pub struct Source {
     pub received_at: String,
     /// Whose it is; `None` if it was sent without an account.
     pub account: Option<AccountId>,
+    pub licence: UploadLicence,
 }
 
 /// Makes rows of an upload, or says why it cannot be accepted: only if nothing of it can. Timings that
@@ -31,7 +32,7 @@ pub fn prepare(
     decoded: Decoded,
     known: &BTreeMap<HardwareSlug, KnownHardware>,
 ) -> Result<NewUpload, Invalid> {
-    let Source { id, digest, bytes, received_at, account } = source;
+    let Source { id, digest, bytes, received_at, account, licence } = source;
     let format = decoded.format.to_string();
     let mut hardware: BTreeMap<HardwareSlug, Hardware> = BTreeMap::new();
     let mut upload = NewUpload {
@@ -41,6 +42,7 @@ pub fn prepare(
         format,
         received_at,
         account,
+        licence,
         lease: None,
         receipts: Vec::new(),
         hardware: Vec::new(),

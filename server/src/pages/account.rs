@@ -12,6 +12,7 @@ use serde::Deserialize;
 use super::form::{OwnForm, sign_in_first};
 use super::layout::{input, page, refused};
 use super::openid::section;
+use super::terms;
 use crate::accounts::{self, Peer, SignedIn};
 use crate::app::App;
 use crate::http::{ApiResult, NoParameters, StrictQuery};
@@ -176,6 +177,7 @@ fn content(account: &Account, seen: &Seen, message: &Markup) -> Markup {
         h2 { "Tokens" }
         @for token in &seen.tokens { (token_card(token)) }
         (token_form(account))
+        (terms::section(account))
         h2 { "Password" }
         form class="card" method="post" action="/account/password" {
             @if seen.has_password {

@@ -2,6 +2,7 @@
 //! an account. They are plain HTML with forms, so they work without scripts and without the dashboard.
 
 mod account;
+mod agreeing;
 mod device;
 mod form;
 mod layout;
@@ -11,6 +12,7 @@ mod openid;
 mod password;
 mod sign_in;
 mod sign_up;
+mod terms;
 
 use axum::Router;
 use axum::routing::{get, post};
@@ -29,6 +31,8 @@ pub(crate) fn routes() -> Router<App> {
         .route("/account/password", post(account::change_password))
         .route("/account/tokens", post(account::issue))
         .route("/account/tokens/revoke", post(account::revoke))
+        .route("/account/terms", post(agreeing::submit))
+        .route("/terms", get(terms::show))
         .route("/account/delete", post(account::delete))
         .route("/sign-in/openid", post(openid::submit))
         .route("/sign-in/openid/callback", get(openid::callback))

@@ -9,6 +9,7 @@ use serde::Deserialize;
 
 use super::form::{OwnForm, go_on, own_path};
 use super::layout::{input, page, refused};
+use super::terms::agreement;
 use crate::accounts::openid::{Answer, Finished, Wish, begin, choose_name, finish, who_signs_up};
 use crate::accounts::{Peer, SignedIn};
 use crate::app::App;
@@ -82,7 +83,7 @@ pub(super) async fn show_name(
     match who_signs_up(&app, &headers).await {
         Ok(somebody) => page(
             NAME_TITLE,
-            &name_form(label(&app), somebody.suggestion.as_deref().unwrap_or_default(), None),
+            &name_form(label(&app), somebody.suggestion.as_deref().unwrap_or_default(), false, None),
         ),
         Err(fault) => refused(NAME_TITLE, fault, again),
     }
@@ -91,17 +92,18 @@ pub(super) async fn show_name(
 #[derive(Deserialize)]
 pub(super) struct NameFields {
     name: String,
+    terms: Option<u32>,
 }
 
 pub(super) async fn submit_name(
     State(app): State<App>,
     peer: Peer,
     headers: HeaderMap,
-    OwnForm(NameFields { name }): OwnForm<NameFields>,
+    OwnForm(NameFields { name, terms }): OwnForm<NameFields>,
 ) -> Response {
     let signed_up = async {
         let somebody = who_signs_up(&app, &headers).await?;
-        let cookies = choose_name(&app, &peer, &headers, name.trim().parse()?).await?;
+        let cookies = choose_name(&app, &peer, &headers, name.trim().parse()?, terms).await?;
         Ok::<_, ApiFault>((somebody.next, cookies))
     };
     match signed_up.await {
@@ -109,17 +111,21 @@ pub(super) async fn submit_name(
             let cookies = AppendHeaders(cookies.map(|cookie| (header::SET_COOKIE, cookie)));
             (cookies, go_on(next.as_deref())).into_response()
         }
-        Err(fault) => refused(NAME_TITLE, fault, |said| name_form(label(&app), &name, Some(said))),
+        Err(fault) => {
+            let form = |said: &Markup| name_form(label(&app), &name, terms.is_some(), Some(said));
+            refused(NAME_TITLE, fault, form)
+        }
     }
 }
 
-fn name_form(label: &str, name: &str, said: Option<&Markup>) -> Markup {
+fn name_form(label: &str, name: &str, agrees: bool, said: Option<&Markup>) -> Markup {
     html! {
         form class="card" method="post" action="/sign-up/openid" {
             @if let Some(said) = said { (said) }
             p { (label) " knows you, but there is no account here yet. It gets its name now." }
             p { "Choose a name that others may see: lower-case letters, digits and dashes." }
             (input("Name", "name", "text", "username", name))
+            (agreement(agrees))
             button class="button primary" { "Make the account" }
         }
         p { "Have an account? " a href="/sign-in" { "Sign in" } " and link it with " (label) "." }

@@ -10,6 +10,7 @@ use utoipa::IntoParams;
 use super::form::{OwnForm, go_on};
 use super::layout::{input, page, refused};
 use super::openid::button;
+use super::terms::agreement;
 use crate::accounts::{self, Peer, SignUps};
 use crate::app::App;
 use crate::http::StrictQuery;
@@ -33,42 +34,53 @@ pub(super) async fn show(
         };
         return page(TITLE, &content);
     }
-    page(TITLE, &form(&app, "", invitation.as_deref(), None))
+    page(TITLE, &form(&app, &Fields::invited(invitation), None))
 }
 
-#[derive(Deserialize)]
+#[derive(Clone, Deserialize)]
 pub(super) struct Fields {
     name: String,
     password: Password,
     invitation: Option<String>,
+    terms: Option<u32>,
+}
+
+impl Fields {
+    /// The form as it comes first.
+    fn invited(invitation: Option<String>) -> Self {
+        Self { name: String::new(), password: Password::new(""), invitation, terms: None }
+    }
 }
 
 pub(super) async fn submit(
     State(app): State<App>,
     peer: Peer,
     headers: HeaderMap,
-    OwnForm(Fields { name, password, invitation }): OwnForm<Fields>,
+    OwnForm(fields): OwnForm<Fields>,
 ) -> Response {
     let signed_up = async {
-        let request = SignUp { name: name.trim().parse()?, password, invitation: invitation.clone() };
+        let Fields { password, invitation, terms, .. } = fields.clone();
+        let request = SignUp { name: fields.name.trim().parse()?, password, invitation, terms };
         accounts::sign_up(&app, &peer, &headers, request).await
     };
     match signed_up.await {
         Ok((_, cookie)) => ([(header::SET_COOKIE, cookie)], go_on(None)).into_response(),
-        Err(fault) => refused(TITLE, fault, |said| form(&app, &name, invitation.as_deref(), Some(said))),
+        Err(fault) => refused(TITLE, fault, |said| form(&app, &fields, Some(said))),
     }
 }
 
-fn form(app: &App, name: &str, invitation: Option<&str>, said: Option<&Markup>) -> Markup {
+fn form(app: &App, fields: &Fields, said: Option<&Markup>) -> Markup {
+    let invitation = fields.invitation.as_deref();
     html! {
         form class="card" method="post" action="/sign-up" {
             @if let Some(said) = said { (said) }
             p { "Choose a name that others may see: lower-case letters, digits and dashes." }
-            (input("Name", "name", "text", "username", name))
+            (input("Name", "name", "text", "username", &fields.name))
             (input("Password, at least 10 characters", "password", "password", "new-password", ""))
             @if let Some(invitation) = invitation {
                 input type="hidden" name="invitation" value=(invitation);
             }
+            (agreement(fields.terms.is_some()))
             button class="button primary" { "Sign up" }
         }
         (button(app, None, invitation))

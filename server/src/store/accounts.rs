@@ -23,6 +23,8 @@ pub struct NewAccount {
     /// As a PHC string; `None` if the owner is to choose one by a link.
     pub password: Option<String>,
     pub admin: bool,
+    /// The version of the terms of contributing that its owner agrees to.
+    pub terms: Option<u32>,
 }
 
 /// What signing in needs to know of an account.
@@ -112,6 +114,9 @@ pub trait AccountStore: Send + Sync {
 
     /// All accounts, by name; for operators.
     async fn accounts(&self) -> StoreResult<Vec<Credentials>>;
+
+    /// Notes that an account agrees to a version of the terms of contributing. The first time counts.
+    async fn agree(&self, account: &AccountId, terms: u32, now: Now) -> StoreResult<()>;
 
     /// Whether there is no account yet.
     async fn has_no_accounts(&self) -> StoreResult<bool>;

@@ -5,7 +5,7 @@ use std::ops::RangeInclusive;
 use async_trait::async_trait;
 use diode_core::api::{
     HardwareSummary, Job, JobEvent, Leaderboard, ModelSummary, NearestProblem, ProblemFilter, ProblemPoint,
-    ProblemView, Receipt,
+    ProblemView, Receipt, UploadLicence,
 };
 use diode_core::hardware::Hardware;
 use diode_core::ids::{AccountId, HardwareSlug, JobId, ModelId, ProblemId, UploadId};
@@ -55,9 +55,15 @@ pub trait Store:
     /// known are counted as duplicates and left out.
     async fn store_upload(&self, upload: &NewUpload) -> StoreResult<Receipt>;
 
-    /// Notes that an account sent the bytes of a stored upload, too, so that they stay when whoever was
-    /// first takes them away. `false` if there is no such upload any more.
-    async fn add_sender(&self, upload: &UploadId, account: &AccountId) -> StoreResult<bool>;
+    /// Notes that the bytes of a stored upload were sent again. Another account is noted, so that they stay when
+    /// whoever was first takes them away. If the same sender has agreed to newer terms since, these hold. `false` if
+    /// there is no such upload any more.
+    async fn add_sender(
+        &self,
+        upload: &UploadId,
+        account: Option<&AccountId>,
+        licence: &UploadLicence,
+    ) -> StoreResult<bool>;
 
     /// Recomputes some of the board entries that do not count all solutions yet, or judges uploads anew
     /// whose deviations have changed; returns how many, 0 once none is left. Any number of processes may

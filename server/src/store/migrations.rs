@@ -22,6 +22,7 @@ const SQLITE: &[Embedded] = &[
     (11, "identities", include_str!("../../../migrations/sqlite/0011_identities.sql")),
     (12, "plans", include_str!("../../../migrations/sqlite/0012_plans.sql")),
     (13, "contributed", include_str!("../../../migrations/sqlite/0013_contributed.sql")),
+    (14, "consent", include_str!("../../../migrations/sqlite/0014_consent.sql")),
 ];
 
 const POSTGRES: &[Embedded] = &[
@@ -38,6 +39,7 @@ const POSTGRES: &[Embedded] = &[
     (11, "identities", include_str!("../../../migrations/postgres/0011_identities.sql")),
     (12, "plans", include_str!("../../../migrations/postgres/0012_plans.sql")),
     (13, "contributed", include_str!("../../../migrations/postgres/0013_contributed.sql")),
+    (14, "consent", include_str!("../../../migrations/postgres/0014_consent.sql")),
 ];
 
 pub(super) fn sqlite() -> Migrator {
@@ -201,6 +203,35 @@ mod tests {
     #[tokio::test]
     async fn the_newest_model_of_the_sixth_version_is_published_on_postgres() {
         assert_eq!(migrated_on_postgres::<Published>("sixth", 6, MODELS, PUBLISHED).await, published());
+    }
+
+    const LICENCES: &str = "SELECT u.id, u.licence, u.licence_basis, u.terms, \
+                            (SELECT COUNT(*) FROM agreements) FROM uploads u ORDER BY u.id";
+
+    type Licence = (String, String, String, Option<i64>, i64);
+
+    /// The licence that pages stated, as of before the terms. Nobody has agreed to anything.
+    fn licences() -> [Licence; 2] {
+        ["u", "v"]
+            .map(|id| (id.to_owned(), "MIT OR Apache-2.0".to_owned(), "before-terms".to_owned(), None, 0))
+    }
+
+    #[tokio::test]
+    async fn uploads_before_the_terms_have_the_licence_that_pages_stated_on_sqlite() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("stated.db");
+        let options = sqlx::sqlite::SqliteConnectOptions::new().filename(file).create_if_missing(true);
+        let pool = sqlx::SqlitePool::connect_with(options).await.unwrap();
+        migrator(&SQLITE[..3]).run(&pool).await.unwrap();
+        let rows = SENT.replace("'')", "x'')").replace("'', 1", "x'', 1");
+        sqlx::raw_sql(sqlx::AssertSqlSafe(rows)).execute(&pool).await.unwrap();
+        sqlite().run(&pool).await.unwrap();
+        assert_eq!(sqlx::query_as::<_, Licence>(LICENCES).fetch_all(&pool).await.unwrap(), licences());
+    }
+
+    #[tokio::test]
+    async fn uploads_before_the_terms_have_the_licence_that_pages_stated_on_postgres() {
+        assert_eq!(migrated_on_postgres::<Licence>("stated", 3, SENT, LICENCES).await, licences());
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use diode_core::api::{HardwareReceipt, Job, ProblemFilter, SnapshotName};
+use diode_core::api::{HardwareReceipt, Job, ProblemFilter, SnapshotName, UploadLicence};
 use diode_core::hardware::Hardware;
 use diode_core::ids::{AccountId, AgentId, Digest, HardwareSlug, LeaseId, ModelId, ProblemId, UploadId};
 use diode_core::{Method, Problem};
@@ -83,6 +83,7 @@ pub struct NewUpload {
     pub format: String,
     pub received_at: String,
     pub account: Option<AccountId>,
+    pub licence: UploadLicence,
     /// What it is the result of; `None` if nobody has asked for it.
     pub lease: Option<ForLease>,
     pub receipts: Vec<HardwareReceipt>,

@@ -2,13 +2,13 @@
 
 use std::time::Duration;
 
-use diode_core::api::{Scope, Uploads};
+use diode_core::api::{Agreement, Scope, UploadLicence, Uploads};
 use diode_core::ids::{AccountId, AccountName, Digest, TokenId};
 use diode_server::admin::verify_entries;
 use diode_server::blobs::BlobKind;
 use diode_server::store::{
-    Created, DeviceAnswer, Identity, LONGEST_WINDOW, LinkFor, Linked, NewAccount, NewTokenRow, Now,
-    OpenIdSignIn, OpenIdSignUp, SignedUp, Store, Tries, Unlinked, View, WaitingDevice,
+    Created, DeviceAnswer, Identity, LONGEST_WINDOW, LinkFor, Linked, NewAccount, NewTokenRow, NewUpload,
+    Now, OpenIdSignIn, OpenIdSignUp, SignedUp, Store, Tries, Unlinked, View, WaitingDevice,
 };
 
 use crate::samples::{dataset, h200, mm};
@@ -33,7 +33,8 @@ fn secret(text: &str) -> Digest {
 
 fn named(name: &str) -> NewAccount {
     let password = Some(format!("hash of {name}"));
-    NewAccount { id: AccountId::of(name.as_bytes()), name: name.parse().unwrap(), password, admin: false }
+    let id = AccountId::of(name.as_bytes());
+    NewAccount { id, name: name.parse().unwrap(), password, admin: false, terms: None }
 }
 
 async fn make(store: &dyn Store, name: &str) -> AccountId {
@@ -51,6 +52,7 @@ pub(crate) async fn accounts_live(store: &dyn Store) {
     tokens_are_used_and_revoked(store).await;
     programs_wait(store).await;
     attempts_are_counted(store).await;
+    terms_are_agreed_to(store).await;
     uploads_leave_with_their_account(store).await;
 }
 
@@ -311,6 +313,68 @@ async fn attempts_are_counted(store: &dyn Store) {
     assert_eq!(count_day(start()).await, 1);
     assert_eq!(count("z", later(900)).await, 1);
     assert_eq!(count_day(later(901)).await, 2);
+}
+
+async fn terms_are_agreed_to(store: &dyn Store) {
+    let ada = AccountId::of(b"ada");
+    let terms = async || store.account(&ada).await.unwrap().unwrap().terms;
+    assert_eq!(terms().await, None);
+    store.agree(&ada, 1, later(10)).await.unwrap();
+    let first = Agreement { version: 1, agreed_at: later(10).rfc3339() };
+    assert_eq!(terms().await, Some(first.clone()));
+    // The first time counts, and the newest version.
+    store.agree(&ada, 1, later(20)).await.unwrap();
+    assert_eq!(terms().await, Some(first));
+    store.agree(&ada, 3, later(30)).await.unwrap();
+    store.agree(&ada, 2, later(40)).await.unwrap();
+    assert_eq!(terms().await, Some(Agreement { version: 3, agreed_at: later(30).rfc3339() }));
+    assert!(store.agree(&AccountId::of(b"nobody"), 1, start()).await.is_err());
+
+    let new = NewAccount { terms: Some(1), ..named("agreeing") };
+    let Created::Done(made) = store.create_account(&new, None, later(50)).await.unwrap() else {
+        panic!("it was not made");
+    };
+    assert_eq!(made.terms, Some(Agreement { version: 1, agreed_at: later(50).rfc3339() }));
+    assert_eq!(store.account(&made.id).await.unwrap(), Some(made.clone()));
+    store.delete_account(&made.id, Uploads::Keep).await.unwrap();
+
+    // An upload is given under what its sender has agreed to, the newest that holds for these bytes.
+    let mut sent = upload(&dataset(h200(), &[mm(640, 640, 640)], 1.0), &[]);
+    (sent.account, sent.licence) = (Some(ada.clone()), UploadLicence::agreed(1));
+    let receipt = store.store_upload(&sent).await.unwrap();
+    assert_eq!(receipt.licence, UploadLicence::agreed(1));
+    let licence = async || store.receipt(&sent.id).await.unwrap().unwrap().licence;
+    let again = async |account: &AccountId, licence: UploadLicence| {
+        assert!(store.add_sender(&sent.id, Some(account), &licence).await.unwrap());
+    };
+    again(&ada, UploadLicence::stated()).await;
+    assert_eq!(licence().await, UploadLicence::agreed(1));
+    again(&ada, UploadLicence::agreed(2)).await;
+    again(&ada, UploadLicence::agreed(1)).await;
+    assert_eq!(licence().await, UploadLicence::agreed(2));
+    // Another account's agreement is its own, and counts once the upload is its own.
+    let dora = make(store, "dora").await;
+    again(&dora, UploadLicence::stated()).await;
+    again(&dora, UploadLicence::agreed(3)).await;
+    assert!(store.add_sender(&sent.id, None, &UploadLicence::agreed(4)).await.unwrap());
+    assert_eq!(licence().await, UploadLicence::agreed(2));
+    let erna = make(store, "erna").await;
+    let hers = NewUpload { account: Some(erna.clone()), licence: UploadLicence::agreed(5), ..sent.clone() };
+    assert!(store.store_upload(&hers).await.unwrap().already_stored);
+    assert_eq!(licence().await, UploadLicence::agreed(2));
+    let both = [(&dora, 3), (&erna, 5)];
+    let (next, version) = both.into_iter().min().unwrap();
+    let gone = store.account(&ada).await.unwrap().unwrap();
+    store.delete_account(&ada, Uploads::Delete).await.unwrap();
+    let receipt = store.receipt(&sent.id).await.unwrap().unwrap();
+    assert_eq!(receipt.contributor, store.account(next).await.unwrap().map(|account| account.name));
+    assert_eq!(receipt.licence, UploadLicence::agreed(version));
+    for account in [&dora, &erna] {
+        store.delete_account(account, Uploads::Delete).await.unwrap();
+    }
+    assert_eq!(store.receipt(&sent.id).await.unwrap(), None);
+    // The next chapter goes on with her.
+    assert_eq!(make(store, gone.name.as_str()).await, ada);
 }
 
 async fn uploads_leave_with_their_account(store: &dyn Store) {

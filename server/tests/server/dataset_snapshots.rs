@@ -36,7 +36,7 @@ async fn ended(app: &TestApp, job: &Job) -> Job {
 }
 
 /// Has a snapshot made, and returns it.
-async fn frozen(app: &TestApp, root: &Visitor<'_>) -> SnapshotDetail {
+pub(crate) async fn frozen(app: &TestApp, root: &Visitor<'_>) -> SnapshotDetail {
     let reply = root.post("/api/v1/snapshots", ASK).await;
     assert_eq!(reply.status, 202, "{}", String::from_utf8_lossy(&reply.body));
     let job = ended(app, &reply.json()).await;

@@ -3,7 +3,9 @@ use std::time::Duration;
 use axum::body::{Body, Bytes};
 use axum::http::Request;
 use diode_core::Heuristic;
-use diode_core::api::{Job, JobEvent, JobKind, JobRequest, JobState, ModelSource, ModelSummary, Uploads};
+use diode_core::api::{
+    Job, JobEvent, JobKind, JobRequest, JobState, ModelSource, ModelSummary, UploadLicence, Uploads,
+};
 use diode_core::ids::{AccountId, Digest, JobId};
 use diode_model::Model;
 use diode_server::accounts::SignUps;
@@ -248,8 +250,8 @@ async fn an_account_is_deleted_while_others_queue_and_send_the_same() {
         let store = app.backend.store.clone();
         let make = async |name: &str| {
             let id = AccountId::of(name.as_bytes());
-            let account =
-                NewAccount { id: id.clone(), name: name.parse().unwrap(), password: None, admin: false };
+            let name = name.parse().unwrap();
+            let account = NewAccount { id: id.clone(), name, password: None, admin: false, terms: None };
             assert!(matches!(
                 store.create_account(&account, None, Now::read()).await.unwrap(),
                 Created::Done(_)
@@ -275,7 +277,9 @@ async fn an_account_is_deleted_while_others_queue_and_send_the_same() {
             let late = queue(&ada, 4 * round + 2);
             let again = {
                 let (store, bob) = (store.clone(), bob.clone());
-                tokio::spawn(async move { store.add_sender(&upload, &bob).await })
+                tokio::spawn(
+                    async move { store.add_sender(&upload, Some(&bob), &UploadLicence::stated()).await },
+                )
             };
             delete.await.unwrap().unwrap();
             assert!(again.await.unwrap().unwrap());

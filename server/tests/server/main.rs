@@ -84,6 +84,8 @@ mod survey;
 #[cfg(test)]
 mod tables;
 #[cfg(test)]
+mod terms;
+#[cfg(test)]
 mod test_app;
 #[cfg(test)]
 mod tls;

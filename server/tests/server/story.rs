@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use diode_core::api::{
     Job, JobKind, JobRequest, JobState, Kernels, Leaderboard, LeaderboardSort, ModelState, ModelSummary,
-    ProblemFilter, SortOrder,
+    ProblemFilter, SortOrder, UploadLicence,
 };
 use diode_core::hardware::Hardware;
 use diode_core::ids::{Digest, JobId, ProblemId, UploadId};
@@ -58,6 +58,7 @@ pub(crate) fn upload(dataset: &Dataset, given: &[Hardware]) -> NewUpload {
         bytes: bytes.len() as u64,
         received_at: "2026-11-20T10:00:00Z".to_owned(),
         account: None,
+        licence: UploadLicence::stated(),
     };
     let known = |hardware: &Hardware| {
         (hardware.slug.clone(), KnownHardware { hardware: hardware.clone(), confirmed: false })

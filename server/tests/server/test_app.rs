@@ -129,6 +129,17 @@ impl TestApp {
         Self::start(None, u64::MAX, policy).await
     }
 
+    /// The same on both databases, where uploads need no account.
+    pub(crate) async fn taking_uploads(name: &str) -> [Self; 2] {
+        let sqlite = Self::public(SignUps::Open).await;
+        let policy = Policy { anonymous: Anonymous::Uploads, ..sqlite.policy.clone() };
+        let postgres = postgres::create(name).await;
+        [
+            Self::start(None, u64::MAX, policy.clone()).await,
+            Self::start(Some(postgres), u64::MAX, policy).await,
+        ]
+    }
+
     /// The same on both databases, with open sign-ups.
     pub(crate) async fn public_on_both(name: &str) -> [Self; 2] {
         let sqlite = Self::public(SignUps::Open).await;

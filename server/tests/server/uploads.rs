@@ -2,7 +2,7 @@ use std::collections::BTreeMap;
 
 use axum::body::Body;
 use axum::http::Request;
-use diode_core::api::{HardwareSummary, Reason, Receipt, SetApartReason};
+use diode_core::api::{HardwareSummary, Reason, Receipt, SetApartReason, UploadLicence};
 use diode_core::hardware::Hardware;
 use diode_core::ids::{Digest, UploadId};
 use diode_core::{Config, Tflops, Tile, TimeColumn};
@@ -111,6 +111,7 @@ fn nothing_of_the_shipped_data_is_set_apart() {
             bytes: bytes.len() as u64,
             received_at: "2026-11-20T10:00:00Z".to_owned(),
             account: None,
+            licence: UploadLicence::stated(),
         };
         let upload = prepare(source, diode_formats::decode(&bytes).unwrap(), &BTreeMap::new()).unwrap();
         let apart: Vec<_> = upload.receipts.iter().flat_map(|given| &given.set_apart).collect();

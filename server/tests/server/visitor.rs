@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 
 use axum::body::Body;
 use axum::http::Request;
+use diode_core::api::TERMS_VERSION;
 
 use crate::test_app::{Reply, TestApp};
 
@@ -33,8 +34,20 @@ impl<'a> Visitor<'a> {
         visitor
     }
 
+    /// Signs up, and agrees to the terms of contributing.
     pub(crate) async fn sign_up(&self, name: &str, invitation: Option<&str>) -> Reply {
-        let body = serde_json::json!({ "name": name, "password": PASSWORD, "invitation": invitation });
+        self.sign_up_agreeing(name, invitation, Some(TERMS_VERSION)).await
+    }
+
+    pub(crate) async fn sign_up_agreeing(
+        &self,
+        name: &str,
+        invitation: Option<&str>,
+        terms: Option<u32>,
+    ) -> Reply {
+        let body = serde_json::json!({
+            "name": name, "password": PASSWORD, "invitation": invitation, "terms": terms,
+        });
         self.post("/api/v1/account", &body.to_string()).await
     }
 

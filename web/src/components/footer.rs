@@ -9,6 +9,7 @@ pub(crate) fn Footer() -> impl IntoView {
             <div class="foot-inner">
                 <span>"Diode " {env!("CARGO_PKG_VERSION")} " · open measurements of GPU matrix multiplication"</span>
                 <a href="/contribute">"Contribute"</a>
+                <a href="/terms" rel="external">"Terms"</a>
                 <a href="/api/v1/openapi.json" rel="external">"API"</a>
             </div>
         </footer>

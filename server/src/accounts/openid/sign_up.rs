@@ -2,12 +2,13 @@ use axum::http::{HeaderMap, HeaderValue};
 use diode_core::ids::AccountName;
 
 use super::provider;
-use crate::accounts::Peer;
 use crate::accounts::cookie::OPENID;
 use crate::accounts::limits::SIGN_UPS_OF_ADDRESS;
 use crate::accounts::secret::{Secret, digest_of, new_account_id};
 use crate::accounts::sign_in::begin_session;
 use crate::accounts::sign_up::{admits_strangers, no_account};
+use crate::accounts::terms::check;
+use crate::accounts::{Needed, Peer};
 use crate::app::App;
 use crate::http::{ApiFault, ApiResult};
 use crate::limits::admit;
@@ -51,11 +52,15 @@ pub(crate) async fn choose_name(
     peer: &Peer,
     headers: &HeaderMap,
     name: AccountName,
+    terms: Option<u32>,
 ) -> ApiResult<[HeaderValue; 2]> {
+    if let Some(version) = terms {
+        check(app.policy(), "terms", version, Needed::InForce)?;
+    }
     let secret = OPENID.read(headers, app.policy()).ok_or_else(stale)?;
     admit(app, &format!("sign-ups from {}", peer.0), &SIGN_UPS_OF_ADDRESS).await?;
     let id = new_account_id().map_err(ApiFault::internal)?;
-    let account = NewAccount { id, name, password: None, admin: false };
+    let account = NewAccount { id, name, password: None, admin: false, terms };
     let made = app.backend.store.create_account_by_openid(&digest_of(&secret), &account, Now::read()).await?;
     match made {
         SignedUp::Made(Created::Done(account)) => {

@@ -10,6 +10,11 @@ pub(super) fn unsigned(what: &'static str, value: i64) -> Result<u64, Damaged> {
     u64::try_from(value).map_err(|_| Damaged::new(what, format_args!("negative: {value}")))
 }
 
+/// The version of the terms of contributing.
+pub(super) fn terms_version(value: i64) -> Result<u32, Damaged> {
+    u32::try_from(value).map_err(|_| Damaged::new("version of the terms", format_args!("{value}")))
+}
+
 /// JSON of a value that always has one: no maps with other keys than text, no
 /// floats out of range.
 pub(super) fn json<T: Serialize>(what: &'static str, value: &T) -> Result<String, Damaged> {

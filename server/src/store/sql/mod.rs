@@ -22,6 +22,7 @@ mod hardware;
 mod inserts;
 mod jobs;
 mod judging;
+mod licences;
 mod log;
 mod memory;
 mod models;
@@ -51,7 +52,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use diode_core::api::{
     HardwareSummary, Job, JobEvent, Leaderboard, ModelSummary, NearestProblem, ProblemFilter, ProblemPoint,
-    ProblemView, Receipt,
+    ProblemView, Receipt, UploadLicence,
 };
 use diode_core::hardware::Hardware;
 use diode_core::ids::{AccountId, HardwareSlug, JobId, ModelId, ProblemId, UploadId};
@@ -137,8 +138,13 @@ impl<DB: Database<Connection: Connection>> Store for SqlStore<DB> {
         in_transaction!(self, tx => uploads::store(tx, upload))
     }
 
-    async fn add_sender(&self, upload: &UploadId, account: &AccountId) -> StoreResult<bool> {
-        in_transaction!(self, tx => senders::add(tx, upload, account))
+    async fn add_sender(
+        &self,
+        upload: &UploadId,
+        account: Option<&AccountId>,
+        licence: &UploadLicence,
+    ) -> StoreResult<bool> {
+        in_transaction!(self, tx => senders::add(tx, upload, account, licence))
     }
 
     async fn hardware_list(&self) -> StoreResult<Vec<HardwareSummary>> {

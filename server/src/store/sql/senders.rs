@@ -1,5 +1,6 @@
 //! Who sent the same bytes as somebody before.
 
+use diode_core::api::UploadLicence;
 use diode_core::ids::{AccountId, UploadId};
 
 use super::connection::Connection;
@@ -8,32 +9,62 @@ use super::inserts::ROWS_PER_STATEMENT;
 use super::statement::Statement;
 use crate::store::error::StoreResult;
 
-/// Notes that an account sent an upload that is stored already; `false` if it is not any more.
+/// Notes that an upload was sent again that is stored already; `false` if it is not any more.
 pub(super) async fn add<C: Connection>(
     db: &mut C,
     upload: &UploadId,
-    account: &AccountId,
+    account: Option<&AccountId>,
+    licence: &UploadLicence,
 ) -> StoreResult<bool> {
-    // Who deletes an account locks it before its uploads.
-    let keep = Statement::new("SELECT id FROM accounts WHERE id = $1").bind(account.as_str());
-    let _kept: Option<(String,)> = db.fetch_optional(keep.push(C::KEEP_ROW)).await?;
+    if let Some(account) = account {
+        // Who deletes an account locks it before its uploads.
+        let keep = Statement::new("SELECT id FROM accounts WHERE id = $1").bind(account.as_str());
+        let _kept: Option<(String,)> = db.fetch_optional(keep.push(C::KEEP_ROW)).await?;
+    }
     let select = Statement::new("SELECT account FROM uploads WHERE id = $1").bind(upload.as_str());
     let row: Option<(Option<String>,)> = db.fetch_optional(select.push(C::LOCK_ROW)).await?;
     let Some((first,)) = row else { return Ok(false) };
-    if first.as_deref() != Some(account.as_str()) {
-        let insert =
-            Statement::new("INSERT INTO senders (upload, account) VALUES ($1, $2) ON CONFLICT DO NOTHING");
-        db.execute(insert.bind(upload.as_str()).bind(account.as_str())).await?;
+    if first.as_deref() == account.map(AccountId::as_str) {
+        raise(db, upload, licence).await?;
+    } else if let Some(account) = account {
+        let insert = Statement::new(
+            "INSERT INTO senders (upload, account, licence, licence_basis, terms) VALUES ($1, $2, $3, $4, $5) \
+             ON CONFLICT (upload, account) DO UPDATE SET licence = excluded.licence, \
+             licence_basis = excluded.licence_basis, terms = excluded.terms \
+             WHERE COALESCE(senders.terms, 0) < excluded.terms",
+        );
+        let insert = insert.bind(upload.as_str()).bind(account.as_str());
+        db.execute(bind_licence(insert, licence)).await?;
     }
     Ok(true)
 }
 
-/// Gives those of some uploads that others sent, too, to one of these. Returns those uploads.
+/// The newest terms that the sender of an upload has agreed to hold for it.
+async fn raise(db: &mut impl Connection, upload: &UploadId, licence: &UploadLicence) -> StoreResult<()> {
+    let update = Statement::new(
+        "UPDATE uploads SET licence = $1, licence_basis = $2, terms = $3 \
+         WHERE id = $4 AND COALESCE(terms, 0) < $3",
+    );
+    db.execute(bind_licence(update, licence).bind(upload.as_str())).await?;
+    Ok(())
+}
+
+fn bind_licence(statement: Statement, licence: &UploadLicence) -> Statement {
+    let terms = licence.terms.map(i64::from);
+    statement.bind(licence.spdx.as_str()).bind(licence.basis.as_str()).bind(terms)
+}
+
+/// Gives those of some uploads that others sent, too, to one of these, under whose licence they are then. Returns
+/// those uploads.
 pub(super) async fn hand_over(db: &mut impl Connection, uploads: &[UploadId]) -> StoreResult<Vec<UploadId>> {
     let mut rows: Vec<(String,)> = Vec::new();
     for chunk in uploads.chunks(ROWS_PER_STATEMENT) {
         let update = Statement::new(
-            "UPDATE uploads SET account = (SELECT MIN(account) FROM senders WHERE upload = uploads.id) \
+            "UPDATE uploads SET account = (SELECT MIN(account) FROM senders WHERE upload = uploads.id), \
+             licence = (SELECT s.licence FROM senders s WHERE s.upload = uploads.id ORDER BY s.account LIMIT 1), \
+             licence_basis = \
+                 (SELECT s.licence_basis FROM senders s WHERE s.upload = uploads.id ORDER BY s.account LIMIT 1), \
+             terms = (SELECT s.terms FROM senders s WHERE s.upload = uploads.id ORDER BY s.account LIMIT 1) \
              WHERE id IN (SELECT upload FROM senders) AND id IN (",
         );
         let update = update.push_list(chunk.iter().map(UploadId::as_str)).push(") RETURNING id");

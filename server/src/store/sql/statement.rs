@@ -11,7 +11,7 @@ use crate::store::error::StoreResult;
 #[derive(Debug, Clone)]
 pub(crate) enum Value {
     Text(Option<String>),
-    Integer(i64),
+    Integer(Option<i64>),
     Real(Option<f64>),
     Bytes(Vec<u8>),
 }
@@ -75,7 +75,7 @@ impl Statement {
     pub(crate) fn into_parts<A: Arguments>(self) -> StoreResult<(AssertSqlSafe<String>, A)>
     where
         Option<String>: for<'q> Encode<'q, A::Database> + Type<A::Database>,
-        i64: for<'q> Encode<'q, A::Database> + Type<A::Database>,
+        Option<i64>: for<'q> Encode<'q, A::Database> + Type<A::Database>,
         Option<f64>: for<'q> Encode<'q, A::Database> + Type<A::Database>,
         Vec<u8>: for<'q> Encode<'q, A::Database> + Type<A::Database>,
     {
@@ -119,7 +119,7 @@ impl From<Option<String>> for Value {
 
 impl From<i64> for Value {
     fn from(number: i64) -> Self {
-        Self::Integer(number)
+        Self::Integer(Some(number))
     }
 }
 
@@ -127,7 +127,13 @@ impl From<i64> for Value {
 /// larger ones do not occur.
 impl From<u64> for Value {
     fn from(number: u64) -> Self {
-        Self::Integer(i64::try_from(number).unwrap_or(i64::MAX))
+        Self::Integer(Some(i64::try_from(number).unwrap_or(i64::MAX)))
+    }
+}
+
+impl From<Option<i64>> for Value {
+    fn from(number: Option<i64>) -> Self {
+        Self::Integer(number)
     }
 }
 

@@ -8,6 +8,7 @@ use super::connection::Connection;
 use super::fields::{from_json, json, optional, parse, unsigned};
 use super::from_row::from_row;
 use super::inserts::{self, ROWS_PER_STATEMENT};
+use super::licences::LicenceRow;
 use super::statement::Statement;
 use super::{agents, board_entries, hardware, judging, problems, senders, stale_entries, standing};
 use crate::consensus::fence_reason;
@@ -21,7 +22,8 @@ use crate::store::types::{NewUpload, View};
 const FREE_TIMINGS: u64 = 100_000;
 
 const SELECT: &str = "SELECT u.id, u.digest, u.bytes, u.format, u.received_at, u.hardware, u.new_solutions, \
-    u.duplicate_solutions, a.name AS contributor, u.standing, u.reason, u.log_ratio, u.compared \
+    u.duplicate_solutions, a.name AS contributor, u.standing, u.reason, u.log_ratio, u.compared, \
+    u.licence, u.licence_basis, u.terms \
     FROM uploads u LEFT JOIN accounts a ON a.id = u.account";
 
 struct UploadRow {
@@ -38,6 +40,7 @@ struct UploadRow {
     reason: Option<String>,
     log_ratio: Option<f64>,
     compared: i64,
+    licence: LicenceRow,
 }
 
 from_row!(UploadRow {
@@ -53,7 +56,8 @@ from_row!(UploadRow {
     standing,
     reason,
     log_ratio,
-    compared
+    compared,
+    ..licence
 });
 
 impl UploadRow {
@@ -77,6 +81,7 @@ impl UploadRow {
             reason: self.reason.or(fenced.map(|log_ratio| fence_reason(log_ratio, compared))),
             log_ratio: self.log_ratio,
             compared_problems: compared,
+            licence: self.licence.licence()?,
         })
     }
 }
@@ -111,9 +116,7 @@ pub(super) async fn list(
 pub(super) async fn store(db: &mut impl Connection, upload: &NewUpload) -> StoreResult<Receipt> {
     // A racing upload of the same bytes waits here until the first has committed.
     if !insert_upload(db, upload).await? {
-        if let Some(account) = &upload.account {
-            senders::add(db, &upload.id, account).await?;
-        }
+        senders::add(db, &upload.id, upload.account.as_ref(), &upload.licence).await?;
         return stored(db, &upload.id).await;
     }
     // These are the same for everybody, and nobody takes them away.
@@ -204,7 +207,8 @@ async fn stored(db: &mut impl Connection, upload: &UploadId) -> StoreResult<Rece
 async fn insert_upload(db: &mut impl Connection, upload: &NewUpload) -> StoreResult<bool> {
     let insert = Statement::new(
         "INSERT INTO uploads (id, digest, bytes, format, received_at, hardware, new_solutions, \
-         duplicate_solutions, account, judged) VALUES ($1, $2, $3, $4, $5, $6, 0, 0, $7, 0) \
+         duplicate_solutions, account, judged, licence, licence_basis, terms) \
+         VALUES ($1, $2, $3, $4, $5, $6, 0, 0, $7, 0, $8, $9, $10) \
          ON CONFLICT DO NOTHING",
     )
     .bind(upload.id.as_str())
@@ -213,6 +217,9 @@ async fn insert_upload(db: &mut impl Connection, upload: &NewUpload) -> StoreRes
     .bind(upload.format.as_str())
     .bind(upload.received_at.as_str())
     .bind(json("upload's hardware", &upload.receipts)?)
-    .bind(upload.account.as_ref().map(AccountId::as_str));
+    .bind(upload.account.as_ref().map(AccountId::as_str))
+    .bind(upload.licence.spdx.as_str())
+    .bind(upload.licence.basis.as_str())
+    .bind(upload.licence.terms.map(i64::from));
     Ok(db.execute(insert).await? == 1)
 }

@@ -7,6 +7,7 @@ use diode_core::api::{Account, Invitation};
 use diode_server::accounts::{SignUps, first_account_link};
 use diode_server::store::Now;
 
+use crate::terms::terms_of;
 use crate::test_app::{PUBLIC_URL, Reply, TestApp};
 use crate::visitor::{PASSWORD, Visitor};
 use provider::TestProvider;
@@ -61,13 +62,17 @@ async fn somebody_new_gets_an_account_and_comes_back_to_it() {
         Visitor::signed_up(&app, "ada").await;
         assert_eq!(visitor.submit("/sign-up/openid", &[("name", "ada")]).await.status, 409);
         assert_eq!(visitor.submit("/sign-up/openid", &[("name", "A")]).await.status, 400);
-        let made = visitor.submit("/sign-up/openid", &[("name", "ada-l")]).await;
+        let old = [("name", "ada-l"), ("terms", "7")];
+        assert_eq!(visitor.submit("/sign-up/openid", &old).await.status, 409);
+        let agreeing = [("name", "ada-l"), ("terms", "1")];
+        let made = visitor.submit("/sign-up/openid", &agreeing).await;
         assert_eq!((made.status.as_u16(), made.header("location")), (303, "/device"));
         assert_eq!(name(&visitor).await, "ada-l");
         assert_eq!(visitor.submit("/sign-up/openid", &[("name", "again")]).await.status, 403);
         // Whoever the provider calls otherwise is somebody else, whatever the address.
         let other = sign_up(&app, &provider, "eve").await;
         assert_eq!(name(&other).await, "eve");
+        assert_eq!((terms_of(&visitor).await, terms_of(&other).await), (Some(1), None));
         // The password's way stays closed.
         Visitor::new(&app).sign_in("ada-l", PASSWORD).await.refusal(401, "unauthorized");
         visitor.submit("/sign-out", &[]).await;

@@ -1,5 +1,6 @@
 use serde::{Deserialize, Serialize};
 
+use super::Agreement;
 use crate::Invalid;
 use crate::ids::{AccountId, AccountName};
 use crate::named_enum::named_enum;
@@ -13,6 +14,9 @@ pub struct Account {
     /// Whether it may look after the server.
     pub admin: bool,
     pub created_at: String,
+    /// The terms of contributing that it has agreed to; absent if none.
+    #[serde(default)]
+    pub terms: Option<Agreement>,
 }
 
 /// A password on its way to the server. It is never shown.
@@ -71,6 +75,9 @@ pub struct SignUp {
     /// What stands at the end of the invitation's link. A server may ask for one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub invitation: Option<String>,
+    /// The version of the terms of contributing that is agreed to. It can be agreed to later, too.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub terms: Option<u32>,
 }
 
 /// Begins a session.

@@ -26,6 +26,7 @@ mod publications;
 pub mod query;
 mod ratios;
 mod snapshots;
+mod terms;
 mod tokens;
 mod uploads;
 
@@ -67,6 +68,7 @@ pub use snapshots::{
     SnapshotDetail, SnapshotFile, SnapshotManifest, SnapshotName, SnapshotState, SnapshotSummary,
     SnapshotUpload,
 };
+pub use terms::{Agree, Agreement, LicenceBasis, TERMS_HEADER, TERMS_VERSION, Terms, UploadLicence};
 pub use tokens::{DeviceCode, DevicePoll, DeviceRequest, IssuedToken, NewToken, Scope, Token};
 pub use uploads::{
     HardwareReceipt, MAX_UPLOAD_BYTES, MAX_UPLOAD_TIMINGS, Receipt, SetApart, SetApartReason, Standing,

@@ -1,6 +1,6 @@
 use serde::{Deserialize, Serialize};
 
-use super::Reason;
+use super::{Reason, UploadLicence};
 use crate::Invalid;
 use crate::hardware::Hardware;
 use crate::ids::{Digest, HardwareSlug, ModelId};
@@ -154,6 +154,9 @@ pub struct SnapshotUpload {
     /// The digest of the bytes that were sent.
     pub digest: Digest,
     pub received_at: String,
+    /// Under which it was given.
+    #[serde(default = "UploadLicence::before_terms")]
+    pub licence: UploadLicence,
 }
 
 /// A format that cannot hold what is in a snapshot.

@@ -1,5 +1,6 @@
 use serde::{Deserialize, Serialize};
 
+use super::UploadLicence;
 use crate::ids::{AccountName, Digest, HardwareSlug, UploadId};
 use crate::named_enum::named_enum;
 
@@ -56,6 +57,9 @@ pub struct Receipt {
     /// The problems behind `log_ratio`.
     #[serde(default)]
     pub compared_problems: u64,
+    /// Under which it is given.
+    #[serde(default = "UploadLicence::before_terms")]
+    pub licence: UploadLicence,
 }
 
 /// Older servers do not say.

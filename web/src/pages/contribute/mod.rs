@@ -2,8 +2,9 @@
 
 mod receipt;
 mod send;
+mod terms;
 
-use diode_core::api::{DATA_LICENCE, Receipt};
+use diode_core::api::{Receipt, Terms};
 use leptos::ev::DragEvent;
 use leptos::prelude::*;
 use wasm_bindgen::JsCast as _;
@@ -11,7 +12,9 @@ use web_sys::{File, HtmlInputElement};
 
 use self::receipt::ReceiptCard;
 use self::send::{Upload, send};
+use self::terms::TermsCard;
 use crate::components::{Snippet, use_title};
+use crate::remote::remote;
 use crate::{cache, format};
 
 /// How far a contribution has come.
@@ -34,8 +37,17 @@ pub(crate) fn ContributePage() -> impl IntoView {
     let over = RwSignal::new(false);
     // Dropping an upload aborts it, so leaving the page does too.
     let upload = StoredValue::new_local(None::<Upload>);
+    let terms = remote::<Terms>(|| Some("/terms".to_owned()));
+    let agrees = RwSignal::new(false);
     let take = move |file: Option<File>| {
         let Some(file) = file else { return };
+        let in_force = untrack(|| terms.value());
+        if in_force.as_ref().is_some_and(|terms| terms.asked) && !agrees.get_untracked() {
+            name.set(file.name());
+            stage.set(Stage::Refused("agree to the terms of contributing first".to_owned()));
+            return;
+        }
+        let agreed = in_force.filter(|_| agrees.get_untracked()).map(|terms| terms.version);
         name.set(format!("{}, {}", file.name(), format::bytes(file.size() as u64)));
         let report = move |next: Stage| {
             if matches!(next, Stage::Stored(_)) {
@@ -43,7 +55,7 @@ pub(crate) fn ContributePage() -> impl IntoView {
             }
             stage.try_set(next);
         };
-        upload.set_value(send(&file, report));
+        upload.set_value(send(&file, agreed, report));
     };
     let choose = move |event: leptos::ev::Event| {
         let input = event.target().and_then(|target| target.dyn_into::<HtmlInputElement>().ok());
@@ -64,8 +76,7 @@ pub(crate) fn ContributePage() -> impl IntoView {
                 <h1>"Contribute"</h1>
                 <p class="lede">
                     "Send timings. Impossible times are refused, duplicates are recognised, and a receipt "
-                    "means that everything is stored for good. "
-                    {format!("What you send is published under {DATA_LICENCE}.")}
+                    "means that everything is stored for good."
                 </p>
             </div>
             <div class="split even">
@@ -81,6 +92,7 @@ pub(crate) fn ContributePage() -> impl IntoView {
                         <span class="hint">".msgpack.zst, .msgpack or .json, from diode or torch-diode"</span>
                         <input class="visually-hidden" type="file" on:change=choose />
                     </label>
+                    {move || terms.value().map(|terms| view! { <TermsCard terms agrees /> })}
                     {move || view! { <Outcome stage=stage.get() name=name.get() /> }}
                 </section>
                 <section class="card">

@@ -45,6 +45,7 @@ pub(super) fn ReceiptCard(
         ("Receipt", receipt.id.to_string()),
         ("SHA-256", receipt.digest.to_string()),
         (received, format::minute(&receipt.received_at)),
+        ("Licence", receipt.licence.to_string()),
     ];
     let rows = file.into_iter().chain(solutions).chain(proof);
     view! {

@@ -1,7 +1,7 @@
 //! Sending a file with progress, which only the older of the browser's two
 //! request interfaces reports.
 
-use diode_core::api::Receipt;
+use diode_core::api::{Receipt, TERMS_HEADER};
 use wasm_bindgen::JsCast as _;
 use wasm_bindgen::closure::Closure;
 use web_sys::{Event, File, ProgressEvent, XmlHttpRequest};
@@ -29,8 +29,14 @@ impl Drop for Upload {
 
 /// Starts sending and reports every stage; `None` if the browser refuses, which
 /// is reported too.
-pub(super) fn send(file: &File, report: impl Fn(Stage) + Copy + 'static) -> Option<Upload> {
-    match start(file, report) {
+///
+/// `agreed` is the version of the terms that the visitor agrees to.
+pub(super) fn send(
+    file: &File,
+    agreed: Option<u32>,
+    report: impl Fn(Stage) + Copy + 'static,
+) -> Option<Upload> {
+    match start(file, agreed, report) {
         Ok(upload) => {
             report(Stage::Sending(0.0));
             Some(upload)
@@ -42,10 +48,17 @@ pub(super) fn send(file: &File, report: impl Fn(Stage) + Copy + 'static) -> Opti
     }
 }
 
-fn start(file: &File, report: impl Fn(Stage) + Copy + 'static) -> Result<Upload, wasm_bindgen::JsValue> {
+fn start(
+    file: &File,
+    agreed: Option<u32>,
+    report: impl Fn(Stage) + Copy + 'static,
+) -> Result<Upload, wasm_bindgen::JsValue> {
     let request = XmlHttpRequest::new()?;
     request.open("POST", &api::url("/uploads"))?;
     request.set_request_header("content-type", "application/octet-stream")?;
+    if let Some(version) = agreed {
+        request.set_request_header(TERMS_HEADER, &version.to_string())?;
+    }
     let on_progress = Listener::<ProgressEvent>::new(move |event: ProgressEvent| {
         if event.total() > 0.0 {
             report(Stage::Sending(event.loaded() / event.total()));

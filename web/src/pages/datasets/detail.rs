@@ -128,7 +128,10 @@ fn facts(summary: &HardwareSummary) -> impl IntoView + use<> {
     let contributors = format!("/hardware/{}?board=contributors", summary.hardware.slug);
     view! {
         <dl class="facts">{rows.collect_view()}</dl>
-        <p class="hint"><a href=contributors>"Who measured it"</a></p>
+        <p class="hint">
+            <a href=contributors>"Who measured it"</a> " · "
+            <a href="/terms" rel="external">"Terms of contributing"</a>
+        </p>
     }
 }
 

@@ -57,6 +57,10 @@ impl<DB: Database<Connection: Connection>> AccountStore for SqlStore<DB> {
         owners::list(&mut *reader(self).await?).await
     }
 
+    async fn agree(&self, account: &AccountId, terms: u32, now: Now) -> StoreResult<()> {
+        in_transaction!(self, tx => owners::agree(tx, account, terms, now))
+    }
+
     async fn has_no_accounts(&self) -> StoreResult<bool> {
         owners::none(&mut *reader(self).await?).await
     }

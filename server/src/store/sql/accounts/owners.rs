@@ -1,4 +1,4 @@
-use diode_core::api::Account;
+use diode_core::api::{Account, Agreement};
 use diode_core::ids::{AccountId, AccountName, Digest};
 
 use super::row::{AccountRow, COLUMNS};
@@ -54,12 +54,29 @@ pub(super) async fn create(
     if db.execute(insert).await? == 0 {
         return Ok(Created::NameTaken);
     }
+    if let Some(version) = account.terms {
+        agree(db, &account.id, version, now).await?;
+    }
     Ok(Created::Done(Account {
         id: account.id.clone(),
         name: account.name.clone(),
         admin,
         created_at: now.rfc3339(),
+        terms: account.terms.map(|version| Agreement { version, agreed_at: now.rfc3339() }),
     }))
+}
+
+pub(super) async fn agree(
+    db: &mut impl Connection,
+    account: &AccountId,
+    terms: u32,
+    now: Now,
+) -> StoreResult<()> {
+    let insert = Statement::new(
+        "INSERT INTO agreements (account, terms, agreed_at) VALUES ($1, $2, $3) ON CONFLICT DO NOTHING",
+    );
+    db.execute(insert.bind(account.as_str()).bind(i64::from(terms)).bind(now.rfc3339())).await?;
+    Ok(())
 }
 
 pub(super) async fn find(db: &mut impl Connection, name: &AccountName) -> StoreResult<Option<Credentials>> {

@@ -1,30 +1,41 @@
 //! An account as a row, alone or joined with what belongs to it.
 
-use diode_core::api::Account;
+use diode_core::api::{Account, Agreement};
 
 use crate::solutions::Damaged;
-use crate::store::sql::fields::parse;
+use crate::store::sql::fields::{parse, terms_version};
 use crate::store::sql::from_row::from_row;
 
 /// The columns of [`AccountRow`], from a table or join in which `accounts` is `a`.
-pub(super) const COLUMNS: &str = "a.id, a.name, a.admin, a.created_at";
+pub(super) const COLUMNS: &str = "a.id, a.name, a.admin, a.created_at, \
+    (SELECT g.terms FROM agreements g WHERE g.account = a.id ORDER BY g.terms DESC LIMIT 1) AS terms, \
+    (SELECT g.agreed_at FROM agreements g WHERE g.account = a.id ORDER BY g.terms DESC LIMIT 1) AS agreed_at";
 
 pub(super) struct AccountRow {
     id: String,
     name: String,
     admin: i64,
     created_at: String,
+    terms: Option<i64>,
+    agreed_at: Option<String>,
 }
 
-from_row!(AccountRow { id, name, admin, created_at });
+from_row!(AccountRow { id, name, admin, created_at, terms, agreed_at });
 
 impl AccountRow {
     pub(super) fn account(self) -> Result<Account, Damaged> {
+        let terms = match (self.terms, self.agreed_at) {
+            (Some(version), Some(agreed_at)) => {
+                Some(Agreement { version: terms_version(version)?, agreed_at })
+            }
+            _ => None,
+        };
         Ok(Account {
             id: parse("account id", self.id)?,
             name: parse("account name", self.name)?,
             admin: self.admin != 0,
             created_at: self.created_at,
+            terms,
         })
     }
 }

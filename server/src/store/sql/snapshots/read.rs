@@ -1,6 +1,7 @@
 //! What snapshots there are, and what the next would hold.
 
 use diode_core::api::{SnapshotFile, SnapshotName, SnapshotState, SnapshotSummary, SnapshotUpload};
+use diode_core::hardware::Hardware;
 use diode_core::ids::{Digest, HardwareSlug, ModelId, UploadId};
 
 use crate::solutions::Damaged;
@@ -9,6 +10,7 @@ use crate::store::snapshots::{Freezable, StoredSnapshot};
 use crate::store::sql::connection::Connection;
 use crate::store::sql::fields::{from_json, json, parse, unsigned};
 use crate::store::sql::from_row::from_row;
+use crate::store::sql::licences::LicenceRow;
 use crate::store::sql::solutions::{self, Selection};
 use crate::store::sql::statement::Statement;
 use crate::store::sql::{hardware, sizes};
@@ -58,6 +60,15 @@ impl FileRow {
         })
     }
 }
+
+struct UploadRow {
+    id: String,
+    digest: String,
+    received_at: String,
+    licence: LicenceRow,
+}
+
+from_row!(UploadRow { id, digest, received_at, ..licence });
 
 pub(super) async fn list(
     db: &mut impl Connection,
@@ -115,10 +126,10 @@ pub(super) async fn freezable(
 ) -> StoreResult<Option<Freezable>> {
     let Some(described) = hardware::find(db, slug).await? else { return Ok(None) };
     let timings = hardware::state(db, slug).await?.unwrap_or_default();
-    let state = Digest::of(format!("{timings}\n{}", json("hardware", &described)?).as_bytes());
+    let uploads = uploads(db, slug).await?;
+    let state = state_of(&timings, &described, &uploads)?;
     let solutions = solutions::load(db, Selection::Hardware(slug)).await?;
     let sizes = sizes::solutions(db, slug).await?;
-    let uploads = uploads(db, slug).await?;
     let select = Statement::new(
         "SELECT version, state, removed FROM snapshots WHERE hardware = $1 ORDER BY version DESC LIMIT 1",
     );
@@ -135,6 +146,22 @@ pub(super) async fn freezable(
     Ok(Some(Freezable { hardware: described, state, solutions, sizes, uploads, same, next, stored }))
 }
 
+/// Stands for all that is in a snapshot. Terms that were agreed to are among it; what was sent without any is as it was
+/// before there were terms, so that nothing is frozen a second time for them.
+fn state_of(
+    timings: &str,
+    described: &Hardware,
+    uploads: &[(UploadId, SnapshotUpload)],
+) -> Result<Digest, Damaged> {
+    let mut text = format!("{timings}\n{}", json("hardware", described)?);
+    for (id, upload) in uploads {
+        if let Some(version) = upload.licence.terms {
+            text += &format!("\n{id} {version}");
+        }
+    }
+    Ok(Digest::of(text.as_bytes()))
+}
+
 /// Bytes of all files of all snapshots. What two of them have in common counts twice.
 pub(super) async fn stored(db: &mut impl Connection) -> StoreResult<u64> {
     let select = "SELECT CAST(COALESCE(SUM(bytes), 0) AS BIGINT) FROM snapshots WHERE removed IS NULL";
@@ -148,14 +175,15 @@ async fn uploads(
     slug: &HardwareSlug,
 ) -> StoreResult<Vec<(UploadId, SnapshotUpload)>> {
     let select = Statement::new(
-        "SELECT id, digest, received_at FROM uploads WHERE standing = 0 AND id IN ( \
+        "SELECT id, digest, received_at, licence, licence_basis, terms FROM uploads WHERE standing = 0 AND id IN ( \
              SELECT n.upload FROM solutions s JOIN sent n ON n.solution = s.id WHERE s.hardware = $1) \
          ORDER BY received_at, id",
     );
-    let rows: Vec<(String, String, String)> = db.fetch_all(select.bind(slug.as_str())).await?;
-    let upload = |(id, digest, received_at)| {
-        let upload = SnapshotUpload { digest: parse("upload digest", digest)?, received_at };
-        Ok((parse("upload id", id)?, upload))
+    let rows: Vec<UploadRow> = db.fetch_all(select.bind(slug.as_str())).await?;
+    let upload = |row: UploadRow| {
+        let digest = parse("upload digest", row.digest)?;
+        let upload = SnapshotUpload { digest, received_at: row.received_at, licence: row.licence.licence()? };
+        Ok((parse("upload id", row.id)?, upload))
     };
     Ok(rows.into_iter().map(upload).collect::<Result<_, Damaged>>()?)
 }

@@ -1,0 +1,19 @@
+-- Which versions of the terms of contributing an account has agreed to, and when.
+CREATE TABLE agreements (
+    account   TEXT NOT NULL REFERENCES accounts (id) ON DELETE CASCADE,
+    terms     INTEGER NOT NULL,
+    agreed_at TEXT NOT NULL,
+    PRIMARY KEY (account, terms)
+) STRICT, WITHOUT ROWID;
+
+-- Under which licence an upload is given, as an SPDX expression. All pages stated this one before.
+ALTER TABLE uploads ADD COLUMN licence TEXT NOT NULL DEFAULT 'MIT OR Apache-2.0';
+-- agreed, stated or before-terms.
+ALTER TABLE uploads ADD COLUMN licence_basis TEXT NOT NULL DEFAULT 'before-terms';
+-- The version of the terms that its sender had agreed to; NULL if it was none.
+ALTER TABLE uploads ADD COLUMN terms INTEGER;
+
+-- The same of those who sent the same bytes later.
+ALTER TABLE senders ADD COLUMN licence TEXT NOT NULL DEFAULT 'MIT OR Apache-2.0';
+ALTER TABLE senders ADD COLUMN licence_basis TEXT NOT NULL DEFAULT 'before-terms';
+ALTER TABLE senders ADD COLUMN terms INTEGER;

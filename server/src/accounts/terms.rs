@@ -1,0 +1,127 @@
+//! The terms of contributing: who has agreed to them, and under which licence an upload comes.
+
+use axum::http::HeaderMap;
+use diode_core::api::{Account, Agree, DATA_LICENCE, Scope, TERMS_HEADER, TERMS_VERSION, UploadLicence};
+
+use super::{By, Caller, Policy};
+use crate::app::App;
+use crate::http::{ApiFault, ApiResult};
+use crate::store::Now;
+
+/// The text, of version [`TERMS_VERSION`].
+pub(crate) const TERMS_TEXT: &str = include_str!("../../../docs/terms.md");
+
+/// Which version somebody must have agreed to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Needed {
+    /// The one in force: something begins.
+    InForce,
+    /// Any: what is sent was begun before.
+    Any,
+}
+
+/// Under which licence a contribution comes. A request may agree to the terms by a header; for an account, that holds
+/// from then on.
+pub(crate) async fn licence_of(
+    app: &App,
+    headers: &HeaderMap,
+    account: Option<&Account>,
+    needed: Needed,
+) -> ApiResult<UploadLicence> {
+    let agreed = account.and_then(|account| account.terms.as_ref()).map(|terms| terms.version);
+    if let Some(version) = named(headers)? {
+        check(app.policy(), TERMS_HEADER, version, needed)?;
+        if let Some(account) = account
+            && agreed < Some(version)
+        {
+            app.backend.store.agree(&account.id, version, Now::read()).await?;
+        }
+        return Ok(UploadLicence::agreed(version));
+    }
+    let asks = app.policy().asks_for_terms();
+    match agreed {
+        Some(version) if !asks || needed == Needed::Any || version >= TERMS_VERSION => {
+            Ok(UploadLicence::agreed(version))
+        }
+        None if !asks => Ok(UploadLicence::stated()),
+        _ => Err(not_agreed(app.policy())),
+    }
+}
+
+/// Whether a contribution of an account, or without one, would be refused for want of an agreement.
+pub(crate) fn is_asked(policy: &Policy, account: Option<&Account>) -> bool {
+    let agreed = account.and_then(|account| account.terms.as_ref());
+    policy.asks_for_terms() && agreed.is_none_or(|terms| terms.version < TERMS_VERSION)
+}
+
+/// Notes that whoever asks agrees to the terms in force. A token may do this if it may contribute.
+pub(crate) async fn agree(app: &App, caller: &Caller, Agree { version }: Agree) -> ApiResult<()> {
+    if let By::Token(token) = &caller.by
+        && !token.scopes.iter().any(|scope| matches!(scope, Scope::Upload | Scope::Agent))
+    {
+        return Err(ApiFault::forbidden(
+            "the token is for neither upload nor agent, so it cannot agree to the terms of contributing",
+        ));
+    }
+    check(app.policy(), "version", version, Needed::InForce)?;
+    app.backend.store.agree(&caller.account.id, version, Now::read()).await?;
+    Ok(())
+}
+
+/// Refuses a version that nobody can agree to now.
+pub(super) fn check(policy: &Policy, place: &str, version: u32, needed: Needed) -> ApiResult<()> {
+    let is_known = (1..=TERMS_VERSION).contains(&version);
+    if version == TERMS_VERSION || is_known && needed == Needed::Any {
+        return Ok(());
+    }
+    Err(ApiFault::terms_changed(format!(
+        "{place}: got {version}, expected {TERMS_VERSION}, the version of the terms of contributing that is in force; \
+         read {}, and agree to that",
+        terms_address(policy)
+    )))
+}
+
+/// Where people read the terms.
+pub(crate) fn terms_address(policy: &Policy) -> String {
+    format!("{}/terms", policy.public_url)
+}
+
+/// The version that a request agrees to.
+fn named(headers: &HeaderMap) -> ApiResult<Option<u32>> {
+    let Some(given) = headers.get(TERMS_HEADER) else { return Ok(None) };
+    let version = given.to_str().ok().and_then(|text| text.parse().ok());
+    version.map(Some).ok_or_else(|| {
+        ApiFault::invalid(format!(
+            "{TERMS_HEADER}: got `{:.40}`, expected the number of a version, such as {TERMS_VERSION}",
+            String::from_utf8_lossy(given.as_bytes())
+        ))
+    })
+}
+
+fn not_agreed(policy: &Policy) -> ApiFault {
+    let (address, url) = (terms_address(policy), &policy.public_url);
+    ApiFault::terms_not_agreed(format!(
+        "contributions to this server are given under {DATA_LICENCE}, and nobody has agreed to that yet: read the terms of \
+         contributing at {address}; if you agree, say so at {url}/account, by `--agree {TERMS_VERSION}` of diode, or by \
+         the header `{TERMS_HEADER}: {TERMS_VERSION}`"
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use diode_core::ids::Digest;
+
+    use super::*;
+
+    /// Whoever agreed to a version agreed to this text. Another text is another version.
+    #[test]
+    fn each_version_has_one_text() {
+        let digest = Digest::of(TERMS_TEXT.as_bytes());
+        assert_eq!(
+            (TERMS_VERSION, digest.as_str()),
+            (1, "0e89ad90ded66c5bdebb20ae37b981760e1105c56e09b5c9b591b21aeb1f6a10")
+        );
+        assert!(TERMS_TEXT.contains(&format!("\n\nVersion {TERMS_VERSION}, of ")));
+        assert!(TERMS_TEXT.contains(DATA_LICENCE));
+    }
+}

@@ -1,0 +1,26 @@
+//! Under which licence an upload is given, as columns.
+
+use diode_core::api::UploadLicence;
+
+use super::fields::{named, terms_version};
+use super::from_row::from_row;
+use crate::solutions::Damaged;
+
+/// The columns of `uploads` and `senders`.
+pub(super) struct LicenceRow {
+    licence: String,
+    licence_basis: String,
+    terms: Option<i64>,
+}
+
+from_row!(LicenceRow { licence, licence_basis, terms });
+
+impl LicenceRow {
+    pub(super) fn licence(self) -> Result<UploadLicence, Damaged> {
+        Ok(UploadLicence {
+            spdx: self.licence,
+            basis: named("basis of the licence", &self.licence_basis)?,
+            terms: self.terms.map(terms_version).transpose()?,
+        })
+    }
+}
