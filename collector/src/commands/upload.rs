@@ -4,20 +4,27 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, bail};
 use clap::Args;
 use diode_core::api::{MAX_UPLOAD_BYTES, Receipt};
+use serde::Serialize;
 
 use crate::output;
-use crate::server::{ServerArgs, TermsArgs, send};
+use crate::server::{Rehearsed, ServerArgs, TermsArgs, rehearse, send};
 
 /// Send datasets to a Diode server
 ///
 /// Each file is checked here first. Sending the same file twice changes nothing. Where a server asks for
 /// an account, `diode login` gets a token once; DIODE_TOKEN holds one for machines.
 #[derive(Debug, Args)]
-#[command(after_help = "Example:\n  diode upload cpu.msgpack.zst --server http://127.0.0.1:8080")]
+#[command(
+    after_help = "Examples:\n  diode upload --dry-run cpu.msgpack.zst\n  diode upload cpu.msgpack.zst --server http://127.0.0.1:8080"
+)]
 pub(crate) struct Upload {
     /// Datasets to send, in any format
     #[arg(required = true, value_name = "FILE")]
     files: Vec<PathBuf>,
+
+    /// Check the files as a server does, and send nothing
+    #[arg(long)]
+    dry_run: bool,
 
     #[command(flatten)]
     server: ServerArgs,
@@ -32,7 +39,7 @@ pub(crate) struct Upload {
 
 impl Upload {
     pub(crate) fn run(self) -> anyhow::Result<()> {
-        let mut uploads = Vec::new();
+        let (mut uploads, mut rehearsed) = (Vec::new(), Vec::new());
         for path in &self.files {
             let unreadable = || format!("cannot read {}", path.display());
             let length = fs::metadata(path).with_context(unreadable)?.len();
@@ -45,8 +52,21 @@ impl Upload {
                 );
             }
             let bytes = fs::read(path).with_context(unreadable)?;
-            diode_formats::decode(&bytes).with_context(|| path.display().to_string())?;
-            uploads.push((path, bytes));
+            let shown = || path.display().to_string();
+            let decoded = diode_formats::decode(&bytes).with_context(shown)?;
+            if self.dry_run {
+                rehearsed
+                    .push(DryRun { file: path, hardware: rehearse(&decoded.datasets).with_context(shown)? });
+            } else {
+                uploads.push((path, bytes));
+            }
+        }
+        if self.dry_run {
+            return if self.json {
+                output::json(&rehearsed)
+            } else {
+                output::text_out(&dry_runs(&rehearsed))
+            };
         }
         let client = self.terms.contribute(self.server.client()?)?;
         let mut receipts = Vec::new();
@@ -60,6 +80,33 @@ impl Upload {
         }
         if self.json { output::json(&receipts) } else { Ok(()) }
     }
+}
+
+/// What `--dry-run` says of a file.
+#[derive(Serialize)]
+struct DryRun<'a> {
+    file: &'a Path,
+    hardware: Vec<Rehearsed>,
+}
+
+fn dry_runs(files: &[DryRun<'_>]) -> String {
+    let mut text = String::new();
+    for DryRun { file, hardware } in files {
+        text += &format!("{}: not sent (--dry-run)\n", file.display());
+        for of in hardware {
+            text += &format!(
+                "  {}: {} problems, {} timings, {} failures\n",
+                of.hardware, of.problems, of.timings, of.failures
+            );
+            for part in &of.set_apart {
+                text += &format!(
+                    "    {} of them would be set apart, {}: {}\n",
+                    part.timings, part.reason, part.example
+                );
+            }
+        }
+    }
+    text
 }
 
 fn in_words(path: &Path, receipt: &Receipt) -> String {

@@ -25,6 +25,7 @@ mod predecessor;
 #[cfg(test)]
 mod predecessor_models;
 #[cfg(test)]
+mod rehearsing;
 mod resuming;
 #[cfg(test)]
 mod sandbox;

@@ -1,6 +1,5 @@
 //! From the bytes of an upload to durable rows: decode, check, store.
 
-mod physics;
 mod prepare;
 
 use std::collections::BTreeMap;

@@ -6,10 +6,9 @@ use std::collections::BTreeMap;
 use diode_core::api::{HardwareReceipt, SetApart, SetApartReason, UploadLicence};
 use diode_core::hardware::{self, Facts, Hardware};
 use diode_core::ids::{AccountId, Digest, HardwareSlug, UploadId};
-use diode_core::{Dataset, Invalid, Solution};
+use diode_core::{Dataset, Invalid, Solution, physics};
 use diode_formats::{Decoded, solution_digest};
 
-use super::physics;
 use crate::solutions::encode;
 use crate::store::{KnownHardware, NewSolution, NewUpload};
 

@@ -28,6 +28,7 @@ mod numbered;
 pub mod op;
 #[cfg(feature = "openapi")]
 mod openapi;
+pub mod physics;
 pub mod problem;
 pub mod provenance;
 pub mod shapes;

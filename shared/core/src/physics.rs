@@ -2,10 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use diode_core::api::SetApartReason;
-use diode_core::hardware::{Facts, floor};
-use diode_core::space::cannot_have_run;
-use diode_core::{Config, ConfigDictionary, DType, Invalid, Nanos, Solution};
+use crate::api::SetApartReason;
+use crate::hardware::{Facts, floor};
+use crate::space::cannot_have_run;
+use crate::{Config, ConfigDictionary, DType, Invalid, Nanos, Solution};
 
 /// How far below the floor a time may lie: clocks and the resolution of events
 /// are not known more exactly.
@@ -15,12 +15,12 @@ const TOLERANCE: f64 = 0.05;
 const LEAST: Nanos = Nanos(1.0);
 
 /// Why a timing cannot be what it says, in one line.
-pub(super) type Fault = (SetApartReason, Invalid);
+pub type Fault = (SetApartReason, Invalid);
 
 /// Finds times that are physically impossible: mistaken units, kernels that did not compute everything, or
 /// made-up times. One such time would lead every ranking. Also configs that the hardware cannot launch.
 /// `facts` are those that somebody vouches for. Returns what is wrong by row.
-pub(super) fn faults(
+pub fn faults(
     facts: Option<&Facts>,
     solution: &Solution,
     configs: &ConfigDictionary,
@@ -66,8 +66,8 @@ fn may_use_tf32(config: &Config, dtype: DType) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use diode_core::hardware::find;
-    use diode_core::{Method, Op, Problem, ProblemFields, Tile, TimeColumn};
+    use crate::hardware::find;
+    use crate::{Method, Op, Problem, ProblemFields, Tile, TimeColumn};
 
     use super::*;
 

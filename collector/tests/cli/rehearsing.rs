@@ -1,0 +1,37 @@
+//! `diode upload --dry-run`: what a server would make of a file.
+
+use serde_json::{Value, json};
+
+use crate::sandbox::Sandbox;
+
+/// Two times of one product; the floor of a 4096³ bf16 product on an H200 is 128.3 µs.
+const TIMES: &str = "\
+hardware,op,m,n,k,a_dtype,block_m,block_n,block_k,group_m,num_stages,num_warps,time_ns
+nvidia-h200,mm,4096,4096,4096,bfloat16,128,128,64,8,3,8,250000
+nvidia-h200,mm,4096,4096,4096,bfloat16,128,256,64,8,3,8,12800
+";
+
+#[test]
+fn a_dry_run_names_what_cannot_be_true_and_sends_nothing() {
+    let sandbox = Sandbox::new();
+    sandbox.write("t.csv", TIMES);
+    sandbox.ok(&["convert", "t.csv", "t.msgpack.zst"]);
+    // Nobody listens there.
+    let nobody = ["--server", "http://127.0.0.1:9"];
+    let said = sandbox.ok(&[&["upload", "--dry-run", "t.msgpack.zst"][..], &nobody].concat());
+    assert!(said.contains("t.msgpack.zst: not sent"), "{said}");
+    assert!(said.contains("nvidia-h200: 1 problems, 2 timings, 0 failures"), "{said}");
+    assert!(said.contains("1 of them would be set apart, below-floor: time of mm"), "{said}");
+    let listed = sandbox.ok(&[&["upload", "--dry-run", "--json", "t.msgpack.zst"][..], &nobody].concat());
+    let listed: Value = serde_json::from_str(&listed).unwrap();
+    assert_eq!(listed[0]["file"], json!("t.msgpack.zst"));
+    let of = &listed[0]["hardware"][0];
+    assert_eq!((&of["timings"], &of["set_apart"][0]["timings"]), (&json!(2), &json!(1)));
+}
+
+#[test]
+fn a_dry_run_refuses_what_is_no_dataset() {
+    let sandbox = Sandbox::new();
+    sandbox.write("t.msgpack", "no dataset");
+    assert!(sandbox.fails(1, &["upload", "--dry-run", "t.msgpack"]).contains("t.msgpack"));
+}
