@@ -3,6 +3,7 @@
 use diode_core::{Micros, Tflops};
 use leptos::prelude::*;
 
+use super::legend::legend;
 use super::look::{Shape, Tone};
 use super::plot::{Axis, Line, Mark, Plot};
 use super::scatter::Scatter;
@@ -75,19 +76,13 @@ pub(crate) fn along_size(points: &[SizePoint], size: &'static str, rate: bool) -
         },
         fine: false,
     };
-    let entry = |shape: Shape, tone: Tone, words: &'static str| {
-        view! {
-            <li>
-                <svg viewBox="0 0 10 10" aria-hidden="true"><path class=format!("marks {}", tone.class()) d=shape.outline() /></svg>
-                {words}
-            </li>
-        }
-    };
+    let entries = [
+        (Shape::Circle, Tone::TritonFar, "best Triton config; the ring is the shape above".to_owned()),
+        (Shape::Square, Tone::LibraryFar, "library".to_owned()),
+    ];
+    let entries = entries.into_iter().take(if has_library { 2 } else { 1 }).collect();
     view! {
         <Scatter plot />
-        <ul class="legend">
-            {entry(Shape::Circle, Tone::TritonFar, "best Triton config; the ring is the shape above")}
-            {has_library.then(|| entry(Shape::Square, Tone::LibraryFar, "library"))}
-        </ul>
+        {legend(entries)}
     }
 }

@@ -7,11 +7,14 @@ mod agents;
 mod contributors;
 mod cover;
 mod coverage_map;
+mod epoch;
 mod error;
 mod everywhere;
 mod hardware;
 mod jobs;
 mod leaderboard;
+mod libraries;
+mod measuring;
 mod models;
 mod moderation;
 mod nearest;
@@ -36,6 +39,7 @@ pub use agents::{
 pub use contributors::HardwareContributor;
 pub use cover::{ConfigCover, CoverStep};
 pub use coverage_map::{CoverageCell, CoverageMap, CoverageMapQuery, PlannedProblem, SizeRange};
+pub use epoch::Epoch;
 pub use error::ApiError;
 pub use everywhere::ShapeOnHardware;
 pub use hardware::HardwareSummary;
@@ -43,6 +47,8 @@ pub use jobs::{Job, JobEvent, JobKind, JobRequest, JobState};
 pub use leaderboard::{
     KernelResult, Kernels, Leaderboard, LeaderboardQuery, LeaderboardRow, LeaderboardSort, SortOrder,
 };
+pub use libraries::{LibraryOn, LibraryUse, LibraryVersion};
+pub use measuring::{AskedProblems, Measuring, MeasuringQuery, MeasuringState};
 pub use models::{EvaluationReport, KeptReport, ModelSource, ModelState, ModelSummary, TopK};
 pub use moderation::{
     LogEntry, Moderated, Moderation, ModerationAction, ModerationSubject, NewReport, Reason, Report,

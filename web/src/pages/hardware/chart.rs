@@ -58,17 +58,7 @@ fn drawn(points: &[ProblemPoint], kernels: Kernels, slug: &str) -> AnyView {
 fn legend(points: &[ProblemPoint]) -> impl IntoView + use<> {
     let tones: BTreeSet<Tone> = points.iter().map(|point| Tone::of(point.triton_over_library)).collect();
     let dtypes: BTreeSet<_> = points.iter().map(|point| point.problem.a_dtype).collect();
-    let entry = |shape: Shape, tone: Tone, words: String| {
-        view! {
-            <li>
-                <svg viewBox="0 0 10 10" aria-hidden="true">
-                    <path class=format!("marks {}", tone.class()) d=shape.outline() />
-                </svg>
-                {words}
-            </li>
-        }
-    };
-    let tones = tones.into_iter().map(move |tone| entry(Shape::Circle, tone, tone.words().to_owned()));
-    let dtypes = dtypes.into_iter().map(move |dtype| entry(Shape::of(dtype), Tone::Plain, dtype.to_string()));
-    view! { <ul class="legend">{tones.chain(dtypes).collect_view()}</ul> }
+    let tones = tones.into_iter().map(|tone| (Shape::Circle, tone, tone.words().to_owned()));
+    let dtypes = dtypes.into_iter().map(|dtype| (Shape::of(dtype), Tone::Plain, dtype.to_string()));
+    charts::legend(tones.chain(dtypes).collect())
 }
