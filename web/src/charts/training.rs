@@ -26,16 +26,13 @@ pub(crate) fn training(curves: &[Curve]) -> impl IntoView + use<> {
         .iter()
         .flat_map(|curve| {
             let (tone, shape) = looks(curve);
-            shown(curve).map(move |(epoch, loss)| Mark {
-                x: epoch,
-                y: loss,
-                tone,
-                shape,
-                text: format!("{}\nepoch {epoch}\nloss {}", curve.phase, format::loss(loss)),
-                href: None,
-            })
+            shown(curve).map(move |(epoch, loss)| Mark { x: epoch, y: loss, tone, shape })
         })
         .collect();
+    let said =
+        |curve: &Curve, (epoch, loss)| format!("{}\nepoch {epoch}\nloss {}", curve.phase, format::loss(loss));
+    let texts: Vec<String> =
+        curves.iter().flat_map(|curve| shown(curve).map(move |point| said(curve, point))).collect();
     let lines: Vec<(Vec<(f64, f64)>, bool)> =
         curves.iter().map(|curve| (shown(curve).collect(), !curve.is_final)).collect();
     let plot = Plot {
@@ -44,6 +41,8 @@ pub(crate) fn training(curves: &[Curve]) -> impl IntoView + use<> {
             format::counted(curves.len() as u64, "network")
         ),
         marks,
+        text: Box::new(move |index| texts[index].clone()),
+        href: None,
         lines: Box::new(move |_| {
             let drawn = lines.iter().filter(|(points, _)| !points.is_empty());
             drawn

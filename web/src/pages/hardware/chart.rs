@@ -13,7 +13,7 @@ use super::ranges::any_fault;
 use crate::charts::{self, Shape, Tone};
 use crate::components::{Empty, Loaded};
 use crate::query::link;
-use crate::remote::remote;
+use crate::remote::remote_list;
 
 #[component]
 pub(super) fn ProblemChart(summary: Arc<HardwareSummary>) -> impl IntoView {
@@ -26,7 +26,7 @@ pub(super) fn ProblemChart(summary: Arc<HardwareSummary>) -> impl IntoView {
             (!any_fault.get()).then(|| link(&format!("/hardware/{slug}/problems"), given))
         }
     };
-    let points = remote::<Vec<ProblemPoint>>(path);
+    let points = remote_list::<ProblemPoint>(path);
     let chart = move |points: Arc<Vec<ProblemPoint>>| {
         let slug = slug.clone();
         move || drawn(&points, kernels.get(), &slug)
@@ -42,16 +42,17 @@ pub(super) fn ProblemChart(summary: Arc<HardwareSummary>) -> impl IntoView {
     }
 }
 
-fn drawn(points: &[ProblemPoint], kernels: Kernels, slug: &str) -> AnyView {
+fn drawn(points: &Arc<Vec<ProblemPoint>>, kernels: Kernels, slug: &str) -> AnyView {
     if points.is_empty() {
         return view! { <Empty heading="No problem to draw">"No problem that the filters leave has a rate."</Empty> }
             .into_any();
     }
-    let href = |point: &ProblemPoint| {
-        let view = [("hardware", slug.to_owned()), ("method", point.method.to_string())];
+    let slug = slug.to_owned();
+    let page_of = move |point: &ProblemPoint| {
+        let view = [("hardware", slug.clone()), ("method", point.method.to_string())];
         link(&format!("/problems/{}", point.problem_id), view)
     };
-    view! { {charts::roofline(points, kernels, &href)} {legend(points)} }.into_any()
+    view! { {charts::roofline(points, kernels, Box::new(page_of))} {legend(points)} }.into_any()
 }
 
 /// What colours and shapes mean, of those that occur.

@@ -41,6 +41,7 @@ pub(super) fn Results(progress: Progress, summary: ModelSummary, hardware: Hardw
         let (summary, name) = (summary.clone(), format!("{slug}-predicted.csv"));
         move |_| rows.with_untracked(|rows| download(&name, "text/csv", &csv(rows, &summary)))
     };
+    let measured_on = slug.clone();
     let refusal = RwSignal::new(None::<String>);
     let take_table = move |_| {
         let name = format!("{slug}-predicted-inductor.json");
@@ -73,7 +74,7 @@ pub(super) fn Results(progress: Progress, summary: ModelSummary, hardware: Hardw
             <button type="button" class="button small" prop:disabled=move || !is_done() on:click=take_table>
                 "Inductor lookup_table"
             </button>
-            <MeasureAll slug problems ready />
+            <MeasureAll slug=measured_on problems ready />
         </div>
         <div
             class="progress"
