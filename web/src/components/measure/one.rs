@@ -18,6 +18,8 @@ pub(crate) fn MeasureThis(
     #[prop(into)]
     wanted: Signal<Option<(String, Problem)>>,
 ) -> impl IntoView {
+    // A signal may say again what it said before.
+    let wanted = Memo::new(move |_| wanted.get());
     let told = remote::<Vec<Measuring>>(move || {
         wanted.with(|wanted| wanted.as_ref().map(|(slug, problem)| state_path(slug, [&problem.id()])))
     });
