@@ -68,7 +68,7 @@ fn too_few(all: &[LibraryUse]) -> String {
 
 fn choice(one: &LibraryUse) -> Choice {
     let library = words(&one.name.library.to_string());
-    let text = format!("{}, {library}, {}", one.name.hardware, format::counted(one.uploads, "upload"));
+    let text = format!("{library}, {}, {}", one.name.hardware, format::counted(one.uploads, "upload"));
     (one.name.to_string(), text)
 }
 
@@ -105,6 +105,6 @@ mod tests {
         let all: Vec<LibraryUse> = names.iter().map(|name| used(name)).collect();
         assert_eq!(usual(&all), Some([names[1].to_owned(), names[2].to_owned()]));
         assert_eq!(usual(&all[..2]), None);
-        assert!(too_few(&all[..1]).contains("nvidia-h100, cuBLAS 12.8.4, 1 upload"));
+        assert!(too_few(&all[..1]).contains("cuBLAS 12.8.4, nvidia-h100, 1 upload"));
     }
 }

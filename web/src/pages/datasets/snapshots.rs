@@ -17,12 +17,14 @@ use crate::remote::remote;
 const FIRST: usize = 5;
 
 /// What the formats are, in words.
-const FORMATS: [(&str, &str); 5] = [
+const FORMATS: [(&str, &str); 7] = [
     ("columnar", "columnar MessagePack under zstd; holds everything"),
     ("parquet", "for pandas, Polars or DuckDB"),
+    ("csv", "one row per timing"),
     ("torch-diode-msgpack", "torch-diode's MessagePack"),
     ("torch-diode-json", "torch-diode's JSON"),
     ("manifest", "what is in it, from which uploads"),
+    ("checksums", "for sha256sum --check"),
 ];
 
 #[component]
