@@ -17,9 +17,9 @@ use utoipa_axum::routes;
 use crate::app::App;
 use crate::handlers::{
     account, activity, agents, comparisons, configs, contributions, contributors, coverage_map, datasets,
-    devices, everywhere, hardware, health, invitations, job_events, jobs, leaderboard, leases, models,
-    moderation, nearest, packs, picks, problems, publications, reviews, session, snapshots, tables, terms,
-    tokens, uploads,
+    devices, everywhere, hardware, health, invitations, job_events, jobs, leaderboard, leases, libraries,
+    measuring, models, moderation, nearest, packs, picks, problems, publications, reviews, session,
+    snapshots, tables, terms, tokens, uploads,
 };
 use crate::http::{ApiFault, around, same_site};
 use crate::limits::{describe, rated};
@@ -98,7 +98,9 @@ fn api() -> OpenApiRouter<App> {
     let compare = OpenApiRouter::new()
         .routes(routes!(everywhere::get))
         .routes(routes!(comparisons::hardware))
-        .routes(routes!(comparisons::uploads));
+        .routes(routes!(comparisons::uploads))
+        .routes(routes!(comparisons::libraries))
+        .routes(routes!(libraries::list));
     let take = OpenApiRouter::new()
         .routes(routes!(models::list, contributions::create))
         .routes(routes!(contributions::list))
@@ -123,7 +125,7 @@ fn api() -> OpenApiRouter<App> {
         .routes(routes!(packs::get, packs::delete))
         .routes(routes!(agents::coverage_of))
         .routes(routes!(coverage_map::get))
-        .routes(routes!(agents::want));
+        .routes(routes!(agents::want, measuring::get));
     let train = OpenApiRouter::new()
         .routes(routes!(jobs::create, jobs::list))
         .routes(routes!(jobs::get, jobs::cancel))

@@ -2,6 +2,8 @@
 //! of what happens. Set DIODE_SCREENSHOTS to an absolute path to keep pictures.
 
 use anyhow::{Context as _, ensure};
+use diode_core::{Dataset, Method, TimeColumn};
+use diode_formats::{Format, decode, encode};
 use diode_tests::{Browser, Server, Theme, Viewport, seeded};
 use serde_json::Value;
 
@@ -162,5 +164,73 @@ async fn quiet(browser: &Browser, look: &str) -> anyhow::Result<()> {
     ensure!(barriers.is_empty(), "{look}: axe: {barriers:?}");
     let complaints = browser.complaints().await?;
     ensure!(complaints.is_empty(), "{look}: {complaints:?}");
+    Ok(())
+}
+
+/// Sends some of what was measured again, as if beside a version of cuBLAS, with times changed by their place.
+fn send_beside(server: &Server, version: &str, changed: impl Fn(usize) -> f64) -> anyhow::Result<()> {
+    let mut dataset = decode(&server.bytes("/api/v1/datasets/nvidia-h100.msgpack.zst")?)?.datasets.remove(0);
+    let Dataset { configs, solutions, .. } = &mut dataset;
+    solutions.retain(|solution| {
+        let has_library = solution.configs.iter().any(|&index| configs.get(index).is_library());
+        has_library && solution.method == Method::MEDIAN_COLD_EVENT
+    });
+    solutions.truncate(12);
+    ensure!(solutions.len() == 12, "the shipped data has library timings");
+    for (place, solution) in dataset.solutions.iter_mut().enumerate() {
+        let times = solution.times.iter_nanos().map(|time| (time.0 * changed(place)) as u64).collect();
+        solution.times = TimeColumn::from_nanos(times).context("times")?;
+        (solution.minimum_ns, solution.spread_ns) = (None, None);
+    }
+    dataset.provenance.node.insert("cublas".to_owned(), version.to_owned());
+    let bytes = encode(Format::Columnar, &[dataset])?;
+    ureq::post(format!("{}/api/v1/uploads", server.url())).send(&bytes)?;
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn two_library_versions_are_compared_like_two_uploads() -> anyhow::Result<()> {
+    let folder = seeded()?;
+    let server = Server::start(folder.path())?;
+    let browser = Browser::start().await?;
+    let page = format!("{}/compare?what=libraries", server.url());
+    // The shipped data names other versions.
+    send_beside(&server, "110101", |_| 1.05)?;
+    // One got slower by far, one faster, the others by less than the noise.
+    send_beside(&server, "110202", |place| [1.3, 1.02, 1.06].get(place).copied().unwrap_or(1.055))?;
+    const PAIR: &str = "a=nvidia-h100@cublas-110101&b=nvidia-h100@cublas-110202";
+    let ratios = server.get(&format!("/api/v1/comparisons/libraries?{PAIR}"))?;
+    assert_eq!(
+        (&ratios["problems"], &ratios["slower"], &ratios["faster"]),
+        (&12.into(), &1.into(), &1.into())
+    );
+    for (viewport, theme, look) in LOOKS {
+        browser.look(viewport, theme).await?;
+        browser.open(&format!("{page}&{PAIR}"), "[data-testid=compared] tbody tr").await?;
+        let verdict: String =
+            browser.script("return document.querySelector('[data-testid=ratio]').innerText").await?;
+        ensure!(
+            verdict.contains("cuBLAS 11.2.2 runs at") && verdict.contains("speed of cuBLAS 11.1.1"),
+            "{verdict}"
+        );
+        let rows: Vec<String> = browser
+            .script("return [...document.querySelectorAll('[data-testid=compared] tbody tr')].map((row) => row.innerText)")
+            .await?;
+        let first = ratios["items"][0]["problem"].clone();
+        let dims = format!("×{}×{}", first["n"], first["k"]);
+        ensure!(rows.len() == 12 && rows[0].contains(&dims), "slower first: {rows:?}");
+        quiet(&browser, look).await?;
+        browser.picture(&format!("compare-libraries-{look}")).await?;
+    }
+    // The address says which, and a row leads to the problem on the hardware.
+    browser
+        .open(
+            &format!("{page}&{}", PAIR.replace("a=", "x=").replace("b=", "a=").replace("x=", "b=")),
+            "[data-testid=compared] tbody tr",
+        )
+        .await?;
+    browser.until("return document.querySelector('[data-testid=ratio]').innerText.includes('cuBLAS 11.1.1 runs at')").await?;
+    browser.script::<()>("document.querySelector('[data-testid=compared] tbody a').click()").await?;
+    browser.wait_for("[aria-labelledby=configs-title] tbody tr").await?;
     Ok(())
 }

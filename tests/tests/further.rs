@@ -193,9 +193,20 @@ async fn charts_are_saved_as_they_look() -> anyhow::Result<()> {
                     "return document.querySelector(\"{chart} svg\").querySelectorAll('path, rect').length"
                 ))
                 .await?;
+            // What the colours mean goes with it.
+            let legend: Vec<String> = browser
+                .script(&format!(
+                    "return [...document.querySelectorAll(\"{chart} .legend li\")].map((one) => one.innerText.trim())"
+                ))
+                .await?;
+            ensure!(legend.is_empty() == (chart == ".columns-box"), "{name}: {legend:?}");
+            for words in &legend {
+                let words = words.replace('&', "&amp;");
+                ensure!(svg.contains(&format!(">{words}</text>")), "{name}: `{words}` is not in the legend");
+            }
             // Its own paper is one more.
             let saved = svg.matches("<path").count() + svg.matches("<rect").count();
-            ensure!(saved == drawn + 1, "{name}: {drawn} are drawn, {saved} are saved");
+            ensure!(saved == drawn + legend.len() + 1, "{name}: {drawn} are drawn, {saved} are saved");
             // A picture that a browser can show, twice as large as on the page.
             let png: u64 = browser.script(&format!("return window.blobs_by_name['{name}.png'].size")).await?;
             ensure!(png > 2000, "a picture of {png} bytes");
@@ -203,11 +214,24 @@ async fn charts_are_saved_as_they_look() -> anyhow::Result<()> {
                 "return (async () => {{
                     const picture = await createImageBitmap(window.blobs_by_name['{name}.png']);
                     const place = document.querySelector(\"{chart} svg\").getBoundingClientRect();
-                    return Math.abs(picture.width - 2 * place.width) < 2 && Math.abs(picture.height - 2 * place.height) < 2;
+                    const legend = document.querySelector(\"{chart} .legend\")?.getBoundingClientRect().height;
+                    const height = place.height + (legend ? legend + 8 : 0);
+                    return Math.abs(picture.width - 2 * place.width) < 2 && Math.abs(picture.height - 2 * height) < 2;
                 }})()"
             );
             ensure!(browser.script::<bool>(&wide).await?, "{name}.png has another size");
             assert_eq!(browser.complaints().await?, Vec::<String>::new());
+            // For people: the saved file in the place of the page.
+            let show = format!(
+                "const image = new Image();
+                 image.src = 'data:image/svg+xml;charset=utf-8,' + encodeURIComponent(window.files['{name}.svg']);
+                 document.body.replaceChildren(image);
+                 return image.decode().then(() => true)"
+            );
+            ensure!(browser.script::<bool>(&show).await?, "{name}.svg is no picture");
+            browser
+                .picture(&format!("saved-{name}-{}", if paper.contains("255") { "light" } else { "dark" }))
+                .await?;
         }
     }
     Ok(())

@@ -114,9 +114,9 @@ async fn predicting_sends_no_request() -> anyhow::Result<()> {
     let page =
         format!("{}/predict?hardware=nvidia-h200&op=mm&m=512&n=512&k=512&dtype=bfloat16", server.url());
     browser.open(&page, "[data-testid=candidates] [data-config]").await?;
-    // What was measured nearby is asked for once the shape has rested.
+    // What was measured, here and nearby, is asked for once the shape has rested.
     let requests = "return performance.getEntriesByType('resource')
-        .filter((entry) => !entry.name.includes('/nearest?')).length";
+        .filter((entry) => !/\\/(nearest|wanted)\\?/.test(entry.name)).length";
     let before: u64 = browser.script(requests).await?;
     let first = "return document.querySelector('[data-testid=candidates] [data-config]').dataset.predictedUs";
     let small: String = browser.script(first).await?;

@@ -2,8 +2,8 @@
 //! path to keep pictures.
 
 use anyhow::{Context as _, ensure};
-use diode_tests::{Browser, CATCH_FILES, Server, Theme, Viewport, seeded};
-use serde_json::Value;
+use diode_tests::{Browser, CATCH_FILES, Server, Theme, Viewport, administrator_token, seeded};
+use serde_json::{Value, json};
 
 const LOOKS: [(Viewport, Theme, &str); 4] = [
     (Viewport::DESKTOP, Theme::Light, "desktop-light"),
@@ -183,5 +183,72 @@ async fn every_page_of_the_dashboard_answers_200() -> anyhow::Result<()> {
     }
     let no_dataset: Result<Value, _> = server.get("/api/v1/datasets/no-such.json");
     ensure!(no_dataset.is_err());
+    Ok(())
+}
+
+/// Has a snapshot made of what is on the server, and waits for it.
+fn freeze(server: &Server, token: &str) -> anyhow::Result<String> {
+    let ask = json!({ "hardware": "nvidia-h100", "reason": "for the paper" });
+    let mut asked = ureq::post(format!("{}/api/v1/snapshots", server.url()))
+        .header("authorization", format!("Bearer {token}"))
+        .send_json(ask)?;
+    let job: Value = asked.body_mut().read_json()?;
+    let id = job["id"].as_str().context("a job has an id")?;
+    // The stream ends with the job.
+    server.bytes(&format!("/api/v1/jobs/{id}/events"))?;
+    let job = server.get(&format!("/api/v1/jobs/{id}"))?;
+    Ok(job["snapshot"].as_str().with_context(|| job.to_string())?.to_owned())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn snapshots_stand_with_their_files_checksums_and_citation() -> anyhow::Result<()> {
+    let folder = seeded()?;
+    let server = Server::start(folder.path())?;
+    let browser = Browser::start().await?;
+    let page = format!("{}/datasets/nvidia-h100", server.url());
+    browser.look(Viewport::DESKTOP, Theme::Light).await?;
+    browser.open(&page, "[data-testid=snapshots] .empty").await?;
+    ensure!(text(&browser, "[data-testid=snapshots]").await?.contains("No snapshot yet"));
+
+    let token = administrator_token(folder.path(), &server)?;
+    let name = freeze(&server, &token)?;
+    let detail = server.get(&format!("/api/v1/snapshots/{name}"))?;
+    let files = detail["files"].as_array().context("files")?;
+    let card = format!("[data-snapshot='{name}']");
+    for (viewport, theme, look) in LOOKS {
+        browser.look(viewport, theme).await?;
+        browser.open(&page, &format!("{card} summary")).await?;
+        browser.script::<()>(&format!("document.querySelector(\"{card} summary\").click()")).await?;
+        browser.wait_for("[data-testid=snapshot-files] tbody tr").await?;
+        let shown = text(&browser, &card).await?;
+        for file in files {
+            for part in [file["name"].as_str(), file["sha256"].as_str()] {
+                ensure!(shown.contains(part.context("text")?), "{look}: {part:?} is not in {shown}");
+            }
+        }
+        let digest = detail["summary"]["digest"].as_str().context("a digest")?;
+        let command = format!(
+            "diode datasets pull {name} --format parquet --digest {digest} --server {}",
+            server.url()
+        );
+        let citation = detail["citation"]["bibtex"].as_str().context("a citation")?.trim_end();
+        for part in [command.as_str(), citation] {
+            ensure!(shown.contains(part), "{look}: {part} is not in {shown}");
+        }
+        quiet(&browser, look).await?;
+        browser.script::<()>("document.querySelector('[data-testid=snapshots]').scrollIntoView()").await?;
+        browser.picture(&format!("snapshots-{look}")).await?;
+    }
+    browser.script::<()>(CATCH_FILES).await?;
+    let press = format!(
+        "document.querySelector(\"[data-testid=snapshot-files] a[download='{name}.parquet']\").click()"
+    );
+    browser.script::<()>(&press).await?;
+    browser
+        .until("return document.querySelector('[data-testid=snapshot-files]').innerText.includes('saved, ')")
+        .await?;
+    let saved: u64 = browser.script(&format!("return window.blobs_by_name['{name}.parquet'].size")).await?;
+    let there = files.iter().find(|file| file["format"] == "parquet").context("a Parquet file")?;
+    assert_eq!(Some(saved), there["bytes"].as_u64());
     Ok(())
 }

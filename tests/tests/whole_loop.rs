@@ -53,6 +53,41 @@ async fn the_loop_closes() -> anyhow::Result<()> {
         );
     }
     assert_eq!(browser.complaints().await?, Vec::<String>::new());
+    the_model_page_shows_how_it_learnt(&browser, &server, &model).await
+}
+
+/// The losses that the training's events named, as a chart and as a table.
+async fn the_model_page_shows_how_it_learnt(
+    browser: &Browser,
+    server: &Server,
+    model: &str,
+) -> anyhow::Result<()> {
+    let job = server.get(&format!("/api/v1/models/{model}"))?["job"].as_str().context("a job")?.to_owned();
+    let events = String::from_utf8(server.bytes(&format!("/api/v1/jobs/{job}/events"))?)?;
+    let losses: Vec<&str> =
+        events.split(", loss ").skip(1).filter_map(|rest| rest.split('"').next()).collect();
+    assert!(!losses.is_empty(), "{events}");
+    for (viewport, theme, look) in [
+        (Viewport::DESKTOP, Theme::Light, "desktop-light"),
+        (Viewport::DESKTOP, Theme::Dark, "desktop-dark"),
+        (Viewport::PHONE, Theme::Light, "phone-light"),
+        (Viewport::PHONE, Theme::Dark, "phone-dark"),
+    ] {
+        browser.look(viewport, theme).await?;
+        browser
+            .open(&format!("{}/models/{model}", server.url()), "[data-testid=curves] .chart .marks")
+            .await?;
+        let shown: Vec<String> = browser
+            .script("return [...document.querySelectorAll('[data-testid=losses] td:last-child')].map((cell) => cell.textContent)")
+            .await?;
+        assert!(!shown.is_empty() && shown.iter().all(|loss| losses.contains(&loss.as_str())), "{shown:?}");
+        assert!(shown.len() <= losses.len(), "{} of {}", shown.len(), losses.len());
+        browser.script::<()>("document.querySelector('[data-testid=curves]').scrollIntoView()").await?;
+        browser.picture(&format!("curves-{look}")).await?;
+        assert_eq!(browser.overflow().await?, 0, "{look}: wider than the window");
+        assert_eq!(browser.inaccessible().await?, Vec::<String>::new(), "{look}");
+        assert_eq!(browser.complaints().await?, Vec::<String>::new(), "{look}");
+    }
     Ok(())
 }
 

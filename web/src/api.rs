@@ -19,6 +19,9 @@ pub(crate) enum Failure {
     /// The server answered that there is no such thing; another try cannot help.
     #[error("{0}")]
     NotFound(String),
+    /// The server wants to know first who asks.
+    #[error("{0}")]
+    SignedOut(String),
     /// The server answered, and refused.
     #[error("{0}")]
     Refused(String),
@@ -38,6 +41,11 @@ pub(crate) async fn post<B: Serialize, T: DeserializeOwned>(path: &str, body: &B
     decode(&bytes(Request::post(&url(path)).json(body)).await?)
 }
 
+/// Sends JSON where the answer has nothing to read.
+pub(crate) async fn tell<B: Serialize>(path: &str, body: &B) -> Result<(), Failure> {
+    send(Request::post(&url(path)).json(body)).await.map(drop)
+}
+
 /// Reads the JSON of an answer.
 pub(crate) fn decode<T: DeserializeOwned>(json: &[u8]) -> Result<T, Failure> {
     serde_json::from_slice(json).map_err(unreadable)
@@ -55,7 +63,11 @@ pub(crate) fn refusal(status: u16, body: &str) -> Failure {
         Ok(error) => error.message,
         Err(_) => format!("the server answered with status {status}"),
     };
-    if status == 404 { Failure::NotFound(message) } else { Failure::Refused(message) }
+    match status {
+        401 => Failure::SignedOut(message),
+        404 => Failure::NotFound(message),
+        _ => Failure::Refused(message),
+    }
 }
 
 async fn send(request: Result<Request, gloo_net::Error>) -> Result<Response, Failure> {
@@ -84,6 +96,8 @@ mod tests {
     fn refusals_carry_the_servers_own_words() {
         let body = r#"{"code":"not_found","message":"no such problem; see /api/v1/hardware"}"#;
         assert_eq!(refusal(404, body), Failure::NotFound("no such problem; see /api/v1/hardware".to_owned()));
+        let body = r#"{"code":"unauthorized","message":"an upload needs an account"}"#;
+        assert_eq!(refusal(401, body), Failure::SignedOut("an upload needs an account".to_owned()));
         assert_eq!(refusal(502, "<html>").to_string(), "the server answered with status 502");
     }
 }

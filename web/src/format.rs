@@ -81,6 +81,11 @@ pub(crate) fn counted(value: u64, noun: &str) -> String {
     format!("{} {noun}{}", count(value), if value == 1 { "" } else { "s" })
 }
 
+/// A loss of a training, with as many digits as its record has.
+pub(crate) fn loss(value: f64) -> String {
+    format!("{value:.4}")
+}
+
 /// The day of an RFC 3339 time: `2026-11-20`.
 pub(crate) fn day(rfc3339: &str) -> String {
     rfc3339.split('T').next().unwrap_or(rfc3339).to_owned()

@@ -18,6 +18,7 @@ mod pages;
 mod query;
 mod ranking;
 mod remote;
+mod turns;
 
 fn main() {
     console_error_panic_hook::set_once();

@@ -9,8 +9,8 @@ use diode_core::{Config, DType, Problem, Tile};
 use diode_model::{Model, ModelError, RankedSpace, Ranker};
 use leptos::prelude::*;
 
-/// How long the page may be kept waiting. At 60 frames a second, each has 16 ms.
-const TURN_MS: f64 = 10.0;
+use crate::turns::TURN_MS;
+
 /// How many configs of each shape are kept, as in the server's tables.
 const PICKS: usize = 5;
 

@@ -1,5 +1,6 @@
 //! A resource of the server as a signal that follows an address.
 
+use std::pin::Pin;
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -9,6 +10,7 @@ use serde::de::DeserializeOwned;
 
 use crate::api::{self, Failure};
 use crate::cache::{self, Keep};
+use crate::turns;
 
 /// Whether a resource is there.
 #[derive(Debug)]
@@ -75,7 +77,16 @@ pub(crate) fn remote<T>(path: impl Fn() -> Option<String> + Send + Sync + 'stati
 where
     T: DeserializeOwned + Send + Sync + 'static,
 {
-    follow(Memo::new(move |_| path()), Keep::Briefly, api::decode)
+    follow(Memo::new(move |_| path()), Keep::Briefly, Decode::AtOnce(api::decode))
+}
+
+/// The same of a list that may be long: it is read in turns, so that the page answers meanwhile.
+pub(crate) fn remote_list<T>(path: impl Fn() -> Option<String> + Send + Sync + 'static) -> Remote<Vec<T>>
+where
+    T: DeserializeOwned + Send + Sync + 'static,
+{
+    let decode = |json| Box::pin(turns::list_of(json)) as Decoding<Vec<T>>;
+    follow(Memo::new(move |_| path()), Keep::Briefly, Decode::InTurns(decode))
 }
 
 /// Follows the address of a file that never changes, and reads it by `decode`.
@@ -88,13 +99,29 @@ pub(crate) fn remote_file<T>(
 where
     T: Send + Sync + 'static,
 {
-    follow(Memo::new(move |_| path()), Keep::Forever, decode)
+    follow(Memo::new(move |_| path()), Keep::Forever, Decode::AtOnce(decode))
 }
+
+/// How an answer is read.
+enum Decode<T> {
+    AtOnce(fn(&[u8]) -> Result<T, Failure>),
+    InTurns(fn(Vec<u8>) -> Decoding<T>),
+}
+
+impl<T> Clone for Decode<T> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<T> Copy for Decode<T> {}
+
+type Decoding<T> = Pin<Box<dyn Future<Output = Result<T, Failure>>>>;
 
 fn follow<T: Send + Sync + 'static>(
     wanted: Memo<Option<String>>,
     keep: Keep,
-    decode: fn(&[u8]) -> Result<T, Failure>,
+    decode: Decode<T>,
 ) -> Remote<T> {
     let cached = wanted.get_untracked().and_then(|path| cache::get(&path));
     let remote = Remote {
@@ -111,14 +138,25 @@ fn follow<T: Send + Sync + 'static>(
         enough
     };
     let arrive = move |path: String, answer: Result<Vec<u8>, Failure>| {
-        remote.state.set(match answer.and_then(|bytes| decode(&bytes)) {
-            Ok(value) => {
-                let value = Arc::new(value);
-                cache::put(path, keep, Arc::clone(&value));
-                Load::Ready(value)
-            }
-            Err(failure) => Load::Failed(failure),
-        });
+        let decoded = async move {
+            let value = match (answer, decode) {
+                (Err(failure), _) => Err(failure),
+                (Ok(bytes), Decode::AtOnce(decode)) => decode(&bytes),
+                (Ok(bytes), Decode::InTurns(decode)) => decode(bytes).await,
+            };
+            let show = move || {
+                remote.state.set(match value {
+                    Ok(value) => {
+                        let value = Arc::new(value);
+                        cache::put(path, keep, Arc::clone(&value));
+                        Load::Ready(value)
+                    }
+                    Err(failure) => Load::Failed(failure),
+                });
+            };
+            Box::new(show) as Show
+        };
+        Box::pin(decoded) as Pin<Box<dyn Future<Output = Show>>>
     };
     fetch_what_is_wanted(wanted, remote.attempt, remote.busy, Box::new(recall), Rc::new(arrive));
     remote
@@ -126,8 +164,10 @@ fn follow<T: Send + Sync + 'static>(
 
 /// Shows what is known of an address without a request; returns whether that was enough.
 type Recall = Box<dyn Fn(Option<&str>) -> bool>;
-/// Receives the answer from an address.
-type Arrive = Rc<dyn Fn(String, Result<Vec<u8>, Failure>)>;
+/// Receives and reads the answer from an address.
+type Arrive = Rc<dyn Fn(String, Result<Vec<u8>, Failure>) -> Pin<Box<dyn Future<Output = Show>>>>;
+/// Shows what was read.
+type Show = Box<dyn FnOnce()>;
 
 /// The part that is the same for every type, compiled once: fetches whatever is
 /// wanted unless `recall` can do without, and hands over the newest answer.
@@ -150,10 +190,11 @@ fn fetch_what_is_wanted(
         let arrive = Rc::clone(&arrive);
         spawn_local(async move {
             let answer = api::get_bytes(&path).await;
+            let show = arrive(path, answer).await;
             // The page may be gone by now, or want another address.
             if newest.try_get_value() == Some(ticket) {
                 busy.set(false);
-                arrive(path, answer);
+                show();
             }
         });
     });

@@ -2,23 +2,26 @@
 
 use std::collections::BTreeMap;
 
-use anyhow::anyhow;
 use axum::Json;
 use axum::extract::State;
 use diode_core::api::{
-    ApiError, HardwareSummary, Kernels, ProblemFilter, RatioQuery, Ratios, Receipt, SortOrder, TimedConfig,
+    ApiError, HardwareSummary, Kernels, LibraryOn, ProblemFilter, RatioQuery, Ratios, Receipt, SortOrder,
+    TimedConfig,
 };
-use diode_core::ids::ProblemId;
+use diode_core::ids::{ProblemId, UploadId};
 use diode_core::{Method, Problem};
 
 use crate::app::App;
 use crate::http::{ApiFault, ApiResult, StrictQuery, lookup};
 use crate::ratios::ratios;
 use crate::solutions::StoredSolutions;
-use crate::store::{Pair, Sample};
+use crate::store::{LibraryUpload, Pair, Sample};
 
 /// More pairs are not looked at one by one.
 const MAX_PAIRS: u32 = 5_000;
+
+/// Older uploads beside a library are left out: each is read as a whole.
+const MAX_UPLOADS: usize = 64;
 
 /// As many as a page shows.
 const DEFAULT_LIMIT: u32 = 50;
@@ -76,18 +79,77 @@ pub(crate) async fn uploads(
     let a: Receipt = lookup(&app, &query.a).await?;
     let b: Receipt = lookup(&app, &query.b).await?;
     // Before the timings are read, so that memory holds those of few.
-    let _turn = app.picking().await.ok_or_else(|| {
-        ApiFault::busy("as many uploads are compared as the server takes; try again in a few seconds")
-    })?;
-    let filter = query.filter();
+    let _turn = app.picking().await.ok_or_else(too_many)?;
     let kernels = query.kernels.unwrap_or(Kernels::Triton);
-    let mut sides = Vec::new();
-    for id in [a.id, b.id] {
-        let stored = app.backend.store.upload_solutions(&id).await?;
-        let filter = filter.clone();
-        sides.push(tokio::task::spawn_blocking(move || best_times(&stored, kernels, &filter)).await?);
+    let a = best_of(&app, &[a.id], kernels, &query).await?;
+    let b = best_of(&app, &[b.id], kernels, &query).await?;
+    compared(a, b, &query).await
+}
+
+/// The best kernels on one hardware beside two versions of the vendor's library: `a` and `b` are names that
+/// `/libraries` lists. Of each, the newest 64 uploads count; the library's own times are compared unless `kernels`
+/// says otherwise.
+#[utoipa::path(
+    get, path = "/comparisons/libraries", tag = "comparisons", params(RatioQuery),
+    responses(
+        (status = 200, body = Ratios),
+        (status = 400, body = ApiError),
+        (status = 404, body = ApiError),
+        (status = 503, body = ApiError, description = "Too many such requests at once"),
+    ),
+)]
+pub(crate) async fn libraries(
+    State(app): State<App>,
+    StrictQuery(query): StrictQuery<RatioQuery>,
+) -> ApiResult<Json<Ratios>> {
+    let (a, b): (LibraryOn, LibraryOn) = (query.a.parse()?, query.b.parse()?);
+    let known = app.backend.store.library_uploads().await?;
+    let (a, b) = (uploads_of(&known, &a)?, uploads_of(&known, &b)?);
+    let _turn = app.picking().await.ok_or_else(too_many)?;
+    let kernels = query.kernels.unwrap_or(Kernels::Library);
+    let a = best_of(&app, &a, kernels, &query).await?;
+    let b = best_of(&app, &b, kernels, &query).await?;
+    compared(a, b, &query).await
+}
+
+fn too_many() -> ApiFault {
+    ApiFault::busy("as many uploads are compared as the server takes; try again in a few seconds")
+}
+
+/// The newest uploads beside a library, of which there must be one.
+fn uploads_of(known: &[LibraryUpload], wanted: &LibraryOn) -> ApiResult<Vec<UploadId>> {
+    let ids: Vec<UploadId> =
+        known.iter().filter(|upload| upload.of == *wanted).map(|upload| upload.id.clone()).collect();
+    if ids.is_empty() {
+        return Err(ApiFault::not_found(format!(
+            "no upload beside `{wanted}`; /api/v1/libraries lists what there is"
+        )));
     }
-    let [a, b] = <[BestTimes; 2]>::try_from(sides).map_err(|_| ApiFault::internal(anyhow!("two sides")))?;
+    Ok(ids.into_iter().take(MAX_UPLOADS).collect())
+}
+
+/// The best times in some uploads, read one after the other: memory holds one of them.
+async fn best_of(
+    app: &App,
+    uploads: &[UploadId],
+    kernels: Kernels,
+    query: &RatioQuery,
+) -> ApiResult<BestTimes> {
+    let mut best = BestTimes::new();
+    for id in uploads {
+        let stored = app.backend.store.upload_solutions(id).await?;
+        let filter = query.filter();
+        best = tokio::task::spawn_blocking(move || {
+            add_best_times(&mut best, &stored, kernels, &filter);
+            best
+        })
+        .await?;
+    }
+    Ok(best)
+}
+
+/// Compares by one method what both sides measured.
+async fn compared(a: BestTimes, b: BestTimes, query: &RatioQuery) -> ApiResult<Json<Ratios>> {
     let common: Vec<Method> = a.keys().filter(|method| b.contains_key(method)).copied().collect();
     let Some(method) = query.method.or(Method::shown_first(&common)) else {
         let problems = |side: &BestTimes| side.values().map(|times| times.len() as u64).sum();
@@ -102,15 +164,14 @@ pub(crate) async fn uploads(
         .collect();
     let both = items.len() as u64;
     let pairs = Sample { total: both, items };
-    Ok(Json(answer(pairs, in_a - both, in_b - both, method, &query).await?))
+    Ok(Json(answer(pairs, in_a - both, in_b - both, method, query).await?))
 }
 
 /// The best config of each problem, by method.
 type BestTimes = BTreeMap<Method, BTreeMap<ProblemId, (Problem, TimedConfig)>>;
 
-/// Of the timings of an upload, whoever else measured the same. Long work: not for an async thread.
-fn best_times(stored: &StoredSolutions, kernels: Kernels, filter: &ProblemFilter) -> BestTimes {
-    let mut best = BestTimes::new();
+/// Adds those of an upload, whoever else measured the same. Long work: not for an async thread.
+fn add_best_times(best: &mut BestTimes, stored: &StoredSolutions, kernels: Kernels, filter: &ProblemFilter) {
     for (row, solution) in stored.decode().solutions {
         let Some(problem) = stored.problems.get(&row.problem).filter(|problem| filter.admits(problem)) else {
             continue;
@@ -129,7 +190,6 @@ fn best_times(stored: &StoredSolutions, kernels: Kernels, filter: &ProblemFilter
             known.1 = timed;
         }
     }
-    best
 }
 
 async fn answer(

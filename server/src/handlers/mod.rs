@@ -19,6 +19,8 @@ pub(crate) mod job_events;
 pub(crate) mod jobs;
 pub(crate) mod leaderboard;
 pub(crate) mod leases;
+pub(crate) mod libraries;
+pub(crate) mod measuring;
 pub(crate) mod models;
 pub(crate) mod moderation;
 pub(crate) mod nearest;

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
-use diode_core::api::{HardwareReceipt, SetApart, SetApartReason, UploadLicence};
+use diode_core::api::{HardwareReceipt, LibraryVersion, SetApart, SetApartReason, UploadLicence};
 use diode_core::hardware::{self, Facts, Hardware};
 use diode_core::ids::{AccountId, Digest, HardwareSlug, UploadId};
 use diode_core::{Dataset, Invalid, Solution, physics};
@@ -144,6 +144,7 @@ impl Judged {
             set_apart: set_apart.into_values().collect(),
             confirmed: facts.is_some(),
             facts_differ,
+            library: LibraryVersion::of(&dataset.provenance),
         });
         Ok(())
     }

@@ -1,48 +1,26 @@
 //! How to refer to a snapshot.
 
 use diode_core::api::{Citation, SnapshotSummary};
-
-const AUTHOR: &str = "The Diode contributors";
-
-const MONTHS: [&str; 12] =
-    ["jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec"];
+use diode_core::bibtex::{AUTHOR, Cited};
 
 /// The citation of a snapshot of the server at an address.
 pub(crate) fn cite(snapshot: &SnapshotSummary, public_url: &str) -> Citation {
     let SnapshotSummary { name, digest, hardware_name, created_at, licence, .. } = snapshot;
     let url = format!("{public_url}/api/v1/snapshots/{name}");
     let year = created_at.get(..4).unwrap_or_default();
-    let month = created_at.get(5..7).and_then(|digits| digits.parse::<usize>().ok());
-    let month = month.and_then(|month| MONTHS.get(month.checked_sub(1)?));
-    let month = month.map_or_else(String::new, |month| format!("  month = {month},\n"));
-    let title = "Timings of matrix multiplication kernels on";
     let version = name.version;
+    let title = format!("Timings of matrix multiplication kernels on {hardware_name}, version {version}");
     let about = format!("{} problems, {} timings, SHA-256 {digest}", snapshot.problems, snapshot.timings);
-    let text = format!(
-        "{AUTHOR} ({year}). {title} {hardware_name}, version {version} [data set; {about}]. {licence}. {url}"
-    );
-    let bibtex = format!(
-        "@misc{{diode:{}:{version},\n  author = {{{{{AUTHOR}}}}},\n  title = {{{title} {{{}}}, version {version}}},\n  \
-         year = {{{year}}},\n{month}  url = {{{url}}},\n  note = {{{about}, {licence}}}\n}}\n",
-        name.hardware,
-        plain(hardware_name)
-    );
-    Citation { url, text, bibtex }
-}
-
-/// A name as TeX prints it. Names come from whoever uploaded first.
-fn plain(name: &str) -> String {
-    let mut text = String::with_capacity(name.len());
-    for c in name.chars() {
-        match c {
-            '\\' => text.push_str("\\textbackslash{}"),
-            '~' => text.push_str("\\textasciitilde{}"),
-            '^' => text.push_str("\\textasciicircum{}"),
-            '{' | '}' | '#' | '$' | '%' | '&' | '_' => text.extend(['\\', c]),
-            c => text.push(c),
-        }
+    let text = format!("{AUTHOR} ({year}). {title} [data set; {about}]. {licence}. {url}");
+    let bibtex = Cited {
+        key: &format!("diode:{}:{version}", name.hardware),
+        title: &title,
+        made_at: created_at,
+        url: &url,
+        note: &format!("{about}, {licence}"),
     }
-    text
+    .bibtex();
+    Citation { url, text, bibtex }
 }
 
 #[cfg(test)]
@@ -85,8 +63,8 @@ mod tests {
             )
         );
         let expected = format!(
-            "@misc{{diode:nvidia-h200:3,\n  author = {{{{The Diode contributors}}}},\n  title = {{Timings of matrix \
-             multiplication kernels on {{NVIDIA H200}}, version 3}},\n  year = {{2026}},\n  month = nov,\n  url = \
+            "@misc{{diode:nvidia-h200:3,\n  author = {{{{The Diode contributors}}}},\n  title = {{{{Timings of matrix \
+             multiplication kernels on NVIDIA H200, version 3}}}},\n  year = {{2026}},\n  month = nov,\n  url = \
              {{https://d.example/api/v1/snapshots/nvidia-h200@3}},\n  note = {{209 problems, 320606 timings, SHA-256 \
              {digest}, MIT OR Apache-2.0}}\n}}\n"
         );
@@ -96,7 +74,7 @@ mod tests {
     #[test]
     fn a_name_cannot_end_its_field() {
         let cited = cite(&summary("X} , note = {\\input{/etc/passwd} 50% & $1_0"), "https://d.example");
-        let title = "{X\\} , note = \\{\\textbackslash{}input\\{/etc/passwd\\} 50\\% \\& \\$1\\_0}";
+        let title = "on X\\textbraceright{} , note = \\textbraceleft{}\\textbackslash{}input\\textbraceleft{}/etc/passwd\\textbraceright{} 50\\% \\& \\$1\\_0, version";
         assert!(cited.bibtex.contains(title), "{}", cited.bibtex);
     }
 }

@@ -4,7 +4,9 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use diode_core::Problem;
-use diode_core::api::{Agent, Breadth, LeaseState, LeaseSummary, Purpose, RefusedWork, Registration};
+use diode_core::api::{
+    Agent, Breadth, LeaseState, LeaseSummary, Measuring, Purpose, RefusedWork, Registration,
+};
 use diode_core::ids::{AccountId, AgentId, HardwareSlug, LeaseId, ProblemId};
 
 use super::error::StoreResult;
@@ -182,6 +184,10 @@ pub trait AgentStore: Send + Sync {
 
     /// Adds what is to be measured, but for what is planned or measured already; returns how much it was.
     async fn add_work(&self, hardware: &HardwareSlug, work: &[NewWork]) -> StoreResult<u64>;
+
+    /// How far some problems have come on a hardware, in their order; few enough for one statement.
+    async fn measuring(&self, hardware: &HardwareSlug, problems: &[ProblemId])
+    -> StoreResult<Vec<Measuring>>;
 
     /// How much work waits and so on.
     async fn work_figures(&self, hardware: &HardwareSlug) -> StoreResult<WorkFigures>;

@@ -4,7 +4,7 @@ use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use diode_core::Dataset;
-use diode_core::api::JobRequest;
+use diode_core::api::{Epoch, JobRequest};
 use diode_model::Model;
 use diode_train::{
     Checkpoint, FirstPicks, Plan, Progress, Share, TrainError, TrainOptions, TrainingSet, fit,
@@ -64,7 +64,9 @@ pub(super) fn train(
         if let (Some(share), Progress::Epoch { phase, epoch, epochs, loss, .. }) =
             (share.after(progress), progress)
         {
-            tell(share, format!("{phase}: epoch {epoch} of {epochs}, loss {loss:.4}"));
+            let (epoch, epochs) = (*epoch as u32, *epochs as u32);
+            let said = Epoch { phase: phase.clone(), epoch, epochs, loss: f64::from(*loss) };
+            tell(share, said.to_string());
         }
         if stop.load(Ordering::Relaxed) { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     };

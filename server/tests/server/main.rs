@@ -43,6 +43,8 @@ mod limits;
 #[cfg(test)]
 mod listen;
 #[cfg(test)]
+mod measuring;
+#[cfg(test)]
 mod metrics;
 #[cfg(test)]
 mod models;

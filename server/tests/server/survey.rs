@@ -1,7 +1,7 @@
 //! What pages ask that look at much at once, on both databases.
 
 use diode_core::api::{
-    Activity, ConfigCover, CoverageMap, HardwareContributor, Ratios, Receipt, ShapeOnHardware,
+    Activity, ConfigCover, CoverageMap, HardwareContributor, LibraryUse, Ratios, Receipt, ShapeOnHardware,
 };
 use diode_core::hardware::{Hardware, find};
 use diode_core::{DType, Method, Op, Problem};
@@ -100,6 +100,44 @@ async fn two_uploads_are_compared_by_their_own_times() {
         app.get(&format!("/api/v1/comparisons/uploads?a={}&b=0123456789abcdef", a.id))
             .await
             .refusal(404, "not_found");
+        app.end().await;
+    }
+}
+
+#[tokio::test]
+async fn two_versions_of_a_library_are_compared_over_their_uploads() {
+    for app in TestApp::on_both("libraries").await {
+        assert_eq!(app.fetch::<Vec<LibraryUse>>("/api/v1/libraries").await, []);
+        let beside = |version: &str, problems: &[Problem], factor: f64| {
+            let mut dataset = dataset(h200(), problems, factor);
+            dataset.provenance.node = [("cublas".to_owned(), version.to_owned())].into();
+            columnar(&dataset)
+        };
+        app.receipt(beside("120804", &sizes()[..20], 1.0)).await;
+        let receipt = app.receipt(beside("120804", &sizes()[20..], 1.0)).await;
+        let library = receipt.hardware[0].library.clone();
+        assert_eq!(library.map(String::from).as_deref(), Some("cublas-120804"));
+        app.receipt(beside("130002", &sizes()[..30], 1.2)).await;
+        // What does not say its version, or says nonsense, is beside none.
+        let silent = app.receipt(columnar(&dataset(h200(), &sizes(), 1.4))).await;
+        assert_eq!(silent.hardware[0].library, None);
+        app.receipt(beside("thirteen", &sizes(), 1.5)).await;
+
+        let listed: Vec<LibraryUse> = app.fetch("/api/v1/libraries").await;
+        let listed: Vec<_> =
+            listed.iter().map(|one| (one.name.to_string(), one.uploads, one.problems)).collect();
+        let names = ["nvidia-h200@cublas-120804", "nvidia-h200@cublas-130002"].map(str::to_owned);
+        assert_eq!(listed, [(names[0].clone(), 2, 40), (names[1].clone(), 1, 30)]);
+        let path = format!("/api/v1/comparisons/libraries?a={}&b={}", names[0], names[1]);
+        let ratios: Ratios = app.fetch(&format!("{path}&kernels=triton")).await;
+        assert_eq!((ratios.problems, ratios.only_a, ratios.only_b, ratios.slower), (30, 10, 0, 30));
+        assert!(ratios.items.is_sorted_by(|a, b| a.b_over_a <= b.b_over_a), "what got slower comes first");
+        // Nobody has timed the library itself here, and it is what is meant.
+        let none: Ratios = app.fetch(&path).await;
+        assert_eq!((none.problems, none.b_over_a), (0, None));
+        let unknown = path.replace("130002", "140000");
+        assert!(app.get(&unknown).await.refusal(404, "not_found").contains("/api/v1/libraries"));
+        app.get(&path.replace("@cublas-130002", "")).await.refusal(400, "invalid");
         app.end().await;
     }
 }

@@ -8,6 +8,7 @@
 
 pub mod alignment;
 pub mod api;
+pub mod bibtex;
 pub mod comparison;
 pub mod config;
 pub mod config_fields;

@@ -18,23 +18,14 @@ pub(crate) struct Agreement {
 }
 
 /// Predicted against measured, with the line where they are equal, and a ring around one of the configs.
-pub(crate) fn agreement(configs: &[Agreement], ring: Option<usize>) -> impl IntoView + use<> {
-    let marks: Vec<Mark> = configs
-        .iter()
-        .map(|config| Mark {
-            x: config.measured,
-            y: config.predicted,
-            tone: Tone::Plain,
-            shape: Shape::Circle,
-            text: format!(
-                "{}\nmeasured {}\npredicted {}",
-                config.label,
-                format::time(config.measured),
-                format::time(config.predicted)
-            ),
-            href: None,
-        })
-        .collect();
+pub(crate) fn agreement(configs: Vec<Agreement>, ring: Option<usize>) -> impl IntoView {
+    let marks = configs.iter().map(|config| Mark {
+        x: config.measured,
+        y: config.predicted,
+        tone: Tone::Plain,
+        shape: Shape::Circle,
+    });
+    let marks = marks.collect();
     let description = format!(
         "Scatter plot of predicted against measured time of {}. The table below has the same data.",
         format::counted(configs.len() as u64, "config")
@@ -42,13 +33,18 @@ pub(crate) fn agreement(configs: &[Agreement], ring: Option<usize>) -> impl Into
     let plot = Plot {
         ring,
         marks,
+        fine: configs.len() >= MANY,
+        text: Box::new(move |index| {
+            let Agreement { label, measured, predicted } = &configs[index];
+            format!("{label}\nmeasured {}\npredicted {}", format::time(*measured), format::time(*predicted))
+        }),
+        href: None,
         lines: Box::new(|(low, high)| {
             vec![Line { points: vec![(low, low), (high, high)], dashed: true, label: None }]
         }),
         y_reach: Vec::new(),
         x: Axis { title: "Measured time", tick: format::time_tick },
         y: Axis { title: "Predicted time (line: equal)", tick: format::time_tick },
-        fine: configs.len() >= MANY,
         description,
     };
     view! { <Scatter plot /> }

@@ -3,6 +3,7 @@
 use diode_core::{Micros, Tflops};
 use leptos::prelude::*;
 
+use super::legend::legend;
 use super::look::{Shape, Tone};
 use super::plot::{Axis, Line, Mark, Plot};
 use super::scatter::Scatter;
@@ -25,28 +26,29 @@ pub(crate) fn along_size(points: &[SizePoint], size: &'static str, rate: bool) -
     let value = |point: &SizePoint, us: f64| {
         if rate { Tflops::from_work(point.flops, Micros(us)).0 } else { us }
     };
-    let mark = |point: &SizePoint, us: f64, tone: Tone, shape: Shape, what: &str| Mark {
+    let mark = |point: &SizePoint, us: f64, tone: Tone, shape: Shape| Mark {
         x: point.size as f64,
         y: value(point, us),
         tone,
         shape,
-        text: format!(
+    };
+    let say = |point: &SizePoint, us: f64, what: &str| {
+        format!(
             "{size} = {}\n{what}\n{}, {}",
             format::count(point.size),
             format::time(us),
             format::rate_text(Tflops::from_work(point.flops, Micros(us)).0)
-        ),
-        href: None,
+        )
     };
-    let mut marks: Vec<Mark> = points
-        .iter()
-        .map(|point| mark(point, point.triton_us, Tone::TritonFar, Shape::Circle, &point.config))
-        .collect();
+    let mut marks: Vec<Mark> =
+        points.iter().map(|point| mark(point, point.triton_us, Tone::TritonFar, Shape::Circle)).collect();
+    let mut texts: Vec<String> =
+        points.iter().map(|point| say(point, point.triton_us, &point.config)).collect();
+    let timed = points.iter().filter_map(|point| Some((point, point.library_us?)));
+    texts.extend(timed.clone().map(|(point, us)| say(point, us, "library")));
     let ring = points.iter().position(|point| point.is_own);
-    let libraries = points
-        .iter()
-        .filter_map(|point| Some(mark(point, point.library_us?, Tone::LibraryFar, Shape::Square, "library")));
-    let libraries: Vec<Mark> = libraries.collect();
+    let libraries: Vec<Mark> =
+        timed.map(|(point, us)| mark(point, us, Tone::LibraryFar, Shape::Square)).collect();
     let places = |marks: &[Mark]| marks.iter().map(|mark| (mark.x, mark.y)).collect::<Vec<_>>();
     let lines = [(places(&marks), false), (places(&libraries), true)];
     let has_library = !libraries.is_empty();
@@ -59,6 +61,8 @@ pub(crate) fn along_size(points: &[SizePoint], size: &'static str, rate: bool) -
             format::counted(points.len() as u64, "size")
         ),
         marks,
+        text: Box::new(move |index| texts[index].clone()),
+        href: None,
         lines: Box::new(move |_| {
             let drawn = lines.iter().filter(|(points, _)| !points.is_empty());
             drawn
@@ -75,19 +79,13 @@ pub(crate) fn along_size(points: &[SizePoint], size: &'static str, rate: bool) -
         },
         fine: false,
     };
-    let entry = |shape: Shape, tone: Tone, words: &'static str| {
-        view! {
-            <li>
-                <svg viewBox="0 0 10 10" aria-hidden="true"><path class=format!("marks {}", tone.class()) d=shape.outline() /></svg>
-                {words}
-            </li>
-        }
-    };
+    let entries = [
+        (Shape::Circle, Tone::TritonFar, "best Triton config; the ring is the shape above".to_owned()),
+        (Shape::Square, Tone::LibraryFar, "library".to_owned()),
+    ];
+    let entries = entries.into_iter().take(if has_library { 2 } else { 1 }).collect();
     view! {
         <Scatter plot />
-        <ul class="legend">
-            {entry(Shape::Circle, Tone::TritonFar, "best Triton config; the ring is the shape above")}
-            {has_library.then(|| entry(Shape::Square, Tone::LibraryFar, "library"))}
-        </ul>
+        {legend(entries)}
     }
 }

@@ -1,5 +1,7 @@
 //! How far a model's predictions agree with what was measured, problem by problem.
 
+use std::sync::Arc;
+
 use leptos::prelude::*;
 
 use super::look::{Shape, Tone};
@@ -20,22 +22,18 @@ pub(crate) struct JudgedProblem {
 }
 
 /// Predicted against measured, with the line where they are equal.
-pub(crate) fn judged(problems: &[JudgedProblem]) -> impl IntoView + use<> {
+pub(crate) fn judged(problems: Vec<JudgedProblem>) -> impl IntoView {
     let marks = problems.iter().map(|one| Mark {
         x: one.measured,
         y: one.predicted,
         tone: Tone::Plain,
         shape: Shape::Circle,
-        text: format!(
-            "{}\nmeasured {}\npredicted {}",
-            one.name,
-            format::time(one.measured),
-            format::time(one.predicted)
-        ),
-        href: Some(one.href.clone()),
     });
+    let marks = marks.collect();
+    let problems = Arc::new(problems);
+    let said = Arc::clone(&problems);
     let plot = Plot {
-        marks: marks.collect(),
+        marks,
         lines: Box::new(|(low, high)| {
             vec![Line { points: vec![(low, low), (high, high)], dashed: true, label: None }]
         }),
@@ -48,6 +46,11 @@ pub(crate) fn judged(problems: &[JudgedProblem]) -> impl IntoView + use<> {
             "Scatter plot of the predicted against the measured time of the best Triton config of {}. The tables below have the errors.",
             format::counted(problems.len() as u64, "problem")
         ),
+        text: Box::new(move |index| {
+            let JudgedProblem { name, measured, predicted, .. } = &said[index];
+            format!("{name}\nmeasured {}\npredicted {}", format::time(*measured), format::time(*predicted))
+        }),
+        href: Some(Box::new(move |index| problems[index].href.clone())),
     };
     view! { <Scatter plot /> }
 }

@@ -8,10 +8,6 @@ pub(super) struct Mark {
     pub(super) y: f64,
     pub(super) tone: Tone,
     pub(super) shape: Shape,
-    /// What the tooltip says, its first line a heading.
-    pub(super) text: String,
-    /// Where a click leads.
-    pub(super) href: Option<String>,
 }
 
 /// A line for comparison, clipped to the plot.
@@ -31,9 +27,16 @@ pub(super) struct Axis {
 /// Makes lines that cross the plot, from the ends of its x axis.
 pub(super) type Lines = Box<dyn Fn((f64, f64)) -> Vec<Line> + Send + Sync>;
 
+/// Says something of the mark at a place. Of thousands of marks, few are ever asked about.
+pub(super) type Say = Box<dyn Fn(usize) -> String + Send + Sync>;
+
 /// Everything one plot shows.
 pub(super) struct Plot {
     pub(super) marks: Vec<Mark>,
+    /// What the tooltip says, its first line a heading.
+    pub(super) text: Say,
+    /// Where a click leads, if it does.
+    pub(super) href: Option<Say>,
     pub(super) lines: Lines,
     /// Values of y that the plot must show although no dot reaches them.
     pub(super) y_reach: Vec<f64>,

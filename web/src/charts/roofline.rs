@@ -1,5 +1,7 @@
 //! How near to the roofline every problem comes, and who is faster there.
 
+use std::sync::Arc;
+
 use diode_core::api::{Kernels, ProblemPoint};
 use leptos::prelude::*;
 
@@ -8,19 +10,28 @@ use super::plot::{Axis, Line, Mark, Plot};
 use super::scatter::Scatter;
 use crate::format;
 
+/// Where the page of a problem is.
+pub(crate) type PageOf = Box<dyn Fn(&ProblemPoint) -> String + Send + Sync>;
+
 /// Roofline share of the kernels against intensity; the colour is Triton against the library, the shape the dtype.
 pub(crate) fn roofline(
-    points: &[ProblemPoint],
+    points: &Arc<Vec<ProblemPoint>>,
     kernels: Kernels,
-    link: &dyn Fn(&ProblemPoint) -> String,
+    page_of: PageOf,
 ) -> impl IntoView + use<> {
-    let marks: Vec<Mark> = points.iter().filter_map(|point| mark(point, kernels, link)).collect();
+    let drawn = points.iter().enumerate().filter_map(|(place, point)| Some((place, mark(point, kernels)?)));
+    let (places, marks): (Vec<usize>, Vec<Mark>) = drawn.unzip();
     let description = format!(
         "Scatter plot of {}: share of the roofline against arithmetic intensity, coloured by whether Triton or the library is faster. The leaderboard below has the same problems.",
         format::counted(marks.len() as u64, "problem")
     );
+    let places = Arc::new(places);
+    let (said, said_at) = (Arc::clone(points), Arc::clone(&places));
+    let linked = Arc::clone(points);
     let plot = Plot {
         marks,
+        text: Box::new(move |index| text(&said[said_at[index]], kernels)),
+        href: Some(Box::new(move |index| page_of(&linked[places[index]]))),
         lines: Box::new(|(low, high)| {
             let label = Some("roofline".to_owned());
             vec![Line { points: vec![(low, 100.0), (high, 100.0)], dashed: true, label }]
@@ -35,31 +46,36 @@ pub(crate) fn roofline(
     view! { <Scatter plot /> }
 }
 
-/// `None` if the kernels have no time or no roofline there.
-fn mark(point: &ProblemPoint, kernels: Kernels, link: &dyn Fn(&ProblemPoint) -> String) -> Option<Mark> {
-    let share = match kernels {
+fn share(point: &ProblemPoint, kernels: Kernels) -> Option<f64> {
+    match kernels {
         Kernels::Triton => point.triton_roofline_share,
         Kernels::Library => point.library_roofline_share,
         Kernels::Everything => point.roofline_share,
-    }?;
+    }
+}
+
+/// `None` if the kernels have no time or no roofline there.
+fn mark(point: &ProblemPoint, kernels: Kernels) -> Option<Mark> {
+    Some(Mark {
+        x: point.intensity,
+        y: share(point, kernels)? * 100.0,
+        tone: Tone::of(point.triton_over_library),
+        shape: Shape::of(point.problem.a_dtype),
+    })
+}
+
+fn text(point: &ProblemPoint, kernels: Kernels) -> String {
     let time = |us: Option<f64>| us.map_or_else(|| "not timed".to_owned(), format::time);
     let ratio =
         point.triton_over_library.map(|ratio| format!("\nTriton ÷ library {}", format::factor(ratio)));
-    Some(Mark {
-        x: point.intensity,
-        y: share * 100.0,
-        tone: Tone::of(point.triton_over_library),
-        shape: Shape::of(point.problem.a_dtype),
-        text: format!(
-            "{}\n{} {}\n{} of the roofline\nTriton {}, library {}{}",
-            point.dims,
-            point.problem.op,
-            point.problem.a_dtype,
-            format::percent(share),
-            time(point.triton_us),
-            time(point.library_us),
-            ratio.unwrap_or_default(),
-        ),
-        href: Some(link(point)),
-    })
+    format!(
+        "{}\n{} {}\n{} of the roofline\nTriton {}, library {}{}",
+        point.dims,
+        point.problem.op,
+        point.problem.a_dtype,
+        format::percent(share(point, kernels).unwrap_or_default()),
+        time(point.triton_us),
+        time(point.library_us),
+        ratio.unwrap_or_default(),
+    )
 }

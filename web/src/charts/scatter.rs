@@ -11,7 +11,7 @@ use leptos_router::hooks::use_navigate;
 
 use super::frame::{BOTTOM, Frame, LEFT, Part, RIGHT, TOP};
 use super::look::{Shape, Tone};
-use super::plot::{Line, Mark, Plot};
+use super::plot::{Line, Plot};
 use super::save::SaveChart;
 use super::scale::Tick;
 use super::size::use_size;
@@ -22,7 +22,7 @@ const DRAG: f64 = 6.0;
 /// Draws a plot as wide as its place on the page.
 #[component]
 pub(super) fn Scatter(plot: Plot) -> impl IntoView {
-    let linked = plot.marks.iter().any(|mark| mark.href.is_some());
+    let linked = plot.href.is_some();
     let by_x = {
         let mut order: Vec<usize> = (0..plot.marks.len()).collect();
         order.sort_by(|a, b| plot.marks[*a].x.total_cmp(&plot.marks[*b].x));
@@ -75,7 +75,7 @@ pub(super) fn Scatter(plot: Plot) -> impl IntoView {
     let open = {
         let navigate = navigate.clone();
         move |index: Option<usize>| {
-            let href = index.and_then(|index| plot.with_value(|plot| plot.marks[index].href.clone()));
+            let href = index.and_then(|index| plot.with_value(|plot| Some(plot.href.as_ref()?(index))));
             if let Some(href) = href {
                 navigate(&href, Default::default());
             }
@@ -155,7 +155,7 @@ pub(super) fn Scatter(plot: Plot) -> impl IntoView {
         event.prevent_default();
     };
     let said =
-        move || chosen.get().map(|index| plot.with_value(|plot| plot.marks[index].text.replace('\n', ", ")));
+        move || chosen.get().map(|index| plot.with_value(|plot| (plot.text)(index).replace('\n', ", ")));
     let label = plot.with_value(|plot| plot.description.clone());
     let keys_hint = if linked {
         "Arrow keys go from dot to dot, Enter opens one, + and - zoom."
@@ -191,7 +191,7 @@ pub(super) fn Scatter(plot: Plot) -> impl IntoView {
             {move || {
                 let (index, frame) = chosen.get().zip(frame.get())?;
                 plot.with_value(|plot| {
-                    Some(&plot.marks[index]).filter(|mark| frame.shows(mark)).map(|mark| tooltip(mark, &frame, by_finger.get()))
+                    Some(index).filter(|index| frame.shows(&plot.marks[*index])).map(|index| tooltip(plot, index, &frame, by_finger.get()))
                 })
             }}
             <p class="visually-hidden" aria-live="polite">{said}</p>
@@ -284,8 +284,8 @@ fn drawn_line(line: Line, frame: &Frame) -> impl IntoView + use<> {
 }
 
 /// Stands beside its dot, on the side where there is room. `with_link`: what it is about can be opened there.
-fn tooltip(mark: &Mark, frame: &Frame, with_link: bool) -> impl IntoView + use<> {
-    let (x, y) = frame.place(mark);
+fn tooltip(plot: &Plot, index: usize, frame: &Frame, with_link: bool) -> impl IntoView + use<> {
+    let (x, y) = frame.place(&plot.marks[index]);
     let side = if x > frame.width / 2.0 {
         format!("right: {:.0}px", frame.width - x + 12.0)
     } else {
@@ -296,10 +296,8 @@ fn tooltip(mark: &Mark, frame: &Frame, with_link: bool) -> impl IntoView + use<>
     } else {
         format!("top: {:.0}px", y + 8.0)
     };
-    let link = mark
-        .href
-        .clone()
-        .filter(|_| with_link)
-        .map(|href| view! { "\n" <a href=href>"Open the problem"</a> });
-    view! { <div class="tooltip" class:pinned=with_link style=format!("{side}; {end}")>{mark.text.clone()} {link}</div> }
+    let href = plot.href.as_ref().filter(|_| with_link).map(|href| href(index));
+    let link = href.map(|href| view! { "\n" <a href=href>"Open the problem"</a> });
+    let text = (plot.text)(index);
+    view! { <div class="tooltip" class:pinned=with_link style=format!("{side}; {end}")>{text} {link}</div> }
 }

@@ -1,5 +1,6 @@
 //! How to cite something.
 
+use diode_core::bibtex::Cited;
 use leptos::prelude::*;
 
 use super::copy::Snippet;
@@ -16,29 +17,7 @@ pub(crate) fn Citation(
     path: String,
     note: String,
 ) -> impl IntoView {
-    let address = format!("{}{path}", window().location().origin().unwrap_or_default());
-    view! { <Snippet text=entry(&key, &title, &made_at, &address, &note) /> }
-}
-
-fn entry(key: &str, title: &str, made_at: &str, address: &str, note: &str) -> String {
-    let year = made_at.split('-').next().unwrap_or_default();
-    format!(
-        "@misc{{{key},\n  title = {{{{{title}}}}},\n  author = {{{{The Diode contributors}}}},\n  year = {{{year}}},\n  \
-         howpublished = {{\\url{{{address}}}}},\n  note = {{{note}}}\n}}"
-    )
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn an_entry_has_what_bibtex_wants() {
-        let text = entry("diode-a1", "A model", "2026-11-20T01:02:03Z", "http://x/models/a1", "SHA-256 00");
-        assert_eq!(
-            text,
-            "@misc{diode-a1,\n  title = {{A model}},\n  author = {{The Diode contributors}},\n  year = {2026},\n  \
-             howpublished = {\\url{http://x/models/a1}},\n  note = {SHA-256 00}\n}"
-        );
-    }
+    let url = format!("{}{path}", window().location().origin().unwrap_or_default());
+    let entry = Cited { key: &key, title: &title, made_at: &made_at, url: &url, note: &note }.bibtex();
+    view! { <Snippet text=entry.trim_end() /> }
 }

@@ -1,21 +1,18 @@
 //! The measured problems that are most like a shape, and what was measured there.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use diode_core::Problem;
 use diode_core::api::NearestProblem;
-use leptos::leptos_dom::helpers::TimeoutHandle;
 use leptos::prelude::*;
 
 use super::loaded::{Empty, Loaded};
+use super::measure::MeasureThis;
 use super::ratio::RatioCell;
+use super::settled::settled;
 use crate::format;
 use crate::query::link;
 use crate::remote::remote;
-
-/// The server is asked this long after the last change: nothing is asked while somebody types.
-const SETTLED: Duration = Duration::from_millis(800);
 
 /// The address of the measured problems nearest to one.
 pub(crate) fn nearest_path(hardware: &str, problem: &Problem, limit: u32) -> String {
@@ -71,34 +68,10 @@ pub(crate) fn NearestProblems(
             data-testid="nearest"
         >
             <h2>"Nearest measured problems"</h2>
+            <MeasureThis wanted=settled />
             <Loaded remote=found height="13rem" children=table />
         </section>
     }
-}
-
-/// Follows what is wanted: at once from nothing, later from something.
-fn settled<T: Clone + PartialEq + Send + Sync + 'static>(wanted: Memo<Option<T>>) -> RwSignal<Option<T>> {
-    let settled = RwSignal::new(wanted.get_untracked());
-    let pending = StoredValue::new(None::<TimeoutHandle>);
-    let cancel = move || {
-        if let Some(Some(handle)) = pending.try_update_value(Option::take) {
-            handle.clear();
-        }
-    };
-    on_cleanup(cancel);
-    Effect::new(move |_| {
-        let wanted = wanted.get();
-        cancel();
-        if settled.with_untracked(Option::is_none) || wanted.is_none() {
-            settled.set(wanted);
-            return;
-        }
-        let follow = move || {
-            settled.try_set(wanted.clone());
-        };
-        pending.set_value(set_timeout_with_handle(follow, SETTLED).ok());
-    });
-    settled
 }
 
 fn rows(found: &[NearestProblem], hardware: &str) -> AnyView {

@@ -8,12 +8,15 @@ mod contributions;
 mod contributors;
 mod cover;
 mod coverage_map;
+mod epoch;
 mod error;
 mod evaluation;
 mod everywhere;
 mod hardware;
 mod jobs;
 mod leaderboard;
+mod libraries;
+mod measuring;
 mod models;
 mod moderation;
 mod nearest;
@@ -43,6 +46,7 @@ pub use contributions::{
 pub use contributors::HardwareContributor;
 pub use cover::{ConfigCover, CoverStep};
 pub use coverage_map::{CoverageCell, CoverageMap, CoverageMapQuery, PlannedProblem, SizeRange};
+pub use epoch::Epoch;
 pub use error::ApiError;
 pub use evaluation::{EvaluationReport, KeptReport, TopK};
 pub use everywhere::ShapeOnHardware;
@@ -51,6 +55,8 @@ pub use jobs::{Job, JobEvent, JobKind, JobRequest, JobState};
 pub use leaderboard::{
     KernelResult, Kernels, Leaderboard, LeaderboardQuery, LeaderboardRow, LeaderboardSort, SortOrder,
 };
+pub use libraries::{LibraryOn, LibraryUse, LibraryVersion};
+pub use measuring::{AskedProblems, Measuring, MeasuringQuery, MeasuringState};
 pub use models::{ModelSource, ModelState, ModelSummary};
 pub use moderation::{
     LogEntry, Moderated, Moderation, ModerationAction, ModerationSubject, NewReport, Reason, Report,

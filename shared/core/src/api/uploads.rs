@@ -1,6 +1,6 @@
 use serde::{Deserialize, Serialize};
 
-use super::UploadLicence;
+use super::{LibraryVersion, UploadLicence};
 use crate::ids::{AccountName, Digest, HardwareSlug, UploadId};
 use crate::named_enum::named_enum;
 
@@ -86,6 +86,9 @@ pub struct HardwareReceipt {
     /// Whether the file describes the hardware otherwise than this server does.
     #[serde(default)]
     pub facts_differ: bool,
+    /// The version of the vendor's library that was there, if the file says it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub library: Option<LibraryVersion>,
 }
 
 named_enum! {

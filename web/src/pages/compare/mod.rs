@@ -1,6 +1,7 @@
-//! What is faster where: one shape on all hardware, two kinds of hardware, two uploads; and which of two models is
-//! better. All of it stands in the address.
+//! What is faster where: one shape on all hardware, two kinds of hardware, two versions of a vendor's library, two
+//! uploads; and which of two models is better. All of it stands in the address.
 
+mod libraries;
 mod models;
 mod pair;
 mod shape;
@@ -9,6 +10,7 @@ mod verdict;
 
 use leptos::prelude::*;
 
+use self::libraries::LibraryPair;
 use self::models::ModelPair;
 use self::pair::{HardwarePair, UploadPair};
 use self::shape::OneShape;
@@ -18,9 +20,10 @@ use crate::query::{History, parameter, use_set_parameters};
 const KEY: &str = "what";
 
 /// What can be compared, by its value in the address; the first where the address says nothing.
-const SUBJECTS: [(&str, &str); 4] = [
+const SUBJECTS: [(&str, &str); 5] = [
     ("", "one shape on all hardware"),
     ("hardware", "two kinds of hardware"),
+    ("libraries", "two library versions"),
     ("uploads", "two uploads"),
     ("models", "two models"),
 ];
@@ -38,6 +41,7 @@ pub(crate) fn ComparePage() -> impl IntoView {
     };
     let shown = move || match what.get().as_str() {
         "hardware" => view! { <HardwarePair /> }.into_any(),
+        "libraries" => view! { <LibraryPair /> }.into_any(),
         "uploads" => view! { <UploadPair /> }.into_any(),
         "models" => view! { <ModelPair /> }.into_any(),
         _ => view! { <OneShape /> }.into_any(),

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use diode_core::api::{HardwareSummary, Ratios};
+use diode_core::api::{HardwareSummary, Kernels, Ratios};
 use diode_core::{Layout, Op};
 use leptos::prelude::*;
 use leptos_router::hooks::use_query_map;
@@ -99,11 +99,14 @@ pub(super) fn UploadPair() -> impl IntoView {
 
 /// The filters, and what the server answers.
 #[component]
-fn Compared(
+pub(super) fn Compared(
     what: &'static str,
     a: Memo<String>,
     b: Memo<String>,
     name: Callback<String, String>,
+    /// Whose times are compared unless the address says it, as the server has it.
+    #[prop(default = Kernels::Triton)]
+    usual_kernels: Kernels,
 ) -> impl IntoView {
     let (map, any_fault) = (use_query_map(), any_fault());
     let ratios = remote::<Ratios>(move || {
@@ -123,7 +126,10 @@ fn Compared(
         }
         let shown = move |ratios: Arc<Ratios>| {
             let names = [a, b].map(|side| name.run(side.get_untracked()));
-            let slugs = (what == "hardware").then(|| [a, b].map(|side| side.get_untracked()));
+            // A library's name begins with its hardware.
+            let slug =
+                |side: Memo<String>| side.with_untracked(|side| side.split('@').next().map(str::to_owned));
+            let slugs = (what != "uploads").then(|| [a, b].map(|side| slug(side).unwrap_or_default()));
             view! {
                 <Verdict ratios=Arc::clone(&ratios) names=names.clone() />
                 <Rows ratios names slugs />
@@ -133,7 +139,7 @@ fn Compared(
     };
     view! {
         <section class="section" aria-label="What to compare">
-            <KernelSwitch />
+            <KernelSwitch usual=usual_kernels />
             <div class="filters">
                 <Filter label="Op" key="op" choices=any_of(Op::ALL) />
                 <Filter label="Dtype" key="dtype" choices=any_of(&DTYPES) />

@@ -8,6 +8,7 @@ use leptos::prelude::*;
 
 use super::figures;
 use super::rows::SampleRows;
+use super::snapshots::Snapshots;
 use crate::api;
 use crate::components::{Citation, Download, Empty, Loaded, Missing, Snippet, Stats, use_title};
 use crate::format;
@@ -92,12 +93,12 @@ fn content(summary: &Arc<HardwareSummary>) -> AnyView {
                 </section>
             </div>
         </div>
+        <Snapshots hardware=summary.hardware.slug.clone() />
         <SampleRows summary=Arc::clone(summary) />
         <section class="card" data-testid="citation">
             <h2>"Citation"</h2>
             <p class="hint">
-                "The dataset grows with each upload: say when you took it. Or cite a "
-                <a href="/docs/guides/snapshots.html" rel="external">"snapshot"</a> ", which no longer changes."
+                "The dataset grows with each upload: say when you took it. Or cite a snapshot, which no longer changes: its entry stands with its files above."
             </p>
             <Citation
                 key=format!("diode-{slug}")

@@ -2,6 +2,7 @@
 
 mod detail;
 mod rows;
+mod snapshots;
 
 pub(crate) use detail::DatasetPage;
 

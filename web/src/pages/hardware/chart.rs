@@ -13,7 +13,7 @@ use super::ranges::any_fault;
 use crate::charts::{self, Shape, Tone};
 use crate::components::{Empty, Loaded};
 use crate::query::link;
-use crate::remote::remote;
+use crate::remote::remote_list;
 
 #[component]
 pub(super) fn ProblemChart(summary: Arc<HardwareSummary>) -> impl IntoView {
@@ -26,7 +26,7 @@ pub(super) fn ProblemChart(summary: Arc<HardwareSummary>) -> impl IntoView {
             (!any_fault.get()).then(|| link(&format!("/hardware/{slug}/problems"), given))
         }
     };
-    let points = remote::<Vec<ProblemPoint>>(path);
+    let points = remote_list::<ProblemPoint>(path);
     let chart = move |points: Arc<Vec<ProblemPoint>>| {
         let slug = slug.clone();
         move || drawn(&points, kernels.get(), &slug)
@@ -42,33 +42,24 @@ pub(super) fn ProblemChart(summary: Arc<HardwareSummary>) -> impl IntoView {
     }
 }
 
-fn drawn(points: &[ProblemPoint], kernels: Kernels, slug: &str) -> AnyView {
+fn drawn(points: &Arc<Vec<ProblemPoint>>, kernels: Kernels, slug: &str) -> AnyView {
     if points.is_empty() {
         return view! { <Empty heading="No problem to draw">"No problem that the filters leave has a rate."</Empty> }
             .into_any();
     }
-    let href = |point: &ProblemPoint| {
-        let view = [("hardware", slug.to_owned()), ("method", point.method.to_string())];
+    let slug = slug.to_owned();
+    let page_of = move |point: &ProblemPoint| {
+        let view = [("hardware", slug.clone()), ("method", point.method.to_string())];
         link(&format!("/problems/{}", point.problem_id), view)
     };
-    view! { {charts::roofline(points, kernels, &href)} {legend(points)} }.into_any()
+    view! { {charts::roofline(points, kernels, Box::new(page_of))} {legend(points)} }.into_any()
 }
 
 /// What colours and shapes mean, of those that occur.
 fn legend(points: &[ProblemPoint]) -> impl IntoView + use<> {
     let tones: BTreeSet<Tone> = points.iter().map(|point| Tone::of(point.triton_over_library)).collect();
     let dtypes: BTreeSet<_> = points.iter().map(|point| point.problem.a_dtype).collect();
-    let entry = |shape: Shape, tone: Tone, words: String| {
-        view! {
-            <li>
-                <svg viewBox="0 0 10 10" aria-hidden="true">
-                    <path class=format!("marks {}", tone.class()) d=shape.outline() />
-                </svg>
-                {words}
-            </li>
-        }
-    };
-    let tones = tones.into_iter().map(move |tone| entry(Shape::Circle, tone, tone.words().to_owned()));
-    let dtypes = dtypes.into_iter().map(move |dtype| entry(Shape::of(dtype), Tone::Plain, dtype.to_string()));
-    view! { <ul class="legend">{tones.chain(dtypes).collect_view()}</ul> }
+    let tones = tones.into_iter().map(|tone| (Shape::Circle, tone, tone.words().to_owned()));
+    let dtypes = dtypes.into_iter().map(|dtype| (Shape::of(dtype), Tone::Plain, dtype.to_string()));
+    charts::legend(tones.chain(dtypes).collect())
 }

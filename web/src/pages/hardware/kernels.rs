@@ -24,13 +24,18 @@ pub(super) fn asked_for(in_address: String) -> String {
 }
 
 #[component]
-pub(crate) fn KernelSwitch() -> impl IntoView {
+pub(crate) fn KernelSwitch(
+    /// Which it is where the address says nothing.
+    #[prop(default = DEFAULT)]
+    usual: Kernels,
+) -> impl IntoView {
     let set = use_set_parameters();
     let choices = Kernels::ALL.iter().map(|kernels| (kernels.to_string(), name(*kernels).to_owned()));
-    let kernels = chosen();
-    let current = Signal::derive(move || kernels.get().to_string());
+    let named = parameter(KEY);
+    let current =
+        Signal::derive(move || named.with(|text| text.parse::<Kernels>().unwrap_or(usual).to_string()));
     let choose = move |value: String| {
-        let value = if value == DEFAULT.as_str() { String::new() } else { value };
+        let value = if value == usual.as_str() { String::new() } else { value };
         set(&[(KEY, value)], History::Push);
     };
     view! { <Chips label="Show the best of" choices=choices.collect() current choose /> }

@@ -47,7 +47,7 @@ pub(crate) fn ListPage() -> impl IntoView {
                 <div>
                     <p class="crumbs"><a href="/predict">"Predict"</a> " / a list"</p>
                     <h1>"Predict a list"</h1>
-                    <p class="lede">"The fastest configs for all of your shapes, ranked in your browser. Nothing is sent."</p>
+                    <p class="lede">"The fastest configs for all of your shapes, ranked in your browser. Nothing is sent unless you ask for measurements."</p>
                 </div>
             </div>
             <Loaded remote=models height="34rem" children=move |models| view! { <List models /> } />

@@ -6,7 +6,7 @@ use leptos::prelude::*;
 
 use super::Progress;
 use super::export::{csv, download, lookup_table};
-use crate::components::{CaveatMark, Empty};
+use crate::components::{CaveatMark, Empty, MeasureAll};
 use crate::format;
 use crate::pages::predict::shape_of;
 use crate::query::link;
@@ -41,6 +41,7 @@ pub(super) fn Results(progress: Progress, summary: ModelSummary, hardware: Hardw
         let (summary, name) = (summary.clone(), format!("{slug}-predicted.csv"));
         move |_| rows.with_untracked(|rows| download(&name, "text/csv", &csv(rows, &summary)))
     };
+    let measured_on = slug.clone();
     let refusal = RwSignal::new(None::<String>);
     let take_table = move |_| {
         let name = format!("{slug}-predicted-inductor.json");
@@ -59,6 +60,11 @@ pub(super) fn Results(progress: Progress, summary: ModelSummary, hardware: Hardw
         format!("{of}{refused}{}", if stopped.get() { ", stopped" } else { "" })
     };
     let is_done = move || done() == total.get() || stopped.get();
+    let problems = Callback::new(move |()| {
+        let ranked = |row: &Row| Some(row.outcome.as_ref().ok()?.problem.clone());
+        rows.with_untracked(|rows| rows.iter().filter_map(ranked).collect())
+    });
+    let ready = Memo::new(move |_| (is_done() && done() > 0).then(|| run.get()));
     let percent = move || format!("{:.0}", 100.0 * done() as f64 / total.get().max(1) as f64);
     let table = view! {
         <div class="row" data-testid="list-progress">
@@ -68,6 +74,7 @@ pub(super) fn Results(progress: Progress, summary: ModelSummary, hardware: Hardw
             <button type="button" class="button small" prop:disabled=move || !is_done() on:click=take_table>
                 "Inductor lookup_table"
             </button>
+            <MeasureAll slug=measured_on problems ready />
         </div>
         <div
             class="progress"

@@ -5,6 +5,7 @@ use leptos::prelude::*;
 
 use super::about::FromTheFile;
 use super::card::tags;
+use super::curves::Curves;
 use super::history::Publications;
 use super::judged::Judged;
 use super::metrics::{Metrics, short};
@@ -80,6 +81,7 @@ fn content(model: &ModelSummary) -> impl IntoView + use<> {
         </div>
         <Judged summary=model.clone() />
         <FromTheFile id=model.id.clone() />
+        <Curves job=model.job.clone() />
         <section class="card" data-testid="citation">
             <h2>"Licence and citation"</h2>
             <p>{format!("{DATA_LICENCE}, like the measurements that it learnt from.")}</p>

@@ -14,7 +14,7 @@ use crate::format;
 use crate::models;
 use crate::query::link;
 use crate::ranking::{Line, Row, work};
-use crate::remote::{Load, remote};
+use crate::remote::{Load, remote_list};
 
 /// Of more problems, an even sample is predicted.
 const MOST: usize = 600;
@@ -27,7 +27,7 @@ pub(super) fn Judged(summary: ModelSummary) -> impl IntoView {
     let model = models::model(move || Some(id.clone()));
     let slug = summary.hardware.to_string();
     let path = format!("/hardware/{slug}/problems");
-    let points = remote::<Vec<ProblemPoint>>(move || {
+    let points = remote_list::<ProblemPoint>(move || {
         // A model predicts times by the method of its training. Those by another are nothing to compare with.
         let method = model.value()?.metadata().training.method.to_string();
         Some(link(&path, [("method", method)]))
@@ -71,9 +71,10 @@ fn sample<T>(all: Vec<T>, most: usize) -> Vec<T> {
 
 #[component]
 fn Predicted(model: Arc<Model>, points: Arc<Vec<ProblemPoint>>, slug: String) -> impl IntoView {
-    let comparable: Vec<ProblemPoint> = points.iter().filter(|point| is_comparable(point)).cloned().collect();
+    let comparable: Vec<&ProblemPoint> = points.iter().filter(|point| is_comparable(point)).collect();
     let known = comparable.len();
-    let chosen = Arc::new(sample(comparable, MOST));
+    // Of many, few are kept.
+    let chosen: Arc<Vec<ProblemPoint>> = Arc::new(sample(comparable, MOST).into_iter().cloned().collect());
     if chosen.is_empty() {
         return view! { <Empty heading="Nothing to compare with">"No problem of this hardware was measured by the model's method."</Empty> }
             .into_any();
@@ -172,7 +173,7 @@ fn Outcome(judged: Vec<Judgement>, known: usize, total: usize) -> impl IntoView 
     let problems: Vec<JudgedProblem> = judged.into_iter().map(|one| one.shown).collect();
     view! {
         <p class="hint">{said}</p>
-        {charts::judged(&problems)}
+        {charts::judged(problems)}
         <div class="split even">
             <div class="section">
                 <h3>"Error by size and group"</h3>

@@ -2,6 +2,7 @@
 
 mod about;
 mod card;
+mod curves;
 mod detail;
 mod history;
 mod judged;

@@ -1,6 +1,8 @@
 //! A shape as parameters of Predict's address.
 
-use diode_core::{Layout, Problem};
+use diode_core::{Bias, DType, Field, Invalid, Layout, Op, Problem, ProblemFields};
+
+use super::sizes::size;
 
 /// A parameter of the address.
 pub(crate) struct Key {
@@ -39,6 +41,20 @@ impl Key {
     pub(super) fn is_said(&self, value: &str) -> bool {
         self.always || value != self.default
     }
+}
+
+/// The problem that values of [`SHAPE`] describe, or what is wrong with them in the words that the server and the
+/// command line use.
+pub(crate) fn problem_of(values: [&str; 9]) -> Result<Problem, Invalid> {
+    let [op, b, m, n, k, dtype, a_layout, b_layout, bias] = values;
+    let op: Op = op.parse()?;
+    let dtype: DType = dtype.parse()?;
+    let (a_layout, b_layout) = (a_layout.parse()?, b_layout.parse()?);
+    let bias = if op.has_bias() { bias.parse()? } else { Bias::None };
+    let b = if op.is_batched() { size(Field::B, b)? } else { 1 };
+    let (m, n, k) = (size(Field::M, m)?, size(Field::N, n)?, size(Field::K, k)?);
+    let plain = ProblemFields::plain(op, b, m, n, k, dtype);
+    Problem::new(ProblemFields { a_layout, b_layout, bias, ..plain })
 }
 
 /// Whether Predict's form can say everything about a problem.
@@ -94,7 +110,6 @@ pub(crate) fn flags(problem: &Problem) -> String {
 mod tests {
     use super::*;
     use crate::query::link;
-    use diode_core::{Bias, DType, Op, ProblemFields};
 
     #[test]
     fn nothing_of_a_shape_is_lost() {
@@ -115,5 +130,13 @@ mod tests {
             "/predict?op=addmm&b=1&m=64&n=128&k=32&dtype=float16&a_layout=column&b_layout=row"
         );
         assert!(has_a_form(&plain));
+        for problem in [linear, plain] {
+            let values = shape_of(&problem);
+            let values = [0, 1, 2, 3, 4, 5, 6, 7, 8].map(|place: usize| match values[place].1.as_str() {
+                "" => SHAPE[place].default,
+                value => value,
+            });
+            assert_eq!(problem_of(values), Ok(problem));
+        }
     }
 }

@@ -2,14 +2,14 @@
 
 use std::time::Duration;
 
-use diode_core::{Bias, DType, Field, Invalid, Op, Problem, ProblemFields};
+use diode_core::{DType, Invalid, Op, Problem};
 use leptos::leptos_dom::helpers::TimeoutHandle;
 use leptos::prelude::*;
 use leptos_router::NavigateOptions;
 use leptos_router::hooks::{use_location, use_navigate, use_query_map};
 
-use super::address::{Key, SHAPE};
-use super::sizes::{batched, size};
+use super::address::{Key, SHAPE, problem_of};
+use super::sizes::batched;
 use crate::query::address;
 
 /// The types that the form offers; the address may name others.
@@ -131,15 +131,9 @@ impl Fields {
     /// The problem the fields describe, or what is wrong with them in the words
     /// that the server and the command line use.
     pub(super) fn problem(self) -> Result<Problem, Invalid> {
-        let op: Op = self.op.get().parse()?;
-        let dtype: DType = self.dtype.get().parse()?;
-        let (a_layout, b_layout) = (self.a_layout.get().parse()?, self.b_layout.get().parse()?);
-        let bias = if op.has_bias() { self.bias.get().parse()? } else { Bias::None };
-        let b = if op.is_batched() { size(Field::B, &self.b.get())? } else { 1 };
-        let (m, n, k) =
-            (size(Field::M, &self.m.get())?, size(Field::N, &self.n.get())?, size(Field::K, &self.k.get())?);
-        let plain = ProblemFields::plain(op, b, m, n, k, dtype);
-        Problem::new(ProblemFields { a_layout, b_layout, bias, ..plain })
+        let values = self.signals().map(|signal| signal.get());
+        let [op, b, m, n, k, dtype, a_layout, b_layout, bias, ..] = values.each_ref().map(String::as_str);
+        problem_of([op, b, m, n, k, dtype, a_layout, b_layout, bias])
     }
 }
 

@@ -7,6 +7,7 @@ mod table;
 
 use std::sync::Arc;
 
+use diode_core::Problem;
 use diode_core::api::{ModelSummary, ProblemDetail};
 use diode_core::ids::ProblemId;
 use leptos::prelude::*;
@@ -15,8 +16,8 @@ use self::failures::failures;
 use self::predictions::{Predictions, chart, predicted};
 use self::table::ConfigTable;
 use super::path_part;
-use super::predict::SHAPE;
-use crate::components::{Empty, Loaded, Missing, use_title};
+use super::predict::{SHAPE, problem_of};
+use crate::components::{Empty, Loaded, MeasureThis, Missing, use_title};
 use crate::models;
 use crate::query::{link, parameter};
 use crate::remote::{Load, Remote, remote};
@@ -55,8 +56,11 @@ fn unmeasured(
     hardware: String,
     method: &str,
     shape: [(&'static str, String); SHAPE.len()],
-) -> impl IntoView + use<> {
+) -> AnyView {
     let board = format!("/hardware/{hardware}");
+    // The address says which problem it is only where it leads back to a shape.
+    let problem = described(&shape).filter(|problem| problem.id().as_str() == id);
+    let wanted = Some(hardware.clone()).filter(|slug| !slug.is_empty()).zip(problem);
     let predict = link("/predict", shape.into_iter().chain([("hardware", hardware.clone())]));
     if id.parse::<ProblemId>().is_err() {
         let sentence = format!("{id} is not the id of a problem.");
@@ -64,7 +68,8 @@ fn unmeasured(
             <Missing heading="There is no such problem" sentence>
                 <a class="button" href="/">"All hardware"</a>
             </Missing>
-        };
+        }
+        .into_any();
     }
     let (place, back) = match hardware.as_str() {
         "" => (String::new(), ("/".to_owned(), "All hardware")),
@@ -77,7 +82,18 @@ fn unmeasured(
             <a class="button" href=predict>"Back to Predict"</a>
             <a class="button" href=back.0>{back.1}</a>
         </Missing>
+        {wanted.map(|wanted| view! { <MeasureThis wanted=Signal::stored(Some(wanted)) /> })}
     }
+    .into_any()
+}
+
+/// The problem of a shape in the address.
+fn described(shape: &[(&'static str, String); SHAPE.len()]) -> Option<Problem> {
+    let mut values = SHAPE.each_ref().map(|key| key.default);
+    for (value, (_, given)) in values.iter_mut().zip(shape).filter(|(_, (_, given))| !given.is_empty()) {
+        *value = given;
+    }
+    problem_of(values).ok()
 }
 
 /// What the best model for the hardware predicts for the configs of a problem.

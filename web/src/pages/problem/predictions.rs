@@ -103,7 +103,7 @@ pub(super) fn chart(detail: &ProblemDetail, predictions: &Predictions) -> impl I
                 .collect();
             // Of the fastest of all, and of none if that has no dot.
             let ring = predictions.of(0).map(|_| 0);
-            (charts::agreement(&agreements, ring).into_any(), origin_note(made).into_any())
+            (charts::agreement(agreements, ring).into_any(), origin_note(made).into_any())
         }
     };
     view! {

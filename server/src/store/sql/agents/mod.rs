@@ -4,14 +4,15 @@ mod check;
 mod known;
 mod leases;
 mod list;
+mod measuring;
 mod settle;
 mod take;
 mod work;
 
 use async_trait::async_trait;
 use diode_core::Problem;
-use diode_core::api::{Agent, LeaseState, LeaseSummary, RefusedWork, Registration};
-use diode_core::ids::{AccountId, AgentId, HardwareSlug, LeaseId};
+use diode_core::api::{Agent, LeaseState, LeaseSummary, Measuring, RefusedWork, Registration};
+use diode_core::ids::{AccountId, AgentId, HardwareSlug, LeaseId, ProblemId};
 use sqlx::Database;
 
 use super::connection::Connection;
@@ -104,6 +105,14 @@ impl<DB: Database<Connection: Connection>> AgentStore for SqlStore<DB> {
 
     async fn add_work(&self, hardware: &HardwareSlug, work: &[NewWork]) -> StoreResult<u64> {
         in_transaction!(self, tx => work::add_unmeasured(tx, hardware, work))
+    }
+
+    async fn measuring(
+        &self,
+        hardware: &HardwareSlug,
+        problems: &[ProblemId],
+    ) -> StoreResult<Vec<Measuring>> {
+        measuring::read(&mut *snapshot(self).await?, hardware, problems).await
     }
 
     async fn work_figures(&self, hardware: &HardwareSlug) -> StoreResult<WorkFigures> {

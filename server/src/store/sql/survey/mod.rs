@@ -1,6 +1,7 @@
 //! The SQL of questions about much at once.
 
 mod contributors;
+mod libraries;
 mod pairs;
 mod same_size;
 
@@ -16,7 +17,7 @@ use super::{SqlStore, agents, hardware, reader, snapshot};
 use crate::solutions::StoredSolutions;
 use crate::store::agents::NewWork;
 use crate::store::error::StoreResult;
-use crate::store::survey::{Pair, Sample, SurveyStore};
+use crate::store::survey::{LibraryUpload, Pair, Sample, SurveyStore};
 
 #[async_trait]
 impl<DB: Database<Connection: Connection>> SurveyStore for SqlStore<DB> {
@@ -67,6 +68,10 @@ impl<DB: Database<Connection: Connection>> SurveyStore for SqlStore<DB> {
 
     async fn upload_solutions(&self, upload: &UploadId) -> StoreResult<StoredSolutions> {
         load(&mut *snapshot(self).await?, Selection::Upload(upload)).await
+    }
+
+    async fn library_uploads(&self) -> StoreResult<Vec<LibraryUpload>> {
+        libraries::uploads(&mut *reader(self).await?).await
     }
 
     async fn waiting_work(&self, slug: &HardwareSlug, limit: u32) -> StoreResult<Vec<NewWork>> {

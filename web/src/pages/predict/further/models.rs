@@ -65,10 +65,19 @@ fn OneModel(model: ModelSummary, problem: Memo<Option<Problem>>, tf32: Signal<bo
         let id = id.clone();
         models::model(move || Some(id.clone()))
     };
+    // Kept between key presses, so that only what depends on the shape is computed again.
+    let ranker = StoredValue::new(None::<Ranker<Arc<Model>>>);
     let said = move || match (file.get(), problem.get()) {
         (Load::Waiting, _) | (_, None) => Ok(Default::default()),
         (Load::Failed(failure), _) => Err(failure.to_string()),
-        (Load::Ready(file), Some(problem)) => predicted(&file, &problem, tf32.get()),
+        (Load::Ready(file), Some(problem)) => {
+            let tf32 = tf32.get();
+            let predict = |kept: &mut Option<Ranker<Arc<Model>>>| {
+                let ranker = kept.get_or_insert_with(|| Ranker::new(Arc::clone(&file)));
+                predicted(&file, ranker, &problem, tf32)
+            };
+            ranker.try_update_value(predict).unwrap_or_else(|| Ok(Default::default()))
+        }
     };
     let cells = move || match said() {
         Ok(cells) => {
@@ -92,10 +101,14 @@ fn OneModel(model: ModelSummary, problem: Memo<Option<Problem>>, tf32: Signal<bo
 }
 
 /// The first Triton pick, its time and the library's.
-fn predicted(model: &Arc<Model>, problem: &Problem, tf32: bool) -> Result<[String; 3], String> {
+fn predicted(
+    model: &Model,
+    ranker: &mut Ranker<Arc<Model>>,
+    problem: &Problem,
+    tf32: bool,
+) -> Result<[String; 3], String> {
     fits(&model.metadata().hardware, problem).map_err(|error| error.to_string())?;
-    let mut ranker = Ranker::new(Arc::clone(model));
-    let ranked = shortlist(model, &mut ranker, problem, tf32).map_err(|error| error.to_string())?;
+    let ranked = shortlist(model, ranker, problem, tf32).map_err(|error| error.to_string())?;
     let or_dash = |text: Option<String>| text.unwrap_or_else(|| "–".to_owned());
     let (config, time) =
         ranked.configs.first().map(|(config, time)| (config.label(), format::time(time.0))).unzip();

@@ -1,0 +1,25 @@
+use axum::Json;
+use axum::extract::State;
+use diode_core::api::{ApiError, Measuring, MeasuringQuery};
+use diode_core::hardware::Hardware;
+
+use crate::app::App;
+use crate::http::{ApiResult, Known, StrictQuery};
+
+/// Whether problems are measured on a hardware, are to be, or cannot be; in the order in which they are asked about.
+#[utoipa::path(
+    get, path = "/hardware/{slug}/wanted", tag = "agents", params(("slug" = String, Path), MeasuringQuery),
+    responses(
+        (status = 200, body = Vec<Measuring>),
+        (status = 400, body = ApiError),
+        (status = 404, body = ApiError),
+    ),
+)]
+pub(crate) async fn get(
+    State(app): State<App>,
+    StrictQuery(query): StrictQuery<MeasuringQuery>,
+    Known(hardware): Known<Hardware>,
+) -> ApiResult<Json<Vec<Measuring>>> {
+    let problems = query.problems()?;
+    Ok(Json(app.backend.store.measuring(&hardware.slug, &problems).await?))
+}

@@ -1,0 +1,169 @@
+//! Asking the agents for a measurement, from the pages where somebody misses one. Set DIODE_SCREENSHOTS to an
+//! absolute path to keep pictures.
+
+use anyhow::{Context as _, ensure};
+use diode_tests::{Browser, Server, Theme, Viewport, seeded};
+use serde_json::json;
+
+const LOOKS: [(Viewport, Theme, &str); 4] = [
+    (Viewport::DESKTOP, Theme::Light, "desktop-light"),
+    (Viewport::DESKTOP, Theme::Dark, "desktop-dark"),
+    (Viewport::PHONE, Theme::Light, "phone-light"),
+    (Viewport::PHONE, Theme::Dark, "phone-dark"),
+];
+
+const BUTTON: &str = "document.querySelector('[data-testid=measure] button')";
+
+fn state(name: &str) -> String {
+    format!("return document.querySelector('[data-testid=measure]')?.dataset.state === '{name}'")
+}
+
+fn says(text: &str) -> String {
+    format!("return document.body.innerText.includes('{text}')")
+}
+
+async fn quiet(browser: &Browser, look: &str) -> anyhow::Result<()> {
+    ensure!(browser.overflow().await? <= 0, "{look}: wider than the window");
+    let barriers = browser.inaccessible().await?;
+    ensure!(barriers.is_empty(), "{look}: axe: {barriers:?}");
+    let complaints = browser.complaints().await?;
+    ensure!(complaints.is_empty(), "{look}: {complaints:?}");
+    Ok(())
+}
+
+/// Presses the button once it can be pressed.
+async fn press(browser: &Browser) -> anyhow::Result<()> {
+    browser
+        .until(&format!("const one = {BUTTON}; return !!one && !one.disabled && !!one.offsetParent"))
+        .await?;
+    browser.script::<()>(&format!("{BUTTON}.scrollIntoView({{ block: 'center' }}); {BUTTON}.click()")).await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_shape_that_nobody_measured_is_asked_for() -> anyhow::Result<()> {
+    let folder = seeded()?;
+    let server = Server::start(folder.path())?;
+    let browser = Browser::start().await?;
+    for (number, (viewport, theme, look)) in (0_u32..).zip(LOOKS) {
+        browser.look(viewport, theme).await?;
+        let shape = format!("op=mm&m={}&n=5672&k=776&dtype=bfloat16&b_layout=column", 1237 + number);
+        let page = format!("{}/predict?{shape}&hardware=nvidia-h200", server.url());
+        browser.open(&page, "[data-testid=candidates] [data-config]").await?;
+        browser.until(&state("unasked")).await?;
+        quiet(&browser, look).await?;
+        browser.script::<()>(&format!("{BUTTON}.scrollIntoView({{ block: 'center' }})")).await?;
+        browser.picture(&format!("measure-{look}")).await?;
+
+        press(&browser).await?;
+        browser.until(&state("waiting")).await?;
+        browser
+            .until(&says("It is asked for. No agent with this hardware was seen in the last hour"))
+            .await?;
+        quiet(&browser, look).await?;
+        browser.picture(&format!("measure-asked-{look}")).await?;
+
+        // On its own page it waits, too, and the plan has it.
+        browser.until("return !!document.querySelector('a[href^=\"/problems/\"]')").await?;
+        browser
+            .script::<()>("[...document.querySelectorAll('main a')].find((a) => a.innerText === 'What was measured for this problem').click()")
+            .await?;
+        browser.until(&says("Nobody has measured this problem yet")).await?;
+        browser.until(&state("waiting")).await?;
+        quiet(&browser, look).await?;
+        browser.picture(&format!("measure-problem-{look}")).await?;
+    }
+    let map = server.get("/api/v1/hardware/nvidia-h200/coverage/map")?;
+    let next = map["next"].as_array().context("what comes next")?;
+    let wanted = next.iter().filter(|next| next["purpose"] == "wanted" && next["problem"]["n"] == 5672);
+    assert_eq!(wanted.count(), LOOKS.len());
+    // What is measured is not asked for.
+    browser.open(&format!("{}/predict?hardware=nvidia-h200", server.url()), "[data-shape]").await?;
+    browser.until(&state("measured")).await?;
+    browser.until(&format!("return !{BUTTON}.offsetParent")).await?;
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_for_people_it_knows_asks_who_wants_it() -> anyhow::Result<()> {
+    let folder = seeded()?;
+    let server = Server::start_with(folder.path(), &["--anonymous", "none"])?;
+    let password = "correct horse battery staple";
+    let account = json!({ "name": "ada", "password": password });
+    ureq::post(format!("{}/api/v1/account", server.url()))
+        .header("origin", server.url())
+        .send_json(account)?;
+    let browser = Browser::start().await?;
+    browser.look(Viewport::PHONE, Theme::Light).await?;
+    let page =
+        format!("{}/predict?op=mm&m=1239&n=5672&k=776&dtype=bfloat16&hardware=nvidia-h200", server.url());
+    browser.open(&page, "[data-testid=candidates] [data-config]").await?;
+    browser.until(&state("unasked")).await?;
+    press(&browser).await?;
+    browser.until(&says("This server measures for people with an account")).await?;
+    quiet(&browser, "refused").await?;
+    browser.picture("measure-sign-in-phone-light").await?;
+    browser.until(&state("unasked")).await?;
+    browser.until("return !!document.querySelector('[data-testid=measure] a[href^=\"/sign-in\"]')").await?;
+    browser
+        .script::<()>("document.querySelector('[data-testid=measure] a[href^=\"/sign-in\"]').click()")
+        .await?;
+    browser.wait_for("input[name=password]").await?;
+    let fill = format!(
+        "document.querySelector('input[name=name]').value = 'ada';
+         document.querySelector('input[name=password]').value = '{password}';
+         document.querySelector('button.primary').click()"
+    );
+    browser.script::<()>(&fill).await?;
+    // Back where the wish was, with a session.
+    browser.until("return location.pathname === '/predict' && location.search.includes('m=1239')").await?;
+    browser.until(&state("unasked")).await?;
+    press(&browser).await?;
+    browser.until(&state("waiting")).await?;
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn of_a_list_only_what_is_missing_is_asked_for() -> anyhow::Result<()> {
+    let folder = seeded()?;
+    let server = Server::start(folder.path())?;
+    let browser = Browser::start().await?;
+    let board = "/api/v1/hardware/nvidia-h200/leaderboard?op=mm&dtype=bfloat16&b_layout=row&limit=1";
+    let known = &server.get(board)?["items"][0]["problem"];
+    ensure!(known["a_layout"] == "row", "{known}");
+    let list = format!(
+        "{}x{}x{}\\n1241x5672x776\\n1242x5672x776\\n1241x5672x776",
+        known["m"], known["n"], known["k"]
+    );
+    let button = "[...document.querySelectorAll('[data-testid=list-progress] button')]
+        .find((one) => one.innerText === 'Measure what nobody has measured')";
+    let ready = format!("const one = {button}; return !!one && !one.disabled");
+    for (viewport, theme, look) in LOOKS {
+        browser.look(viewport, theme).await?;
+        browser.open(&format!("{}/predict/list", server.url()), "#shapes").await?;
+        browser.until("return !document.body.innerText.includes('The model is on its way')").await?;
+        // The list is ranked for the hardware of the measured shape.
+        let fill = format!(
+            "const models = document.querySelector('#select-model');
+             models.value = [...models.options].find((one) => one.text.startsWith('nvidia-h200')).value;
+             models.dispatchEvent(new Event('change', {{ bubbles: true }}));
+             const field = document.querySelector('#shapes');
+             field.value = '{list}';
+             field.dispatchEvent(new Event('input', {{ bubbles: true }}))"
+        );
+        browser.script::<()>(&fill).await?;
+        browser.until("const one = document.querySelector('button.primary'); return !one.disabled && one.innerText === 'Predict 4 shapes'").await?;
+        browser.script::<()>("document.querySelector('button.primary').click()").await?;
+        browser.until(&says("4 of 4 shapes ranked")).await?;
+        browser.until(&ready).await?;
+        browser.script::<()>(&format!("{button}.click()")).await?;
+        let asked = if look == LOOKS[0].2 {
+            "2 shapes asked for now, 1 measured already."
+        } else {
+            "0 shapes asked for now, 2 on the list already, 1 measured already."
+        };
+        browser.until(&says(asked)).await.with_context(|| look)?;
+        quiet(&browser, look).await?;
+        browser.picture(&format!("measure-list-{look}")).await?;
+    }
+    Ok(())
+}

@@ -1,0 +1,141 @@
+//! A chart as a document of its own: what is drawn on the page and the legend beside it, with colours and fonts
+//! written out.
+
+use leptos::prelude::*;
+use wasm_bindgen::{JsCast as _, JsValue};
+use web_sys::{DomRect, Element, NodeList, XmlSerializer};
+
+/// What style sheets say of drawings, by name.
+const STYLES: [&str; 13] = [
+    "fill",
+    "fill-opacity",
+    "stroke",
+    "stroke-width",
+    "stroke-dasharray",
+    "stroke-linecap",
+    "paint-order",
+    "opacity",
+    "font-family",
+    "font-size",
+    "font-weight",
+    "shape-rendering",
+    "visibility",
+];
+
+/// Pixels between the drawing and its legend, and between a sign and its words.
+const GAP: f64 = 8.0;
+const BESIDE: f64 = 4.0;
+
+/// The side of the box in which a legend's signs are drawn.
+const SIGN: f64 = 10.0;
+
+/// The document and its size in pixels.
+pub(super) struct Written {
+    pub(super) text: String,
+    pub(super) width: f64,
+    pub(super) height: f64,
+}
+
+impl Written {
+    /// Of what is drawn on the page.
+    pub(super) fn of(drawing: &Element) -> Result<Self, JsValue> {
+        let copy: Element = drawing.clone_node_with_deep(true)?.unchecked_into();
+        let (ours, theirs) =
+            (elements(&copy.query_selector_all("*")?), elements(&drawing.query_selector_all("*")?));
+        for (own, drawn) in ours.iter().zip(&theirs) {
+            write_style(own, drawn)?;
+        }
+        let rect = drawing.get_bounding_client_rect();
+        let (mut width, mut height) = (rect.width(), rect.height());
+        let around = drawing.closest("section, .card")?;
+        if let Some(legend) = around.map(|around| around.query_selector(".legend")).transpose()?.flatten() {
+            let place = legend.get_bounding_client_rect();
+            for entry in elements(&legend.query_selector_all("li")?) {
+                write_entry(&copy, &entry, &place, height + GAP)?;
+            }
+            height += GAP + place.height();
+            width = width.max(place.width());
+        }
+        copy.set_attribute("xmlns", SVG)?;
+        copy.set_attribute("width", &width.to_string())?;
+        copy.set_attribute("height", &height.to_string())?;
+        let fill = background(drawing)?;
+        let paper = element("rect", &[("width", "100%"), ("height", "100%"), ("fill", &fill)])?;
+        copy.insert_before(&paper, copy.first_child().as_ref())?;
+        Ok(Self { text: XmlSerializer::new()?.serialize_to_string(&copy)?, width, height })
+    }
+}
+
+const SVG: &str = "http://www.w3.org/2000/svg";
+
+fn element(name: &str, attributes: &[(&str, &str)]) -> Result<Element, JsValue> {
+    let element = document().create_element_ns(Some(SVG), name)?;
+    for (name, value) in attributes {
+        element.set_attribute(name, value)?;
+    }
+    Ok(element)
+}
+
+/// Gives a copy the look that style sheets give what is drawn.
+fn write_style(own: &Element, drawn: &Element) -> Result<(), JsValue> {
+    let Some(style) = window().get_computed_style(drawn)? else { return Ok(()) };
+    let mut text = own.get_attribute("style").unwrap_or_default();
+    for name in STYLES {
+        text += &format!(";{name}:{}", style.get_property_value(name)?);
+    }
+    own.set_attribute("style", &text)?;
+    own.remove_attribute("class")
+}
+
+/// Draws one line of a legend where it stands on the page, seen from the legend's corner, which is `top` pixels
+/// below that of the document.
+fn write_entry(copy: &Element, entry: &Element, legend: &DomRect, top: f64) -> Result<(), JsValue> {
+    let (Some(box_of_sign), Some(drawn)) = (entry.query_selector("svg")?, entry.query_selector("path")?)
+    else {
+        return Ok(());
+    };
+    let place = box_of_sign.get_bounding_client_rect();
+    let (x, y) = (place.left() - legend.left(), place.top() - legend.top() + top);
+    let scale = place.width() / SIGN;
+    let sign: Element = drawn.clone_node()?.unchecked_into();
+    write_style(&sign, &drawn)?;
+    sign.set_attribute("transform", &format!("translate({x:.1} {y:.1}) scale({scale:.3})"))?;
+    copy.append_child(&sign)?;
+    let (x, y) = (x + place.width() + BESIDE, y + place.height() / 2.0);
+    let words = element(
+        "text",
+        &[("x", &format!("{x:.1}")), ("y", &format!("{y:.1}")), ("dominant-baseline", "central")],
+    )?;
+    if let Some(style) = window().get_computed_style(entry)? {
+        let of = |name: &str| style.get_property_value(name);
+        let look = format!(
+            "fill:{};font-family:{};font-size:{}",
+            of("color")?,
+            of("font-family")?,
+            of("font-size")?
+        );
+        words.set_attribute("style", &look)?;
+    }
+    words.set_text_content(entry.text_content().as_deref().map(str::trim));
+    copy.append_child(&words)?;
+    Ok(())
+}
+
+fn elements(list: &NodeList) -> Vec<Element> {
+    (0..list.length()).filter_map(|place| list.get(place)?.dyn_into().ok()).collect()
+}
+
+/// The colour that the drawing stands on: the nearest that is not transparent.
+fn background(drawing: &Element) -> Result<String, JsValue> {
+    let mut place = drawing.parent_element();
+    while let Some(element) = place {
+        if let Some(style) = window().get_computed_style(&element)? {
+            let colour = style.get_property_value("background-color")?;
+            if !matches!(colour.as_str(), "" | "transparent" | "rgba(0, 0, 0, 0)") {
+                return Ok(colour);
+            }
+        }
+        place = element.parent_element();
+    }
+    Ok("white".to_owned())
+}

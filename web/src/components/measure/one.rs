@@ -1,0 +1,92 @@
+//! One problem: whether it was measured or waits for that, and a button that asks for it.
+
+use diode_core::Problem;
+use diode_core::api::{Measuring, MeasuringState, Purpose};
+use leptos::prelude::*;
+use leptos::task::spawn_local;
+
+use super::next::WhoMeasures;
+use super::{ask, refused, state_path};
+use crate::api::Failure;
+use crate::cache;
+use crate::query::link;
+use crate::remote::{Load, remote};
+
+#[component]
+pub(crate) fn MeasureThis(
+    /// The slug of a hardware, and the problem; `None` while there is none.
+    #[prop(into)]
+    wanted: Signal<Option<(String, Problem)>>,
+) -> impl IntoView {
+    // A signal may say again what it said before.
+    let wanted = Memo::new(move |_| wanted.get());
+    let told = remote::<Vec<Measuring>>(move || {
+        wanted.with(|wanted| wanted.as_ref().map(|(slug, problem)| state_path(slug, [&problem.id()])))
+    });
+    let (asking, refusal) = (RwSignal::new(false), RwSignal::new(None::<Failure>));
+    // What was said of one problem means nothing of another.
+    Effect::new(move |_| {
+        wanted.track();
+        refusal.set(None);
+    });
+    let press = move |_| {
+        let Some((slug, problem)) = wanted.get_untracked() else { return };
+        asking.set(true);
+        refusal.set(None);
+        spawn_local(async move {
+            let answer = ask(&slug, vec![problem]).await;
+            // The page may be gone by now; the wish stands all the same.
+            if asking.try_set(false).is_some() {
+                return;
+            }
+            match answer {
+                Ok(()) => {
+                    cache::clear();
+                    told.retry();
+                }
+                Err(failure) => refusal.set(Some(failure)),
+            }
+        });
+    };
+    let state = move || told.value().and_then(|told| Some(told.first()?.clone()));
+    let named = move || state().map(|told| told.state.as_str());
+    let shown = move || match (told.get(), state().zip(wanted.get())) {
+        (Load::Failed(failure), _) => refused(&failure),
+        (_, Some((told, (slug, problem)))) => said(&told, slug, &problem),
+        _ => ().into_any(),
+    };
+    let can_ask = move || state().is_some_and(|told| told.state == MeasuringState::Unasked);
+    view! {
+        <div class="measure" data-testid="measure" data-state=named class:busy=move || told.busy()>
+            <button type="button" class="button small" class:hidden=move || !can_ask() prop:disabled=move || asking.get() on:click=press>
+                "Measure this"
+            </button>
+            <div class="hint" role="status">{shown}</div>
+            {move || refusal.get().map(|failure| refused(&failure))}
+        </div>
+    }
+}
+
+/// How far it has come, and what happens next.
+fn said(told: &Measuring, slug: String, problem: &Problem) -> AnyView {
+    match (told.state, told.purpose) {
+        (MeasuringState::Unasked, _) => {
+            "Nobody has measured this shape here. Agents that serve this server can.".into_any()
+        }
+        (MeasuringState::Waiting, Some(Purpose::Wanted)) => {
+            view! { "It is asked for. " <WhoMeasures slug /> }.into_any()
+        }
+        (MeasuringState::Waiting, _) => {
+            view! { "It is on the agents' list already, by their plan. " <WhoMeasures slug /> }.into_any()
+        }
+        (MeasuringState::Leased, _) => "An agent has it now; its times will stand here.".into_any(),
+        (MeasuringState::Refused, _) => {
+            let why = told.reason.clone().unwrap_or_else(|| "it did not say why".to_owned());
+            format!("No device with this hardware can measure it: {why}.").into_any()
+        }
+        (MeasuringState::Measured, _) => {
+            let href = link(&format!("/problems/{}", problem.id()), [("hardware", slug)]);
+            view! { "This shape was measured here: " <a href=href>"its times"</a> "." }.into_any()
+        }
+    }
+}

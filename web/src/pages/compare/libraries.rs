@@ -1,0 +1,110 @@
+//! Two versions of a vendor's library on one hardware: what got slower.
+
+use std::sync::Arc;
+
+use diode_core::api::{Kernels, LibraryUse};
+use leptos::prelude::*;
+
+use super::pair::Compared;
+use crate::components::{Choice, Empty, Loaded, Select};
+use crate::format;
+use crate::query::{History, parameter, use_set_parameters};
+use crate::remote::remote;
+
+#[component]
+pub(super) fn LibraryPair() -> impl IntoView {
+    let all = remote::<Vec<LibraryUse>>(|| Some("/libraries".to_owned()));
+    view! { <Loaded remote=all height="40rem" children=move |all| view! { <Libraries all /> } /> }
+}
+
+/// The first two versions of one hardware, the older one first: names stand in the order of hardware and version.
+fn usual(all: &[LibraryUse]) -> Option<[String; 2]> {
+    let pair = all.windows(2).rev().find(|pair| pair[0].name.hardware == pair[1].name.hardware)?;
+    Some([pair[0].name.to_string(), pair[1].name.to_string()])
+}
+
+#[component]
+fn Libraries(all: Arc<Vec<LibraryUse>>) -> impl IntoView {
+    let Some([usual_a, usual_b]) = usual(&all) else {
+        return view! { <Empty heading="Two versions are needed">{too_few(&all)}</Empty> }.into_any();
+    };
+    let set = use_set_parameters();
+    let chosen = |key: &'static str, usual: String| {
+        let named = parameter(key);
+        Memo::new(move |_| Some(named.get()).filter(|name| !name.is_empty()).unwrap_or_else(|| usual.clone()))
+    };
+    let (a, b) = (chosen("a", usual_a), chosen("b", usual_b));
+    let choices: Vec<Choice> = all.iter().map(choice).collect();
+    let choose = move |key: &'static str| {
+        let set = set.clone();
+        move |name: String| set(&[(key, name)], History::Push)
+    };
+    let name = Callback::new(|name: String| {
+        name.split_once('@').map_or(name.clone(), |(_, library)| words(library))
+    });
+    view! {
+        <div class="fields pair">
+            <Select label="Compared with" choices=choices.clone() current=a choose=choose("a") />
+            <Select label="Library" choices current=b choose=choose("b") />
+        </div>
+        <p class="hint">
+            "The best time of each problem in the uploads that name the version, at most the newest 64 of each. Drivers, "
+            "power caps and devices may differ between them, too."
+        </p>
+        <Compared what="libraries" a b name usual_kernels=Kernels::Library />
+    }
+    .into_any()
+}
+
+/// Why nothing can be compared.
+fn too_few(all: &[LibraryUse]) -> String {
+    let known: Vec<String> = all.iter().map(|one| choice(one).1).collect();
+    let known = if known.is_empty() { "none".to_owned() } else { known.join("; ") };
+    format!(
+        "Uploads of one hardware must name different versions; so far there is {known}. Collections by diode on a GPU \
+         name theirs. Uploads from before the server wrote it down do not count."
+    )
+}
+
+fn choice(one: &LibraryUse) -> Choice {
+    let library = words(&one.name.library.to_string());
+    let text = format!("{library}, {}, {}", one.name.hardware, format::counted(one.uploads, "upload"));
+    (one.name.to_string(), text)
+}
+
+/// A version as people write it: `cuBLAS 13.0.2` of the library's own number 130002.
+fn words(library: &str) -> String {
+    let Some((name, number)) = library.split_once('-') else { return library.to_owned() };
+    match (name, number.parse::<u32>()) {
+        ("cublas", Ok(number)) => {
+            format!("cuBLAS {}.{}.{}", number / 10_000, number / 100 % 100, number % 100)
+        }
+        ("hipblaslt", _) => format!("hipBLASLt {number}"),
+        _ => library.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn used(name: &str) -> LibraryUse {
+        LibraryUse { name: name.parse().unwrap(), uploads: 1, problems: 1, newest_at: String::new() }
+    }
+
+    #[test]
+    fn versions_are_written_as_people_do() {
+        assert_eq!(words("cublas-130002"), "cuBLAS 13.0.2");
+        assert_eq!(words("cublas-120804"), "cuBLAS 12.8.4");
+        assert_eq!(words("hipblaslt-100000"), "hipBLASLt 100000");
+    }
+
+    #[test]
+    fn versions_of_one_hardware_are_compared() {
+        let names = ["nvidia-h100@cublas-120804", "nvidia-h200@cublas-120804", "nvidia-h200@cublas-130002"];
+        let all: Vec<LibraryUse> = names.iter().map(|name| used(name)).collect();
+        assert_eq!(usual(&all), Some([names[1].to_owned(), names[2].to_owned()]));
+        assert_eq!(usual(&all[..2]), None);
+        assert!(too_few(&all[..1]).contains("cuBLAS 12.8.4, nvidia-h100, 1 upload"));
+    }
+}

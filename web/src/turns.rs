@@ -1,0 +1,132 @@
+//! Long work, a few milliseconds at a time, so that the page answers meanwhile.
+
+use std::cell::RefCell;
+use std::future::poll_fn;
+use std::rc::Rc;
+use std::task::{Poll, Waker};
+use std::time::Duration;
+
+use leptos::prelude::set_timeout;
+use serde::de::DeserializeOwned;
+
+use crate::api::Failure;
+
+/// How long the page may be kept waiting. At 60 frames a second, each has 16 ms.
+pub(crate) const TURN_MS: f64 = 10.0;
+
+/// So many values are read between two looks at the clock.
+const BETWEEN_LOOKS: usize = 32;
+
+/// A turn at work.
+pub(crate) struct Turn {
+    began: f64,
+}
+
+impl Turn {
+    pub(crate) fn begin() -> Self {
+        Self { began: js_sys::Date::now() }
+    }
+
+    /// Lets the page answer if this turn has lasted long enough, and begins the next one.
+    pub(crate) async fn pass_if_long(&mut self) {
+        if js_sys::Date::now() - self.began >= TURN_MS {
+            pass().await;
+            *self = Self::begin();
+        }
+    }
+}
+
+/// Lets the page answer.
+async fn pass() {
+    let state = Rc::new(RefCell::new((false, None::<Waker>)));
+    let passed = Rc::clone(&state);
+    let end = move || {
+        let waker = {
+            let mut state = passed.borrow_mut();
+            state.0 = true;
+            state.1.take()
+        };
+        waker.into_iter().for_each(Waker::wake);
+    };
+    set_timeout(end, Duration::ZERO);
+    poll_fn(move |context| {
+        let mut state = state.borrow_mut();
+        if state.0 {
+            return Poll::Ready(());
+        }
+        state.1 = Some(context.waker().clone());
+        Poll::Pending
+    })
+    .await;
+}
+
+/// Reads a long JSON list.
+pub(crate) async fn list_of<T: DeserializeOwned>(json: Vec<u8>) -> Result<Vec<T>, Failure> {
+    let mut list = List::new(&json)?;
+    let (mut values, mut turn) = (Vec::new(), Turn::begin());
+    while let Some(value) = list.next()? {
+        values.push(value);
+        if values.len().is_multiple_of(BETWEEN_LOOKS) {
+            turn.pass_if_long().await;
+        }
+    }
+    Ok(values)
+}
+
+/// A JSON list that is read value by value.
+struct List<'j> {
+    rest: &'j [u8],
+    is_first: bool,
+}
+
+impl<'j> List<'j> {
+    fn new(json: &'j [u8]) -> Result<Self, Failure> {
+        let rest = json.trim_ascii().strip_prefix(b"[").ok_or_else(|| unreadable("it is no list"))?;
+        Ok(Self { rest, is_first: true })
+    }
+
+    fn next<T: DeserializeOwned>(&mut self) -> Result<Option<T>, Failure> {
+        self.rest = self.rest.trim_ascii_start();
+        if let Some(after) = self.rest.strip_prefix(b"]") {
+            let is_all = after.is_empty();
+            return if is_all { Ok(None) } else { Err(unreadable("something follows the list")) };
+        }
+        if !std::mem::take(&mut self.is_first) {
+            self.rest =
+                self.rest.strip_prefix(b",").ok_or_else(|| unreadable("a comma is missing in the list"))?;
+        }
+        let mut values = serde_json::Deserializer::from_slice(self.rest).into_iter();
+        let value = values.next().ok_or_else(|| unreadable("the list has no end"))?;
+        let value = value.map_err(|error| Failure::Unreadable(error.to_string()))?;
+        self.rest = &self.rest[values.byte_offset()..];
+        Ok(Some(value))
+    }
+}
+
+fn unreadable(why: &str) -> Failure {
+    Failure::Unreadable(why.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(json: &str) -> Result<Vec<(u8, String)>, Failure> {
+        let mut list = List::new(json.as_bytes())?;
+        let mut values = Vec::new();
+        while let Some(value) = list.next()? {
+            values.push(value);
+        }
+        Ok(values)
+    }
+
+    #[test]
+    fn a_list_is_read_value_by_value() {
+        let two = [(1, "a]".to_owned()), (2, "[,".to_owned())];
+        assert_eq!(read(r#" [ [1, "a]"] , [2, "[,"] ] "#), Ok(two.to_vec()));
+        assert_eq!(read("[]"), Ok(Vec::new()));
+        for wrong in ["", "{}", "[", "[[1, \"a\"]", "[[1, \"a\"] [2, \"b\"]]", "[] x", "[[1]]", "[,]"] {
+            assert!(read(wrong).is_err(), "{wrong}");
+        }
+    }
+}
