@@ -7,15 +7,16 @@ use std::collections::BTreeMap;
 
 use axum::body::Bytes;
 use diode_core::Invalid;
-use diode_core::api::{MAX_UPLOAD_TIMINGS, Receipt};
+use diode_core::api::Receipt;
 use diode_core::ids::{AccountId, Digest, UploadId};
-use diode_formats::FormatError;
+use diode_formats::{Decoded, FormatError};
 
 pub use prepare::{Source, prepare};
 
 use crate::backend::Backend;
 use crate::blobs::{BlobError, BlobKind};
 use crate::store::{ForLease, Now, StoreError};
+use crate::storing::Turn;
 
 /// Why an upload was not stored. Nothing of a refused upload is kept.
 #[derive(Debug, thiserror::Error)]
@@ -54,19 +55,21 @@ pub async fn ingest(
     bytes: Bytes,
     account: Option<AccountId>,
 ) -> Result<Receipt, IngestError> {
-    ingest_for(backend, bytes, account, None).await
+    ingest_for(backend, &mut backend.storing.turn().await, bytes, account, None).await
 }
 
 /// The same for the result of a lease, if one is given.
 pub async fn ingest_for(
     backend: &Backend,
+    turn: &mut Turn,
     bytes: Bytes,
     account: Option<AccountId>,
     lease: Option<ForLease>,
 ) -> Result<Receipt, IngestError> {
     let received_at = Now::read().rfc3339();
     let (bytes, digest, id) = tokio::task::spawn_blocking(move || {
-        let (digest, id) = (Digest::of(&bytes), UploadId::of(&bytes));
+        let digest = Digest::of(&bytes);
+        let id = UploadId::of_digest(&digest);
         (bytes, digest, id)
     })
     .await?;
@@ -83,9 +86,7 @@ pub async fn ingest_for(
     if stored.saturating_add(bytes.len() as u64) > backend.max_stored {
         return Err(IngestError::Full { stored, limit: backend.max_stored });
     }
-    let raw = bytes.clone();
-    let decoded =
-        tokio::task::spawn_blocking(move || diode_formats::decode_within(&raw, MAX_UPLOAD_TIMINGS)).await??;
+    let decoded = decode(turn, &bytes).await?;
     let mut known = BTreeMap::new();
     for dataset in &decoded.datasets {
         backend.refuse_simulated(&dataset.hardware).map_err(IngestError::Refused)?;
@@ -103,4 +104,18 @@ pub async fn ingest_for(
     // The blob first: after a crash no row may name a blob that is not there.
     backend.blobs.put(BlobKind::Upload, &digest, bytes).await?;
     Ok(backend.store.store_upload(&upload).await?)
+}
+
+async fn decode(turn: &mut Turn, bytes: &Bytes) -> Result<Decoded, IngestError> {
+    loop {
+        let (raw, timings) = (bytes.clone(), turn.timings());
+        let decoded =
+            tokio::task::spawn_blocking(move || diode_formats::decode_within(&raw, timings)).await?;
+        match decoded {
+            Ok(decoded) => return Ok(decoded),
+            // Perhaps it only has more timings than may be decoded beside another upload.
+            Err(_) if turn.alone().await => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
 }

@@ -35,13 +35,25 @@ pub(crate) fn run(site: &mut Site, collections: usize) -> anyhow::Result<String>
     let before = load();
     let files: Vec<Dataset> = (0..TIMED).map(|_| making.others(problems)).collect::<Result<_, _>>()?;
     let sent = rate(site, SENDERS, Format::Columnar, files)?;
-    writeln!(report, "columnar, other problems each time, {TIMED} uploads, {SENDERS} at once: {sent} (goal: 2 M)")?;
-    writeln!(report, "  boards show all of it {:.1} s later; {}", site.settle()?.as_secs_f64(), between(&before))?;
+    writeln!(
+        report,
+        "columnar, other problems each time, {TIMED} uploads, {SENDERS} at once: {sent} (goal: 2 M)"
+    )?;
+    writeln!(
+        report,
+        "  boards show all of it {:.1} s later; {}",
+        site.settle()?.as_secs_f64(),
+        between(&before)
+    )?;
 
     let before = load();
-    let files: Vec<Dataset> = (0..TIMED_MSGPACK).map(|_| making.others(problems)).collect::<Result<_, _>>()?;
+    let files: Vec<Dataset> =
+        (0..TIMED_MSGPACK).map(|_| making.others(problems)).collect::<Result<_, _>>()?;
     let sent = rate(site, SENDERS, Format::PredecessorMsgpack, files)?;
-    writeln!(report, "torch-diode's MessagePack, {TIMED_MSGPACK} uploads, {SENDERS} at once: {sent} (goal: 0.3 M)")?;
+    writeln!(
+        report,
+        "torch-diode's MessagePack, {TIMED_MSGPACK} uploads, {SENDERS} at once: {sent} (goal: 0.3 M)"
+    )?;
     writeln!(report, "  {}; memory so far {:.0} MB", between(&before), site.peak_memory()?)?;
     site.settle()?;
 

@@ -52,13 +52,7 @@ pub(crate) fn without_pause(
         let (mut connection, mut answers) = (Connection::new(url), Answers::default());
         while start.elapsed() < time {
             let number = next.fetch_add(1, Ordering::Relaxed);
-            ask(
-                &mut connection,
-                &requests[number % requests.len()],
-                status,
-                Instant::now(),
-                &mut answers,
-            );
+            ask(&mut connection, &requests[number % requests.len()], status, Instant::now(), &mut answers);
         }
         answers
     })

@@ -41,10 +41,16 @@ pub(crate) fn run(site: &mut Site, timings: usize, time: Duration) -> anyhow::Re
 
     let url = site.url()?.to_owned();
     let (boards, problems) = (boards(&url)?, problems(&url)?);
-    let both: Vec<Request> = boards.iter().cycle().zip(&problems).flat_map(|(a, b)| [a.clone(), b.clone()]).collect();
+    let both: Vec<Request> =
+        boards.iter().cycle().zip(&problems).flat_map(|(a, b)| [a.clone(), b.clone()]).collect();
     let mut told = |what: &str, goal: &str, measure: &dyn Fn() -> anyhow::Result<String>| {
         let before = load();
-        writeln!(report, "{what}: {} (goal: {goal}); load average {before} before, {} after", measure()?, load())?;
+        writeln!(
+            report,
+            "{what}: {} (goal: {goal}); load average {before} before, {} after",
+            measure()?,
+            load()
+        )?;
         anyhow::Ok(())
     };
     for (what, requests) in [("boards", &boards), ("problems", &problems), ("boards and problems", &both)] {
@@ -53,9 +59,11 @@ pub(crate) fn run(site: &mut Site, timings: usize, time: Duration) -> anyhow::Re
         })?;
     }
     let current = with_tags(&url, &boards)?;
-    for (what, requests, status, goal) in
-        [("boards", &boards, 200, "2,000"), ("unchanged boards", &current, 304, "5,000"), ("problems", &problems, 200, "-")]
-    {
+    for (what, requests, status, goal) in [
+        ("boards", &boards, 200, "2,000"),
+        ("unchanged boards", &current, 304, "5,000"),
+        ("problems", &problems, 200, "-"),
+    ] {
         told(&format!("{what} without a pause"), goal, &|| {
             let answers = without_pause(&url, requests, time, status)?;
             Ok(format!("{:.0} a second, {answers}", answers.count() as f64 / time.as_secs_f64()))

@@ -85,7 +85,8 @@ impl Site {
         let start = Instant::now();
         let waiting = ["diode_stale_entries ", "diode_uploads_to_judge "];
         while start.elapsed() < PATIENCE {
-            let text = ureq::get(format!("http://{}/metrics", self.metrics)).call()?.body_mut().read_to_string()?;
+            let text =
+                ureq::get(format!("http://{}/metrics", self.metrics)).call()?.body_mut().read_to_string()?;
             let number = |name: &str| text.lines().find_map(|line| line.strip_prefix(name));
             if waiting.iter().all(|name| number(name) == Some("0")) {
                 return Ok(start.elapsed());
