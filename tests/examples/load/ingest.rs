@@ -1,8 +1,8 @@
 //! Uploads: how many timings a second, what they take of memory, and what those cost whose problems are known.
 
-use std::fmt::Write as _;
 use std::time::Duration;
 
+use anyhow::ensure;
 use diode_core::Dataset;
 use diode_formats::{Format, encode};
 
@@ -26,58 +26,42 @@ const LARGEST: usize = 13;
 /// The last ones of many uploads: one alone says little.
 const LAST: usize = 5;
 
-pub(crate) fn run(site: &mut Site, collections: usize) -> anyhow::Result<String> {
-    let mut report = String::new();
+pub(crate) fn run(site: &mut Site, collections: usize) -> anyhow::Result<()> {
     let mut making = Collections::new()?;
     let problems = making.problems();
-    writeln!(report, "{}: ingest of collections of {problems} problems", site.database())?;
+    println!("{}: ingest of collections of {problems} problems", site.database());
 
     let before = load();
     let files: Vec<Dataset> = (0..TIMED).map(|_| making.others(problems)).collect::<Result<_, _>>()?;
     let sent = rate(site, SENDERS, Format::Columnar, files)?;
-    writeln!(
-        report,
-        "columnar, other problems each time, {TIMED} uploads, {SENDERS} at once: {sent} (goal: 2 M)"
-    )?;
-    writeln!(
-        report,
-        "  boards show all of it {:.1} s later; {}",
-        site.settle()?.as_secs_f64(),
-        between(&before)
-    )?;
+    println!("columnar, other problems each time, {TIMED} uploads, {SENDERS} at once: {sent} (goal: 2 M)");
+    println!("  boards show all of it {:.1} s later; {}", site.settle()?.as_secs_f64(), between(&before));
 
     let before = load();
     let files: Vec<Dataset> =
         (0..TIMED_MSGPACK).map(|_| making.others(problems)).collect::<Result<_, _>>()?;
     let sent = rate(site, SENDERS, Format::PredecessorMsgpack, files)?;
-    writeln!(
-        report,
-        "torch-diode's MessagePack, {TIMED_MSGPACK} uploads, {SENDERS} at once: {sent} (goal: 0.3 M)"
-    )?;
-    writeln!(report, "  {}; memory so far {:.0} MB", between(&before), site.peak_memory()?)?;
+    println!("torch-diode's MessagePack, {TIMED_MSGPACK} uploads, {SENDERS} at once: {sent} (goal: 0.3 M)");
+    println!("  {}; memory so far {:.0} MB", between(&before), site.peak_memory()?);
     site.settle()?;
 
-    again(site, &mut making, collections, &mut report)?;
+    again(site, &mut making, collections)?;
 
     let before = load();
     let files: Vec<Dataset> = (0..AT_ONCE).map(|_| making.others(problems)).collect::<Result<_, _>>()?;
     rate(site, AT_ONCE, Format::PredecessorMsgpack, files)?;
-    writeln!(report, "memory after {AT_ONCE} files of MessagePack at once: {:.0} MB", site.peak_memory()?)?;
+    println!("memory after {AT_ONCE} files of MessagePack at once: {:.0} MB", site.peak_memory()?);
     let files: Vec<Dataset> = (0..4).map(|_| making.others(LARGEST * problems)).collect::<Result<_, _>>()?;
     let sent = rate(site, 4, Format::Columnar, files)?;
-    writeln!(report, "4 of the largest uploads at once, columnar: {sent}")?;
+    println!("4 of the largest uploads at once, columnar: {sent}");
     let peak = site.peak_memory()?;
-    writeln!(report, "the most memory that the server took: {peak:.0} MB (goal: 300); {}", between(&before))?;
-    Ok(report)
+    println!("the most memory that the server took: {peak:.0} MB (goal: 300); {}", between(&before));
+    Ok(())
 }
 
 /// Many uploads of the same problems, one after the other.
-fn again(
-    site: &Site,
-    making: &mut Collections,
-    collections: usize,
-    report: &mut String,
-) -> anyhow::Result<()> {
+fn again(site: &Site, making: &mut Collections, collections: usize) -> anyhow::Result<()> {
+    ensure!(collections > 0, "expected at least one collection");
     let before = load();
     let (mut times, mut timings) = (Vec::with_capacity(collections), 0);
     for _ in 0..collections {
@@ -89,18 +73,17 @@ fn again(
         .into_iter()
         .filter_map(|number| Some(format!("{number}: {:.3} s", times.get(number - 1)?)))
         .collect();
-    writeln!(report, "the same problems, one upload after the other: {}", shown.join(", "))?;
+    println!("the same problems, one upload after the other: {}", shown.join(", "));
     let mut last: Vec<f64> = times.iter().rev().take(LAST).copied().collect();
     last.sort_unstable_by(f64::total_cmp);
     let (all, first, last): (f64, _, _) = (times.iter().sum(), times[0], last[last.len() / 2]);
-    writeln!(
-        report,
+    println!(
         "  {:.2} M timings/s; the last (median of {LAST}) takes {:.2} times as long as the first (goal: 1.5 for the 300th)",
         (timings * collections) as f64 / all / 1e6,
         last / first
-    )?;
+    );
     let settled = site.settle()?;
-    writeln!(report, "  boards show all of it {:.1} s later; {}", settled.as_secs_f64(), between(&before))?;
+    println!("  boards show all of it {:.1} s later; {}", settled.as_secs_f64(), between(&before));
     Ok(())
 }
 

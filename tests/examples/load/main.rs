@@ -15,19 +15,13 @@ mod pace;
 mod pages;
 mod site;
 
-use std::process::ExitCode;
 use std::time::Duration;
 
 use anyhow::Context;
-use diode_tests::reported;
 
 use site::Site;
 
-fn main() -> ExitCode {
-    reported(run())
-}
-
-fn run() -> anyhow::Result<String> {
+fn main() -> anyhow::Result<()> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
     match arguments[..] {

@@ -1,6 +1,5 @@
 //! A large database: its size, how soon a server on it answers, and how fast boards and problems come.
 
-use std::fmt::Write as _;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -23,34 +22,27 @@ const RATE: f64 = 500.0;
 /// Between two uploads while pages are asked for.
 const UPLOAD_EVERY: Duration = Duration::from_secs(2);
 
-pub(crate) fn run(site: &mut Site, timings: usize, time: Duration) -> anyhow::Result<String> {
-    let mut report = String::new();
+pub(crate) fn run(site: &mut Site, timings: usize, time: Duration) -> anyhow::Result<()> {
     let mut making = Collections::new()?;
-    fill(site, &mut making, timings, &mut report)?;
+    fill(site, &mut making, timings)?;
 
     site.restart()?;
     let (database, files) = site.size()?;
     let gigabytes = (database + files) as f64 / 1e9;
-    writeln!(
-        report,
+    println!(
         "{:.3} GB in the database, {:.3} GB of files, {gigabytes:.3} GB in all (goal: 1.5 for 100 M timings)",
         database as f64 / 1e9,
         files as f64 / 1e9
-    )?;
-    writeln!(report, "a server starts on it in {:.2} s (goal: 1)", site.start.as_secs_f64())?;
+    );
+    println!("a server starts on it in {:.2} s (goal: 1)", site.start.as_secs_f64());
 
     let url = site.url()?.to_owned();
     let (boards, problems) = (boards(&url)?, problems(&url)?);
     let both: Vec<Request> =
         boards.iter().cycle().zip(&problems).flat_map(|(a, b)| [a.clone(), b.clone()]).collect();
-    let mut told = |what: &str, goal: &str, measure: &dyn Fn() -> anyhow::Result<String>| {
+    let told = |what: &str, goal: &str, measure: &dyn Fn() -> anyhow::Result<String>| {
         let before = load();
-        writeln!(
-            report,
-            "{what}: {} (goal: {goal}); load average {before} before, {} after",
-            measure()?,
-            load()
-        )?;
+        println!("{what}: {} (goal: {goal}); load average {before} before, {} after", measure()?, load());
         anyhow::Ok(())
     };
     for (what, requests) in [("boards", &boards), ("problems", &problems), ("boards and problems", &both)] {
@@ -84,11 +76,11 @@ pub(crate) fn run(site: &mut Site, timings: usize, time: Duration) -> anyhow::Re
             Ok(asking.join().ok().context("a thread of requests has panicked")??.to_string())
         })
     })?;
-    writeln!(report, "the most memory that the server took: {:.0} MB (goal: 300)", site.peak_memory()?)?;
-    Ok(report)
+    println!("the most memory that the server took: {:.0} MB (goal: 300)", site.peak_memory()?);
+    Ok(())
 }
 
-fn fill(site: &Site, making: &mut Collections, timings: usize, report: &mut String) -> anyhow::Result<()> {
+fn fill(site: &Site, making: &mut Collections, timings: usize) -> anyhow::Result<()> {
     let before = load();
     let (problems, mut sent) = (making.problems(), 0);
     let mut all_problems = 0;
@@ -102,15 +94,14 @@ fn fill(site: &Site, making: &mut Collections, timings: usize, report: &mut Stri
     });
     let took = send(site, SENDERS, files)?.as_secs_f64();
     let settled = site.settle()?.as_secs_f64();
-    writeln!(
-        report,
+    println!(
         "{}: {sent} timings of {all_problems} problems, made and uploaded in {took:.1} s ({:.2} M/s); boards show all of it {settled:.1} s \
          later; memory {:.0} MB; load average {before} before, {} after",
         site.database(),
         sent as f64 / took / 1e6,
         site.peak_memory()?,
         load()
-    )?;
+    );
     Ok(())
 }
 
