@@ -7,6 +7,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 
 use crate::accounts::{Passwords, Policy, Provider};
 use crate::agents::Plans;
+use crate::answers::Answers;
 use crate::backend::Backend;
 use crate::exports::Exports;
 use crate::http::Hosts;
@@ -19,9 +20,6 @@ const RECEIVING_AT_ONCE: usize = 64;
 /// How long a client waits for its upload to be among them.
 const WAIT_TO_RECEIVE: Duration = Duration::from_secs(15);
 
-/// An upload that has arrived takes up to its limit in memory, and several times that while it is decoded.
-const INGESTING_AT_ONCE: usize = 2;
-
 /// Requests whose problems are ranked at a time: each keeps a core busy for some tenths of a second.
 const PICKING_AT_ONCE: usize = 2;
 
@@ -33,10 +31,10 @@ pub struct App {
     pub(crate) backend: Backend,
     pub(crate) hosts: Hosts,
     pub(crate) exports: Exports,
+    pub(crate) answers: Answers,
     pub(crate) refused: Refused,
     pub(crate) metrics: Metrics,
     receiving: Arc<Semaphore>,
-    ingesting: Arc<Semaphore>,
     picking: Arc<Semaphore>,
     pub(crate) passwords: Passwords,
     pub(crate) plans: Plans,
@@ -57,9 +55,9 @@ impl App {
             policy: Arc::new(policy),
             provider: None,
             exports: Exports::default(),
+            answers: Answers::default(),
             refused: Refused::default(),
             receiving: Arc::new(Semaphore::new(RECEIVING_AT_ONCE)),
-            ingesting: Arc::new(Semaphore::new(INGESTING_AT_ONCE)),
             picking: Arc::new(Semaphore::new(PICKING_AT_ONCE)),
             stopping,
         }
@@ -85,12 +83,6 @@ impl App {
     /// What this server requires of requests.
     pub(crate) fn policy(&self) -> &Policy {
         &self.policy
-    }
-
-    /// Waits until another upload may be decoded and stored.
-    pub(crate) async fn ingesting(&self) -> Option<OwnedSemaphorePermit> {
-        // The semaphore is never closed, so there is always a permit in the end.
-        Arc::clone(&self.ingesting).acquire_owned().await.ok()
     }
 
     /// Waits until another request's problems may be ranked. `None` if that takes too long.

@@ -10,6 +10,7 @@ use crate::blobs::{BlobKey, BlobKind, Blobs};
 use crate::metrics::Metrics;
 use crate::settings::{Settings, Snapshots};
 use crate::store::{self, Store, StoreResult};
+use crate::storing::Storing;
 
 #[derive(Clone)]
 pub struct Backend {
@@ -23,6 +24,8 @@ pub struct Backend {
     pub snapshots: Snapshots,
     /// What this process counts.
     pub metrics: Metrics,
+    /// Uploads that this process is storing.
+    pub storing: Storing,
 }
 
 impl Backend {
@@ -37,6 +40,7 @@ impl Backend {
             accept_simulated: settings.accept_simulated,
             snapshots: settings.snapshots,
             metrics: Metrics::default(),
+            storing: Storing::default(),
         })
     }
 

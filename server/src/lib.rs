@@ -9,6 +9,7 @@
 pub mod accounts;
 pub mod admin;
 pub mod agents;
+mod answers;
 pub mod app;
 pub mod backend;
 pub mod blobs;
@@ -34,6 +35,7 @@ pub mod settings;
 mod snapshots;
 pub mod solutions;
 pub mod store;
+pub mod storing;
 pub mod tls;
 pub mod trainings;
 mod ui;

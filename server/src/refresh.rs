@@ -6,6 +6,9 @@ use tokio::sync::watch;
 
 use crate::backend::Backend;
 
+/// How long uploads go first. While they arrive one after the other, there is one round of work in such a time.
+const LET_UPLOADS_PASS: Duration = Duration::from_millis(500);
+
 /// How often to look when there was nothing to do.
 const IDLE: Duration = Duration::from_secs(1);
 
@@ -15,6 +18,10 @@ const RETRY_AFTER: Duration = Duration::from_secs(5);
 /// Works until `stopping` turns true or its sender is gone.
 pub async fn run(backend: Backend, mut stopping: watch::Receiver<bool>) {
     loop {
+        tokio::select! {
+            () = backend.storing.pause(LET_UPLOADS_PASS) => {}
+            _ = stopping.wait_for(|stop| *stop) => return,
+        }
         let wait = match backend.store.refresh_entries().await {
             // Uploads that wait for the database get their turn.
             Ok(1..) => Duration::ZERO,

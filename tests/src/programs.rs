@@ -90,6 +90,21 @@ impl Server {
         &self.url
     }
 
+    /// The number of its process.
+    pub fn id(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Ends it as an operator does, and waits until it has ended.
+    pub fn stop(mut self) -> anyhow::Result<()> {
+        let told = Command::new("kill").arg(self.id().to_string()).status().context("cannot start kill")?;
+        let ended = self.child.wait()?;
+        if !told.success() || !ended.success() {
+            bail!("diode-server was told to end, and ended with {ended}");
+        }
+        Ok(())
+    }
+
     /// Fetches a JSON document of the API.
     pub fn get(&self, path: &str) -> anyhow::Result<serde_json::Value> {
         let mut response =

@@ -48,7 +48,7 @@ enum Command {
     /// Build the documents into docs/book, as the server hands them out, or check them.
     Docs(docs::Options),
     /// Run the benchmarks.
-    Bench,
+    Bench(bench::Options),
     /// Build a release into target/dist: programs, wheels, checksums, bill of materials, notes.
     Dist(dist::Options),
     /// Build the Python wheels.
@@ -64,7 +64,7 @@ fn main() -> ExitCode {
         Command::Check => check::run(),
         Command::Web => web::build(),
         Command::Docs(options) => docs::run(&options),
-        Command::Bench => bench::run(),
+        Command::Bench(options) => bench::run(&options),
         Command::Dist(options) => dist::run(&options),
         Command::Wheel => wheel::run(),
     };

@@ -19,8 +19,17 @@ pub(crate) struct Postgres {
     port: u16,
 }
 
+/// Whether what a program was told is stored survives a power cut.
+#[derive(Clone, Copy, PartialEq)]
+pub(crate) enum Durability {
+    /// As on real clusters, where it is the product's business.
+    Real,
+    /// For what is thrown away and whose speed is not told.
+    None,
+}
+
 impl Postgres {
-    pub(crate) fn start() -> anyhow::Result<Self> {
+    pub(crate) fn start(durability: Durability) -> anyhow::Result<Self> {
         let bin = postgres_bin().context("no PostgreSQL server found; run `cargo xtask setup`")?;
         let folder = tempfile::tempdir()?;
         let as_root = is_root()?;
@@ -38,11 +47,11 @@ impl Postgres {
             .args(["--auth=trust", "--username=postgres", "--encoding=UTF8", "--no-sync", "-D"])
             .arg(&data)
             .stdout(Stdio::null()))?;
-        // Durability is the product's business on real clusters; this one is thrown away.
         let options = format!(
-            "-p {} -c listen_addresses=127.0.0.1 -c unix_socket_directories={} -c fsync=off",
+            "-p {} -c listen_addresses=127.0.0.1 -c unix_socket_directories={} -c fsync={}",
             server.port,
-            server.folder.path().display()
+            server.folder.path().display(),
+            if durability == Durability::Real { "on" } else { "off" }
         );
         run(server
             .program("pg_ctl")
@@ -57,6 +66,13 @@ impl Postgres {
     /// The address tests append a database name to.
     pub(crate) fn url(&self) -> String {
         format!("postgres://postgres@127.0.0.1:{}", self.port)
+    }
+
+    /// A new database; its whole address.
+    pub(crate) fn database(&self, name: &str) -> anyhow::Result<String> {
+        let url = self.url();
+        run(self.program("createdb").arg(format!("--maintenance-db={url}/postgres")).arg(name))?;
+        Ok(format!("{url}/{name}"))
     }
 
     fn data(&self) -> PathBuf {

@@ -6,7 +6,7 @@ use anyhow::{Context, bail};
 use clap::Args;
 
 use crate::junit::{Test, forget, outcome};
-use crate::postgres::Postgres;
+use crate::postgres::{Durability, Postgres};
 use crate::shell::{cargo, exists, root, status};
 use crate::steps::Steps;
 use crate::{check, setup, torch, web};
@@ -26,7 +26,7 @@ pub(crate) fn run(options: &Options) -> anyhow::Result<()> {
     }
     // First of the builds: the server hands out what it makes.
     steps.check("dashboard", web::build);
-    match Postgres::start() {
+    match Postgres::start(Durability::None) {
         Ok(postgres) => steps.tests("tests", || nextest(&postgres, &options.filter)),
         Err(error) => steps.check("PostgreSQL", || Err(error)),
     }

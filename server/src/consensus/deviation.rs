@@ -2,7 +2,7 @@
 
 use diode_core::stats::median;
 
-use super::gathered::{Gathered, Times};
+use super::gathered::{Combined, Gathered, Sample};
 
 /// With fewer other contributors nobody can tell who is mistaken.
 const MIN_OTHERS: usize = 3;
@@ -43,17 +43,17 @@ pub(crate) fn fence_reason(log_ratio: f64, problems: u64) -> String {
 /// Of those solutions that enough others measured. Each contributor counts once among the others, also
 /// one that is fenced: so deviations follow from what was measured alone, and not from the order in which
 /// it came.
-pub(super) fn deviations(gathered: &Gathered) -> Vec<Deviation> {
+pub(super) fn deviations(gathered: &Gathered<'_>) -> Vec<Deviation> {
     if (gathered.contributors as usize) <= MIN_OTHERS {
         return Vec::new();
     }
     let mut logs: Vec<Vec<f64>> = vec![Vec::new(); gathered.sources.len()];
-    let (mut combined, mut medians) = (Vec::new(), vec![None; gathered.contributors as usize]);
-    for times in &gathered.times {
-        gathered.combine(times, |_| true, &mut combined);
-        if combined.len() > MIN_OTHERS {
-            medians_of_others(&combined, &mut medians);
-            add_logs(gathered, times, &medians, &mut logs);
+    let (mut combined, mut medians) = (Combined::default(), vec![None; gathered.contributors as usize]);
+    for (_, samples) in gathered.times() {
+        combined.set(gathered, samples, |_| true);
+        if combined.times.len() > MIN_OTHERS {
+            medians_of_others(&combined.times, &mut medians);
+            add_logs(gathered, samples, &medians, &mut logs);
         }
     }
     let deviation = |(source, mut logs): (&super::gathered::Source, Vec<f64>)| {
@@ -63,8 +63,8 @@ pub(super) fn deviations(gathered: &Gathered) -> Vec<Deviation> {
     gathered.sources.iter().zip(logs).filter_map(deviation).collect()
 }
 
-fn add_logs(gathered: &Gathered, times: &Times, medians: &[Option<f64>], logs: &mut [Vec<f64>]) {
-    for sample in &times.samples {
+fn add_logs(gathered: &Gathered<'_>, samples: &[Sample], medians: &[Option<f64>], logs: &mut [Vec<f64>]) {
+    for sample in samples {
         if let Some(others) = medians[gathered.source(sample).contributor as usize] {
             logs[Gathered::place_of_source(sample)].push((sample.time / others).ln());
         }

@@ -1,12 +1,13 @@
 //! The times of every config of a view, by contributor.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::BTreeMap;
 
 use diode_core::Config;
 use diode_core::api::Standing;
 use diode_core::ids::AccountId;
 use diode_core::stats::median;
 
+use super::numbers::Numbers;
 use crate::solutions::{DecodedSolution, StoredSolution};
 
 /// A solution of a view: what was measured, by whom, and whether it counts.
@@ -29,12 +30,12 @@ impl Measured {
 }
 
 /// The time of one config in one solution: its median, if it was timed more than once.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Default)]
 pub(super) struct Sample {
     /// The place of its solution in [`Gathered::sources`].
     source: u32,
-    pub(super) time: f64,
     timings: u32,
+    pub(super) time: f64,
 }
 
 /// What a sample comes from.
@@ -46,39 +47,42 @@ pub(super) struct Source {
     pub(super) counts: bool,
 }
 
-/// The samples of one config; those of one contributor stand together.
-pub(super) struct Times {
-    pub(super) config: Config,
-    pub(super) samples: Vec<Sample>,
-}
-
-/// The times of every config. Solutions share config lists, so each list is looked up once, and each
-/// further solution only appends numbers.
-#[derive(Default)]
-pub(super) struct Gathered {
-    pub(super) times: Vec<Times>,
+/// The times of every config. Those of one contributor stand together.
+pub(super) struct Gathered<'n> {
+    configs: &'n [Config],
+    /// Where the samples of each config end.
+    ends: Vec<usize>,
+    samples: Vec<Sample>,
     pub(super) sources: Vec<Source>,
     pub(super) contributors: u32,
-    places: HashMap<Config, u32>,
-    /// By the address of the list, which its solutions keep alive: the places of its configs, and
-    /// whether each is there once.
-    lists: HashMap<*const Config, (Vec<u32>, bool)>,
 }
 
-impl Gathered {
-    pub(super) fn of(measured: &[Measured]) -> Self {
-        let mut gathered = Self::default();
+impl<'n> Gathered<'n> {
+    pub(super) fn of(measured: &[Measured], numbers: &'n mut Numbers) -> Self {
+        numbers.make_room();
+        for one in measured {
+            numbers.add(one.solution.list());
+        }
         let mut order: Vec<&Measured> = measured.iter().collect();
         order.sort_by(|a, b| a.contributor.cmp(&b.contributor));
+        let (mut sources, mut contributors) = (Vec::with_capacity(order.len()), 0);
         let mut before: Option<&Option<AccountId>> = None;
+        let mut samples = Vec::with_capacity(order.iter().map(|one| one.solution.timed().len()).sum());
         for one in order {
-            gathered.contributors += u32::from(before != Some(&one.contributor));
+            contributors += u32::from(before != Some(&one.contributor));
             before = Some(&one.contributor);
-            let (number, counts) = (one.number, one.counts);
-            gathered.sources.push(Source { number, contributor: gathered.contributors - 1, counts });
-            gathered.add(&one.solution);
+            add(numbers, &one.solution, sources.len() as u32, &mut samples);
+            sources.push(Source { number: one.number, contributor: contributors - 1, counts: one.counts });
         }
-        gathered
+        let (ends, samples) = by_config(&samples, numbers.configs().len());
+        Self { configs: numbers.configs(), ends, samples, sources, contributors }
+    }
+
+    /// The samples of each config that was timed.
+    pub(super) fn times(&self) -> impl Iterator<Item = (Config, &[Sample])> {
+        let starts = std::iter::once(&0).chain(&self.ends);
+        let samples = starts.zip(&self.ends).map(|(&start, &end)| &self.samples[start..end]);
+        self.configs.iter().copied().zip(samples).filter(|(_, samples)| !samples.is_empty())
     }
 
     pub(super) fn source(&self, sample: &Sample) -> Source {
@@ -89,62 +93,75 @@ impl Gathered {
     pub(super) fn place_of_source(sample: &Sample) -> usize {
         sample.source as usize
     }
+}
 
-    /// One time for each contributor whose samples are `wanted`: the median of those. So nobody counts
-    /// more for sending more.
-    pub(super) fn combine(
-        &self,
-        times: &Times,
+/// One time for each contributor: the median of its own. So nobody counts more for sending more. Used for one config
+/// after the other, it takes no memory anew.
+#[derive(Default)]
+pub(super) struct Combined {
+    own: Vec<f64>,
+    /// By the numbers of the contributors.
+    pub(super) times: Vec<(u32, f64)>,
+    /// Behind all of them.
+    pub(super) timings: u32,
+}
+
+impl Combined {
+    /// Combines those samples of a config that are `wanted`.
+    pub(super) fn set(
+        &mut self,
+        gathered: &Gathered<'_>,
+        samples: &[Sample],
         wanted: impl Fn(Source) -> bool,
-        combined: &mut Vec<(u32, f64)>,
-    ) -> u32 {
-        combined.clear();
-        let (mut own, mut timings) = (Vec::new(), 0);
-        for run in times.samples.chunk_by(|a, b| self.source(a).contributor == self.source(b).contributor) {
-            own.clear();
-            for sample in run.iter().filter(|sample| wanted(self.source(sample))) {
-                own.push(sample.time);
-                timings += sample.timings;
+    ) {
+        self.times.clear();
+        self.timings = 0;
+        let contributor = |sample: &Sample| gathered.source(sample).contributor;
+        for run in samples.chunk_by(|a, b| contributor(a) == contributor(b)) {
+            self.own.clear();
+            for sample in run.iter().filter(|sample| wanted(gathered.source(sample))) {
+                self.own.push(sample.time);
+                self.timings += sample.timings;
             }
-            combined.extend(median(&mut own).map(|time| (self.source(&run[0]).contributor, time)));
+            self.times.extend(median(&mut self.own).map(|time| (contributor(&run[0]), time)));
         }
-        timings
     }
+}
 
-    fn add(&mut self, solution: &DecodedSolution) {
-        let source = self.sources.len() as u32 - 1;
-        let rows = solution.timed().len();
-        let list = solution.list();
-        if !self.lists.contains_key(&list.as_ptr()) {
-            let places: Vec<u32> = list.iter().map(|config| self.place(*config)).collect();
-            let distinct = places.iter().collect::<HashSet<_>>().len() == places.len();
-            self.lists.insert(list.as_ptr(), (places, distinct));
-        }
-        let (places, distinct) = &self.lists[&list.as_ptr()];
-        let timed = places[..rows].iter().zip(solution.timed().map(|(_, time)| time.0));
-        if *distinct {
-            for (&place, time) in timed {
-                self.times[place as usize].samples.push(Sample { source, time, timings: 1 });
-            }
-            return;
-        }
-        let mut repeats: BTreeMap<u32, Vec<f64>> = BTreeMap::new();
-        for (&place, time) in timed {
-            repeats.entry(place).or_default().push(time);
-        }
-        for (place, mut repeats) in repeats {
-            let timings = repeats.len() as u32;
-            if let Some(time) = median(&mut repeats) {
-                self.times[place as usize].samples.push(Sample { source, time, timings });
-            }
-        }
+/// Adds the samples of one solution, each with the number of its config.
+fn add(numbers: &Numbers, solution: &DecodedSolution, source: u32, samples: &mut Vec<(u32, Sample)>) {
+    let Some(list) = numbers.list(solution.list()) else { return };
+    let timed = list.numbers.iter().zip(solution.timed().map(|(_, time)| time.0));
+    if list.distinct {
+        samples.extend(timed.map(|(&number, time)| (number, Sample { source, timings: 1, time })));
+        return;
     }
+    let mut repeats: BTreeMap<u32, Vec<f64>> = BTreeMap::new();
+    for (&number, time) in timed {
+        repeats.entry(number).or_default().push(time);
+    }
+    samples.extend(repeats.into_iter().filter_map(|(number, mut repeats)| {
+        let timings = repeats.len() as u32;
+        Some((number, Sample { source, timings, time: median(&mut repeats)? }))
+    }));
+}
 
-    fn place(&mut self, config: Config) -> u32 {
-        let times = &mut self.times;
-        *self.places.entry(config).or_insert_with(|| {
-            times.push(Times { config, samples: Vec::new() });
-            times.len() as u32 - 1
-        })
+/// Puts samples in the order of their configs, and says where those of each config end.
+fn by_config(samples: &[(u32, Sample)], configs: usize) -> (Vec<usize>, Vec<Sample>) {
+    let mut ends = vec![0; configs];
+    for (number, _) in samples {
+        ends[*number as usize] += 1;
     }
+    let mut sum = 0;
+    for end in &mut ends {
+        // Until they are put there, where they begin.
+        (*end, sum) = (sum, sum + *end);
+    }
+    let mut sorted = vec![Sample::default(); samples.len()];
+    for (number, sample) in samples {
+        let place = &mut ends[*number as usize];
+        sorted[*place] = *sample;
+        *place += 1;
+    }
+    (ends, sorted)
 }

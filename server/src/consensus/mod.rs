@@ -7,6 +7,7 @@
 mod deviation;
 mod entry;
 mod gathered;
+mod numbers;
 
 use std::collections::{BTreeMap, HashSet};
 
@@ -17,10 +18,18 @@ use diode_core::{Config, FailureReason, Nanos, Problem};
 
 pub(crate) use deviation::{Deviation, fence_reason, is_off};
 pub(crate) use entry::{BoardEntry, KernelEntry};
-use gathered::Gathered;
 pub(crate) use gathered::Measured;
+use gathered::{Combined, Gathered};
+use numbers::Numbers;
 
 use crate::solutions::{ConfigLists, Damaged, StoredSolutions};
+
+/// What was learnt of configs, to be used again for the next view.
+#[derive(Default)]
+pub(crate) struct Learnt {
+    lists: ConfigLists,
+    numbers: Numbers,
+}
 
 /// What the solutions of one view make together.
 pub(crate) struct Computed {
@@ -35,12 +44,12 @@ pub(crate) struct Computed {
 /// Long work: not for an async thread.
 pub(crate) fn compute(
     stored: &StoredSolutions,
-    lists: &mut ConfigLists,
+    learnt: &mut Learnt,
     problem: &Problem,
     hardware: &Hardware,
 ) -> Computed {
-    let measured = readable(stored, lists);
-    let gathered = Gathered::of(&measured);
+    let measured = readable(stored, &mut learnt.lists);
+    let gathered = Gathered::of(&measured, &mut learnt.numbers);
     let consensus = Consensus::new(&gathered, &measured);
     Computed { entry: consensus.board_entry(problem, hardware), deviations: deviation::deviations(&gathered) }
 }
@@ -100,8 +109,8 @@ pub(crate) struct Consensus {
 }
 
 impl Consensus {
-    pub(crate) fn of_stored(stored: &StoredSolutions, lists: &mut ConfigLists) -> Self {
-        Self::of(&readable(stored, lists))
+    pub(crate) fn of_stored(stored: &StoredSolutions) -> Self {
+        Self::of(&readable(stored, &mut ConfigLists::default()))
     }
 
     /// Of each problem. Long work: not for an async thread.
@@ -112,35 +121,41 @@ impl Consensus {
         for (row, solution) in decoded.solutions {
             measured.entry(&row.problem).or_default().push(Measured::of((row, solution)));
         }
+        let mut numbers = Numbers::default();
         let consensus = |(id, measured): (&ProblemId, Vec<Measured>)| {
-            Some((stored.problems.get(id)?.clone(), Self::of(&measured)))
+            let gathered = Gathered::of(&measured, &mut numbers);
+            Some((stored.problems.get(id)?.clone(), Self::new(&gathered, &measured)))
         };
         ByProblem { consensuses: measured.into_iter().filter_map(consensus).collect(), left_out }
     }
 
     pub(crate) fn of(measured: &[Measured]) -> Self {
-        Self::new(&Gathered::of(measured), measured)
+        Self::new(&Gathered::of(measured, &mut Numbers::default()), measured)
     }
 
-    fn new(gathered: &Gathered, measured: &[Measured]) -> Self {
-        let mut configs = Vec::with_capacity(gathered.times.len());
-        let (mut combined, mut of_contributors, mut timings) = (Vec::new(), Vec::new(), 0);
-        for times in &gathered.times {
-            let behind = gathered.combine(times, |source| source.counts, &mut combined);
+    fn new(gathered: &Gathered<'_>, measured: &[Measured]) -> Self {
+        let mut configs = Vec::new();
+        let (mut combined, mut of_contributors, mut timings) = (Combined::default(), Vec::new(), 0);
+        for (config, samples) in gathered.times() {
+            combined.set(gathered, samples, |source| source.counts);
             of_contributors.clear();
-            of_contributors.extend(combined.iter().map(|(_, time)| *time));
+            of_contributors.extend(combined.times.iter().map(|(_, time)| *time));
             let contributors = of_contributors.len() as u32;
             if let Some(time) = median(&mut of_contributors) {
-                let (config, time) = (times.config, Nanos(time));
+                let (time, behind) = (Nanos(time), combined.timings);
                 configs.push(AgreedTime { config, time, timings: behind, contributors });
                 timings += u64::from(behind);
             }
         }
-        configs.sort_by(|a, b| a.time.0.total_cmp(&b.time.0).then_with(|| a.config.cmp(&b.config)));
-        let timed: HashSet<Config> = configs.iter().map(|agreed| agreed.config).collect();
+        // No two have the same config.
+        configs.sort_unstable_by(|a, b| a.time.0.total_cmp(&b.time.0).then_with(|| a.config.cmp(&b.config)));
         let counted = || measured.iter().filter(|measured| measured.counts);
-        let failed = counted().flat_map(|measured| measured.solution.failed());
-        let failures = failed.filter(|(config, _)| !timed.contains(config)).collect();
+        let mut failures: BTreeMap<Config, FailureReason> =
+            counted().flat_map(|measured| measured.solution.failed()).collect();
+        if !failures.is_empty() {
+            let timed: HashSet<Config> = configs.iter().map(|agreed| agreed.config).collect();
+            failures.retain(|config, _| !timed.contains(config));
+        }
         let fastest = |library: bool| {
             let agreed = *configs.iter().find(|agreed| agreed.config.is_library() == library)?;
             let spreads = counted().filter_map(|measured| measured.solution.spread(&agreed.config));
@@ -167,7 +182,7 @@ mod tests {
     use diode_formats::stored::{decode_columns, decode_configs};
 
     use super::*;
-    use crate::solutions::{DecodedSolution, encode};
+    use crate::solutions::{DecodedSolution, Encoder};
 
     pub(super) fn by(contributor: &str, times: &[(Config, u64)]) -> Measured {
         let contributor = Some(AccountId::of(contributor.as_bytes()));
@@ -186,7 +201,8 @@ mod tests {
             repeats: None,
             failures: Vec::new(),
         };
-        let (list, columns) = encode(&solution, &dictionary);
+        let mut encoder = Encoder::new(&dictionary);
+        let (list, columns) = encoder.encode(&solution);
         let configs = decode_configs(&list.bytes).unwrap();
         DecodedSolution::new(configs.into(), decode_columns(&columns).unwrap()).unwrap()
     }
@@ -197,6 +213,10 @@ mod tests {
 
     pub(super) fn tile(block_m: u32, stages: u32) -> Config {
         Config::Mm(Tile::new(block_m, 128, 64, stages, 4))
+    }
+
+    fn deviations_of(measured: &[Measured]) -> Vec<Deviation> {
+        deviation::deviations(&Gathered::of(measured, &mut Numbers::default()))
     }
 
     #[test]
@@ -223,7 +243,7 @@ mod tests {
         let mut measured: Vec<Measured> = ["a", "b", "c", "d", "e"]
             .map(|name| by(name, &[(config, if name == "e" { 100_000 } else { 200_000 })]))
             .into();
-        let deviations = deviation::deviations(&Gathered::of(&measured));
+        let deviations = deviations_of(&measured);
         let ratios: Vec<f64> = deviations.iter().map(|deviation| deviation.log_ratio).collect();
         let off = ratios.iter().filter(|ratio| **ratio != 0.0).collect::<Vec<_>>();
         assert!(
@@ -231,7 +251,7 @@ mod tests {
             "{ratios:?}"
         );
         measured[4].counts = false;
-        assert_eq!(deviation::deviations(&Gathered::of(&measured)), deviations);
+        assert_eq!(deviations_of(&measured), deviations);
         let consensus = Consensus::of(&measured);
         assert_eq!((consensus.solutions, consensus.contributors, consensus.timings), (4, 4, 4));
         assert_eq!(consensus.configs[0].time.0, 200_000.0);

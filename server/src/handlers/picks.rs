@@ -16,7 +16,7 @@ use crate::app::App;
 use crate::blobs::BlobKind;
 use crate::consensus::Consensus;
 use crate::http::{ApiFault, ApiResult, Known, StrictQuery};
-use crate::solutions::{ConfigLists, StoredSolutions};
+use crate::solutions::StoredSolutions;
 use crate::store::View;
 
 #[derive(Default, Deserialize, utoipa::IntoParams)]
@@ -95,7 +95,7 @@ fn pick(ranker: &mut Ranker<Arc<Model>>, view: &View, stored: &StoredSolutions) 
     let problem: &Problem = stored.problems.get(&view.problem)?;
     let space = diode_core::space::Space::Named(diode_core::space::SpaceName::Full);
     let (config, Micros(predicted_us)) = ranker.shortlist(problem, &space).ok()?.picks(1).pop()?;
-    let consensus = Consensus::of_stored(stored, &mut ConfigLists::default());
+    let consensus = Consensus::of_stored(stored);
     let best = consensus.configs.first()?.time;
     let measured = consensus.configs.iter().find(|agreed| agreed.config == config).map(|agreed| agreed.time);
     Some(Pick {

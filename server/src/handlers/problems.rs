@@ -10,7 +10,7 @@ use serde::Deserialize;
 use crate::app::App;
 use crate::consensus::{Consensus, KernelEntry};
 use crate::http::{ApiFault, ApiResult, Known, Lookup, StrictQuery};
-use crate::solutions::{ConfigLists, StoredSolutions};
+use crate::solutions::StoredSolutions;
 use crate::store::{Store, StoreResult, View};
 
 impl Lookup for Problem {
@@ -87,7 +87,7 @@ fn detail(
     views: Vec<ProblemView>,
     stored: &StoredSolutions,
 ) -> ProblemDetail {
-    let consensus = Consensus::of_stored(stored, &mut ConfigLists::default());
+    let consensus = Consensus::of_stored(stored);
     let entry = consensus.board_entry(&problem, &hardware);
     let (triton, library, triton_over_library, triton_ties) = entry
         .map(|entry| (entry.triton, entry.library, entry.triton_over_library, entry.triton_ties))

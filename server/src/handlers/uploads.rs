@@ -80,10 +80,10 @@ pub(super) async fn take_in(
     let mut file = app.backend.blobs.scratch().await?;
     receive(headers, body, MAX_UPLOAD_BYTES, PACE, &mut file).await.map_err(refuse_body)?;
     // Only now: what waits for slow clients holds no turn of those who have sent everything.
-    let _turn = app.ingesting().await;
+    let mut turn = app.backend.storing.turn().await;
     let bytes = read_back(file).await.map_err(ApiFault::unwritable)?;
     drop(receiving);
-    let taken = ingest_for(&app.backend, bytes, sender, lease).await;
+    let taken = ingest_for(&app.backend, &mut turn, bytes, sender, lease).await;
     match &taken {
         Ok(receipt) => app.metrics.upload(receipt),
         Err(IngestError::Refused(_) | IngestError::Format(_)) => app.metrics.upload_refused(),

@@ -12,6 +12,11 @@ pub(crate) fn etag(digest: &Digest) -> HeaderValue {
     HeaderValue::try_from(format!("\"{digest}\"")).unwrap_or_else(|_| unreachable!("digests are hex"))
 }
 
+/// The tag of content that is sent as it is or compressed, as the client wishes.
+pub(crate) fn weak_etag(digest: &Digest) -> HeaderValue {
+    HeaderValue::try_from(format!("W/\"{digest}\"")).unwrap_or_else(|_| unreachable!("digests are hex"))
+}
+
 /// Whether the client holds the content of the tag, so that 304 is enough.
 pub(crate) fn is_current(asked: &HeaderMap, tag: &HeaderValue) -> bool {
     let wanted = asked.typed_get::<IfNoneMatch>().zip(ETag::decode(&mut once(tag)).ok());

@@ -12,7 +12,7 @@ mod range;
 mod same_site;
 
 pub(crate) use body::{BodyError, PACE, essence, json_body, receive};
-pub(crate) use conditional::{etag, is_current, save_as};
+pub(crate) use conditional::{etag, is_current, save_as, weak_etag};
 pub(crate) use fault::ApiFault;
 pub(crate) use file_name::FileName;
 pub(crate) use known::{InPath, Known, Lookup, lookup};

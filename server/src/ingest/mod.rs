@@ -6,15 +6,16 @@ use std::collections::BTreeMap;
 
 use axum::body::Bytes;
 use diode_core::Invalid;
-use diode_core::api::{MAX_UPLOAD_TIMINGS, Receipt, UploadLicence};
+use diode_core::api::{Receipt, UploadLicence};
 use diode_core::ids::{AccountId, Digest, UploadId};
-use diode_formats::FormatError;
+use diode_formats::{Decoded, FormatError};
 
 pub use prepare::{Source, prepare};
 
 use crate::backend::Backend;
 use crate::blobs::{BlobError, BlobKind};
 use crate::store::{ForLease, Now, StoreError};
+use crate::storing::Turn;
 
 /// Why an upload was not stored. Nothing of a refused upload is kept.
 #[derive(Debug, thiserror::Error)]
@@ -53,7 +54,8 @@ pub async fn ingest(
     bytes: Bytes,
     account: Option<AccountId>,
 ) -> Result<Receipt, IngestError> {
-    ingest_for(backend, bytes, Sender { account, licence: UploadLicence::stated() }, None).await
+    let sender = Sender { account, licence: UploadLicence::stated() };
+    ingest_for(backend, &mut backend.storing.turn().await, bytes, sender, None).await
 }
 
 /// Who sends an upload.
@@ -69,6 +71,7 @@ pub struct Sender {
 /// since are noted.
 pub async fn ingest_for(
     backend: &Backend,
+    turn: &mut Turn,
     bytes: Bytes,
     sender: Sender,
     lease: Option<ForLease>,
@@ -76,7 +79,8 @@ pub async fn ingest_for(
     let Sender { account, licence } = sender;
     let received_at = Now::read().rfc3339();
     let (bytes, digest, id) = tokio::task::spawn_blocking(move || {
-        let (digest, id) = (Digest::of(&bytes), UploadId::of(&bytes));
+        let digest = Digest::of(&bytes);
+        let id = UploadId::of_digest(&digest);
         (bytes, digest, id)
     })
     .await?;
@@ -94,9 +98,7 @@ pub async fn ingest_for(
     if stored.saturating_add(bytes.len() as u64) > backend.max_stored {
         return Err(IngestError::Full { stored, limit: backend.max_stored });
     }
-    let raw = bytes.clone();
-    let decoded =
-        tokio::task::spawn_blocking(move || diode_formats::decode_within(&raw, MAX_UPLOAD_TIMINGS)).await??;
+    let decoded = decode(turn, &bytes).await?;
     let mut known = BTreeMap::new();
     for dataset in &decoded.datasets {
         backend.refuse_simulated(&dataset.hardware).map_err(IngestError::Refused)?;
@@ -114,4 +116,18 @@ pub async fn ingest_for(
     // The blob first: after a crash no row may name a blob that is not there.
     backend.blobs.put(BlobKind::Upload, &digest, bytes).await?;
     Ok(backend.store.store_upload(&upload).await?)
+}
+
+async fn decode(turn: &mut Turn, bytes: &Bytes) -> Result<Decoded, IngestError> {
+    loop {
+        let (raw, timings) = (bytes.clone(), turn.timings());
+        let decoded =
+            tokio::task::spawn_blocking(move || diode_formats::decode_within(&raw, timings)).await?;
+        match decoded {
+            Ok(decoded) => return Ok(decoded),
+            // Perhaps it only has more timings than may be decoded beside another upload.
+            Err(_) if turn.alone().await => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
 }

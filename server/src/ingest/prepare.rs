@@ -7,9 +7,9 @@ use diode_core::api::{HardwareReceipt, LibraryVersion, SetApart, SetApartReason,
 use diode_core::hardware::{self, Facts, Hardware};
 use diode_core::ids::{AccountId, Digest, HardwareSlug, UploadId};
 use diode_core::{Dataset, Invalid, Solution, physics};
-use diode_formats::{Decoded, solution_digest};
+use diode_formats::{Decoded, SolutionDigests};
 
-use crate::solutions::encode;
+use crate::solutions::Encoder;
 use crate::store::{KnownHardware, NewSolution, NewUpload};
 
 /// What is known of the bytes that were decoded.
@@ -117,6 +117,11 @@ impl Judged {
         }
         let mut set_apart: BTreeMap<SetApartReason, SetApart> = BTreeMap::new();
         let (mut problems, mut timings, mut failures) = (0, 0, 0);
+        let mut rows = Rows {
+            hardware: &hardware.slug,
+            encoder: Encoder::new(&dataset.configs),
+            digests: SolutionDigests::new(&hardware.slug, &dataset.configs),
+        };
         for solution in &dataset.solutions {
             solution.validate(&dataset.configs)?;
             if solution.configs.is_empty() && solution.failures.is_empty() {
@@ -127,7 +132,7 @@ impl Judged {
                 ));
             }
             let Some(kept) = self.keep(facts, solution, dataset, &mut set_apart) else { continue };
-            add_solution(upload, hardware, dataset, &kept);
+            rows.add(upload, &kept);
             problems += 1;
             timings += kept.configs.len() as u64;
             failures += kept.failures.len() as u64;
@@ -172,20 +177,31 @@ impl Judged {
     }
 }
 
-fn add_solution(upload: &mut NewUpload, hardware: &Hardware, dataset: &Dataset, solution: &Solution) {
-    let (list, columns) = encode(solution, &dataset.configs);
-    let problem = solution.problem.id();
-    upload.solutions.push(NewSolution {
-        digest: solution_digest(&hardware.slug, solution, &dataset.configs),
-        hardware: hardware.slug.clone(),
-        problem: problem.clone(),
-        method: solution.method,
-        config_list: list.digest.clone(),
-        columns,
-        timings: solution.configs.len() as u64,
-        failures: solution.failures.len() as u64,
-        best_ns: solution.times.fastest().map(|row| solution.times.nanos(row).0),
-    });
-    upload.problems.entry(problem).or_insert_with(|| solution.problem.clone());
-    upload.config_lists.entry(list.digest).or_insert(list.bytes);
+/// Makes rows of the solutions of a dataset.
+struct Rows<'d> {
+    hardware: &'d HardwareSlug,
+    encoder: Encoder<'d>,
+    digests: SolutionDigests<'d>,
+}
+
+impl Rows<'_> {
+    fn add(&mut self, upload: &mut NewUpload, solution: &Solution) {
+        let (list, columns) = self.encoder.encode(solution);
+        let problem = solution.problem.id();
+        upload.solutions.push(NewSolution {
+            digest: self.digests.of(solution),
+            hardware: self.hardware.clone(),
+            problem: problem.clone(),
+            method: solution.method,
+            config_list: list.digest.clone(),
+            columns,
+            timings: solution.configs.len() as u64,
+            failures: solution.failures.len() as u64,
+            best_ns: solution.times.fastest().map(|row| solution.times.nanos(row).0),
+        });
+        upload.problems.entry(problem).or_insert_with(|| solution.problem.clone());
+        if !upload.config_lists.contains_key(&list.digest) {
+            upload.config_lists.insert(list.digest.clone(), list.bytes.clone());
+        }
+    }
 }

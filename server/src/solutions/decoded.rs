@@ -38,9 +38,10 @@ impl DecodedSolution {
 
     /// How far apart the repeats of a config lay, as a share of its time; `None` if that is not known.
     pub(crate) fn spread(&self, config: &Config) -> Option<f64> {
+        let spread = self.columns.spread_ns.as_ref()?;
         let rows = self.columns.times.len();
         let row = self.configs[..rows].iter().position(|own| own == config)?;
-        Some(*self.columns.spread_ns.as_ref()?.get(row)? as f64 / self.columns.times.nanos(row).0)
+        Some(*spread.get(row)? as f64 / self.columns.times.nanos(row).0)
     }
 
     /// The configs that have none.

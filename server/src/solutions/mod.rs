@@ -8,4 +8,4 @@ mod stored;
 pub(crate) use cut::cut;
 pub(crate) use dataset::{Rebuilt, rebuild};
 pub use decoded::DecodedSolution;
-pub use stored::{ConfigLists, Damaged, Decoded, StoredConfigList, StoredSolution, StoredSolutions, encode};
+pub use stored::{ConfigLists, Damaged, Decoded, Encoder, StoredConfigList, StoredSolution, StoredSolutions};

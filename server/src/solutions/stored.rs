@@ -1,10 +1,10 @@
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::fmt::Display;
 use std::sync::Arc;
 
 use diode_core::api::Standing;
 use diode_core::ids::{AccountId, Digest, ProblemId};
-use diode_core::{Config, ConfigDictionary, Method, Problem, Solution};
+use diode_core::{Config, ConfigDictionary, ConfigIndex, Method, Problem, Solution};
 use diode_formats::stored::{Columns, decode_columns, decode_configs, encode_columns, encode_configs};
 
 use super::decoded::DecodedSolution;
@@ -112,19 +112,35 @@ impl ConfigLists {
     }
 }
 
-/// The config list and the columns of a solution that has passed validation.
-pub fn encode(solution: &Solution, dictionary: &ConfigDictionary) -> (StoredConfigList, Vec<u8>) {
-    let timed = solution.configs.iter();
-    let failed = solution.failures.iter().map(|failure| &failure.config);
-    let configs: Vec<Config> = timed.chain(failed).map(|&index| *dictionary.get(index)).collect();
-    let first_failed = solution.configs.len();
-    let columns = Columns {
-        times: solution.times.clone(),
-        minimum_ns: solution.minimum_ns.clone(),
-        spread_ns: solution.spread_ns.clone(),
-        repeats: solution.repeats.clone(),
-        failures: (first_failed as u32..).zip(&solution.failures).map(|(at, f)| (at, f.reason)).collect(),
-    };
-    let bytes = encode_configs(&configs);
-    (StoredConfigList { digest: Digest::of(&bytes), bytes }, encode_columns(&columns))
+/// Encodes the solutions of a dataset that have passed validation. Most of them time the same configs, so each list is
+/// encoded once.
+pub struct Encoder<'d> {
+    dictionary: &'d ConfigDictionary,
+    lists: HashMap<Vec<ConfigIndex>, StoredConfigList>,
+}
+
+impl<'d> Encoder<'d> {
+    pub fn new(dictionary: &'d ConfigDictionary) -> Self {
+        Self { dictionary, lists: HashMap::new() }
+    }
+
+    /// The config list and the columns of a solution.
+    pub fn encode(&mut self, solution: &Solution) -> (&StoredConfigList, Vec<u8>) {
+        let failed = solution.failures.iter().map(|failure| failure.config);
+        let list: Vec<ConfigIndex> = solution.configs.iter().copied().chain(failed).collect();
+        let first_failed = solution.configs.len();
+        let columns = Columns {
+            times: solution.times.clone(),
+            minimum_ns: solution.minimum_ns.clone(),
+            spread_ns: solution.spread_ns.clone(),
+            repeats: solution.repeats.clone(),
+            failures: (first_failed as u32..).zip(&solution.failures).map(|(at, f)| (at, f.reason)).collect(),
+        };
+        let encode_list = |list: &Vec<ConfigIndex>| {
+            let configs: Vec<Config> = list.iter().map(|&index| *self.dictionary.get(index)).collect();
+            let bytes = encode_configs(&configs);
+            StoredConfigList { digest: Digest::of(&bytes), bytes }
+        };
+        (&*self.lists.entry(list).or_insert_with_key(encode_list), encode_columns(&columns))
+    }
 }

@@ -90,6 +90,9 @@ pub trait Store:
     /// another server. `None` for unknown hardware.
     async fn hardware_state(&self, slug: &HardwareSlug) -> StoreResult<Option<String>>;
 
+    /// A number that grows with each change of the hardware's entries. `None` if it is unknown.
+    async fn hardware_revision(&self, slug: &HardwareSlug) -> StoreResult<Option<i64>>;
+
     /// One page of the entries of a hardware. Unknown hardware has an empty board.
     /// Pages follow each other without gaps or repeats while nothing is uploaded;
     /// entries without the value sorted by come last in either order.

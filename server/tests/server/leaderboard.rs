@@ -3,7 +3,7 @@ use std::collections::BTreeSet;
 use diode_core::api::{Kernels, Leaderboard, LeaderboardRow, LeaderboardSort, Page};
 
 use crate::samples::{columnar, dataset, h200, mm, problem, seven, solution};
-use crate::test_app::TestApp;
+use crate::test_app::{Reply, TestApp};
 use diode_core::{Config, DType, Op, TimeColumn};
 
 const BOARD: &str = "/api/v1/hardware/nvidia-h200/leaderboard";
@@ -120,6 +120,27 @@ async fn a_second_upload_moves_the_consensus_to_the_median() {
     assert_eq!((before.solutions, after.solutions), (1, 2));
     assert_eq!(after.configs, before.configs);
     assert!(after.best_us > before.best_us * 1.2 && after.best_us < before.best_us * 1.3);
+}
+
+#[tokio::test]
+async fn a_page_that_has_not_changed_is_not_sent_again() {
+    for app in TestApp::on_both("unchanged_board").await {
+        app.receipt(columnar(&seven())).await;
+        let path = format!("{BOARD}?sort=time");
+        let first = app.get(&path).await;
+        let tag = first.header("etag");
+        assert!(tag.starts_with("W/\"") && first.header("cache-control") == "no-cache", "{tag}");
+        assert_eq!(app.get(&path).await.body, first.body);
+        let unchanged = app.get_with(&path, &[("if-none-match", tag)]).await;
+        assert_eq!((unchanged.status.as_u16(), unchanged.body.len()), (304, 0));
+        assert_ne!(app.get(&format!("{BOARD}?sort=gain")).await.header("etag"), tag);
+
+        app.receipt(columnar(&dataset(h200(), &[seven().solutions[3].problem.clone()], 1.5))).await;
+        let changed = app.get_with(&path, &[("if-none-match", tag)]).await;
+        assert_eq!(changed.status, 200);
+        let rows = |reply: &Reply| reply.json::<Leaderboard>().items;
+        assert_ne!(rows(&changed), rows(&first));
+    }
 }
 
 #[tokio::test]

@@ -1,7 +1,7 @@
 //! Digests of the content of datasets. They do not depend on the file format.
 
 use diode_core::ids::{Digest, HardwareSlug};
-use diode_core::{Config, ConfigDictionary, Dataset, Solution};
+use diode_core::{Config, ConfigDictionary, ConfigIndex, Dataset, Solution};
 use sha2::{Digest as _, Sha256};
 
 use crate::bytes::write_varint;
@@ -12,33 +12,91 @@ use crate::dictionary::{reason_code, to_numbers};
 /// The order of configs does not matter. Spread, repeats and provenance are not part of
 /// the digest, so that data keeps its digest in a format that does not hold them.
 pub fn solution_digest(hardware: &HardwareSlug, solution: &Solution, configs: &ConfigDictionary) -> Digest {
-    // Every time has exact milliseconds, also one in whole nanoseconds.
-    let mut timings: Vec<(&Config, u64)> = solution
-        .configs
-        .iter()
-        .enumerate()
-        .map(|(row, &index)| (configs.get(index), solution.times.millis(row).0.to_bits()))
-        .collect();
-    timings.sort_unstable();
-    let mut failures: Vec<(&Config, u32)> =
-        solution.failures.iter().map(|f| (configs.get(f.config), reason_code(f.reason))).collect();
-    failures.sort_unstable();
+    SolutionDigests::new(hardware, configs).of(solution)
+}
 
-    let mut hash = Sha256::new();
-    hash.update("diode-solution 1\n");
-    hash.update(format!("{hardware}\n{}\n{}\n", solution.problem.canonical(), solution.method));
-    hash.update(format!("{} timings, {} failures\n", timings.len(), failures.len()));
-    let mut rows = Vec::with_capacity(24 * (timings.len() + failures.len()));
-    for (config, millis) in timings {
-        write_config(&mut rows, config);
-        rows.extend(millis.to_le_bytes());
+/// The digests of the solutions of a dataset. Most of them time the same configs, so the order of a list's configs is
+/// found once for all solutions that follow each other and share it.
+pub struct SolutionDigests<'d> {
+    hardware: &'d HardwareSlug,
+    configs: &'d ConfigDictionary,
+    list: Vec<ConfigIndex>,
+    order: Order,
+}
+
+impl<'d> SolutionDigests<'d> {
+    pub fn new(hardware: &'d HardwareSlug, configs: &'d ConfigDictionary) -> Self {
+        Self { hardware, configs, list: Vec::new(), order: Order::default() }
     }
-    for (config, reason) in failures {
-        write_config(&mut rows, config);
-        write_varint(&mut rows, u64::from(reason));
+
+    /// The [digest](solution_digest) of one of them.
+    pub fn of(&mut self, solution: &Solution) -> Digest {
+        if self.list != solution.configs {
+            self.list.clone_from(&solution.configs);
+            self.order = Order::of(&self.list, self.configs);
+        }
+        // Every time has exact milliseconds, also one in whole nanoseconds.
+        let bits = |row: usize| solution.times.millis(row).0.to_bits();
+        let mut timings: Vec<(u32, u64)> =
+            self.order.rows.iter().map(|&(rank, row)| (rank, bits(row as usize))).collect();
+        // Only the times of one config may still be out of order.
+        timings.sort_unstable();
+        let mut failures: Vec<(&Config, u32)> =
+            solution.failures.iter().map(|f| (self.configs.get(f.config), reason_code(f.reason))).collect();
+        failures.sort_unstable();
+
+        let mut hash = Sha256::new();
+        hash.update("diode-solution 1\n");
+        hash.update(format!("{}\n{}\n{}\n", self.hardware, solution.problem.canonical(), solution.method));
+        hash.update(format!("{} timings, {} failures\n", timings.len(), failures.len()));
+        let mut rows = Vec::with_capacity(24 * (timings.len() + failures.len()));
+        for (rank, millis) in timings {
+            rows.extend_from_slice(self.order.config(rank));
+            rows.extend(millis.to_le_bytes());
+        }
+        for (config, reason) in failures {
+            write_config(&mut rows, config);
+            write_varint(&mut rows, u64::from(reason));
+        }
+        hash.update(rows);
+        Digest::from_hash(hash.finalize().into())
     }
-    hash.update(rows);
-    Digest::from_hash(hash.finalize().into())
+}
+
+/// The order of the configs of a list.
+#[derive(Default)]
+struct Order {
+    /// The rows of the list in the order of their configs, each with the rank of its config. Equal configs have the
+    /// same.
+    rows: Vec<(u32, u32)>,
+    /// The configs as they are hashed, by rank.
+    bytes: Vec<u8>,
+    /// Where each of them ends.
+    ends: Vec<usize>,
+}
+
+impl Order {
+    fn of(list: &[ConfigIndex], configs: &ConfigDictionary) -> Self {
+        let mut sorted: Vec<(&Config, u32)> = list.iter().map(|&index| configs.get(index)).zip(0..).collect();
+        sorted.sort_unstable();
+        let mut order = Self::default();
+        let mut before = None;
+        for (config, row) in sorted {
+            if before != Some(config) {
+                write_config(&mut order.bytes, config);
+                order.ends.push(order.bytes.len());
+            }
+            before = Some(config);
+            order.rows.push((order.ends.len() as u32 - 1, row));
+        }
+        order
+    }
+
+    fn config(&self, rank: u32) -> &[u8] {
+        let rank = rank as usize;
+        let start = rank.checked_sub(1).map_or(0, |before| self.ends[before]);
+        &self.bytes[start..self.ends[rank]]
+    }
 }
 
 /// The digest of some datasets: the digest of the sorted digests of their solutions.
@@ -46,10 +104,8 @@ pub fn content_digest(datasets: &[Dataset]) -> Digest {
     let mut solutions: Vec<Digest> = datasets
         .iter()
         .flat_map(|dataset| {
-            dataset
-                .solutions
-                .iter()
-                .map(|solution| solution_digest(&dataset.hardware.slug, solution, &dataset.configs))
+            let mut digests = SolutionDigests::new(&dataset.hardware.slug, &dataset.configs);
+            dataset.solutions.iter().map(move |solution| digests.of(solution))
         })
         .collect();
     solutions.sort_unstable();

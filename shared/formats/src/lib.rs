@@ -42,7 +42,7 @@ pub mod stored;
 pub use atomic::{check_writable, write_atomically, write_privately};
 pub use dataset_file::{read_file, write_file};
 pub use decode::{Decoded, decode, decode_within};
-pub use digest::{content_digest, solution_digest};
+pub use digest::{SolutionDigests, content_digest, solution_digest};
 pub use encode::{Reduced, encode, held, left_out, losses, reduce};
 pub use error::FormatError;
 pub use file_digest::size_and_digest;

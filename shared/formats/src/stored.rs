@@ -4,9 +4,11 @@
 //! that timed the same configs. The list holds the timed configs in row order,
 //! followed by the failed ones, so a column needs no config references.
 
+use std::cell::RefCell;
 use std::io::Read as _;
 
 use diode_core::{Config, FailureReason, TimeColumn};
+use zstd::bulk::{Compressor, Decompressor};
 
 use crate::FormatError;
 use crate::bytes::{Corrupt, Cursor, write_varint};
@@ -27,6 +29,16 @@ const MAX_LIST: usize = 2 * MAX_TIMINGS_PER_PROBLEM;
 
 /// Bytes a blob may unpack to: 64 per entry of the longest list.
 const MAX_BLOB: u64 = 64 * MAX_LIST as u64;
+
+/// A blob that claims to unpack to no more is unpacked at once, into memory taken for it before.
+const SMALL: u64 = 1 << 20;
+
+thread_local! {
+    /// A server packs and unpacks thousands of blobs of some kilobytes. Most of that time would go into making
+    /// what zstd works with.
+    static PACKER: RefCell<Option<Compressor<'static>>> = const { RefCell::new(None) };
+    static UNPACKER: RefCell<Option<Decompressor<'static>>> = const { RefCell::new(None) };
+}
 
 const HAS_SPREAD: u8 = 1;
 const HAS_REPEATS: u8 = 2;
@@ -112,13 +124,46 @@ fn read_failures(cursor: &mut Cursor<'_>, count: usize) -> Result<Vec<(u32, Fail
 }
 
 fn compress(plain: &[u8]) -> Vec<u8> {
-    let frame = zstd::bulk::Compressor::new(LEVEL).and_then(|mut compressor| {
-        compressor.include_checksum(true)?;
-        compressor.compress(plain)
+    let packed = PACKER.with_borrow_mut(|packer| {
+        let packer = match packer {
+            Some(packer) => packer,
+            none => {
+                let mut new = Compressor::new(LEVEL)?;
+                new.include_checksum(true)?;
+                none.insert(new)
+            }
+        };
+        packer.compress(plain)
     });
     let mut out = vec![VERSION];
-    out.extend(frame.expect("zstd compresses any bytes into memory"));
+    out.extend(packed.expect("zstd compresses any bytes into memory"));
     out
+}
+
+/// What a small frame holds; `None` if it is larger or damaged.
+fn unpack_small(frame: &[u8]) -> Option<Vec<u8>> {
+    let size = zstd::zstd_safe::get_frame_content_size(frame).ok()?.filter(|&size| size <= SMALL)?;
+    UNPACKER.with_borrow_mut(|unpacker| {
+        let unpacker = match unpacker {
+            Some(unpacker) => unpacker,
+            none => none.insert(Decompressor::new().ok()?),
+        };
+        unpacker.decompress(frame, size as usize).ok()
+    })
+}
+
+/// The same of any size, or what is wrong.
+fn unpack(frame: &[u8]) -> Result<Vec<u8>, Corrupt> {
+    let mut plain = Vec::new();
+    let read = zstd::stream::read::Decoder::with_buffer(frame)
+        .and_then(|frame| frame.take(MAX_BLOB + 1).read_to_end(&mut plain));
+    match read {
+        Ok(_) => Ok(plain),
+        Err(error) => {
+            let truncated = error.kind() == std::io::ErrorKind::UnexpectedEof;
+            Err(Corrupt { truncated, at: plain.len(), cause: error.to_string() })
+        }
+    }
 }
 
 fn decompress<T>(
@@ -133,13 +178,10 @@ fn decompress<T>(
         let cause = format!("codec version {version}, expected {VERSION}; update diode to read it");
         return Err(malformed(blob.corrupt(cause)));
     }
-    let mut plain = Vec::new();
-    zstd::stream::read::Decoder::with_buffer(&bytes[1..])
-        .and_then(|frame| frame.take(MAX_BLOB + 1).read_to_end(&mut plain))
-        .map_err(|error| {
-            let truncated = error.kind() == std::io::ErrorKind::UnexpectedEof;
-            malformed(Corrupt { truncated, at: plain.len(), cause: error.to_string() })
-        })?;
+    let plain = match unpack_small(&bytes[1..]) {
+        Some(plain) => plain,
+        None => unpack(&bytes[1..]).map_err(malformed)?,
+    };
     let mut cursor = Cursor::new(&plain);
     if plain.len() as u64 > MAX_BLOB {
         return Err(malformed(cursor.corrupt(format!("more than {MAX_BLOB} bytes unpacked"))));

@@ -2,19 +2,22 @@
 
 use std::collections::BTreeSet;
 
+use diode_core::Problem;
 use diode_core::hardware::Hardware;
 
 use super::connection::Connection;
-use super::deviations;
 use super::entry_row::{COLUMNS, EntryRow};
-use super::fields::{parse, unsigned};
+use super::fields::parse;
 use super::inserts::{self, ROWS_PER_STATEMENT};
-use super::solutions::{Selection, load};
 use super::statement::Statement;
-use crate::consensus::{BoardEntry, compute};
-use crate::solutions::ConfigLists;
+use super::{deviations, view_solutions};
+use crate::consensus::{BoardEntry, Computed, Learnt, compute};
+use crate::solutions::StoredSolutions;
 use crate::store::error::StoreResult;
 use crate::store::types::View;
+
+/// Timings whose solutions are loaded together, packed: some two bytes each.
+const TIMINGS_AT_ONCE: u64 = 1 << 20;
 
 pub(super) async fn find(db: &mut impl Connection, view: &View) -> StoreResult<Option<BoardEntry>> {
     let select = Statement::new("SELECT ")
@@ -75,55 +78,91 @@ pub(super) async fn fetch_views(db: &mut impl Connection, select: Statement) -> 
 /// Decoding and medians take long, so they run on a thread for blocking work
 /// while the transaction stays open.
 ///
-/// One view at a time, so that memory holds the solutions of one view only.
+/// Some views at a time, so that memory holds the solutions of few views, and those of one only unpacked.
 pub(super) async fn refresh<'v>(
     db: &mut impl Connection,
     hardware: &[Hardware],
     touched: &'v BTreeSet<View>,
     budget: u64,
 ) -> StoreResult<BTreeSet<&'v View>> {
-    let mut lists = ConfigLists::default();
-    let (mut entries, mut left, mut spent) = (Vec::new(), BTreeSet::new(), 0);
-    for view in touched {
-        let known = hardware.iter().find(|known| known.slug == view.hardware);
-        let known = known.cloned().ok_or(sqlx::Error::RowNotFound)?;
-        let timings = timings(db, view).await?;
-        if spent > 0 && spent + timings > budget {
-            left.insert(view);
-            continue;
+    let mut learnt = Learnt::default();
+    let Budgeted { runs, left } = budgeted(db, touched, budget).await?;
+    for views in runs {
+        let mut loaded = view_solutions::load(db, &views).await?;
+        let mut there = Vec::with_capacity(views.len());
+        for view in views {
+            let known = hardware.iter().find(|known| known.slug == view.hardware);
+            let known = known.cloned().ok_or(sqlx::Error::RowNotFound)?;
+            let stored = loaded.remove(view).unwrap_or_default();
+            match stored.problems.get(&view.problem).cloned() {
+                Some(problem) => there.push((view, problem, known, stored)),
+                None => remove(db, view).await?,
+            }
         }
-        spent += timings;
-        let stored = load(db, Selection::View(view)).await?;
-        let Some(problem) = stored.problems.get(&view.problem).cloned() else {
-            remove(db, view).await?;
-            continue;
-        };
-        let computing = tokio::task::spawn_blocking({
-            let problem = problem.clone();
-            move || (compute(&stored, &mut lists, &problem, &known), lists)
-        });
+        let views: Vec<&View> = there.iter().map(|(view, ..)| *view).collect();
+        let work: Vec<_> =
+            there.into_iter().map(|(_, problem, known, stored)| (problem, known, stored)).collect();
         let computed;
-        (computed, lists) = computing.await?;
-        deviations::replace(db, view, &computed.deviations).await?;
-        match computed.entry {
-            Some(entry) => entries.push((view, problem, entry)),
-            None => remove(db, view).await?,
+        (computed, learnt) = tokio::task::spawn_blocking(move || compute_all(work, learnt)).await?;
+        let (mut entries, mut deviations) = (Vec::with_capacity(views.len()), Vec::new());
+        for (view, (problem, computed)) in views.iter().copied().zip(computed) {
+            deviations.extend(computed.deviations);
+            match computed.entry {
+                Some(entry) => entries.push((view, problem, entry)),
+                None => remove(db, view).await?,
+            }
         }
-    }
-    for chunk in entries.chunks(ROWS_PER_STATEMENT) {
-        db.execute(inserts::board_entries(chunk)?).await?;
+        deviations::replace(db, &views, &deviations).await?;
+        for chunk in entries.chunks(ROWS_PER_STATEMENT) {
+            db.execute(inserts::board_entries(chunk)?).await?;
+        }
     }
     Ok(left)
 }
 
-async fn timings(db: &mut impl Connection, view: &View) -> StoreResult<u64> {
-    let select = Statement::new(
-        "SELECT CAST(COALESCE(SUM(timings), 0) AS BIGINT) FROM solutions \
-         WHERE hardware = $1 AND problem = $2 AND method = $3 AND standing < 2",
-    )
-    .bind(view.hardware.as_str())
-    .bind(view.problem.as_str())
-    .bind(view.method.to_string());
-    let (timings,): (i64,) = db.fetch_one(select).await?;
-    Ok(unsigned("timing count", timings)?)
+type Work = (Problem, Hardware, StoredSolutions);
+
+fn compute_all(work: Vec<Work>, mut learnt: Learnt) -> (Vec<(Problem, Computed)>, Learnt) {
+    let computed = |(problem, hardware, stored): Work| {
+        let computed = compute(&stored, &mut learnt, &problem, &hardware);
+        (problem, computed)
+    };
+    (work.into_iter().map(computed).collect(), learnt)
+}
+
+/// Views within a budget.
+struct Budgeted<'v> {
+    /// Those that are computed together.
+    runs: Vec<Vec<&'v View>>,
+    /// Those beyond it.
+    left: BTreeSet<&'v View>,
+}
+
+async fn budgeted<'v>(
+    db: &mut impl Connection,
+    touched: &'v BTreeSet<View>,
+    budget: u64,
+) -> StoreResult<Budgeted<'v>> {
+    let mut budgeted = Budgeted { runs: Vec::new(), left: BTreeSet::new() };
+    let touched: Vec<&View> = touched.iter().collect();
+    let (mut run, mut in_run, mut spent) = (Vec::new(), 0, 0);
+    for chunk in touched.chunks(ROWS_PER_STATEMENT) {
+        let timings = view_solutions::timings(db, chunk).await?;
+        for &view in chunk {
+            let timings = timings.get(view).copied().unwrap_or_default();
+            if spent > 0 && spent + timings > budget {
+                budgeted.left.insert(view);
+                continue;
+            }
+            spent += timings;
+            if !run.is_empty() && (run.len() == ROWS_PER_STATEMENT || in_run + timings > TIMINGS_AT_ONCE) {
+                budgeted.runs.push(std::mem::take(&mut run));
+                in_run = 0;
+            }
+            in_run += timings;
+            run.push(view);
+        }
+    }
+    budgeted.runs.extend((!run.is_empty()).then_some(run));
+    Ok(budgeted)
 }

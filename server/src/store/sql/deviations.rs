@@ -5,17 +5,18 @@ use std::collections::BTreeMap;
 use super::connection::Connection;
 use super::inserts::ROWS_PER_STATEMENT;
 use super::statement::Statement;
+use super::view_solutions::{SOLUTIONS, wanted};
 use crate::consensus::Deviation;
 use crate::store::error::StoreResult;
 use crate::store::types::View;
 
-/// Replaces the deviations of a view's solutions. The uploads of those that changed are to be judged anew.
+/// Replaces the deviations of the solutions of some views. The uploads of those that changed are to be judged anew.
 pub(super) async fn replace(
     db: &mut impl Connection,
-    view: &View,
+    views: &[&View],
     computed: &[Deviation],
 ) -> StoreResult<()> {
-    let stored = of_view(db, view).await?;
+    let stored = of_views(db, views).await?;
     let computed: BTreeMap<i64, f64> = computed.iter().map(|one| (one.number, one.log_ratio)).collect();
     let changed: Vec<(i64, f64)> = computed
         .iter()
@@ -44,13 +45,16 @@ pub(super) async fn replace(
 }
 
 pub(super) async fn of_view(db: &mut impl Connection, view: &View) -> StoreResult<BTreeMap<i64, f64>> {
-    let select = Statement::new(
-        "SELECT d.solution, d.log_ratio FROM solutions s JOIN deviations d ON d.solution = s.id \
-         WHERE s.hardware = $1 AND s.problem = $2 AND s.method = $3",
-    )
-    .bind(view.hardware.as_str())
-    .bind(view.problem.as_str())
-    .bind(view.method.to_string());
-    let rows: Vec<(i64, f64)> = db.fetch_all(select).await?;
-    Ok(rows.into_iter().collect())
+    of_views(db, &[view]).await
+}
+
+async fn of_views(db: &mut impl Connection, views: &[&View]) -> StoreResult<BTreeMap<i64, f64>> {
+    let mut found = BTreeMap::new();
+    for chunk in views.chunks(ROWS_PER_STATEMENT) {
+        let select = wanted(chunk).push(" SELECT d.solution, d.log_ratio").push(SOLUTIONS);
+        let rows: Vec<(i64, f64)> =
+            db.fetch_all(select.push(" JOIN deviations d ON d.solution = s.id")).await?;
+        found.extend(rows);
+    }
+    Ok(found)
 }

@@ -45,6 +45,7 @@ mod survey;
 mod training_marks;
 mod upkeep;
 mod uploads;
+mod view_solutions;
 
 use std::ops::RangeInclusive;
 use std::time::Duration;
@@ -165,6 +166,10 @@ impl<DB: Database<Connection: Connection>> Store for SqlStore<DB> {
 
     async fn hardware_state(&self, slug: &HardwareSlug) -> StoreResult<Option<String>> {
         hardware::state(&mut *reader(self).await?, slug).await
+    }
+
+    async fn hardware_revision(&self, slug: &HardwareSlug) -> StoreResult<Option<i64>> {
+        hardware::revision(&mut *reader(self).await?, slug).await
     }
 
     async fn refresh_entries(&self) -> StoreResult<usize> {

@@ -66,20 +66,20 @@ impl Selection<'_> {
     }
 }
 
-struct SolutionRow {
+pub(super) struct SolutionRow {
     id: i64,
     contributor: Option<String>,
     standing: i64,
-    problem: String,
-    method: String,
-    config_list: String,
+    pub(super) problem: String,
+    pub(super) method: String,
+    pub(super) config_list: String,
     columns: Vec<u8>,
 }
 
 from_row!(SolutionRow { id, contributor, standing, problem, method, config_list, columns });
 
 impl SolutionRow {
-    fn solution(self) -> Result<StoredSolution, Damaged> {
+    pub(super) fn solution(self) -> Result<StoredSolution, Damaged> {
         Ok(StoredSolution {
             number: self.id,
             contributor: optional("account id", self.contributor)?,

@@ -5,7 +5,7 @@ use diode_core::{
     ProblemFields, Solution, Tile, TimeColumn,
 };
 use diode_formats::stored::{Columns, decode_columns, encode_columns};
-use diode_formats::{Format, content_digest, encode, reduce, solution_digest};
+use diode_formats::{Format, SolutionDigests, content_digest, encode, reduce, solution_digest};
 use proptest::prelude::*;
 
 use crate::round_trips::{assert_same, reread};
@@ -134,8 +134,10 @@ proptest! {
             let digest = if rows { content_digest(&without_empty) } else { digest.clone() };
             prop_assert_eq!(content_digest(&decoded), digest);
             let slug = &dataset.hardware.slug;
+            let mut digests = SolutionDigests::new(slug, &dataset.configs);
             for (before, after) in dataset.solutions.iter().zip(&decoded[0].solutions) {
                 prop_assert_eq!(&before.times, &after.times);
+                prop_assert_eq!(digests.of(before), solution_digest(slug, before, &dataset.configs));
                 prop_assert_eq!(
                     solution_digest(slug, before, &dataset.configs),
                     solution_digest(slug, after, &decoded[0].configs)

@@ -1,61 +1,17 @@
-//! Benchmarks: ratios within one run, since machines differ.
+//! Ratios within one run, since machines differ.
 
 use std::collections::HashMap;
 use std::path::Path;
 
 use anyhow::Context;
 
-use crate::postgres::Postgres;
 use crate::python::environment;
-use crate::shell::{self, cargo, command, output, root, target_folder};
+use crate::shell::{cargo, command, output, root, target_folder};
 
 /// The largest real dataset there is: 320,606 timings from an H200.
 const DATASET: &str = "trained_models/matmul/nvidia-h200/data/h200-mm-bf16.msgpack.zst";
 
-/// Benchmarks that print their own lines: package, example.
-const EXAMPLES: &[(&str, &str)] = &[
-    ("diode-core", "table_lookup"),
-    ("diode-model", "rank_space"),
-    ("diode-server", "plan_day"),
-    ("diode-server", "plan_quality"),
-];
-
-/// Fleets of agents: how many, on how many servers, for how many minutes.
-const ON_POSTGRES: [&str; 3] = ["500", "2", "5"];
-const ON_SQLITE: [&str; 3] = ["50", "1", "5"];
-
-pub(crate) fn run() -> anyhow::Result<()> {
-    codecs()?;
-    for (package, example) in EXAMPLES {
-        println!("\n{example}");
-        shell::run(cargo().args(["run", "--quiet", "--release", "-p", package, "--example", example]))?;
-    }
-    fleets()
-}
-
-/// The servers stand beside the program that starts them.
-fn fleets() -> anyhow::Result<()> {
-    shell::run(cargo().args([
-        "build",
-        "--quiet",
-        "--release",
-        "-p",
-        "diode-server",
-        "--bin",
-        "diode-server",
-    ]))?;
-    let fleet = |arguments: &[&str]| {
-        println!("\nfleet {}", arguments.join(" "));
-        let run = ["run", "--quiet", "--release", "-p", "diode-tests", "--example", "fleet", "--"];
-        shell::run(cargo().args(run).args(arguments))
-    };
-    fleet(&ON_SQLITE)?;
-    let postgres = Postgres::start()?;
-    let url = format!("{}/postgres", postgres.url());
-    fleet(&[&ON_POSTGRES[..], &[&url]].concat())
-}
-
-fn codecs() -> anyhow::Result<()> {
+pub(super) fn run() -> anyhow::Result<()> {
     let unpacked = target_folder().join("bench.msgpack");
     let lines = output(
         cargo()

@@ -1,0 +1,39 @@
+//! How fast a server takes uploads and answers: `load ingest COLLECTIONS [POSTGRES_URL]` or
+//! `load pages TIMINGS SECONDS [POSTGRES_URL]`.
+//!
+//! Starts a server on an empty database: that of the URL, else SQLite in a folder of its own. All that is uploaded is
+//! shaped like the largest collection in use and made of it: 209 problems, 1,534 configs. Each figure stands beside
+//! its goal and the machine's load; what is slow is only said.
+
+mod answers;
+mod collections;
+mod connection;
+mod filling;
+mod ingest;
+mod machine;
+mod pace;
+mod pages;
+mod site;
+
+use std::time::Duration;
+
+use anyhow::Context;
+
+use site::Site;
+
+fn main() -> anyhow::Result<()> {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    match arguments[..] {
+        ["ingest", collections, ref database @ ..] => {
+            let collections = collections.parse().context("COLLECTIONS")?;
+            ingest::run(&mut Site::new(database.first().copied())?, collections)
+        }
+        ["pages", timings, seconds, ref database @ ..] => {
+            let timings = timings.parse().context("TIMINGS")?;
+            let time = Duration::from_secs(seconds.parse().context("SECONDS")?);
+            pages::run(&mut Site::new(database.first().copied())?, timings, time)
+        }
+        _ => anyhow::bail!("expected ingest COLLECTIONS or pages TIMINGS SECONDS, and perhaps POSTGRES_URL"),
+    }
+}

@@ -1,0 +1,149 @@
+//! A large database: its size, how soon a server on it answers, and how fast boards and problems come.
+
+use std::thread;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, ensure};
+use diode_formats::{Format, encode};
+
+use crate::collections::Collections;
+use crate::connection::{Connection, Request};
+use crate::filling::{SENDERS, send};
+use crate::machine::load;
+use crate::pace::{at_rate, without_pause};
+use crate::site::Site;
+
+const BOARD: &str = "/api/v1/hardware/nvidia-h200/leaderboard";
+const POINTS: &str = "/api/v1/hardware/nvidia-h200/problems";
+
+/// Requests a second at the fixed rate.
+const RATE: f64 = 500.0;
+
+/// Between two uploads while pages are asked for.
+const UPLOAD_EVERY: Duration = Duration::from_secs(2);
+
+pub(crate) fn run(site: &mut Site, timings: usize, time: Duration) -> anyhow::Result<()> {
+    let mut making = Collections::new()?;
+    fill(site, &mut making, timings)?;
+
+    site.restart()?;
+    let (database, files) = site.size()?;
+    let gigabytes = (database + files) as f64 / 1e9;
+    println!(
+        "{:.3} GB in the database, {:.3} GB of files, {gigabytes:.3} GB in all (goal: 1.5 for 100 M timings)",
+        database as f64 / 1e9,
+        files as f64 / 1e9
+    );
+    println!("a server starts on it in {:.2} s (goal: 1)", site.start.as_secs_f64());
+
+    let url = site.url()?.to_owned();
+    let (boards, problems) = (boards(&url)?, problems(&url)?);
+    let both: Vec<Request> =
+        boards.iter().cycle().zip(&problems).flat_map(|(a, b)| [a.clone(), b.clone()]).collect();
+    let told = |what: &str, goal: &str, measure: &dyn Fn() -> anyhow::Result<String>| {
+        let before = load();
+        println!("{what}: {} (goal: {goal}); load average {before} before, {} after", measure()?, load());
+        anyhow::Ok(())
+    };
+    for (what, requests) in [("boards", &boards), ("problems", &problems), ("boards and problems", &both)] {
+        told(&format!("{what}, {RATE} a second"), "p99 10 ms", &|| {
+            Ok(at_rate(&url, requests, RATE, time, 200)?.to_string())
+        })?;
+    }
+    let current = with_tags(&url, &boards)?;
+    for (what, requests, status, goal) in [
+        ("boards", &boards, 200, "2,000"),
+        ("unchanged boards", &current, 304, "5,000"),
+        ("problems", &problems, 200, "-"),
+    ] {
+        told(&format!("{what} without a pause"), goal, &|| {
+            let answers = without_pause(&url, requests, time, status)?;
+            Ok(format!("{:.0} a second, {answers}", answers.count() as f64 / time.as_secs_f64()))
+        })?;
+    }
+    let uploads: Vec<Vec<u8>> = (0..time.as_secs() / UPLOAD_EVERY.as_secs())
+        .map(|_| Ok(encode(Format::Columnar, &[making.others(making.problems())?])?))
+        .collect::<anyhow::Result<_>>()?;
+    told(&format!("boards and problems, {RATE} a second, an upload every {UPLOAD_EVERY:?}"), "-", &|| {
+        let (site, answers) = (&*site, &|| at_rate(&url, &both, RATE, time, 200));
+        thread::scope(|scope| {
+            let asking = scope.spawn(answers);
+            for bytes in &uploads {
+                let start = Instant::now();
+                site.upload(bytes)?;
+                thread::sleep(UPLOAD_EVERY.saturating_sub(start.elapsed()));
+            }
+            Ok(asking.join().ok().context("a thread of requests has panicked")??.to_string())
+        })
+    })?;
+    println!("the most memory that the server took: {:.0} MB (goal: 300)", site.peak_memory()?);
+    Ok(())
+}
+
+fn fill(site: &Site, making: &mut Collections, timings: usize) -> anyhow::Result<()> {
+    let before = load();
+    let (problems, mut sent) = (making.problems(), 0);
+    let mut all_problems = 0;
+    let files = std::iter::from_fn(|| {
+        (sent < timings).then(|| {
+            let dataset = making.others(problems)?;
+            sent += dataset.timings();
+            all_problems += problems;
+            Ok(encode(Format::Columnar, &[dataset])?)
+        })
+    });
+    let took = send(site, SENDERS, files)?.as_secs_f64();
+    let settled = site.settle()?.as_secs_f64();
+    println!(
+        "{}: {sent} timings of {all_problems} problems, made and uploaded in {took:.1} s ({:.2} M/s); boards show all of it {settled:.1} s \
+         later; memory {:.0} MB; load average {before} before, {} after",
+        site.database(),
+        sent as f64 / took / 1e6,
+        site.peak_memory()?,
+        load()
+    );
+    Ok(())
+}
+
+/// Pages of every order and of some filters, and those that follow them.
+fn boards(url: &str) -> anyhow::Result<Vec<Request>> {
+    let mut firsts = Vec::new();
+    for sort in ["tflops", "time", "roofline", "gain", "ratio", "flops"] {
+        for order in ["asc", "desc"] {
+            for filter in ["", "&op=mm", "&min_m=1024", "&max_k=4096&dtype=bfloat16"] {
+                firsts.push(format!("{BOARD}?sort={sort}&order={order}{filter}"));
+            }
+        }
+    }
+    let mut connection = Connection::new(url);
+    let mut requests = Vec::new();
+    for first in firsts {
+        let request = Request::new(&first);
+        ensure!(connection.get(&request)?.status == 200, "{first} is refused");
+        let board: serde_json::Value = serde_json::from_slice(&connection.body)?;
+        requests.push(request);
+        if let Some(cursor) = board["next_cursor"].as_str() {
+            requests.push(Request::new(format!("{first}&cursor={cursor}")));
+        }
+    }
+    Ok(requests)
+}
+
+/// An even sample of all problems.
+fn problems(url: &str) -> anyhow::Result<Vec<Request>> {
+    let mut connection = Connection::new(url);
+    ensure!(connection.get(&Request::new(POINTS))?.status == 200, "{POINTS} is refused");
+    let points: Vec<serde_json::Value> = serde_json::from_slice(&connection.body)?;
+    let ids = points.iter().filter_map(|point| point["problem_id"].as_str());
+    Ok(ids.map(|id| Request::new(format!("/api/v1/problems/{id}"))).collect())
+}
+
+/// The same for a client that has all answers.
+fn with_tags(url: &str, requests: &[Request]) -> anyhow::Result<Vec<Request>> {
+    let mut connection = Connection::new(url);
+    let current = |request: &Request| {
+        let tag = connection.get(request)?.tag.with_context(|| format!("{} has no tag", request.path))?;
+        Ok(Request { tag: Some(tag), ..request.clone() })
+    };
+    requests.iter().map(current).collect()
+}
