@@ -5,12 +5,12 @@ use std::collections::BTreeSet;
 use diode_core::hardware::Hardware;
 
 use super::connection::Connection;
-use super::deviations;
 use super::entry_row::{COLUMNS, EntryRow};
 use super::fields::{parse, unsigned};
 use super::inserts::{self, ROWS_PER_STATEMENT};
 use super::solutions::{Selection, load};
 use super::statement::Statement;
+use super::{deviations, unjudged};
 use crate::consensus::{BoardEntry, compute};
 use crate::solutions::ConfigLists;
 use crate::store::error::StoreResult;
@@ -65,7 +65,7 @@ pub(super) async fn fetch_views(db: &mut impl Connection, select: Statement) -> 
 /// or its view must be among the stale ones, also when two uploads add to one view
 /// at the same time. So entries are computed in the transaction that adds the
 /// solutions or takes the mark away, and nobody else can come between its reads and its
-/// commit: SQLite has one writer (`BEGIN IMMEDIATE`). On Postgres an upload keeps the row of
+/// commit: SQLite has one writer (`BEGIN IMMEDIATE`). On Postgres an upload keeps
 /// the hardware ([`super::hardware::keep`]) and locks those of its problems
 /// ([`super::problems::lock`]); all others lock the hardware ([`super::hardware::lock`]). The
 /// second upload of a problem then reads the solutions that the first has committed: Postgres
@@ -84,6 +84,7 @@ pub(super) async fn refresh<'v>(
 ) -> StoreResult<BTreeSet<&'v View>> {
     let mut lists = ConfigLists::default();
     let (mut entries, mut left, mut spent) = (Vec::new(), BTreeSet::new(), 0);
+    let mut changed = BTreeSet::new();
     for view in touched {
         let known = hardware.iter().find(|known| known.slug == view.hardware);
         let known = known.cloned().ok_or(sqlx::Error::RowNotFound)?;
@@ -104,7 +105,7 @@ pub(super) async fn refresh<'v>(
         });
         let computed;
         (computed, lists) = computing.await?;
-        deviations::replace(db, view, &computed.deviations).await?;
+        changed.extend(deviations::replace(db, view, &computed.deviations).await?);
         match computed.entry {
             Some(entry) => entries.push((view, problem, entry)),
             None => remove(db, view).await?,
@@ -113,6 +114,7 @@ pub(super) async fn refresh<'v>(
     for chunk in entries.chunks(ROWS_PER_STATEMENT) {
         db.execute(inserts::board_entries(chunk)?).await?;
     }
+    unjudged::mark(db, &changed).await?;
     Ok(left)
 }
 

@@ -2,7 +2,7 @@
 
 use diode_core::ids::{AccountId, UploadId};
 
-use super::connection::Connection;
+use super::connection::{Connection, Thing};
 use super::fields::parse;
 use super::inserts::ROWS_PER_STATEMENT;
 use super::statement::Statement;
@@ -15,6 +15,7 @@ pub(super) async fn add<C: Connection>(
     account: &AccountId,
 ) -> StoreResult<bool> {
     // Who deletes an account locks it before its uploads.
+    db.keep(Thing::Account(account)).await?;
     let keep = Statement::new("SELECT id FROM accounts WHERE id = $1").bind(account.as_str());
     let _kept: Option<(String,)> = db.fetch_optional(keep.push(C::KEEP_ROW)).await?;
     let select = Statement::new("SELECT account FROM uploads WHERE id = $1").bind(upload.as_str());
