@@ -180,7 +180,7 @@ pub(super) async fn changed(db: &mut impl Connection, slug: &HardwareSlug, what:
     Ok(())
 }
 
-async fn insert(db: &mut impl Connection, hardware: &Hardware) -> StoreResult<()> {
+pub(super) async fn insert(db: &mut impl Connection, hardware: &Hardware) -> StoreResult<()> {
     let insert = Statement::new(
         "INSERT INTO hardware (slug, name, vendor, facts) VALUES ($1, $2, $3, $4) ON CONFLICT DO NOTHING",
     )
