@@ -13,6 +13,7 @@ use crate::exports::Exports;
 use crate::http::Hosts;
 use crate::limits::Refused;
 use crate::metrics::Metrics;
+use crate::readiness::Readiness;
 
 /// Uploads that may arrive at a time. While one arrives it takes a connection and a file, no memory.
 const RECEIVING_AT_ONCE: usize = 64;
@@ -38,6 +39,7 @@ pub struct App {
     picking: Arc<Semaphore>,
     pub(crate) passwords: Passwords,
     pub(crate) plans: Plans,
+    pub(crate) readiness: Readiness,
     policy: Arc<Policy>,
     pub(crate) provider: Option<Arc<Provider>>,
     stopping: watch::Receiver<bool>,
@@ -52,6 +54,7 @@ impl App {
             hosts: Hosts::default(),
             passwords: Passwords::default(),
             plans: Plans::default(),
+            readiness: Readiness::default(),
             policy: Arc::new(policy),
             provider: None,
             exports: Exports::default(),
@@ -71,6 +74,11 @@ impl App {
     /// By whom people may sign in, beside their passwords.
     pub fn with_provider(self, provider: Option<Provider>) -> Self {
         Self { provider: provider.map(Arc::new), ..self }
+    }
+
+    /// How long it holds whether the server can do its work, once that was found out.
+    pub fn ready_for(self, lasts: Duration) -> Self {
+        Self { readiness: Readiness::lasting(lasts), ..self }
     }
 
     /// Waits until another upload may arrive. It counts as long as the permit is held. `None` if that

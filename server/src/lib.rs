@@ -28,6 +28,7 @@ mod packs;
 mod pages;
 mod place;
 mod ratios;
+mod readiness;
 pub mod refresh;
 pub mod router;
 pub mod serve;

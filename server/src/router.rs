@@ -17,9 +17,9 @@ use utoipa_axum::routes;
 use crate::app::App;
 use crate::handlers::{
     account, activity, agents, comparisons, configs, contributions, contributors, coverage_map, datasets,
-    devices, everywhere, hardware, health, invitations, job_events, jobs, leaderboard, leases, libraries,
-    measuring, models, moderation, nearest, packs, picks, problems, publications, reviews, session,
-    snapshots, tables, terms, tokens, uploads,
+    devices, everywhere, hardware, health, identities, invitations, job_events, jobs, leaderboard, leases,
+    libraries, measuring, models, moderation, nearest, packs, picks, problems, publications, reviews,
+    session, snapshots, tables, terms, tokens, uploads,
 };
 use crate::http::{ApiFault, around, same_site};
 use crate::limits::{describe, rated};
@@ -55,6 +55,7 @@ pub fn router(app: App) -> Router {
     let description = Bytes::from(description.to_json().expect("a description is plain data"));
     let json = [(header::CONTENT_TYPE, "application/json")];
     let (hosts, metrics) = (app.hosts.clone(), app.metrics.clone());
+    let is_strict = app.policy().is_strict();
     let api = api
         .route("/api/v1/openapi.json", get(move || async move { (json, description) }))
         .route("/docs", get(ui::docs))
@@ -71,7 +72,7 @@ pub fn router(app: App) -> Router {
         .with_state(app)
         .layer(from_fn_with_state(hosts, same_site))
         .layer(from_fn_with_state(metrics, measured));
-    around(router)
+    around(router, is_strict)
 }
 
 /// The API's description, as `/api/v1/openapi.json` gives it.
@@ -140,7 +141,8 @@ fn api() -> OpenApiRouter<App> {
         .routes(routes!(tokens::delete))
         .routes(routes!(devices::create))
         .routes(routes!(devices::token))
-        .routes(routes!(invitations::create));
+        .routes(routes!(invitations::create))
+        .routes(routes!(identities::list, identities::unlink));
     let moderate = OpenApiRouter::new()
         .routes(routes!(moderation::create, moderation::list))
         .routes(routes!(moderation::report, moderation::reports))

@@ -1,13 +1,12 @@
 use diode_core::api::Password;
-use diode_core::ids::AccountName;
 
 use super::secret::digest_of;
 use crate::app::App;
 use crate::http::{ApiFault, ApiResult};
-use crate::store::{LinkFor, Now};
+use crate::store::{LinkFor, Now, PasswordReset};
 
-/// Sets the password of the account that a link is for, and ends its sessions.
-pub(crate) async fn choose_password(app: &App, link: &str, password: Password) -> ApiResult<AccountName> {
+/// Sets the password of the account that a link is for, ends its sessions and takes its identities off.
+pub(crate) async fn choose_password(app: &App, link: &str, password: Password) -> ApiResult<PasswordReset> {
     let broken =
         || ApiFault::forbidden("this link does not work: it has been used or has expired; ask for another");
     let secret = digest_of(link);

@@ -53,6 +53,8 @@ pub struct Policy {
     pub public_url: String,
     /// Whether a proxy stands in front, which then states the client's address.
     pub behind_proxy: bool,
+    /// Whether the server itself speaks TLS.
+    pub tls: bool,
     pub limits: Limits,
 }
 
@@ -72,5 +74,33 @@ impl Policy {
     /// Whether browsers come over TLS, so that cookies may be held to it.
     pub(crate) fn is_secure(&self) -> bool {
         self.public_url.starts_with("https://")
+    }
+
+    /// Whether browsers are to come over TLS alone from now on. Not to `localhost`: that would shut them out of
+    /// whatever else this machine serves under that name.
+    pub(crate) fn is_strict(&self) -> bool {
+        let is_local = self.host().is_none_or(|host| host == "localhost" || host.ends_with(".localhost"));
+        self.is_secure() && (self.tls || self.behind_proxy) && !is_local
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn browsers_are_held_to_tls_only_where_it_is_spoken() {
+        let is_strict = |public_url: &str, tls, behind_proxy| {
+            let (sign_ups, anonymous, limits) = (SignUps::Open, Anonymous::All, Limits::default());
+            let public_url = public_url.to_owned();
+            Policy { sign_ups, anonymous, public_url, behind_proxy, tls, limits }.is_strict()
+        };
+        assert!(is_strict("https://diode.example.org", false, true));
+        assert!(is_strict("https://diode.example.org:8443", true, false));
+        assert!(!is_strict("http://diode.example.org", false, true));
+        assert!(!is_strict("http://127.0.0.1:8080", false, false));
+        // Some other program makes the TLS, and may end.
+        assert!(!is_strict("https://diode.example.org", false, false));
+        assert!(!is_strict("https://localhost:8443", true, false));
     }
 }

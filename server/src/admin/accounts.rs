@@ -4,11 +4,15 @@ use std::io::Write as _;
 
 use anyhow::{Context as _, bail};
 use clap::Subcommand;
+use diode_core::api::{LinkedIdentity, Reason};
 use diode_core::ids::{AccountName, TokenId};
 
 use crate::accounts::{Link, Policy, invitation_link, new_account_id, password_link};
 use crate::settings::{DataArgs, ServingArgs, Settings};
 use crate::store::{self, Created, Credentials, NewAccount, Now, Store};
+
+/// Who the log says it was.
+const WHO: &str = "command line";
 
 #[derive(Debug, Subcommand)]
 pub enum AccountCommand {
@@ -30,7 +34,7 @@ pub enum AccountCommand {
         #[command(flatten)]
         data: DataArgs,
     },
-    /// Print a link by which the owner of an account chooses a new password
+    /// Print a link by which the owner of an account chooses a new password; that ends its sessions and unlinks it
     Reset {
         name: AccountName,
         #[command(flatten)]
@@ -49,6 +53,18 @@ pub enum AccountCommand {
         /// The token's id, as the list shows it
         #[arg(long, value_name = "ID")]
         revoke: Option<TokenId>,
+        #[command(flatten)]
+        data: DataArgs,
+    },
+    /// List the providers that an account is linked with, or unlink one and end the account's sessions
+    Identities {
+        name: AccountName,
+        /// The provider's address, as the list shows it
+        #[arg(long, value_name = "ISSUER", requires = "reason")]
+        unlink: Option<String>,
+        /// Why; it is written down
+        #[arg(long, value_name = "TEXT", requires = "unlink")]
+        reason: Option<Reason>,
         #[command(flatten)]
         data: DataArgs,
     },
@@ -75,6 +91,7 @@ impl AccountCommand {
             | Self::Reset { serving, data, .. } => (serving.clone(), data.clone()),
             Self::Accounts { data }
             | Self::Tokens { data, .. }
+            | Self::Identities { data, .. }
             | Self::Disable { data, .. }
             | Self::Enable { data, .. } => (ServingArgs::default(), data.clone()),
         };
@@ -96,6 +113,10 @@ impl AccountCommand {
             }
             Self::Accounts { .. } => store.accounts().await?.iter().map(account_line).collect(),
             Self::Tokens { name, revoke, .. } => tokens(store, &name, revoke).await?,
+            Self::Identities { name, unlink, reason, .. } => match unlink.zip(reason) {
+                Some((issuer, why)) => unlinked(store, &name, &issuer, &why).await?,
+                None => identities(store, &name).await?,
+            },
             Self::Disable { name, .. } => set_disabled(store, &name, true).await?,
             Self::Enable { name, .. } => set_disabled(store, &name, false).await?,
         })
@@ -141,6 +162,31 @@ async fn tokens(store: &dyn Store, name: &AccountName, revoke: Option<TokenId>) 
         );
     }
     Ok(text)
+}
+
+async fn identities(store: &dyn Store, name: &AccountName) -> anyhow::Result<String> {
+    let account = named(store, name).await?.account;
+    let line = |LinkedIdentity { issuer, since }: &LinkedIdentity| format!("{issuer} since {since}\n");
+    Ok(store.identities(&account.id).await?.iter().map(line).collect())
+}
+
+async fn unlinked(
+    store: &dyn Store,
+    name: &AccountName,
+    issuer: &str,
+    why: &Reason,
+) -> anyhow::Result<String> {
+    let found = named(store, name).await?;
+    if !store.take_identity(name, issuer, why, WHO, Now::read()).await? {
+        bail!(
+            "`{name}` is not linked with `{issuer}`; `diode-server admin identities {name}` lists the providers"
+        );
+    }
+    let hint = match found.password {
+        Some(_) => String::new(),
+        None => format!("; it has no password: `diode-server admin reset {name}` prints a link for one"),
+    };
+    Ok(format!("{name} is unlinked from {issuer}, and its sessions have ended{hint}\n"))
 }
 
 async fn set_disabled(store: &dyn Store, name: &AccountName, disabled: bool) -> anyhow::Result<String> {

@@ -22,9 +22,26 @@ const AHEAD: u64 = 2048;
 /// After so long is read anew what was measured without the plan, and everything if some of it was lost.
 const READ_ANEW: Duration = Duration::from_secs(60 * 60);
 
-/// The plans that this process goes on with.
+/// The plans of so many kinds of hardware are gone on with. Agents name their hardware themselves, and each plan
+/// holds all problems that are known of it.
+const MAX_KEPT: usize = 64;
+
+/// The plans that this process goes on with. Any other is begun anew when it is needed.
 #[derive(Clone, Default)]
-pub(crate) struct Plans(Arc<Mutex<HashMap<HardwareSlug, Arc<AsyncMutex<Progress>>>>>);
+pub(crate) struct Plans(Arc<Mutex<Kept>>);
+
+#[derive(Default)]
+struct Kept {
+    plans: HashMap<HardwareSlug, Plan>,
+    /// How often a plan was asked for.
+    asked: u64,
+}
+
+struct Plan {
+    progress: Arc<AsyncMutex<Progress>>,
+    /// The number of the last question for it.
+    last: u64,
+}
 
 /// How far the plan of a hardware is.
 #[derive(Default)]
@@ -87,8 +104,32 @@ impl Plans {
 
     fn of(&self, hardware: &HardwareSlug) -> Arc<AsyncMutex<Progress>> {
         // An insertion is done or not, whatever panics.
-        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        Arc::clone(all.entry(hardware.clone()).or_default())
+        let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        kept.of(hardware)
+    }
+}
+
+impl Kept {
+    fn of(&mut self, hardware: &HardwareSlug) -> Arc<AsyncMutex<Progress>> {
+        self.asked += 1;
+        if !self.plans.contains_key(hardware) {
+            self.make_room();
+        }
+        let progress = Arc::default();
+        let plan = self.plans.entry(hardware.clone()).or_insert(Plan { progress, last: 0 });
+        plan.last = self.asked;
+        Arc::clone(&plan.progress)
+    }
+
+    /// Forgets those that have not been asked for for the longest time. One that somebody goes on with stays.
+    fn make_room(&mut self) {
+        while self.plans.len() >= MAX_KEPT {
+            let idle = self.plans.iter().filter(|(_, plan)| Arc::strong_count(&plan.progress) == 1);
+            let Some(oldest) = idle.min_by_key(|(_, plan)| plan.last).map(|(slug, _)| slug.clone()) else {
+                return;
+            };
+            self.plans.remove(&oldest);
+        }
     }
 }
 
@@ -167,4 +208,29 @@ async fn begun(store: &dyn Store, slug: &HardwareSlug, before: Progress) -> Stor
 fn new_work(planned: Planned) -> NewWork {
     let Planned { problem, purpose, breadth, seconds } = planned;
     NewWork { problem, purpose, breadth, seconds }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn plans_of_made_up_hardware_are_forgotten_and_those_in_use_are_not() {
+        let plans = Plans::default();
+        let of = |number: usize| plans.of(&format!("nvidia-h{number}").parse().unwrap());
+        let in_use = of(0);
+        let often = Arc::downgrade(&of(1));
+        for number in 2..1000 {
+            of(number);
+            of(1);
+        }
+        assert_eq!(plans.0.lock().unwrap().plans.len(), MAX_KEPT);
+        assert!(Arc::ptr_eq(&in_use, &of(0)) && often.strong_count() == 1);
+        // With all in use, there are as many as are in use.
+        let all: Vec<_> = (1..200).map(of).collect();
+        assert_eq!(plans.0.lock().unwrap().plans.len(), all.len() + 1);
+        drop(all);
+        of(5000);
+        assert_eq!(plans.0.lock().unwrap().plans.len(), MAX_KEPT);
+    }
 }

@@ -8,6 +8,7 @@ mod connection;
 mod error;
 mod home;
 mod kind;
+mod parts;
 mod place;
 mod source;
 
@@ -20,9 +21,7 @@ use axum::body::Bytes;
 use diode_core::ids::Digest;
 use futures_util::{Stream, StreamExt as _, TryStreamExt as _, stream};
 use object_store::path::Path as BlobPath;
-use object_store::{
-    GetOptions, GetRange, MultipartUpload, ObjectMeta, ObjectStore, ObjectStoreExt, PutPayload,
-};
+use object_store::{GetOptions, GetRange, ObjectMeta, ObjectStore, ObjectStoreExt, PutPayload};
 use sha2::{Digest as _, Sha256};
 use tokio::io::{AsyncSeekExt as _, AsyncWriteExt as _};
 
@@ -32,6 +31,7 @@ pub use kind::{BlobKey, BlobKind};
 pub use place::{BlobPlace, Bucket, Keys};
 
 use home::Home;
+use parts::unread;
 use source::{PART_BYTES, Source};
 
 /// More than a file system stores beside a file's name, so that a full disk is noticed.
@@ -98,13 +98,8 @@ impl Blobs {
     async fn put_parts(&self, kind: BlobKind, digest: &Digest, source: Source) -> Result<(), BlobError> {
         let failed = failed_to("stored", digest);
         self.check_home()?;
-        let mut upload = self.store.put_multipart(&kind.path(digest)).await.map_err(&failed)?;
-        let sent = send(upload.as_mut(), source).await;
-        if sent.is_err() {
-            // The parts would take space. Storage that does not answer keeps them until a rule of its own ends them.
-            let _ = upload.abort().await;
-        }
-        sent.map_err(failed)
+        let upload = self.store.put_multipart(&kind.path(digest)).await.map_err(&failed)?;
+        parts::send(upload, source).await.map_err(failed)
     }
 
     /// Reads a blob piece by piece.
@@ -241,18 +236,6 @@ impl Blobs {
         let found = self.store.get(&kind.path(digest)).await.map_err(&failed)?;
         found.bytes().await.map_err(failed)
     }
-}
-
-async fn send(upload: &mut dyn MultipartUpload, mut source: Source) -> object_store::Result<()> {
-    while let Some(part) = source.next().await.map_err(unread)? {
-        upload.put_part(PutPayload::from_bytes(part)).await?;
-    }
-    upload.complete().await.map(drop)
-}
-
-/// An error of the file that a blob is read from.
-fn unread(error: std::io::Error) -> object_store::Error {
-    object_store::Error::Generic { store: "scratch", source: error.into() }
 }
 
 fn failed_to(action: &'static str, digest: &Digest) -> impl Fn(object_store::Error) -> BlobError {

@@ -38,7 +38,7 @@ impl Lookup for KnownAgent {
 pub(crate) struct AgentsQuery {
     /// Those of this hardware only
     #[serde(default, deserialize_with = "from_text")]
-    #[param(value_type = Option<String>)]
+    #[param(value_type = Option<HardwareSlug>)]
     hardware: Option<HardwareSlug>,
 }
 

@@ -26,6 +26,7 @@ const MAX_PREDECESSOR: u64 = 1 << 21;
 pub(crate) struct DatasetQuery {
     /// Which part, from 1 on, of a dataset that is too large for one file
     #[serde(deserialize_with = "part")]
+    #[param(minimum = 1, maximum = 4_294_967_295.0)]
     part: Option<u64>,
 }
 

@@ -10,7 +10,6 @@ pub(crate) async fn healthz() -> &'static str {
 
 /// The process can do its work: database and blobs can be written to.
 pub(crate) async fn readyz(State(app): State<App>) -> ApiResult<&'static str> {
-    app.backend.store.probe().await?;
-    app.backend.blobs.probe().await?;
+    app.readiness.of(&app.backend).await?;
     Ok("ok\n")
 }

@@ -14,6 +14,7 @@ pub(crate) mod everywhere;
 mod export;
 pub(crate) mod hardware;
 pub(crate) mod health;
+pub(crate) mod identities;
 pub(crate) mod invitations;
 pub(crate) mod job_events;
 pub(crate) mod jobs;

@@ -27,7 +27,7 @@ impl Lookup for ModelSummary {
 #[into_params(parameter_in = Query)]
 pub(crate) struct ModelQuery {
     #[serde(default, deserialize_with = "from_text")]
-    #[param(value_type = Option<String>)]
+    #[param(value_type = Option<HardwareSlug>)]
     hardware: Option<HardwareSlug>,
 }
 

@@ -27,7 +27,7 @@ impl Lookup for Problem {
 #[into_params(parameter_in = Query)]
 pub(crate) struct ViewQuery {
     #[serde(default, deserialize_with = "from_text")]
-    #[param(value_type = Option<String>)]
+    #[param(value_type = Option<HardwareSlug>)]
     hardware: Option<HardwareSlug>,
     #[serde(default, deserialize_with = "from_text")]
     method: Option<Method>,

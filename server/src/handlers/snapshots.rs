@@ -39,7 +39,7 @@ impl Lookup for StoredSnapshot {
 #[into_params(parameter_in = Query)]
 pub(crate) struct SnapshotQuery {
     #[serde(default, deserialize_with = "from_text")]
-    #[param(value_type = Option<String>)]
+    #[param(value_type = Option<HardwareSlug>)]
     hardware: Option<HardwareSlug>,
 }
 

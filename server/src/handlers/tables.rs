@@ -37,6 +37,7 @@ pub(crate) struct TableQuery {
     format: Option<TableFormat>,
     /// Configs per problem; 5 unless given
     #[serde(deserialize_with = "top")]
+    #[param(minimum = 1, maximum = 10_000)]
     top: Option<u64>,
     #[serde(deserialize_with = "from_text")]
     method: Option<Method>,

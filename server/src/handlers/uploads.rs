@@ -107,7 +107,7 @@ const MAX_LISTED: u32 = 500;
 pub(crate) struct UploadQuery {
     /// The name of an account
     #[serde(default, deserialize_with = "from_text")]
-    #[param(value_type = Option<String>)]
+    #[param(value_type = Option<AccountName>)]
     contributor: Option<AccountName>,
     #[serde(default, deserialize_with = "from_text")]
     standing: Option<Standing>,

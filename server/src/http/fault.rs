@@ -14,7 +14,7 @@ use crate::limits::Left;
 use crate::store::StoreError;
 
 /// An answer that says why a request failed. The JSON body is always the same.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct ApiFault {
     status: StatusCode,
     code: &'static str,

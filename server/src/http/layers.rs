@@ -29,11 +29,19 @@ const SECURITY_HEADERS: [(HeaderName, &str); 3] = [
     (header::REFERRER_POLICY, "same-origin"),
 ];
 
-pub(crate) fn around(router: Router) -> Router {
+/// Browsers come over TLS alone for a year after each answer, whatever address is typed or linked to.
+const STRICT: &str = "max-age=31536000";
+
+/// `is_strict` if browsers are to be told to come over TLS alone.
+pub(crate) fn around(router: Router, is_strict: bool) -> Router {
     // The last layer added is the outermost.
     let mut router = router.layer(CatchPanicLayer::custom(panicked)).layer(from_fn(log_cause));
     for (name, value) in SECURITY_HEADERS {
         router = router.layer(SetResponseHeaderLayer::if_not_present(name, HeaderValue::from_static(value)));
+    }
+    if is_strict {
+        let (name, value) = (header::STRICT_TRANSPORT_SECURITY, HeaderValue::from_static(STRICT));
+        router = router.layer(SetResponseHeaderLayer::overriding(name, value));
     }
     router
         .layer(TraceLayer::new_for_http().make_span_with(span))
@@ -89,7 +97,7 @@ mod tests {
         async fn broken() -> &'static str {
             panic!("a secret")
         }
-        let router = around(Router::new().route("/", get(broken)));
+        let router = around(Router::new().route("/", get(broken)), false);
         let response = router.oneshot(Request::new(Body::empty())).await.unwrap();
         assert_eq!(response.status(), 500);
         let id = response.headers()["x-request-id"].to_str().unwrap().to_owned();

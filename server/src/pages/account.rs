@@ -10,7 +10,7 @@ use maud::{Markup, html};
 use serde::Deserialize;
 
 use super::form::{OwnForm, sign_in_first};
-use super::layout::{input, page, refused};
+use super::layout::{day, input, page, refused};
 use super::openid::section;
 use super::terms;
 use crate::accounts::{self, Peer, SignedIn};
@@ -141,8 +141,8 @@ pub(super) async fn answer(app: &App, account: &Account, outcome: ApiResult<Mark
 struct Seen {
     tokens: Vec<Token>,
     has_password: bool,
-    /// What people call the provider, and whether the account is linked with it.
-    provider: Option<(String, bool)>,
+    /// What people call the provider, and since when the account is linked with it.
+    provider: Option<(String, Option<String>)>,
 }
 
 impl Seen {
@@ -151,8 +151,9 @@ impl Seen {
         let credentials = store.credentials(&account.name).await?;
         let provider = match &app.provider {
             Some(provider) => {
-                let is_linked = store.is_linked(&account.id, provider.issuer()).await?;
-                Some((provider.label().to_owned(), is_linked))
+                let mut linked = store.identities(&account.id).await?.into_iter();
+                let own = linked.find(|linked| linked.issuer == provider.issuer());
+                Some((provider.label().to_owned(), own.map(|own| own.since)))
             }
             None => None,
         };
@@ -186,7 +187,7 @@ fn content(account: &Account, seen: &Seen, message: &Markup) -> Markup {
             (input("New password, at least 10 characters", "new", "password", "new-password", ""))
             button class="button" { @if seen.has_password { "Change password" } @else { "Choose a password" } }
         }
-        @if let Some((label, is_linked)) = &seen.provider { (section(label, *is_linked, seen.has_password)) }
+        @if let Some((label, since)) = &seen.provider { (section(label, since.as_deref(), seen.has_password)) }
         h2 { "Delete the account" }
         form class="card" method="post" action="/account/delete" {
             p { "This cannot be undone." }
@@ -200,7 +201,6 @@ fn content(account: &Account, seen: &Seen, message: &Markup) -> Markup {
 
 fn token_card(token: &Token) -> Markup {
     let scopes: Vec<_> = token.scopes.iter().map(|scope| scope.as_str()).collect();
-    let day = |time: &str| time.split('T').next().unwrap_or_default().to_owned();
     html! {
         form class="card" method="post" action="/account/tokens/revoke" {
             div class="row" {

@@ -59,3 +59,8 @@ pub(super) fn input(label: &str, name: &str, kind: &str, autocomplete: &str, val
         }
     }
 }
+
+/// The day of a time as RFC 3339.
+pub(super) fn day(time: &str) -> &str {
+    time.split('T').next().unwrap_or_default()
+}

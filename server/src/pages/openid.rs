@@ -8,7 +8,7 @@ use maud::{Markup, html};
 use serde::Deserialize;
 
 use super::form::{OwnForm, go_on, own_path};
-use super::layout::{input, page, refused};
+use super::layout::{day, input, page, refused};
 use super::terms::agreement;
 use crate::accounts::openid::{Answer, Finished, Wish, begin, choose_name, finish, who_signs_up};
 use crate::accounts::{Peer, SignedIn};
@@ -145,14 +145,18 @@ pub(super) fn button(app: &App, next: Option<&str>, invitation: Option<&str>) ->
 }
 
 /// What an owner does about the provider.
-pub(super) fn section(label: &str, is_linked: bool, has_password: bool) -> Markup {
+pub(super) fn section(label: &str, since: Option<&str>, has_password: bool) -> Markup {
+    let is_linked = since.is_some();
     let (action, verb) =
         if is_linked { ("/account/openid/unlink", "Unlink") } else { ("/account/openid", "Link") };
     html! {
         h2 { (label) }
         form class="card" method="post" action=(action) {
-            @if is_linked {
-                p { "You can sign in with " (label) "." }
+            @if let Some(since) = since {
+                p {
+                    "You can sign in with " (label) ", since " (day(since)) ". If somebody else linked it, "
+                    "unlink it and change the password."
+                }
             } @else {
                 p { "Link your account, and you can sign in with " (label) ", too." }
             }

@@ -12,6 +12,7 @@ use super::layout::{input, page, refused};
 use crate::accounts;
 use crate::app::App;
 use crate::http::StrictQuery;
+use crate::store::PasswordReset;
 
 const TITLE: &str = "Choose a password";
 
@@ -35,11 +36,18 @@ pub(super) async fn submit(
     OwnForm(Fields { link, password }): OwnForm<Fields>,
 ) -> Response {
     match accounts::choose_password(&app, &link, password).await {
-        Ok(name) => {
+        Ok(PasswordReset { account, unlinked }) => {
             let content = html! {
                 p class="card" {
-                    "The password of " (name) " is changed, and all its sessions have ended. "
+                    "The password of " (account) " is changed, and all its sessions have ended. "
                     a href="/sign-in" { "Sign in" } "."
+                }
+                @for issuer in unlinked {
+                    p class="card" {
+                        "The account was linked with " (issuer) ", which does not open it any more: whoever had "
+                        "the old password may have linked it. You can link it again at "
+                        a href="/account" { "your account" } "."
+                    }
                 }
             };
             page(TITLE, &content)

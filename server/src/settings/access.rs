@@ -120,6 +120,7 @@ impl Access {
             anonymous: self.anonymous.unwrap_or(anonymous),
             public_url: self.public_url.clone().unwrap_or_else(|| format!("{scheme}://{bound}")),
             behind_proxy: self.behind_proxy,
+            tls: self.tls.is_some(),
             limits: self.limits.in_force(is_local),
         }
     }

@@ -221,6 +221,7 @@ impl Making<'_> {
         Ok(Frozen {
             summary,
             state: data.state,
+            losses: data.losses,
             files,
             uploads: data.uploads.into_iter().map(|(id, _)| id).collect(),
         })

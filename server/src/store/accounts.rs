@@ -67,6 +67,15 @@ pub struct NewTokenRow {
     pub expires: i64,
 }
 
+/// A password that was chosen by a link.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PasswordReset {
+    /// Whose it is.
+    pub account: AccountName,
+    /// The issuers whose identities were taken off the account.
+    pub unlinked: Vec<String>,
+}
+
 /// A program that waits to be allowed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WaitingDevice {
@@ -124,14 +133,14 @@ pub trait AccountStore: Send + Sync {
     /// Replaces the password and ends every session but `kept`.
     async fn set_password(&self, account: &AccountId, hash: &str, kept: Option<&Digest>) -> StoreResult<()>;
 
-    /// Uses up a link and sets the password of its account, ending its sessions; `None` if there is no
-    /// such link.
+    /// Uses up a link and sets the password of its account. Its sessions end, and its identities are taken off:
+    /// whoever had the old password may have linked them. `None` if there is no such link.
     async fn set_password_by_link(
         &self,
         link: &Digest,
         hash: &str,
         now: Now,
-    ) -> StoreResult<Option<AccountName>>;
+    ) -> StoreResult<Option<PasswordReset>>;
 
     /// Disables an account, ending its sessions and keeping its tokens from working, or enables it again.
     async fn set_disabled(&self, account: &AccountId, disabled: bool, now: Now) -> StoreResult<()>;

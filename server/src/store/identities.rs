@@ -3,7 +3,8 @@
 //! Every secret arrives here as its [`Digest`]. What has expired is as good as absent.
 
 use async_trait::async_trait;
-use diode_core::ids::{AccountId, Digest};
+use diode_core::api::{LinkedIdentity, Reason};
+use diode_core::ids::{AccountId, AccountName, Digest};
 
 use super::accounts::{Created, Credentials, NewAccount};
 use super::error::StoreResult;
@@ -46,6 +47,8 @@ pub enum Linked {
     Taken,
     /// The account has an identity of this issuer already.
     HasOne,
+    /// The session that asked for it has ended meanwhile.
+    SignedOut,
 }
 
 /// Whether an identity could be taken off an account.
@@ -75,14 +78,31 @@ pub trait IdentityStore: Send + Sync {
     /// Whose identity it is; `None` if it is nobody's.
     async fn owner_of(&self, identity: &Identity) -> StoreResult<Option<Credentials>>;
 
-    /// Whether an account has an identity of an issuer.
-    async fn is_linked(&self, account: &AccountId, issuer: &str) -> StoreResult<bool>;
+    /// What an account is linked with, by issuer.
+    async fn identities(&self, account: &AccountId) -> StoreResult<Vec<LinkedIdentity>>;
 
-    /// Links an identity to an account.
-    async fn link_identity(&self, account: &AccountId, identity: &Identity, now: Now) -> StoreResult<Linked>;
+    /// Links an identity to an account, if the session that asks for it goes on.
+    async fn link_identity(
+        &self,
+        account: &AccountId,
+        identity: &Identity,
+        session: &Digest,
+        now: Now,
+    ) -> StoreResult<Linked>;
 
     /// Takes the identity of an issuer off an account, unless nothing else would be left to sign in by.
     async fn unlink_identity(&self, account: &AccountId, issuer: &str) -> StoreResult<Unlinked>;
+
+    /// Takes the identity of an issuer off somebody's account, also the last way into it, ends the account's
+    /// sessions, and writes it down. `false` if it has none of this issuer.
+    async fn take_identity(
+        &self,
+        account: &AccountName,
+        issuer: &str,
+        why: &Reason,
+        who: &str,
+        now: Now,
+    ) -> StoreResult<bool>;
 
     /// Notes that a browser was sent to the provider.
     async fn add_openid_sign_in(

@@ -26,7 +26,7 @@ use std::sync::Arc;
 
 pub use accounts::{
     AccountStore, Created, Credentials, DeviceAnswer, LONGEST_WINDOW, LinkFor, NewAccount, NewTokenRow,
-    Tries, WaitingDevice,
+    PasswordReset, Tries, WaitingDevice,
 };
 pub use agents::{
     AGENT_LEASE, AgentStore, KnownAgent, KnownProblems, LeaseWish, LeasedWork, MAX_REFUSED_RESULTS,

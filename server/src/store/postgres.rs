@@ -8,7 +8,7 @@ use sqlx::{PgConnection, Postgres};
 
 use super::error::{StoreError, StoreResult};
 use super::migrations;
-use super::sql::connection::{Connection, Row, Turn};
+use super::sql::connection::{Connection, Row, Thing, Turn};
 use super::sql::statement::Statement;
 use super::sql::{ACQUIRE_TIMEOUT, SqlStore};
 
@@ -55,6 +55,17 @@ impl Connection for PgConnection {
 
     async fn turn(&mut self, turn: Turn) -> StoreResult<()> {
         sqlx::query("SELECT pg_advisory_xact_lock($1)").bind(turn as i64).execute(self).await?;
+        Ok(())
+    }
+
+    async fn keep(&mut self, thing: Thing<'_>) -> StoreResult<()> {
+        let lock = sqlx::query("SELECT pg_advisory_xact_lock_shared($1)").bind(thing.number());
+        lock.execute(self).await?;
+        Ok(())
+    }
+
+    async fn claim(&mut self, thing: Thing<'_>) -> StoreResult<()> {
+        sqlx::query("SELECT pg_advisory_xact_lock($1)").bind(thing.number()).execute(self).await?;
         Ok(())
     }
 

@@ -27,6 +27,8 @@ pub struct Freezable {
     pub hardware: Hardware,
     /// Stands for all that would be in a snapshot.
     pub state: Digest,
+    /// Changes as soon as an upload in it counts in another way.
+    pub losses: u64,
     pub solutions: StoredSolutions,
     /// How many timings and failures each solution has, by number.
     pub sizes: Vec<(i64, u64)>,
@@ -45,6 +47,8 @@ pub struct Freezable {
 pub struct Frozen {
     pub summary: SnapshotSummary,
     pub state: Digest,
+    /// As [`Freezable::losses`].
+    pub losses: u64,
     pub files: Vec<SnapshotFile>,
     pub uploads: Vec<UploadId>,
 }

@@ -12,7 +12,7 @@ use sqlx::{Sqlite, SqliteConnection};
 
 use super::error::{StoreError, StoreResult};
 use super::migrations;
-use super::sql::connection::{Connection, Row, Turn};
+use super::sql::connection::{Connection, Row, Thing, Turn};
 use super::sql::statement::Statement;
 use super::sql::{ACQUIRE_TIMEOUT, SqlStore};
 use crate::place::Place;
@@ -102,6 +102,14 @@ impl Connection for SqliteConnection {
     const CHANGE_ROW: &'static str = "";
 
     async fn turn(&mut self, _: Turn) -> StoreResult<()> {
+        Ok(())
+    }
+
+    async fn keep(&mut self, _: Thing<'_>) -> StoreResult<()> {
+        Ok(())
+    }
+
+    async fn claim(&mut self, _: Thing<'_>) -> StoreResult<()> {
         Ok(())
     }
 

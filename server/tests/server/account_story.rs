@@ -2,13 +2,13 @@
 
 use std::time::Duration;
 
-use diode_core::api::{Agreement, Scope, UploadLicence, Uploads};
+use diode_core::api::{Agreement, LinkedIdentity, Reason, Scope, UploadLicence, Uploads};
 use diode_core::ids::{AccountId, AccountName, Digest, TokenId};
 use diode_server::admin::verify_entries;
 use diode_server::blobs::BlobKind;
 use diode_server::store::{
     Created, DeviceAnswer, Identity, LONGEST_WINDOW, LinkFor, Linked, NewAccount, NewTokenRow, NewUpload,
-    Now, OpenIdSignIn, OpenIdSignUp, SignedUp, Store, Tries, Unlinked, View, WaitingDevice,
+    Now, OpenIdSignIn, OpenIdSignUp, PasswordReset, SignedUp, Store, Tries, Unlinked, View, WaitingDevice,
 };
 
 use crate::samples::{dataset, h200, mm};
@@ -146,7 +146,7 @@ async fn links_work_once(store: &dyn Store) {
     let late = store.set_password_by_link(&secret("choose"), "late", later(60)).await.unwrap();
     assert_eq!(late, None);
     let name = store.set_password_by_link(&secret("choose"), "chosen", start()).await.unwrap();
-    assert_eq!(name.unwrap().as_str(), "ada");
+    assert_eq!(name, Some(PasswordReset { account: "ada".parse().unwrap(), unlinked: vec![] }));
     assert!(store.session(&secret("open"), start()).await.unwrap().is_none());
     // The other link ended with it.
     assert_eq!(store.set_password_by_link(&secret("choose too"), "x", start()).await.unwrap(), None);
@@ -159,7 +159,10 @@ async fn identities_are_linked(store: &dyn Store) {
     let of =
         |issuer: &str, subject: &str| Identity { issuer: issuer.to_owned(), subject: subject.to_owned() };
     let (hers, new) = (of("https://a.example", "1"), of("https://a.example", "2"));
-    let link = async |identity: &Identity| store.link_identity(&ada, identity, start()).await.unwrap();
+    let session = secret("linking");
+    store.add_session(&session, &ada, start(), millis(later(60))).await.unwrap();
+    let link =
+        async |identity: &Identity| store.link_identity(&ada, identity, &session, start()).await.unwrap();
     assert!(store.owner_of(&hers).await.unwrap().is_none());
     assert_eq!(
         [link(&hers).await, link(&hers).await, link(&new).await],
@@ -168,8 +171,8 @@ async fn identities_are_linked(store: &dyn Store) {
     assert_eq!(store.owner_of(&hers).await.unwrap().unwrap().account.id, ada);
     // The same name of another issuer is another identity.
     assert!(store.owner_of(&of("https://b.example", "1")).await.unwrap().is_none());
-    assert!(store.is_linked(&ada, "https://a.example").await.unwrap());
-    assert!(!store.is_linked(&ada, "https://b.example").await.unwrap());
+    let since = LinkedIdentity { issuer: "https://a.example".to_owned(), since: start().rfc3339() };
+    assert_eq!(store.identities(&ada).await.unwrap(), [since]);
 
     // A sign-in is answered once, and in time.
     let sign_in = OpenIdSignIn {
@@ -227,6 +230,41 @@ async fn identities_are_linked(store: &dyn Store) {
     assert_eq!(link(&new).await, Linked::Taken);
     store.delete_account(&grace.id, Uploads::Keep).await.unwrap();
     assert!(store.owner_of(&new).await.unwrap().is_none());
+    identities_are_taken_off(store, &ada, &hers).await;
+}
+
+/// By a new password, and by an administrator.
+async fn identities_are_taken_off(store: &dyn Store, ada: &AccountId, hers: &Identity) {
+    let link = async |session: &str| store.link_identity(ada, hers, &secret(session), start()).await.unwrap();
+    let logged = async || store.moderation_log(1).await.unwrap().remove(0);
+    assert_eq!(link("linking").await, Linked::Done);
+    let reset = secret("reset");
+    store.add_link(&reset, &LinkFor::Password(ada.clone()), start(), millis(later(60))).await.unwrap();
+    let done = store.set_password_by_link(&reset, "chosen", start()).await.unwrap().unwrap();
+    assert_eq!(done.unlinked, ["https://a.example"]);
+    assert!(store.owner_of(hers).await.unwrap().is_none());
+    let entry = logged().await;
+    assert_eq!((entry.who.as_str(), entry.what.as_str()), ("ada", "unlink ada from https://a.example"));
+    // What was on its way to be linked by an older session is not linked after it.
+    assert_eq!(link("linking").await, Linked::SignedOut);
+
+    let name: AccountName = "ada".parse().unwrap();
+    let why: Reason = "a stranger".parse().unwrap();
+    let take = async |name: &AccountName, issuer: &str| {
+        store.take_identity(name, issuer, &why, "root", start()).await.unwrap()
+    };
+    store.add_session(&secret("another"), ada, start(), millis(later(60))).await.unwrap();
+    assert_eq!(link("another").await, Linked::Done);
+    assert!(!take(&name, "https://b.example").await);
+    assert!(!take(&name, "\0").await && !take(&"nobody".parse().unwrap(), "https://a.example").await);
+    assert!(take(&name, "https://a.example").await);
+    assert!(store.owner_of(hers).await.unwrap().is_none());
+    assert!(store.session(&secret("another"), start()).await.unwrap().is_none());
+    let entry = logged().await;
+    assert_eq!(
+        [entry.who, entry.what, entry.why],
+        ["root", "unlink ada from https://a.example", "a stranger"]
+    );
 }
 
 async fn tokens_are_used_and_revoked(store: &dyn Store) {

@@ -46,7 +46,7 @@ async fn verification_finds_what_was_tampered_with() {
     assert!(tampered.to_string().contains("median-cold-event"), "{tampered}");
 }
 
-async fn tamper(app: &TestApp, statement: &'static str) {
+pub(crate) async fn tamper(app: &TestApp, statement: &'static str) {
     let options = app.settings.database_url.parse::<sqlx::sqlite::SqliteConnectOptions>().unwrap();
     let raw = sqlx::SqlitePool::connect_with(options).await.unwrap();
     sqlx::query(statement).execute(&raw).await.unwrap();

@@ -16,6 +16,7 @@ use diode_server::backend::Backend;
 use diode_server::store::{Now, SnapshotLimits};
 use diode_server::worker;
 
+use crate::admin::tamper;
 use crate::moderation::administrator;
 use crate::samples::{collected, columnar, dataset, h200, mm, seven};
 use crate::test_app::{Reply, TestApp};
@@ -250,6 +251,26 @@ async fn quarantine_marks_a_snapshot_and_deletion_takes_its_files() {
         working.await.unwrap();
         app.end().await;
     }
+}
+
+#[tokio::test]
+async fn uploads_of_snapshots_are_counted_only_when_some_have_changed() {
+    let app = TestApp::with_seven().await;
+    let root = administrator(&app).await;
+    let working = tokio::spawn(worker::run(app.backend.clone(), app.stopping()));
+    frozen(&app, &root).await;
+    let withdrawn = async || {
+        let listed: Vec<SnapshotSummary> = app.fetch("/api/v1/snapshots").await;
+        listed[0].withdrawn_uploads
+    };
+    assert_eq!(withdrawn().await, 0);
+    // Behind the server's back: it does not look at uploads as long as the hardware says that none has changed.
+    tamper(&app, "UPDATE uploads SET standing = 2").await;
+    assert_eq!(withdrawn().await, 0);
+    tamper(&app, "UPDATE hardware SET losses = losses + 1").await;
+    assert_eq!(withdrawn().await, 1);
+    app.stop();
+    working.await.unwrap();
 }
 
 #[tokio::test]

@@ -1,5 +1,6 @@
 use axum::body::Body;
 use axum::http::Request;
+use diode_server::accounts::SignUps;
 
 use crate::samples::{columnar, dataset, h200, mm};
 use crate::test_app::TestApp;
@@ -26,6 +27,17 @@ async fn health_is_told_and_every_reply_is_guarded() {
         assert_eq!(reply.header("x-content-type-options"), "nosniff");
         assert!(!reply.header("x-request-id").is_empty());
     }
+}
+
+#[tokio::test]
+async fn browsers_are_held_to_tls_where_the_server_is_reached_by_it() {
+    let app = TestApp::public(SignUps::Open).await;
+    for path in ["/", "/healthz", "/api/v1/hardware", "/api/v1/nowhere", "/sign-in"] {
+        let reply = app.get_with(path, &[("host", "diode.example.org")]).await;
+        assert_eq!(reply.header("strict-transport-security"), "max-age=31536000", "{path}");
+    }
+    let app = TestApp::new().await;
+    assert_eq!(app.get("/sign-in").await.header("strict-transport-security"), "");
 }
 
 #[tokio::test]

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use diode_core::api::{HardwareSummary, Receipt};
 use diode_core::ids::Digest;
@@ -70,6 +70,15 @@ impl Server {
         reply.unwrap().status().as_u16()
     }
 
+    /// Waits until `/readyz` has one of these statuses: it looks every few seconds.
+    fn wait_until_ready_says(&self, statuses: &[u16]) {
+        let began = Instant::now();
+        while !statuses.contains(&self.status("/readyz", None)) {
+            assert!(began.elapsed() < Duration::from_secs(30), "{statuses:?} never came");
+            std::thread::sleep(Duration::from_millis(100));
+        }
+    }
+
     /// Lets no file of the process grow beyond so many bytes, as if the disk were full.
     fn limit_files(&self, bytes: &str) {
         let limit = format!("--fsize={bytes}:unlimited");
@@ -132,13 +141,13 @@ fn a_full_disk_is_told_and_survived() {
     let server = Server::start(folder.path());
     assert_eq!(server.status("/readyz", None), 200);
     server.limit_files("1000");
-    assert!([503, 507].contains(&server.status("/readyz", None)));
+    server.wait_until_ready_says(&[503, 507]);
     assert_eq!(server.status("/api/v1/uploads", Some(&[b' '; 100_000])), 507);
     assert!([503, 507].contains(&server.status("/api/v1/uploads", Some(&columnar(&seven())))));
     assert_eq!(server.status("/healthz", None), 200);
     assert_eq!(server.status("/api/v1/hardware", None), 200);
     server.limit_files("unlimited");
-    assert_eq!(server.status("/readyz", None), 200);
+    server.wait_until_ready_says(&[200]);
     assert_eq!(server.status("/api/v1/uploads", Some(&columnar(&seven()))), 201);
     server.kill();
 }

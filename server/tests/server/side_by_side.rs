@@ -1,11 +1,18 @@
 //! What goes on beside each other on Postgres, and what waits.
 
-use std::time::Duration;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use diode_core::Problem;
-use diode_core::api::{Purpose, Receipt, Standing};
-use diode_server::store::{AgentStore as _, Now, PostgresStore, Store as _};
+use diode_core::api::{Moderation, ModerationAction, ModerationSubject, Purpose, Reason, Receipt, Standing};
+use diode_core::ids::AccountId;
+use diode_server::admin::verify_entries;
+use diode_server::store::{
+    AccountStore as _, AgentStore as _, ModerationStore as _, NewAccount, NewUpload, Now, PostgresStore,
+    Store as _,
+};
 use sqlx::{Connection as _, PgConnection};
+use tokio::task::JoinSet;
 
 use crate::agent_story::{agent, hardware, leased, take, work};
 use crate::postgres;
@@ -16,7 +23,7 @@ use crate::trust::settle;
 use crate::visitor::Visitor;
 
 /// Long enough for what does not wait.
-const PATIENCE: Duration = Duration::from_secs(20);
+const PATIENCE: Duration = Duration::from_secs(30);
 /// Long enough to tell that something waits.
 const A_WHILE: Duration = Duration::from_millis(500);
 
@@ -74,6 +81,134 @@ async fn boards_are_right_whoever_comes_at_once() {
     let fenced: Vec<Receipt> = app.fetch("/api/v1/uploads?standing=fenced").await;
     assert!(fenced.len() == 5 && fenced.iter().all(|lie| lie.standing == Standing::Fenced), "{fenced:?}");
     app.end().await;
+}
+
+/// Waits until so many wait for a lock of a database.
+async fn waiting(connection: &mut PgConnection, number: i64) {
+    let select = "SELECT COUNT(*) FROM pg_stat_activity \
+                  WHERE datname = current_database() AND wait_event_type = 'Lock'";
+    let began = Instant::now();
+    loop {
+        let (found,): (i64,) = sqlx::query_as(select).fetch_one(&mut *connection).await.unwrap();
+        if found == number {
+            return;
+        }
+        assert!(began.elapsed() < PATIENCE, "{found} wait, expected {number}");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+}
+
+/// Locks the row of a problem, so that uploads of it stay in their middle.
+async fn holding(url: &str, problem: &Problem) -> PgConnection {
+    let mut holder = PgConnection::connect(url).await.unwrap();
+    execute(&mut holder, "BEGIN".to_owned()).await;
+    let lock = format!("SELECT id FROM problems WHERE id = '{}' FOR NO KEY UPDATE", problem.id());
+    execute(&mut holder, lock).await;
+    holder
+}
+
+#[tokio::test]
+async fn who_waits_for_uploads_to_end_is_not_overtaken_by_others() {
+    let url = postgres::create("overtaken").await;
+    let store = Arc::new(PostgresStore::open(&url).await.unwrap());
+    let mut watch = PgConnection::connect(&url).await.unwrap();
+    let id = AccountId::of(b"ada");
+    let ada = NewAccount { id: id.clone(), name: "ada".parse().unwrap(), password: None, admin: false };
+    store.create_account(&ada, None, Now::read()).await.unwrap();
+    let problems: Vec<Problem> = (1..=6).map(|step| mm(1024 * step, 4096, 4096)).collect();
+    let of = |problems: &[Problem], factor| NewUpload {
+        account: Some(id.clone()),
+        ..upload(&dataset(h200(), problems, factor), &[])
+    };
+    let first = store.store_upload(&of(&problems, 1.0)).await.unwrap();
+    let reason: Reason = "tested".parse().unwrap();
+    for (round, subject) in
+        [ModerationSubject::Upload(first.id), ModerationSubject::Account(ada.name.clone())]
+            .into_iter()
+            .enumerate()
+    {
+        // At every moment one of the uploads is on its way: each ends only once the next has begun.
+        let mut holders = Vec::new();
+        for problem in &problems[round * 3..round * 3 + 3] {
+            holders.push(holding(&url, problem).await);
+        }
+        let mut sending = JoinSet::new();
+        let mut send = |place: usize| {
+            let (store, new) = (Arc::clone(&store), of(&problems[round * 3 + place..][..1], 1.1));
+            sending.spawn(async move { store.store_upload(&new).await.unwrap() });
+        };
+        send(0);
+        waiting(&mut watch, 1).await;
+        let moderation = Moderation {
+            action: ModerationAction::Quarantine,
+            subject: subject.clone(),
+            reason: reason.clone(),
+        };
+        let moderating = tokio::spawn({
+            let store = Arc::clone(&store);
+            async move { store.moderate(&moderation, "root", Now::read()).await.unwrap() }
+        });
+        waiting(&mut watch, 2).await;
+        send(1);
+        send(2);
+        waiting(&mut watch, 4).await;
+        execute(&mut holders[0], "COMMIT".to_owned()).await;
+        let done = tokio::time::timeout(PATIENCE, moderating).await;
+        assert!(done.is_ok(), "later uploads came before the moderation of {subject}");
+        assert!(done.unwrap().unwrap().is_some());
+        for holder in &mut holders[1..] {
+            execute(holder, "COMMIT".to_owned()).await;
+        }
+        tokio::time::timeout(PATIENCE, sending.join_all()).await.unwrap();
+    }
+    settle(store.as_ref()).await;
+    let verified = verify_entries(store.as_ref()).await.unwrap();
+    assert!(verified.differences.is_empty(), "{verified}");
+    store.close().await;
+    postgres::remove(&url).await;
+}
+
+#[tokio::test]
+async fn uploads_that_are_to_be_judged_anew_are_marked_in_one_order() {
+    let url = postgres::create("marked_in_order").await;
+    let store = PostgresStore::open(&url).await.unwrap();
+    let problem = mm(4096, 4096, 4096);
+    // Each is somebody else's, so that they are compared.
+    let of = async |number: u32| {
+        let name = format!("contributor-{number}");
+        let id = AccountId::of(name.as_bytes());
+        let account =
+            NewAccount { id: id.clone(), name: name.parse().unwrap(), password: None, admin: false };
+        store.create_account(&account, None, Now::read()).await.unwrap();
+        let factor = 1.0 + f64::from(number) / 100.0;
+        let new = upload(&dataset(h200(), std::slice::from_ref(&problem), factor), &[]);
+        NewUpload { account: Some(id), ..new }
+    };
+    let mut ids = Vec::new();
+    // Until the one with the smallest id is not the first of the table.
+    while ids.len() < 4 || ids.iter().min() == ids.first() {
+        ids.push(store.store_upload(&of(ids.len() as u32).await).await.unwrap().id);
+    }
+    settle(&store).await;
+    let least = ids.iter().min().unwrap().clone();
+    let mut holder = PgConnection::connect(&url).await.unwrap();
+    execute(&mut holder, "BEGIN".to_owned()).await;
+    execute(&mut holder, format!("SELECT id FROM uploads WHERE id = '{least}' FOR UPDATE")).await;
+    let another = of(ids.len() as u32).await;
+    let mut storing = std::pin::pin!(store.store_upload(&another));
+    let mut watch = PgConnection::connect(&url).await.unwrap();
+    tokio::select! {
+        stored = &mut storing => panic!("it did not wait: {stored:?}"),
+        () = waiting(&mut watch, 1) => {}
+    }
+    // It waits for the least, so it has locked none of the others yet.
+    for id in ids.iter().filter(|id| **id != least) {
+        execute(&mut watch, format!("SELECT id FROM uploads WHERE id = '{id}' FOR UPDATE NOWAIT")).await;
+    }
+    execute(&mut holder, "COMMIT".to_owned()).await;
+    tokio::time::timeout(PATIENCE, storing).await.unwrap().unwrap();
+    store.close().await;
+    postgres::remove(&url).await;
 }
 
 #[tokio::test]

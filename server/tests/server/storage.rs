@@ -4,9 +4,10 @@
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use async_trait::async_trait;
-use axum::http::StatusCode;
+use axum::http::{Method, StatusCode};
 use diode_server::blobs::{Bucket, Keys};
 use hyper::server::conn::http1;
 use hyper_util::rt::TokioIo;
@@ -41,6 +42,8 @@ pub(crate) enum Mood {
     NoBucket,
     /// It takes no part of a large file but the first.
     OnePart,
+    /// The same, but it does not answer.
+    OnePartThenSilent,
 }
 
 pub(crate) struct Storage {
@@ -48,6 +51,8 @@ pub(crate) struct Storage {
     address: SocketAddr,
     mood: watch::Sender<Mood>,
     serving: JoinHandle<()>,
+    /// How often somebody stored a probe.
+    probes: Arc<AtomicUsize>,
     /// The certificate that it shows, if it is reached by TLS.
     certificate: Option<PathBuf>,
 }
@@ -60,8 +65,10 @@ impl Storage {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         let (mood, feels) = watch::channel(Mood::Well);
-        let serving = tokio::spawn(serve(listener, None, service(folder.path().into(), feels)));
-        Self { folder, address, mood, serving, certificate: None }
+        let probes = Arc::default();
+        let gate = Gate { mood: feels, probes: Arc::clone(&probes) };
+        let serving = tokio::spawn(serve(listener, None, service(folder.path().into(), gate)));
+        Self { folder, address, mood, serving, probes, certificate: None }
     }
 
     /// The same, reached by TLS, with a certificate that nobody knows.
@@ -80,7 +87,7 @@ impl Storage {
             .unwrap();
         storage.stop().await;
         let listener = TcpListener::bind(storage.address).await.unwrap();
-        let service = service(storage.folder.path().into(), storage.mood.subscribe());
+        let service = service(storage.folder.path().into(), storage.gate());
         storage.serving = tokio::spawn(serve(listener, Some(TlsAcceptor::from(Arc::new(tls))), service));
         storage.certificate = Some(file);
         storage
@@ -129,6 +136,15 @@ impl Storage {
         names.filter(|name| name.starts_with(".upload")).count()
     }
 
+    /// How often somebody stored a probe.
+    pub(crate) fn probes(&self) -> usize {
+        self.probes.load(Ordering::SeqCst)
+    }
+
+    fn gate(&self) -> Gate {
+        Gate { mood: self.mood.subscribe(), probes: Arc::clone(&self.probes) }
+    }
+
     pub(crate) fn set(&self, mood: Mood) {
         self.mood.send_replace(mood);
     }
@@ -143,7 +159,7 @@ impl Storage {
     /// Starts it again, with its files.
     pub(crate) async fn start_again(&mut self) {
         let listener = TcpListener::bind(self.address).await.unwrap();
-        let service = service(self.folder.path().into(), self.mood.subscribe());
+        let service = service(self.folder.path().into(), self.gate());
         self.serving = tokio::spawn(serve(listener, None, service));
     }
 }
@@ -154,10 +170,10 @@ impl Drop for Storage {
     }
 }
 
-fn service(folder: PathBuf, mood: watch::Receiver<Mood>) -> S3Service {
+fn service(folder: PathBuf, gate: Gate) -> S3Service {
     let mut builder = S3ServiceBuilder::new(FileSystem::new(folder).unwrap());
     builder.set_auth(SimpleAuth::from_single(KEY, SECRET));
-    builder.set_access(Gate(mood));
+    builder.set_access(gate);
     builder.build()
 }
 
@@ -183,12 +199,18 @@ async fn answer(stream: TcpStream, tls: Option<TlsAcceptor>, service: S3Service)
 }
 
 /// Asked before each request is worked on.
-struct Gate(watch::Receiver<Mood>);
+struct Gate {
+    mood: watch::Receiver<Mood>,
+    probes: Arc<AtomicUsize>,
+}
 
 #[async_trait]
 impl S3Access for Gate {
     async fn check(&self, context: &mut S3AccessContext<'_>) -> S3Result<()> {
-        let mood = *self.0.borrow();
+        let mood = *self.mood.borrow();
+        if context.method() == Method::PUT && context.uri().path().ends_with("/probe") {
+            self.probes.fetch_add(1, Ordering::SeqCst);
+        }
         let is_later_part = context.uri().query().is_some_and(|query| {
             query.split('&').any(|pair| pair.starts_with("partNumber=") && pair != "partNumber=1")
         });
@@ -199,7 +221,8 @@ impl S3Access for Gate {
             Mood::DiskFull => Err(refusal("XMinioStorageFull", StatusCode::INSUFFICIENT_STORAGE)),
             Mood::NoBucket => Err(s3_error!(NoSuchBucket)),
             Mood::OnePart if is_later_part => Err(s3_error!(ServiceUnavailable)),
-            Mood::Well | Mood::OnePart => Ok(()),
+            Mood::OnePartThenSilent if is_later_part => std::future::pending().await,
+            Mood::Well | Mood::OnePart | Mood::OnePartThenSilent => Ok(()),
         }
     }
 }

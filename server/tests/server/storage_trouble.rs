@@ -130,6 +130,61 @@ async fn large_files_go_in_parts_that_are_given_up_together() {
     assert_eq!(storage.parts(), 0, "what arrived of it is given up");
 }
 
+/// Waits until the storage holds parts of large files, or none.
+async fn parts(storage: &Storage, are_there: bool) {
+    let began = Instant::now();
+    while (storage.parts() > 0) != are_there {
+        assert!(began.elapsed() < Duration::from_secs(30), "{} parts", storage.parts());
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+}
+
+#[tokio::test]
+async fn parts_of_a_file_that_nobody_waits_for_are_given_up() {
+    let storage = Storage::start().await;
+    let blobs = Blobs::open(&BlobPlace::Bucket(storage.bucket("large"))).await.unwrap();
+    let bytes: Bytes = (0..11 << 20).map(|i: u32| (i % 251) as u8).collect();
+    let digest = Digest::of(&bytes);
+    storage.set(Mood::OnePartThenSilent);
+    {
+        let mut storing = std::pin::pin!(blobs.put(BlobKind::Upload, &digest, bytes.clone()));
+        tokio::select! {
+            stored = &mut storing => panic!("it was stored: {stored:?}"),
+            () = parts(&storage, true) => {}
+        }
+        // A server drops what it does for a client that has gone.
+    }
+    parts(&storage, false).await;
+    storage.set(Mood::Well);
+    assert_eq!(blobs.size(BlobKind::Upload, &digest).await.unwrap(), None);
+    blobs.put(BlobKind::Upload, &digest, bytes).await.unwrap();
+    assert_eq!(storage.parts(), 0);
+}
+
+#[tokio::test]
+async fn however_many_ask_the_storage_is_asked_once() {
+    let app = TestApp::in_bucket(None).await;
+    let ask = async |app: &TestApp, number: usize| {
+        let asking = (0..number).map(|_| app.get("/readyz"));
+        let replies = futures_util::future::join_all(asking).await;
+        replies.into_iter().map(|reply| reply.status.as_u16()).collect::<Vec<_>>()
+    };
+    // Nothing is remembered here.
+    assert_eq!(ask(&app, 3).await, [200; 3]);
+    assert_eq!(app.storage.as_ref().unwrap().probes(), 3);
+    let app = app.ready_for(Duration::from_secs(3600));
+    assert_eq!(ask(&app, 20).await, [200; 20]);
+    let storage = app.storage.as_ref().unwrap();
+    assert_eq!(storage.probes(), 4);
+    // Failures are remembered, too.
+    storage.set(Mood::Full);
+    assert_eq!(ask(&app, 2).await, [200; 2]);
+    let app = app.ready_for(Duration::from_secs(3600));
+    let asked = app.storage.as_ref().unwrap().probes();
+    assert_eq!(ask(&app, 2).await, [507; 2]);
+    assert_eq!(app.storage.as_ref().unwrap().probes(), asked + 1);
+}
+
 #[tokio::test]
 async fn a_bucket_that_cannot_be_used_is_told_at_the_start() {
     let mut storage = Storage::start().await;

@@ -1,6 +1,7 @@
 //! The real router on a fresh database, and a client for it.
 
 use std::path::Path;
+use std::time::Duration;
 
 use axum::body::{Body, to_bytes};
 use axum::http::{HeaderMap, Request, StatusCode};
@@ -68,6 +69,7 @@ fn local() -> Policy {
         anonymous: Anonymous::All,
         public_url: "http://127.0.0.1:8080".to_owned(),
         behind_proxy: false,
+        tls: false,
         limits: Limits::default(),
     }
 }
@@ -99,6 +101,12 @@ impl TestApp {
         Self { router: router(served), ..self }
     }
 
+    /// The same, where it holds for so long whether it can do its work.
+    pub(crate) fn ready_for(self, lasts: Duration) -> Self {
+        let served = App::new(self.backend.clone(), self.policy.clone(), self.stopping()).ready_for(lasts);
+        Self { router: router(served), ..self }
+    }
+
     /// One on SQLite, and one on a new Postgres database of this name.
     pub(crate) async fn on_both(name: &str) -> [Self; 2] {
         let postgres = postgres::create(name).await;
@@ -124,6 +132,7 @@ impl TestApp {
             anonymous: Anonymous::None,
             public_url: PUBLIC_URL.to_owned(),
             behind_proxy: true,
+            tls: false,
             limits: Limits::PUBLIC,
         };
         Self::start(None, u64::MAX, policy).await
@@ -210,8 +219,10 @@ impl TestApp {
         };
         let backend = Backend::open(&settings).await.unwrap();
         let (stop, stopping) = watch::channel(false);
+        // Tests of storage that comes and goes ask again at once.
         let app = App::new(backend.clone(), policy.clone(), stopping)
-            .answering_to(policy.host().into_iter().collect());
+            .answering_to(policy.host().into_iter().collect())
+            .ready_for(Duration::ZERO);
         Self { backend, settings, policy, folder, storage, router: router(app), stop }
     }
 

@@ -34,6 +34,7 @@ macro_rules! as_text {
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(try_from = "String", into = "String")]
+#[cfg_attr(feature = "openapi", schema(pattern = "^[0-9a-f]{64}$"))]
 pub struct Digest(String);
 
 impl Digest {
@@ -73,6 +74,7 @@ macro_rules! short_id {
         $(#[$meta])*
         #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
         #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+        #[cfg_attr(feature = "openapi", schema(pattern = "^[0-9a-f]{16}$"))]
         #[serde(try_from = "String", into = "String")]
         pub struct $name(String);
 
@@ -145,6 +147,7 @@ short_id!(
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(try_from = "String", into = "String")]
+#[cfg_attr(feature = "openapi", schema(pattern = "^[a-z0-9]+(-[a-z0-9]+)*$", max_length = 64))]
 pub struct HardwareSlug(String);
 
 impl HardwareSlug {
@@ -195,6 +198,10 @@ as_text!(HardwareSlug);
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(try_from = "String", into = "String")]
+#[cfg_attr(
+    feature = "openapi",
+    schema(pattern = "^[a-z0-9]+(-[a-z0-9]+)*$", min_length = 2, max_length = 32)
+)]
 pub struct AccountName(String);
 
 impl AccountName {

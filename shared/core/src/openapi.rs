@@ -30,6 +30,7 @@ impl PartialSchema for Method {
         ObjectBuilder::new()
             .schema_type(Type::String)
             .description(Some("How a timing was taken: `unspecified` or statistic-cache-clock"))
+            .pattern(Some("^(unspecified|(median|minimum|mean)-(cold|warm)-(event|wall))$"))
             .examples(["median-cold-event"])
             .into()
     }
@@ -62,6 +63,7 @@ impl PartialSchema for SnapshotName {
         ObjectBuilder::new()
             .schema_type(Type::String)
             .description(Some("A hardware and a version, which is never given to another snapshot"))
+            .pattern(Some("^[a-z0-9]+(-[a-z0-9]+)*@[1-9][0-9]*$"))
             .examples(["nvidia-h200@3"])
             .into()
     }

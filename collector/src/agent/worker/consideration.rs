@@ -43,7 +43,7 @@ impl Worker<'_> {
     }
 
     /// Takes the device again, which may be busy with a reset or an update of its driver for a while; `false` if the
-    /// agent is to stop before that.
+    /// agent is to stop before that. What waiting does not mend ends it at once.
     fn take_again(&mut self) -> anyhow::Result<bool> {
         let mut pause = FIRST_PAUSE;
         for attempt in 1.. {
@@ -51,7 +51,7 @@ impl Worker<'_> {
                 break;
             }
             let Err(error) = self.meter.take_again(&|| self.stop.insisted()) else { return Ok(true) };
-            if attempt >= TRIES {
+            if attempt >= TRIES || !error.is::<NotReady>() {
                 return Err(error);
             }
             let (seconds, why) = (pause.as_secs(), one_line(&error));

@@ -9,7 +9,6 @@ use diode_core::Problem;
 use super::protocol::{Cause, Measure, Message, Results};
 use crate::devices::measuring_process::{Lost, MeasuringProcess};
 use crate::devices::meter::NotReady;
-use crate::failure::one_line;
 
 /// Starting the driver, loading the pack and the library, on a node that is busy, takes this many times as long
 /// as a chunk of launches may take.
@@ -61,7 +60,7 @@ impl GpuProcess {
         Self { process, patience }
     }
 
-    /// Starts the process. `None` if that was abandoned.
+    /// Starts the process. `None` if that was abandoned. The failures that may be over later are [`NotReady`].
     pub(super) fn ready(&mut self, abandon: &dyn Fn() -> bool) -> anyhow::Result<Option<GpuDescription>> {
         self.process.start()?;
         let patience = self.patience.saturating_mul(START);
@@ -70,15 +69,17 @@ impl GpuProcess {
             Ok(Message::Ready { name, arch, bus_id, memory_bytes, facts, devices, warnings }) => {
                 Ok(Some(GpuDescription { name, arch, bus_id, memory_bytes, facts, devices, warnings }))
             }
-            Ok(Message::Broken { message, .. }) => bail!("{message}"),
-            Ok(other) => bail!("the measuring process began with {other:?}"),
-            Err(Lost::Died) => bail!("the measuring process ended at its start"),
-            Err(Lost::TimedOut) => {
-                bail!(
-                    "the GPU did not answer within {} s of starting; if it is busy, give it more with --gpu-patience",
-                    patience.as_secs()
-                )
+            Ok(Message::Broken { message, cause: Cause::Gpu | Cause::Memory }) => {
+                Err(NotReady(message).into())
             }
+            Ok(Message::Broken { message, cause: Cause::Pack | Cause::Setup }) => bail!("{message}"),
+            Ok(other) => bail!("the measuring process began with {other:?}"),
+            Err(Lost::Died) => Err(NotReady("the measuring process ended at its start".to_owned()).into()),
+            Err(Lost::TimedOut) => Err(NotReady(format!(
+                "the GPU did not answer within {} s of starting; if it is busy, give it more with --gpu-patience",
+                patience.as_secs()
+            ))
+            .into()),
         }
     }
 
@@ -92,7 +93,7 @@ impl GpuProcess {
             Err(error) => {
                 // What has not begun well is of no use.
                 self.process.end();
-                Err(NotReady(one_line(&error)).into())
+                Err(error)
             }
         }
     }
@@ -144,7 +145,7 @@ impl GpuProcess {
                         Cause::Memory => Ok(Attempt::Refused(format!(
                             "the GPU has no memory left ({message}); --resume measures it when it has"
                         ))),
-                        Cause::Pack => bail!("{message}"),
+                        Cause::Pack | Cause::Setup => bail!("{message}"),
                     };
                 }
                 Message::Ready { .. } => bail!("the measuring process started twice"),
@@ -208,5 +209,35 @@ mod tests {
         });
         let mut hanging = GpuProcess::new(hanging, patience);
         assert!(hanging.ready(&|| true).unwrap().is_none());
+    }
+
+    #[test]
+    fn only_what_may_pass_is_to_be_tried_again() {
+        let said = |cause: &str| format!(r#"echo '{{"broken":{{"message":"why","cause":"{cause}"}}}}'"#);
+        for (script, may_pass) in [
+            (said("gpu"), true),
+            (said("memory"), true),
+            ("exit 1".to_owned(), true),
+            (said("pack"), false),
+            (said("setup"), false),
+            ("echo another program".to_owned(), false),
+            ("echo '\"busy\"'".to_owned(), false),
+        ] {
+            let process = MeasuringProcess::new({
+                let script = script.clone();
+                move || {
+                    let mut command = Command::new("sh");
+                    command.args(["-c", &script]);
+                    Ok(command)
+                }
+            });
+            let mut process = GpuProcess::new(process, Duration::from_secs(30));
+            let error = process.restart(&|| false).unwrap_err();
+            assert_eq!(error.is::<NotReady>(), may_pass, "{script}: {error}");
+            assert!(!process.is_running());
+        }
+        let absent = MeasuringProcess::new(|| Ok(Command::new("/nowhere/diode")));
+        let error = GpuProcess::new(absent, Duration::from_secs(30)).restart(&|| false).unwrap_err();
+        assert!(!error.is::<NotReady>() && error.to_string().contains("/nowhere/diode"), "{error}");
     }
 }

@@ -71,6 +71,8 @@ pub(crate) enum Cause {
     Memory,
     /// The pack cannot be read: nothing can be measured with it.
     Pack,
+    /// What the process was started with does not fit the node: somebody must change it first.
+    Setup,
 }
 
 /// What became of a problem's configs.

@@ -48,11 +48,11 @@ pub(crate) fn serve(
             session
         }
         Err(error) => {
-            let mut message = one_line(&error);
-            if error.chain().any(says_out_of_memory) {
+            let (mut message, cause) = (one_line(&error), cause_of(&error));
+            if cause == Cause::Memory {
                 message.push_str("; end what holds the GPU's memory, or choose another with --device");
             }
-            return say(Message::Broken { message, cause: Cause::Gpu });
+            return say(Message::Broken { message, cause });
         }
     };
     for line in requests.lines() {
@@ -84,7 +84,7 @@ fn open(options: &WorkerOptions) -> anyhow::Result<(Session, Message)> {
         return Err(NoDriver::NoGpu(vendor).into());
     }
     if options.device >= count {
-        bail!("device {}: this node has {count}, counted from 0", options.device);
+        return Err(NoDriver::Fewer { device: options.device, count }.into());
     }
     let gpu = Gpu::open(&driver, options.device)?;
     let Description { name, arch, sms, cache_bytes, .. } = gpu.describe()?;
@@ -158,6 +158,23 @@ fn facts_of(packs: &[Pack]) -> BTreeMap<String, String> {
     facts
 }
 
+/// What kept a process from starting. Only what the driver or a library said may be over by itself.
+fn cause_of(error: &anyhow::Error) -> Cause {
+    let is_said_by_gpu = |cause: &(dyn std::error::Error + 'static)| {
+        cause.downcast_ref().is_some_and(NoDriver::may_pass)
+            || cause.is::<DriverError>()
+            || matches!(cause.downcast_ref(), Some(LibraryError::Refused { .. } | LibraryError::Driver(_)))
+            || cause.downcast_ref::<SessionError>().is_some_and(|error| error.cause() == Cause::Gpu)
+    };
+    if error.chain().any(says_out_of_memory) {
+        Cause::Memory
+    } else if error.chain().any(is_said_by_gpu) {
+        Cause::Gpu
+    } else {
+        Cause::Setup
+    }
+}
+
 fn says_out_of_memory(error: &(dyn std::error::Error + 'static)) -> bool {
     error.downcast_ref().is_some_and(DriverError::is_out_of_memory)
         || matches!(error.downcast_ref(), Some(LibraryError::Driver(error)) if error.is_out_of_memory())
@@ -192,4 +209,32 @@ fn warnings_of(settings: &Settings, watched: bool) -> Vec<String> {
             .push(format!("the power limit is {now} W instead of {default} W: large problems run slower"));
     }
     warnings
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_not_of_the_gpu_does_not_pass() {
+        let folder = tempfile::tempdir().unwrap();
+        let options = WorkerOptions {
+            device: 0,
+            vendor: Vendor::Nvidia,
+            packs: vec![folder.path().join("absent")],
+            library: None,
+        };
+        let mut events = Vec::new();
+        serve(&options, std::io::empty(), &mut events).unwrap();
+        let Message::Broken { message, cause } = serde_json::from_slice(&events).unwrap() else {
+            panic!("it began")
+        };
+        assert!(cause == Cause::Setup && message.contains("absent"), "{cause:?}: {message}");
+        let lost = anyhow::Error::from(NoDriver::Fewer { device: 1, count: 1 }).context("starting");
+        assert_eq!(cause_of(&lost), Cause::Gpu);
+        let refused = LibraryError::Refused { call: "cublasCreate", status: 1 };
+        assert_eq!(cause_of(&refused.into()), Cause::Gpu);
+        let missing = LibraryError::Missing("no library".to_owned());
+        assert_eq!(cause_of(&missing.into()), Cause::Setup);
+    }
 }

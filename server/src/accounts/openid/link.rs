@@ -26,14 +26,16 @@ pub(super) async fn link(
     account: &AccountId,
     identity: &Identity,
 ) -> ApiResult<()> {
-    if caller.is_none_or(|caller| caller.account.id != *account) {
-        return Err(ApiFault::forbidden(
+    let stale = || {
+        ApiFault::forbidden(
             "another account is signed in than the one that was to be linked, so nothing was; begin again",
-        ));
-    }
+        )
+    };
+    let caller = caller.filter(|caller| caller.account.id == *account).ok_or_else(stale)?;
     let label = provider(app)?.label().to_owned();
-    match app.backend.store.link_identity(account, identity, Now::read()).await? {
+    match app.backend.store.link_identity(account, identity, &caller.session, Now::read()).await? {
         Linked::Done => Ok(()),
+        Linked::SignedOut => Err(stale()),
         Linked::Taken => Err(ApiFault::taken(format!(
             "this account of {label} signs in to another account here; unlink it there first"
         ))),

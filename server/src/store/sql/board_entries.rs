@@ -10,7 +10,7 @@ use super::entry_row::{COLUMNS, EntryRow};
 use super::fields::parse;
 use super::inserts::{self, ROWS_PER_STATEMENT};
 use super::statement::Statement;
-use super::{deviations, view_solutions};
+use super::{deviations, unjudged, view_solutions};
 use crate::consensus::{BoardEntry, Computed, Learnt, compute};
 use crate::solutions::StoredSolutions;
 use crate::store::error::StoreResult;
@@ -68,7 +68,7 @@ pub(super) async fn fetch_views(db: &mut impl Connection, select: Statement) -> 
 /// or its view must be among the stale ones, also when two uploads add to one view
 /// at the same time. So entries are computed in the transaction that adds the
 /// solutions or takes the mark away, and nobody else can come between its reads and its
-/// commit: SQLite has one writer (`BEGIN IMMEDIATE`). On Postgres an upload keeps the row of
+/// commit: SQLite has one writer (`BEGIN IMMEDIATE`). On Postgres an upload keeps
 /// the hardware ([`super::hardware::keep`]) and locks those of its problems
 /// ([`super::problems::lock`]); all others lock the hardware ([`super::hardware::lock`]). The
 /// second upload of a problem then reads the solutions that the first has committed: Postgres
@@ -85,7 +85,7 @@ pub(super) async fn refresh<'v>(
     touched: &'v BTreeSet<View>,
     budget: u64,
 ) -> StoreResult<BTreeSet<&'v View>> {
-    let mut learnt = Learnt::default();
+    let (mut learnt, mut changed) = (Learnt::default(), BTreeSet::new());
     let Budgeted { runs, left } = budgeted(db, touched, budget).await?;
     for views in runs {
         let mut loaded = view_solutions::load(db, &views).await?;
@@ -112,11 +112,12 @@ pub(super) async fn refresh<'v>(
                 None => remove(db, view).await?,
             }
         }
-        deviations::replace(db, &views, &deviations).await?;
+        changed.extend(deviations::replace(db, &views, &deviations).await?);
         for chunk in entries.chunks(ROWS_PER_STATEMENT) {
             db.execute(inserts::board_entries(chunk)?).await?;
         }
     }
+    unjudged::mark(db, &changed).await?;
     Ok(left)
 }
 

@@ -1,5 +1,7 @@
 use std::future::Future;
 
+use diode_core::ids::{AccountId, HardwareSlug};
+use sha2::{Digest as _, Sha256};
 use sqlx::FromRow;
 use sqlx::postgres::PgRow;
 use sqlx::sqlite::SqliteRow;
@@ -26,6 +28,29 @@ pub(crate) enum Turn {
     Snapshots = 3,
 }
 
+/// What many transactions may keep at a time, and one alone may claim.
+///
+/// The locks of rows do not suffice: on Postgres, whoever wants to keep a row that others keep gets it at once,
+/// so whoever waits to have it alone waits as long as others come. Here, who comes later waits behind.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Thing<'a> {
+    Hardware(&'a HardwareSlug),
+    Account(&'a AccountId),
+}
+
+impl Thing<'_> {
+    /// The number that stands for it. Those of turns are small, which no digest is.
+    pub(crate) fn number(self) -> i64 {
+        let name = match self {
+            Self::Hardware(slug) => format!("hardware {slug}"),
+            Self::Account(id) => format!("account {id}"),
+        };
+        let digest: [u8; 32] = Sha256::digest(name).into();
+        let [a, b, c, d, e, f, g, h, ..] = digest;
+        i64::from_be_bytes([a, b, c, d, e, f, g, h])
+    }
+}
+
 /// A connection to one of the databases, and the SQL in which they differ.
 pub(crate) trait Connection: Send {
     /// Begins a transaction whose queries all see the same state.
@@ -50,6 +75,13 @@ pub(crate) trait Connection: Send {
     /// Waits for a turn, and keeps it until this transaction has ended. To be taken before anything is
     /// locked.
     fn turn(&mut self, turn: Turn) -> impl Future<Output = StoreResult<()>> + Send;
+
+    /// Keeps others from claiming a thing until this transaction has ended. To be done before its row is locked.
+    fn keep(&mut self, thing: Thing<'_>) -> impl Future<Output = StoreResult<()>> + Send;
+
+    /// Waits until nobody else keeps or claims a thing, and lets nobody do so until this transaction has ended. To
+    /// be done before its row is locked.
+    fn claim(&mut self, thing: Thing<'_>) -> impl Future<Output = StoreResult<()>> + Send;
 
     /// Returns how many rows were changed.
     fn execute(&mut self, statement: Statement) -> impl Future<Output = StoreResult<u64>> + Send;

@@ -10,12 +10,13 @@ use crate::consensus::Deviation;
 use crate::store::error::StoreResult;
 use crate::store::types::View;
 
-/// Replaces the deviations of the solutions of some views. The uploads of those that changed are to be judged anew.
+/// Replaces the deviations of the solutions of some views. Returns the uploads of those that changed, which are to be
+/// judged anew ([`super::unjudged::mark`]).
 pub(super) async fn replace(
     db: &mut impl Connection,
     views: &[&View],
     computed: &[Deviation],
-) -> StoreResult<()> {
+) -> StoreResult<Vec<String>> {
     let stored = of_views(db, views).await?;
     let computed: BTreeMap<i64, f64> = computed.iter().map(|one| (one.number, one.log_ratio)).collect();
     let changed: Vec<(i64, f64)> = computed
@@ -30,18 +31,18 @@ pub(super) async fn replace(
         let update = " ON CONFLICT (solution) DO UPDATE SET log_ratio = excluded.log_ratio";
         db.execute(insert.push(update)).await?;
     }
-    let numbers: Vec<i64> =
-        changed.into_iter().map(|(number, _)| number).chain(gone.iter().copied()).collect();
     for chunk in gone.chunks(ROWS_PER_STATEMENT) {
         let delete = Statement::new("DELETE FROM deviations WHERE solution IN (");
         db.execute(delete.push_list(chunk.iter().copied()).push(")")).await?;
     }
+    let numbers: Vec<i64> = changed.into_iter().map(|(number, _)| number).chain(gone).collect();
+    let mut uploads = Vec::new();
     for chunk in numbers.chunks(ROWS_PER_STATEMENT) {
-        let update = "UPDATE uploads SET judged = 0 WHERE judged <> 0 \
-                      AND id IN (SELECT upload FROM sent WHERE solution IN (";
-        db.execute(Statement::new(update).push_list(chunk.iter().copied()).push("))")).await?;
+        let select = Statement::new("SELECT DISTINCT upload FROM sent WHERE solution IN (");
+        let rows: Vec<(String,)> = db.fetch_all(select.push_list(chunk.iter().copied()).push(")")).await?;
+        uploads.extend(rows.into_iter().map(|(upload,)| upload));
     }
-    Ok(())
+    Ok(uploads)
 }
 
 pub(super) async fn of_view(db: &mut impl Connection, view: &View) -> StoreResult<BTreeMap<i64, f64>> {

@@ -1,8 +1,8 @@
 use diode_core::hardware::{Facts, Hardware};
 use diode_core::ids::{Digest, HardwareSlug};
 
-use super::connection::Connection;
-use super::fields::{from_json, json, named, parse};
+use super::connection::{Connection, Thing};
+use super::fields::{from_json, json, named, parse, unsigned};
 use super::from_row::from_row;
 use super::stale_entries;
 use super::statement::Statement;
@@ -77,11 +77,21 @@ pub(super) async fn confirm(
 
 /// The same as [`find`]; keeps whoever changes what belongs to it waiting until this transaction ends.
 pub(super) async fn lock<C: Connection>(db: &mut C, slug: &HardwareSlug) -> StoreResult<Option<Hardware>> {
+    db.claim(Thing::Hardware(slug)).await?;
     let select = Statement::new("SELECT slug, name, vendor, facts FROM hardware WHERE slug = $1")
         .bind(slug.as_str())
         .push(C::LOCK_ROW);
     let row: Option<HardwareRow> = db.fetch_optional(select).await?;
     Ok(row.map(HardwareRow::hardware).transpose()?)
+}
+
+/// Makes the hardware known, and locks it. So it is locked before anything refers to it: two transactions that both
+/// do so could not lock it any more.
+pub(super) async fn insert_locked<C: Connection>(db: &mut C, hardware: &Hardware) -> StoreResult<()> {
+    db.claim(Thing::Hardware(&hardware.slug)).await?;
+    insert(db, hardware).await?;
+    lock(db, &hardware.slug).await?;
+    Ok(())
 }
 
 /// Notes that entries of the hardware have changed.
@@ -97,6 +107,13 @@ pub(super) async fn revision(db: &mut impl Connection, slug: &HardwareSlug) -> S
     Ok(row.map(|(revision,)| revision))
 }
 
+/// How often solutions of the hardware came to count in another way.
+pub(super) async fn losses(db: &mut impl Connection, slug: &HardwareSlug) -> StoreResult<u64> {
+    let select = Statement::new("SELECT losses FROM hardware WHERE slug = $1").bind(slug.as_str());
+    let row: Option<(i64,)> = db.fetch_optional(select).await?;
+    Ok(row.map_or(Ok(0), |(losses,)| unsigned("number of losses", losses))?)
+}
+
 /// What the hardware's timings are: the same text as long as no upload has changed them. `None` if it is
 /// unknown.
 pub(super) async fn state(db: &mut impl Connection, slug: &HardwareSlug) -> StoreResult<Option<String>> {
@@ -108,6 +125,7 @@ pub(super) async fn state(db: &mut impl Connection, slug: &HardwareSlug) -> Stor
 /// Makes the hardware known. Until this transaction ends, others may add to it and change it, but whoever [`lock`]s
 /// it waits. Returns it with the facts that are to be stored.
 pub(super) async fn keep<C: Connection>(db: &mut C, given: &Hardware) -> StoreResult<Hardware> {
+    db.keep(Thing::Hardware(&given.slug)).await?;
     let select = || {
         let select = Statement::new("SELECT slug, name, vendor, facts FROM hardware WHERE slug = ");
         select.push_bind(given.slug.as_str()).push(C::KEEP_ROW)

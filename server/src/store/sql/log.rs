@@ -14,11 +14,22 @@ pub(super) async fn write_down(
     who: &str,
     now: Now,
 ) -> StoreResult<()> {
+    note(db, what, why.as_str(), who, now).await
+}
+
+/// The same, where the server itself says why.
+pub(super) async fn note(
+    db: &mut impl Connection,
+    what: &str,
+    why: &str,
+    who: &str,
+    now: Now,
+) -> StoreResult<()> {
     let insert = Statement::new("INSERT INTO moderation (at, who, what, why) VALUES ($1, $2, $3, $4)")
         .bind(now.rfc3339())
         .bind(who)
         .bind(what)
-        .bind(why.as_str());
+        .bind(why);
     db.execute(insert).await?;
     Ok(())
 }

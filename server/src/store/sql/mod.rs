@@ -43,6 +43,7 @@ pub(super) mod statement;
 mod summaries;
 mod survey;
 mod training_marks;
+mod unjudged;
 mod upkeep;
 mod uploads;
 mod view_solutions;
@@ -87,11 +88,20 @@ pub struct SqlStore<DB: Database> {
     place: Option<Place>,
     figures: Memory<HardwareSlug, Figures>,
     totals: Memory<Counted, Totals>,
+    /// Of each snapshot, how many of its uploads do not count any more.
+    withdrawn: Memory<i64, u64>,
 }
 
 impl<DB: Database> SqlStore<DB> {
     pub(super) fn new(readers: Pool<DB>, writers: Pool<DB>, place: Option<Place>) -> Self {
-        Self { readers, writers, place, figures: Memory::default(), totals: Memory::default() }
+        Self {
+            readers,
+            writers,
+            place,
+            figures: Memory::default(),
+            totals: Memory::default(),
+            withdrawn: Memory::default(),
+        }
     }
 
     /// Fails if the file is not where it was.

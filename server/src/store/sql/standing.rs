@@ -6,7 +6,7 @@ use diode_core::ids::{HardwareSlug, UploadId};
 use super::connection::Connection;
 use super::fields::parse;
 use super::statement::Statement;
-use super::{agents, hardware, stale_entries};
+use super::{agents, hardware, stale_entries, unjudged};
 use crate::solutions::Damaged;
 use crate::store::error::StoreResult;
 
@@ -54,11 +54,11 @@ pub(super) async fn set(db: &mut impl Connection, upload: &UploadId, standing: S
     let update = Statement::new("UPDATE uploads SET standing = $1 WHERE id = $2");
     db.execute(update.bind(number(standing)).bind(upload.as_str())).await?;
     restate(db, upload).await?;
-    let update = Statement::new(
-        "UPDATE uploads SET judged = 0 WHERE id IN (SELECT o.upload FROM sent s \
-         JOIN sent o ON o.solution = s.solution WHERE s.upload = $1)",
+    let select = Statement::new(
+        "SELECT DISTINCT o.upload FROM sent s JOIN sent o ON o.solution = s.solution WHERE s.upload = $1",
     );
-    db.execute(update.bind(upload.as_str())).await?;
+    let rows: Vec<(String,)> = db.fetch_all(select.bind(upload.as_str())).await?;
+    unjudged::mark(db, &rows.into_iter().map(|(upload,)| upload).collect()).await?;
     if standing == Standing::Fenced {
         agents::reopen_for_others(db, upload).await?;
     }

@@ -27,16 +27,22 @@ impl Attempts {
 
 /// Runs statements in one transaction that writes. Where others were in its way it is begun anew: of two
 /// transactions that wait for each other, Postgres ends one.
+///
+/// With `if`, what was done is kept only for outcomes of this pattern.
 macro_rules! in_transaction {
-    ($store:expr, $tx:ident => $run:expr) => {{
+    ($store:expr, $tx:ident => $run:expr) => {
+        in_transaction!($store, $tx => $run, if _)
+    };
+    ($store:expr, $tx:ident => $run:expr, if $kept:pat) => {{
         let mut attempts = $crate::store::sql::transaction::Attempts::default();
         loop {
             let mut transaction = $crate::store::sql::writer($store).await?;
             let $tx = &mut *transaction;
             let ended = match $run.await {
-                Ok(outcome) => {
+                Ok(outcome) if matches!(outcome, $kept) => {
                     transaction.commit().await.map(|()| outcome).map_err($crate::store::StoreError::from)
                 }
+                Ok(outcome) => Ok(outcome),
                 Err(error) => {
                     // Its locks are nobody's any more while the next attempt waits.
                     drop(transaction);

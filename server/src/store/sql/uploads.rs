@@ -4,7 +4,7 @@ use diode_core::api::{Receipt, Standing};
 use diode_core::hardware::Hardware;
 use diode_core::ids::{AccountId, UploadId};
 
-use super::connection::Connection;
+use super::connection::{Connection, Thing};
 use super::fields::{from_json, json, optional, parse, unsigned};
 use super::from_row::from_row;
 use super::inserts::{self, ROWS_PER_STATEMENT};
@@ -111,9 +111,12 @@ pub(super) async fn list(
 }
 
 /// Uploads of different problems go on beside each other, also for one hardware. The order in which all lock: the
-/// upload itself, new config lists and problems, hardware, problems; the lease and its work; then what is counted of
+/// account, the upload itself, new config lists and problems, hardware, problems; the lease and its work; then what is counted of
 /// the hardware, which everybody changes, so that comes last, but for uploads that are fenced.
 pub(super) async fn store(db: &mut impl Connection, upload: &NewUpload) -> StoreResult<Receipt> {
+    if let Some(account) = &upload.account {
+        db.keep(Thing::Account(account)).await?;
+    }
     // A racing upload of the same bytes waits here until the first has committed.
     if !insert_upload(db, upload).await? {
         senders::add(db, &upload.id, upload.account.as_ref(), &upload.licence).await?;

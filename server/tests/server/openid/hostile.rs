@@ -104,6 +104,9 @@ async fn a_provider_that_is_away_is_told_and_waited_for() {
     }
     provider.trouble(Trouble::TokenFails);
     assert_eq!(sign_in(&visitor, &provider, "ada").await.status, 503);
+    provider.recover();
+    assert_eq!(sign_in(&visitor, &provider, "ada").await.header("location"), "/sign-up/openid");
+    // Gone between the way there and the way back.
     let back = provider.sign_in(&visitor.submit("/sign-in/openid", &[]).await, "ada");
     provider.stop();
     let reply = visitor.get(&back).await;

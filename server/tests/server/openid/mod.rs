@@ -2,6 +2,7 @@
 
 mod hostile;
 mod provider;
+mod stolen;
 
 use diode_core::api::{Account, Invitation};
 use diode_server::accounts::{SignUps, first_account_link};

@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use axum::body::Bytes;
 use axum::extract::State;
@@ -16,7 +17,7 @@ use ring::rand::SystemRandom;
 use ring::signature::{ECDSA_P256_SHA256_FIXED_SIGNING, EcdsaKeyPair, KeyPair as _};
 use serde_json::{Value, json};
 use tokio::net::TcpListener;
-use tokio::task::JoinHandle;
+use tokio::runtime::{Builder, Runtime};
 
 use crate::test_app::{PUBLIC_URL, Reply};
 
@@ -77,7 +78,8 @@ struct Served {
 
 pub(crate) struct TestProvider {
     served: Served,
-    serving: JoinHandle<()>,
+    /// Its own, so that its connections end with it.
+    runtime: Mutex<Option<Runtime>>,
 }
 
 fn new_key() -> EcdsaKeyPair {
@@ -88,7 +90,8 @@ fn new_key() -> EcdsaKeyPair {
 
 impl TestProvider {
     pub(crate) async fn start() -> Self {
-        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        listener.set_nonblocking(true).unwrap();
         let book = Book {
             key: new_key(),
             key_name: "first".to_owned(),
@@ -104,13 +107,20 @@ impl TestProvider {
             .route("/token", post(token))
             .with_state(served.clone());
         let router = Router::new().nest("/realms/test", routes);
-        let serving = tokio::spawn(async move { axum::serve(listener, router).await.unwrap() });
-        Self { served, serving }
+        let runtime = Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+        runtime.spawn(async move {
+            axum::serve(TcpListener::from_std(listener).unwrap(), router).await.unwrap();
+        });
+        Self { served, runtime: Mutex::new(Some(runtime)) }
     }
 
-    /// Stops answering.
+    /// Stops answering, also on connections that are open.
     pub(crate) fn stop(&self) {
-        self.serving.abort();
+        if let Some(runtime) = self.runtime.lock().unwrap().take() {
+            // A runtime may not be waited for by a task of another.
+            let ending = std::thread::spawn(move || runtime.shutdown_timeout(Duration::from_secs(30)));
+            ending.join().unwrap();
+        }
     }
 
     /// The server's side of it.
@@ -133,6 +143,11 @@ impl TestProvider {
 
     pub(crate) fn trouble(&self, trouble: Trouble) {
         self.served.book.lock().unwrap().trouble = Some(trouble);
+    }
+
+    /// All is well again.
+    pub(crate) fn recover(&self) {
+        self.served.book.lock().unwrap().trouble = None;
     }
 
     /// Takes a new key.
@@ -174,6 +189,12 @@ impl TestProvider {
         );
         self.served.book.lock().unwrap().codes.insert(code, given);
         back
+    }
+}
+
+impl Drop for TestProvider {
+    fn drop(&mut self) {
+        self.stop();
     }
 }
 

@@ -1,6 +1,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::Agreement;
+use super::moderation::Reason;
 use crate::Invalid;
 use crate::ids::{AccountId, AccountName};
 use crate::named_enum::named_enum;
@@ -116,6 +117,25 @@ pub struct DeleteAccount {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub password: Option<Password>,
     pub uploads: Uploads,
+}
+
+/// An identity by which somebody can sign in to an account.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct LinkedIdentity {
+    /// The address of the OpenID Connect provider.
+    pub issuer: String,
+    /// When it was linked, as RFC 3339.
+    pub since: String,
+}
+
+/// Takes an identity off somebody's account. It is written down with the reason.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[serde(deny_unknown_fields)]
+pub struct UnlinkIdentity {
+    pub issuer: String,
+    pub reason: Reason,
 }
 
 /// A link by which one account can be made.

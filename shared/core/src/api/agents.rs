@@ -188,6 +188,7 @@ pub struct LeaseSummary {
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct LeaseRequest {
     /// How long the work is to take, as the server expects it; 1 to 3600.
+    #[cfg_attr(feature = "openapi", schema(minimum = 1, maximum = 3600))]
     pub seconds: f64,
 }
 

@@ -80,6 +80,7 @@ pub struct LeaderboardQuery {
     pub order: Option<SortOrder>,
     /// Rows per page, 1 to 500; 50 unless given.
     #[serde(deserialize_with = "limit")]
+    #[cfg_attr(feature = "openapi", param(minimum = 1, maximum = 500))]
     pub limit: Option<u32>,
     /// Where the page before ended.
     #[serde(deserialize_with = "from_text")]

@@ -33,7 +33,10 @@ mod terms;
 mod tokens;
 mod uploads;
 
-pub use accounts::{Account, DeleteAccount, Invitation, NewPassword, Password, SignIn, SignUp, Uploads};
+pub use accounts::{
+    Account, DeleteAccount, Invitation, LinkedIdentity, NewPassword, Password, SignIn, SignUp,
+    UnlinkIdentity, Uploads,
+};
 pub use activity::Activity;
 pub use agents::{
     AGENT_KEY, Ability, Agent, AgentDetail, Breadth, Coverage, CoveragePart, GivenBack, Lease, LeaseAnswer,

@@ -94,6 +94,10 @@ pub struct Report {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(try_from = "String", into = "String")]
+#[cfg_attr(
+    feature = "openapi",
+    schema(min_length = 1, max_length = 500, pattern = "^[^<>\\x00-\\x1f\\x7f]*\\S[^<>\\x00-\\x1f\\x7f]*$")
+)]
 pub struct Reason(String);
 
 impl Reason {

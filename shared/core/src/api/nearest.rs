@@ -16,15 +16,16 @@ pub struct NearestQuery {
     pub op: Option<Op>,
     /// 1 unless given.
     #[serde(deserialize_with = "size")]
+    #[cfg_attr(feature = "openapi", param(minimum = 1, maximum = 2_147_483_648.0))]
     pub b: Option<u64>,
     #[serde(deserialize_with = "size")]
-    #[cfg_attr(feature = "openapi", param(required = true))]
+    #[cfg_attr(feature = "openapi", param(required = true, minimum = 1, maximum = 2_147_483_648.0))]
     pub m: Option<u64>,
     #[serde(deserialize_with = "size")]
-    #[cfg_attr(feature = "openapi", param(required = true))]
+    #[cfg_attr(feature = "openapi", param(required = true, minimum = 1, maximum = 2_147_483_648.0))]
     pub n: Option<u64>,
     #[serde(deserialize_with = "size")]
-    #[cfg_attr(feature = "openapi", param(required = true))]
+    #[cfg_attr(feature = "openapi", param(required = true, minimum = 1, maximum = 2_147_483_648.0))]
     pub k: Option<u64>,
     /// `bfloat16` unless given.
     #[serde(deserialize_with = "from_text")]
@@ -40,6 +41,7 @@ pub struct NearestQuery {
     pub method: Option<Method>,
     /// 1 to 20; 5 unless given.
     #[serde(deserialize_with = "limit")]
+    #[cfg_attr(feature = "openapi", param(minimum = 1, maximum = 20))]
     pub limit: Option<u32>,
 }
 

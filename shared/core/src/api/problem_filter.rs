@@ -33,7 +33,9 @@ pub struct ProblemFilter {
 }
 
 pub(super) fn size<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<u64>, D::Error> {
-    whole_number(deserializer, 0..=u64::MAX)
+    /// The largest of the integers that the API's description names (`int64`).
+    const MAX: u64 = i64::MAX as u64;
+    whole_number(deserializer, 0..=MAX)
 }
 
 impl ProblemFilter {

@@ -29,6 +29,7 @@ pub struct RatioQuery {
     pub order: Option<SortOrder>,
     /// Rows, 1 to 500; 50 unless given.
     #[serde(deserialize_with = "limit")]
+    #[cfg_attr(feature = "openapi", param(minimum = 1, maximum = 500))]
     pub limit: Option<u32>,
     #[serde(deserialize_with = "from_text")]
     pub op: Option<Op>,

@@ -38,11 +38,19 @@ pub(crate) enum NoDriver {
     TooOld(Vendor, #[source] libloading::Error),
     #[error("the {} finds no GPU; see whether {} it, or use --backend cpu", .0.driver(), .0.hiding())]
     NoGpu(Vendor),
+    /// Also where a GPU has got lost.
+    #[error("device {device}: this node has {count}, counted from 0")]
+    Fewer { device: u32, count: u32 },
     #[error("the {} does not work", .0.driver())]
     Broken(Vendor, #[source] DriverError),
 }
 
 impl NoDriver {
+    /// Whether it may be over by itself, as an update of the driver or a reset of the GPU is.
+    pub(crate) fn may_pass(&self) -> bool {
+        !matches!(self, Self::TooOld(..))
+    }
+
     pub(super) fn because(vendor: Vendor, error: DriverError) -> Self {
         const NO_DEVICE: i32 = 100;
         if error.code == NO_DEVICE { Self::NoGpu(vendor) } else { Self::Broken(vendor, error) }

@@ -1,11 +1,14 @@
-use diode_core::ids::AccountId;
+use diode_core::api::{LinkedIdentity, Reason};
+use diode_core::ids::{AccountId, AccountName, Digest};
 
-use super::owners::CredentialsRow;
+use super::owners::{CredentialsRow, find};
 use super::row::COLUMNS;
+use super::sessions;
 use crate::store::accounts::Credentials;
 use crate::store::error::StoreResult;
 use crate::store::identities::{Identity, Linked, Unlinked};
 use crate::store::sql::connection::Connection;
+use crate::store::sql::log::write_down;
 use crate::store::sql::statement::Statement;
 use crate::store::types::Now;
 
@@ -21,11 +24,14 @@ pub(super) async fn owner(db: &mut impl Connection, identity: &Identity) -> Stor
     Ok(row.map(CredentialsRow::credentials).transpose()?)
 }
 
-pub(super) async fn is_linked(
-    db: &mut impl Connection,
-    account: &AccountId,
-    issuer: &str,
-) -> StoreResult<bool> {
+pub(super) async fn list(db: &mut impl Connection, account: &AccountId) -> StoreResult<Vec<LinkedIdentity>> {
+    let select =
+        Statement::new("SELECT issuer, created_at FROM identities WHERE account = $1 ORDER BY issuer");
+    let rows: Vec<(String, String)> = db.fetch_all(select.bind(account.as_str())).await?;
+    Ok(rows.into_iter().map(|(issuer, since)| LinkedIdentity { issuer, since }).collect())
+}
+
+async fn is_linked(db: &mut impl Connection, account: &AccountId, issuer: &str) -> StoreResult<bool> {
     let select = Statement::new("SELECT subject FROM identities WHERE account = $1 AND issuer = $2")
         .bind(account.as_str())
         .bind(issuer);
@@ -53,6 +59,23 @@ pub(super) async fn link(
     Ok(if is_linked(db, account, &identity.issuer).await? { Linked::HasOne } else { Linked::Taken })
 }
 
+/// The same for a session that must go on. Whoever resets the password changes the account's row first, and
+/// then ends its sessions: so a link comes before that, and is taken off again, or does not come at all.
+pub(super) async fn link_in_session<C: Connection>(
+    db: &mut C,
+    account: &AccountId,
+    identity: &Identity,
+    session: &Digest,
+    now: Now,
+) -> StoreResult<Linked> {
+    let lock = Statement::new("SELECT id FROM accounts WHERE id = $1").bind(account.as_str());
+    let _locked: Option<(String,)> = db.fetch_optional(lock.push(C::CHANGE_ROW)).await?;
+    match sessions::end_of(db, session).await? {
+        None => Ok(Linked::SignedOut),
+        Some(_) => link(db, account, identity, now).await,
+    }
+}
+
 pub(super) async fn unlink<C: Connection>(
     db: &mut C,
     account: &AccountId,
@@ -62,11 +85,45 @@ pub(super) async fn unlink<C: Connection>(
         return Ok(Unlinked::NotLinked);
     }
     let password = Statement::new("SELECT password FROM accounts WHERE id = $1").bind(account.as_str());
-    let row: Option<(Option<String>,)> = db.fetch_optional(password.push(C::LOCK_ROW)).await?;
+    let row: Option<(Option<String>,)> = db.fetch_optional(password.push(C::CHANGE_ROW)).await?;
     if !matches!(row, Some((Some(_),))) {
         return Ok(Unlinked::IsLast);
     }
     let delete = Statement::new("DELETE FROM identities WHERE account = $1 AND issuer = $2");
     db.execute(delete.bind(account.as_str()).bind(issuer)).await?;
     Ok(Unlinked::Done)
+}
+
+/// Takes all identities off an account. Returns their issuers.
+pub(super) async fn take_all(db: &mut impl Connection, account: &AccountId) -> StoreResult<Vec<String>> {
+    let issuers = list(db, account).await?.into_iter().map(|linked| linked.issuer).collect();
+    db.execute(Statement::new("DELETE FROM identities WHERE account = $1").bind(account.as_str())).await?;
+    Ok(issuers)
+}
+
+/// Takes one off for whoever looks after the server, and writes it down.
+pub(super) async fn take(
+    db: &mut impl Connection,
+    name: &AccountName,
+    issuer: &str,
+    why: &Reason,
+    who: &str,
+    now: Now,
+) -> StoreResult<bool> {
+    let Some(owner) = find(db, name).await? else { return Ok(false) };
+    // Not asked of the database: whoever names the issuer may name anything.
+    if list(db, &owner.account.id).await?.iter().all(|linked| linked.issuer != issuer) {
+        return Ok(false);
+    }
+    let delete = Statement::new("DELETE FROM identities WHERE account = $1 AND issuer = $2");
+    db.execute(delete.bind(owner.account.id.as_str()).bind(issuer)).await?;
+    // Whoever came in by it is out.
+    sessions::end_all(db, &owner.account.id, None).await?;
+    write_down(db, &taken(name, issuer), why, who, now).await?;
+    Ok(true)
+}
+
+/// What the log says of an identity that was taken off.
+pub(super) fn taken(account: &AccountName, issuer: &str) -> String {
+    format!("unlink {account} from {issuer}")
 }

@@ -7,20 +7,22 @@ mod identities;
 mod links;
 mod openid;
 mod owners;
+mod reset;
 mod row;
 mod sessions;
 mod tokens;
 
 use async_trait::async_trait;
-use diode_core::api::{Account, Token, Uploads};
+use diode_core::api::{Account, LinkedIdentity, Reason, Token, Uploads};
 use diode_core::ids::{AccountId, AccountName, Digest, TokenId};
 use sqlx::Database;
 
 use super::connection::Connection;
-use super::{SqlStore, reader, writer};
+use super::{SqlStore, reader};
 use crate::blobs::BlobKey;
 use crate::store::accounts::{
-    AccountStore, Created, Credentials, DeviceAnswer, LinkFor, NewAccount, NewTokenRow, Tries, WaitingDevice,
+    AccountStore, Created, Credentials, DeviceAnswer, LinkFor, NewAccount, NewTokenRow, PasswordReset, Tries,
+    WaitingDevice,
 };
 use crate::store::error::StoreResult;
 use crate::store::identities::{
@@ -36,13 +38,8 @@ impl<DB: Database<Connection: Connection>> AccountStore for SqlStore<DB> {
         link: Option<&Digest>,
         now: Now,
     ) -> StoreResult<Created> {
-        let mut tx = writer(self).await?;
-        let created = owners::create(&mut *tx, account, link, now).await?;
         // Without a commit the invitation stays usable.
-        if matches!(created, Created::Done(_)) {
-            tx.commit().await?;
-        }
-        Ok(created)
+        in_transaction!(self, tx => owners::create(tx, account, link, now), if Created::Done(_))
     }
 
     async fn credentials(&self, name: &AccountName) -> StoreResult<Option<Credentials>> {
@@ -74,8 +71,8 @@ impl<DB: Database<Connection: Connection>> AccountStore for SqlStore<DB> {
         link: &Digest,
         hash: &str,
         now: Now,
-    ) -> StoreResult<Option<AccountName>> {
-        in_transaction!(self, tx => owners::set_password_by_link(tx, link, hash, now))
+    ) -> StoreResult<Option<PasswordReset>> {
+        in_transaction!(self, tx => reset::set_password_by_link(tx, link, hash, now))
     }
 
     async fn set_disabled(&self, account: &AccountId, disabled: bool, now: Now) -> StoreResult<()> {
@@ -128,9 +125,7 @@ impl<DB: Database<Connection: Connection>> AccountStore for SqlStore<DB> {
         let found = tokens::find(&mut *reader(self).await?, secret, now).await?;
         let Some((account, token, is_noted)) = found else { return Ok(None) };
         if !is_noted {
-            let mut tx = writer(self).await?;
-            tokens::note_use(&mut *tx, &token.id, now).await?;
-            tx.commit().await?;
+            in_transaction!(self, tx => tokens::note_use(tx, &token.id, now))?;
         }
         Ok(Some((account, token)))
     }
@@ -181,16 +176,33 @@ impl<DB: Database<Connection: Connection>> IdentityStore for SqlStore<DB> {
         identities::owner(&mut *reader(self).await?, identity).await
     }
 
-    async fn is_linked(&self, account: &AccountId, issuer: &str) -> StoreResult<bool> {
-        identities::is_linked(&mut *reader(self).await?, account, issuer).await
+    async fn identities(&self, account: &AccountId) -> StoreResult<Vec<LinkedIdentity>> {
+        identities::list(&mut *reader(self).await?, account).await
     }
 
-    async fn link_identity(&self, account: &AccountId, identity: &Identity, now: Now) -> StoreResult<Linked> {
-        in_transaction!(self, tx => identities::link(tx, account, identity, now))
+    async fn link_identity(
+        &self,
+        account: &AccountId,
+        identity: &Identity,
+        session: &Digest,
+        now: Now,
+    ) -> StoreResult<Linked> {
+        in_transaction!(self, tx => identities::link_in_session(tx, account, identity, session, now))
     }
 
     async fn unlink_identity(&self, account: &AccountId, issuer: &str) -> StoreResult<Unlinked> {
         in_transaction!(self, tx => identities::unlink(tx, account, issuer))
+    }
+
+    async fn take_identity(
+        &self,
+        account: &AccountName,
+        issuer: &str,
+        why: &Reason,
+        who: &str,
+        now: Now,
+    ) -> StoreResult<bool> {
+        in_transaction!(self, tx => identities::take(tx, account, issuer, why, who, now))
     }
 
     async fn add_openid_sign_in(
@@ -227,12 +239,11 @@ impl<DB: Database<Connection: Connection>> IdentityStore for SqlStore<DB> {
         account: &NewAccount,
         now: Now,
     ) -> StoreResult<SignedUp> {
-        let mut tx = writer(self).await?;
-        let made = openid::create_account(&mut *tx, secret, account, now).await?;
         // Without a commit the sign-up and the invitation stay usable.
-        if matches!(made, SignedUp::Made(Created::Done(_))) {
-            tx.commit().await?;
-        }
-        Ok(made)
+        in_transaction!(
+            self,
+            tx => openid::create_account(tx, secret, account, now),
+            if SignedUp::Made(Created::Done(_))
+        )
     }
 }

@@ -138,6 +138,6 @@ pub(super) async fn create_account(
     let Created::Done(made) = &created else { return Ok(SignedUp::Made(created)) };
     match identities::link(db, &made.id, &sign_up.identity, now).await? {
         Linked::Done => Ok(SignedUp::Made(created)),
-        Linked::Taken | Linked::HasOne => Ok(SignedUp::IdentityTaken),
+        Linked::Taken | Linked::HasOne | Linked::SignedOut => Ok(SignedUp::IdentityTaken),
     }
 }

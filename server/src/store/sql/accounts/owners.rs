@@ -7,7 +7,6 @@ use crate::solutions::Damaged;
 use crate::store::accounts::{Created, Credentials, LinkFor, NewAccount};
 use crate::store::error::StoreResult;
 use crate::store::sql::connection::Connection;
-use crate::store::sql::fields::parse;
 use crate::store::sql::from_row::from_row;
 use crate::store::sql::statement::Statement;
 use crate::store::types::Now;
@@ -115,21 +114,6 @@ pub(super) async fn set_password(
     let update = Statement::new("UPDATE accounts SET password = $1 WHERE id = $2");
     db.execute(update.bind(hash).bind(account.as_str())).await?;
     sessions::end_all(db, account, kept).await
-}
-
-pub(super) async fn set_password_by_link(
-    db: &mut impl Connection,
-    link: &Digest,
-    hash: &str,
-    now: Now,
-) -> StoreResult<Option<AccountName>> {
-    let Some(LinkFor::Password(account)) = links::take(db, link, now).await? else { return Ok(None) };
-    // Other links for the same password were sent by mistake or stolen.
-    links::forget_passwords(db, &account).await?;
-    set_password(db, &account, hash, None).await?;
-    let select = Statement::new("SELECT name FROM accounts WHERE id = $1").bind(account.as_str());
-    let (name,): (String,) = db.fetch_one(select).await?;
-    Ok(Some(parse("account name", name)?))
 }
 
 pub(super) async fn set_disabled(

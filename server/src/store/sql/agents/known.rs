@@ -7,7 +7,7 @@ use crate::solutions::Damaged;
 use crate::store::agents::{KnownProblems, MeasuredUpTo, ReadUpTo};
 use crate::store::error::StoreResult;
 use crate::store::sql::connection::Connection;
-use crate::store::sql::fields::{from_json, parse, unsigned};
+use crate::store::sql::fields::{from_json, parse};
 use crate::store::sql::statement::Statement;
 
 /// Problems of each kind of reading that are looked at at a time.
@@ -73,10 +73,4 @@ async fn read_measured(
         known.problems.push(from_json("problem", &fields)?);
     }
     Ok(is_all)
-}
-
-pub(super) async fn losses(db: &mut impl Connection, hardware: &HardwareSlug) -> StoreResult<u64> {
-    let select = Statement::new("SELECT losses FROM hardware WHERE slug = $1").bind(hardware.as_str());
-    let row: Option<(i64,)> = db.fetch_optional(select).await?;
-    Ok(row.map_or(Ok(0), |(losses,)| unsigned("number of losses", losses))?)
 }

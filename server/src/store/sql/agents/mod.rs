@@ -16,7 +16,7 @@ use diode_core::ids::{AccountId, AgentId, HardwareSlug, LeaseId, ProblemId};
 use sqlx::Database;
 
 use super::connection::Connection;
-use super::{SqlStore, reader, snapshot};
+use super::{SqlStore, hardware, reader, snapshot};
 use crate::store::agents::{
     AgentStore, KnownAgent, KnownProblems, LeaseWish, NewWork, ReadUpTo, Taken, WorkFigures,
 };
@@ -96,7 +96,7 @@ impl<DB: Database<Connection: Connection>> AgentStore for SqlStore<DB> {
     }
 
     async fn losses(&self, hardware: &HardwareSlug) -> StoreResult<u64> {
-        known::losses(&mut *reader(self).await?, hardware).await
+        hardware::losses(&mut *reader(self).await?, hardware).await
     }
 
     async fn measured_problems(&self, hardware: &HardwareSlug) -> StoreResult<Vec<Problem>> {

@@ -1,18 +1,19 @@
-//! Quarantines, restores and deletes uploads.
+//! What administrators do, with the entry in the log.
 
 use std::collections::BTreeSet;
 
-use diode_core::api::{Moderation, ModerationAction, ModerationSubject, Standing};
-use diode_core::ids::{AccountName, UploadId};
+use diode_core::api::{Moderation, ModerationAction, ModerationSubject, Reason, Standing};
+use diode_core::hardware::Facts;
+use diode_core::ids::{AccountId, AccountName, AgentId, HardwareSlug, UploadId};
 
 use crate::solutions::Damaged;
 use crate::store::error::StoreResult;
 use crate::store::moderation::Done;
-use crate::store::sql::connection::{Connection, Turn};
+use crate::store::sql::connection::{Connection, Thing, Turn};
 use crate::store::sql::fields::parse;
 use crate::store::sql::log::write_down;
 use crate::store::sql::statement::Statement;
-use crate::store::sql::{agents, judging, removal, senders, standing};
+use crate::store::sql::{agents, hardware, judging, removal, senders, standing};
 use crate::store::types::{Now, View};
 
 /// Does it, and writes it down.
@@ -28,6 +29,35 @@ pub(super) async fn moderate(
         write_down(db, &what, &moderation.reason, who, now).await?;
     }
     Ok(done)
+}
+
+pub(super) async fn confirm_hardware(
+    db: &mut impl Connection,
+    slug: &HardwareSlug,
+    facts: Option<&Facts>,
+    why: &Reason,
+    who: &str,
+    now: Now,
+) -> StoreResult<bool> {
+    let confirmed = hardware::confirm(db, slug, facts).await?;
+    if confirmed {
+        write_down(db, &format!("confirm hardware {slug}"), why, who, now).await?;
+    }
+    Ok(confirmed)
+}
+
+pub(super) async fn readmit(
+    db: &mut impl Connection,
+    agent: &AgentId,
+    why: &Reason,
+    who: &str,
+    now: Now,
+) -> StoreResult<bool> {
+    let readmitted = agents::readmit(db, agent).await?;
+    if readmitted {
+        write_down(db, &format!("readmit agent {agent}"), why, who, now).await?;
+    }
+    Ok(readmitted)
 }
 
 async fn act(db: &mut impl Connection, moderation: &Moderation) -> StoreResult<Option<Done>> {
@@ -127,6 +157,12 @@ async fn find<C: Connection>(
 /// Uploads of this account that are on their way end first.
 async fn lock_account<C: Connection>(db: &mut C, name: &AccountName) -> StoreResult<Option<String>> {
     let select = Statement::new("SELECT id FROM accounts WHERE name = $1").bind(name.as_str());
+    let row: Option<(String,)> = db.fetch_optional(select).await?;
+    let Some((id,)) = row else { return Ok(None) };
+    let account: AccountId = parse("account id", id)?;
+    db.claim(Thing::Account(&account)).await?;
+    // It may be gone by now.
+    let select = Statement::new("SELECT id FROM accounts WHERE id = $1").bind(account.as_str());
     let row: Option<(String,)> = db.fetch_optional(select.push(C::LOCK_ROW)).await?;
     Ok(row.map(|(id,)| id))
 }

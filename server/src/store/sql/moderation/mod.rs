@@ -10,8 +10,7 @@ use diode_core::ids::{AccountId, AgentId, HardwareSlug};
 use sqlx::Database;
 
 use super::connection::Connection;
-use super::log::{self, write_down};
-use super::{SqlStore, agents, hardware, reader, uploads, writer};
+use super::{SqlStore, log, reader, uploads};
 use crate::store::error::StoreResult;
 use crate::store::moderation::{Done, ModerationStore, UploadFilter};
 use crate::store::types::Now;
@@ -30,23 +29,11 @@ impl<DB: Database<Connection: Connection>> ModerationStore for SqlStore<DB> {
         who: &str,
         now: Now,
     ) -> StoreResult<bool> {
-        let mut tx = writer(self).await?;
-        let confirmed = hardware::confirm(&mut *tx, slug, facts).await?;
-        if confirmed {
-            write_down(&mut *tx, &format!("confirm hardware {slug}"), why, who, now).await?;
-        }
-        tx.commit().await?;
-        Ok(confirmed)
+        in_transaction!(self, tx => act::confirm_hardware(tx, slug, facts, why, who, now))
     }
 
     async fn readmit_agent(&self, agent: &AgentId, why: &Reason, who: &str, now: Now) -> StoreResult<bool> {
-        let mut tx = writer(self).await?;
-        let readmitted = agents::readmit(&mut *tx, agent).await?;
-        if readmitted {
-            write_down(&mut *tx, &format!("readmit agent {agent}"), why, who, now).await?;
-        }
-        tx.commit().await?;
-        Ok(readmitted)
+        in_transaction!(self, tx => act::readmit(tx, agent, why, who, now))
     }
 
     async fn moderation_log(&self, limit: u32) -> StoreResult<Vec<LogEntry>> {

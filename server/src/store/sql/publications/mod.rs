@@ -5,14 +5,13 @@ mod trainings;
 
 use async_trait::async_trait;
 use diode_core::Heuristic;
-use diode_core::api::{Job, ModelState, ModelSummary, NewPublication, Publication, PublicationAction};
+use diode_core::api::{Job, ModelState, ModelSummary, NewPublication, Publication};
 use diode_core::hardware::Hardware;
 use diode_core::ids::{HardwareSlug, UploadId};
 use sqlx::Database;
 
 use super::connection::Connection;
-use super::log::write_down;
-use super::{SqlStore, models, reader, snapshot, writer};
+use super::{SqlStore, models, reader, snapshot};
 use crate::store::error::StoreResult;
 use crate::store::publications::{Due, Judged, PublicationStore, Refused};
 use crate::store::types::Now;
@@ -37,12 +36,11 @@ impl<DB: Database<Connection: Connection>> PublicationStore for SqlStore<DB> {
         judged: &Judged,
         now: Now,
     ) -> StoreResult<Option<ModelState>> {
-        let mut tx = writer(self).await?;
-        let state = steps::add_judged(&mut *tx, model, hardware, uploads, judged, now).await?;
-        if state.is_some() {
-            tx.commit().await?;
-        }
-        Ok(state)
+        in_transaction!(
+            self,
+            tx => steps::add_judged(tx, model, hardware, uploads, judged, now),
+            if Some(_)
+        )
     }
 
     async fn publish(
@@ -51,17 +49,7 @@ impl<DB: Database<Connection: Connection>> PublicationStore for SqlStore<DB> {
         who: &str,
         now: Now,
     ) -> StoreResult<Result<ModelSummary, Refused>> {
-        let mut tx = writer(self).await?;
-        let done = steps::act(&mut *tx, request, who, now).await?;
-        if done.is_ok() {
-            let what = match request.action {
-                PublicationAction::RollBack => format!("roll back model {}", request.model),
-                action => format!("{action} model {}", request.model),
-            };
-            write_down(&mut *tx, &what, &request.reason, who, now).await?;
-            tx.commit().await?;
-        }
-        Ok(done)
+        in_transaction!(self, tx => steps::publish(tx, request, who, now), if Ok(_))
     }
 
     async fn publications(&self, hardware: &HardwareSlug, limit: u32) -> StoreResult<Vec<Publication>> {

@@ -12,6 +12,7 @@ use crate::store::publications::{Judged, Refused};
 use crate::store::sql::connection::Connection;
 use crate::store::sql::fields::{named, parse};
 use crate::store::sql::from_row::from_row;
+use crate::store::sql::log::write_down;
 use crate::store::sql::statement::Statement;
 use crate::store::sql::{hardware, models, training_marks};
 use crate::store::types::Now;
@@ -28,9 +29,7 @@ pub(in crate::store::sql) async fn add_shipped(
     uploads: &[UploadId],
     now: Now,
 ) -> StoreResult<bool> {
-    // Locked before the model refers to it: two transactions that both do so could not lock it any more.
-    hardware::insert(db, described).await?;
-    hardware::lock(db, &model.hardware).await?;
+    hardware::insert_locked(db, described).await?;
     if !models::add(db, model, described, uploads).await? {
         return Ok(false);
     }
@@ -60,8 +59,7 @@ pub(super) async fn add_judged(
     judged: &Judged,
     now: Now,
 ) -> StoreResult<Option<ModelState>> {
-    hardware::insert(db, described).await?;
-    hardware::lock(db, &model.hardware).await?;
+    hardware::insert_locked(db, described).await?;
     if !models::add(db, model, described, uploads).await? {
         return Ok(models::find(db, &model.id).await?.map(|model| model.state));
     }
@@ -83,7 +81,25 @@ pub(super) async fn add_judged(
     Ok(Some(ModelState::Unpublished))
 }
 
-pub(super) async fn act(
+/// Takes the step that an administrator asks for, and writes it down.
+pub(super) async fn publish(
+    db: &mut impl Connection,
+    request: &NewPublication,
+    who: &str,
+    now: Now,
+) -> StoreResult<Result<ModelSummary, Refused>> {
+    let done = act(db, request, who, now).await?;
+    if done.is_ok() {
+        let what = match request.action {
+            PublicationAction::RollBack => format!("roll back model {}", request.model),
+            action => format!("{action} model {}", request.model),
+        };
+        write_down(db, &what, &request.reason, who, now).await?;
+    }
+    Ok(done)
+}
+
+async fn act(
     db: &mut impl Connection,
     request: &NewPublication,
     who: &str,

@@ -1,14 +1,36 @@
-//! Adds a snapshot whose files are stored.
+//! Asks for a snapshot, and adds one whose files are stored.
+
+use diode_core::api::{Job, NewSnapshot};
+use diode_core::ids::AccountId;
 
 use crate::store::error::StoreResult;
 use crate::store::snapshots::{Added, Frozen, SnapshotLimits};
 use crate::store::sql::connection::{Connection, Turn};
 use crate::store::sql::fields::{json, unsigned};
-use crate::store::sql::hardware;
 use crate::store::sql::inserts::ROWS_PER_STATEMENT;
+use crate::store::sql::log::write_down;
 use crate::store::sql::statement::Statement;
+use crate::store::sql::{hardware, jobs};
+use crate::store::types::{Now, Queued};
 
 use super::read::stored;
+
+/// Queues a job that an administrator asks for, and writes it down.
+pub(super) async fn queue(
+    db: &mut impl Connection,
+    job: &Job,
+    request: &NewSnapshot,
+    account: Option<&AccountId>,
+    who: &str,
+    now: Now,
+) -> StoreResult<Queued> {
+    let queued = jobs::enqueue(db, job, account, now).await?;
+    if queued == Queued::Yes {
+        let what = format!("snapshot of {}", request.hardware);
+        write_down(db, &what, &request.reason, who, now).await?;
+    }
+    Ok(queued)
+}
 
 pub(super) async fn add(
     db: &mut impl Connection,
@@ -18,11 +40,6 @@ pub(super) async fn add(
     // None counts what another is about to add.
     db.turn(Turn::Snapshots).await?;
     let name = &frozen.summary.name;
-    // Who deletes or quarantines an upload locks its hardware, too.
-    hardware::lock(db, &name.hardware).await?;
-    if !all_count(db, frozen).await? {
-        return Ok(Added::Outdated);
-    }
     let count = Statement::new("SELECT COUNT(*) FROM snapshots WHERE hardware = $1 AND removed IS NULL");
     let (number,): (i64,) = db.fetch_one(count.bind(name.hardware.as_str())).await?;
     if unsigned("snapshot count", number)? >= limits.number {
@@ -30,6 +47,12 @@ pub(super) async fn add(
     }
     if stored(db).await?.saturating_add(frozen.summary.bytes) > limits.bytes {
         return Ok(Added::Full);
+    }
+    // Who deletes or quarantines an upload locks its hardware, too. Uploads wait from here on.
+    hardware::lock(db, &name.hardware).await?;
+    let is_as_it_was = hardware::losses(db, &name.hardware).await? == frozen.losses;
+    if !is_as_it_was && !all_count(db, frozen).await? {
+        return Ok(Added::Outdated);
     }
     let insert = Statement::new(
         "INSERT INTO snapshots (hardware, version, state, bytes, summary) VALUES ($1, $2, $3, $4, $5) \

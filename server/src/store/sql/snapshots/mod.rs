@@ -12,9 +12,8 @@ use sqlx::Database;
 pub(super) use remove::remove_with;
 
 use super::connection::Connection;
-use super::log::write_down;
 use super::statement::Statement;
-use super::{SqlStore, jobs, reader, snapshot, writer};
+use super::{SqlStore, reader, snapshot};
 use crate::blobs::BlobKey;
 use crate::store::error::StoreResult;
 use crate::store::snapshots::{Added, Freezable, Frozen, SnapshotLimits, SnapshotStore, StoredSnapshot};
@@ -30,14 +29,7 @@ impl<DB: Database<Connection: Connection>> SnapshotStore for SqlStore<DB> {
         who: &str,
         now: Now,
     ) -> StoreResult<Queued> {
-        let mut tx = writer(self).await?;
-        let queued = jobs::enqueue(&mut *tx, job, account, now).await?;
-        if queued == Queued::Yes {
-            let what = format!("snapshot of {}", request.hardware);
-            write_down(&mut *tx, &what, &request.reason, who, now).await?;
-            tx.commit().await?;
-        }
-        Ok(queued)
+        in_transaction!(self, tx => add::queue(tx, job, request, account, who, now))
     }
 
     async fn freezable(&self, slug: &HardwareSlug) -> StoreResult<Option<Freezable>> {
@@ -45,12 +37,7 @@ impl<DB: Database<Connection: Connection>> SnapshotStore for SqlStore<DB> {
     }
 
     async fn add_snapshot(&self, frozen: &Frozen, limits: &SnapshotLimits) -> StoreResult<Added> {
-        let mut tx = writer(self).await?;
-        let added = add::add(&mut *tx, frozen, limits).await?;
-        if added == Added::Yes {
-            tx.commit().await?;
-        }
-        Ok(added)
+        in_transaction!(self, tx => add::add(tx, frozen, limits))
     }
 
     async fn snapshots(
@@ -58,11 +45,11 @@ impl<DB: Database<Connection: Connection>> SnapshotStore for SqlStore<DB> {
         hardware: Option<&HardwareSlug>,
         limit: u32,
     ) -> StoreResult<Vec<SnapshotSummary>> {
-        read::list(&mut *reader(self).await?, hardware, limit).await
+        read::list(&mut *snapshot(self).await?, &self.withdrawn, hardware, limit).await
     }
 
     async fn snapshot(&self, name: &SnapshotName) -> StoreResult<Option<StoredSnapshot>> {
-        read::find(&mut *snapshot(self).await?, name).await
+        read::find(&mut *snapshot(self).await?, &self.withdrawn, name).await
     }
 
     async fn models_of_snapshot(&self, name: &SnapshotName) -> StoreResult<Vec<ModelId>> {
@@ -76,13 +63,7 @@ impl<DB: Database<Connection: Connection>> SnapshotStore for SqlStore<DB> {
         who: &str,
         now: Now,
     ) -> StoreResult<Option<Vec<BlobKey>>> {
-        let mut tx = writer(self).await?;
-        let files = remove::remove(&mut *tx, name, why).await?;
-        if files.is_some() {
-            write_down(&mut *tx, &format!("remove snapshot {name}"), why, who, now).await?;
-            tx.commit().await?;
-        }
-        Ok(files)
+        in_transaction!(self, tx => remove::remove(tx, name, why, who, now))
     }
 
     async fn names_snapshot_file(&self, sha256: &Digest) -> StoreResult<bool> {

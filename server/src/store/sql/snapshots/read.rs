@@ -1,5 +1,7 @@
 //! What snapshots there are, and what the next would hold.
 
+use std::collections::BTreeMap;
+
 use diode_core::api::{SnapshotFile, SnapshotName, SnapshotState, SnapshotSummary, SnapshotUpload};
 use diode_core::hardware::Hardware;
 use diode_core::ids::{Digest, HardwareSlug, ModelId, UploadId};
@@ -10,35 +12,72 @@ use crate::store::snapshots::{Freezable, StoredSnapshot};
 use crate::store::sql::connection::Connection;
 use crate::store::sql::fields::{from_json, json, parse, unsigned};
 use crate::store::sql::from_row::from_row;
+use crate::store::sql::inserts::ROWS_PER_STATEMENT;
 use crate::store::sql::licences::LicenceRow;
+use crate::store::sql::memory::Memory;
 use crate::store::sql::solutions::{self, Selection};
 use crate::store::sql::statement::Statement;
 use crate::store::sql::{hardware, sizes};
 
-/// A snapshot's summary, and how many uploads in it do not count any more.
-const SELECT: &str = "SELECT s.position, s.summary, s.removed, \
-    (SELECT COUNT(*) FROM snapshot_uploads n LEFT JOIN uploads u ON u.id = n.upload \
-     WHERE n.snapshot = s.position AND (u.id IS NULL OR u.standing > 0)) AS withdrawn FROM snapshots s";
+/// A snapshot's summary. The number of losses says whether what is remembered of it still holds: it changes as soon
+/// as an upload of the hardware counts in another way.
+const SELECT: &str = "SELECT s.position, s.summary, s.removed, h.losses FROM snapshots s \
+     JOIN hardware h ON h.slug = s.hardware";
 
 struct SnapshotRow {
     position: i64,
     summary: String,
     removed: Option<String>,
-    withdrawn: i64,
+    losses: i64,
 }
 
-from_row!(SnapshotRow { position, summary, removed, withdrawn });
+from_row!(SnapshotRow { position, summary, removed, losses });
 
 impl SnapshotRow {
-    fn summary(self) -> Result<SnapshotSummary, Damaged> {
+    fn summary(self, withdrawn: &Withdrawn) -> Result<SnapshotSummary, Damaged> {
         let state = if self.removed.is_some() { SnapshotState::Removed } else { SnapshotState::Whole };
         Ok(SnapshotSummary {
             state,
             reason: self.removed.unwrap_or_default(),
-            withdrawn_uploads: unsigned("upload count", self.withdrawn)?,
+            withdrawn_uploads: withdrawn.get(&self.position).copied().unwrap_or_default(),
             ..from_json("snapshot", &self.summary)?
         })
     }
+}
+
+/// By snapshot, how many uploads in it do not count any more.
+type Withdrawn = BTreeMap<i64, u64>;
+
+/// Counts for those alone of which it is not remembered.
+async fn withdrawn(
+    db: &mut impl Connection,
+    memory: &Memory<i64, u64>,
+    rows: &[SnapshotRow],
+) -> StoreResult<Withdrawn> {
+    let (mut known, mut unknown) = (Withdrawn::new(), Vec::new());
+    for row in rows {
+        match memory.get(&row.position, row.losses) {
+            Some(number) => {
+                known.insert(row.position, number);
+            }
+            None => unknown.push(row),
+        }
+    }
+    for chunk in unknown.chunks(ROWS_PER_STATEMENT) {
+        let select = Statement::new(
+            "SELECT n.snapshot, COUNT(*) FROM snapshot_uploads n LEFT JOIN uploads u ON u.id = n.upload \
+             WHERE (u.id IS NULL OR u.standing > 0) AND n.snapshot IN (",
+        );
+        let select = select.push_list(chunk.iter().map(|row| row.position)).push(") GROUP BY n.snapshot");
+        let counted: Vec<(i64, i64)> = db.fetch_all(select).await?;
+        for (position, number) in counted {
+            known.insert(position, unsigned("upload count", number)?);
+        }
+        for row in chunk {
+            memory.put(row.position, row.losses, *known.entry(row.position).or_default());
+        }
+    }
+    Ok(known)
 }
 
 struct FileRow {
@@ -72,6 +111,7 @@ from_row!(UploadRow { id, digest, received_at, ..licence });
 
 pub(super) async fn list(
     db: &mut impl Connection,
+    memory: &Memory<i64, u64>,
     hardware: Option<&HardwareSlug>,
     limit: u32,
 ) -> StoreResult<Vec<SnapshotSummary>> {
@@ -81,11 +121,13 @@ pub(super) async fn list(
     }
     let select = select.push(" ORDER BY s.position DESC LIMIT ").push_bind(i64::from(limit));
     let rows: Vec<SnapshotRow> = db.fetch_all(select).await?;
-    Ok(rows.into_iter().map(SnapshotRow::summary).collect::<Result<_, _>>()?)
+    let withdrawn = withdrawn(db, memory, &rows).await?;
+    Ok(rows.into_iter().map(|row| row.summary(&withdrawn)).collect::<Result<_, _>>()?)
 }
 
 pub(super) async fn find(
     db: &mut impl Connection,
+    memory: &Memory<i64, u64>,
     name: &SnapshotName,
 ) -> StoreResult<Option<StoredSnapshot>> {
     let select = Statement::new(SELECT)
@@ -99,7 +141,10 @@ pub(super) async fn find(
     );
     let files: Vec<FileRow> = db.fetch_all(select.bind(row.position)).await?;
     let files = files.into_iter().map(FileRow::file).collect::<Result<_, _>>()?;
-    Ok(Some(StoredSnapshot { summary: row.summary()?, files }))
+    let rows = [row];
+    let withdrawn = withdrawn(db, memory, &rows).await?;
+    let [row] = rows;
+    Ok(Some(StoredSnapshot { summary: row.summary(&withdrawn)?, files }))
 }
 
 /// A model and a snapshot of the same hardware and the same uploads are of the same data.
@@ -126,6 +171,7 @@ pub(super) async fn freezable(
 ) -> StoreResult<Option<Freezable>> {
     let Some(described) = hardware::find(db, slug).await? else { return Ok(None) };
     let timings = hardware::state(db, slug).await?.unwrap_or_default();
+    let losses = hardware::losses(db, slug).await?;
     let uploads = uploads(db, slug).await?;
     let state = state_of(&timings, &described, &uploads)?;
     let solutions = solutions::load(db, Selection::Hardware(slug)).await?;
@@ -143,7 +189,7 @@ pub(super) async fn freezable(
         next = version + 1;
     }
     let stored = stored(db).await?;
-    Ok(Some(Freezable { hardware: described, state, solutions, sizes, uploads, same, next, stored }))
+    Ok(Some(Freezable { hardware: described, state, losses, solutions, sizes, uploads, same, next, stored }))
 }
 
 /// Stands for all that is in a snapshot. Terms that were agreed to are among it; what was sent without any is as it was

@@ -8,13 +8,18 @@ use crate::solutions::Damaged;
 use crate::store::error::StoreResult;
 use crate::store::sql::connection::Connection;
 use crate::store::sql::fields::parse;
+use crate::store::sql::log::write_down;
 use crate::store::sql::statement::Statement;
+use crate::store::types::Now;
 
-/// `None` if there is no such snapshot, or its files were removed before.
+/// Removes those that an administrator names, and writes it down. `None` if there is no such snapshot, or its files
+/// were removed before.
 pub(super) async fn remove<C: Connection>(
     db: &mut C,
     name: &SnapshotName,
     why: &Reason,
+    who: &str,
+    now: Now,
 ) -> StoreResult<Option<Vec<BlobKey>>> {
     let select = Statement::new(
         "SELECT position FROM snapshots WHERE hardware = $1 AND version = $2 AND removed IS NULL",
@@ -22,7 +27,9 @@ pub(super) async fn remove<C: Connection>(
     let select = select.bind(name.hardware.as_str()).bind(i64::from(name.version));
     let found: Option<(i64,)> = db.fetch_optional(select.push(C::LOCK_ROW)).await?;
     let Some((position,)) = found else { return Ok(None) };
-    Ok(Some(take_files(db, position, why.as_str()).await?))
+    let files = take_files(db, position, why.as_str()).await?;
+    write_down(db, &format!("remove snapshot {name}"), why, who, now).await?;
+    Ok(Some(files))
 }
 
 /// Removes what holds a deleted upload.

@@ -1,0 +1,50 @@
+//! Storing a large blob part by part.
+
+use object_store::{MultipartUpload, PutPayload};
+use tokio::runtime::Handle;
+
+use super::source::Source;
+
+/// Stores all of a source, or gives up what has been stored of it.
+pub(super) async fn send(upload: Box<dyn MultipartUpload>, source: Source) -> object_store::Result<()> {
+    let mut begun = Begun(Some(upload));
+    let sent = begun.send(source).await;
+    if let Some(mut upload) = begun.0.take()
+        && sent.is_err()
+    {
+        // The parts would take space. Storage that does not answer keeps them until a rule of its own ends them.
+        let _ = upload.abort().await;
+    }
+    sent
+}
+
+/// A blob of which parts may be stored. Nobody may wait for it any more, as when a client has gone.
+struct Begun(Option<Box<dyn MultipartUpload>>);
+
+impl Begun {
+    async fn send(&mut self, mut source: Source) -> object_store::Result<()> {
+        let Some(upload) = &mut self.0 else { return Ok(()) };
+        while let Some(part) = source.next().await.map_err(unread)? {
+            upload.put_part(PutPayload::from_bytes(part)).await?;
+        }
+        upload.complete().await.map(drop)
+    }
+}
+
+impl Drop for Begun {
+    fn drop(&mut self) {
+        if let Some(mut upload) = self.0.take()
+            && let Ok(runtime) = Handle::try_current()
+        {
+            runtime.spawn(async move {
+                // As above. If all of it was stored in the last moment, there is nothing to give up.
+                let _ = upload.abort().await;
+            });
+        }
+    }
+}
+
+/// An error of the file that a blob is read from.
+pub(super) fn unread(error: std::io::Error) -> object_store::Error {
+    object_store::Error::Generic { store: "scratch", source: error.into() }
+}

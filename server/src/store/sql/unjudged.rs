@@ -1,0 +1,26 @@
+//! Marks uploads that are to be judged.
+
+use std::collections::BTreeSet;
+
+use super::connection::Connection;
+use super::inserts::ROWS_PER_STATEMENT;
+use super::statement::Statement;
+use crate::store::error::StoreResult;
+
+/// Marks uploads by their ids. Two transactions that mark the same ones take them in the same order, so that they do
+/// not wait for each other.
+pub(super) async fn mark<C: Connection>(db: &mut C, uploads: &BTreeSet<String>) -> StoreResult<()> {
+    let uploads: Vec<&str> = uploads.iter().map(String::as_str).collect();
+    for chunk in uploads.chunks(ROWS_PER_STATEMENT) {
+        let lock = Statement::new("SELECT id FROM uploads WHERE judged <> 0 AND id IN (")
+            .push_list(chunk.iter().copied())
+            .push(") ORDER BY id")
+            .push(C::CHANGE_ROW);
+        let locked: Vec<(String,)> = db.fetch_all(lock).await?;
+        if !locked.is_empty() {
+            let update = Statement::new("UPDATE uploads SET judged = 0 WHERE id IN (");
+            db.execute(update.push_list(locked.into_iter().map(|(id,)| id)).push(")")).await?;
+        }
+    }
+    Ok(())
+}

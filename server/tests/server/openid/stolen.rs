@@ -1,0 +1,110 @@
+//! A password that somebody else knows, and what they linked by it.
+
+use std::process::Command;
+
+use diode_core::api::{LinkedIdentity, LogEntry};
+use diode_server::accounts::{SignUps, password_link};
+
+use super::provider::TestProvider;
+use super::{name, sign_in, text};
+use crate::moderation::administrator;
+use crate::test_app::{PUBLIC_URL, TestApp};
+use crate::visitor::{PASSWORD, Visitor};
+
+/// Somebody who knows the password links an account of theirs at the provider.
+async fn linked_by_thief(app: &TestApp, provider: &TestProvider) {
+    let thief = Visitor::signed_in(app, "ada", PASSWORD).await;
+    let reply = thief.submit("/account/openid", &[("password", PASSWORD)]).await;
+    let back = thief.get(&provider.sign_in(&reply, "thief")).await;
+    assert_eq!(back.header("location"), "/account", "{}", text(&back));
+    assert!(thief.page("/account").await.contains("You can sign in with Example, since 20"));
+}
+
+#[tokio::test]
+async fn a_new_password_shuts_out_who_linked_by_the_old_one() {
+    for app in TestApp::public_on_both("stolen_password").await {
+        let provider = TestProvider::start().await;
+        let app = app.with_provider(provider.client());
+        let ada = Visitor::signed_up(&app, "ada").await;
+        linked_by_thief(&app, &provider).await;
+        let thief = Visitor::new(&app);
+        assert_eq!(sign_in(&thief, &provider, "thief").await.header("location"), "/device");
+
+        let id = app.backend.store.credentials(&"ada".parse().unwrap()).await.unwrap().unwrap().account.id;
+        let link = password_link(app.backend.store.as_ref(), &app.policy, id).await.unwrap();
+        let secret = link.url.strip_prefix(&format!("{PUBLIC_URL}/password?link=")).unwrap();
+        let new = "a horse of another colour";
+        let reply = ada.submit("/password", &[("link", secret), ("password", new)]).await;
+        let said = text(&reply);
+        assert!(reply.status == 200 && said.contains("linked with http://127.0.0.1"), "{said}");
+        thief.get("/api/v1/account").await.refusal(401, "unauthorized");
+        // Nobody knows them now: they would have to make an account.
+        assert_eq!(sign_in(&thief, &provider, "thief").await.header("location"), "/sign-up/openid");
+        assert_eq!(name(&Visitor::signed_in(&app, "ada", new).await).await, "ada");
+        app.end().await;
+    }
+}
+
+#[tokio::test]
+async fn an_administrator_sees_and_unlinks_what_others_linked() {
+    for app in TestApp::public_on_both("unlinked_by_admin").await {
+        let provider = TestProvider::start().await;
+        let app = app.with_provider(provider.client());
+        let root = administrator(&app).await;
+        let ada = Visitor::signed_up(&app, "ada").await;
+        linked_by_thief(&app, &provider).await;
+        let thief = Visitor::new(&app);
+        sign_in(&thief, &provider, "thief").await;
+
+        let path = "/api/v1/accounts/ada/identities";
+        ada.get(path).await.refusal(403, "forbidden");
+        let linked: Vec<LinkedIdentity> = root.get(path).await.json();
+        assert_eq!(linked.len(), 1);
+        root.get("/api/v1/accounts/nobody/identities").await.refusal(404, "not_found");
+        let body = |issuer: &str| serde_json::json!({ "issuer": issuer, "reason": "a stranger" }).to_string();
+        ada.send("DELETE", path, &body(&linked[0].issuer)).await.refusal(403, "forbidden");
+        for issuer in ["https://b.example", "\0"] {
+            root.send("DELETE", path, &body(issuer)).await.refusal(404, "not_found");
+        }
+        assert_eq!(root.send("DELETE", path, &body(&linked[0].issuer)).await.status, 204);
+        thief.get("/api/v1/account").await.refusal(401, "unauthorized");
+        assert_eq!(sign_in(&thief, &provider, "thief").await.header("location"), "/sign-up/openid");
+        let log: Vec<LogEntry> = root.get("/api/v1/moderation").await.json();
+        assert_eq!(log[0].what, format!("unlink ada from {}", linked[0].issuer));
+        assert_eq!((log[0].who.as_str(), log[0].why.as_str()), ("root", "a stranger"));
+        app.end().await;
+    }
+}
+
+#[tokio::test]
+async fn the_command_line_unlinks_too() {
+    let provider = TestProvider::start().await;
+    let app = TestApp::public(SignUps::Open).await.with_provider(provider.client());
+    Visitor::signed_up(&app, "ada").await;
+    linked_by_thief(&app, &provider).await;
+    let admin = |arguments: &[&str]| {
+        let output = Command::new(env!("CARGO_BIN_EXE_diode-server"))
+            .args(["admin", "identities"])
+            .args(arguments)
+            .args(["--database-url", &app.settings.database_url])
+            .output()
+            .unwrap();
+        let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
+        (output.status.code(), text(output.stdout), text(output.stderr))
+    };
+    let (code, said, _) = admin(&["ada"]);
+    let issuer = said.split(' ').next().unwrap();
+    assert!(
+        code == Some(0) && issuer.starts_with("http://127.0.0.1") && said.contains(" since 20"),
+        "{said}"
+    );
+    assert_eq!(admin(&["ada", "--unlink", issuer]).0, Some(2), "a reason is asked for");
+    let (code, _, error) = admin(&["ada", "--unlink", "https://b.example", "--reason", "a test"]);
+    assert!(code == Some(1) && error.contains("`ada` is not linked with `https://b.example`"), "{error}");
+    let (code, said, error) = admin(&["ada", "--unlink", issuer, "--reason", "a test"]);
+    assert_eq!(code, Some(0), "{error}");
+    assert_eq!(said, format!("ada is unlinked from {issuer}, and its sessions have ended\n"));
+    assert_eq!(admin(&["ada"]).1, "");
+    let log = app.backend.store.moderation_log(9).await.unwrap();
+    assert_eq!((log.len(), log[0].who.as_str(), log[0].why.as_str()), (1, "command line", "a test"));
+}
