@@ -12,10 +12,16 @@ use crate::http::ApiResult;
 /// A supervisor asks every few seconds; nobody needs to know it sooner.
 const LASTS: Duration = Duration::from_secs(2);
 
+/// What was found, and when.
+struct Found {
+    at: Instant,
+    outcome: ApiResult<()>,
+}
+
 #[derive(Clone)]
 pub(crate) struct Readiness {
     lasts: Duration,
-    last: Arc<Mutex<Option<(Instant, ApiResult<()>)>>>,
+    last: Arc<Mutex<Option<Found>>>,
 }
 
 impl Default for Readiness {
@@ -34,14 +40,14 @@ impl Readiness {
     pub(crate) async fn of(&self, backend: &Backend) -> ApiResult<()> {
         // Whoever waits here finds what the one before has found.
         let mut last = self.last.lock().await;
-        if let Some((when, found)) = last.as_ref()
-            && when.elapsed() < self.lasts
+        if let Some(Found { at, outcome }) = last.as_ref()
+            && at.elapsed() < self.lasts
         {
-            return found.clone();
+            return outcome.clone();
         }
-        let found = probe(backend).await;
-        *last = Some((Instant::now(), found.clone()));
-        found
+        let outcome = probe(backend).await;
+        *last = Some(Found { at: Instant::now(), outcome: outcome.clone() });
+        outcome
     }
 }
 

@@ -26,6 +26,7 @@ mod predecessor;
 mod predecessor_models;
 #[cfg(test)]
 mod rehearsing;
+#[cfg(test)]
 mod resuming;
 #[cfg(test)]
 mod sandbox;

@@ -92,7 +92,7 @@ pub enum DeviceAnswer {
     Unknown,
     Waiting,
     /// The account has allowed it. Only one question gets this answer.
-    Allowed(Account, WaitingDevice),
+    Allowed(Box<Account>, WaitingDevice),
 }
 
 /// How often something was tried.

@@ -39,10 +39,15 @@ macro_rules! in_transaction {
             let mut transaction = $crate::store::sql::writer($store).await?;
             let $tx = &mut *transaction;
             let ended = match $run.await {
-                Ok(outcome) if matches!(outcome, $kept) => {
-                    transaction.commit().await.map(|()| outcome).map_err($crate::store::StoreError::from)
+                Ok(outcome) => {
+                    #[allow(clippy::redundant_pattern_matching, reason = "the pattern is the caller's")]
+                    let kept = matches!(outcome, $kept);
+                    if kept {
+                        transaction.commit().await.map(|()| outcome).map_err($crate::store::StoreError::from)
+                    } else {
+                        Ok(outcome)
+                    }
                 }
-                Ok(outcome) => Ok(outcome),
                 Err(error) => {
                     // Its locks are nobody's any more while the next attempt waits.
                     drop(transaction);

@@ -1,5 +1,6 @@
 //! The model as its users meet it: files, predictions, rankings.
 
+#[cfg(test)]
 mod contribution;
 mod file;
 mod oracle;

@@ -25,7 +25,7 @@ pub(crate) enum Stage {
     Sending(f64),
     /// All is sent; the server reads, checks and stores.
     Storing,
-    Stored(Receipt),
+    Stored(Box<Receipt>),
     Refused(String),
 }
 
@@ -146,7 +146,7 @@ fn Outcome(stage: Stage, name: String) -> impl IntoView {
             view! { <div class="card"><p role="status">{format!("Checking and storing {name} …")}</p></div> }
                 .into_any()
         }
-        Stage::Stored(receipt) => view! { <ReceiptCard receipt name /> }.into_any(),
+        Stage::Stored(receipt) => view! { <ReceiptCard receipt=*receipt name /> }.into_any(),
         Stage::Refused(message) => view! {
             <div class="failure" role="alert">
                 <strong>{format!("Not stored: {name}")}</strong>

@@ -84,7 +84,7 @@ fn outcome(request: &XmlHttpRequest) -> Stage {
     match status {
         0 => Stage::Refused("the connection broke before the server had answered; send it again".to_owned()),
         200..=299 => match serde_json::from_str::<Receipt>(&body) {
-            Ok(receipt) => Stage::Stored(receipt),
+            Ok(receipt) => Stage::Stored(Box::new(receipt)),
             Err(error) => Stage::Refused(format!("the server's receipt could not be read: {error}")),
         },
         _ => Stage::Refused(api::refusal(status, &body).to_string()),

@@ -108,7 +108,7 @@ pub(super) async fn take(db: &mut impl Connection, secret: &Digest, now: Now) ->
         .push_bind(row.account.take());
     let account: Option<AccountRow> = db.fetch_optional(select).await?;
     Ok(match account {
-        Some(account) => DeviceAnswer::Allowed(account.account()?, row.device()?),
+        Some(account) => DeviceAnswer::Allowed(Box::new(account.account()?), row.device()?),
         None => DeviceAnswer::Unknown,
     })
 }
