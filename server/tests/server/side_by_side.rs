@@ -113,7 +113,13 @@ async fn who_waits_for_uploads_to_end_is_not_overtaken_by_others() {
     let store = Arc::new(PostgresStore::open(&url).await.unwrap());
     let mut watch = PgConnection::connect(&url).await.unwrap();
     let id = AccountId::of(b"ada");
-    let ada = NewAccount { id: id.clone(), name: "ada".parse().unwrap(), password: None, admin: false };
+    let ada = NewAccount {
+        id: id.clone(),
+        name: "ada".parse().unwrap(),
+        password: None,
+        admin: false,
+        terms: None,
+    };
     store.create_account(&ada, None, Now::read()).await.unwrap();
     let problems: Vec<Problem> = (1..=6).map(|step| mm(1024 * step, 4096, 4096)).collect();
     let of = |problems: &[Problem], factor| NewUpload {
@@ -177,8 +183,13 @@ async fn uploads_that_are_to_be_judged_anew_are_marked_in_one_order() {
     let of = async |number: u32| {
         let name = format!("contributor-{number}");
         let id = AccountId::of(name.as_bytes());
-        let account =
-            NewAccount { id: id.clone(), name: name.parse().unwrap(), password: None, admin: false };
+        let account = NewAccount {
+            id: id.clone(),
+            name: name.parse().unwrap(),
+            password: None,
+            admin: false,
+            terms: None,
+        };
         store.create_account(&account, None, Now::read()).await.unwrap();
         let factor = 1.0 + f64::from(number) / 100.0;
         let new = upload(&dataset(h200(), std::slice::from_ref(&problem), factor), &[]);
