@@ -21,7 +21,7 @@ pub(crate) async fn sign_up(
 ) -> ApiResult<(Account, HeaderValue)> {
     let SignUp { name, password, invitation, terms } = request;
     if let Some(version) = terms {
-        check(app.policy(), "terms", version, Needed::InForce)?;
+        check(app.policy(), "terms", version, Needed::Current)?;
     }
     if invitation.is_none() {
         admits_strangers(app.policy())?;

@@ -15,7 +15,7 @@ pub(crate) const TERMS_TEXT: &str = include_str!("../../../docs/terms.md");
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Needed {
     /// The one in force: something begins.
-    InForce,
+    Current,
     /// Any: what is sent was begun before.
     Any,
 }
@@ -64,7 +64,7 @@ pub(crate) async fn agree(app: &App, caller: &Caller, Agree { version }: Agree) 
             "the token is for neither upload nor agent, so it cannot agree to the terms of contributing",
         ));
     }
-    check(app.policy(), "version", version, Needed::InForce)?;
+    check(app.policy(), "version", version, Needed::Current)?;
     app.backend.store.agree(&caller.account.id, version, Now::read()).await?;
     Ok(())
 }

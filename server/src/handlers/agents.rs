@@ -65,7 +65,7 @@ pub(crate) async fn create(
 ) -> ApiResult<Json<Agent>> {
     let registration: Registration = json_body(&headers, body).await?;
     registration.check()?;
-    licence_of(&app, &headers, account.as_ref(), Needed::InForce).await?;
+    licence_of(&app, &headers, account.as_ref(), Needed::Current).await?;
     app.backend
         .refuse_simulated(&registration.hardware)
         .map_err(|refused| ApiFault::refused(refused.to_string()))?;

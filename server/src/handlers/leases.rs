@@ -42,7 +42,7 @@ pub(crate) async fn create(
     let request: LeaseRequest = json_body(&headers, body).await?;
     request.check()?;
     let agent = own_agent(&app, &id, account.as_ref(), &headers).await?;
-    licence_of(&app, &headers, account.as_ref(), Needed::InForce).await?;
+    licence_of(&app, &headers, account.as_ref(), Needed::Current).await?;
     if let Some(reason) = &agent.put_aside {
         return Err(ApiFault::forbidden(format!(
             "this agent gets no work: {reason}; once that is mended, whoever runs the server lets it back in by \

@@ -58,7 +58,7 @@ pub(crate) async fn create(
     headers: HeaderMap,
     body: Body,
 ) -> ApiResult<(StatusCode, Json<Receipt>)> {
-    let licence = licence_of(&app, &headers, account.as_ref(), Needed::InForce).await?;
+    let licence = licence_of(&app, &headers, account.as_ref(), Needed::Current).await?;
     let sender = Sender { account: account.map(|account| account.id), licence };
     let receipt = take_in(&app, &headers, body, sender, None).await??;
     let status = if receipt.already_stored { StatusCode::OK } else { StatusCode::CREATED };

@@ -55,7 +55,7 @@ pub(crate) async fn choose_name(
     terms: Option<u32>,
 ) -> ApiResult<[HeaderValue; 2]> {
     if let Some(version) = terms {
-        check(app.policy(), "terms", version, Needed::InForce)?;
+        check(app.policy(), "terms", version, Needed::Current)?;
     }
     let secret = OPENID.read(headers, app.policy()).ok_or_else(stale)?;
     admit(app, &format!("sign-ups from {}", peer.0), &SIGN_UPS_OF_ADDRESS).await?;
