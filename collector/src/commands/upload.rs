@@ -15,7 +15,7 @@ use crate::server::{Rehearsed, ServerArgs, TermsArgs, rehearse, send};
 /// an account, `diode login` gets a token once; DIODE_TOKEN holds one for machines.
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Examples:\n  diode upload --dry-run cpu.msgpack.zst\n  diode upload cpu.msgpack.zst --server http://127.0.0.1:8080"
+    after_help = "Example:\n  diode upload --dry-run cpu.msgpack.zst\n  diode upload cpu.msgpack.zst --server http://127.0.0.1:8080"
 )]
 pub(crate) struct Upload {
     /// Datasets to send, in any format

@@ -8,13 +8,14 @@ use diode_core::api::Terms;
 
 use super::client::{Client, judge};
 use crate::failure::Usage;
+use crate::input::arguments::whole;
 use crate::output::log;
 
 /// Agreeing to the terms of a server.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct TermsArgs {
     /// Agree to this version of the server's terms of contributing, such as 1; once is enough for an account
-    #[arg(long, env = "DIODE_AGREE", value_name = "VERSION")]
+    #[arg(long, env = "DIODE_AGREE", value_name = "VERSION", value_parser = whole::<u32>)]
     agree: Option<u32>,
 }
 
