@@ -16,6 +16,9 @@ use crate::http::{ApiFault, ApiResult, weak_etag};
 /// Bytes of all answers that are kept: some hundreds of pages.
 const MAX_KEPT: u64 = 32 << 20;
 
+/// What is asked, and what keeping it takes: at most so many bytes beside the answer.
+const QUESTION: usize = 1 << 10;
+
 /// Answers that are kept, roughly.
 const USUALLY_KEPT: usize = 1024;
 
@@ -41,7 +44,7 @@ struct Bytewise;
 
 impl Weighter<Question, Answer> for Bytewise {
     fn weight(&self, _: &Question, answer: &Answer) -> u64 {
-        answer.json.len().max(1) as u64
+        (answer.json.len() + QUESTION) as u64
     }
 }
 

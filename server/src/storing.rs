@@ -77,16 +77,16 @@ impl Turn {
         if self.alone { MAX_UPLOAD_TIMINGS } else { TIMINGS_BESIDE }
     }
 
-    /// Waits until no other upload is being decoded, so that it may have as many timings as any; `false` if it was
-    /// alone already.
-    pub(crate) async fn alone(&mut self) -> bool {
-        if std::mem::replace(&mut self.alone, true) {
-            return false;
-        }
+    pub(crate) fn is_alone(&self) -> bool {
+        self.alone
+    }
+
+    /// Waits until no other upload is being decoded, so that it may have as many timings as any.
+    pub(crate) async fn alone(&mut self) {
         // Two that each kept a turn would wait for each other.
         self.permit = None;
         self.permit = Arc::clone(&self.storing.turns).acquire_many_owned(AT_ONCE).await.ok();
-        true
+        self.alone = true;
     }
 }
 
@@ -128,12 +128,12 @@ mod tests {
         let (first, mut second) = (storing.turn().await, storing.turn().await);
         assert_eq!(second.timings(), TIMINGS_BESIDE);
         let alone = tokio::spawn(async move {
-            let waited = second.alone().await;
-            (waited, second.alone().await, second.timings())
+            second.alone().await;
+            (second.is_alone(), second.timings())
         });
         tokio::time::sleep(Duration::from_millis(20)).await;
         assert!(!alone.is_finished(), "another is being stored");
         drop(first);
-        assert_eq!(alone.await.unwrap(), (true, false, MAX_UPLOAD_TIMINGS));
+        assert_eq!(alone.await.unwrap(), (true, MAX_UPLOAD_TIMINGS));
     }
 }

@@ -61,10 +61,13 @@ impl Login {
         let Some(terms) = terms_of(client)? else { return Ok(()) };
         match self.terms.consent(&terms)? {
             Consent::Given => {}
-            Consent::Now(version) => {
-                client.put("/account/terms", &Agree { version })?;
-                say!("agreed to version {version} for the account");
-            }
+            Consent::Now(version) if terms.asked => match client.put("/account/terms", &Agree { version }) {
+                Ok(()) => say!("agreed to version {version} for the account"),
+                // A token that was pasted need not be one for contributing.
+                Err(error) if self.paste => say!("not agreed to the terms of contributing: {error:#}"),
+                Err(error) => return Err(error),
+            },
+            Consent::Now(_) => {}
             Consent::Open => {
                 say!(
                     "nobody has agreed for the account yet; if you do, add --agree {} to `diode upload`",

@@ -3,7 +3,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
 use clap::Args;
-use diode_core::api::{MAX_UPLOAD_BYTES, Receipt};
+use diode_core::api::{MAX_UPLOAD_BYTES, MAX_UPLOAD_TIMINGS, Receipt};
 use serde::Serialize;
 
 use crate::output;
@@ -53,7 +53,7 @@ impl Upload {
             }
             let bytes = fs::read(path).with_context(unreadable)?;
             let shown = || path.display().to_string();
-            let decoded = diode_formats::decode(&bytes).with_context(shown)?;
+            let decoded = diode_formats::decode_within(&bytes, MAX_UPLOAD_TIMINGS).with_context(shown)?;
             if self.dry_run {
                 rehearsed
                     .push(DryRun { file: path, hardware: rehearse(&decoded.datasets).with_context(shown)? });

@@ -19,9 +19,19 @@ pub(crate) struct Rehearsed {
     pub(crate) set_apart: Vec<SetApart>,
 }
 
-/// Judges timings by the facts that come with `diode`. A server may know of more hardware.
+/// Judges timings by the facts that come with `diode`. A server may know of more hardware, and may take simulated times.
+/// Fails where nothing would be stored.
 pub(crate) fn rehearse(datasets: &[Dataset]) -> Result<Vec<Rehearsed>, Invalid> {
-    datasets.iter().map(one).collect()
+    let rehearsed = datasets.iter().map(one).collect::<Result<Vec<_>, _>>()?;
+    let apart = rehearsed.iter().flat_map(|of| &of.set_apart).map(|part| part.timings).sum::<u64>();
+    if rehearsed.iter().map(|of| of.timings as u64).sum::<u64>() > apart {
+        return Ok(rehearsed);
+    }
+    let given = match rehearsed.iter().find_map(|of| of.set_apart.first()) {
+        Some(part) => format!("no time that can be true; {}", part.example),
+        None => "no timings at all".to_owned(),
+    };
+    Err(Invalid::new("upload", given, "a dataset with at least one measured problem"))
 }
 
 fn one(dataset: &Dataset) -> Result<Rehearsed, Invalid> {
@@ -29,8 +39,18 @@ fn one(dataset: &Dataset) -> Result<Rehearsed, Invalid> {
     let slug = &dataset.hardware.slug;
     let facts = find(slug.as_str()).filter(|listed| listed.slug == *slug).and_then(|listed| listed.facts);
     let mut set_apart: BTreeMap<SetApartReason, SetApart> = BTreeMap::new();
+    for config in dataset.configs.iter() {
+        config.validate()?;
+    }
     for solution in &dataset.solutions {
         solution.validate(&dataset.configs)?;
+        if solution.configs.is_empty() && solution.failures.is_empty() {
+            return Err(Invalid::new(
+                format!("timings of {} {}", solution.problem.op, solution.problem.dims()),
+                "none",
+                "at least one timing or failure; leave problems out that were not measured",
+            ));
+        }
         for (reason, error) in physics::faults(facts.as_ref(), solution, &dataset.configs).into_values() {
             let example = || SetApart { reason, timings: 0, example: error.to_string() };
             set_apart.entry(reason).or_insert_with(example).timings += 1;

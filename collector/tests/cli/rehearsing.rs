@@ -30,6 +30,16 @@ fn a_dry_run_names_what_cannot_be_true_and_sends_nothing() {
 }
 
 #[test]
+fn a_dry_run_refuses_what_a_server_would_not_store() {
+    let sandbox = Sandbox::new();
+    let impossible: Vec<&str> = TIMES.lines().filter(|line| !line.ends_with(",250000")).collect();
+    sandbox.write("t.csv", &(impossible.join("\n") + "\n"));
+    sandbox.ok(&["convert", "t.csv", "t.msgpack.zst"]);
+    let said = sandbox.fails(1, &["upload", "--dry-run", "t.msgpack.zst"]);
+    assert!(said.contains("no time that can be true"), "{said}");
+}
+
+#[test]
 fn a_dry_run_refuses_what_is_no_dataset() {
     let sandbox = Sandbox::new();
     sandbox.write("t.msgpack", "no dataset");

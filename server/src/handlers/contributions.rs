@@ -65,7 +65,7 @@ pub(crate) async fn create(
     let mut file = app.backend.blobs.scratch().await?;
     receive(&headers, body, MAX_MODEL_BYTES, PACE, &mut file).await.map_err(refuse_body)?;
     let _turn = app.backend.storing.turn().await;
-    let bytes = read_back(file).await.map_err(ApiFault::unwritable)?;
+    let bytes = read_back(&mut file).await.map_err(ApiFault::unwritable)?;
     drop(receiving);
     let (now, ContributionQuery { description, licence }) = (Now::read(), query);
     let new = prepare(&app.backend, &bytes, account, description, licence, now).await?;

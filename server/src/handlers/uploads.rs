@@ -81,9 +81,16 @@ pub(super) async fn take_in(
     receive(headers, body, MAX_UPLOAD_BYTES, PACE, &mut file).await.map_err(refuse_body)?;
     // Only now: what waits for slow clients holds no turn of those who have sent everything.
     let mut turn = app.backend.storing.turn().await;
-    let bytes = read_back(file).await.map_err(ApiFault::unwritable)?;
+    let taken = loop {
+        let bytes = read_back(&mut file).await.map_err(ApiFault::unwritable)?;
+        match ingest_for(&app.backend, &turn, bytes, sender.clone(), lease.clone()).await {
+            Ok(Some(receipt)) => break Ok(receipt),
+            // It is read again then, so that as many as may wait take no memory.
+            Ok(None) => turn.alone().await,
+            Err(error) => break Err(error),
+        }
+    };
     drop(receiving);
-    let taken = ingest_for(&app.backend, &mut turn, bytes, sender, lease).await;
     match &taken {
         Ok(receipt) => app.metrics.upload(receipt),
         Err(IngestError::Refused(_) | IngestError::Format(_)) => app.metrics.upload_refused(),
@@ -92,7 +99,7 @@ pub(super) async fn take_in(
     Ok(taken)
 }
 
-pub(super) async fn read_back(mut file: File) -> std::io::Result<Bytes> {
+pub(super) async fn read_back(file: &mut File) -> std::io::Result<Bytes> {
     let mut bytes = Vec::new();
     file.rewind().await?;
     file.read_to_end(&mut bytes).await?;

@@ -55,7 +55,13 @@ pub async fn ingest(
     account: Option<AccountId>,
 ) -> Result<Receipt, IngestError> {
     let sender = Sender { account, licence: UploadLicence::stated() };
-    ingest_for(backend, &mut backend.storing.turn().await, bytes, sender, None).await
+    let mut turn = backend.storing.turn().await;
+    loop {
+        match ingest_for(backend, &turn, bytes.clone(), sender.clone(), None).await? {
+            Some(receipt) => return Ok(receipt),
+            None => turn.alone().await,
+        }
+    }
 }
 
 /// Who sends an upload.
@@ -69,13 +75,16 @@ pub struct Sender {
 
 /// The same for the result of a lease, if one is given. Of the same bytes again, terms that the sender has agreed to
 /// since are noted.
+///
+/// `None` if there are more timings than may be decoded beside another upload. Nothing has been done then; the bytes need
+/// not wait in memory until the turn is alone.
 pub async fn ingest_for(
     backend: &Backend,
-    turn: &mut Turn,
+    turn: &Turn,
     bytes: Bytes,
     sender: Sender,
     lease: Option<ForLease>,
-) -> Result<Receipt, IngestError> {
+) -> Result<Option<Receipt>, IngestError> {
     let Sender { account, licence } = sender;
     let received_at = Now::read().rfc3339();
     let (bytes, digest, id) = tokio::task::spawn_blocking(move || {
@@ -86,19 +95,19 @@ pub async fn ingest_for(
     .await?;
     if let Some(receipt) = backend.store.receipt(&id).await? {
         if account.is_none() && licence.terms.is_none() {
-            return Ok(receipt);
+            return Ok(Some(receipt));
         }
         if backend.store.add_sender(&id, account.as_ref(), &licence).await?
             && let Some(receipt) = backend.store.receipt(&id).await?
         {
-            return Ok(receipt);
+            return Ok(Some(receipt));
         }
     }
     let stored = backend.store.stored_bytes().await?;
     if stored.saturating_add(bytes.len() as u64) > backend.max_stored {
         return Err(IngestError::Full { stored, limit: backend.max_stored });
     }
-    let decoded = decode(turn, &bytes).await?;
+    let Some(decoded) = decode(turn, &bytes).await? else { return Ok(None) };
     let mut known = BTreeMap::new();
     for dataset in &decoded.datasets {
         backend.refuse_simulated(&dataset.hardware).map_err(IngestError::Refused)?;
@@ -115,19 +124,15 @@ pub async fn ingest_for(
     upload.lease = lease;
     // The blob first: after a crash no row may name a blob that is not there.
     backend.blobs.put(BlobKind::Upload, &digest, bytes).await?;
-    Ok(backend.store.store_upload(&upload).await?)
+    Ok(Some(backend.store.store_upload(&upload).await?))
 }
 
-async fn decode(turn: &mut Turn, bytes: &Bytes) -> Result<Decoded, IngestError> {
-    loop {
-        let (raw, timings) = (bytes.clone(), turn.timings());
-        let decoded =
-            tokio::task::spawn_blocking(move || diode_formats::decode_within(&raw, timings)).await?;
-        match decoded {
-            Ok(decoded) => return Ok(decoded),
-            // Perhaps it only has more timings than may be decoded beside another upload.
-            Err(_) if turn.alone().await => {}
-            Err(error) => return Err(error.into()),
-        }
+/// `None` if there are more timings than the turn allows, and one that is alone may allow them.
+async fn decode(turn: &Turn, bytes: &Bytes) -> Result<Option<Decoded>, IngestError> {
+    let (raw, timings) = (bytes.clone(), turn.timings());
+    match tokio::task::spawn_blocking(move || diode_formats::decode_within(&raw, timings)).await? {
+        Ok(decoded) => Ok(Some(decoded)),
+        Err(error) if !turn.is_alone() && error.has_more_timings_than(timings) => Ok(None),
+        Err(error) => Err(error.into()),
     }
 }

@@ -191,8 +191,8 @@ fn content(account: &Account, seen: &Seen, message: &Markup) -> Markup {
         h2 { "Delete the account" }
         form class="card" method="post" action="/account/delete" {
             p { "This cannot be undone." }
-            label { input type="radio" name="uploads" value="keep" checked; " My uploads stay, without my name" }
-            label { input type="radio" name="uploads" value="delete"; " My uploads are deleted, too" }
+            label { input type="radio" name="uploads" value="keep" checked; " My uploads and accepted models stay, without my name" }
+            label { input type="radio" name="uploads" value="delete"; " My uploads and models are deleted, too" }
             @if seen.has_password { (input("Password", "password", "password", "current-password", "")) }
             button class="button danger" { "Delete for good" }
         }

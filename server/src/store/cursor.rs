@@ -55,11 +55,13 @@ impl Cursor {
         if value.is_some_and(|v| !v.is_finite()) {
             return Err(refuse());
         }
-        Ok(Self {
+        let cursor = Self {
             value,
             problem: problem.parse().map_err(|_| refuse())?,
             method: method.parse().map_err(|_| refuse())?,
-        })
+        };
+        // One text for one place: answers are kept by what was asked.
+        if cursor.encode(ranking) == text { Ok(cursor) } else { Err(refuse()) }
     }
 }
 
@@ -88,6 +90,7 @@ mod tests {
             "triton.gain.asc.",
             "triton.gain.asc.7ff8000000000000.0011223344556677.unspecified",
             "triton.gain.asc.-.x.y",
+            "triton.gain.asc.003ff0000000000000.0011223344556677.unspecified",
         ] {
             assert!(Cursor::decode(bad, ranking).is_err(), "{bad}");
         }

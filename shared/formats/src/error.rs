@@ -4,6 +4,8 @@ use std::path::PathBuf;
 
 use diode_core::Invalid;
 
+use crate::limits::too_many_timings;
+
 /// Why bytes could not be read or data could not be written.
 ///
 /// Every message is one line that names the place and the cause.
@@ -58,4 +60,11 @@ pub enum FormatError {
     /// The file could not be read or written.
     #[error("{}: {source}", path.display())]
     Io { path: PathBuf, source: std::io::Error },
+}
+
+impl FormatError {
+    /// Whether all that is wrong is that there are more timings and failures than this limit.
+    pub fn has_more_timings_than(&self, limit: usize) -> bool {
+        matches!(self, Self::Malformed { cause, .. } if cause.contains(&too_many_timings(limit)))
+    }
 }

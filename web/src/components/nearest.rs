@@ -68,7 +68,7 @@ pub(crate) fn NearestProblems(
             data-testid="nearest"
         >
             <h2>"Nearest measured problems"</h2>
-            <MeasureThis wanted=settled />
+            <MeasureThis wanted=settled current=Signal::derive(move || wanted.get() == settled.get()) />
             <Loaded remote=found height="13rem" children=table />
         </section>
     }

@@ -17,7 +17,8 @@ const SUITE: &str = "bookworm";
 /// Ends in a private view of the mounts, so that nothing stays mounted.
 const ENTER: &str = r#"mount -t proc proc "$0/proc" && exec chroot "$0" "$@""#;
 
-pub(super) fn try_out(dist: &Path, targets: &[Target]) -> anyhow::Result<()> {
+/// Refuses what could not be tried out, before anything is built.
+pub(super) fn can_try(targets: &[Target]) -> anyhow::Result<()> {
     if !is_root()? {
         bail!("only root can make and enter a Debian; run this again as root");
     }
@@ -32,6 +33,10 @@ pub(super) fn try_out(dist: &Path, targets: &[Target]) -> anyhow::Result<()> {
             );
         }
     }
+    Ok(())
+}
+
+pub(super) fn try_out(dist: &Path, targets: &[Target]) -> anyhow::Result<()> {
     for target in targets {
         let bare = Debian::make("bare", *target, &[])?;
         programs(&bare, dist, *target)?;

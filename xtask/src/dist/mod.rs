@@ -36,6 +36,9 @@ pub(crate) struct Options {
 
 pub(crate) fn run(options: &Options) -> anyhow::Result<()> {
     let targets = options.target.map_or_else(|| vec![Target::X86_64, Target::Aarch64], |target| vec![target]);
+    if options.try_out {
+        bare::can_try(&targets)?;
+    }
     let folder = empty_folder()?;
     let notes = notes::of_this_version()?;
     for target in &targets {

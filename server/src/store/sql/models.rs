@@ -20,10 +20,12 @@ const COLUMNS: &str = "SELECT COALESCE(m.summary, c.summary) AS summary, \
     (SELECT COUNT(*) FROM model_uploads n LEFT JOIN uploads u ON u.id = n.upload \
      WHERE n.model = m.id AND (u.id IS NULL OR u.standing > 0)) AS withdrawn, ";
 
-/// The server's models, and who contributed them.
+/// The server's models, and who contributed them. A file that the server came by in another way is not shown as that of
+/// somebody who also sent it.
 fn select() -> Statement {
     columns().push(
-        " FROM models m LEFT JOIN contributed_models c ON c.id = m.id LEFT JOIN accounts a ON a.id = c.account",
+        " FROM models m LEFT JOIN contributed_models c ON c.id = m.id AND c.state = 'accepted' \
+         LEFT JOIN accounts a ON a.id = c.account",
     )
 }
 

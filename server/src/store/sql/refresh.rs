@@ -2,6 +2,8 @@
 
 use std::collections::BTreeSet;
 
+use diode_core::ids::{HardwareSlug, ProblemId};
+
 use super::board_entries::{fetch_views, refresh};
 use super::connection::Connection;
 use super::statement::Statement;
@@ -10,7 +12,7 @@ use crate::store::error::StoreResult;
 use crate::store::types::View;
 
 /// Views that one transaction recomputes at most. Uploads for the same hardware wait that long.
-const VIEWS_PER_ROUND: i64 = 32;
+const VIEWS_PER_ROUND: u64 = 32;
 
 /// Timings after which a round ends: some tenths of a second.
 const TIMINGS_PER_ROUND: u64 = 1 << 20;
@@ -37,12 +39,7 @@ async fn refresh_some(db: &mut impl Connection) -> StoreResult<usize> {
     let select = Statement::new("SELECT hardware, problem, method FROM stale_entries LIMIT 1");
     let Some(View { hardware: slug, .. }) = fetch_views(db, select).await?.pop() else { return Ok(0) };
     let Some(known) = hardware::lock(db, &slug).await? else { return Ok(0) };
-    let select = Statement::new(
-        "SELECT hardware, problem, method FROM stale_entries WHERE hardware = $1 \
-         ORDER BY problem, method LIMIT $2",
-    );
-    let views = fetch_views(db, select.bind(slug.as_str()).bind(VIEWS_PER_ROUND)).await?;
-    let views: BTreeSet<View> = views.into_iter().collect();
+    let views = some_of(db, &slug).await?;
     let left = refresh(db, &[known], &views, TIMINGS_PER_ROUND).await?;
     let mut done = 0;
     for view in views.iter().filter(|view| !left.contains(view)) {
@@ -51,4 +48,23 @@ async fn refresh_some(db: &mut impl Connection) -> StoreResult<usize> {
     }
     hardware::bump(db, &slug).await?;
     Ok(done)
+}
+
+/// Some views, beginning anywhere: uploads that mark the same ones again and again do not keep others waiting.
+async fn some_of(db: &mut impl Connection, slug: &HardwareSlug) -> StoreResult<BTreeSet<View>> {
+    // It differs from round to round, since each raises the revision.
+    let revision = hardware::revision(db, slug).await?.unwrap_or_default();
+    let start = ProblemId::of(&revision.to_le_bytes());
+    let mut views = BTreeSet::new();
+    for part in ["problem >= ", "problem < "] {
+        let select = Statement::new("SELECT hardware, problem, method FROM stale_entries WHERE hardware = ")
+            .push_bind(slug.as_str())
+            .push(" AND ")
+            .push(part)
+            .push_bind(start.as_str())
+            .push(" ORDER BY problem, method LIMIT ")
+            .push_bind(VIEWS_PER_ROUND.saturating_sub(views.len() as u64));
+        views.extend(fetch_views(db, select).await?);
+    }
+    Ok(views)
 }

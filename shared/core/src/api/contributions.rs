@@ -8,8 +8,8 @@ use crate::Invalid;
 use crate::ids::{AccountName, JobId, ModelId};
 use crate::named_enum::named_enum;
 
-/// Bytes of a contributed model: thirty times what is trained here, and little for a browser.
-pub const MAX_MODEL_BYTES: usize = 1 << 20;
+/// Bytes of a contributed model: eight times what is trained here, so that none takes much longer to judge.
+pub const MAX_MODEL_BYTES: usize = 1 << 18;
 
 named_enum! {
     /// What has become of a contributed model.

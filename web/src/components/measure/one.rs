@@ -17,6 +17,9 @@ pub(crate) fn MeasureThis(
     /// The slug of a hardware, and the problem; `None` while there is none.
     #[prop(into)]
     wanted: Signal<Option<(String, Problem)>>,
+    /// Whether that is what the page shows now; while it is being changed, nothing can be asked for.
+    #[prop(into, default = Signal::stored(true))]
+    current: Signal<bool>,
 ) -> impl IntoView {
     // A signal may say again what it said before.
     let wanted = Memo::new(move |_| wanted.get());
@@ -55,15 +58,24 @@ pub(crate) fn MeasureThis(
         (_, Some((told, (slug, problem)))) => said(&told, slug, &problem),
         _ => ().into_any(),
     };
-    let can_ask = move || state().is_some_and(|told| told.state == MeasuringState::Unasked);
+    let can_ask = move || state().is_some_and(|told| may_be_asked_for(&told));
     view! {
         <div class="measure" data-testid="measure" data-state=named class:busy=move || told.busy()>
-            <button type="button" class="button small" class:hidden=move || !can_ask() prop:disabled=move || asking.get() on:click=press>
+            <button type="button" class="button small" class:hidden=move || !can_ask() prop:disabled=move || asking.get() || !current.get() || told.busy() on:click=press>
                 "Measure this"
             </button>
             <div class="hint" role="status">{shown}</div>
             {move || refusal.get().map(|failure| refused(&failure))}
         </div>
+    }
+}
+
+/// What the plan wants anyhow comes no sooner for being asked for, but for more of what is known.
+fn may_be_asked_for(told: &Measuring) -> bool {
+    match told.state {
+        MeasuringState::Unasked => true,
+        MeasuringState::Waiting => told.purpose == Some(Purpose::More),
+        _ => false,
     }
 }
 
@@ -75,6 +87,10 @@ fn said(told: &Measuring, slug: String, problem: &Problem) -> AnyView {
         }
         (MeasuringState::Waiting, Some(Purpose::Wanted)) => {
             view! { "It is asked for. " <WhoMeasures slug /> }.into_any()
+        }
+        (MeasuringState::Waiting, Some(Purpose::More)) => {
+            "It is on the agents' list already, after what nobody has measured. Asked for, it comes sooner."
+                .into_any()
         }
         (MeasuringState::Waiting, _) => {
             view! { "It is on the agents' list already, by their plan. " <WhoMeasures slug /> }.into_any()

@@ -84,7 +84,7 @@ fn content(model: &ModelSummary) -> impl IntoView + use<> {
         <Curves job=model.job.clone() />
         <section class="card" data-testid="citation">
             <h2>"Licence and citation"</h2>
-            <p>{format!("{DATA_LICENCE}, like the measurements that it learnt from.")}</p>
+            {licence(model)}
             {citation(model)}
         </section>
         <Publications hardware=model.hardware.clone() own=model.id.clone() />
@@ -108,6 +108,14 @@ fn on_kept(report: &KeptReport) -> String {
         )
     });
     format!("First picks on {problems} that this server keeps for judging: {triton}{everything}.")
+}
+
+fn licence(model: &ModelSummary) -> impl IntoView + use<> {
+    let text = match &model.contribution {
+        Some(sent) => format!("{}, as its contributor says: {}", sent.licence, sent.description),
+        None => format!("{DATA_LICENCE}, like the measurements that it learnt from."),
+    };
+    view! { <p>{text}</p> }
 }
 
 fn citation(model: &ModelSummary) -> impl IntoView + use<> {

@@ -102,8 +102,8 @@ pub(super) async fn take_all(db: &mut impl Connection, account: &AccountId) -> S
 }
 
 /// Takes one off for whoever looks after the server, and writes it down.
-pub(super) async fn take(
-    db: &mut impl Connection,
+pub(super) async fn take<C: Connection>(
+    db: &mut C,
     name: &AccountName,
     issuer: &str,
     why: &Reason,
@@ -111,6 +111,9 @@ pub(super) async fn take(
     now: Now,
 ) -> StoreResult<bool> {
     let Some(owner) = find(db, name).await? else { return Ok(false) };
+    // Whoever is linking one at this moment has done so, or finds the session ended.
+    let lock = Statement::new("SELECT id FROM accounts WHERE id = $1").bind(owner.account.id.as_str());
+    let _locked: Option<(String,)> = db.fetch_optional(lock.push(C::CHANGE_ROW)).await?;
     // Not asked of the database: whoever names the issuer may name anything.
     if list(db, &owner.account.id).await?.iter().all(|linked| linked.issuer != issuer) {
         return Ok(false);

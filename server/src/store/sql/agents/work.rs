@@ -92,7 +92,26 @@ pub(super) async fn add_unmeasured(
     work: &[NewWork],
 ) -> StoreResult<u64> {
     let new = unmeasured(db, hardware, work).await?;
+    let wanted: Vec<_> = work.iter().filter(|new| new.purpose == Purpose::Wanted).collect();
+    hasten(db, hardware, &wanted).await?;
     add(db, hardware, new, None).await
+}
+
+/// What somebody asks for is measured before more of what is known.
+async fn hasten(db: &mut impl Connection, hardware: &HardwareSlug, wanted: &[&NewWork]) -> StoreResult<()> {
+    for chunk in wanted.chunks(ROWS_PER_STATEMENT) {
+        let update = Statement::new("UPDATE work SET purpose = ")
+            .push_bind(Purpose::Wanted.as_str())
+            .push(", rank = ")
+            .push_bind(rank(Purpose::Wanted))
+            .push(" WHERE state = 'waiting' AND purpose = 'more' AND hardware = ")
+            .push_bind(hardware.as_str())
+            .push(" AND problem IN (")
+            .push_list(chunk.iter().map(|new| new.problem.id()).map(|id| id.as_str().to_owned()))
+            .push(")");
+        db.execute(update).await?;
+    }
+    Ok(())
 }
 
 /// The part of some work of which no solution counts.
