@@ -29,7 +29,7 @@ async fn a_model_is_contributed_judged_accepted_and_withdrawn() {
         assert_eq!((again.status.as_u16(), again.json::<ModelSummary>()), (200, sent.clone()));
         bob.post_bytes(CONTRIBUTE, file(1)).await.refusal(409, "taken");
         bob.post_bytes(CONTRIBUTE, file(1000)).await.refusal(409, "conflict");
-        assert_eq!(own(&ada).await, [sent.clone()]);
+        assert_eq!(own(&ada).await, std::slice::from_ref(&sent));
         review(&root, "accept", &sent).await.refusal(409, "conflict");
         review(&root, "evaluate", &sent).await.refusal(409, "conflict");
 
@@ -50,7 +50,10 @@ async fn a_model_is_contributed_judged_accepted_and_withdrawn() {
         let file_path = format!("{path}/download");
         let private = format!("/api/v1/reviews/{}/download", sent.id);
         for visitor in [&bob, &Visitor::new(&app)] {
-            assert_eq!(visitor.get("/api/v1/models").await.json::<Vec<ModelSummary>>(), [published.clone()]);
+            assert_eq!(
+                visitor.get("/api/v1/models").await.json::<Vec<ModelSummary>>(),
+                std::slice::from_ref(&published)
+            );
             visitor.get(&path).await.refusal(404, "not_found");
             visitor.get(&file_path).await.refusal(404, "not_found");
         }
@@ -63,7 +66,7 @@ async fn a_model_is_contributed_judged_accepted_and_withdrawn() {
         assert_eq!(jobs.json::<Vec<Job>>()[0].request.kind, JobKind::Evaluate);
 
         let listed = root.get("/api/v1/reviews?state=evaluated").await.json::<Vec<ModelSummary>>();
-        assert_eq!(listed, [judged.clone()]);
+        assert_eq!(listed, std::slice::from_ref(&judged));
         assert_eq!(root.get("/api/v1/reviews?state=waiting").await.json::<Vec<ModelSummary>>(), []);
         let reply = root.get(&private).await;
         assert_eq!(

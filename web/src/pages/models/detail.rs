@@ -112,7 +112,9 @@ fn on_kept(report: &KeptReport) -> String {
 
 fn licence(model: &ModelSummary) -> impl IntoView + use<> {
     let text = match &model.contribution {
-        Some(sent) => format!("{}, as its contributor says: {}", sent.licence, sent.description),
+        Some(sent) => {
+            format!("{}, as its contributor says: {}", sent.licence.as_str(), sent.description.as_str())
+        }
         None => format!("{DATA_LICENCE}, like the measurements that it learnt from."),
     };
     view! { <p>{text}</p> }
