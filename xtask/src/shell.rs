@@ -32,7 +32,7 @@ pub(crate) fn status(command: &mut Command) -> anyhow::Result<ExitStatus> {
     command.status().with_context(|| format!("cannot start {}", shown(command)))
 }
 
-/// Runs a command with its output shown; an error names the whole command.
+/// Runs a command with its output shown; an error names the command.
 pub(crate) fn run(command: &mut Command) -> anyhow::Result<()> {
     let status = status(command)?;
     if !status.success() {
@@ -59,8 +59,14 @@ pub(crate) fn exists(program: &str) -> bool {
         .is_some_and(|path| std::env::split_paths(&path).any(|folder| folder.join(program).is_file()))
 }
 
+/// A command as it is named in errors. Those over hundreds of files are cut, so that the reason behind stays in sight.
 fn shown(command: &Command) -> String {
+    const LONGEST: usize = 400;
     let words = std::iter::once(command.get_program()).chain(command.get_args());
     let words: Vec<_> = words.map(|word| word.to_string_lossy()).collect();
-    format!("`{}`", words.join(" "))
+    let line = words.join(" ");
+    match line.char_indices().nth(LONGEST) {
+        Some((cut, _)) => format!("`{} …`", &line[..cut]),
+        None => format!("`{line}`"),
+    }
 }

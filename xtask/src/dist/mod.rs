@@ -26,7 +26,7 @@ pub(crate) struct Options {
     /// Build for this target only.
     #[arg(long, value_enum)]
     target: Option<Target>,
-    /// Then run everything on bare Debians made for that; needs root, and QEMU for other machines' programs.
+    /// Then run everything on a bare Debian made for that; needs root, and QEMU for other machines' programs.
     #[arg(long = "try")]
     try_out: bool,
     /// Build with this profile of cargo; anything but `release` is good for trying this command only.

@@ -25,11 +25,9 @@ pub(super) async fn add<C: Connection>(
     let select = Statement::new("SELECT account FROM uploads WHERE id = $1").bind(upload.as_str());
     let row: Option<(Option<String>,)> = db.fetch_optional(select.push(C::LOCK_ROW)).await?;
     let Some((first,)) = row else { return Ok(false) };
-    // Of what was sent without an account nobody knows who sent it.
-    let Some(account) = account else { return Ok(true) };
-    if first.as_deref() == Some(account.as_str()) {
+    if first.as_deref() == account.map(AccountId::as_str) {
         raise(db, upload, licence).await?;
-    } else {
+    } else if let Some(account) = account {
         let insert = Statement::new(
             "INSERT INTO senders (upload, account, licence, licence_basis, terms) VALUES ($1, $2, $3, $4, $5) \
              ON CONFLICT (upload, account) DO UPDATE SET licence = excluded.licence, \

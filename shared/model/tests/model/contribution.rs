@@ -1,6 +1,6 @@
 //! What is refused of a model that a stranger sends.
 
-use diode_core::api::{EvaluationReport, TopK};
+use diode_core::api::{EvaluationReport, MAX_MODEL_BYTES, TopK};
 use diode_core::ids::Digest;
 use diode_model::contribution::examine;
 use diode_model::{Metadata, Model, Training};
@@ -58,8 +58,8 @@ fn a_file_holds_a_model_and_nothing_else() {
         let error = examine(&bytes).unwrap_err().to_string();
         assert!(error.contains("more or other than a model holds"), "{error}");
     }
-    let error = examine(&vec![0; 2 << 20]).unwrap_err().to_string();
-    assert!(error.contains("expected at most 1048576"), "{error}");
+    let error = examine(&vec![0; MAX_MODEL_BYTES + 1]).unwrap_err().to_string();
+    assert!(error.contains(&format!("expected at most {MAX_MODEL_BYTES}")), "{error}");
 }
 
 /// The same file with another number in place of the last, and with the digest that fits.
