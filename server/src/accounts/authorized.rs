@@ -16,6 +16,13 @@ pub(crate) struct Authorized<R> {
     right: PhantomData<R>,
 }
 
+impl Authorized<Admin> {
+    /// The name that the log keeps. Looking after the server is never free, so there is an account.
+    pub(crate) fn who(&self) -> &str {
+        self.account.as_ref().map_or("nobody", |account| account.name.as_str())
+    }
+}
+
 /// What a route does, and what a request needs for it.
 pub(crate) trait Right {
     /// The scope that a token must have.

@@ -103,9 +103,9 @@ pub(crate) async fn libraries(
     StrictQuery(query): StrictQuery<RatioQuery>,
 ) -> ApiResult<Json<Ratios>> {
     let (a, b): (LibraryOn, LibraryOn) = (query.a.parse()?, query.b.parse()?);
+    let _turn = app.picking().await.ok_or_else(too_many)?;
     let known = app.backend.store.library_uploads().await?;
     let (a, b) = (uploads_of(&known, &a)?, uploads_of(&known, &b)?);
-    let _turn = app.picking().await.ok_or_else(too_many)?;
     let kernels = query.kernels.unwrap_or(Kernels::Library);
     let a = best_of(&app, &a, kernels, &query).await?;
     let b = best_of(&app, &b, kernels, &query).await?;

@@ -47,16 +47,14 @@ pub(crate) async fn list(
 pub(crate) async fn unlink(
     State(app): State<App>,
     _: StrictQuery<NoParameters>,
-    Authorized { account, .. }: Authorized<Admin>,
+    admin: Authorized<Admin>,
     InPath(name): InPath<String>,
     headers: HeaderMap,
     body: Body,
 ) -> ApiResult<StatusCode> {
     let name = named(&app, &name).await?.name;
     let UnlinkIdentity { issuer, reason } = json_body(&headers, body).await?;
-    // Looking after the server is never free, so there is an account.
-    let who = account.as_ref().map_or("nobody", |account| account.name.as_str());
-    if app.backend.store.take_identity(&name, &issuer, &reason, who, Now::read()).await? {
+    if app.backend.store.take_identity(&name, &issuer, &reason, admin.who(), Now::read()).await? {
         Ok(StatusCode::NO_CONTENT)
     } else {
         Err(ApiFault::not_found(format!(

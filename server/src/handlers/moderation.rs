@@ -27,14 +27,12 @@ const MAX_LISTED: u32 = 500;
 pub(crate) async fn create(
     State(app): State<App>,
     _: StrictQuery<NoParameters>,
-    Authorized { account, .. }: Authorized<Admin>,
+    admin: Authorized<Admin>,
     headers: HeaderMap,
     body: Body,
 ) -> ApiResult<Json<Moderated>> {
     let request: Moderation = json_body(&headers, body).await?;
-    // Looking after the server is never free, so there is an account.
-    let who = account.as_ref().map_or("nobody", |account| account.name.as_str());
-    let done = app.backend.store.moderate(&request, who, Now::read()).await?;
+    let done = app.backend.store.moderate(&request, admin.who(), Now::read()).await?;
     let done = done.ok_or_else(|| {
         ApiFault::not_found(format!("no {}; /api/v1/uploads lists the uploads", request.subject))
     })?;

@@ -29,14 +29,12 @@ const MAX_LISTED: u32 = 500;
 pub(crate) async fn create(
     State(app): State<App>,
     _: StrictQuery<NoParameters>,
-    Authorized { account, .. }: Authorized<Admin>,
+    admin: Authorized<Admin>,
     headers: HeaderMap,
     body: Body,
 ) -> ApiResult<Json<ModelSummary>> {
     let request: NewPublication = json_body(&headers, body).await?;
-    // Looking after the server is never free, so there is an account.
-    let who = account.as_ref().map_or("nobody", |account| account.name.as_str());
-    let done = app.backend.store.publish(&request, who, Now::read()).await?;
+    let done = app.backend.store.publish(&request, admin.who(), Now::read()).await?;
     done.map(Json).map_err(|refused| match refused {
         Refused::Unknown => ApiFault::not_found(refused.explain(&request.model)),
         Refused::OnlyTheServer => ApiFault::invalid(refused.explain(&request.model)),

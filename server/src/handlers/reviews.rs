@@ -44,14 +44,12 @@ pub(crate) struct ReviewQuery {
 pub(crate) async fn create(
     State(app): State<App>,
     _: StrictQuery<NoParameters>,
-    Authorized { account, .. }: Authorized<Admin>,
+    admin: Authorized<Admin>,
     headers: HeaderMap,
     body: Body,
 ) -> ApiResult<Json<ModelSummary>> {
     let request: Review = json_body(&headers, body).await?;
-    // Looking after the server is never free, so there is an account.
-    let who = account.as_ref().map_or("nobody", |account| account.name.as_str());
-    let done = review(&app.backend, &request, who, Now::read()).await?;
+    let done = review(&app.backend, &request, admin.who(), Now::read()).await?;
     done.map(Json).map_err(|refused| refuse(refused, &request))
 }
 

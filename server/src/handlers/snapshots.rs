@@ -79,7 +79,7 @@ pub(crate) async fn list(
 )]
 pub(crate) async fn create(
     State(app): State<App>,
-    Authorized { account, .. }: Authorized<Admin>,
+    admin: Authorized<Admin>,
     _: StrictQuery<NoParameters>,
     headers: HeaderMap,
     body: Body,
@@ -100,10 +100,8 @@ pub(crate) async fn create(
         seed: 0,
     };
     let job = trainings::job(job, false, now).map_err(ApiFault::internal)?;
-    // Looking after the server is never free, so there is an account.
-    let who = account.as_ref().map_or("nobody", |account| account.name.as_str());
-    let whose = account.as_ref().map(|account| &account.id);
-    accepted(store.queue_snapshot(&job, &request, whose, who, now).await?)?;
+    let whose = admin.account.as_ref().map(|account| &account.id);
+    accepted(store.queue_snapshot(&job, &request, whose, admin.who(), now).await?)?;
     Ok((StatusCode::ACCEPTED, Json(job)))
 }
 
@@ -216,15 +214,15 @@ fn media(name: &str) -> &'static str {
 )]
 pub(crate) async fn remove(
     State(app): State<App>,
-    Authorized { account, .. }: Authorized<Admin>,
+    admin: Authorized<Admin>,
     _: StrictQuery<NoParameters>,
     Known(StoredSnapshot { summary, .. }): Known<StoredSnapshot>,
     headers: HeaderMap,
     body: Body,
 ) -> ApiResult<StatusCode> {
     let request: RemoveSnapshot = json_body(&headers, body).await?;
-    let who = account.as_ref().map_or("nobody", |account| account.name.as_str());
-    let files = app.backend.store.remove_snapshot(&summary.name, &request.reason, who, Now::read()).await?;
+    let files =
+        app.backend.store.remove_snapshot(&summary.name, &request.reason, admin.who(), Now::read()).await?;
     let files = files.ok_or_else(|| {
         ApiFault::removed(format!("the files of snapshot `{}` were removed before", summary.name))
     })?;

@@ -17,7 +17,7 @@ pub struct RatioQuery {
     pub a: String,
     #[cfg_attr(feature = "openapi", param(required = true))]
     pub b: String,
-    /// Whose times are compared; Triton's unless given.
+    /// Whose times are compared; Triton's unless given, and the library's where libraries are compared.
     #[serde(deserialize_with = "from_text")]
     pub kernels: Option<Kernels>,
     /// Times that differ by so many per cent at most count as the same; 2 unless given.
