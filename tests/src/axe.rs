@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use anyhow::Context;
+use anyhow::{Context, ensure};
 
 use crate::Browser;
 
@@ -19,6 +19,13 @@ impl Browser {
     pub async fn inaccessible(&self) -> anyhow::Result<Vec<String>> {
         self.driver.execute(source()?, Vec::new()).await?;
         self.script(RUN).await
+    }
+
+    /// Fails if the page is wider than the window, keeps somebody out, or has met an error.
+    pub async fn sound(&self, name: &str) -> anyhow::Result<()> {
+        let barriers = self.inaccessible().await?;
+        ensure!(barriers.is_empty(), "{name}: axe: {barriers:?}");
+        self.quiet(name).await
     }
 }
 

@@ -5,7 +5,7 @@ use std::os::unix::process::CommandExt as _;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, bail};
+use anyhow::{Context, bail, ensure};
 use serde_json::json;
 use tempfile::TempDir;
 use thirtyfour::ChromeCapabilities;
@@ -159,6 +159,20 @@ impl Browser {
     /// Errors that the current page met since it was opened.
     pub async fn complaints(&self) -> anyhow::Result<Vec<String>> {
         self.script("return window.complaints || ['the recorder did not run']").await
+    }
+
+    /// Fails if the page is wider than the window, or has met an error.
+    pub async fn quiet(&self, name: &str) -> anyhow::Result<()> {
+        ensure!(self.overflow().await? <= 0, "{name}: wider than the window");
+        let complaints = self.complaints().await?;
+        ensure!(complaints.is_empty(), "{name}: {complaints:?}");
+        Ok(())
+    }
+
+    /// Keeps a picture of a page that is to be quiet.
+    pub async fn looked_at(&self, name: &str) -> anyhow::Result<()> {
+        self.picture(name).await?;
+        self.quiet(name).await
     }
 
     /// Runs a script's body in the page and returns what it returns.

@@ -133,3 +133,22 @@ impl Drop for Server {
         let _ = self.child.wait();
     }
 }
+
+/// Times one small problem on the CPU, into `a.msgpack.zst`.
+pub const COLLECT_ONE: [&str; 15] = [
+    "collect",
+    "--backend",
+    "cpu",
+    "--output",
+    "a.msgpack.zst",
+    "--num-shapes",
+    "1",
+    "--max-size",
+    "64",
+    "--ops",
+    "mm",
+    "--dtypes",
+    "float32",
+    "--space",
+    "default",
+];

@@ -51,7 +51,7 @@ async fn a_shape_is_side_by_side_in_one_paste() -> anyhow::Result<()> {
             verdict.contains("NVIDIA H200 is") && verdict.contains("as fast as NVIDIA H100"),
             "{verdict}"
         );
-        quiet(&browser, look).await?;
+        browser.sound(look).await?;
         browser.picture(&format!("compare-shape-{look}")).await?;
     }
     // What nobody measured shows its nearest, and nonsense says what is wrong with it.
@@ -95,7 +95,7 @@ async fn two_gpus_are_compared_and_the_address_says_how() -> anyhow::Result<()> 
         ensure!(verdict.contains("1,139 problems") && verdict.contains("NVIDIA H200 runs at"), "{verdict}");
         let expected: Vec<&str> = rows_of(&ratios)?;
         assert_eq!(browser.script::<Vec<String>>(&ids).await?, expected, "slower first");
-        quiet(&browser, look).await?;
+        browser.sound(look).await?;
         browser.picture(&format!("compare-hardware-{look}")).await?;
     }
     // Every choice is in the address, and an address gives the same again.
@@ -151,19 +151,10 @@ async fn two_uploads_are_compared_from_the_overview_on() -> anyhow::Result<()> {
     let verdict: String =
         browser.script("return document.querySelector('[data-testid=ratio]').innerText").await?;
     ensure!(verdict.contains("1.00×") && verdict.contains("Faster on 0, slower on 0"), "{verdict}");
-    quiet(&browser, "uploads").await?;
+    browser.sound("uploads").await?;
     browser.picture("compare-uploads").await?;
     let unknown = format!("{}/compare?what=uploads&a={newest}&b=0123456789abcdef", server.url());
     browser.open(&unknown, ".failure").await?;
-    Ok(())
-}
-
-async fn quiet(browser: &Browser, look: &str) -> anyhow::Result<()> {
-    ensure!(browser.overflow().await? == 0, "{look}: wider than the window");
-    let barriers = browser.inaccessible().await?;
-    ensure!(barriers.is_empty(), "{look}: axe: {barriers:?}");
-    let complaints = browser.complaints().await?;
-    ensure!(complaints.is_empty(), "{look}: {complaints:?}");
     Ok(())
 }
 
@@ -219,7 +210,7 @@ async fn two_library_versions_are_compared_like_two_uploads() -> anyhow::Result<
         let first = ratios["items"][0]["problem"].clone();
         let dims = format!("×{}×{}", first["n"], first["k"]);
         ensure!(rows.len() == 12 && rows[0].contains(&dims), "slower first: {rows:?}");
-        quiet(&browser, look).await?;
+        browser.sound(look).await?;
         browser.picture(&format!("compare-libraries-{look}")).await?;
     }
     // The address says which, and a row leads to the problem on the hardware.

@@ -21,15 +21,6 @@ fn chip(group: &str, text: &str) -> String {
     )
 }
 
-async fn quiet(browser: &Browser, look: &str) -> anyhow::Result<()> {
-    ensure!(browser.overflow().await? <= 0, "{look}: wider than the window");
-    let barriers = browser.inaccessible().await?;
-    ensure!(barriers.is_empty(), "{look}: axe: {barriers:?}");
-    let complaints = browser.complaints().await?;
-    ensure!(complaints.is_empty(), "{look}: {complaints:?}");
-    Ok(())
-}
-
 #[tokio::test(flavor = "multi_thread")]
 async fn a_size_varies_beside_other_models() -> anyhow::Result<()> {
     let folder = seeded()?;
@@ -70,7 +61,7 @@ async fn a_size_varies_beside_other_models() -> anyhow::Result<()> {
             .await?;
         ensure!(models[0].starts_with("nvidia-h200") && models[0].contains(&time), "{look}: {models:?}");
         ensure!(models[1].starts_with("nvidia-h100") && !models[1].contains(&time), "{look}: {models:?}");
-        quiet(&browser, look).await?;
+        browser.sound(look).await?;
         browser.script::<()>("document.querySelector('[data-testid=further]').scrollIntoView()").await?;
         browser.picture(&format!("further-{look}")).await?;
     }
@@ -142,7 +133,7 @@ async fn float32_may_be_rounded() -> anyhow::Result<()> {
         ensure!(rounded < full / 3.0, "{rounded} µs rounded, {full} µs in full");
         browser.until("return location.search.includes('tf32=1')").await?;
         ensure!(browser.script::<bool>("return !document.querySelector('[data-config=library]')").await?);
-        quiet(&browser, look).await?;
+        browser.sound(look).await?;
         browser.picture(&format!("predict-tf32-{look}")).await?;
         // An address says it, too; other types have no such choice.
         browser.open(&page("float32&tf32=1"), CANDIDATES).await?;

@@ -5,33 +5,15 @@ use std::io::{BufRead as _, BufReader};
 use std::process::Stdio;
 
 use anyhow::{Context, bail};
-use diode_tests::{Browser, Server, Theme, Viewport, diode, diode_command};
+use diode_tests::{Browser, COLLECT_ONE, Server, Theme, Viewport, diode, diode_command};
 use thirtyfour::By;
-
-const COLLECT: [&str; 15] = [
-    "collect",
-    "--backend",
-    "cpu",
-    "--output",
-    "a.msgpack.zst",
-    "--num-shapes",
-    "1",
-    "--max-size",
-    "64",
-    "--ops",
-    "mm",
-    "--dtypes",
-    "float32",
-    "--space",
-    "default",
-];
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_program_is_allowed_in_the_browser() -> anyhow::Result<()> {
     let folder = tempfile::tempdir()?;
     let folder = folder.path();
     let server = Server::start_with(folder, &["--no-worker", "--anonymous", "none"])?;
-    diode(folder, &COLLECT)?;
+    diode(folder, &COLLECT_ONE)?;
     let upload = ["upload", "a.msgpack.zst", "--server", server.url()];
     assert!(diode(folder, &upload).is_err(), "an upload needs an account here");
 
@@ -54,7 +36,7 @@ async fn a_program_is_allowed_in_the_browser() -> anyhow::Result<()> {
     ] {
         browser.look(viewport, theme).await?;
         browser.open(&page, "button[value=allow]").await?;
-        looked_at(&browser, name).await?;
+        browser.looked_at(name).await?;
     }
     browser.driver.find(By::Css("button[value=allow]")).await?.click().await?;
     browser.until("return document.body.innerText.includes('has its token now')").await?;
@@ -70,7 +52,7 @@ async fn a_program_is_allowed_in_the_browser() -> anyhow::Result<()> {
     ] {
         browser.look(viewport, theme).await?;
         browser.open(&format!("{}/account", server.url()), "form[action='/account/tokens/revoke']").await?;
-        looked_at(&browser, name).await?;
+        browser.looked_at(name).await?;
     }
     // Revoked on the page, the token does not work any more.
     browser.driver.find(By::Css("form[action='/account/tokens/revoke'] button")).await?.click().await?;
@@ -81,19 +63,11 @@ async fn a_program_is_allowed_in_the_browser() -> anyhow::Result<()> {
 
 async fn sign_up(browser: &Browser, server: &Server) -> anyhow::Result<()> {
     browser.open(&format!("{}/sign-up", server.url()), "input[name=password]").await?;
-    looked_at(browser, "sign-up-phone-dark").await?;
+    browser.looked_at("sign-up-phone-dark").await?;
     browser.driver.find(By::Css("input[name=name]")).await?.send_keys("ada").await?;
     let password = browser.driver.find(By::Css("input[name=password]")).await?;
     password.send_keys("correct horse battery staple").await?;
     browser.driver.find(By::Css("input[name=terms]")).await?.click().await?;
     browser.driver.find(By::Css("button.primary")).await?.click().await?;
     browser.until("return location.pathname === '/account'").await
-}
-
-/// Fits the window, and meets no error.
-async fn looked_at(browser: &Browser, name: &str) -> anyhow::Result<()> {
-    browser.picture(name).await?;
-    assert_eq!(browser.overflow().await?, 0, "{name} is wider than the window");
-    assert_eq!(browser.complaints().await?, Vec::<String>::new(), "{name}");
-    Ok(())
 }

@@ -22,15 +22,6 @@ fn says(text: &str) -> String {
     format!("return document.body.innerText.includes('{text}')")
 }
 
-async fn quiet(browser: &Browser, look: &str) -> anyhow::Result<()> {
-    ensure!(browser.overflow().await? <= 0, "{look}: wider than the window");
-    let barriers = browser.inaccessible().await?;
-    ensure!(barriers.is_empty(), "{look}: axe: {barriers:?}");
-    let complaints = browser.complaints().await?;
-    ensure!(complaints.is_empty(), "{look}: {complaints:?}");
-    Ok(())
-}
-
 /// Presses the button once it can be pressed.
 async fn press(browser: &Browser) -> anyhow::Result<()> {
     browser
@@ -50,7 +41,7 @@ async fn a_shape_that_nobody_measured_is_asked_for() -> anyhow::Result<()> {
         let page = format!("{}/predict?{shape}&hardware=nvidia-h200", server.url());
         browser.open(&page, "[data-testid=candidates] [data-config]").await?;
         browser.until(&state("unasked")).await?;
-        quiet(&browser, look).await?;
+        browser.sound(look).await?;
         browser.script::<()>(&format!("{BUTTON}.scrollIntoView({{ block: 'center' }})")).await?;
         browser.picture(&format!("measure-{look}")).await?;
 
@@ -59,7 +50,7 @@ async fn a_shape_that_nobody_measured_is_asked_for() -> anyhow::Result<()> {
         browser
             .until(&says("It is asked for. No agent with this hardware was seen in the last hour"))
             .await?;
-        quiet(&browser, look).await?;
+        browser.sound(look).await?;
         browser.picture(&format!("measure-asked-{look}")).await?;
 
         // On its own page it waits, too, and the plan has it.
@@ -69,7 +60,7 @@ async fn a_shape_that_nobody_measured_is_asked_for() -> anyhow::Result<()> {
             .await?;
         browser.until(&says("Nobody has measured this problem yet")).await?;
         browser.until(&state("waiting")).await?;
-        quiet(&browser, look).await?;
+        browser.sound(look).await?;
         browser.picture(&format!("measure-problem-{look}")).await?;
     }
     let map = server.get("/api/v1/hardware/nvidia-h200/coverage/map")?;
@@ -100,7 +91,7 @@ async fn a_server_for_people_it_knows_asks_who_wants_it() -> anyhow::Result<()> 
     browser.until(&state("unasked")).await?;
     press(&browser).await?;
     browser.until(&says("This server measures for people with an account")).await?;
-    quiet(&browser, "refused").await?;
+    browser.sound("refused").await?;
     browser.picture("measure-sign-in-phone-light").await?;
     browser.until(&state("unasked")).await?;
     browser.until("return !!document.querySelector('[data-testid=measure] a[href^=\"/sign-in\"]')").await?;
@@ -162,7 +153,7 @@ async fn of_a_list_only_what_is_missing_is_asked_for() -> anyhow::Result<()> {
             "0 shapes asked for now, 2 on the list already, 1 measured already."
         };
         browser.until(&says(asked)).await.with_context(|| look)?;
-        quiet(&browser, look).await?;
+        browser.sound(look).await?;
         browser.picture(&format!("measure-list-{look}")).await?;
     }
     Ok(())

@@ -12,15 +12,6 @@ const LOOKS: [(Viewport, Theme, &str); 4] = [
     (Viewport::PHONE, Theme::Dark, "phone-dark"),
 ];
 
-async fn quiet(browser: &Browser, look: &str) -> anyhow::Result<()> {
-    ensure!(browser.overflow().await? <= 0, "{look}: wider than the window");
-    let barriers = browser.inaccessible().await?;
-    ensure!(barriers.is_empty(), "{look}: axe: {barriers:?}");
-    let complaints = browser.complaints().await?;
-    ensure!(complaints.is_empty(), "{look}: {complaints:?}");
-    Ok(())
-}
-
 async fn text(browser: &Browser, selector: &str) -> anyhow::Result<String> {
     browser.script(&format!("return document.querySelector(\"{selector}\").innerText")).await
 }
@@ -56,7 +47,7 @@ async fn a_model_is_judged_problem_by_problem_in_the_browser() -> anyhow::Result
         ensure!(text(&browser, "[data-testid=lineage]").await?.contains("median-cold-event"));
         let citation = text(&browser, "[data-testid=citation]").await?;
         ensure!(citation.contains(&format!("@misc{{diode-{id},")) && citation.contains(digest), "{citation}");
-        quiet(&browser, look).await?;
+        browser.sound(look).await?;
         browser.picture(&format!("model-{look}")).await?;
         browser.script::<()>("document.querySelector('[data-testid=judged]').scrollIntoView()").await?;
         browser.picture(&format!("model-judged-{look}")).await?;
@@ -96,7 +87,7 @@ async fn a_dataset_has_a_card_and_is_taken_in_two_clicks() -> anyhow::Result<()>
         browser
             .open(&format!("{}/datasets", server.url()), "a.card-link[href='/datasets/nvidia-h200']")
             .await?;
-        quiet(&browser, look).await?;
+        browser.sound(look).await?;
         browser.picture(&format!("datasets-{look}")).await?;
         browser.press("document.querySelector(\"a.card-link[href='/datasets/nvidia-h100']\")").await?;
         browser.wait_for("[data-testid=sample-rows] tbody tr").await?;
@@ -107,7 +98,7 @@ async fn a_dataset_has_a_card_and_is_taken_in_two_clicks() -> anyhow::Result<()>
             citation.contains("@misc{diode-nvidia-h100,") && citation.contains("/datasets/nvidia-h100"),
             "{citation}"
         );
-        quiet(&browser, look).await?;
+        browser.sound(look).await?;
         browser.picture(&format!("dataset-{look}")).await?;
     }
     browser.script::<()>(CATCH_FILES).await?;
@@ -148,7 +139,7 @@ async fn two_models_are_side_by_side() -> anyhow::Result<()> {
             );
             assert_eq!(browser.script::<String>(&href).await?, format!("/models/{id}"));
         }
-        quiet(&browser, look).await?;
+        browser.sound(look).await?;
         browser.picture(&format!("compare-models-{look}")).await?;
     }
     // A model beside itself is the same in everything, and an unknown one is said to be.
@@ -235,7 +226,7 @@ async fn snapshots_stand_with_their_files_checksums_and_citation() -> anyhow::Re
         for part in [command.as_str(), citation] {
             ensure!(shown.contains(part), "{look}: {part} is not in {shown}");
         }
-        quiet(&browser, look).await?;
+        browser.sound(look).await?;
         browser.script::<()>("document.querySelector('[data-testid=snapshots]').scrollIntoView()").await?;
         browser.picture(&format!("snapshots-{look}")).await?;
     }

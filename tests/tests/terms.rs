@@ -1,39 +1,21 @@
 //! Agreeing to the terms of contributing in a real browser, before a file is sent and when an account is made.
 
-use diode_tests::{Browser, Server, Theme, Viewport, diode};
+use diode_tests::{Browser, COLLECT_ONE, Server, Theme, Viewport, diode};
 use thirtyfour::By;
-
-const COLLECT: [&str; 15] = [
-    "collect",
-    "--backend",
-    "cpu",
-    "--output",
-    "a.msgpack.zst",
-    "--num-shapes",
-    "1",
-    "--max-size",
-    "64",
-    "--ops",
-    "mm",
-    "--dtypes",
-    "float32",
-    "--space",
-    "default",
-];
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_visitor_agrees_before_a_file_is_sent() -> anyhow::Result<()> {
     let folder = tempfile::tempdir()?;
     let folder = folder.path();
     let server = Server::start_with(folder, &["--no-worker", "--anonymous", "uploads"])?;
-    diode(folder, &COLLECT)?;
+    diode(folder, &COLLECT_ONE)?;
     let file = folder.join("a.msgpack.zst");
     let file = file.to_str().unwrap_or_default();
     let uploads = || anyhow::Ok(server.get("/api/v1/uploads")?.as_array().map_or(0, Vec::len));
     let browser = Browser::start().await?;
     browser.look(Viewport::PHONE, Theme::Light).await?;
     browser.open(&format!("{}/contribute", server.url()), "[data-testid=terms] input").await?;
-    looked_at(&browser, "contribute-terms-phone-light").await?;
+    browser.looked_at("contribute-terms-phone-light").await?;
     // All of the text is there to be read.
     browser.driver.find(By::Css("[data-testid=terms] summary")).await?.click().await?;
     browser.until("return document.body.innerText.includes('6. No promises.')").await?;
@@ -51,7 +33,7 @@ async fn a_visitor_agrees_before_a_file_is_sent() -> anyhow::Result<()> {
         browser.script("return document.querySelector('[data-testid=receipt]').innerText").await?;
     assert!(receipt.contains("MIT OR Apache-2.0, terms of contributing version 1"), "{receipt}");
     assert_eq!(server.get("/api/v1/uploads")?[0]["licence"]["terms"], 1);
-    looked_at(&browser, "contribute-agreed-phone-light").await?;
+    browser.looked_at("contribute-agreed-phone-light").await?;
 
     // The command line says the same, and sends nothing before somebody agrees.
     let upload = ["upload", "a.msgpack.zst", "--server", server.url()];
@@ -67,7 +49,7 @@ async fn an_account_can_agree_when_it_is_made_or_later() -> anyhow::Result<()> {
     let browser = Browser::start().await?;
     browser.look(Viewport::DESKTOP, Theme::Dark).await?;
     browser.open(&format!("{}/terms", server.url()), "h1").await?;
-    looked_at(&browser, "terms-desktop-dark").await?;
+    browser.looked_at("terms-desktop-dark").await?;
     browser.open(&format!("{}/sign-up", server.url()), "input[name=terms]").await?;
     let ticked: bool = browser.script("return document.querySelector('input[name=terms]').checked").await?;
     assert!(!ticked, "nobody agrees by overlooking a box");
@@ -83,20 +65,12 @@ async fn an_account_can_agree_when_it_is_made_or_later() -> anyhow::Result<()> {
 
     browser.open(&format!("{}/contribute", server.url()), "[data-testid=terms] input").await?;
     browser.open(&format!("{}/account", server.url()), "form[action='/account/terms'] button").await?;
-    looked_at(&browser, "account-terms-desktop-dark").await?;
+    browser.looked_at("account-terms-desktop-dark").await?;
     browser.driver.find(By::Css("form[action='/account/terms'] button")).await?.click().await?;
     browser.until("return document.body.innerText.includes('You agreed to version 1')").await?;
     // Whoever has agreed is not asked again.
     browser.open(&format!("{}/contribute", server.url()), "[data-testid=terms]").await?;
     let asks: bool = browser.script("return !!document.querySelector('[data-testid=terms] input')").await?;
     assert!(!asks);
-    Ok(())
-}
-
-/// Fits the window, and meets no error.
-async fn looked_at(browser: &Browser, name: &str) -> anyhow::Result<()> {
-    browser.picture(name).await?;
-    assert_eq!(browser.overflow().await?, 0, "{name} is wider than the window");
-    assert_eq!(browser.complaints().await?, Vec::<String>::new(), "{name}");
     Ok(())
 }
