@@ -67,40 +67,40 @@ impl Session {
         results: &mut Results,
     ) -> Result<Result<Vec<LaunchableConfig>, String>, SessionError> {
         let mut candidates = Vec::new();
-        let mut missing = None;
+        let mut wanted = Vec::new();
         for (number, config) in request.configs.iter().enumerate() {
-            let launchable = match config {
+            match config {
                 Config::Library if self.library.is_some() && VendorLibrary::supports(&request.problem) => {
-                    Launchable::Library
+                    candidates.push(LaunchableConfig { number, launchable: Launchable::Library });
                 }
-                Config::Library => continue,
-                _ => {
-                    let Some(tile) = tile_of(config) else {
-                        results.failed.push((number, FailureReason::Compile));
-                        continue;
-                    };
-                    let key = variant.key(tile, variant.fits(tile, &request.problem));
-                    match self.store.load(&self.gpu, &key) {
-                        Ok(place) => Launchable::Kernel(place, *tile),
-                        Err(MissingKernel::NotInPack) if self.is_too_large(&request.problem, tile) => {
-                            results.failed.push((number, FailureReason::OutOfResources));
-                            continue;
-                        }
-                        Err(MissingKernel::NotInPack) => {
-                            missing = Some(key);
-                            continue;
-                        }
-                        Err(MissingKernel::Failed(reason)) => {
-                            results.failed.push((number, reason));
-                            continue;
-                        }
-                        Err(MissingKernel::Fatal(error)) => return Err(error.into()),
-                        Err(MissingKernel::Unreadable(error)) => return Err(SessionError::Pack(error)),
+                Config::Library => {}
+                _ => match tile_of(config) {
+                    Some(tile) => {
+                        let key = variant.key(tile, variant.fits(tile, &request.problem));
+                        wanted.push((self.store.place_in_packs(&key), number, tile, key));
                     }
-                }
-            };
-            candidates.push(LaunchableConfig { number, launchable });
+                    None => results.failed.push((number, FailureReason::Compile)),
+                },
+            }
         }
+        wanted.sort_by_key(|(place, number, ..)| (*place, *number));
+        let mut missing = None;
+        for (_, number, tile, key) in wanted {
+            match self.store.load(&self.gpu, &key) {
+                Ok(place) => {
+                    candidates
+                        .push(LaunchableConfig { number, launchable: Launchable::Kernel(place, *tile) });
+                }
+                Err(MissingKernel::NotInPack) if self.is_too_large(&request.problem, tile) => {
+                    results.failed.push((number, FailureReason::OutOfResources));
+                }
+                Err(MissingKernel::NotInPack) => missing = Some(key),
+                Err(MissingKernel::Failed(reason)) => results.failed.push((number, reason)),
+                Err(MissingKernel::Fatal(error)) => return Err(error.into()),
+                Err(MissingKernel::Unreadable(error)) => return Err(SessionError::Pack(error)),
+            }
+        }
+        candidates.sort_unstable_by_key(|candidate| candidate.number);
         Ok(match missing {
             Some(key) if self.store.is_exact() => Err(format!(
                 "the pack is for the exact sizes of other problems, without {key}; build one for this"

@@ -10,7 +10,7 @@ use super::driver::{DriverError, Function, Gpu};
 
 /// The most kernels that stay loaded from one problem to the next. The driver takes some 0.2 MB of the host for
 /// each.
-const MOST_KEPT: usize = 400;
+const MOST_KEPT: usize = 100;
 
 /// A loaded kernel's place in the [`Store`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -84,6 +84,17 @@ impl Store {
                 self.places.remove(&kernel.key);
             }
         }
+    }
+
+    /// Where a kernel that is not loaded is in the packs. Kernels that are loaded in this order are unpacked once.
+    pub(super) fn place_in_packs(&self, key: &str) -> Option<(usize, (u32, u64))> {
+        if self.places.contains_key(key) {
+            return None;
+        }
+        self.packs.iter().enumerate().find_map(|(number, pack)| match pack.find(key)? {
+            Outcome::Built(kernel) => Some((number, kernel.place())),
+            Outcome::Failed { .. } => None,
+        })
     }
 
     /// Finds a kernel, and loads it if that is not done yet.

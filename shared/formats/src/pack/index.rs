@@ -58,3 +58,10 @@ pub struct Kernel {
     pub(crate) start: u64,
     pub(crate) len: u64,
 }
+
+impl Kernel {
+    /// Where it is in its pack. Whoever reads kernels in this order unpacks no part of the pack twice.
+    pub fn place(&self) -> (u32, u64) {
+        (self.chunk, self.start)
+    }
+}

@@ -271,6 +271,22 @@ mod tests {
     }
 
     #[test]
+    fn places_are_in_the_order_of_the_chunks() {
+        let mut writer = PackWriter::new("sm_90", BTreeMap::new());
+        for number in 0..6 {
+            writer.add_built(format!("{number}"), "mm".into(), [128, 0, 64, 0], &vec![number; 1 << 20]);
+        }
+        let pack = open(&writer.finish()).unwrap();
+        let place = |number: usize| match pack.find(&number.to_string()) {
+            Some(Outcome::Built(kernel)) => kernel.place(),
+            other => panic!("{other:?}"),
+        };
+        let places: Vec<_> = (0..6).map(place).collect();
+        let chunks: Vec<u32> = places.iter().map(|(chunk, _)| *chunk).collect();
+        assert!(places.is_sorted() && chunks == [0, 0, 1, 1, 2, 2], "{places:?}");
+    }
+
+    #[test]
     fn every_damage_is_noticed() {
         let bytes = sample();
         for length in (0..bytes.len()).step_by(7).chain([bytes.len() - 1]) {
