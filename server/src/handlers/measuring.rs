@@ -5,6 +5,7 @@ use diode_core::hardware::Hardware;
 
 use crate::app::App;
 use crate::http::{ApiResult, Known, StrictQuery};
+use crate::store::Now;
 
 /// Whether problems are measured on a hardware, are to be, or cannot be; in the order in which they are asked about.
 #[utoipa::path(
@@ -21,5 +22,5 @@ pub(crate) async fn get(
     Known(hardware): Known<Hardware>,
 ) -> ApiResult<Json<Vec<Measuring>>> {
     let problems = query.problems()?;
-    Ok(Json(app.backend.store.measuring(&hardware.slug, &problems).await?))
+    Ok(Json(app.backend.store.measuring(&hardware.slug, &problems, Now::read()).await?))
 }

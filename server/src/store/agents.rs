@@ -186,8 +186,12 @@ pub trait AgentStore: Send + Sync {
     async fn add_work(&self, hardware: &HardwareSlug, work: &[NewWork]) -> StoreResult<u64>;
 
     /// How far some problems have come on a hardware, in their order; few enough for one statement.
-    async fn measuring(&self, hardware: &HardwareSlug, problems: &[ProblemId])
-    -> StoreResult<Vec<Measuring>>;
+    async fn measuring(
+        &self,
+        hardware: &HardwareSlug,
+        problems: &[ProblemId],
+        now: Now,
+    ) -> StoreResult<Vec<Measuring>>;
 
     /// How much work waits and so on.
     async fn work_figures(&self, hardware: &HardwareSlug) -> StoreResult<WorkFigures>;

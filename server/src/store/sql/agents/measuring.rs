@@ -4,6 +4,7 @@ use diode_core::api::{Measuring, MeasuringState, Purpose};
 use diode_core::ids::{HardwareSlug, ProblemId};
 
 use crate::solutions::Damaged;
+use crate::store::Now;
 use crate::store::error::StoreResult;
 use crate::store::sql::connection::Connection;
 use crate::store::sql::fields::named;
@@ -24,21 +25,31 @@ pub(super) async fn read(
     db: &mut impl Connection,
     hardware: &HardwareSlug,
     problems: &[ProblemId],
+    now: Now,
 ) -> StoreResult<Vec<Measuring>> {
-    let of_these = |select: &'static str| {
-        Statement::new(select)
+    let of_these = |select: Statement| {
+        select
             .push_bind(hardware.as_str())
             .push(" AND problem IN (")
             .push_list(problems.iter().map(ProblemId::as_str))
             .push(")")
     };
-    let select = of_these("SELECT DISTINCT problem FROM solutions WHERE standing = 0 AND hardware = ");
+    let select = "SELECT DISTINCT problem FROM solutions WHERE standing = 0 AND hardware = ";
+    let select = of_these(Statement::new(select));
     let rows: Vec<(String,)> = db.fetch_all(select).await?;
     let measured: HashSet<String> = rows.into_iter().map(|(problem,)| problem).collect();
     // A problem that is to be confirmed is measured.
+    // An agent that has not come back has it no more, though the lease is ended only when another agent asks.
     let select = of_these(
-        "SELECT problem, state, purpose, refusal FROM work WHERE purpose <> 'confirm' AND state <> 'done' \
-         AND hardware = ",
+        Statement::new(
+            "SELECT problem, CASE WHEN state = 'leased' AND EXISTS (SELECT 1 FROM leases \
+             WHERE leases.id = work.lease AND leases.until < ",
+        )
+        .push_bind(now.millis())
+        .push(
+            ") THEN 'waiting' ELSE state END AS state, purpose, refusal FROM work \
+             WHERE purpose <> 'confirm' AND state <> 'done' AND hardware = ",
+        ),
     );
     let rows: Vec<WaitingRow> = db.fetch_all(select).await?;
     let waiting: HashMap<&str, &WaitingRow> = rows.iter().map(|row| (row.problem.as_str(), row)).collect();

@@ -111,8 +111,9 @@ impl<DB: Database<Connection: Connection>> AgentStore for SqlStore<DB> {
         &self,
         hardware: &HardwareSlug,
         problems: &[ProblemId],
+        now: Now,
     ) -> StoreResult<Vec<Measuring>> {
-        measuring::read(&mut *snapshot(self).await?, hardware, problems).await
+        measuring::read(&mut *snapshot(self).await?, hardware, problems, now).await
     }
 
     async fn work_figures(&self, hardware: &HardwareSlug) -> StoreResult<WorkFigures> {

@@ -1,7 +1,6 @@
-//! TLS that the server ends itself. Certificates are renewed while it runs, so their files are read anew
-//! when they change.
+//! The certificate in force. It is renewed while the server runs, so its files are read anew when they change.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::{Duration, SystemTime};
 
@@ -15,16 +14,10 @@ use tokio_rustls::rustls::crypto::ring;
 use tokio_rustls::rustls::pki_types::pem::PemObject as _;
 use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
 
+use super::TlsFiles;
+
 /// How often to look whether the files have changed.
 const LOOK_EVERY: Duration = Duration::from_secs(10);
-
-/// Where a certificate and its key lie, as PEM.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct TlsFiles {
-    /// The server's certificate first, then those between it and a trusted one.
-    pub certificate: PathBuf,
-    pub key: PathBuf,
-}
 
 /// The certificate in force. Clones share it.
 #[derive(Clone)]
