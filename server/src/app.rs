@@ -12,6 +12,7 @@ use crate::backend::Backend;
 use crate::exports::Exports;
 use crate::http::Hosts;
 use crate::limits::Refused;
+use crate::mail::Mailer;
 use crate::metrics::Metrics;
 use crate::readiness::Readiness;
 
@@ -42,6 +43,7 @@ pub struct App {
     pub(crate) readiness: Readiness,
     policy: Arc<Policy>,
     pub(crate) provider: Option<Arc<Provider>>,
+    pub(crate) mailer: Option<Mailer>,
     stopping: watch::Receiver<bool>,
 }
 
@@ -57,6 +59,7 @@ impl App {
             readiness: Readiness::default(),
             policy: Arc::new(policy),
             provider: None,
+            mailer: None,
             exports: Exports::default(),
             answers: Answers::default(),
             refused: Refused::default(),
@@ -74,6 +77,11 @@ impl App {
     /// By whom people may sign in, beside their passwords.
     pub fn with_provider(self, provider: Option<Provider>) -> Self {
         Self { provider: provider.map(Arc::new), ..self }
+    }
+
+    /// By what mails are sent, if they are.
+    pub fn with_mailer(self, mailer: Option<Mailer>) -> Self {
+        Self { mailer, ..self }
     }
 
     /// How long it holds whether the server can do its work, once that was found out.

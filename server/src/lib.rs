@@ -23,6 +23,7 @@ mod http;
 pub mod ingest;
 pub mod limits;
 pub mod listen;
+pub mod mail;
 pub mod metrics;
 mod packs;
 mod pages;

@@ -11,6 +11,7 @@ use crate::accounts::{Policy, Provider, first_account_link};
 use crate::app::App;
 use crate::backend::Backend;
 use crate::listen::{Patience, listen};
+use crate::mail::{Mailer, Tries};
 use crate::router::router;
 use crate::settings::Settings;
 use crate::store::Store;
@@ -32,6 +33,9 @@ pub async fn serve(
     let tls = settings.access.tls().cloned().map(Tls::open).transpose()?;
     let provider = settings.openid.as_ref();
     let provider = provider.map(|openid| Provider::new(openid, &policy.public_url)).transpose()?;
+    let host = policy.host().unwrap_or_else(|| "localhost".to_owned());
+    let mailer = |mail| Mailer::new(mail, &host, Tries::default(), &backend.metrics);
+    let mailer = settings.mail.as_ref().map(mailer).transpose()?;
     let (tell, stopping) = watch::channel(false);
     let working = train.then(|| tokio::spawn(worker::run(backend.clone(), stopping.clone())));
     let refreshing = tokio::spawn(refresh::run(backend.clone(), stopping.clone()));
@@ -46,7 +50,8 @@ pub async fn serve(
         Some(address) => Some(metrics::tell(address, &backend, stopping.clone()).await?),
         None => None,
     };
-    let app = App::new(backend, policy, stopping).answering_to(hosts).with_provider(provider);
+    let app =
+        App::new(backend, policy, stopping).answering_to(hosts).with_provider(provider).with_mailer(mailer);
     // Scripts wait for this line to learn the port.
     let scheme = if tls.is_some() { "https" } else { "http" };
     writeln!(std::io::stdout(), "listening on {scheme}://{}", listener.local_addr()?)?;

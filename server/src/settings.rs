@@ -5,6 +5,7 @@ mod access;
 mod blobs;
 mod explain;
 mod limits;
+mod mail;
 mod openid;
 mod snapshots;
 mod training;
@@ -20,6 +21,7 @@ pub use access::{Access, AccessArgs};
 pub use blobs::BucketArgs;
 pub use explain::{Explained, explain};
 pub use limits::LimitArgs;
+pub use mail::{Login, MailArgs, MailServer, MailSettings, Security, Smtp};
 pub use openid::{ClientSecret, OpenId, OpenIdArgs};
 pub use snapshots::{SnapshotArgs, Snapshots};
 pub use training::{Training, TrainingArgs};
@@ -85,6 +87,9 @@ pub struct ServingArgs {
     pub openid: OpenIdArgs,
 
     #[command(flatten)]
+    pub mail: MailArgs,
+
+    #[command(flatten)]
     pub training: TrainingArgs,
 }
 
@@ -104,6 +109,8 @@ struct File {
     access: access::AccessFile,
     #[serde(default)]
     openid: openid::OpenIdFile,
+    #[serde(default)]
+    mail: mail::MailFile,
     #[serde(default)]
     s3: blobs::BucketFile,
     #[serde(default)]
@@ -131,6 +138,8 @@ pub struct Settings {
     pub access: Access,
     /// By whom people may sign in; `None` for by password alone.
     pub openid: Option<OpenId>,
+    /// How mails are sent; `None` for not at all.
+    pub mail: Option<MailSettings>,
     pub training: Training,
     pub snapshots: Snapshots,
 }
@@ -147,6 +156,7 @@ impl Settings {
             listen,
             access: Access::resolve(serving.access, file.access, &file.limits, listen)?,
             openid: OpenId::resolve(serving.openid, file.openid)?,
+            mail: MailSettings::resolve(serving.mail, file.mail)?,
             training: Training::resolve(serving.training, file.training)?,
             snapshots: Snapshots::resolve(&args.snapshots, &file.snapshots),
             database_url: args

@@ -5,14 +5,16 @@ use crate::app::App;
 use crate::http::{ApiFault, ApiResult};
 use crate::store::{LinkFor, Now, PasswordReset};
 
-/// Sets the password of the account that a link is for, ends its sessions and takes its identities off.
+/// Sets the password of the account that a link is for, ends its sessions and takes off what somebody else may have
+/// added to it.
 pub(crate) async fn choose_password(app: &App, link: &str, password: Password) -> ApiResult<PasswordReset> {
     let broken =
         || ApiFault::forbidden("this link does not work: it has been used or has expired; ask for another");
     let secret = digest_of(link);
     // Looked at first, because hashing for a link that does not work would cost for nothing.
-    let Some(LinkFor::Password(account)) = app.backend.store.link(&secret, Now::read()).await? else {
-        return Err(broken());
+    let account = match app.backend.store.link(&secret, Now::read()).await? {
+        Some(LinkFor::Password(account) | LinkFor::MailedPassword(account, _)) => account,
+        _ => return Err(broken()),
     };
     let account = app.backend.store.account(&account).await?.ok_or_else(broken)?;
     password.check(&account.name)?;

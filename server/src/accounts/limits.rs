@@ -3,6 +3,7 @@ use std::time::Duration;
 use diode_core::api::Account;
 
 use super::Peer;
+use super::links::MAILED_PASSWORD_LASTS;
 use crate::app::App;
 use crate::http::ApiResult;
 use crate::limits::{Rate, admit};
@@ -26,6 +27,18 @@ pub(super) const DEVICES_OF_ADDRESS: Rate = Rate { name: "devices", quota: 60, w
 
 /// A signed-in account could otherwise allow a stranger's program by guessing its code.
 pub(super) const CODES_OF_ACCOUNT: Rate = Rate { name: "codes", quota: 20, window: QUARTER };
+
+/// Each leads to a mail or to none, which nobody is told.
+pub(super) const RESETS: Rate = Rate { name: "resets", quota: 5, window: QUARTER };
+
+/// Each leaves a row for a while, and costs a look for an account. A company may share one address.
+pub(super) const RESETS_OF_ADDRESS: Rate = Rate { name: "resets", quota: 30, window: QUARTER };
+
+/// Beyond it none are sent, wherever they are asked for. Nobody is told that either.
+pub(super) const RESETS_OF_ACCOUNT: Rate = Rate { name: "resets", quota: 5, window: MAILED_PASSWORD_LASTS };
+
+/// Strangers get them, if an account wants that.
+pub(super) const CONFIRMATIONS: Rate = Rate { name: "confirmations", quota: 5, window: LONGEST_WINDOW };
 
 /// Each leaves a row, and costs an administrator time.
 const REPORTS: Rate = Rate { name: "reports", quota: 20, window: LONGEST_WINDOW };

@@ -9,6 +9,8 @@ mod choose_password;
 mod confirm;
 mod cookie;
 mod devices;
+mod email;
+mod forgotten;
 mod limits;
 mod links;
 pub(crate) mod openid;
@@ -26,6 +28,8 @@ pub(crate) use authorized::{Admin, Authorized, Contribute, Measure, Report, Righ
 pub(crate) use caller::{By, Caller, SignedIn};
 pub(crate) use choose_password::choose_password;
 pub(crate) use devices::{answer, begin, find, poll};
+pub(crate) use email::{ask_to_confirm, confirm_email, remove_email};
+pub(crate) use forgotten::forgotten;
 pub(crate) use limits::admit_report;
 pub use links::{Link, first_account_link, invitation_link, password_link};
 pub use openid::Provider;

@@ -34,7 +34,8 @@ pub enum AccountCommand {
         #[command(flatten)]
         data: DataArgs,
     },
-    /// Print a link by which the owner of an account chooses a new password; that ends its sessions and unlinks it
+    /// Print a link by which the owner of an account chooses a new password; that ends its sessions, unlinks it
+    /// and takes its e-mail address off
     Reset {
         name: AccountName,
         #[command(flatten)]
@@ -200,10 +201,12 @@ fn shown(link: &Link) -> String {
 }
 
 fn account_line(found: &Credentials) -> String {
-    let Credentials { account, password, disabled } = found;
+    let Credentials { account, password, disabled, email } = found;
     let mut notes = vec![format!("since {}", account.created_at)];
     notes.extend(account.admin.then(|| "administrator".to_owned()));
     notes.extend(password.is_none().then(|| "no password".to_owned()));
+    // Which it is, is its owner's business.
+    notes.extend(email.is_some().then(|| "can get a new password by mail".to_owned()));
     notes.extend(disabled.then(|| "disabled".to_owned()));
     format!("{}: {}\n", account.name, notes.join(", "))
 }

@@ -33,6 +33,11 @@ struct JobLabels {
     outcome: &'static str,
 }
 
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct MailLabels {
+    outcome: &'static str,
+}
+
 /// What this process counts while it works.
 #[derive(Clone)]
 pub struct Metrics {
@@ -43,6 +48,7 @@ pub struct Metrics {
     timings: Counter,
     jobs: Family<JobLabels, Histogram, fn() -> Histogram>,
     working: Gauge,
+    mails: Family<MailLabels, Counter>,
 }
 
 impl Default for Metrics {
@@ -61,7 +67,9 @@ impl Default for Metrics {
         let help = "Time that this process has worked on a job, by outcome";
         registry.register_with_unit("worker_job_duration", help, Unit::Seconds, jobs.clone());
         registry.register("worker_busy", "Whether this process works on a job", working.clone());
-        Self { registry: Arc::new(registry), requests, uploads, upload_bytes, timings, jobs, working }
+        let mails = Family::default();
+        registry.register("mails", "Mails, by outcome", mails.clone());
+        Self { registry: Arc::new(registry), requests, uploads, upload_bytes, timings, jobs, working, mails }
     }
 }
 
@@ -94,6 +102,11 @@ impl Metrics {
     pub(crate) fn job_ends(&self, outcome: &'static str, took: Duration) {
         self.working.dec();
         self.jobs.get_or_create(&JobLabels { outcome }).observe(took.as_secs_f64());
+    }
+
+    /// Counts what became of a mail.
+    pub(crate) fn mail(&self, outcome: &'static str) {
+        self.mails.get_or_create(&MailLabels { outcome }).inc();
     }
 
     /// Counts an upload that was refused for what is in it.

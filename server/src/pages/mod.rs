@@ -4,6 +4,8 @@
 mod account;
 mod agreeing;
 mod device;
+mod email;
+mod forgotten;
 mod form;
 mod layout;
 mod linking;
@@ -25,6 +27,7 @@ pub(crate) fn routes() -> Router<App> {
         .route("/sign-up", get(sign_up::show).post(sign_up::submit))
         .route("/sign-out", post(sign_in::sign_out))
         .route("/password", get(password::show).post(password::submit))
+        .route("/password/forgotten", get(forgotten::show).post(forgotten::submit))
         .route("/device", get(device::show).post(device::submit))
         .route("/account", get(account::show))
         .route("/account/models", get(models::show).post(models::decide))
@@ -33,6 +36,9 @@ pub(crate) fn routes() -> Router<App> {
         .route("/account/tokens/revoke", post(account::revoke))
         .route("/account/terms", post(agreeing::submit))
         .route("/terms", get(terms::show))
+        .route("/account/email", get(email::show).post(email::submit))
+        .route("/account/email/confirm", post(email::confirm))
+        .route("/account/email/remove", post(email::remove))
         .route("/account/delete", post(account::delete))
         .route("/sign-in/openid", post(openid::submit))
         .route("/sign-in/openid/callback", get(openid::callback))

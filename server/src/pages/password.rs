@@ -36,7 +36,7 @@ pub(super) async fn submit(
     OwnForm(Fields { link, password }): OwnForm<Fields>,
 ) -> Response {
     match accounts::choose_password(&app, &link, password).await {
-        Ok(PasswordReset { account, unlinked }) => {
+        Ok(PasswordReset { account, unlinked, without_email }) => {
             let content = html! {
                 p class="card" {
                     "The password of " (account) " is changed, and all its sessions have ended. "
@@ -47,6 +47,12 @@ pub(super) async fn submit(
                         "The account was linked with " (issuer) ", which does not open it any more: whoever had "
                         "the old password may have linked it. You can link it again at "
                         a href="/account" { "your account" } "."
+                    }
+                }
+                @if without_email {
+                    p class="card" {
+                        "Mails do not go to the address of the account any more: whoever had the old password may "
+                        "have given it. You can give yours again at " a href="/account" { "your account" } "."
                     }
                 }
             };

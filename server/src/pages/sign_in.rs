@@ -65,6 +65,7 @@ fn form(app: &App, name: &str, next: Option<&str>, said: Option<&Markup>) -> Mar
             button class="button primary" { "Sign in" }
         }
         (button(app, next, None))
+        p { a href="/password/forgotten" { "Password lost?" } }
         @if app.policy().sign_ups == SignUps::Open {
             p { "No account yet? " a href="/sign-up" { "Sign up" } "." }
         }

@@ -47,6 +47,9 @@ fn id_of(name: &str) -> &str {
         "openid.client_id" => "openid_client_id",
         "openid.client_secret_file" => "openid_client_secret_file",
         "openid.label" => "openid_label",
+        "mail.server" => "mail_server",
+        "mail.from" => "mail_from",
+        "mail.ca" => "mail_ca",
         "s3.endpoint" => "s3_endpoint",
         "s3.region" => "s3_region",
         "s3.path_style" => "s3_path_style",
@@ -94,6 +97,7 @@ fn values(settings: &Settings) -> Vec<(&'static str, String)> {
     let openid = settings.openid.as_ref();
     let tls = settings.access.tls();
     let secret = openid.and_then(|openid| openid.client_secret_file.as_ref());
+    let mail_ca = settings.mail.as_ref().and_then(|mail| mail.ca.as_ref());
     let snapshots = settings.snapshots;
     let mut values = vec![
         ("listen", settings.listen.to_string()),
@@ -113,6 +117,9 @@ fn values(settings: &Settings) -> Vec<(&'static str, String)> {
         ("openid.client_id", some_or("none", openid.map(|openid| &openid.client_id))),
         ("openid.client_secret_file", some_or("none", secret.map(|file| file.display()))),
         ("openid.label", some_or("none", openid.map(|openid| &openid.label))),
+        ("mail.server", some_or("none", settings.mail.as_ref().map(|mail| &mail.server))),
+        ("mail.from", some_or("none", settings.mail.as_ref().map(|mail| &mail.from))),
+        ("mail.ca", some_or("the public ones", mail_ca.map(|file| file.display()))),
         ("limits.uploads_per_minute", some_or("any number", uploads)),
         ("limits.changes_per_minute", some_or("any number", changes)),
         ("limits.exports_per_minute", some_or("any number", exports)),
@@ -141,7 +148,7 @@ fn some_or(none: &str, value: Option<impl Display>) -> String {
 }
 
 /// A URL with its password left out.
-fn without_password(url: &str) -> String {
+pub(super) fn without_password(url: &str) -> String {
     let split = || {
         let (scheme, rest) = url.split_once("://")?;
         let (who, host) = rest.rsplit_once('@')?;
@@ -182,6 +189,10 @@ mod tests {
             "https://d.example",
             "--auto-train",
             "off",
+            "--mail-server",
+            "smtps://diode:secret@mail.example",
+            "--mail-from",
+            "diode@mail.example",
         ]);
         let of = |name: &str| {
             let found = all.iter().find(|one| one.name == name).unwrap();
@@ -189,6 +200,8 @@ mod tests {
         };
         assert_eq!(of("listen"), ("127.0.0.1:9090", "tests/settings/diode.toml"));
         assert_eq!(of("database_url"), ("postgres://ada:…@db/diode", "--database-url"));
+        assert_eq!(of("mail.server"), ("smtps://diode:…@mail.example", "--mail-server"));
+        assert_eq!(of("mail.from"), ("diode@mail.example", "--mail-from"));
         assert_eq!(of("access.sign_ups"), ("closed", "tests/settings/diode.toml"));
         assert_eq!(of("access.behind_proxy"), ("true", "--behind-proxy"));
         assert_eq!(of("limits.uploads_per_minute"), ("1200", "default"));

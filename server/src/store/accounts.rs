@@ -11,9 +11,13 @@ use diode_core::ids::{AccountId, AccountName, Digest, TokenId};
 use super::error::StoreResult;
 use super::types::Now;
 use crate::blobs::BlobKey;
+use crate::mail::EmailAddress;
 
 /// Tries are counted for this long at most.
 pub const LONGEST_WINDOW: Duration = Duration::from_secs(24 * 3600);
+
+/// A mail for each of them is sent at once.
+pub const MAX_ACCOUNTS_OF_ADDRESS: u32 = 5;
 
 /// An account on its way into the store.
 #[derive(Debug, Clone)]
@@ -33,6 +37,8 @@ pub struct Credentials {
     pub account: Account,
     pub password: Option<String>,
     pub disabled: bool,
+    /// Where a link for a new password may be sent.
+    pub email: Option<EmailAddress>,
 }
 
 /// Whether an account could be made.
@@ -51,8 +57,12 @@ pub enum LinkFor {
     FirstAccount,
     /// Making an account.
     Account,
-    /// Choosing the password of an account.
+    /// Choosing the password of an account. Whoever runs the server has made it.
     Password(AccountId),
+    /// The same, sent to the address of the account. Works as long as the account has this address.
+    MailedPassword(AccountId, EmailAddress),
+    /// Giving an account this address, to which the link was sent.
+    Email(AccountId, EmailAddress),
 }
 
 /// A token on its way into the store.
@@ -74,6 +84,16 @@ pub struct PasswordReset {
     pub account: AccountName,
     /// The issuers whose identities were taken off the account.
     pub unlinked: Vec<String>,
+    /// Whether an address for mails was taken off the account.
+    pub without_email: bool,
+}
+
+/// An address that its owner has confirmed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ConfirmedEmail {
+    pub email: EmailAddress,
+    /// The one that the account had before.
+    pub earlier: Option<EmailAddress>,
 }
 
 /// A program that waits to be allowed.
@@ -134,13 +154,29 @@ pub trait AccountStore: Send + Sync {
     async fn set_password(&self, account: &AccountId, hash: &str, kept: Option<&Digest>) -> StoreResult<()>;
 
     /// Uses up a link and sets the password of its account. Its sessions end, and its identities are taken off:
-    /// whoever had the old password may have linked them. `None` if there is no such link.
+    /// whoever had the old password may have linked them. So is its address, unless the link was sent there.
+    /// `None` if there is no such link.
     async fn set_password_by_link(
         &self,
         link: &Digest,
         hash: &str,
         now: Now,
     ) -> StoreResult<Option<PasswordReset>>;
+
+    /// The accounts with an address, at most [`MAX_ACCOUNTS_OF_ADDRESS`] of them.
+    async fn accounts_of_email(&self, email: &EmailAddress) -> StoreResult<Vec<Credentials>>;
+
+    /// Uses up a link that was sent to an address, and gives the address to its account, which must be this
+    /// one. `None` if there is no such link.
+    async fn confirm_email(
+        &self,
+        link: &Digest,
+        account: &AccountId,
+        now: Now,
+    ) -> StoreResult<Option<ConfirmedEmail>>;
+
+    /// Takes the address off an account, with the links that were sent to it. Returns the address.
+    async fn remove_email(&self, account: &AccountId, now: Now) -> StoreResult<Option<EmailAddress>>;
 
     /// Disables an account, ending its sessions and keeping its tokens from working, or enables it again.
     async fn set_disabled(&self, account: &AccountId, disabled: bool, now: Now) -> StoreResult<()>;

@@ -23,6 +23,7 @@ const SQLITE: &[Embedded] = &[
     (12, "plans", include_str!("../../../migrations/sqlite/0012_plans.sql")),
     (13, "contributed", include_str!("../../../migrations/sqlite/0013_contributed.sql")),
     (14, "consent", include_str!("../../../migrations/sqlite/0014_consent.sql")),
+    (15, "email", include_str!("../../../migrations/sqlite/0015_email.sql")),
 ];
 
 const POSTGRES: &[Embedded] = &[
@@ -40,6 +41,7 @@ const POSTGRES: &[Embedded] = &[
     (12, "plans", include_str!("../../../migrations/postgres/0012_plans.sql")),
     (13, "contributed", include_str!("../../../migrations/postgres/0013_contributed.sql")),
     (14, "consent", include_str!("../../../migrations/postgres/0014_consent.sql")),
+    (15, "email", include_str!("../../../migrations/postgres/0015_email.sql")),
 ];
 
 pub(super) fn sqlite() -> Migrator {
@@ -232,6 +234,38 @@ mod tests {
     #[tokio::test]
     async fn uploads_before_the_terms_have_the_licence_that_pages_stated_on_postgres() {
         assert_eq!(migrated_on_postgres::<Licence>("stated", 3, SENT, LICENCES).await, licences());
+    }
+
+    /// An account and a link for its password, as the fourteenth migration left them.
+    const LINKED: &str = "
+        INSERT INTO accounts (id, name, admin, created_at) VALUES ('a', 'ada', 0, '2026');
+        INSERT INTO links (secret, kind, account, expires) VALUES ('s', 'password', 'a', 1);";
+
+    const ADDRESSES: &str = "SELECT a.name, a.email, l.kind, l.email FROM accounts a \
+                             JOIN links l ON l.account = a.id";
+
+    type Addresses = (String, Option<String>, String, Option<String>);
+
+    fn addresses() -> [Addresses; 1] {
+        [("ada".to_owned(), None, "password".to_owned(), None)]
+    }
+
+    #[tokio::test]
+    async fn accounts_of_the_fourteenth_version_have_no_address_on_sqlite() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("fourteenth.db");
+        let options = sqlx::sqlite::SqliteConnectOptions::new().filename(file).create_if_missing(true);
+        let pool = sqlx::SqlitePool::connect_with(options).await.unwrap();
+        migrator(&SQLITE[..14]).run(&pool).await.unwrap();
+        sqlx::raw_sql(LINKED).execute(&pool).await.unwrap();
+        sqlite().run(&pool).await.unwrap();
+        assert_eq!(sqlx::query_as::<_, Addresses>(ADDRESSES).fetch_all(&pool).await.unwrap(), addresses());
+    }
+
+    #[tokio::test]
+    async fn accounts_of_the_fourteenth_version_have_no_address_on_postgres() {
+        let found = migrated_on_postgres::<Addresses>("fourteenth", 14, LINKED, ADDRESSES).await;
+        assert_eq!(found, addresses());
     }
 
     #[test]

@@ -25,8 +25,8 @@ mod upkeep;
 use std::sync::Arc;
 
 pub use accounts::{
-    AccountStore, Created, Credentials, DeviceAnswer, LONGEST_WINDOW, LinkFor, NewAccount, NewTokenRow,
-    PasswordReset, Tries, WaitingDevice,
+    AccountStore, ConfirmedEmail, Created, Credentials, DeviceAnswer, LONGEST_WINDOW, LinkFor,
+    MAX_ACCOUNTS_OF_ADDRESS, NewAccount, NewTokenRow, PasswordReset, Tries, WaitingDevice,
 };
 pub use agents::{
     AGENT_LEASE, AgentStore, KnownAgent, KnownProblems, LeaseWish, LeasedWork, MAX_REFUSED_RESULTS,

@@ -6,9 +6,11 @@ use diode_core::api::{Agreement, LinkedIdentity, Reason, Scope, UploadLicence, U
 use diode_core::ids::{AccountId, AccountName, Digest, TokenId};
 use diode_server::admin::verify_entries;
 use diode_server::blobs::BlobKind;
+use diode_server::mail::EmailAddress;
 use diode_server::store::{
-    Created, DeviceAnswer, Identity, LONGEST_WINDOW, LinkFor, Linked, NewAccount, NewTokenRow, NewUpload,
-    Now, OpenIdSignIn, OpenIdSignUp, PasswordReset, SignedUp, Store, Tries, Unlinked, View, WaitingDevice,
+    ConfirmedEmail, Created, DeviceAnswer, Identity, LONGEST_WINDOW, LinkFor, Linked, NewAccount,
+    NewTokenRow, NewUpload, Now, OpenIdSignIn, OpenIdSignUp, PasswordReset, SignedUp, Store, Tries, Unlinked,
+    View, WaitingDevice,
 };
 
 use crate::samples::{dataset, h200, mm};
@@ -48,6 +50,7 @@ pub(crate) async fn accounts_live(store: &dyn Store) {
     accounts_are_made(store).await;
     sessions_begin_and_end(store).await;
     links_work_once(store).await;
+    addresses_are_confirmed(store).await;
     identities_are_linked(store).await;
     tokens_are_used_and_revoked(store).await;
     programs_wait(store).await;
@@ -146,12 +149,73 @@ async fn links_work_once(store: &dyn Store) {
     let late = store.set_password_by_link(&secret("choose"), "late", later(60)).await.unwrap();
     assert_eq!(late, None);
     let name = store.set_password_by_link(&secret("choose"), "chosen", start()).await.unwrap();
-    assert_eq!(name, Some(PasswordReset { account: "ada".parse().unwrap(), unlinked: vec![] }));
+    let reset = PasswordReset { account: "ada".parse().unwrap(), unlinked: vec![], without_email: false };
+    assert_eq!(name, Some(reset));
     assert!(store.session(&secret("open"), start()).await.unwrap().is_none());
     // The other link ended with it.
     assert_eq!(store.set_password_by_link(&secret("choose too"), "x", start()).await.unwrap(), None);
     let ada = store.credentials(&"ada".parse().unwrap()).await.unwrap().unwrap();
     assert_eq!(ada.password.as_deref(), Some("chosen"));
+}
+
+async fn addresses_are_confirmed(store: &dyn Store) {
+    let ada = AccountId::of(b"ada");
+    let address = |text: &str| text.parse::<EmailAddress>().unwrap();
+    let (old, new) = (address("Ada@example.org"), address("ada@example.com"));
+    let add = async |name: &str, link: LinkFor| {
+        store.add_link(&secret(name), &link, start(), millis(later(60))).await.unwrap();
+    };
+    let confirm = async |name: &str, account: &AccountId, now: Now| {
+        store.confirm_email(&secret(name), account, now).await.unwrap()
+    };
+    let owners = async |email: &EmailAddress| {
+        let found = store.accounts_of_email(email).await.unwrap();
+        found.into_iter().map(|found| found.account.id).collect::<Vec<_>>()
+    };
+    let choose =
+        async |name: &str| store.set_password_by_link(&secret(name), "chosen", start()).await.unwrap();
+    let has = async || store.credentials(&"ada".parse().unwrap()).await.unwrap().unwrap().email;
+
+    add("old", LinkFor::Email(ada.clone(), old.clone())).await;
+    assert_eq!(
+        store.link(&secret("old"), start()).await.unwrap(),
+        Some(LinkFor::Email(ada.clone(), old.clone()))
+    );
+    assert_eq!(choose("old").await, None, "it is for no password");
+    add("old", LinkFor::Email(ada.clone(), old.clone())).await;
+    assert_eq!(confirm("old", &AccountId::of(b"bob"), start()).await, None, "it is another's");
+    assert_eq!(confirm("old", &ada, later(60)).await, None, "it has expired");
+    assert!(owners(&old).await.is_empty());
+    let confirmed = confirm("old", &ada, start()).await;
+    assert_eq!(confirmed, Some(ConfirmedEmail { email: old.clone(), earlier: None }));
+    assert_eq!(confirm("old", &ada, start()).await, None, "it has been used");
+    assert_eq!(
+        (has().await, owners(&address("ada@EXAMPLE.org")).await),
+        (Some(old.clone()), vec![ada.clone()])
+    );
+
+    // Links that were sent to one address work no longer once there is another.
+    add("sent before", LinkFor::MailedPassword(ada.clone(), old.clone())).await;
+    add("new", LinkFor::Email(ada.clone(), new.clone())).await;
+    let confirmed = confirm("new", &ada, start()).await;
+    assert_eq!(confirmed, Some(ConfirmedEmail { email: new.clone(), earlier: Some(old.clone()) }));
+    add("on its way", LinkFor::MailedPassword(ada.clone(), old.clone())).await;
+    assert_eq!((choose("sent before").await, choose("on its way").await), (None, None));
+
+    // A link that was sent there shows that the address is the owner's; a link of somebody else's does not.
+    add("mailed", LinkFor::MailedPassword(ada.clone(), new.clone())).await;
+    assert!(choose("mailed").await.is_some_and(|reset| !reset.without_email));
+    assert_eq!(has().await, Some(new.clone()));
+    let log = store.moderation_log(1).await.unwrap();
+    assert_eq!(log[0].what, "choose the password of ada");
+    add("printed", LinkFor::Password(ada.clone())).await;
+    assert!(choose("printed").await.is_some_and(|reset| reset.without_email));
+    assert_eq!((has().await, owners(&new).await), (None, vec![]));
+
+    add("again", LinkFor::Email(ada.clone(), new.clone())).await;
+    confirm("again", &ada, start()).await.unwrap();
+    assert_eq!(store.remove_email(&ada, start()).await.unwrap(), Some(new));
+    assert_eq!((store.remove_email(&ada, start()).await.unwrap(), has().await), (None, None));
 }
 
 async fn identities_are_linked(store: &dyn Store) {

@@ -42,6 +42,9 @@ mod leaderboard;
 mod limits;
 #[cfg(test)]
 mod listen;
+#[cfg(feature = "mail")]
+#[cfg(test)]
+mod mail;
 #[cfg(test)]
 mod measuring;
 #[cfg(test)]

@@ -8,7 +8,7 @@ use tower::ServiceExt as _;
 use crate::samples::{columnar, seven};
 use crate::test_app::TestApp;
 
-async fn scrape(app: &TestApp) -> String {
+pub(crate) async fn scrape(app: &TestApp) -> String {
     let request = Request::get("/metrics").body(Body::empty()).unwrap();
     let reply = metrics::router(&app.backend).oneshot(request).await.unwrap();
     assert_eq!(reply.status(), 200);

@@ -1,6 +1,8 @@
 //! The real router on a fresh database, and a client for it.
 
 use std::path::Path;
+#[cfg(feature = "mail")]
+use std::path::PathBuf;
 use std::time::Duration;
 
 use axum::body::{Body, to_bytes};
@@ -11,8 +13,12 @@ use diode_server::app::App;
 use diode_server::backend::Backend;
 use diode_server::blobs::BlobPlace;
 use diode_server::limits::Limits;
+#[cfg(feature = "mail")]
+use diode_server::mail::{Mailer, Tries};
 use diode_server::router::router;
 use diode_server::settings::{Access, Settings, Snapshots, Training};
+#[cfg(feature = "mail")]
+use diode_server::settings::{MailServer, MailSettings};
 use diode_server::store::SnapshotLimits;
 use serde::de::DeserializeOwned;
 use tempfile::TempDir;
@@ -98,6 +104,23 @@ impl TestApp {
         let served = App::new(self.backend.clone(), self.policy.clone(), self.stopping())
             .answering_to(self.policy.host().into_iter().collect())
             .with_provider(Some(provider));
+        Self { router: router(served), ..self }
+    }
+
+    /// The same, which sends mails.
+    #[cfg(feature = "mail")]
+    pub(crate) fn with_mails(self, server: MailServer, tries: Tries) -> Self {
+        self.with_mails_trusting(server, tries, None)
+    }
+
+    /// The same, which trusts the certificates of a file.
+    #[cfg(feature = "mail")]
+    pub(crate) fn with_mails_trusting(self, server: MailServer, tries: Tries, ca: Option<PathBuf>) -> Self {
+        let mails = MailSettings { server, from: "diode@example.org".parse().unwrap(), ca };
+        let mailer = Mailer::new(&mails, "diode.example.org", tries, &self.backend.metrics).unwrap();
+        let served = App::new(self.backend.clone(), self.policy.clone(), self.stopping())
+            .answering_to(self.policy.host().into_iter().collect())
+            .with_mailer(Some(mailer));
         Self { router: router(served), ..self }
     }
 
@@ -210,6 +233,7 @@ impl TestApp {
             metrics_listen: None,
             access: Access::default(),
             openid: None,
+            mail: None,
             training: Training::default(),
             // Tests of other things count jobs.
             snapshots: Snapshots {

@@ -27,7 +27,7 @@ const BRISK: Patience = Patience {
 const SOON: Duration = Duration::from_secs(20);
 
 /// Makes a certificate for this machine, and writes it with its key.
-fn certify(folder: &Path) -> (TlsFiles, String) {
+pub(crate) fn certify(folder: &Path) -> (TlsFiles, String) {
     let names = ["localhost".to_owned(), "127.0.0.1".to_owned()];
     let made = rcgen::generate_simple_self_signed(names).unwrap();
     let files = TlsFiles { certificate: folder.join("cert.pem"), key: folder.join("key.pem") };

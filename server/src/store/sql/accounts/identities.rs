@@ -1,8 +1,7 @@
 use diode_core::api::{LinkedIdentity, Reason};
 use diode_core::ids::{AccountId, AccountName, Digest};
 
-use super::owners::{CredentialsRow, find};
-use super::row::COLUMNS;
+use super::owners::{CredentialsRow, find, select};
 use super::sessions;
 use crate::store::accounts::Credentials;
 use crate::store::error::StoreResult;
@@ -13,10 +12,8 @@ use crate::store::sql::statement::Statement;
 use crate::store::types::Now;
 
 pub(super) async fn owner(db: &mut impl Connection, identity: &Identity) -> StoreResult<Option<Credentials>> {
-    let select = Statement::new("SELECT ")
-        .push(COLUMNS)
-        .push(", a.password, a.disabled_at FROM identities i JOIN accounts a ON a.id = i.account")
-        .push(" WHERE i.issuer = ")
+    let select = select()
+        .push(" JOIN identities i ON i.account = a.id WHERE i.issuer = ")
         .push_bind(identity.issuer.as_str())
         .push(" AND i.subject = ")
         .push_bind(identity.subject.as_str());

@@ -1,16 +1,22 @@
 use diode_core::ids::{AccountId, Digest};
 
+use crate::mail::EmailAddress;
 use crate::solutions::Damaged;
 use crate::store::accounts::LinkFor;
 use crate::store::error::StoreResult;
 use crate::store::sql::connection::Connection;
-use crate::store::sql::fields::parse;
+use crate::store::sql::fields::optional;
 use crate::store::sql::statement::Statement;
 use crate::store::types::Now;
 
 const FIRST: &str = "first account";
 const ACCOUNT: &str = "account";
 const PASSWORD: &str = "password";
+const MAILED_PASSWORD: &str = "mailed password";
+const EMAIL: &str = "email";
+
+/// Kind, account and address.
+type LinkRow = (String, Option<String>, Option<String>);
 
 pub(super) async fn add(
     db: &mut impl Connection,
@@ -20,16 +26,21 @@ pub(super) async fn add(
     expires: i64,
 ) -> StoreResult<()> {
     db.execute(Statement::new("DELETE FROM links WHERE expires <= $1").bind(now.millis())).await?;
-    let (kind, account) = match link {
-        LinkFor::FirstAccount => (FIRST, None),
-        LinkFor::Account => (ACCOUNT, None),
-        LinkFor::Password(account) => (PASSWORD, Some(account.as_str())),
+    let (kind, account, email) = match link {
+        LinkFor::FirstAccount => (FIRST, None, None),
+        LinkFor::Account => (ACCOUNT, None, None),
+        LinkFor::Password(account) => (PASSWORD, Some(account), None),
+        LinkFor::MailedPassword(account, email) => (MAILED_PASSWORD, Some(account), Some(email)),
+        LinkFor::Email(account, email) => (EMAIL, Some(account), Some(email)),
     };
-    let insert = Statement::new("INSERT INTO links (secret, kind, account, expires) VALUES ($1, $2, $3, $4)")
-        .bind(secret.as_str())
-        .bind(kind)
-        .bind(account)
-        .bind(expires);
+    let insert = Statement::new(
+        "INSERT INTO links (secret, kind, account, email, expires) VALUES ($1, $2, $3, $4, $5)",
+    )
+    .bind(secret.as_str())
+    .bind(kind)
+    .bind(account.map(AccountId::as_str))
+    .bind(email.map(EmailAddress::as_str))
+    .bind(expires);
     db.execute(insert).await?;
     Ok(())
 }
@@ -39,10 +50,10 @@ pub(super) async fn find(
     secret: &Digest,
     now: Now,
 ) -> StoreResult<Option<LinkFor>> {
-    let select = Statement::new("SELECT kind, account FROM links WHERE secret = $1 AND expires > $2")
+    let select = Statement::new("SELECT kind, account, email FROM links WHERE secret = $1 AND expires > $2")
         .bind(secret.as_str())
         .bind(now.millis());
-    let row: Option<(String, Option<String>)> = db.fetch_optional(select).await?;
+    let row: Option<LinkRow> = db.fetch_optional(select).await?;
     Ok(row.map(link).transpose()?)
 }
 
@@ -66,23 +77,35 @@ pub(super) async fn take(
         return Ok(Some(LinkFor::FirstAccount));
     }
     let delete =
-        Statement::new("DELETE FROM links WHERE secret = $1 AND expires > $2 RETURNING kind, account")
+        Statement::new("DELETE FROM links WHERE secret = $1 AND expires > $2 RETURNING kind, account, email")
             .bind(secret.as_str())
             .bind(now.millis());
-    let row: Option<(String, Option<String>)> = db.fetch_optional(delete).await?;
+    let row: Option<LinkRow> = db.fetch_optional(delete).await?;
     Ok(row.map(link).transpose()?)
 }
 
-pub(super) async fn forget_passwords(db: &mut impl Connection, account: &AccountId) -> StoreResult<()> {
+/// Removes all links of an account.
+pub(super) async fn forget_all(db: &mut impl Connection, account: &AccountId) -> StoreResult<()> {
     db.execute(Statement::new("DELETE FROM links WHERE account = $1").bind(account.as_str())).await?;
     Ok(())
 }
 
-fn link((kind, account): (String, Option<String>)) -> Result<LinkFor, Damaged> {
-    match (kind.as_str(), account) {
-        (FIRST, None) => Ok(LinkFor::FirstAccount),
-        (ACCOUNT, None) => Ok(LinkFor::Account),
-        (PASSWORD, Some(account)) => Ok(LinkFor::Password(parse("account id", account)?)),
-        (kind, account) => Err(Damaged::new("link", format_args!("`{kind}` with account {account:?}"))),
+/// Removes those that were sent by mail.
+pub(super) async fn forget_mailed(db: &mut impl Connection, account: &AccountId) -> StoreResult<()> {
+    let delete = Statement::new("DELETE FROM links WHERE account = $1 AND email IS NOT NULL");
+    db.execute(delete.bind(account.as_str())).await?;
+    Ok(())
+}
+
+fn link((kind, account, email): LinkRow) -> Result<LinkFor, Damaged> {
+    let account: Option<AccountId> = optional("account id", account)?;
+    let email: Option<EmailAddress> = optional("e-mail address", email)?;
+    match (kind.as_str(), account, email) {
+        (FIRST, None, None) => Ok(LinkFor::FirstAccount),
+        (ACCOUNT, None, None) => Ok(LinkFor::Account),
+        (PASSWORD, Some(account), None) => Ok(LinkFor::Password(account)),
+        (MAILED_PASSWORD, Some(account), Some(email)) => Ok(LinkFor::MailedPassword(account, email)),
+        (EMAIL, Some(account), Some(email)) => Ok(LinkFor::Email(account, email)),
+        (kind, account, _) => Err(Damaged::new("link", format_args!("`{kind}` with account {account:?}"))),
     }
 }

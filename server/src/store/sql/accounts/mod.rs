@@ -3,6 +3,7 @@
 mod attempts;
 mod delete;
 mod devices;
+mod email;
 mod identities;
 mod links;
 mod openid;
@@ -20,9 +21,10 @@ use sqlx::Database;
 use super::connection::Connection;
 use super::{SqlStore, reader};
 use crate::blobs::BlobKey;
+use crate::mail::EmailAddress;
 use crate::store::accounts::{
-    AccountStore, Created, Credentials, DeviceAnswer, LinkFor, NewAccount, NewTokenRow, PasswordReset, Tries,
-    WaitingDevice,
+    AccountStore, ConfirmedEmail, Created, Credentials, DeviceAnswer, LinkFor, NewAccount, NewTokenRow,
+    PasswordReset, Tries, WaitingDevice,
 };
 use crate::store::error::StoreResult;
 use crate::store::identities::{
@@ -73,6 +75,23 @@ impl<DB: Database<Connection: Connection>> AccountStore for SqlStore<DB> {
         now: Now,
     ) -> StoreResult<Option<PasswordReset>> {
         in_transaction!(self, tx => reset::set_password_by_link(tx, link, hash, now))
+    }
+
+    async fn accounts_of_email(&self, email: &EmailAddress) -> StoreResult<Vec<Credentials>> {
+        email::owners(&mut *reader(self).await?, email).await
+    }
+
+    async fn confirm_email(
+        &self,
+        link: &Digest,
+        account: &AccountId,
+        now: Now,
+    ) -> StoreResult<Option<ConfirmedEmail>> {
+        in_transaction!(self, tx => email::confirm(tx, link, account, now))
+    }
+
+    async fn remove_email(&self, account: &AccountId, now: Now) -> StoreResult<Option<EmailAddress>> {
+        in_transaction!(self, tx => email::remove(tx, account, now))
     }
 
     async fn set_disabled(&self, account: &AccountId, disabled: bool, now: Now) -> StoreResult<()> {

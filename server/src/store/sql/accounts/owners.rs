@@ -3,10 +3,12 @@ use diode_core::ids::{AccountId, AccountName, Digest};
 
 use super::row::{AccountRow, COLUMNS};
 use super::{links, sessions};
+use crate::mail::EmailAddress;
 use crate::solutions::Damaged;
 use crate::store::accounts::{Created, Credentials, LinkFor, NewAccount};
 use crate::store::error::StoreResult;
 use crate::store::sql::connection::Connection;
+use crate::store::sql::fields::optional;
 use crate::store::sql::from_row::from_row;
 use crate::store::sql::statement::Statement;
 use crate::store::types::Now;
@@ -15,14 +17,16 @@ pub(super) struct CredentialsRow {
     account: AccountRow,
     password: Option<String>,
     disabled_at: Option<String>,
+    email: Option<String>,
 }
 
-from_row!(CredentialsRow { password, disabled_at, ..account });
+from_row!(CredentialsRow { password, disabled_at, email, ..account });
 
 impl CredentialsRow {
     pub(super) fn credentials(self) -> Result<Credentials, Damaged> {
         let disabled = self.disabled_at.is_some();
-        Ok(Credentials { account: self.account.account()?, password: self.password, disabled })
+        let email: Option<EmailAddress> = optional("e-mail address", self.email)?;
+        Ok(Credentials { account: self.account.account()?, password: self.password, disabled, email })
     }
 }
 
@@ -38,7 +42,7 @@ pub(super) async fn create(
         Some(secret) => match links::take(db, secret, now).await? {
             Some(LinkFor::Account) => account.admin,
             Some(LinkFor::FirstAccount) if none(db).await? => true,
-            Some(LinkFor::FirstAccount | LinkFor::Password(_)) | None => return Ok(Created::NoLink),
+            _ => return Ok(Created::NoLink),
         },
     };
     let insert = Statement::new(
@@ -95,8 +99,8 @@ pub(super) async fn list(db: &mut impl Connection) -> StoreResult<Vec<Credential
     Ok(rows.into_iter().map(CredentialsRow::credentials).collect::<Result<_, _>>()?)
 }
 
-fn select() -> Statement {
-    Statement::new("SELECT ").push(COLUMNS).push(", a.password, a.disabled_at FROM accounts a")
+pub(super) fn select() -> Statement {
+    Statement::new("SELECT ").push(COLUMNS).push(", a.password, a.disabled_at, a.email FROM accounts a")
 }
 
 pub(super) async fn none(db: &mut impl Connection) -> StoreResult<bool> {

@@ -1,33 +1,48 @@
-use diode_core::ids::{AccountName, Digest};
+use diode_core::ids::Digest;
 
-use super::{identities, links, owners};
+use super::{email, identities, links, owners};
 use crate::store::accounts::{LinkFor, PasswordReset};
 use crate::store::error::StoreResult;
 use crate::store::sql::connection::Connection;
-use crate::store::sql::fields::parse;
 use crate::store::sql::log::note;
-use crate::store::sql::statement::Statement;
 use crate::store::types::Now;
 
 /// Why, as the log says it.
 const WHY: &str = "the password was chosen by a link";
+const WHY_MAILED: &str = "the password was chosen by a link that was sent by mail";
 
-pub(super) async fn set_password_by_link(
-    db: &mut impl Connection,
+pub(super) async fn set_password_by_link<C: Connection>(
+    db: &mut C,
     link: &Digest,
     hash: &str,
     now: Now,
 ) -> StoreResult<Option<PasswordReset>> {
-    let Some(LinkFor::Password(account)) = links::take(db, link, now).await? else { return Ok(None) };
+    let (account, sent_to) = match links::take(db, link, now).await? {
+        Some(LinkFor::Password(account)) => (account, None),
+        Some(LinkFor::MailedPassword(account, email)) => (account, Some(email)),
+        _ => return Ok(None),
+    };
+    let Some((name, address)) = email::locked(db, &account).await? else { return Ok(None) };
+    // The address was another's when the link was on its way.
+    if sent_to.is_some() && sent_to != address {
+        return Ok(None);
+    }
     // Other links for the same password were sent by mistake or stolen.
-    links::forget_passwords(db, &account).await?;
+    links::forget_all(db, &account).await?;
     owners::set_password(db, &account, hash, None).await?;
-    let select = Statement::new("SELECT name FROM accounts WHERE id = $1").bind(account.as_str());
-    let (name,): (String,) = db.fetch_one(select).await?;
-    let name: AccountName = parse("account name", name)?;
+    let why = if sent_to.is_some() { WHY_MAILED } else { WHY };
     let unlinked = identities::take_all(db, &account).await?;
     for issuer in &unlinked {
-        note(db, &identities::taken(&name, issuer), WHY, name.as_str(), now).await?;
+        note(db, &identities::taken(&name, issuer), why, name.as_str(), now).await?;
     }
-    Ok(Some(PasswordReset { account: name, unlinked }))
+    // Whoever had the old password may have given an address of theirs.
+    let without_email = sent_to.is_none() && address.is_some();
+    if without_email {
+        email::set(db, &account, None).await?;
+        note(db, &email::taken(&name), why, name.as_str(), now).await?;
+    }
+    if sent_to.is_some() {
+        note(db, &format!("choose the password of {name}"), why, name.as_str(), now).await?;
+    }
+    Ok(Some(PasswordReset { account: name, unlinked, without_email }))
 }

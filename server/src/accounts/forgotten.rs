@@ -1,0 +1,67 @@
+//! A new password for those who have lost theirs, by mail.
+//!
+//! Nobody learns here who has an account, or which address: what is looked up and sent comes after the answer,
+//! which is the same for all.
+
+use diode_core::ids::Digest;
+
+use super::Peer;
+use super::email::mailer;
+use super::limits::{RESETS, RESETS_OF_ACCOUNT, RESETS_OF_ADDRESS};
+use super::links::mailed_password_link;
+use crate::app::App;
+use crate::http::{ApiFault, ApiResult};
+use crate::limits::admit;
+use crate::mail::{EmailAddress, Letter, Mailer};
+use crate::store::{Credentials, StoreResult};
+
+/// Longer than every name and address.
+const MAX_BYTES: usize = 254;
+
+/// Sends a link to the address of the account that somebody names, or to the accounts with the address that
+/// somebody gives, if there are any.
+pub(crate) async fn forgotten(app: &App, peer: &Peer, given: &str) -> ApiResult<()> {
+    let mailer = mailer(app)?.clone();
+    let given = given.trim().to_ascii_lowercase();
+    if given.is_empty() || given.len() > MAX_BYTES {
+        return Err(ApiFault::invalid("expected the name of an account or an e-mail address"));
+    }
+    admit(app, &format!("resets from {}", peer.0), &RESETS_OF_ADDRESS).await?;
+    // As a digest: the table of tries holds nobody's address.
+    let subject = format!("reset of {} from {}", Digest::of(given.as_bytes()), peer.0);
+    admit(app, &subject, &RESETS).await?;
+    let app = app.clone();
+    tokio::spawn(async move {
+        if let Err(error) = send(&app, &mailer, &given).await {
+            tracing::error!("links for a new password were not sent: {error:#}");
+        }
+    });
+    Ok(())
+}
+
+async fn send(app: &App, mailer: &Mailer, given: &str) -> anyhow::Result<()> {
+    for Credentials { account, disabled, email, .. } in meant(app, given).await? {
+        let Some(email) = email.filter(|_| !disabled) else { continue };
+        let subject = format!("mailed resets of {}", account.id);
+        if admit(app, &subject, &RESETS_OF_ACCOUNT).await.is_err() {
+            tracing::warn!("no more links for a new password are sent to {} for a while", account.name);
+            continue;
+        }
+        let (store, policy) = (app.backend.store.as_ref(), app.policy());
+        let link = mailed_password_link(store, policy, account.id, email.clone()).await?;
+        mailer.post(&Letter::new_password(email, &account.name, &policy.public_url, &link));
+    }
+    Ok(())
+}
+
+/// The accounts that somebody may mean.
+async fn meant(app: &App, given: &str) -> StoreResult<Vec<Credentials>> {
+    let store = &app.backend.store;
+    if let Ok(email) = given.parse::<EmailAddress>() {
+        return store.accounts_of_email(&email).await;
+    }
+    match given.parse() {
+        Ok(name) => Ok(store.credentials(&name).await?.into_iter().collect()),
+        Err(_) => Ok(Vec::new()),
+    }
+}

@@ -1,0 +1,14 @@
+//! Mails to people who have an account, such as those with a link for a new password.
+//!
+//! No request waits for a mail server: letters are sent in the background, and tried again where it is away.
+
+mod address;
+mod letter;
+mod mailer;
+// Without the feature, settings that name a mail server are refused when the server starts.
+#[cfg_attr(not(feature = "mail"), path = "absent.rs")]
+mod transport;
+
+pub use address::EmailAddress;
+pub use letter::Letter;
+pub use mailer::{Failure, Mailer, Tries};

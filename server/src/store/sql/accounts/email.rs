@@ -1,0 +1,83 @@
+use diode_core::ids::{AccountId, AccountName, Digest};
+
+use super::links;
+use super::owners::{CredentialsRow, select};
+use crate::mail::EmailAddress;
+use crate::store::accounts::{ConfirmedEmail, Credentials, LinkFor, MAX_ACCOUNTS_OF_ADDRESS};
+use crate::store::error::StoreResult;
+use crate::store::sql::connection::Connection;
+use crate::store::sql::fields::{optional, parse};
+use crate::store::sql::log::note;
+use crate::store::sql::statement::Statement;
+use crate::store::types::Now;
+
+/// Why, as the log says it.
+const WHY: &str = "its owner asked for it";
+
+pub(super) async fn owners(db: &mut impl Connection, email: &EmailAddress) -> StoreResult<Vec<Credentials>> {
+    // People write their addresses in capitals or not; providers of mail do not tell them apart.
+    let select = select()
+        .push(" WHERE LOWER(a.email) = ")
+        .push_bind(email.as_str().to_ascii_lowercase())
+        .push(" ORDER BY a.name LIMIT ")
+        .push_bind(i64::from(MAX_ACCOUNTS_OF_ADDRESS));
+    let rows: Vec<CredentialsRow> = db.fetch_all(select).await?;
+    Ok(rows.into_iter().map(CredentialsRow::credentials).collect::<Result<_, _>>()?)
+}
+
+/// Whose account it is and its address, which nobody changes until the transaction has ended.
+pub(super) async fn locked<C: Connection>(
+    db: &mut C,
+    account: &AccountId,
+) -> StoreResult<Option<(AccountName, Option<EmailAddress>)>> {
+    let select = Statement::new("SELECT name, email FROM accounts WHERE id = $1").bind(account.as_str());
+    let row: Option<(String, Option<String>)> = db.fetch_optional(select.push(C::CHANGE_ROW)).await?;
+    let Some((name, email)) = row else { return Ok(None) };
+    Ok(Some((parse("account name", name)?, optional("e-mail address", email)?)))
+}
+
+pub(super) async fn confirm<C: Connection>(
+    db: &mut C,
+    link: &Digest,
+    account: &AccountId,
+    now: Now,
+) -> StoreResult<Option<ConfirmedEmail>> {
+    // Somebody else's link stays usable.
+    match links::find(db, link, now).await? {
+        Some(LinkFor::Email(owner, _)) if owner == *account => {}
+        _ => return Ok(None),
+    }
+    let Some((name, earlier)) = locked(db, account).await? else { return Ok(None) };
+    let Some(LinkFor::Email(_, email)) = links::take(db, link, now).await? else { return Ok(None) };
+    links::forget_mailed(db, account).await?;
+    set(db, account, Some(&email)).await?;
+    note(db, &format!("give {name} an e-mail address"), WHY, name.as_str(), now).await?;
+    Ok(Some(ConfirmedEmail { email, earlier }))
+}
+
+pub(super) async fn remove<C: Connection>(
+    db: &mut C,
+    account: &AccountId,
+    now: Now,
+) -> StoreResult<Option<EmailAddress>> {
+    let Some((name, Some(email))) = locked(db, account).await? else { return Ok(None) };
+    links::forget_mailed(db, account).await?;
+    set(db, account, None).await?;
+    note(db, &taken(&name), WHY, name.as_str(), now).await?;
+    Ok(Some(email))
+}
+
+pub(super) async fn set(
+    db: &mut impl Connection,
+    account: &AccountId,
+    email: Option<&EmailAddress>,
+) -> StoreResult<()> {
+    let update = Statement::new("UPDATE accounts SET email = $1 WHERE id = $2");
+    db.execute(update.bind(email.map(EmailAddress::as_str)).bind(account.as_str())).await?;
+    Ok(())
+}
+
+/// What the log says of an address that was taken off.
+pub(super) fn taken(account: &AccountName) -> String {
+    format!("take the e-mail address off {account}")
+}
