@@ -71,7 +71,7 @@ pub(crate) async fn look_at(url: &str) -> anyhow::Result<()> {
         let before = load();
         let mut longest = Vec::new();
         for _ in 0..OPENED {
-            // From another site, so that it has a process of its own: in one that has run the dashboard, it is compiled.
+            // Only the very first visit compiles the dashboard: the process is kept, so "at most" is mostly that one.
             browser.driver.goto("about:blank").await?;
             browser.open(&format!("{url}{}", page.path), page.ready).await?;
             tokio::time::sleep(AFTERWARDS).await;
