@@ -113,6 +113,70 @@ async fn a_server_for_people_it_knows_asks_who_wants_it() -> anyhow::Result<()> 
     Ok(())
 }
 
+/// Keeps what is asked of the agents back until `window.send_wishes()`.
+const HOLD_WISHES: &str = "const fetch = window.fetch;
+    const held = new Promise((resolve) => { window.send_wishes = resolve; });
+    window.fetch = (what, ...more) =>
+        String(what.url || what).includes('/wanted') ? held.then(() => fetch(what, ...more)) : fetch(what, ...more)";
+
+#[tokio::test(flavor = "multi_thread")]
+async fn of_another_list_nothing_is_said_beside_the_next_one() -> anyhow::Result<()> {
+    let folder = seeded()?;
+    let server = Server::start(folder.path())?;
+    let browser = Browser::start().await?;
+    browser.look(Viewport::DESKTOP, Theme::Light).await?;
+    browser.open(&format!("{}/predict/list", server.url()), "#shapes").await?;
+    browser.until("return !document.body.innerText.includes('The model is on its way')").await?;
+    browser.script::<()>(HOLD_WISHES).await?;
+    let said = "document.querySelector('[data-testid=measure-all]').innerText.trim()";
+    rank_list(&browser, &["1251x5672x776", "1252x5672x776"]).await?;
+    browser.press(&button("Measure what nobody has measured")).await?;
+    browser.until(&format!("return {said} === '0 shapes looked at …'")).await?;
+
+    rank_list(&browser, &["1253x5672x776"]).await?;
+    browser.until(&format!("return {said} === ''")).await?;
+    let model: String =
+        browser.script("return document.querySelector('#select-model').selectedOptions[0].text").await?;
+    let hardware = model.split([' ', ',']).next().context("a model's hardware")?;
+    browser.script::<()>("window.send_wishes()").await?;
+    // They are all asked for, as they were to be; the next list is another wish.
+    let planned = || {
+        let map = server.get(&format!("/api/v1/hardware/{hardware}/coverage/map"))?;
+        let next = map["next"].as_array().context("what comes next")?;
+        anyhow::Ok(next.iter().filter(|next| next["problem"]["n"] == 5672).count())
+    };
+    let begun = std::time::Instant::now();
+    while planned()? < 2 {
+        ensure!(begun.elapsed().as_secs() < 30, "the first list is not asked for");
+        tokio::time::sleep(std::time::Duration::from_millis(100)).await;
+    }
+    tokio::time::sleep(std::time::Duration::from_millis(500)).await;
+    assert_eq!(browser.script::<String>(&format!("return {said}")).await?, "");
+    assert_eq!(planned()?, 2);
+    browser.press(&button("Measure what nobody has measured")).await?;
+    browser.until(&format!("return {said}.startsWith('1 shape asked for now.')")).await?;
+    assert_eq!(planned()?, 3);
+    browser.sound("measure-all").await
+}
+
+fn button(text: &str) -> String {
+    format!("[...document.querySelectorAll('button')].find((one) => one.innerText === '{text}')")
+}
+
+/// Predicts a list and waits until it can be asked for.
+async fn rank_list(browser: &Browser, shapes: &[&str]) -> anyhow::Result<()> {
+    let fill = format!(
+        "const field = document.querySelector('#shapes');
+         field.value = '{}';
+         field.dispatchEvent(new Event('input', {{ bubbles: true }}))",
+        shapes.join("\\n")
+    );
+    browser.script::<()>(&fill).await?;
+    let plural = if shapes.len() == 1 { "" } else { "s" };
+    browser.press(&button(&format!("Predict {} shape{plural}", shapes.len()))).await?;
+    browser.until(&says(&format!("{0} of {0} shape{plural} ranked", shapes.len()))).await
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn of_a_list_only_what_is_missing_is_asked_for() -> anyhow::Result<()> {
     let folder = seeded()?;

@@ -23,5 +23,6 @@ mod turns;
 fn main() {
     console_error_panic_hook::set_once();
     history::remember_places();
-    leptos::mount::mount_to_body(app::App);
+    // In a task of its own: on a slow computer, what the browser does to begin takes long enough.
+    leptos::prelude::set_timeout(|| leptos::mount::mount_to_body(app::App), std::time::Duration::ZERO);
 }

@@ -191,6 +191,8 @@ fn fetch_what_is_wanted(
         spawn_local(async move {
             let answer = api::get_bytes(&path).await;
             let show = arrive(path, answer).await;
+            // What is shown takes a turn of its own, beside what was read.
+            turns::pass().await;
             // The page may be gone by now, or want another address.
             if newest.try_get_value() == Some(ticket) {
                 busy.set(false);

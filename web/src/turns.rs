@@ -1,12 +1,14 @@
 //! Long work, a few milliseconds at a time, so that the page answers meanwhile.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
+use std::collections::VecDeque;
 use std::future::poll_fn;
 use std::rc::Rc;
 use std::task::{Poll, Waker};
 use std::time::Duration;
 
 use leptos::prelude::set_timeout;
+use leptos::task::spawn_local;
 use serde::de::DeserializeOwned;
 
 use crate::api::Failure;
@@ -36,8 +38,30 @@ impl Turn {
     }
 }
 
+thread_local! {
+    /// What was put off, in the order in which it is done.
+    static PUT_OFF: RefCell<VecDeque<Box<dyn FnOnce()>>> = RefCell::default();
+    static IS_AT_WORK: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Does some work after all that was put off before, in a turn of its own. What the work belongs to may be gone by then.
+pub(crate) fn put_off(work: impl FnOnce() + 'static) {
+    PUT_OFF.with_borrow_mut(|waiting| waiting.push_back(Box::new(work)));
+    if IS_AT_WORK.replace(true) {
+        return;
+    }
+    spawn_local(async {
+        loop {
+            pass().await;
+            let Some(work) = PUT_OFF.with_borrow_mut(VecDeque::pop_front) else { break };
+            work();
+        }
+        IS_AT_WORK.set(false);
+    });
+}
+
 /// Lets the page answer.
-async fn pass() {
+pub(crate) async fn pass() {
     let state = Rc::new(RefCell::new((false, None::<Waker>)));
     let passed = Rc::clone(&state);
     let end = move || {

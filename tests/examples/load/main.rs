@@ -1,5 +1,6 @@
 //! How fast a server takes uploads and answers: `load ingest COLLECTIONS [POSTGRES_URL]` or
-//! `load pages TIMINGS SECONDS [POSTGRES_URL]`.
+//! `load pages TIMINGS SECONDS [POSTGRES_URL]`. How long the dashboard's tasks are on a slow computer:
+//! `load tasks PROBLEMS [POSTGRES_URL]`, or `load tasks URL` of a server that runs.
 //!
 //! Starts a server on an empty database: that of the URL, else SQLite in a folder of its own. All that is uploaded is
 //! shaped like the largest collection in use and made of it: 209 problems, 1,534 configs. Each figure stands beside
@@ -14,6 +15,7 @@ mod machine;
 mod pace;
 mod pages;
 mod site;
+mod tasks;
 
 use std::time::Duration;
 
@@ -34,6 +36,15 @@ fn main() -> anyhow::Result<()> {
             let time = Duration::from_secs(seconds.parse().context("SECONDS")?);
             pages::run(&mut Site::new(database.first().copied())?, timings, time)
         }
-        _ => anyhow::bail!("expected ingest COLLECTIONS or pages TIMINGS SECONDS, and perhaps POSTGRES_URL"),
+        ["tasks", url] if url.starts_with("http") => {
+            tokio::runtime::Runtime::new()?.block_on(tasks::look_at(url))
+        }
+        ["tasks", problems, ref database @ ..] => {
+            let problems = problems.parse().context("PROBLEMS")?;
+            tasks::run(database.first().copied(), problems)
+        }
+        _ => anyhow::bail!(
+            "expected ingest COLLECTIONS, pages TIMINGS SECONDS or tasks PROBLEMS, and perhaps POSTGRES_URL; or tasks URL"
+        ),
     }
 }

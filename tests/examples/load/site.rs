@@ -1,12 +1,13 @@
 //! A server with its data.
 
 use std::net::TcpListener;
+use std::path::Path;
 use std::process::Command;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, bail};
-use diode_tests::Server;
+use anyhow::{Context, bail, ensure};
+use diode_tests::{Server, server_command};
 use tempfile::TempDir;
 
 use crate::machine;
@@ -27,20 +28,33 @@ pub(crate) struct Site {
 impl Site {
     /// Starts a server on the database of a URL, else on SQLite.
     pub(crate) fn new(database: Option<&str>) -> anyhow::Result<Self> {
+        let mut site = Self::prepared(database)?;
+        site.restart()?;
+        Ok(site)
+    }
+
+    /// The same on a database that has the shipped measurements and models.
+    pub(crate) fn seeded(database: Option<&str>, trained: &Path) -> anyhow::Result<Self> {
+        let mut site = Self::prepared(database)?;
+        let status = server_command(site.folder.path(), &["admin", "seed"])?.arg(trained).status()?;
+        ensure!(status.success(), "`diode-server admin seed` failed: {status}");
+        site.restart()?;
+        Ok(site)
+    }
+
+    fn prepared(database: Option<&str>) -> anyhow::Result<Self> {
         let folder = tempfile::tempdir()?;
         let url = database.unwrap_or("sqlite:load.db");
         let settings = format!("database_url = {url:?}\nblobs = \"blobs\"\n");
         std::fs::write(folder.path().join("diode.toml"), settings)?;
         let port = TcpListener::bind(("127.0.0.1", 0))?.local_addr()?.port();
-        let mut site = Self {
+        Ok(Self {
             folder,
             database: database.map(str::to_owned),
             metrics: format!("127.0.0.1:{port}"),
             server: None,
             start: Duration::ZERO,
-        };
-        site.restart()?;
-        Ok(site)
+        })
     }
 
     /// Ends the server, if one runs, and starts one anew.

@@ -61,11 +61,21 @@ pub(crate) fn MeasureAll(
             }
             stage.set(Stage::Asking(0));
             let slug = slug.clone();
+            let list = ready.get_untracked();
+            // Of a list that is no longer shown nothing is said, but all of it is asked for.
+            let say = move |what: Stage| {
+                if ready.try_get_untracked() == Some(list) {
+                    stage.try_set(what);
+                }
+            };
             spawn_local(async move {
-                let looked_at = move |number| stage.try_set(Stage::Asking(number)).is_none();
+                let looked_at = move |number| {
+                    say(Stage::Asking(number));
+                    !stage.is_disposed()
+                };
                 let ended = ask_for(&slug, problems, looked_at).await;
                 cache::clear();
-                stage.try_set(ended.map_or_else(Stage::Refused, Stage::Asked));
+                say(ended.map_or_else(Stage::Refused, Stage::Asked));
             });
         }
     };

@@ -14,7 +14,7 @@ use super::picks::{self, PicksByProblem};
 use super::ranges::any_fault;
 use super::row::row;
 use super::verdict::verdict;
-use crate::components::{Empty, Loaded};
+use crate::components::{Empty, Loaded, due};
 use crate::query::link;
 use crate::remote::remote;
 use crate::{api, cache, format};
@@ -54,6 +54,24 @@ pub(super) fn Board(summary: Arc<HardwareSummary>) -> impl IntoView {
             <h2 id="board-title">"Leaderboard"</h2>
             <div class="section" class:busy=move || first.busy()>{table}</div>
         </section>
+    }
+}
+
+/// So many rows are made at once; more keep a slow computer busy for too long.
+const AT_ONCE: usize = 10;
+
+/// Rows of a page from a first one on, in a turn of their own.
+fn some_rows(
+    page: Arc<Leaderboard>,
+    first: usize,
+    slug: String,
+    kernels: Kernels,
+    picks: Option<PicksByProblem>,
+) -> impl IntoView {
+    let is_due = if first == 0 { RwSignal::new(true) } else { due() };
+    move || {
+        let some = page.items.iter().skip(first).take(AT_ONCE);
+        is_due.get().then(|| some.map(|item| row(item, &slug, kernels, picks)).collect_view())
     }
 }
 
@@ -119,7 +137,8 @@ fn Rows(
             each=move || pages.get().into_iter().enumerate()
             key=|(index, _)| *index
             children=move |(_, page)| {
-                page.items.iter().map(|item| row(item, &slug, kernels, picks)).collect_view()
+                let some = |first: usize| some_rows(Arc::clone(&page), first, slug.clone(), kernels, picks);
+                (0..page.items.len()).step_by(AT_ONCE).map(some).collect_view()
             }
         />
     };

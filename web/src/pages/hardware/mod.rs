@@ -34,7 +34,7 @@ use self::facts::FactsCard;
 use self::filters::Filters;
 use self::search::ShapeSearch;
 use super::path_part;
-use crate::components::{Loaded, Missing, Stat, Stats, use_title};
+use crate::components::{Later, Loaded, Missing, Stat, Stats, use_title};
 use crate::format;
 use crate::query::link;
 use crate::remote::remote;
@@ -89,17 +89,27 @@ fn Measured(summary: Arc<HardwareSummary>) -> impl IntoView {
             <div class="row">{next}</div>
         </div>
         <Stats stats=headline(&summary) />
-        <ShapeSearch summary=Arc::clone(&summary) />
+        {later("4rem", &summary, |summary| view! { <ShapeSearch summary /> }.into_any())}
         <section class="section" aria-label="What to show">
             <KernelSwitch />
-            <Filters summary=Arc::clone(&summary) />
+            {later("12rem", &summary, |summary| view! { <Filters summary /> }.into_any())}
         </section>
         <div class="split">
-            <ProblemChart summary=Arc::clone(&summary) />
-            <FactsCard summary=Arc::clone(&summary) />
+            {later("31rem", &summary, |summary| view! { <ProblemChart summary /> }.into_any())}
+            {later("31rem", &summary, |summary| view! { <FactsCard summary /> }.into_any())}
         </div>
-        <Boards summary />
+        {later("46rem", &summary, |summary| view! { <Boards summary /> }.into_any())}
     }
+}
+
+/// A part of the page, made after those before it.
+fn later(
+    height: &'static str,
+    summary: &Arc<HardwareSummary>,
+    part: fn(Arc<HardwareSummary>) -> AnyView,
+) -> impl IntoView + use<> {
+    let summary = Arc::clone(summary);
+    view! { <Later height>{part(Arc::clone(&summary))}</Later> }
 }
 
 fn contents(summary: &HardwareSummary) -> String {

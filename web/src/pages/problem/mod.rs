@@ -11,13 +11,14 @@ use diode_core::Problem;
 use diode_core::api::{ModelSummary, ProblemDetail};
 use diode_core::ids::ProblemId;
 use leptos::prelude::*;
+use leptos::task::spawn_local;
 
 use self::failures::failures;
 use self::predictions::{Predictions, chart, predicted};
 use self::table::ConfigTable;
 use super::path_part;
 use super::predict::{SHAPE, problem_of};
-use crate::components::{Empty, Loaded, MeasureThis, Missing, use_title};
+use crate::components::{Empty, Later, Loaded, MeasureThis, Missing, use_title};
 use crate::models;
 use crate::query::{link, parameter};
 use crate::remote::{Load, Remote, remote};
@@ -104,15 +105,33 @@ fn use_predictions(detail: Remote<ProblemDetail>) -> Signal<Predictions> {
         ModelSummary::best_for(&listed, &detail.hardware.slug).cloned()
     });
     let model = models::model(move || chosen.get().map(|model| model.id.to_string()));
-    let predictions = Memo::new(move |_| match (detail.value(), chosen.get(), model.get()) {
-        (Some(detail), Some(summary), Load::Ready(model)) => predicted(&model, summary, &detail),
-        (_, _, Load::Failed(reason)) => Predictions::Refused(reason.to_string()),
-        (Some(_), None, _) => match listed.get() {
-            Load::Waiting => Predictions::Awaited,
-            Load::Ready(_) => Predictions::NoModel,
-            Load::Failed(reason) => Predictions::Refused(reason.to_string()),
-        },
-        _ => Predictions::Awaited,
+    let predictions = RwSignal::new(Predictions::default());
+    let newest = StoredValue::new(0_u32);
+    Effect::new(move |_| {
+        newest.update_value(|number| *number += 1);
+        let own = newest.get_value();
+        let known = match (detail.value(), chosen.get(), model.get()) {
+            (Some(detail), Some(summary), Load::Ready(model)) => {
+                spawn_local(async move {
+                    let made = predicted(&model, summary, &detail).await;
+                    // The page may be gone by now, or show another problem.
+                    if newest.try_get_value() == Some(own) {
+                        predictions.set(made);
+                    }
+                });
+                Predictions::Awaited
+            }
+            (_, _, Load::Failed(reason)) => Predictions::Refused(reason.to_string()),
+            (Some(_), None, _) => match listed.get() {
+                Load::Waiting => Predictions::Awaited,
+                Load::Ready(_) => Predictions::NoModel,
+                Load::Failed(reason) => Predictions::Refused(reason.to_string()),
+            },
+            _ => Predictions::Awaited,
+        };
+        if predictions.with_untracked(|before| *before != known) {
+            predictions.set(known);
+        }
     });
     predictions.into()
 }
@@ -136,7 +155,7 @@ fn Measured(detail: Arc<ProblemDetail>, predictions: Signal<Predictions>) -> imp
             move || chart(&detail, &predictions.get())
         }
         {failures(&detail.failures)}
-        <ConfigTable detail predictions />
+        <Later height="48rem"><ConfigTable detail=Arc::clone(&detail) predictions /></Later>
     }
     .into_any()
 }

@@ -11,6 +11,7 @@ use leptos::prelude::*;
 
 use crate::charts::{self, Agreement};
 use crate::format;
+use crate::turns::pass;
 
 /// What a model predicts for the configs of the problem.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -53,8 +54,8 @@ impl Predictions {
 }
 
 /// Predicts the time of every config that the model can predict: the same times as in Predict.
-pub(super) fn predicted(model: &Model, summary: ModelSummary, detail: &ProblemDetail) -> Predictions {
-    match times(model, detail) {
+pub(super) async fn predicted(model: &Model, summary: ModelSummary, detail: &ProblemDetail) -> Predictions {
+    match times(model, detail).await {
         Ok(times) => {
             let may_be_trained_on = model.extrapolates(&detail.problem).is_none();
             Predictions::Made(Arc::new(Made { times, summary, may_be_trained_on }))
@@ -63,13 +64,17 @@ pub(super) fn predicted(model: &Model, summary: ModelSummary, detail: &ProblemDe
     }
 }
 
-fn times(model: &Model, detail: &ProblemDetail) -> Result<Vec<Option<f64>>, ModelError> {
+/// In several turns: each ranking keeps a slow computer busy for long enough.
+async fn times(model: &Model, detail: &ProblemDetail) -> Result<Vec<Option<f64>>, ModelError> {
+    pass().await;
     let configs = detail.configs.iter().map(|result| result.config);
     let tiled = configs.clone().filter(|config| config.tile().is_some()).collect();
     let ranked = rank(model, &detail.problem, &Space::List(tiled))?;
     let times: HashMap<Config, f64> = ranked.configs.iter().map(|(config, time)| (*config, time.0)).collect();
+    pass().await;
     // The library's time is predicted relative to the best of the model's own space.
     let library = Ranker::new(model).shortlist(&detail.problem, &model.space())?.library.map(|time| time.0);
+    pass().await;
     let time = |config| if config == Config::Library { library } else { times.get(&config).copied() };
     Ok(configs.map(time).collect())
 }

@@ -9,9 +9,13 @@ use super::predictions::Predictions;
 use crate::components::BarCell;
 use crate::format;
 use crate::query::{History, parameter, use_set_parameters};
+use crate::turns::put_off;
 
 /// Rows shown until the reader wants all: more would take a moment to lay out.
 const FIRST_ROWS: usize = 100;
+
+/// So many rows are made at once; more keep a slow computer busy for too long.
+const AT_ONCE: usize = 10;
 
 #[component]
 pub(super) fn ConfigTable(detail: Arc<ProblemDetail>, predictions: Signal<Predictions>) -> impl IntoView {
@@ -28,15 +32,21 @@ pub(super) fn ConfigTable(detail: Arc<ProblemDetail>, predictions: Signal<Predic
         matching.with(|ranks| ranks.iter().copied().take(limit).collect::<Vec<_>>())
     });
     let best = detail.configs.first().map_or(1.0, |result| result.us);
-    let rows = move || {
-        let predictions = predictions.get();
-        let row = |rank| row(rank, &detail.configs[rank], best, &predictions);
-        let shown = shown.get();
-        if shown.is_empty() {
-            return view! { <tr><td class="dim" colspan="7">"No config matches this filter."</td></tr> }
-                .into_any();
-        }
-        shown.into_iter().map(row).collect_view().into_any()
+    let is_none = Memo::new(move |_| shown.with(Vec::is_empty));
+    let none = move || {
+        is_none
+            .get()
+            .then(|| view! { <tr><td class="dim" colspan="7">"No config matches this filter."</td></tr> })
+    };
+    let some = move |first: usize| {
+        let ranks = Memo::new(move |_| {
+            shown.with(|shown| shown.iter().copied().skip(first).take(AT_ONCE).collect::<Vec<_>>())
+        });
+        some_rows(Arc::clone(&detail), ranks, best, predictions)
+    };
+    let rows = view! {
+        {none}
+        <For each=move || (0..shown.with(Vec::len)).step_by(AT_ONCE) key=|first| *first children=some />
     };
     let heading = move || {
         let count = matching.with(Vec::len);
@@ -74,6 +84,27 @@ pub(super) fn ConfigTable(detail: Arc<ProblemDetail>, predictions: Signal<Predic
                 })}
             </div>
         </section>
+    }
+}
+
+/// Some rows of the table. They follow their configs and predictions in a turn of their own.
+fn some_rows(
+    detail: Arc<ProblemDetail>,
+    ranks: Memo<Vec<usize>>,
+    best: f64,
+    predictions: Signal<Predictions>,
+) -> impl IntoView {
+    let shown = RwSignal::new((Vec::new(), Predictions::default()));
+    Effect::new(move |_| {
+        let wanted = (ranks.get(), predictions.get());
+        put_off(move || {
+            shown.try_set(wanted);
+        });
+    });
+    move || {
+        shown.with(|(ranks, predictions)| {
+            ranks.iter().map(|&rank| row(rank, &detail.configs[rank], best, predictions)).collect_view()
+        })
     }
 }
 

@@ -1,0 +1,116 @@
+//! How long pages keep a slow computer busy in one go: a page that is busy for 100 ms does not answer meanwhile.
+
+use std::path::Path;
+use std::time::Duration;
+
+use anyhow::{Context, ensure};
+use diode_formats::{Format, encode};
+use diode_tests::{Browser, Theme, Viewport};
+use serde_json::json;
+
+use crate::collections::Collections;
+use crate::filling::{SENDERS, send};
+use crate::machine::load;
+use crate::site::Site;
+
+/// How many times slower than this machine the browser's computer is.
+const SLOWDOWN: u32 = 4;
+
+/// Each page is opened so often: a task that the machine interrupts lasts longer than its work.
+const OPENED: usize = 5;
+
+/// What comes after a page has all its data, such as predictions.
+const AFTERWARDS: Duration = Duration::from_secs(3);
+
+const GOAL_MS: f64 = 100.0;
+
+/// Keeps the length of all tasks of 50 ms and more, from before the page's first script.
+const RECORD: &str = "window.long_tasks = [];
+    new PerformanceObserver((list) => window.long_tasks.push(...list.getEntries().map((task) => task.duration)))
+        .observe({ type: 'longtask', buffered: true });";
+
+struct Page {
+    name: &'static str,
+    path: String,
+    /// What is there once the page has its data.
+    ready: &'static str,
+}
+
+/// Opens the largest pages of a site with what is shipped and so many further problems of an H200.
+pub(crate) fn run(database: Option<&str>, problems: usize) -> anyhow::Result<()> {
+    let trained = Path::new(env!("CARGO_MANIFEST_DIR")).join("../trained_models").canonicalize()?;
+    let site = Site::seeded(database, &trained)?;
+    fill(&site, problems)?;
+    tokio::runtime::Runtime::new()?.block_on(look_at(site.url()?))
+}
+
+fn fill(site: &Site, problems: usize) -> anyhow::Result<()> {
+    let mut making = Collections::new()?;
+    let mut left = problems;
+    let files = std::iter::from_fn(|| {
+        let some = left.min(making.problems());
+        left -= some;
+        (some > 0).then(|| Ok(encode(Format::Columnar, &[making.others(some)?])?))
+    });
+    send(site, SENDERS, files)?;
+    site.settle()?;
+    Ok(())
+}
+
+/// Opens the pages of a server, as often as each is opened, and prints their longest tasks.
+pub(crate) async fn look_at(url: &str) -> anyhow::Result<()> {
+    let pages = pages(url)?;
+    let browser = Browser::start().await?;
+    browser.look(Viewport::DESKTOP, Theme::Light).await?;
+    browser.devtools("Page.addScriptToEvaluateOnNewDocument", json!({ "source": RECORD })).await?;
+    browser.devtools("Network.enable", json!({})).await?;
+    // Every visit is the first one.
+    browser.devtools("Network.setCacheDisabled", json!({ "cacheDisabled": true })).await?;
+    browser.devtools("Emulation.setCPUThrottlingRate", json!({ "rate": SLOWDOWN })).await?;
+    for page in pages {
+        let before = load();
+        let mut longest = Vec::new();
+        for _ in 0..OPENED {
+            // Only the very first visit compiles the dashboard: the process is kept, so "at most" is mostly that one.
+            browser.driver.goto("about:blank").await?;
+            browser.open(&format!("{url}{}", page.path), page.ready).await?;
+            tokio::time::sleep(AFTERWARDS).await;
+            let tasks: Vec<f64> = browser.script("return window.long_tasks").await?;
+            longest.push(tasks.into_iter().fold(0.0, f64::max));
+            let complaints = browser.complaints().await?;
+            ensure!(complaints.is_empty(), "{}: {complaints:?}", page.name);
+        }
+        longest.sort_by(f64::total_cmp);
+        println!(
+            "{}: longest task {:.0} ms in the quietest of {OPENED} visits, {:.0} in the middle one, {:.0} at most, at a {SLOWDOWN}th \
+             of the speed (goal: {GOAL_MS}); load average {before} before, {} after",
+            page.name,
+            longest[0],
+            longest[OPENED / 2],
+            longest[OPENED - 1],
+            load()
+        );
+    }
+    Ok(())
+}
+
+fn pages(url: &str) -> anyhow::Result<Vec<Page>> {
+    let board = "/api/v1/hardware/nvidia-h200/leaderboard?sort=flops&limit=1&op=mm";
+    let mut reply = ureq::get(format!("{url}{board}")).call()?;
+    let board: serde_json::Value = reply.body_mut().read_json()?;
+    let problem = board["items"][0]["problem_id"].as_str().context("no problem of an H200")?;
+    Ok(vec![
+        Page { name: "Home", path: "/".to_owned(), ready: "a.card-link[href^='/hardware/']" },
+        Page { name: "Hardware", path: "/hardware/nvidia-h200".to_owned(), ready: ".chart path.marks" },
+        Page {
+            name: "Problem",
+            path: format!("/problems/{problem}?hardware=nvidia-h200"),
+            ready: ".chart path.dots",
+        },
+        Page {
+            name: "Predict",
+            path: "/predict?hardware=nvidia-h200&op=mm&m=4096&n=4096&k=4096&dtype=bfloat16".to_owned(),
+            ready: "[data-testid=candidates] [data-config]",
+        },
+    ])
+}
