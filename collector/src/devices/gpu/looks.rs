@@ -3,7 +3,7 @@
 use diode_core::FailureReason;
 
 use super::library::LibraryError;
-use super::measurement::Measurement;
+use super::measured_problem::MeasuredProblem;
 use super::policy::{self, LONG_NS, WORTH_A_GROUP};
 use super::protocol::Message;
 use super::session::{Launchable, LaunchableConfig};
@@ -15,7 +15,7 @@ const SECOND_LOOKS: usize = 3;
 /// Launches of the first look between two waits.
 pub(super) const CHUNK: usize = 64;
 
-impl Measurement<'_> {
+impl MeasuredProblem<'_> {
     /// One timed launch of every config that launches at all; kernels that have
     /// never been checked are checked before.
     pub(super) fn first_look(&mut self, chunk: usize) -> Result<(), SessionError> {

@@ -10,7 +10,7 @@ mod foreign;
 mod library;
 mod looks;
 mod management;
-mod measurement;
+mod measured_problem;
 mod meter;
 mod operands;
 mod policy;

@@ -6,7 +6,7 @@ use std::time::Instant;
 use super::driver::MemoryInfo;
 use super::looks::CHUNK;
 use super::management::Management;
-use super::measurement::{Measurement, Report};
+use super::measured_problem::{MeasuredProblem, Report};
 use super::operands::{SPARE_BYTES, bytes_needed};
 use super::policy::GROUPED_BELOW_NS;
 use super::prepared::PreparedProblem;
@@ -54,7 +54,7 @@ pub(super) fn measure<'a>(
         Err(error) => return Err(error),
     };
 
-    let mut measurement = Measurement::new(prepared, &candidates, results, report);
+    let mut measurement = MeasuredProblem::new(prepared, &candidates, results, report);
     measurement.first_look(if request.careful { 1 } else { CHUNK })?;
     let Some(best) = measurement.best() else { return Ok(Message::Measured(measurement.results)) };
     measurement.grouped = measurement.prepared.takes_turns() && best < GROUPED_BELOW_NS;
@@ -67,7 +67,7 @@ pub(super) fn measure<'a>(
         measurement.looks.iter().copied().filter(|(number, _)| !near.contains(number)).collect();
     measurement.look_again(&rest, best)?;
 
-    let Measurement { mut results, prepared, .. } = measurement;
+    let MeasuredProblem { mut results, prepared, .. } = measurement;
     results.timed.sort_unstable_by_key(|(number, _)| *number);
     results.failed.sort_unstable_by_key(|(number, _)| *number);
     let state = prepared.session.management.as_ref().map(Management::state).unwrap_or_default();

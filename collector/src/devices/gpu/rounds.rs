@@ -2,7 +2,7 @@
 
 use diode_core::FailureReason;
 
-use super::measurement::Measurement;
+use super::measured_problem::MeasuredProblem;
 use super::policy::{self, CODE_COUNTS_BELOW_NS, ROUNDS};
 use super::protocol::Message;
 use super::session::{Launchable, LaunchableConfig};
@@ -19,7 +19,7 @@ struct Round {
     queued: Vec<usize>,
 }
 
-impl Measurement<'_> {
+impl MeasuredProblem<'_> {
     /// Times the near-best in rounds until the rounds agree. Returns the numbers of these configs.
     pub(super) fn thorough(&mut self) -> Result<Vec<usize>, SessionError> {
         let mut near = policy::near_best(&self.looks);

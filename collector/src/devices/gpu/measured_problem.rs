@@ -9,7 +9,7 @@ use super::session_error::SessionError;
 pub(super) type Report<'a> = dyn FnMut(Message) -> anyhow::Result<()> + 'a;
 
 /// One problem, from the first look at its configs to their times.
-pub(super) struct Measurement<'a> {
+pub(super) struct MeasuredProblem<'a> {
     pub(super) prepared: PreparedProblem<'a>,
     pub(super) candidates: &'a [LaunchableConfig],
     pub(super) launchables: Launchables,
@@ -21,7 +21,7 @@ pub(super) struct Measurement<'a> {
     pub(super) report: &'a mut Report<'a>,
 }
 
-impl<'a> Measurement<'a> {
+impl<'a> MeasuredProblem<'a> {
     /// `results` has the failures of the configs that are no candidates.
     pub(super) fn new(
         prepared: PreparedProblem<'a>,
