@@ -52,11 +52,16 @@ pub async fn serve(
     };
     let app =
         App::new(backend, policy, stopping).answering_to(hosts).with_provider(provider).with_mailer(mailer);
+    // Signals are heard from the first poll on: before anybody learns that the server is there.
+    let mut stop = std::pin::pin!(stop);
+    let stopped = futures_util::poll!(&mut stop).is_ready();
     // Scripts wait for this line to learn the port.
     let scheme = if tls.is_some() { "https" } else { "http" };
     writeln!(std::io::stdout(), "listening on {scheme}://{}", listener.local_addr()?)?;
     let stop = async {
-        stop.await;
+        if !stopped {
+            stop.await;
+        }
         tracing::info!("stopping");
         // An error means that nothing listens to it any more, which is fine.
         let _ = tell.send(true);
