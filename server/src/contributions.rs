@@ -59,7 +59,8 @@ pub(crate) fn judging(
     let request =
         JobRequest { kind: JobKind::Evaluate, heuristic, hardware: hardware.clone(), method: None, seed: 0 };
     let job = trainings::job(request, false, now)?;
-    // Two models may be sent at the same instant.
+    // The id of a job follows from request and time, so the model's id is added: two models may be sent at
+    // once.
     Ok(Job { id: JobId::of(format!("{model} {}", job.id).as_bytes()), ..job })
 }
 

@@ -56,7 +56,7 @@ impl Cover {
     pub(crate) fn steps(&self, most: usize) -> Vec<CoverStep> {
         let mut least: Vec<Option<f32>> = vec![None; self.problems as usize];
         let mut left: Vec<usize> = (0..self.configs.len()).collect();
-        // Equals in the order of configs, so that the answer is always the same.
+        // Ties are broken by the order of configs, so that the answer is always the same.
         left.sort_by_key(|&number| self.configs[number]);
         let mut steps = Vec::new();
         while steps.len() < most {

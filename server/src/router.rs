@@ -33,7 +33,7 @@ use crate::{pages, ui};
         description = "Shared knowledge of GPU matmul performance: uploads, leaderboards, models and jobs. \
                        Every response that is no success is an ApiError.",
     ),
-    // Types of parameters alone are not found through the routes.
+    // The routes do not list types that only parameters use.
     components(schemas(
         CitationFormat,
         JobEvent,

@@ -131,7 +131,7 @@ async fn the_switch_and_the_order_are_in_the_address() -> anyhow::Result<()> {
     assert_eq!(shown.iter().map(|id| Some(id.as_str())).collect::<Vec<_>>(), expected);
     let ratios: Vec<f64> = rows.iter().filter_map(|row| row["triton_over_library"].as_f64()).collect();
     ensure!(ratios.len() == 100 && ratios.is_sorted() && ratios[0] < 1.0, "{ratios:?}");
-    // Where the library is faster, the bar leaves the middle to the left.
+    // Where the library is faster, the bar goes left from the middle.
     let bars = "return document.querySelectorAll('.diverging .slower').length";
     ensure!(browser.script::<usize>(bars).await? == 100, "100 bars to the left");
     assert_eq!(browser.complaints().await?, Vec::<String>::new());

@@ -35,7 +35,7 @@ struct Arguments {
 enum Command {
     /// Install what the other commands need and this machine lacks.
     Setup,
-    /// Build everything and open the dashboard on a database seeded with real H200 data.
+    /// Build everything, seed a database with real data of two GPUs, and serve the dashboard.
     Serve(serve::Options),
     /// Run every check and test there is.
     Test(test::Options),

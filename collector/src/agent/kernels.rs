@@ -58,8 +58,8 @@ impl Kernels {
         Ok(Self::new(arch, choice, None, offers))
     }
 
-    /// Those of the server and those that were built on this node; if there are none, one pack is built now. `None`
-    /// if the agent is to stop before that is done.
+    /// The kernels of the server's packs and of packs built on this node. If there are none, one pack is
+    /// built now. `None` if the agent is to stop before that is done.
     pub(crate) fn found(arch: &str, choice: Choice, places: Places<'_>) -> anyhow::Result<Option<Self>> {
         let cache = PackCache::open()?;
         let listed = match places.service {

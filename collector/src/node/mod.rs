@@ -38,11 +38,11 @@ impl Node {
     /// - `sms` is the number of cores this process may use, `warp_size` is 1.
     /// - The peak is vector width × multiply-adds per cycle × clock × cores. 16-bit
     ///   types have the same: they are widened and computed in f32.
-    /// - The clock of the peak is the one the system states; the highest is the
-    ///   greater of that and a measured one, since many systems state the base clock.
+    /// - The clock of the peak is the one the system states; the highest clock
+    ///   is the greater of that and a measured one, since many systems state the base clock.
     /// - Bandwidths are measured and rounded up to a preferred number. So two runs on one
     ///   machine give the same facts, and the least possible time that is derived from
-    ///   them is rather too short than too long.
+    ///   them errs on the short side.
     /// - Shared memory stands for a core's private L2, registers for its
     ///   architectural vector registers.
     pub(crate) fn hardware(&self) -> anyhow::Result<Hardware> {

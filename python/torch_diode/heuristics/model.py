@@ -17,7 +17,7 @@ None of them was missed on 246 problems that the model was judged by. Where the 
 benchmark has taken far slower kernels for faster."""
 
 _WEIGHED = 8
-"""So many of the fastest are compared with what follows them."""
+"""So many picks are compared with what follows them, and with them what the model names as near."""
 
 _SECTOR_BYTES = 32
 

@@ -12,8 +12,8 @@ use crate::store::Now;
 /// How long after a sign-in it is clear that the owner is there, where there is no password to ask for.
 const FRESH: Duration = Duration::from_secs(10 * 60);
 
-/// Makes sure that it is the owner who asks for what cannot be undone, and not whoever has found an open
-/// session: by the password or, in an account without one, by a sign-in that has just been.
+/// Checks that the owner asks, before something that cannot be undone. Whoever finds an open session must not
+/// pass. The check takes the password or, for an account without one, a sign-in that has just been.
 pub(super) async fn confirm(
     app: &App,
     peer: &Peer,

@@ -13,7 +13,7 @@ use object_store::{BackoffConfig, ObjectStore, RetryConfig};
 use super::connection::Connector;
 use super::place::Bucket;
 
-/// Requests are tried again as long as somebody who waits for an answer has patience.
+/// Requests are tried again for at most this long: somebody waits for the answer.
 const RETRY_FOR: Duration = Duration::from_secs(4);
 const RETRIES: usize = 3;
 const FIRST_PAUSE: Duration = Duration::from_millis(100);

@@ -46,7 +46,7 @@ pub struct Credentials {
 pub enum Created {
     Done(Account),
     NameTaken,
-    /// The invitation has been used, has expired or never was.
+    /// The invitation has been used, has expired or never existed.
     NoLink,
 }
 

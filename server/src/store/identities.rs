@@ -66,7 +66,7 @@ pub enum Unlinked {
 pub enum SignedUp {
     /// As for every other account.
     Made(Created),
-    /// The sign-up has expired or never was.
+    /// The sign-up has expired or never existed.
     Unknown,
     /// Meanwhile the identity has an account.
     IdentityTaken,

@@ -28,7 +28,7 @@ async fn all_servers_on_a_database_count_uploads_together() {
             assert_eq!(reply.header("ratelimit-policy"), "\"uploads\";q=3;w=60");
             assert!(reply.header("ratelimit").contains(left), "{}", reply.header("ratelimit"));
         }
-        // The second refusal of a server is one from memory.
+        // A server answers its second refusal from memory.
         for server in [&other, &other, &app] {
             let reply = upload(server, "203.0.113.7", 256).await;
             let wait: u32 = reply.header("retry-after").parse().unwrap();

@@ -28,7 +28,7 @@ pub(crate) fn diverse(ranked: &[(Config, Micros)], count: usize) -> Vec<(Config,
     chosen.into_iter().map(|at| choice[at]).collect()
 }
 
-/// Whether two configs have the same tile and differ in stages and warps alone, by one step at most.
+/// Whether two configs have the same blocks, and are at most one step of stages and of warps apart.
 fn near_copies(a: &Config, b: &Config) -> bool {
     let (Some(a), Some(b)) = (a.tile(), b.tile()) else { return false };
     let plain = |tile: &Tile| Tile { num_stages: 1, num_warps: 1, rocm: None, group_m: 1, ..*tile };

@@ -11,8 +11,8 @@ use crate::site::Site;
 /// As many uploads as a server stores at a time.
 pub(crate) const SENDERS: usize = 2;
 
-/// Sends what an iterator makes, one file after the other from each sender; how long that took, the making of all but the
-/// first ones included.
+/// Sends the files that an iterator makes. Each sender sends one file after the other. Returns how long that
+/// took, including the making of all files but the first ones.
 pub(crate) fn send(
     site: &Site,
     senders: usize,

@@ -60,8 +60,9 @@ pub(super) fn verdict(before: Standing, ratios: &mut [f64]) -> (Option<f64>, Sta
     (log_ratio, after)
 }
 
-/// The deviations of those solutions that would be the account's if the upload counted: what somebody else
-/// sent before hides no lie. That depends on earlier uploads alone, so judging comes to an end.
+/// The deviations of those solutions that would be the account's if the upload counted. A copy of another
+/// account's solution is left out, so it cannot hide a lie. The choice depends on earlier
+/// uploads alone, so judging comes to an end.
 pub(super) async fn own_deviations(db: &mut impl Connection, upload: &UploadId) -> StoreResult<Vec<f64>> {
     let select = Statement::new(
         "SELECT d.log_ratio FROM uploads u JOIN sent s ON s.upload = u.id \

@@ -92,7 +92,8 @@ impl SolutionRow {
     }
 }
 
-/// The three queries must see the same state.
+/// Loads solutions with their problems and config lists. Call it in one transaction, so that its three
+/// queries see the same state.
 pub(super) async fn load(db: &mut impl Connection, selection: Selection<'_>) -> StoreResult<StoredSolutions> {
     let select = selection
         .push_to(Statement::new("SELECT id, contributor, standing, problem, method, config_list, columns"));

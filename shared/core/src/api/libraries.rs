@@ -13,7 +13,7 @@ const FACTS: [&str; 2] = ["cublas", "hipblaslt"];
 pub struct LibraryVersion(String);
 
 impl LibraryVersion {
-    /// What a collection says of its library; `None` if it says nothing that can be a version.
+    /// The library's version in the provenance; `None` if there is nothing that can be a version.
     pub fn of(provenance: &Provenance) -> Option<Self> {
         FACTS.into_iter().find_map(|fact| {
             let version = provenance.node.get(fact)?;

@@ -10,7 +10,7 @@ pub const MAX_PACK_BYTES: u64 = 1 << 30;
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct PackSummary {
-    /// Names its whole content: who pulls it accepts no other.
+    /// The digest of the whole content. A program that pulls the pack refuses anything else.
     pub digest: Digest,
     /// The digest of its file.
     pub sha256: Digest,

@@ -33,8 +33,8 @@ pub struct Baseline {
 /// The baselines, by short names.
 pub type Baselines = BTreeMap<&'static str, Baseline>;
 
-/// Every baseline that the given data can judge. The nearest and the best fixed config are
-/// taken from `others`, if given.
+/// Every baseline that the given data can judge. The baselines `nearest` and `best fixed config` come from
+/// `others`, if given.
 pub(super) fn baselines(
     judged: &[Judged],
     set: &TrainingSet,

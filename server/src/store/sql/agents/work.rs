@@ -85,7 +85,7 @@ pub(super) async fn add(
     Ok(added)
 }
 
-/// Adds the part of some work of which no solution counts.
+/// Adds the problems of `work` that have no solution that counts.
 pub(super) async fn add_unmeasured(
     db: &mut impl Connection,
     hardware: &HardwareSlug,
