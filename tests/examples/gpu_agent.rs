@@ -15,6 +15,8 @@ use serde_json::Value;
 
 /// The share of its time that a GPU is to spend in kernels.
 const LEAST_SHARE: f64 = 0.85;
+/// The share of its time that a GPU may wait between problems, for the server or the agent.
+const MOST_BETWEEN: f64 = 0.03;
 /// What the agent may take of the host's memory, beside the driver: its own process and the measuring one.
 const MOST_MEGABYTES: f64 = 200.0;
 /// From the start to the first result that the server has accepted.
@@ -41,9 +43,9 @@ fn run() -> anyhow::Result<String> {
     let began = Instant::now();
     let mut agent = start(folder, server.url())?;
     let first = first_result(&server, &mut agent)?;
-    let (before, since) = (kernel_seconds(folder)?, Instant::now());
+    let (before, since) = (Spent::until_now(folder)?, Instant::now());
     let watched = watch(&mut agent, time)?;
-    let (after, span) = (kernel_seconds(folder)?, since.elapsed().as_secs_f64());
+    let (after, span) = (Spent::until_now(folder)?, since.elapsed().as_secs_f64());
     let told = Instant::now();
     let pid = agent.id().to_string();
     ensure!(Command::new("sh").args(["-c", "kill -TERM $0", &pid]).status()?.success(), "kill failed");
@@ -52,7 +54,8 @@ fn run() -> anyhow::Result<String> {
     let ran = began.elapsed().as_secs_f64();
     ensure!(status.code() == Some(0), "the agent ended with {status}");
     let (problems, leases) = check(&server)?;
-    let share = (after - before) / span;
+    let share = (after.kernel_seconds - before.kernel_seconds) / span;
+    let between = 1.0 - (after.measuring_seconds - before.measuring_seconds) / span;
     let own = watched.own_megabytes + watched.child_megabytes - driver_megabytes;
     let report = serde_json::json!({
         "seconds": ran,
@@ -60,6 +63,7 @@ fn run() -> anyhow::Result<String> {
         "problems": problems,
         "leases": leases,
         "share_of_time_in_kernels": share,
+        "share_of_time_between_problems": between,
         "utilisation_by_nvml": watched.utilisation,
         "agent_megabytes": watched.own_megabytes,
         "measuring_process_megabytes": watched.child_megabytes,
@@ -70,6 +74,7 @@ fn run() -> anyhow::Result<String> {
     let report = serde_json::to_string_pretty(&report)?;
     for (what, holds) in [
         ("the share of time in kernels", share >= LEAST_SHARE),
+        ("the share of time between problems", between <= MOST_BETWEEN),
         ("the time to the first result", first <= MOST_SECONDS_TO_FIRST),
         ("the agent's memory", own <= MOST_MEGABYTES),
     ] {
@@ -153,10 +158,21 @@ fn utilisation() -> Option<f64> {
     String::from_utf8_lossy(&output.stdout).trim().parse().ok()
 }
 
+/// What a process has in memory, without files of the driver and its libraries that are mapped into it.
 fn megabytes(process: u32) -> Option<f64> {
-    let status = std::fs::read_to_string(format!("/proc/{process}/status")).ok()?;
-    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
-    Some(line.trim().trim_end_matches(" kB").parse::<f64>().ok()? * 1024.0 / 1e6)
+    const OF_THE_DRIVER: [&str; 4] = ["/dev/nvidia", "/libcuda.", "/libcublas", "/libnvidia-"];
+    let maps = std::fs::read_to_string(format!("/proc/{process}/smaps")).ok()?;
+    let (mut counts, mut kilobytes) = (true, 0.0);
+    for line in maps.lines() {
+        if let Some(resident) = line.strip_prefix("Rss:") {
+            let resident: f64 = resident.trim().trim_end_matches(" kB").parse().ok()?;
+            kilobytes += if counts { resident } else { 0.0 };
+        } else if !line.contains(": ") {
+            // The first line of a mapping ends with its file.
+            counts = !OF_THE_DRIVER.iter().any(|name| line.contains(name));
+        }
+    }
+    Some(kilobytes * 1024.0 / 1e6)
 }
 
 fn children(process: u32) -> Vec<u32> {
@@ -166,11 +182,19 @@ fn children(process: u32) -> Vec<u32> {
     numbers.filter_map(|number| number.parse().ok()).collect()
 }
 
-/// What the agent itself says it has spent in kernels.
-fn kernel_seconds(folder: &Path) -> anyhow::Result<f64> {
-    let health: Value = serde_json::from_slice(&std::fs::read(folder.join("health.json"))?)?;
-    let devices = health["devices"].as_object().context("devices")?;
-    Ok(devices.values().filter_map(|device| device["kernel_seconds"].as_f64()).sum())
+/// What the agent itself says of its time.
+struct Spent {
+    kernel_seconds: f64,
+    measuring_seconds: f64,
+}
+
+impl Spent {
+    fn until_now(folder: &Path) -> anyhow::Result<Self> {
+        let health: Value = serde_json::from_slice(&std::fs::read(folder.join("health.json"))?)?;
+        let devices = health["devices"].as_object().context("devices")?;
+        let sum = |field: &str| devices.values().filter_map(|device| device[field].as_f64()).sum();
+        Ok(Self { kernel_seconds: sum("kernel_seconds"), measuring_seconds: sum("measuring_seconds") })
+    }
 }
 
 /// Nothing is leased any more, and what the agent has sent is on the board. Returns the problems and leases.

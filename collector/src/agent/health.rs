@@ -27,6 +27,8 @@ pub(super) struct Device {
     pub(super) unsent: usize,
     /// Seconds since the start that a GPU spent in kernels.
     pub(super) kernel_seconds: f64,
+    /// Seconds since the start that went into measuring. The rest is between problems.
+    pub(super) measuring_seconds: f64,
 }
 
 #[derive(Serialize)]
@@ -76,7 +78,13 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("health.json");
         let health = Health::new(Some(file.clone()));
-        let does = |doing, measured| Device { doing, measured, unsent: 0, kernel_seconds: 0.0 };
+        let does = |doing, measured| Device {
+            doing,
+            measured,
+            unsent: 0,
+            kernel_seconds: 0.0,
+            measuring_seconds: 0.0,
+        };
         health.note("GPU 0", does("measuring", 3));
         health.note("GPU 1", does("waiting for the server", 0));
         let document: serde_json::Value = serde_json::from_slice(&std::fs::read(file).unwrap()).unwrap();

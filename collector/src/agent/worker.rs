@@ -74,6 +74,8 @@ pub(crate) struct Tally {
     pub(crate) refused: usize,
     /// How long a GPU spent in kernels.
     pub(crate) kernels: Duration,
+    /// How long measuring took, with what the GPU waits for meanwhile.
+    pub(crate) measuring: Duration,
     /// Results that are on disk, for the next start.
     pub(crate) unsent: usize,
 }
@@ -194,9 +196,11 @@ impl<'a> Worker<'a> {
     }
 
     fn note(&self, doing: &'static str) {
-        let Tally { measured, kernels, .. } = self.tally;
-        let (unsent, kernel_seconds) = (self.outbox.len(), kernels.as_secs_f64());
-        self.health.note(&self.registration.name, Device { doing, measured, unsent, kernel_seconds });
+        let Tally { measured, kernels, measuring, .. } = self.tally;
+        let (kernel_seconds, measuring_seconds) = (kernels.as_secs_f64(), measuring.as_secs_f64());
+        let unsent = self.outbox.len();
+        let device = Device { doing, measured, unsent, kernel_seconds, measuring_seconds };
+        self.health.note(&self.registration.name, device);
     }
 
     /// `None` if the agent is to stop before the server answers.
@@ -326,7 +330,10 @@ impl<'a> Worker<'a> {
             Err(reason) => return Ok(Some((reason.to_string(), Reach::Hardware))),
         };
         configs.extend(self.library.then_some(Config::Library));
-        match self.meter.measure(&work.problem, &configs, &|| self.stop.insisted())? {
+        let began = Instant::now();
+        let outcome = self.meter.measure(&work.problem, &configs, &|| self.stop.insisted())?;
+        self.tally.measuring += began.elapsed();
+        match outcome {
             Outcome::Measured { measured, .. } if measured.timed.is_empty() && measured.failed.is_empty() => {
                 Ok(Some(("there are no configs for it".to_owned(), Reach::Hardware)))
             }

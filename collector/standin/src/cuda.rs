@@ -3,7 +3,7 @@
 
 use std::ffi::{c_char, c_int};
 
-use crate::node::{perform, place};
+use crate::node::perform;
 use crate::out::{put, put_text};
 
 const INVALID: i32 = 1;
@@ -62,7 +62,7 @@ functions! {
     function_attribute = cuFuncSetAttribute (function: usize, attribute: c_int, value: c_int) |node, _| {
         const MAX_DYNAMIC_SHARED: c_int = 8;
         let most = node.gpu().shared;
-        let (_, shared) = place(&mut node.loaded, function)?;
+        let (_, shared) = node.loaded(function)?;
         if attribute != MAX_DYNAMIC_SHARED || value as u32 > most {
             return Err(INVALID);
         }

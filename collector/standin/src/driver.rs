@@ -9,6 +9,7 @@ use diode_core::ids::Digest;
 use crate::code_object::laid_out;
 use crate::elf;
 use crate::launch::{Arguments, Task, task};
+use crate::memory::OUT_OF_MEMORY;
 use crate::node::{Node, perform, place, value};
 use crate::number::Number;
 use crate::out::{put, put_text};
@@ -120,17 +121,20 @@ functions! {
         if let Some(Effect::Return(code)) = node.effect("load_kernel", &kernel.key) {
             return Err(code);
         }
-        node.loaded.push((kernel, 0));
+        if node.loaded.iter().flatten().count() >= node.gpu().kernels {
+            return Err(OUT_OF_MEMORY);
+        }
+        node.loaded.push(Some((kernel, 0)));
         put(module, node.loaded.len());
         Ok(())
     }
 
-    unload = cuModuleUnload, hipModuleUnload (_module: usize) |_, _| { Ok(()) }
+    unload = cuModuleUnload, hipModuleUnload (module: usize) |node, _| { node.unload(module) }
 
     function = cuModuleGetFunction, hipModuleGetFunction (function: *mut usize, module: usize, name: *const c_char) |node, _| {
         // SAFETY: the caller gives a text with a zero at its end.
         let name = unsafe { std::ffi::CStr::from_ptr(name) };
-        let (kernel, _) = place(&mut node.loaded, module)?;
+        let (kernel, _) = node.loaded(module)?;
         if name.to_str() != Ok(kernel.symbol.as_str()) {
             return Err(NOT_FOUND);
         }
@@ -202,7 +206,8 @@ fn launch(
     /// More than this must be asked for by name.
     const ORDINARY_SHARED: u32 = 48 << 10;
     perform("launch any", |node, _| {
-        let (kernel, allowed) = place(&mut node.loaded, function)?.clone();
+        let (kernel, allowed) = node.loaded(function)?.clone();
+        node.launched = true;
         let effect = node.effect_of_launch(&kernel.key)?;
         let most = node.gpu().shared;
         // AMD's driver need not be asked.

@@ -32,8 +32,11 @@ pub(crate) struct Node {
     matched: Vec<u64>,
     pub(crate) current: usize,
     pub(crate) kernels: HashMap<Digest, Kernel>,
-    /// Kernels that were loaded, and the dynamic shared memory that was asked for by name. A handle is a place here and 1.
-    pub(crate) loaded: Vec<(Kernel, u32)>,
+    /// Kernels that were loaded, and the dynamic shared memory that was asked for by name; nothing is left of those
+    /// that were unloaded. A handle is a place here and 1.
+    pub(crate) loaded: Vec<Option<(Kernel, u32)>>,
+    /// Something was launched, and nobody has waited for it yet.
+    pub(crate) launched: bool,
     pub(crate) memory: Memory,
     pub(crate) pending: Pending,
     /// The time of the GPU in nanoseconds, when all that is queued has run.
@@ -104,6 +107,7 @@ impl Node {
             process: 0,
             current: 0,
             loaded: Vec::new(),
+            launched: false,
             memory: Memory::default(),
             pending: Pending::default(),
             clock: 0,
@@ -182,7 +186,11 @@ impl Node {
     /// What becomes of a launch; the effects that concern its kernel remain.
     pub(crate) fn effect_of_launch(&mut self, key: &str) -> Result<Option<Effect>, i32> {
         match self.effect("launch", key) {
-            Some(Effect::Return(code)) => return Err(code),
+            Some(Effect::Return(code)) => {
+                // The process may give up now, and with it goes what is queued.
+                self.launched = false;
+                return Err(code);
+            }
             Some(Effect::Break(code)) => self.broken = Some(code),
             Some(Effect::Hang) => self.hung = true,
             Some(Effect::Die) => abort(),
@@ -201,7 +209,22 @@ impl Node {
         if self.hung {
             hang();
         }
+        self.launched = false;
         self.events.iter_mut().for_each(|(_, waited)| *waited = true);
+    }
+
+    /// A kernel that is loaded, and its dynamic shared memory.
+    pub(crate) fn loaded(&mut self, handle: usize) -> Result<&mut (Kernel, u32), i32> {
+        place(&mut self.loaded, handle)?.as_mut().ok_or(INVALID)
+    }
+
+    /// A kernel is unloaded. What runs on a GPU may not go.
+    pub(crate) fn unload(&mut self, handle: usize) -> Result<(), i32> {
+        let kernel = place(&mut self.loaded, handle)?.take().ok_or(INVALID)?.0;
+        if self.launched && self.broken.is_none() {
+            return Err(self.violation(&format!("{}: unloaded while launches are queued", kernel.key)));
+        }
+        Ok(())
     }
 
     /// A launch that its kernel was not compiled for: on a GPU, anything could happen.

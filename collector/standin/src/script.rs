@@ -39,6 +39,8 @@ pub struct Gpu {
     pub l2_bytes: i32,
     /// The most dynamic shared memory of a block.
     pub shared: u32,
+    /// How many kernels can be loaded at once.
+    pub kernels: usize,
     pub mig: bool,
     /// Other processes that compute on it.
     pub processes: u32,
@@ -57,6 +59,7 @@ impl Gpu {
             held: 0,
             l2_bytes: 50 << 20,
             shared: 232_448,
+            kernels: 1000,
             mig: false,
             processes: 0,
             power_limit_mw: Self::DEFAULT_POWER_LIMIT_MW,

@@ -26,7 +26,7 @@ use measuring::{Device, MOST_SECONDS};
 const HOURS: [f64; 4] = [1.0, 2.0, 4.0, 8.0];
 
 /// How many problems a training sees, the same ones several times among them.
-const SEEN: usize = 24_000;
+const SEEN: usize = 120_000;
 
 fn main() -> anyhow::Result<()> {
     let hardware = find("nvidia-h200").context("the catalogue has it")?.simulated()?;

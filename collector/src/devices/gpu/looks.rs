@@ -8,40 +8,66 @@ use super::policy::{self, LONG_NS, WORTH_A_GROUP};
 use super::protocol::Message;
 use super::session::{Launchable, LaunchableConfig};
 use super::session_error::SessionError;
+use super::store::{KernelSlot, MOST_LOADED};
 use super::timing_queue::MOST_QUEUED;
 
 /// Launches of a short kernel in the second look.
 const SECOND_LOOKS: usize = 3;
-/// Launches of the first look between two waits.
+/// Configs that are looked at between two waits, and whose kernels are loaded together.
 pub(super) const CHUNK: usize = 64;
 
+const _: () = assert!(CHUNK <= MOST_LOADED && CHUNK * SECOND_LOOKS <= MOST_QUEUED);
+
 impl MeasuredProblem<'_> {
-    /// One timed launch of every config that launches at all; kernels that have
-    /// never been checked are checked before.
+    /// One timed launch of every config that launches at all, and more of short ones; kernels that have never been
+    /// checked are checked before.
     pub(super) fn first_look(&mut self, chunk: usize) -> Result<(), SessionError> {
         let mut checked = Vec::new();
         for part in self.candidates.chunks(chunk) {
-            self.say(Message::At { first: part[0].number, last: part[part.len() - 1].number })?;
-            self.look_at(part, &mut checked)?;
+            self.say(Message::Busy)?;
+            let part = self.load(part)?;
+            if let (Some(first), Some(last)) = (part.first(), part.last()) {
+                self.say(Message::At { first: first.number, last: last.number })?;
+                let launched = self.look_at(&part, &mut checked)?;
+                self.second_look(launched)?;
+            }
         }
         let wrong = self.prepared.wrong_elements()?;
         for candidate in checked {
             if wrong[candidate.number] > 0 {
                 self.results.failed.push((candidate.number, FailureReason::WrongResult));
-            } else if let Launchable::Kernel(place, _) = candidate.launchable {
-                self.prepared.session.store.set_verified(place);
+            } else if let Launchable::Kernel(slot, _) = candidate.launchable {
+                self.prepared.session.store.set_verified(slot);
             }
         }
         self.looks.retain(|&(number, _)| wrong[number] == 0);
-        self.second_look()
+        Ok(())
     }
 
-    /// Launches some configs and waits for them. Those whose results are compared are added to `checked`.
+    /// Loads the kernels of some configs. Returns the configs that the driver does not refuse.
+    fn load(&mut self, part: &[LaunchableConfig]) -> Result<Vec<LaunchableConfig>, SessionError> {
+        let refused = self.prepared.session.load(part.iter().map(|candidate| candidate.launchable))?;
+        let mut loaded = Vec::new();
+        for &candidate in part {
+            let Launchable::Kernel(slot, _) = candidate.launchable else {
+                loaded.push(candidate);
+                continue;
+            };
+            match refused.iter().find(|(refused, _)| *refused == slot) {
+                Some((_, reason)) => self.results.failed.push((candidate.number, *reason)),
+                None => loaded.push(candidate),
+            }
+        }
+        Ok(loaded)
+    }
+
+    /// Launches some configs and waits for them. Returns what launched and its time. Those whose results are
+    /// compared are added to `checked`.
     fn look_at(
         &mut self,
         part: &[LaunchableConfig],
         checked: &mut Vec<LaunchableConfig>,
-    ) -> Result<(), SessionError> {
+    ) -> Result<Vec<(usize, u64)>, SessionError> {
         let mut launched = Vec::new();
         for &candidate in part {
             if !self.prepared.is_verified(candidate.launchable) {
@@ -57,28 +83,26 @@ impl MeasuredProblem<'_> {
             }
         }
         let times = self.prepared.collect()?;
-        self.looks.extend(launched.into_iter().zip(times));
-        Ok(())
+        Ok(launched.into_iter().zip(times).collect())
     }
 
     /// The first launch of a kernel also fetches its code, which takes as long as
     /// a short kernel runs: those are launched again, and the median of that counts.
-    fn second_look(&mut self) -> Result<(), SessionError> {
+    fn second_look(&mut self, mut looks: Vec<(usize, u64)>) -> Result<(), SessionError> {
         let mut short: Vec<&mut (usize, u64)> =
-            self.looks.iter_mut().filter(|(_, nanos)| *nanos < LONG_NS).collect();
-        for part in short.chunks_mut(MOST_QUEUED / SECOND_LOOKS) {
-            for (number, _) in part.iter().map(|look| **look) {
-                let Some(launchable) = self.launchables.get(number) else { continue };
-                self.prepared.bring_code(launchable, 0)?;
-                for turn in 0..SECOND_LOOKS {
-                    self.prepared.time(launchable, turn as u64)?;
-                }
-            }
-            let times = self.prepared.collect()?;
-            for (look, times) in part.iter_mut().zip(times.chunks(SECOND_LOOKS)) {
-                look.1 = policy::median(times);
+            looks.iter_mut().filter(|(_, nanos)| *nanos < LONG_NS).collect();
+        for (number, _) in short.iter().map(|look| **look) {
+            let Some(launchable) = self.launchables.get(number) else { continue };
+            self.prepared.bring_code(launchable, 0)?;
+            for turn in 0..SECOND_LOOKS {
+                self.prepared.time(launchable, turn as u64)?;
             }
         }
+        let times = self.prepared.collect()?;
+        for (look, times) in short.iter_mut().zip(times.chunks(SECOND_LOOKS)) {
+            look.1 = policy::median(times);
+        }
+        self.looks.extend(looks);
         Ok(())
     }
 
@@ -89,6 +113,8 @@ impl MeasuredProblem<'_> {
             self.looks.iter_mut().filter(|(_, nanos)| *nanos <= limit).collect();
         for part in worth.chunks_mut(CHUNK) {
             (self.report)(Message::Busy)?;
+            let launchables = part.iter().filter_map(|look| self.launchables.get(look.0));
+            loaded_again(self.prepared.session.load(launchables)?)?;
             for (number, _) in part.iter().map(|look| **look) {
                 let Some(launchable) = self.launchables.get(number) else { continue };
                 self.prepared.time_group(launchable)?;
@@ -104,7 +130,9 @@ impl MeasuredProblem<'_> {
         let (again, settled): (Vec<_>, Vec<_>) =
             rest.iter().partition(|&&(_, nanos)| !self.grouped && policy::worth_a_look(nanos, best));
         self.results.timed.extend(settled.into_iter().map(|(number, nanos)| (number, vec![nanos])));
-        for part in again.chunks(MOST_QUEUED / 2) {
+        for part in again.chunks(CHUNK) {
+            self.say(Message::Busy)?;
+            self.load_again(part.iter().map(|look| look.0))?;
             for &(number, _) in part {
                 let Some(launchable) = self.launchables.get(number) else { continue };
                 for turn in 0..2 {
@@ -118,6 +146,22 @@ impl MeasuredProblem<'_> {
                 .extend(rows.map(|(&(number, first), more)| (number, [&[first], more].concat())));
         }
         Ok(())
+    }
+
+    /// Loads kernels that have been loaded for the same problem before.
+    pub(super) fn load_again(&mut self, numbers: impl Iterator<Item = usize>) -> Result<(), SessionError> {
+        let launchables = numbers.filter_map(|number| self.launchables.get(number));
+        loaded_again(self.prepared.session.load(launchables)?)
+    }
+}
+
+/// A kernel that was loaded before is refused only when something has broken.
+fn loaded_again(refused: Vec<(KernelSlot, FailureReason)>) -> Result<(), SessionError> {
+    match refused.first() {
+        None => Ok(()),
+        Some((_, reason)) => {
+            Err(anyhow::anyhow!("a kernel that ran cannot be loaded again: {reason}").into())
+        }
     }
 }
 

@@ -48,8 +48,8 @@ pub(super) struct Launchables(Vec<Option<Launchable>>);
 
 impl Launchables {
     fn of(candidates: &[LaunchableConfig]) -> Self {
-        let last = candidates.last().map_or(0, |candidate| candidate.number + 1);
-        let mut table = vec![None; last];
+        let most = candidates.iter().map(|candidate| candidate.number + 1).max().unwrap_or(0);
+        let mut table = vec![None; most];
         for candidate in candidates {
             table[candidate.number] = Some(candidate.launchable);
         }

@@ -2,8 +2,12 @@
 
 use diode_core::stats::{integer_median, upper_median};
 
+use super::store::MOST_LOADED;
+
 /// How many of the fastest configs are timed thoroughly: they differ by less than their noise.
 pub(super) const NEAR_BEST: usize = 100;
+// All of them and the library are loaded at once.
+const _: () = assert!(NEAR_BEST < MOST_LOADED);
 /// Rounds of the near-best: what disturbs the GPU for a moment falls on all alike.
 pub(super) const ROUNDS: usize = 4;
 /// Launches of a config in one round, one after the other so that its code is at hand.

@@ -29,9 +29,8 @@ pub(super) fn measure<'a>(
         Ok(variant) => variant,
         Err(reason) => return Ok(Message::Refused { reason }),
     };
-    session.store.begin_problem();
     let mut results = Results::default();
-    let candidates = match session.candidates(&variant, request, &mut results)? {
+    let candidates = match session.candidates(&variant, request, &mut results) {
         Ok(candidates) => candidates,
         Err(reason) => return Ok(Message::Refused { reason }),
     };

@@ -40,7 +40,8 @@ pub(crate) enum Message {
         /// What the user should know before hours of measuring.
         warnings: Vec<String>,
     },
-    /// About to launch these configs, counted in the request.
+    /// About to launch some configs for the first time: the first and the last of them, counted in the request.
+    /// They are the same if it is one.
     At {
         first: usize,
         last: usize,

@@ -29,6 +29,7 @@ impl MeasuredProblem<'_> {
         let library = library.filter(|library| self.looks.iter().any(|(number, _)| number == library));
         near.extend(library.filter(|number| !near.contains(number)));
         self.say(Message::Busy)?;
+        self.load_again(near.iter().copied())?;
         let checked = near.clone();
         self.keep_right_ones(&mut near)?;
 

@@ -1,11 +1,12 @@
 //! A GPU with its kernels and its library, for one problem after another.
 
+use anyhow::Context as _;
 use diode_core::hardware::Facts;
 use diode_core::space::{Feasibility, feasibility};
 use diode_core::{Config, FailureReason, Problem, Tile};
 
 use super::arguments::Arguments;
-use super::driver::{DriverError, Gpu, Memory};
+use super::driver::{Gpu, Memory};
 use super::library::VendorLibrary;
 use super::management::Management;
 use super::operands::TURNS;
@@ -58,16 +59,16 @@ impl Session {
         Ok(Self { gpu, facts, store, library, management, queue, pair_ns: 0 })
     }
 
-    /// What can be launched of the request; the rest goes to the failures. The
-    /// inner error says that the pack is not made for this problem.
+    /// What can be launched of the request, in the order of the packs; the rest goes to the failures. The inner
+    /// error says that the pack is not made for this problem.
     pub(super) fn candidates(
         &mut self,
         variant: &Variant,
         request: &Measure,
         results: &mut Results,
-    ) -> Result<Result<Vec<LaunchableConfig>, String>, SessionError> {
+    ) -> Result<Vec<LaunchableConfig>, String> {
         let mut candidates = Vec::new();
-        let mut wanted = Vec::new();
+        let mut missing = None;
         for (number, config) in request.configs.iter().enumerate() {
             match config {
                 Config::Library if self.library.is_some() && VendorLibrary::supports(&request.problem) => {
@@ -77,37 +78,48 @@ impl Session {
                 _ => match tile_of(config) {
                     Some(tile) => {
                         let key = variant.key(tile, variant.fits(tile, &request.problem));
-                        wanted.push((self.store.place_in_packs(&key), number, tile, key));
+                        match self.store.find(&key) {
+                            Ok(slot) => {
+                                let launchable = Launchable::Kernel(slot, *tile);
+                                candidates.push(LaunchableConfig { number, launchable });
+                            }
+                            Err(MissingKernel::NotInPack) if self.is_too_large(&request.problem, tile) => {
+                                results.failed.push((number, FailureReason::OutOfResources));
+                            }
+                            Err(MissingKernel::NotInPack) => missing = Some(key),
+                            Err(MissingKernel::Failed(reason)) => results.failed.push((number, reason)),
+                        }
                     }
                     None => results.failed.push((number, FailureReason::Compile)),
                 },
             }
         }
-        wanted.sort_by_key(|(place, number, ..)| (*place, *number));
-        let mut missing = None;
-        for (_, number, tile, key) in wanted {
-            match self.store.load(&self.gpu, &key) {
-                Ok(place) => {
-                    candidates
-                        .push(LaunchableConfig { number, launchable: Launchable::Kernel(place, *tile) });
-                }
-                Err(MissingKernel::NotInPack) if self.is_too_large(&request.problem, tile) => {
-                    results.failed.push((number, FailureReason::OutOfResources));
-                }
-                Err(MissingKernel::NotInPack) => missing = Some(key),
-                Err(MissingKernel::Failed(reason)) => results.failed.push((number, reason)),
-                Err(MissingKernel::Fatal(error)) => return Err(error.into()),
-                Err(MissingKernel::Unreadable(error)) => return Err(SessionError::Pack(error)),
-            }
-        }
-        candidates.sort_unstable_by_key(|candidate| candidate.number);
-        Ok(match missing {
+        candidates.sort_by_key(|candidate| match candidate.launchable {
+            Launchable::Kernel(slot, _) => Some(self.store.place_in_packs(slot)),
+            Launchable::Library => None,
+        });
+        match missing {
             Some(key) if self.store.is_exact() => Err(format!(
                 "the pack is for the exact sizes of other problems, without {key}; build one for this"
             )),
             Some(key) => Err(format!("the pack was built without {key}; build one that has it")),
             None => Ok(candidates),
-        })
+        }
+    }
+
+    /// Loads the kernels of some configs, at most [`MOST_LOADED`](super::store::MOST_LOADED), so that nothing is
+    /// loaded between launches. Returns those that the driver refuses.
+    pub(super) fn load(
+        &mut self,
+        launchables: impl Iterator<Item = Launchable>,
+    ) -> Result<Vec<(KernelSlot, FailureReason)>, SessionError> {
+        let slots: Vec<KernelSlot> = launchables
+            .filter_map(|launchable| match launchable {
+                Launchable::Kernel(slot, _) => Some(slot),
+                Launchable::Library => None,
+            })
+            .collect();
+        self.store.load(&self.gpu, &slots)
     }
 
     /// Whether a tile is too large for this kind of GPU. Packs of the `full` space lack such tiles, but other
@@ -117,29 +129,32 @@ impl Session {
         judged == Some(Feasibility::SharedMemory)
     }
 
-    /// A kernel that prepares or checks a measurement.
+    /// A kernel that prepares or checks a measurement, ready to be launched.
     pub(super) fn support(&mut self, support: Support) -> Result<KernelSlot, SessionError> {
         let key = support.key();
-        self.store.load(&self.gpu, &key).map_err(|missing| match missing {
-            MissingKernel::NotInPack => {
-                SessionError::Lacking(format!("the pack was built without {key}; build one that has it"))
+        let refused = |reason| anyhow::anyhow!("the kernel {key} cannot be launched: {reason}");
+        let slot = match self.store.find(&key) {
+            Ok(slot) => slot,
+            Err(MissingKernel::NotInPack) => {
+                let reason = format!("the pack was built without {key}; build one that has it");
+                return Err(SessionError::Lacking(reason));
             }
-            MissingKernel::Failed(reason) => {
-                anyhow::anyhow!("the kernel {key} cannot be launched: {reason}").into()
-            }
-            MissingKernel::Fatal(error) => error.into(),
-            MissingKernel::Unreadable(error) => SessionError::Pack(error),
-        })
+            Err(MissingKernel::Failed(reason)) => return Err(refused(reason).into()),
+        };
+        match self.store.load_to_stay(&self.gpu, slot)? {
+            Some(reason) => Err(refused(reason).into()),
+            None => Ok(slot),
+        }
     }
 
     pub(super) fn launch(
         &self,
-        place: KernelSlot,
+        slot: KernelSlot,
         grid: [u32; 2],
         arguments: &mut Arguments,
-    ) -> Result<(), DriverError> {
-        let kernel = self.store.get(place);
-        self.gpu.launch(&kernel.function, grid, kernel.threads, kernel.shared, arguments)
+    ) -> Result<(), SessionError> {
+        let kernel = self.store.get(slot).context("a kernel is to be launched that is not loaded")?;
+        Ok(self.gpu.launch(kernel.function, grid, kernel.threads, kernel.shared, arguments)?)
     }
 
     /// By how much a launch between two events of its own takes longer than its share of a group, measured

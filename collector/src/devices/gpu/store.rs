@@ -1,67 +1,60 @@
-//! Kernels of packs, loaded onto the GPU when they are first needed.
+//! Kernels of packs, loaded onto the GPU when they are needed and unloaded when others are.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::HashMap;
 
 use diode_core::FailureReason;
-use diode_formats::FormatError;
 use diode_formats::pack::{Kernel, Outcome, Pack};
 
 use super::driver::{DriverError, Function, Gpu};
+use super::session_error::SessionError;
 
-/// The most kernels that stay loaded from one problem to the next. The driver takes some 0.2 MB of the host for
-/// each.
-const MOST_KEPT: usize = 100;
+/// The most kernels that are loaded at once. The driver takes some 0.3 MB of the host for each.
+pub(super) const MOST_LOADED: usize = 112;
 
-/// A loaded kernel's place in the [`Store`].
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+/// A kernel's place in the [`Store`]. It holds as long as the store does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct KernelSlot(usize);
 
-/// A kernel that can be launched.
-pub(super) struct Loaded {
-    pub(super) function: Function,
-    pub(super) threads: u32,
-    pub(super) shared: u32,
-    key: String,
-    /// The problem that it was last used for.
-    problem: u64,
+/// A kernel that packs have.
+struct StoredKernel {
+    pack: usize,
+    kernel: Kernel,
+    function: Option<Function>,
+    /// When it was last asked for, counted in calls.
+    used: u64,
+    /// It is no config's kernel, and stays loaded.
+    stays: bool,
+    /// Its result has been compared with the reference, and was right.
+    verified: bool,
 }
 
-/// Why a kernel cannot be launched.
+/// A kernel that can be launched.
+pub(super) struct LoadedKernel<'a> {
+    pub(super) function: &'a Function,
+    pub(super) threads: u32,
+    pub(super) shared: u32,
+}
+
+/// Why packs have no kernel to load.
 pub(super) enum MissingKernel {
     /// The packs were built without it.
     NotInPack,
-    /// The build of the kernel failed, or the driver refuses it now.
+    /// The build of the kernel failed.
     Failed(FailureReason),
-    /// The process can do nothing more on the GPU.
-    Fatal(DriverError),
-    /// The pack is damaged, or its file cannot be read.
-    Unreadable(FormatError),
 }
 
 pub(super) struct Store {
     packs: Vec<Pack>,
     exact: bool,
-    /// Problems so far.
-    problem: u64,
-    next: KernelSlot,
-    loaded: BTreeMap<KernelSlot, Loaded>,
-    places: HashMap<String, KernelSlot>,
-    /// Kernels whose results have been compared with the reference, and were right.
-    verified: HashSet<String>,
+    kernels: Vec<StoredKernel>,
+    slots: HashMap<String, KernelSlot>,
+    calls: u64,
 }
 
 impl Store {
     pub(super) fn new(packs: Vec<Pack>) -> Self {
         let exact = packs.iter().any(Pack::is_exact);
-        Self {
-            packs,
-            exact,
-            problem: 0,
-            next: KernelSlot(0),
-            loaded: BTreeMap::new(),
-            places: HashMap::new(),
-            verified: HashSet::new(),
-        }
+        Self { packs, exact, kernels: Vec::new(), slots: HashMap::new(), calls: 0 }
     }
 
     /// Whether the kernels serve the sizes only that they were built for.
@@ -69,79 +62,109 @@ impl Store {
         self.exact
     }
 
-    /// Begins another problem: kernels that were not used for long make room. Places of before hold no more.
-    pub(super) fn begin_problem(&mut self) {
-        self.problem += 1;
-        let surplus = self.loaded.len().saturating_sub(MOST_KEPT);
-        if surplus == 0 {
-            return;
+    /// Finds a kernel in the packs.
+    pub(super) fn find(&mut self, key: &str) -> Result<KernelSlot, MissingKernel> {
+        if let Some(slot) = self.slots.get(key) {
+            return Ok(*slot);
         }
-        let mut by_use: Vec<(u64, KernelSlot)> =
-            self.loaded.iter().map(|(place, kernel)| (kernel.problem, *place)).collect();
-        by_use.sort_unstable();
-        for (_, place) in by_use.into_iter().take(surplus) {
-            if let Some(kernel) = self.loaded.remove(&place) {
-                self.places.remove(&kernel.key);
-            }
-        }
-    }
-
-    /// Where a kernel that is not loaded is in the packs. Kernels that are loaded in this order are unpacked once.
-    pub(super) fn place_in_packs(&self, key: &str) -> Option<(usize, (u32, u64))> {
-        if self.places.contains_key(key) {
-            return None;
-        }
-        self.packs.iter().enumerate().find_map(|(number, pack)| match pack.find(key)? {
-            Outcome::Built(kernel) => Some((number, kernel.place())),
-            Outcome::Failed { .. } => None,
-        })
-    }
-
-    /// Finds a kernel, and loads it if that is not done yet.
-    pub(super) fn load(&mut self, gpu: &Gpu, key: &str) -> Result<KernelSlot, MissingKernel> {
-        if let Some(place) = self.places.get(key) {
-            if let Some(kernel) = self.loaded.get_mut(place) {
-                kernel.problem = self.problem;
-            }
-            return Ok(*place);
-        }
-        let found = self.packs.iter_mut().find_map(|pack| pack.find(key).cloned().map(|found| (pack, found)));
-        let (pack, kernel): (&mut Pack, Kernel) = match found {
+        let found =
+            self.packs.iter().enumerate().find_map(|(pack, kernels)| Some((pack, kernels.find(key)?)));
+        let (pack, kernel) = match found {
             None => return Err(MissingKernel::NotInPack),
-            Some((_, Outcome::Failed { reason, .. })) => return Err(MissingKernel::Failed(reason)),
-            Some((pack, Outcome::Built(kernel))) => (pack, kernel),
+            Some((_, Outcome::Failed { reason, .. })) => return Err(MissingKernel::Failed(*reason)),
+            Some((pack, Outcome::Built(kernel))) => (pack, kernel.clone()),
         };
-        let binary = pack.binary(&kernel).map_err(MissingKernel::Unreadable)?;
-        let function = gpu.load(&binary, &kernel.symbol, kernel.shared).map_err(refused)?;
-        let place = self.next;
-        self.next = KernelSlot(place.0 + 1);
-        let (threads, shared) = (kernel.threads, kernel.shared);
-        let loaded = Loaded { function, threads, shared, key: key.to_owned(), problem: self.problem };
-        self.loaded.insert(place, loaded);
-        self.places.insert(key.to_owned(), place);
-        Ok(place)
+        let slot = KernelSlot(self.kernels.len());
+        let stored = StoredKernel { pack, kernel, function: None, used: 0, stays: false, verified: false };
+        self.kernels.push(stored);
+        self.slots.insert(key.to_owned(), slot);
+        Ok(slot)
     }
 
-    pub(super) fn get(&self, place: KernelSlot) -> &Loaded {
-        &self.loaded[&place]
+    /// Where a kernel is in the packs. Kernels that are loaded in this order are unpacked once.
+    pub(super) fn place_in_packs(&self, slot: KernelSlot) -> (usize, (u32, u64)) {
+        let StoredKernel { pack, kernel, .. } = &self.kernels[slot.0];
+        (*pack, kernel.place())
     }
 
-    pub(super) fn set_verified(&mut self, place: KernelSlot) {
-        self.verified.insert(self.get(place).key.clone());
+    /// Loads kernels, at most [`MOST_LOADED`]; others may have to go for them. Returns those that the driver refuses.
+    pub(super) fn load(
+        &mut self,
+        gpu: &Gpu,
+        slots: &[KernelSlot],
+    ) -> Result<Vec<(KernelSlot, FailureReason)>, SessionError> {
+        self.calls += 1;
+        for slot in slots {
+            self.kernels[slot.0].used = self.calls;
+        }
+        let mut missing: Vec<KernelSlot> =
+            slots.iter().copied().filter(|slot| self.kernels[slot.0].function.is_none()).collect();
+        missing.sort_unstable_by_key(|slot| self.place_in_packs(*slot));
+        missing.dedup();
+        self.make_room(gpu, missing.len())?;
+        let mut refused = Vec::new();
+        for slot in missing {
+            let StoredKernel { pack, kernel, function, .. } = &mut self.kernels[slot.0];
+            let binary = self.packs[*pack].binary(kernel).map_err(SessionError::Pack)?;
+            match gpu.load(&binary, &kernel.symbol, kernel.shared) {
+                Ok(loaded) => *function = Some(loaded),
+                Err(error) => refused.push((slot, refusal(error)?)),
+            }
+        }
+        Ok(refused)
+    }
+
+    /// Loads a kernel that stays, since every problem needs it.
+    pub(super) fn load_to_stay(
+        &mut self,
+        gpu: &Gpu,
+        slot: KernelSlot,
+    ) -> Result<Option<FailureReason>, SessionError> {
+        self.kernels[slot.0].stays = true;
+        Ok(self.load(gpu, &[slot])?.pop().map(|(_, reason)| reason))
+    }
+
+    /// Unloads what was not asked for the longest, if there is no room for so many more.
+    fn make_room(&mut self, gpu: &Gpu, more: usize) -> Result<(), DriverError> {
+        let loaded = |kernel: &&mut StoredKernel| kernel.function.is_some() && !kernel.stays;
+        let mut others: Vec<&mut StoredKernel> = self.kernels.iter_mut().filter(loaded).collect();
+        let surplus = (others.len() + more).saturating_sub(MOST_LOADED);
+        if surplus == 0 {
+            return Ok(());
+        }
+        // Launches of them may still be queued.
+        gpu.synchronize()?;
+        others.sort_unstable_by_key(|kernel| kernel.used);
+        for kernel in others.into_iter().take(surplus).filter(|kernel| kernel.used < self.calls) {
+            kernel.function = None;
+        }
+        Ok(())
+    }
+
+    /// A kernel that was loaded; `None` if it was not, or has gone since.
+    pub(super) fn get(&self, slot: KernelSlot) -> Option<LoadedKernel<'_>> {
+        let StoredKernel { kernel, function, .. } = &self.kernels[slot.0];
+        let function = function.as_ref()?;
+        Some(LoadedKernel { function, threads: kernel.threads, shared: kernel.shared })
+    }
+
+    pub(super) fn set_verified(&mut self, slot: KernelSlot) {
+        self.kernels[slot.0].verified = true;
     }
 
     /// Whether the kernel's result has been compared with the reference, and was right.
-    pub(super) fn is_verified(&self, place: KernelSlot) -> bool {
-        self.verified.contains(&self.get(place).key)
+    pub(super) fn is_verified(&self, slot: KernelSlot) -> bool {
+        self.kernels[slot.0].verified
     }
 }
 
-fn refused(error: DriverError) -> MissingKernel {
+/// What a refused load says of a kernel; errors that concern the whole process pass on.
+fn refusal(error: DriverError) -> Result<FailureReason, DriverError> {
     if error.is_sticky() || error.is_out_of_memory() {
-        MissingKernel::Fatal(error)
+        Err(error)
     } else if error.is_out_of_resources() {
-        MissingKernel::Failed(FailureReason::OutOfResources)
+        Ok(FailureReason::OutOfResources)
     } else {
-        MissingKernel::Failed(FailureReason::Launch)
+        Ok(FailureReason::Launch)
     }
 }

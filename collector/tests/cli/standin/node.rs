@@ -51,9 +51,15 @@ pub(super) struct Node {
 impl Node {
     /// A node with one sound GPU, and a pack for some problems.
     pub(super) fn new(vendor: Vendor, problems: &str) -> Self {
+        let tiles = TILES.map(|tile| config(tile, 2));
+        Self::with_configs(vendor, problems, &tiles)
+    }
+
+    /// The same with a pack of these configs.
+    pub(super) fn with_configs(vendor: Vendor, problems: &str, configs: &[String]) -> Self {
         let sandbox = Sandbox::new();
         sandbox.write("problems.json", problems);
-        sandbox.write("tiles.json", &tiles());
+        sandbox.write("tiles.json", &format!("[{}]", configs.join(",")));
         sandbox.write("python", include_str!("compiler.py"));
         let python = sandbox.path("python");
         std::fs::set_permissions(&python, std::fs::Permissions::from_mode(0o755)).unwrap();
@@ -173,14 +179,12 @@ impl Node {
     }
 }
 
-fn tiles() -> String {
-    let tiles = TILES.map(|[m, n, k]| {
-        format!(
-            r#"{{"template": "triton::mm", "block_m": {m}, "block_n": {n}, "block_k": {k}, "group_m": 8, "num_stages": 2,
-            "num_warps": 4, "even_k": false, "allow_tf32": false, "use_fast_accum": false, "acc_type": "tl.float32"}}"#
-        )
-    });
-    format!("[{}]", tiles.join(","))
+/// A config as a space's file has it.
+pub(super) fn config([m, n, k]: [u32; 3], stages: u32) -> String {
+    format!(
+        r#"{{"template": "triton::mm", "block_m": {m}, "block_n": {n}, "block_k": {k}, "group_m": 8, "num_stages": {stages},
+        "num_warps": 4, "even_k": false, "allow_tf32": false, "use_fast_accum": false, "acc_type": "tl.float32"}}"#
+    )
 }
 
 /// The stand-in lies beside the tests that depend on it.

@@ -2,7 +2,7 @@
 
 use diode_core::{Bias, Config, DType, Dataset, Layout, Method, Op, ProblemFields};
 
-use super::node::{Node, TILES, Vendor};
+use super::node::{Node, TILES, Vendor, config};
 use crate::sandbox::{content, stderr};
 
 /// Every op, type, layout, alignment and form of bias, and a problem so short that it is timed in groups.
@@ -85,6 +85,34 @@ fn two_gpus_share_the_problems() {
         let dataset = node.collected(&script, &["--device", "all"]);
         assert_whole(&dataset, vendor, 10);
         assert_eq!(node.starts(), 2);
+    }
+}
+
+#[test]
+fn few_kernels_are_loaded_at_once() {
+    let sides = [16, 32, 64];
+    let tiles = sides.into_iter().flat_map(|m| sides.map(|n| [m, n]));
+    let tiles = tiles.flat_map(|[m, n]| sides.map(|k| [m, n, k]));
+    let configs: Vec<String> =
+        tiles.flat_map(|tile| (1..=5).map(move |stages| config(tile, stages))).collect();
+    assert_eq!(configs.len(), 135);
+    // Launches of the first are timed in groups, those of the second one by one.
+    let sizes = [[16, 16, 16], [64, 96, 128]];
+    let problems =
+        sizes.map(|size| ProblemFields::plain(Op::Mm, 1, size[0], size[1], size[2], DType::BFloat16));
+    let problems = serde_json::to_string(&problems).unwrap();
+    for vendor in [Vendor::Nvidia, Vendor::Amd] {
+        let node = Node::with_configs(vendor, &problems, &configs);
+        let mut script = node.sound();
+        // With those that fill, multiply and compare.
+        script.gpus[0].kernels = 115;
+        let dataset = node.collected(&script, &[]);
+        assert_eq!(node.starts(), 1, "no process was replaced");
+        assert_eq!(dataset.solutions.len(), 2);
+        for solution in &dataset.solutions {
+            assert!(solution.failures.is_empty(), "{:?}", solution.failures);
+            assert_eq!(solution.times.len(), configs.len() + 1);
+        }
     }
 }
 
