@@ -11,6 +11,7 @@ use crate::metrics::Metrics;
 use crate::settings::{Settings, Snapshots};
 use crate::store::{self, Store, StoreResult};
 use crate::storing::Storing;
+use crate::traces::Traces;
 
 #[derive(Clone)]
 pub struct Backend {
@@ -24,6 +25,8 @@ pub struct Backend {
     pub snapshots: Snapshots,
     /// What this process counts.
     pub metrics: Metrics,
+    /// What this process tells a collector of its requests and jobs.
+    pub traces: Traces,
     /// Uploads that this process is storing.
     pub storing: Storing,
 }
@@ -40,8 +43,15 @@ impl Backend {
             accept_simulated: settings.accept_simulated,
             snapshots: settings.snapshots,
             metrics: Metrics::default(),
+            traces: Traces::default(),
             storing: Storing::default(),
         })
+    }
+
+    /// The same with spans, if the settings name a collector. Commands that end at once make none.
+    pub fn traced(self, settings: &Settings) -> anyhow::Result<Self> {
+        let traces = settings.otlp_endpoint.as_ref().map(Traces::to).transpose()?;
+        Ok(Self { traces: traces.unwrap_or_default(), ..self })
     }
 
     /// Fails for hardware whose times are made up, unless this server takes them.

@@ -65,8 +65,10 @@ async fn next(backend: &Backend, stopping: &watch::Receiver<bool>) -> anyhow::Re
     tracing::info!(job = %claim.job.id, "started");
     let began = Instant::now();
     backend.metrics.job_begins();
+    let span = backend.traces.job(&claim.job);
     let worked = work(backend, &claim, stopping).await;
     backend.metrics.job_ends(outcome(&worked), began.elapsed());
+    span.ended(outcome(&worked), worked.as_ref().err().and_then(failure));
     match worked {
         Ok(made) => {
             while let Err(error) = backend.store.finish_job(&claim, Now::read(), Ok(&made)).await {
@@ -103,6 +105,15 @@ fn outcome(worked: &Result<Made, Failure>) -> &'static str {
         Err(Failure::LostClaim) => "lost",
         Err(Failure::Failed(_)) => "failed",
         Err(Failure::Backend(_)) => "postponed",
+    }
+}
+
+/// Why a job did not get done, unless somebody wanted it so.
+fn failure(failure: &Failure) -> Option<String> {
+    match failure {
+        Failure::Stopped | Failure::LostClaim => None,
+        Failure::Failed(reason) => Some(reason.clone()),
+        Failure::Backend(error) => Some(format!("{error:#}")),
     }
 }
 

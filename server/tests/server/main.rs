@@ -71,6 +71,8 @@ mod problems;
 #[cfg(test)]
 mod publication_story;
 #[cfg(test)]
+mod process;
+#[cfg(test)]
 mod publications;
 #[cfg(test)]
 mod samples;
@@ -100,6 +102,9 @@ mod tokens;
 mod trainings;
 #[cfg(test)]
 mod trust;
+#[cfg(feature = "traces")]
+#[cfg(test)]
+mod traces;
 #[cfg(test)]
 mod ui;
 #[cfg(test)]
