@@ -250,7 +250,10 @@ async fn add(
     let published = store.published(&summary.hardware, summary.heuristic).await?;
     let file = file_of(backend, published.as_ref()).await?;
     let (kept, beside) = (Arc::clone(kept), published.as_ref().map(|published| published.id.clone()));
-    let judge = move || kept.judge(published.as_ref().map(|published| (published, file.as_deref())));
+    // Short beside the training, which would be lost.
+    let goes_on = || true;
+    let judge =
+        move || kept.judge(published.as_ref().map(|published| (published, file.as_deref())), &goes_on);
     let judged = tokio::task::spawn_blocking(judge).await.map(Judged::from).unwrap_or_else(|error| {
         // A panic would come again: the model stays, for an administrator to look at.
         Judged { beside, publish: false, why: format!("it could not be compared: {error}") }
