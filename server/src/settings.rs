@@ -51,7 +51,7 @@ pub struct DataArgs {
     #[command(flatten)]
     pub bucket: BucketArgs,
 
-    /// Megabytes of uploaded files to keep at most; more are refused [default: 100000]
+    /// Megabytes of uploads and contributed models to keep at most; more are refused [default: 100000]
     #[arg(long, env = "DIODE_MAX_STORED_MB", value_name = "NUMBER")]
     pub max_stored_mb: Option<u64>,
 
@@ -133,7 +133,7 @@ pub struct Settings {
     pub listen: SocketAddr,
     pub database_url: String,
     pub blobs: BlobPlace,
-    /// Bytes of uploaded files that are kept at most.
+    /// Bytes of uploads and contributed models that are kept at most.
     pub max_stored: u64,
     /// Names under which browsers reach the server, beside those of this machine itself.
     pub hosts: Vec<String>,

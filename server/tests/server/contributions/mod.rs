@@ -1,6 +1,7 @@
 //! Models that people contribute: from the file to the list, and away again.
 
 mod deleted;
+mod files;
 mod hostile;
 mod story;
 
