@@ -3,6 +3,7 @@
 mod deleted;
 mod files;
 mod hostile;
+mod lock_order;
 mod story;
 
 use std::time::Duration;

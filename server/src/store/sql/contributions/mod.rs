@@ -11,7 +11,7 @@ use diode_core::ids::{Digest, JobId, ModelId};
 use sqlx::Database;
 
 pub(super) use read::{check, unaccepted_files};
-pub(super) use remove::remove_of_account;
+pub(super) use remove::{hardware_of_account, remove_of_account};
 
 use super::connection::{Connection, Thing};
 use super::fields::json;
