@@ -14,7 +14,7 @@ use crate::samples::{columnar, dataset, h200, mm, seven};
 use crate::storage::{Mood, SECRET, Storage};
 
 /// How often a server is killed while it takes uploads.
-const ROUNDS: u64 = 5;
+const ROUNDS: u64 = 20;
 
 #[test]
 fn a_receipt_survives_kill_9() {
@@ -135,7 +135,7 @@ fn survives_any_moment_of_death(postgres: Option<&str>, storage: Option<&Storage
                     }
                 });
             }
-            std::thread::sleep(Duration::from_millis(300 + 130 * round));
+            std::thread::sleep(Duration::from_millis(200 + 37 * round));
             server.kill();
         });
     }

@@ -19,6 +19,8 @@ mod agents;
 #[cfg(test)]
 mod attacks;
 #[cfg(test)]
+mod away;
+#[cfg(test)]
 mod backup;
 #[cfg(test)]
 mod contributions;
@@ -28,6 +30,8 @@ mod dataset_snapshots;
 mod datasets;
 #[cfg(test)]
 mod errors;
+#[cfg(test)]
+mod fleet;
 #[cfg(test)]
 mod hardware;
 #[cfg(test)]
@@ -69,9 +73,9 @@ mod postgres;
 #[cfg(test)]
 mod problems;
 #[cfg(test)]
-mod publication_story;
-#[cfg(test)]
 mod process;
+#[cfg(test)]
+mod publication_story;
 #[cfg(test)]
 mod publications;
 #[cfg(test)]
@@ -89,6 +93,8 @@ mod story;
 #[cfg(test)]
 mod survey;
 #[cfg(test)]
+mod synced;
+#[cfg(test)]
 mod tables;
 #[cfg(test)]
 mod terms;
@@ -98,13 +104,13 @@ mod test_app;
 mod tls;
 #[cfg(test)]
 mod tokens;
+#[cfg(feature = "traces")]
+#[cfg(test)]
+mod traces;
 #[cfg(test)]
 mod trainings;
 #[cfg(test)]
 mod trust;
-#[cfg(feature = "traces")]
-#[cfg(test)]
-mod traces;
 #[cfg(test)]
 mod ui;
 #[cfg(test)]

@@ -78,19 +78,19 @@ async fn a_request_is_a_span_with_route_and_id_in_the_trace_of_its_client() {
     let (collector, endpoint) = Collector::start().await;
     let app = TestApp::with_seven().await.with_traces(&endpoint);
     let traceparent = format!("00-{TRACE}-{PARENT}-01");
-    let path = "/api/v1/hardware/nvidia-h200/problems?limit=3";
+    let path = "/api/v1/hardware/nvidia-h200/leaderboard?limit=3";
     let reply = app.get_with(path, &[("traceparent", &traceparent)]).await;
     app.get_with("/api/v1/hardware/none", &[("traceparent", "nonsense")]).await;
     app.get("/nowhere").await;
     app.backend.traces.clone().end().await;
 
-    let span = collector.span("GET /api/v1/hardware/{slug}/problems");
+    let span = collector.span("GET /api/v1/hardware/{slug}/leaderboard");
     assert_eq!((hex(&span.trace_id), hex(&span.parent_span_id)), (TRACE.to_owned(), PARENT.to_owned()));
     assert_eq!(span.kind(), SpanKind::Server);
     let of = attributes(&span);
-    assert_eq!(of["http.route"], "/api/v1/hardware/{slug}/problems");
+    assert_eq!(of["http.route"], "/api/v1/hardware/{slug}/leaderboard");
     assert_eq!(of["http.request.method"], "GET");
-    assert_eq!(of["url.path"], "/api/v1/hardware/nvidia-h200/problems");
+    assert_eq!(of["url.path"], "/api/v1/hardware/nvidia-h200/leaderboard");
     assert_eq!(of["http.response.status_code"], "200");
     assert_eq!(of["request_id"], reply.header("x-request-id"));
     let spans = collector.spans();
@@ -157,15 +157,15 @@ async fn a_collector_that_is_away_or_silent_holds_nothing_up() {
     for address in [silent.local_addr().unwrap(), away] {
         let folder = tempfile::tempdir().unwrap();
         let mut command = Server::command(folder.path());
-        command.args(["--otlp-endpoint", &format!("http://{address}")]);
+        command.args(["--otlp-endpoint", &format!("http://{address}")]).env("OTEL_BSP_MAX_QUEUE_SIZE", "64");
         let server = Server::started(command.spawn().unwrap());
         let began = Instant::now();
         let agent = ureq::Agent::new_with_defaults();
         // More than are queued.
-        for _ in 0..3_000 {
+        for _ in 0..300 {
             assert_eq!(agent.get(format!("{}/healthz", server.address)).call().unwrap().status(), 200);
         }
-        assert!(began.elapsed() < Duration::from_secs(60), "{:?}", began.elapsed());
+        assert!(began.elapsed() < Duration::from_secs(30), "{:?}", began.elapsed());
         let took = terminate(server);
         assert!(took < Duration::from_secs(10), "{took:?}");
     }
