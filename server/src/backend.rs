@@ -2,21 +2,34 @@
 
 use std::sync::Arc;
 
+use axum::body::Bytes;
 use diode_core::Invalid;
 use diode_core::hardware::Hardware;
-use diode_core::ids::UploadId;
+use diode_core::ids::{Digest, UploadId};
 
-use crate::blobs::{BlobKey, BlobKind, Blobs};
+use crate::blobs::{BlobError, BlobKey, BlobKind, Blobs};
 use crate::metrics::Metrics;
 use crate::settings::{Settings, Snapshots};
 use crate::store::{self, Store, StoreResult};
 use crate::storing::Storing;
+use crate::traces::Traces;
+
+/// The quota is used up.
+#[derive(Debug, thiserror::Error)]
+#[error(
+    "the server keeps at most {} MB of files and has {} MB; its operator may raise max_stored_mb",
+    limit / 1_000_000, stored / 1_000_000
+)]
+pub struct NoRoom {
+    stored: u64,
+    limit: u64,
+}
 
 #[derive(Clone)]
 pub struct Backend {
     pub store: Arc<dyn Store>,
     pub blobs: Blobs,
-    /// Bytes of uploaded files that are kept at most.
+    /// Bytes of uploads and contributed models that are kept at most.
     pub max_stored: u64,
     /// Whether made-up times are taken, for trying the server out.
     pub accept_simulated: bool,
@@ -24,6 +37,8 @@ pub struct Backend {
     pub snapshots: Snapshots,
     /// What this process counts.
     pub metrics: Metrics,
+    /// What this process tells a collector of its requests and jobs.
+    pub traces: Traces,
     /// Uploads that this process is storing.
     pub storing: Storing,
 }
@@ -40,8 +55,22 @@ impl Backend {
             accept_simulated: settings.accept_simulated,
             snapshots: settings.snapshots,
             metrics: Metrics::default(),
+            traces: Traces::default(),
             storing: Storing::default(),
         })
+    }
+
+    /// The same with spans, if the settings name a collector. Commands that end at once make none.
+    pub fn traced(self, settings: &Settings) -> anyhow::Result<Self> {
+        let traces = settings.otlp_endpoint.as_ref().map(Traces::to).transpose()?;
+        Ok(Self { traces: traces.unwrap_or_default(), ..self })
+    }
+
+    /// Fails if a file that somebody sends is one too many.
+    pub(crate) async fn room_for(&self, bytes: usize) -> StoreResult<Result<(), NoRoom>> {
+        let (stored, limit) = (self.store.stored_bytes().await?, self.max_stored);
+        let fits = stored.saturating_add(bytes as u64) <= limit;
+        Ok(if fits { Ok(()) } else { Err(NoRoom { stored, limit }) })
     }
 
     /// Fails for hardware whose times are made up, unless this server takes them.
@@ -56,9 +85,23 @@ impl Backend {
         ))
     }
 
+    /// Stores the file of a contributed model anew if it was [forgotten](Self::forget) since, just before the model was
+    /// added.
+    pub(crate) async fn restore_model(&self, digest: &Digest, bytes: Bytes) -> Result<(), BlobError> {
+        match self.blobs.size(BlobKind::Model, digest).await? {
+            Some(_) => Ok(()),
+            None => self.blobs.put(BlobKind::Model, digest, bytes).await,
+        }
+    }
+
     /// Removes the files of uploads and models that were deleted, and of snapshots that held uploads.
     pub(crate) async fn forget(&self, files: Vec<BlobKey>) -> StoreResult<()> {
         for (kind, digest) in files {
+            // Who contributes the same model waits until it is gone, and then stores it anew.
+            let _held = match kind {
+                BlobKind::Model => Some(self.store.hold_model_file(&digest).await?),
+                BlobKind::Upload | BlobKind::Snapshot | BlobKind::Pack => None,
+            };
             // Somebody else may have stored the same file just now.
             let is_named = match kind {
                 BlobKind::Upload => self.store.receipt(&UploadId::of_digest(&digest)).await?.is_some(),

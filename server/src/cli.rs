@@ -11,7 +11,7 @@ use tokio::sync::watch;
 use crate::admin::{AccountCommand, ModelCommand, ModerationCommand, SnapshotCommand};
 use crate::backend::Backend;
 use crate::serve::{serve, signalled};
-use crate::settings::{DataArgs, Explained, ServingArgs, Settings, TrainingArgs, explain};
+use crate::settings::{DataArgs, Explained, ServingArgs, Settings, TraceArgs, TrainingArgs, explain};
 use crate::store::Now;
 use crate::{admin, metrics, refresh, trainings, worker};
 
@@ -54,6 +54,8 @@ pub enum Command {
         /// An address for figures in the format of Prometheus, at /metrics [default: none]
         #[arg(long, env = "DIODE_METRICS_LISTEN", value_name = "ADDRESS")]
         metrics_listen: Option<String>,
+        #[command(flatten)]
+        traces: TraceArgs,
         #[command(flatten)]
         data: DataArgs,
     },
@@ -132,10 +134,10 @@ impl Cli {
             Command::Serve { serving, no_worker, data } => {
                 serve(&Settings::resolve(data, serving)?, !no_worker, stop_signal()).await?;
             }
-            Command::Worker { training, metrics_listen, data } => {
+            Command::Worker { training, metrics_listen, traces, data } => {
                 // The address in the file is the server's, which may run beside this worker.
                 let own = metrics_listen.is_some();
-                let serving = ServingArgs { training, metrics_listen, ..ServingArgs::default() };
+                let serving = ServingArgs { training, metrics_listen, traces, ..ServingArgs::default() };
                 let settings = Settings::resolve(data, serving)?;
                 work(&settings, settings.metrics_listen.filter(|_| own)).await?;
             }
@@ -232,8 +234,8 @@ async fn open(data: DataArgs) -> anyhow::Result<Backend> {
 }
 
 async fn work(settings: &Settings, metrics_listen: Option<SocketAddr>) -> anyhow::Result<()> {
-    let backend = Backend::open(settings).await?;
-    let store = backend.store.clone();
+    let backend = Backend::open(settings).await?.traced(settings)?;
+    let (store, traces) = (backend.store.clone(), backend.traces.clone());
     let (tell, stopping) = watch::channel(false);
     // Before a job is claimed: this may fail.
     let figures = match metrics_listen {
@@ -252,6 +254,7 @@ async fn work(settings: &Settings, metrics_listen: Option<SocketAddr>) -> anyhow
         figures.await?;
     }
     store.close().await;
+    traces.end().await;
     Ok(())
 }
 

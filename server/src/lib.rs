@@ -39,6 +39,7 @@ pub mod solutions;
 pub mod store;
 pub mod storing;
 pub mod tls;
+pub mod traces;
 pub mod trainings;
 mod ui;
 pub mod worker;

@@ -25,7 +25,7 @@ pub async fn serve(
     train: bool,
     stop: impl Future<Output = ()> + Send,
 ) -> anyhow::Result<()> {
-    let backend = Backend::open(settings).await?;
+    let backend = Backend::open(settings).await?.traced(settings)?;
     let listener = TcpListener::bind(settings.listen)
         .await
         .with_context(|| format!("cannot listen on {}; is another server running?", settings.listen))?;
@@ -42,7 +42,7 @@ pub async fn serve(
     let looking = tokio::spawn(trainings::run(backend.clone(), settings.training, stopping.clone()));
     let renewing = tls.clone().map(|tls| tokio::spawn(tls.renew(stopping.clone())));
     tokio::task::spawn_blocking(agents::get_ready);
-    let store = backend.store.clone();
+    let (store, traces) = (backend.store.clone(), backend.traces.clone());
     greet(backend.store.as_ref(), &policy).await?;
     let mut hosts = settings.hosts.clone();
     hosts.extend(policy.host());
@@ -79,6 +79,7 @@ pub async fn serve(
     }
     refreshing.await?;
     store.close().await;
+    traces.end().await;
     Ok(())
 }
 

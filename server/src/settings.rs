@@ -8,6 +8,7 @@ mod limits;
 mod mail;
 mod openid;
 mod snapshots;
+mod traces;
 mod training;
 
 use std::net::SocketAddr;
@@ -24,6 +25,7 @@ pub use limits::LimitArgs;
 pub use mail::{Login, MailArgs, MailServer, MailSettings, Security, Smtp};
 pub use openid::{ClientSecret, OpenId, OpenIdArgs};
 pub use snapshots::{SnapshotArgs, Snapshots};
+pub use traces::{OtlpEndpoint, TraceArgs};
 pub use training::{Training, TrainingArgs};
 
 use crate::blobs::BlobPlace;
@@ -49,7 +51,7 @@ pub struct DataArgs {
     #[command(flatten)]
     pub bucket: BucketArgs,
 
-    /// Megabytes of uploaded files to keep at most; more are refused [default: 100000]
+    /// Megabytes of uploads and contributed models to keep at most; more are refused [default: 100000]
     #[arg(long, env = "DIODE_MAX_STORED_MB", value_name = "NUMBER")]
     pub max_stored_mb: Option<u64>,
 
@@ -81,6 +83,9 @@ pub struct ServingArgs {
     pub metrics_listen: Option<String>,
 
     #[command(flatten)]
+    pub traces: TraceArgs,
+
+    #[command(flatten)]
     pub access: AccessArgs,
 
     #[command(flatten)]
@@ -105,6 +110,7 @@ struct File {
     hosts: Vec<String>,
     accept_simulated: Option<bool>,
     metrics_listen: Option<String>,
+    otlp_endpoint: Option<String>,
     #[serde(default)]
     access: access::AccessFile,
     #[serde(default)]
@@ -127,7 +133,7 @@ pub struct Settings {
     pub listen: SocketAddr,
     pub database_url: String,
     pub blobs: BlobPlace,
-    /// Bytes of uploaded files that are kept at most.
+    /// Bytes of uploads and contributed models that are kept at most.
     pub max_stored: u64,
     /// Names under which browsers reach the server, beside those of this machine itself.
     pub hosts: Vec<String>,
@@ -135,6 +141,8 @@ pub struct Settings {
     pub accept_simulated: bool,
     /// Where figures are told; `None` for nowhere.
     pub metrics_listen: Option<SocketAddr>,
+    /// Where spans of requests and jobs are sent; `None` for nowhere.
+    pub otlp_endpoint: Option<OtlpEndpoint>,
     pub access: Access,
     /// By whom people may sign in; `None` for by password alone.
     pub openid: Option<OpenId>,
@@ -174,6 +182,7 @@ impl Settings {
                 .unwrap_or(DEFAULT_MAX_STORED_MB)
                 .saturating_mul(1_000_000),
             metrics_listen: metrics.map(|given| address("metrics_listen", &given)).transpose()?,
+            otlp_endpoint: OtlpEndpoint::resolve(serving.traces, file.otlp_endpoint)?,
             accept_simulated: serving.accept_simulated || file.accept_simulated.unwrap_or_default(),
             hosts: if serving.hosts.is_empty() { file.hosts } else { serving.hosts },
         })

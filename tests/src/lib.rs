@@ -12,6 +12,6 @@ mod seeded;
 pub use administrator::{administrator_token, token};
 pub use browser::{Browser, Theme, Viewport};
 pub use files::CATCH_FILES;
-pub use programs::{COLLECT_ONE, Server, diode, diode_command, diode_json, server_command};
+pub use programs::{Server, collect_on_cpu, diode, diode_command, diode_json, server_command};
 pub use reported::reported;
 pub use seeded::seeded;

@@ -134,21 +134,10 @@ impl Drop for Server {
     }
 }
 
-/// Times one small problem on the CPU, into `a.msgpack.zst`.
-pub const COLLECT_ONE: [&str; 15] = [
-    "collect",
-    "--backend",
-    "cpu",
-    "--output",
-    "a.msgpack.zst",
-    "--num-shapes",
-    "1",
-    "--max-size",
-    "64",
-    "--ops",
-    "mm",
-    "--dtypes",
-    "float32",
-    "--space",
-    "default",
-];
+/// Times small problems on the CPU, into a file of the folder.
+pub fn collect_on_cpu(folder: &Path, file: &str, problems: usize, largest: u64) -> anyhow::Result<()> {
+    let (problems, largest) = (problems.to_string(), largest.to_string());
+    let what = ["--num-shapes", &problems, "--min-size", "32", "--max-size", &largest, "--ops", "mm"];
+    let how = ["--backend", "cpu", "--dtypes", "float32", "--space", "default"];
+    diode(folder, &[&["collect", "--output", file], &what[..], &how[..]].concat()).map(drop)
+}

@@ -5,7 +5,7 @@ use std::io::{BufRead as _, BufReader};
 use std::process::Stdio;
 
 use anyhow::{Context, bail};
-use diode_tests::{Browser, COLLECT_ONE, Server, Theme, Viewport, diode, diode_command};
+use diode_tests::{Browser, Server, Theme, Viewport, collect_on_cpu, diode, diode_command};
 use thirtyfour::By;
 
 #[tokio::test(flavor = "multi_thread")]
@@ -13,7 +13,7 @@ async fn a_program_is_allowed_in_the_browser() -> anyhow::Result<()> {
     let folder = tempfile::tempdir()?;
     let folder = folder.path();
     let server = Server::start_with(folder, &["--no-worker", "--anonymous", "none"])?;
-    diode(folder, &COLLECT_ONE)?;
+    collect_on_cpu(folder, "a.msgpack.zst", 1, 64)?;
     let upload = ["upload", "a.msgpack.zst", "--server", server.url()];
     assert!(diode(folder, &upload).is_err(), "an upload needs an account here");
 

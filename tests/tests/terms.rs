@@ -1,6 +1,6 @@
 //! Agreeing to the terms of contributing in a real browser, before a file is sent and when an account is made.
 
-use diode_tests::{Browser, COLLECT_ONE, Server, Theme, Viewport, diode};
+use diode_tests::{Browser, Server, Theme, Viewport, collect_on_cpu, diode};
 use thirtyfour::By;
 
 #[tokio::test(flavor = "multi_thread")]
@@ -8,7 +8,7 @@ async fn a_visitor_agrees_before_a_file_is_sent() -> anyhow::Result<()> {
     let folder = tempfile::tempdir()?;
     let folder = folder.path();
     let server = Server::start_with(folder, &["--no-worker", "--anonymous", "uploads"])?;
-    diode(folder, &COLLECT_ONE)?;
+    collect_on_cpu(folder, "a.msgpack.zst", 1, 64)?;
     let file = folder.join("a.msgpack.zst");
     let file = file.to_str().unwrap_or_default();
     let uploads = || anyhow::Ok(server.get("/api/v1/uploads")?.as_array().map_or(0, Vec::len));

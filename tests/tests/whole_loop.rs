@@ -4,7 +4,7 @@
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
-use diode_tests::{Browser, Server, Theme, Viewport, diode, diode_command, diode_json};
+use diode_tests::{Browser, Server, Theme, Viewport, collect_on_cpu, diode, diode_command, diode_json};
 use serde_json::{Value, json};
 
 const SHAPES: usize = 6;
@@ -92,29 +92,7 @@ async fn the_model_page_shows_how_it_learnt(
 }
 
 fn collect_and_upload(folder: &std::path::Path, server: &Server) -> anyhow::Result<()> {
-    let shapes = SHAPES.to_string();
-    diode(
-        folder,
-        &[
-            "collect",
-            "--backend",
-            "cpu",
-            "--output",
-            "cpu.msgpack.zst",
-            "--num-shapes",
-            &shapes,
-            "--min-size",
-            "32",
-            "--max-size",
-            "160",
-            "--ops",
-            "mm",
-            "--dtypes",
-            "float32",
-            "--space",
-            "default",
-        ],
-    )?;
+    collect_on_cpu(folder, "cpu.msgpack.zst", SHAPES, 160)?;
     let upload = ["upload", "cpu.msgpack.zst", "--server", server.url(), "--json"];
     let first = diode_json(folder, &upload)?;
     assert_eq!(first[0]["already_stored"], json!(false));

@@ -37,6 +37,12 @@ const TOOLS: &[Tool] = &[
         present: || postgres_bin().is_some(),
     },
     Tool {
+        name: "strace",
+        package: "strace",
+        purpose: "shows that an upload is on the disk before it is acknowledged",
+        present: || exists("strace"),
+    },
+    Tool {
         name: "python3 with venv",
         package: "python3-venv",
         purpose: "compiles the kernels of the tests' packs",

@@ -15,13 +15,13 @@ use crate::app::App;
 use crate::http::{ApiFault, ApiResult, StrictQuery, lookup};
 use crate::ratios::ratios;
 use crate::solutions::StoredSolutions;
-use crate::store::{LibraryUpload, Pair, Sample};
+use crate::store::{Pair, Sample};
 
 /// More pairs are not looked at one by one.
 const MAX_PAIRS: u32 = 5_000;
 
 /// Older uploads beside a library are left out: each is read as a whole.
-const MAX_UPLOADS: usize = 64;
+const MAX_UPLOADS: u32 = 64;
 
 /// As many as a page shows.
 const DEFAULT_LIMIT: u32 = 50;
@@ -104,8 +104,7 @@ pub(crate) async fn libraries(
 ) -> ApiResult<Json<Ratios>> {
     let (a, b): (LibraryOn, LibraryOn) = (query.a.parse()?, query.b.parse()?);
     let _turn = app.picking().await.ok_or_else(too_many)?;
-    let known = app.backend.store.library_uploads().await?;
-    let (a, b) = (uploads_of(&known, &a)?, uploads_of(&known, &b)?);
+    let (a, b) = (uploads_of(&app, &a).await?, uploads_of(&app, &b).await?);
     let kernels = query.kernels.unwrap_or(Kernels::Library);
     let a = best_of(&app, &a, kernels, &query).await?;
     let b = best_of(&app, &b, kernels, &query).await?;
@@ -117,15 +116,14 @@ fn too_many() -> ApiFault {
 }
 
 /// The newest uploads beside a library, of which there must be one.
-fn uploads_of(known: &[LibraryUpload], wanted: &LibraryOn) -> ApiResult<Vec<UploadId>> {
-    let ids: Vec<UploadId> =
-        known.iter().filter(|upload| upload.of == *wanted).map(|upload| upload.id.clone()).collect();
+async fn uploads_of(app: &App, wanted: &LibraryOn) -> ApiResult<Vec<UploadId>> {
+    let ids = app.backend.store.library_uploads(wanted, MAX_UPLOADS).await?;
     if ids.is_empty() {
         return Err(ApiFault::not_found(format!(
             "no upload beside `{wanted}`; /api/v1/libraries lists what there is"
         )));
     }
-    Ok(ids.into_iter().take(MAX_UPLOADS).collect())
+    Ok(ids)
 }
 
 /// The best times in some uploads, read one after the other: memory holds one of them.

@@ -1,5 +1,5 @@
 use axum::Json;
-use axum::body::Body;
+use axum::body::{Body, Bytes};
 use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode};
 use diode_core::api::{Account, ApiError, Licence, MAX_MODEL_BYTES, ModelDescription, ModelSummary};
@@ -13,7 +13,7 @@ use crate::app::App;
 use crate::blobs::BlobKind;
 use crate::contributions::prepare;
 use crate::http::{ApiFault, ApiResult, BodyError, NoParameters, PACE, StrictQuery, receive};
-use crate::store::{ContributionFilter, MAX_WAITING_MODELS, Now, Queued, TakenModel};
+use crate::store::{ContributionFilter, MAX_WAITING_MODELS, NewContribution, Now, Queued, TakenModel};
 
 /// More than anybody reads at once.
 const MAX_LISTED: u32 = 500;
@@ -47,7 +47,7 @@ pub(crate) struct ContributionQuery {
         (status = 422, body = ApiError, description = "No model, or not one that can be judged here"),
         (status = 429, body = ApiError, description = "As many jobs wait as may, or the account has as many as it may"),
         (status = 503, body = ApiError, description = "Too many uploads at once"),
-        (status = 507, body = ApiError, description = "The disk is full"),
+        (status = 507, body = ApiError, description = "The disk or the quota is full"),
     ),
 )]
 pub(crate) async fn create(
@@ -69,14 +69,8 @@ pub(crate) async fn create(
     drop(receiving);
     let (now, ContributionQuery { description, licence }) = (Now::read(), query);
     let new = prepare(&app.backend, &bytes, account, description, licence, now).await?;
-    // The blob first: after a crash no row may name a blob that is not there.
-    app.backend.blobs.put(BlobKind::Model, &new.model.digest, bytes).await?;
-    let taken = app.backend.store.contribute(&new, now).await?;
-    if matches!(taken, TakenModel::TooMany | TakenModel::NoJob(_)) {
-        app.backend.forget(vec![(BlobKind::Model, new.model.digest.clone())]).await?;
-    }
     let id = &new.model.id;
-    match taken {
+    match add(&app, &new, bytes, now).await? {
         TakenModel::New(model) => Ok((StatusCode::CREATED, Json(*model))),
         TakenModel::There(model) => Ok((StatusCode::OK, Json(*model))),
         TakenModel::OfAnother => {
@@ -90,6 +84,24 @@ pub(crate) async fn create(
         ))),
         TakenModel::NoJob(queued) => Err(no_job(queued)),
     }
+}
+
+/// Stores the file of a model that is not refused, and adds the model.
+async fn add(app: &App, new: &NewContribution, bytes: Bytes, now: Now) -> ApiResult<TakenModel> {
+    let (backend, digest) = (&app.backend, &new.model.digest);
+    let refused = backend.store.may_contribute(new, now).await?;
+    if !matches!(refused, TakenModel::New(_)) {
+        return Ok(refused);
+    }
+    backend.room_for(bytes.len()).await?.map_err(|full| ApiFault::full(format!("model: {full}")))?;
+    // The blob first: after a crash no row may name a blob that is not there. If the model is refused after all, the
+    // blob waits for `admin sweep`: by now it may also be somebody else's.
+    backend.blobs.put(BlobKind::Model, digest, bytes.clone()).await?;
+    let taken = backend.store.contribute(new, now).await?;
+    if matches!(taken, TakenModel::New(_)) {
+        backend.restore_model(digest, bytes).await?;
+    }
+    Ok(taken)
 }
 
 /// The models that the account has contributed, in every state; the newest 500, newest first.

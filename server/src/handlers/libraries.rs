@@ -1,8 +1,6 @@
-use std::collections::BTreeMap;
-
 use axum::Json;
 use axum::extract::State;
-use diode_core::api::{ApiError, LibraryOn, LibraryUse};
+use diode_core::api::{ApiError, LibraryUse};
 
 use crate::app::App;
 use crate::http::{ApiResult, NoParameters, StrictQuery};
@@ -16,14 +14,5 @@ pub(crate) async fn list(
     State(app): State<App>,
     _: StrictQuery<NoParameters>,
 ) -> ApiResult<Json<Vec<LibraryUse>>> {
-    let mut uses: BTreeMap<LibraryOn, LibraryUse> = BTreeMap::new();
-    // The newest comes first.
-    for upload in app.backend.store.library_uploads().await? {
-        let name = upload.of.clone();
-        let first = LibraryUse { name: upload.of, uploads: 0, problems: 0, newest_at: upload.received_at };
-        let known = uses.entry(name).or_insert(first);
-        known.uploads += 1;
-        known.problems += upload.problems;
-    }
-    Ok(Json(uses.into_values().collect()))
+    Ok(Json(app.backend.store.libraries().await?))
 }

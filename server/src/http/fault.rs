@@ -242,7 +242,7 @@ impl From<IngestError> for ApiFault {
         match error {
             IngestError::Format(error) => error.into(),
             IngestError::Refused(invalid) => Self::refused(invalid.to_string()),
-            IngestError::Full { .. } => Self::full(error.to_string()),
+            IngestError::Full(_) => Self::full(error.to_string()),
             IngestError::Store(error) => error.into(),
             IngestError::Blob(error) => error.into(),
             IngestError::Task(error) => error.into(),

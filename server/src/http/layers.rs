@@ -4,7 +4,7 @@ use std::any::Any;
 
 use axum::extract::Request;
 use axum::http::{HeaderName, HeaderValue, header};
-use axum::middleware::{Next, from_fn};
+use axum::middleware::{Next, from_fn, from_fn_with_state};
 use axum::response::{IntoResponse, Response};
 use axum::{Json, Router};
 use diode_core::api::ApiError;
@@ -16,6 +16,7 @@ use tracing::Span;
 
 use super::ApiFault;
 use super::fault::Cause;
+use crate::traces::{Traces, traced};
 
 /// The dashboard needs its own files, WebAssembly and inline styles (bars in
 /// tables), and nothing from anywhere else.
@@ -33,7 +34,7 @@ const SECURITY_HEADERS: [(HeaderName, &str); 3] = [
 const STRICT: &str = "max-age=31536000";
 
 /// `is_strict` if browsers are to be told to come over TLS alone.
-pub(crate) fn around(router: Router, is_strict: bool) -> Router {
+pub(crate) fn around(router: Router, is_strict: bool, traces: Traces) -> Router {
     // The last layer added is the outermost.
     let mut router = router.layer(CatchPanicLayer::custom(panicked)).layer(from_fn(log_cause));
     for (name, value) in SECURITY_HEADERS {
@@ -44,6 +45,7 @@ pub(crate) fn around(router: Router, is_strict: bool) -> Router {
         router = router.layer(SetResponseHeaderLayer::overriding(name, value));
     }
     router
+        .layer(from_fn_with_state(traces, traced))
         .layer(TraceLayer::new_for_http().make_span_with(span))
         .layer(PropagateRequestIdLayer::x_request_id())
         .layer(SetRequestIdLayer::x_request_id(MakeRequestUuid))
@@ -55,7 +57,8 @@ fn span(request: &Request) -> Span {
     tracing::error_span!("request", request_id = id_of(request), %method, path)
 }
 
-fn id_of(request: &Request) -> &str {
+/// The id that the log and the answer name a request by.
+pub(crate) fn id_of(request: &Request) -> &str {
     let id = request.extensions().get::<RequestId>();
     id.and_then(|id| id.header_value().to_str().ok()).unwrap_or("unknown")
 }
@@ -97,7 +100,7 @@ mod tests {
         async fn broken() -> &'static str {
             panic!("a secret")
         }
-        let router = around(Router::new().route("/", get(broken)), false);
+        let router = around(Router::new().route("/", get(broken)), false, Traces::default());
         let response = router.oneshot(Request::new(Body::empty())).await.unwrap();
         assert_eq!(response.status(), 500);
         let id = response.headers()["x-request-id"].to_str().unwrap().to_owned();

@@ -16,7 +16,7 @@ pub(crate) use conditional::{etag, is_current, save_as, weak_etag};
 pub(crate) use fault::ApiFault;
 pub(crate) use file_name::FileName;
 pub(crate) use known::{InPath, Known, Lookup, lookup};
-pub(crate) use layers::around;
+pub(crate) use layers::{around, id_of};
 pub(crate) use query::{NoParameters, StrictQuery};
 pub(crate) use range::Wanted;
 pub(crate) use same_site::{Hosts, same_site};

@@ -12,7 +12,7 @@ use diode_formats::{Decoded, FormatError};
 
 pub use prepare::{Source, prepare};
 
-use crate::backend::Backend;
+use crate::backend::{Backend, NoRoom};
 use crate::blobs::{BlobError, BlobKind};
 use crate::store::{ForLease, Now, StoreError};
 use crate::storing::Turn;
@@ -29,11 +29,8 @@ pub enum IngestError {
     Refused(Invalid),
 
     /// The quota is used up.
-    #[error(
-        "upload: the server keeps at most {} MB of files and has {} MB; its operator may raise max_stored_mb",
-        limit / 1_000_000, stored / 1_000_000
-    )]
-    Full { stored: u64, limit: u64 },
+    #[error("upload: {0}")]
+    Full(#[from] NoRoom),
 
     #[error(transparent)]
     Store(#[from] StoreError),
@@ -103,10 +100,7 @@ pub async fn ingest_for(
             return Ok(Some(receipt));
         }
     }
-    let stored = backend.store.stored_bytes().await?;
-    if stored.saturating_add(bytes.len() as u64) > backend.max_stored {
-        return Err(IngestError::Full { stored, limit: backend.max_stored });
-    }
+    backend.room_for(bytes.len()).await??;
     let Some(decoded) = decode(turn, &bytes).await? else { return Ok(None) };
     let mut known = BTreeMap::new();
     for dataset in &decoded.datasets {

@@ -22,7 +22,7 @@ pub(crate) async fn measured(State(metrics): State<Metrics>, request: Request, n
 }
 
 /// Clients may make up methods; those would be any number of labels.
-fn known(method: &Method) -> &'static str {
+pub(crate) fn known(method: &Method) -> &'static str {
     match method.as_str() {
         "GET" => "GET",
         "HEAD" => "HEAD",

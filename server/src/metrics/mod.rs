@@ -8,6 +8,6 @@ mod scrape;
 mod tell;
 
 pub use counted::Metrics;
-pub(crate) use measured::measured;
+pub(crate) use measured::{known, measured};
 pub use scrape::router;
 pub(crate) use tell::tell;

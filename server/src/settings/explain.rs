@@ -29,10 +29,13 @@ pub fn explain(command: &Command, matches: &ArgMatches) -> anyhow::Result<Vec<Ex
     let file: toml::Table = toml::from_str(&file)?;
     let place = path.map_or_else(|| DEFAULT_CONFIG.to_owned(), |path| path.display().to_string());
     let settings = Settings::resolve(data, serving)?;
-    let why = |name: &str| {
-        let id = id_of(name);
+    let from_arg = |id: &str| {
         let arg = command.get_arguments().find(|arg| arg.get_id() == id);
         given(arg, matches, id)
+    };
+    let why = |name: &str| {
+        from_arg(id_of(name))
+            .or_else(|| from_arg(second_id_of(name)?))
             .or_else(|| has(&file, name).then(|| place.clone()))
             .unwrap_or_else(|| "default".to_owned())
     };
@@ -64,6 +67,11 @@ fn id_of(name: &str) -> &str {
         "snapshots.max_mb" => "max_snapshots_mb",
         other => other.rsplit('.').next().unwrap_or(other),
     }
+}
+
+/// The same, for what may also be set under a name that other programs share.
+fn second_id_of(name: &str) -> Option<&'static str> {
+    (name == "otlp_endpoint").then_some("otel_exporter_otlp_endpoint")
 }
 
 /// The flag or the variable that a value comes from.
@@ -107,6 +115,7 @@ fn values(settings: &Settings) -> Vec<(&'static str, String)> {
         ("hosts", some_or("none", settings.hosts.first().map(|_| settings.hosts.join(", ")))),
         ("accept_simulated", settings.accept_simulated.to_string()),
         ("metrics_listen", some_or("none", settings.metrics_listen)),
+        ("otlp_endpoint", some_or("none", settings.otlp_endpoint.as_ref())),
         ("access.public_url", policy.public_url.clone()),
         ("access.tls_certificate", some_or("none", tls.map(|files| files.certificate.display()))),
         ("access.tls_key", some_or("none", tls.map(|files| files.key.display()))),

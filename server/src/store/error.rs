@@ -79,6 +79,8 @@ fn trouble(code: &str) -> Option<Trouble> {
             "53100" => Some(Trouble::Full),
             // Read only, as a standby or a database without room is.
             "25006" => Some(Trouble::Passing),
+            // Shut by an operator, or not there: a database that is being restored.
+            "55000" | "3D000" => Some(Trouble::Passing),
             _ if CONFLICTS.contains(&code) => Some(Trouble::Passing),
             // Lost connections, resources used up, stopped by an operator, trouble with the system.
             _ if ["08", "53", "57", "58"].contains(&&code[..2]) => Some(Trouble::Passing),
@@ -112,6 +114,7 @@ mod tests {
             ("53300", Some(Trouble::Passing)),
             ("57P01", Some(Trouble::Passing)),
             ("40P01", Some(Trouble::Passing)),
+            ("55000", Some(Trouble::Passing)),
             ("23505", None),
         ] {
             assert_eq!(trouble(code), expected, "{code}");

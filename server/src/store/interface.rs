@@ -219,7 +219,7 @@ pub trait Store:
     /// lease has ended [`MAX_ATTEMPTS`](super::MAX_ATTEMPTS) times. Returns how many there were.
     async fn recover_jobs(&self, now: Now) -> StoreResult<u64>;
 
-    /// Bytes of all uploaded files.
+    /// Bytes of all files that people have sent: uploads and contributed models.
     async fn stored_bytes(&self) -> StoreResult<u64>;
 
     /// Fails if the database cannot be written to.

@@ -45,7 +45,7 @@ pub use postgres::PostgresStore;
 pub use publications::{Due, Judged, PublicationStore, Refused};
 pub use snapshots::{Added, Freezable, Frozen, SnapshotLimits, SnapshotStore, StoredSnapshot};
 pub use sqlite::SqliteStore;
-pub use survey::{LibraryUpload, Pair, Sample, SurveyStore};
+pub use survey::{Pair, Sample, SurveyStore};
 pub use types::{
     BACK_OFF, BoardQuery, Claim, ForLease, KnownHardware, LEASE, MAX_ATTEMPTS, MAX_OWN_JOBS,
     MAX_WAITING_JOBS, Made, NamedBlob, NewSolution, NewUpload, Now, Queued, TrainingData, View,

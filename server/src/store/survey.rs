@@ -1,7 +1,9 @@
 //! Questions about much of what was measured at once: comparisons, contributors, what comes next.
 
 use async_trait::async_trait;
-use diode_core::api::{HardwareContributor, Kernels, LibraryOn, NearestProblem, ProblemFilter, TimedConfig};
+use diode_core::api::{
+    HardwareContributor, Kernels, LibraryOn, LibraryUse, NearestProblem, ProblemFilter, TimedConfig,
+};
 use diode_core::ids::{HardwareSlug, ProblemId, UploadId};
 use diode_core::{Method, Problem};
 
@@ -23,15 +25,6 @@ pub struct Pair {
     pub problem: Problem,
     pub a: TimedConfig,
     pub b: TimedConfig,
-}
-
-/// An upload that says which library was there. It has timings of one hardware alone.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct LibraryUpload {
-    pub id: UploadId,
-    pub of: LibraryOn,
-    pub received_at: String,
-    pub problems: u64,
 }
 
 /// Every method is one transaction and changes nothing.
@@ -81,9 +74,12 @@ pub trait SurveyStore: Send + Sync {
     /// The solutions of an upload, of those that count or are fenced.
     async fn upload_solutions(&self, upload: &UploadId) -> StoreResult<StoredSolutions>;
 
-    /// The uploads that say which library was there, the newest first; without those that are quarantined or
-    /// fenced.
-    async fn library_uploads(&self) -> StoreResult<Vec<LibraryUpload>>;
+    /// The libraries beside which uploads that count were measured, by name. Those of several kinds of hardware say
+    /// of none which was its own, so they are left out.
+    async fn libraries(&self) -> StoreResult<Vec<LibraryUse>>;
+
+    /// The newest of the uploads beside a library, newest first.
+    async fn library_uploads(&self, library: &LibraryOn, limit: u32) -> StoreResult<Vec<UploadId>>;
 
     /// What agents will be given first.
     async fn waiting_work(&self, slug: &HardwareSlug, limit: u32) -> StoreResult<Vec<NewWork>>;

@@ -41,7 +41,9 @@ pub(super) async fn evaluate(
         move || {
             let Rebuilt { dataset, .. } = rebuild(hardware, solutions);
             // Nobody may want it any more.
-            (!stop.load(Ordering::Relaxed)).then(|| figures(dataset, &bytes, published.as_ref(), file))
+            let goes_on = || !stop.load(Ordering::Relaxed);
+            let figures = figures(dataset, &bytes, published.as_ref(), file, &goes_on);
+            goes_on().then_some(figures)
         }
     });
     let claimed = follow(backend, claim, stopping, &judging, progress, &stop).await;
@@ -56,14 +58,16 @@ fn passing(error: impl Into<anyhow::Error>) -> Failure {
     Failure::Backend(error.into())
 }
 
+/// They mean nothing once `goes_on` says no.
 fn figures(
     dataset: Dataset,
     bytes: &[u8],
     published: Option<&ModelSummary>,
     file: Option<Bytes>,
+    goes_on: &dyn Fn() -> bool,
 ) -> ModelFigures {
     let beside = published.map(|published| published.id.clone());
-    let found = match on_kept(dataset, bytes) {
+    let found = match on_kept(dataset, bytes, goes_on) {
         Ok(found) => found,
         Err(why) => {
             return ModelFigures {
@@ -77,7 +81,7 @@ fn figures(
             };
         }
     };
-    let compared = found.judge(published.map(|published| (published, file.as_deref())));
+    let compared = found.judge(published.map(|published| (published, file.as_deref())), goes_on);
     ModelFigures {
         at: Now::read().rfc3339(),
         kept: found.picks.report(),
@@ -90,10 +94,10 @@ fn figures(
 }
 
 /// The problems by which trainings are judged, and the model's first picks for them.
-fn on_kept(dataset: Dataset, bytes: &[u8]) -> Result<OnKept, String> {
+fn on_kept(dataset: Dataset, bytes: &[u8], goes_on: &dyn Fn() -> bool) -> Result<OnKept, String> {
     let model = examine(bytes).map_err(|error| error.to_string())?;
     let set = TrainingSet::from_datasets(&[dataset], None).map_err(|error| error.to_string())?;
     let (_, problems) = set.split_kept().map_err(|error| error.to_string())?;
-    let picks = FirstPicks::of(&model, &problems).map_err(|error| error.to_string())?;
+    let picks = FirstPicks::of_while(&model, &problems, goes_on).map_err(|error| error.to_string())?;
     Ok(OnKept { problems, picks })
 }

@@ -38,8 +38,13 @@ impl From<Compared> for Judged {
 }
 
 impl OnKept {
-    /// Compares a model with the published one and its file, if there is one. Long work, for large sets.
-    pub(super) fn judge(&self, published: Option<(&ModelSummary, Option<&[u8]>)>) -> Compared {
+    /// Compares a model with the published one and its file, if there is one. Long work, for large sets. What comes of
+    /// it means nothing once `goes_on` says no.
+    pub(super) fn judge(
+        &self,
+        published: Option<(&ModelSummary, Option<&[u8]>)>,
+        goes_on: &dyn Fn() -> bool,
+    ) -> Compared {
         let told = |beside, no_worse, why| Compared { beside, others: None, speed: None, no_worse, why };
         let Some((published, file)) = published else {
             return told(None, true, "the first model of its kind here".to_owned());
@@ -48,7 +53,7 @@ impl OnKept {
         match file.map(Model::from_bytes) {
             None => told(beside, true, format!("the file of {id} is missing")),
             Some(Err(error)) => told(beside, true, format!("{id} cannot be used any more: {error}")),
-            Some(Ok(model)) => match self.compare(id, &model) {
+            Some(Ok(model)) => match self.compare(id, &model, goes_on) {
                 Ok(compared) => Compared { beside, ..compared },
                 Err((no_worse, why)) => told(beside, no_worse, why),
             },
@@ -56,7 +61,12 @@ impl OnKept {
     }
 
     /// Fails with the decision where nothing can be compared.
-    fn compare(&self, id: &ModelId, model: &Model) -> Result<Compared, (bool, String)> {
+    fn compare(
+        &self,
+        id: &ModelId,
+        model: &Model,
+        goes_on: &dyn Fn() -> bool,
+    ) -> Result<Compared, (bool, String)> {
         let problems = self.problems.problems();
         if problems < LEAST_PROBLEMS {
             let why = format!(
@@ -65,7 +75,7 @@ impl OnKept {
             );
             return Err((false, why));
         }
-        let others = FirstPicks::of(model, &self.problems)
+        let others = FirstPicks::of_while(model, &self.problems, goes_on)
             .map_err(|error| (true, format!("{id} cannot be judged: {error}")))?;
         let speed = self.picks.beside(&others);
         let seen = if model.metadata().training.without_kept { "" } else { ", which may have learnt them" };

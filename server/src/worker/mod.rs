@@ -65,8 +65,10 @@ async fn next(backend: &Backend, stopping: &watch::Receiver<bool>) -> anyhow::Re
     tracing::info!(job = %claim.job.id, "started");
     let began = Instant::now();
     backend.metrics.job_begins();
+    let span = backend.traces.job(&claim.job);
     let worked = work(backend, &claim, stopping).await;
     backend.metrics.job_ends(outcome(&worked), began.elapsed());
+    span.ended(outcome(&worked), worked.as_ref().err().and_then(failure));
     match worked {
         Ok(made) => {
             while let Err(error) = backend.store.finish_job(&claim, Now::read(), Ok(&made)).await {
@@ -103,6 +105,15 @@ fn outcome(worked: &Result<Made, Failure>) -> &'static str {
         Err(Failure::LostClaim) => "lost",
         Err(Failure::Failed(_)) => "failed",
         Err(Failure::Backend(_)) => "postponed",
+    }
+}
+
+/// Why a job did not get done, unless somebody wanted it so.
+fn failure(failure: &Failure) -> Option<String> {
+    match failure {
+        Failure::Stopped | Failure::LostClaim => None,
+        Failure::Failed(reason) => Some(reason.clone()),
+        Failure::Backend(error) => Some(format!("{error:#}")),
     }
 }
 
@@ -239,7 +250,10 @@ async fn add(
     let published = store.published(&summary.hardware, summary.heuristic).await?;
     let file = file_of(backend, published.as_ref()).await?;
     let (kept, beside) = (Arc::clone(kept), published.as_ref().map(|published| published.id.clone()));
-    let judge = move || kept.judge(published.as_ref().map(|published| (published, file.as_deref())));
+    // Short beside the training, which would be lost.
+    let goes_on = || true;
+    let judge =
+        move || kept.judge(published.as_ref().map(|published| (published, file.as_deref())), &goes_on);
     let judged = tokio::task::spawn_blocking(judge).await.map(Judged::from).unwrap_or_else(|error| {
         // A panic would come again: the model stays, for an administrator to look at.
         Judged { beside, publish: false, why: format!("it could not be compared: {error}") }

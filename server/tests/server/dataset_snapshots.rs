@@ -200,6 +200,31 @@ async fn files_are_sent_in_parts_and_not_at_all_where_the_client_has_them() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn servers_agree_on_a_snapshot_that_one_of_them_has_removed() {
+    for app in TestApp::on_both("removed_elsewhere").await {
+        let root = administrator(&app).await;
+        let working = tokio::spawn(worker::run(app.backend.clone(), app.stopping()));
+        let sent = app.receipt(columnar(&seven())).await;
+        let name = frozen(&app, &root).await.summary.name;
+        let body =
+            format!(r#"{{"action":"quarantine","subject":{{"upload":"{}"}},"reason":"tested"}}"#, sent.id);
+        assert_eq!(root.post("/api/v1/moderation", &body).await.status, 200);
+        let other = app.replica().await;
+        assert_eq!(detail(&other, &name).await.summary.withdrawn_uploads, 1);
+        let path = format!("/api/v1/snapshots/{name}");
+        assert_eq!(root.send("DELETE", &path, r#"{"reason":"tested"}"#).await.status, 204);
+        let (here, there) = (detail(&app, &name).await, detail(&other, &name).await);
+        assert_eq!((here.summary.state, &here), (SnapshotState::Removed, &there));
+        let listed: Vec<SnapshotSummary> = other.fetch("/api/v1/snapshots").await;
+        assert_eq!(listed, [here.summary]);
+        other.backend.store.close().await;
+        app.stop();
+        working.await.unwrap();
+        app.end().await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn quarantine_marks_a_snapshot_and_deletion_takes_its_files() {
     for app in TestApp::on_both("snapshot_uploads").await {
         let store = app.backend.store.as_ref();

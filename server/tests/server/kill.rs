@@ -1,97 +1,20 @@
 //! The built binary: killed without warning, started twice at once, out of disk space, without a log.
 
-use std::io::{BufRead as _, BufReader};
-use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Command};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use diode_core::api::{HardwareSummary, Receipt};
 use diode_core::ids::Digest;
 
 use crate::postgres;
+use crate::process::Server;
 use crate::samples::{columnar, dataset, h200, mm, seven};
 use crate::storage::{Mood, SECRET, Storage};
 
 /// How often a server is killed while it takes uploads.
-const ROUNDS: u64 = 5;
-
-struct Server {
-    process: Child,
-    address: String,
-}
-
-impl Server {
-    fn start(folder: &Path) -> Self {
-        Self::started(Self::command(folder).spawn().unwrap())
-    }
-
-    fn command(folder: &Path) -> Command {
-        Self::command_on(folder, "sqlite:diode.db")
-    }
-
-    fn command_on(folder: &Path, database_url: &str) -> Command {
-        // The shell has the server told that a file may not grow, instead of killing it.
-        let mut command = Command::new("sh");
-        command
-            .args(["-c", "trap '' XFSZ; exec \"$0\" \"$@\"", env!("CARGO_BIN_EXE_diode-server")])
-            .args(["serve", "--listen", "127.0.0.1:0", "--no-worker"])
-            .args(["--database-url", database_url])
-            .env("DIODE_BLOBS", "blobs")
-            .current_dir(folder)
-            .env_remove("DATABASE_URL")
-            .env_remove("AWS_SESSION_TOKEN")
-            .env_remove("AWS_CA_BUNDLE")
-            .stdout(Stdio::piped());
-        command
-    }
-
-    fn started(mut process: Child) -> Self {
-        let mut line = String::new();
-        BufReader::new(process.stdout.take().unwrap()).read_line(&mut line).unwrap();
-        let address = line.trim().strip_prefix("listening on ").unwrap_or_else(|| panic!("got {line:?}"));
-        Self { process, address: address.to_owned() }
-    }
-
-    fn get<T: serde::de::DeserializeOwned>(&self, path: &str) -> T {
-        ureq::get(format!("{}{path}", self.address)).call().unwrap().body_mut().read_json().unwrap()
-    }
-
-    /// The status of a request, with `body` or without.
-    fn status(&self, path: &str, body: Option<&[u8]>) -> u16 {
-        let agent =
-            ureq::Agent::new_with_config(ureq::Agent::config_builder().http_status_as_error(false).build());
-        let url = format!("{}{path}", self.address);
-        let reply = match body {
-            Some(body) => agent.post(url).send(body),
-            None => agent.get(url).call(),
-        };
-        reply.unwrap().status().as_u16()
-    }
-
-    /// Waits until `/readyz` has one of these statuses: it looks every few seconds.
-    fn wait_until_ready_says(&self, statuses: &[u16]) {
-        let began = Instant::now();
-        while !statuses.contains(&self.status("/readyz", None)) {
-            assert!(began.elapsed() < Duration::from_secs(30), "{statuses:?} never came");
-            std::thread::sleep(Duration::from_millis(100));
-        }
-    }
-
-    /// Lets no file of the process grow beyond so many bytes, as if the disk were full.
-    fn limit_files(&self, bytes: &str) {
-        let limit = format!("--fsize={bytes}:unlimited");
-        let set = Command::new("prlimit").args(["--pid", &self.process.id().to_string(), &limit]).status();
-        assert!(set.unwrap().success(), "prlimit (of util-linux) could not limit the size of files");
-    }
-
-    /// SIGKILL: no destructor, no flush, nothing.
-    fn kill(mut self) {
-        self.process.kill().unwrap();
-        self.process.wait().unwrap();
-    }
-}
+const ROUNDS: u64 = 20;
 
 #[test]
 fn a_receipt_survives_kill_9() {
@@ -212,7 +135,7 @@ fn survives_any_moment_of_death(postgres: Option<&str>, storage: Option<&Storage
                     }
                 });
             }
-            std::thread::sleep(Duration::from_millis(300 + 130 * round));
+            std::thread::sleep(Duration::from_millis(200 + 37 * round));
             server.kill();
         });
     }

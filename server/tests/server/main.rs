@@ -19,6 +19,8 @@ mod agents;
 #[cfg(test)]
 mod attacks;
 #[cfg(test)]
+mod away;
+#[cfg(test)]
 mod backup;
 #[cfg(test)]
 mod contributions;
@@ -28,6 +30,8 @@ mod dataset_snapshots;
 mod datasets;
 #[cfg(test)]
 mod errors;
+#[cfg(test)]
+mod fleet;
 #[cfg(test)]
 mod hardware;
 #[cfg(test)]
@@ -69,6 +73,8 @@ mod postgres;
 #[cfg(test)]
 mod problems;
 #[cfg(test)]
+mod process;
+#[cfg(test)]
 mod publication_story;
 #[cfg(test)]
 mod publications;
@@ -87,6 +93,8 @@ mod story;
 #[cfg(test)]
 mod survey;
 #[cfg(test)]
+mod synced;
+#[cfg(test)]
 mod tables;
 #[cfg(test)]
 mod terms;
@@ -96,6 +104,9 @@ mod test_app;
 mod tls;
 #[cfg(test)]
 mod tokens;
+#[cfg(feature = "traces")]
+#[cfg(test)]
+mod traces;
 #[cfg(test)]
 mod trainings;
 #[cfg(test)]

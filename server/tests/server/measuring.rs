@@ -1,9 +1,12 @@
 //! What is told of problems that somebody may want measured.
 
+use std::time::Duration;
+
 use axum::body::Body;
 use axum::http::Request;
 use diode_core::Problem;
 use diode_core::api::{AGENT_KEY, Measuring, MeasuringState, Purpose};
+use diode_server::store::{AGENT_LEASE, Now};
 
 use crate::agents::{h200_registration, register, take};
 use crate::samples::{columnar, dataset, h200, mm};
@@ -47,6 +50,10 @@ async fn a_problem_is_followed_from_a_wish_to_its_measurement() {
         let first = lease.work[0].problem.clone();
         let leased = told(&app, std::slice::from_ref(&first)).await;
         assert_eq!(leased, [(MeasuringState::Leased, Some(lease.work[0].purpose), None)]);
+        // If the agent never comes back, nobody has it, also before another asks for work.
+        let later = Now(Now::read().0 + AGENT_LEASE + Duration::from_secs(1));
+        let told_later = app.backend.store.measuring(&h200().slug, &[first.id()], later).await.unwrap();
+        assert_eq!(told_later[0].state, MeasuringState::Waiting);
         let refused = serde_json::json!({
             "refused": [{ "problem": first.id(), "reason": "no such kernel", "reach": "hardware" }]
         });

@@ -25,6 +25,15 @@ pub(crate) async fn create(name: &str) -> String {
     format!("{}/{name}", server())
 }
 
+/// Breaks all connections and lets nobody connect, or lets them connect again.
+pub(crate) async fn shut(url: &str, is_shut: bool) {
+    let name = url.rsplit('/').next().unwrap();
+    run(format!("ALTER DATABASE {name} ALLOW_CONNECTIONS {}", !is_shut)).await;
+    if is_shut {
+        run(format!("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = '{name}'")).await;
+    }
+}
+
 pub(crate) async fn remove(url: &str) {
     let name = url.rsplit('/').next().unwrap();
     run(format!("DROP DATABASE {name} WITH (FORCE)")).await;

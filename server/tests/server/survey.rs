@@ -6,6 +6,7 @@ use diode_core::api::{
 use diode_core::hardware::{Hardware, find};
 use diode_core::{DType, Method, Op, Problem};
 
+use crate::admin::tamper;
 use crate::samples::{collected, columnar, dataset, h200, mm, problem, seven};
 use crate::test_app::TestApp;
 
@@ -140,6 +141,19 @@ async fn two_versions_of_a_library_are_compared_over_their_uploads() {
         app.get(&path.replace("@cublas-130002", "")).await.refusal(400, "invalid");
         app.end().await;
     }
+}
+
+#[tokio::test]
+async fn libraries_are_listed_without_reading_receipts() {
+    let app = TestApp::new().await;
+    let mut dataset = dataset(h200(), &sizes(), 1.0);
+    dataset.provenance.node = [("cublas".to_owned(), "130002".to_owned())].into();
+    app.receipt(columnar(&dataset)).await;
+    let before: Vec<LibraryUse> = app.fetch("/api/v1/libraries").await;
+    tamper(&app, "UPDATE uploads SET hardware = '\"library\":damaged'").await;
+    assert_eq!(app.fetch::<Vec<LibraryUse>>("/api/v1/libraries").await, before);
+    tamper(&app, "UPDATE uploads SET standing = 1").await;
+    assert_eq!(app.fetch::<Vec<LibraryUse>>("/api/v1/libraries").await, []);
 }
 
 #[tokio::test]

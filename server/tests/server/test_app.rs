@@ -16,10 +16,14 @@ use diode_server::limits::Limits;
 #[cfg(feature = "mail")]
 use diode_server::mail::{Mailer, Tries};
 use diode_server::router::router;
+#[cfg(feature = "traces")]
+use diode_server::settings::OtlpEndpoint;
 use diode_server::settings::{Access, Settings, Snapshots, Training};
 #[cfg(feature = "mail")]
 use diode_server::settings::{MailServer, MailSettings};
 use diode_server::store::SnapshotLimits;
+#[cfg(feature = "traces")]
+use diode_server::traces::Traces;
 use serde::de::DeserializeOwned;
 use tempfile::TempDir;
 use tokio::sync::watch;
@@ -122,6 +126,15 @@ impl TestApp {
             .answering_to(self.policy.host().into_iter().collect())
             .with_mailer(Some(mailer));
         Self { router: router(served), ..self }
+    }
+
+    /// The same, which sends spans.
+    #[cfg(feature = "traces")]
+    pub(crate) fn with_traces(self, endpoint: &OtlpEndpoint) -> Self {
+        let traces = Traces::to(endpoint).unwrap();
+        let backend = Backend { traces, ..self.backend.clone() };
+        let served = App::new(backend.clone(), self.policy.clone(), self.stopping());
+        Self { backend, router: router(served), ..self }
     }
 
     /// The same, where it holds for so long whether it can do its work.
@@ -231,6 +244,7 @@ impl TestApp {
             hosts: Vec::new(),
             accept_simulated: false,
             metrics_listen: None,
+            otlp_endpoint: None,
             access: Access::default(),
             openid: None,
             mail: None,

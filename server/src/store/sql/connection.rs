@@ -1,6 +1,6 @@
 use std::future::Future;
 
-use diode_core::ids::{AccountId, HardwareSlug};
+use diode_core::ids::{AccountId, Digest, HardwareSlug};
 use sha2::{Digest as _, Sha256};
 use sqlx::FromRow;
 use sqlx::postgres::PgRow;
@@ -36,6 +36,8 @@ pub(crate) enum Turn {
 pub(crate) enum Thing<'a> {
     Hardware(&'a HardwareSlug),
     Account(&'a AccountId),
+    /// The file of contributed models, which has no row of its own.
+    ModelFile(&'a Digest),
 }
 
 impl Thing<'_> {
@@ -44,6 +46,7 @@ impl Thing<'_> {
         let name = match self {
             Self::Hardware(slug) => format!("hardware {slug}"),
             Self::Account(id) => format!("account {id}"),
+            Self::ModelFile(digest) => format!("model file {digest}"),
         };
         let digest: [u8; 32] = Sha256::digest(name).into();
         let [a, b, c, d, e, f, g, h, ..] = digest;

@@ -38,9 +38,12 @@ pub(super) async fn figures(db: &mut impl Connection, now: Now) -> StoreResult<F
     })
 }
 
-/// Bytes of all uploaded files.
+/// Bytes of all files that people have sent: uploads and contributed models.
 pub(super) async fn stored_bytes(db: &mut impl Connection) -> StoreResult<u64> {
-    let select = Statement::new("SELECT CAST(COALESCE(SUM(bytes), 0) AS BIGINT) FROM uploads");
+    let select = Statement::new(
+        "SELECT CAST((SELECT COALESCE(SUM(bytes), 0) FROM uploads) \
+         + (SELECT COALESCE(SUM(bytes), 0) FROM contributed_models) AS BIGINT)",
+    );
     let (bytes,): (i64,) = db.fetch_one(select).await?;
     Ok(unsigned("upload size", bytes)?)
 }

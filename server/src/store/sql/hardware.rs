@@ -1,3 +1,5 @@
+use std::collections::BTreeSet;
+
 use diode_core::hardware::{Facts, Hardware};
 use diode_core::ids::{Digest, HardwareSlug};
 
@@ -83,6 +85,15 @@ pub(super) async fn lock<C: Connection>(db: &mut C, slug: &HardwareSlug) -> Stor
         .push(C::LOCK_ROW);
     let row: Option<HardwareRow> = db.fetch_optional(select).await?;
     Ok(row.map(HardwareRow::hardware).transpose()?)
+}
+
+/// Locks several, in the order in which everybody does: two that locked them in different orders would wait for each
+/// other.
+pub(super) async fn lock_all(db: &mut impl Connection, slugs: &BTreeSet<HardwareSlug>) -> StoreResult<()> {
+    for slug in slugs {
+        lock(db, slug).await?;
+    }
+    Ok(())
 }
 
 /// Makes the hardware known, and locks it. So it is locked before anything refers to it: two transactions that both

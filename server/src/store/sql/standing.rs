@@ -1,5 +1,7 @@
 //! Whether uploads and their solutions count.
 
+use std::collections::BTreeSet;
+
 use diode_core::api::Standing;
 use diode_core::ids::{HardwareSlug, UploadId};
 
@@ -30,14 +32,20 @@ pub(super) fn read(number: i64) -> Result<Standing, Damaged> {
 
 /// Locks the hardware that some uploads have solutions for, in the order in which uploads lock it.
 pub(super) async fn lock_hardware(db: &mut impl Connection, uploads: &[UploadId]) -> StoreResult<()> {
-    let mut slugs = std::collections::BTreeSet::new();
+    let slugs = hardware_of_all(db, uploads).await?;
+    hardware::lock_all(db, &slugs).await
+}
+
+/// The hardware that some uploads have solutions for.
+pub(super) async fn hardware_of_all(
+    db: &mut impl Connection,
+    uploads: &[UploadId],
+) -> StoreResult<BTreeSet<HardwareSlug>> {
+    let mut slugs = BTreeSet::new();
     for upload in uploads {
         slugs.extend(hardware_of(db, upload).await?);
     }
-    for slug in &slugs {
-        hardware::lock(db, slug).await?;
-    }
-    Ok(())
+    Ok(slugs)
 }
 
 async fn hardware_of(db: &mut impl Connection, upload: &UploadId) -> StoreResult<Vec<HardwareSlug>> {

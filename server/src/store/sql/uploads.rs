@@ -1,6 +1,6 @@
 use std::collections::BTreeSet;
 
-use diode_core::api::{Receipt, Standing};
+use diode_core::api::{LibraryOn, Receipt, Standing};
 use diode_core::hardware::Hardware;
 use diode_core::ids::{AccountId, UploadId};
 
@@ -206,12 +206,21 @@ async fn stored(db: &mut impl Connection, upload: &UploadId) -> StoreResult<Rece
     Ok(found.ok_or_else(|| Damaged::new("upload", format_args!("{upload} vanished")))?)
 }
 
+/// The library beside which an upload was measured, and of how many problems; `None` for one of several kinds of
+/// hardware: its solutions do not say which library was theirs.
+fn library_of(upload: &NewUpload) -> Option<(LibraryOn, u64)> {
+    let [receipt] = upload.receipts.as_slice() else { return None };
+    let library = receipt.library.clone()?;
+    Some((LibraryOn { hardware: receipt.slug.clone(), library }, receipt.problems))
+}
+
 /// `false` if the upload is stored already.
 async fn insert_upload(db: &mut impl Connection, upload: &NewUpload) -> StoreResult<bool> {
+    let library = library_of(upload);
     let insert = Statement::new(
         "INSERT INTO uploads (id, digest, bytes, format, received_at, hardware, new_solutions, \
-         duplicate_solutions, account, judged, licence, licence_basis, terms) \
-         VALUES ($1, $2, $3, $4, $5, $6, 0, 0, $7, 0, $8, $9, $10) \
+         duplicate_solutions, account, judged, licence, licence_basis, terms, library, library_problems) \
+         VALUES ($1, $2, $3, $4, $5, $6, 0, 0, $7, 0, $8, $9, $10, $11, $12) \
          ON CONFLICT DO NOTHING",
     )
     .bind(upload.id.as_str())
@@ -223,6 +232,8 @@ async fn insert_upload(db: &mut impl Connection, upload: &NewUpload) -> StoreRes
     .bind(upload.account.as_ref().map(AccountId::as_str))
     .bind(upload.licence.spdx.as_str())
     .bind(upload.licence.basis.as_str())
-    .bind(upload.licence.terms.map(i64::from));
+    .bind(upload.licence.terms.map(i64::from))
+    .bind(library.as_ref().map(|(library, _)| library.to_string()))
+    .bind(library.as_ref().map(|(_, problems)| problems.cast_signed()));
     Ok(db.execute(insert).await? == 1)
 }

@@ -1,7 +1,9 @@
 //! Models that people contribute: from the file to the list, and away again.
 
 mod deleted;
+mod files;
 mod hostile;
+mod lock_order;
 mod story;
 
 use std::time::Duration;

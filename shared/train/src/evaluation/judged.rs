@@ -102,13 +102,23 @@ impl Judged {
 /// Predicts the time of every config of a set. Equal predictions are in the order of configs,
 /// so that the measured order never decides.
 pub fn judge(model: &dyn Predictor, set: &TrainingSet) -> Result<Vec<Judged>, TrainError> {
+    judge_while(model, set, &|| true)
+}
+
+/// The same, which is [stopped](TrainError::Stopped) before the first problem where `goes_on` says no.
+pub(crate) fn judge_while(
+    model: &dyn Predictor,
+    set: &TrainingSet,
+    goes_on: &dyn Fn() -> bool,
+) -> Result<Vec<Judged>, TrainError> {
     let data = &set.hardware().slug;
     if let Some(hardware) = model.hardware().filter(|hardware| hardware.slug != *data) {
         return Err(TrainError::OtherHardware { model: hardware.slug.clone(), data: data.clone() });
     }
     let same_method = model.for_method(set.method());
     let mut judge = Judge::new(same_method.as_deref().unwrap_or(model));
-    set.iter().map(|problem| judge.judge(set, problem)).collect()
+    let next = |problem| if goes_on() { judge.judge(set, problem) } else { Err(TrainError::Stopped) };
+    set.iter().map(next).collect()
 }
 
 /// Judges a model on one problem after the other.

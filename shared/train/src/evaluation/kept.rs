@@ -5,7 +5,7 @@ use diode_core::stats::mean;
 use diode_model::Predictor;
 
 use super::verdict::top_k;
-use super::{Verdict, verdicts};
+use super::{Verdict, judge_while};
 use crate::{TrainError, TrainingSet};
 
 /// How near a model's first picks come to the best, problem by problem.
@@ -15,7 +15,16 @@ pub struct FirstPicks(Vec<Verdict>);
 impl FirstPicks {
     /// Of the problems of a set.
     pub fn of(model: &dyn Predictor, set: &TrainingSet) -> Result<Self, TrainError> {
-        Ok(Self(verdicts(model, set)?))
+        Self::of_while(model, set, &|| true)
+    }
+
+    /// The same, which is [stopped](TrainError::Stopped) as soon as `goes_on` says no. It is asked before each problem.
+    pub fn of_while(
+        model: &dyn Predictor,
+        set: &TrainingSet,
+        goes_on: &dyn Fn() -> bool,
+    ) -> Result<Self, TrainError> {
+        Ok(Self(judge_while(model, set, goes_on)?.iter().map(Verdict::of).collect()))
     }
 
     /// Sums them up; `None` if there are none.

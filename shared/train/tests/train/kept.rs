@@ -1,5 +1,7 @@
 //! That kept problems are judged by, and never learnt from.
 
+use std::cell::Cell;
+
 use crate::made_up::{dataset, ignore, problem, problems, quick, tiles};
 use diode_core::{Method, TimeColumn, is_kept};
 use diode_train::{FirstPicks, TrainError, TrainOptions, TrainingSet, train};
@@ -53,6 +55,22 @@ fn first_picks_are_compared_problem_by_problem() {
     let report = good.report().unwrap();
     assert_eq!((report.problems, report.timed_library), (kept.problems() as u64, 0));
     assert!(report.everything.is_none() && report.triton.worst <= report.triton.geomean);
+}
+
+#[test]
+fn judging_ends_between_two_problems_when_it_is_to() {
+    let (learnt, kept) = sets();
+    let options = TrainOptions { epochs: Some(1), ..quick() };
+    let model = train(&learnt, &options, String::new(), &mut ignore).unwrap();
+    let asked = Cell::new(0);
+    let goes_on = || {
+        asked.set(asked.get() + 1);
+        asked.get() < 3
+    };
+    assert!(kept.problems() > 3);
+    let error = FirstPicks::of_while(&model, &kept, &goes_on).unwrap_err();
+    assert!(matches!(error, TrainError::Stopped), "{error}");
+    assert_eq!(asked.get(), 3);
 }
 
 #[test]

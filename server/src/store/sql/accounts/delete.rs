@@ -24,7 +24,9 @@ pub(super) async fn delete<C: Connection>(
     let lock = Statement::new("SELECT id FROM accounts WHERE id = $1").bind(account.as_str());
     let _locked: Option<(String,)> = db.fetch_optional(lock.push(C::LOCK_ROW)).await?;
     let all = uploads_of(db, account).await?;
-    standing::lock_hardware(db, &all).await?;
+    let mut slugs = standing::hardware_of_all(db, &all).await?;
+    slugs.extend(contributions::hardware_of_account(db, account).await?);
+    hardware::lock_all(db, &slugs).await?;
     let handed_over = senders::hand_over(db, &all).await?;
     let (mut touched, mut files) = (BTreeSet::new(), Vec::new());
     for upload in &all {

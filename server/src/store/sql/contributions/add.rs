@@ -40,7 +40,7 @@ pub(super) async fn add(
     }
     let insert = Statement::new(
         "INSERT INTO contributed_models (id, account, hardware, state, sent_at, description, licence, \
-         without_kept, summary, job) VALUES ($1, $2, $3, 'waiting', $4, $5, $6, $7, $8, $9)",
+         without_kept, summary, job, bytes) VALUES ($1, $2, $3, 'waiting', $4, $5, $6, $7, $8, $9, $10)",
     )
     .bind(id.as_str())
     .bind(new.account.as_str())
@@ -50,7 +50,8 @@ pub(super) async fn add(
     .bind(new.licence.as_str())
     .bind(i64::from(new.without_kept))
     .bind(json("model summary", &new.model)?)
-    .bind(new.job.id.as_str());
+    .bind(new.job.id.as_str())
+    .bind(new.model.bytes);
     db.execute(insert).await?;
     let added = read::find(db, id).await?.ok_or(sqlx::Error::RowNotFound)?;
     Ok(TakenModel::New(Box::new(added)))

@@ -11,9 +11,9 @@ use diode_core::ids::{Digest, JobId, ModelId};
 use sqlx::Database;
 
 pub(super) use read::{check, unaccepted_files};
-pub(super) use remove::remove_of_account;
+pub(super) use remove::{hardware_of_account, remove_of_account};
 
-use super::connection::Connection;
+use super::connection::{Connection, Thing};
 use super::fields::json;
 use super::log::write_down;
 use super::statement::Statement;
@@ -28,11 +28,23 @@ use crate::store::types::Now;
 impl<DB: Database<Connection: Connection>> ContributionStore for SqlStore<DB> {
     async fn contribute(&self, new: &NewContribution, now: Now) -> StoreResult<TakenModel> {
         let mut tx = writer(self).await?;
+        tx.keep(Thing::ModelFile(&new.model.digest)).await?;
         let taken = add::add(&mut *tx, new, now).await?;
         if matches!(taken, TakenModel::New(_)) {
             tx.commit().await?;
         }
         Ok(taken)
+    }
+
+    async fn may_contribute(&self, new: &NewContribution, now: Now) -> StoreResult<TakenModel> {
+        // The transaction is given up.
+        add::add(&mut *writer(self).await?, new, now).await
+    }
+
+    async fn hold_model_file(&self, digest: &Digest) -> StoreResult<Box<dyn Send>> {
+        let mut tx = writer(self).await?;
+        tx.claim(Thing::ModelFile(digest)).await?;
+        Ok(Box::new(tx))
     }
 
     async fn contribution(&self, id: &ModelId) -> StoreResult<Option<ModelSummary>> {

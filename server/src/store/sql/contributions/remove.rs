@@ -1,34 +1,40 @@
 use std::collections::BTreeSet;
 
-use diode_core::api::{ContributionState, ModelSource, Uploads};
-use diode_core::ids::AccountId;
+use diode_core::api::{ContributionState, ModelSource, ModelSummary, Uploads};
+use diode_core::ids::{AccountId, HardwareSlug};
 
 use super::read;
 use crate::blobs::{BlobKey, BlobKind};
 use crate::store::contributions::ContributionFilter;
 use crate::store::error::StoreResult;
 use crate::store::sql::connection::Connection;
+use crate::store::sql::publications;
 use crate::store::sql::statement::Statement;
-use crate::store::sql::{hardware, publications};
 use crate::store::types::Now;
 
-/// Takes the models away that an account has contributed. Those that are among the server's stay if its uploads
-/// do. Returns their files.
+/// The hardware of the models that an account has contributed.
+pub(in crate::store::sql) async fn hardware_of_account(
+    db: &mut impl Connection,
+    account: &AccountId,
+) -> StoreResult<BTreeSet<HardwareSlug>> {
+    Ok(of_account(db, account).await?.into_iter().map(|model| model.hardware).collect())
+}
+
+async fn of_account(db: &mut impl Connection, account: &AccountId) -> StoreResult<Vec<ModelSummary>> {
+    let filter = ContributionFilter { account: Some(account.clone()), state: None };
+    read::list(db, &filter, u32::MAX).await
+}
+
+/// Takes the models away that an account has contributed, whose hardware is locked. Those that are among the server's
+/// stay if its uploads do. Returns their files.
 pub(in crate::store::sql) async fn remove_of_account(
     db: &mut impl Connection,
     account: &AccountId,
     uploads: Uploads,
     now: Now,
 ) -> StoreResult<Vec<BlobKey>> {
-    let filter = ContributionFilter { account: Some(account.clone()), state: None };
-    let all = read::list(db, &filter, u32::MAX).await?;
-    let slugs: BTreeSet<_> = all.iter().map(|model| &model.hardware).collect();
-    for slug in slugs {
-        hardware::lock(db, slug).await?;
-    }
     let mut files = Vec::new();
-    // Read again: an administrator may have been first.
-    for model in read::list(db, &filter, u32::MAX).await? {
+    for model in of_account(db, account).await? {
         let state = model.contribution.as_ref().map(|contribution| contribution.state);
         let is_accepted = state == Some(ContributionState::Accepted);
         if is_accepted && uploads == Uploads::Keep {

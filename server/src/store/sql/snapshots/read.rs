@@ -48,14 +48,15 @@ impl SnapshotRow {
 /// By snapshot, how many uploads in it do not count any more.
 type Withdrawn = BTreeMap<i64, u64>;
 
-/// Counts for those alone of which it is not remembered.
+/// Counts for those alone of which it is not remembered. One that was removed holds no upload any more; what another
+/// server has removed must not be remembered as it was.
 async fn withdrawn(
     db: &mut impl Connection,
     memory: &Memory<i64, u64>,
     rows: &[SnapshotRow],
 ) -> StoreResult<Withdrawn> {
     let (mut known, mut unknown) = (Withdrawn::new(), Vec::new());
-    for row in rows {
+    for row in rows.iter().filter(|row| row.removed.is_none()) {
         match memory.get(&row.position, row.losses) {
             Some(number) => {
                 known.insert(row.position, number);

@@ -1,47 +1,53 @@
-use diode_core::api::{HardwareReceipt, LibraryOn};
+use diode_core::api::{LibraryOn, LibraryUse};
+use diode_core::ids::UploadId;
 
 use crate::solutions::Damaged;
 use crate::store::error::StoreResult;
 use crate::store::sql::connection::Connection;
-use crate::store::sql::fields::{from_json, parse};
+use crate::store::sql::fields::{parse, unsigned};
 use crate::store::sql::from_row::from_row;
 use crate::store::sql::statement::Statement;
-use crate::store::survey::LibraryUpload;
 
-/// Older uploads are not looked at.
-const MOST: i64 = 20_000;
-
-struct SaidRow {
-    id: String,
-    received_at: String,
-    hardware: String,
+struct UseRow {
+    library: String,
+    uploads: i64,
+    problems: i64,
+    newest_at: String,
 }
 
-from_row!(SaidRow { id, received_at, hardware });
+from_row!(UseRow { library, uploads, problems, newest_at });
 
-/// What receipts say of libraries stands in their JSON alone: no query by it needs to be fast.
-pub(super) async fn uploads(db: &mut impl Connection) -> StoreResult<Vec<LibraryUpload>> {
-    let select = Statement::new(
-        "SELECT id, received_at, hardware FROM uploads WHERE standing = 0 AND hardware LIKE '%\"library\":%' \
-         ORDER BY received_at DESC, id DESC LIMIT ",
-    );
-    let rows: Vec<SaidRow> = db.fetch_all(select.push_bind(MOST)).await?;
-    let uploads: Vec<Option<LibraryUpload>> =
-        rows.into_iter().map(SaidRow::upload).collect::<Result<_, _>>()?;
-    Ok(uploads.into_iter().flatten().collect())
-}
-
-impl SaidRow {
-    /// `None` for an upload of several kinds of hardware: its solutions do not say which library was theirs.
-    fn upload(self) -> Result<Option<LibraryUpload>, Damaged> {
-        let receipts: Vec<HardwareReceipt> = from_json("upload's hardware", &self.hardware)?;
-        let [receipt] = receipts.as_slice() else { return Ok(None) };
-        let Some(library) = receipt.library.clone() else { return Ok(None) };
-        Ok(Some(LibraryUpload {
-            id: parse("upload id", self.id)?,
-            of: LibraryOn { hardware: receipt.slug.clone(), library },
-            received_at: self.received_at,
-            problems: receipt.problems,
-        }))
+impl UseRow {
+    fn read(self) -> Result<LibraryUse, Damaged> {
+        Ok(LibraryUse {
+            name: parse("library", self.library)?,
+            uploads: unsigned("upload count", self.uploads)?,
+            problems: unsigned("problem count", self.problems)?,
+            newest_at: self.newest_at,
+        })
     }
+}
+
+/// The condition is that of the index.
+pub(super) async fn list(db: &mut impl Connection) -> StoreResult<Vec<LibraryUse>> {
+    let select = Statement::new(
+        "SELECT library, COUNT(*) AS uploads, CAST(SUM(library_problems) AS BIGINT) AS problems, \
+         MAX(received_at) AS newest_at FROM uploads WHERE standing = 0 AND library IS NOT NULL \
+         GROUP BY library ORDER BY library",
+    );
+    let rows: Vec<UseRow> = db.fetch_all(select).await?;
+    Ok(rows.into_iter().map(UseRow::read).collect::<Result<_, _>>()?)
+}
+
+pub(super) async fn uploads(
+    db: &mut impl Connection,
+    library: &LibraryOn,
+    limit: u32,
+) -> StoreResult<Vec<UploadId>> {
+    let select = Statement::new(
+        "SELECT id FROM uploads WHERE standing = 0 AND library IS NOT NULL AND library = $1 \
+         ORDER BY received_at DESC, id DESC LIMIT $2",
+    );
+    let rows: Vec<(String,)> = db.fetch_all(select.bind(library.to_string()).bind(i64::from(limit))).await?;
+    Ok(rows.into_iter().map(|(id,)| parse("upload id", id)).collect::<Result<_, Damaged>>()?)
 }

@@ -6,7 +6,7 @@ mod pairs;
 mod same_size;
 
 use async_trait::async_trait;
-use diode_core::api::{HardwareContributor, Kernels, NearestProblem, ProblemFilter};
+use diode_core::api::{HardwareContributor, Kernels, LibraryOn, LibraryUse, NearestProblem, ProblemFilter};
 use diode_core::ids::{HardwareSlug, ProblemId, UploadId};
 use diode_core::{Method, Problem};
 use sqlx::Database;
@@ -17,7 +17,7 @@ use super::{SqlStore, agents, hardware, reader, snapshot};
 use crate::solutions::StoredSolutions;
 use crate::store::agents::NewWork;
 use crate::store::error::StoreResult;
-use crate::store::survey::{LibraryUpload, Pair, Sample, SurveyStore};
+use crate::store::survey::{Pair, Sample, SurveyStore};
 
 #[async_trait]
 impl<DB: Database<Connection: Connection>> SurveyStore for SqlStore<DB> {
@@ -70,8 +70,12 @@ impl<DB: Database<Connection: Connection>> SurveyStore for SqlStore<DB> {
         load(&mut *snapshot(self).await?, Selection::Upload(upload)).await
     }
 
-    async fn library_uploads(&self) -> StoreResult<Vec<LibraryUpload>> {
-        libraries::uploads(&mut *reader(self).await?).await
+    async fn libraries(&self) -> StoreResult<Vec<LibraryUse>> {
+        libraries::list(&mut *reader(self).await?).await
+    }
+
+    async fn library_uploads(&self, library: &LibraryOn, limit: u32) -> StoreResult<Vec<UploadId>> {
+        libraries::uploads(&mut *reader(self).await?, library, limit).await
     }
 
     async fn waiting_work(&self, slug: &HardwareSlug, limit: u32) -> StoreResult<Vec<NewWork>> {

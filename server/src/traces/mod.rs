@@ -1,0 +1,57 @@
+//! Spans of requests and jobs, for a collector that speaks OpenTelemetry's protocol.
+//!
+//! They are no copies of the log's: a span here has a kind, a parent from another program and a name by its
+//! route, which lines of a log have no place for.
+
+mod layer;
+mod span;
+// Without the feature, settings that name a collector are refused when the server starts.
+#[cfg(feature = "traces")]
+mod sender;
+#[cfg_attr(not(feature = "traces"), path = "absent.rs")]
+mod tracer;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::http::HeaderMap;
+use diode_core::api::Job;
+
+pub(crate) use layer::{Asked, traced};
+pub(crate) use span::Span;
+use tracer::Tracer;
+
+use crate::settings::OtlpEndpoint;
+
+/// How long the last spans of a process may take. A supervisor waits for requests to end, and then for this.
+const LAST_SPANS: Duration = Duration::from_secs(3);
+
+/// Makes spans, and sends them in the background; nobody waits for the collector. The default makes none.
+#[derive(Clone, Default)]
+pub struct Traces(Option<Arc<Tracer>>);
+
+impl Traces {
+    /// Sends them to a collector, which may be away.
+    pub fn to(endpoint: &OtlpEndpoint) -> anyhow::Result<Self> {
+        Ok(Self(Some(Arc::new(Tracer::new(endpoint)?))))
+    }
+
+    /// Begins the span of a request, which goes on a trace that its headers name.
+    pub(crate) fn request(&self, asked: &Asked<'_>, headers: &HeaderMap) -> Span {
+        Span::of(self.0.as_deref().map(|tracer| tracer.request(asked, headers)))
+    }
+
+    /// Begins the span of a job that this process works on.
+    pub(crate) fn job(&self, job: &Job) -> Span {
+        Span::of(self.0.as_deref().map(|tracer| tracer.job(job)))
+    }
+
+    /// Sends what has not been sent, and ends. Spans after this are lost.
+    pub async fn end(self) {
+        let Some(tracer) = self.0 else { return };
+        let ended = tokio::task::spawn_blocking(move || tracer.end(LAST_SPANS)).await;
+        if let Ok(Err(error)) = ended {
+            tracing::warn!("the last spans may not have been sent: {error}");
+        }
+    }
+}

@@ -1,0 +1,30 @@
+use axum::http::StatusCode;
+
+use super::tracer::Recorded;
+
+/// A request or a job while it lasts. It ends when it is dropped, so also if its client has gone.
+pub(crate) struct Span(Option<Recorded>);
+
+impl Span {
+    pub(super) fn of(recorded: Option<Recorded>) -> Self {
+        Self(recorded)
+    }
+
+    /// Ends with the status of an answer. That a client was wrong is no fault of the server.
+    pub(crate) fn answered(self, status: StatusCode) {
+        let Some(mut recorded) = self.0 else { return };
+        recorded.note("http.response.status_code", i64::from(status.as_u16()));
+        if status.is_server_error() {
+            recorded.failed(status.to_string());
+        }
+    }
+
+    /// Ends with what became of a job.
+    pub(crate) fn ended(self, outcome: &'static str, failure: Option<String>) {
+        let Some(mut recorded) = self.0 else { return };
+        recorded.note("outcome", outcome);
+        if let Some(failure) = failure {
+            recorded.failed(failure);
+        }
+    }
+}
