@@ -40,3 +40,17 @@ pub fn token(folder: &Path, server: &Server, scopes: &[Scope]) -> anyhow::Result
     let issued: Value = issued.body_mut().read_json()?;
     Ok(issued["secret"].as_str().context("a token has a secret")?.to_owned())
 }
+
+/// Has a snapshot made of what is on the server, and waits for it.
+pub fn snapshot_of_h100(server: &Server, token: &str) -> anyhow::Result<String> {
+    let ask = json!({ "hardware": "nvidia-h100", "reason": "for the paper" });
+    let mut asked = ureq::post(format!("{}/api/v1/snapshots", server.url()))
+        .header("authorization", format!("Bearer {token}"))
+        .send_json(ask)?;
+    let job: Value = asked.body_mut().read_json()?;
+    let id = job["id"].as_str().context("a job has an id")?;
+    // The stream ends with the job.
+    server.bytes(&format!("/api/v1/jobs/{id}/events"))?;
+    let job = server.get(&format!("/api/v1/jobs/{id}"))?;
+    Ok(job["snapshot"].as_str().with_context(|| job.to_string())?.to_owned())
+}

@@ -9,7 +9,7 @@ mod programs;
 mod reported;
 mod seeded;
 
-pub use administrator::{administrator_token, token};
+pub use administrator::{administrator_token, snapshot_of_h100, token};
 pub use browser::{Browser, Theme, Viewport};
 pub use files::CATCH_FILES;
 pub use programs::{Server, collect_on_cpu, diode, diode_command, diode_json, server_command};

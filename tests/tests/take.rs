@@ -2,8 +2,10 @@
 //! path to keep pictures.
 
 use anyhow::{Context as _, ensure};
-use diode_tests::{Browser, CATCH_FILES, Server, Theme, Viewport, administrator_token, seeded};
-use serde_json::{Value, json};
+use diode_tests::{
+    Browser, CATCH_FILES, Server, Theme, Viewport, administrator_token, seeded, snapshot_of_h100,
+};
+use serde_json::Value;
 
 const LOOKS: [(Viewport, Theme, &str); 4] = [
     (Viewport::DESKTOP, Theme::Light, "desktop-light"),
@@ -177,20 +179,6 @@ async fn every_page_of_the_dashboard_answers_200() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Has a snapshot made of what is on the server, and waits for it.
-fn freeze(server: &Server, token: &str) -> anyhow::Result<String> {
-    let ask = json!({ "hardware": "nvidia-h100", "reason": "for the paper" });
-    let mut asked = ureq::post(format!("{}/api/v1/snapshots", server.url()))
-        .header("authorization", format!("Bearer {token}"))
-        .send_json(ask)?;
-    let job: Value = asked.body_mut().read_json()?;
-    let id = job["id"].as_str().context("a job has an id")?;
-    // The stream ends with the job.
-    server.bytes(&format!("/api/v1/jobs/{id}/events"))?;
-    let job = server.get(&format!("/api/v1/jobs/{id}"))?;
-    Ok(job["snapshot"].as_str().with_context(|| job.to_string())?.to_owned())
-}
-
 #[tokio::test(flavor = "multi_thread")]
 async fn snapshots_stand_with_their_files_checksums_and_citation() -> anyhow::Result<()> {
     let folder = seeded()?;
@@ -202,7 +190,7 @@ async fn snapshots_stand_with_their_files_checksums_and_citation() -> anyhow::Re
     ensure!(text(&browser, "[data-testid=snapshots]").await?.contains("No snapshot yet"));
 
     let token = administrator_token(folder.path(), &server)?;
-    let name = freeze(&server, &token)?;
+    let name = snapshot_of_h100(&server, &token)?;
     let detail = server.get(&format!("/api/v1/snapshots/{name}"))?;
     let files = detail["files"].as_array().context("files")?;
     let card = format!("[data-snapshot='{name}']");

@@ -4,7 +4,7 @@ use leptos::prelude::*;
 use leptos_router::components::{Route, Router, Routes};
 use leptos_router::{Lazy, path};
 
-use crate::components::{FollowPage, Footer, Header};
+use crate::components::{FollowPage, Footer, Header, Later};
 use crate::later::{
     CompareRoute, ContributeRoute, DatasetRoute, DatasetsRoute, HardwareRoute, ListRoute, ModelRoute,
     ModelsRoute, ProblemRoute,
@@ -16,21 +16,25 @@ pub(crate) fn App() -> impl IntoView {
     view! {
         <Router>
             <FollowPage />
-            <Header />
-            <Routes fallback=NotFoundPage>
-                <Route path=path!("/") view=HomePage />
-                <Route path=path!("/hardware/:slug") view={Lazy::<HardwareRoute>::new()} />
-                <Route path=path!("/problems/:id") view={Lazy::<ProblemRoute>::new()} />
-                <Route path=path!("/models") view={Lazy::<ModelsRoute>::new()} />
-                <Route path=path!("/models/:id") view={Lazy::<ModelRoute>::new()} />
-                <Route path=path!("/datasets") view={Lazy::<DatasetsRoute>::new()} />
-                <Route path=path!("/datasets/:slug") view={Lazy::<DatasetRoute>::new()} />
-                <Route path=path!("/predict") view=PredictPage />
-                <Route path=path!("/predict/list") view={Lazy::<ListRoute>::new()} />
-                <Route path=path!("/compare") view={Lazy::<CompareRoute>::new()} />
-                <Route path=path!("/contribute") view={Lazy::<ContributeRoute>::new()} />
-            </Routes>
-            <Footer />
+            // In turns: a browser compiles what runs for the first time, and a slow computer is busy with that for long.
+            <Later><Header /></Later>
+            <Later>
+                <Routes fallback=NotFoundPage>
+                    <Route path=path!("/") view=HomePage />
+                    <Route path=path!("/hardware/:slug") view={Lazy::<HardwareRoute>::new()} />
+                    <Route path=path!("/problems/:id") view={Lazy::<ProblemRoute>::new()} />
+                    <Route path=path!("/models") view={Lazy::<ModelsRoute>::new()} />
+                    <Route path=path!("/models/:id") view={Lazy::<ModelRoute>::new()} />
+                    <Route path=path!("/datasets") view={Lazy::<DatasetsRoute>::new()} />
+                    <Route path=path!("/datasets/:slug") view={Lazy::<DatasetRoute>::new()} />
+                    <Route path=path!("/predict") view=PredictPage />
+                    <Route path=path!("/predict/list") view={Lazy::<ListRoute>::new()} />
+                    <Route path=path!("/compare") view={Lazy::<CompareRoute>::new()} />
+                    <Route path=path!("/contribute") view={Lazy::<ContributeRoute>::new()} />
+                </Routes>
+                // After the first parts of the page, which would push it down.
+                <Later><Later><Footer /></Later></Later>
+            </Later>
         </Router>
     }
 }

@@ -3,9 +3,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use diode_core::hardware::fits;
+use diode_core::hardware::{Hardware, fits};
 use diode_core::space::Space;
-use diode_core::{Config, DType, Problem, Tile};
+use diode_core::{Config, DType, Epilogue, Micros, Problem, Tile};
+use diode_model::epilogue::{Decision, Verdict, Weighed};
 use diode_model::{Model, ModelError, RankedSpace, Ranker};
 use leptos::prelude::*;
 
@@ -30,18 +31,20 @@ pub(crate) struct Line {
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Ranked {
     pub(crate) problem: Problem,
-    /// The picks and their predicted times in microseconds, the best first.
-    pub(crate) picks: Vec<(Config, f64)>,
-    /// The predicted time of the library.
-    pub(crate) library: Option<f64>,
+    /// The picks, the best first.
+    pub(crate) picks: Vec<Weighed>,
+    pub(crate) library: Option<Weighed>,
+    /// With an epilogue that is counted.
+    pub(crate) verdict: Option<Verdict>,
     /// What is wrong with the times.
     pub(crate) caveat: Option<String>,
 }
 
 impl Ranked {
-    /// The first pick that is no library kernel, and its predicted time.
+    /// The first pick that is no library kernel, and its predicted time in microseconds.
     pub(crate) fn triton(&self) -> Option<(Config, f64)> {
-        self.picks.iter().find(|(config, _)| !config.is_library()).copied()
+        let first = self.picks.iter().find(|pick| !pick.config.is_library())?;
+        Some((first.config, first.total().0))
     }
 }
 
@@ -77,6 +80,26 @@ pub(crate) fn shortlist(
     Ok(rounded)
 }
 
+/// The first `count` of a ranking and the library, with an epilogue where its costs are known.
+pub(crate) fn followed(
+    ranked: &RankedSpace,
+    hardware: &Hardware,
+    problem: &Problem,
+    epilogue: Epilogue,
+    count: usize,
+) -> (Vec<Weighed>, Option<Weighed>, Option<Verdict>) {
+    if let Some(Decision { mut best_first, verdict }) =
+        Decision::of(ranked, hardware, problem, epilogue, count)
+    {
+        let library = best_first.iter().find(|one| one.config.is_library()).copied();
+        best_first.truncate(count);
+        return (best_first, library, Some(verdict));
+    }
+    let alone = |(config, alone)| Weighed { config, alone, following: Micros(0.0) };
+    let picks = ranked.picks(count).into_iter().map(alone).collect();
+    (picks, ranked.library.map(|time| alone((Config::Library, time))), None)
+}
+
 fn rounding(config: Config) -> Config {
     let rounding = |tile: Tile| Tile { allow_tf32: true, ..tile };
     match config {
@@ -91,28 +114,31 @@ pub(crate) fn work(
     model: Arc<Model>,
     lines: Vec<Line>,
     tf32: bool,
+    epilogue: Epilogue,
     arrive: impl Fn(Vec<Row>) -> bool + 'static,
 ) {
     let ranker = Ranker::new(Arc::clone(&model));
-    turn(Job { model, ranker, tf32, lines: lines.into_iter() }, arrive);
+    turn(Job { model, ranker, tf32, epilogue, lines: lines.into_iter() }, arrive);
 }
 
 struct Job {
     model: Arc<Model>,
     ranker: Ranker<Arc<Model>>,
     tf32: bool,
+    epilogue: Epilogue,
     lines: std::vec::IntoIter<Line>,
 }
 
 impl Job {
     fn ranked(&mut self, problem: Problem) -> Result<Ranked, String> {
-        let Self { model, ranker, tf32, .. } = self;
-        fits(&model.metadata().hardware, &problem).map_err(|error| error.to_string())?;
+        let Self { model, ranker, tf32, epilogue, .. } = self;
+        let hardware = &model.metadata().hardware;
+        fits(hardware, &problem).map_err(|error| error.to_string())?;
         let ranked = shortlist(model, ranker, &problem, *tf32).map_err(|error| error.to_string())?;
-        let picks = ranked.picks(PICKS).into_iter().map(|(config, time)| (config, time.0)).collect();
+        let (picks, library, verdict) = followed(&ranked, hardware, &problem, *epilogue, PICKS);
         let caveat = model.caveat(&problem, &ranked);
         let caveat = caveat.or_else(|| rounds(&problem, *tf32).then(|| TF32_CAVEAT.to_owned()));
-        Ok(Ranked { problem, picks, library: ranked.library.map(|time| time.0), caveat })
+        Ok(Ranked { problem, picks, library, verdict, caveat })
     }
 }
 

@@ -16,6 +16,9 @@ use crate::api::Failure;
 /// How long the page may be kept waiting. At 60 frames a second, each has 16 ms.
 pub(crate) const TURN_MS: f64 = 10.0;
 
+/// How long what was put off may take before the page is drawn: each drawing of a long page takes longer.
+const PUT_OFF_MS: f64 = 25.0;
+
 /// So many values are read between two looks at the clock.
 const BETWEEN_LOOKS: usize = 32;
 
@@ -44,20 +47,38 @@ thread_local! {
     static IS_AT_WORK: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Does some work after all that was put off before, in a turn of its own. What the work belongs to may be gone by then.
+/// Does some work after all that was put off before, in a later turn. What the work belongs to may be gone by then.
 pub(crate) fn put_off(work: impl FnOnce() + 'static) {
     PUT_OFF.with_borrow_mut(|waiting| waiting.push_back(Box::new(work)));
     if IS_AT_WORK.replace(true) {
         return;
     }
     spawn_local(async {
-        loop {
-            pass().await;
-            let Some(work) = PUT_OFF.with_borrow_mut(VecDeque::pop_front) else { break };
+        pass().await;
+        let mut began = js_sys::Date::now();
+        while let Some(work) = PUT_OFF.with_borrow_mut(VecDeque::pop_front) {
             work();
+            follow_effects().await;
+            if js_sys::Date::now() - began >= PUT_OFF_MS {
+                pass().await;
+                began = js_sys::Date::now();
+            }
         }
         IS_AT_WORK.set(false);
     });
+}
+
+/// Lets the effects of what was just done run.
+async fn follow_effects() {
+    let mut have_run = false;
+    poll_fn(move |context| {
+        if std::mem::replace(&mut have_run, true) {
+            return Poll::Ready(());
+        }
+        context.waker().wake_by_ref();
+        Poll::Pending
+    })
+    .await;
 }
 
 /// Lets the page answer.

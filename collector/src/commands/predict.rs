@@ -3,8 +3,9 @@ use std::path::PathBuf;
 use clap::Args;
 use diode_core::hardware::fits;
 use diode_core::space::{Space, SpaceName};
-use diode_core::{Config, Problem, Tflops};
-use diode_model::{AnyModel, Prediction};
+use diode_core::{Config, Epilogue, Micros, Problem, Tflops};
+use diode_model::epilogue::uncounted;
+use diode_model::{AnyModel, Candidate, Prediction};
 
 use crate::failure::Usage;
 use crate::input::arguments::{at_least_one, probability, space};
@@ -42,6 +43,11 @@ pub(crate) struct Predict {
     #[arg(long, value_parser = space)]
     space: Option<SpaceName>,
 
+    /// What follows the multiplication, in a tile's own kernel or after the library in another one: none, relu,
+    /// gelu, gelu-tanh, silu, silu-gate, residual or float32
+    #[arg(long, value_name = "NAME", default_value = "none")]
+    epilogue: Epilogue,
+
     /// Print one JSON document: a prediction, or a list of them for several problems, with null for one
     /// that has none
     #[arg(long)]
@@ -76,7 +82,11 @@ impl Predict {
         for error in failures {
             say!("note: no prediction for {error:#}");
         }
-        let hardware = model.ranked_hardware()?.name;
+        let hardware = model.ranked_hardware()?;
+        if let Some(why) = problems.first().and_then(|first| uncounted(self.epilogue, &hardware, first)) {
+            say!("note: {why}");
+        }
+        let hardware = hardware.name;
         match (&problems[..], &predictions[..]) {
             ([_], [Some(prediction)]) if self.json => output::json(prediction),
             ([problem], [Some(prediction)]) => output::text_out(&in_words(problem, &hardware, prediction)?),
@@ -97,7 +107,7 @@ impl Predict {
             Some(probability) => picks_for(model, problem, probability)?,
             None => self.top.unwrap_or(if alone { 10 } else { 1 }),
         };
-        let prediction = model.best(problem, &space, top)?;
+        let prediction = model.best(problem, &space, top, self.epilogue)?;
         if let Some(warning) = &prediction.outside_training_range {
             if alone {
                 say!("note: {warning}");
@@ -136,19 +146,19 @@ fn picks_for(model: &AnyModel, problem: &Problem, probability: f64) -> anyhow::R
 
 fn in_words(problem: &Problem, hardware: &str, prediction: &Prediction) -> anyhow::Result<String> {
     let mut rows = Vec::new();
-    for (place, candidate) in (1..).zip(prediction.candidates.iter().cloned()) {
-        let time = diode_core::Micros(candidate.predicted_us);
-        let config = Config::try_from(candidate.config)?;
-        rows.push(vec![
-            config.label(),
-            place.to_string(),
-            output::duration(time.0),
-            output::rate(Tflops::from_work(problem.flops(), time).0),
-        ]);
+    for (place, candidate) in (1..).zip(&prediction.candidates) {
+        let mut row = vec![Config::try_from(candidate.config.clone())?.label(), place.to_string()];
+        row.extend(times(problem, candidate));
+        rows.push(row);
     }
     let hardware = output::one_line(hardware);
     let mut text = format!("{} {} {} on {hardware}\n\n", problem.op, problem.dims(), problem.a_dtype);
-    text += &output::table(&["config", "rank", "predicted", "rate"], &rows, 1);
+    let mut heads = vec!["config", "rank", "predicted", "rate"];
+    heads.extend(prediction.epilogue.map(|verdict| verdict.epilogue.as_str()));
+    text += &output::table(&heads, &rows, 1);
+    if let Some(verdict) = prediction.epilogue {
+        text += &format!("\n{}\n", verdict.in_words(output::duration));
+    }
     if let Some(share) = prediction.within_5_percent.get("1") {
         text += &format!(
             "\nOn {} problems it had not seen, the first pick was within 5 % of the best for {:.0} %.\n",
@@ -166,6 +176,13 @@ fn in_words(problem: &Problem, hardware: &str, prediction: &Prediction) -> anyho
     Ok(text)
 }
 
+/// The time with what follows, the rate, and what follows takes of the time.
+fn times(problem: &Problem, candidate: &Candidate) -> impl Iterator<Item = String> {
+    let time = Micros(candidate.predicted_us + candidate.epilogue_us.unwrap_or_default());
+    let rate = output::rate(Tflops::from_work(problem.flops(), time).0);
+    [output::duration(time.0), rate].into_iter().chain(candidate.epilogue_us.map(output::duration))
+}
+
 /// The picks of several problems, one per line.
 fn in_a_table(
     problems: &[Problem],
@@ -174,16 +191,18 @@ fn in_a_table(
 ) -> anyhow::Result<String> {
     let mut rows = Vec::new();
     for (problem, prediction) in problems.iter().zip(predictions) {
-        for candidate in prediction.iter().flat_map(|one| one.candidates.iter().cloned()) {
-            let time = diode_core::Micros(candidate.predicted_us);
-            rows.push(vec![
+        for candidate in prediction.iter().flat_map(|one| &one.candidates) {
+            let mut row = vec![
                 format!("{} {} {}", problem.op, problem.dims(), problem.a_dtype),
-                Config::try_from(candidate.config)?.label(),
-                output::duration(time.0),
-                output::rate(Tflops::from_work(problem.flops(), time).0),
-            ]);
+                Config::try_from(candidate.config.clone())?.label(),
+            ];
+            row.extend(times(problem, candidate));
+            rows.push(row);
         }
     }
-    let table = output::table(&["problem", "config", "predicted", "rate"], &rows, 2);
+    let mut heads = vec!["problem", "config", "predicted", "rate"];
+    let verdict = predictions.iter().flatten().find_map(|one| one.epilogue);
+    heads.extend(verdict.map(|verdict| verdict.epilogue.as_str()));
+    let table = output::table(&heads, &rows, 2);
     Ok(format!("on {}\n\n{table}", output::one_line(hardware)))
 }

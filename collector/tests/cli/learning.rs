@@ -247,3 +247,35 @@ fn sizes_alone_are_predicted_with_the_model_that_comes_along() {
     let error = sandbox.fails(1, &["predict", "--list", "bad.txt", "--hardware", "nvidia-h100"]);
     assert!(error.contains("bad.txt: line 2: got `16 by 16`"), "{error}");
 }
+
+#[test]
+fn an_epilogue_is_fused_where_that_is_better() {
+    let sandbox = Sandbox::new();
+    let ask = |size: &str, hardware: &str, epilogue: &str, more: &[&str]| {
+        let flags = ["predict", size, "--hardware", hardware, "--epilogue", epilogue];
+        sandbox.ok(&[&flags[..], more].concat())
+    };
+    let json = |size, epilogue| -> Value {
+        serde_json::from_str(&ask(size, "nvidia-h200", epilogue, &["--json"])).unwrap()
+    };
+    // A product of 64 MiB of little K: a kernel for the ReLU reads and writes all of it again.
+    let fused = json("8192x4096x256", "relu");
+    assert_eq!(fused["epilogue"]["fuse"], true, "{fused}");
+    let first = &fused["candidates"][0];
+    let total = first["predicted_us"].as_f64().unwrap() + first["epilogue_us"].as_f64().unwrap();
+    assert_eq!(fused["epilogue"]["tile_us"].as_f64(), Some(total));
+    assert!(fused["epilogue"]["library_us"].as_f64().unwrap() > 1.07 * total, "{fused}");
+    let words = ask("8192x4096x256", "nvidia-h200", "relu", &[]);
+    assert!(words.contains("Better: a tile with the ReLU fused.") && words.contains("relu\n"), "{words}");
+    // A long multiplication hides what a kernel more costs.
+    let left = json("8192x8192x8192", "gelu");
+    assert_eq!(left["epilogue"]["fuse"], false, "{left}");
+    let plain = json("8192x4096x256", "none");
+    assert!(
+        plain.get("epilogue").is_none() && plain["candidates"][0].get("epilogue_us").is_none(),
+        "{plain}"
+    );
+
+    let error = sandbox.fails(2, &["predict", "64x64x64", "--hardware", "nvidia-h200", "--epilogue", "selu"]);
+    assert!(error.contains("got `selu`, expected one of none relu gelu"), "{error}");
+}

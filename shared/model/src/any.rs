@@ -3,11 +3,12 @@
 use diode_core::api::EvaluationReport;
 use diode_core::hardware::{Hardware, find};
 use diode_core::space::{Space, SpaceName};
-use diode_core::{Config, Invalid, Method, Micros, Problem, ProblemGroup};
+use diode_core::{Config, Epilogue, Invalid, Method, Micros, Problem, ProblemGroup};
 
+use crate::epilogue::Decision;
 use crate::metadata::Training;
 use crate::predecessor::{PredecessorModel, is_predecessor_file};
-use crate::prediction::{Candidate, Prediction, predict};
+use crate::prediction::{Prediction, candidates, predict};
 use crate::ranked_space::RankedSpace;
 use crate::ranker::rank;
 use crate::{Model, ModelError, Predictor, Shortlister};
@@ -92,22 +93,28 @@ impl AnyModel {
         }
     }
 
-    /// The `top` best configs of a space.
-    pub fn best(&self, problem: &Problem, space: &Space, top: usize) -> Result<Prediction, ModelError> {
+    /// The `top` best configs of a space, with what follows.
+    pub fn best(
+        &self,
+        problem: &Problem,
+        space: &Space,
+        top: usize,
+        epilogue: Epilogue,
+    ) -> Result<Prediction, ModelError> {
         if let Self::Ranking(model) = self {
-            return predict(model, problem, space, top);
+            return predict(model, problem, space, top, epilogue);
         }
-        let candidates = self.rank(problem, space)?.configs.into_iter().take(top);
-        let candidates = candidates
-            .map(|(config, time)| Candidate { config: config.into(), predicted_us: time.0 })
-            .collect();
+        let ranked = self.rank(problem, space)?;
+        let decision = Decision::of(&ranked, &self.ranked_hardware()?, problem, epilogue, top);
+        let picks = ranked.configs.into_iter().take(top).collect();
         let within = self.evaluation().map(|report| report.within_5_percent.clone());
         Ok(Prediction {
-            candidates,
+            candidates: candidates(decision.as_ref(), picks, top),
             within_5_percent: within.unwrap_or_default(),
             group: ProblemGroup::of(problem),
             first_candidate_us: None,
             outside_training_range: self.caveat(problem),
+            epilogue: decision.map(|decision| decision.verdict),
         })
     }
 

@@ -9,6 +9,7 @@
 mod any;
 pub mod confidence;
 pub mod contribution;
+pub mod epilogue;
 pub mod error;
 pub mod features;
 mod file;

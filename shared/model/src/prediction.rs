@@ -3,10 +3,11 @@
 use std::collections::BTreeMap;
 
 use diode_core::space::Space;
-use diode_core::{Config, ConfigFields, Micros, Problem, ProblemGroup};
+use diode_core::{Config, ConfigFields, Epilogue, Micros, Problem, ProblemGroup};
 use diode_numeric::{Effort, PreparedTiles};
 use serde::{Deserialize, Serialize};
 
+use crate::epilogue::{Decision, Verdict, Weighed};
 use crate::features::featured_tile;
 use crate::ranker::{MOST_PICKS, Ranker, rank};
 use crate::{Model, ModelError};
@@ -27,6 +28,9 @@ pub struct Prediction {
     pub first_candidate_us: Option<(f64, f64)>,
     /// Why the prediction is an extrapolation, if it is one.
     pub outside_training_range: Option<String>,
+    /// With an epilogue whose costs are known on the hardware.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub epilogue: Option<Verdict>,
 }
 
 /// One config with its predicted time.
@@ -34,27 +38,55 @@ pub struct Prediction {
 pub struct Candidate {
     #[serde(flatten)]
     pub config: ConfigFields,
+    /// Of the multiplication alone.
     pub predicted_us: f64,
+    /// What the epilogue adds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub epilogue_us: Option<f64>,
 }
 
-/// The `top` picks of a space.
+/// The candidates of a decision, if there is one, else the picks.
+pub(crate) fn candidates(
+    decision: Option<&Decision>,
+    picks: Vec<(Config, Micros)>,
+    top: usize,
+) -> Vec<Candidate> {
+    match decision {
+        Some(decision) => decision.best_first.iter().take(top).map(Candidate::from).collect(),
+        None => picks.into_iter().map(Candidate::from).collect(),
+    }
+}
+
+impl From<(Config, Micros)> for Candidate {
+    fn from((config, time): (Config, Micros)) -> Self {
+        Self { config: config.into(), predicted_us: time.0, epilogue_us: None }
+    }
+}
+
+impl From<&Weighed> for Candidate {
+    fn from(one: &Weighed) -> Self {
+        let predicted_us = one.alone.0;
+        Self { config: one.config.into(), predicted_us, epilogue_us: Some(one.following.0) }
+    }
+}
+
+/// The `top` picks of a space, with what follows.
 pub fn predict(
     model: &Model,
     problem: &Problem,
     space: &Space,
     top: usize,
+    epilogue: Epilogue,
 ) -> Result<Prediction, ModelError> {
     let mut ranker = Ranker::new(model);
     let ranked =
         if top <= MOST_PICKS { ranker.shortlist(problem, space) } else { ranker.rank(problem, space) };
     let ranked = ranked?;
-    let picks = ranked.picks(top);
-    let candidates: Vec<Candidate> = picks
-        .into_iter()
-        .map(|(config, time)| Candidate { config: config.into(), predicted_us: time.0 })
-        .collect();
-    // The confidence was measured with picks from the model's own space, and holds for no other.
-    let confidence = model.confidence(problem).filter(|_| *space == model.space() && !ranked.bounded);
+    let decision = Decision::of(&ranked, &model.metadata().hardware, problem, epilogue, top);
+    let candidates = candidates(decision.as_ref(), ranked.picks(top), top);
+    // The confidence was measured with picks from the model's own space, and of multiplications alone.
+    let is_measured = *space == model.space() && !ranked.bounded && decision.is_none();
+    let confidence = model.confidence(problem).filter(|_| is_measured);
     let shares = confidence.map(|known| known.within_5_percent.as_slice()).unwrap_or_default();
     let first = candidates.first().map(|candidate| candidate.predicted_us);
     Ok(Prediction {
@@ -64,6 +96,7 @@ pub fn predict(
             .zip(first)
             .map(|(known, us)| (us * known.time_range.0, us * known.time_range.1)),
         outside_training_range: model.caveat(problem, &ranked),
+        epilogue: decision.map(|decision| decision.verdict),
         candidates,
     })
 }

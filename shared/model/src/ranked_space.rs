@@ -62,6 +62,17 @@ impl RankedSpace {
         picks.sort_by(|a, b| counts_for(a).total_cmp(&counts_for(b)));
         picks
     }
+
+    /// The `count` best of those that were not picked, the library among them, by predicted time.
+    pub fn near(&self, picks: &[(Config, Micros)], count: usize) -> Vec<(Config, Micros)> {
+        let library = self.library.map(|time| (Config::Library, time));
+        let is_picked = |config: &Config| picks.iter().any(|(picked, _)| picked == config);
+        let all = self.configs.iter().copied().chain(library);
+        let mut near: Vec<_> = all.filter(|(config, _)| !is_picked(config)).collect();
+        near.sort_by(|a, b| a.1.0.total_cmp(&b.1.0));
+        near.truncate(count);
+        near
+    }
 }
 
 #[cfg(test)]

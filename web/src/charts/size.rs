@@ -3,18 +3,22 @@
 use leptos::html::Div;
 use leptos::prelude::*;
 
+use crate::turns::put_off;
+
 /// Follows the width and height of an element; `None` until it is on the page.
 pub(super) fn use_size(element: NodeRef<Div>) -> Signal<Option<(f64, f64)>> {
     let size = RwSignal::new(None);
     let measure = move || {
-        if let Some(element) = element.get_untracked() {
+        // The chart may be gone by now.
+        if let Some(element) = element.try_get_untracked().flatten() {
             let rect = element.get_bounding_client_rect();
-            size.set(Some((rect.width(), rect.height())));
+            size.try_set(Some((rect.width(), rect.height())));
         }
     };
     Effect::new(move |_| {
+        // Measured at once, the page would be laid out for that, and what is drawn then would be part of this turn.
         if element.get().is_some() {
-            measure();
+            put_off(measure);
         }
     });
     let listener = window_event_listener(leptos::ev::resize, move |_| measure());

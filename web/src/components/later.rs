@@ -6,11 +6,20 @@ use super::loaded::Skeleton;
 use crate::history::went_back;
 use crate::turns::put_off;
 
-/// Makes its children in a later turn than what stands before it; until then a quiet block stands there.
+/// Makes its children in a later turn than what stands before it.
 #[component]
-pub(crate) fn Later(height: &'static str, children: ChildrenFn) -> impl IntoView {
+pub(crate) fn Later(
+    /// Until then a quiet block so high stands there; nothing does where nothing stands below it.
+    #[prop(optional)]
+    height: Option<&'static str>,
+    children: ChildrenFn,
+) -> impl IntoView {
     let is_due = due();
-    move || if is_due.get() { children().into_any() } else { view! { <Skeleton height /> }.into_any() }
+    move || match (is_due.get(), height) {
+        (true, _) => Some(children().into_any()),
+        (false, Some(height)) => Some(view! { <Skeleton height /> }.into_any()),
+        (false, None) => None,
+    }
 }
 
 /// Becomes true in a later turn. Whoever goes back finds a page as high as it was, at once.

@@ -3,7 +3,7 @@
 use crate::sample::{metadata, model, network, problem};
 use diode_core::hardware::find;
 use diode_core::space::Space;
-use diode_core::{Config, DType, Micros, ProblemGroup, Tile};
+use diode_core::{Config, DType, Epilogue, Micros, ProblemGroup, Tile};
 use diode_model::{
     COLUMN_COUNT, Candidate, GroupConfidence, LIBRARY_COLUMNS, Layer, Metadata, Model, ModelError, Network,
     TrainingRange, predict, rank,
@@ -16,9 +16,9 @@ fn the_whole_space_is_ranked_best_first() {
     let ranked = rank(&model, &problem, &model.space()).unwrap().configs;
     assert_eq!(ranked.len(), 1534);
     assert!(ranked.is_sorted_by(|a, b| a.1 <= b.1));
-    let prediction = predict(&model, &problem, &model.space(), 5).unwrap();
+    let prediction = predict(&model, &problem, &model.space(), 5, Epilogue::None).unwrap();
     let (config, Micros(predicted_us)) = ranked[0];
-    assert_eq!(prediction.candidates[0], Candidate { config: config.into(), predicted_us });
+    assert_eq!(prediction.candidates[0], Candidate::from((config, Micros(predicted_us))));
     assert_eq!(prediction.candidates.len(), 5);
     assert!(prediction.candidates.is_sorted_by(|a, b| a.predicted_us <= b.predicted_us));
 }
@@ -67,7 +67,8 @@ fn equal_times_keep_the_order_of_configs() {
 fn json_is_flat() {
     let model = model();
     let problem = problem(512, 512, 512, DType::BFloat16);
-    let json = serde_json::to_value(predict(&model, &problem, &model.space(), 2).unwrap()).unwrap();
+    let json =
+        serde_json::to_value(predict(&model, &problem, &model.space(), 2, Epilogue::None).unwrap()).unwrap();
     let first = &json["candidates"][0];
     assert_eq!(first["template"], "triton::mm");
     assert!(first["block_m"].is_u64() && first["predicted_us"].is_f64(), "{first}");
@@ -170,7 +171,7 @@ fn how_sure_a_pick_is_depends_on_the_group_and_on_the_training_range() {
         ..metadata()
     };
     let model = Model::new(metadata, network(&[64, 64])).unwrap();
-    let ask = |problem| predict(&model, &problem, &model.space(), 1).unwrap();
+    let ask = |problem| predict(&model, &problem, &model.space(), 1, Epilogue::None).unwrap();
     let decode = ask(problem(16, 8000, 2048, DType::BFloat16));
     assert_eq!((decode.group, decode.within_5_percent["1"]), (ProblemGroup::Decode, 0.8));
     let (low, high) = decode.first_candidate_us.unwrap();
@@ -191,4 +192,20 @@ fn candidates_that_differ_in_roc_settings_alone_do_not_tie() {
     let ranked = rank(&model, &problem(4096, 4096, 4096, DType::BFloat16), &model.space()).unwrap().configs;
     let ties = ranked.windows(2).filter(|pair| pair[0].1 == pair[1].1).count();
     assert!(ties < ranked.len() / 50, "{ties} ties");
+}
+
+#[test]
+fn an_epilogue_changes_the_order_and_is_told_apart_from_the_time() {
+    let model = model();
+    let problem = problem(4096, 4096, 4096, DType::BFloat16);
+    let ask = |epilogue| predict(&model, &problem, &model.space(), 10, epilogue).unwrap();
+    let (alone, gated) = (ask(Epilogue::None), ask(Epilogue::SiluGate));
+    assert!(alone.epilogue.is_none() && alone.candidates.iter().all(|one| one.epilogue_us.is_none()));
+    let verdict = gated.epilogue.unwrap();
+    let total = |one: &Candidate| one.predicted_us + one.epilogue_us.unwrap();
+    assert!(gated.candidates.is_sorted_by(|a, b| total(a) <= total(b)));
+    assert_eq!(verdict.tile_us, Some(total(&gated.candidates[0])));
+    assert!(gated.within_5_percent.is_empty() && gated.first_candidate_us.is_none());
+    let json = serde_json::to_value(&gated).unwrap();
+    assert_eq!(json["epilogue"]["epilogue"], "silu-gate");
 }

@@ -70,6 +70,7 @@ pub(crate) fn ContributePage() -> impl IntoView {
         over.set(false);
         take(event.data_transfer().and_then(|transfer| transfer.files()?.get(0)));
     };
+    let server = window().location().origin().unwrap_or_default();
     view! {
         <main class="page">
             <div>
@@ -95,10 +96,18 @@ pub(crate) fn ContributePage() -> impl IntoView {
                     {move || terms.value().map(|terms| view! { <TermsCard terms agrees /> })}
                     {move || view! { <Outcome stage=stage.get() name=name.get() /> }}
                 </section>
-                <section class="card">
-                    <h2>"From the command line"</h2>
-                    <Commands />
-                </section>
+                <div class="section">
+                    <section class="card" data-testid="agent">
+                        <h2>"By an agent"</h2>
+                        <span class="hint">"It measures what this server lacks, for as long as you let it:"</span>
+                        <Snippet text=format!("diode agent --server {server}") />
+                        <p class="hint"><a href="/docs/guides/agents.html" rel="external">"How agents work"</a></p>
+                    </section>
+                    <section class="card">
+                        <h2>"From the command line"</h2>
+                        <Commands />
+                    </section>
+                </div>
             </div>
         </main>
     }

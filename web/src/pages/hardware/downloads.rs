@@ -3,13 +3,14 @@
 use std::sync::Arc;
 
 use diode_core::Method;
-use diode_core::api::HardwareSummary;
+use diode_core::api::{HardwareSummary, SnapshotState, SnapshotSummary};
 use diode_core::table::TableFormat;
 use leptos::prelude::*;
 
 use super::filters::default_method;
 use crate::api;
 use crate::query::{link, parameter};
+use crate::remote::remote;
 
 /// Every timing, and tables of the best configs; nothing where nothing was measured.
 #[component]
@@ -24,6 +25,19 @@ pub(super) fn Downloads(summary: Arc<HardwareSummary>) -> impl IntoView {
     let unspecified = summary.methods.iter().all(|method| *method == Method::Unspecified);
     let extensions: &[_] = if unspecified { &["msgpack.zst", "msgpack", "json"] } else { &["msgpack.zst"] };
     let datasets = extensions.iter().copied().map(dataset).collect_view();
+    let snapshots = {
+        let path = link("/snapshots", [("hardware", slug.clone())]);
+        remote::<Vec<SnapshotSummary>>(move || Some(path.clone()))
+    };
+    // As Parquet, there is what no longer changes.
+    let parquet = move || {
+        let listed = snapshots.value()?;
+        let newest = listed.iter().find(|snapshot| snapshot.state != SnapshotState::Removed)?;
+        let name = newest.name.to_string();
+        let href = api::url(&format!("/snapshots/{name}/files/{name}.parquet"));
+        let text = format!("parquet, snapshot {name}");
+        Some(view! { <a class="chip" href=href rel="external" download>{text}</a> })
+    };
     // A table is of one method: the one that the leaderboard shows.
     let chosen = parameter("method");
     let default = default_method(&summary).map(|method| method.to_string()).unwrap_or_default();
@@ -40,7 +54,7 @@ pub(super) fn Downloads(summary: Arc<HardwareSummary>) -> impl IntoView {
     (summary.timings > 0).then(|| {
         view! {
             <h3>"All timings"</h3>
-            <div class="chips">{datasets}</div>
+            <div class="chips">{datasets} {parquet}</div>
             <p class="hint"><a href=about>"About this dataset"</a></p>
             <h3>"Tables of the five best configs per problem"</h3>
             <div class="chips">

@@ -92,7 +92,7 @@ fn Measured(summary: Arc<HardwareSummary>) -> impl IntoView {
         {later("4rem", &summary, |summary| view! { <ShapeSearch summary /> }.into_any())}
         <section class="section" aria-label="What to show">
             <KernelSwitch />
-            {later("12rem", &summary, |summary| view! { <Filters summary /> }.into_any())}
+            {later("max(7.25rem, 16rem - 16vw)", &summary, |summary| view! { <Filters summary /> }.into_any())}
         </section>
         <div class="split">
             {later("31rem", &summary, |summary| view! { <ProblemChart summary /> }.into_any())}

@@ -10,7 +10,7 @@ use leptos::prelude::*;
 use self::activity::Happening;
 use self::lookup::Lookup;
 use self::paste::Paste;
-use crate::components::{Empty, Loaded, Snippet, Stat, Stats, use_title};
+use crate::components::{Empty, Later, Loaded, Snippet, Stat, Stats, use_title};
 use crate::format;
 use crate::pages::hardware::gains;
 use crate::remote::remote;
@@ -29,23 +29,27 @@ pub(crate) fn HomePage() -> impl IntoView {
                     "that pick configs for shapes nobody has measured yet."
                 </p>
             </div>
-            <div class="split even lookups">
-                <Lookup />
-                <Paste />
-            </div>
-            <section class="section">
-                <div class="section-head">
-                    <h2>"Hardware"</h2>
-                    <a href="/compare?what=hardware">"Compare two kinds of hardware"</a>
+            <Later>
+                <div class="split even lookups">
+                    <Lookup />
+                    <Paste />
                 </div>
-                <Loaded
-                    remote=hardware
-                    height="13rem"
-                    children=move |all| move || hardware_cards(&all, models.value().as_deref().map_or(&[], Vec::as_slice))
-                />
-            </section>
-            <Happening />
-            <HowToContribute />
+            </Later>
+            <Later>
+                <section class="section">
+                    <div class="section-head">
+                        <h2>"Hardware"</h2>
+                        <a href="/compare?what=hardware">"Compare two kinds of hardware"</a>
+                    </div>
+                    <Loaded
+                        remote=hardware
+                        height="13rem"
+                        children=move |all| move || hardware_cards(&all, models.value().as_deref().map_or(&[], Vec::as_slice))
+                    />
+                </section>
+            </Later>
+            <Later><Happening /></Later>
+            <Later><HowToContribute /></Later>
         </main>
     }
 }

@@ -3,7 +3,8 @@
 use diode_core::api::ModelSummary;
 use diode_core::hardware::Hardware;
 use diode_core::table::inductor::InductorOptions;
-use diode_core::{Config, Invalid, Table};
+use diode_core::{Config, Epilogue, Invalid, Micros, Table};
+use diode_model::epilogue::Weighed;
 use js_sys::{Array, JsString};
 use wasm_bindgen::JsValue;
 use web_sys::{Blob, BlobPropertyBag};
@@ -12,7 +13,11 @@ use crate::files::give;
 use crate::ranking::{Ranked, Row};
 
 const HEAD: &str = "line,op,b,m,n,k,dtype,a_layout,b_layout,bias,config,template,block_m,block_n,block_k,\
-                    group_m,num_stages,num_warps,predicted_us,library_us,model,note\n";
+                    group_m,num_stages,num_warps,predicted_us,library_us,epilogue,epilogue_us,library_epilogue_us,\
+                    model,note\n";
+
+/// Commas of a line that has its number and a note alone.
+const EMPTY: usize = 24;
 
 /// One row per line of the list, also for lines that have no prediction.
 pub(super) fn csv(rows: &[Row], model: &ModelSummary) -> String {
@@ -20,7 +25,7 @@ pub(super) fn csv(rows: &[Row], model: &ModelSummary) -> String {
     for row in rows {
         text += &match &row.outcome {
             Ok(ranked) => predicted_row(row.number, ranked, model),
-            Err(error) => format!("{}{}{}\n", row.number, ",".repeat(21), quoted(error)),
+            Err(error) => format!("{}{}{}\n", row.number, ",".repeat(EMPTY), quoted(error)),
         };
     }
     text
@@ -28,9 +33,10 @@ pub(super) fn csv(rows: &[Row], model: &ModelSummary) -> String {
 
 fn predicted_row(number: usize, ranked: &Ranked, model: &ModelSummary) -> String {
     let p = &ranked.problem;
-    let Some((config, time)) = ranked.picks.first() else {
-        return format!("{number}{}no config\n", ",".repeat(21));
+    let Some(pick) = ranked.picks.first() else {
+        return format!("{number}{}no config\n", ",".repeat(EMPTY));
     };
+    let config = &pick.config;
     let shape = format!(
         "{number},{},{},{},{},{},{},{},{},{}",
         p.op, p.b, p.m, p.n, p.k, p.a_dtype, p.a_layout, p.b_layout, p.bias
@@ -44,10 +50,18 @@ fn predicted_row(number: usize, ranked: &Ranked, model: &ModelSummary) -> String
             )
         },
     );
-    let library = ranked.library.map(|time| format!("{time:.3}")).unwrap_or_default();
+    let time = |us: Option<Micros>| us.map(|us| format!("{:.3}", us.0)).unwrap_or_default();
+    let library = time(ranked.library.map(|library| library.alone));
+    // With the epilogue, these times are added.
+    let epilogue = ranked.verdict.map_or(Epilogue::None, |verdict| verdict.epilogue);
+    let added =
+        |one: Option<&Weighed>| time(one.filter(|_| ranked.verdict.is_some()).map(|one| one.following));
+    let (following, after_library) = (added(Some(pick)), added(ranked.library.as_ref()));
     let note = ranked.caveat.as_deref().map(quoted).unwrap_or_default();
     let (label, template) = (config.label().replace('×', "x"), config.template());
-    format!("{shape},{label},{template},{tile},{time:.3},{library},{},{note}\n", model.id)
+    let alone = time(Some(pick.alone));
+    let times = format!("{alone},{library},{epilogue},{following},{after_library}");
+    format!("{shape},{label},{template},{tile},{times},{},{note}\n", model.id)
 }
 
 /// A text as one field: it may hold commas.
@@ -58,7 +72,7 @@ fn quoted(text: &str) -> String {
 /// The picks as torch's `lookup_table`.
 pub(super) fn lookup_table(rows: &[Row], hardware: Hardware) -> Result<String, Invalid> {
     let choices = rows.iter().filter_map(|row| row.outcome.as_ref().ok()).map(|ranked| {
-        let configs: Vec<Config> = ranked.picks.iter().map(|(config, _)| *config).collect();
+        let configs: Vec<Config> = ranked.picks.iter().map(|pick| pick.config).collect();
         (ranked.problem.clone(), configs)
     });
     // A shape that is listed twice is one problem.

@@ -10,8 +10,9 @@ mod table;
 use std::sync::Arc;
 
 use diode_core::api::{ModelState, ModelSummary};
-use diode_core::{Bias, DType, Layout, Op};
+use diode_core::{Bias, DType, Epilogue, Layout, Op};
 use diode_model::Model;
+use diode_model::epilogue::uncounted;
 use js_sys::futures::JsFuture;
 use leptos::prelude::*;
 use leptos::task::spawn_local;
@@ -26,7 +27,7 @@ use self::table::Results;
 use crate::components::{Chips, Choice, FailedLoad, Loaded, Select, use_title};
 use crate::models;
 use crate::pages::models::NoModels;
-use crate::pages::predict::{DTYPES, float32, model_choice};
+use crate::pages::predict::{DTYPES, epilogues, float32, model_choice};
 use crate::ranking::{Line, Row, work};
 use crate::remote::{Load, remote};
 use crate::{format, handed_over};
@@ -66,6 +67,7 @@ struct Chosen {
     bias: RwSignal<String>,
     /// Not empty where float32 may be rounded.
     tf32: RwSignal<String>,
+    epilogue: RwSignal<String>,
 }
 
 impl Chosen {
@@ -77,6 +79,10 @@ impl Chosen {
             b_layout: self.b_layout.get().parse().unwrap_or(Layout::Row),
             bias: self.bias.get().parse().unwrap_or(Bias::Vector),
         }
+    }
+
+    fn epilogue(self) -> Epilogue {
+        self.epilogue.with(|name| name.parse()).unwrap_or(Epilogue::None)
     }
 }
 
@@ -110,6 +116,7 @@ fn List(models: Arc<Vec<ModelSummary>>) -> impl IntoView {
         b_layout: text("row"),
         bias: text("vector"),
         tf32: text(""),
+        epilogue: text(Epilogue::None.as_str()),
     };
     let progress = Progress {
         rows: RwSignal::new(Vec::new()),
@@ -137,7 +144,7 @@ fn List(models: Arc<Vec<ModelSummary>>) -> impl IntoView {
     let lines = Memo::new(move |_| chosen.text.with(|text| parse(text, chosen.defaults())));
     let start = move |_| {
         let Load::Ready(model) = model.get() else { return };
-        begin(&model, &lines.get_untracked(), !chosen.tf32.with_untracked(String::is_empty), progress);
+        begin(&model, &lines.get_untracked(), chosen, progress);
     };
     let refusal = move || match (lines.with(Vec::len), model.get()) {
         (0, _) => Some("Paste or choose shapes first.".to_owned()),
@@ -148,6 +155,11 @@ fn List(models: Arc<Vec<ModelSummary>>) -> impl IntoView {
         )),
         (_, Load::Waiting) => Some("The model is on its way.".to_owned()),
         _ => None,
+    };
+    let uncounted = move || {
+        let model = model.value()?;
+        let first = lines.with(|lines| lines.iter().find_map(|line| line.problem.clone().ok()))?;
+        uncounted(chosen.epilogue(), &model.metadata().hardware, &first)
     };
     let failed = move || match model.get() {
         Load::Failed(reason) => Some(view! { <FailedLoad reason retry=move || model.retry() /> }),
@@ -162,6 +174,7 @@ fn List(models: Arc<Vec<ModelSummary>>) -> impl IntoView {
                     {move || format!("Predict {}", format::counted(lines.with(Vec::len) as u64, "shape"))}
                 </button>
                 <p class="hint" role="status">{refusal}</p>
+                <p class="hint" role="note">{uncounted}</p>
             </form>
             <div class="section">
                 {failed}
@@ -176,13 +189,14 @@ fn List(models: Arc<Vec<ModelSummary>>) -> impl IntoView {
 }
 
 /// Begins with a list; an earlier one ends.
-fn begin(model: &Arc<Model>, lines: &[Line], tf32: bool, progress: Progress) {
+fn begin(model: &Arc<Model>, lines: &[Line], chosen: Chosen, progress: Progress) {
     progress.run.update(|run| *run += 1);
     progress.rows.set(Vec::new());
     progress.total.set(lines.len());
     progress.stopped.set(false);
     let own = progress.run.get_untracked();
-    work(Arc::clone(model), lines.to_vec(), tf32, move |rows| {
+    let (tf32, epilogue) = untrack(|| (!chosen.tf32.with(String::is_empty), chosen.epilogue()));
+    work(Arc::clone(model), lines.to_vec(), tf32, epilogue, move |rows| {
         let is_current = progress.run.try_get_untracked() == Some(own) && !progress.stopped.get_untracked();
         if is_current {
             progress.rows.update(|all| all.extend(rows));
@@ -259,6 +273,12 @@ fn Choices(chosen: Chosen, models: Arc<Vec<ModelSummary>>) -> impl IntoView {
             choices=float32()
             current=chosen.tf32
             choose=move |value| chosen.tf32.set(value)
+        />
+        <Select
+            label="Epilogue"
+            choices=epilogues()
+            current=chosen.epilogue
+            choose=move |value| chosen.epilogue.set(value)
         />
         <Select
             label="Model"

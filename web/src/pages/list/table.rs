@@ -97,8 +97,8 @@ pub(super) fn Results(progress: Progress, summary: ModelSummary, hardware: Hardw
                         <th class="roomy">"Op"</th>
                         <th class="roomy">"Dtype"</th>
                         <th>"Config"</th>
-                        <th class="num">"Predicted"</th>
-                        <th class="num" title="Predicted time of the library">"Library"</th>
+                        <th class="num" title="Predicted time, with the epilogue if one is chosen">"Predicted"</th>
+                        <th class="num" title="Predicted time of the library, with a kernel for the epilogue if one is chosen">"Library"</th>
                     </tr>
                 </thead>
                 <tbody>{body}</tbody>
@@ -138,14 +138,16 @@ fn ranked_row(number: usize, ranked: &Ranked, slug: &str) -> impl IntoView + use
     let p = &ranked.problem;
     let hardware = [("hardware", slug.to_owned())];
     // There too, its time is that of configs that round.
-    let rounds = ranked.picks.iter().any(|(config, _)| config.rounds_to_tf32());
-    let tf32 = [("tf32", if rounds { "1".to_owned() } else { String::new() })];
-    let href = link("/predict", shape_of(p).into_iter().chain(tf32).chain(hardware));
+    let rounds = ranked.picks.iter().any(|pick| pick.config.rounds_to_tf32());
+    let tf32 = if rounds { "1".to_owned() } else { String::new() };
+    let epilogue = ranked.verdict.map(|verdict| verdict.epilogue.to_string()).unwrap_or_default();
+    let rest = [("tf32", tf32), ("epilogue", epilogue)];
+    let href = link("/predict", shape_of(p).into_iter().chain(rest).chain(hardware));
     let (config, time) = match ranked.picks.first() {
-        Some((config, time)) => (config.label(), format::time(*time)),
+        Some(pick) => (pick.config.label(), format::time(pick.total().0)),
         None => ("–".to_owned(), "–".to_owned()),
     };
-    let library = ranked.library.map_or_else(|| "–".to_owned(), format::time);
+    let library = ranked.library.map_or_else(|| "–".to_owned(), |library| format::time(library.total().0));
     let mark = ranked.caveat.clone().map(|caveat| view! { <CaveatMark caveat /> });
     let particulars = p.particulars().join(", ");
     view! {

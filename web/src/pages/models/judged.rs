@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use diode_core::api::{ModelSummary, ProblemPoint};
-use diode_core::{DType, ProblemGroup};
+use diode_core::{DType, Epilogue, ProblemGroup};
 use diode_model::Model;
 use leptos::prelude::*;
 
@@ -82,7 +82,9 @@ fn Predicted(model: Arc<Model>, points: Arc<Vec<ProblemPoint>>, slug: String) ->
     let lines = (1..).zip(chosen.iter());
     let lines = lines.map(|(number, point)| Line { number, problem: Ok(point.problem.clone()) }).collect();
     let rows = RwSignal::new(Vec::<Row>::new());
-    work(model, lines, false, move |more| rows.try_update(|rows| rows.extend(more)).is_some());
+    work(model, lines, false, Epilogue::None, move |more| {
+        rows.try_update(|rows| rows.extend(more)).is_some()
+    });
     let total = chosen.len();
     let result = move || {
         let done = rows.with(Vec::len);

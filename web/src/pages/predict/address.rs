@@ -1,6 +1,6 @@
 //! A shape as parameters of Predict's address.
 
-use diode_core::{Bias, DType, Field, Invalid, Layout, Op, Problem, ProblemFields};
+use diode_core::{Bias, DType, Epilogue, Field, Invalid, Layout, Op, Problem, ProblemFields};
 
 use super::sizes::size;
 
@@ -29,6 +29,9 @@ pub(crate) const SHAPE: [Key; 9] = [
     key("b_layout", "row", true),
     key("bias", "matrix", false),
 ];
+
+/// What follows the shape.
+pub(super) const EPILOGUE: Key = key("epilogue", Epilogue::None.as_str(), false);
 
 impl Key {
     /// One that is said where it has a value.

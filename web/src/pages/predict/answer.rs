@@ -4,20 +4,29 @@ use std::sync::Arc;
 
 use diode_core::api::ModelSummary;
 use diode_core::hardware::{TooLarge, fits, roofline};
-use diode_core::{Config, Micros, Problem, Tflops};
+use diode_core::{Epilogue, Micros, Problem, Tflops};
+use diode_model::epilogue::{Verdict, Weighed, uncounted};
 use diode_model::{Model, ModelError, RankedSpace, Ranker};
 use leptos::prelude::*;
 
 use super::address::{flags, shape_of};
 use super::confidence::Confidence;
 use super::fields::Fields;
-use crate::components::{BarCell, Empty, Snippet};
+use crate::components::{BarCell, Empty, Later, Snippet};
 use crate::format;
 use crate::query::link;
-use crate::ranking::{TF32_CAVEAT, rounds, shortlist};
+use crate::ranking::{TF32_CAVEAT, followed, rounds, shortlist};
+use crate::turns::put_off;
 
 /// How many candidates are shown.
 const TOP: usize = 10;
+
+/// What is asked beside the shape.
+#[derive(Clone, Copy, PartialEq)]
+struct Asked {
+    tf32: bool,
+    epilogue: Epilogue,
+}
 
 /// The answer, which follows every key. While the fields are not a problem the
 /// form says why.
@@ -25,19 +34,36 @@ const TOP: usize = 10;
 pub(super) fn Answer(fields: Fields, summary: ModelSummary, model: Arc<Model>) -> impl IntoView {
     // Kept between key presses, so that only what depends on the shape is computed again.
     let ranker = StoredValue::new(Ranker::new(Arc::clone(&model)));
+    let first = Arc::clone(&model);
     let problem = Memo::new(move |_| fields.problem().ok());
-    let tf32 = Memo::new(move |_| !fields.tf32.with(String::is_empty));
+    let asked = Memo::new(move |_| {
+        let tf32 = !fields.tf32.with(String::is_empty);
+        Some(Asked { tf32, epilogue: fields.epilogue().ok()? })
+    });
+    // On a slow computer, the first ranking takes long enough for a turn of its own: it prepares the configs.
+    put_off(move || {
+        let wanted = problem.try_get_untracked().flatten().zip(asked.try_get_untracked().flatten());
+        let Some((problem, asked)) = wanted else { return };
+        ranker.try_update_value(|ranker| {
+            // What it refuses is told where it is shown.
+            let _ = shortlist(&first, ranker, &problem, asked.tf32);
+        });
+    });
     let answer = move || {
-        let Some(problem) = problem.get() else {
+        let Some((problem, asked)) = problem.get().zip(asked.get()) else {
             return view! { <Empty heading="Nothing to rank yet">"Correct the shape first."</Empty> }
                 .into_any();
         };
         if let Err(error) = fits(&model.metadata().hardware, &problem) {
             return too_large(&error).into_any();
         }
-        ranker.try_update_value(|ranker| ranked(&problem, &summary, &model, ranker, tf32.get())).into_any()
+        ranker.try_update_value(|ranker| ranked(&problem, &summary, &model, ranker, asked)).into_any()
     };
-    view! { <div class="section">{answer}</div> }
+    view! {
+        <div class="section">
+            <Later height="48rem">{answer.clone()}</Later>
+        </div>
+    }
 }
 
 fn ranked(
@@ -45,17 +71,15 @@ fn ranked(
     summary: &ModelSummary,
     model: &Model,
     ranker: &mut Ranker<Arc<Model>>,
-    tf32: bool,
+    asked: Asked,
 ) -> impl IntoView + use<> {
     let clock = window().performance();
     let now = || clock.as_ref().map_or(0.0, |clock| clock.now());
     let started = now();
-    let ranking = shortlist(model, ranker, problem, tf32);
+    let ranking = shortlist(model, ranker, problem, asked.tf32);
     let took = now() - started;
     match ranking {
-        Ok(ranking) => {
-            ranking_view(problem, summary, model, &ranking, rounds(problem, tf32), took).into_any()
-        }
+        Ok(ranking) => ranking_view(problem, summary, model, &ranking, asked, took).into_any(),
         Err(error) => refused(&error).into_any(),
     }
 }
@@ -83,27 +107,31 @@ fn ranking_view(
     summary: &ModelSummary,
     model: &Model,
     ranking: &RankedSpace,
-    rounds: bool,
+    asked: Asked,
     took_ms: f64,
 ) -> impl IntoView + use<> {
     let hardware = &model.metadata().hardware;
-    let roof = hardware.facts.as_ref().and_then(|facts| roofline(facts, problem, rounds));
-    let picks = ranking.picks(TOP);
-    let best = picks.first().map(|(_, time)| *time);
-    let rows = picks
-        .iter()
-        .zip(1..)
-        .map(|((config, time), place)| row(place, config, *time, problem, best.unwrap_or(*time), roof));
+    let rounds = rounds(problem, asked.tf32);
+    let (picks, _, verdict) = followed(ranking, hardware, problem, asked.epilogue, TOP);
+    // What follows the multiplication is not part of its roofline.
+    let facts = hardware.facts.as_ref().filter(|_| verdict.is_none());
+    let roof = facts.and_then(|facts| roofline(facts, problem, rounds));
+    let shown = Shown { problem, best: picks.first().map_or(Micros(0.0), Weighed::total), roof, verdict };
+    let rows = picks.iter().zip(1..).map(|(pick, place)| shown.row(place, pick));
     let caveat = model.caveat(problem, ranking).or_else(|| rounds.then(|| TF32_CAVEAT.to_owned()));
-    let known = model.confidence(problem).filter(|_| caveat.is_none()).cloned();
+    // That was measured of multiplications alone.
+    let known = model.confidence(problem).filter(|_| caveat.is_none() && verdict.is_none()).cloned();
+    let notes = [caveat, uncounted(asked.epilogue, hardware, problem)].into_iter().flatten();
+    let notes = notes.map(|note| view! { <p class="note" role="note">{note}</p> }).collect_view();
     let count = format::counted(ranking.considered as u64, "config");
     view! {
         <section class="card answer" aria-live="polite">
-            {picks.first().map(|(config, time)| headline(problem, config, *time, roof))}
+            {picks.first().map(|pick| shown.headline(pick))}
+            {verdict.map(|verdict| view! { <p data-testid="verdict">{verdict.in_words(format::time)}</p> })}
             <p class="hint" data-testid="rank-time" data-rank-ms=format!("{took_ms:.3}")>
                 {format!("ranked {count} for {} in {took_ms:.1} ms", hardware.name)}
             </p>
-            {caveat.map(|caveat| view! { <p class="note" role="note">{caveat}</p> })}
+            {notes}
         </section>
         <div class="table-box" tabindex="0">
             <table data-testid="candidates" data-problem=problem.dims()>
@@ -113,14 +141,14 @@ fn ranking_view(
                         <th class="num">"Rank"</th>
                         <th class="num" title="The bar is speed relative to the first">"Predicted"</th>
                         <th class="num">"TFLOP/s"</th>
-                        <th class="num" title="Roofline time / predicted time">"Roofline"</th>
+                        {shown.last_head()}
                         <th class="num">"÷ first"</th>
                     </tr>
                 </thead>
                 <tbody>{rows.collect_view()}</tbody>
             </table>
         </div>
-        {onward(problem, summary, rounds)}
+        {onward(problem, summary, asked, rounds)}
         {known.map(|known| view! { <Confidence known /> })}
     }
 }
@@ -129,51 +157,77 @@ fn rate(problem: &Problem, time: Micros) -> String {
     format::three_digits(Tflops::from_work(problem.flops(), time).0)
 }
 
-fn headline(problem: &Problem, config: &Config, time: Micros, roof: Option<Micros>) -> impl IntoView + use<> {
-    let of_roof = roof.map(|roof| {
-        format!(", {} of the roofline ({})", format::percent(roof.0 / time.0), format::time(roof.0))
-    });
-    let rate = format::rate_text(Tflops::from_work(problem.flops(), time).0);
-    let rate = format!("{rate}{}", of_roof.unwrap_or_default());
-    view! {
-        <div class="answer-line">
-            <span class="config">{config.label()}</span>
-            <span class="time">{format::time(time.0)}</span>
-            <span class="hint">{rate}</span>
-        </div>
-    }
-}
-
-fn row(
-    place: usize,
-    config: &Config,
-    time: Micros,
-    problem: &Problem,
+/// What all rows of an answer have in common.
+struct Shown<'a> {
+    problem: &'a Problem,
+    /// Of the first.
     best: Micros,
     roof: Option<Micros>,
-) -> impl IntoView + use<> {
-    let label = config.label();
-    let plain = label.replace('×', "x");
-    let of_roof = roof.map_or_else(|| "–".to_owned(), |roof| format::percent(roof.0 / time.0));
-    view! {
-        <tr class:is-best=place == 1 data-config=plain data-predicted-us=time.0.to_string()>
-            <td class="mono">{label}</td>
-            <td class="num dim">{place}</td>
-            <BarCell text=format::time(time.0) share=best.0 / time.0 />
-            <td class="num">{rate(problem, time)}</td>
-            <td class="num">{of_roof}</td>
-            <td class="num dim">{format::factor(time.0 / best.0)}</td>
-        </tr>
+    verdict: Option<Verdict>,
+}
+
+impl Shown<'_> {
+    fn headline(&self, pick: &Weighed) -> impl IntoView + use<> {
+        let time = pick.total();
+        let of_roof = self.roof.map(|roof| {
+            format!(", {} of the roofline ({})", format::percent(roof.0 / time.0), format::time(roof.0))
+        });
+        let rate = format::rate_text(Tflops::from_work(self.problem.flops(), time).0);
+        let rate = format!("{rate}{}", of_roof.unwrap_or_default());
+        view! {
+            <div class="answer-line">
+                <span class="config">{pick.config.label()}</span>
+                <span class="time">{format::time(time.0)}</span>
+                <span class="hint">{rate}</span>
+            </div>
+        }
+    }
+
+    /// Of the roofline's share, or of what follows.
+    fn last_head(&self) -> impl IntoView + use<> {
+        let (text, title) = match self.verdict {
+            Some(verdict) => {
+                (format!("of it {}", verdict.epilogue), "What the epilogue adds to the multiplication")
+            }
+            None => ("Roofline".to_owned(), "Roofline time / predicted time"),
+        };
+        view! { <th class="num" title=title>{text}</th> }
+    }
+
+    fn row(&self, place: usize, pick: &Weighed) -> impl IntoView + use<> {
+        let (time, label) = (pick.total(), pick.config.label());
+        let plain = label.replace('×', "x");
+        let or_dash = |roof: Option<Micros>| {
+            roof.map_or_else(|| "–".to_owned(), |roof| format::percent(roof.0 / time.0))
+        };
+        let last = match self.verdict {
+            Some(_) => format::time(pick.following.0),
+            None => or_dash(self.roof),
+        };
+        let following = self.verdict.map(|_| pick.following.0.to_string());
+        view! {
+            <tr class:is-best=place == 1 data-config=plain data-predicted-us=pick.alone.0.to_string() data-epilogue-us=following>
+                <td class="mono">{label}</td>
+                <td class="num dim">{place}</td>
+                <BarCell text=format::time(time.0) share=self.best.0 / time.0 />
+                <td class="num">{rate(self.problem, time)}</td>
+                <td class="num">{last}</td>
+                <td class="num dim">{format::factor(time.0 / self.best.0)}</td>
+            </tr>
+        }
     }
 }
 
 /// The same on the command line, which has no TF32, and what was measured.
-fn onward(problem: &Problem, summary: &ModelSummary, rounds: bool) -> impl IntoView + use<> {
+fn onward(problem: &Problem, summary: &ModelSummary, asked: Asked, rounds: bool) -> impl IntoView + use<> {
     let hardware = [("hardware", summary.hardware.to_string())];
     // The shape too: if nobody has measured it, that page leads back to it.
     let measured =
         link(&format!("/problems/{}", problem.id()), hardware.into_iter().chain(shape_of(problem)));
-    let command = format!("diode predict --model {} {}", summary.file_name, flags(problem));
+    let mut command = format!("diode predict --model {} {}", summary.file_name, flags(problem));
+    if asked.epilogue != Epilogue::None {
+        command += &format!(" --epilogue {}", asked.epilogue);
+    }
     view! {
         {(!rounds).then(|| view! { <Snippet text=command /> })}
         <p class="row hint">

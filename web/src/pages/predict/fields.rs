@@ -2,13 +2,13 @@
 
 use std::time::Duration;
 
-use diode_core::{DType, Invalid, Op, Problem};
+use diode_core::{DType, Epilogue, Invalid, Op, Problem};
 use leptos::leptos_dom::helpers::TimeoutHandle;
 use leptos::prelude::*;
 use leptos_router::NavigateOptions;
 use leptos_router::hooks::{use_location, use_navigate, use_query_map};
 
-use super::address::{Key, SHAPE, problem_of};
+use super::address::{EPILOGUE, Key, SHAPE, problem_of};
 use super::sizes::batched;
 use crate::query::address;
 
@@ -33,13 +33,15 @@ pub(crate) struct Fields {
     pub(super) bias: RwSignal<String>,
     /// Not empty where float32 may be rounded.
     pub(super) tf32: RwSignal<String>,
+    pub(super) epilogue: RwSignal<String>,
     pub(super) hardware: RwSignal<String>,
     pub(super) model: RwSignal<String>,
 }
 
 /// The parameters in the order of the address.
 fn keys() -> impl Iterator<Item = Key> {
-    SHAPE.into_iter().chain(["tf32", "hardware", "model"].map(Key::optional))
+    let [tf32, hardware, model] = ["tf32", "hardware", "model"].map(Key::optional);
+    SHAPE.into_iter().chain([tf32, EPILOGUE, hardware, model])
 }
 
 impl Fields {
@@ -49,7 +51,9 @@ impl Fields {
         let [op, b, m, n, k, dtype, a_layout, b_layout, bias] =
             SHAPE.map(|key| RwSignal::new(key.default.to_owned()));
         let [tf32, hardware, model] = [(); 3].map(|()| RwSignal::new(String::new()));
-        let fields = Self { op, b, m, n, k, dtype, a_layout, b_layout, bias, tf32, hardware, model };
+        let epilogue = RwSignal::new(EPILOGUE.default.to_owned());
+        let fields =
+            Self { op, b, m, n, k, dtype, a_layout, b_layout, bias, tf32, epilogue, hardware, model };
         let map = use_query_map();
         let read = move || {
             map.with(|map| {
@@ -101,7 +105,7 @@ impl Fields {
         });
     }
 
-    fn signals(self) -> [RwSignal<String>; 12] {
+    fn signals(self) -> [RwSignal<String>; 13] {
         [
             self.op,
             self.b,
@@ -113,6 +117,7 @@ impl Fields {
             self.b_layout,
             self.bias,
             self.tf32,
+            self.epilogue,
             self.hardware,
             self.model,
         ]
@@ -135,10 +140,15 @@ impl Fields {
         let [op, b, m, n, k, dtype, a_layout, b_layout, bias, ..] = values.each_ref().map(String::as_str);
         problem_of([op, b, m, n, k, dtype, a_layout, b_layout, bias])
     }
+
+    /// What follows the problem, or what is wrong with its name.
+    pub(super) fn epilogue(self) -> Result<Epilogue, Invalid> {
+        self.epilogue.with(|name| name.parse())
+    }
 }
 
 /// The address for what is typed.
-fn written(path: &str, values: [String; 12]) -> String {
+fn written(path: &str, values: [String; 13]) -> String {
     let said = keys().zip(values).filter(|(key, value)| key.is_said(value));
     address(path, said.map(|(key, value)| (key.name, value)))
 }
@@ -149,9 +159,9 @@ mod tests {
 
     #[test]
     fn addresses_keep_their_order_and_emptied_sizes() {
-        let values =
-            ["mm", "1", "", "64", "32", "float16", "row", "row", "matrix", "", "", "a1"].map(str::to_owned);
-        let text = "/predict?op=mm&b=1&m=&n=64&k=32&dtype=float16&b_layout=row&model=a1";
+        let values = ["mm", "1", "", "64", "32", "float16", "row", "row", "matrix", "", "gelu", "", "a1"];
+        let values = values.map(str::to_owned);
+        let text = "/predict?op=mm&b=1&m=&n=64&k=32&dtype=float16&b_layout=row&epilogue=gelu&model=a1";
         assert_eq!(written("/predict", values), text);
     }
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use diode_core::api::ModelSummary;
-use diode_core::{Bias, DType, Field, Invalid, Layout, Op};
+use diode_core::{Bias, DType, Epilogue, Field, Invalid, Layout, Op};
 use js_sys::Reflect;
 use leptos::ev::Event;
 use leptos::prelude::*;
@@ -11,7 +11,7 @@ use leptos::prelude::*;
 use super::examples::Examples;
 use super::fields::{DTYPES, Fields};
 use super::sizes::{dims, plain};
-use crate::components::{Chips, Choice, Select};
+use crate::components::{Chips, Choice, Later, Select};
 use crate::format;
 
 /// The input of one size, as the overview and this page show it.
@@ -66,7 +66,7 @@ pub(super) fn Form(
     models: Arc<Vec<ModelSummary>>,
     choice: Memo<Result<ModelSummary, String>>,
 ) -> impl IntoView {
-    let refusal = Memo::new(move |_| fields.problem().err());
+    let refusal = Memo::new(move |_| fields.problem().err().or_else(|| fields.epilogue().err()));
     let wrong = move |field| {
         Signal::derive(move || refusal.with(|r| r.as_ref().and_then(Invalid::field) == Some(field)))
     };
@@ -137,13 +137,19 @@ pub(super) fn Form(
                 choose=move |value| fields.b_layout.set(value)
             />
             <Select
+                label="Epilogue"
+                choices=epilogues()
+                current=fields.epilogue
+                choose=move |value| fields.epilogue.set(value)
+            />
+            <Select
                 label="Model"
                 placeholder="Choose a model"
                 choices=models.iter().map(model_choice).collect()
                 current=current_model
                 choose=choose_model
             />
-            <Examples fields hardware />
+            <Later><Examples fields hardware /></Later>
         </form>
     }
 }
@@ -151,6 +157,22 @@ pub(super) fn Form(
 /// In full, or rounded: torch's `set_float32_matmul_precision` says which of them it may.
 pub(crate) fn float32() -> Vec<Choice> {
     [("", "in full"), ("1", "as TF32")].map(|(value, text)| (value.to_owned(), text.to_owned())).into()
+}
+
+/// What may follow a multiplication point by point.
+pub(crate) fn epilogues() -> Vec<Choice> {
+    let text = |epilogue| match epilogue {
+        Epilogue::None => "none: the product alone",
+        Epilogue::Relu => "ReLU",
+        Epilogue::Gelu => "GELU",
+        Epilogue::GeluTanh => "GELU by tanh",
+        Epilogue::Silu => "SiLU",
+        Epilogue::SiluGate => "SiLU × gate",
+        Epilogue::Residual => "residual: a matrix is added",
+        Epilogue::Float32 => "cast to float32",
+    };
+    let choice = |epilogue: &Epilogue| (epilogue.to_string(), text(*epilogue).to_owned());
+    Epilogue::ALL.iter().map(choice).collect()
 }
 
 pub(crate) fn model_choice(model: &ModelSummary) -> Choice {

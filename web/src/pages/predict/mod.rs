@@ -17,7 +17,7 @@ use leptos::prelude::*;
 
 pub(crate) use self::address::{SHAPE, has_a_form, problem_of, shape_of};
 pub(crate) use self::fields::DTYPES;
-pub(crate) use self::form::{SizeField, float32, model_choice};
+pub(crate) use self::form::{SizeField, epilogues, float32, model_choice};
 pub(crate) use self::further::{About, further_view};
 pub(crate) use self::sizes::{batched, dims, plain, size, whole};
 
@@ -25,7 +25,7 @@ use self::answer::Answer;
 use self::fields::Fields;
 use self::form::Form;
 use self::further::Further;
-use crate::components::{Empty, FailedLoad, Loaded, NearestProblems, Skeleton, use_title};
+use crate::components::{Empty, FailedLoad, Later, Loaded, NearestProblems, Skeleton, use_title};
 use crate::models;
 use crate::pages::models::NoModels;
 use crate::remote::{Load, remote};
@@ -84,7 +84,8 @@ fn FormAndAnswer(fields: Fields, models: Arc<Vec<ModelSummary>>) -> impl IntoVie
             </Empty>
         }
         .into_any(),
-        (_, Load::Waiting) => view! { <Skeleton height="34rem" /> }.into_any(),
+        // What stands below it comes into sight only where it is higher than the answer.
+        (_, Load::Waiting) => view! { <Skeleton height="48rem" /> }.into_any(),
         (_, Load::Failed(reason)) => view! { <FailedLoad reason retry=move || model.retry() /> }.into_any(),
         (Ok(summary), Load::Ready(model)) => view! { <Answer fields summary model /> }.into_any(),
     };
@@ -102,9 +103,9 @@ fn FormAndAnswer(fields: Fields, models: Arc<Vec<ModelSummary>>) -> impl IntoVie
         <div class="split form-first">
             <Form fields models choice />
             <div class="section">
-                {result}
-                {further}
-                <NearestProblems hardware problem=Signal::derive(move || fields.problem().ok()) />
+                <Later height="48rem">{result}</Later>
+                <Later>{further.clone()}</Later>
+                <Later><NearestProblems hardware problem=Signal::derive(move || fields.problem().ok()) /></Later>
             </div>
         </div>
     }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use diode_core::{Field, Micros, Problem, ProblemFields, Tflops};
+use diode_core::{Epilogue, Field, Micros, Problem, ProblemFields, Tflops};
 use diode_model::Model;
 use leptos::prelude::*;
 
@@ -36,7 +36,7 @@ pub(super) fn Along(fields: Fields, model: Arc<Model>, is_open: RwSignal<bool>) 
         rows.set(Vec::new());
         total.set(lines.len());
         let own = run.get_untracked();
-        work(Arc::clone(&model), lines, tf32, move |more| {
+        work(Arc::clone(&model), lines, tf32, Epilogue::None, move |more| {
             let is_current = run.try_get_untracked() == Some(own);
             if is_current {
                 rows.update(|rows| rows.extend(more));
@@ -107,7 +107,7 @@ fn drawn(rows: &[Row], field: Field, own: u64, rate: bool) -> impl IntoView + us
                 flops: ranked.problem.flops(),
                 config: config.label(),
                 triton_us,
-                library_us: ranked.library,
+                library_us: ranked.library.map(|library| library.alone.0),
             };
             Some((point, ranked.caveat.clone()))
         })

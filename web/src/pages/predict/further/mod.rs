@@ -6,6 +6,7 @@ mod models;
 
 use std::sync::Arc;
 
+use diode_core::Epilogue;
 use diode_core::api::ModelSummary;
 use diode_model::Model;
 use js_sys::Reflect;
@@ -95,8 +96,10 @@ pub(super) fn Further(about: About) -> impl IntoView {
 
 pub(crate) fn further_view(about: About) -> AnyView {
     let About { fields, summary, model, models, is_open } = about;
+    let is_followed = move || fields.epilogue() != Ok(Epilogue::None);
     view! {
         <div class="section further">
+            <p class="hint" class:hidden=move || !is_followed()>"These times are of the multiplication alone."</p>
             <Along fields model is_open />
             <OtherModels fields summary models is_open />
         </div>

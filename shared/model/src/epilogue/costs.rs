@@ -1,0 +1,187 @@
+//! What an epilogue costs on a kind of hardware, as it was measured.
+
+use diode_core::hardware::{Facts, Hardware};
+use diode_core::{Config, DType, Problem, Tile};
+
+use super::Following;
+
+/// Values of the product per thread from which an epilogue's registers do not suffice.
+const CROWDED: u32 = 128;
+
+/// On a multiprocessor. With fewer, one of its four schedulers has a single warp, which waits for its own results.
+const ENOUGH_WARPS: u64 = 8;
+
+/// Of a thread, besides its values of the product.
+const REGISTERS: u32 = 56;
+/// What an epilogue adds.
+const MORE_REGISTERS: u32 = 16;
+
+/// Of a product that fills up to half of so many bytes, half is still in the cache.
+const CACHE_BYTES: u64 = 50 << 20;
+
+/// What was measured of one kind of hardware: `docs/measurements/plugin.md` says how.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Costs {
+    pub facts: Facts,
+    /// A further kernel, however small.
+    pub gap_us: f64,
+    /// From memory and to it, by kernels that do nothing else.
+    pub bytes_per_us: f64,
+    /// By kernels of their own, while they wait for memory.
+    pub erfs_per_us: f64,
+    /// In a tile, waiting for other operands.
+    pub read_us: f64,
+    /// In a tile, 1024 of the function on every multiprocessor.
+    pub erf_us: f64,
+    /// The same with so many values per thread that registers do not suffice.
+    pub crowded_erf_us: f64,
+    /// How many times as long functions and other operands take with fewer than `ENOUGH_WARPS` at once on a
+    /// multiprocessor.
+    pub few_warps: f64,
+    /// The share of its time that a tile takes longer for, where an epilogue's registers leave room for one block
+    /// less.
+    pub lost_occupancy: f64,
+}
+
+impl Costs {
+    /// The costs on a kind of hardware. Where there are none, only the multiplication itself decides.
+    pub fn of(hardware: &Hardware) -> Option<Self> {
+        let [gap_us, bytes_per_us, erfs_per_us, read_us, lost_occupancy] = match hardware.slug.as_str() {
+            "nvidia-h100" => [1.9, 3.3e6, 0.8e6, 0.2, 0.18],
+            "nvidia-h200" => [1.75, 4.4e6, 0.75e6, 0.16, 0.25],
+            _ => return None,
+        };
+        let (erf_us, crowded_erf_us, few_warps) = (0.145, 0.26, 2.2);
+        let facts = hardware.facts?;
+        Some(Self {
+            facts,
+            gap_us,
+            bytes_per_us,
+            erfs_per_us,
+            read_us,
+            erf_us,
+            crowded_erf_us,
+            few_warps,
+            lost_occupancy,
+        })
+    }
+
+    /// A kernel of its own.
+    pub fn separate_us(&self, following: &Following) -> f64 {
+        let is_cached = following.product_bytes <= CACHE_BYTES / 2;
+        let product = following.product_bytes as f64 * if is_cached { 0.5 } else { 1.0 };
+        let bytes = product + following.read_bytes as f64 + following.written_bytes as f64;
+        let functions = following.separate_work() * following.elements as f64 / self.erfs_per_us;
+        self.gap_us + (bytes / self.bytes_per_us).max(functions)
+    }
+
+    /// What a tile takes longer for, when it does all this itself. What has no tile leaves it to another kernel.
+    pub fn fused_us(&self, following: &Following, problem: &Problem, config: &Config, alone_us: f64) -> f64 {
+        let Some(tile) = config.tile() else { return self.separate_us(following) };
+        let more_written = following.more_written() as f64;
+        let (long_work, short_work) = (following.long_work(), following.short_work());
+        if following.read_bytes == 0 && long_work == 0.0 && short_work == 0.0 {
+            return more_written / self.bytes_per_us;
+        }
+        let size = u64::from(tile.block_m) * u64::from(tile.block_n);
+        let values = (size / u64::from(self.facts.warp_size * tile.num_warps)) as u32;
+        let is_crowded = values >= CROWDED;
+        let before = self.resident(problem, tile, values + REGISTERS);
+        let after = self.resident(problem, tile, values + REGISTERS + MORE_REGISTERS);
+        let (rows, columns) =
+            (problem.m.div_ceil(u64::from(tile.block_m)), problem.n.div_ceil(u64::from(tile.block_n)));
+        let waves =
+            problem.b.saturating_mul(rows).saturating_mul(columns).div_ceil(u64::from(self.facts.sms));
+        let each = waves as f64 * size as f64 / 1024.0;
+        let long_us = if is_crowded { self.crowded_erf_us } else { self.erf_us };
+        let reading = if following.read_bytes > 0 { self.read_us } else { 0.0 };
+        let mut waiting = reading + each * (long_work * long_us + short_work * self.erf_us);
+        if u64::from(after).min(waves) * u64::from(tile.num_warps) < ENOUGH_WARPS {
+            waiting *= self.few_warps;
+        }
+        // With short functions alone no tile has lost a block.
+        let loses = before > 1 && after == 1 && (long_work > 0.0 || short_work == 0.0);
+        // Nothing else runs meanwhile: it takes twice as long to read.
+        let times = if is_crowded || loses { 2.0 } else { 1.0 };
+        let memory = (more_written + following.read_bytes as f64 * times) / self.bytes_per_us;
+        memory + waiting + if loses { self.lost_occupancy * alone_us } else { 0.0 }
+    }
+
+    /// How many blocks run at once on a multiprocessor, with so many registers for each thread.
+    fn resident(&self, problem: &Problem, tile: &Tile, registers: u32) -> u32 {
+        let element = if problem.a_dtype == DType::Float32 { 4 } else { 2 };
+        let shared = (tile.block_m + tile.block_n) * tile.block_k * tile.num_stages * element;
+        let by_registers = self.facts.regs_per_sm / (self.facts.warp_size * tile.num_warps * registers);
+        (self.facts.smem_per_block / shared).min(by_registers).max(1)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use diode_core::hardware::find;
+    use diode_core::{Op, ProblemFields};
+
+    use super::*;
+
+    fn costs(slug: &str) -> Costs {
+        Costs::of(&find(slug).unwrap()).unwrap()
+    }
+
+    fn tile(block_m: u32, block_n: u32, num_warps: u32) -> Config {
+        Config::Mm(Tile::new(block_m, block_n, 64, 3, num_warps))
+    }
+
+    fn problem(m: u64, n: u64, k: u64) -> Problem {
+        Problem::new(ProblemFields::plain(Op::Mm, 1, m, n, k, DType::BFloat16)).unwrap()
+    }
+
+    fn following(ops: &[&str], elements: u64, read_bytes: u64) -> Following {
+        Following {
+            ops: ops.iter().map(|op| (*op).to_owned()).collect(),
+            elements,
+            product_bytes: 2 * elements,
+            read_bytes,
+            written_bytes: 2 * elements,
+            keeps_product: false,
+        }
+    }
+
+    #[test]
+    fn a_tile_that_is_short_of_registers_pays_for_functions() {
+        let (h100, problem) = (costs("nvidia-h100"), problem(4096, 1024, 4096));
+        let gelu = following(&["mul", "erf", "add", "mul"], 4 << 20, 0);
+        let [small, large] =
+            [64, 128].map(|block_m| h100.fused_us(&gelu, &problem, &tile(block_m, 128, 4), 40.0));
+        let separate = h100.separate_us(&gelu);
+        assert!(small < separate && separate < large, "{small} {separate} {large}");
+    }
+
+    #[test]
+    fn a_tile_with_few_warps_waits_for_functions() {
+        let (h100, problem) = (costs("nvidia-h100"), problem(2048, 512, 256));
+        let gated = following(&["exp", "add", "div", "mul"], 1 << 20, 2 << 20);
+        // 128 blocks of four warps, and 256 of which two run at once.
+        let [few, enough] =
+            [128, 64].map(|block_n| h100.fused_us(&gated, &problem, &tile(64, block_n, 4), 8.0));
+        assert!(few > 1.5 * enough, "{few} {enough}");
+    }
+
+    #[test]
+    fn a_tile_that_loses_a_block_reads_slowly() {
+        let (h100, problem) = (costs("nvidia-h100"), problem(8192, 4096, 256));
+        let after = |ops: &[&str]| {
+            h100.fused_us(&following(ops, 1 << 25, 1 << 26), &problem, &tile(128, 128, 8), 58.0)
+        };
+        let (residual, gate) = (after(&["add"]), after(&["exp", "add", "div", "mul"]));
+        assert!(residual > gate, "with exp alone it loses none");
+        assert!(residual > 2.0 * f64::from(1 << 26) / h100.bytes_per_us);
+    }
+
+    #[test]
+    fn costs_are_known_for_two_kinds_of_hardware() {
+        let residual = following(&["add"], 32 << 20, 64 << 20);
+        let separate = |slug| costs(slug).separate_us(&residual);
+        assert!(separate("nvidia-h200") < separate("nvidia-h100"), "its memory is faster");
+        assert_eq!(Costs::of(&find("nvidia-a100").unwrap()), None);
+    }
+}

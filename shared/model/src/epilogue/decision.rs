@@ -1,0 +1,218 @@
+//! Which kernel to take, with what follows it.
+
+use diode_core::hardware::Hardware;
+use diode_core::{Config, Epilogue, Micros, Problem};
+use serde::{Deserialize, Serialize};
+
+use super::{Costs, Following};
+use crate::RankedSpace;
+
+/// A tile is taken for the library if it is expected to be faster by this share, with what follows.
+///
+/// Fewer picks are then slower than the library, and the mean is the same within 0.3 %:
+/// `docs/measurements/plugin.md` has the figures.
+pub const DOUBT: f64 = 0.07;
+
+/// So many picks are compared with what follows them, and with them so many that are [`NEAR`].
+pub const WEIGHED: usize = 8;
+
+/// How many of the configs that were not picked are compared too.
+pub const NEAR: usize = 5;
+
+/// A kernel with what follows it.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Weighed {
+    pub config: Config,
+    pub alone: Micros,
+    pub following: Micros,
+}
+
+impl Weighed {
+    pub fn total(&self) -> Micros {
+        Micros(self.alone.0 + self.following.0)
+    }
+
+    /// What counts: the library is a known quantity.
+    fn doubtful_us(&self) -> f64 {
+        self.total().0 * if self.config.is_library() { 1.0 } else { 1.0 + DOUBT }
+    }
+}
+
+/// Kernels and their times, with what follows them where that is known, the best first.
+pub fn weighed(
+    kernels: impl IntoIterator<Item = (Config, Micros)>,
+    problem: &Problem,
+    what_follows: Option<(&Costs, &Following)>,
+) -> Vec<Weighed> {
+    let following_us = |config: &Config, alone: Micros| match what_follows {
+        None => 0.0,
+        Some((costs, following)) if config.is_library() => costs.separate_us(following),
+        Some((costs, following)) => costs.fused_us(following, problem, config, alone.0),
+    };
+    let one = |(config, alone)| Weighed { config, alone, following: Micros(following_us(&config, alone)) };
+    let mut all: Vec<Weighed> = kernels.into_iter().map(one).collect();
+    all.sort_by(|a, b| a.doubtful_us().total_cmp(&b.doubtful_us()));
+    all
+}
+
+/// The kernels of a ranking with an epilogue, and which way is better.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Decision {
+    /// The picks, those near them and the library.
+    pub best_first: Vec<Weighed>,
+    pub verdict: Verdict,
+}
+
+impl Decision {
+    /// With at least `count` kernels, where there are so many. `None` where nothing follows, or no costs are known.
+    pub fn of(
+        ranked: &RankedSpace,
+        hardware: &Hardware,
+        problem: &Problem,
+        epilogue: Epilogue,
+        count: usize,
+    ) -> Option<Self> {
+        let (following, costs) = (Following::of(epilogue, problem)?, Costs::of(hardware)?);
+        // The same are compared however many are shown, so that all programs decide alike.
+        let are_enough = count <= WEIGHED + NEAR;
+        let mut kernels = ranked.picks(if are_enough { WEIGHED } else { count });
+        kernels.extend(ranked.near(&kernels, NEAR));
+        let has_library = kernels.iter().any(|(config, _)| config.is_library());
+        kernels.extend(ranked.library.filter(|_| !has_library).map(|time| (Config::Library, time)));
+        let best_first = weighed(kernels, problem, Some((&costs, &following)));
+        let first = |library: bool| best_first.iter().find(|one| one.config.is_library() == library);
+        let [tile_us, library_us] = [false, true].map(|library| Some(first(library)?.total().0));
+        let fuse = best_first.first().is_some_and(|one| !one.config.is_library());
+        Some(Self { verdict: Verdict { epilogue, tile_us, library_us, fuse }, best_first })
+    }
+}
+
+/// Whether a tile or the library is the better choice with an epilogue.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Verdict {
+    pub epilogue: Epilogue,
+    /// The best tile, with the epilogue fused.
+    pub tile_us: Option<f64>,
+    /// The library, and a kernel for the epilogue.
+    pub library_us: Option<f64>,
+    /// Whether the tile is the better choice.
+    pub fuse: bool,
+}
+
+impl Verdict {
+    /// In one or two sentences; `time` writes microseconds for their reader.
+    pub fn in_words(&self, time: impl Fn(f64) -> String) -> String {
+        let what = in_words(self.epilogue);
+        match (self.tile_us, self.library_us) {
+            (None, None) => "No config fits the hardware.".to_owned(),
+            (Some(tile), None) => format!(
+                "With {what} fused, the best tile is predicted to take {}. The library's time is not known.",
+                time(tile)
+            ),
+            (None, Some(library)) => {
+                format!("The library and a kernel for {what} are predicted to take {}.", time(library))
+            }
+            (Some(tile), Some(library)) if self.fuse => format!(
+                "Better: a tile with {what} fused. It is predicted to take {}, the library and a kernel for {what} {}.",
+                time(tile),
+                time(library)
+            ),
+            (Some(tile), Some(library)) => {
+                let doubt = 100.0 * DOUBT;
+                let why = if tile < library {
+                    format!(": less than {doubt:.0} % faster, which may be an error of the prediction")
+                } else {
+                    String::new()
+                };
+                format!(
+                    "Better: the library and a kernel for {what}. They are predicted to take {}, the best tile with \
+                     {what} fused {}{why}.",
+                    time(library),
+                    time(tile)
+                )
+            }
+        }
+    }
+}
+
+/// Why the times are of the multiplication alone although something follows it; `None` where they are not.
+pub fn uncounted(epilogue: Epilogue, hardware: &Hardware, problem: &Problem) -> Option<String> {
+    if epilogue == Epilogue::None {
+        return None;
+    }
+    if Costs::of(hardware).is_none() {
+        let name = &hardware.name;
+        return Some(format!(
+            "What an epilogue costs on {name} was not measured. The times are of the multiplication alone."
+        ));
+    }
+    let is_nothing = Following::of(epilogue, problem).is_none();
+    is_nothing.then(|| "The product is float32 already: no cast follows.".to_owned())
+}
+
+/// An epilogue in a sentence.
+fn in_words(epilogue: Epilogue) -> &'static str {
+    match epilogue {
+        Epilogue::None => "nothing",
+        Epilogue::Relu => "the ReLU",
+        Epilogue::Gelu => "the GELU",
+        Epilogue::GeluTanh => "the GELU by tanh",
+        Epilogue::Silu => "the SiLU",
+        Epilogue::SiluGate => "the SiLU and its gate",
+        Epilogue::Residual => "the residual",
+        Epilogue::Float32 => "the cast to float32",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use diode_core::hardware::find;
+    use diode_core::{DType, Op, ProblemFields, Tile};
+
+    use super::*;
+
+    fn problem() -> Problem {
+        Problem::new(ProblemFields::plain(Op::Mm, 1, 8192, 4096, 256, DType::BFloat16)).unwrap()
+    }
+
+    fn decided(tile_us: f64, library_us: f64, slug: &str) -> Option<Decision> {
+        let tile = Config::Mm(Tile::new(64, 128, 64, 3, 4));
+        let ranked = RankedSpace::new(vec![(tile, Micros(tile_us))], Some(Micros(library_us)), 1.0);
+        Decision::of(&ranked, &find(slug).unwrap(), &problem(), Epilogue::Relu, 1)
+    }
+
+    fn words(tile_us: f64, library_us: f64) -> String {
+        decided(tile_us, library_us, "nvidia-h100").unwrap().verdict.in_words(|us| format!("{us:.1} µs"))
+    }
+
+    #[test]
+    fn a_big_epilogue_turns_the_decision() {
+        // The ReLU reads and writes 64 MiB each way: 42.6 µs as a kernel, nothing in the tile.
+        assert_eq!(
+            words(50.0, 40.0),
+            "Better: a tile with the ReLU fused. It is predicted to take 50.0 µs, the library and a kernel for the \
+             ReLU 82.6 µs."
+        );
+        assert_eq!(decided(50.0, 40.0, "nvidia-a100"), None, "nobody has measured the costs there");
+        let why = |slug: &str| uncounted(Epilogue::Relu, &find(slug).unwrap(), &problem());
+        assert!(
+            why("nvidia-a100")
+                .unwrap()
+                .starts_with("What an epilogue costs on NVIDIA A100 was not measured.")
+        );
+        assert_eq!(why("nvidia-h100"), None);
+    }
+
+    #[test]
+    fn a_tile_is_taken_only_where_it_is_clearly_faster() {
+        assert!(words(80.0, 40.0).ends_with(
+            "with the ReLU fused 80.0 µs: less than 7 % faster, which may be an error of the prediction."
+        ));
+        assert!(words(90.0, 40.0).ends_with("the best tile with the ReLU fused 90.0 µs."));
+        let tile = Config::Mm(Tile::new(64, 128, 64, 3, 4));
+        for (us, library) in [(39.0, true), (37.0, false)] {
+            let kernels = [(tile, Micros(us)), (Config::Library, Micros(40.0))];
+            assert_eq!(weighed(kernels, &problem(), None)[0].config.is_library(), library);
+        }
+    }
+}

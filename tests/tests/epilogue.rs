@@ -1,0 +1,187 @@
+//! What follows a multiplication: in Predict, in a list and on the command line. Set DIODE_SCREENSHOTS to an
+//! absolute path to keep pictures.
+
+use anyhow::{Context as _, ensure};
+use diode_tests::{Browser, CATCH_FILES, Server, Theme, Viewport, diode_json, seeded};
+use serde_json::Value;
+
+const LOOKS: [(Viewport, Theme, &str); 4] = [
+    (Viewport::DESKTOP, Theme::Light, "desktop-light"),
+    (Viewport::DESKTOP, Theme::Dark, "desktop-dark"),
+    (Viewport::PHONE, Theme::Light, "phone-light"),
+    (Viewport::PHONE, Theme::Dark, "phone-dark"),
+];
+
+const CANDIDATES: &str = "[data-testid=candidates] [data-config]";
+const VERDICT: &str = "return document.querySelector('[data-testid=verdict]')?.innerText ?? ''";
+
+/// Each row's config, time alone and what the epilogue adds.
+const ROWS: &str = "return [...document.querySelectorAll('[data-testid=candidates] [data-config]')]
+    .map((row) => [row.dataset.config, Number(row.dataset.predictedUs), Number(row.dataset.epilogueUs)])";
+
+fn choose(epilogue: &str) -> String {
+    format!(
+        "const list = document.querySelector('#select-epilogue');
+         list.value = '{epilogue}';
+         list.dispatchEvent(new Event('change', {{ bubbles: true }}));"
+    )
+}
+
+/// What the command line says in the words of [`ROWS`].
+fn candidates(prediction: &Value) -> anyhow::Result<Vec<(String, f64, f64)>> {
+    let list = prediction["candidates"].as_array().context("candidates")?;
+    list.iter()
+        .map(|c| {
+            let [m, n, k, s, w] =
+                ["block_m", "block_n", "block_k", "num_stages", "num_warps"].map(|key| c[key].to_string());
+            let label = match c["template"].as_str() {
+                Some("aten") => "library".to_owned(),
+                _ => format!("{m}x{n}x{k} s{s} w{w}"),
+            };
+            let us = |key: &str| c[key].as_f64().context("a time");
+            Ok((label, us("predicted_us")?, us("epilogue_us")?))
+        })
+        .collect()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_epilogue_decides_between_a_tile_and_the_library() -> anyhow::Result<()> {
+    let folder = seeded()?;
+    let server = Server::start(folder.path())?;
+    let browser = Browser::start().await?;
+    let page = |m: u64, n: u64, k: u64, more: &str| {
+        format!("{}/predict?m={m}&n={n}&k={k}&dtype=bfloat16&hardware=nvidia-h200{more}", server.url())
+    };
+    for (viewport, theme, look) in LOOKS {
+        browser.look(viewport, theme).await?;
+        browser.open(&page(8192, 4096, 256, ""), CANDIDATES).await?;
+        ensure!(browser.script::<String>(VERDICT).await?.is_empty(), "{look}: nothing follows at first");
+        // What was measured is asked for apart.
+        let requests = "return performance.getEntriesByType('resource')
+            .filter((entry) => !/\\/(nearest|wanted)\\?/.test(entry.name)).length";
+        browser
+            .until("return document.querySelectorAll('[data-testid=nearest] tbody tr').length > 0")
+            .await?;
+        let before: u64 = browser.script(requests).await?;
+        browser.script::<()>(&choose("relu")).await?;
+        browser.until("return location.search.includes('epilogue=relu')").await?;
+        let said: String = browser.script(VERDICT).await?;
+        ensure!(
+            said.starts_with("Better: a tile with the ReLU fused. It is predicted to take "),
+            "{look}: {said}"
+        );
+        let rows: Vec<(String, f64, f64)> = browser.script(ROWS).await?;
+        ensure!(rows.len() == 10 && rows[0].0 != "library", "{look}: {rows:?}");
+        ensure!(browser.script::<u64>(requests).await? == before, "{look}: nothing is asked of the server");
+        let command: String =
+            browser.script("return document.querySelector('.snippet code').innerText").await?;
+        ensure!(command.ends_with("--epilogue relu"), "{look}: {command}");
+        browser.sound(look).await?;
+        browser.picture(&format!("predict-epilogue-{look}")).await?;
+
+        // A long multiplication hides the kernel that follows it.
+        browser.open(&page(8192, 8192, 8192, "&epilogue=gelu"), CANDIDATES).await?;
+        let said: String = browser.script(VERDICT).await?;
+        ensure!(said.starts_with("Better: the library and a kernel for the GELU. "), "{look}: {said}");
+        ensure!(browser.script::<Vec<(String, f64, f64)>>(ROWS).await?[0].0 == "library", "{look}");
+        ensure!(
+            browser
+                .script::<bool>("return !document.querySelector('[data-testid=within-5-percent]')")
+                .await?,
+            "{look}: how sure that is was not measured"
+        );
+        browser.sound(look).await?;
+        browser.picture(&format!("predict-epilogue-library-{look}")).await?;
+
+        browser.open(&page(64, 64, 64, "&epilogue=selu"), "[role=alert]:not(.hidden)").await?;
+        browser
+            .until("return document.querySelector('#problem-error').innerText.includes('got `selu`')")
+            .await?;
+    }
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_browser_and_the_command_line_say_the_same_of_epilogues() -> anyhow::Result<()> {
+    let folder = seeded()?;
+    let server = Server::start(folder.path())?;
+    let browser = Browser::start().await?;
+    browser.look(Viewport::DESKTOP, Theme::Light).await?;
+    let shapes = [[8192, 4096, 256], [2048, 512, 256], [1, 4096, 4096], [4096, 1024, 4096], [333, 777, 2049]];
+    let epilogues = ["relu", "gelu", "gelu-tanh", "silu", "silu-gate", "residual", "float32"];
+    let mut compared = 0;
+    for hardware in ["nvidia-h100", "nvidia-h200"] {
+        for [m, n, k] in shapes {
+            let page = format!("{}/predict?m={m}&n={n}&k={k}&hardware={hardware}", server.url());
+            browser.open(&page, CANDIDATES).await?;
+            for epilogue in epilogues {
+                browser.script::<()>(&choose(epilogue)).await?;
+                browser.wait_for("[data-testid=candidates] [data-epilogue-us]").await?;
+                let command: String =
+                    browser.script("return document.querySelector('.snippet code').innerText").await?;
+                ensure!(command.ends_with(&format!("--epilogue {epilogue}")), "{command}");
+                let here: Vec<(String, f64, f64)> = browser.script(ROWS).await?;
+                let (size, flag) = (format!("{m}x{n}x{k}"), ["--epilogue", epilogue]);
+                let ask = ["predict", &size, "--hardware", hardware, "--json"];
+                let told = diode_json(folder.path(), &[&ask[..], &flag[..]].concat())?;
+                for (ours, theirs) in here.iter().zip(candidates(&told)?) {
+                    let differ = |a: f64, b: f64| (a - b).abs() > 1e-5 * b.abs();
+                    ensure!(
+                        ours.0 == theirs.0 && !differ(ours.1, theirs.1) && !differ(ours.2, theirs.2),
+                        "{size} {epilogue} on {hardware}: {ours:?} here, {theirs:?} on the command line"
+                    );
+                }
+                let fuse = told["epilogue"]["fuse"].as_bool().context("a verdict")?;
+                let said: String = browser.script(VERDICT).await?;
+                ensure!(said.starts_with("Better: a tile") == fuse, "{size} {epilogue}: {said}");
+                compared += 1;
+            }
+        }
+    }
+    println!("{compared} answers are the same in the browser and on the command line");
+    assert_eq!(browser.complaints().await?, Vec::<String>::new());
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_list_has_an_epilogue() -> anyhow::Result<()> {
+    let folder = seeded()?;
+    let server = Server::start(folder.path())?;
+    let browser = Browser::start().await?;
+    for (viewport, theme, look) in LOOKS {
+        browser.look(viewport, theme).await?;
+        browser.open(&format!("{}/predict/list", server.url()), "#shapes").await?;
+        browser.script::<()>(CATCH_FILES).await?;
+        browser.until("return !document.body.innerText.includes('The model is on its way')").await?;
+        let type_in = "const field = document.querySelector('#shapes');
+            field.value = '8192x4096x256\\n8192x8192x8192\\n64x64';
+            field.dispatchEvent(new Event('input', { bubbles: true }));";
+        browser.script::<()>(type_in).await?;
+        browser.script::<()>(&choose("relu")).await?;
+        browser.press("document.querySelector('form.card .button.primary')").await?;
+        browser.until("return document.body.innerText.includes('3 of 3 shapes ranked')").await?;
+        browser.sound(look).await?;
+        browser.picture(&format!("list-epilogue-{look}")).await?;
+        browser
+            .press(
+                "[...document.querySelectorAll('[data-testid=list-progress] button')].find((one) => one.innerText === 'CSV')",
+            )
+            .await?;
+        browser.until("return Object.keys(window.files).length === 1").await?;
+        let files: Value = browser.script("return window.files").await?;
+        let csv = files["nvidia-h200-predicted.csv"].as_str().unwrap_or_default();
+        let lines: Vec<Vec<&str>> = csv.lines().map(|line| line.split(',').collect()).collect();
+        let column = |name: &str| lines[0].iter().position(|one| *one == name).context("a column");
+        let (config, epilogue) = (column("config")?, column("epilogue")?);
+        let added = [column("epilogue_us")?, column("library_epilogue_us")?];
+        ensure!(lines[1][config] != "library" && lines[2][config] == "library", "{csv}");
+        ensure!(lines[1][epilogue] == "relu" && lines[1].len() == lines[0].len(), "{csv}");
+        let added: Vec<f64> = added.iter().filter_map(|place| lines[1][*place].parse().ok()).collect();
+        ensure!(added.len() == 2 && added[0] < added[1], "{look}: the tile does it for less: {csv}");
+        // The way to Predict keeps it.
+        browser.press("document.querySelector('[data-testid=list] tbody a')").await?;
+        browser.until("return location.search.includes('epilogue=relu')").await?;
+        browser.wait_for("[data-testid=candidates] [data-epilogue-us]").await?;
+    }
+    Ok(())
+}
