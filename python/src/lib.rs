@@ -7,6 +7,7 @@
 mod choice;
 mod config;
 mod dataset;
+mod epilogue;
 mod error;
 mod hardware;
 mod limits;
@@ -15,6 +16,7 @@ mod problem;
 mod shipped;
 mod table;
 
+use diode_model::epilogue::{DOUBT, WEIGHED};
 use pyo3::prelude::*;
 
 /// Which of the distributions this is; they hold the same Python files.
@@ -32,6 +34,12 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<choice::PyChoice>()?;
     module.add_class::<table::PyTable>()?;
     module.add_class::<dataset::PyDataset>()?;
+    module.add_class::<epilogue::PyEpilogue>()?;
+    module.add_class::<epilogue::PyCosts>()?;
+    module.add_class::<epilogue::PyWeighed>()?;
+    module.add("DOUBT", DOUBT)?;
+    module.add("WEIGHED", WEIGHED)?;
+    module.add_function(wrap_pyfunction!(epilogue::weighed, module)?)?;
     module.add_function(wrap_pyfunction!(limits::obstacle, module)?)?;
     module.add_function(wrap_pyfunction!(shipped::shipped_models, module)?)?;
     Ok(())

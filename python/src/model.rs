@@ -10,6 +10,7 @@ use diode_core::space::Space;
 use diode_core::{Config, DType, Invalid, Micros, Problem, ProblemGroup};
 use diode_formats::FileKind;
 use diode_formats::limits::MAX_CHECKPOINT;
+use diode_model::epilogue::NEAR;
 use diode_model::predecessor::PredecessorModel;
 use diode_model::{AnyModel, MOST_PICKS, Model, ModelError, Predictor as _, Ranker};
 use pyo3::prelude::*;
@@ -19,9 +20,6 @@ use crate::error::{computed, refusal};
 use crate::hardware::PyHardware;
 use crate::limits::why_not;
 use crate::problem::PyProblem;
-
-/// How many of the configs that were not picked a choice shows.
-const NEAR: usize = 5;
 
 /// A trained model.
 #[pyclass(name = "Model", module = "torch_diode", frozen)]
@@ -198,22 +196,19 @@ impl PyModel {
             }
             _ => self.model.rank(problem, &space)?,
         };
-        let fitted = |(config, time): (Config, Micros)| (config.for_k(problem.k), time.0);
-        let mut picks: Vec<(Config, f64)> = ranked.picks(count).into_iter().map(fitted).collect();
-        let best = picks.iter().map(|(_, us)| *us).fold(f64::INFINITY, f64::min);
+        let mut picks = ranked.picks(count);
+        let best = picks.iter().map(|(_, time)| time.0).fold(f64::INFINITY, f64::min);
         if let Some(threshold) = performance_threshold {
-            picks.retain(|(_, us)| *us <= best * threshold);
+            picks.retain(|(_, time)| time.0 <= best * threshold);
         }
+        let near = ranked.near(&picks, NEAR);
+        let fitted = |configs: Vec<(Config, Micros)>| -> Vec<(Config, f64)> {
+            configs.into_iter().map(|(config, time)| (config.for_k(problem.k), time.0)).collect()
+        };
+        let (picks, near) = (fitted(picks), fitted(near));
         let Some(&(_, first)) = picks.first() else {
             return Err(Invalid::new("space", "no config that fits the hardware", "at least one").into());
         };
-        let others = ranked.configs.iter().copied().chain(ranked.library.map(|us| (Config::Library, us)));
-        let mut near: Vec<(Config, f64)> = others
-            .map(fitted)
-            .filter(|(config, _)| picks.iter().all(|(picked, _)| picked != config))
-            .collect();
-        near.sort_by(|a, b| a.1.total_cmp(&b.1));
-        near.truncate(NEAR);
         let probability = confidence.and_then(|known| {
             let reached = known.within_5_percent.iter().rev();
             reached.into_iter().find(|(count, _)| *count as usize <= picks.len()).map(|(_, share)| *share)

@@ -12,12 +12,20 @@ from torch.nn import functional as F
 
 import torch_diode
 from simulated import Compiled, compile, gpu, offered, tensor
-from torch_diode import Config, Problem
-from torch_diode.epilogue import Epilogue, costs_of, weighed
+from torch_diode import Config, Hardware, Problem
+from torch_diode._core import Costs, Epilogue, weighed
 from torch_diode.inductor import epilogues
 
 H100 = {"name": "NVIDIA H100 80GB HBM3", "gcnArchName": "NVIDIA H100 80GB HBM3"}
 TILE = {"block_m": 64, "block_n": 128, "block_k": 32, "num_stages": 3, "num_warps": 4}
+
+
+def costs_of(slug: str) -> Costs | None:
+    hardware = Hardware.find(slug)
+    assert hardware is not None
+    return Costs.of(hardware)
+
+
 COSTS_H100 = costs_of("nvidia-h100")
 assert COSTS_H100 is not None
 
@@ -168,13 +176,6 @@ def test_costs_are_known_for_two_kinds_of_hardware() -> None:
     h100, h200 = costs_of("nvidia-h100"), costs_of("nvidia-h200")
     assert h100 is not None and h200 is not None and costs_of("nvidia-a100") is None
     assert h200.separate_us(megabytes) < h100.separate_us(megabytes), "its memory is faster"
-
-
-def test_a_label_names_each_function_once_and_casts_only_alone() -> None:
-    label = lambda *ops: Epilogue(ops, 1, 2, 0, 2, keeps_product=False).label
-    assert label("convert_element_type", "mul", "mul", "erf", "convert_element_type") == "mul, erf"
-    assert label("convert_element_type") == "convert_element_type"
-    assert label(*"abcdefgh") == "a, b, c, d, e, f and 2 more"
 
 
 def test_a_tile_is_taken_only_where_it_is_clearly_faster() -> None:

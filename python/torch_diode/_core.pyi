@@ -8,17 +8,23 @@ from typing import TypeAlias, final
 
 __all__ = [
     "DISTRIBUTION",
+    "DOUBT",
+    "WEIGHED",
     "Choice",
     "Config",
+    "Costs",
     "Dataset",
     "DiodeError",
+    "Epilogue",
     "Hardware",
     "Model",
     "Problem",
     "Table",
+    "Weighed",
     "__version__",
     "obstacle",
     "shipped_models",
+    "weighed",
 ]
 
 _Path: TypeAlias = str | os.PathLike[str]
@@ -26,6 +32,10 @@ _Path: TypeAlias = str | os.PathLike[str]
 __version__: str
 DISTRIBUTION: str
 """``"torch-diode"`` or ``"torch-diode-lib"``."""
+DOUBT: float
+"""A tile is taken for the library if it is expected to be faster by this share, with what follows."""
+WEIGHED: int
+"""So many picks are compared with what follows them, and with them what the model names as near."""
 
 class DiodeError(Exception):
     """What was given, what was expected and what to do."""
@@ -247,5 +257,90 @@ class Dataset:
     def problems(self) -> list[Problem]: ...
     def __len__(self) -> int: ...
 
+@final
+class Epilogue:
+    """What Inductor puts into the kernel of a tile, because it follows the multiplication point by point."""
+
+    def __new__(
+        cls,
+        ops: Sequence[str],
+        elements: int,
+        product_bytes: int,
+        read_bytes: int,
+        written_bytes: int,
+        *,
+        keeps_product: bool,
+    ) -> Epilogue: ...
+    @property
+    def ops(self) -> list[str]: ...
+    @property
+    def product_bytes(self) -> int: ...
+    @property
+    def read_bytes(self) -> int: ...
+    @property
+    def written_bytes(self) -> int: ...
+    @property
+    def keeps_product(self) -> bool: ...
+    @property
+    def label(self) -> str: ...
+    def __eq__(self, value: object, /) -> bool: ...
+
+@final
+class Costs:
+    """What was measured of one kind of hardware."""
+
+    def __new__(
+        cls,
+        hardware: Hardware,
+        *,
+        gap_us: float,
+        bytes_per_us: float,
+        erfs_per_us: float,
+        read_us: float,
+        erf_us: float,
+        crowded_erf_us: float,
+        few_warps: float,
+        lost_occupancy: float,
+    ) -> Costs: ...
+    @staticmethod
+    def of(hardware: Hardware) -> Costs | None: ...
+    def separate_us(self, epilogue: Epilogue) -> float: ...
+    def fused_us(self, epilogue: Epilogue, problem: Problem, tile: Config, alone_us: float) -> float: ...
+    @property
+    def hardware(self) -> Hardware: ...
+    @property
+    def gap_us(self) -> float: ...
+    @property
+    def bytes_per_us(self) -> float: ...
+    @property
+    def erfs_per_us(self) -> float: ...
+    @property
+    def read_us(self) -> float: ...
+    @property
+    def erf_us(self) -> float: ...
+    @property
+    def crowded_erf_us(self) -> float: ...
+    @property
+    def few_warps(self) -> float: ...
+    @property
+    def lost_occupancy(self) -> float: ...
+    def __eq__(self, value: object, /) -> bool: ...
+
+@final
+class Weighed:
+    """A kernel with what follows it."""
+
+    @property
+    def config(self) -> Config: ...
+    @property
+    def alone_us(self) -> float: ...
+    @property
+    def following_us(self) -> float: ...
+    @property
+    def us(self) -> float: ...
+
+def weighed(
+    kernels: Sequence[tuple[Config, float]], problem: Problem, costs: Costs | None, epilogue: Epilogue | None
+) -> list[Weighed]: ...
 def obstacle(problem: Problem, config: Config, shared_memory: int, *, tf32: bool = False) -> str | None: ...
 def shipped_models() -> list[tuple[str, bytes]]: ...

@@ -21,7 +21,7 @@ from typing import Any
 from compared import CLEARLY, NONE, geomean
 
 from torch_diode import Config, Hardware, Problem, models
-from torch_diode.epilogue import Costs, Epilogue, costs_of
+from torch_diode._core import Costs, Epilogue
 from torch_diode.heuristics import Request
 from torch_diode.heuristics.model import ModelHeuristic
 
@@ -118,13 +118,18 @@ def loss(costs: Costs, times: Sequence[Added]) -> float:
     return statistics.fmean(min(abs(one.error(costs)), 0.15) * (WEIGHED if one.tile is None else 1) for one in times)
 
 
+def changed(costs: Costs, name: str, factor: float) -> Costs:
+    """The same costs, but for one."""
+    return Costs(costs.hardware, **{other: getattr(costs, other) * (factor if other == name else 1) for other in FITTED})
+
+
 def fitted(costs: Costs, times: Sequence[Added]) -> Costs:
     """Changes one cost after the other for as long as that helps."""
     best = loss(costs, times)
     for _ in range(6):
         for name in FITTED:
             for factor in (0.8, 0.9, 0.95, 1.05, 1.1, 1.25):
-                other = dataclasses.replace(costs, **{name: getattr(costs, name) * factor})
+                other = changed(costs, name, factor)
                 if (off := loss(other, times)) < best:
                     costs, best = other, off
     return costs
@@ -155,7 +160,8 @@ def decided(case: Case, heuristic: ModelHeuristic, hardware: Hardware) -> tuple[
 
 def main() -> None:
     slug, path = sys.argv[1], Path(sys.argv[2])
-    hardware, costs, model = Hardware.find(slug), costs_of(slug), models.for_hardware(slug)
+    hardware, model = Hardware.find(slug), models.for_hardware(slug)
+    costs = Costs.of(hardware) if hardware else None
     if hardware is None or costs is None or model is None:
         raise SystemExit(f"{slug}: there are no costs or no model of it")
     heuristic = ModelHeuristic([model])

@@ -6,8 +6,7 @@ import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
-from .._core import Config, Hardware, Problem
-from ..epilogue import Epilogue
+from .._core import Config, Epilogue, Hardware, Problem
 
 
 @dataclasses.dataclass(frozen=True)

@@ -6,8 +6,8 @@ import dataclasses
 import threading
 from collections.abc import Sequence
 
-from .._core import Choice, Config, Hardware, Model, Problem
-from ..epilogue import DOUBT, costs_of, in_words, weighed
+from .._core import DOUBT, WEIGHED, Choice, Config, Costs, Hardware, Model, Problem, weighed
+from ..epilogue import in_words
 from . import Answer, Candidate, Request
 
 _WORTH_TIMING = 1.25
@@ -15,9 +15,6 @@ _WORTH_TIMING = 1.25
 
 None of them was missed on 246 problems that the model was judged by. Where the library is so far ahead, Inductor's
 benchmark has taken far slower kernels for faster."""
-
-_WEIGHED = 8
-"""So many picks are compared with what follows them, and with them what the model names as near."""
 
 _SECTOR_BYTES = 32
 
@@ -120,14 +117,14 @@ def _is_taken_untried(request: Request) -> bool:
 
 def _weighed(answer: Answer, model: Model, request: Request, choice: Choice) -> Answer:
     """The answer for a single pick: against the library with what is known less well, and with what a tile does besides."""
-    costs = costs_of(request.hardware.slug) if request.hardware else None
+    costs = Costs.of(request.hardware) if request.hardware else None
     epilogue = request.epilogue if costs is not None else None
     considered = choice
     # A tile that is picked first may be near the library without the library being among what is near.
     if epilogue is not None or not answer.candidates[0].config.is_library:
         considered = model.choose(
             request.problem,
-            _WEIGHED,
+            WEIGHED,
             tf32=request.tiles_tf32,
             shared_memory=request.shared_memory,
             cache=request.cache_predictions,
@@ -141,7 +138,7 @@ def _weighed(answer: Answer, model: Model, request: Request, choice: Choice) -> 
     by = f"by the model of {model.hardware.slug} ({model.digest[:12]})"
     why = answer.why
     if epilogue is not None:
-        why = f"predicted fastest with what follows, of the {_WEIGHED} likeliest of {choice.ranked} configs and the library, {by}"
+        why = f"predicted fastest with what follows, of the {WEIGHED} likeliest of {choice.ranked} configs and the library, {by}"
     elif best.config.is_library:
         why = f"no tile is predicted to be faster than the library by {DOUBT:.0%}, {by}"
     return dataclasses.replace(

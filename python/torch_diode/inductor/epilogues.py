@@ -14,7 +14,7 @@ import torch
 from torch._inductor import config
 from torch._inductor.virtualized import V
 
-from ..epilogue import Epilogue
+from .._core import Epilogue
 from . import OPS
 from .foreseen import name_of
 from .kernels import hints
@@ -62,7 +62,7 @@ class _Reading:
             return None
         read = {node: None for following in self._following for node in self._others(following)}
         return Epilogue(
-            ops=tuple(name_of(node) for node in self._following),
+            ops=[name_of(node) for node in self._following],
             elements=self._elements,
             product_bytes=_bytes(self._product),
             read_bytes=sum(map(_bytes, read)),

@@ -1,0 +1,202 @@
+//! What follows a multiplication, as Python sees it.
+
+use diode_core::Micros;
+use diode_model::epilogue::{self, Costs, Following, Weighed};
+use pyo3::prelude::*;
+
+use crate::config::PyConfig;
+use crate::error::refusal;
+use crate::hardware::PyHardware;
+use crate::problem::PyProblem;
+
+/// What Inductor puts into the kernel of a tile, because it follows the multiplication point by point.
+#[pyclass(name = "Epilogue", module = "torch_diode", frozen, eq)]
+#[derive(Clone, PartialEq)]
+pub(crate) struct PyEpilogue(Following);
+
+#[pymethods]
+impl PyEpilogue {
+    #[new]
+    #[pyo3(signature = (ops, elements, product_bytes, read_bytes, written_bytes, *, keeps_product))]
+    fn new(
+        ops: Vec<String>,
+        elements: u64,
+        product_bytes: u64,
+        read_bytes: u64,
+        written_bytes: u64,
+        keeps_product: bool,
+    ) -> Self {
+        Self(Following { ops, elements, product_bytes, read_bytes, written_bytes, keeps_product })
+    }
+
+    #[getter]
+    fn ops(&self) -> Vec<String> {
+        self.0.ops.clone()
+    }
+
+    #[getter]
+    fn product_bytes(&self) -> u64 {
+        self.0.product_bytes
+    }
+
+    /// Of its other operands.
+    #[getter]
+    fn read_bytes(&self) -> u64 {
+        self.0.read_bytes
+    }
+
+    #[getter]
+    fn written_bytes(&self) -> u64 {
+        self.0.written_bytes
+    }
+
+    /// Whether the product itself is wanted too.
+    #[getter]
+    fn keeps_product(&self) -> bool {
+        self.0.keeps_product
+    }
+
+    /// Its functions, each once; casts only where there is nothing else.
+    #[getter]
+    fn label(&self) -> String {
+        self.0.label()
+    }
+}
+
+/// What was measured of one kind of hardware.
+#[pyclass(name = "Costs", module = "torch_diode", frozen, eq, get_all)]
+#[derive(Clone, PartialEq)]
+pub(crate) struct PyCosts {
+    hardware: PyHardware,
+    gap_us: f64,
+    bytes_per_us: f64,
+    erfs_per_us: f64,
+    read_us: f64,
+    erf_us: f64,
+    crowded_erf_us: f64,
+    few_warps: f64,
+    lost_occupancy: f64,
+}
+
+#[pymethods]
+impl PyCosts {
+    #[new]
+    #[pyo3(signature = (hardware, *, gap_us, bytes_per_us, erfs_per_us, read_us, erf_us, crowded_erf_us, few_warps, lost_occupancy))]
+    #[expect(clippy::too_many_arguments, reason = "Python passes them by name")]
+    fn new(
+        hardware: &PyHardware,
+        gap_us: f64,
+        bytes_per_us: f64,
+        erfs_per_us: f64,
+        read_us: f64,
+        erf_us: f64,
+        crowded_erf_us: f64,
+        few_warps: f64,
+        lost_occupancy: f64,
+    ) -> Self {
+        Self {
+            hardware: hardware.clone(),
+            gap_us,
+            bytes_per_us,
+            erfs_per_us,
+            read_us,
+            erf_us,
+            crowded_erf_us,
+            few_warps,
+            lost_occupancy,
+        }
+    }
+
+    /// The costs on a kind of hardware; `None` where nobody has measured them.
+    #[staticmethod]
+    fn of(hardware: &PyHardware) -> Option<Self> {
+        let costs = Costs::of(&hardware.0)?;
+        Some(Self {
+            hardware: hardware.clone(),
+            gap_us: costs.gap_us,
+            bytes_per_us: costs.bytes_per_us,
+            erfs_per_us: costs.erfs_per_us,
+            read_us: costs.read_us,
+            erf_us: costs.erf_us,
+            crowded_erf_us: costs.crowded_erf_us,
+            few_warps: costs.few_warps,
+            lost_occupancy: costs.lost_occupancy,
+        })
+    }
+
+    /// A kernel of its own.
+    fn separate_us(&self, epilogue: &PyEpilogue) -> PyResult<f64> {
+        Ok(self.costs()?.separate_us(&epilogue.0))
+    }
+
+    /// What a tile takes longer for, when it does all this itself.
+    fn fused_us(
+        &self,
+        epilogue: &PyEpilogue,
+        problem: &PyProblem,
+        tile: &PyConfig,
+        alone_us: f64,
+    ) -> PyResult<f64> {
+        Ok(self.costs()?.fused_us(&epilogue.0, &problem.0, &tile.0, alone_us))
+    }
+}
+
+impl PyCosts {
+    fn costs(&self) -> PyResult<Costs> {
+        let facts = self.hardware.0.facts.ok_or_else(|| {
+            refusal(format!("hardware: got {}, expected one whose facts are known", self.hardware.0.slug))
+        })?;
+        Ok(Costs {
+            facts,
+            gap_us: self.gap_us,
+            bytes_per_us: self.bytes_per_us,
+            erfs_per_us: self.erfs_per_us,
+            read_us: self.read_us,
+            erf_us: self.erf_us,
+            crowded_erf_us: self.crowded_erf_us,
+            few_warps: self.few_warps,
+            lost_occupancy: self.lost_occupancy,
+        })
+    }
+}
+
+/// A kernel with what follows it.
+#[pyclass(name = "Weighed", module = "torch_diode", frozen)]
+pub(crate) struct PyWeighed(Weighed);
+
+#[pymethods]
+impl PyWeighed {
+    #[getter]
+    fn config(&self) -> PyConfig {
+        PyConfig(self.0.config)
+    }
+
+    #[getter]
+    fn alone_us(&self) -> f64 {
+        self.0.alone.0
+    }
+
+    #[getter]
+    fn following_us(&self) -> f64 {
+        self.0.following.0
+    }
+
+    #[getter]
+    fn us(&self) -> f64 {
+        self.0.total().0
+    }
+}
+
+/// Kernels and their times, with what follows them where that is known, the best first.
+#[pyfunction]
+pub(crate) fn weighed(
+    kernels: Vec<(PyRef<'_, PyConfig>, f64)>,
+    problem: &PyProblem,
+    costs: Option<&PyCosts>,
+    epilogue: Option<&PyEpilogue>,
+) -> PyResult<Vec<PyWeighed>> {
+    let costs = costs.map(PyCosts::costs).transpose()?;
+    let what_follows = costs.as_ref().zip(epilogue.map(|epilogue| &epilogue.0));
+    let kernels = kernels.into_iter().map(|(config, us)| (config.0, Micros(us)));
+    Ok(epilogue::weighed(kernels, &problem.0, what_follows).into_iter().map(PyWeighed).collect())
+}
