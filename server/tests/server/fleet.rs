@@ -98,7 +98,9 @@ async fn each_job_is_done_once_and_that_of_a_killed_worker_by_another() {
         let _ = worker.kill();
         worker.wait().unwrap();
     }
-    servers.map(Server::kill);
+    for server in servers {
+        server.kill();
+    }
     db.close().await.unwrap();
     postgres::remove(&url).await;
 }

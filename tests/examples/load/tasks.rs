@@ -24,10 +24,18 @@ const AFTERWARDS: Duration = Duration::from_secs(3);
 
 const GOAL_MS: f64 = 100.0;
 
-/// Keeps the length of all tasks of 50 ms and more, from before the page's first script.
-const RECORD: &str = "window.long_tasks = [];
+/// Keeps the length of all tasks of 50 ms and more and how far the page shifts, from before the page's first script.
+const RECORD: &str = "window.long_tasks = []; window.shifted = 0;
     new PerformanceObserver((list) => window.long_tasks.push(...list.getEntries().map((task) => task.duration)))
-        .observe({ type: 'longtask', buffered: true });";
+        .observe({ type: 'longtask', buffered: true });
+    new PerformanceObserver((list) => list.getEntries().forEach((shift) => window.shifted += shift.value))
+        .observe({ type: 'layout-shift', buffered: true });";
+
+/// What was recorded, and when something was painted for the first time.
+const TELL: &str = "return [
+    Math.max(0, ...window.long_tasks),
+    performance.getEntriesByName('first-contentful-paint')[0]?.startTime ?? 0,
+    window.shifted]";
 
 struct Page {
     name: &'static str,
@@ -61,36 +69,56 @@ fn fill(site: &Site, problems: usize) -> anyhow::Result<()> {
 pub(crate) async fn look_at(url: &str) -> anyhow::Result<()> {
     for page in pages(url)? {
         let before = load();
-        let mut longest = Vec::new();
+        let mut visits = Vec::new();
         for _ in 0..OPENED {
-            longest.push(longest_task(&format!("{url}{}", page.path), page.ready).await?);
+            visits.push(first_visit(&format!("{url}{}", page.path), page.ready).await?);
         }
-        longest.sort_by(f64::total_cmp);
+        let of = |figure: fn(&Visit) -> f64| {
+            let mut figures: Vec<f64> = visits.iter().map(figure).collect();
+            figures.sort_by(f64::total_cmp);
+            figures
+        };
+        let (longest, paint, content) =
+            (of(|visit| visit.longest_ms), of(|visit| visit.paint_ms), of(|visit| visit.content_ms));
+        let shifted = of(|visit| visit.shifted);
         println!(
             "{}: longest task {:.0} ms in the quietest of {OPENED} first visits, {:.0} in the middle one, {:.0} at most, at a \
-             {SLOWDOWN}th of the speed (goal: {GOAL_MS}); load average {before} before, {} after",
+             {SLOWDOWN}th of the speed (goal: {GOAL_MS}); first paint after {:.0} ms, content after {:.0} in the quietest \
+             (goals: 500, 1000); shifts by {:.3} at most (goal: 0.02); load average {before} before, {} after",
             page.name,
             longest[0],
             longest[OPENED / 2],
             longest[OPENED - 1],
+            paint[0],
+            content[0],
+            shifted[OPENED - 1],
             load()
         );
     }
     Ok(())
 }
 
-/// In milliseconds, on a first visit: a browser that has shown the dashboard has its code compiled.
-async fn longest_task(page: &str, ready: &str) -> anyhow::Result<f64> {
+struct Visit {
+    longest_ms: f64,
+    paint_ms: f64,
+    /// What the page is about is there.
+    content_ms: f64,
+    shifted: f64,
+}
+
+/// A browser that has shown the dashboard has its code compiled, so each visit is by a new one.
+async fn first_visit(page: &str, ready: &str) -> anyhow::Result<Visit> {
     let browser = Browser::start().await?;
     browser.look(Viewport::DESKTOP, Theme::Light).await?;
     browser.devtools("Page.addScriptToEvaluateOnNewDocument", json!({ "source": RECORD })).await?;
     browser.devtools("Emulation.setCPUThrottlingRate", json!({ "rate": SLOWDOWN })).await?;
     browser.open(page, ready).await?;
+    let content_ms = browser.script("return performance.now()").await?;
     tokio::time::sleep(AFTERWARDS).await;
     let complaints = browser.complaints().await?;
     ensure!(complaints.is_empty(), "{page}: {complaints:?}");
-    let tasks: Vec<f64> = browser.script("return window.long_tasks").await?;
-    Ok(tasks.into_iter().fold(0.0, f64::max))
+    let [longest_ms, paint_ms, shifted] = browser.script(TELL).await?;
+    Ok(Visit { longest_ms, paint_ms, content_ms, shifted })
 }
 
 fn pages(url: &str) -> anyhow::Result<Vec<Page>> {
