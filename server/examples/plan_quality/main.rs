@@ -1,21 +1,21 @@
 //! How soon the plan makes a useful model of a GPU that nobody has described, beside shapes drawn at random:
-//! `cargo run --release -p diode-server --example plan_quality`.
+//! `cargo run --release -p diode-server --example plan_quality [SEEDS]`.
 //!
 //! One simulated device measures for hours: what the plan names, or random shapes of the same operators, types and
 //! layouts with the same share of configs, in the time that the server expects. Models of both are judged by problems
 //! that neither has measured. Every training sees as many problems as every other, so few that all of them take
-//! minutes on two cores.
+//! minutes on two cores. Each seed draws another plan, other shapes and other quirks of the device, since one training
+//! may differ from the next by a percent.
 
 mod measuring;
 mod shapes;
 
 use std::collections::HashSet;
 use std::ops::ControlFlow;
-use std::time::Instant;
 
 use anyhow::Context as _;
 use diode_core::api::Ability;
-use diode_core::hardware::find;
+use diode_core::hardware::{Hardware, find};
 use diode_core::{DType, Layout, Op, Problem};
 use diode_server::agents::plan::{Known, Order, Planner};
 use diode_train::{FirstPicks, TrainOptions, TrainingSet, train};
@@ -23,13 +23,40 @@ use diode_train::{FirstPicks, TrainOptions, TrainingSet, train};
 use measuring::{Device, MOST_SECONDS};
 
 /// Quality is looked at after so many hours of one agent.
-const HOURS: [f64; 4] = [1.0, 2.0, 4.0, 8.0];
+const HOURS: [f64; 6] = [0.25, 0.5, 1.0, 2.0, 4.0, 8.0];
 
 /// How many problems a training sees, the same ones several times among them.
-const SEEN: usize = 120_000;
+const SEEN: usize = 24_000;
+
+/// First picks' share of the best on the layers of transformers, and anywhere.
+type Quality = [f64; 2];
 
 fn main() -> anyhow::Result<()> {
+    let seeds = std::env::args().nth(1).map_or(Ok(3), |text| text.parse::<u64>()).context("SEEDS")?;
     let hardware = find("nvidia-h200").context("the catalogue has it")?.simulated()?;
+    let runs = (1..=seeds).map(|seed| one_run(&hardware, seed)).collect::<anyhow::Result<Vec<_>>>()?;
+    println!("first picks' share of the best in percent: mean of {seeds} (least to most)");
+    println!(
+        "{:>6} {:>26} {:>26} {:>26} {:>26}",
+        "hours", "plan, layers", "random, layers", "plan, anywhere", "random, anywhere"
+    );
+    for (place, hours) in HOURS.into_iter().enumerate() {
+        let cell = |arm: usize, set: usize| summary(runs.iter().map(|run| run[arm][place][set]));
+        println!("{hours:>6} {:>26} {:>26} {:>26} {:>26}", cell(0, 0), cell(1, 0), cell(0, 1), cell(1, 1));
+    }
+    Ok(())
+}
+
+fn summary(shares: impl Iterator<Item = f64>) -> String {
+    let shares: Vec<f64> = shares.map(|share| 100.0 * share).collect();
+    let mean = shares.iter().sum::<f64>() / shares.len() as f64;
+    let (least, most) =
+        shares.iter().fold((f64::MAX, f64::MIN), |(low, high), s| (low.min(*s), high.max(*s)));
+    format!("{mean:.2} ({least:.1} to {most:.1})")
+}
+
+/// The quality after each of [`HOURS`], of the plan and of random shapes.
+fn one_run(hardware: &Hardware, seed: u64) -> anyhow::Result<[Vec<Quality>; 2]> {
     let ability = Ability {
         ops: Op::ALL.to_vec(),
         dtypes: vec![DType::BFloat16, DType::Float16, DType::Float32],
@@ -38,42 +65,44 @@ fn main() -> anyhow::Result<()> {
         memory_bytes: 8 << 30,
         variants: None,
     };
-    let device = Device::new(hardware.clone(), 1);
-    let layers = device.held_out(shapes::layers()?)?;
-    let anywhere = device.held_out(shapes::anywhere(2).take(200))?;
-    let judged: HashSet<&Problem> = layers.iter().chain(anywhere.iter()).map(|one| &one.problem).collect();
-    println!(
-        "first picks' share of the best, on {} layers of transformers and {} problems anywhere",
-        layers.problems(),
-        anywhere.problems()
-    );
-    let known = Known::default();
-    let order = Order::new(1);
-    let plan = Planner::new(&hardware, &ability, MOST_SECONDS, &known, &order).map(|planned| planned.problem);
-    let plan: Box<dyn Iterator<Item = Problem>> = Box::new(plan);
-    for (name, problems) in [("plan", plan), ("random", Box::new(shapes::anywhere(1)))] {
+    let device = Device::new(hardware.clone(), seed);
+    let sets =
+        [device.held_out(shapes::layers()?)?, device.held_out(shapes::anywhere(1000 + seed).take(200))?];
+    let judged: HashSet<&Problem> = sets.iter().flat_map(TrainingSet::iter).map(|one| &one.problem).collect();
+    let (known, order) = (Known::default(), Order::new(seed));
+    let plan = Planner::new(hardware, &ability, MOST_SECONDS, &known, &order).map(|planned| planned.problem);
+    let arms: [(&str, Box<dyn Iterator<Item = Problem>>); 2] =
+        [("plan", Box::new(plan)), ("random", Box::new(shapes::anywhere(seed)))];
+    let mut qualities = [Vec::new(), Vec::new()];
+    for ((name, problems), qualities) in arms.into_iter().zip(&mut qualities) {
         let mut problems = problems.filter(|problem| !judged.contains(problem));
         let mut measured = device.nothing();
         for hours in HOURS {
             device.measure_until(hours, &mut problems, &mut measured)?;
-            let start = Instant::now();
             let (set, _) =
                 TrainingSet::from_datasets(std::slice::from_ref(&measured.dataset), None)?.split_kept()?;
-            let epochs = (SEEN / set.problems()).max(1);
-            let options = TrainOptions { epochs: Some(epochs), ..TrainOptions::default() };
-            let model = train(&set, &options, String::new(), &mut |_| ControlFlow::Continue(()))?;
-            let share = |set| -> anyhow::Result<f64> {
-                Ok(FirstPicks::of(&model, set)?.report().context("nothing is judged")?.triton.geomean)
-            };
+            let quality = quality(&set, seed, &sets)?;
             println!(
-                "{name:>6}, {hours} h: {:.1} % of layers, {:.1} % anywhere ({} problems, {} timings, trained {epochs} epochs in {:.0} s)",
-                100.0 * share(&layers)?,
-                100.0 * share(&anywhere)?,
+                "seed {seed}, {name:>6}, {hours} h: {:.1} % of layers, {:.1} % anywhere ({} problems, {} timings)",
+                100.0 * quality[0],
+                100.0 * quality[1],
                 set.problems(),
                 set.timings(),
-                start.elapsed().as_secs_f64()
             );
+            qualities.push(quality);
         }
     }
-    Ok(())
+    Ok(qualities)
+}
+
+/// What a model that is trained on a set reaches on the sets that judge it.
+fn quality(set: &TrainingSet, seed: u64, judges: &[TrainingSet; 2]) -> anyhow::Result<Quality> {
+    let epochs = (SEEN / set.problems()).max(1);
+    let options = TrainOptions { epochs: Some(epochs), seed, ..TrainOptions::default() };
+    let model = train(set, &options, String::new(), &mut |_| ControlFlow::Continue(()))?;
+    let mut quality = [0.0; 2];
+    for (share, judge) in quality.iter_mut().zip(judges) {
+        *share = FirstPicks::of(&model, judge)?.report().context("nothing is judged")?.triton.geomean;
+    }
+    Ok(quality)
 }
