@@ -4,7 +4,7 @@
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
-use diode_tests::{Browser, Server, Theme, Viewport, collect_on_cpu, diode, diode_command, diode_json};
+use diode_tests::{Browser, Server, Theme, Viewport, collect_on_cpu, diode_command, diode_json};
 use serde_json::{Value, json};
 
 const SHAPES: usize = 6;

@@ -53,6 +53,8 @@ pub(crate) struct Storage {
     serving: JoinHandle<()>,
     /// How often somebody stored a probe.
     probes: Arc<AtomicUsize>,
+    /// Parts of large files that it was sent and does not answer.
+    unanswered_parts: Arc<AtomicUsize>,
     /// The certificate that it shows, if it is reached by TLS.
     certificate: Option<PathBuf>,
 }
@@ -65,10 +67,14 @@ impl Storage {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         let (mood, feels) = watch::channel(Mood::Well);
-        let probes = Arc::default();
-        let gate = Gate { mood: feels, probes: Arc::clone(&probes) };
+        let (probes, unanswered_parts) = (Arc::default(), Arc::default());
+        let gate = Gate {
+            mood: feels,
+            probes: Arc::clone(&probes),
+            unanswered_parts: Arc::clone(&unanswered_parts),
+        };
         let serving = tokio::spawn(serve(listener, None, service(folder.path().into(), gate)));
-        Self { folder, address, mood, serving, probes, certificate: None }
+        Self { folder, address, mood, serving, probes, unanswered_parts, certificate: None }
     }
 
     /// The same, reached by TLS, with a certificate that nobody knows.
@@ -136,13 +142,22 @@ impl Storage {
         names.filter(|name| name.starts_with(".upload")).count()
     }
 
+    /// How many parts of large files it was sent and does not answer.
+    pub(crate) fn unanswered_parts(&self) -> usize {
+        self.unanswered_parts.load(Ordering::SeqCst)
+    }
+
     /// How often somebody stored a probe.
     pub(crate) fn probes(&self) -> usize {
         self.probes.load(Ordering::SeqCst)
     }
 
     fn gate(&self) -> Gate {
-        Gate { mood: self.mood.subscribe(), probes: Arc::clone(&self.probes) }
+        Gate {
+            mood: self.mood.subscribe(),
+            probes: Arc::clone(&self.probes),
+            unanswered_parts: Arc::clone(&self.unanswered_parts),
+        }
     }
 
     pub(crate) fn set(&self, mood: Mood) {
@@ -202,6 +217,7 @@ async fn answer(stream: TcpStream, tls: Option<TlsAcceptor>, service: S3Service)
 struct Gate {
     mood: watch::Receiver<Mood>,
     probes: Arc<AtomicUsize>,
+    unanswered_parts: Arc<AtomicUsize>,
 }
 
 #[async_trait]
@@ -221,7 +237,10 @@ impl S3Access for Gate {
             Mood::DiskFull => Err(refusal("XMinioStorageFull", StatusCode::INSUFFICIENT_STORAGE)),
             Mood::NoBucket => Err(s3_error!(NoSuchBucket)),
             Mood::OnePart if is_later_part => Err(s3_error!(ServiceUnavailable)),
-            Mood::OnePartThenSilent if is_later_part => std::future::pending().await,
+            Mood::OnePartThenSilent if is_later_part => {
+                self.unanswered_parts.fetch_add(1, Ordering::SeqCst);
+                std::future::pending().await
+            }
             Mood::Well | Mood::OnePart | Mood::OnePartThenSilent => Ok(()),
         }
     }
