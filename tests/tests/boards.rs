@@ -2,14 +2,7 @@
 //! DIODE_SCREENSHOTS to an absolute path to keep pictures.
 
 use anyhow::{Context as _, ensure};
-use diode_tests::{Browser, Server, Theme, Viewport, seeded};
-
-const LOOKS: [(Viewport, Theme, &str); 4] = [
-    (Viewport::DESKTOP, Theme::Light, "desktop-light"),
-    (Viewport::DESKTOP, Theme::Dark, "desktop-dark"),
-    (Viewport::PHONE, Theme::Light, "phone-light"),
-    (Viewport::PHONE, Theme::Dark, "phone-dark"),
-];
+use diode_tests::{Browser, LOOKS, Server, Theme, Viewport, seeded};
 
 /// A board: what is there once it has its data, and what it then says.
 const BOARDS: [(&str, &str, &str); 4] = [

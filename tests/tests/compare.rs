@@ -4,15 +4,8 @@
 use anyhow::{Context as _, ensure};
 use diode_core::{Dataset, Method, TimeColumn};
 use diode_formats::{Format, decode, encode};
-use diode_tests::{Browser, Server, Theme, Viewport, seeded};
+use diode_tests::{Browser, LOOKS, Server, Theme, Viewport, seeded};
 use serde_json::Value;
-
-const LOOKS: [(Viewport, Theme, &str); 4] = [
-    (Viewport::DESKTOP, Theme::Light, "desktop-light"),
-    (Viewport::DESKTOP, Theme::Dark, "desktop-dark"),
-    (Viewport::PHONE, Theme::Light, "phone-light"),
-    (Viewport::PHONE, Theme::Dark, "phone-dark"),
-];
 
 /// As a paste reaches the page: the whole text at once, and why it came.
 const PASTE: &str = "const field = document.querySelector('.paste textarea');

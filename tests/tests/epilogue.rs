@@ -2,15 +2,8 @@
 //! absolute path to keep pictures.
 
 use anyhow::{Context as _, ensure};
-use diode_tests::{Browser, CATCH_FILES, Server, Theme, Viewport, diode_json, seeded};
+use diode_tests::{Browser, CATCH_FILES, LOOKS, Server, Theme, Viewport, diode_json, seeded};
 use serde_json::Value;
-
-const LOOKS: [(Viewport, Theme, &str); 4] = [
-    (Viewport::DESKTOP, Theme::Light, "desktop-light"),
-    (Viewport::DESKTOP, Theme::Dark, "desktop-dark"),
-    (Viewport::PHONE, Theme::Light, "phone-light"),
-    (Viewport::PHONE, Theme::Dark, "phone-dark"),
-];
 
 const CANDIDATES: &str = "[data-testid=candidates] [data-config]";
 const VERDICT: &str = "return document.querySelector('[data-testid=verdict]')?.innerText ?? ''";

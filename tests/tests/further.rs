@@ -2,15 +2,8 @@
 //! charts as files. Set DIODE_SCREENSHOTS to an absolute path to keep pictures.
 
 use anyhow::{Context as _, ensure};
-use diode_tests::{Browser, CATCH_FILES, Server, Theme, Viewport, seeded};
+use diode_tests::{Browser, CATCH_FILES, LOOKS, Server, Theme, Viewport, seeded};
 use serde_json::Value;
-
-const LOOKS: [(Viewport, Theme, &str); 4] = [
-    (Viewport::DESKTOP, Theme::Light, "desktop-light"),
-    (Viewport::DESKTOP, Theme::Dark, "desktop-dark"),
-    (Viewport::PHONE, Theme::Light, "phone-light"),
-    (Viewport::PHONE, Theme::Dark, "phone-dark"),
-];
 
 const CANDIDATES: &str = "[data-testid=candidates] [data-config]";
 const ALONG_ROWS: &str = "[data-testid=along] tbody tr";

@@ -2,15 +2,8 @@
 //! absolute path to keep pictures.
 
 use anyhow::{Context as _, ensure};
-use diode_tests::{Browser, Server, Theme, Viewport, seeded};
+use diode_tests::{Browser, LOOKS, Server, Theme, Viewport, seeded};
 use serde_json::json;
-
-const LOOKS: [(Viewport, Theme, &str); 4] = [
-    (Viewport::DESKTOP, Theme::Light, "desktop-light"),
-    (Viewport::DESKTOP, Theme::Dark, "desktop-dark"),
-    (Viewport::PHONE, Theme::Light, "phone-light"),
-    (Viewport::PHONE, Theme::Dark, "phone-dark"),
-];
 
 const BUTTON: &str = "document.querySelector('[data-testid=measure] button')";
 

@@ -3,16 +3,9 @@
 
 use anyhow::{Context as _, ensure};
 use diode_tests::{
-    Browser, CATCH_FILES, Server, Theme, Viewport, administrator_token, seeded, snapshot_of_h100,
+    Browser, CATCH_FILES, LOOKS, Server, Theme, Viewport, administrator_token, seeded, snapshot_of_h100,
 };
 use serde_json::Value;
-
-const LOOKS: [(Viewport, Theme, &str); 4] = [
-    (Viewport::DESKTOP, Theme::Light, "desktop-light"),
-    (Viewport::DESKTOP, Theme::Dark, "desktop-dark"),
-    (Viewport::PHONE, Theme::Light, "phone-light"),
-    (Viewport::PHONE, Theme::Dark, "phone-dark"),
-];
 
 async fn text(browser: &Browser, selector: &str) -> anyhow::Result<String> {
     browser.script(&format!("return document.querySelector(\"{selector}\").innerText")).await

@@ -1,6 +1,8 @@
 //! That what is acknowledged is on the disk, shown by a trace of the system calls.
 
-use std::process::Command;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
 
 use diode_core::api::Receipt;
 
@@ -8,7 +10,7 @@ use crate::process::Server;
 use crate::samples::{columnar, seven};
 
 /// The server's system calls during one upload, in their order, each with the names of its files.
-fn traced_upload(folder: &std::path::Path) -> (Receipt, Vec<String>) {
+fn traced_upload(folder: &Path) -> (Receipt, Vec<String>) {
     let trace = folder.join("trace");
     let server = Server::start(folder);
     let mut tracer = Command::new("strace")
@@ -23,13 +25,16 @@ fn traced_upload(folder: &std::path::Path) -> (Receipt, Vec<String>) {
         .arg("-o")
         .arg(&trace)
         .args(["-p", &server.process.id().to_string()])
-        .stderr(std::process::Stdio::null())
+        .stdout(Stdio::null())
         .spawn()
         .expect("strace, of the package of that name");
+    let began = Instant::now();
     while !std::fs::read_to_string(&trace).is_ok_and(|calls| !calls.is_empty()) {
-        // It is attached once it sees a call.
+        // It is attached once it sees a call. Where processes may not be traced, it ends and says so.
+        assert_eq!(tracer.try_wait().unwrap(), None, "strace has ended before the upload");
+        assert!(began.elapsed() < Duration::from_secs(60), "strace sees no call of the server");
         assert_eq!(server.status("/healthz", None), 200);
-        std::thread::sleep(std::time::Duration::from_millis(20));
+        std::thread::sleep(Duration::from_millis(20));
     }
     let mut reply =
         ureq::post(format!("{}/api/v1/uploads", server.address)).send(columnar(&seven())).unwrap();

@@ -8,7 +8,7 @@ use diode_formats::pack::{Kernel, Outcome, Pack};
 use super::driver::{DriverError, Function, Gpu};
 use super::session_error::SessionError;
 
-/// The most kernels that are loaded at once. The driver takes some 0.3 MB of the host for each.
+/// The most kernels that are loaded at once. Each takes memory of the host and of the GPU.
 pub(super) const MOST_LOADED: usize = 112;
 
 /// A kernel's place in the [`Store`]. It holds as long as the store does.
