@@ -156,34 +156,6 @@ def test_a_tile_that_is_short_of_registers_pays_for_functions() -> None:
     assert fused[0] < COSTS_H100.separate_us(small) < fused[1]
 
 
-def test_a_tile_with_few_warps_waits_for_functions() -> None:
-    problem = Problem("addmm", 2048, 512, 256, "bfloat16", b_layout="column", bias="vector")
-    gated = Epilogue(("exp", "add", "div", "mul"), 1 << 20, 2 << 20, 2 << 20, 2 << 20, keeps_product=False)
-    few, enough = (COSTS_H100.fused_us(gated, problem, one, 8.0) for one in (tile(64, 128, 4), tile(64, 64, 4)))
-    assert few > 1.5 * enough, "128 blocks of four warps, and 256 of which two run at once"
-
-
-def test_a_tile_that_loses_a_block_reads_slowly() -> None:
-    after = lambda *ops: Epilogue(ops, 1 << 25, 1 << 26, 1 << 26, 1 << 26, keeps_product=False)
-    big = tile(128, 128, 8)
-    residual, gate = (COSTS_H100.fused_us(one, PROBLEM, big, 58.0) for one in (after("add"), after("exp", "add", "div", "mul")))
-    assert residual > gate, "with exp alone it loses none"
-    assert residual > 2 * (1 << 26) / COSTS_H100.bytes_per_us
-
-
-def test_costs_are_known_for_two_kinds_of_hardware() -> None:
-    megabytes = Epilogue(("add",), 32 << 20, 64 << 20, 64 << 20, 64 << 20, keeps_product=False)
-    h100, h200 = costs_of("nvidia-h100"), costs_of("nvidia-h200")
-    assert h100 is not None and h200 is not None and costs_of("nvidia-a100") is None
-    assert h200.separate_us(megabytes) < h100.separate_us(megabytes), "its memory is faster"
-
-
-def test_a_tile_is_taken_only_where_it_is_clearly_faster() -> None:
-    for us, expected in ((39.0, "library"), (37.0, "64×128×64 s3 w4")):
-        best = weighed([(tile(64, 128, 4), us), (Config("aten"), 40.0)], PROBLEM, None, None)[0]
-        assert best.config.label == expected
-
-
 def test_the_model_decides_with_what_follows_and_explains_it() -> None:
     rows, layer = tensor((8192, 256)), tensor((256, 4096))
     with gpu(**H100):
