@@ -39,6 +39,14 @@ impl Theme {
     }
 }
 
+/// Both sizes in both themes, and how a picture of each is called.
+pub const LOOKS: [(Viewport, Theme, &str); 4] = [
+    (Viewport::DESKTOP, Theme::Light, "desktop-light"),
+    (Viewport::DESKTOP, Theme::Dark, "desktop-dark"),
+    (Viewport::PHONE, Theme::Light, "phone-light"),
+    (Viewport::PHONE, Theme::Dark, "phone-dark"),
+];
+
 /// One browser with a fresh profile; ends when dropped.
 pub struct Browser {
     pub driver: WebDriver,

@@ -10,8 +10,8 @@ mod reported;
 mod seeded;
 
 pub use administrator::{administrator_token, snapshot_of_h100, token};
-pub use browser::{Browser, Theme, Viewport};
+pub use browser::{Browser, LOOKS, Theme, Viewport};
 pub use files::CATCH_FILES;
-pub use programs::{Server, collect_on_cpu, diode, diode_command, diode_json, server_command};
+pub use programs::{Server, collect_on_cpu, config_label, diode, diode_command, diode_json, server_command};
 pub use reported::reported;
 pub use seeded::seeded;

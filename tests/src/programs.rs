@@ -141,3 +141,13 @@ pub fn collect_on_cpu(folder: &Path, file: &str, problems: usize, largest: u64) 
     let how = ["--backend", "cpu", "--dtypes", "float32", "--space", "default"];
     diode(folder, &[&["collect", "--output", file], &what[..], &how[..]].concat()).map(drop)
 }
+
+/// A candidate of `diode predict --json`, named as the dashboard names it.
+pub fn config_label(candidate: &serde_json::Value) -> String {
+    let [m, n, k, s, w] =
+        ["block_m", "block_n", "block_k", "num_stages", "num_warps"].map(|key| candidate[key].to_string());
+    match candidate["template"].as_str() {
+        Some("aten") => "library".to_owned(),
+        _ => format!("{m}x{n}x{k} s{s} w{w}"),
+    }
+}

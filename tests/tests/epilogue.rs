@@ -2,7 +2,7 @@
 //! absolute path to keep pictures.
 
 use anyhow::{Context as _, ensure};
-use diode_tests::{Browser, CATCH_FILES, LOOKS, Server, Theme, Viewport, diode_json, seeded};
+use diode_tests::{Browser, CATCH_FILES, LOOKS, Server, Theme, Viewport, config_label, diode_json, seeded};
 use serde_json::Value;
 
 const CANDIDATES: &str = "[data-testid=candidates] [data-config]";
@@ -25,14 +25,8 @@ fn candidates(prediction: &Value) -> anyhow::Result<Vec<(String, f64, f64)>> {
     let list = prediction["candidates"].as_array().context("candidates")?;
     list.iter()
         .map(|c| {
-            let [m, n, k, s, w] =
-                ["block_m", "block_n", "block_k", "num_stages", "num_warps"].map(|key| c[key].to_string());
-            let label = match c["template"].as_str() {
-                Some("aten") => "library".to_owned(),
-                _ => format!("{m}x{n}x{k} s{s} w{w}"),
-            };
             let us = |key: &str| c[key].as_f64().context("a time");
-            Ok((label, us("predicted_us")?, us("epilogue_us")?))
+            Ok((config_label(c), us("predicted_us")?, us("epilogue_us")?))
         })
         .collect()
 }

@@ -2,7 +2,7 @@
 //! absolute path to keep pictures.
 
 use anyhow::ensure;
-use diode_tests::{Browser, LOOKS, Server, Theme, Viewport, administrator_token, seeded, snapshot_of_h100};
+use diode_tests::{Browser, LOOKS, Server, administrator_token, seeded, snapshot_of_h100};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_best_configs_of_a_shape_on_two_gpus_are_one_paste_away() -> anyhow::Result<()> {

@@ -1,8 +1,8 @@
 //! Predictions in the browser are those of the command line, and need no server once they are there.
 
 use anyhow::{Context as _, ensure};
-use diode_tests::{Browser, Server, Theme, Viewport, diode_json, seeded};
-use serde_json::{Value, json};
+use diode_tests::{Browser, Server, Theme, Viewport, config_label, diode_json, seeded};
+use serde_json::json;
 
 const CANDIDATES: &str = "[data-testid=candidates] [data-config]";
 
@@ -35,15 +35,6 @@ fn sizes(kind: u64, number: u64) -> [u64; 4] {
         (least << bit) + if odd < 2 { odd * 8 + 1 } else { 0 }
     };
     [next(2, 4), next(1, 14), next(64, 9), next(64, 8)]
-}
-
-fn label(candidate: &Value) -> String {
-    let [m, n, k, s, w] =
-        ["block_m", "block_n", "block_k", "num_stages", "num_warps"].map(|key| candidate[key].to_string());
-    match candidate["template"].as_str() {
-        Some("aten") => "library".to_owned(),
-        _ => format!("{m}x{n}x{k} s{s} w{w}"),
-    }
 }
 
 fn type_in(fields: &[(&str, u64)]) -> String {
@@ -91,9 +82,9 @@ async fn two_hundred_shapes_are_predicted_alike_in_the_browser_and_on_the_comman
                 let predicted = there["predicted_us"].as_f64().context("a time")?;
                 let apart = (us / predicted - 1.0).abs();
                 ensure!(
-                    *config == label(there) && apart < 1e-5,
+                    *config == config_label(there) && apart < 1e-5,
                     "{query} {name}: {config} {us} µs here, {} {predicted} µs on the command line",
-                    label(there)
+                    config_label(there)
                 );
                 furthest = furthest.max(apart);
             }

@@ -16,25 +16,27 @@ const HEAD: &str = "line,op,b,m,n,k,dtype,a_layout,b_layout,bias,config,template
                     group_m,num_stages,num_warps,predicted_us,library_us,epilogue,epilogue_us,library_epilogue_us,\
                     model,note\n";
 
-/// Commas of a line that has its number and a note alone.
-const EMPTY: usize = 24;
-
 /// One row per line of the list, also for lines that have no prediction.
 pub(super) fn csv(rows: &[Row], model: &ModelSummary) -> String {
     let mut text = HEAD.to_owned();
     for row in rows {
         text += &match &row.outcome {
             Ok(ranked) => predicted_row(row.number, ranked, model),
-            Err(error) => format!("{}{}{}\n", row.number, ",".repeat(EMPTY), quoted(error)),
+            Err(error) => bare_row(row.number, &quoted(error)),
         };
     }
     text
 }
 
+/// A line that has its number and a note alone.
+fn bare_row(number: usize, note: &str) -> String {
+    format!("{number}{}{note}\n", ",".repeat(HEAD.matches(',').count()))
+}
+
 fn predicted_row(number: usize, ranked: &Ranked, model: &ModelSummary) -> String {
     let p = &ranked.problem;
     let Some(pick) = ranked.picks.first() else {
-        return format!("{number}{}no config\n", ",".repeat(EMPTY));
+        return bare_row(number, "no config");
     };
     let config = &pick.config;
     let shape = format!(
