@@ -1,4 +1,6 @@
-#![forbid(unsafe_code)]
+#![deny(unsafe_code)]
+
+mod memory;
 
 use std::io::{IsTerminal as _, Write as _};
 use std::process::ExitCode;
@@ -12,6 +14,7 @@ use tracing_subscriber::EnvFilter;
 const LAST_WORK: Duration = Duration::from_secs(5);
 
 fn main() -> ExitCode {
+    memory::limit_unused();
     let cli = Cli::parse();
     let filter = EnvFilter::try_from_env("DIODE_LOG").unwrap_or_else(|_| EnvFilter::new("info"));
     let log = tracing_subscriber::fmt()
