@@ -24,6 +24,14 @@ const BUSY_TIMEOUT: Duration = Duration::from_secs(60);
 /// Readers never block each other; more than there are cores to run them is no gain.
 const READERS: u32 = 8;
 
+/// Kilobytes of pages that the writer keeps, as a negative number. An upload changes a page of every index for nearly each of
+/// its problems, since ids are digests: with the usual 2 MB it would read and write the same pages again and again.
+const WRITERS_CACHE: &str = "-16384";
+
+/// Pages in the log after which it is moved into the file: 32 MB. Later uploads change many of the same pages, which are
+/// moved once then. What is in the log is synced, too.
+const PAGES_IN_LOG: &str = "8192";
+
 const EXPECTED: &str = "expected sqlite:FILE or postgres://USER@HOST/DATABASE";
 
 /// Everything in one SQLite file.
@@ -63,7 +71,12 @@ impl SqliteStore {
                 let usable = !sqlx::Connection::is_in_transaction(&*connection);
                 Box::pin(async move { Ok(usable) })
             })
-            .connect_with(options.clone())
+            .connect_with(
+                options
+                    .clone()
+                    .pragma("cache_size", WRITERS_CACHE)
+                    .pragma("wal_autocheckpoint", PAGES_IN_LOG),
+            )
             .await?;
         migrations::sqlite().run(&writers).await?;
         let place = Place::of(options.get_filename()).map_err(|error| refuse(error.to_string()))?;

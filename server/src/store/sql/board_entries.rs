@@ -75,17 +75,17 @@ pub(super) async fn fetch_views(db: &mut impl Connection, select: Statement) -> 
 /// shows each statement all that was committed before it. Facts that came meanwhile are seen
 /// in the end ([`super::hardware::note_upload`]).
 ///
-/// Decoding and medians take long, so they run on a thread for blocking work
+/// Decoding and medians take long, so they run on threads for blocking work
 /// while the transaction stays open.
 ///
-/// Some views at a time, so that memory holds the solutions of few views, and those of one only unpacked.
+/// Some views at a time, so that memory holds the solutions of few views, and those of two only unpacked.
 pub(super) async fn refresh<'v>(
     db: &mut impl Connection,
     hardware: &[Hardware],
     touched: &'v BTreeSet<View>,
     budget: u64,
 ) -> StoreResult<BTreeSet<&'v View>> {
-    let (mut learnt, mut changed) = (Learnt::default(), BTreeSet::new());
+    let (mut learnt, mut changed) = (Default::default(), BTreeSet::new());
     let Budgeted { runs, left } = budgeted(db, touched, budget).await?;
     for views in runs {
         let mut loaded = view_solutions::load(db, &views).await?;
@@ -123,12 +123,25 @@ pub(super) async fn refresh<'v>(
 
 type Work = (Problem, Hardware, StoredSolutions);
 
-fn compute_all(work: Vec<Work>, mut learnt: Learnt) -> (Vec<(Problem, Computed)>, Learnt) {
+/// On two threads: others wait meanwhile for what the transaction has locked, on SQLite for all of the database.
+fn compute_all(mut work: Vec<Work>, learnt: [Learnt; 2]) -> (Vec<(Problem, Computed)>, [Learnt; 2]) {
+    let [mut first, mut second] = learnt;
+    let rest = work.split_off(work.len() / 2);
+    let computed = std::thread::scope(|scope| {
+        let rest = scope.spawn(|| compute_each(rest, &mut second));
+        let mut computed = compute_each(work, &mut first);
+        computed.extend(rest.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)));
+        computed
+    });
+    (computed, [first, second])
+}
+
+fn compute_each(work: Vec<Work>, learnt: &mut Learnt) -> Vec<(Problem, Computed)> {
     let computed = |(problem, hardware, stored): Work| {
-        let computed = compute(&stored, &mut learnt, &problem, &hardware);
+        let computed = compute(&stored, learnt, &problem, &hardware);
         (problem, computed)
     };
-    (work.into_iter().map(computed).collect(), learnt)
+    work.into_iter().map(computed).collect()
 }
 
 /// Views within a budget.
