@@ -85,22 +85,26 @@ impl Backend {
         ))
     }
 
-    /// Stores the file of a contributed model anew if it was [forgotten](Self::forget) since, just before the model was
-    /// added.
-    pub(crate) async fn restore_model(&self, digest: &Digest, bytes: Bytes) -> Result<(), BlobError> {
-        match self.blobs.size(BlobKind::Model, digest).await? {
+    /// Stores a file anew if it was [forgotten](Self::forget) since, just before what names it was added.
+    pub(crate) async fn restore(
+        &self,
+        kind: BlobKind,
+        digest: &Digest,
+        bytes: Bytes,
+    ) -> Result<(), BlobError> {
+        match self.blobs.size(kind, digest).await? {
             Some(_) => Ok(()),
-            None => self.blobs.put(BlobKind::Model, digest, bytes).await,
+            None => self.blobs.put(kind, digest, bytes).await,
         }
     }
 
     /// Removes the files of uploads and models that were deleted, and of snapshots that held uploads.
     pub(crate) async fn forget(&self, files: Vec<BlobKey>) -> StoreResult<()> {
         for (kind, digest) in files {
-            // Who contributes the same model waits until it is gone, and then stores it anew.
+            // Who sends the same upload or model waits until it is gone, and then stores it anew.
             let _held = match kind {
-                BlobKind::Model => Some(self.store.hold_model_file(&digest).await?),
-                BlobKind::Upload | BlobKind::Snapshot | BlobKind::Pack => None,
+                BlobKind::Upload | BlobKind::Model => Some(self.store.hold_file(kind, &digest).await?),
+                BlobKind::Snapshot | BlobKind::Pack => None,
             };
             // Somebody else may have stored the same file just now.
             let is_named = match kind {

@@ -19,7 +19,7 @@ pub type BlobKey = (BlobKind, Digest);
 impl BlobKind {
     pub(super) const ALL: [Self; 4] = [Self::Upload, Self::Model, Self::Pack, Self::Snapshot];
 
-    pub(super) const fn folder(self) -> &'static str {
+    pub(crate) const fn folder(self) -> &'static str {
         match self {
             Self::Upload => "uploads",
             Self::Model => "models",

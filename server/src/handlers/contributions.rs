@@ -99,7 +99,7 @@ async fn add(app: &App, new: &NewContribution, bytes: Bytes, now: Now) -> ApiRes
     backend.blobs.put(BlobKind::Model, digest, bytes.clone()).await?;
     let taken = backend.store.contribute(new, now).await?;
     if matches!(taken, TakenModel::New(_)) {
-        backend.restore_model(digest, bytes).await?;
+        backend.restore(BlobKind::Model, digest, bytes).await?;
     }
     Ok(taken)
 }

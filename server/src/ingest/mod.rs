@@ -117,8 +117,11 @@ pub async fn ingest_for(
         .map_err(IngestError::Refused)?;
     upload.lease = lease;
     // The blob first: after a crash no row may name a blob that is not there.
-    backend.blobs.put(BlobKind::Upload, &digest, bytes).await?;
-    Ok(Some(backend.store.store_upload(&upload).await?))
+    backend.blobs.put(BlobKind::Upload, &digest, bytes.clone()).await?;
+    let receipt = backend.store.store_upload(&upload).await?;
+    // Also of an upload that came at the same time: its sender may not have stored the file anew yet.
+    backend.restore(BlobKind::Upload, &digest, bytes).await?;
+    Ok(Some(receipt))
 }
 
 /// `None` if there are more timings than the turn allows, and one that is alone may allow them.

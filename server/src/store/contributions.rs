@@ -90,9 +90,6 @@ pub trait ContributionStore: Send + Sync {
     /// What [`contribute`](Self::contribute) would return now. Adds nothing.
     async fn may_contribute(&self, new: &NewContribution, now: Now) -> StoreResult<TakenModel>;
 
-    /// Until what this returns is dropped, nobody adds a contributed model of this file.
-    async fn hold_model_file(&self, digest: &Digest) -> StoreResult<Box<dyn Send>>;
-
     /// A contributed model in whichever state; `None` if there is none by this id.
     async fn contribution(&self, id: &ModelId) -> StoreResult<Option<ModelSummary>>;
 

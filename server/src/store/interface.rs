@@ -8,7 +8,7 @@ use diode_core::api::{
     ProblemView, Receipt, UploadLicence,
 };
 use diode_core::hardware::Hardware;
-use diode_core::ids::{AccountId, HardwareSlug, JobId, ModelId, ProblemId, UploadId};
+use diode_core::ids::{AccountId, Digest, HardwareSlug, JobId, ModelId, ProblemId, UploadId};
 use diode_core::{Method, Problem};
 
 use super::accounts::AccountStore;
@@ -23,6 +23,7 @@ use super::snapshots::SnapshotStore;
 use super::survey::SurveyStore;
 use super::types::{BoardQuery, Claim, KnownHardware, Made, NewUpload, Now, Queued, TrainingData, View};
 use super::upkeep::UpkeepStore;
+use crate::blobs::BlobKind;
 use crate::consensus::BoardEntry;
 use crate::solutions::StoredSolutions;
 
@@ -54,6 +55,9 @@ pub trait Store:
     /// the receipt then has `already_stored` set. Solutions whose digest is
     /// known are counted as duplicates and left out.
     async fn store_upload(&self, upload: &NewUpload) -> StoreResult<Receipt>;
+
+    /// Until what this returns is dropped, nobody adds an upload or a contributed model of this file.
+    async fn hold_file(&self, kind: BlobKind, digest: &Digest) -> StoreResult<Box<dyn Send>>;
 
     /// Notes that the bytes of a stored upload were sent again. Another account is noted, so that they stay when
     /// whoever was first takes them away. If the same sender has agreed to newer terms since, these hold. `false` if

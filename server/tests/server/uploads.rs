@@ -1,4 +1,5 @@
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use axum::body::Body;
 use axum::http::Request;
@@ -6,6 +7,7 @@ use diode_core::api::{HardwareSummary, Reason, Receipt, SetApartReason, UploadLi
 use diode_core::hardware::Hardware;
 use diode_core::ids::{Digest, UploadId};
 use diode_core::{Config, Tflops, Tile, TimeColumn};
+use diode_server::blobs::BlobKind;
 use diode_server::ingest::{Source, prepare};
 use diode_server::store::Now;
 
@@ -31,6 +33,30 @@ async fn the_same_bytes_again_change_nothing() {
     let kept: Receipt = app.fetch(&format!("/api/v1/uploads/{}", first.id)).await;
     assert_eq!(kept, again);
     assert!(app.blobs().join("uploads").join(first.digest.as_str()).is_file());
+}
+
+/// On Postgres, where others go on while one holds a file. On SQLite they wait for the database anyway.
+#[tokio::test]
+async fn a_file_that_is_removed_while_its_upload_is_added_is_stored_anew() {
+    let [_, app] = TestApp::on_both("held_uploads").await;
+    let (bytes, blobs) = (columnar(&seven()), &app.backend.blobs);
+    let digest = Digest::of(&bytes);
+    let held = app.backend.store.hold_file(BlobKind::Upload, &digest).await.unwrap();
+    let removing = async {
+        while blobs.size(BlobKind::Upload, &digest).await.unwrap().is_none() {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+        // Time enough to be added, if nothing kept it from that.
+        tokio::time::sleep(Duration::from_millis(500)).await;
+        assert_eq!(app.backend.store.receipt(&UploadId::of_digest(&digest)).await.unwrap(), None);
+        blobs.remove(BlobKind::Upload, &digest).await.unwrap();
+        drop(held);
+    };
+    let (reply, ()) = tokio::join!(app.upload(bytes), removing);
+    assert_eq!(reply.status, 201);
+    assert_eq!(reply.json::<Receipt>().digest, digest);
+    assert!(blobs.size(BlobKind::Upload, &digest).await.unwrap().is_some());
+    app.end().await;
 }
 
 #[tokio::test]
@@ -220,6 +246,6 @@ async fn slow_senders_keep_nobody_waiting() {
         slow.spawn(app.sending(request));
     }
     tokio::task::yield_now().await;
-    let upload = tokio::time::timeout(std::time::Duration::from_secs(9), app.upload(columnar(&seven())));
+    let upload = tokio::time::timeout(Duration::from_secs(9), app.upload(columnar(&seven())));
     assert_eq!(upload.await.expect("waits for slow senders").status, 201);
 }

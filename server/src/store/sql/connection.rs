@@ -7,6 +7,7 @@ use sqlx::postgres::PgRow;
 use sqlx::sqlite::SqliteRow;
 
 use super::statement::Statement;
+use crate::blobs::BlobKind;
 use crate::store::error::StoreResult;
 
 /// What a row of either database can be read as.
@@ -36,8 +37,8 @@ pub(crate) enum Turn {
 pub(crate) enum Thing<'a> {
     Hardware(&'a HardwareSlug),
     Account(&'a AccountId),
-    /// The file of contributed models, which has no row of its own.
-    ModelFile(&'a Digest),
+    /// A file that uploads or contributed models name, which has no row of its own.
+    File(BlobKind, &'a Digest),
 }
 
 impl Thing<'_> {
@@ -46,7 +47,7 @@ impl Thing<'_> {
         let name = match self {
             Self::Hardware(slug) => format!("hardware {slug}"),
             Self::Account(id) => format!("account {id}"),
-            Self::ModelFile(digest) => format!("model file {digest}"),
+            Self::File(kind, digest) => format!("file {}/{digest}", kind.folder()),
         };
         let digest: [u8; 32] = Sha256::digest(name).into();
         let [a, b, c, d, e, f, g, h, ..] = digest;

@@ -57,7 +57,7 @@ use diode_core::api::{
     ProblemView, Receipt, UploadLicence,
 };
 use diode_core::hardware::Hardware;
-use diode_core::ids::{AccountId, HardwareSlug, JobId, ModelId, ProblemId, UploadId};
+use diode_core::ids::{AccountId, Digest, HardwareSlug, JobId, ModelId, ProblemId, UploadId};
 use diode_core::{Method, Problem};
 use sqlx::pool::PoolConnection;
 use sqlx::{Database, Pool, Transaction};
@@ -65,11 +65,12 @@ use sqlx::{Database, Pool, Transaction};
 use super::error::StoreResult;
 use super::interface::Store;
 use super::types::{BoardQuery, Claim, KnownHardware, Made, NewUpload, Now, Queued, TrainingData, View};
+use crate::blobs::BlobKind;
 use crate::consensus::BoardEntry;
 use crate::place::Place;
 use crate::solutions::StoredSolutions;
 use board::{Counted, Totals};
-use connection::Connection;
+use connection::{Connection, Thing};
 use memory::Memory;
 use solutions::Selection;
 use statement::Statement;
@@ -147,6 +148,12 @@ impl<DB: Database<Connection: Connection>> Store for SqlStore<DB> {
 
     async fn store_upload(&self, upload: &NewUpload) -> StoreResult<Receipt> {
         in_transaction!(self, tx => uploads::store(tx, upload))
+    }
+
+    async fn hold_file(&self, kind: BlobKind, digest: &Digest) -> StoreResult<Box<dyn Send>> {
+        let mut tx = writer(self).await?;
+        tx.claim(Thing::File(kind, digest)).await?;
+        Ok(Box::new(tx))
     }
 
     async fn add_sender(

@@ -11,6 +11,7 @@ use super::inserts::{self, ROWS_PER_STATEMENT};
 use super::licences::LicenceRow;
 use super::statement::Statement;
 use super::{agents, board_entries, hardware, judging, problems, senders, stale_entries, standing};
+use crate::blobs::BlobKind;
 use crate::consensus::fence_reason;
 use crate::solutions::Damaged;
 use crate::store::error::StoreResult;
@@ -111,9 +112,10 @@ pub(super) async fn list(
 }
 
 /// Uploads of different problems go on beside each other, also for one hardware. The order in which all lock: the
-/// account, the upload itself, new config lists and problems, hardware, problems; the lease and its work; then what is counted of
+/// file, the account, the upload itself, new config lists and problems, hardware, problems; the lease and its work; then what is counted of
 /// the hardware, which everybody changes, so that comes last, but for uploads that are fenced.
 pub(super) async fn store(db: &mut impl Connection, upload: &NewUpload) -> StoreResult<Receipt> {
+    db.keep(Thing::File(BlobKind::Upload, &upload.digest)).await?;
     if let Some(account) = &upload.account {
         db.keep(Thing::Account(account)).await?;
     }

@@ -55,7 +55,7 @@ async fn a_file_that_is_removed_while_its_model_is_added_is_stored_anew() {
     ready(&app, &ada).await;
     let (bytes, blobs) = (file(1), &app.backend.blobs);
     let digest = Digest::of(&bytes);
-    let held = app.backend.store.hold_model_file(&digest).await.unwrap();
+    let held = app.backend.store.hold_file(BlobKind::Model, &digest).await.unwrap();
     let removing = async {
         while blobs.size(BlobKind::Model, &digest).await.unwrap().is_none() {
             tokio::time::sleep(std::time::Duration::from_millis(5)).await;

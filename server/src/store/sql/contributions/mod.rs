@@ -18,6 +18,7 @@ use super::fields::json;
 use super::log::write_down;
 use super::statement::Statement;
 use super::{SqlStore, reader, writer};
+use crate::blobs::BlobKind;
 use crate::store::contributions::{
     ContributionFilter, ContributionStore, NewContribution, ReviewRefused, TakenModel,
 };
@@ -28,7 +29,7 @@ use crate::store::types::Now;
 impl<DB: Database<Connection: Connection>> ContributionStore for SqlStore<DB> {
     async fn contribute(&self, new: &NewContribution, now: Now) -> StoreResult<TakenModel> {
         let mut tx = writer(self).await?;
-        tx.keep(Thing::ModelFile(&new.model.digest)).await?;
+        tx.keep(Thing::File(BlobKind::Model, &new.model.digest)).await?;
         let taken = add::add(&mut *tx, new, now).await?;
         if matches!(taken, TakenModel::New(_)) {
             tx.commit().await?;
@@ -39,12 +40,6 @@ impl<DB: Database<Connection: Connection>> ContributionStore for SqlStore<DB> {
     async fn may_contribute(&self, new: &NewContribution, now: Now) -> StoreResult<TakenModel> {
         // The transaction is given up.
         add::add(&mut *writer(self).await?, new, now).await
-    }
-
-    async fn hold_model_file(&self, digest: &Digest) -> StoreResult<Box<dyn Send>> {
-        let mut tx = writer(self).await?;
-        tx.claim(Thing::ModelFile(digest)).await?;
-        Ok(Box::new(tx))
     }
 
     async fn contribution(&self, id: &ModelId) -> StoreResult<Option<ModelSummary>> {
