@@ -1,5 +1,6 @@
-//! Contributing from the browser: choose a file, see what was stored.
+//! Contributing from the browser: choose files, see what was stored.
 
+mod queue;
 mod receipt;
 mod send;
 mod terms;
@@ -8,19 +9,19 @@ use diode_core::api::{Receipt, Terms};
 use leptos::ev::DragEvent;
 use leptos::prelude::*;
 use wasm_bindgen::JsCast as _;
-use web_sys::{File, HtmlInputElement};
+use web_sys::{FileList, HtmlInputElement};
 
+use self::queue::Queue;
 use self::receipt::ReceiptCard;
-use self::send::{Upload, send};
 use self::terms::TermsCard;
 use crate::components::{Snippet, use_title};
 use crate::remote::remote;
-use crate::{cache, format};
 
 /// How far a contribution has come.
 #[derive(Clone)]
 pub(crate) enum Stage {
-    Choosing,
+    /// Others are sent before it.
+    Waiting,
     /// The share of the file that has been sent.
     Sending(f64),
     /// All is sent; the server reads, checks and stores.
@@ -32,35 +33,23 @@ pub(crate) enum Stage {
 #[component]
 pub(crate) fn ContributePage() -> impl IntoView {
     use_title(|| "Contribute".to_owned());
-    let stage = RwSignal::new(Stage::Choosing);
-    let name = RwSignal::new(String::new());
+    let queue = Queue::new();
     let over = RwSignal::new(false);
-    // Dropping an upload aborts it, so leaving the page does too.
-    let upload = StoredValue::new_local(None::<Upload>);
     let terms = remote::<Terms>(|| Some("/terms".to_owned()));
     let agrees = RwSignal::new(false);
-    let take = move |file: Option<File>| {
-        let Some(file) = file else { return };
+    let take = move |files: Option<FileList>| {
         let in_force = untrack(|| terms.value());
-        if in_force.as_ref().is_some_and(|terms| terms.asked) && !agrees.get_untracked() {
-            name.set(file.name());
-            stage.set(Stage::Refused("agree to the terms of contributing first".to_owned()));
-            return;
-        }
+        let may_send = !in_force.as_ref().is_some_and(|terms| terms.asked) || agrees.get_untracked();
         let agreed = in_force.filter(|_| agrees.get_untracked()).map(|terms| terms.version);
-        name.set(format!("{}, {}", file.name(), format::bytes(file.size() as u64)));
-        let report = move |next: Stage| {
-            if matches!(next, Stage::Stored(_)) {
-                cache::clear();
-            }
-            stage.try_set(next);
-        };
-        upload.set_value(send(&file, agreed, report));
+        for file in files.iter().flat_map(|files| (0..files.length()).filter_map(|index| files.get(index))) {
+            let terms = if may_send { Ok(agreed) } else { Err("agree to the terms of contributing first") };
+            queue.add(file, terms);
+        }
     };
     let choose = move |event: leptos::ev::Event| {
         let input = event.target().and_then(|target| target.dyn_into::<HtmlInputElement>().ok());
-        take(input.as_ref().and_then(|input| input.files()?.get(0)));
-        // So that the same file can be chosen again after a refusal.
+        take(input.as_ref().and_then(HtmlInputElement::files));
+        // So that the same files can be chosen again after a refusal.
         if let Some(input) = input {
             input.set_value("");
         }
@@ -68,7 +57,7 @@ pub(crate) fn ContributePage() -> impl IntoView {
     let drop = move |event: DragEvent| {
         event.prevent_default();
         over.set(false);
-        take(event.data_transfer().and_then(|transfer| transfer.files()?.get(0)));
+        take(event.data_transfer().and_then(|transfer| transfer.files()));
     };
     let server = window().location().origin().unwrap_or_default();
     view! {
@@ -89,12 +78,18 @@ pub(crate) fn ContributePage() -> impl IntoView {
                         on:dragleave=move |_| over.set(false)
                         on:drop=drop
                     >
-                        <strong>"Drop a file here, or choose one"</strong>
+                        <strong>"Drop files here, or choose them"</strong>
                         <span class="hint">".msgpack.zst, .msgpack or .json, from diode or torch-diode"</span>
-                        <input class="visually-hidden" type="file" on:change=choose />
+                        <input class="visually-hidden" type="file" multiple on:change=choose />
                     </label>
                     {move || terms.value().map(|terms| view! { <TermsCard terms agrees /> })}
-                    {move || view! { <Outcome stage=stage.get() name=name.get() /> }}
+                    <For
+                        each=move || queue.entries()
+                        key=|entry| entry.number
+                        children=|entry| {
+                            move || view! { <Outcome stage=entry.stage.get() name=entry.name.clone() /> }
+                        }
+                    />
                 </section>
                 <div class="section">
                     <section class="card" data-testid="agent">
@@ -137,7 +132,7 @@ fn Commands() -> impl IntoView {
 #[component]
 fn Outcome(stage: Stage, name: String) -> impl IntoView {
     match stage {
-        Stage::Choosing => ().into_any(),
+        Stage::Waiting => view! { <div class="card"><p>{format!("Waiting: {name}")}</p></div> }.into_any(),
         Stage::Sending(share) => {
             let percent = format!("{:.0}", share * 100.0);
             let width = format!("width: {percent}%");

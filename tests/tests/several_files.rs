@@ -1,0 +1,53 @@
+//! Contributing several files at once in a real browser.
+
+use std::time::Duration;
+
+use diode_tests::{Browser, Server, Theme, Viewport, collect_on_cpu};
+use thirtyfour::By;
+
+/// Drops a file that holds no timings.
+const DROP: &str = "const dropped = new DataTransfer();
+    dropped.items.add(new File(['{}'], 'dropped.json'));
+    document.querySelector('.drop').dispatchEvent(
+        new DragEvent('drop', { bubbles: true, cancelable: true, dataTransfer: dropped }))";
+
+#[tokio::test(flavor = "multi_thread")]
+async fn files_are_sent_one_after_the_other_whatever_becomes_of_each() -> anyhow::Result<()> {
+    for (viewport, theme, look) in
+        [(Viewport::DESKTOP, Theme::Light, "desktop-light"), (Viewport::PHONE, Theme::Dark, "phone-dark")]
+    {
+        let folder = tempfile::tempdir()?;
+        let folder = folder.path();
+        let server = Server::start_with(folder, &["--no-worker"])?;
+        collect_on_cpu(folder, "first.msgpack.zst", 1, 64)?;
+        collect_on_cpu(folder, "second.msgpack.zst", 2, 64)?;
+        std::fs::write(folder.join("broken.json"), "{")?;
+        std::fs::write(folder.join("empty.json"), "")?;
+        let paths = ["first.msgpack.zst", "broken.json", "empty.json", "second.msgpack.zst"]
+            .map(|name| folder.join(name).to_string_lossy().into_owned());
+
+        let browser = Browser::start().await?;
+        browser.look(viewport, theme).await?;
+        browser.open(&format!("{}/contribute", server.url()), "[data-testid=terms]").await?;
+        browser.driver.find(By::Css("input[type=file]")).await?.send_keys(paths.join("\n")).await?;
+        browser.until("return document.querySelectorAll('[data-testid=receipt]').length === 2").await?;
+        browser.until("return document.querySelectorAll('.failure').length === 2").await?;
+        let refused: Vec<String> = browser
+            .script("return [...document.querySelectorAll('.failure')].map((one) => one.innerText)")
+            .await?;
+        assert!(refused.iter().any(|text| text.contains("broken.json")), "{refused:?}");
+        assert!(refused.iter().any(|text| text.contains("the file is empty")), "{refused:?}");
+        assert_eq!(server.get("/api/v1/uploads")?.as_array().map(Vec::len), Some(2));
+
+        // What is dropped later is listed below, and a second try stands in the place of the first.
+        for _ in 0..2 {
+            browser.script::<()>(DROP).await?;
+            browser.until("return document.body.innerText.includes('Not stored: dropped.json')").await?;
+            tokio::time::sleep(Duration::from_millis(300)).await;
+        }
+        let listed = "return document.querySelectorAll('[data-testid=receipt], .failure').length";
+        assert_eq!(browser.script::<usize>(listed).await?, 5);
+        browser.looked_at(&format!("several-files-{look}")).await?;
+    }
+    Ok(())
+}
