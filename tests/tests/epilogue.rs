@@ -172,3 +172,23 @@ async fn a_list_has_an_epilogue() -> anyhow::Result<()> {
     }
     Ok(())
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_time_along_a_size_follows_the_epilogue() -> anyhow::Result<()> {
+    let folder = seeded()?;
+    let server = Server::start(folder.path())?;
+    let browser = Browser::start().await?;
+    browser.look(Viewport::DESKTOP, Theme::Light).await?;
+    let page = format!("{}/predict?m=8192&n=4096&k=256&dtype=bfloat16&hardware=nvidia-h200", server.url());
+    // The library needs a kernel of its own for what follows.
+    let library =
+        "return document.querySelector('[data-testid=along] tr.is-best td:last-child')?.textContent ?? ''";
+    browser.open(&page, "[data-testid=further] summary").await?;
+    browser.press("document.querySelector('[data-testid=further] summary')").await?;
+    browser.wait_for("[data-testid=along] tr.is-best").await?;
+    let alone: String = browser.script(library).await?;
+    browser.script::<()>(&choose("relu")).await?;
+    let is_other = format!("const now = (() => {{ {library} }})(); return now !== '' && now !== '{alone}'");
+    browser.until(&is_other).await?;
+    browser.until("return [...document.querySelectorAll('.hint:not(.hidden)')].some((one) => one.innerText.includes('of the models below'))").await
+}

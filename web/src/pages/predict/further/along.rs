@@ -1,4 +1,4 @@
-//! How the predicted time follows one size, the others fixed.
+//! How the predicted time follows one size, the others fixed: with the epilogue, where its costs are known.
 
 use std::sync::Arc;
 
@@ -31,12 +31,14 @@ pub(super) fn Along(fields: Fields, model: Arc<Model>, is_open: RwSignal<bool>) 
     Effect::new(move |_| {
         let Some(problem) = problem.get() else { return };
         let tf32 = !fields.tf32.with(String::is_empty);
+        // The form says what is wrong with one that cannot be read.
+        let epilogue = fields.epilogue().unwrap_or(Epilogue::None);
         let lines = varied(&problem, field());
         run.update(|run| *run += 1);
         rows.set(Vec::new());
         total.set(lines.len());
         let own = run.get_untracked();
-        work(Arc::clone(&model), lines, tf32, Epilogue::None, move |more| {
+        work(Arc::clone(&model), lines, tf32, epilogue, move |more| {
             let is_current = run.try_get_untracked() == Some(own);
             if is_current {
                 rows.update(|rows| rows.extend(more));
@@ -107,7 +109,7 @@ fn drawn(rows: &[Row], field: Field, own: u64, rate: bool) -> impl IntoView + us
                 flops: ranked.problem.flops(),
                 config: config.label(),
                 triton_us,
-                library_us: ranked.library.map(|library| library.alone.0),
+                library_us: ranked.library.map(|library| library.total().0),
             };
             Some((point, ranked.caveat.clone()))
         })

@@ -99,8 +99,8 @@ pub(crate) fn further_view(about: About) -> AnyView {
     let is_followed = move || fields.epilogue() != Ok(Epilogue::None);
     view! {
         <div class="section further">
-            <p class="hint" class:hidden=move || !is_followed()>"These times are of the multiplication alone."</p>
             <Along fields model is_open />
+            <p class="hint" class:hidden=move || !is_followed()>"The times of the models below are of the multiplication alone."</p>
             <OtherModels fields summary models is_open />
         </div>
     }
