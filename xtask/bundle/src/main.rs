@@ -107,12 +107,16 @@ impl Sources {
             size += write_compressed(dist, &name, bytes)?;
             Ok(format!("/{name}"))
         };
+        let [second] = second.as_slice() else {
+            bail!("the dashboard was cut into {} later pieces, expected one", second.len());
+        };
         let app_css = add("app", "css", self.css.as_bytes())?;
         let fill = |template: &str| {
             template
                 .replace("{{APP_JS}}", &format!("/{folder}/{GLUE}"))
                 .replace("{{LOADER_JS}}", &format!("/{folder}/{LOADER}"))
                 .replace("{{APP_WASM}}", &format!("/{folder}/{WASM}"))
+                .replace("{{SECOND_WASM}}", &format!("/{folder}/{second}"))
                 .replace("{{APP_CSS}}", &app_css)
         };
         let boot_js = add("boot", "js", fill(&self.boot).as_bytes())?;

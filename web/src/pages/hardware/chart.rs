@@ -13,20 +13,23 @@ use super::ranges::any_fault;
 use crate::charts::{self, Shape, Tone};
 use crate::components::{Empty, Loaded};
 use crate::query::link;
-use crate::remote::remote_list;
+use crate::remote::{Remote, remote_list};
+
+pub(super) type Points = Remote<Vec<ProblemPoint>>;
+
+/// The problems that the filters leave.
+pub(super) fn use_points(summary: Arc<HardwareSummary>) -> Points {
+    let (map, any_fault) = (use_query_map(), any_fault());
+    remote_list(move || {
+        let given = map.with(|map| filter_parameters(&summary, map));
+        (!any_fault.get()).then(|| link(&format!("/hardware/{}/problems", summary.hardware.slug), given))
+    })
+}
 
 #[component]
-pub(super) fn ProblemChart(summary: Arc<HardwareSummary>) -> impl IntoView {
+pub(super) fn ProblemChart(summary: Arc<HardwareSummary>, points: Points) -> impl IntoView {
     let slug = summary.hardware.slug.to_string();
-    let (map, any_fault, kernels) = (use_query_map(), any_fault(), chosen());
-    let path = {
-        let (slug, summary) = (slug.clone(), Arc::clone(&summary));
-        move || {
-            let given = map.with(|map| filter_parameters(&summary, map));
-            (!any_fault.get()).then(|| link(&format!("/hardware/{slug}/problems"), given))
-        }
-    };
-    let points = remote_list::<ProblemPoint>(path);
+    let kernels = chosen();
     let chart = move |points: Arc<Vec<ProblemPoint>>| {
         let slug = slug.clone();
         move || drawn(&points, kernels.get(), &slug)

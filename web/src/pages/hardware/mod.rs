@@ -29,15 +29,15 @@ pub(crate) use self::kernels::KernelSwitch;
 pub(crate) use self::ranges::{Ranges, any_fault};
 
 use self::boards::Boards;
-use self::chart::ProblemChart;
+use self::chart::{Points, ProblemChart, use_points};
 use self::facts::FactsCard;
 use self::filters::Filters;
 use self::search::ShapeSearch;
 use super::path_part;
-use crate::components::{Later, Loaded, Missing, Stat, Stats, use_title};
+use crate::components::{Later, Loaded, Missing, Skeleton, Stat, Stats, use_title};
 use crate::format;
 use crate::query::link;
-use crate::remote::remote;
+use crate::remote::{Load, remote};
 
 #[component]
 pub(crate) fn HardwarePage() -> impl IntoView {
@@ -80,6 +80,10 @@ fn Measured(summary: Arc<HardwareSummary>) -> impl IntoView {
     } else {
         view! { <a class="button primary" href=format!("{models}#train")>"Train a model"</a> }.into_any()
     };
+    let points = use_points(Arc::clone(&summary));
+    let chart = Arc::clone(&summary);
+    let boards = Arc::clone(&summary);
+    let is_drawn = is_drawn(points);
     view! {
         <div class="page-head">
             <div>
@@ -95,11 +99,27 @@ fn Measured(summary: Arc<HardwareSummary>) -> impl IntoView {
             {later("max(7.25rem, 16rem - 16vw)", &summary, |summary| view! { <Filters summary /> }.into_any())}
         </section>
         <div class="split">
-            {later("31rem", &summary, |summary| view! { <ProblemChart summary /> }.into_any())}
+            <Later height="31rem"><ProblemChart summary=Arc::clone(&chart) points /></Later>
             {later("31rem", &summary, |summary| view! { <FactsCard summary /> }.into_any())}
         </div>
-        {later("46rem", &summary, |summary| view! { <Boards summary /> }.into_any())}
+        {move || {
+            if is_drawn.get() {
+                let summary = Arc::clone(&boards);
+                view! { <Later height="46rem"><Boards summary=Arc::clone(&summary) /></Later> }.into_any()
+            } else {
+                view! { <Skeleton height="46rem" /> }.into_any()
+            }
+        }}
     }
+}
+
+/// Whether there is nothing more to wait for above the boards, which are below the first screenful: making their
+/// rows would keep a slow computer from drawing the chart.
+fn is_drawn(points: Points) -> Memo<bool> {
+    let any_fault = any_fault();
+    Memo::new(move |before: Option<&bool>| {
+        before.is_some_and(|drawn| *drawn) || any_fault.get() || !matches!(points.get(), Load::Waiting)
+    })
 }
 
 /// A part of the page, made after those before it.

@@ -32,7 +32,7 @@ pub(crate) fn ProblemPage() -> impl IntoView {
         Some(link(&format!("/problems/{}", id.get()), view))
     });
     use_title(move || detail.value().map_or_else(|| "Problem".to_owned(), |detail| headline::name(&detail)));
-    let predictions = use_predictions(detail);
+    let predictions = use_predictions(detail, hardware);
     // The shape that Predict was asked about, if the reader comes from there.
     let shape = SHAPE.map(|key| (key.name, parameter(key.name)));
     let missing = move || {
@@ -98,11 +98,17 @@ fn described(shape: &[(&'static str, String); SHAPE.len()]) -> Option<Problem> {
 }
 
 /// What the best model for the hardware predicts for the configs of a problem.
-fn use_predictions(detail: Remote<ProblemDetail>) -> Signal<Predictions> {
+///
+/// Where the address names the hardware, the model is fetched beside the problem.
+fn use_predictions(detail: Remote<ProblemDetail>, hardware: Memo<String>) -> Signal<Predictions> {
     let listed = remote::<Vec<ModelSummary>>(|| Some("/models".to_owned()));
     let chosen = Memo::new(move |_| {
-        let (detail, listed) = (detail.value()?, listed.value()?);
-        ModelSummary::best_for(&listed, &detail.hardware.slug).cloned()
+        let listed = listed.value()?;
+        let slug = match hardware.get().parse() {
+            Ok(named) => named,
+            Err(_) => detail.value()?.hardware.slug.clone(),
+        };
+        ModelSummary::best_for(&listed, &slug).cloned()
     });
     let model = models::model(move || chosen.get().map(|model| model.id.to_string()));
     let predictions = RwSignal::new(Predictions::default());
