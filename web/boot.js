@@ -16,10 +16,10 @@ const query = given.length ? `?${given.map((key) => `${key}=${encodeURIComponent
 const ahead = {
   hardware: name ? [`/api/v1/hardware/${name}`] : [],
   problems: name ? [`/api/v1/problems/${name}${query}`, "/api/v1/models"] : [],
-  predict: name ? [] : ["/api/v1/models"],
 }[part] ?? [];
-const later = ["hardware", "problems", "models", "datasets", "compare", "contribute"];
-if (later.includes(part) || name === "list") ahead.unshift("{{SECOND_WASM}}");
+// These pages are in the second piece of the app.
+const second = ["hardware", "problems", "models", "datasets", "compare", "contribute"];
+if (second.includes(part) || name === "list") ahead.unshift("{{SECOND_WASM}}");
 for (const href of ahead) {
   const link = document.createElement("link");
   document.head.append(Object.assign(link, { rel: "preload", as: "fetch", crossOrigin: "anonymous", href }));

@@ -23,7 +23,6 @@ async fn a_page_asks_early_and_once_for_what_it_needs() -> anyhow::Result<()> {
     for (page, ready, asked) in [
         (&hardware, ".chart path.marks", vec!["split_pages.wasm", "/api/v1/hardware/nvidia-h200"]),
         (&problem, ".chart path.dots", vec!["split_pages.wasm", "/api/v1/models", "/api/v1/problems/"]),
-        (&"/predict".to_owned(), "[data-testid=candidates] [data-config]", vec!["/api/v1/models"]),
     ] {
         let browser = Browser::start().await?;
         browser.look(Viewport::DESKTOP, Theme::Light).await?;

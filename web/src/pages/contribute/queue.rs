@@ -55,7 +55,8 @@ impl Queue {
     /// Lists a file and sends it in its turn, unless something is wrong with it or with the terms.
     pub(super) fn add(self, file: File, agreed: Result<Option<u32>, &str>) {
         let name = format!("{}, {}", file.name(), format::bytes(file.size() as u64));
-        let agreed = if file.size() > 0.0 { agreed } else { Err("the file is empty") };
+        let agreed =
+            if file.size() > 0.0 { agreed } else { Err("the file is empty; choose one with timings") };
         let first = agreed.map_or_else(|why| Stage::Refused(why.to_owned()), |_| Stage::Waiting);
         self.added.update_value(|added| *added += 1);
         let number = self.added.get_value();

@@ -83,7 +83,7 @@ fn Measured(summary: Arc<HardwareSummary>) -> impl IntoView {
     let points = use_points(Arc::clone(&summary));
     let chart = Arc::clone(&summary);
     let boards = Arc::clone(&summary);
-    let is_drawn = is_drawn(points);
+    let is_chart_settled = is_chart_settled(points);
     view! {
         <div class="page-head">
             <div>
@@ -103,7 +103,7 @@ fn Measured(summary: Arc<HardwareSummary>) -> impl IntoView {
             {later("31rem", &summary, |summary| view! { <FactsCard summary /> }.into_any())}
         </div>
         {move || {
-            if is_drawn.get() {
+            if is_chart_settled.get() {
                 let summary = Arc::clone(&boards);
                 view! { <Later height="46rem"><Boards summary=Arc::clone(&summary) /></Later> }.into_any()
             } else {
@@ -113,12 +113,12 @@ fn Measured(summary: Arc<HardwareSummary>) -> impl IntoView {
     }
 }
 
-/// Whether there is nothing more to wait for above the boards, which are below the first screenful: making their
-/// rows would keep a slow computer from drawing the chart.
-fn is_drawn(points: Points) -> Memo<bool> {
+/// Whether the chart has its points or will have none. The boards are below the first screenful: making their rows
+/// before would keep a slow computer from drawing the chart.
+fn is_chart_settled(points: Points) -> Memo<bool> {
     let any_fault = any_fault();
     Memo::new(move |before: Option<&bool>| {
-        before.is_some_and(|drawn| *drawn) || any_fault.get() || !matches!(points.get(), Load::Waiting)
+        before.is_some_and(|settled| *settled) || any_fault.get() || !matches!(points.get(), Load::Waiting)
     })
 }
 
