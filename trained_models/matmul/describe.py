@@ -1,6 +1,7 @@
 """Writes the manifest and the card of a shipped model as JSON, and prints the card's tables.
 
-    python3 trained_models/matmul/describe.py trained_models/matmul/nvidia-h100 target/release/diode
+    python3 trained_models/matmul/describe.py trained_models/matmul/nvidia-h100 target/release/diode \\
+        --trained-with '--weight-decay 1e-4'
 
 The card's text, `card.md`, is written by hand around these tables. Its limits go in from `limits.json`, if that is there.
 """
@@ -20,6 +21,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", type=pathlib.Path, help="the folder of a kind of hardware")
     parser.add_argument("diode", help="the program, built")
+    parser.add_argument("--trained-with", default="", metavar="FLAGS", help="flags that the training had beside the seed")
     given = parser.parse_args()
     folder = given.folder
     model = next(folder.glob("*.safetensors"))
@@ -27,7 +29,7 @@ def main():
     about = json.loads(header["__metadata__"]["diode"])
     validation = {name: judge(given.diode, model, files) for name, files in groups(folder).items()}
     write(folder / "manifest.json", manifest(folder, model, about))
-    write(folder / "card.json", card(model, header, about, validation))
+    write(folder / "card.json", card(model, header, about, validation, given.trained_with))
     print(table(validation))
 
 
@@ -86,7 +88,7 @@ def checked(path):
     return {"bytes": len(content), "sha256": hashlib.sha256(content).hexdigest()}
 
 
-def card(model, header, about, validation):
+def card(model, header, about, validation, trained_with):
     trainable = [t for name, t in header.items() if name != "__metadata__" and "normalisation" not in name]
     parameters = sum(product(tensor["shape"]) for tensor in trainable)
     limits = model.parent / "limits.json"
@@ -105,7 +107,7 @@ def card(model, header, about, validation):
         "validation": validation,
         "limits": json.loads(limits.read_text()) if limits.exists() else [],
         "reproduce": f"SOURCE_DATE_EPOCH=$(date -d {created} +%s) diode train --seed {about['training']['seed']} "
-        "--model retrained.safetensors --data data/*.msgpack.zst",
+        f"{trained_with + ' ' if trained_with else ''}--model retrained.safetensors --data data/*.msgpack.zst",
         "licence": "MIT OR Apache-2.0",
     }
 

@@ -171,7 +171,7 @@ def is_aligned(m, n, k, layout, size):
 class Lists:
     def __init__(self, reuse):
         self.rows, self.seen, self.known, self.reuse = {}, set(), {}, reuse
-        self.further = set()  # lists that only hold further problems to train on
+        self.added = {}  # lists that only hold added problems to train on, and the role of these
         for entry in reuse:
             self.known[entry["m"], entry["n"], entry["k"]] = entry["role"]
 
@@ -181,18 +181,18 @@ class Lists:
     def add(self, name, problem):
         key = tuple(problem.values())
         which = self.role(problem["m"], problem["n"], problem["k"])
-        if name in self.further:
-            which = {"train": "more"}.get(which, "none")
+        if name in self.added:
+            which = {"train": self.added[name]}.get(which, "none")
         rows = self.rows[name].get(which, [])
         if key in self.seen or len(rows) >= self.quota.get(which, 0):
             return
         self.seen.add(key)
         rows.append(problem)
 
-    def draw_more(self, name, layouts, dtype, more, makers, *, aligned=True):
-        """Further problems to train on, for a list that has been drawn; shorter ones, since many are wanted."""
-        self.further.add(f"{name} more")
-        self.draw(f"{name} more", "mm", layouts, dtype, 0, 0, makers, aligned=aligned, more=more, longest=SHORT_US)
+    def add_to(self, name, role, number, op, layouts, dtype, makers, **options):
+        """Adds problems to train on to a list that has been drawn; shorter ones, since many are wanted."""
+        self.added[f"{name} {role}"] = role
+        self.draw(f"{name} {role}", op, layouts, dtype, 0, 0, makers, added=number, longest=SHORT_US, **options)
 
     def draw(
         self,
@@ -208,12 +208,12 @@ class Lists:
         aligned=True,
         reused=0,
         tf32=False,
-        more=0,
+        added=0,
         longest=LONG_US,
     ):
         """Fills one list of each role, first with what the H200 was timed with."""
         rng = random.Random(f"{SEED} {name}")
-        roles = ["more"] if more else ["train", "validation"]
+        roles = [self.added[name]] if added else ["train", "validation"]
         self.rows[name], speed = {which: [] for which in roles}, "tf32" if tf32 else dtype
 
         def problem(b, m, n, k, layout):
@@ -235,7 +235,7 @@ class Lists:
         def fits(b, m, n, k, layout):
             size = 4 if dtype == "float32" else 2
             # Few kinds of K, so that a list of configs serves many problems: no block of 16 or 32 but by chance.
-            if name not in ("mm-bf16-nn", "bmm-bf16") and math.gcd(k, 64) in (16, 32):
+            if name.split()[0] not in ("mm-bf16-nn", "bmm-bf16") and math.gcd(k, 64) in (16, 32):
                 return False
             if not aligned and math.gcd(k, 256) in (16, 32, 64, 128):
                 return False
@@ -270,7 +270,7 @@ class Lists:
         for e in old:
             if fits(1, e["m"], e["n"], e["k"], layout_of(e)):
                 self.add(name, problem(1, e["m"], e["n"], e["k"], layout_of(e)))
-        self.quota = {"more": more} if more else {"train": train, "validation": validation}
+        self.quota = {self.added[name]: added} if added else {"train": train, "validation": validation}
         turn = 0
         while any(len(rows) < self.quota[which] for which, rows in self.rows[name].items()):
             drawn = makers[turn % len(makers)](rng)
@@ -315,11 +315,25 @@ def main():
     lists.draw("mm-tf32", "mm", ["nn", "nt"], "float32", 75, 24, [*plain, dlrm], tf32=True)
     lists.draw("mm-bf16-unaligned", "mm", ["nn"], bf, 80, 26, odd, aligned=False, reused=0.4)
     # Of these kinds the first picks were the worst.
-    lists.draw_more("mm-fp32", ["nn", "nt"], "float32", 120, [*plain, few_rows, dlrm])
-    lists.draw_more("mm-bf16-unaligned", ["nn"], bf, 120, odd, aligned=False)
+    lists.add_to("mm-fp32", "more", 120, "mm", ["nn", "nt"], "float32", [*plain, few_rows, dlrm])
+    lists.add_to("mm-bf16-unaligned", "more", 120, "mm", ["nn"], bf, odd, aligned=False)
+    # Still more of these, and some of all others.
+    lists.add_to("mm-bf16-unaligned", "further", 250, "mm", ["nn"], bf, [unaligned], aligned=False)
+    lists.add_to("mm-fp32", "further", 150, "mm", ["nn", "nt"], "float32", [*plain, few_rows, dlrm])
+    lists.add_to("mm-tf32", "further", 250, "mm", ["nn", "nt"], "float32", [*plain, few_rows, dlrm], tf32=True)
+    lists.add_to("bmm-bf16", "further", 300, "bmm", ["nn", "nt"], bf, batches)
+    lists.add_to("baddbmm-bf16", "further", 200, "baddbmm", ["nn", "nt"], bf, [scores, scores, batched], bias="matrix")
+    lists.add_to("mm-bf16-tn", "further", 100, "mm", ["tn"], bf, [gradient, squarish, log_normal])
+    lists.add_to("mm-bf16-nn", "further", 150, "mm", ["nn"], bf, plain)
+    lists.add_to("mm-bf16-nt", "further", 150, "mm", ["nt"], bf, linear)
+    lists.add_to("mm-fp16", "further", 80, "mm", ["nn", "nt"], half, plain)
+    lists.add_to("bmm-fp16", "further", 100, "bmm", ["nn", "nt"], half, batches)
+    lists.add_to("addmm-bf16-vector", "further", 60, "addmm", ["nt"], bf, [biased, log_normal, any_layer, dlrm], bias="vector")
+    lists.add_to("addmm-bf16-matrix", "further", 60, "addmm", ["nn"], bf, plain, bias="matrix")
+    lists.add_to("addmm-fp16-vector", "further", 40, "addmm", ["nt"], half, [biased, log_normal, dlrm], bias="vector")
     roles: dict[tuple[int, ...], str] = {}
     for drawn, all_roles in lists.rows.items():
-        name = drawn.removesuffix(" more")
+        name = drawn.split()[0]
         for which, rows in all_roles.items():
             folder = os.path.join(options.out, which)
             os.makedirs(folder, exist_ok=True)
@@ -333,7 +347,7 @@ def main():
             print(
                 f"{name:20} {which:10} {len(rows):4}  bound at {times[0]:.0f}, {times[len(times) // 2]:.0f}, {times[-1]:.0f} µs"
             )
-    for which in ("train", "more", "validation"):
+    for which in ("train", "more", "further", "validation"):
         print(which, sum(len(rows.get(which, [])) for rows in lists.rows.values()))
 
 

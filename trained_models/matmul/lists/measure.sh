@@ -4,12 +4,13 @@
 #   trained_models/matmul/lists/measure.sh h100 FOLDER SECONDS
 #
 # FOLDER/spaces is what `spaces.py expand` wrote; timings go to FOLDER/out. Started again, it goes on.
-# DIODE, PYTHON (with triton 3.6.0), CUBLAS (a folder) and PROCESSES may be set; with BUILD_FIRST, nothing is
-# measured before all packs are there, so that compilers do not disturb it.
+# DIODE, PYTHON (with triton 3.6.0), LIBRARY (the folder of cuBLAS), PROCESSES, DEVICE (as of `diode collect`) and ROLES may be
+# set; with BUILD_FIRST, nothing is measured before all packs are there, so that compilers do not disturb it.
 set -u
 name=$1 folder=$2 end=$(($(date +%s) + $3))
 diode=${DIODE:-diode} processes=${PROCESSES:-$(nproc)}
-python=${PYTHON:+--python=$PYTHON} cublas=${CUBLAS:+--cublas=$CUBLAS}
+python=${PYTHON:+--python=$PYTHON} library=${LIBRARY:+--library=$LIBRARY} device=${DEVICE:+--device=$DEVICE}
+roles=${ROLES:-validation train more further}
 packs="addmm-bf16-vector mm-bf16-nn bmm-bf16 baddbmm-bf16 mm-bf16-nt mm-fp16 mm-tf32 bmm-fp16 addmm-bf16-matrix mm-bf16-tn addmm-fp16-vector"
 # Some kernels of these take minutes to compile, so they are built beside the others.
 slow="mm-fp32 mm-bf16-unaligned.1 mm-bf16-unaligned.256"
@@ -24,7 +25,7 @@ build() { # PROCESSES PACK…
   for pack in "$@"; do
     local out=$folder/packs/$pack.pack what=(--problems "$spaces/$pack.pack.problems.json" --space "$spaces/$pack.pack.space.json")
     # The problems of this list are measured with the whole space.
-    [ "$pack" = mm-bf16-nn ] && what=(--ops mm --dtypes bfloat16 --layouts nn --space full)
+    [ "$pack" = mm-bf16-nn ] && [[ " $roles " = *" validation "* ]] && what=(--ops mm --dtypes bfloat16 --layouts nn --space full)
     [ -e "$out" ] && continue
     nice -n 10 "$diode" kernels build --arch sm_90 "${what[@]}" --out "$out" --processes "$processes" $python > "$folder/packs/$pack.log" 2>&1
     echo "$(date +%T) $pack: $(tail -n 1 "$folder/packs/$pack.log")" >> "$folder/builds"
@@ -41,7 +42,7 @@ collect() { # PACK ROLE: all powers of two of K, into one file
     [ "$(left)" -gt 3 ] || return
     echo "$(date +%T) $list $2 $power" >> "$folder/collections"
     "$diode" collect --output "$folder/out/$name-$list.$2.msgpack.zst" --resume --kernels "$folder/packs/$1.pack" --problems "$problems" \
-      --space "$space" --budget "$(left)s" $cublas 2>&1 | tr '\r' '\n' | grep -v 'problems ·' >> "$folder/collections"
+      --space "$space" --budget "$(left)s" $library $device 2>&1 | tr '\r' '\n' | grep -v 'problems ·' >> "$folder/collections"
   done
 }
 
@@ -61,7 +62,7 @@ while [ -n "$todo" ] && [ "$(left)" -gt 3 ]; do
     sleep 0.3
     continue
   fi
-  for role in validation train more; do collect "$ready" $role; done
+  for role in $roles; do collect "$ready" $role; done
   todo=$later
 done
 for builder in $builders; do pkill -INT -P "$builder"; done

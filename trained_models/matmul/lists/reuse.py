@@ -2,7 +2,8 @@
 
     python3 trained_models/matmul/lists/reuse.py trained_models/matmul/nvidia-h200/data > H200.json
 
-Takes `.msgpack.zst` files; those under `validation/` are for validation. Needs the packages msgpack and zstandard.
+Takes `.msgpack.zst` files but those of the lists themselves; those under `validation/` are for validation. Needs the
+packages msgpack and zstandard.
 """
 
 import io
@@ -18,6 +19,8 @@ def main():
     seen, rows = set(), []
     folder = pathlib.Path(sys.argv[1])
     for path in sorted(folder.rglob("*.msgpack.zst")):
+        if "-lists" in path.name:
+            continue
         data = zstandard.ZstdDecompressor().stream_reader(io.BytesIO(path.read_bytes())).read()
         for record in msgpack.Unpacker(io.BytesIO(data), max_buffer_size=0):
             problem = record.get("problem")

@@ -23,6 +23,8 @@ SEED = 20261122
 RANKED, AT_RANDOM = {"validation": 370, "train": 170}, {"validation": 110, "train": 70}
 # Of kernels that take long to compile, or to run.
 RANKED_OF_SLOW, AT_RANDOM_OF_SLOW = {"validation": 270, "train": 130}, {"validation": 70, "train": 40}
+# Problems that were added to train on, timed with the configs of the training list.
+ADDED = ("more", "further")
 SLOW = {"mm-fp32", "mm-bf16-unaligned"}
 # fmt: off
 DEFAULT = [
@@ -157,11 +159,11 @@ def expand(options):
     for name, roles in chosen.items():
         kernels: dict[str, Any] = {}
         every: dict[str, Any] = {}
-        if os.path.exists(os.path.join(options.lists, "more", name + ".json")):
-            roles["more"] = roles["train"]
-        for role in ("validation", "train", "more"):
-            if role == "more" and role not in roles:
-                continue
+        for role in options.roles:
+            if role in ADDED:
+                if not os.path.exists(os.path.join(options.lists, role, name + ".json")):
+                    continue
+                roles[role] = roles["train"]
             problems = read(options.lists, role, name)
             if role not in roles:
                 write(f"{name}.{role}.full.problems", problems)
@@ -193,6 +195,7 @@ def main():
     expanding = commands.add_parser("expand")
     expanding.add_argument("--lists", required=True)
     expanding.add_argument("--out", required=True)
+    expanding.add_argument("--roles", nargs="+", default=["validation", "train", *ADDED])
     expanding.set_defaults(run=expand)
     options = parser.parse_args()
     options.run(options)
