@@ -37,7 +37,7 @@ pub(crate) struct Recipe {
     #[arg(long, value_name = "X", value_parser = real)]
     learning_rate: Option<f64>,
 
-    /// Weight decay of AdamW; of Adam for base and deep [default: 1e-4; base, deep: 1e-5]
+    /// Weight decay of AdamW; of Adam for base and deep [default: 0.1; base, deep: 1e-5]
     #[arg(long, value_name = "X", value_parser = real)]
     weight_decay: Option<f64>,
 

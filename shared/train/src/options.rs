@@ -37,7 +37,7 @@ impl Default for TrainOptions {
             seed: 42,
             hidden: vec![64, 64],
             learning_rate: 8e-3,
-            weight_decay: 1e-4,
+            weight_decay: 0.1,
             problems_per_step: 8,
             configs_per_problem: 320,
             fastest_per_problem: 96,
