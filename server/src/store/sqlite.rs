@@ -127,12 +127,12 @@ impl Connection for SqliteConnection {
     }
 
     async fn execute(&mut self, statement: Statement) -> StoreResult<u64> {
-        let (text, values) = statement.into_parts::<SqliteArguments>()?;
+        let (text, values) = statement.unnumbered().into_parts::<SqliteArguments>()?;
         Ok(sqlx::query_with(text, values).execute(self).await?.rows_affected())
     }
 
     async fn fetch_all<T: Row>(&mut self, statement: Statement) -> StoreResult<Vec<T>> {
-        let (text, values) = statement.into_parts::<SqliteArguments>()?;
+        let (text, values) = statement.unnumbered().into_parts::<SqliteArguments>()?;
         Ok(sqlx::query_as_with(text, values).fetch_all(self).await?)
     }
 }

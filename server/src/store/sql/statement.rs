@@ -71,6 +71,15 @@ impl Statement {
         self
     }
 
+    /// The same with `?` for its placeholders, if they stand in order: SQLite finds a numbered one by going through all
+    /// before it, so a statement of thousands of values would take longer to bind than to run.
+    pub(crate) fn unnumbered(mut self) -> Self {
+        if let Some(text) = without_numbers(&self.text) {
+            self.text = text;
+        }
+        self
+    }
+
     /// The text and the values as one database takes them.
     pub(crate) fn into_parts<A: Arguments>(self) -> StoreResult<(AssertSqlSafe<String>, A)>
     where
@@ -91,6 +100,22 @@ impl Statement {
         }
         Ok((AssertSqlSafe(self.text), arguments))
     }
+}
+
+/// `None` if a placeholder is used twice or before an earlier one.
+fn without_numbers(text: &str) -> Option<String> {
+    let mut parts = text.split('$');
+    let mut unnumbered = parts.next()?.to_owned();
+    for (before, part) in parts.enumerate() {
+        let rest = part.trim_start_matches(|character: char| character.is_ascii_digit());
+        let number = &part[..part.len() - rest.len()];
+        if number.parse() != Ok(before + 1) {
+            return None;
+        }
+        unnumbered.push('?');
+        unnumbered.push_str(rest);
+    }
+    Some(unnumbered)
 }
 
 impl From<&str> for Value {
@@ -166,5 +191,16 @@ mod tests {
             .push(" RETURNING a");
         assert_eq!(statement.text, "INSERT INTO t (a, b) VALUES ($1, $2), ($3, $4) RETURNING a");
         assert_eq!(statement.values.len(), 4);
+        let unnumbered = statement.unnumbered();
+        assert_eq!(unnumbered.text, "INSERT INTO t (a, b) VALUES (?, ?), (?, ?) RETURNING a");
+        assert_eq!(unnumbered.values.len(), 4);
+    }
+
+    #[test]
+    fn placeholders_out_of_order_keep_their_numbers() {
+        for text in ["SELECT $1, $1", "SELECT $2, $1", "SELECT $"] {
+            assert_eq!(Statement::new(text).bind("x").unnumbered().text, text);
+        }
+        assert_eq!(Statement::new("SELECT 1").unnumbered().text, "SELECT 1");
     }
 }
