@@ -9,6 +9,7 @@ use crate::accounts::{Passwords, Policy, Provider};
 use crate::agents::Plans;
 use crate::answers::Answers;
 use crate::backend::Backend;
+use crate::consensus::Lessons;
 use crate::exports::Exports;
 use crate::http::Hosts;
 use crate::limits::Refused;
@@ -34,6 +35,7 @@ pub struct App {
     pub(crate) hosts: Hosts,
     pub(crate) exports: Exports,
     pub(crate) answers: Answers,
+    pub(crate) lessons: Lessons,
     pub(crate) refused: Refused,
     pub(crate) metrics: Metrics,
     receiving: Arc<Semaphore>,
@@ -62,6 +64,7 @@ impl App {
             mailer: None,
             exports: Exports::default(),
             answers: Answers::default(),
+            lessons: Lessons::default(),
             refused: Refused::default(),
             receiving: Arc::new(Semaphore::new(RECEIVING_AT_ONCE)),
             picking: Arc::new(Semaphore::new(PICKING_AT_ONCE)),

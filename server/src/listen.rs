@@ -133,7 +133,13 @@ async fn accept(
     let permit = Arc::clone(limit).acquire_owned().await.ok();
     loop {
         match listener.accept().await {
-            Ok((stream, peer)) => return (stream, peer, permit),
+            Ok((stream, peer)) => {
+                // Without it, the end of an answer may wait for the client to acknowledge what came before.
+                if let Err(error) = stream.set_nodelay(true) {
+                    tracing::debug!("a connection may be slower: {error}");
+                }
+                return (stream, peer, permit);
+            }
             // The client may be gone already, or no file may be left to open: others come and go.
             Err(error) => {
                 tracing::warn!("a connection could not be accepted: {error}");

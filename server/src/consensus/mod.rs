@@ -7,6 +7,7 @@
 mod deviation;
 mod entry;
 mod gathered;
+mod learnt;
 mod numbers;
 
 use std::collections::{BTreeMap, HashSet};
@@ -20,16 +21,10 @@ pub(crate) use deviation::{Deviation, fence_reason, is_off};
 pub(crate) use entry::{BoardEntry, KernelEntry};
 pub(crate) use gathered::Measured;
 use gathered::{Combined, Gathered};
+pub(crate) use learnt::{Learnt, Lessons};
 use numbers::Numbers;
 
 use crate::solutions::{ConfigLists, Damaged, StoredSolutions};
-
-/// What was learnt of configs, to be used again for the next view.
-#[derive(Default)]
-pub(crate) struct Learnt {
-    lists: ConfigLists,
-    numbers: Numbers,
-}
 
 /// What the solutions of one view make together.
 pub(crate) struct Computed {
@@ -109,8 +104,9 @@ pub(crate) struct Consensus {
 }
 
 impl Consensus {
-    pub(crate) fn of_stored(stored: &StoredSolutions) -> Self {
-        Self::of(&readable(stored, &mut ConfigLists::default()))
+    pub(crate) fn of_stored(stored: &StoredSolutions, learnt: &mut Learnt) -> Self {
+        let measured = readable(stored, &mut learnt.lists);
+        Self::new(&Gathered::of(&measured, &mut learnt.numbers), &measured)
     }
 
     /// Of each problem. Long work: not for an async thread.
@@ -127,10 +123,6 @@ impl Consensus {
             Some((stored.problems.get(id)?.clone(), Self::new(&gathered, &measured)))
         };
         ByProblem { consensuses: measured.into_iter().filter_map(consensus).collect(), left_out }
-    }
-
-    pub(crate) fn of(measured: &[Measured]) -> Self {
-        Self::new(&Gathered::of(measured, &mut Numbers::default()), measured)
     }
 
     fn new(gathered: &Gathered<'_>, measured: &[Measured]) -> Self {
@@ -177,19 +169,29 @@ impl Consensus {
 
 #[cfg(test)]
 mod tests {
+    use diode_core::api::Standing;
     use diode_core::ids::AccountId;
     use diode_core::{ConfigDictionary, DType, Method, Op, ProblemFields, Solution, Tile, TimeColumn};
-    use diode_formats::stored::{decode_columns, decode_configs};
 
     use super::*;
-    use crate::solutions::{DecodedSolution, Encoder};
+    use crate::solutions::{DecodedSolution, Encoder, StoredSolution};
 
     pub(super) fn by(contributor: &str, times: &[(Config, u64)]) -> Measured {
         let contributor = Some(AccountId::of(contributor.as_bytes()));
         Measured { number: 0, contributor, counts: true, solution: decoded(times) }
     }
 
+    impl Consensus {
+        pub(super) fn of(measured: &[Measured]) -> Self {
+            Self::new(&Gathered::of(measured, &mut Numbers::default()), measured)
+        }
+    }
+
     fn decoded(times: &[(Config, u64)]) -> DecodedSolution {
+        stored(times).decode().solutions.pop().unwrap().1
+    }
+
+    pub(super) fn stored(times: &[(Config, u64)]) -> StoredSolutions {
         let mut dictionary = ConfigDictionary::default();
         let solution = Solution {
             problem: problem(),
@@ -203,8 +205,17 @@ mod tests {
         };
         let mut encoder = Encoder::new(&dictionary);
         let (list, columns) = encoder.encode(&solution);
-        let configs = decode_configs(&list.bytes).unwrap();
-        DecodedSolution::new(configs.into(), decode_columns(&columns).unwrap()).unwrap()
+        let lists = [(list.digest.clone(), list.bytes.clone())];
+        let row = StoredSolution {
+            number: 0,
+            contributor: None,
+            standing: Standing::Counts,
+            problem: solution.problem.id(),
+            method: solution.method,
+            config_list: list.digest.clone(),
+            columns,
+        };
+        StoredSolutions { solutions: vec![row], config_lists: lists.into(), ..StoredSolutions::default() }
     }
 
     pub(super) fn problem() -> Problem {

@@ -14,7 +14,7 @@ use serde::Deserialize;
 
 use crate::app::App;
 use crate::blobs::BlobKind;
-use crate::consensus::Consensus;
+use crate::consensus::{Consensus, Learnt};
 use crate::http::{ApiFault, ApiResult, Known, StrictQuery};
 use crate::solutions::StoredSolutions;
 use crate::store::View;
@@ -82,20 +82,28 @@ pub(crate) async fn get(
         let view = View { hardware: hardware.slug.clone(), problem: id, method };
         let stored = store.view_solutions(&view).await?;
         // One problem at a time, so that memory holds the timings of one.
+        let lessons = app.lessons.clone();
         let picked;
-        (picked, ranker) =
-            tokio::task::spawn_blocking(move || (pick(&mut ranker, &view, &stored), ranker)).await?;
+        (picked, ranker) = tokio::task::spawn_blocking(move || {
+            (lessons.with(|learnt| pick(&mut ranker, learnt, &view, &stored)), ranker)
+        })
+        .await?;
         items.extend(picked);
     }
     Ok(Json(Picks { model: Some(summary.id.clone()), items }))
 }
 
 /// `None` if nothing was measured, or the model cannot rank such problems.
-fn pick(ranker: &mut Ranker<Arc<Model>>, view: &View, stored: &StoredSolutions) -> Option<Pick> {
+fn pick(
+    ranker: &mut Ranker<Arc<Model>>,
+    learnt: &mut Learnt,
+    view: &View,
+    stored: &StoredSolutions,
+) -> Option<Pick> {
     let problem: &Problem = stored.problems.get(&view.problem)?;
     let space = diode_core::space::Space::Named(diode_core::space::SpaceName::Full);
     let (config, Micros(predicted_us)) = ranker.shortlist(problem, &space).ok()?.picks(1).pop()?;
-    let consensus = Consensus::of_stored(stored);
+    let consensus = Consensus::of_stored(stored, learnt);
     let best = consensus.configs.first()?.time;
     let measured = consensus.configs.iter().find(|agreed| agreed.config == config).map(|agreed| agreed.time);
     Some(Pick {

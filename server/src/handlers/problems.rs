@@ -1,5 +1,6 @@
-use axum::Json;
 use axum::extract::State;
+use axum::http::header;
+use axum::response::IntoResponse;
 use diode_core::api::query::from_text;
 use diode_core::api::{ApiError, ConfigResult, FailedConfig, ProblemDetail, ProblemView};
 use diode_core::hardware::Hardware;
@@ -10,8 +11,10 @@ use serde::Deserialize;
 use crate::app::App;
 use crate::consensus::{Consensus, KernelEntry};
 use crate::http::{ApiFault, ApiResult, Known, Lookup, StrictQuery};
-use crate::solutions::StoredSolutions;
 use crate::store::{Store, StoreResult, View};
+
+/// Bytes that a config with its time takes, rather more than fewer.
+const JSON_OF_CONFIG: usize = 288;
 
 impl Lookup for Problem {
     type Id = ProblemId;
@@ -48,7 +51,7 @@ pub(crate) async fn get(
     State(app): State<App>,
     StrictQuery(query): StrictQuery<ViewQuery>,
     Known(problem): Known<Problem>,
-) -> ApiResult<Json<ProblemDetail>> {
+) -> ApiResult<impl IntoResponse> {
     let store = &app.backend.store;
     let id = problem.id();
     let views = store.problem_views(&id).await?;
@@ -56,8 +59,20 @@ pub(crate) async fn get(
     let hardware = store.hardware(&view.hardware).await?;
     let hardware = hardware.ok_or_else(|| ApiFault::not_found(format!("no hardware `{}`", view.hardware)))?;
     let stored = store.view_solutions(&view).await?;
-    let detail = tokio::task::spawn_blocking(move || detail(problem, hardware, view, views, &stored)).await?;
-    Ok(Json(detail))
+    let lessons = app.lessons.clone();
+    let json = tokio::task::spawn_blocking(move || {
+        let consensus = lessons.with(|learnt| Consensus::of_stored(&stored, learnt));
+        json_of(&detail(problem, hardware, view, views, consensus))
+    });
+    let json = json.await?.map_err(ApiFault::internal)?;
+    Ok(([(header::CONTENT_TYPE, "application/json")], json))
+}
+
+/// Written where it was computed, and into memory that suffices: it is some hundreds of kilobytes.
+fn json_of(detail: &ProblemDetail) -> serde_json::Result<Vec<u8>> {
+    let mut json = Vec::with_capacity(JSON_OF_CONFIG * (detail.configs.len() + 8));
+    serde_json::to_writer(&mut json, detail)?;
+    Ok(json)
 }
 
 fn choose(id: &ProblemId, views: &[ProblemView], query: &ViewQuery) -> ApiResult<View> {
@@ -85,9 +100,8 @@ fn detail(
     hardware: Hardware,
     view: View,
     views: Vec<ProblemView>,
-    stored: &StoredSolutions,
+    consensus: Consensus,
 ) -> ProblemDetail {
-    let consensus = Consensus::of_stored(stored);
     let entry = consensus.board_entry(&problem, &hardware);
     let (triton, library, triton_over_library, triton_ties) = entry
         .map(|entry| (entry.triton, entry.library, entry.triton_over_library, entry.triton_ties))

@@ -101,6 +101,11 @@ impl ConfigLists {
         damaged
     }
 
+    /// How many configs there are in all of them.
+    pub(crate) fn configs(&self) -> usize {
+        self.0.values().map(|configs| configs.len()).sum()
+    }
+
     fn decode(&self, solution: &StoredSolution) -> Result<DecodedSolution, Damaged> {
         let damaged =
             |reason: String| Damaged::new("solution", format_args!("problem {}: {reason}", solution.problem));

@@ -2,9 +2,10 @@
 //! workers share it.
 
 use std::str::FromStr as _;
+use std::time::Duration;
 
 use sqlx::postgres::{PgArguments, PgConnectOptions, PgPoolOptions};
-use sqlx::{PgConnection, Postgres};
+use sqlx::{Connection as _, PgConnection, Postgres};
 
 use super::error::{StoreError, StoreResult};
 use super::migrations;
@@ -14,6 +15,10 @@ use super::sql::{ACQUIRE_TIMEOUT, SqlStore};
 
 /// A default Postgres admits 100 connections in all; several servers share them.
 const CONNECTIONS: u32 = 16;
+
+/// For how long a connection that has worked is taken to work still. To ask each time costs as much as a small query,
+/// and sqlx asks also when a connection is given back.
+const TRUSTED: Duration = Duration::from_secs(1);
 
 /// Everything in one Postgres database.
 pub type PostgresStore = SqlStore<Postgres>;
@@ -30,6 +35,13 @@ impl PostgresStore {
         let pool = PgPoolOptions::new()
             .max_connections(CONNECTIONS)
             .acquire_timeout(ACQUIRE_TIMEOUT)
+            .test_before_acquire(false)
+            .before_acquire(|connection, known| {
+                Box::pin(async move {
+                    // As soon as that fails, another one is opened.
+                    Ok(known.idle_for < TRUSTED || connection.ping().await.is_ok())
+                })
+            })
             .connect_with(options)
             .await?;
         migrations::postgres().run(&pool).await?;

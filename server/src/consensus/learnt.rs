@@ -1,0 +1,72 @@
+//! What was learnt of configs, to be used again for the next view.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use super::numbers::Numbers;
+use crate::solutions::ConfigLists;
+
+/// What is kept from request to request holds at most so many configs, however many lists they are in: some megabytes.
+const MAX_KEPT: usize = 1 << 16;
+
+/// As many requests as there may be cores that compute; others begin with nothing.
+const KEPT: usize = 4;
+
+#[derive(Default)]
+pub(crate) struct Learnt {
+    pub(super) lists: ConfigLists,
+    pub(super) numbers: Numbers,
+}
+
+/// What requests have learnt, for the next ones. Nearly all views share a few lists of over a thousand configs, and to read
+/// and number these takes longer than the times of one view.
+#[derive(Clone, Default)]
+pub(crate) struct Lessons(Arc<Mutex<Vec<Learnt>>>);
+
+impl Lessons {
+    /// Takes what an earlier request has learnt, if no other uses it, and keeps it for a later one.
+    pub(crate) fn with<T>(&self, work: impl FnOnce(&mut Learnt) -> T) -> T {
+        let mut learnt = self.all(|kept| kept.pop()).unwrap_or_default();
+        let done = work(&mut learnt);
+        if learnt.lists.configs() <= MAX_KEPT {
+            self.all(|kept| {
+                if kept.len() < KEPT {
+                    kept.push(learnt);
+                }
+            });
+        }
+        done
+    }
+
+    fn all<T>(&self, use_it: impl FnOnce(&mut Vec<Learnt>) -> T) -> T {
+        use_it(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use diode_core::{Config, hardware};
+
+    use super::super::tests::{problem, stored, tile};
+    use super::super::{Computed, Consensus, compute};
+    use super::*;
+
+    #[test]
+    fn what_is_learnt_changes_nothing_and_does_not_grow_for_ever() {
+        let (lessons, h200) = (Lessons::default(), hardware::find("nvidia-h200").unwrap());
+        let few = stored(&[(tile(64, 5), 190_000), (tile(128, 3), 200_000)]);
+        let others = stored(&[(tile(32, 2), 170_000), (tile(128, 3), 210_000)]);
+        for solutions in [&few, &others, &few] {
+            let fresh = Consensus::of_stored(solutions, &mut Learnt::default());
+            assert_eq!(lessons.with(|learnt| Consensus::of_stored(solutions, learnt)), fresh);
+            let Computed { entry, .. } = lessons.with(|learnt| compute(solutions, learnt, &problem(), &h200));
+            assert_eq!(entry, fresh.board_entry(&problem(), &h200));
+        }
+        assert_eq!(lessons.with(|learnt| learnt.lists.configs()), 4);
+        let split = |k_split| (Config::DecomposeK { k_split }, 100_000);
+        let many: Vec<_> = (2..=MAX_KEPT as u32 / 8).map(split).collect();
+        for shift in 0..9 {
+            lessons.with(|learnt| Consensus::of_stored(&stored(&many[shift..]), learnt));
+        }
+        assert_eq!(lessons.with(|learnt| learnt.lists.configs()), 0);
+    }
+}
