@@ -158,11 +158,12 @@ fn Written(cover: Arc<ConfigCover>) -> impl IntoView {
 
 /// A list for `triton.autotune`.
 fn python(steps: &[CoverStep]) -> String {
-    let lines: String = steps.iter().map(|step| format!("    {}\n", line(&step.config))).collect();
+    let lines: String = steps.iter().map(|step| format!("    {}\n", config_line(&step.config))).collect();
     format!("configs = [\n{lines}]")
 }
 
-fn line(config: &Config) -> String {
+/// A config for `triton.autotune`, or why there is none.
+pub(crate) fn config_line(config: &Config) -> String {
     let Some(tile) = config.tile() else {
         return format!("# {}: no triton.Config, {} of Inductor", config.label(), config.template());
     };

@@ -24,6 +24,7 @@ use diode_core::Comparison;
 use diode_core::api::HardwareSummary;
 use leptos::prelude::*;
 
+pub(crate) use self::configs::config_line;
 pub(crate) use self::filters::{Filter, any_of};
 pub(crate) use self::kernels::KernelSwitch;
 pub(crate) use self::ranges::{Ranges, any_fault};

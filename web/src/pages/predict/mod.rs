@@ -15,7 +15,7 @@ use std::sync::Arc;
 use diode_core::api::ModelSummary;
 use leptos::prelude::*;
 
-pub(crate) use self::address::{SHAPE, has_a_form, problem_of, shape_of};
+pub(crate) use self::address::{SHAPE, flags, has_a_form, problem_of, shape_of};
 pub(crate) use self::fields::DTYPES;
 pub(crate) use self::form::{SizeField, epilogues, float32, model_choice};
 pub(crate) use self::further::{About, further_view};

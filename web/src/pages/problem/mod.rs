@@ -3,6 +3,7 @@
 mod failures;
 mod headline;
 mod predictions;
+mod snippets;
 mod table;
 
 use std::sync::Arc;
@@ -15,6 +16,7 @@ use leptos::task::spawn_local;
 
 use self::failures::failures;
 use self::predictions::{Predictions, chart, predicted};
+use self::snippets::Snippets;
 use self::table::ConfigTable;
 use super::path_part;
 use super::predict::{SHAPE, problem_of};
@@ -161,6 +163,7 @@ fn Measured(detail: Arc<ProblemDetail>, predictions: Signal<Predictions>) -> imp
             move || chart(&detail, &predictions.get())
         }
         {failures(&detail.failures)}
+        <Snippets detail=Arc::clone(&detail) />
         <Later height="48rem"><ConfigTable detail=Arc::clone(&detail) predictions /></Later>
     }
     .into_any()
