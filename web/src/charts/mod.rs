@@ -22,5 +22,5 @@ pub(crate) use columns::{Column, Columns};
 pub(crate) use judged::{JudgedProblem, judged};
 pub(crate) use legend::legend;
 pub(crate) use look::{Shape, Tone};
-pub(crate) use roofline::roofline;
+pub(crate) use roofline::{Point, roofline};
 pub(crate) use training::{Curve, training};

@@ -2,23 +2,45 @@
 
 use std::sync::Arc;
 
-use diode_core::api::{Kernels, ProblemPoint};
+use diode_core::api::Kernels;
+use diode_core::ids::ProblemId;
+use diode_core::{DType, Method, Op};
 use leptos::prelude::*;
+use serde::Deserialize;
 
 use super::look::{Shape, Tone};
 use super::plot::{Axis, Line, Mark, Plot};
 use super::scatter::Scatter;
 use crate::format;
 
+/// What the chart takes of `diode_core::api::ProblemPoint`: there are thousands, and what is not
+/// named here is only skipped.
+#[derive(Deserialize)]
+pub(crate) struct Point {
+    pub(crate) problem_id: ProblemId,
+    pub(crate) problem: PointProblem,
+    pub(crate) method: Method,
+    dims: String,
+    intensity: f64,
+    roofline_share: Option<f64>,
+    triton_us: Option<f64>,
+    triton_roofline_share: Option<f64>,
+    library_us: Option<f64>,
+    library_roofline_share: Option<f64>,
+    pub(crate) triton_over_library: Option<f64>,
+}
+
+#[derive(Deserialize)]
+pub(crate) struct PointProblem {
+    op: Op,
+    pub(crate) a_dtype: DType,
+}
+
 /// Where the page of a problem is.
-pub(crate) type PageOf = Box<dyn Fn(&ProblemPoint) -> String + Send + Sync>;
+pub(crate) type PageOf = Box<dyn Fn(&Point) -> String + Send + Sync>;
 
 /// Roofline share of the kernels against intensity; the colour is Triton against the library, the shape the dtype.
-pub(crate) fn roofline(
-    points: &Arc<Vec<ProblemPoint>>,
-    kernels: Kernels,
-    page_of: PageOf,
-) -> impl IntoView + use<> {
+pub(crate) fn roofline(points: &Arc<Vec<Point>>, kernels: Kernels, page_of: PageOf) -> impl IntoView + use<> {
     let drawn = points.iter().enumerate().filter_map(|(place, point)| Some((place, mark(point, kernels)?)));
     let (places, marks): (Vec<usize>, Vec<Mark>) = drawn.unzip();
     let description = format!(
@@ -46,7 +68,7 @@ pub(crate) fn roofline(
     view! { <Scatter plot /> }
 }
 
-fn share(point: &ProblemPoint, kernels: Kernels) -> Option<f64> {
+fn share(point: &Point, kernels: Kernels) -> Option<f64> {
     match kernels {
         Kernels::Triton => point.triton_roofline_share,
         Kernels::Library => point.library_roofline_share,
@@ -55,7 +77,7 @@ fn share(point: &ProblemPoint, kernels: Kernels) -> Option<f64> {
 }
 
 /// `None` if the kernels have no time or no roofline there.
-fn mark(point: &ProblemPoint, kernels: Kernels) -> Option<Mark> {
+fn mark(point: &Point, kernels: Kernels) -> Option<Mark> {
     Some(Mark {
         x: point.intensity,
         y: share(point, kernels)? * 100.0,
@@ -64,7 +86,7 @@ fn mark(point: &ProblemPoint, kernels: Kernels) -> Option<Mark> {
     })
 }
 
-fn text(point: &ProblemPoint, kernels: Kernels) -> String {
+fn text(point: &Point, kernels: Kernels) -> String {
     let time = |us: Option<f64>| us.map_or_else(|| "not timed".to_owned(), format::time);
     let ratio =
         point.triton_over_library.map(|ratio| format!("\nTriton ÷ library {}", format::factor(ratio)));

@@ -3,19 +3,19 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use diode_core::api::{HardwareSummary, Kernels, ProblemPoint};
+use diode_core::api::{HardwareSummary, Kernels};
 use leptos::prelude::*;
 use leptos_router::hooks::use_query_map;
 
 use super::filters::filter_parameters;
 use super::kernels::{chosen, subject};
 use super::ranges::any_fault;
-use crate::charts::{self, Shape, Tone};
+use crate::charts::{self, Point, Shape, Tone};
 use crate::components::{Empty, Loaded};
 use crate::query::link;
 use crate::remote::{Remote, remote_list};
 
-pub(super) type Points = Remote<Vec<ProblemPoint>>;
+pub(super) type Points = Remote<Vec<Point>>;
 
 /// The problems that the filters leave.
 pub(super) fn use_points(summary: Arc<HardwareSummary>) -> Points {
@@ -30,7 +30,7 @@ pub(super) fn use_points(summary: Arc<HardwareSummary>) -> Points {
 pub(super) fn ProblemChart(summary: Arc<HardwareSummary>, points: Points) -> impl IntoView {
     let slug = summary.hardware.slug.to_string();
     let kernels = chosen();
-    let chart = move |points: Arc<Vec<ProblemPoint>>| {
+    let chart = move |points: Arc<Vec<Point>>| {
         let slug = slug.clone();
         move || drawn(&points, kernels.get(), &slug)
     };
@@ -45,13 +45,13 @@ pub(super) fn ProblemChart(summary: Arc<HardwareSummary>, points: Points) -> imp
     }
 }
 
-fn drawn(points: &Arc<Vec<ProblemPoint>>, kernels: Kernels, slug: &str) -> AnyView {
+fn drawn(points: &Arc<Vec<Point>>, kernels: Kernels, slug: &str) -> AnyView {
     if points.is_empty() {
         return view! { <Empty heading="No problem to draw">"No problem that the filters leave has a rate."</Empty> }
             .into_any();
     }
     let slug = slug.to_owned();
-    let page_of = move |point: &ProblemPoint| {
+    let page_of = move |point: &Point| {
         let view = [("hardware", slug.clone()), ("method", point.method.to_string())];
         link(&format!("/problems/{}", point.problem_id), view)
     };
@@ -59,7 +59,7 @@ fn drawn(points: &Arc<Vec<ProblemPoint>>, kernels: Kernels, slug: &str) -> AnyVi
 }
 
 /// What colours and shapes mean, of those that occur.
-fn legend(points: &[ProblemPoint]) -> impl IntoView + use<> {
+fn legend(points: &[Point]) -> impl IntoView + use<> {
     let tones: BTreeSet<Tone> = points.iter().map(|point| Tone::of(point.triton_over_library)).collect();
     let dtypes: BTreeSet<_> = points.iter().map(|point| point.problem.a_dtype).collect();
     let tones = tones.into_iter().map(|tone| (Shape::Circle, tone, tone.words().to_owned()));

@@ -152,6 +152,10 @@ fn matching(configs: &[ConfigResult], text: &str) -> Vec<usize> {
     let plain = |text: &str| text.to_ascii_lowercase().replace('×', "x");
     let text = plain(text);
     let words: Vec<&str> = text.split_whitespace().collect();
+    if words.is_empty() {
+        // Without the labels of all: there can be thousands.
+        return (0..configs.len()).collect();
+    }
     let matches = |result: &ConfigResult| {
         let label = plain(&result.config.label());
         words.iter().all(|word| label.contains(word))
