@@ -1,8 +1,9 @@
 //! How soon the plan makes a useful model of a GPU that nobody has described, beside shapes drawn at random:
 //! `cargo run --release -p diode-server --example plan_quality [SEEDS]`.
 //!
-//! One simulated device measures for hours: what the plan names, or random shapes of the same operators, types and
-//! layouts with the same share of configs, in the time that the server expects. Models of both are judged by problems
+//! One simulated device measures for hours, in the time that the server expects: what the plan names; random shapes of
+//! the same operators, types and layouts with every config, as without a plan; or such shapes with as many configs as
+//! the plan times. Models of all are judged by problems
 //! that neither has measured. Every training sees as many problems as every other, so few that all of them take
 //! minutes on two cores. Each seed draws another plan, other shapes and other quirks of the device, since one training
 //! may differ from the next by a percent.
@@ -20,10 +21,13 @@ use diode_core::{DType, Layout, Op, Problem};
 use diode_server::agents::plan::{Known, Order, Planner};
 use diode_train::{FirstPicks, TrainOptions, TrainingSet, train};
 
-use measuring::{Device, MOST_SECONDS};
+use measuring::{Configs, Device, MOST_SECONDS};
 
 /// Quality is looked at after so many hours of one agent.
 const HOURS: [f64; 6] = [0.25, 0.5, 1.0, 2.0, 4.0, 8.0];
+
+/// What is measured.
+const ARMS: [&str; 3] = ["plan", "random, all configs", "random, as the plan"];
 
 /// How many problems a training sees, the same ones several times among them.
 const SEEN: usize = 24_000;
@@ -36,13 +40,13 @@ fn main() -> anyhow::Result<()> {
     let hardware = find("nvidia-h200").context("the catalogue has it")?.simulated()?;
     let runs = (1..=seeds).map(|seed| one_run(&hardware, seed)).collect::<anyhow::Result<Vec<_>>>()?;
     println!("first picks' share of the best in percent: mean of {seeds} (least to most)");
-    println!(
-        "{:>6} {:>26} {:>26} {:>26} {:>26}",
-        "hours", "plan, layers", "random, layers", "plan, anywhere", "random, anywhere"
-    );
-    for (place, hours) in HOURS.into_iter().enumerate() {
-        let cell = |arm: usize, set: usize| summary(runs.iter().map(|run| run[arm][place][set]));
-        println!("{hours:>6} {:>26} {:>26} {:>26} {:>26}", cell(0, 0), cell(1, 0), cell(0, 1), cell(1, 1));
+    for (set, name) in ["layers of transformers", "anywhere"].into_iter().enumerate() {
+        println!("{name}:");
+        println!("{:>6} {:>26} {:>26} {:>26}", "hours", ARMS[0], ARMS[1], ARMS[2]);
+        for (place, hours) in HOURS.into_iter().enumerate() {
+            let cell = |arm: usize| summary(runs.iter().map(|run| run[arm][place][set]));
+            println!("{hours:>6} {:>26} {:>26} {:>26}", cell(0), cell(1), cell(2));
+        }
     }
     Ok(())
 }
@@ -55,8 +59,8 @@ fn summary(shares: impl Iterator<Item = f64>) -> String {
     format!("{mean:.2} ({least:.1} to {most:.1})")
 }
 
-/// The quality after each of [`HOURS`], of the plan and of random shapes.
-fn one_run(hardware: &Hardware, seed: u64) -> anyhow::Result<[Vec<Quality>; 2]> {
+/// The quality after each of [`HOURS`], of each of [`ARMS`].
+fn one_run(hardware: &Hardware, seed: u64) -> anyhow::Result<[Vec<Quality>; 3]> {
     let ability = Ability {
         ops: Op::ALL.to_vec(),
         dtypes: vec![DType::BFloat16, DType::Float16, DType::Float32],
@@ -71,19 +75,22 @@ fn one_run(hardware: &Hardware, seed: u64) -> anyhow::Result<[Vec<Quality>; 2]> 
     let judged: HashSet<&Problem> = sets.iter().flat_map(TrainingSet::iter).map(|one| &one.problem).collect();
     let (known, order) = (Known::default(), Order::new(seed));
     let plan = Planner::new(hardware, &ability, MOST_SECONDS, &known, &order).map(|planned| planned.problem);
-    let arms: [(&str, Box<dyn Iterator<Item = Problem>>); 2] =
-        [("plan", Box::new(plan)), ("random", Box::new(shapes::anywhere(seed)))];
-    let mut qualities = [Vec::new(), Vec::new()];
-    for ((name, problems), qualities) in arms.into_iter().zip(&mut qualities) {
+    let arms: [(Configs, Box<dyn Iterator<Item = Problem>>); 3] = [
+        (Configs::OfThePlan, Box::new(plan)),
+        (Configs::All, Box::new(shapes::anywhere(seed))),
+        (Configs::OfThePlan, Box::new(shapes::anywhere(seed))),
+    ];
+    let mut qualities = [Vec::new(), Vec::new(), Vec::new()];
+    for ((name, (configs, problems)), qualities) in ARMS.into_iter().zip(arms).zip(&mut qualities) {
         let mut problems = problems.filter(|problem| !judged.contains(problem));
         let mut measured = device.nothing();
         for hours in HOURS {
-            device.measure_until(hours, &mut problems, &mut measured)?;
+            device.measure_until(hours, configs, &mut problems, &mut measured)?;
             let (set, _) =
                 TrainingSet::from_datasets(std::slice::from_ref(&measured.dataset), None)?.split_kept()?;
             let quality = quality(&set, seed, &sets)?;
             println!(
-                "seed {seed}, {name:>6}, {hours} h: {:.1} % of layers, {:.1} % anywhere ({} problems, {} timings)",
+                "seed {seed}, {name:>19}, {hours} h: {:.1} % of layers, {:.1} % anywhere ({} problems, {} timings)",
                 100.0 * quality[0],
                 100.0 * quality[1],
                 set.problems(),

@@ -17,6 +17,15 @@ const MOST_BYTES: f64 = (8_u64 << 30) as f64;
 /// too; here no model is to know anything beforehand.
 const DRAWN: usize = 100;
 
+/// Which configs of a problem are timed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Configs {
+    /// All, or a sample where all would take too long.
+    All,
+    /// A sample of most problems, all of the others.
+    OfThePlan,
+}
+
 /// A device that measures in no time what would take hours.
 pub(crate) struct Device {
     hardware: Hardware,
@@ -44,12 +53,13 @@ impl Device {
     pub(crate) fn measure_until(
         &self,
         hours: f64,
+        configs: Configs,
         problems: &mut dyn Iterator<Item = Problem>,
         measured: &mut Measured,
     ) -> anyhow::Result<()> {
         while measured.seconds < 3600.0 * hours {
             let Some(problem) = problems.next() else { break };
-            let Some((breadth, seconds)) = self.cost(&problem) else { continue };
+            let Some((breadth, seconds)) = self.cost(&problem, configs) else { continue };
             measured.seconds += seconds;
             self.measure(problem, breadth, &mut measured.dataset)?;
         }
@@ -62,16 +72,18 @@ impl Device {
         problems: impl IntoIterator<Item = Problem>,
     ) -> anyhow::Result<TrainingSet> {
         let mut measured = self.nothing();
-        for problem in problems.into_iter().filter(|problem| self.cost(problem).is_some()) {
+        for problem in problems.into_iter().filter(|problem| self.cost(problem, Configs::OfThePlan).is_some())
+        {
             self.measure(problem, Breadth::Full, &mut measured.dataset)?;
         }
         Ok(TrainingSet::from_datasets(&[measured.dataset], None)?)
     }
 
-    /// As the plan sees it; `None` if the problem is too much for a lease or the device.
-    fn cost(&self, problem: &Problem) -> Option<(Breadth, f64)> {
+    /// What the server expects; `None` if the problem is too much for a lease or the device.
+    fn cost(&self, problem: &Problem, configs: Configs) -> Option<(Breadth, f64)> {
         let fits = problem.bytes() <= MOST_BYTES;
-        let breadths = [breadth_of(problem), Breadth::Sample].into_iter().filter(|_| fits);
+        let first = if configs == Configs::All { Breadth::Full } else { breadth_of(problem) };
+        let breadths = [first, Breadth::Sample].into_iter().filter(|_| fits);
         let mut costs = breadths.map(|breadth| (breadth, expected_seconds(&self.hardware, problem, breadth)));
         costs.find(|(_, seconds)| *seconds <= MOST_SECONDS)
     }

@@ -9,8 +9,11 @@ use crate::{Config, Problem, Tile};
 const LAUNCH_NS: f64 = 2_000.0;
 /// How far one device may be from another of its kind: power, heat, silicon.
 const DEVICE_SPREAD: f64 = 0.03;
-/// How far a config may be from what the formula says of it: what only measuring shows.
-const CONFIG_SPREAD: f64 = 0.15;
+/// How far a config may be from what the formula says of it: what only measuring shows. Problems of near sizes share
+/// it, as on a real device, so that models can learn it.
+const CONFIG_SPREAD: f64 = 0.3;
+/// How far it may be on one problem besides, whatever is known of near ones.
+const PROBLEM_SPREAD: f64 = 0.03;
 /// How far one repeat may be from another.
 const NOISE: f64 = 0.02;
 
@@ -36,7 +39,9 @@ impl SimulatedDevice {
         let sms = facts.map_or(1.0, |facts| f64::from(facts.sms));
         let efficiency = config.tile().map_or(0.85, |tile| efficiency(tile, problem, sms));
         let device = 1.0 + DEVICE_SPREAD * unit((self.seed, "device"));
-        let quirk = 1.0 + CONFIG_SPREAD * unit((config, problem.m % 7, problem.n % 5, problem.k % 3));
+        let quirk = 1.0
+            + CONFIG_SPREAD * quirk(problem, config)
+            + PROBLEM_SPREAD * unit((config, [problem.b, problem.m, problem.n, problem.k]));
         // A tenth above the roofline: no device reaches it.
         LAUNCH_NS + 1.1 * least / efficiency * device * quirk
     }
@@ -47,6 +52,26 @@ impl SimulatedDevice {
         let decided = unit((self.seed, problem, config)).to_bits();
         (0_u64..).map(move |repeat| (nanos * (1.0 + NOISE * unit((decided, repeat)))) as u64)
     }
+}
+
+/// From 0 to 1: how much longer a config takes on problems like this one than a better compiled one would.
+fn quirk(problem: &Problem, config: &Config) -> f64 {
+    let Some(tile) = config.tile() else { return curve((config, problem.op), problem.m) };
+    let (op, dtype, layout) = (problem.op, problem.a_dtype, problem.b_layout);
+    let Tile { block_m, block_n, block_k, num_stages, num_warps, .. } = tile;
+    let curves = [
+        curve((dtype, block_m, block_n, num_warps), problem.m),
+        curve((layout, block_n, block_k, num_stages), problem.n),
+        curve((op, block_k, num_stages, num_warps), problem.k),
+    ];
+    curves.iter().sum::<f64>() / curves.len() as f64
+}
+
+/// A number from 0 to 1 for each size, of straight lines between those of powers of four.
+fn curve(thing: impl Hash, size: u64) -> f64 {
+    let place = (size.max(1) as f64).log2() / 2.0;
+    let (from, share) = (place.floor(), place.fract());
+    unit((&thing, from as u64)) * (1.0 - share) + unit((&thing, from as u64 + 1)) * share
 }
 
 /// The share of the roofline that a tile can reach: what it computes beyond the problem, the last wave, and

@@ -1,6 +1,6 @@
-use diode_core::Problem;
 use diode_core::api::Breadth;
 use diode_core::hardware::{Facts, Hardware, Vendor, roofline};
+use diode_core::{DType, Problem};
 
 /// Seconds for each problem: making the inputs, checking results, sending them.
 const PER_PROBLEM: f64 = 0.1;
@@ -18,6 +18,13 @@ const PER_LAUNCH: f64 = 50e-6;
 const UNKNOWN_FLOPS: f64 = 1e11;
 const UNKNOWN_BYTES: f64 = 1e10;
 
+/// The rates of a usual GPU, for the order of kinds, which is the same for all hardware.
+const USUAL_FLOPS: f64 = 1e14;
+const USUAL_FLOPS_FP32: f64 = 1e13;
+
+/// Configs of a GPU's sample: 200 that a model expects to be fast, 100 drawn ones, and those of the default list.
+const GPU_SAMPLE: f64 = 310.0;
+
 /// How long a device is expected to take for a problem.
 pub fn expected_seconds(hardware: &Hardware, problem: &Problem, breadth: Breadth) -> f64 {
     seconds(hardware, launch(hardware, problem), breadth)
@@ -31,6 +38,12 @@ pub(super) fn launch(hardware: &Hardware, problem: &Problem) -> f64 {
 /// How long a problem is expected to take whose launches take so long.
 pub(super) fn seconds(hardware: &Hardware, launch: f64, breadth: Breadth) -> f64 {
     PER_PROBLEM + configs(hardware, breadth) * LAUNCHES * launch
+}
+
+/// How long a sample of a problem of so many operations is expected to take on a usual GPU.
+pub(super) fn usual_seconds(dtype: DType, flops: f64) -> f64 {
+    let rate = if dtype == DType::Float32 { USUAL_FLOPS_FP32 } else { USUAL_FLOPS };
+    PER_PROBLEM + GPU_SAMPLE * LAUNCHES * (flops / rate * SLOWDOWN + PER_LAUNCH)
 }
 
 fn best_case(facts: Option<&Facts>, problem: &Problem) -> f64 {
@@ -49,7 +62,6 @@ fn configs(hardware: &Hardware, breadth: Breadth) -> f64 {
         (Vendor::Cpu, Breadth::Full) => 64.0 * f64::from(cores.ilog2().min(5) + 1),
         (Vendor::Cpu, Breadth::Sample) => (6.0 * f64::from(cores.ilog2().min(5) + 1)) + 100.0,
         (_, Breadth::Full) => 1534.0,
-        // 200 that a model expects to be fast, 100 drawn ones, and those of the default list.
-        (_, Breadth::Sample) => 310.0,
+        (_, Breadth::Sample) => GPU_SAMPLE,
     }
 }

@@ -4,6 +4,7 @@ use diode_core::alignment::Alignment;
 use diode_core::api::{Ability, SizeRange};
 use diode_core::{DType, Layout, Op, Problem};
 
+use super::cost::usual_seconds;
 use super::size::SizeBin;
 
 /// The types that the plan asks for; others are measured by people who need them.
@@ -60,9 +61,22 @@ impl Kind {
         (range(self.m), range(self.n))
     }
 
+    /// How soon its first problem is worth its time, beside those of others: how often programs compute such
+    /// problems, over the root of the time that one takes, so that an hour is not spent on a few long ones.
+    pub(super) fn weight(self) -> f64 {
+        self.use_by_programs() / self.seconds().sqrt()
+    }
+
+    /// About how long one of its problems takes with a sample of configs, on a device of today.
+    fn seconds(self) -> f64 {
+        let middle = |bin: SizeBin| 2.0 * bin.least() as f64;
+        let flops = 2.0 * middle(self.b) * middle(self.m) * middle(self.n) * middle(self.k);
+        usual_seconds(self.dtype, flops)
+    }
+
     /// How often programs compute such problems, beside others. Estimated: linear layers in 16 bits lead. There
     /// are three bins of batches, so those of one weigh less.
-    pub(super) fn weight(self) -> f64 {
+    fn use_by_programs(self) -> f64 {
         let op = match self.op {
             Op::Mm | Op::Addmm => 4.0,
             Op::Bmm => 1.0,
