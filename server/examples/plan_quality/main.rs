@@ -3,10 +3,9 @@
 //!
 //! One simulated device measures for hours, in the time that the server expects: what the plan names; random shapes of
 //! the same operators, types and layouts with every config, as without a plan; or such shapes with as many configs as
-//! the plan times. Models of all are judged by problems
-//! that neither has measured. Every training sees as many problems as every other, so few that all of them take
-//! minutes on two cores. Each seed draws another plan, other shapes and other quirks of the device, since one training
-//! may differ from the next by a percent.
+//! the plan times. Models of all are judged by problems that none has measured. Every training sees as many problems as
+//! every other, so few that all of them take minutes on two cores. Each seed draws another plan, other shapes and other
+//! quirks of the device, since one training may differ from the next by a percent.
 
 mod measuring;
 mod shapes;
