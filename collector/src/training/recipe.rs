@@ -29,7 +29,8 @@ pub(crate) struct Recipe {
     #[arg(long, value_enum, default_value_t = ModelType::Ranking, value_name = "KIND")]
     model_type: ModelType,
 
-    /// Times that every problem is seen [default: 60, small datasets more; base, deep: at most 100]
+    /// Times that every problem is seen [default: 120 from 1,000 problems on, else 60, small datasets more; base, deep:
+    /// at most 100]
     #[arg(long, alias = "num-epochs", value_name = "N", value_parser = at_least_one)]
     epochs: Option<usize>,
 
@@ -48,6 +49,10 @@ pub(crate) struct Recipe {
     /// Number of hidden layers, of deep's blocks [default: 2; deep: 10]
     #[arg(long, value_name = "N", value_parser = at_least_one)]
     num_layers: Option<usize>,
+
+    /// Problems that one step learns from; not for base and deep [default: 16 from 1,000 problems on, else 8]
+    #[arg(long, value_name = "N", value_parser = at_least_one)]
+    problems_per_step: Option<usize>,
 
     /// Parts for cross-validation; 0 for none, and a model without metrics [default: 4; base, deep: none]
     #[arg(long, value_name = "N", value_parser = report::parse_folds_or_none)]
@@ -131,6 +136,11 @@ impl Recipe {
                 "--seeds: got several for base or deep, which are not cross-validated; expected 1",
             ));
         }
+        if self.problems_per_step.is_some() {
+            say!(
+                "note: --problems-per-step changes nothing for base and deep: a step sees --batch-size configs"
+            );
+        }
         if self.folds.is_some() {
             say!("note: --folds changes nothing for base and deep: a tenth of the problems is held out");
         }
@@ -167,6 +177,7 @@ impl Recipe {
             hidden: vec![width; self.num_layers.unwrap_or(defaults.hidden.len())],
             learning_rate: self.learning_rate.unwrap_or(defaults.learning_rate),
             weight_decay: self.weight_decay.unwrap_or(defaults.weight_decay),
+            problems_per_step: self.problems_per_step,
             ..defaults
         }
     }

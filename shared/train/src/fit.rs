@@ -11,7 +11,7 @@ use crate::curves::EpochLoss;
 use crate::folds::Folds;
 use crate::judgement::{Outcome, judgement};
 use crate::learner::learn;
-use crate::library::add_library;
+use crate::library::{Comparison, add_library, comparisons};
 use crate::network::Mlp;
 use crate::plan::Plan;
 use crate::prepared::{Normalisation, TrainingRows, prepare};
@@ -38,7 +38,8 @@ pub struct Fitted {
 /// networks already.
 ///
 /// The model is trained first: a training that is stopped during the folds still gives the model, without
-/// figures. The folds are learnt side by side.
+/// figures. The folds are learnt side by side. The library's network learns from first picks on problems that the
+/// picking network had not seen, as those that it will decide about; without folds, from the model's own.
 pub fn fit(
     set: &TrainingSet,
     plan: &Plan,
@@ -52,32 +53,56 @@ pub fn fit(
     };
     let (prepared, normalisation) = prepare(set)?;
     let used = folds.as_ref().map(Folds::used).unwrap_or_default();
-    let course = Course { set, plan, checkpoint, prepared: &prepared, normalisation, phases: 1 + used.len() };
+    let (options, phases) = (plan.options.for_set(prepared.len()), 1 + used.len());
+    let course = Course { set, plan, options, checkpoint, prepared: &prepared, normalisation, phases };
     let Run { model, mut losses, mut stopped } = course.run(FINAL, |_| true, observe)?;
-    let mut outcomes = Vec::new();
+    let mut parts = Vec::new();
     if let Some(folds) = folds.as_ref().filter(|_| !stopped) {
-        let judged = used.iter().map(|&fold| {
+        let learnt = used.iter().map(|&fold| {
             let (course, phase) = (&course, format!("fold {} of {}", fold + 1, used.len()));
             move |observe: Observer<'_>| {
-                course.judge(&phase, |problem| folds.of(problem) == Some(fold), observe)
+                course.run(&phase, |problem| folds.of(problem) != Some(fold), observe)
             }
         });
-        for judged in side_by_side(judged.collect(), observe) {
-            let Fold { losses: more, outcomes: judged } = judged?;
+        for (&fold, run) in used.iter().zip(side_by_side(learnt.collect(), observe)) {
+            let Run { model, losses: more, stopped: cut_off } = run?;
             losses.extend(more);
-            stopped |= judged.is_none();
-            outcomes.extend(judged.unwrap_or_default());
+            stopped |= cut_off;
+            let comparisons = comparisons(&model, set, |problem| folds.of(problem) == Some(fold))?;
+            parts.push(Part { fold, model, comparisons });
         }
     }
     if stopped && !plan.keep_when_stopped {
         return Err(TrainError::Stopped);
     }
-    if stopped || outcomes.is_empty() {
+    let Some(folds) = folds.filter(|_| !stopped) else {
+        let seen = comparisons(&model, set, |_| true)?;
+        let model = add_library(model, &seen.iter().collect::<Vec<_>>(), plan.options.seed)?;
+        return Ok(Fitted { model, report: None, losses, stopped });
+    };
+    let model = add_library(model, &all_but(&parts, None), plan.options.seed)?;
+    let judged = parts.iter().map(|part| {
+        let (parts, folds) = (&parts, &folds);
+        move |_: Observer<'_>| {
+            let model = add_library(part.model.clone(), &all_but(parts, Some(part.fold)), plan.options.seed)?;
+            Outcome::of(&model, set, |problem| folds.of(problem) == Some(part.fold))
+        }
+    });
+    let mut outcomes = Vec::new();
+    for judged in side_by_side(judged.collect(), observe) {
+        outcomes.extend(judged?);
+    }
+    if outcomes.is_empty() {
         return Ok(Fitted { model, report: None, losses, stopped });
     }
     let judgement = judgement(&outcomes, used.len());
     let report = Some(judgement.report.clone());
     Ok(Fitted { model: model.with_judgement(judgement)?, report, losses, stopped })
+}
+
+/// The comparisons of all folds but one.
+fn all_but(parts: &[Part], left_out: Option<usize>) -> Vec<&Comparison> {
+    parts.iter().filter(|part| Some(part.fold) != left_out).flat_map(|part| &part.comparisons).collect()
 }
 
 /// Trains a model on all of a set, without judging it.
@@ -95,6 +120,8 @@ pub fn train(
 struct Course<'a> {
     set: &'a TrainingSet,
     plan: &'a Plan,
+    /// Those of the plan, for the size of the set.
+    options: TrainOptions,
     checkpoint: &'a Checkpoint,
     /// The problems that are learnt from, in the set's order.
     prepared: &'a [TrainingRows],
@@ -103,34 +130,22 @@ struct Course<'a> {
     phases: usize,
 }
 
-/// One network and its model.
+/// One network as a model.
 struct Run {
     model: Model,
     losses: Vec<EpochLoss>,
     stopped: bool,
 }
 
-/// A model's outcomes on the problems that it had not seen.
-struct Fold {
-    losses: Vec<EpochLoss>,
-    /// `None` if it was stopped.
-    outcomes: Option<Vec<Outcome>>,
+/// A model that has not seen a fold, and how the library did on the problems of the fold.
+struct Part {
+    fold: usize,
+    model: Model,
+    comparisons: Vec<Comparison>,
 }
 
 impl Course<'_> {
-    /// Trains a model without some problems, and judges it by those.
-    fn judge(
-        &self,
-        phase: &str,
-        unseen: impl Fn(&TrainingProblem) -> bool,
-        observe: Observer<'_>,
-    ) -> Result<Fold, TrainError> {
-        let Run { model, losses, stopped } = self.run(phase, |problem| !unseen(problem), observe)?;
-        let outcomes = if stopped { None } else { Some(Outcome::of(&model, self.set, unseen)?) };
-        Ok(Fold { losses, outcomes })
-    }
-
-    /// Trains a model on some problems.
+    /// Trains a model on some problems. It does not know the library yet.
     fn run(
         &self,
         phase: &str,
@@ -148,7 +163,6 @@ impl Course<'_> {
         let network = Network::new(mean, std, mlp.layers()?).and_then(Network::rounded_to_half);
         let network = network.map_err(ModelError::from)?;
         let model = Model::new(metadata(set, self.plan), network)?;
-        let model = add_library(model, set, self.plan.options.seed, keep)?;
         Ok(Run { model, losses, stopped: !complete })
     }
 
@@ -160,7 +174,7 @@ impl Course<'_> {
         losses: &mut Vec<EpochLoss>,
         observe: Observer<'_>,
     ) -> Result<(Mlp, bool), TrainError> {
-        let options = &self.plan.options;
+        let options = &self.options;
         if let Some(weights) = self.checkpoint.network(phase) {
             let known = Mlp::untrained(&self.normalisation.idle, options)?;
             known.set_weights(weights).map_err(|_| TrainError::OtherCheckpoint)?;

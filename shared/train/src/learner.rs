@@ -43,7 +43,7 @@ pub(crate) fn learn(
     for epoch in 1..=epochs {
         order.shuffle(&mut rng);
         let mut losses = 0.0;
-        for picked in order.chunks(options.problems_per_step) {
+        for picked in order.chunks(options.problems_per_step()) {
             let drawn: Vec<&TrainingRows> = picked.iter().map(|&index| problems[index]).collect();
             let batch = Batch::draw(&drawn, rows, &mut rng)?;
             let loss = batch.measured.loss(&mlp.forward(&batch.inputs)?)?;

@@ -7,6 +7,7 @@
 use candle_core::{Device, Tensor};
 use candle_nn::loss::huber;
 use diode_core::Config;
+use diode_core::stats::median;
 use diode_model::features::ProblemFeatures;
 use diode_model::{LIBRARY_COLUMNS, Layer, Model, ModelError, Network, normalise};
 use rand::SeedableRng;
@@ -14,7 +15,7 @@ use rand_chacha::ChaCha8Rng;
 
 use crate::network::{Descent, Mlp};
 use crate::schedule::one_cycle;
-use crate::{TrainError, TrainingSet};
+use crate::{TrainError, TrainingProblem, TrainingSet};
 
 /// With fewer problems that have a time of the library, no network is trained for it.
 const LEAST_PROBLEMS: usize = 24;
@@ -30,31 +31,52 @@ const LOSS_FACTOR: f64 = 20.0;
 /// A column that varies less says nothing.
 const CONSTANT: f32 = 1e-3;
 
-/// Adds to a model a network for the library, if the problems of a set (those that `keep` admits)
-/// have its times.
-pub(crate) fn add_library(
-    model: Model,
+/// What the library took on one problem, beside a model's first pick.
+pub(crate) struct Comparison {
+    features: ProblemFeatures,
+    library_us: f64,
+    /// The first pick: its predicted and its measured time.
+    predicted_us: f64,
+    pick_us: f64,
+}
+
+/// The comparisons of those problems of a set that are admitted and have a time of the library.
+pub(crate) fn comparisons(
+    model: &Model,
     set: &TrainingSet,
-    seed: u64,
-    keep: impl Fn(&crate::TrainingProblem) -> bool,
-) -> Result<Model, TrainError> {
-    let mut rows = Vec::new();
-    let mut targets = Vec::new();
+    admit: impl Fn(&TrainingProblem) -> bool,
+) -> Result<Vec<Comparison>, TrainError> {
+    let mut comparisons = Vec::new();
     for of in std::iter::once(set).chain(set.related()) {
         let model = model.standing_in_for(of.hardware().clone())?;
-        for problem in of.iter().filter(|problem| keep(problem)) {
+        for problem in of.iter().filter(|problem| admit(problem)) {
             let Some(library_us) = problem.library_us else { continue };
             let Some(features) = ProblemFeatures::new(of.facts(), &problem.problem) else { continue };
             let configs: Vec<Config> = of.configs(problem).copied().collect();
-            let times = model.predict(&problem.problem, &configs)?;
-            let best = times.into_iter().map(|time| time.0).fold(f64::INFINITY, f64::min);
-            rows.push(features.library_row(best));
-            targets.push((library_us / best).ln() as f32);
+            let predicted = model.predict(&problem.problem, &configs)?;
+            let times = predicted.iter().zip(&problem.timings);
+            let Some((predicted, pick)) = times.min_by(|a, b| a.0.0.total_cmp(&b.0.0)) else { continue };
+            let (predicted_us, pick_us) = (predicted.0, pick.us);
+            comparisons.push(Comparison { features, library_us, predicted_us, pick_us });
         }
     }
-    if rows.len() < LEAST_PROBLEMS {
+    Ok(comparisons)
+}
+
+/// Adds to a model a network for the library, if there are enough comparisons.
+///
+/// It learns the library's time over that of the pick, so that it decides well where the pick is predicted wrong.
+/// Where picks take longer than predicted, as the luckiest of many predictions do, that is taken off: what it
+/// gives is relative to the predicted time.
+pub(crate) fn add_library(model: Model, comparisons: &[&Comparison], seed: u64) -> Result<Model, TrainError> {
+    if comparisons.len() < LEAST_PROBLEMS {
         return Ok(model);
     }
+    let mut biases: Vec<f64> = comparisons.iter().map(|one| one.pick_us / one.predicted_us).collect();
+    let bias = median(&mut biases).unwrap_or(1.0);
+    let rows: Vec<_> = comparisons.iter().map(|one| one.features.library_row(one.predicted_us)).collect();
+    let target = |one: &&Comparison| (one.library_us / one.pick_us * bias).ln() as f32;
+    let targets: Vec<f32> = comparisons.iter().map(target).collect();
     let library = learn(&rows, &targets, seed)?.rounded_to_half().map_err(ModelError::from)?;
     Ok(model.with_library(library)?)
 }

@@ -5,8 +5,14 @@ use diode_model::Network;
 
 use crate::TrainError;
 
-/// Epochs of a large set.
+/// From so many problems on, a set is large: it is seen more often, in steps over more problems.
+const LARGE: usize = 1000;
+const EPOCHS_OF_LARGE: usize = 120;
+const PROBLEMS_PER_STEP_OF_LARGE: usize = 16;
+
+/// Epochs of a smaller set, unless it is very small.
 const EPOCHS: usize = 60;
+const PROBLEMS_PER_STEP: usize = 8;
 
 /// The least number of steps, as many as 50 problems take in 180 epochs. A small set gets more epochs for it.
 const MIN_STEPS: usize = 1260;
@@ -23,7 +29,8 @@ pub struct TrainOptions {
     /// The highest learning rate of the one-cycle schedule.
     pub learning_rate: f64,
     pub weight_decay: f64,
-    pub problems_per_step: usize,
+    /// `None` for as many as suit the size of the set.
+    pub problems_per_step: Option<usize>,
     /// Configs drawn per problem and step.
     pub configs_per_problem: usize,
     /// How many of those are always the fastest ones.
@@ -38,7 +45,7 @@ impl Default for TrainOptions {
             hidden: vec![64, 64],
             learning_rate: 8e-3,
             weight_decay: 0.1,
-            problems_per_step: 8,
+            problems_per_step: None,
             configs_per_problem: 320,
             fastest_per_problem: 96,
         }
@@ -46,21 +53,37 @@ impl Default for TrainOptions {
 }
 
 impl TrainOptions {
-    /// Epochs for a set of this many problems.
+    /// The same, for a set of this many problems and its folds.
+    pub(crate) fn for_set(&self, problems: usize) -> Self {
+        if problems < LARGE {
+            return self.clone();
+        }
+        Self {
+            epochs: self.epochs.or(Some(EPOCHS_OF_LARGE)),
+            problems_per_step: self.problems_per_step.or(Some(PROBLEMS_PER_STEP_OF_LARGE)),
+            ..self.clone()
+        }
+    }
+
+    /// Epochs for this many problems.
     pub(crate) fn epochs_for(&self, problems: usize) -> usize {
         let needed = || EPOCHS.max(MIN_STEPS.div_ceil(self.steps_per_epoch(problems)));
         self.epochs.unwrap_or_else(needed)
     }
 
     pub(crate) fn steps_per_epoch(&self, problems: usize) -> usize {
-        problems.div_ceil(self.problems_per_step)
+        problems.div_ceil(self.problems_per_step())
+    }
+
+    pub(crate) fn problems_per_step(&self) -> usize {
+        self.problems_per_step.unwrap_or(PROBLEMS_PER_STEP)
     }
 
     /// Refuses what cannot be trained; training does so itself.
     pub fn validate(&self) -> Result<(), TrainError> {
         let counts = [
             ("epochs", self.epochs.unwrap_or(EPOCHS)),
-            ("problems per step", self.problems_per_step),
+            ("problems per step", self.problems_per_step()),
             ("configs per problem", self.configs_per_problem),
             ("hidden layers", self.hidden.len()),
         ];
@@ -98,6 +121,16 @@ mod tests {
         assert_eq!(options.epochs_for(1), 1260);
         let exact = TrainOptions { epochs: Some(3), ..options };
         assert_eq!((exact.epochs_for(1), exact.epochs_for(209)), (3, 3), "who says a number gets it");
+    }
+
+    #[test]
+    fn large_sets_take_larger_steps() {
+        let options = TrainOptions::default().for_set(1000);
+        // The folds of a large set are trained as the set is.
+        assert_eq!((options.epochs_for(750), options.steps_per_epoch(750)), (120, 47));
+        assert_eq!(TrainOptions::default().for_set(999), TrainOptions::default());
+        let exact = TrainOptions { epochs: Some(3), problems_per_step: Some(4), ..TrainOptions::default() };
+        assert_eq!(exact.for_set(1000), exact, "who says a number gets it");
     }
 
     #[test]
