@@ -1,7 +1,6 @@
 """Writes the manifest and the card of a shipped model as JSON, and prints the card's tables.
 
-    python3 trained_models/matmul/describe.py trained_models/matmul/nvidia-h100 target/release/diode \\
-        --trained-with '--weight-decay 1e-4'
+    python3 trained_models/matmul/describe.py trained_models/matmul/nvidia-h100 target/release/diode --learnt-from data data/further
 
 The card's text, `card.md`, is written by hand around these tables. Its limits go in from `limits.json`, if that is there.
 """
@@ -22,14 +21,17 @@ def main():
     parser.add_argument("folder", type=pathlib.Path, help="the folder of a kind of hardware")
     parser.add_argument("diode", help="the program, built")
     parser.add_argument("--trained-with", default="", metavar="FLAGS", help="flags that the training had beside the seed")
+    parser.add_argument(
+        "--learnt-from", nargs="+", default=["data"], metavar="FOLDER", help="where its timings to learn from are"
+    )
     given = parser.parse_args()
     folder = given.folder
     model = next(folder.glob("*.safetensors"))
     header = read_header(model)
     about = json.loads(header["__metadata__"]["diode"])
     validation = {name: judge(given.diode, model, files) for name, files in groups(folder).items()}
-    write(folder / "manifest.json", manifest(folder, model, about))
-    write(folder / "card.json", card(model, header, about, validation, given.trained_with))
+    write(folder / "manifest.json", manifest(folder, model, about, given.learnt_from))
+    write(folder / "card.json", card(model, header, about, validation, given))
     print(table(validation))
 
 
@@ -66,10 +68,10 @@ def judge(diode, model, files):
     }
 
 
-def manifest(folder, model, about):
+def manifest(folder, model, about, learnt_from):
     hardware = about["hardware"]["slug"]
     listed = [(model, "model")]
-    listed += [(path, "training") for path in sorted((folder / "data").glob("*.zst"))]
+    listed += [(path, "training") for part in learnt_from for path in sorted((folder / part).glob("*.zst"))]
     listed += [(path, "validation") for path in sorted((folder / "data" / "validation").glob("*.zst"))]
     return {
         "heuristic": about["heuristic"],
@@ -88,7 +90,7 @@ def checked(path):
     return {"bytes": len(content), "sha256": hashlib.sha256(content).hexdigest()}
 
 
-def card(model, header, about, validation, trained_with):
+def card(model, header, about, validation, given):
     trainable = [t for name, t in header.items() if name != "__metadata__" and "normalisation" not in name]
     parameters = sum(product(tensor["shape"]) for tensor in trainable)
     limits = model.parent / "limits.json"
@@ -107,7 +109,8 @@ def card(model, header, about, validation, trained_with):
         "validation": validation,
         "limits": json.loads(limits.read_text()) if limits.exists() else [],
         "reproduce": f"SOURCE_DATE_EPOCH=$(date -d {created} +%s) diode train --seed {about['training']['seed']} "
-        f"{trained_with + ' ' if trained_with else ''}--model retrained.safetensors --data data/*.msgpack.zst",
+        f"{given.trained_with + ' ' if given.trained_with else ''}--model retrained.safetensors --data "
+        + " ".join(f"{part}/*.msgpack.zst" for part in given.learnt_from),
         "licence": "MIT OR Apache-2.0",
     }
 
