@@ -103,7 +103,7 @@ impl Plans {
     }
 
     fn of(&self, hardware: &HardwareSlug) -> Arc<AsyncMutex<Progress>> {
-        // An insertion is done or not, whatever panics.
+        // A panic cannot leave an insertion half done.
         let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         kept.of(hardware)
     }

@@ -174,7 +174,7 @@ async fn facts_count_once_an_administrator_confirms_them() {
         let known: HardwareSummary = app.fetch(path).await;
         assert_eq!((known.confirmed, known.conflicting_uploads, known.hardware.facts), (true, 0, facts));
         assert!(known.median_roofline_share.unwrap() < 1.0);
-        // From now on they are a limit, whatever a file says of itself.
+        // From now on they are a limit, whatever facts a file states.
         let mut fast = h200().facts.unwrap();
         fast.peaks.fp16 = fast.peaks.fp16.map(|rate| Tflops(rate.0 * 100.0));
         let forged = Hardware { facts: Some(fast), ..unlisted.clone() };

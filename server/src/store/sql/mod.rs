@@ -89,7 +89,7 @@ pub struct SqlStore<DB: Database> {
     place: Option<Place>,
     figures: Memory<HardwareSlug, Figures>,
     totals: Memory<Counted, Totals>,
-    /// Of each snapshot, how many of its uploads do not count any more.
+    /// For each snapshot, the number of its uploads that no longer count.
     withdrawn: Memory<i64, u64>,
 }
 
