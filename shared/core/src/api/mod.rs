@@ -73,11 +73,12 @@ pub use problems::{ConfigResult, FailedConfig, ProblemDetail, ProblemPoint, Prob
 pub use publications::{NewPublication, Publication, PublicationAction};
 pub use ratios::{ComparedProblem, Noise, RatioBin, RatioQuery, Ratios, TimedConfig};
 pub use snapshots::{
-    AbsentFormat, CHECKSUMS, Citation, CitationFormat, DATA_LICENCE, MANIFEST, NewSnapshot, RemoveSnapshot,
-    SnapshotDetail, SnapshotFile, SnapshotManifest, SnapshotName, SnapshotState, SnapshotSummary,
-    SnapshotUpload,
+    AbsentFormat, CHECKSUMS, Citation, CitationFormat, MANIFEST, NewSnapshot, RemoveSnapshot, SnapshotDetail,
+    SnapshotFile, SnapshotManifest, SnapshotName, SnapshotState, SnapshotSummary, SnapshotUpload,
 };
-pub use terms::{Agree, Agreement, LicenceBasis, TERMS_HEADER, TERMS_VERSION, Terms, UploadLicence};
+pub use terms::{
+    Agree, Agreement, DATA_LICENCE, LicenceBasis, TERMS_HEADER, TERMS_VERSION, Terms, UploadLicence,
+};
 pub use tokens::{DeviceCode, DevicePoll, DeviceRequest, IssuedToken, NewToken, Scope, Token};
 pub use uploads::{
     HardwareReceipt, MAX_UPLOAD_BYTES, MAX_UPLOAD_TIMINGS, Receipt, SetApart, SetApartReason, Standing,
