@@ -265,7 +265,7 @@ fn report(
     match failures.pop() {
         None => Ok(()),
         Some(error) if devices == 1 => Err(error),
-        // Each has said so when it failed.
+        // The log names each failure; the last one stands for them here.
         Some(error) => Err(error).with_context(|| format!("{failed} of {devices} devices failed, the last")),
     }
 }

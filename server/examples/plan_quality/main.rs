@@ -31,7 +31,7 @@ const ARMS: [&str; 3] = ["plan", "random, all configs", "random, as the plan"];
 /// How many problems a training sees, the same ones several times among them.
 const SEEN: usize = 24_000;
 
-/// First picks' share of the best on the layers of transformers, and anywhere.
+/// The share of the best that first picks reach: on the layers of transformers, and anywhere.
 type Quality = [f64; 2];
 
 fn main() -> anyhow::Result<()> {
