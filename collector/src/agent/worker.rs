@@ -21,7 +21,7 @@ use super::renewal::Renewal;
 use super::sending::Sending;
 use super::service::{Identity, Service, Trouble, patiently};
 use super::stop::Stop;
-use crate::collect::solved::dataset_of;
+use crate::collect::one_problem::dataset_of;
 use crate::devices::meter::{Meter, Outcome};
 use crate::failure::one_line;
 use crate::output::{count, log};
