@@ -7,7 +7,6 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 
 use crate::accounts::{Passwords, Policy, Provider};
 use crate::agents::Plans;
-use crate::answers::Answers;
 use crate::backend::Backend;
 use crate::consensus::Lessons;
 use crate::exports::Exports;
@@ -15,6 +14,7 @@ use crate::http::Hosts;
 use crate::limits::Refused;
 use crate::mail::Mailer;
 use crate::metrics::Metrics;
+use crate::page_cache::PageCache;
 use crate::readiness::Readiness;
 
 /// Uploads that may arrive at a time. While one arrives it takes a connection and a file, no memory.
@@ -34,7 +34,7 @@ pub struct App {
     pub(crate) backend: Backend,
     pub(crate) hosts: Hosts,
     pub(crate) exports: Exports,
-    pub(crate) answers: Answers,
+    pub(crate) pages: PageCache,
     pub(crate) lessons: Lessons,
     pub(crate) refused: Refused,
     pub(crate) metrics: Metrics,
@@ -63,7 +63,7 @@ impl App {
             provider: None,
             mailer: None,
             exports: Exports::default(),
-            answers: Answers::default(),
+            pages: PageCache::default(),
             lessons: Lessons::default(),
             refused: Refused::default(),
             receiving: Arc::new(Semaphore::new(RECEIVING_AT_ONCE)),

@@ -15,7 +15,7 @@ use serde::Deserialize;
 use crate::app::App;
 use crate::blobs::BlobKind;
 use crate::consensus::{Consensus, Learnt};
-use crate::http::{ApiFault, ApiResult, Known, StrictQuery};
+use crate::http::{ApiFault, ApiResult, FromPath, StrictQuery};
 use crate::solutions::StoredSolutions;
 use crate::store::View;
 
@@ -59,7 +59,7 @@ impl PicksQuery {
 pub(crate) async fn get(
     State(app): State<App>,
     StrictQuery(query): StrictQuery<PicksQuery>,
-    Known(hardware): Known<Hardware>,
+    FromPath(hardware): FromPath<Hardware>,
 ) -> ApiResult<Json<Picks>> {
     let (method, problems) = query.checked()?;
     let store = &app.backend.store;

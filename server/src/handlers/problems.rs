@@ -10,7 +10,7 @@ use serde::Deserialize;
 
 use crate::app::App;
 use crate::consensus::{Consensus, KernelEntry};
-use crate::http::{ApiFault, ApiResult, Known, Lookup, StrictQuery};
+use crate::http::{ApiFault, ApiResult, FromPath, Lookup, StrictQuery};
 use crate::store::{Store, StoreResult, View};
 
 /// Bytes that a config with its time takes, rather more than fewer.
@@ -50,7 +50,7 @@ pub(crate) struct ViewQuery {
 pub(crate) async fn get(
     State(app): State<App>,
     StrictQuery(query): StrictQuery<ViewQuery>,
-    Known(problem): Known<Problem>,
+    FromPath(problem): FromPath<Problem>,
 ) -> ApiResult<impl IntoResponse> {
     let store = &app.backend.store;
     let id = problem.id();

@@ -1,7 +1,7 @@
 //! Works on the jobs in the queue, one at a time, until told to stop.
 
 mod evaluate;
-mod judge;
+mod publishable;
 mod snapshot;
 mod summary;
 mod train;
@@ -16,7 +16,7 @@ use diode_core::ids::{Digest, UploadId};
 use diode_model::Model;
 use tokio::sync::watch;
 
-use judge::OnKept;
+use publishable::OnKept;
 pub(crate) use summary::summarise;
 use train::{Failure, Trained};
 
