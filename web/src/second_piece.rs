@@ -1,5 +1,8 @@
 //! What is in the second piece of the dashboard, which is fetched when the first of them is
 //! opened: the first visit downloads the overview, Predict and what all pages share.
+//!
+//! Predict asks for [`further`] here, and this file names the view in turn: what is loaded later must be named by
+//! both pieces.
 
 use leptos::prelude::*;
 use leptos::wasm_split::{SplitLoaderError, wasm_split};
