@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use diode_core::ids::HardwareSlug;
 use tokio::sync::Mutex as AsyncMutex;
 
-use super::plan::{Known, Planned, Planner};
+use super::plan::{KnownProblems, Planned, Planner};
 use super::{ORDER, USUAL_SECONDS};
 use crate::store::{KnownAgent, MeasuredUpTo, NewWork, ReadUpTo, Store, StoreResult};
 
@@ -46,7 +46,7 @@ struct Plan {
 /// How far the plan of a hardware is.
 #[derive(Default)]
 struct Progress {
-    known: Known,
+    known: KnownProblems,
     /// What of it is known.
     read: ReadUpTo,
     /// When its reading began.

@@ -40,7 +40,8 @@ pub use accounts::{
 pub use activity::Activity;
 pub use agents::{
     AGENT_KEY, Ability, Agent, AgentDetail, Breadth, Coverage, CoveragePart, GivenBack, Lease, LeaseAnswer,
-    LeaseRequest, LeaseState, LeaseSummary, Purpose, Reach, RefusedWork, Registration, Renewal, Wanted, Work,
+    LeaseRequest, LeaseState, LeaseSummary, LeasedProblem, Purpose, Reach, RefusedWork, Registration,
+    Renewal, Wanted,
 };
 pub use contributions::{
     Contribution, ContributionState, Licence, MAX_MODEL_BYTES, ModelDescription, ModelFigures, Review,
