@@ -8,7 +8,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use crate::accounts::{Passwords, Policy, Provider};
 use crate::agents::Plans;
 use crate::backend::Backend;
-use crate::consensus::Lessons;
+use crate::consensus::ConfigCaches;
 use crate::exports::Exports;
 use crate::http::Hosts;
 use crate::limits::Refused;
@@ -35,7 +35,7 @@ pub struct App {
     pub(crate) hosts: Hosts,
     pub(crate) exports: Exports,
     pub(crate) pages: PageCache,
-    pub(crate) lessons: Lessons,
+    pub(crate) config_caches: ConfigCaches,
     pub(crate) refused: Refused,
     pub(crate) metrics: Metrics,
     receiving: Arc<Semaphore>,
@@ -64,7 +64,7 @@ impl App {
             mailer: None,
             exports: Exports::default(),
             pages: PageCache::default(),
-            lessons: Lessons::default(),
+            config_caches: ConfigCaches::default(),
             refused: Refused::default(),
             receiving: Arc::new(Semaphore::new(RECEIVING_AT_ONCE)),
             picking: Arc::new(Semaphore::new(PICKING_AT_ONCE)),

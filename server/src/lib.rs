@@ -27,7 +27,7 @@ pub mod metrics;
 mod packs;
 mod page_cache;
 mod pages;
-mod place;
+mod path_identity;
 mod ratios;
 mod readiness;
 pub mod refresh;

@@ -4,10 +4,10 @@
 //! over the contributors that timed it, so nobody counts for more by sending more. Solutions of fenced
 //! uploads do not count.
 
+mod config_cache;
 mod deviation;
 mod entry;
 mod gathered;
-mod learnt;
 mod numbers;
 
 use std::collections::{BTreeMap, HashSet};
@@ -17,11 +17,11 @@ use diode_core::ids::ProblemId;
 use diode_core::stats::median;
 use diode_core::{Config, FailureReason, Nanos, Problem};
 
+pub(crate) use config_cache::{ConfigCache, ConfigCaches};
 pub(crate) use deviation::{Deviation, fence_reason, is_off};
 pub(crate) use entry::{BoardEntry, KernelEntry};
 pub(crate) use gathered::ReadSolution;
 use gathered::{Combined, Gathered};
-pub(crate) use learnt::{Learnt, Lessons};
 use numbers::Numbers;
 
 use crate::solutions::{ConfigLists, Damaged, StoredSolutions};
@@ -39,7 +39,7 @@ pub(crate) struct Computed {
 /// Long work: not for an async thread.
 pub(crate) fn compute(
     stored: &StoredSolutions,
-    learnt: &mut Learnt,
+    learnt: &mut ConfigCache,
     problem: &Problem,
     hardware: &Hardware,
 ) -> Computed {
@@ -104,7 +104,7 @@ pub(crate) struct Consensus {
 }
 
 impl Consensus {
-    pub(crate) fn of_stored(stored: &StoredSolutions, learnt: &mut Learnt) -> Self {
+    pub(crate) fn of_stored(stored: &StoredSolutions, learnt: &mut ConfigCache) -> Self {
         let measured = readable(stored, &mut learnt.lists);
         Self::new(&Gathered::of(&measured, &mut learnt.numbers), &measured)
     }

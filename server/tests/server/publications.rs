@@ -3,7 +3,7 @@ use std::time::Duration;
 use diode_core::api::{Job, JobState, LogEntry, ModelState, ModelSummary, Publication};
 use diode_core::{Dataset, Problem, TimeColumn, is_kept};
 use diode_server::accounts::SignUps;
-use diode_server::store::{Judged, Now, Store};
+use diode_server::store::{ComparedWithPublished, Now, Store};
 use diode_server::worker;
 
 use crate::models::summary;
@@ -83,7 +83,7 @@ async fn a_model_of_worse_data_is_not_published_and_one_of_the_same_data_is() {
 async fn add(store: &dyn Store, name: &str, beside: Option<&ModelSummary>) -> ModelSummary {
     let model = summary(name.as_bytes());
     let beside = beside.map(|model| model.id.clone());
-    let judged = Judged { beside, publish: true, why: "tested".to_owned() };
+    let judged = ComparedWithPublished { beside, publish: true, why: "tested".to_owned() };
     store.add_judged_model(&model, &h200(), &[], &judged, Now::read()).await.unwrap().unwrap();
     model
 }

@@ -8,7 +8,7 @@ use diode_core::hardware::Hardware;
 use diode_core::ids::{Digest, UploadId};
 use diode_core::{Config, Tflops, Tile, TimeColumn};
 use diode_server::blobs::BlobKind;
-use diode_server::ingest::{Source, prepare};
+use diode_server::ingest::{UploadFacts, prepare};
 use diode_server::store::Now;
 
 use crate::samples::{collected, columnar, dataset, h200, json, mm, seven};
@@ -131,7 +131,7 @@ fn nothing_of_the_shipped_data_is_set_apart() {
     ] {
         let path = format!("../trained_models/matmul/nvidia-{file}.msgpack.zst");
         let bytes = std::fs::read(&path).unwrap();
-        let source = Source {
+        let source = UploadFacts {
             id: UploadId::of(&bytes),
             digest: Digest::of(&bytes),
             bytes: bytes.len() as u64,
