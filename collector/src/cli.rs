@@ -62,7 +62,7 @@ const GROUPS: [(&str, &[&str]); 5] = [
     ("Share and look at datasets", &["login", "logout", "upload", "datasets", "convert", "stats"]),
     ("Learn and choose", &["train", "evaluate", "predict", "table", "models"]),
     (
-        "As in torch-diode's toolkit",
+        "As in torch-diode",
         &[
             "collect-shapeset",
             "create-validation",
@@ -110,7 +110,7 @@ fn grouped(cli: &clap::Command) -> String {
 }
 
 impl Cli {
-    /// Parses arguments, also in the order that torch-diode's toolkit took them.
+    /// Parses arguments, also in the order in which torch-diode took them.
     pub(crate) fn read(arguments: Vec<OsString>) -> Result<Self, clap::Error> {
         let mut command = command();
         let has_flag = |name: &str, flag: &str| {

@@ -30,11 +30,11 @@ from .status import get_import_status, register
 if TYPE_CHECKING:
     from . import hub
     from .collect import MatmulDatasetCollector
+    from .explaining import explain, get_stats, history, reset_stats
     from .installation import install, is_installed, uninstall
     from .noting import record
     from .predecessor.handler import DiodeInductorChoices, create_diode_choices, install_diode_choices
     from .recording import Recording
-    from .reports import explain, get_stats, history, reset_stats
 
 __all__ = [
     "DISTRIBUTION",
@@ -77,10 +77,10 @@ _LATER = {
     "MatmulDatasetCollector": "collect",
     "Recording": "recording",
     "record": "noting",
-    "explain": "reports",
-    "history": "reports",
-    "get_stats": "reports",
-    "reset_stats": "reports",
+    "explain": "explaining",
+    "history": "explaining",
+    "get_stats": "explaining",
+    "reset_stats": "explaining",
     "install": "installation",
     "install_diode_choices": "predecessor.handler",
     "is_installed": "installation",

@@ -13,8 +13,8 @@ from ._core import Hardware, obstacle
 from .heuristics import Answer, Candidate, Heuristic, Request
 from .inductor import config, epilogues, kernels
 from .kernels import Offer
+from .picks import Pick, Records
 from .problems import Device, Unsupported, device_of, problem_of
-from .records import Pick, Records
 from .settings import Settings
 from .statistics import Statistics
 

@@ -7,7 +7,7 @@ use std::time::Instant;
 use diode_core::api::Ability;
 use diode_core::hardware::find;
 use diode_core::{DType, Layout, Op};
-use diode_server::agents::plan::{Known, Order, Planner};
+use diode_server::agents::plan::{KnownProblems, Order, Planner};
 
 const AGENTS: f64 = 1000.0;
 const DAY_SECONDS: f64 = 24.0 * 60.0 * 60.0;
@@ -24,7 +24,7 @@ fn main() {
         memory_bytes: 100 << 30,
         variants: None,
     };
-    let known = Known::default();
+    let known = KnownProblems::default();
     let start = Instant::now();
     let (mut planned, mut seconds) = (0_u64, 0.0);
     for problem in Planner::new(&hardware, &ability, MOST_SECONDS, &known, &Order::new(1)) {

@@ -7,14 +7,14 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 
 use crate::accounts::{Passwords, Policy, Provider};
 use crate::agents::Plans;
-use crate::answers::Answers;
 use crate::backend::Backend;
-use crate::consensus::Lessons;
+use crate::consensus::ConfigCaches;
 use crate::exports::Exports;
 use crate::http::Hosts;
 use crate::limits::Refused;
 use crate::mail::Mailer;
 use crate::metrics::Metrics;
+use crate::page_cache::PageCache;
 use crate::readiness::Readiness;
 
 /// Uploads that may arrive at a time. While one arrives it takes a connection and a file, no memory.
@@ -34,8 +34,8 @@ pub struct App {
     pub(crate) backend: Backend,
     pub(crate) hosts: Hosts,
     pub(crate) exports: Exports,
-    pub(crate) answers: Answers,
-    pub(crate) lessons: Lessons,
+    pub(crate) pages: PageCache,
+    pub(crate) config_caches: ConfigCaches,
     pub(crate) refused: Refused,
     pub(crate) metrics: Metrics,
     receiving: Arc<Semaphore>,
@@ -63,8 +63,8 @@ impl App {
             provider: None,
             mailer: None,
             exports: Exports::default(),
-            answers: Answers::default(),
-            lessons: Lessons::default(),
+            pages: PageCache::default(),
+            config_caches: ConfigCaches::default(),
             refused: Refused::default(),
             receiving: Arc::new(Semaphore::new(RECEIVING_AT_ONCE)),
             picking: Arc::new(Semaphore::new(PICKING_AT_ONCE)),

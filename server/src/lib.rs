@@ -9,7 +9,6 @@
 pub mod accounts;
 pub mod admin;
 pub mod agents;
-mod answers;
 pub mod app;
 pub mod backend;
 pub mod blobs;
@@ -26,8 +25,9 @@ pub mod listen;
 pub mod mail;
 pub mod metrics;
 mod packs;
+mod page_cache;
 mod pages;
-mod place;
+mod path_identity;
 mod ratios;
 mod readiness;
 pub mod refresh;

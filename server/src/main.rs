@@ -1,6 +1,6 @@
 #![deny(unsafe_code)]
 
-mod memory;
+mod allocator;
 
 use std::io::{IsTerminal as _, Write as _};
 use std::process::ExitCode;
@@ -14,7 +14,7 @@ use tracing_subscriber::EnvFilter;
 const LAST_WORK: Duration = Duration::from_secs(5);
 
 fn main() -> ExitCode {
-    memory::limit_unused();
+    allocator::limit_unused();
     let cli = Cli::parse();
     let filter = EnvFilter::try_from_env("DIODE_LOG").unwrap_or_else(|_| EnvFilter::new("info"));
     let log = tracing_subscriber::fmt()

@@ -8,7 +8,7 @@ use std::time::SystemTime;
 use anyhow::{Context, bail};
 use tempfile::TempDir;
 
-use crate::programs::program;
+use crate::programs::{Server, program};
 
 /// A folder of one's own with what `diode-server admin seed trained_models` makes.
 ///
@@ -32,6 +32,13 @@ pub fn seeded() -> anyhow::Result<TempDir> {
     let copy = tempfile::tempdir()?;
     copy_folder(&shared, copy.path())?;
     Ok(copy)
+}
+
+/// A server on such a folder, which lasts as long as the first of the two.
+pub fn seeded_server() -> anyhow::Result<(TempDir, Server)> {
+    let folder = seeded()?;
+    let server = Server::start(folder.path())?;
+    Ok((folder, server))
 }
 
 /// Made last, so that half a database is not taken for a whole one.

@@ -1,15 +1,9 @@
 //! A list of shapes, predicted in the browser and taken home.
 
-use diode_tests::{Browser, CATCH_FILES, Server, Theme, Viewport, seeded};
+use diode_tests::{Browser, CATCH_FILES, Theme, Viewport, seeded_server};
 use serde_json::Value;
 
 const ROWS: &str = "[data-testid=list] tbody tr";
-
-fn start() -> anyhow::Result<(tempfile::TempDir, Server)> {
-    let folder = seeded()?;
-    let server = Server::start(folder.path())?;
-    Ok((folder, server))
-}
 
 async fn predict(browser: &Browser, list: &str) -> anyhow::Result<()> {
     let list = serde_json::to_string(list)?;
@@ -24,7 +18,7 @@ async fn predict(browser: &Browser, list: &str) -> anyhow::Result<()> {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_list_becomes_a_table_and_two_files() -> anyhow::Result<()> {
-    let (_folder, server) = start()?;
+    let (_folder, server) = seeded_server()?;
     let browser = Browser::start().await?;
     let list = "# decode\n1x28672x4096\n16, 4096, 14336 fp16\n2048x14336x4096 addmm column vector\n\
                 8x512x512x64\n1000000000x4096x4096\n64x64\n";
@@ -87,7 +81,7 @@ async fn a_list_becomes_a_table_and_two_files() -> anyhow::Result<()> {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_thousand_shapes_do_not_freeze_the_page() -> anyhow::Result<()> {
-    let (_folder, server) = start()?;
+    let (_folder, server) = seeded_server()?;
     let browser = Browser::start().await?;
     browser.look(Viewport::DESKTOP, Theme::Light).await?;
     browser.open(&format!("{}/predict/list", server.url()), "#shapes").await?;
@@ -127,7 +121,7 @@ async fn a_thousand_shapes_do_not_freeze_the_page() -> anyhow::Result<()> {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_list_and_predict_give_one_time() -> anyhow::Result<()> {
-    let (_folder, server) = start()?;
+    let (_folder, server) = seeded_server()?;
     let browser = Browser::start().await?;
     browser.look(Viewport::DESKTOP, Theme::Light).await?;
     browser.open(&format!("{}/predict/list", server.url()), "#shapes").await?;
@@ -166,7 +160,7 @@ const RECORDING: &str = r#"[
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_log_and_a_recording_say_the_same_as_a_line() -> anyhow::Result<()> {
-    let (_folder, server) = start()?;
+    let (_folder, server) = seeded_server()?;
     let browser = Browser::start().await?;
     let first = format!(
         "return document.querySelector('{ROWS}')?.innerText.split(/\\s+/).filter((_, i) => i !== 1).join(' ')"
@@ -205,7 +199,7 @@ async fn a_log_and_a_recording_say_the_same_as_a_line() -> anyhow::Result<()> {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_list_can_be_stopped() -> anyhow::Result<()> {
-    let (_folder, server) = start()?;
+    let (_folder, server) = seeded_server()?;
     let browser = Browser::start().await?;
     browser.look(Viewport::DESKTOP, Theme::Light).await?;
     browser.open(&format!("{}/predict/list", server.url()), "#shapes").await?;

@@ -1,18 +1,12 @@
 //! Ways through the dashboard: by keyboard, back again, and where there is nothing.
 
 use anyhow::Context as _;
-use diode_tests::{Browser, Server, Theme, Viewport, seeded};
+use diode_tests::{Browser, Theme, Viewport, seeded_server};
 use thirtyfour::prelude::*;
 
 const BOARD_ROWS: &str = "[aria-labelledby=board-title] tbody tr";
 
 const LOOKS: [(Viewport, Theme); 2] = [(Viewport::DESKTOP, Theme::Light), (Viewport::PHONE, Theme::Dark)];
-
-fn start() -> anyhow::Result<(tempfile::TempDir, Server)> {
-    let folder = seeded()?;
-    let server = Server::start(folder.path())?;
-    Ok((folder, server))
-}
 
 async fn element(browser: &Browser, selector: &str) -> anyhow::Result<WebElement> {
     browser.wait_for(selector).await?;
@@ -21,7 +15,7 @@ async fn element(browser: &Browser, selector: &str) -> anyhow::Result<WebElement
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_arrow_shows_the_order_of_the_rows() -> anyhow::Result<()> {
-    let (_folder, server) = start()?;
+    let (_folder, server) = seeded_server()?;
     let browser = Browser::start().await?;
     for (viewport, theme) in LOOKS {
         browser.look(viewport, theme).await?;
@@ -43,7 +37,7 @@ async fn the_arrow_shows_the_order_of_the_rows() -> anyhow::Result<()> {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn going_back_shows_a_board_as_it_was() -> anyhow::Result<()> {
-    let (_folder, server) = start()?;
+    let (_folder, server) = seeded_server()?;
     let browser = Browser::start().await?;
     for (viewport, theme) in LOOKS {
         browser.look(viewport, theme).await?;
@@ -76,7 +70,7 @@ async fn going_back_shows_a_board_as_it_was() -> anyhow::Result<()> {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn commands_can_be_taken_without_the_clipboard() -> anyhow::Result<()> {
-    let (_folder, server) = start()?;
+    let (_folder, server) = seeded_server()?;
     let browser = Browser::start().await?;
     let refused = "navigator.clipboard.writeText = () => Promise.reject(new Error('denied'))";
     let absent = "Object.defineProperty(navigator, 'clipboard', { value: undefined, configurable: true })";
@@ -103,7 +97,7 @@ async fn commands_can_be_taken_without_the_clipboard() -> anyhow::Result<()> {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn sizes_are_understood_as_people_write_them() -> anyhow::Result<()> {
-    let (_folder, server) = start()?;
+    let (_folder, server) = seeded_server()?;
     let browser = Browser::start().await?;
     for (viewport, theme) in LOOKS {
         browser.look(viewport, theme).await?;
@@ -131,7 +125,7 @@ async fn sizes_are_understood_as_people_write_them() -> anyhow::Result<()> {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_keyboard_reaches_the_content_and_stays_there() -> anyhow::Result<()> {
-    let (_folder, server) = start()?;
+    let (_folder, server) = seeded_server()?;
     let browser = Browser::start().await?;
     let focus = "return document.activeElement.tagName";
     for (viewport, theme) in LOOKS {
@@ -157,7 +151,7 @@ async fn the_keyboard_reaches_the_content_and_stays_there() -> anyhow::Result<()
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_page_that_does_not_exist_is_a_404_that_leads_on() -> anyhow::Result<()> {
-    let (_folder, server) = start()?;
+    let (_folder, server) = seeded_server()?;
     for (path, expected) in [("/no/such/page", 404), ("/predict", 200), ("/models/any", 200)] {
         let status = match ureq::get(format!("{}{path}", server.url())).call() {
             Ok(answer) => answer.status().as_u16(),
@@ -171,7 +165,7 @@ async fn a_page_that_does_not_exist_is_a_404_that_leads_on() -> anyhow::Result<(
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_problem_page_does_not_jump_while_it_loads() -> anyhow::Result<()> {
-    let (_folder, server) = start()?;
+    let (_folder, server) = seeded_server()?;
     let browser = Browser::start().await?;
     let board =
         server.get("/api/v1/hardware/nvidia-h200/leaderboard?sort=flops&limit=1&method=median-cold-event")?;

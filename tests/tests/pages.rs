@@ -3,7 +3,7 @@
 //! path to keep a picture of each.
 
 use anyhow::Context as _;
-use diode_tests::{Browser, Server, Theme, Viewport, seeded};
+use diode_tests::{Browser, Server, Theme, Viewport, seeded_server};
 
 /// The seeded database holds the shipped H200 measurements.
 const H200_PROBLEMS: &str = "2,134";
@@ -15,12 +15,6 @@ struct Page {
     ready: &'static str,
     /// What it then says.
     says: &'static str,
-}
-
-fn start() -> anyhow::Result<(tempfile::TempDir, Server)> {
-    let folder = seeded()?;
-    let server = Server::start(folder.path())?;
-    Ok((folder, server))
 }
 
 fn pages(server: &Server) -> anyhow::Result<Vec<Page>> {
@@ -74,7 +68,7 @@ fn pages(server: &Server) -> anyhow::Result<Vec<Page>> {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn every_page_shows_its_data_fits_and_is_quiet() -> anyhow::Result<()> {
-    let (_folder, server) = start()?;
+    let (_folder, server) = seeded_server()?;
     let browser = Browser::start().await?;
     let mut faults = Vec::new();
     for (viewport, size) in [(Viewport::DESKTOP, "desktop"), (Viewport::PHONE, "phone")] {
@@ -108,7 +102,7 @@ async fn every_page_shows_its_data_fits_and_is_quiet() -> anyhow::Result<()> {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn predicting_sends_no_request() -> anyhow::Result<()> {
-    let (_folder, server) = start()?;
+    let (_folder, server) = seeded_server()?;
     let browser = Browser::start().await?;
     browser.look(Viewport::DESKTOP, Theme::Light).await?;
     let page =
@@ -150,7 +144,7 @@ async fn predicting_sends_no_request() -> anyhow::Result<()> {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn tables_are_downloaded_by_the_method_that_the_page_shows() -> anyhow::Result<()> {
-    let (_folder, server) = start()?;
+    let (_folder, server) = seeded_server()?;
     let browser = Browser::start().await?;
     browser.look(Viewport::DESKTOP, Theme::Light).await?;
     let hrefs = "return [...document.querySelectorAll('a.chip[download]')].map((a) => a.getAttribute('href'))

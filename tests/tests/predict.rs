@@ -1,6 +1,6 @@
 //! Predict and the problem page say the same, and nothing impossible.
 
-use diode_tests::{Browser, Server, Theme, Viewport, seeded};
+use diode_tests::{Browser, Theme, Viewport, seeded_server};
 
 const CANDIDATES: &str = "[data-testid=candidates] [data-config]";
 const CONFIGS: &str = "[aria-labelledby=configs-title] tbody tr";
@@ -8,19 +8,13 @@ const CONFIGS: &str = "[aria-labelledby=configs-title] tbody tr";
 const LOOKS: [(Viewport, Theme, &str); 2] =
     [(Viewport::DESKTOP, Theme::Light, "desktop"), (Viewport::PHONE, Theme::Dark, "phone")];
 
-fn start() -> anyhow::Result<(tempfile::TempDir, Server)> {
-    let folder = seeded()?;
-    let server = Server::start(folder.path())?;
-    Ok((folder, server))
-}
-
 fn says(text: &str) -> String {
     format!("return document.body.innerText.includes('{text}')")
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn impossible_problems_are_refused_in_words() -> anyhow::Result<()> {
-    let (_folder, server) = start()?;
+    let (_folder, server) = seeded_server()?;
     let browser = Browser::start().await?;
     let page = |m: u64, n: u64, k: u64| {
         format!("{}/predict?hardware=nvidia-h200&m={m}&n={n}&k={k}&dtype=bfloat16", server.url())
@@ -55,7 +49,7 @@ async fn impossible_problems_are_refused_in_words() -> anyhow::Result<()> {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_vector_bias_survives_the_way_there_and_back() -> anyhow::Result<()> {
-    let (_folder, server) = start()?;
+    let (_folder, server) = seeded_server()?;
     let browser = Browser::start().await?;
     let rows = server.get(
         "/api/v1/hardware/nvidia-h200/leaderboard?op=addmm&sort=flops&limit=100&method=median-cold-event",
@@ -85,7 +79,7 @@ async fn a_vector_bias_survives_the_way_there_and_back() -> anyhow::Result<()> {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_nobody_has_measured_leads_back_to_its_shape() -> anyhow::Result<()> {
-    let (_folder, server) = start()?;
+    let (_folder, server) = seeded_server()?;
     let browser = Browser::start().await?;
     let shape = "op=addmm&b=1&m=1234&n=5672&k=776&dtype=bfloat16&b_layout=column&bias=vector";
     for (viewport, theme, name) in LOOKS {
@@ -103,7 +97,7 @@ async fn what_nobody_has_measured_leads_back_to_its_shape() -> anyhow::Result<()
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_config_has_one_prediction_on_both_pages() -> anyhow::Result<()> {
-    let (_folder, server) = start()?;
+    let (_folder, server) = seeded_server()?;
     let browser = Browser::start().await?;
     let board =
         server.get("/api/v1/hardware/nvidia-h200/leaderboard?sort=flops&limit=1&method=median-cold-event")?;

@@ -19,7 +19,7 @@ pub(crate) enum Failure {
     /// The server answered that there is no such thing; another try cannot help.
     #[error("{0}")]
     NotFound(String),
-    /// The server wants to know first who asks.
+    /// The server needs a sign-in for this.
     #[error("{0}")]
     SignedOut(String),
     /// The server answered, and refused.

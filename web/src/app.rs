@@ -5,11 +5,11 @@ use leptos_router::components::{Route, Router, Routes};
 use leptos_router::{Lazy, path};
 
 use crate::components::{FollowPage, Footer, Header, Later};
-use crate::later::{
+use crate::pages::{HomePage, NotFoundPage, PredictPage};
+use crate::second_piece::{
     CompareRoute, ContributeRoute, DatasetRoute, DatasetsRoute, HardwareRoute, ListRoute, ModelRoute,
     ModelsRoute, ProblemRoute,
 };
-use crate::pages::{HomePage, NotFoundPage, PredictPage};
 
 #[component]
 pub(crate) fn App() -> impl IntoView {

@@ -12,12 +12,12 @@ mod files;
 mod format;
 mod handed_over;
 mod history;
-mod later;
 mod models;
 mod pages;
 mod query;
 mod ranking;
 mod remote;
+mod second_piece;
 mod turns;
 
 fn main() {

@@ -35,7 +35,7 @@ struct Arguments {
 enum Command {
     /// Install what the other commands need and this machine lacks.
     Setup,
-    /// Build everything, seed a database with real data of two GPUs, and serve the dashboard.
+    /// Build the server and the dashboard, seed a database with real data of two GPUs, and serve both.
     Serve(serve::Options),
     /// Run every check and test there is.
     Test(test::Options),

@@ -1,4 +1,4 @@
-//! Everything built, seeded and running with one command.
+//! The server and the dashboard built, seeded and running with one command.
 
 use clap::Args;
 
@@ -27,8 +27,11 @@ pub(crate) fn run(options: &Options) -> anyhow::Result<()> {
 /// The dashboard has a folder of its own among cargo's, and ends in one long step on one core; so
 /// both together take less time than one after the other.
 fn compile() -> anyhow::Result<()> {
-    // The server reads the dashboard when it runs, but finds its folder only if that is there when it is compiled.
-    std::fs::create_dir_all(root().join("web/dist"))?;
+    // The server reads the dashboard and the documents when it runs, but finds their folders only if they are there
+    // when it is compiled.
+    for folder in ["web/dist", "docs/book"] {
+        std::fs::create_dir_all(root().join(folder))?;
+    }
     std::thread::scope(|scope| {
         let dashboard = scope.spawn(web::compile);
         // What trying Diode out does without is not compiled.

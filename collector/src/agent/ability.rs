@@ -2,7 +2,7 @@ use diode_core::api::Ability;
 use diode_core::hardware::{Hardware, Vendor};
 use diode_core::{DType, KernelVariant, Layout, Op};
 
-use super::choice::Choice;
+use super::allowed::Allowed;
 use crate::devices::gpu::most_operand_bytes;
 use crate::node::available_memory;
 
@@ -12,9 +12,9 @@ const GPU_BYTES: u64 = 8 << 30;
 /// The share of a CPU's free memory that operands may take: others use the node, too.
 const CPU_SHARE: f64 = 0.25;
 
-/// What a device can measure, as the server is told. Without a choice these are all operators and the types that
-/// devices compute.
-pub(crate) fn ability(hardware: &Hardware, choice: &Choice) -> Ability {
+/// What a device can measure, as the server is told. Where `--ops` and `--dtypes` name none, these are all operators and
+/// the types that devices compute.
+pub(crate) fn ability(hardware: &Hardware, allowed: &Allowed) -> Ability {
     let or_all = |given: &[Op]| if given.is_empty() { Op::ALL.to_vec() } else { given.to_vec() };
     let usual = [DType::BFloat16, DType::Float16, DType::Float32];
     let memory_bytes = match hardware.vendor {
@@ -22,8 +22,8 @@ pub(crate) fn ability(hardware: &Hardware, choice: &Choice) -> Ability {
         Vendor::Nvidia | Vendor::Amd => GPU_BYTES,
     };
     Ability {
-        ops: or_all(&choice.ops),
-        dtypes: if choice.dtypes.is_empty() { usual.to_vec() } else { choice.dtypes.to_vec() },
+        ops: or_all(&allowed.ops),
+        dtypes: if allowed.dtypes.is_empty() { usual.to_vec() } else { allowed.dtypes.to_vec() },
         layouts: Layout::ALL.to_vec(),
         unaligned: true,
         memory_bytes,

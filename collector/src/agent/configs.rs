@@ -1,6 +1,6 @@
 use std::collections::HashSet;
 
-use diode_core::api::{Breadth, Work};
+use diode_core::api::{Breadth, LeasedProblem};
 use diode_core::hardware::{Hardware, Vendor};
 use diode_core::ids::Digest;
 use diode_core::space::{Space, SpaceName};
@@ -30,7 +30,7 @@ impl ConfigChooser {
         Self { hardware, model: model.map(|model| Ranker::new(Box::new(model))) }
     }
 
-    pub(super) fn choose(&mut self, work: &Work) -> Result<Vec<Config>, Invalid> {
+    pub(super) fn choose(&mut self, work: &LeasedProblem) -> Result<Vec<Config>, Invalid> {
         let space = |name| Space::Named(name).configs(&self.hardware, &work.problem);
         let full = space(SpaceName::Full)?;
         if work.breadth == Breadth::Full {
@@ -66,8 +66,8 @@ mod tests {
 
     use super::*;
 
-    fn work(m: u64, breadth: Breadth) -> Work {
-        Work {
+    fn work(m: u64, breadth: Breadth) -> LeasedProblem {
+        LeasedProblem {
             problem: Problem::new(ProblemFields::plain(Op::Mm, 1, m, 512, 512, DType::BFloat16)).unwrap(),
             purpose: Purpose::Hole,
             why: String::new(),

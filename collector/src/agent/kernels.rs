@@ -6,7 +6,7 @@ use anyhow::bail;
 use diode_core::{KernelVariant, api::PackSummary};
 use diode_formats::pack::Pack;
 
-use super::choice::Choice;
+use super::allowed::Allowed;
 use super::offers::{Needed, Offer, Source, choose};
 use super::service::{Answered, Service, patiently};
 use super::stop::Stop;
@@ -22,7 +22,7 @@ pub(super) const LIST_AGAIN: Duration = Duration::from_secs(60);
 /// The kernels that an agent's GPUs can launch, in packs that are here or on the server.
 pub(crate) struct Kernels {
     arch: String,
-    choice: Choice,
+    allowed: Allowed,
     /// Where packs are looked for; `None` if they were named.
     cache: Option<PackCache>,
     known: RwLock<Known>,
@@ -46,21 +46,21 @@ pub(crate) struct Places<'a> {
 
 impl Kernels {
     /// Those of packs that were named.
-    pub(crate) fn given(arch: &str, packs: &[PathBuf], choice: Choice) -> anyhow::Result<Self> {
+    pub(crate) fn given(arch: &str, packs: &[PathBuf], allowed: Allowed) -> anyhow::Result<Self> {
         let opened = packs.iter().map(|path| Ok((path.clone(), Pack::open(path)?)));
-        let offers = here(opened.collect::<anyhow::Result<_>>()?, &choice)?;
+        let offers = here(opened.collect::<anyhow::Result<_>>()?, &allowed)?;
         if offers.is_empty() {
             bail!(
                 "--kernels: the packs have no operator and type that is asked for with the configs of the full \
                  space, as agents time them; `diode kernels build --space full` makes such packs"
             );
         }
-        Ok(Self::new(arch, choice, None, offers))
+        Ok(Self::new(arch, allowed, None, offers))
     }
 
     /// The kernels of the server's packs and of packs built on this node. If there are none, one pack is
     /// built now. `None` if the agent is to stop before that is done.
-    pub(crate) fn found(arch: &str, choice: Choice, places: Places<'_>) -> anyhow::Result<Option<Self>> {
+    pub(crate) fn found(arch: &str, allowed: Allowed, places: Places<'_>) -> anyhow::Result<Option<Self>> {
         let cache = PackCache::open()?;
         let listed = match places.service {
             None => Vec::new(),
@@ -69,9 +69,9 @@ impl Kernels {
                 Some(listed) => listed.map_err(anyhow::Error::from)?,
             },
         };
-        let mut offers = offered(arch, listed, &cache, &choice)?;
+        let mut offers = offered(arch, listed, &cache, &allowed)?;
         if offers.is_empty() {
-            let Some(path) = build_here(&cache, arch, &choice.plan(arch).kernels()?, places.interrupt)?
+            let Some(path) = build_here(&cache, arch, &allowed.plan(arch).kernels()?, places.interrupt)?
             else {
                 bail!(
                     "no kernels for {arch}: {}, and this node has no Python with Triton to build them; an administrator \
@@ -85,14 +85,14 @@ impl Kernels {
             };
             say!("kernels: {}, built on this node", path.display());
             let pack = Pack::open(&path)?;
-            offers = here(vec![(path, pack)], &choice)?;
+            offers = here(vec![(path, pack)], &allowed)?;
         }
-        Ok(Some(Self::new(arch, choice, Some(cache), offers)))
+        Ok(Some(Self::new(arch, allowed, Some(cache), offers)))
     }
 
-    fn new(arch: &str, choice: Choice, cache: Option<PackCache>, offers: Vec<Offer>) -> Self {
+    fn new(arch: &str, allowed: Allowed, cache: Option<PackCache>, offers: Vec<Offer>) -> Self {
         let known = RwLock::new(Known { offers, listed: Instant::now(), lacking: false });
-        Self { arch: arch.to_owned(), choice, cache, known }
+        Self { arch: arch.to_owned(), allowed, cache, known }
     }
 
     /// Looks again for packs if it is time to. The server's packs are run only if there is a service.
@@ -108,7 +108,7 @@ impl Kernels {
                 Some(listed) => listed.map_err(anyhow::Error::from)?,
             },
         };
-        let offers = offered(&self.arch, listed, cache, &self.choice)?;
+        let offers = offered(&self.arch, listed, cache, &self.allowed)?;
         if offers.is_empty() {
             bail!("no kernels for {} are left: their packs were withdrawn or removed", self.arch);
         }
@@ -176,17 +176,17 @@ fn offered(
     arch: &str,
     listed: Vec<PackSummary>,
     cache: &PackCache,
-    choice: &Choice,
+    allowed: &Allowed,
 ) -> anyhow::Result<Vec<Offer>> {
     let mut offers = Vec::new();
     for pack in listed {
         let counted = pack.variants.iter().map(|held| (held.variant, held.kernels));
-        let held = choice.of(held(arch, counted)?);
+        let held = allowed.of(held(arch, counted)?);
         offers.push(Offer { held, bytes: pack.bytes, source: Source::Server(Box::new(pack)) });
     }
     offers.retain(|offer| !offer.held.is_empty());
     let of_server = offers.len();
-    offers.extend(here(cache.built(arch), choice)?);
+    offers.extend(here(cache.built(arch), allowed)?);
     let built = offers.len() - of_server;
     for (packs, whose) in [(of_server, "of the server"), (built, "of this node, built earlier")] {
         if packs > 0 {
@@ -197,10 +197,10 @@ fn offered(
 }
 
 /// The same of packs that are here.
-fn here(packs: Vec<(PathBuf, Pack)>, choice: &Choice) -> anyhow::Result<Vec<Offer>> {
+fn here(packs: Vec<(PathBuf, Pack)>, allowed: &Allowed) -> anyhow::Result<Vec<Offer>> {
     let mut offers = Vec::new();
     for (path, pack) in packs.into_iter().filter(|(_, pack)| !pack.is_exact()) {
-        let held: Vec<Held> = choice.of(held(pack.arch(), pack.variants())?);
+        let held: Vec<Held> = allowed.of(held(pack.arch(), pack.variants())?);
         let bytes = std::fs::metadata(&path).map_or(0, |file| file.len());
         offers.push(Offer { held, bytes, source: Source::Here(path) });
     }
@@ -225,22 +225,22 @@ mod tests {
     fn packs_that_were_named_are_neither_listed_again_nor_withdrawn() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("some.pack");
-        let choice = Choice { ops: Vec::new(), dtypes: Vec::new() };
+        let allowed = Allowed { ops: Vec::new(), dtypes: Vec::new() };
         let mut writer = PackWriter::new("sm_90", std::collections::BTreeMap::new());
         for kernel in
-            choice.plan("sm_90").kernels().unwrap().into_iter().filter(|kernel| kernel.matmul).take(1534)
+            allowed.plan("sm_90").kernels().unwrap().into_iter().filter(|kernel| kernel.matmul).take(1534)
         {
             writer.add_built(kernel.key, "mm".to_owned(), [128, 0, 16, 0], b"binary");
         }
         diode_formats::write_atomically(&path, &writer.finish()).unwrap();
-        let kernels = Kernels::given("sm_90", std::slice::from_ref(&path), choice.clone()).unwrap();
+        let kernels = Kernels::given("sm_90", std::slice::from_ref(&path), allowed.clone()).unwrap();
         assert_eq!(kernels.variants().len(), 1);
         kernels.note_lack();
         assert!(kernels.offers(&path) && kernels.cache.is_none());
         // Nothing but half a pack: for some problems it is enough.
         let held = &kernels.known().offers[0].held;
         assert!(!held[0].complete);
-        let others = Choice { ops: vec![diode_core::Op::Baddbmm], ..choice };
+        let others = Allowed { ops: vec![diode_core::Op::Baddbmm], ..allowed };
         assert!(Kernels::given("sm_90", &[path], others).err().unwrap().to_string().contains("--space full"));
     }
 }

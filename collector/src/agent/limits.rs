@@ -8,7 +8,7 @@ use super::hours::Hours;
 use crate::devices::meter::Surroundings;
 use crate::failure::Usage;
 
-/// Once it was too hot, the GPU is to cool down by so many degrees: else it would be too hot again at once.
+/// A GPU that was too hot must cool down by this many degrees. Else it would be too hot again at once.
 const COOLER_BY: u32 = 10;
 
 /// When a device is left to others.

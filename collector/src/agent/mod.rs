@@ -4,7 +4,7 @@
 //! [`outbox`], on disk, before it is sent, and leaves it once the server has acknowledged it.
 
 mod ability;
-mod choice;
+mod allowed;
 mod configs;
 mod health;
 mod home;
@@ -20,7 +20,7 @@ mod stop;
 mod worker;
 
 pub(crate) use ability::{ability, ability_with, gpu_bytes};
-pub(crate) use choice::Choice;
+pub(crate) use allowed::Allowed;
 pub(crate) use health::Health;
 pub(crate) use home::Home;
 pub(crate) use kernels::{Kernels, Places};

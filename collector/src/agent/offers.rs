@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use diode_core::KernelVariant;
-use diode_core::api::{PackSummary, Work};
+use diode_core::api::{LeasedProblem, PackSummary};
 use diode_formats::pack::Pack;
 
 use super::configs::ConfigChooser;
@@ -29,7 +29,7 @@ pub(super) enum Source {
 pub(super) type Needed = BTreeMap<KernelVariant, BTreeSet<String>>;
 
 /// What some work needs. Problems that no kernel computes need none.
-pub(super) fn needed(chooser: &mut ConfigChooser, work: &[Work]) -> Needed {
+pub(super) fn needed(chooser: &mut ConfigChooser, work: &[LeasedProblem]) -> Needed {
     let mut needed = Needed::new();
     for work in work {
         let (Ok(general), Ok(variant)) = (KernelVariant::of(&work.problem), Variant::of(&work.problem))
@@ -93,8 +93,8 @@ mod tests {
 
     use super::*;
 
-    fn work(k: u64) -> Work {
-        Work {
+    fn work(k: u64) -> LeasedProblem {
+        LeasedProblem {
             problem: Problem::new(ProblemFields::plain(Op::Mm, 1, 512, 512, k, DType::BFloat16)).unwrap(),
             purpose: Purpose::Hole,
             why: String::new(),
@@ -120,7 +120,7 @@ mod tests {
     fn the_smallest_pack_that_covers_a_lease_is_taken() {
         let folder = tempfile::tempdir().unwrap();
         let mut chooser = ConfigChooser::new(find("nvidia-h100").unwrap());
-        let mut needed = |work: &[Work]| needed(&mut chooser, work);
+        let mut needed = |work: &[LeasedProblem]| needed(&mut chooser, work);
         let (even, odd) = (needed(&[work(1024)]), needed(&[work(1032)]));
         let (&variant, of_even) = even.first_key_value().unwrap();
         let of_odd = &odd[&variant];

@@ -8,7 +8,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::bail;
-use diode_core::api::{Lease, Reach, RefusedWork, Registration, Work};
+use diode_core::api::{Lease, LeasedProblem, Reach, RefusedWork, Registration};
 use diode_core::hardware::Hardware;
 use diode_core::{Config, Provenance};
 
@@ -21,7 +21,7 @@ use super::renewal::Renewal;
 use super::sending::Sending;
 use super::service::{Identity, Service, Trouble, patiently};
 use super::stop::Stop;
-use crate::collect::solved::dataset_of;
+use crate::collect::one_problem::dataset_of;
 use crate::devices::meter::{Meter, Outcome};
 use crate::failure::one_line;
 use crate::output::{count, log};
@@ -324,7 +324,7 @@ impl<'a> Worker<'a> {
     }
 
     /// Measures one problem into the outbox. Returns why the device cannot, if so, and whom that concerns.
-    fn measure(&mut self, lease: &Lease, work: &Work) -> anyhow::Result<Option<(String, Reach)>> {
+    fn measure(&mut self, lease: &Lease, work: &LeasedProblem) -> anyhow::Result<Option<(String, Reach)>> {
         let mut configs = match self.configs.choose(work) {
             Ok(configs) => configs,
             Err(reason) => return Ok(Some((reason.to_string(), Reach::Hardware))),

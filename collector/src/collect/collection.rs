@@ -11,8 +11,8 @@ use diode_core::{Config, ConfigDictionary, Dataset, Method, Problem, Provenance,
 
 use super::earlier::{check_node, read};
 use super::journal::Journal;
+use super::one_problem::dataset_of;
 use super::output::Output;
-use super::solved::dataset_of;
 use crate::devices::measured::MeasuredConfigs;
 
 /// The least time between two savings. The journal holds what was measured since the last one.

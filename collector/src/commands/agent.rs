@@ -8,7 +8,7 @@ use diode_core::api::{LeaseRequest, Registration};
 use diode_core::{DType, Op};
 
 use crate::agent::{
-    Choice, DeviceFacts, Health, Home, Kernels, Limits, Places, Service, Shared, Stop, Tally, Worker,
+    Allowed, DeviceFacts, Health, Home, Kernels, Limits, Places, Service, Shared, Stop, Tally, Worker,
     ability, ability_with, gpu_bytes,
 };
 use crate::collect::bench::{Bench, DeviceArgs, GpuNode};
@@ -180,15 +180,15 @@ impl Agent {
         interrupt: &Interrupt,
     ) -> anyhow::Result<Option<Kernels>> {
         if !gpu.packs.is_empty() {
-            return Kernels::given(&gpu.arch, &gpu.packs, self.choice()).map(Some);
+            return Kernels::given(&gpu.arch, &gpu.packs, self.allowed()).map(Some);
         }
         let service = Some(service).filter(|_| !self.no_server_packs);
         let places = Places { service, stop, interrupt: &interrupt.with_grace(self.grace) };
-        Kernels::found(&gpu.arch, self.choice(), places)
+        Kernels::found(&gpu.arch, self.allowed(), places)
     }
 
-    fn choice(&self) -> Choice {
-        Choice { ops: self.ops.clone(), dtypes: self.dtypes.clone() }
+    fn allowed(&self) -> Allowed {
+        Allowed { ops: self.ops.clone(), dtypes: self.dtypes.clone() }
     }
 
     /// Each device with what the server is told of it.
@@ -202,7 +202,7 @@ impl Agent {
         let Bench { meters, places, hardware, provenance, library, gpu, .. } = bench;
         let ability = match (kernels, &gpu) {
             (Some(kernels), Some(gpu)) => ability_with(kernels.variants(), gpu_bytes(gpu.memory_bytes)),
-            _ => ability(&hardware, &self.choice()),
+            _ => ability(&hardware, &self.allowed()),
         };
         let packs = gpu.map(|gpu| gpu.packs).unwrap_or_default();
         let name = self.name.clone().unwrap_or_else(host);
@@ -265,7 +265,7 @@ fn report(
     match failures.pop() {
         None => Ok(()),
         Some(error) if devices == 1 => Err(error),
-        // Each has said so when it failed.
+        // The log names each failure; the last one stands for them here.
         Some(error) => Err(error).with_context(|| format!("{failed} of {devices} devices failed, the last")),
     }
 }

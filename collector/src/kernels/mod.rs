@@ -3,23 +3,23 @@
 
 mod amdgpu;
 mod build;
+mod built_on_node;
 mod cache;
 mod compiler;
 mod compilers;
-mod complete;
-mod here;
 mod parts;
 mod plan;
 mod python;
 mod request;
 pub(crate) mod support;
+mod usable_variants;
 pub(crate) mod variant;
 
 pub(crate) use build::{Build, Summary, build};
+pub(crate) use built_on_node::build_here;
 pub(crate) use cache::{PackCache, used};
-pub(crate) use complete::{Held, held};
-pub(crate) use here::build_here;
 pub(crate) use plan::{Plan, hardware_of};
+pub(crate) use usable_variants::{Held, held};
 pub(crate) use variant::{problems_of, tile_of};
 
 /// How the arguments of a kernel lie, and what they mean. A backend launches

@@ -145,7 +145,8 @@ pub(crate) fn tile_of(config: &Config) -> Option<&Tile> {
     }
 }
 
-/// The part of a kernel's name that says what problems it computes; `None` for the kernels around a measurement.
+/// The part of a kernel's name that says what problems it computes. `None` for kernels that multiply nothing, such as
+/// those that fill operands.
 pub(crate) fn problems_of(key: &str) -> Option<String> {
     let (variant, tile) = key.match_indices(';').nth(5).map(|(at, _)| key.split_at(at))?;
     let sizes =

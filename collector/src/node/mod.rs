@@ -4,6 +4,7 @@ mod amd;
 mod caches;
 mod cpu;
 mod gpu;
+mod nvidia;
 mod probe;
 
 use std::collections::BTreeMap;
@@ -18,7 +19,7 @@ use serde::Serialize;
 use crate::failure::Usage;
 pub(crate) use caches::Caches;
 pub(crate) use cpu::Cpu;
-pub(crate) use gpu::{Gpu, gpus};
+pub(crate) use gpu::Gpu;
 
 /// The CPU as the system describes it, with its caches.
 #[derive(Debug, Serialize)]
@@ -90,6 +91,13 @@ impl Node {
         }
         provenance_of(facts)
     }
+}
+
+/// The GPUs of this node.
+pub(crate) fn gpus() -> anyhow::Result<Vec<Gpu>> {
+    let mut gpus = nvidia::gpus()?;
+    gpus.extend(amd::gpus()?);
+    Ok(gpus)
 }
 
 /// Who measures, now, on a node of which these facts are known.

@@ -1,4 +1,4 @@
-//! Collecting for the commands that torch-diode's toolkit had beside `collect`.
+//! Collecting for the commands that torch-diode had beside `collect`.
 
 use std::path::{Path, PathBuf};
 

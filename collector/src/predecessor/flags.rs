@@ -1,4 +1,4 @@
-//! Flags of torch-diode's toolkit that several commands still take.
+//! Flags of torch-diode that several commands still take.
 
 use std::path::{Path, PathBuf};
 

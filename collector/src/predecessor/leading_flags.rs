@@ -1,4 +1,4 @@
-//! torch-diode's toolkit took `--seed`, `--format` and `--device` before the name of the command.
+//! torch-diode took `--seed`, `--format` and `--device` before the name of the command.
 //! Diode takes them after the command, and only where they apply. After a command `--device` is a
 //! number of GPUs; if its value names a kind of device, it is read as the old flag.
 

@@ -57,7 +57,7 @@ impl PackServerArgs {
         ServerArgs { server: server.clone(), ca: self.ca.clone() }.client().map(Some)
     }
 
-    /// Whether kernels of a server may run, also those that were pulled earlier.
+    /// Whether kernels from a server may run, including those pulled earlier.
     pub(crate) fn may_run(&self) -> bool {
         !self.no_server_packs
     }

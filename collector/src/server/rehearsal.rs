@@ -1,4 +1,4 @@
-//! What would become of an upload: the checks of a server, without one.
+//! Checks an upload as a server would, without a server.
 
 use std::collections::BTreeMap;
 

@@ -16,13 +16,13 @@ pub(crate) struct Kernel {
     pub(crate) symbol: String,
     pub(crate) threads: u32,
     pub(crate) shared: u32,
-    pub(crate) work: Work,
+    pub(crate) work: Computation,
     /// Places and sizes of its arguments, if the binary states them. AMD's do.
     pub(crate) arguments: Option<Vec<[u64; 2]>>,
 }
 
 #[derive(Debug, Clone, Copy)]
-pub(crate) enum Work {
+pub(crate) enum Computation {
     Multiply(Multiply),
     Fill(Number),
     Reference { number: Number, bias: bool },
@@ -61,7 +61,8 @@ pub(crate) fn kernels_of(path: &Path) -> Result<HashMap<Digest, Kernel>, String>
         let Outcome::Built(built) = &record.outcome else { continue };
         let binary = pack.binary(built).map_err(|error| error.to_string())?;
         let key = record.key.clone();
-        let work = Work::parse(&key).ok_or_else(|| format!("the stand-in does not know the kernel {key}"))?;
+        let work =
+            Computation::parse(&key).ok_or_else(|| format!("the stand-in does not know the kernel {key}"))?;
         let (symbol, threads, shared) = (built.symbol.clone(), built.threads, built.shared);
         let arguments = code_object::arguments(&binary, &symbol);
         // Two kernels of one binary do the same.
@@ -71,7 +72,7 @@ pub(crate) fn kernels_of(path: &Path) -> Result<HashMap<Digest, Kernel>, String>
     Ok(kernels)
 }
 
-impl Work {
+impl Computation {
     /// The sizes of the arguments that a launch passes, Triton's own two pointers last.
     pub(crate) fn sizes(&self) -> Vec<u64> {
         let parts: &[(u64, usize)] = match self {
@@ -155,15 +156,15 @@ mod tests {
     #[test]
     fn a_key_says_what_its_kernel_computes() {
         let key = "bmm;bfloat16;row,column;bias=vector;align=16,4,none;ieee;64x32x16;group=8;stages=3;warps=4;even_k=true;nonkdim=16;waves=0;sizes=1x2x3";
-        let Some(Work::Multiply(multiply)) = Work::parse(key) else { panic!("{key}") };
+        let Some(Computation::Multiply(multiply)) = Computation::parse(key) else { panic!("{key}") };
         assert_eq!((multiply.number, multiply.batched, multiply.bias), (Number::BFloat, true, Bias::Vector));
         assert_eq!((multiply.rows, multiply.divisors), ([true, false], [8, 2, 1]));
         assert_eq!((multiply.block, multiply.even_k, multiply.fits), ([64, 32, 16], true, false));
         assert_eq!(multiply.sizes, Some([1, 2, 3]));
         assert!(matches!(
-            Work::parse("reference;float32;bias=true"),
-            Some(Work::Reference { number: Number::Single, bias: true })
+            Computation::parse("reference;float32;bias=true"),
+            Some(Computation::Reference { number: Number::Single, bias: true })
         ));
-        assert!(Work::parse("mm;int8").is_none());
+        assert!(Computation::parse("mm;int8").is_none());
     }
 }

@@ -2,7 +2,7 @@
 
 use std::ffi::c_void;
 
-use crate::kernel::{Bias, Kernel, Multiply, Work};
+use crate::kernel::{Bias, Computation, Kernel, Multiply};
 use crate::memory::{Memory, Outside};
 use crate::number::Number;
 use crate::product::{Matrix, Product};
@@ -82,23 +82,23 @@ pub(crate) fn task(
 ) -> Result<Task, String> {
     let outside = |error: Outside| error.to_string();
     let task = match kernel.work {
-        Work::Multiply(multiply) => {
+        Computation::Multiply(multiply) => {
             let product = multiply.product(grid, arguments)?;
             product.check(memory).map_err(outside)?;
             Task::Product(product)
         }
-        Work::Reference { number, bias } => {
+        Computation::Reference { number, bias } => {
             let product = reference(number, bias, grid, arguments)?;
             product.check(memory).map_err(outside)?;
             Task::Product(product)
         }
-        Work::Fill(number) => {
+        Computation::Fill(number) => {
             let (at, count, seed) = (arguments.pointer(), arguments.wide(), arguments.size());
             expect("the grid", grid, [programs(count).max(1), 1, 1])?;
             memory.check(at, count * number.size()).map_err(outside)?;
             Task::Fill { at, number, count, seed }
         }
-        Work::Compare(number) => {
+        Computation::Compare(number) => {
             let [result, expected, wrong] = [(); 3].map(|()| arguments.pointer());
             let (count, absolute, relative) = (arguments.wide(), arguments.float(), arguments.float());
             expect("the grid", grid, [programs(count), 1, 1])?;

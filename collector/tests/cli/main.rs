@@ -23,6 +23,10 @@ mod packaging;
 #[cfg(test)]
 mod predecessor;
 #[cfg(test)]
+mod predecessor_collecting;
+#[cfg(test)]
+mod predecessor_judging;
+#[cfg(test)]
 mod predecessor_models;
 #[cfg(test)]
 mod rehearsing;

@@ -4,7 +4,8 @@ use serde_json::Value;
 
 use crate::sandbox::{Sandbox, content, stderr};
 
-const H200: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../trained_models/matmul/nvidia-h200");
+/// The model and data that the project ships.
+pub(crate) const H200: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../trained_models/matmul/nvidia-h200");
 
 fn our_model() -> String {
     format!("{H200}/matmul-nvidia-h200.safetensors")

@@ -20,7 +20,7 @@ except ModuleNotFoundError as error:
 from torch_diode import set_log_level
 
 if TYPE_CHECKING:
-    from torch_diode.records import Explanation
+    from torch_diode.picks import Explanation
 
 __all__ = [
     "get_detected_hardware",
@@ -55,7 +55,7 @@ def register_model(name: str) -> None:
 @contextlib.contextmanager
 def profile_predictions() -> Iterator[Explanation]:
     """Around a compile: afterwards the list holds what was picked and why."""
-    from torch_diode.records import Explanation
+    from torch_diode.picks import Explanation
 
     before = len(torch_diode.history())
     profile = Explanation()

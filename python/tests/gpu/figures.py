@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import datetime
-import math
 import platform
-import statistics
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
@@ -66,8 +64,3 @@ def _where() -> str:
         f"torch {torch.__version__}, triton {triton.__version__}, Python {platform.python_version()}, "
         f"torch_diode {torch_diode.__version__}, model {models.available()[0].model.digest[:12]}"
     )
-
-
-def geomean(values: Iterable[float]) -> float:
-    """The geometric mean."""
-    return math.exp(statistics.fmean(math.log(value) for value in values))

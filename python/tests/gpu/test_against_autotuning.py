@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
-from figures import Report, geomean
+from compared import geomean
+from figures import Report
 from predecessor_network import PredecessorNetwork
 from shapes import Shape, judged, single_mms
 from timing import compiled_cold, microseconds

@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 import torch
-from figures import Report, geomean
+from compared import geomean
+from figures import Report
 from shapes import single_mms
 from timing import compiled_cold
 from torch._dynamo.utils import counters

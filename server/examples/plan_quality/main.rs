@@ -17,7 +17,7 @@ use anyhow::Context as _;
 use diode_core::api::Ability;
 use diode_core::hardware::{Hardware, find};
 use diode_core::{DType, Layout, Op, Problem};
-use diode_server::agents::plan::{Known, Order, Planner};
+use diode_server::agents::plan::{KnownProblems, Order, Planner};
 use diode_train::{FirstPicks, TrainOptions, TrainingSet, train};
 
 use measuring::{Configs, Device, MOST_SECONDS};
@@ -31,7 +31,7 @@ const ARMS: [&str; 3] = ["plan", "random, all configs", "random, as the plan"];
 /// How many problems a training sees, the same ones several times among them.
 const SEEN: usize = 24_000;
 
-/// First picks' share of the best on the layers of transformers, and anywhere.
+/// The share of the best that first picks reach: on the layers of transformers, and anywhere.
 type Quality = [f64; 2];
 
 fn main() -> anyhow::Result<()> {
@@ -72,7 +72,7 @@ fn one_run(hardware: &Hardware, seed: u64) -> anyhow::Result<[Vec<Quality>; 3]> 
     let sets =
         [device.held_out(shapes::layers()?)?, device.held_out(shapes::anywhere(1000 + seed).take(200))?];
     let judged: HashSet<&Problem> = sets.iter().flat_map(TrainingSet::iter).map(|one| &one.problem).collect();
-    let (known, order) = (Known::default(), Order::new(seed));
+    let (known, order) = (KnownProblems::default(), Order::new(seed));
     let plan = Planner::new(hardware, &ability, MOST_SECONDS, &known, &order).map(|planned| planned.problem);
     let arms: [(Configs, Box<dyn Iterator<Item = Problem>>); 3] = [
         (Configs::OfThePlan, Box::new(plan)),

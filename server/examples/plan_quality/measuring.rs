@@ -10,7 +10,7 @@ use diode_train::TrainingSet;
 /// The longest that one problem may take, which is the length of a lease.
 pub(crate) const MOST_SECONDS: f64 = 120.0;
 
-/// What operands may take.
+/// The most memory that the operands of a problem may take.
 const MOST_BYTES: f64 = (8_u64 << 30) as f64;
 
 /// Configs of the full space in a sample, besides the default ones. Agents time the 200 best by the shipped model

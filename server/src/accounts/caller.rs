@@ -10,7 +10,6 @@ use super::cookie::SESSION;
 use super::secret::{TOKEN_PREFIX, digest_of};
 use crate::app::App;
 use crate::http::{ApiFault, ApiResult};
-use crate::limits::Identified;
 use crate::store::Now;
 
 /// The account that makes a request, and how that is known.
@@ -26,6 +25,10 @@ pub(crate) enum By {
     Session(Digest),
     Token(Token),
 }
+
+/// The caller of a request, once known, so that the database is asked once.
+#[derive(Clone)]
+pub(crate) struct Identified(pub(crate) Option<Caller>);
 
 impl Caller {
     /// `None` if the request has neither token nor session. A token that does not work is an error: otherwise

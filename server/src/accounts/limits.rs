@@ -37,7 +37,7 @@ pub(super) const RESETS_OF_ADDRESS: Rate = Rate { name: "resets", quota: 30, win
 /// Beyond it none are sent, wherever they are asked for. Nobody is told that either.
 pub(super) const RESETS_OF_ACCOUNT: Rate = Rate { name: "resets", quota: 5, window: MAILED_PASSWORD_LASTS };
 
-/// Strangers get them, if an account wants that.
+/// They go to any address that an account gives, also a stranger's.
 pub(super) const CONFIRMATIONS: Rate = Rate { name: "confirmations", quota: 5, window: LONGEST_WINDOW };
 
 /// Each leaves a row, and costs an administrator time.

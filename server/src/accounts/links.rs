@@ -29,17 +29,17 @@ pub struct Link {
     pub expires: jiff::Timestamp,
 }
 
-/// For the first account of a server, which may look after it.
+/// The link for the first account of a server, an administrator.
 pub async fn first_account_link(store: &dyn AccountStore, policy: &Policy) -> anyhow::Result<Link> {
     make(store, policy, &LinkFor::FirstAccount).await
 }
 
-/// For one more account.
+/// A link by which one account can be made.
 pub async fn invitation_link(store: &dyn AccountStore, policy: &Policy) -> anyhow::Result<Link> {
     make(store, policy, &LinkFor::Account).await
 }
 
-/// For choosing the password of an account.
+/// A link to choose the password of an account.
 pub async fn password_link(
     store: &dyn AccountStore,
     policy: &Policy,

@@ -25,7 +25,7 @@ mod terms;
 mod tokens;
 
 pub(crate) use authorized::{Admin, Authorized, Contribute, Measure, Report, Right, Train, Upload};
-pub(crate) use caller::{By, Caller, SignedIn};
+pub(crate) use caller::{By, Caller, Identified, SignedIn};
 pub(crate) use choose_password::choose_password;
 pub(crate) use devices::{answer, begin, find, poll};
 pub(crate) use email::{ask_to_confirm, confirm_email, remove_email};

@@ -3,7 +3,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use futures_util::TryStreamExt as _;
 
 use crate::backend::Backend;
-use crate::consensus::{BoardEntry, Computed, Learnt, compute};
+use crate::consensus::{BoardEntry, Computed, ConfigCache, compute};
 use crate::store::{NamedBlob, NamedBlobs, Store, StoreError, StoreResult, View};
 
 /// A stored board entry that differs from what its solutions give.
@@ -136,7 +136,7 @@ async fn recompute(
     let problem = stored.problems.get(&view.problem).cloned();
     let work = move || {
         let words = stored.decode().damaged.iter().chain(&stored.damaged).map(ToString::to_string).collect();
-        let computed = |problem| compute(&stored, &mut Learnt::default(), &problem, &hardware);
+        let computed = |problem| compute(&stored, &mut ConfigCache::default(), &problem, &hardware);
         (problem.map(computed), words)
     };
     let (computed, words): (_, Vec<String>) = tokio::task::spawn_blocking(work).await?;

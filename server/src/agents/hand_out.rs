@@ -1,6 +1,6 @@
 use std::sync::Arc;
 
-use diode_core::api::{Lease, LeaseAnswer, Purpose, Work};
+use diode_core::api::{Lease, LeaseAnswer, LeasedProblem, Purpose};
 use diode_core::ids::LeaseId;
 use diode_core::is_kept;
 
@@ -39,7 +39,7 @@ pub(crate) async fn hand_out(
 fn described(leased: LeasedWork) -> Lease {
     let work = leased.work.into_iter().map(|NewWork { problem, purpose, breadth, seconds }| {
         let kept = is_kept(&problem);
-        Work { why: why(&problem, purpose), problem, purpose, breadth, kept, seconds }
+        LeasedProblem { why: why(&problem, purpose), problem, purpose, breadth, kept, seconds }
     });
     Lease { id: leased.id, expires_in: AGENT_LEASE.as_secs(), work: work.collect() }
 }

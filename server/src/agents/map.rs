@@ -5,7 +5,7 @@ use diode_core::hardware::Hardware;
 use diode_core::{DType, Layout, Op, Problem};
 
 use super::hand_out::why;
-use super::plan::{DTYPES, Kind, Known, Planner, kinds};
+use super::plan::{DTYPES, Kind, KnownProblems, Planner, kinds};
 use super::{ORDER, USUAL_SECONDS};
 use crate::store::NewWork;
 
@@ -51,7 +51,7 @@ pub(crate) fn next(
         memory_bytes: u64::MAX,
         variants: None,
     };
-    let known: Known = measured.iter().collect();
+    let known: KnownProblems = measured.iter().collect();
     let planner = Planner::new(hardware, &everything, USUAL_SECONDS, &known, &ORDER);
     planner.take(number).map(|next| described(next.problem, next.purpose, next.seconds)).collect()
 }

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use diode_core::ids::HardwareSlug;
 use tokio::sync::Mutex as AsyncMutex;
 
-use super::plan::{Known, Planned, Planner};
+use super::plan::{KnownProblems, Planned, Planner};
 use super::{ORDER, USUAL_SECONDS};
 use crate::store::{KnownAgent, MeasuredUpTo, NewWork, ReadUpTo, Store, StoreResult};
 
@@ -46,7 +46,7 @@ struct Plan {
 /// How far the plan of a hardware is.
 #[derive(Default)]
 struct Progress {
-    known: Known,
+    known: KnownProblems,
     /// What of it is known.
     read: ReadUpTo,
     /// When its reading began.
@@ -103,7 +103,7 @@ impl Plans {
     }
 
     fn of(&self, hardware: &HardwareSlug) -> Arc<AsyncMutex<Progress>> {
-        // An insertion is done or not, whatever panics.
+        // A panic cannot leave an insertion half done.
         let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         kept.of(hardware)
     }

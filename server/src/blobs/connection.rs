@@ -142,7 +142,7 @@ impl Body for Steady {
     ) -> Poll<Option<Result<Frame<Bytes>, HttpError>>> {
         let this = self.get_mut();
         if let Poll::Ready(frame) = Pin::new(&mut this.body).poll_frame(context) {
-            // Between two frames the server may wait for its own client, as long as it likes.
+            // Between two frames there is no time limit: the client of the server may be slow.
             this.patience = None;
             return Poll::Ready(
                 frame.map(|frame| frame.map_err(|error| HttpError::new(HttpErrorKind::Interrupted, error))),

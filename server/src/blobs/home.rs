@@ -11,11 +11,11 @@ use object_store::ObjectStore;
 use object_store::local::LocalFileSystem;
 
 use super::BlobError;
-use crate::place::Place;
+use crate::path_identity::PathIdentity;
 
 #[derive(Debug, Clone)]
 pub(super) enum Home {
-    Folder(Place),
+    Folder(PathIdentity),
     /// A bucket, in words.
     #[cfg_attr(not(feature = "s3"), expect(dead_code, reason = "only storage makes one"))]
     Bucket(String),
@@ -27,7 +27,7 @@ impl Home {
         let refuse = |cause| BlobError::Home { home: folder.display().to_string(), cause };
         std::fs::create_dir_all(folder).map_err(|error| refuse(error.into()))?;
         let store = LocalFileSystem::new_with_prefix(folder).map_err(|error| refuse(error.into()))?;
-        let place = Place::of(folder).map_err(|error| refuse(error.into()))?;
+        let place = PathIdentity::of(folder).map_err(|error| refuse(error.into()))?;
         Ok((Self::Folder(place), Arc::new(store.with_fsync(true))))
     }
 

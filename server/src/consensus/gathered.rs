@@ -12,7 +12,7 @@ use crate::solutions::{DecodedSolution, StoredSolution};
 
 /// A solution of a view: what was measured, by whom, and whether it counts.
 #[derive(Debug, Clone)]
-pub(crate) struct Measured {
+pub(crate) struct ReadSolution {
     /// The number of its row.
     pub(crate) number: i64,
     /// `None` is the one contributor without an account.
@@ -22,7 +22,7 @@ pub(crate) struct Measured {
     pub(crate) solution: DecodedSolution,
 }
 
-impl Measured {
+impl ReadSolution {
     pub(super) fn of((row, solution): (&StoredSolution, DecodedSolution)) -> Self {
         let counts = row.standing == Standing::Counts;
         Self { number: row.number, contributor: row.contributor.clone(), counts, solution }
@@ -58,12 +58,12 @@ pub(super) struct Gathered<'n> {
 }
 
 impl<'n> Gathered<'n> {
-    pub(super) fn of(measured: &[Measured], numbers: &'n mut Numbers) -> Self {
+    pub(super) fn of(measured: &[ReadSolution], numbers: &'n mut Numbers) -> Self {
         numbers.make_room();
         for one in measured {
             numbers.add(one.solution.list());
         }
-        let mut order: Vec<&Measured> = measured.iter().collect();
+        let mut order: Vec<&ReadSolution> = measured.iter().collect();
         order.sort_by(|a, b| a.contributor.cmp(&b.contributor));
         let (mut sources, mut contributors) = (Vec::with_capacity(order.len()), 0);
         let mut before: Option<&Option<AccountId>> = None;

@@ -4,10 +4,10 @@
 //! over the contributors that timed it, so nobody counts for more by sending more. Solutions of fenced
 //! uploads do not count.
 
+mod config_cache;
 mod deviation;
 mod entry;
 mod gathered;
-mod learnt;
 mod numbers;
 
 use std::collections::{BTreeMap, HashSet};
@@ -17,11 +17,11 @@ use diode_core::ids::ProblemId;
 use diode_core::stats::median;
 use diode_core::{Config, FailureReason, Nanos, Problem};
 
+pub(crate) use config_cache::{ConfigCache, ConfigCaches};
 pub(crate) use deviation::{Deviation, fence_reason, is_off};
 pub(crate) use entry::{BoardEntry, KernelEntry};
-pub(crate) use gathered::Measured;
+pub(crate) use gathered::ReadSolution;
 use gathered::{Combined, Gathered};
-pub(crate) use learnt::{Learnt, Lessons};
 use numbers::Numbers;
 
 use crate::solutions::{ConfigLists, Damaged, StoredSolutions};
@@ -39,7 +39,7 @@ pub(crate) struct Computed {
 /// Long work: not for an async thread.
 pub(crate) fn compute(
     stored: &StoredSolutions,
-    learnt: &mut Learnt,
+    learnt: &mut ConfigCache,
     problem: &Problem,
     hardware: &Hardware,
 ) -> Computed {
@@ -57,10 +57,10 @@ pub(crate) struct ByProblem {
 }
 
 /// The solutions that can be read. The others are in the log, and `admin verify` lists them.
-fn readable(stored: &StoredSolutions, lists: &mut ConfigLists) -> Vec<Measured> {
+fn readable(stored: &StoredSolutions, lists: &mut ConfigLists) -> Vec<ReadSolution> {
     let decoded = stored.decode_with(lists);
     tell_damaged(stored, &decoded.damaged);
-    decoded.solutions.into_iter().map(Measured::of).collect()
+    decoded.solutions.into_iter().map(ReadSolution::of).collect()
 }
 
 fn tell_damaged(stored: &StoredSolutions, decoded: &[Damaged]) -> usize {
@@ -104,7 +104,7 @@ pub(crate) struct Consensus {
 }
 
 impl Consensus {
-    pub(crate) fn of_stored(stored: &StoredSolutions, learnt: &mut Learnt) -> Self {
+    pub(crate) fn of_stored(stored: &StoredSolutions, learnt: &mut ConfigCache) -> Self {
         let measured = readable(stored, &mut learnt.lists);
         Self::new(&Gathered::of(&measured, &mut learnt.numbers), &measured)
     }
@@ -113,19 +113,19 @@ impl Consensus {
     pub(crate) fn by_problem(stored: &StoredSolutions) -> ByProblem {
         let decoded = stored.decode();
         let left_out = tell_damaged(stored, &decoded.damaged);
-        let mut measured: BTreeMap<&ProblemId, Vec<Measured>> = BTreeMap::new();
+        let mut measured: BTreeMap<&ProblemId, Vec<ReadSolution>> = BTreeMap::new();
         for (row, solution) in decoded.solutions {
-            measured.entry(&row.problem).or_default().push(Measured::of((row, solution)));
+            measured.entry(&row.problem).or_default().push(ReadSolution::of((row, solution)));
         }
         let mut numbers = Numbers::default();
-        let consensus = |(id, measured): (&ProblemId, Vec<Measured>)| {
+        let consensus = |(id, measured): (&ProblemId, Vec<ReadSolution>)| {
             let gathered = Gathered::of(&measured, &mut numbers);
             Some((stored.problems.get(id)?.clone(), Self::new(&gathered, &measured)))
         };
         ByProblem { consensuses: measured.into_iter().filter_map(consensus).collect(), left_out }
     }
 
-    fn new(gathered: &Gathered<'_>, measured: &[Measured]) -> Self {
+    fn new(gathered: &Gathered<'_>, measured: &[ReadSolution]) -> Self {
         let mut configs = Vec::new();
         let (mut combined, mut of_contributors, mut timings) = (Combined::default(), Vec::new(), 0);
         for (config, samples) in gathered.times() {
@@ -176,13 +176,13 @@ mod tests {
     use super::*;
     use crate::solutions::{DecodedSolution, Encoder, StoredSolution};
 
-    pub(super) fn by(contributor: &str, times: &[(Config, u64)]) -> Measured {
+    pub(super) fn by(contributor: &str, times: &[(Config, u64)]) -> ReadSolution {
         let contributor = Some(AccountId::of(contributor.as_bytes()));
-        Measured { number: 0, contributor, counts: true, solution: decoded(times) }
+        ReadSolution { number: 0, contributor, counts: true, solution: decoded(times) }
     }
 
     impl Consensus {
-        pub(super) fn of(measured: &[Measured]) -> Self {
+        pub(super) fn of(measured: &[ReadSolution]) -> Self {
             Self::new(&Gathered::of(measured, &mut Numbers::default()), measured)
         }
     }
@@ -226,7 +226,7 @@ mod tests {
         Config::Mm(Tile::new(block_m, 128, 64, stages, 4))
     }
 
-    fn deviations_of(measured: &[Measured]) -> Vec<Deviation> {
+    fn deviations_of(measured: &[ReadSolution]) -> Vec<Deviation> {
         deviation::deviations(&Gathered::of(measured, &mut Numbers::default()))
     }
 
@@ -251,7 +251,7 @@ mod tests {
     #[test]
     fn what_is_fenced_does_not_count_but_is_compared() {
         let config = tile(128, 3);
-        let mut measured: Vec<Measured> = ["a", "b", "c", "d", "e"]
+        let mut measured: Vec<ReadSolution> = ["a", "b", "c", "d", "e"]
             .map(|name| by(name, &[(config, if name == "e" { 100_000 } else { 200_000 })]))
             .into();
         let deviations = deviations_of(&measured);

@@ -13,7 +13,7 @@ use crate::accounts::{Authorized, Measure, Needed, licence_of};
 use crate::agents::coverage;
 use crate::agents::plan::{breadth_of, expected_seconds};
 use crate::app::App;
-use crate::http::{ApiFault, ApiResult, Known, Lookup, NoParameters, StrictQuery, json_body};
+use crate::http::{ApiFault, ApiResult, FromPath, Lookup, NoParameters, StrictQuery, json_body};
 use crate::store::{KnownAgent, NewWork, Now, Store, StoreResult};
 
 /// As many as a page shows.
@@ -99,7 +99,7 @@ pub(crate) async fn list(
 pub(crate) async fn get(
     State(app): State<App>,
     _: StrictQuery<NoParameters>,
-    Known(known): Known<KnownAgent>,
+    FromPath(known): FromPath<KnownAgent>,
 ) -> ApiResult<Json<AgentDetail>> {
     let leases = app.backend.store.leases(&known.id, LISTED_LEASES).await?;
     let agent = summary(&app, &known.id).await?;
@@ -121,7 +121,7 @@ async fn summary(app: &App, id: &AgentId) -> ApiResult<Agent> {
 pub(crate) async fn coverage_of(
     State(app): State<App>,
     _: StrictQuery<NoParameters>,
-    Known(hardware): Known<Hardware>,
+    FromPath(hardware): FromPath<Hardware>,
 ) -> ApiResult<Json<Coverage>> {
     let slug = hardware.slug;
     let measured = app.backend.store.measured_problems(&slug).await?;
@@ -147,7 +147,7 @@ pub(crate) async fn want(
     State(app): State<App>,
     _: Authorized<Measure>,
     _: StrictQuery<NoParameters>,
-    Known(hardware): Known<Hardware>,
+    FromPath(hardware): FromPath<Hardware>,
     headers: HeaderMap,
     body: Body,
 ) -> ApiResult<StatusCode> {

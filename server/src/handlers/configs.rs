@@ -12,7 +12,7 @@ use crate::app::App;
 use crate::consensus::{ByProblem, Consensus};
 use crate::cover::Cover;
 use crate::exports::ExportFile;
-use crate::http::{ApiFault, ApiResult, Known, StrictQuery};
+use crate::http::{ApiFault, ApiResult, FromPath, StrictQuery};
 use crate::limits::Client;
 use crate::solutions::cut;
 
@@ -38,7 +38,7 @@ pub(crate) async fn get(
     State(app): State<App>,
     client: Client,
     StrictQuery(filter): StrictQuery<ProblemFilter>,
-    Known(summary): Known<HardwareSummary>,
+    FromPath(summary): FromPath<HardwareSummary>,
     asked: axum::http::Method,
     headers: HeaderMap,
 ) -> ApiResult<Response> {

@@ -4,7 +4,7 @@ use diode_core::api::{ApiError, HardwareContributor};
 use diode_core::hardware::Hardware;
 
 use crate::app::App;
-use crate::http::{ApiResult, Known, NoParameters, StrictQuery};
+use crate::http::{ApiResult, FromPath, NoParameters, StrictQuery};
 
 /// As many as a page shows.
 const MAX_LISTED: u32 = 200;
@@ -17,7 +17,7 @@ const MAX_LISTED: u32 = 200;
 pub(crate) async fn list(
     State(app): State<App>,
     _: StrictQuery<NoParameters>,
-    Known(hardware): Known<Hardware>,
+    FromPath(hardware): FromPath<Hardware>,
 ) -> ApiResult<Json<Vec<HardwareContributor>>> {
     Ok(Json(app.backend.store.contributors(&hardware.slug, MAX_LISTED).await?))
 }

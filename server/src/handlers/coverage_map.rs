@@ -6,7 +6,7 @@ use diode_core::{DType, Op};
 
 use crate::agents::{map, next};
 use crate::app::App;
-use crate::http::{ApiResult, Known, StrictQuery};
+use crate::http::{ApiResult, FromPath, StrictQuery};
 
 /// Enough to see what the plan is about.
 const NEXT: u32 = 10;
@@ -24,7 +24,7 @@ const NEXT: u32 = 10;
 pub(crate) async fn get(
     State(app): State<App>,
     StrictQuery(query): StrictQuery<CoverageMapQuery>,
-    Known(hardware): Known<Hardware>,
+    FromPath(hardware): FromPath<Hardware>,
 ) -> ApiResult<Json<CoverageMap>> {
     let (op, dtype) = (query.op.unwrap_or(Op::Mm), query.dtype.unwrap_or(DType::BFloat16));
     let store = &app.backend.store;

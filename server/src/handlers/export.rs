@@ -32,7 +32,7 @@ pub(super) struct Export<'a> {
 }
 
 impl Export<'_> {
-    /// Answers a request for it. The file is made only if the client lacks it and wants its content.
+    /// Answers a request for it. The file is made only if the client lacks it and asks by GET.
     pub(super) async fn answer(
         self,
         app: &App,

@@ -5,7 +5,7 @@ use diode_core::hardware::Hardware;
 use diode_core::ids::HardwareSlug;
 
 use crate::app::App;
-use crate::http::{ApiResult, Known, Lookup, NoParameters, StrictQuery};
+use crate::http::{ApiResult, FromPath, Lookup, NoParameters, StrictQuery};
 use crate::store::{Store, StoreResult};
 
 /// More points than pixels show nothing more.
@@ -48,7 +48,7 @@ pub(crate) async fn list(
 )]
 pub(crate) async fn get(
     _: StrictQuery<NoParameters>,
-    Known(summary): Known<HardwareSummary>,
+    FromPath(summary): FromPath<HardwareSummary>,
 ) -> Json<HardwareSummary> {
     Json(summary)
 }
@@ -67,7 +67,7 @@ pub(crate) async fn get(
 pub(crate) async fn problems(
     State(app): State<App>,
     StrictQuery(filter): StrictQuery<ProblemFilter>,
-    Known(hardware): Known<Hardware>,
+    FromPath(hardware): FromPath<Hardware>,
 ) -> ApiResult<Json<Vec<ProblemPoint>>> {
     Ok(Json(app.backend.store.problem_points(&hardware.slug, &filter, MAX_POINTS).await?))
 }

@@ -10,7 +10,7 @@ use diode_core::ids::JobId;
 use futures_util::{Stream, stream};
 
 use crate::app::App;
-use crate::http::{ApiFault, ApiResult, Known, NoParameters, StrictQuery};
+use crate::http::{ApiFault, ApiResult, FromPath, NoParameters, StrictQuery};
 
 /// How often the database is asked. The worker may be another process, which
 /// cannot wake this one; people read more slowly than this.
@@ -41,7 +41,7 @@ pub(crate) struct JobMessage {
 pub(crate) async fn get(
     State(app): State<App>,
     _: StrictQuery<NoParameters>,
-    Known(job): Known<Job>,
+    FromPath(job): FromPath<Job>,
     headers: HeaderMap,
 ) -> ApiResult<Sse<impl Stream<Item = Result<Event, Infallible>>>> {
     let after = last_event_id(&headers)?;

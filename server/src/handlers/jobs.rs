@@ -7,7 +7,7 @@ use diode_core::ids::JobId;
 
 use crate::accounts::{Authorized, Right as _, Train};
 use crate::app::App;
-use crate::http::{ApiFault, ApiResult, Known, Lookup, NoParameters, StrictQuery, json_body};
+use crate::http::{ApiFault, ApiResult, FromPath, Lookup, NoParameters, StrictQuery, json_body};
 use crate::store::{MAX_OWN_JOBS, MAX_WAITING_JOBS, Now, Queued, Store, StoreResult};
 use crate::trainings;
 
@@ -104,7 +104,7 @@ pub(crate) async fn cancel(
     State(app): State<App>,
     Authorized { account, .. }: Authorized<Train>,
     _: StrictQuery<NoParameters>,
-    Known(job): Known<Job>,
+    FromPath(job): FromPath<Job>,
 ) -> ApiResult<Json<Job>> {
     if let Some(account) = account.filter(|account| !account.admin)
         && !Train::is_free(app.policy())
@@ -131,6 +131,6 @@ pub(crate) async fn list(State(app): State<App>, _: StrictQuery<NoParameters>) -
     get, path = "/jobs/{id}", tag = "jobs", params(("id" = String, Path)),
     responses((status = 200, body = Job), (status = 404, body = ApiError)),
 )]
-pub(crate) async fn get(_: StrictQuery<NoParameters>, Known(job): Known<Job>) -> Json<Job> {
+pub(crate) async fn get(_: StrictQuery<NoParameters>, FromPath(job): FromPath<Job>) -> Json<Job> {
     Json(job)
 }

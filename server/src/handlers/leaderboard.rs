@@ -8,7 +8,7 @@ use diode_core::api::{
 use diode_core::ids::HardwareSlug;
 
 use crate::app::App;
-use crate::http::{ApiResult, Known, Lookup, StrictQuery, is_current};
+use crate::http::{ApiResult, FromPath, Lookup, StrictQuery, is_current};
 use crate::store::{BoardQuery, Cursor, Ranking, Store, StoreResult};
 
 /// One page more than fills a screen.
@@ -45,13 +45,13 @@ impl Lookup for Entries {
 pub(crate) async fn get(
     State(app): State<App>,
     StrictQuery(query): StrictQuery<LeaderboardQuery>,
-    Known(Entries { slug, revision }): Known<Entries>,
+    FromPath(Entries { slug, revision }): FromPath<Entries>,
     headers: HeaderMap,
 ) -> ApiResult<Response> {
     let asked = board_query(&query)?;
     let question = (slug, revision, query);
     let make = async { Ok(app.backend.store.leaderboard(&question.0, &asked).await?) };
-    let answer = app.answers.answer(&question, make).await?;
+    let answer = app.pages.answer(&question, make).await?;
     // Entries change, so a client asks each time whether they have.
     let caching =
         [(header::ETAG, answer.tag.clone()), (header::CACHE_CONTROL, HeaderValue::from_static("no-cache"))];

@@ -4,7 +4,7 @@ use diode_core::api::{ApiError, Measuring, MeasuringQuery};
 use diode_core::hardware::Hardware;
 
 use crate::app::App;
-use crate::http::{ApiResult, Known, StrictQuery};
+use crate::http::{ApiResult, FromPath, StrictQuery};
 use crate::store::Now;
 
 /// Whether problems are measured on a hardware, are to be, or cannot be; in the order in which they are asked about.
@@ -19,7 +19,7 @@ use crate::store::Now;
 pub(crate) async fn get(
     State(app): State<App>,
     StrictQuery(query): StrictQuery<MeasuringQuery>,
-    Known(hardware): Known<Hardware>,
+    FromPath(hardware): FromPath<Hardware>,
 ) -> ApiResult<Json<Vec<Measuring>>> {
     let problems = query.problems()?;
     Ok(Json(app.backend.store.measuring(&hardware.slug, &problems, Now::read()).await?))

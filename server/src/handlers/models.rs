@@ -10,7 +10,7 @@ use serde::Deserialize;
 use super::stored_file::{FOREVER, StoredFile, WHILE_THERE};
 use crate::app::App;
 use crate::blobs::BlobKind;
-use crate::http::{ApiResult, Known, Lookup, NoParameters, StrictQuery};
+use crate::http::{ApiResult, FromPath, Lookup, NoParameters, StrictQuery};
 use crate::store::{Store, StoreResult};
 
 impl Lookup for ModelSummary {
@@ -50,7 +50,7 @@ pub(crate) async fn list(
 )]
 pub(crate) async fn get(
     _: StrictQuery<NoParameters>,
-    Known(model): Known<ModelSummary>,
+    FromPath(model): FromPath<ModelSummary>,
 ) -> Json<ModelSummary> {
     Json(model)
 }
@@ -69,7 +69,7 @@ pub(crate) async fn get(
 pub(crate) async fn download(
     State(app): State<App>,
     _: StrictQuery<NoParameters>,
-    Known(model): Known<ModelSummary>,
+    FromPath(model): FromPath<ModelSummary>,
     method: Method,
     headers: HeaderMap,
 ) -> ApiResult<Response> {

@@ -3,7 +3,7 @@ use axum::extract::State;
 use diode_core::api::{ApiError, HardwareSummary, NearestProblem, NearestQuery};
 
 use crate::app::App;
-use crate::http::{ApiResult, Known, StrictQuery};
+use crate::http::{ApiResult, FromPath, StrictQuery};
 
 /// Few enough to be read at a glance.
 const DEFAULT_LIMIT: u32 = 5;
@@ -20,7 +20,7 @@ const DEFAULT_LIMIT: u32 = 5;
 pub(crate) async fn get(
     State(app): State<App>,
     StrictQuery(query): StrictQuery<NearestQuery>,
-    Known(summary): Known<HardwareSummary>,
+    FromPath(summary): FromPath<HardwareSummary>,
 ) -> ApiResult<Json<Vec<NearestProblem>>> {
     let problem = query.problem()?;
     // Without data there is no method, and nothing near.

@@ -15,7 +15,9 @@ use super::uploads::refuse_wrapped;
 use crate::accounts::{Admin, Authorized};
 use crate::app::App;
 use crate::blobs::BlobKind;
-use crate::http::{ApiFault, ApiResult, BodyError, Known, Lookup, NoParameters, PACE, StrictQuery, receive};
+use crate::http::{
+    ApiFault, ApiResult, BodyError, FromPath, Lookup, NoParameters, PACE, StrictQuery, receive,
+};
 use crate::packs::{PackError, examine};
 use crate::store::{Now, Store, StoreResult};
 
@@ -64,7 +66,7 @@ pub(crate) async fn list(
 pub(crate) async fn get(
     State(app): State<App>,
     _: StrictQuery<NoParameters>,
-    Known(pack): Known<PackSummary>,
+    FromPath(pack): FromPath<PackSummary>,
     method: Method,
     headers: HeaderMap,
 ) -> ApiResult<Response> {
@@ -142,7 +144,7 @@ pub(crate) async fn delete(
     State(app): State<App>,
     _: Authorized<Admin>,
     _: StrictQuery<NoParameters>,
-    Known(pack): Known<PackSummary>,
+    FromPath(pack): FromPath<PackSummary>,
 ) -> ApiResult<StatusCode> {
     app.backend.store.remove_pack(&pack.digest).await?;
     // The file stays: who publishes the same pack at this moment has stored it before the row. `admin sweep`

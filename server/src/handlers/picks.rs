@@ -14,8 +14,8 @@ use serde::Deserialize;
 
 use crate::app::App;
 use crate::blobs::BlobKind;
-use crate::consensus::{Consensus, Learnt};
-use crate::http::{ApiFault, ApiResult, Known, StrictQuery};
+use crate::consensus::{ConfigCache, Consensus};
+use crate::http::{ApiFault, ApiResult, FromPath, StrictQuery};
 use crate::solutions::StoredSolutions;
 use crate::store::View;
 
@@ -59,7 +59,7 @@ impl PicksQuery {
 pub(crate) async fn get(
     State(app): State<App>,
     StrictQuery(query): StrictQuery<PicksQuery>,
-    Known(hardware): Known<Hardware>,
+    FromPath(hardware): FromPath<Hardware>,
 ) -> ApiResult<Json<Picks>> {
     let (method, problems) = query.checked()?;
     let store = &app.backend.store;
@@ -82,10 +82,10 @@ pub(crate) async fn get(
         let view = View { hardware: hardware.slug.clone(), problem: id, method };
         let stored = store.view_solutions(&view).await?;
         // One problem at a time, so that memory holds the timings of one.
-        let lessons = app.lessons.clone();
+        let config_caches = app.config_caches.clone();
         let picked;
         (picked, ranker) = tokio::task::spawn_blocking(move || {
-            (lessons.with(|learnt| pick(&mut ranker, learnt, &view, &stored)), ranker)
+            (config_caches.with(|learnt| pick(&mut ranker, learnt, &view, &stored)), ranker)
         })
         .await?;
         items.extend(picked);
@@ -96,7 +96,7 @@ pub(crate) async fn get(
 /// `None` if nothing was measured, or the model cannot rank such problems.
 fn pick(
     ranker: &mut Ranker<Arc<Model>>,
-    learnt: &mut Learnt,
+    learnt: &mut ConfigCache,
     view: &View,
     stored: &StoredSolutions,
 ) -> Option<Pick> {

@@ -10,7 +10,7 @@ use serde::Deserialize;
 
 use crate::app::App;
 use crate::consensus::{Consensus, KernelEntry};
-use crate::http::{ApiFault, ApiResult, Known, Lookup, StrictQuery};
+use crate::http::{ApiFault, ApiResult, FromPath, Lookup, StrictQuery};
 use crate::store::{Store, StoreResult, View};
 
 /// Bytes that a config with its time takes, rather more than fewer.
@@ -50,7 +50,7 @@ pub(crate) struct ViewQuery {
 pub(crate) async fn get(
     State(app): State<App>,
     StrictQuery(query): StrictQuery<ViewQuery>,
-    Known(problem): Known<Problem>,
+    FromPath(problem): FromPath<Problem>,
 ) -> ApiResult<impl IntoResponse> {
     let store = &app.backend.store;
     let id = problem.id();
@@ -59,9 +59,9 @@ pub(crate) async fn get(
     let hardware = store.hardware(&view.hardware).await?;
     let hardware = hardware.ok_or_else(|| ApiFault::not_found(format!("no hardware `{}`", view.hardware)))?;
     let stored = store.view_solutions(&view).await?;
-    let lessons = app.lessons.clone();
+    let config_caches = app.config_caches.clone();
     let json = tokio::task::spawn_blocking(move || {
-        let consensus = lessons.with(|learnt| Consensus::of_stored(&stored, learnt));
+        let consensus = config_caches.with(|learnt| Consensus::of_stored(&stored, learnt));
         json_of(&detail(problem, hardware, view, views, consensus))
     });
     let json = json.await?.map_err(ApiFault::internal)?;

@@ -7,7 +7,7 @@ use diode_core::hardware::Hardware;
 
 use crate::accounts::{Admin, Authorized};
 use crate::app::App;
-use crate::http::{ApiFault, ApiResult, Known, NoParameters, StrictQuery, json_body};
+use crate::http::{ApiFault, ApiResult, FromPath, NoParameters, StrictQuery, json_body};
 use crate::store::{Now, Refused};
 
 /// More than anybody reads at once.
@@ -53,7 +53,7 @@ pub(crate) async fn create(
 pub(crate) async fn list(
     State(app): State<App>,
     _: StrictQuery<NoParameters>,
-    Known(hardware): Known<Hardware>,
+    FromPath(hardware): FromPath<Hardware>,
 ) -> ApiResult<Json<Vec<Publication>>> {
     Ok(Json(app.backend.store.publications(&hardware.slug, MAX_LISTED).await?))
 }

@@ -17,7 +17,9 @@ use super::stored_file::{StoredFile, WHILE_THERE};
 use crate::accounts::{Admin, Authorized};
 use crate::app::App;
 use crate::blobs::BlobKind;
-use crate::http::{ApiFault, ApiResult, InPath, Known, Lookup, NoParameters, StrictQuery, json_body, lookup};
+use crate::http::{
+    ApiFault, ApiResult, FromPath, InPath, Lookup, NoParameters, StrictQuery, json_body, lookup,
+};
 use crate::snapshots::cite;
 use crate::store::{Now, Store, StoreResult, StoredSnapshot};
 use crate::trainings;
@@ -113,7 +115,7 @@ pub(crate) async fn create(
 pub(crate) async fn get(
     State(app): State<App>,
     _: StrictQuery<NoParameters>,
-    Known(StoredSnapshot { summary, files }): Known<StoredSnapshot>,
+    FromPath(StoredSnapshot { summary, files }): FromPath<StoredSnapshot>,
 ) -> ApiResult<Json<SnapshotDetail>> {
     let models = app.backend.store.models_of_snapshot(&summary.name).await?;
     let citation = cite(&summary, &app.policy().public_url);
@@ -132,7 +134,7 @@ pub(crate) async fn get(
 pub(crate) async fn citation(
     State(app): State<App>,
     StrictQuery(query): StrictQuery<CitationQuery>,
-    Known(StoredSnapshot { summary, .. }): Known<StoredSnapshot>,
+    FromPath(StoredSnapshot { summary, .. }): FromPath<StoredSnapshot>,
 ) -> String {
     let citation = cite(&summary, &app.policy().public_url);
     match query.format.unwrap_or(CitationFormat::Text) {
@@ -216,7 +218,7 @@ pub(crate) async fn remove(
     State(app): State<App>,
     admin: Authorized<Admin>,
     _: StrictQuery<NoParameters>,
-    Known(StoredSnapshot { summary, .. }): Known<StoredSnapshot>,
+    FromPath(StoredSnapshot { summary, .. }): FromPath<StoredSnapshot>,
     headers: HeaderMap,
     body: Body,
 ) -> ApiResult<StatusCode> {

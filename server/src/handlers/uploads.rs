@@ -12,7 +12,7 @@ use tokio::io::{AsyncReadExt as _, AsyncSeekExt as _};
 use crate::accounts::{Authorized, Needed, Upload, licence_of};
 use crate::app::App;
 use crate::http::{
-    ApiFault, ApiResult, BodyError, Known, Lookup, NoParameters, PACE, StrictQuery, essence, receive,
+    ApiFault, ApiResult, BodyError, FromPath, Lookup, NoParameters, PACE, StrictQuery, essence, receive,
 };
 use crate::ingest::{IngestError, Sender, ingest_for};
 use crate::store::{ForLease, Store, StoreResult, UploadFilter};
@@ -138,7 +138,7 @@ pub(crate) async fn list(
     get, path = "/uploads/{id}", tag = "uploads", params(("id" = String, Path)),
     responses((status = 200, body = Receipt), (status = 404, body = ApiError)),
 )]
-pub(crate) async fn get(_: StrictQuery<NoParameters>, Known(receipt): Known<Receipt>) -> Json<Receipt> {
+pub(crate) async fn get(_: StrictQuery<NoParameters>, FromPath(receipt): FromPath<Receipt>) -> Json<Receipt> {
     Json(receipt)
 }
 

@@ -9,13 +9,14 @@ use axum::response::{IntoResponse, Response};
 use axum::{Json, Router};
 use diode_core::api::ApiError;
 use tower_http::catch_panic::CatchPanicLayer;
-use tower_http::request_id::{MakeRequestUuid, PropagateRequestIdLayer, RequestId, SetRequestIdLayer};
+use tower_http::request_id::{MakeRequestUuid, PropagateRequestIdLayer, SetRequestIdLayer};
 use tower_http::set_header::SetResponseHeaderLayer;
 use tower_http::trace::TraceLayer;
 use tracing::Span;
 
 use super::ApiFault;
 use super::fault::Cause;
+use super::request_id::id_of;
 use crate::traces::{Traces, traced};
 
 /// The dashboard needs its own files, WebAssembly and inline styles (bars in
@@ -55,12 +56,6 @@ pub(crate) fn around(router: Router, is_strict: bool, traces: Traces) -> Router 
 fn span(request: &Request) -> Span {
     let (method, path) = (request.method(), request.uri().path());
     tracing::error_span!("request", request_id = id_of(request), %method, path)
-}
-
-/// The id that the log and the answer name a request by.
-pub(crate) fn id_of(request: &Request) -> &str {
-    let id = request.extensions().get::<RequestId>();
-    id.and_then(|id| id.header_value().to_str().ok()).unwrap_or("unknown")
 }
 
 /// Logs the cause of a failure, and names the request's id in the answer.

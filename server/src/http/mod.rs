@@ -5,20 +5,22 @@ mod body;
 mod conditional;
 mod fault;
 mod file_name;
-mod known;
+mod from_path;
 mod layers;
 mod query;
 mod range;
+mod request_id;
 mod same_site;
 
 pub(crate) use body::{BodyError, PACE, essence, json_body, receive};
 pub(crate) use conditional::{etag, is_current, save_as, weak_etag};
 pub(crate) use fault::ApiFault;
 pub(crate) use file_name::FileName;
-pub(crate) use known::{InPath, Known, Lookup, lookup};
-pub(crate) use layers::{around, id_of};
+pub(crate) use from_path::{FromPath, InPath, Lookup, lookup};
+pub(crate) use layers::around;
 pub(crate) use query::{NoParameters, StrictQuery};
 pub(crate) use range::Wanted;
+pub(crate) use request_id::id_of;
 pub(crate) use same_site::{Hosts, same_site};
 
 /// What handlers answer.

@@ -1,6 +1,6 @@
 //! From the bytes of an upload to durable rows: decode, check, store.
 
-mod prepare;
+mod judge;
 
 use std::collections::BTreeMap;
 
@@ -10,7 +10,7 @@ use diode_core::api::{Receipt, UploadLicence};
 use diode_core::ids::{AccountId, Digest, UploadId};
 use diode_formats::{Decoded, FormatError};
 
-pub use prepare::{Source, prepare};
+pub use judge::{UploadFacts, prepare};
 
 use crate::backend::{Backend, NoRoom};
 use crate::blobs::{BlobError, BlobKind};
@@ -111,7 +111,7 @@ pub async fn ingest_for(
         }
     }
     let size = bytes.len() as u64;
-    let source = Source { id, digest: digest.clone(), bytes: size, received_at, account, licence };
+    let source = UploadFacts { id, digest: digest.clone(), bytes: size, received_at, account, licence };
     let mut upload = tokio::task::spawn_blocking(move || prepare(source, decoded, &known))
         .await?
         .map_err(IngestError::Refused)?;

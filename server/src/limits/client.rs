@@ -3,16 +3,12 @@ use std::convert::Infallible;
 use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
 
-use crate::accounts::{Caller, Peer};
+use crate::accounts::{Caller, Identified, Peer};
 use crate::app::App;
 
 /// By whom requests are counted: the account, or the address of who shows none that works. So who guesses
 /// at tokens is counted by address.
 pub(crate) struct Client(pub(crate) String);
-
-/// The account of a request, once it is known, so that the database is asked once.
-#[derive(Clone)]
-pub(crate) struct Identified(pub(crate) Option<Caller>);
 
 impl FromRequestParts<App> for Client {
     type Rejection = Infallible;

@@ -14,7 +14,7 @@ mod refused;
 use std::time::Duration;
 
 pub(crate) use admit::admit;
-pub(crate) use client::{Client, Identified};
+pub(crate) use client::Client;
 pub(crate) use describe::describe;
 pub(crate) use layer::rated;
 pub(crate) use rate::{Left, Rate};

@@ -6,8 +6,8 @@ use std::time::Duration;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::{sleep, timeout};
 
-use super::Letter;
 use super::transport::{Transport, Written};
+use super::{Failure, Letter};
 use crate::metrics::Metrics;
 use crate::settings::MailSettings;
 
@@ -16,14 +16,6 @@ const WAITING_AT_ONCE: usize = 256;
 
 /// Connections to the mail server at a time.
 const SENDING_AT_ONCE: usize = 4;
-
-/// Why a letter was not sent.
-#[derive(Debug)]
-pub struct Failure {
-    pub cause: anyhow::Error,
-    /// Whether trying again is of no use.
-    pub is_final: bool,
-}
 
 /// How long a letter is tried.
 #[derive(Debug, Clone, Copy)]

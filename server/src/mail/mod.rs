@@ -3,6 +3,7 @@
 //! No request waits for a mail server: letters are sent in the background, and tried again where it is away.
 
 mod address;
+mod failure;
 mod letter;
 mod mailer;
 // Without the feature, settings that name a mail server are refused when the server starts.
@@ -10,5 +11,6 @@ mod mailer;
 mod transport;
 
 pub use address::EmailAddress;
+pub use failure::Failure;
 pub use letter::Letter;
-pub use mailer::{Failure, Mailer, Tries};
+pub use mailer::{Mailer, Tries};

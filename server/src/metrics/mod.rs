@@ -2,12 +2,12 @@
 //! by default: they tell more than strangers should know.
 
 mod counted;
-mod measured;
+mod listener;
 mod process;
+mod requests;
 mod scrape;
-mod tell;
 
 pub use counted::Metrics;
-pub(crate) use measured::{known, measured};
+pub(crate) use listener::tell;
+pub(crate) use requests::{known, measured};
 pub use scrape::router;
-pub(crate) use tell::tell;

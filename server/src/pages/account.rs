@@ -9,7 +9,7 @@ use diode_core::api::{
 use maud::{Markup, html};
 use serde::Deserialize;
 
-use super::email;
+use super::email_form::email_form;
 use super::form::{OwnForm, sign_in_first};
 use super::layout::{day, input, page, refused};
 use super::openid::section;
@@ -195,7 +195,7 @@ fn content(account: &Account, seen: &Seen, message: &Markup) -> Markup {
             button class="button" { @if seen.has_password { "Change password" } @else { "Choose a password" } }
         }
         @if let Some((label, since)) = &seen.provider { (section(label, since.as_deref(), seen.has_password)) }
-        (email::section(seen.address.as_ref(), seen.sends_mails, seen.has_password))
+        (email_form(seen.address.as_ref(), seen.sends_mails, seen.has_password))
         h2 { "Delete the account" }
         form class="card" method="post" action="/account/delete" {
             p { "This cannot be undone." }

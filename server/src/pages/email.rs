@@ -3,13 +3,13 @@
 use axum::extract::State;
 use axum::response::Response;
 use diode_core::api::Password;
-use maud::{Markup, html};
+use maud::html;
 use serde::Deserialize;
 use utoipa::IntoParams;
 
 use super::account::answer;
 use super::form::{OwnForm, sign_in_first};
-use super::layout::{input, page};
+use super::layout::page;
 use crate::accounts::{self, Peer, SignedIn};
 use crate::app::App;
 use crate::http::{ApiResult, StrictQuery};
@@ -96,43 +96,4 @@ pub(super) async fn remove(
     let done = accounts::remove_email(&app, &peer, &caller, password).await;
     let said = done.map(|()| html! { p class="notice" role="status" { "Your account has no address now." } });
     answer(&app, &caller.account, said).await
-}
-
-/// What an owner does about the address. Where no mails are sent, one that is there can still be taken off.
-pub(super) fn section(address: Option<&EmailAddress>, sends_mails: bool, has_password: bool) -> Markup {
-    if !sends_mails && address.is_none() {
-        return html! {};
-    }
-    let password = || {
-        html! {
-            @if has_password { (input("Password", "password", "password", "current-password", "")) }
-        }
-    };
-    html! {
-        h2 { "E-mail address" }
-        @if let Some(address) = address {
-            form class="card" method="post" action="/account/email/remove" {
-                p {
-                    "If your password is lost, a link for a new one can be sent to " strong { (address) } ". It is "
-                    "used for nothing else but to tell you if it is replaced, and shown to nobody."
-                }
-                (password())
-                button class="button danger" { "Take it off" }
-            }
-        }
-        @if sends_mails {
-            form class="card" method="post" action="/account/email" {
-                @if address.is_none() {
-                    p {
-                        "With an address, you can get a link for a new password if yours is lost. You get a mail to "
-                        "confirm it. It is used for nothing else but to tell you if it is replaced, and shown to "
-                        "nobody."
-                    }
-                }
-                (input(if address.is_some() { "Another address" } else { "Address" }, "email", "email", "email", ""))
-                (password())
-                button class="button" { "Send a link to confirm it" }
-            }
-        }
-    }
 }

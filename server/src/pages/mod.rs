@@ -5,6 +5,7 @@ mod account;
 mod agreeing;
 mod device;
 mod email;
+mod email_form;
 mod forgotten;
 mod form;
 mod layout;

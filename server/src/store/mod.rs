@@ -42,7 +42,7 @@ pub use interface::Store;
 pub use moderation::{Done, ModerationStore, UploadFilter};
 pub use packs::PackStore;
 pub use postgres::PostgresStore;
-pub use publications::{Due, Judged, PublicationStore, Refused};
+pub use publications::{ComparedWithPublished, Due, PublicationStore, Refused};
 pub use snapshots::{Added, Freezable, Frozen, SnapshotLimits, SnapshotStore, StoredSnapshot};
 pub use sqlite::SqliteStore;
 pub use survey::{Pair, Sample, SurveyStore};

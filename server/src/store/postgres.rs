@@ -9,7 +9,7 @@ use sqlx::{Connection as _, PgConnection, Postgres};
 
 use super::error::{StoreError, StoreResult};
 use super::migrations;
-use super::sql::connection::{Connection, Row, Thing, Turn};
+use super::sql::connection::{Connection, Exclusive, Lockable, Row};
 use super::sql::statement::Statement;
 use super::sql::{ACQUIRE_TIMEOUT, SqlStore};
 
@@ -65,18 +65,18 @@ impl Connection for PgConnection {
 
     const CHANGE_ROW: &'static str = " FOR NO KEY UPDATE";
 
-    async fn turn(&mut self, turn: Turn) -> StoreResult<()> {
+    async fn turn(&mut self, turn: Exclusive) -> StoreResult<()> {
         sqlx::query("SELECT pg_advisory_xact_lock($1)").bind(turn as i64).execute(self).await?;
         Ok(())
     }
 
-    async fn keep(&mut self, thing: Thing<'_>) -> StoreResult<()> {
+    async fn keep(&mut self, thing: Lockable<'_>) -> StoreResult<()> {
         let lock = sqlx::query("SELECT pg_advisory_xact_lock_shared($1)").bind(thing.number());
         lock.execute(self).await?;
         Ok(())
     }
 
-    async fn claim(&mut self, thing: Thing<'_>) -> StoreResult<()> {
+    async fn claim(&mut self, thing: Lockable<'_>) -> StoreResult<()> {
         sqlx::query("SELECT pg_advisory_xact_lock($1)").bind(thing.number()).execute(self).await?;
         Ok(())
     }

@@ -9,9 +9,9 @@ use diode_core::ids::{HardwareSlug, ModelId, UploadId};
 use super::error::StoreResult;
 use super::types::Now;
 
-/// What the server found of a model that it has trained.
+/// How a new model compares with the published one.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Judged {
+pub struct ComparedWithPublished {
     /// The published model that it was compared with.
     pub beside: Option<ModelId>,
     /// Whether it is no worse.
@@ -91,7 +91,7 @@ pub trait PublicationStore: Send + Sync {
         model: &ModelSummary,
         hardware: &Hardware,
         uploads: &[UploadId],
-        judged: &Judged,
+        judged: &ComparedWithPublished,
         now: Now,
     ) -> StoreResult<Option<ModelState>>;
 

@@ -12,10 +12,10 @@ use sqlx::{Sqlite, SqliteConnection};
 
 use super::error::{StoreError, StoreResult};
 use super::migrations;
-use super::sql::connection::{Connection, Row, Thing, Turn};
+use super::sql::connection::{Connection, Exclusive, Lockable, Row};
 use super::sql::statement::Statement;
 use super::sql::{ACQUIRE_TIMEOUT, SqlStore};
-use crate::place::Place;
+use crate::path_identity::PathIdentity;
 
 /// How long a write waits for others. The largest upload takes some ten seconds on a slow disk, and
 /// another may wait before this one.
@@ -79,7 +79,7 @@ impl SqliteStore {
             )
             .await?;
         migrations::sqlite().run(&writers).await?;
-        let place = Place::of(options.get_filename()).map_err(|error| refuse(error.to_string()))?;
+        let place = PathIdentity::of(options.get_filename()).map_err(|error| refuse(error.to_string()))?;
         let readers = SqlitePoolOptions::new()
             .max_connections(READERS)
             .acquire_timeout(ACQUIRE_TIMEOUT)
@@ -114,15 +114,15 @@ impl Connection for SqliteConnection {
     const KEEP_ROW: &'static str = "";
     const CHANGE_ROW: &'static str = "";
 
-    async fn turn(&mut self, _: Turn) -> StoreResult<()> {
+    async fn turn(&mut self, _: Exclusive) -> StoreResult<()> {
         Ok(())
     }
 
-    async fn keep(&mut self, _: Thing<'_>) -> StoreResult<()> {
+    async fn keep(&mut self, _: Lockable<'_>) -> StoreResult<()> {
         Ok(())
     }
 
-    async fn claim(&mut self, _: Thing<'_>) -> StoreResult<()> {
+    async fn claim(&mut self, _: Lockable<'_>) -> StoreResult<()> {
         Ok(())
     }
 

@@ -19,7 +19,7 @@ impl Span {
         }
     }
 
-    /// Ends with what became of a job.
+    /// Ends the span with the outcome of the job.
     pub(crate) fn ended(self, outcome: &'static str, failure: Option<String>) {
         let Some(mut recorded) = self.0 else { return };
         recorded.note("outcome", outcome);

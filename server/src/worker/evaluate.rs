@@ -10,7 +10,7 @@ use diode_model::contribution::examine;
 use diode_train::{FirstPicks, TrainingSet};
 use tokio::sync::watch;
 
-use super::judge::OnKept;
+use super::publishable::OnKept;
 use super::train::Failure;
 use super::{Progress, file_of, follow};
 use crate::backend::Backend;

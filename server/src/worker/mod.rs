@@ -1,7 +1,7 @@
 //! Works on the jobs in the queue, one at a time, until told to stop.
 
 mod evaluate;
-mod judge;
+mod publishable;
 mod snapshot;
 mod summary;
 mod train;
@@ -16,14 +16,14 @@ use diode_core::ids::{Digest, UploadId};
 use diode_model::Model;
 use tokio::sync::watch;
 
-use judge::OnKept;
+use publishable::OnKept;
 pub(crate) use summary::summarise;
 use train::{Failure, Trained};
 
 use crate::backend::Backend;
 use crate::blobs::{BlobError, BlobKind};
 use crate::solutions::{Damaged, Rebuilt, rebuild};
-use crate::store::{Claim, Judged, Made, Now, StoreError, TrainingData};
+use crate::store::{Claim, ComparedWithPublished, Made, Now, StoreError, TrainingData};
 
 /// How often an idle worker looks for a job.
 const IDLE: Duration = Duration::from_millis(500);
@@ -254,10 +254,15 @@ async fn add(
     let goes_on = || true;
     let judge =
         move || kept.judge(published.as_ref().map(|published| (published, file.as_deref())), &goes_on);
-    let judged = tokio::task::spawn_blocking(judge).await.map(Judged::from).unwrap_or_else(|error| {
-        // A panic would come again: the model stays, for an administrator to look at.
-        Judged { beside, publish: false, why: format!("it could not be compared: {error}") }
-    });
+    let judged =
+        tokio::task::spawn_blocking(judge).await.map(ComparedWithPublished::from).unwrap_or_else(|error| {
+            // A panic would come again: the model stays, for an administrator to look at.
+            ComparedWithPublished {
+                beside,
+                publish: false,
+                why: format!("it could not be compared: {error}"),
+            }
+        });
     let hardware = &model.metadata().hardware;
     Ok(store.add_judged_model(summary, hardware, uploads, &judged, Now::read()).await?)
 }

@@ -10,7 +10,7 @@ use diode_train::{
     Checkpoint, FirstPicks, Plan, Progress, Share, TrainError, TrainOptions, TrainingSet, fit,
 };
 
-use super::judge::OnKept;
+use super::publishable::OnKept;
 use crate::store::Now;
 
 /// A model is judged on problems it has not seen by training this often without

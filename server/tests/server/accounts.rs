@@ -134,6 +134,6 @@ async fn other_peoples_things_stay_theirs() {
     eve.send("DELETE", "/api/v1/tokens/..%2f..", "").await.refusal(404, "not_found");
     assert_eq!(eve.get("/api/v1/tokens").await.json::<Vec<Token>>(), []);
     assert_eq!(ada.get("/api/v1/tokens").await.json::<Vec<Token>>(), [issued.token]);
-    // Nobody's: not even told whether there are any.
+    // Without an account one does not even learn whether there are any.
     Visitor::new(&app).get("/api/v1/tokens").await.refusal(401, "unauthorized");
 }

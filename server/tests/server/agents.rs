@@ -2,8 +2,8 @@ use axum::body::Body;
 use axum::http::Request;
 use diode_core::Problem;
 use diode_core::api::{
-    AGENT_KEY, Ability, Agent, AgentDetail, Coverage, Lease, LeaseAnswer, LeaseState, LeaseSummary, Purpose,
-    Receipt, Registration, Work,
+    AGENT_KEY, Ability, Agent, AgentDetail, Coverage, Lease, LeaseAnswer, LeaseState, LeaseSummary,
+    LeasedProblem, Purpose, Receipt, Registration,
 };
 use diode_core::hardware::Hardware;
 use diode_server::accounts::SignUps;
@@ -170,7 +170,8 @@ async fn what_people_want_comes_before_more_of_the_known() {
     let mut purposes = Vec::new();
     while purposes.last() != Some(&Purpose::More) {
         let lease = take(&app, &agent).await;
-        let refuse = |work: &Work| serde_json::json!({ "problem": work.problem.id(), "reason": "a test" });
+        let refuse =
+            |work: &LeasedProblem| serde_json::json!({ "problem": work.problem.id(), "reason": "a test" });
         let refused: Vec<_> = lease.work.iter().map(refuse).collect();
         purposes.extend(lease.work.iter().map(|work| work.purpose));
         let end = format!("/agents/{}/leases/{}/end", agent.id, lease.id);

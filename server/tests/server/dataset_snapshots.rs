@@ -11,9 +11,7 @@ use diode_core::api::{
 use diode_core::ids::Digest;
 use diode_formats::{Format, content_digest, decode, encode};
 use diode_server::accounts::SignUps;
-use diode_server::admin::{sweep, verify};
-use diode_server::backend::Backend;
-use diode_server::store::{Now, SnapshotLimits};
+use diode_server::admin::verify;
 use diode_server::worker;
 
 use crate::admin::tamper;
@@ -23,10 +21,10 @@ use crate::test_app::{Reply, TestApp};
 use crate::trust::{send, settle, timed};
 use crate::visitor::Visitor;
 
-const ASK: &str = r#"{"hardware":"nvidia-h200","reason":"for the paper"}"#;
+pub(crate) const ASK: &str = r#"{"hardware":"nvidia-h200","reason":"for the paper"}"#;
 
 /// Waits until a job has ended.
-async fn ended(app: &TestApp, job: &Job) -> Job {
+pub(crate) async fn ended(app: &TestApp, job: &Job) -> Job {
     loop {
         let now: Job = app.fetch(&format!("/api/v1/jobs/{}", job.id)).await;
         if now.state.is_final() {
@@ -349,37 +347,6 @@ async fn what_a_format_cannot_hold_is_absent_and_the_manifest_says_why() {
     assert!(manifest.files.iter().any(|file| file.format == "columnar"));
     app.stop();
     working.await.unwrap();
-}
-
-/// The same server with other limits.
-fn limited(app: &TestApp, number: u64, bytes: u64) -> Backend {
-    let mut backend = app.backend.clone();
-    backend.snapshots.limits = SnapshotLimits { number, bytes };
-    backend
-}
-
-#[tokio::test]
-async fn full_storage_refuses_and_leaves_nothing_behind() {
-    for app in TestApp::on_both("snapshot_limits").await {
-        let root = administrator(&app).await;
-        app.receipt(columnar(&seven())).await;
-        let refusal = async |backend: Backend| {
-            let working = tokio::spawn(worker::run(backend, app.stopping()));
-            let job = root.post("/api/v1/snapshots", ASK).await.json();
-            let job = ended(&app, &job).await;
-            working.abort();
-            assert_eq!(job.state, JobState::Failed);
-            job.error.unwrap()
-        };
-        let error = refusal(limited(&app, 9, 4000)).await;
-        assert!(error.contains("raise max_snapshots_mb"), "{error}");
-        let error = refusal(limited(&app, 0, u64::MAX)).await;
-        assert!(error.contains("raise max_snapshots"), "{error}");
-        assert_eq!(app.blobs().join("snapshots").read_dir().map_or(0, Iterator::count), 0);
-        assert_eq!(app.fetch::<Vec<SnapshotSummary>>("/api/v1/snapshots").await, []);
-        assert_eq!(sweep(&app.backend, Now::read()).await.unwrap().young, 0);
-        app.end().await;
-    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -85,6 +85,8 @@ mod side_by_side;
 #[cfg(test)]
 mod sign_in;
 #[cfg(test)]
+mod snapshot_limits;
+#[cfg(test)]
 mod storage;
 #[cfg(test)]
 mod storage_trouble;

@@ -1,4 +1,4 @@
-//! What Prometheus is told.
+//! The figures for Prometheus.
 
 use axum::body::{Body, to_bytes};
 use axum::http::Request;

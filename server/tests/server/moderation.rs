@@ -1,7 +1,5 @@
 //! What administrators do with uploads, and what users report.
 
-use std::process::Command;
-
 use diode_core::api::{LogEntry, ModelSummary, Moderated, NewReport, Reason, Receipt, Report, Standing};
 use diode_server::accounts::{SignUps, first_account_link};
 use diode_server::blobs::BlobKind;
@@ -162,7 +160,7 @@ async fn a_lie_stays_fenced_when_it_is_restored() {
         let eve = Visitor::signed_up(&app, "eve").await;
         let lie = send(&eve, &timed(0.5)).await;
         assert_eq!(lie.standing, Standing::Fenced);
-        // Another file with the same keeps the deviations while the first is quarantined.
+        // A second file with the same times keeps the deviations as they are while the first is quarantined.
         eve.post_bytes("/api/v1/uploads", json(&timed(0.5))).await;
         for (action, standing) in [("quarantine", Standing::Quarantined), ("restore", Standing::Fenced)] {
             let request = act(action, &format!(r#"{{"upload":"{}"}}"#, lie.id));
@@ -285,39 +283,28 @@ async fn users_report_and_administrators_read() {
 #[tokio::test]
 async fn the_command_line_moderates_too() {
     let app = TestApp::with_seven().await;
-    let admin = |arguments: &[&str]| {
-        let output = Command::new(env!("CARGO_BIN_EXE_diode-server"))
-            .arg("admin")
-            .args(arguments)
-            .args(["--database-url", &app.settings.database_url])
-            .arg("--blobs")
-            .arg(app.blobs())
-            .output()
-            .unwrap();
-        let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
-        (output.status.code(), text(output.stdout), text(output.stderr))
-    };
-    let (code, said, _) = admin(&["uploads"]);
+    let (code, said, _) = app.admin(&["uploads"]);
     assert_eq!(code, Some(0));
     assert!(said.contains("without an account, counts"), "{said}");
-    let (_, said, _) = admin(&["quarantine", "--anonymous", "--reason", "a test"]);
+    let (_, said, _) = app.admin(&["quarantine", "--anonymous", "--reason", "a test"]);
     assert_eq!(said, "quarantine uploads without an account: 1 uploads changed\n");
-    let (_, said, _) = admin(&["uploads", "--standing", "quarantined"]);
+    let (_, said, _) = app.admin(&["uploads", "--standing", "quarantined"]);
     assert!(said.contains("quarantined: a test"), "{said}");
     let id = said.split(' ').next().unwrap();
-    assert_eq!(admin(&["restore", id, "--reason", "done"]).0, Some(0));
-    let (_, log, _) = admin(&["log"]);
+    assert_eq!(app.admin(&["restore", id, "--reason", "done"]).0, Some(0));
+    let (_, log, _) = app.admin(&["log"]);
     assert!(log.starts_with(|c: char| c.is_ascii_digit()) && log.contains("command line: restore upload"));
-    let (code, _, error) = admin(&["remove", "0123456789abcdef", "--reason", "x"]);
+    let (code, _, error) = app.admin(&["remove", "0123456789abcdef", "--reason", "x"]);
     assert_eq!(code, Some(1));
     assert!(error.contains("no upload 0123456789abcdef"), "{error}");
-    let (_, said, _) = admin(&["confirm-hardware", "nvidia-h200", "--upload", id, "--reason", "the same"]);
+    let (_, said, _) =
+        app.admin(&["confirm-hardware", "nvidia-h200", "--upload", id, "--reason", "the same"]);
     assert_eq!(said, "the facts of nvidia-h200 are confirmed\n");
-    let (code, _, error) = admin(&["confirm-hardware", "nvidia-z1", "--reason", "x"]);
+    let (code, _, error) = app.admin(&["confirm-hardware", "nvidia-z1", "--reason", "x"]);
     assert!(code == Some(1) && error.contains("nobody has described `nvidia-z1`"), "{error}");
-    let (code, _, error) = admin(&["confirm-hardware", "nvidia-z1", "--upload", id, "--reason", "x"]);
+    let (code, _, error) = app.admin(&["confirm-hardware", "nvidia-z1", "--upload", id, "--reason", "x"]);
     assert!(code == Some(1) && error.contains("does not describe `nvidia-z1`"), "{error}");
     // Neither a subject nor a reason.
-    assert_eq!(admin(&["remove"]).0, Some(2));
-    assert_eq!(admin(&["reports"]).1, "");
+    assert_eq!(app.admin(&["remove"]).0, Some(2));
+    assert_eq!(app.admin(&["reports"]).1, "");
 }

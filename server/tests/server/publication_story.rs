@@ -7,7 +7,7 @@ use diode_core::api::{
 };
 use diode_core::hardware::Hardware;
 use diode_core::ids::JobId;
-use diode_server::store::{Due, Judged, Now, Queued, Refused, Store};
+use diode_server::store::{ComparedWithPublished, Due, Now, Queued, Refused, Store};
 
 use crate::models::summary;
 use crate::samples::{dataset, h200, mm};
@@ -26,8 +26,12 @@ fn trained(name: &str) -> ModelSummary {
     model(name, ModelSource::Trained)
 }
 
-fn judged(beside: Option<&ModelSummary>, publish: bool) -> Judged {
-    Judged { beside: beside.map(|model| model.id.clone()), publish, why: "so they say".to_owned() }
+fn judged(beside: Option<&ModelSummary>, publish: bool) -> ComparedWithPublished {
+    ComparedWithPublished {
+        beside: beside.map(|model| model.id.clone()),
+        publish,
+        why: "so they say".to_owned(),
+    }
 }
 
 fn ask(action: PublicationAction, model: &ModelSummary) -> NewPublication {
@@ -39,7 +43,7 @@ pub(crate) async fn models_are_published(store: &dyn Store) {
     let (one, two, three, four) = (trained("one"), trained("two"), trained("three"), trained("four"));
     let heuristic = one.heuristic;
     assert_eq!(store.published(&slug, heuristic).await.unwrap(), None);
-    let add = async |model: &ModelSummary, judged: Judged| {
+    let add = async |model: &ModelSummary, judged: ComparedWithPublished| {
         store.add_judged_model(model, &hardware(), &[], &judged, now).await.unwrap()
     };
     let published = async || store.published(&slug, heuristic).await.unwrap().unwrap();

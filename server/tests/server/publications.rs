@@ -1,10 +1,9 @@
-use std::process::Command;
 use std::time::Duration;
 
 use diode_core::api::{Job, JobState, LogEntry, ModelState, ModelSummary, Publication};
 use diode_core::{Dataset, Problem, TimeColumn, is_kept};
 use diode_server::accounts::SignUps;
-use diode_server::store::{Judged, Now, Store};
+use diode_server::store::{ComparedWithPublished, Now, Store};
 use diode_server::worker;
 
 use crate::models::summary;
@@ -84,7 +83,7 @@ async fn a_model_of_worse_data_is_not_published_and_one_of_the_same_data_is() {
 async fn add(store: &dyn Store, name: &str, beside: Option<&ModelSummary>) -> ModelSummary {
     let model = summary(name.as_bytes());
     let beside = beside.map(|model| model.id.clone());
-    let judged = Judged { beside, publish: true, why: "tested".to_owned() };
+    let judged = ComparedWithPublished { beside, publish: true, why: "tested".to_owned() };
     store.add_judged_model(&model, &h200(), &[], &judged, Now::read()).await.unwrap().unwrap();
     model
 }
@@ -180,29 +179,17 @@ async fn the_command_line_does_the_same() {
     let store = app.backend.store.as_ref();
     let one = add(store, "one", None).await;
     let two = add(store, "two", Some(&one)).await;
-    let run = |arguments: &[&str]| {
-        let output = Command::new(env!("CARGO_BIN_EXE_diode-server"))
-            .arg("admin")
-            .args(arguments)
-            .args(["--database-url", &app.settings.database_url])
-            .arg("--blobs")
-            .arg(app.blobs())
-            .output()
-            .unwrap();
-        let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
-        (output.status.code(), text(output.stdout), text(output.stderr))
-    };
-    let (code, said, _) = run(&["roll-back", two.id.as_str(), "--reason", "tested"]);
+    let (code, said, _) = app.admin(&["roll-back", two.id.as_str(), "--reason", "tested"]);
     assert_eq!(code, Some(0));
     assert!(said.contains("published: ") && said.contains(one.id.as_str()), "{said}");
-    let (code, _, error) = run(&["roll-back", two.id.as_str(), "--reason", "tested"]);
+    let (code, _, error) = app.admin(&["roll-back", two.id.as_str(), "--reason", "tested"]);
     assert_eq!(code, Some(1));
     assert!(error.contains("is not the published one"), "{error}");
-    assert_eq!(run(&["pin", one.id.as_str(), "--reason", "tested"]).0, Some(0));
-    assert_eq!(run(&["publish", two.id.as_str(), "--reason", "tested"]).0, Some(0));
-    let (_, history, _) = run(&["history", "nvidia-h200"]);
+    assert_eq!(app.admin(&["pin", one.id.as_str(), "--reason", "tested"]).0, Some(0));
+    assert_eq!(app.admin(&["publish", two.id.as_str(), "--reason", "tested"]).0, Some(0));
+    let (_, history, _) = app.admin(&["history", "nvidia-h200"]);
     assert!(history.contains(&format!("command line: roll-back {}: tested", two.id)), "{history}");
-    let (_, models, _) = run(&["models", "--hardware", "nvidia-h200"]);
+    let (_, models, _) = app.admin(&["models", "--hardware", "nvidia-h200"]);
     assert!(models.contains("published") && models.contains("earlier"), "{models}");
-    assert_eq!(run(&["pin", one.id.as_str()]).0, Some(2), "a reason is needed");
+    assert_eq!(app.admin(&["pin", one.id.as_str()]).0, Some(2), "a reason is needed");
 }

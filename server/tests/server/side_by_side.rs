@@ -98,7 +98,7 @@ async fn waiting(connection: &mut PgConnection, number: i64) {
     }
 }
 
-/// Locks the row of a problem, so that uploads of it stay in their middle.
+/// Locks the row of a problem, so that uploads of it stop half-way and wait.
 async fn holding(url: &str, problem: &Problem) -> PgConnection {
     let mut holder = PgConnection::connect(url).await.unwrap();
     execute(&mut holder, "BEGIN".to_owned()).await;

@@ -12,7 +12,7 @@ use diode_core::hardware::Hardware;
 use diode_core::ids::{Digest, JobId, ProblemId, UploadId};
 use diode_core::{Comparison, Dataset, Heuristic, Method};
 use diode_server::admin::verify_entries;
-use diode_server::ingest::{Source, prepare};
+use diode_server::ingest::{UploadFacts, prepare};
 use diode_server::store::{
     self, BACK_OFF, BoardQuery, Cursor, KnownHardware, LEASE, MAX_ATTEMPTS, Made, NewUpload, Now,
     PostgresStore, Queued, Ranking, SqliteStore, Store, View,
@@ -52,7 +52,7 @@ async fn postgres_tells_the_story() {
 
 pub(crate) fn upload(dataset: &Dataset, given: &[Hardware]) -> NewUpload {
     let bytes = columnar(dataset);
-    let source = Source {
+    let source = UploadFacts {
         id: UploadId::of(&bytes),
         digest: Digest::of(&bytes),
         bytes: bytes.len() as u64,

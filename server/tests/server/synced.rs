@@ -1,4 +1,4 @@
-//! That what is acknowledged is on the disk, shown by a trace of the system calls.
+//! A trace of the system calls shows that what is acknowledged is on the disk.
 
 use std::path::Path;
 use std::process::{Command, Stdio};

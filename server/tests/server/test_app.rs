@@ -3,6 +3,7 @@
 use std::path::Path;
 #[cfg(feature = "mail")]
 use std::path::PathBuf;
+use std::process::Command;
 use std::time::Duration;
 
 use axum::body::{Body, to_bytes};
@@ -277,6 +278,20 @@ impl TestApp {
             BlobPlace::Folder(folder) => folder,
             BlobPlace::Bucket(bucket) => panic!("blobs are in {bucket}"),
         }
+    }
+
+    /// Runs `diode-server admin` on its data: the exit code, and what was printed to stdout and stderr.
+    pub(crate) fn admin(&self, arguments: &[&str]) -> (Option<i32>, String, String) {
+        let output = Command::new(env!("CARGO_BIN_EXE_diode-server"))
+            .arg("admin")
+            .args(arguments)
+            .args(["--database-url", &self.settings.database_url])
+            .arg("--blobs")
+            .arg(self.blobs())
+            .output()
+            .unwrap();
+        let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
+        (output.status.code(), text(output.stdout), text(output.stderr))
     }
 
     pub(crate) fn stopping(&self) -> watch::Receiver<bool> {

@@ -8,7 +8,7 @@ use diode_core::hardware::Hardware;
 use diode_core::ids::{Digest, UploadId};
 use diode_core::{Config, Tflops, Tile, TimeColumn};
 use diode_server::blobs::BlobKind;
-use diode_server::ingest::{Source, prepare};
+use diode_server::ingest::{UploadFacts, prepare};
 use diode_server::store::Now;
 
 use crate::samples::{collected, columnar, dataset, h200, json, mm, seven};
@@ -131,7 +131,7 @@ fn nothing_of_the_shipped_data_is_set_apart() {
     ] {
         let path = format!("../trained_models/matmul/nvidia-{file}.msgpack.zst");
         let bytes = std::fs::read(&path).unwrap();
-        let source = Source {
+        let source = UploadFacts {
             id: UploadId::of(&bytes),
             digest: Digest::of(&bytes),
             bytes: bytes.len() as u64,
@@ -174,7 +174,7 @@ async fn facts_count_once_an_administrator_confirms_them() {
         let known: HardwareSummary = app.fetch(path).await;
         assert_eq!((known.confirmed, known.conflicting_uploads, known.hardware.facts), (true, 0, facts));
         assert!(known.median_roofline_share.unwrap() < 1.0);
-        // From now on they are a limit, whatever a file says of itself.
+        // From now on they are a limit, whatever facts a file states.
         let mut fast = h200().facts.unwrap();
         fast.peaks.fp16 = fast.peaks.fp16.map(|rate| Tflops(rate.0 * 100.0));
         let forged = Hardware { facts: Some(fast), ..unlisted.clone() };

@@ -176,7 +176,7 @@ mod tests {
         assert!(refused(ConfigFields { num_warps: Some(4), ..split }).contains("template is decompose_k"));
         let tiled = ConfigFields::from(Config::Mm(Tile::new(64, 64, 32, 3, 4)));
         assert!(refused(ConfigFields { k_split: Some(4), ..tiled }).contains("template is triton::mm"));
-        // Rows of other programs say of the library what is so of every config.
+        // In files of other programs the library's row may state these, too; they change nothing there.
         let of_a_row = ConfigFields { even_k: Some(false), acc_type: Some(AccType::Float32), ..library };
         assert_eq!(Config::try_from(of_a_row), Ok(Config::Library));
     }

@@ -4,10 +4,10 @@
 use diode_core::{Dataset, Provenance};
 
 use crate::FormatError;
+use crate::error_place::Place;
 use crate::limits::{
     MAX_CONFIGS, MAX_DATASETS, MAX_NODE_FACTS, MAX_TEXT, MAX_TIMINGS_PER_FILE, MAX_TIMINGS_PER_PROBLEM,
 };
-use crate::place::Place;
 
 pub(crate) fn check(datasets: &[Dataset]) -> Result<(), FormatError> {
     let timings = datasets.iter().map(|dataset| dataset.timings() + dataset.failures()).sum();

@@ -4,10 +4,10 @@ use std::io::{self, BufRead};
 
 use diode_core::Dataset;
 
+use crate::error_place::Place;
 use crate::input::contents::{FileKind, PARQUET_MAGIC, expect};
 use crate::input::malformed::malformed;
 use crate::input::source::Source;
-use crate::place::Place;
 use crate::predecessor::tree;
 use crate::{Format, FormatError, columnar, rows};
 

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
 use diode_core::api::{
-    AGENT_KEY, Ability, GivenBack, Lease, LeaseAnswer, LeaseRequest, Receipt, Registration, Work,
+    AGENT_KEY, Ability, GivenBack, Lease, LeaseAnswer, LeaseRequest, LeasedProblem, Receipt, Registration,
 };
 use diode_core::hardware::Hardware;
 use diode_core::ids::LeaseId;
@@ -109,7 +109,7 @@ impl Agent {
         Ok(())
     }
 
-    fn deliver(&self, path: &str, lease: &LeaseId, work: &Work) -> anyhow::Result<()> {
+    fn deliver(&self, path: &str, lease: &LeaseId, work: &LeasedProblem) -> anyhow::Result<()> {
         let bytes = encoded(&self.hardware, &self.device, work, lease)?;
         let sent = Instant::now();
         let path = format!("{path}/results");

@@ -1,4 +1,4 @@
-use diode_core::api::{Breadth, Work};
+use diode_core::api::{Breadth, LeasedProblem};
 use diode_core::hardware::Hardware;
 use diode_core::ids::LeaseId;
 use diode_core::simulated::SimulatedDevice;
@@ -15,7 +15,7 @@ const REPEATS: usize = 5;
 pub(crate) fn encoded(
     hardware: &Hardware,
     device: &SimulatedDevice,
-    work: &Work,
+    work: &LeasedProblem,
     lease: &LeaseId,
 ) -> anyhow::Result<Vec<u8>> {
     let mut list = Space::Named(SpaceName::Full).configs(hardware, &work.problem)?;

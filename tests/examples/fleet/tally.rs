@@ -3,7 +3,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use anyhow::ensure;
-use diode_core::api::{Coverage, Purpose, Work};
+use diode_core::api::{Coverage, LeasedProblem, Purpose};
 use diode_core::ids::{HardwareSlug, ProblemId};
 
 /// A problem of a hardware, and whether it was a confirmation.
@@ -40,7 +40,7 @@ impl Tally {
         counts.idle_seconds += seconds;
     }
 
-    pub(crate) fn handed_out(&self, hardware: &HardwareSlug, contributor: bool, work: &[Work]) {
+    pub(crate) fn handed_out(&self, hardware: &HardwareSlug, contributor: bool, work: &[LeasedProblem]) {
         let mut counts = self.counts();
         for work in work {
             counts.handed.entry(handed(hardware, work)).or_default().push(contributor);
@@ -48,7 +48,7 @@ impl Tally {
     }
 
     /// What of a lease has not been measured may be handed to others.
-    pub(crate) fn given_back(&self, hardware: &HardwareSlug, work: &[Work]) {
+    pub(crate) fn given_back(&self, hardware: &HardwareSlug, work: &[LeasedProblem]) {
         let mut counts = self.counts();
         for work in work {
             let handed = handed(hardware, work);
@@ -68,7 +68,13 @@ impl Tally {
         self.counts().broken_off += 1;
     }
 
-    pub(crate) fn accepted(&self, hardware: &HardwareSlug, work: &Work, bytes: usize, took: Duration) {
+    pub(crate) fn accepted(
+        &self,
+        hardware: &HardwareSlug,
+        work: &LeasedProblem,
+        bytes: usize,
+        took: Duration,
+    ) {
         let mut counts = self.counts();
         counts.deliveries.push(took);
         counts.bytes += bytes;
@@ -124,7 +130,7 @@ impl Tally {
     }
 }
 
-fn handed(hardware: &HardwareSlug, work: &Work) -> Handed {
+fn handed(hardware: &HardwareSlug, work: &LeasedProblem) -> Handed {
     (hardware.clone(), work.problem.id(), work.purpose == Purpose::Confirm)
 }
 

@@ -17,7 +17,7 @@ const SCALE: f64 = 2.0;
 #[component]
 pub(crate) fn SaveChart(chart: NodeRef<Div>) -> impl IntoView {
     let drawing = move || chart.get_untracked()?.query_selector("svg").ok().flatten();
-    // A browser that makes no file shows nothing; the chart stays on the page.
+    // If the browser cannot make the file, nothing happens.
     let svg = move |_| {
         if let Some(Ok(written)) = drawing().map(|drawing| Written::of(&drawing)) {
             let _ = blob(&written.text).and_then(|blob| give(&file_name("svg"), &blob));

@@ -3,7 +3,7 @@
 /// Narrower data is shown in the middle of this many decades, so that noise
 /// does not fill the picture and at least two ticks are in sight.
 const MIN_DECADES: f64 = 0.9;
-/// What is narrower is not looked at closer: its ticks could not be told apart.
+/// Narrower ranges are not magnified further: their ticks could not be told apart.
 const LEAST_DECADES: f64 = 4e-5;
 /// Room around the data, as a share of its extent.
 const MARGIN: f64 = 0.06;

@@ -9,6 +9,7 @@ use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
+use base16ct::lower::encode_string;
 use sha2::{Digest as _, Sha256};
 use wasm_bindgen_cli_support::Bindgen;
 
@@ -73,7 +74,7 @@ impl Sources {
             hash.update(part);
         }
         hash.update(include_bytes!("main.rs"));
-        hex(&hash.finalize())
+        encode_string(&hash.finalize())
     }
 
     /// Writes the finished files and returns what a first visit downloads.
@@ -91,7 +92,7 @@ impl Sources {
             hash.update(&bytes);
             files.push((name, bytes));
         }
-        let folder = format!("app-{}", &hex(&hash.finalize())[..12]);
+        let folder = format!("app-{}", &encode_string(&hash.finalize())[..12]);
         fs::create_dir_all(dist.join(&folder))?;
         let mut size = 0;
         for (name, bytes) in &files {
@@ -103,7 +104,7 @@ impl Sources {
             }
         }
         let mut add = |stem: &str, extension: &str, bytes: &[u8]| -> anyhow::Result<String> {
-            let name = format!("{stem}-{}.{extension}", &hex(&Sha256::digest(bytes))[..12]);
+            let name = format!("{stem}-{}.{extension}", &encode_string(&Sha256::digest(bytes))[..12]);
             size += write_compressed(dist, &name, bytes)?;
             Ok(format!("/{name}"))
         };
@@ -185,8 +186,4 @@ fn text(path: &Path) -> anyhow::Result<String> {
 #[allow(clippy::disallowed_methods, reason = "the stamp, written last, makes half a build harmless")]
 fn write(path: &Path, bytes: &[u8]) -> anyhow::Result<()> {
     fs::write(path, bytes).with_context(|| format!("cannot write {}", path.display()))
-}
-
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }

@@ -7,9 +7,9 @@ use crate::store::NamedBlob;
 
 /// What is wrong with a backup, in words.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Problem(pub String);
+pub struct BackupFault(pub String);
 
-impl std::fmt::Display for Problem {
+impl std::fmt::Display for BackupFault {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(&self.0)
     }
@@ -17,15 +17,19 @@ impl std::fmt::Display for Problem {
 
 /// Reads all of a backup and compares it with its manifest. Returns everything that is wrong, not only the
 /// first.
-pub async fn check(folder: &Path) -> anyhow::Result<(Manifest, Vec<Problem>)> {
+pub async fn check(folder: &Path) -> anyhow::Result<(Manifest, Vec<BackupFault>)> {
     let manifest = Manifest::read(folder)?;
     let mut problems = Vec::new();
     let (saved, file) = (&manifest.database, database_file(folder, manifest.database.kind));
     match size_and_digest(&file) {
-        Err(error) => problems.push(Problem(format!("{}: {error}", file.display()))),
-        Ok((bytes, digest)) if (bytes, &digest) != (saved.bytes, &saved.sha256) => problems.push(Problem(
-            format!("{}: is not what was saved ({bytes} bytes, expected {})", file.display(), saved.bytes),
-        )),
+        Err(error) => problems.push(BackupFault(format!("{}: {error}", file.display()))),
+        Ok((bytes, digest)) if (bytes, &digest) != (saved.bytes, &saved.sha256) => {
+            problems.push(BackupFault(format!(
+                "{}: is not what was saved ({bytes} bytes, expected {})",
+                file.display(),
+                saved.bytes
+            )))
+        }
         Ok(_) => {}
     }
     let blobs = blobs(folder)?;
@@ -36,7 +40,7 @@ pub async fn check(folder: &Path) -> anyhow::Result<(Manifest, Vec<Problem>)> {
             Some(_) if !blobs.is_whole(*kind, digest).await? => Some("has other bytes"),
             Some(_) => None,
         };
-        problems.extend(wrong.map(|wrong| Problem(format!("{kind:?} blob {digest} {wrong}"))));
+        problems.extend(wrong.map(|wrong| BackupFault(format!("{kind:?} blob {digest} {wrong}"))));
     }
     Ok((manifest, problems))
 }

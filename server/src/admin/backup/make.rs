@@ -64,7 +64,7 @@ pub async fn make(backend: &Backend, database_url: &str, folder: &Path) -> anyho
         let made_at = Now::read().rfc3339();
         let (before, _) = named(backend).await?;
         database::save(database_url, &file).await?;
-        // Also what came between the list and the copy of the database.
+        // The copy of the database may name blobs that came after the first list.
         let (after, damaged) = named(backend).await?;
         let all: BTreeMap<_, _> = before.into_iter().chain(after).collect();
         let (copied, lost) = copy(&backend.blobs, &copies, all).await?;

@@ -9,7 +9,7 @@ mod make;
 mod manifest;
 mod restore;
 
-pub use check::{Problem, check};
+pub use check::{BackupFault, check};
 pub use make::{Made, make};
 pub use manifest::{Manifest, SavedDatabase};
 pub use restore::{Restored, restore};

@@ -8,7 +8,7 @@ use super::kind::Kind;
 /// The problems of a hardware that have been measured or are planned. Those that the plan never asks for are
 /// left out.
 #[derive(Debug, Clone, Default)]
-pub struct Known {
+pub struct KnownProblems {
     /// How many there are of each kind.
     counts: HashMap<Kind, u32>,
     /// A hash of each: whole problems would take ten times the memory. Where two have the same, the plan passes
@@ -16,7 +16,7 @@ pub struct Known {
     hashes: HashSet<u64>,
 }
 
-impl Known {
+impl KnownProblems {
     pub fn add(&mut self, problem: &Problem) {
         if let Some(kind) = Kind::of(problem)
             && self.hashes.insert(hash(problem))
@@ -34,7 +34,7 @@ impl Known {
     }
 }
 
-impl<'a> FromIterator<&'a Problem> for Known {
+impl<'a> FromIterator<&'a Problem> for KnownProblems {
     fn from_iter<I: IntoIterator<Item = &'a Problem>>(problems: I) -> Self {
         let mut known = Self::default();
         problems.into_iter().for_each(|problem| known.add(problem));

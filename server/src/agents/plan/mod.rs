@@ -18,7 +18,7 @@ pub use confirmed::is_to_be_confirmed;
 pub use cost::expected_seconds;
 pub(super) use kind::DTYPES;
 pub use kind::{Kind, kinds};
-pub use known::Known;
+pub use known::KnownProblems;
 pub use order::Order;
 pub use planner::{Planned, Planner, breadth_of, rank};
 

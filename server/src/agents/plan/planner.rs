@@ -6,7 +6,7 @@ use super::cells::AllCells;
 use super::cost::{launch, seconds};
 use super::draw::{draw, key};
 use super::kind::Kind;
-use super::known::Known;
+use super::known::KnownProblems;
 use super::order::Order;
 
 /// A kind of which so many draws in a row are too much for the device has nothing more for it.
@@ -27,7 +27,7 @@ pub struct Planner<'a> {
     hardware: &'a Hardware,
     ability: &'a Ability,
     most_seconds: f64,
-    known: &'a Known,
+    known: &'a KnownProblems,
     cells: AllCells,
     seed: u64,
     /// The kinds that have had no turn yet.
@@ -61,7 +61,7 @@ impl<'a> Planner<'a> {
         hardware: &'a Hardware,
         ability: &'a Ability,
         most_seconds: f64,
-        known: &'a Known,
+        known: &'a KnownProblems,
         order: &'a Order,
     ) -> Self {
         Self {

@@ -10,8 +10,8 @@ use super::fields::{parse, unsigned};
 use super::filter::push_filter;
 use super::from_row::from_row;
 use super::hardware;
-use super::memory::Memory;
 use super::problems::problem_of;
+use super::remembered::Remembered;
 use super::statement::Statement;
 use super::summaries::{micros, numbers};
 use crate::consensus::KernelEntry;
@@ -62,7 +62,7 @@ impl BoardRow {
 /// All queries must see the same state.
 pub(super) async fn leaderboard(
     db: &mut impl Connection,
-    totals: &Memory<Counted, Totals>,
+    totals: &Remembered<Counted, Totals>,
     slug: &HardwareSlug,
     query: &BoardQuery,
 ) -> StoreResult<Leaderboard> {
@@ -90,7 +90,7 @@ pub(super) struct Totals {
 
 async fn totals(
     db: &mut impl Connection,
-    totals: &Memory<Counted, Totals>,
+    totals: &Remembered<Counted, Totals>,
     slug: &HardwareSlug,
     filter: &ProblemFilter,
 ) -> StoreResult<Totals> {

@@ -10,8 +10,8 @@ use super::entry_row::{COLUMNS, EntryRow};
 use super::fields::parse;
 use super::inserts::{self, ROWS_PER_STATEMENT};
 use super::statement::Statement;
-use super::{deviations, unjudged, view_solutions};
-use crate::consensus::{BoardEntry, Computed, Learnt, compute};
+use super::{deviations, to_fence, view_solutions};
+use crate::consensus::{BoardEntry, Computed, ConfigCache, compute};
 use crate::solutions::StoredSolutions;
 use crate::store::error::StoreResult;
 use crate::store::types::View;
@@ -117,14 +117,17 @@ pub(super) async fn refresh<'v>(
             db.execute(inserts::board_entries(chunk)?).await?;
         }
     }
-    unjudged::mark(db, &changed).await?;
+    to_fence::mark(db, &changed).await?;
     Ok(left)
 }
 
 type Work = (Problem, Hardware, StoredSolutions);
 
 /// On two threads: others wait meanwhile for what the transaction has locked, on SQLite for all of the database.
-fn compute_all(mut work: Vec<Work>, learnt: [Learnt; 2]) -> (Vec<(Problem, Computed)>, [Learnt; 2]) {
+fn compute_all(
+    mut work: Vec<Work>,
+    learnt: [ConfigCache; 2],
+) -> (Vec<(Problem, Computed)>, [ConfigCache; 2]) {
     let [mut first, mut second] = learnt;
     let rest = work.split_off(work.len() / 2);
     let computed = std::thread::scope(|scope| {
@@ -136,7 +139,7 @@ fn compute_all(mut work: Vec<Work>, learnt: [Learnt; 2]) -> (Vec<(Problem, Compu
     (computed, [first, second])
 }
 
-fn compute_each(work: Vec<Work>, learnt: &mut Learnt) -> Vec<(Problem, Computed)> {
+fn compute_each(work: Vec<Work>, learnt: &mut ConfigCache) -> Vec<(Problem, Computed)> {
     let computed = |(problem, hardware, stored): Work| {
         let computed = compute(&stored, learnt, &problem, &hardware);
         (problem, computed)

@@ -6,7 +6,7 @@ use diode_core::ids::UploadId;
 use super::connection::Connection;
 use super::fields::{parse, unsigned};
 use super::statement::Statement;
-use super::{judging, standing, uploads};
+use super::{fencing, standing, uploads};
 use crate::store::error::{StoreError, StoreResult};
 use crate::store::upkeep::CheckedUploads;
 
@@ -44,8 +44,8 @@ async fn upload(db: &mut impl Connection, id: &str) -> StoreResult<Checked> {
         return Ok(Checked::Waits);
     }
     let stored = (standing::read(stored)?, log_ratio, unsigned("problem count", compared)?);
-    let mut ratios = judging::own_deviations(db, &id).await?;
-    let (log_ratio, standing) = judging::verdict(stored.0, &mut ratios);
+    let mut ratios = fencing::own_deviations(db, &id).await?;
+    let (log_ratio, standing) = fencing::verdict(stored.0, &mut ratios);
     let computed: (Standing, Option<f64>, u64) = (standing, log_ratio, ratios.len() as u64);
     if stored == computed {
         return Ok(Checked::Right);

@@ -20,7 +20,7 @@ impl<T> Row for T where T: for<'r> FromRow<'r, SqliteRow> + for<'r> FromRow<'r, 
 
 /// What only one transaction at a time may do. The others wait.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Turn {
+pub(crate) enum Exclusive {
     /// Adding to the queue of jobs, so that none counts what another is about to add.
     Queue = 1,
     /// Changing whose uploads are. Two that give uploads to each other would wait for each other.
@@ -34,14 +34,14 @@ pub(crate) enum Turn {
 /// The locks of rows do not suffice: on Postgres, whoever wants to keep a row that others keep gets it at once,
 /// so whoever waits to have it alone waits as long as others come. Here, who comes later waits behind.
 #[derive(Debug, Clone, Copy)]
-pub(crate) enum Thing<'a> {
+pub(crate) enum Lockable<'a> {
     Hardware(&'a HardwareSlug),
     Account(&'a AccountId),
     /// A file that uploads or contributed models name, which has no row of its own.
     File(BlobKind, &'a Digest),
 }
 
-impl Thing<'_> {
+impl Lockable<'_> {
     /// The number that stands for it. Those of turns are small, which no digest is.
     pub(crate) fn number(self) -> i64 {
         let name = match self {
@@ -78,14 +78,14 @@ pub(crate) trait Connection: Send {
 
     /// Waits for a turn, and keeps it until this transaction has ended. To be taken before anything is
     /// locked.
-    fn turn(&mut self, turn: Turn) -> impl Future<Output = StoreResult<()>> + Send;
+    fn turn(&mut self, turn: Exclusive) -> impl Future<Output = StoreResult<()>> + Send;
 
     /// Keeps others from claiming a thing until this transaction has ended. To be done before its row is locked.
-    fn keep(&mut self, thing: Thing<'_>) -> impl Future<Output = StoreResult<()>> + Send;
+    fn keep(&mut self, thing: Lockable<'_>) -> impl Future<Output = StoreResult<()>> + Send;
 
     /// Waits until nobody else keeps or claims a thing, and lets nobody do so until this transaction has ended. To
     /// be done before its row is locked.
-    fn claim(&mut self, thing: Thing<'_>) -> impl Future<Output = StoreResult<()>> + Send;
+    fn claim(&mut self, thing: Lockable<'_>) -> impl Future<Output = StoreResult<()>> + Send;
 
     /// Returns how many rows were changed.
     fn execute(&mut self, statement: Statement) -> impl Future<Output = StoreResult<u64>> + Send;

@@ -11,7 +11,7 @@ use crate::store::error::StoreResult;
 use crate::store::types::View;
 
 /// Replaces the deviations of the solutions of some views. Returns the uploads of those that changed, which are to be
-/// judged anew ([`super::unjudged::mark`]).
+/// judged anew ([`super::to_fence::mark`]).
 pub(super) async fn replace(
     db: &mut impl Connection,
     views: &[&View],

@@ -3,7 +3,7 @@ use std::collections::BTreeSet;
 use diode_core::hardware::{Facts, Hardware};
 use diode_core::ids::{Digest, HardwareSlug};
 
-use super::connection::{Connection, Thing};
+use super::connection::{Connection, Lockable};
 use super::fields::{from_json, json, named, parse, unsigned};
 use super::from_row::from_row;
 use super::stale_entries;
@@ -79,7 +79,7 @@ pub(super) async fn confirm(
 
 /// The same as [`find`]; keeps whoever changes what belongs to it waiting until this transaction ends.
 pub(super) async fn lock<C: Connection>(db: &mut C, slug: &HardwareSlug) -> StoreResult<Option<Hardware>> {
-    db.claim(Thing::Hardware(slug)).await?;
+    db.claim(Lockable::Hardware(slug)).await?;
     let select = Statement::new("SELECT slug, name, vendor, facts FROM hardware WHERE slug = $1")
         .bind(slug.as_str())
         .push(C::LOCK_ROW);
@@ -99,7 +99,7 @@ pub(super) async fn lock_all(db: &mut impl Connection, slugs: &BTreeSet<Hardware
 /// Makes the hardware known, and locks it. So it is locked before anything refers to it: two transactions that both
 /// do so could not lock it any more.
 pub(super) async fn insert_locked<C: Connection>(db: &mut C, hardware: &Hardware) -> StoreResult<()> {
-    db.claim(Thing::Hardware(&hardware.slug)).await?;
+    db.claim(Lockable::Hardware(&hardware.slug)).await?;
     insert(db, hardware).await?;
     lock(db, &hardware.slug).await?;
     Ok(())
@@ -136,7 +136,7 @@ pub(super) async fn state(db: &mut impl Connection, slug: &HardwareSlug) -> Stor
 /// Makes the hardware known. Until this transaction ends, others may add to it and change it, but whoever [`lock`]s
 /// it waits. Returns it with the facts that are to be stored.
 pub(super) async fn keep<C: Connection>(db: &mut C, given: &Hardware) -> StoreResult<Hardware> {
-    db.keep(Thing::Hardware(&given.slug)).await?;
+    db.keep(Lockable::Hardware(&given.slug)).await?;
     let select = || {
         let select = Statement::new("SELECT slug, name, vendor, facts FROM hardware WHERE slug = ");
         select.push_bind(given.slug.as_str()).push(C::KEEP_ROW)

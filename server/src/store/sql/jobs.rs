@@ -1,7 +1,7 @@
 use diode_core::api::{Job, JobEvent, JobKind, JobState};
 use diode_core::ids::{AccountId, JobId, ModelId};
 
-use super::connection::{Connection, Turn};
+use super::connection::{Connection, Exclusive};
 use super::fields::{from_json, json, named, optional, parse, unsigned};
 use super::from_row::from_row;
 use super::statement::Statement;
@@ -82,7 +82,7 @@ pub(super) async fn enqueue(
     account: Option<&AccountId>,
     now: Now,
 ) -> StoreResult<Queued> {
-    db.turn(Turn::Queue).await?;
+    db.turn(Exclusive::Queue).await?;
     let count = Statement::new("SELECT COUNT(*) FROM jobs WHERE state = 'queued'");
     let (waiting,): (i64,) = db.fetch_one(count).await?;
     if waiting >= i64::from(MAX_WAITING_JOBS) {

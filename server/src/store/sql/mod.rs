@@ -14,6 +14,7 @@ mod contribution_row;
 mod contributions;
 mod deviations;
 mod entry_row;
+mod fencing;
 mod fields;
 mod figures;
 mod filter;
@@ -21,10 +22,8 @@ mod from_row;
 mod hardware;
 mod inserts;
 mod jobs;
-mod judging;
 mod licences;
 mod log;
-mod memory;
 mod models;
 mod moderation;
 mod nearest;
@@ -32,6 +31,7 @@ mod packs;
 mod problems;
 mod publications;
 mod refresh;
+mod remembered;
 mod removal;
 mod senders;
 mod sizes;
@@ -42,8 +42,8 @@ mod standing;
 pub(super) mod statement;
 mod summaries;
 mod survey;
+mod to_fence;
 mod training_marks;
-mod unjudged;
 mod upkeep;
 mod uploads;
 mod view_solutions;
@@ -67,11 +67,11 @@ use super::interface::Store;
 use super::types::{BoardQuery, Claim, KnownHardware, Made, NewUpload, Now, Queued, TrainingData, View};
 use crate::blobs::BlobKind;
 use crate::consensus::BoardEntry;
-use crate::place::Place;
+use crate::path_identity::PathIdentity;
 use crate::solutions::StoredSolutions;
 use board::{Counted, Totals};
-use connection::{Connection, Thing};
-use memory::Memory;
+use connection::{Connection, Lockable};
+use remembered::Remembered;
 use solutions::Selection;
 use statement::Statement;
 use summaries::Figures;
@@ -86,28 +86,28 @@ pub struct SqlStore<DB: Database> {
     /// For what does; may be the same pool.
     pub(super) writers: Pool<DB>,
     /// The file that both are connections to, if it is one.
-    place: Option<Place>,
-    figures: Memory<HardwareSlug, Figures>,
-    totals: Memory<Counted, Totals>,
-    /// Of each snapshot, how many of its uploads do not count any more.
-    withdrawn: Memory<i64, u64>,
+    place: Option<PathIdentity>,
+    figures: Remembered<HardwareSlug, Figures>,
+    totals: Remembered<Counted, Totals>,
+    /// For each snapshot, the number of its uploads that no longer count.
+    withdrawn: Remembered<i64, u64>,
 }
 
 impl<DB: Database> SqlStore<DB> {
-    pub(super) fn new(readers: Pool<DB>, writers: Pool<DB>, place: Option<Place>) -> Self {
+    pub(super) fn new(readers: Pool<DB>, writers: Pool<DB>, place: Option<PathIdentity>) -> Self {
         Self {
             readers,
             writers,
             place,
-            figures: Memory::default(),
-            totals: Memory::default(),
-            withdrawn: Memory::default(),
+            figures: Remembered::default(),
+            totals: Remembered::default(),
+            withdrawn: Remembered::default(),
         }
     }
 
     /// Fails if the file is not where it was.
     fn check_place(&self) -> StoreResult<()> {
-        Ok(self.place.as_ref().map_or(Ok(()), Place::check).map_err(sqlx::Error::Io)?)
+        Ok(self.place.as_ref().map_or(Ok(()), PathIdentity::check).map_err(sqlx::Error::Io)?)
     }
 }
 
@@ -152,7 +152,7 @@ impl<DB: Database<Connection: Connection>> Store for SqlStore<DB> {
 
     async fn hold_file(&self, kind: BlobKind, digest: &Digest) -> StoreResult<Box<dyn Send>> {
         let mut tx = writer(self).await?;
-        tx.claim(Thing::File(kind, digest)).await?;
+        tx.claim(Lockable::File(kind, digest)).await?;
         Ok(Box::new(tx))
     }
 

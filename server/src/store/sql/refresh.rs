@@ -7,7 +7,7 @@ use diode_core::ids::{HardwareSlug, ProblemId};
 use super::board_entries::{fetch_views, refresh};
 use super::connection::Connection;
 use super::statement::Statement;
-use super::{hardware, judging, stale_entries};
+use super::{fencing, hardware, stale_entries};
 use crate::store::error::StoreResult;
 use crate::store::types::View;
 
@@ -26,7 +26,7 @@ pub(super) async fn marked(db: &mut impl Connection) -> StoreResult<Vec<View>> {
 /// nothing to do.
 pub(super) async fn refresh_or_judge(db: &mut impl Connection) -> StoreResult<usize> {
     match refresh_some(db).await? {
-        0 => judging::judge_some(db).await,
+        0 => fencing::judge_some(db).await,
         done => Ok(done),
     }
 }

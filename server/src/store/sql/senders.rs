@@ -3,7 +3,7 @@
 use diode_core::api::UploadLicence;
 use diode_core::ids::{AccountId, UploadId};
 
-use super::connection::{Connection, Thing};
+use super::connection::{Connection, Lockable};
 use super::fields::parse;
 use super::inserts::ROWS_PER_STATEMENT;
 use super::statement::Statement;
@@ -18,7 +18,7 @@ pub(super) async fn add<C: Connection>(
 ) -> StoreResult<bool> {
     if let Some(account) = account {
         // Who deletes an account locks it before its uploads.
-        db.keep(Thing::Account(account)).await?;
+        db.keep(Lockable::Account(account)).await?;
         let keep = Statement::new("SELECT id FROM accounts WHERE id = $1").bind(account.as_str());
         let _kept: Option<(String,)> = db.fetch_optional(keep.push(C::KEEP_ROW)).await?;
     }

@@ -8,7 +8,7 @@ use diode_core::ids::{HardwareSlug, UploadId};
 use super::connection::Connection;
 use super::fields::parse;
 use super::statement::Statement;
-use super::{agents, hardware, stale_entries, unjudged};
+use super::{agents, hardware, stale_entries, to_fence};
 use crate::solutions::Damaged;
 use crate::store::error::StoreResult;
 
@@ -66,7 +66,7 @@ pub(super) async fn set(db: &mut impl Connection, upload: &UploadId, standing: S
         "SELECT DISTINCT o.upload FROM sent s JOIN sent o ON o.solution = s.solution WHERE s.upload = $1",
     );
     let rows: Vec<(String,)> = db.fetch_all(select.bind(upload.as_str())).await?;
-    unjudged::mark(db, &rows.into_iter().map(|(upload,)| upload).collect()).await?;
+    to_fence::mark(db, &rows.into_iter().map(|(upload,)| upload).collect()).await?;
     if standing == Standing::Fenced {
         agents::reopen_for_others(db, upload).await?;
     }

@@ -13,7 +13,7 @@ use super::connection::Connection;
 use super::fields::{named, unsigned};
 use super::from_row::from_row;
 use super::hardware::HardwareRow;
-use super::memory::Memory;
+use super::remembered::Remembered;
 use super::statement::Statement;
 use crate::solutions::Damaged;
 use crate::store::error::StoreResult;
@@ -61,7 +61,7 @@ pub(super) struct Figures {
 /// All hardware, or the one of a slug. The queries must see the same state.
 pub(super) async fn list(
     db: &mut impl Connection,
-    memory: &Memory<HardwareSlug, Figures>,
+    memory: &Remembered<HardwareSlug, Figures>,
     slug: Option<&HardwareSlug>,
 ) -> StoreResult<Vec<HardwareSummary>> {
     let mut select = Statement::new(

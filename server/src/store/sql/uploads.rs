@@ -4,13 +4,13 @@ use diode_core::api::{LibraryOn, Receipt, Standing};
 use diode_core::hardware::Hardware;
 use diode_core::ids::{AccountId, UploadId};
 
-use super::connection::{Connection, Thing};
+use super::connection::{Connection, Lockable};
 use super::fields::{from_json, json, optional, parse, unsigned};
 use super::from_row::from_row;
 use super::inserts::{self, ROWS_PER_STATEMENT};
 use super::licences::LicenceRow;
 use super::statement::Statement;
-use super::{agents, board_entries, hardware, judging, problems, senders, stale_entries, standing};
+use super::{agents, board_entries, fencing, hardware, problems, senders, stale_entries, standing};
 use crate::blobs::BlobKind;
 use crate::consensus::fence_reason;
 use crate::solutions::Damaged;
@@ -115,9 +115,9 @@ pub(super) async fn list(
 /// file, the account, the upload itself, new config lists and problems, hardware, problems; the lease and its work; then what is counted of
 /// the hardware, which everybody changes, so that comes last, but for uploads that are fenced.
 pub(super) async fn store(db: &mut impl Connection, upload: &NewUpload) -> StoreResult<Receipt> {
-    db.keep(Thing::File(BlobKind::Upload, &upload.digest)).await?;
+    db.keep(Lockable::File(BlobKind::Upload, &upload.digest)).await?;
     if let Some(account) = &upload.account {
-        db.keep(Thing::Account(account)).await?;
+        db.keep(Lockable::Account(account)).await?;
     }
     // A racing upload of the same bytes waits here until the first has committed.
     if !insert_upload(db, upload).await? {
@@ -153,7 +153,7 @@ pub(super) async fn store(db: &mut impl Connection, upload: &NewUpload) -> Store
     let own: u64 = upload.solutions.iter().map(|solution| solution.timings).sum();
     let left = board_entries::refresh(db, &known, &touched, own + FREE_TIMINGS).await?;
     stale_entries::add(db, &left.into_iter().collect::<Vec<_>>()).await?;
-    let is_fenced = judging::judge(db, &upload.id).await?;
+    let is_fenced = fencing::judge(db, &upload.id).await?;
     if is_fenced {
         refresh_again(db, &known, &touched, own + FREE_TIMINGS).await?;
     }

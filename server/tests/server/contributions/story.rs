@@ -1,5 +1,3 @@
-use std::process::Command;
-
 use diode_core::api::{ContributionState, Job, JobKind, LogEntry, ModelSource, ModelState, ModelSummary};
 use diode_core::ids::Digest;
 use diode_server::accounts::SignUps;
@@ -227,24 +225,12 @@ async fn the_command_line_lists_and_accepts() {
     ready(&app, &ada).await;
     let sent = contribute(&ada, 1).await;
     judge_all(&app, &ada).await;
-    let run = |arguments: &[&str]| {
-        let output = Command::new(env!("CARGO_BIN_EXE_diode-server"))
-            .arg("admin")
-            .args(arguments)
-            .args(["--database-url", &app.settings.database_url])
-            .arg("--blobs")
-            .arg(app.blobs())
-            .output()
-            .unwrap();
-        let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
-        (output.status.code(), text(output.stdout), text(output.stderr))
-    };
-    let (_, listed, error) = run(&["contributed", "--state", "evaluated"]);
+    let (_, listed, error) = app.admin(&["contributed", "--state", "evaluated"]);
     assert!(listed.contains(sent.id.as_str()) && listed.contains("of ada, evaluated"), "{listed}{error}");
-    let (code, said, error) = run(&["accept", sent.id.as_str(), "--reason", "tested"]);
+    let (code, said, error) = app.admin(&["accept", sent.id.as_str(), "--reason", "tested"]);
     assert_eq!(code, Some(0), "{error}");
     assert!(said.contains("accepted: tested") && said.contains("on 6 kept problems"), "{said}");
-    let (code, _, error) = run(&["accept", sent.id.as_str(), "--reason", "tested"]);
+    let (code, _, error) = app.admin(&["accept", sent.id.as_str(), "--reason", "tested"]);
     assert_eq!(code, Some(1));
     assert!(error.contains("is accepted, so `accept` is not possible"), "{error}");
     assert_eq!(app.fetch::<Vec<ModelSummary>>("/api/v1/models").await.len(), 2);

@@ -106,7 +106,7 @@ async fn a_provider_that_is_away_is_told_and_waited_for() {
     assert_eq!(sign_in(&visitor, &provider, "ada").await.status, 503);
     provider.recover();
     assert_eq!(sign_in(&visitor, &provider, "ada").await.header("location"), "/sign-up/openid");
-    // Gone between the way there and the way back.
+    // The provider stops after somebody was sent to it and before they come back.
     let back = provider.sign_in(&visitor.submit("/sign-in/openid", &[]).await, "ada");
     provider.stop();
     let reply = visitor.get(&back).await;

@@ -220,13 +220,14 @@ pub struct Lease {
     /// Seconds until it expires.
     pub expires_in: u64,
     /// What is still to be measured.
-    pub work: Vec<Work>,
+    pub work: Vec<LeasedProblem>,
 }
 
 /// One problem to measure.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
-pub struct Work {
+#[cfg_attr(feature = "openapi", schema(as = Work))]
+pub struct LeasedProblem {
     pub problem: Problem,
     pub purpose: Purpose,
     /// The purpose in words, for people.

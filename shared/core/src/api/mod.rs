@@ -40,7 +40,8 @@ pub use accounts::{
 pub use activity::Activity;
 pub use agents::{
     AGENT_KEY, Ability, Agent, AgentDetail, Breadth, Coverage, CoveragePart, GivenBack, Lease, LeaseAnswer,
-    LeaseRequest, LeaseState, LeaseSummary, Purpose, Reach, RefusedWork, Registration, Renewal, Wanted, Work,
+    LeaseRequest, LeaseState, LeaseSummary, LeasedProblem, Purpose, Reach, RefusedWork, Registration,
+    Renewal, Wanted,
 };
 pub use contributions::{
     Contribution, ContributionState, Licence, MAX_MODEL_BYTES, ModelDescription, ModelFigures, Review,
@@ -73,11 +74,12 @@ pub use problems::{ConfigResult, FailedConfig, ProblemDetail, ProblemPoint, Prob
 pub use publications::{NewPublication, Publication, PublicationAction};
 pub use ratios::{ComparedProblem, Noise, RatioBin, RatioQuery, Ratios, TimedConfig};
 pub use snapshots::{
-    AbsentFormat, CHECKSUMS, Citation, CitationFormat, DATA_LICENCE, MANIFEST, NewSnapshot, RemoveSnapshot,
-    SnapshotDetail, SnapshotFile, SnapshotManifest, SnapshotName, SnapshotState, SnapshotSummary,
-    SnapshotUpload,
+    AbsentFormat, CHECKSUMS, Citation, CitationFormat, MANIFEST, NewSnapshot, RemoveSnapshot, SnapshotDetail,
+    SnapshotFile, SnapshotManifest, SnapshotName, SnapshotState, SnapshotSummary, SnapshotUpload,
 };
-pub use terms::{Agree, Agreement, LicenceBasis, TERMS_HEADER, TERMS_VERSION, Terms, UploadLicence};
+pub use terms::{
+    Agree, Agreement, DATA_LICENCE, LicenceBasis, TERMS_HEADER, TERMS_VERSION, Terms, UploadLicence,
+};
 pub use tokens::{DeviceCode, DevicePoll, DeviceRequest, IssuedToken, NewToken, Scope, Token};
 pub use uploads::{
     HardwareReceipt, MAX_UPLOAD_BYTES, MAX_UPLOAD_TIMINGS, Receipt, SetApart, SetApartReason, Standing,

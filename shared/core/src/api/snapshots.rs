@@ -6,9 +6,6 @@ use crate::hardware::Hardware;
 use crate::ids::{Digest, HardwareSlug, ModelId};
 use crate::named_enum::named_enum;
 
-/// The terms of all measurements, as an SPDX expression.
-pub const DATA_LICENCE: &str = "MIT OR Apache-2.0";
-
 /// A snapshot's name: `nvidia-h200@3` is the third of the H200. It is never given to another.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]

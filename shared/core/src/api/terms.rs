@@ -1,7 +1,9 @@
 use serde::{Deserialize, Serialize};
 
-use super::DATA_LICENCE;
 use crate::named_enum::named_enum;
+
+/// The licence of all measurements, as an SPDX expression.
+pub const DATA_LICENCE: &str = "MIT OR Apache-2.0";
 
 /// The version of the terms of contributing that holds. Their text is `docs/terms.md`; it changes with this number.
 pub const TERMS_VERSION: u32 = 1;

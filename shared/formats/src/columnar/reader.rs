@@ -12,13 +12,13 @@ use crate::bytes::{Corrupt, Cursor};
 use crate::check_before_writing::check_provenance;
 use crate::columns::{read_indexes, read_numbers, read_times, read_u32s};
 use crate::dictionary::{read_configs, reason_from_code};
+use crate::error_place::Place;
 use crate::input::malformed::malformed_msgpack;
 use crate::input::source::Source;
 use crate::limits::{
     MAX_CONFIGS, MAX_CONFIGS_PER_FILE, MAX_DATASETS, MAX_DEPTH, MAX_OBJECT, MAX_PROBLEMS_PER_FILE,
     MAX_TIMINGS_PER_PROBLEM, too_many, too_many_timings,
 };
-use crate::place::Place;
 
 pub(crate) fn decode<R: Read>(source: Source<R>) -> Result<Vec<Dataset>, FormatError> {
     let mut reader = Reader { source, place: Place::default(), timings: 0, problems: 0, configs: 0 };

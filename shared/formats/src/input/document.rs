@@ -11,8 +11,8 @@ use super::byte_order_mark::mark;
 use super::compression::{is_zstd, zstd_decoder, zstd_limit};
 use super::malformed::{malformed, malformed_json, malformed_msgpack};
 use crate::FormatError;
+use crate::error_place::Place;
 use crate::limits::{MAX_DEPTH, MAX_DOCUMENT};
-use crate::place::Place;
 
 /// The content of a file, unpacked, and how it is encoded.
 pub(crate) enum Document<'a> {

@@ -4,8 +4,8 @@ use std::fmt;
 use std::io;
 
 use crate::FormatError;
+use crate::error_place::Place;
 use crate::limits::MAX_DEPTH;
-use crate::place::Place;
 
 /// The error for bytes that could not be read at a byte position.
 pub(crate) fn malformed(encoding: &'static str, at: u64, place: &Place, error: &io::Error) -> FormatError {

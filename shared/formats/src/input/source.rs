@@ -6,8 +6,8 @@ use super::byte_order_mark::mark;
 use super::compression::{Unpacked, is_zstd, zstd_limit};
 use super::malformed::malformed;
 use crate::FormatError;
+use crate::error_place::Place;
 use crate::limits::{FREE_TIMINGS, MAX_OBJECT, MAX_TIMINGS_PER_BYTE, MAX_TIMINGS_PER_FILE};
-use crate::place::Place;
 
 /// A reader that knows its position, shows its first bytes, passes over a byte order mark
 /// and stops at a limit.

@@ -8,7 +8,7 @@ use super::contents::recognise;
 use super::file::{Opened, in_file, open, read_bounded, too_long};
 use super::malformed::malformed;
 use crate::FormatError;
-use crate::place::Place;
+use crate::error_place::Place;
 
 /// Reads a text of a bounded length. `expected` is what it is to be, such as `a JSON list`.
 pub fn read_text(path: &Path, limit: u64, expected: &'static str) -> Result<String, FormatError> {

@@ -3,7 +3,7 @@
 use diode_core::DType;
 use diode_core::hardware::Facts;
 
-/// What the features ask of the hardware, for one arithmetic rate.
+/// The facts of the hardware that features are made of, for one arithmetic rate.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Machine {
     pub(super) sms: f32,

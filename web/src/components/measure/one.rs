@@ -70,7 +70,7 @@ pub(crate) fn MeasureThis(
     }
 }
 
-/// What the plan wants anyhow comes no sooner for being asked for, but for more of what is known.
+/// Asking moves a waiting problem forward only if it waits as `More`.
 fn may_be_asked_for(told: &Measuring) -> bool {
     match told.state {
         MeasuringState::Unasked => true,

@@ -25,7 +25,7 @@ pub(super) fn asked_for(in_address: String) -> String {
 
 #[component]
 pub(crate) fn KernelSwitch(
-    /// Which it is where the address says nothing.
+    /// The choice when the address names none.
     #[prop(default = DEFAULT)]
     usual: Kernels,
 ) -> impl IntoView {

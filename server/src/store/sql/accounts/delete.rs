@@ -5,7 +5,7 @@ use diode_core::ids::{AccountId, UploadId};
 
 use crate::blobs::BlobKey;
 use crate::store::error::StoreResult;
-use crate::store::sql::connection::{Connection, Thing, Turn};
+use crate::store::sql::connection::{Connection, Exclusive, Lockable};
 use crate::store::sql::fields::parse;
 use crate::store::sql::statement::Statement;
 use crate::store::sql::{agents, contributions, hardware, removal, senders, standing};
@@ -18,9 +18,9 @@ pub(super) async fn delete<C: Connection>(
     uploads: Uploads,
     now: Now,
 ) -> StoreResult<Vec<BlobKey>> {
-    db.turn(Turn::Owners).await?;
+    db.turn(Exclusive::Owners).await?;
     // Uploads of this account that are on their way end first; later ones are refused.
-    db.claim(Thing::Account(account)).await?;
+    db.claim(Lockable::Account(account)).await?;
     let lock = Statement::new("SELECT id FROM accounts WHERE id = $1").bind(account.as_str());
     let _locked: Option<(String,)> = db.fetch_optional(lock.push(C::LOCK_ROW)).await?;
     let all = uploads_of(db, account).await?;

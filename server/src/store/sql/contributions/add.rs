@@ -1,6 +1,6 @@
 use crate::store::contributions::{MAX_WAITING_MODELS, NewContribution, TakenModel};
 use crate::store::error::StoreResult;
-use crate::store::sql::connection::{Connection, Turn};
+use crate::store::sql::connection::{Connection, Exclusive};
 use crate::store::sql::fields::json;
 use crate::store::sql::statement::Statement;
 use crate::store::sql::{jobs, models};
@@ -15,7 +15,7 @@ pub(super) async fn add(
     now: Now,
 ) -> StoreResult<TakenModel> {
     // One at a time, so that none counts, or misses, what another is about to add.
-    db.turn(Turn::Queue).await?;
+    db.turn(Exclusive::Queue).await?;
     let id = &new.model.id;
     let sender = Statement::new("SELECT account FROM contributed_models WHERE id = $1").bind(id.as_str());
     let sender: Option<(Option<String>,)> = db.fetch_optional(sender).await?;

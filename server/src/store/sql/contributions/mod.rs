@@ -13,7 +13,7 @@ use sqlx::Database;
 pub(super) use read::{check, unaccepted_files};
 pub(super) use remove::{hardware_of_account, remove_of_account};
 
-use super::connection::{Connection, Thing};
+use super::connection::{Connection, Lockable};
 use super::fields::json;
 use super::log::write_down;
 use super::statement::Statement;
@@ -29,7 +29,7 @@ use crate::store::types::Now;
 impl<DB: Database<Connection: Connection>> ContributionStore for SqlStore<DB> {
     async fn contribute(&self, new: &NewContribution, now: Now) -> StoreResult<TakenModel> {
         let mut tx = writer(self).await?;
-        tx.keep(Thing::File(BlobKind::Model, &new.model.digest)).await?;
+        tx.keep(Lockable::File(BlobKind::Model, &new.model.digest)).await?;
         let taken = add::add(&mut *tx, new, now).await?;
         if matches!(taken, TakenModel::New(_)) {
             tx.commit().await?;

@@ -5,7 +5,7 @@ use diode_core::api::{
 use super::read;
 use crate::store::contributions::ReviewRefused;
 use crate::store::error::StoreResult;
-use crate::store::sql::connection::{Connection, Turn};
+use crate::store::sql::connection::{Connection, Exclusive};
 use crate::store::sql::statement::Statement;
 use crate::store::sql::{hardware, jobs, models, publications};
 use crate::store::types::{Now, Queued};
@@ -17,7 +17,7 @@ pub(super) async fn act(
     job: Option<&Job>,
     now: Now,
 ) -> StoreResult<Result<ModelSummary, ReviewRefused>> {
-    db.turn(Turn::Queue).await?;
+    db.turn(Exclusive::Queue).await?;
     let Some(found) = read::find(db, &review.model).await? else { return Ok(Err(ReviewRefused::Unknown)) };
     let Some(described) = hardware::lock(db, &found.hardware).await? else {
         return Ok(Err(ReviewRefused::Unknown));

@@ -9,11 +9,11 @@ use diode_core::ids::{AccountId, AccountName, AgentId, HardwareSlug, UploadId};
 use crate::solutions::Damaged;
 use crate::store::error::StoreResult;
 use crate::store::moderation::Done;
-use crate::store::sql::connection::{Connection, Thing, Turn};
+use crate::store::sql::connection::{Connection, Exclusive, Lockable};
 use crate::store::sql::fields::parse;
 use crate::store::sql::log::write_down;
 use crate::store::sql::statement::Statement;
-use crate::store::sql::{agents, hardware, judging, removal, senders, standing};
+use crate::store::sql::{agents, fencing, hardware, removal, senders, standing};
 use crate::store::types::{Now, View};
 
 /// Does it, and writes it down.
@@ -61,7 +61,7 @@ pub(super) async fn readmit(
 }
 
 async fn act(db: &mut impl Connection, moderation: &Moderation) -> StoreResult<Option<Done>> {
-    db.turn(Turn::Owners).await?;
+    db.turn(Exclusive::Owners).await?;
     let Some(found) = find(db, &moderation.subject).await? else { return Ok(None) };
     let mut done = Done { uploads: Vec::new(), files: Vec::new() };
     let ids: Vec<UploadId> = found.iter().map(|(id, _)| id.clone()).collect();
@@ -118,7 +118,7 @@ async fn hand_over(
 async fn fence_again(db: &mut impl Connection, uploads: &[UploadId]) -> StoreResult<()> {
     let mut touched: BTreeSet<View> = BTreeSet::new();
     for upload in uploads {
-        if judging::judge(db, upload).await? {
+        if fencing::judge(db, upload).await? {
             touched.extend(removal::views(db, upload).await?);
         }
     }
@@ -160,7 +160,7 @@ async fn lock_account<C: Connection>(db: &mut C, name: &AccountName) -> StoreRes
     let row: Option<(String,)> = db.fetch_optional(select).await?;
     let Some((id,)) = row else { return Ok(None) };
     let account: AccountId = parse("account id", id)?;
-    db.claim(Thing::Account(&account)).await?;
+    db.claim(Lockable::Account(&account)).await?;
     // It may be gone by now.
     let select = Statement::new("SELECT id FROM accounts WHERE id = $1").bind(account.as_str());
     let row: Option<(String,)> = db.fetch_optional(select.push(C::LOCK_ROW)).await?;

@@ -13,7 +13,7 @@ use sqlx::Database;
 use super::connection::Connection;
 use super::{SqlStore, models, reader, snapshot};
 use crate::store::error::StoreResult;
-use crate::store::publications::{Due, Judged, PublicationStore, Refused};
+use crate::store::publications::{ComparedWithPublished, Due, PublicationStore, Refused};
 use crate::store::types::Now;
 
 pub(super) use steps::{add_shipped, take_away};
@@ -33,7 +33,7 @@ impl<DB: Database<Connection: Connection>> PublicationStore for SqlStore<DB> {
         model: &ModelSummary,
         hardware: &Hardware,
         uploads: &[UploadId],
-        judged: &Judged,
+        judged: &ComparedWithPublished,
         now: Now,
     ) -> StoreResult<Option<ModelState>> {
         in_transaction!(

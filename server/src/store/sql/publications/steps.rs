@@ -8,7 +8,7 @@ use diode_core::ids::{HardwareSlug, ModelId, UploadId};
 
 use crate::solutions::Damaged;
 use crate::store::error::StoreResult;
-use crate::store::publications::{Judged, Refused};
+use crate::store::publications::{ComparedWithPublished, Refused};
 use crate::store::sql::connection::Connection;
 use crate::store::sql::fields::{named, parse};
 use crate::store::sql::from_row::from_row;
@@ -56,7 +56,7 @@ pub(super) async fn add_judged(
     model: &ModelSummary,
     described: &Hardware,
     uploads: &[UploadId],
-    judged: &Judged,
+    judged: &ComparedWithPublished,
     now: Now,
 ) -> StoreResult<Option<ModelState>> {
     hardware::insert_locked(db, described).await?;

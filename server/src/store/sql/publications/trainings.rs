@@ -4,7 +4,7 @@ use diode_core::api::{Job, JobRequest, ModelSource};
 
 use crate::store::error::StoreResult;
 use crate::store::publications::Due;
-use crate::store::sql::connection::{Connection, Turn};
+use crate::store::sql::connection::{Connection, Exclusive};
 use crate::store::sql::fields::unsigned;
 use crate::store::sql::statement::Statement;
 use crate::store::sql::training_marks::measured;
@@ -13,7 +13,7 @@ use crate::store::types::{Now, Queued};
 
 pub(super) async fn queue(db: &mut impl Connection, job: &Job, due: &Due, now: Now) -> StoreResult<bool> {
     // Others who want to queue the same wait here, and find the mark then.
-    db.turn(Turn::Queue).await?;
+    db.turn(Exclusive::Queue).await?;
     Ok(is_due(db, &job.request, due, now).await? && jobs::enqueue(db, job, None, now).await? == Queued::Yes)
 }
 

@@ -5,7 +5,7 @@ use diode_core::ids::AccountId;
 
 use crate::store::error::StoreResult;
 use crate::store::snapshots::{Added, Frozen, SnapshotLimits};
-use crate::store::sql::connection::{Connection, Turn};
+use crate::store::sql::connection::{Connection, Exclusive};
 use crate::store::sql::fields::{json, unsigned};
 use crate::store::sql::inserts::ROWS_PER_STATEMENT;
 use crate::store::sql::log::write_down;
@@ -38,7 +38,7 @@ pub(super) async fn add(
     limits: &SnapshotLimits,
 ) -> StoreResult<Added> {
     // None counts what another is about to add.
-    db.turn(Turn::Snapshots).await?;
+    db.turn(Exclusive::Snapshots).await?;
     let name = &frozen.summary.name;
     let count = Statement::new("SELECT COUNT(*) FROM snapshots WHERE hardware = $1 AND removed IS NULL");
     let (number,): (i64,) = db.fetch_one(count.bind(name.hardware.as_str())).await?;

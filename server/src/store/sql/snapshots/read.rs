@@ -14,7 +14,7 @@ use crate::store::sql::fields::{from_json, json, parse, unsigned};
 use crate::store::sql::from_row::from_row;
 use crate::store::sql::inserts::ROWS_PER_STATEMENT;
 use crate::store::sql::licences::LicenceRow;
-use crate::store::sql::memory::Memory;
+use crate::store::sql::remembered::Remembered;
 use crate::store::sql::solutions::{self, Selection};
 use crate::store::sql::statement::Statement;
 use crate::store::sql::{hardware, sizes};
@@ -52,7 +52,7 @@ type Withdrawn = BTreeMap<i64, u64>;
 /// server has removed must not be remembered as it was.
 async fn withdrawn(
     db: &mut impl Connection,
-    memory: &Memory<i64, u64>,
+    memory: &Remembered<i64, u64>,
     rows: &[SnapshotRow],
 ) -> StoreResult<Withdrawn> {
     let (mut known, mut unknown) = (Withdrawn::new(), Vec::new());
@@ -112,7 +112,7 @@ from_row!(UploadRow { id, digest, received_at, ..licence });
 
 pub(super) async fn list(
     db: &mut impl Connection,
-    memory: &Memory<i64, u64>,
+    memory: &Remembered<i64, u64>,
     hardware: Option<&HardwareSlug>,
     limit: u32,
 ) -> StoreResult<Vec<SnapshotSummary>> {
@@ -128,7 +128,7 @@ pub(super) async fn list(
 
 pub(super) async fn find(
     db: &mut impl Connection,
-    memory: &Memory<i64, u64>,
+    memory: &Remembered<i64, u64>,
     name: &SnapshotName,
 ) -> StoreResult<Option<StoredSnapshot>> {
     let select = Statement::new(SELECT)

@@ -58,7 +58,7 @@ pub(super) async fn contributors(
     let select = select.push_bind(slug.as_str()).push(") GROUP BY u.account");
     let sent: Vec<SentRow> = db.fetch_all(select).await?;
     let mut sent: HashMap<_, _> = sent.into_iter().map(|row| (row.account.clone(), row)).collect();
-    // The account of an upload may be gone; its solutions are then of nobody, as all without an account.
+    // The account of an upload may be deleted; its solutions then count as sent without an account.
     let joined = measured.into_iter().filter_map(|row| {
         let sent = sent.remove(&row.contributor)?;
         Some(contributor(row, sent))

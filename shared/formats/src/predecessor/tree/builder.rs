@@ -8,11 +8,11 @@ use diode_core::{
     Solution, TimeColumn,
 };
 
+use crate::error_place::Place;
 use crate::limits::{
     MAX_CONFIGS, MAX_CONFIGS_PER_FILE, MAX_DATASETS, MAX_PROBLEMS_PER_FILE, MAX_TIMINGS_PER_PROBLEM,
     too_many, too_many_timings,
 };
-use crate::place::Place;
 use crate::predecessor::lookup_table::LookupTable;
 use crate::predecessor::shape;
 

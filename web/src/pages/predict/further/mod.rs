@@ -18,7 +18,7 @@ use self::along::Along;
 use self::models::OtherModels;
 use super::fields::Fields;
 use crate::components::Skeleton;
-use crate::later;
+use crate::second_piece;
 
 /// What it is about.
 #[derive(Clone)]
@@ -51,14 +51,14 @@ pub(super) fn Further(about: About) -> impl IntoView {
     let fetch = move || {
         let Some(owner) = owner.as_ref().and_then(WeakOwner::upgrade) else { return };
         stage.set(Stage::OnItsWay);
-        let fetched = owner.with(|| ScopedFuture::new_untracked(later::further(about.clone())));
+        let fetched = owner.with(|| ScopedFuture::new_untracked(second_piece::further(about.clone())));
         spawn_local(async move {
             let next = match fetched.await {
                 Ok(view) => {
                     content.try_set_value(Some(view));
                     Stage::There
                 }
-                Err(later::NotFetched) => Stage::NotFetched,
+                Err(second_piece::NotFetched) => Stage::NotFetched,
             };
             // The page may be gone by now.
             stage.try_set(next);

@@ -1,5 +1,8 @@
 //! What is in the second piece of the dashboard, which is fetched when the first of them is
 //! opened: the first visit downloads the overview, Predict and what all pages share.
+//!
+//! Predict calls `further` here, and `further` shows a view of Predict's: the call is in the first piece, the view in
+//! the second. So the two files name each other.
 
 use leptos::prelude::*;
 use leptos::wasm_split::{SplitLoaderError, wasm_split};

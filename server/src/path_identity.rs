@@ -7,13 +7,13 @@ use std::path::{Path, PathBuf};
 
 /// A path, and what lay there when it was opened.
 #[derive(Debug, Clone)]
-pub(crate) struct Place {
+pub(crate) struct PathIdentity {
     path: PathBuf,
     device: u64,
     inode: u64,
 }
 
-impl Place {
+impl PathIdentity {
     pub(crate) fn of(path: &Path) -> io::Result<Self> {
         let found = std::fs::metadata(path)?;
         Ok(Self { path: path.to_owned(), device: found.dev(), inode: found.ino() })
@@ -46,7 +46,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let (path, away) = (folder.path().join("blobs"), folder.path().join("away"));
         std::fs::create_dir(&path).unwrap();
-        let place = Place::of(&path).unwrap();
+        let place = PathIdentity::of(&path).unwrap();
         place.check().unwrap();
         std::fs::rename(&path, &away).unwrap();
         let error = place.check().unwrap_err().to_string();

@@ -19,7 +19,7 @@ const MAX_KEPT: u64 = 32 << 20;
 /// What is asked, and what keeping it takes: at most so many bytes beside the answer.
 const QUESTION: usize = 1 << 10;
 
-/// Answers that are kept, roughly.
+/// PageCache that are kept, roughly.
 const USUALLY_KEPT: usize = 1024;
 
 /// What an answer is made of: entries of a hardware at a revision, and what was asked for.
@@ -49,15 +49,15 @@ impl Weighter<Question, Answer> for Bytewise {
 }
 
 #[derive(Clone)]
-pub(crate) struct Answers(Arc<Cache<Question, Answer, Bytewise>>);
+pub(crate) struct PageCache(Arc<Cache<Question, Answer, Bytewise>>);
 
-impl Default for Answers {
+impl Default for PageCache {
     fn default() -> Self {
         Self(Arc::new(Cache::with_weighter(USUALLY_KEPT, MAX_KEPT, Bytewise)))
     }
 }
 
-impl Answers {
+impl PageCache {
     /// The answer to a question: a kept one, one that is being made for another client, or a new one.
     pub(crate) async fn answer<T: serde::Serialize>(
         &self,
@@ -76,7 +76,7 @@ mod tests {
 
     #[tokio::test]
     async fn an_answer_is_made_once_for_each_revision() {
-        let (answers, made) = (Answers::default(), Cell::new(0));
+        let (pages, made) = (PageCache::default(), Cell::new(0));
         let slug: HardwareSlug = "nvidia-h200".parse().unwrap();
         let ask = async |revision: i64, value: u32| {
             let make = async {
@@ -84,7 +84,7 @@ mod tests {
                 Ok(value)
             };
             let question = (slug.clone(), revision, LeaderboardQuery::default());
-            answers.answer(&question, make).await.unwrap()
+            pages.answer(&question, make).await.unwrap()
         };
         let (first, again, next) = (ask(1, 7).await, ask(1, 8).await, ask(2, 8).await);
         assert_eq!(

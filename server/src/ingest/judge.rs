@@ -13,7 +13,7 @@ use crate::solutions::Encoder;
 use crate::store::{KnownHardware, NewSolution, NewUpload};
 
 /// What is known of the bytes that were decoded.
-pub struct Source {
+pub struct UploadFacts {
     pub id: UploadId,
     pub digest: Digest,
     pub bytes: u64,
@@ -27,11 +27,11 @@ pub struct Source {
 /// cannot be true are set apart, and the receipt says why. `known` is the hardware that the store has seen
 /// before.
 pub fn prepare(
-    source: Source,
+    source: UploadFacts,
     decoded: Decoded,
     known: &BTreeMap<HardwareSlug, KnownHardware>,
 ) -> Result<NewUpload, Invalid> {
-    let Source { id, digest, bytes, received_at, account, licence } = source;
+    let UploadFacts { id, digest, bytes, received_at, account, licence } = source;
     let format = decoded.format.to_string();
     let mut hardware: BTreeMap<HardwareSlug, Hardware> = BTreeMap::new();
     let mut upload = NewUpload {
@@ -49,21 +49,21 @@ pub fn prepare(
         config_lists: BTreeMap::new(),
         solutions: Vec::new(),
     };
-    let mut judged = Judged::default();
+    let mut checked = CheckedSoFar::default();
     for dataset in &decoded.datasets {
         dataset.hardware.validate()?;
         let slug = &dataset.hardware.slug;
         let known = known.get(slug);
         hardware.entry(slug.clone()).or_insert_with(|| describe(&dataset.hardware, known));
         let facts = vouched_for(&dataset.hardware, known);
-        judged.add(&mut upload, &hardware[slug], facts.as_ref(), known, dataset)?;
+        checked.add(&mut upload, &hardware[slug], facts.as_ref(), known, dataset)?;
     }
     if upload.solutions.is_empty() {
-        return Err(judged.first_fault.unwrap_or_else(|| {
+        return Err(checked.first_fault.unwrap_or_else(|| {
             Invalid::new("upload", "no timings at all", "a dataset with at least one measured problem")
         }));
     }
-    upload.receipts = judged.receipts;
+    upload.receipts = checked.receipts;
     // In the order of slugs, so that two uploads never wait for each other's locks.
     upload.hardware = hardware.into_values().collect();
     Ok(upload)
@@ -96,14 +96,14 @@ fn vouched_for(given: &Hardware, known: Option<&KnownHardware>) -> Option<Facts>
     }
 }
 
-/// What was judged so far.
+/// What was checked so far.
 #[derive(Default)]
-struct Judged {
+struct CheckedSoFar {
     receipts: Vec<HardwareReceipt>,
     first_fault: Option<Invalid>,
 }
 
-impl Judged {
+impl CheckedSoFar {
     fn add(
         &mut self,
         upload: &mut NewUpload,

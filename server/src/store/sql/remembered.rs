@@ -9,15 +9,15 @@ use std::sync::{Mutex, PoisonError};
 const MAX_KEPT: usize = 4096;
 
 /// Answers by question, each with the revision that it was computed from.
-pub(super) struct Memory<K, V>(Mutex<HashMap<K, (i64, V)>>);
+pub(super) struct Remembered<K, V>(Mutex<HashMap<K, (i64, V)>>);
 
-impl<K, V> Default for Memory<K, V> {
+impl<K, V> Default for Remembered<K, V> {
     fn default() -> Self {
         Self(Mutex::default())
     }
 }
 
-impl<K: Eq + Hash, V: Clone> Memory<K, V> {
+impl<K: Eq + Hash, V: Clone> Remembered<K, V> {
     pub(super) fn get(&self, key: &K, revision: i64) -> Option<V> {
         let kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         kept.get(key).filter(|(of, _)| *of == revision).map(|(_, value)| value.clone())
@@ -38,7 +38,7 @@ mod tests {
 
     #[test]
     fn an_answer_holds_for_its_revision_only() {
-        let memory = Memory::default();
+        let memory = Remembered::default();
         memory.put("count", 1, 7);
         assert_eq!(memory.get(&"count", 1), Some(7));
         assert_eq!(memory.get(&"count", 2), None);

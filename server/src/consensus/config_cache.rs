@@ -12,7 +12,7 @@ const MAX_KEPT: usize = 1 << 16;
 const KEPT: usize = 4;
 
 #[derive(Default)]
-pub(crate) struct Learnt {
+pub(crate) struct ConfigCache {
     pub(super) lists: ConfigLists,
     pub(super) numbers: Numbers,
 }
@@ -20,11 +20,11 @@ pub(crate) struct Learnt {
 /// What requests have learnt, for the next ones. Nearly all views share a few lists of over a thousand configs, and to read
 /// and number these takes longer than the times of one view.
 #[derive(Clone, Default)]
-pub(crate) struct Lessons(Arc<Mutex<Vec<Learnt>>>);
+pub(crate) struct ConfigCaches(Arc<Mutex<Vec<ConfigCache>>>);
 
-impl Lessons {
+impl ConfigCaches {
     /// Takes what an earlier request has learnt, if no other uses it, and keeps it for a later one.
-    pub(crate) fn with<T>(&self, work: impl FnOnce(&mut Learnt) -> T) -> T {
+    pub(crate) fn with<T>(&self, work: impl FnOnce(&mut ConfigCache) -> T) -> T {
         let mut learnt = self.all(|kept| kept.pop()).unwrap_or_default();
         let done = work(&mut learnt);
         if learnt.lists.configs() <= MAX_KEPT {
@@ -37,7 +37,7 @@ impl Lessons {
         done
     }
 
-    fn all<T>(&self, use_it: impl FnOnce(&mut Vec<Learnt>) -> T) -> T {
+    fn all<T>(&self, use_it: impl FnOnce(&mut Vec<ConfigCache>) -> T) -> T {
         use_it(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }
@@ -52,21 +52,22 @@ mod tests {
 
     #[test]
     fn what_is_learnt_changes_nothing_and_does_not_grow_for_ever() {
-        let (lessons, h200) = (Lessons::default(), hardware::find("nvidia-h200").unwrap());
+        let (config_caches, h200) = (ConfigCaches::default(), hardware::find("nvidia-h200").unwrap());
         let few = stored(&[(tile(64, 5), 190_000), (tile(128, 3), 200_000)]);
         let others = stored(&[(tile(32, 2), 170_000), (tile(128, 3), 210_000)]);
         for solutions in [&few, &others, &few] {
-            let fresh = Consensus::of_stored(solutions, &mut Learnt::default());
-            assert_eq!(lessons.with(|learnt| Consensus::of_stored(solutions, learnt)), fresh);
-            let Computed { entry, .. } = lessons.with(|learnt| compute(solutions, learnt, &problem(), &h200));
+            let fresh = Consensus::of_stored(solutions, &mut ConfigCache::default());
+            assert_eq!(config_caches.with(|learnt| Consensus::of_stored(solutions, learnt)), fresh);
+            let Computed { entry, .. } =
+                config_caches.with(|learnt| compute(solutions, learnt, &problem(), &h200));
             assert_eq!(entry, fresh.board_entry(&problem(), &h200));
         }
-        assert_eq!(lessons.with(|learnt| learnt.lists.configs()), 4);
+        assert_eq!(config_caches.with(|learnt| learnt.lists.configs()), 4);
         let split = |k_split| (Config::DecomposeK { k_split }, 100_000);
         let many: Vec<_> = (2..=MAX_KEPT as u32 / 8).map(split).collect();
         for shift in 0..9 {
-            lessons.with(|learnt| Consensus::of_stored(&stored(&many[shift..]), learnt));
+            config_caches.with(|learnt| Consensus::of_stored(&stored(&many[shift..]), learnt));
         }
-        assert_eq!(lessons.with(|learnt| learnt.lists.configs()), 0);
+        assert_eq!(config_caches.with(|learnt| learnt.lists.configs()), 0);
     }
 }

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from . import choices
-from .records import Explanation, Records
+from .picks import Explanation, Records
 from .statistics import Statistics
 
 

@@ -13,7 +13,7 @@ use crate::store::{Store, StoreResult};
 
 /// What the id in the path names. A request for anything unknown ends here, with
 /// 404 and a hint.
-pub(crate) struct Known<T>(pub(crate) T);
+pub(crate) struct FromPath<T>(pub(crate) T);
 
 /// The names in the path, as they are.
 pub(crate) struct InPath<T>(pub(crate) T);
@@ -40,7 +40,7 @@ pub(crate) trait Lookup: Sized {
     fn find(store: &dyn Store, id: &Self::Id) -> impl Future<Output = StoreResult<Option<Self>>> + Send;
 }
 
-impl<T: Lookup> FromRequestParts<App> for Known<T> {
+impl<T: Lookup> FromRequestParts<App> for FromPath<T> {
     type Rejection = ApiFault;
 
     async fn from_request_parts(parts: &mut Parts, app: &App) -> ApiResult<Self> {

@@ -5,7 +5,7 @@ use diode_core::ids::ModelId;
 use diode_model::Model;
 use diode_train::{FirstPicks, TrainingSet};
 
-use crate::store::Judged;
+use crate::store::ComparedWithPublished;
 
 /// A model whose first picks take so much longer, as a share, is no worse: timings near the best vary by more
 /// from launch to launch.
@@ -31,7 +31,7 @@ pub(super) struct Compared {
     pub(super) why: String,
 }
 
-impl From<Compared> for Judged {
+impl From<Compared> for ComparedWithPublished {
     fn from(Compared { beside, no_worse, why, .. }: Compared) -> Self {
         Self { beside, publish: no_worse, why }
     }

@@ -3,15 +3,15 @@ use diode_core::{Alignment, Bias, DType, Layout, Op};
 
 use crate::kernels::{Held, Plan};
 
-/// What an agent is to measure; empty lists are no choice.
+/// What an operator lets an agent measure by `--ops` and `--dtypes`. An empty list allows all.
 #[derive(Debug, Clone)]
-pub(crate) struct Choice {
+pub(crate) struct Allowed {
     pub(crate) ops: Vec<Op>,
     pub(crate) dtypes: Vec<DType>,
 }
 
-impl Choice {
-    /// What is chosen of what a pack holds.
+impl Allowed {
+    /// The part of what a pack holds that is allowed.
     pub(super) fn of(&self, held: Vec<Held>) -> Vec<Held> {
         let admits = |Held { variant, .. }: &Held| {
             (self.ops.is_empty() || self.ops.contains(&variant.op()))
@@ -20,7 +20,7 @@ impl Choice {
         held.into_iter().filter(admits).collect()
     }
 
-    /// What is built where there is no pack: without a choice what is most usual, since it takes minutes.
+    /// What is built where there is no pack. Where all is allowed, that is only what is most usual: building takes minutes.
     pub(super) fn plan(&self, arch: &str) -> Plan {
         let or = |given: &[Op]| if given.is_empty() { vec![Op::Mm] } else { given.to_vec() };
         let dtypes = if self.dtypes.is_empty() { vec![DType::BFloat16] } else { self.dtypes.clone() };
