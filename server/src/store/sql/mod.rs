@@ -24,6 +24,7 @@ mod jobs;
 mod judging;
 mod licences;
 mod log;
+mod mails;
 mod memory;
 mod models;
 mod moderation;
