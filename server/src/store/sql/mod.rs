@@ -12,6 +12,7 @@ mod checks;
 pub(super) mod connection;
 mod contribution_row;
 mod contributions;
+mod copies;
 mod deviations;
 mod entry_row;
 mod fields;
