@@ -33,13 +33,13 @@ pub async fn serve(
     let tls = settings.access.tls().cloned().map(Tls::open).transpose()?;
     let provider = settings.openid.as_ref();
     let provider = provider.map(|openid| Provider::new(openid, &policy.public_url)).transpose()?;
-    let host = policy.host().unwrap_or_else(|| "localhost".to_owned());
-    let mailer = |mail| Mailer::new(mail, &host, Tries::default(), &backend.metrics);
+    let mailer = |mail| Mailer::new(mail, &policy, Tries::default(), &backend);
     let mailer = settings.mail.as_ref().map(mailer).transpose()?;
     let (tell, stopping) = watch::channel(false);
     let working = train.then(|| tokio::spawn(worker::run(backend.clone(), stopping.clone())));
     let refreshing = tokio::spawn(refresh::run(backend.clone(), stopping.clone()));
     let looking = tokio::spawn(trainings::run(backend.clone(), settings.training, stopping.clone()));
+    let sending = mailer.clone().map(|mailer| tokio::spawn(mailer.run(stopping.clone())));
     let renewing = tls.clone().map(|tls| tokio::spawn(tls.renew(stopping.clone())));
     tokio::task::spawn_blocking(agents::get_ready);
     let (store, traces) = (backend.store.clone(), backend.traces.clone());
@@ -71,6 +71,9 @@ pub async fn serve(
         working.await?;
     }
     looking.await?;
+    if let Some(sending) = sending {
+        sending.await?;
+    }
     if let Some(renewing) = renewing {
         renewing.await?;
     }

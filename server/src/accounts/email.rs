@@ -6,14 +6,13 @@ use diode_core::ids::Digest;
 
 use super::confirm::confirm;
 use super::limits::CONFIRMATIONS;
-use super::links::email_link;
 use super::secret::digest_of;
 use super::{Peer, SignedIn};
 use crate::app::App;
 use crate::http::{ApiFault, ApiResult};
 use crate::limits::admit;
-use crate::mail::{EmailAddress, Letter, Mailer};
-use crate::store::{ConfirmedEmail, Now};
+use crate::mail::{EmailAddress, Mailer};
+use crate::store::{MailKind, Now};
 
 /// Sends a link to an address, by which the owner of an account shows that mails arrive there.
 pub(crate) async fn ask_to_confirm(
@@ -30,11 +29,7 @@ pub(crate) async fn ask_to_confirm(
     // However many accounts a stranger makes. As a digest: the table of tries holds nobody's address.
     let address = Digest::of(email.as_str().to_ascii_lowercase().as_bytes());
     admit(app, &format!("confirmations to {address}"), &CONFIRMATIONS).await?;
-    let policy = app.policy();
-    let link = email_link(app.backend.store.as_ref(), policy, account.id.clone(), email.clone()).await;
-    let link = link.map_err(ApiFault::internal)?;
-    let letter = Letter::confirmation(email.clone(), &account.name, &policy.public_url, &link);
-    if !mailer.post(&letter) {
+    if !mailer.post(MailKind::Confirmation, &account.id, email).await? {
         return Err(ApiFault::busy("too many mails wait at the moment; try again later"));
     }
     Ok(())
@@ -43,17 +38,15 @@ pub(crate) async fn ask_to_confirm(
 /// Gives an account the address that a link was sent to, and tells the one that it had before.
 pub(crate) async fn confirm_email(app: &App, caller: &SignedIn, link: &str) -> ApiResult<EmailAddress> {
     let account = &caller.account.id;
-    let confirmed = app.backend.store.confirm_email(&digest_of(link), account, Now::read()).await?;
-    let Some(ConfirmedEmail { email, earlier }) = confirmed else {
-        return Err(ApiFault::forbidden(
+    let (store, tells) = (&app.backend.store, app.mailer.is_some());
+    let email = store.confirm_email(&digest_of(link), account, tells, Now::read()).await?;
+    send_soon(app);
+    email.ok_or_else(|| {
+        ApiFault::forbidden(
             "this link does not work: it has been used, has expired or is another account's; ask for another \
              at /account",
-        ));
-    };
-    if let Some(earlier) = earlier.filter(|earlier| *earlier != email) {
-        tell(app, caller, earlier);
-    }
-    Ok(email)
+        )
+    })
 }
 
 /// Takes the address off an account, and tells the address.
@@ -64,15 +57,16 @@ pub(crate) async fn remove_email(
     password: Option<Password>,
 ) -> ApiResult<()> {
     confirm(app, peer, caller, password).await?;
-    if let Some(email) = app.backend.store.remove_email(&caller.account.id, Now::read()).await? {
-        tell(app, caller, email);
-    }
+    let tells = app.mailer.is_some();
+    app.backend.store.remove_email(&caller.account.id, tells, Now::read()).await?;
+    send_soon(app);
     Ok(())
 }
 
-fn tell(app: &App, caller: &SignedIn, earlier: EmailAddress) {
+/// A mail may wait since a moment ago.
+fn send_soon(app: &App) {
     if let Some(mailer) = &app.mailer {
-        mailer.post(&Letter::address_taken_off(earlier, &caller.account.name, &app.policy().public_url));
+        mailer.look();
     }
 }
 

@@ -8,12 +8,11 @@ use diode_core::ids::Digest;
 use super::Peer;
 use super::email::mailer;
 use super::limits::{RESETS, RESETS_OF_ACCOUNT, RESETS_OF_ADDRESS};
-use super::links::mailed_password_link;
 use crate::app::App;
 use crate::http::{ApiFault, ApiResult};
 use crate::limits::admit;
-use crate::mail::{EmailAddress, Letter, Mailer};
-use crate::store::{Credentials, StoreResult};
+use crate::mail::{EmailAddress, Mailer};
+use crate::store::{Credentials, MailKind, StoreResult};
 
 /// Longer than every name and address.
 const MAX_BYTES: usize = 254;
@@ -33,13 +32,13 @@ pub(crate) async fn forgotten(app: &App, peer: &Peer, given: &str) -> ApiResult<
     let app = app.clone();
     tokio::spawn(async move {
         if let Err(error) = send(&app, &mailer, &given).await {
-            tracing::error!("links for a new password were not sent: {error:#}");
+            tracing::error!("links for a new password are not sent: {error}");
         }
     });
     Ok(())
 }
 
-async fn send(app: &App, mailer: &Mailer, given: &str) -> anyhow::Result<()> {
+async fn send(app: &App, mailer: &Mailer, given: &str) -> StoreResult<()> {
     for Credentials { account, disabled, email, .. } in meant(app, given).await? {
         let Some(email) = email.filter(|_| !disabled) else { continue };
         let subject = format!("mailed resets of {}", account.id);
@@ -47,9 +46,7 @@ async fn send(app: &App, mailer: &Mailer, given: &str) -> anyhow::Result<()> {
             tracing::warn!("no more links for a new password are sent to {} for a while", account.name);
             continue;
         }
-        let (store, policy) = (app.backend.store.as_ref(), app.policy());
-        let link = mailed_password_link(store, policy, account.id, email.clone()).await?;
-        mailer.post(&Letter::new_password(email, &account.name, &policy.public_url, &link));
+        mailer.post(MailKind::NewPassword, &account.id, &email).await?;
     }
     Ok(())
 }

@@ -49,7 +49,7 @@ pub async fn password_link(
 }
 
 /// The same, for the address of the account.
-pub(super) async fn mailed_password_link(
+pub(crate) async fn mailed_password_link(
     store: &dyn AccountStore,
     policy: &Policy,
     account: AccountId,
@@ -59,7 +59,7 @@ pub(super) async fn mailed_password_link(
 }
 
 /// For showing that mails to an address arrive.
-pub(super) async fn email_link(
+pub(crate) async fn email_link(
     store: &dyn AccountStore,
     policy: &Policy,
     account: AccountId,

@@ -32,6 +32,7 @@ pub(crate) use email::{ask_to_confirm, confirm_email, remove_email};
 pub(crate) use forgotten::forgotten;
 pub(crate) use limits::admit_report;
 pub use links::{Link, first_account_link, invitation_link, password_link};
+pub(crate) use links::{email_link, mailed_password_link};
 pub use openid::Provider;
 pub(crate) use owner::{change_password, delete};
 pub(crate) use password::Passwords;

@@ -20,7 +20,7 @@ impl Transport {
         );
     }
 
-    pub(super) fn write(&self, _: &Letter) -> anyhow::Result<Written> {
+    pub(super) fn write(&self, _: &Letter, _: &str) -> anyhow::Result<Written> {
         match *self {}
     }
 

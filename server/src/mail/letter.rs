@@ -3,8 +3,8 @@ use diode_core::ids::AccountName;
 use super::EmailAddress;
 use crate::accounts::Link;
 
-/// A mail that is to be sent: plain text in ASCII.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// A mail as it is sent: plain text in ASCII. It may hold a link, so it has no `Debug`, by which logs could show it.
+#[derive(Clone)]
 pub struct Letter {
     pub to: EmailAddress,
     pub subject: String,

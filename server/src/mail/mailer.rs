@@ -1,107 +1,215 @@
-//! Sends letters in the background.
+//! Has mails wait in the database, and sends what waits there.
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use diode_core::ids::AccountId;
+use tokio::sync::{Notify, watch};
+use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 
-use super::transport::{Transport, Written};
-use super::{Failure, Letter};
+use super::transport::Transport;
+use super::{EmailAddress, Failure, Letter};
+use crate::accounts::{Policy, email_link, mailed_password_link};
+use crate::backend::Backend;
 use crate::metrics::Metrics;
 use crate::settings::MailSettings;
-
-/// Letters that wait at most, while the mail server is away: a few kilobytes each.
-const WAITING_AT_ONCE: usize = 256;
+use crate::store::{ClaimedMail, MailKind, Now, Store, StoreResult};
 
 /// Connections to the mail server at a time.
 const SENDING_AT_ONCE: usize = 4;
 
-/// How long a letter is tried.
+/// How long mails on their way have when the server stops. Another server sends the others, once their claims end.
+const LAST_TRIES: Duration = Duration::from_secs(5);
+
+/// How a mail is tried again and again, until it is given up ([`MailKind::tried_for`]).
 #[derive(Debug, Clone, Copy)]
 pub struct Tries {
     /// How long one try may take.
     pub timeout: Duration,
-    /// How long to wait after each failure but the last. All of it ends long before the links in letters do.
-    pub pauses: [Duration; 3],
+    /// How long to wait after the first failure, and twice as long after each further one.
+    pub pause: Duration,
+    /// No pause is longer.
+    pub longest_pause: Duration,
+    /// How often to look for mails that are due or that other servers have left.
+    pub look_every: Duration,
 }
 
 impl Default for Tries {
     fn default() -> Self {
-        let pauses = [10, 60, 300].map(Duration::from_secs);
-        Self { timeout: Duration::from_secs(30), pauses }
+        let [timeout, pause, longest_pause, look_every] = [30, 10, 1800, 5].map(Duration::from_secs);
+        Self { timeout, pause, longest_pause, look_every }
     }
 }
 
-/// Where letters are handed in.
+impl Tries {
+    /// How long to wait after a failure, the first or a later one.
+    fn pause_after(&self, attempt: u64) -> Duration {
+        let doublings = u32::try_from(attempt.saturating_sub(1)).unwrap_or(u32::MAX);
+        self.pause.saturating_mul(2_u32.saturating_pow(doublings)).min(self.longest_pause)
+    }
+}
+
+/// Where mails are handed in.
 #[derive(Clone)]
 pub struct Mailer {
     transport: Arc<Transport>,
+    store: Arc<dyn Store>,
+    policy: Arc<Policy>,
     tries: Tries,
-    waiting: Arc<Semaphore>,
-    sending: Arc<Semaphore>,
+    posted: Arc<Notify>,
     metrics: Metrics,
 }
 
 impl Mailer {
-    /// Connects nowhere yet: a server starts also while its mail server is away. `host` is the server's name.
-    pub fn new(settings: &MailSettings, host: &str, tries: Tries, metrics: &Metrics) -> anyhow::Result<Self> {
+    /// Connects nowhere yet: a server starts also while its mail server is away.
+    pub fn new(
+        settings: &MailSettings,
+        policy: &Policy,
+        tries: Tries,
+        backend: &Backend,
+    ) -> anyhow::Result<Self> {
+        let host = policy.host().unwrap_or_else(|| "localhost".to_owned());
         Ok(Self {
-            transport: Arc::new(Transport::new(settings, host)?),
+            transport: Arc::new(Transport::new(settings, &host)?),
+            store: backend.store.clone(),
+            policy: Arc::new(policy.clone()),
             tries,
-            waiting: Arc::new(Semaphore::new(WAITING_AT_ONCE)),
-            sending: Arc::new(Semaphore::new(SENDING_AT_ONCE)),
-            metrics: metrics.clone(),
+            posted: Arc::default(),
+            metrics: backend.metrics.clone(),
         })
     }
 
-    /// Sends a letter some time; `false` if too many wait already.
-    pub fn post(&self, letter: &Letter) -> bool {
-        let Ok(place) = Arc::clone(&self.waiting).try_acquire_owned() else {
-            tracing::error!("a mail (`{}`) is not sent: {WAITING_AT_ONCE} wait already", letter.subject);
+    /// Has a mail sent some time; `false` if too many wait already.
+    pub async fn post(&self, kind: MailKind, account: &AccountId, to: &EmailAddress) -> StoreResult<bool> {
+        let waits = self.store.add_mail(kind, account, to, Now::read()).await?;
+        if waits {
+            self.look();
+        } else {
+            tracing::error!("a mail to account {account} is not sent: too many wait already");
             self.metrics.mail("dropped");
-            return false;
-        };
-        let (mailer, letter) = (self.clone(), letter.clone());
-        tokio::spawn(async move { mailer.deliver(&letter, place).await });
-        true
+        }
+        Ok(waits)
     }
 
-    async fn deliver(&self, letter: &Letter, _place: OwnedSemaphorePermit) {
-        // Once, so that a mail server that has taken it already can know it again.
-        let outcome = match self.transport.write(letter) {
-            Ok(written) => self.send(letter, &written).await,
-            Err(cause) => Err(cause),
-        };
-        match outcome {
-            Ok(()) => self.metrics.mail("sent"),
-            Err(cause) => {
-                tracing::error!("a mail (`{}`) was not sent and is given up: {cause:#}", letter.subject);
-                self.metrics.mail("failed");
+    /// Looks for mails at once.
+    pub fn look(&self) {
+        self.posted.notify_one();
+    }
+
+    /// Sends what waits until `stopping` turns true or its sender is gone. Any number of servers may do so.
+    pub async fn run(self, mut stopping: watch::Receiver<bool>) {
+        let mut sending = JoinSet::new();
+        loop {
+            self.begin(&mut sending).await;
+            let has_room = sending.len() < SENDING_AT_ONCE;
+            tokio::select! {
+                Some(_) = sending.join_next() => {}
+                () = self.posted.notified(), if has_room => {}
+                () = sleep(self.tries.look_every), if has_room => {}
+                _ = stopping.wait_for(|stop| *stop) => break,
+            }
+        }
+        // Whatever is still on its way then is broken off.
+        let _ = timeout(LAST_TRIES, async { while sending.join_next().await.is_some() {} }).await;
+    }
+
+    /// Begins to send what is due.
+    async fn begin(&self, sending: &mut JoinSet<()>) {
+        while sending.len() < SENDING_AT_ONCE {
+            match self.store.claim_mail(Now::read()).await {
+                Ok(Some(mail)) => {
+                    let mailer = self.clone();
+                    sending.spawn(async move { mailer.deliver(&mail).await });
+                }
+                Ok(None) => return,
+                Err(error) => {
+                    tracing::error!("it could not be seen whether mails wait: {error}");
+                    return;
+                }
             }
         }
     }
 
-    async fn send(&self, letter: &Letter, written: &Written) -> anyhow::Result<()> {
-        let mut pauses = self.tries.pauses.into_iter();
-        loop {
-            let Failure { cause, is_final } = match self.try_once(written).await {
-                Ok(()) => return Ok(()),
-                Err(failure) => failure,
-            };
-            let Some(pause) = pauses.next().filter(|_| !is_final) else { return Err(cause) };
-            let seconds = pause.as_secs();
-            tracing::warn!("a mail (`{}`) was not sent, next try in {seconds} s: {cause:#}", letter.subject);
-            sleep(pause).await;
+    async fn deliver(&self, mail: &ClaimedMail) {
+        let ended = match self.send(mail).await {
+            Ok(()) => {
+                self.metrics.mail("sent");
+                self.store.remove_mail(mail).await
+            }
+            Err(failure) => self.postpone_or_give_up(mail, &failure).await,
+        };
+        if let Err(error) = ended {
+            tracing::error!(
+                "what became of mail {} could not be stored, it is tried again: {error}",
+                id(mail)
+            );
         }
     }
 
-    async fn try_once(&self, written: &Written) -> Result<(), Failure> {
-        // The semaphore is never closed.
-        let _turn = self.sending.acquire().await;
-        timeout(self.tries.timeout, self.transport.send(written)).await.unwrap_or_else(|_| {
-            let cause = anyhow::anyhow!("no end within {} s", self.tries.timeout.as_secs());
-            Err(Failure { cause, is_final: false })
+    async fn postpone_or_give_up(&self, mail: &ClaimedMail, failure: &Failure) -> StoreResult<bool> {
+        let (number, cause) = (id(mail), &failure.cause);
+        let pause = self.tries.pause_after(mail.attempt);
+        let next = Now::read().lease_end(pause);
+        if failure.is_final || next >= mail.expires {
+            tracing::error!("mail {number} to {} was not sent and is given up: {cause:#}", mail.name);
+            self.metrics.mail("failed");
+            return self.store.remove_mail(mail).await;
+        }
+        tracing::warn!(
+            "mail {number} to {} was not sent, next try in {} s: {cause:#}",
+            mail.name,
+            pause.as_secs()
+        );
+        self.store.postpone_mail(mail, next).await
+    }
+
+    async fn send(&self, mail: &ClaimedMail) -> Result<(), Failure> {
+        let later = |cause| Failure { cause, is_final: false };
+        if Now::read().millis() >= mail.expires {
+            return Err(Failure { cause: anyhow::anyhow!("it has waited too long"), is_final: true });
+        }
+        let letter = self.letter(mail).await.map_err(later)?;
+        // By the same name each time, so that a mail server that has taken it already can know it again.
+        let written = self.transport.write(&letter, &id(mail));
+        let written = written.map_err(|cause| Failure { cause, is_final: true })?;
+        let seconds = self.tries.timeout.as_secs();
+        let sent = timeout(self.tries.timeout, self.transport.send(&written)).await;
+        sent.unwrap_or_else(|_| Err(later(anyhow::anyhow!("no end within {seconds} s"))))
+    }
+
+    /// With a link of its own for each try: the database keeps none to be sent again. An earlier one works on, since
+    /// its mail may have arrived all the same.
+    async fn letter(&self, mail: &ClaimedMail) -> anyhow::Result<Letter> {
+        let ClaimedMail { kind, account, name, to, .. } = mail.clone();
+        let (store, policy, url) = (self.store.as_ref(), &self.policy, &self.policy.public_url);
+        Ok(match kind {
+            MailKind::NewPassword => {
+                let link = mailed_password_link(store, policy, account, to.clone()).await?;
+                Letter::new_password(to, &name, url, &link)
+            }
+            MailKind::Confirmation => {
+                let link = email_link(store, policy, account, to.clone()).await?;
+                Letter::confirmation(to, &name, url, &link)
+            }
+            MailKind::AddressTakenOff => Letter::address_taken_off(to, &name, url),
         })
+    }
+}
+
+/// A name that no other mail of this server has, also after its database was made anew.
+fn id(mail: &ClaimedMail) -> String {
+    format!("{}.{}", mail.asked_at, mail.position)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pauses_grow_up_to_a_limit() {
+        let pauses =
+            [1, 2, 3, 8, 9, 1000, u64::MAX].map(|attempt| Tries::default().pause_after(attempt).as_secs());
+        assert_eq!(pauses, [10, 20, 40, 1280, 1800, 1800, 1800]);
     }
 }

@@ -1,6 +1,7 @@
 //! Mails to people who have an account, such as those with a link for a new password.
 //!
-//! No request waits for a mail server: letters are sent in the background, and tried again where it is away.
+//! No request waits for a mail server: mails wait in the database and are sent in the background, by one of the
+//! servers that run, and tried again where the mail server is away. The link in a mail is drawn when it is sent.
 
 mod address;
 mod failure;

@@ -41,12 +41,10 @@ impl Transport {
         Ok(Self { from: settings.from.clone(), host: host.to_owned(), way })
     }
 
-    pub(super) fn write(&self, letter: &Letter) -> anyhow::Result<Written> {
+    /// `id` names the mail, and no other.
+    pub(super) fn write(&self, letter: &Letter, id: &str) -> anyhow::Result<Written> {
         let mailbox =
             |address: &EmailAddress| Ok::<_, anyhow::Error>(Mailbox::new(None, address.as_str().parse()?));
-        let mut random = [0; 16];
-        getrandom::fill(&mut random)?;
-        let id = base16ct::lower::encode_string(&random);
         let mut message = Message::builder()
             .from(mailbox(&self.from)?)
             .to(mailbox(&letter.to)?)
@@ -57,7 +55,7 @@ impl Transport {
         // So that nobody's absence is answered to the server (RFC 3834).
         let automatic = HeaderName::new_from_ascii_str("Auto-Submitted");
         message.headers_mut().insert_raw(HeaderValue::new(automatic, "auto-generated".to_owned()));
-        Ok(Written { id, envelope: message.envelope().clone(), bytes: message.formatted() })
+        Ok(Written { id: id.to_owned(), envelope: message.envelope().clone(), bytes: message.formatted() })
     }
 
     pub(super) async fn send(&self, written: &Written) -> Result<(), Failure> {
@@ -142,7 +140,7 @@ mod tests {
             subject: "A new password".to_owned(),
             text: format!("Here:\n\n{link}\n"),
         };
-        let written = transport.write(&letter).unwrap();
+        let written = transport.write(&letter, "1.2").unwrap();
         let text = String::from_utf8(written.bytes).unwrap();
         for line in [
             "From: diode@example.org",
@@ -154,10 +152,10 @@ mod tests {
         ] {
             assert!(text.split("\r\n").any(|there| there == line), "no line `{line}` in\n{text}");
         }
-        assert!(text.contains("\r\nDate: ") && text.contains("@diode.example.org>\r\n"), "{text}");
+        assert!(text.contains("\r\nDate: ") && text.contains("<1.2@diode.example.org>\r\n"), "{text}");
         assert_eq!(text.matches('\n').count(), text.matches("\r\n").count());
         for text in ["\r\nBcc: eve@example.org".to_owned(), "x".repeat(999), "ä".to_owned()] {
-            assert!(transport.write(&Letter { text, ..letter.clone() }).is_err());
+            assert!(transport.write(&Letter { text, ..letter.clone() }, "1.2").is_err());
         }
     }
 }

@@ -88,14 +88,6 @@ pub struct PasswordReset {
     pub without_email: bool,
 }
 
-/// An address that its owner has confirmed.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ConfirmedEmail {
-    pub email: EmailAddress,
-    /// The one that the account had before.
-    pub earlier: Option<EmailAddress>,
-}
-
 /// A program that waits to be allowed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WaitingDevice {
@@ -167,16 +159,24 @@ pub trait AccountStore: Send + Sync {
     async fn accounts_of_email(&self, email: &EmailAddress) -> StoreResult<Vec<Credentials>>;
 
     /// Uses up a link that was sent to an address, and gives the address to its account, which must be this
-    /// one. `None` if there is no such link.
+    /// one. With `tells`, a mail to the one that the account had before waits then. Returns the address; `None` if
+    /// there is no such link.
     async fn confirm_email(
         &self,
         link: &Digest,
         account: &AccountId,
+        tells: bool,
         now: Now,
-    ) -> StoreResult<Option<ConfirmedEmail>>;
+    ) -> StoreResult<Option<EmailAddress>>;
 
-    /// Takes the address off an account, with the links that were sent to it. Returns the address.
-    async fn remove_email(&self, account: &AccountId, now: Now) -> StoreResult<Option<EmailAddress>>;
+    /// Takes the address off an account, with the links that were sent to it. With `tells`, a mail to it waits
+    /// then. Returns the address.
+    async fn remove_email(
+        &self,
+        account: &AccountId,
+        tells: bool,
+        now: Now,
+    ) -> StoreResult<Option<EmailAddress>>;
 
     /// Disables an account, ending its sessions and keeping its tokens from working, or enables it again.
     async fn set_disabled(&self, account: &AccountId, disabled: bool, now: Now) -> StoreResult<()>;

@@ -16,6 +16,7 @@ use super::agents::AgentStore;
 use super::contributions::ContributionStore;
 use super::error::StoreResult;
 use super::identities::IdentityStore;
+use super::mails::MailStore;
 use super::moderation::ModerationStore;
 use super::packs::PackStore;
 use super::publications::PublicationStore;
@@ -34,6 +35,7 @@ pub trait Store:
     + AgentStore
     + ContributionStore
     + IdentityStore
+    + MailStore
     + ModerationStore
     + PackStore
     + PublicationStore

@@ -26,6 +26,7 @@ const SQLITE: &[Embedded] = &[
     (15, "email", include_str!("../../../migrations/sqlite/0015_email.sql")),
     (16, "libraries", include_str!("../../../migrations/sqlite/0016_libraries.sql")),
     (17, "model_sizes", include_str!("../../../migrations/sqlite/0017_model_sizes.sql")),
+    (18, "mails", include_str!("../../../migrations/sqlite/0018_mails.sql")),
 ];
 
 const POSTGRES: &[Embedded] = &[
@@ -46,6 +47,7 @@ const POSTGRES: &[Embedded] = &[
     (15, "email", include_str!("../../../migrations/postgres/0015_email.sql")),
     (16, "libraries", include_str!("../../../migrations/postgres/0016_libraries.sql")),
     (17, "model_sizes", include_str!("../../../migrations/postgres/0017_model_sizes.sql")),
+    (18, "mails", include_str!("../../../migrations/postgres/0018_mails.sql")),
 ];
 
 pub(super) fn sqlite() -> Migrator {

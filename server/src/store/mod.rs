@@ -10,6 +10,7 @@ mod cursor;
 mod error;
 mod identities;
 mod interface;
+mod mails;
 mod migrations;
 mod moderation;
 mod packs;
@@ -25,8 +26,8 @@ mod upkeep;
 use std::sync::Arc;
 
 pub use accounts::{
-    AccountStore, ConfirmedEmail, Created, Credentials, DeviceAnswer, LONGEST_WINDOW, LinkFor,
-    MAX_ACCOUNTS_OF_ADDRESS, NewAccount, NewTokenRow, PasswordReset, Tries, WaitingDevice,
+    AccountStore, Created, Credentials, DeviceAnswer, LONGEST_WINDOW, LinkFor, MAX_ACCOUNTS_OF_ADDRESS,
+    NewAccount, NewTokenRow, PasswordReset, Tries, WaitingDevice,
 };
 pub use agents::{
     AGENT_LEASE, AgentStore, KnownAgent, KnownProblems, LeaseWish, LeasedWork, MAX_REFUSED_RESULTS,
@@ -39,6 +40,7 @@ pub use cursor::{Cursor, Ranking};
 pub use error::{StoreError, StoreResult};
 pub use identities::{Identity, IdentityStore, Linked, OpenIdSignIn, OpenIdSignUp, SignedUp, Unlinked};
 pub use interface::Store;
+pub use mails::{ClaimedMail, MAIL_LEASE, MAX_WAITING_MAILS, MailKind, MailStore};
 pub use moderation::{Done, ModerationStore, UploadFilter};
 pub use packs::PackStore;
 pub use postgres::PostgresStore;

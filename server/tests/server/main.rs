@@ -41,6 +41,8 @@ mod jobs;
 #[cfg(test)]
 mod kill;
 #[cfg(test)]
+mod large_uploads;
+#[cfg(test)]
 mod leaderboard;
 #[cfg(test)]
 mod limits;

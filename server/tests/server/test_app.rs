@@ -122,7 +122,8 @@ impl TestApp {
     #[cfg(feature = "mail")]
     pub(crate) fn with_mails_trusting(self, server: MailServer, tries: Tries, ca: Option<PathBuf>) -> Self {
         let mails = MailSettings { server, from: "diode@example.org".parse().unwrap(), ca };
-        let mailer = Mailer::new(&mails, "diode.example.org", tries, &self.backend.metrics).unwrap();
+        let mailer = Mailer::new(&mails, &self.policy, tries, &self.backend).unwrap();
+        tokio::spawn(mailer.clone().run(self.stopping()));
         let served = App::new(self.backend.clone(), self.policy.clone(), self.stopping())
             .answering_to(self.policy.host().into_iter().collect())
             .with_mailer(Some(mailer));

@@ -16,6 +16,12 @@ use crate::solutions::StoredSolutions;
 use crate::store::error::StoreResult;
 use crate::store::types::View;
 
+/// Views whose timings are counted first, to see which are within a budget, and by what each further count is larger.
+/// What is counted is read for each solution: of all views of a large upload that takes longer, with many uploads of
+/// the same problems, than to compute those that are within the budget.
+const FIRST_COUNTED: usize = 8;
+const COUNTED_GROW_BY: usize = 4;
+
 /// Timings whose solutions are loaded together, packed: some two bytes each.
 const TIMINGS_AT_ONCE: u64 = 1 << 20;
 
@@ -62,7 +68,7 @@ pub(super) async fn fetch_views(db: &mut impl Connection, select: Statement) -> 
 
 /// Recomputes the entries of some views and the deviations of their solutions, in order, until
 /// `budget` timings have been read; the first view is always done. Returns those
-/// that are left.
+/// that are left: where some are beyond the budget, also small ones that follow them.
 ///
 /// A stored entry must be what [`compute`] makes of the stored solutions,
 /// or its view must be among the stale ones, also when two uploads add to one view
@@ -163,7 +169,10 @@ async fn budgeted<'v>(
     let mut budgeted = Budgeted { runs: Vec::new(), left: BTreeSet::new() };
     let touched: Vec<&View> = touched.iter().collect();
     let (mut run, mut in_run, mut spent) = (Vec::new(), 0, 0);
-    for chunk in touched.chunks(ROWS_PER_STATEMENT) {
+    let (mut rest, mut count) = (touched.as_slice(), FIRST_COUNTED);
+    while !rest.is_empty() && budgeted.left.is_empty() {
+        let chunk = rest.split_off(..count.min(rest.len())).unwrap_or_default();
+        count = (count * COUNTED_GROW_BY).min(ROWS_PER_STATEMENT);
         let timings = view_solutions::timings(db, chunk).await?;
         for &view in chunk {
             let timings = timings.get(view).copied().unwrap_or_default();
@@ -180,6 +189,7 @@ async fn budgeted<'v>(
             run.push(view);
         }
     }
+    budgeted.left.extend(rest);
     budgeted.runs.extend((!run.is_empty()).then_some(run));
     Ok(budgeted)
 }

@@ -27,6 +27,8 @@ pub(crate) enum Exclusive {
     Owners = 2,
     /// Adding a snapshot, for the same reason.
     Snapshots = 3,
+    /// Adding a mail, for the same reason.
+    Mails = 4,
 }
 
 /// What many transactions may keep at a time, and one alone may claim.

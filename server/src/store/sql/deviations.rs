@@ -52,10 +52,12 @@ pub(super) async fn of_view(db: &mut impl Connection, view: &View) -> StoreResul
 async fn of_views(db: &mut impl Connection, views: &[&View]) -> StoreResult<BTreeMap<i64, f64>> {
     let mut found = BTreeMap::new();
     for chunk in views.chunks(ROWS_PER_STATEMENT) {
-        let select = wanted(chunk).push(" SELECT d.solution, d.log_ratio").push(SOLUTIONS);
-        let rows: Vec<(i64, f64)> =
-            db.fetch_all(select.push(" JOIN deviations d ON d.solution = s.id")).await?;
-        found.extend(rows);
+        // Looked up for each solution, since Postgres may join by reading all deviations there are.
+        let select = wanted(chunk)
+            .push(" SELECT s.id, (SELECT d.log_ratio FROM deviations d WHERE d.solution = s.id)")
+            .push(SOLUTIONS);
+        let rows: Vec<(i64, Option<f64>)> = db.fetch_all(select).await?;
+        found.extend(rows.into_iter().filter_map(|(solution, ratio)| Some((solution, ratio?))));
     }
     Ok(found)
 }

@@ -1,13 +1,15 @@
 //! Fences uploads whose times lie too far from those of the other contributors.
 
+use std::collections::BTreeMap;
+
 use diode_core::api::Standing;
 use diode_core::ids::UploadId;
 use diode_core::stats::median;
 
 use super::connection::Connection;
 use super::fields::parse;
-use super::standing;
 use super::statement::Statement;
+use super::{copies, standing};
 use crate::consensus::is_off;
 use crate::solutions::Damaged;
 use crate::store::error::StoreResult;
@@ -64,13 +66,17 @@ pub(super) fn verdict(before: Standing, ratios: &mut [f64]) -> (Option<f64>, Sta
 /// account's solution is left out, so it cannot hide a lie. The choice depends on earlier
 /// uploads alone, so judging comes to an end.
 pub(super) async fn own_deviations(db: &mut impl Connection, upload: &UploadId) -> StoreResult<Vec<f64>> {
+    // Looked up for each solution, since Postgres may join by reading all deviations there are.
     let select = Statement::new(
-        "SELECT d.log_ratio FROM uploads u JOIN sent s ON s.upload = u.id \
-         JOIN deviations d ON d.solution = s.solution WHERE u.id = $1 AND COALESCE(u.account, '') = \
-             (SELECT COALESCE(f.account, '') FROM sent o JOIN uploads f ON f.id = o.upload \
-              WHERE o.solution = s.solution AND (f.standing = 0 OR f.id = u.id) \
-              ORDER BY f.received_at, f.id LIMIT 1)",
+        "SELECT solution, (SELECT log_ratio FROM deviations d WHERE d.solution = sent.solution) FROM sent \
+         WHERE upload = $1",
     );
-    let rows: Vec<(f64,)> = db.fetch_all(select.bind(upload.as_str())).await?;
-    Ok(rows.into_iter().map(|(ratio,)| ratio).collect())
+    let rows: Vec<(i64, Option<f64>)> = db.fetch_all(select.bind(upload.as_str())).await?;
+    let mut ratios: BTreeMap<i64, f64> =
+        rows.into_iter().filter_map(|(solution, ratio)| Some((solution, ratio?))).collect();
+    let solutions: Vec<i64> = ratios.keys().copied().collect();
+    for copy in copies::of_others(db, upload, &solutions).await? {
+        ratios.remove(&copy);
+    }
+    Ok(ratios.into_values().collect())
 }

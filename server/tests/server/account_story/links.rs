@@ -2,7 +2,7 @@
 
 use diode_core::ids::AccountId;
 use diode_server::mail::EmailAddress;
-use diode_server::store::{ConfirmedEmail, Created, LinkFor, NewAccount, Now, PasswordReset, Store};
+use diode_server::store::{Created, LinkFor, MailKind, NewAccount, Now, PasswordReset, Store};
 
 use super::{later, millis, named, secret, start};
 
@@ -50,7 +50,7 @@ pub(super) async fn addresses_are_confirmed(store: &dyn Store) {
         store.add_link(&secret(name), &link, start(), millis(later(60))).await.unwrap();
     };
     let confirm = async |name: &str, account: &AccountId, now: Now| {
-        store.confirm_email(&secret(name), account, now).await.unwrap()
+        store.confirm_email(&secret(name), account, true, now).await.unwrap()
     };
     let owners = async |email: &EmailAddress| {
         let found = store.accounts_of_email(email).await.unwrap();
@@ -71,7 +71,8 @@ pub(super) async fn addresses_are_confirmed(store: &dyn Store) {
     assert_eq!(confirm("old", &ada, later(60)).await, None, "it has expired");
     assert!(owners(&old).await.is_empty());
     let confirmed = confirm("old", &ada, start()).await;
-    assert_eq!(confirmed, Some(ConfirmedEmail { email: old.clone(), earlier: None }));
+    assert_eq!(confirmed, Some(old.clone()));
+    assert_eq!(store.claim_mail(start()).await.unwrap(), None, "there is nobody to tell");
     assert_eq!(confirm("old", &ada, start()).await, None, "it has been used");
     assert_eq!(
         (has().await, owners(&address("ada@EXAMPLE.org")).await),
@@ -82,7 +83,10 @@ pub(super) async fn addresses_are_confirmed(store: &dyn Store) {
     add("sent before", LinkFor::MailedPassword(ada.clone(), old.clone())).await;
     add("new", LinkFor::Email(ada.clone(), new.clone())).await;
     let confirmed = confirm("new", &ada, start()).await;
-    assert_eq!(confirmed, Some(ConfirmedEmail { email: new.clone(), earlier: Some(old.clone()) }));
+    assert_eq!(confirmed, Some(new.clone()));
+    let told = store.claim_mail(start()).await.unwrap().unwrap();
+    assert_eq!((told.kind, &told.to), (MailKind::AddressTakenOff, &old));
+    assert!(store.remove_mail(&told).await.unwrap());
     add("on its way", LinkFor::MailedPassword(ada.clone(), old.clone())).await;
     assert_eq!((choose("sent before").await, choose("on its way").await), (None, None));
 
@@ -98,6 +102,13 @@ pub(super) async fn addresses_are_confirmed(store: &dyn Store) {
 
     add("again", LinkFor::Email(ada.clone(), new.clone())).await;
     confirm("again", &ada, start()).await.unwrap();
-    assert_eq!(store.remove_email(&ada, start()).await.unwrap(), Some(new));
-    assert_eq!((store.remove_email(&ada, start()).await.unwrap(), has().await), (None, None));
+    assert_eq!(store.remove_email(&ada, true, start()).await.unwrap(), Some(new.clone()));
+    assert_eq!((store.remove_email(&ada, true, start()).await.unwrap(), has().await), (None, None));
+    let told = store.claim_mail(start()).await.unwrap().unwrap();
+    assert_eq!((told.kind, told.to, told.name.as_str()), (MailKind::AddressTakenOff, new, "ada"));
+    // Whoever sends no mails has none wait.
+    add("quietly", LinkFor::Email(ada.clone(), old.clone())).await;
+    assert!(store.confirm_email(&secret("quietly"), &ada, false, start()).await.unwrap().is_some());
+    assert!(store.remove_email(&ada, false, start()).await.unwrap().is_some());
+    assert_eq!(store.claim_mail(start()).await.unwrap(), None);
 }

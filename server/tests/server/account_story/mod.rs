@@ -2,6 +2,7 @@
 
 mod identities;
 mod links;
+mod mails;
 mod sessions;
 mod uploads;
 
@@ -46,6 +47,7 @@ pub(crate) async fn accounts_live(store: &dyn Store) {
     sessions::sessions_begin_and_end(store).await;
     links::links_work_once(store).await;
     links::addresses_are_confirmed(store).await;
+    mails::mails_wait(store).await;
     identities::identities_are_linked(store).await;
     sessions::tokens_are_used_and_revoked(store).await;
     sessions::programs_wait(store).await;

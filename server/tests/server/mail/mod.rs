@@ -4,6 +4,7 @@ mod hostile;
 mod mailbox;
 mod sending;
 mod smtp;
+mod waiting;
 
 use diode_core::api::{Account, LogEntry};
 use diode_server::accounts::{SignUps, password_link};

@@ -43,8 +43,12 @@ impl StandIn {
 
     /// With a certificate.
     pub(super) async fn start_with(manner: Manner, certificate: Option<&TlsFiles>) -> Self {
+        Self::start_on(TcpListener::bind("127.0.0.1:0").await.unwrap(), manner, certificate)
+    }
+
+    /// On a port at which nobody has answered yet.
+    pub(super) fn start_on(listener: TcpListener, manner: Manner, certificate: Option<&TlsFiles>) -> Self {
         let tls = certificate.map(acceptor);
-        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let port = listener.local_addr().unwrap().port();
         let (connections, said, mails) = (Arc::default(), Arc::default(), Arc::default());
         let server = Self { port, connections, said, mails, tls };

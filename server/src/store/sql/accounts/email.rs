@@ -3,11 +3,13 @@ use diode_core::ids::{AccountId, AccountName, Digest};
 use super::links;
 use super::owners::{CredentialsRow, select};
 use crate::mail::EmailAddress;
-use crate::store::accounts::{ConfirmedEmail, Credentials, LinkFor, MAX_ACCOUNTS_OF_ADDRESS};
+use crate::store::accounts::{Credentials, LinkFor, MAX_ACCOUNTS_OF_ADDRESS};
 use crate::store::error::StoreResult;
+use crate::store::mails::MailKind;
 use crate::store::sql::connection::Connection;
 use crate::store::sql::fields::{optional, parse};
 use crate::store::sql::log::note;
+use crate::store::sql::mails;
 use crate::store::sql::statement::Statement;
 use crate::store::types::Now;
 
@@ -40,8 +42,9 @@ pub(super) async fn confirm<C: Connection>(
     db: &mut C,
     link: &Digest,
     account: &AccountId,
+    tells: bool,
     now: Now,
-) -> StoreResult<Option<ConfirmedEmail>> {
+) -> StoreResult<Option<EmailAddress>> {
     // Somebody else's link stays usable.
     match links::find(db, link, now).await? {
         Some(LinkFor::Email(owner, _)) if owner == *account => {}
@@ -52,18 +55,25 @@ pub(super) async fn confirm<C: Connection>(
     links::forget_mailed(db, account).await?;
     set(db, account, Some(&email)).await?;
     note(db, &format!("give {name} an e-mail address"), WHY, name.as_str(), now).await?;
-    Ok(Some(ConfirmedEmail { email, earlier }))
+    if let Some(earlier) = earlier.filter(|earlier| tells && *earlier != email) {
+        mails::add(db, MailKind::AddressTakenOff, account, &earlier, now).await?;
+    }
+    Ok(Some(email))
 }
 
 pub(super) async fn remove<C: Connection>(
     db: &mut C,
     account: &AccountId,
+    tells: bool,
     now: Now,
 ) -> StoreResult<Option<EmailAddress>> {
     let Some((name, Some(email))) = locked(db, account).await? else { return Ok(None) };
     links::forget_mailed(db, account).await?;
     set(db, account, None).await?;
     note(db, &taken(&name), WHY, name.as_str(), now).await?;
+    if tells {
+        mails::add(db, MailKind::AddressTakenOff, account, &email, now).await?;
+    }
     Ok(Some(email))
 }
 

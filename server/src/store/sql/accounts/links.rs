@@ -6,6 +6,7 @@ use crate::store::accounts::LinkFor;
 use crate::store::error::StoreResult;
 use crate::store::sql::connection::Connection;
 use crate::store::sql::fields::optional;
+use crate::store::sql::mails;
 use crate::store::sql::statement::Statement;
 use crate::store::types::Now;
 
@@ -84,17 +85,17 @@ pub(super) async fn take(
     Ok(row.map(link).transpose()?)
 }
 
-/// Removes all links of an account.
+/// Removes all links of an account, also those on their way to a mail.
 pub(super) async fn forget_all(db: &mut impl Connection, account: &AccountId) -> StoreResult<()> {
     db.execute(Statement::new("DELETE FROM links WHERE account = $1").bind(account.as_str())).await?;
-    Ok(())
+    mails::forget_links(db, account).await
 }
 
-/// Removes those that were sent by mail.
+/// Removes those that were sent by mail or are to be.
 pub(super) async fn forget_mailed(db: &mut impl Connection, account: &AccountId) -> StoreResult<()> {
     let delete = Statement::new("DELETE FROM links WHERE account = $1 AND email IS NOT NULL");
     db.execute(delete.bind(account.as_str())).await?;
-    Ok(())
+    mails::forget_links(db, account).await
 }
 
 fn link((kind, account, email): LinkRow) -> Result<LinkFor, Damaged> {

@@ -23,8 +23,8 @@ use super::{SqlStore, reader};
 use crate::blobs::BlobKey;
 use crate::mail::EmailAddress;
 use crate::store::accounts::{
-    AccountStore, ConfirmedEmail, Created, Credentials, DeviceAnswer, LinkFor, NewAccount, NewTokenRow,
-    PasswordReset, Tries, WaitingDevice,
+    AccountStore, Created, Credentials, DeviceAnswer, LinkFor, NewAccount, NewTokenRow, PasswordReset, Tries,
+    WaitingDevice,
 };
 use crate::store::error::StoreResult;
 use crate::store::identities::{
@@ -85,13 +85,19 @@ impl<DB: Database<Connection: Connection>> AccountStore for SqlStore<DB> {
         &self,
         link: &Digest,
         account: &AccountId,
+        tells: bool,
         now: Now,
-    ) -> StoreResult<Option<ConfirmedEmail>> {
-        in_transaction!(self, tx => email::confirm(tx, link, account, now))
+    ) -> StoreResult<Option<EmailAddress>> {
+        in_transaction!(self, tx => email::confirm(tx, link, account, tells, now))
     }
 
-    async fn remove_email(&self, account: &AccountId, now: Now) -> StoreResult<Option<EmailAddress>> {
-        in_transaction!(self, tx => email::remove(tx, account, now))
+    async fn remove_email(
+        &self,
+        account: &AccountId,
+        tells: bool,
+        now: Now,
+    ) -> StoreResult<Option<EmailAddress>> {
+        in_transaction!(self, tx => email::remove(tx, account, tells, now))
     }
 
     async fn set_disabled(&self, account: &AccountId, disabled: bool, now: Now) -> StoreResult<()> {

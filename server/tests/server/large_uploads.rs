@@ -1,0 +1,46 @@
+//! Uploads of problems of which so much is known that their entries are computed later.
+
+use diode_core::{Dataset, TimeColumn};
+use diode_formats::read_file;
+use diode_server::admin::verify_entries;
+
+use crate::samples::columnar;
+use crate::test_app::TestApp;
+
+/// Many problems with 1,534 timings each.
+const REAL: &str = "../trained_models/matmul/nvidia-h200/data/h200-mm-bf16.msgpack.zst";
+
+/// Twice their timings are more than an upload of them computes.
+const PROBLEMS: usize = 100;
+
+/// The same problems, whose times are so many nanoseconds longer.
+fn measured_again(real: &Dataset, longer: u64) -> Dataset {
+    let mut again = real.clone();
+    for solution in &mut again.solutions {
+        let times = solution.times.iter_nanos().map(|time| time.0 as u64 + longer);
+        solution.times = TimeColumn::from_nanos(times.collect()).unwrap();
+    }
+    again
+}
+
+#[tokio::test]
+async fn an_upload_computes_some_entries_and_marks_all_others() {
+    let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join(REAL);
+    let mut real = read_file(&path).unwrap().datasets.pop().unwrap();
+    real.solutions.truncate(PROBLEMS);
+    for app in TestApp::on_both("large_uploads").await {
+        let store = app.backend.store.as_ref();
+        for (longer, left) in [(0, 0..1), (32, 1..PROBLEMS), (64, 1..PROBLEMS + 1)] {
+            assert_eq!(app.upload(columnar(&measured_again(&real, longer))).await.status, 201);
+            let stale = store.stale_entries().await.unwrap().len();
+            assert!(left.contains(&stale), "{stale} entries are marked, expected {left:?}");
+            let verified = verify_entries(store).await.unwrap();
+            assert_eq!((verified.entries, verified.stale), (PROBLEMS - stale, stale));
+            assert!(verified.differences.is_empty());
+        }
+        while store.refresh_entries().await.unwrap() > 0 {}
+        let verified = verify_entries(store).await.unwrap();
+        assert_eq!((verified.entries, verified.stale, verified.differences.len()), (PROBLEMS, 0, 0));
+        app.end().await;
+    }
+}
