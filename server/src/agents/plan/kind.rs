@@ -4,7 +4,6 @@ use diode_core::alignment::Alignment;
 use diode_core::api::{Ability, SizeRange};
 use diode_core::{DType, Layout, Op, Problem};
 
-use super::cost::usual_seconds;
 use super::size::SizeBin;
 
 /// The types that the plan asks for; others are measured by people who need them.
@@ -67,20 +66,13 @@ impl Kind {
         (range(self.m), range(self.n))
     }
 
-    /// How soon its first problem is worth its time, beside those of others. Half of it is the same for all operators,
-    /// types, layouts and sizes: a model that has seen few problems of a kind picks badly there, and somebody computes
-    /// them. The other half is how often programs do. Both over the root of the time that one takes, so that an hour is
-    /// not spent on a few long ones.
+    /// How soon its first problem comes, beside those of others. Half of it is the same for all operators, types,
+    /// layouts and sizes: a model that has seen few problems of a kind picks badly there, and somebody computes them.
+    /// The other half is how often programs do. How long a problem takes does not count: a plan that put long ones off
+    /// had more problems in an hour, and worse models of them and of fp32.
     pub(super) fn weight(self) -> f64 {
         let batches = if self.op.is_batched() { BATCHES.len() } else { 1 };
-        (1.0 + self.use_by_programs() / USUAL_USE) / batches as f64 / self.seconds().sqrt()
-    }
-
-    /// About how long one of its problems takes with a sample of configs, on a device of today.
-    fn seconds(self) -> f64 {
-        let middle = |bin: SizeBin| 2.0 * bin.least() as f64;
-        let flops = 2.0 * middle(self.b) * middle(self.m) * middle(self.n) * middle(self.k);
-        usual_seconds(self.dtype, flops)
+        (1.0 + self.use_by_programs() / USUAL_USE) / batches as f64
     }
 
     /// How often programs compute such problems with any batch, beside others. Estimated: linear layers in 16 bits
