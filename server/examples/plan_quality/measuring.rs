@@ -1,119 +1,93 @@
+use std::collections::HashSet;
+
 use diode_core::api::Breadth;
 use diode_core::hardware::Hardware;
 use diode_core::mixing::hash;
 use diode_core::simulated::SimulatedDevice;
 use diode_core::space::{Space, SpaceName};
 use diode_core::{Config, ConfigDictionary, Dataset, Method, Problem, Provenance, Solution, TimeColumn};
-use diode_server::agents::plan::{breadth_of, expected_seconds};
+use diode_model::{Model, Ranker};
 use diode_train::TrainingSet;
 
-/// The longest that one problem may take, which is the length of a lease.
-pub(crate) const MOST_SECONDS: f64 = 120.0;
+/// The model that comes with `diode`, by which agents choose the configs of a sample.
+const SHIPPED: &[u8] =
+    include_bytes!("../../../trained_models/matmul/nvidia-h200/matmul-nvidia-h200.safetensors");
 
-/// The most memory that the operands of a problem may take.
-const MOST_BYTES: f64 = (8_u64 << 30) as f64;
-
-/// Configs of the full space in a sample, besides the default ones. Agents time the 200 best by the shipped model
-/// too; here no model is to know anything beforehand.
+/// Configs in a sample that this model expects to be the fastest, and others of the full space: as many as agents time.
+const EXPECTED: usize = 200;
 const DRAWN: usize = 100;
-
-/// Which configs of a problem are timed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Configs {
-    /// All, or a sample where all would take too long.
-    All,
-    /// A sample of most problems, all of the others.
-    OfThePlan,
-}
 
 /// A device that measures in no time what would take hours.
 pub(crate) struct Device {
-    hardware: Hardware,
-    times: SimulatedDevice,
+    pub(crate) hardware: Hardware,
+    pub(crate) times: SimulatedDevice,
+    pub(crate) seed: u64,
 }
 
-/// What it has measured, and how long that would have taken.
-pub(crate) struct Measured {
-    pub(crate) dataset: Dataset,
-    seconds: f64,
+/// A problem to measure, and how long that would take.
+pub(crate) struct Task {
+    pub(crate) problem: Problem,
+    pub(crate) breadth: Breadth,
+    pub(crate) seconds: f64,
 }
 
 impl Device {
     pub(crate) fn new(hardware: Hardware, seed: u64) -> Self {
-        Self { times: SimulatedDevice::new(hardware.clone(), seed), hardware }
+        Self { times: SimulatedDevice::new(hardware.clone(), seed), hardware, seed }
     }
 
-    pub(crate) fn nothing(&self) -> Measured {
+    /// The model that comes with `diode`, standing in for the device's hardware.
+    pub(crate) fn shipped(&self) -> anyhow::Result<Model> {
+        Ok(Model::from_bytes(SHIPPED)?.standing_in_for(self.hardware.clone())?)
+    }
+
+    pub(crate) fn nothing(&self) -> Dataset {
         let (hardware, provenance) = (self.hardware.clone(), Provenance::default());
         let (configs, solutions) = (ConfigDictionary::default(), Vec::new());
-        Measured { dataset: Dataset { hardware, provenance, configs, solutions }, seconds: 0.0 }
+        Dataset { hardware, provenance, configs, solutions }
     }
 
-    /// Measures one problem after the other, as agents do, until so many hours are spent.
-    pub(crate) fn measure_until(
+    /// Measures one problem after the other, as agents do. What there is after each of so many hours, without what is
+    /// kept for judging.
+    pub(crate) fn measure(
         &self,
-        hours: f64,
-        configs: Configs,
-        problems: &mut dyn Iterator<Item = Problem>,
-        measured: &mut Measured,
-    ) -> anyhow::Result<()> {
-        while measured.seconds < 3600.0 * hours {
-            let Some(problem) = problems.next() else { break };
-            let Some((breadth, seconds)) = self.cost(&problem, configs) else { continue };
-            measured.seconds += seconds;
-            self.measure(problem, breadth, &mut measured.dataset)?;
+        mut tasks: impl Iterator<Item = Task>,
+        hours: impl Iterator<Item = f64>,
+    ) -> anyhow::Result<Vec<(f64, TrainingSet)>> {
+        let mut ranker = Ranker::new(Box::new(self.shipped()?));
+        let (mut dataset, mut spent, mut sets) = (self.nothing(), 0.0, Vec::new());
+        for hours in hours {
+            while spent < 3600.0 * hours
+                && let Some(task) = tasks.next()
+            {
+                let configs = self.configs(&task, &mut ranker)?;
+                let times =
+                    configs.iter().filter_map(|config| self.times.repeats(&task.problem, config).next());
+                let times = times.collect();
+                add(task.problem, &configs, times, &mut dataset)?;
+                spent += task.seconds;
+            }
+            let set = TrainingSet::from_datasets(std::slice::from_ref(&dataset), None)?;
+            sets.push((hours, set.split_kept()?.0));
         }
-        Ok(())
-    }
-
-    /// All configs of some problems, to judge by.
-    pub(crate) fn held_out(
-        &self,
-        problems: impl IntoIterator<Item = Problem>,
-    ) -> anyhow::Result<TrainingSet> {
-        let mut measured = self.nothing();
-        for problem in problems.into_iter().filter(|problem| self.cost(problem, Configs::OfThePlan).is_some())
-        {
-            self.measure(problem, Breadth::Full, &mut measured.dataset)?;
-        }
-        Ok(TrainingSet::from_datasets(&[measured.dataset], None)?)
-    }
-
-    /// What the server expects; `None` if the problem is too much for a lease or the device.
-    fn cost(&self, problem: &Problem, configs: Configs) -> Option<(Breadth, f64)> {
-        let fits = problem.bytes() <= MOST_BYTES;
-        let first = if configs == Configs::All { Breadth::Full } else { breadth_of(problem) };
-        let breadths = [first, Breadth::Sample].into_iter().filter(|_| fits);
-        let mut costs = breadths.map(|breadth| (breadth, expected_seconds(&self.hardware, problem, breadth)));
-        costs.find(|(_, seconds)| *seconds <= MOST_SECONDS)
-    }
-
-    fn measure(&self, problem: Problem, breadth: Breadth, dataset: &mut Dataset) -> anyhow::Result<()> {
-        let list = self.configs(&problem, breadth)?;
-        let times = list.iter().filter_map(|config| self.times.repeats(&problem, config).next()).collect();
-        dataset.solutions.push(Solution {
-            method: Method::MEDIAN_COLD_EVENT,
-            configs: list.iter().map(|config| dataset.configs.intern(*config)).collect(),
-            times: TimeColumn::from_nanos(times)?,
-            minimum_ns: None,
-            spread_ns: None,
-            repeats: None,
-            failures: Vec::new(),
-            problem,
-        });
-        Ok(())
+        Ok(sets)
     }
 
     /// The configs that an agent times, but for which of the full space are drawn.
-    fn configs(&self, problem: &Problem, breadth: Breadth) -> anyhow::Result<Vec<Config>> {
+    fn configs(&self, task: &Task, ranker: &mut Ranker<Box<Model>>) -> anyhow::Result<Vec<Config>> {
+        let problem = &task.problem;
         let space = |name| Space::Named(name).configs(&self.hardware, problem);
         let full = space(SpaceName::Full)?;
-        if breadth == Breadth::Full {
+        if task.breadth == Breadth::Full {
             return Ok(full);
         }
         let mut configs = space(SpaceName::Default)?;
         configs.retain(|config| full.contains(config));
-        let mut others: Vec<Config> = full.into_iter().filter(|config| !configs.contains(config)).collect();
+        let mut known: HashSet<Config> = configs.iter().copied().collect();
+        let ranked = ranker.rank(problem, &Space::Named(SpaceName::Full))?;
+        let best = ranked.configs.iter().take(EXPECTED).map(|(config, _)| *config);
+        configs.extend(best.filter(|config| known.insert(*config)));
+        let mut others: Vec<Config> = full.into_iter().filter(|config| !known.contains(config)).collect();
         for at in 0..DRAWN.min(others.len()) {
             let place = hash([problem.m, problem.n, problem.k, at as u64]) as usize % (others.len() - at);
             others.swap(at, at + place);
@@ -122,4 +96,24 @@ impl Device {
         configs.extend(others);
         Ok(configs)
     }
+}
+
+/// Adds what was measured of one problem.
+pub(crate) fn add(
+    problem: Problem,
+    configs: &[Config],
+    nanos: Vec<u64>,
+    dataset: &mut Dataset,
+) -> anyhow::Result<()> {
+    dataset.solutions.push(Solution {
+        method: Method::MEDIAN_COLD_EVENT,
+        configs: configs.iter().map(|config| dataset.configs.intern(*config)).collect(),
+        times: TimeColumn::from_nanos(nanos)?,
+        minimum_ns: None,
+        spread_ns: None,
+        repeats: None,
+        failures: Vec::new(),
+        problem,
+    });
+    Ok(())
 }

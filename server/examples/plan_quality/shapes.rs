@@ -2,17 +2,20 @@ use diode_core::mixing::{hash, mix};
 use diode_core::shapes::{Transformer, Workload};
 use diode_core::{Bias, DType, Layout, Op, Problem, ProblemFields};
 
-const TRANSFORMERS: [&str; 3] = [
+const TRANSFORMERS: [&str; 6] = [
+    "hidden=768,intermediate=3072,heads=12,vocab=50257",
     "hidden=2048,intermediate=8192,heads=32,kv_heads=8,vocab=128256",
     "hidden=4096,intermediate=11008,heads=32,vocab=32000",
     "hidden=5120,intermediate=13824,heads=40,vocab=32000",
+    "hidden=3584,intermediate=18944,heads=28,kv_heads=4,vocab=152064",
+    "hidden=8192,intermediate=28672,heads=64,kv_heads=8,vocab=128256",
 ];
 
 /// What programs compute: the linear layers of some transformers.
 pub(crate) fn layers() -> anyhow::Result<Vec<Problem>> {
     let workload = Workload {
-        prefill_tokens: vec![512, 2048, 8192],
-        decode_batches: vec![1, 8, 64, 256],
+        prefill_tokens: vec![512, 1024, 2048, 4096, 8192],
+        decode_batches: vec![1, 8, 32, 64, 128, 256],
         tensor_parallel: 1,
     };
     let mut problems = Vec::new();

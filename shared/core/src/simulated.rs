@@ -31,6 +31,18 @@ impl SimulatedDevice {
 
     /// The time of a config without noise, in nanoseconds.
     pub fn nanos(&self, problem: &Problem, config: &Config) -> f64 {
+        let alone = unit((config, [problem.b, problem.m, problem.n, problem.k]));
+        self.nanos_with(problem, config, alone)
+    }
+
+    /// What can be known of that time without measuring the problem itself: a model that has learnt everything
+    /// predicts it.
+    pub fn learnable_nanos(&self, problem: &Problem, config: &Config) -> f64 {
+        self.nanos_with(problem, config, 0.5)
+    }
+
+    /// The time where the config is so far, from 0 to 1, from what it takes on near problems.
+    fn nanos_with(&self, problem: &Problem, config: &Config, alone: f64) -> f64 {
         let facts = self.hardware.facts.as_ref();
         // Hardware without a peak for the type computes at a teraflop per second.
         let least = facts
@@ -39,9 +51,7 @@ impl SimulatedDevice {
         let sms = facts.map_or(1.0, |facts| f64::from(facts.sms));
         let efficiency = config.tile().map_or(0.85, |tile| efficiency(tile, problem, sms));
         let device = 1.0 + DEVICE_SPREAD * unit((self.seed, "device"));
-        let quirk = 1.0
-            + CONFIG_SPREAD * quirk(problem, config)
-            + PROBLEM_SPREAD * unit((config, [problem.b, problem.m, problem.n, problem.k]));
+        let quirk = 1.0 + CONFIG_SPREAD * quirk(problem, config) + PROBLEM_SPREAD * alone;
         // A tenth above the roofline: no device reaches it.
         LAUNCH_NS + 1.1 * least / efficiency * device * quirk
     }
@@ -121,6 +131,19 @@ mod tests {
         for (one, other) in one.into_iter().zip(other) {
             assert!((one as f64 / other as f64 - 1.0).abs() < 0.06, "{one} {other}");
         }
+    }
+
+    #[test]
+    fn what_a_problem_alone_shows_is_little_and_not_nothing() {
+        let hardware = find("nvidia-h200").unwrap();
+        let fields = ProblemFields::plain(Op::Mm, 1, 1000, 2000, 3000, DType::BFloat16);
+        let problem = Problem::new(fields).unwrap();
+        let configs = Space::Named(SpaceName::Full).configs(&hardware, &problem).unwrap();
+        let device = SimulatedDevice::new(hardware, 1);
+        let ratio = |config| device.nanos(&problem, config) / device.learnable_nanos(&problem, config);
+        let ratios: Vec<f64> = configs.iter().map(ratio).collect();
+        assert!(ratios.iter().all(|ratio| (ratio - 1.0).abs() <= PROBLEM_SPREAD / 2.0), "{ratios:?}");
+        assert!(ratios.iter().any(|ratio| (ratio - 1.0).abs() > PROBLEM_SPREAD / 4.0), "{ratios:?}");
     }
 
     #[test]

@@ -1,6 +1,6 @@
+use diode_core::Problem;
 use diode_core::api::Breadth;
 use diode_core::hardware::{Facts, Hardware, Vendor, roofline};
-use diode_core::{DType, Problem};
 
 /// Seconds for each problem: making the inputs, checking results, sending them.
 const PER_PROBLEM: f64 = 0.1;
@@ -18,10 +18,6 @@ const PER_LAUNCH: f64 = 50e-6;
 const UNKNOWN_FLOPS: f64 = 1e11;
 const UNKNOWN_BYTES: f64 = 1e10;
 
-/// The rates of a usual GPU, for the order of kinds, which is the same for all hardware.
-const USUAL_FLOPS: f64 = 1e14;
-const USUAL_FLOPS_FP32: f64 = 1e13;
-
 /// Configs of a GPU's sample: 200 that a model expects to be fast, 100 drawn ones, and those of the default list.
 const GPU_SAMPLE: f64 = 310.0;
 
@@ -38,12 +34,6 @@ pub(super) fn launch(hardware: &Hardware, problem: &Problem) -> f64 {
 /// How long a problem is expected to take whose launches take so long.
 pub(super) fn seconds(hardware: &Hardware, launch: f64, breadth: Breadth) -> f64 {
     PER_PROBLEM + configs(hardware, breadth) * LAUNCHES * launch
-}
-
-/// How long a sample of a problem of so many operations is expected to take on a usual GPU.
-pub(super) fn usual_seconds(dtype: DType, flops: f64) -> f64 {
-    let rate = if dtype == DType::Float32 { USUAL_FLOPS_FP32 } else { USUAL_FLOPS };
-    PER_PROBLEM + GPU_SAMPLE * LAUNCHES * (flops / rate * SLOWDOWN + PER_LAUNCH)
 }
 
 fn best_case(facts: Option<&Facts>, problem: &Problem) -> f64 {

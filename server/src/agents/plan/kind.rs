@@ -4,11 +4,16 @@ use diode_core::alignment::Alignment;
 use diode_core::api::{Ability, SizeRange};
 use diode_core::{DType, Layout, Op, Problem};
 
-use super::cost::usual_seconds;
 use super::size::SizeBin;
 
 /// The types that the plan asks for; others are measured by people who need them.
 pub(in crate::agents) const DTYPES: [DType; 3] = [DType::BFloat16, DType::Float16, DType::Float32];
+
+/// The batches that the plan asks for. Those of 1 are multiplications without a batch.
+pub(super) const BATCHES: &[SizeBin] = SizeBin::ALL.split_at(1).1.split_at(3).0;
+
+/// [`Kind::use_by_programs`] on average over operators, types, layouts and sizes.
+pub(super) const USUAL_USE: f64 = 129.0;
 
 /// Problems that count as alike: one of them says much about the others.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -61,26 +66,22 @@ impl Kind {
         (range(self.m), range(self.n))
     }
 
-    /// How soon its first problem is worth its time, beside those of others: how often programs compute such
-    /// problems, over the root of the time that one takes, so that an hour is not spent on a few long ones.
+    /// How soon its first problem comes, beside those of others. Half of it is the same for all operators, types,
+    /// layouts and sizes: a model that has seen few problems of a kind picks badly there, and somebody computes them.
+    /// The other half is how often programs do. How long a problem takes does not count: a plan that put long ones off
+    /// had more problems in an hour, and worse models of them and of fp32.
     pub(super) fn weight(self) -> f64 {
-        self.use_by_programs() / self.seconds().sqrt()
+        let batches = if self.op.is_batched() { BATCHES.len() } else { 1 };
+        (1.0 + self.use_by_programs() / USUAL_USE) / batches as f64
     }
 
-    /// About how long one of its problems takes with a sample of configs, on a device of today.
-    fn seconds(self) -> f64 {
-        let middle = |bin: SizeBin| 2.0 * bin.least() as f64;
-        let flops = 2.0 * middle(self.b) * middle(self.m) * middle(self.n) * middle(self.k);
-        usual_seconds(self.dtype, flops)
-    }
-
-    /// How often programs compute such problems, beside others. Estimated: linear layers in 16 bits lead. There
-    /// are three bins of batches, so those of one weigh less.
-    fn use_by_programs(self) -> f64 {
+    /// How often programs compute such problems with any batch, beside others. Estimated: linear layers in 16 bits
+    /// lead.
+    pub(super) fn use_by_programs(self) -> f64 {
         let op = match self.op {
             Op::Mm | Op::Addmm => 4.0,
-            Op::Bmm => 1.0,
-            Op::Baddbmm => 0.5,
+            Op::Bmm => 3.0,
+            Op::Baddbmm => 1.5,
         };
         let dtype = match self.dtype {
             DType::BFloat16 => 4.0,
@@ -111,8 +112,7 @@ impl fmt::Display for Kind {
 pub fn kinds() -> Vec<Kind> {
     let mut kinds = Vec::new();
     for &op in Op::ALL {
-        // Batches of 1 are multiplications without a batch.
-        let batches = if op.is_batched() { &SizeBin::ALL[1..4] } else { &[SizeBin::ONE][..] };
+        let batches = if op.is_batched() { BATCHES } else { &[SizeBin::ONE] };
         for dtype in DTYPES {
             for &b_layout in Layout::ALL {
                 for aligned in [true, false] {

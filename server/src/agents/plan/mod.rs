@@ -2,7 +2,7 @@
 //!
 //! Problems are told apart by their [`Kind`]. First comes one problem of each kind of which nothing is known,
 //! then what people want, then what a second contributor is to confirm, then more of the kinds of which least
-//! is known. Kinds that programs compute often come before others, and those that take long after.
+//! is known. Kinds that programs compute often tend to come before others.
 
 mod cells;
 mod confirmed;

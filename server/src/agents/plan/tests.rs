@@ -7,6 +7,7 @@ use proptest::prelude::*;
 
 use super::cells::AllCells;
 use super::draw::{draw, key};
+use super::kind::{BATCHES, USUAL_USE};
 use super::*;
 
 fn h200() -> Hardware {
@@ -95,11 +96,39 @@ fn a_plan_of_few_kinds_ends() {
 
 #[test]
 fn usual_kinds_come_sooner() {
-    let first = planned(&everything(), &[], 1, 200);
+    let first = planned(&everything(), &[], 1, 400);
     let count = |admits: &dyn Fn(&Problem) -> bool| first.iter().filter(|p| admits(&p.problem)).count();
-    assert!(count(&|p| p.a_dtype == DType::BFloat16) > 2 * count(&|p| p.a_dtype == DType::Float32));
+    assert!(count(&|p| p.a_dtype == DType::BFloat16) > 3 * count(&|p| p.a_dtype == DType::Float32) / 2);
     assert!(count(&|p| matches!(p.op, Op::Mm | Op::Addmm)) > count(&|p| p.op.is_batched()));
-    assert!(count(&|p| Kind::of(p).unwrap().aligned) > 100);
+    assert!(count(&|p| Kind::of(p).unwrap().aligned) > 200);
+}
+
+#[test]
+fn no_operator_type_layout_or_alignment_waits_for_others() {
+    let first = planned(&everything(), &[], 1, 2000);
+    let share = |admits: &dyn Fn(&Problem) -> bool| {
+        first.iter().filter(|p| admits(&p.problem)).count() as f64 / first.len() as f64
+    };
+    // At least half as many as if all were alike.
+    for &op in Op::ALL {
+        assert!(share(&|p| p.op == op) > 0.125, "{op}");
+    }
+    for dtype in DTYPES {
+        assert!(share(&|p| p.a_dtype == dtype) > 1.0 / 6.0, "{dtype}");
+    }
+    for &layout in Layout::ALL {
+        assert!(share(&|p| p.b_layout == layout) > 0.25, "{layout}");
+    }
+    assert!(share(&|p| !Kind::of(p).unwrap().aligned) > 0.25);
+}
+
+#[test]
+fn half_of_the_weight_is_use_by_programs() {
+    let batches = |kind: &Kind| if kind.op.is_batched() { BATCHES.len() as f64 } else { 1.0 };
+    let all = kinds();
+    let uses: f64 = all.iter().map(|kind| kind.use_by_programs() / batches(kind)).sum();
+    let alike: f64 = all.iter().map(|kind| 1.0 / batches(kind)).sum();
+    assert!((uses / alike / USUAL_USE - 1.0).abs() < 0.005, "{}", uses / alike);
 }
 
 #[test]
