@@ -113,7 +113,7 @@ impl Sources {
         let [second] = second.as_slice() else {
             bail!("the dashboard was cut into {} later pieces, expected one", second.len());
         };
-        let app_css = add("app", "css", bare(&self.css).as_bytes())?;
+        let app_css = add("app", "css", tight(&bare(&self.css)).as_bytes())?;
         let fill = |template: &str| {
             template
                 .replace("{{APP_JS}}", &format!("/{folder}/{GLUE}"))
@@ -187,6 +187,23 @@ fn bare(source: &str) -> String {
     code
 }
 
+/// A sheet without the spaces and line ends that say nothing.
+fn tight(sheet: &str) -> String {
+    let spaces = [
+        (" {", "{"),
+        ("{ ", "{"),
+        (" }", "}"),
+        ("; ", ";"),
+        (": ", ":"),
+        (", ", ","),
+        ("{\n", "{"),
+        ("}\n", "}"),
+        (";\n", ";"),
+        (",\n", ","),
+    ];
+    spaces.iter().fold(sheet.to_owned(), |sheet, (from, to)| sheet.replace(from, to))
+}
+
 /// Writes a file with its `.br` and `.gz` siblings; returns the brotli size.
 fn write_compressed(folder: &Path, name: &str, bytes: &[u8]) -> anyhow::Result<usize> {
     write(&folder.join(name), bytes)?;
@@ -222,6 +239,7 @@ mod tests {
         let source =
             "// first\n  a(\"/* x */\"); // stays\n/* one */ b();\n  /**\n   * @returns\n   */\n  c();\n\n";
         assert_eq!(bare(source), "a(\"/* x */\"); // stays\nb();\nc();\n");
+        assert_eq!(tight("a :hover,\nb\nc { x: y 1px, z; u: v }\n"), "a :hover,b\nc{x:y 1px,z;u:v}");
         assert_eq!(bare("/* a\n b */ p { x: y }\n"), "p { x: y }\n");
     }
 }
