@@ -1,5 +1,8 @@
 //! What a page needs is asked for early, and made in the order in which it is read.
 
+use std::collections::BTreeSet;
+use std::time::{Duration, Instant};
+
 use anyhow::Context;
 use diode_tests::{Browser, Server, Theme, Viewport, seeded};
 use serde_json::json;
@@ -12,31 +15,64 @@ const NOTE_ORDER: &str = "window.order = [];
     new MutationObserver(() => ['.chart path.marks', '#board-title'].forEach(note))
         .observe(document, { subtree: true, childList: true });";
 
+/// Keeps the app's program back until `window.run_app()`.
+const HOLD_APP: &str = "const stream = WebAssembly.instantiateStreaming;
+    const held = new Promise((resolve) => { window.run_app = resolve; });
+    WebAssembly.instantiateStreaming = async (...what) => { await held; return stream.apply(WebAssembly, what); }";
+
+/// How long a page may take to ask.
+const PATIENCE: Duration = Duration::from_secs(30);
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_page_asks_early_and_once_for_what_it_needs() -> anyhow::Result<()> {
     let folder = seeded()?;
     let server = Server::start(folder.path())?;
     let board = server.get("/api/v1/hardware/nvidia-h200/leaderboard?limit=1")?;
     let problem = board["items"][0]["problem_id"].as_str().context("no problem")?;
-    let (hardware, problem) =
-        ("/hardware/nvidia-h200".to_owned(), format!("/problems/{problem}?hardware=nvidia-h200"));
+    let problem = format!("/problems/{problem}?hardware=nvidia-h200&method=median-cold-event");
+    let models = server.get("/api/v1/models")?;
+    let models = models.as_array().context("a list of models")?;
+    let model = models.iter().find(|one| one["hardware"] == "nvidia-h200" && one["state"] == "published");
+    let model = model.and_then(|model| model["id"].as_str()).context("no model of an H200")?;
+    let model = format!("/models/{model}/download");
+    let hardware = "/hardware/nvidia-h200";
+    let [points, few] = ["", "op=mm&dtype=bfloat16&"].map(|filters| {
+        let few = if filters.is_empty() { "" } else { "&min_m=1024" };
+        format!("{hardware}/problems?{filters}method=median-cold-event{few}")
+    });
+    let filtered = format!("{hardware}?min_m=1024&op=mm&dtype=bfloat16");
+    let predict = "/predict?hardware=nvidia-h200&m=512&n=512&k=512";
+    let marks = ".chart path.marks";
     for (page, ready, asked) in [
-        (&hardware, ".chart path.marks", vec!["split_pages.wasm", "/api/v1/hardware/nvidia-h200"]),
-        (&problem, ".chart path.dots", vec!["split_pages.wasm", "/api/v1/models", "/api/v1/problems/"]),
+        ("/", "a.card-link[href^='/hardware/']", vec!["/hardware", "/models"]),
+        (hardware, marks, vec![hardware, &points]),
+        (&filtered, marks, vec![hardware, &few]),
+        (&problem, ".chart path.dots", vec![&problem, "/models", &model]),
+        (predict, "[data-testid=candidates] [data-config]", vec!["/models", &model]),
     ] {
         let browser = Browser::start().await?;
         browser.look(Viewport::DESKTOP, Theme::Light).await?;
-        browser.open(&format!("{}{page}", server.url()), ready).await?;
-        let requests: Vec<(String, String)> = browser
-            .script(
-                "return performance.getEntriesByType('resource').map((one) => [one.name, one.initiatorType])",
-            )
-            .await?;
-        for part in asked {
-            let ends = |name: &str| name.ends_with(part) || part.ends_with('/') && name.contains(part);
-            let of_it: Vec<_> = requests.iter().filter(|(name, _)| ends(name)).collect();
-            assert!(matches!(of_it[..], [(_, by)] if by == "link"), "{page}: {part}: {requests:?}");
+        browser.devtools("Page.addScriptToEvaluateOnNewDocument", json!({ "source": HOLD_APP })).await?;
+        // Asked for while the app is kept from running, and not again once it runs.
+        browser.driver.goto(format!("{}{page}", server.url())).await?;
+        let requests = "return performance.getEntriesByType('resource').map((one) => one.name)
+            .filter((name) => name.includes('/api/v1/')).map((name) => name.split('/api/v1')[1])";
+        let asked: BTreeSet<String> = asked.into_iter().map(str::to_owned).collect();
+        let early = || async { anyhow::Ok(browser.script::<Vec<String>>(requests).await?) };
+        let begun = Instant::now();
+        while early().await?.len() < asked.len() && begun.elapsed() < PATIENCE {
+            tokio::time::sleep(Duration::from_millis(50)).await;
         }
+        assert_eq!(early().await?.into_iter().collect::<BTreeSet<_>>(), asked, "{page}");
+        browser.script::<()>("window.run_app()").await?;
+        browser.wait_for(ready).await?;
+        let all: Vec<String> = browser.script(requests).await?;
+        for path in &asked {
+            // The app adds an `&` to the queries that it asks for itself.
+            let times = all.iter().filter(|one| one.trim_end_matches('&') == path).count();
+            assert_eq!(times, 1, "{page}: {path}: {all:?}");
+        }
+        assert_eq!(browser.complaints().await?, Vec::<String>::new(), "{page}");
     }
     Ok(())
 }

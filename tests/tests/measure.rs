@@ -68,6 +68,35 @@ async fn a_shape_that_nobody_measured_is_asked_for() -> anyhow::Result<()> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn what_no_device_can_hold_is_not_offered() -> anyhow::Result<()> {
+    let folder = seeded()?;
+    let server = Server::start(folder.path())?;
+    let browser = Browser::start().await?;
+    let shape = "op=mm&m=1000000000&n=4096&k=4096&dtype=bfloat16";
+    for (viewport, theme, look) in LOOKS {
+        browser.look(viewport, theme).await?;
+        browser
+            .open(&format!("{}/predict?{shape}&hardware=nvidia-h200", server.url()), "[data-testid=measure]")
+            .await?;
+        browser.until(&state("too-large")).await?;
+        browser.until(&says("It cannot be measured: 1000000000×4096×4096 needs 16.4 TB for A, B and the output, and NVIDIA H200 has 141 GB.")).await?;
+        ensure!(browser.script::<bool>(&format!("return !{BUTTON}.offsetParent")).await?, "{look}");
+        browser.sound(look).await?;
+        browser.picture(&format!("measure-too-large-{look}")).await?;
+    }
+    // A smaller one is offered again.
+    browser
+        .script::<()>(
+            "const field = document.querySelector('input[name=m]');
+             field.value = '1249';
+             field.dispatchEvent(new Event('input', { bubbles: true }))",
+        )
+        .await?;
+    browser.until(&state("unasked")).await?;
+    browser.until(&format!("return !!{BUTTON}.offsetParent")).await
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_server_for_people_it_knows_asks_who_wants_it() -> anyhow::Result<()> {
     let folder = seeded()?;
     let server = Server::start_with(folder.path(), &["--anonymous", "none"])?;

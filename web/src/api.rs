@@ -2,8 +2,12 @@
 
 use diode_core::api::ApiError;
 use gloo_net::http::{Request, Response};
+use js_sys::futures::JsFuture;
+use js_sys::{Object, Promise, Reflect};
+use leptos::prelude::window;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
+use wasm_bindgen::JsCast as _;
 
 /// Where the API lives on the server that served this page.
 const ROOT: &str = "/api/v1";
@@ -38,12 +42,12 @@ pub(crate) async fn get<T: DeserializeOwned>(path: &str) -> Result<T, Failure> {
 
 /// Sends JSON and reads the JSON that comes back.
 pub(crate) async fn post<B: Serialize, T: DeserializeOwned>(path: &str, body: &B) -> Result<T, Failure> {
-    decode(&bytes(Request::post(&url(path)).json(body)).await?)
+    decode(&bytes(Request::post(&url(path)).json(body), None).await?)
 }
 
 /// Sends JSON where the answer has nothing to read.
 pub(crate) async fn tell<B: Serialize>(path: &str, body: &B) -> Result<(), Failure> {
-    send(Request::post(&url(path)).json(body)).await.map(drop)
+    send(Request::post(&url(path)).json(body), None).await.map(drop)
 }
 
 /// Reads the JSON of an answer.
@@ -53,7 +57,16 @@ pub(crate) fn decode<T: DeserializeOwned>(json: &[u8]) -> Result<T, Failure> {
 
 /// Fetches a resource as it is.
 pub(crate) async fn get_bytes(path: &str) -> Result<Vec<u8>, Failure> {
-    bytes(Request::get(&url(path)).build()).await
+    let url = url(path);
+    bytes(Request::get(&url).build(), asked_ahead(&url)).await
+}
+
+/// The answer of an address that `boot.js` has asked for before this program ran; each is taken once.
+fn asked_ahead(url: &str) -> Option<Promise> {
+    let ahead = Reflect::get(&window(), &"ahead".into()).ok()?;
+    let answer = Reflect::get(&ahead, &url.into()).ok().filter(|answer| !answer.is_undefined())?;
+    Reflect::delete_property(ahead.unchecked_ref::<Object>(), &url.into()).ok()?;
+    Some(answer.unchecked_into())
 }
 
 /// Why an answer is not a success, in the server's own words where its body has
@@ -70,9 +83,20 @@ pub(crate) fn refusal(status: u16, body: &str) -> Failure {
     }
 }
 
-async fn send(request: Result<Request, gloo_net::Error>) -> Result<Response, Failure> {
+/// `ahead`: the answer to the request, if it was asked for before. Where that failed, it is asked for again.
+async fn send(
+    request: Result<Request, gloo_net::Error>,
+    ahead: Option<Promise>,
+) -> Result<Response, Failure> {
     let unreachable = |error: gloo_net::Error| Failure::Unreachable(error.to_string());
-    let response = request.map_err(unreachable)?.send().await.map_err(unreachable)?;
+    let early = match ahead {
+        Some(answer) => JsFuture::from(answer).await.ok(),
+        None => None,
+    };
+    let response = match early {
+        Some(response) => response.unchecked_into::<web_sys::Response>().into(),
+        None => request.map_err(unreachable)?.send().await.map_err(unreachable)?,
+    };
     if response.ok() {
         return Ok(response);
     }
@@ -80,8 +104,11 @@ async fn send(request: Result<Request, gloo_net::Error>) -> Result<Response, Fai
     Err(refusal(response.status(), &body))
 }
 
-async fn bytes(request: Result<Request, gloo_net::Error>) -> Result<Vec<u8>, Failure> {
-    send(request).await?.binary().await.map_err(unreadable)
+async fn bytes(
+    request: Result<Request, gloo_net::Error>,
+    ahead: Option<Promise>,
+) -> Result<Vec<u8>, Failure> {
+    send(request, ahead).await?.binary().await.map_err(unreadable)
 }
 
 fn unreadable(error: impl std::error::Error) -> Failure {

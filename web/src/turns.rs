@@ -44,19 +44,38 @@ impl Turn {
 thread_local! {
     /// What was put off, in the order in which it is done.
     static PUT_OFF: RefCell<VecDeque<Box<dyn FnOnce()>>> = RefCell::default();
+    /// What comes before all of that.
+    static NEXT: RefCell<VecDeque<Box<dyn FnOnce()>>> = RefCell::default();
     static IS_AT_WORK: Cell<bool> = const { Cell::new(false) };
 }
 
 /// Does some work after all that was put off before, in a later turn. What the work belongs to may be gone by then.
 pub(crate) fn put_off(work: impl FnOnce() + 'static) {
     PUT_OFF.with_borrow_mut(|waiting| waiting.push_back(Box::new(work)));
+    begin();
+}
+
+/// Does some work in the next turn, before all that was put off.
+pub(crate) fn put_off_little(work: impl FnOnce() + 'static) {
+    NEXT.with_borrow_mut(|waiting| waiting.push_back(Box::new(work)));
+    begin();
+}
+
+fn begin() {
     if IS_AT_WORK.replace(true) {
         return;
     }
     spawn_local(async {
         pass().await;
         let mut began = js_sys::Date::now();
-        while let Some(work) = PUT_OFF.with_borrow_mut(VecDeque::pop_front) {
+        loop {
+            let next = NEXT.with_borrow_mut(VecDeque::pop_front);
+            let is_turn_over = next.is_some();
+            let Some(work) = next.or_else(|| PUT_OFF.with_borrow_mut(VecDeque::pop_front)) else { break };
+            if is_turn_over {
+                pass().await;
+                began = js_sys::Date::now();
+            }
             work();
             follow_effects().await;
             if js_sys::Date::now() - began >= PUT_OFF_MS {

@@ -5,7 +5,7 @@ use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode};
 use diode_core::api::query::from_text;
 use diode_core::api::{Agent, AgentDetail, ApiError, Coverage, Purpose, Registration, Wanted};
-use diode_core::hardware::Hardware;
+use diode_core::hardware::{Hardware, fits};
 use diode_core::ids::{AgentId, HardwareSlug};
 use serde::Deserialize;
 
@@ -131,7 +131,8 @@ pub(crate) async fn coverage_of(
 }
 
 /// Asks agents to measure problems on a hardware, before others of kinds that are known. What is planned or
-/// measured already stays as it is.
+/// measured already stays as it is. What no device of the hardware can hold is refused, and all that is asked for
+/// with it.
 #[utoipa::path(
     post, path = "/hardware/{slug}/wanted", tag = "agents", params(("slug" = String, Path)),
     request_body = Wanted,
@@ -153,6 +154,9 @@ pub(crate) async fn want(
 ) -> ApiResult<StatusCode> {
     let wanted: Wanted = json_body(&headers, body).await?;
     wanted.check()?;
+    for problem in &wanted.problems {
+        fits(&hardware, problem).map_err(|error| ApiFault::invalid(error.to_string()))?;
+    }
     let work: Vec<NewWork> = wanted
         .problems
         .into_iter()

@@ -74,3 +74,14 @@ async fn what_is_asked_about_has_an_id() {
     }
     app.get("/api/v1/hardware/nvidia-z9/wanted?problems=0123456789abcdef").await.refusal(404, "not_found");
 }
+
+#[tokio::test]
+async fn what_no_device_can_hold_is_refused() {
+    let app = TestApp::with_seven().await;
+    let (small, large) = (mm(24, 40, 48), mm(1_000_000_000, 4096, 4096));
+    let body = serde_json::json!({ "problems": [small, large] });
+    let refusal = post(&app, "/hardware/nvidia-h200/wanted", body).await.refusal(400, "invalid");
+    assert!(refusal.contains("needs 16.4 TB"), "{refusal}");
+    // With it, nothing was asked for.
+    assert_eq!(told(&app, &[small]).await, [(MeasuringState::Unasked, None, None)]);
+}

@@ -3,7 +3,7 @@
 use leptos::html::Div;
 use leptos::prelude::*;
 
-use crate::turns::put_off;
+use crate::turns::put_off_little;
 
 /// Follows the width and height of an element; `None` until it is on the page.
 pub(super) fn use_size(element: NodeRef<Div>) -> Signal<Option<(f64, f64)>> {
@@ -17,8 +17,9 @@ pub(super) fn use_size(element: NodeRef<Div>) -> Signal<Option<(f64, f64)>> {
     };
     Effect::new(move |_| {
         // Measured at once, the page would be laid out for that, and what is drawn then would be part of this turn.
+        // Put off after all that waits, the chart would come last.
         if element.get().is_some() {
-            put_off(measure);
+            put_off_little(measure);
         }
     });
     let listener = window_event_listener(leptos::ev::resize, move |_| measure());

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use diode_core::Problem;
 use diode_core::api::NearestProblem;
+use diode_core::hardware::{Hardware, fits};
 use leptos::prelude::*;
 
 use super::loaded::{Empty, Loaded};
@@ -39,18 +40,17 @@ pub(crate) fn shape_parameters(problem: &Problem) -> [(&'static str, String); 8]
 /// A table of the measured problems nearest to a shape.
 #[component]
 pub(crate) fn NearestProblems(
-    /// Its slug; empty while none is chosen.
-    #[prop(into)]
-    hardware: Signal<String>,
+    hardware: Hardware,
     #[prop(into)] problem: Signal<Option<Problem>>,
 ) -> impl IntoView {
     /// How many are shown.
     const SHOWN: u32 = 5;
-    let wanted = Memo::new(move |_| {
-        let hardware = Some(hardware.get()).filter(|hardware| !hardware.is_empty());
-        hardware.zip(problem.get())
-    });
+    let slug = hardware.slug.to_string();
+    let wanted = Memo::new(move |_| problem.get().map(|problem| (slug.clone(), problem)));
     let settled = settled(wanted);
+    let too_large = Signal::derive(move || {
+        settled.with(|wanted| wanted.as_ref().and_then(|(_, problem)| fits(&hardware, problem).err()))
+    });
     let found = remote::<Vec<NearestProblem>>(move || {
         settled
             .with(|wanted| wanted.as_ref().map(|(hardware, problem)| nearest_path(hardware, problem, SHOWN)))
@@ -68,7 +68,7 @@ pub(crate) fn NearestProblems(
             data-testid="nearest"
         >
             <h2>"Nearest measured problems"</h2>
-            <MeasureThis wanted=settled current=Signal::derive(move || wanted.get() == settled.get()) />
+            <MeasureThis wanted=settled current=Signal::derive(move || wanted.get() == settled.get()) too_large />
             <Loaded remote=found height="13rem" children=table />
         </section>
     }

@@ -88,7 +88,10 @@ impl Sources {
         let mut hash = Sha256::new();
         let mut files = Vec::with_capacity(names.len());
         for name in names {
-            let bytes = fs::read(pieces.path().join(&name)).with_context(|| name.clone())?;
+            let mut bytes = fs::read(pieces.path().join(&name)).with_context(|| name.clone())?;
+            if name.ends_with(".js") {
+                bytes = bare(&String::from_utf8(bytes)?).into_bytes();
+            }
             hash.update(&bytes);
             files.push((name, bytes));
         }
@@ -111,7 +114,7 @@ impl Sources {
         let [second] = second.as_slice() else {
             bail!("the dashboard was cut into {} later pieces, expected one", second.len());
         };
-        let app_css = add("app", "css", self.css.as_bytes())?;
+        let app_css = add("app", "css", tight(&bare(&self.css)).as_bytes())?;
         let fill = |template: &str| {
             template
                 .replace("{{APP_JS}}", &format!("/{folder}/{GLUE}"))
@@ -120,7 +123,7 @@ impl Sources {
                 .replace("{{SECOND_WASM}}", &format!("/{folder}/{second}"))
                 .replace("{{APP_CSS}}", &app_css)
         };
-        let boot_js = add("boot", "js", fill(&self.boot).as_bytes())?;
+        let boot_js = add("boot", "js", fill(&bare(&self.boot)).as_bytes())?;
         let index = fill(&self.index).replace("{{BOOT_JS}}", &boot_js);
         size += write_compressed(dist, "index.html", index.as_bytes())?;
         Ok(size)
@@ -166,6 +169,42 @@ fn glue(folder: &Path) -> anyhow::Result<()> {
         .generate(folder)
 }
 
+/// A script or a sheet without indentation and without comments that begin a line: they are for those who read the
+/// source. No text in them goes over several lines.
+fn bare(source: &str) -> String {
+    let (mut code, mut is_comment) = (String::with_capacity(source.len()), false);
+    for line in source.lines() {
+        let mut line = line.trim();
+        is_comment |= line.starts_with("/*");
+        if is_comment {
+            let Some((_, after)) = line.split_once("*/") else { continue };
+            (line, is_comment) = (after.trim(), false);
+        }
+        if !line.is_empty() && !line.starts_with("//") {
+            code.push_str(line);
+            code.push('\n');
+        }
+    }
+    code
+}
+
+/// A sheet without the spaces and line ends that say nothing.
+fn tight(sheet: &str) -> String {
+    let spaces = [
+        (" {", "{"),
+        ("{ ", "{"),
+        (" }", "}"),
+        ("; ", ";"),
+        (": ", ":"),
+        (", ", ","),
+        ("{\n", "{"),
+        ("}\n", "}"),
+        (";\n", ";"),
+        (",\n", ","),
+    ];
+    spaces.iter().fold(sheet.to_owned(), |sheet, (from, to)| sheet.replace(from, to))
+}
+
 /// Writes a file with its `.br` and `.gz` siblings; returns the brotli size.
 fn write_compressed(folder: &Path, name: &str, bytes: &[u8]) -> anyhow::Result<usize> {
     write(&folder.join(name), bytes)?;
@@ -186,4 +225,18 @@ fn text(path: &Path) -> anyhow::Result<String> {
 #[allow(clippy::disallowed_methods, reason = "the stamp, written last, makes half a build harmless")]
 fn write(path: &Path, bytes: &[u8]) -> anyhow::Result<()> {
     fs::write(path, bytes).with_context(|| format!("cannot write {}", path.display()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_runs_is_sent() {
+        let source =
+            "// first\n  a(\"/* x */\"); // stays\n/* one */ b();\n  /**\n   * @returns\n   */\n  c();\n\n";
+        assert_eq!(bare(source), "a(\"/* x */\"); // stays\nb();\nc();\n");
+        assert_eq!(tight("a :hover,\nb\nc { x: y 1px, z; u: v }\n"), "a :hover,b\nc{x:y 1px,z;u:v}");
+        assert_eq!(bare("/* a\n b */ p { x: y }\n"), "p { x: y }\n");
+    }
 }

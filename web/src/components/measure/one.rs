@@ -2,6 +2,7 @@
 
 use diode_core::Problem;
 use diode_core::api::{Measuring, MeasuringState, Purpose};
+use diode_core::hardware::TooLarge;
 use leptos::prelude::*;
 use leptos::task::spawn_local;
 
@@ -20,11 +21,15 @@ pub(crate) fn MeasureThis(
     /// Whether that is what the page shows now; while it is being changed, nothing can be asked for.
     #[prop(into, default = Signal::stored(true))]
     current: Signal<bool>,
+    /// Why no device can hold it. The server refuses it in the same words.
+    #[prop(into)]
+    too_large: Signal<Option<TooLarge>>,
 ) -> impl IntoView {
     // A signal may say again what it said before.
     let wanted = Memo::new(move |_| wanted.get());
     let told = remote::<Vec<Measuring>>(move || {
-        wanted.with(|wanted| wanted.as_ref().map(|(slug, problem)| state_path(slug, [&problem.id()])))
+        let possible = wanted.get().filter(|_| too_large.with(Option::is_none));
+        possible.map(|(slug, problem)| state_path(&slug, [&problem.id()]))
     });
     let (asking, refusal) = (RwSignal::new(false), RwSignal::new(None::<Failure>));
     // What was said of one problem means nothing of another.
@@ -52,13 +57,18 @@ pub(crate) fn MeasureThis(
         });
     };
     let state = move || told.value().and_then(|told| Some(told.first()?.clone()));
-    let named = move || state().map(|told| told.state.as_str());
-    let shown = move || match (told.get(), state().zip(wanted.get())) {
-        (Load::Failed(failure), _) => refused(&failure),
-        (_, Some((told, (slug, problem)))) => said(&told, slug, &problem),
+    let named = move || match too_large.with(Option::is_some) {
+        true => Some("too-large"),
+        false => state().map(|told| told.state.as_str()),
+    };
+    let shown = move || match (too_large.get(), told.get(), state().zip(wanted.get())) {
+        (Some(error), ..) => format!("It cannot be measured: {error}.").into_any(),
+        (_, Load::Failed(failure), _) => refused(&failure),
+        (.., Some((told, (slug, problem)))) => said(&told, slug, &problem),
         _ => ().into_any(),
     };
-    let can_ask = move || state().is_some_and(|told| may_be_asked_for(&told));
+    let can_ask =
+        move || too_large.with(Option::is_none) && state().is_some_and(|told| may_be_asked_for(&told));
     view! {
         <div class="measure" data-testid="measure" data-state=named class:busy=move || told.busy()>
             <button type="button" class="button small" class:hidden=move || !can_ask() prop:disabled=move || asking.get() || !current.get() || told.busy() on:click=press>

@@ -35,7 +35,7 @@ use self::facts::FactsCard;
 use self::filters::Filters;
 use self::search::ShapeSearch;
 use super::path_part;
-use crate::components::{Later, Loaded, Missing, Skeleton, Stat, Stats, use_title};
+use crate::components::{Later, Loaded, Missing, Skeleton, Stat, Stats, due, use_title};
 use crate::format;
 use crate::query::link;
 use crate::remote::{Load, remote};
@@ -85,6 +85,12 @@ fn Measured(summary: Arc<HardwareSummary>) -> impl IntoView {
     let chart = Arc::clone(&summary);
     let boards = Arc::clone(&summary);
     let is_chart_settled = is_chart_settled(points);
+    // Before the other parts, which take their turns in the order in which they are made.
+    let is_chart_due = due();
+    let chart = move || match is_chart_due.get() {
+        true => view! { <ProblemChart summary=Arc::clone(&chart) points /> }.into_any(),
+        false => view! { <Skeleton height="31rem" /> }.into_any(),
+    };
     view! {
         <div class="page-head">
             <div>
@@ -100,7 +106,7 @@ fn Measured(summary: Arc<HardwareSummary>) -> impl IntoView {
             {later("max(7.25rem, 16rem - 16vw)", &summary, |summary| view! { <Filters summary /> }.into_any())}
         </section>
         <div class="split">
-            <Later height="31rem"><ProblemChart summary=Arc::clone(&chart) points /></Later>
+            {chart}
             {later("31rem", &summary, |summary| view! { <FactsCard summary /> }.into_any())}
         </div>
         {move || {

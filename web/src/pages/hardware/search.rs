@@ -17,7 +17,7 @@ const KEY: &str = "shape";
 pub(super) fn ShapeSearch(summary: Arc<HardwareSummary>) -> impl IntoView {
     let text = parameter(KEY);
     let set = use_set_parameters();
-    let slug = summary.hardware.slug.to_string();
+    let hardware = summary.hardware.clone();
     let dtypes = summary.dtypes.clone();
     let (op, dtype) = (parameter("op"), parameter("dtype"));
     let found = Memo::new(move |_| {
@@ -41,7 +41,7 @@ pub(super) fn ShapeSearch(summary: Arc<HardwareSummary>) -> impl IntoView {
             />
             <p class="error-text" id="shape-fault" role="alert">{move || fault.get().map(|fault| fault.to_string())}</p>
         </div>
-        <NearestProblems hardware=Signal::derive(move || slug.clone()) problem />
+        <NearestProblems hardware problem />
     }
 }
 

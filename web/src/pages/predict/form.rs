@@ -65,6 +65,8 @@ pub(super) fn Form(
     fields: Fields,
     models: Arc<Vec<ModelSummary>>,
     choice: Memo<Result<ModelSummary, String>>,
+    /// Whether the model is there. On a slow computer, the answer comes before what else the server is asked for.
+    is_there: Signal<bool>,
 ) -> impl IntoView {
     let refusal = Memo::new(move |_| fields.problem().err().or_else(|| fields.epilogue().err()));
     let wrong = move |field| {
@@ -86,8 +88,9 @@ pub(super) fn Form(
     };
     let ops = own(Op::ALL.iter().map(ToString::to_string).collect());
     let layouts = own(Layout::ALL.iter().map(ToString::to_string).collect());
-    let hardware = Signal::derive(move || {
-        choice.with(|c| c.as_ref().map(|model| model.hardware.to_string()).unwrap_or_default())
+    let hardware = Signal::derive(move || match (is_there.get(), choice.get()) {
+        (true, Ok(model)) => model.hardware.to_string(),
+        _ => String::new(),
     });
     let biases = own([Bias::Vector, Bias::Matrix].iter().map(ToString::to_string).collect());
     let is_op = move |has: fn(Op) -> bool| fields.op.with(|op| op.parse().is_ok_and(has));

@@ -93,19 +93,20 @@ fn FormAndAnswer(fields: Fields, models: Arc<Vec<ModelSummary>>) -> impl IntoVie
     let is_open = RwSignal::new(false);
     let further = move || {
         let (summary, model) = (choice.get().ok()?, model.value()?);
+        let hardware = model.metadata().hardware.clone();
+        let problem = Signal::derive(move || fields.problem().ok());
         let about = About { fields, summary, model, models: Arc::clone(&all), is_open };
-        Some(view! { <Further about /> })
+        Some(view! {
+            <Further about />
+            <NearestProblems hardware problem />
+        })
     };
-    let hardware = Signal::derive(move || {
-        choice.with(|choice| choice.as_ref().map(|model| model.hardware.to_string()).unwrap_or_default())
-    });
     view! {
         <div class="split form-first">
-            <Form fields models choice />
+            <Form fields models choice is_there=Signal::derive(move || model.value().is_some()) />
             <div class="section">
                 <Later height="48rem">{result}</Later>
                 <Later>{further.clone()}</Later>
-                <Later><NearestProblems hardware problem=Signal::derive(move || fields.problem().ok()) /></Later>
             </div>
         </div>
     }

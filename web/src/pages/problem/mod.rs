@@ -10,6 +10,7 @@ use std::sync::Arc;
 
 use diode_core::Problem;
 use diode_core::api::{ModelSummary, ProblemDetail};
+use diode_core::hardware::{find, fits};
 use diode_core::ids::ProblemId;
 use leptos::prelude::*;
 use leptos::task::spawn_local;
@@ -20,7 +21,7 @@ use self::snippets::Snippets;
 use self::table::ConfigTable;
 use super::path_part;
 use super::predict::{SHAPE, problem_of};
-use crate::components::{Empty, Later, Loaded, MeasureThis, Missing, use_title};
+use crate::components::{Empty, Later, Loaded, MeasureThis, Missing, Skeleton, use_title};
 use crate::models;
 use crate::query::{link, parameter};
 use crate::remote::{Load, Remote, remote};
@@ -85,7 +86,11 @@ fn unmeasured(
             <a class="button" href=predict>"Back to Predict"</a>
             <a class="button" href=back.0>{back.1}</a>
         </Missing>
-        {wanted.map(|wanted| view! { <MeasureThis wanted=Signal::stored(Some(wanted)) /> })}
+        {wanted.map(|(slug, problem)| {
+            let too_large = find(&slug).and_then(|hardware| fits(&hardware, &problem).err());
+            let wanted = Signal::stored(Some((slug, problem)));
+            view! { <MeasureThis wanted too_large=Signal::stored(too_large) /> }
+        })}
     }
     .into_any()
 }
@@ -156,6 +161,23 @@ fn Measured(detail: Arc<ProblemDetail>, predictions: Signal<Predictions>) -> imp
         }
         .into_any();
     }
+    // The table is below the first screenful: made before, its rows would keep a slow computer from drawing the chart,
+    // and be made again with the predicted times.
+    let is_chart_settled = Memo::new(move |before: Option<&bool>| {
+        before == Some(&true) || predictions.with(|predictions| *predictions != Predictions::Awaited)
+    });
+    let table = {
+        let detail = Arc::clone(&detail);
+        move || {
+            if is_chart_settled.get() {
+                let detail = Arc::clone(&detail);
+                view! { <Later height="48rem"><ConfigTable detail=Arc::clone(&detail) predictions /></Later> }
+                    .into_any()
+            } else {
+                view! { <Skeleton height="48rem" /> }.into_any()
+            }
+        }
+    };
     view! {
         {headline::headline(&detail)}
         {
@@ -164,7 +186,7 @@ fn Measured(detail: Arc<ProblemDetail>, predictions: Signal<Predictions>) -> imp
         }
         {failures(&detail.failures)}
         <Snippets detail=Arc::clone(&detail) />
-        <Later height="48rem"><ConfigTable detail=Arc::clone(&detail) predictions /></Later>
+        {table}
     }
     .into_any()
 }
