@@ -24,6 +24,7 @@ import statistics
 import subprocess
 import sys
 import tempfile
+from typing import Any
 
 import torch
 import triton
@@ -92,6 +93,8 @@ def plain_kernel():
     """The kernel that packs hold, from its own file."""
     path = pathlib.Path(__file__).parent.parent / "kernels" / "matmul.py"
     spec = importlib.util.spec_from_file_location("matmul", path)
+    if spec is None or spec.loader is None:
+        raise SystemExit(f"{path} cannot be loaded; expected the kernels of the packs")
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module.mm
@@ -205,7 +208,7 @@ def read(diode, timings):
         subprocess.run([diode, "convert", timings, table, "--lossy"], check=True, capture_output=True)
         with open(table) as file:
             rows = list(csv.DictReader(file))
-    problems = {}
+    problems: dict[tuple[int, ...], list[tuple[float, tuple[int, ...]]]] = {}
     for row in rows:
         size = tuple(int(row[name]) for name in ("m", "n", "k"))
         if row["block_m"] and not row["failure"]:
@@ -239,7 +242,7 @@ def measure(problem, clock, plain, space):
         runs |= {key: run for _, key, run in [look for look in looks if look[1][0] == kind][:most]}
     for run in runs.values():
         run()
-    times = {key: [] for key in runs}
+    times: dict[Any, list[float]] = {key: [] for key in runs}
     order = list(runs)
     for _ in range(ROUNDS):
         random.shuffle(order)
@@ -277,7 +280,8 @@ def main():
     print(f"{len(space)} persistent configs, {len(tasks)} kernels compiled, {len(failed)} refused", file=sys.stderr)
     for said in failed[:5]:
         print(said, file=sys.stderr)
-    clock, gains = Clock(), {"persistent": [], "split": [], "both": []}
+    clock = Clock()
+    gains: dict[str, list[float]] = {"persistent": [], "split": [], "both": []}
     print("| problem | cuBLAS, µs | plain | persistent | its tile | K in parts | parts | what they add |")
     print("|---|---|---|---|---|---|---|---|")
     for size in chosen:

@@ -13,7 +13,7 @@ pub(crate) struct Interrupt {
     since: Arc<OnceLock<Instant>>,
     /// How long what is in hand may still take, if that is limited.
     grace: Option<Duration>,
-    /// When it is as if the user asked.
+    /// From this moment on, everything is as if the user had pressed Ctrl-C.
     deadline: Option<Instant>,
 }
 

@@ -64,10 +64,14 @@ async fn a_model_is_taken_as_it_is() -> anyhow::Result<()> {
     browser.open(&format!("{}/models/{id}", server.url()), ".download a").await?;
     browser.script::<()>(CATCH_FILES).await?;
     browser.press("document.querySelector('.download a')").await?;
-    browser.until("return document.querySelector('.download').innerText.includes('saved, 32.3')").await?;
+    let size = models[0]["bytes"].as_u64().context("a size")?;
+    let saved = format!("saved, {:.1}", size as f64 / 1000.0);
+    browser
+        .until(&format!("return document.querySelector('.download').innerText.includes('{saved}')"))
+        .await?;
     let name = models[0]["file_name"].as_str().context("a name")?;
     let bytes: u64 = browser.script(&format!("return window.blobs_by_name['{name}'].size")).await?;
-    assert_eq!(bytes, models[0]["bytes"].as_u64().context("a size")?);
+    assert_eq!(bytes, size);
     assert_eq!(browser.complaints().await?, Vec::<String>::new());
     Ok(())
 }

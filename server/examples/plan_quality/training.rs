@@ -7,6 +7,9 @@ use diode_train::{TrainOptions, TrainingSet, train};
 use crate::arm::Arm;
 use crate::judge::{Judge, Quality};
 
+/// The same for sets of all sizes, so that as many problems seen are as many steps.
+const PROBLEMS_PER_STEP: usize = 8;
+
 /// A training of what an arm has measured after some hours.
 pub(crate) struct Training<'a> {
     pub(crate) arm: Arm,
@@ -34,7 +37,8 @@ impl Training<'_> {
         let Self { arm, seed, hours, set, seen, by: [layers, anywhere] } = self;
         let epochs = seen.map(|seen| seen.div_ceil(set.problems()));
         let start = Instant::now();
-        let options = TrainOptions { epochs, seed, ..TrainOptions::default() };
+        let problems_per_step = Some(PROBLEMS_PER_STEP);
+        let options = TrainOptions { epochs, seed, problems_per_step, ..TrainOptions::default() };
         let model = train(&set, &options, String::new(), &mut |_| ControlFlow::Continue(()))?;
         let seconds = start.elapsed().as_secs_f64();
         let qualities = [layers.quality(&model)?, anywhere.quality(&model)?];

@@ -16,7 +16,7 @@ use crate::store::{ContributionFilter, Now};
 /// Who the log says it was.
 const WHO: &str = "command line";
 
-/// Lines that are printed at most.
+/// At most so many lines are printed.
 const MAX_LISTED: u32 = 1000;
 
 #[derive(Debug, Subcommand)]

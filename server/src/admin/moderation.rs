@@ -14,7 +14,7 @@ use crate::store::{Now, UploadFilter};
 /// Who the log says it was.
 const WHO: &str = "command line";
 
-/// Lines that are printed at most.
+/// At most so many lines are printed.
 const MAX_LISTED: u32 = 1000;
 
 #[derive(Debug, Subcommand)]

@@ -14,7 +14,7 @@ use crate::trainings;
 /// Who the log says it was.
 const WHO: &str = "command line";
 
-/// Lines that are printed at most.
+/// At most so many snapshots are listed, the newest.
 const MAX_LISTED: u32 = 1000;
 
 #[derive(Debug, Subcommand)]

@@ -1,4 +1,5 @@
-//! Checks a decoded upload and encodes it into rows.
+//! Checks a decoded upload and encodes it into rows. Which times cannot be true is decided in
+//! `diode_core::physics`.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;

@@ -9,7 +9,7 @@ use super::plot::{Axis, Line, Mark, Plot};
 use super::scatter::Scatter;
 use crate::format;
 
-/// From here on dots are small, so that they do not hide each other.
+/// With so many problems or more, dots are small, so that they do not hide each other.
 const MANY: usize = 200;
 
 /// The best Triton config of one problem: its measured time and the predicted one, in microseconds.
