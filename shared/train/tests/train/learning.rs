@@ -18,6 +18,19 @@ fn set(problem_count: usize, tile_count: usize) -> TrainingSet {
         .expect("the data is valid")
 }
 
+/// Problems with 20 tiles each and a time of the library, which is given the best tile's; both in nanoseconds.
+fn set_with_library(problem_count: usize, library: impl Fn(u64) -> u64) -> TrainingSet {
+    let mut data = dataset(problems(problem_count), &tiles()[..20]);
+    let config = data.configs.intern(diode_core::Config::Library);
+    for solution in &mut data.solutions {
+        let mut times: Vec<u64> = solution.times.iter_nanos().map(|t| t.0 as u64).collect();
+        times.push(library(times.iter().copied().min().expect("it has times")));
+        solution.configs.push(config);
+        solution.times = TimeColumn::from_nanos(times).expect("the times are possible");
+    }
+    TrainingSet::from_datasets(&[data], None).expect("the data is valid")
+}
+
 /// The quality of the one config that is best on average.
 fn best_fixed(set: &TrainingSet) -> f64 {
     let mut logs: BTreeMap<ConfigIndex, f64> = BTreeMap::new();
@@ -107,18 +120,25 @@ fn the_library_counts_as_a_candidate_where_it_was_timed() {
     let model = train(&plain, &options, String::new(), &mut ignore).unwrap();
     assert_eq!(evaluate_with_library(&model, &plain).unwrap(), None);
 
-    let mut data = dataset(problems(4), &tiles()[..20]);
-    let library = data.configs.intern(diode_core::Config::Library);
-    for solution in &mut data.solutions {
-        solution.configs.push(library);
-        let mut times: Vec<u64> = solution.times.iter_nanos().map(|t| t.0 as u64).collect();
-        times.push(1);
-        solution.times = TimeColumn::from_nanos(times).unwrap();
-    }
-    let with = TrainingSet::from_datasets(&[data], None).unwrap();
+    let with = set_with_library(4, |_| 1);
     assert_eq!(with.timings(), 80);
     let top_k = evaluate_with_library(&model, &with).unwrap().unwrap();
     assert_eq!(top_k["1"].worst, 1.0, "an unbeatable library is always among the picks");
+}
+
+#[test]
+fn the_library_is_learnt_beside_picks_on_unseen_problems() {
+    let set = set_with_library(32, |best| best * 9 / 10);
+    let model = |folds| {
+        let options = TrainOptions { epochs: Some(5), ..quick() };
+        let plan = Plan { options, folds, created_at: String::new(), keep_when_stopped: false };
+        fit(&set, &plan, &Checkpoint::new(&set, &plan), &mut ignore).unwrap().model
+    };
+    let (without_folds, with_folds) = (model(0), model(4));
+    assert_eq!(without_folds.network(), with_folds.network(), "tiles are learnt from all problems in both");
+    let problem = &set.iter().next().unwrap().problem;
+    let library = |model: &Model| rank(model, problem, &model.space()).unwrap().library.unwrap();
+    assert_ne!(library(&without_folds), library(&with_folds), "picks on unseen problems are worse");
 }
 
 #[test]
