@@ -1,4 +1,4 @@
-//! Recomputes the board entries that uploads have left for later.
+//! Recomputes the board entries that uploads have left for later, and keeps the database's own numbers up to date.
 
 use std::time::{Duration, Instant};
 
@@ -13,13 +13,24 @@ const LET_UPLOADS_PASS: Duration = Duration::from_millis(500);
 /// How often to look when there was nothing to do.
 const IDLE: Duration = Duration::from_secs(1);
 
+/// How often the database looks for tables that have grown.
+const COUNT_EVERY: Duration = Duration::from_secs(2);
+
 /// How long to wait after a failure of the database.
 const RETRY_AFTER: Duration = Duration::from_secs(5);
 
 /// Works until `stopping` turns true or its sender is gone.
 pub async fn run(backend: Backend, mut stopping: watch::Receiver<bool>) {
+    let mut counted: Option<Instant> = None;
     loop {
         let began = Instant::now();
+        if counted.is_none_or(|at| at.elapsed() >= COUNT_EVERY) {
+            // Pages are slower without, and right.
+            if let Err(error) = backend.store.count_grown_tables().await {
+                tracing::warn!("tables that have grown could not be counted: {error}");
+            }
+            counted = Some(Instant::now());
+        }
         tokio::select! {
             () = backend.storing.pause(LET_UPLOADS_PASS) => {}
             _ = stopping.wait_for(|stop| *stop) => return,

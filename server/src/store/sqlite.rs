@@ -126,6 +126,11 @@ impl Connection for SqliteConnection {
         Ok(())
     }
 
+    /// It chooses the right indexes without.
+    async fn count_grown_tables(&mut self) -> StoreResult<()> {
+        Ok(())
+    }
+
     async fn execute(&mut self, statement: Statement) -> StoreResult<u64> {
         let (text, values) = statement.unnumbered().into_parts::<SqliteArguments>()?;
         Ok(sqlx::query_with(text, values).execute(self).await?.rows_affected())

@@ -87,6 +87,10 @@ pub trait UpkeepStore: Send + Sync {
     /// How much there is and how much waits.
     async fn figures(&self, now: Now) -> StoreResult<Figures>;
 
+    /// Lets the database count anew what is in tables that have grown much, so that it reads boards by the right index.
+    /// Postgres does so by itself, but up to a minute later.
+    async fn count_grown_tables(&self) -> StoreResult<()>;
+
     /// The connections to the database.
     fn connections(&self) -> Vec<Connections>;
 }

@@ -9,7 +9,7 @@ use diode_core::ids::AccountId;
 use diode_server::admin::verify_entries;
 use diode_server::store::{
     AccountStore as _, AgentStore as _, ModerationStore as _, NewAccount, NewUpload, Now, PostgresStore,
-    Store as _,
+    Store as _, UpkeepStore as _,
 };
 use sqlx::{Connection as _, PgConnection};
 use tokio::task::JoinSet;
@@ -54,6 +54,32 @@ async fn results_of_one_hardware_wait_for_those_of_the_same_problem_only() {
     execute(&mut holder, "COMMIT".to_owned()).await;
     tokio::time::timeout(PATIENCE, storing).await.unwrap().unwrap();
     settle(&store).await;
+    store.close().await;
+    postgres::remove(&url).await;
+}
+
+#[tokio::test]
+async fn tables_that_have_grown_are_counted_at_once() {
+    let url = postgres::create("grown").await;
+    let store = PostgresStore::open(&url).await.unwrap();
+    let mut other = PgConnection::connect(&url).await.unwrap();
+    let mut entries = async || -> f32 {
+        store.count_grown_tables().await.unwrap();
+        let select = "SELECT reltuples FROM pg_class WHERE oid = 'entries'::regclass";
+        sqlx::query_scalar(select).fetch_one(&mut other).await.unwrap()
+    };
+    store.store_upload(&upload(&dataset(h200(), &[mm(64, 64, 64)], 1.0), &[])).await.unwrap();
+    assert!(entries().await <= 0.0, "few rows are not worth it");
+
+    let many: Vec<Problem> = (1..=1500).map(|step| mm(step, 4096, 4096)).collect();
+    store.store_upload(&upload(&dataset(h200(), &many, 1.0), &[])).await.unwrap();
+    settle(&store).await;
+    // Postgres notes changes up to a second later.
+    let began = Instant::now();
+    while entries().await < 1500.0 {
+        assert!(began.elapsed() < PATIENCE, "not counted");
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
     store.close().await;
     postgres::remove(&url).await;
 }

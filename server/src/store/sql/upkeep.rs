@@ -43,6 +43,11 @@ impl<DB: Database<Connection: Connection>> UpkeepStore for SqlStore<DB> {
         figures::figures(&mut *snapshot(self).await?, now).await
     }
 
+    async fn count_grown_tables(&self) -> StoreResult<()> {
+        self.check_place()?;
+        self.writers.acquire().await?.count_grown_tables().await
+    }
+
     fn connections(&self) -> Vec<Connections> {
         let of = |pool, connections: &sqlx::Pool<DB>| {
             let (open, idle) = (connections.size(), connections.num_idle());
