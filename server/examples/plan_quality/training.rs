@@ -37,7 +37,7 @@ impl Training<'_> {
         let Self { arm, seed, hours, set, seen, by: [layers, anywhere] } = self;
         let epochs = seen.map(|seen| seen.div_ceil(set.problems()));
         let start = Instant::now();
-        let problems_per_step = Some(PROBLEMS_PER_STEP);
+        let problems_per_step = seen.map(|_| PROBLEMS_PER_STEP);
         let options = TrainOptions { epochs, seed, problems_per_step, ..TrainOptions::default() };
         let model = train(&set, &options, String::new(), &mut |_| ControlFlow::Continue(()))?;
         let seconds = start.elapsed().as_secs_f64();

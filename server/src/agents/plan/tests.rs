@@ -123,6 +123,20 @@ fn no_operator_type_layout_or_alignment_waits_for_others() {
 }
 
 #[test]
+fn rows_are_unaligned_in_each_way_from_the_start() {
+    let first = planned(&everything(), &[], 1, 1000);
+    let ways =
+        first.iter().filter(|p| !Kind::of(&p.problem).unwrap().aligned).map(|Planned { problem, .. }| {
+            [problem.n, problem.k].map(|side| (side * problem.a_dtype.size()).is_multiple_of(16))
+        });
+    let ways: Vec<[bool; 2]> = ways.collect();
+    for way in [[false, true], [true, false], [false, false]] {
+        let share = ways.iter().filter(|other| **other == way).count() as f64 / ways.len() as f64;
+        assert!((0.2..0.5).contains(&share), "{way:?}: {share}");
+    }
+}
+
+#[test]
 fn half_of_the_weight_is_use_by_programs() {
     let batches = |kind: &Kind| if kind.op.is_batched() { BATCHES.len() as f64 } else { 1.0 };
     let all = kinds();
