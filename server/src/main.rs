@@ -13,10 +13,23 @@ use tracing_subscriber::EnvFilter;
 /// How long work on other threads may go on once all else has ended.
 const LAST_WORK: Duration = Duration::from_secs(5);
 
+/// Postgres notes each time that the table of migrations is there already.
+const USUAL_LOG: &str = "info,sqlx::postgres::notice=warn";
+
 fn main() -> ExitCode {
     allocator::limit_unused();
     let cli = Cli::parse();
-    let filter = EnvFilter::try_from_env("DIODE_LOG").unwrap_or_else(|_| EnvFilter::new("info"));
+    let filter = match std::env::var("DIODE_LOG").unwrap_or_default() {
+        unset if unset.is_empty() => EnvFilter::new(USUAL_LOG),
+        given => match EnvFilter::try_new(&given) {
+            Ok(filter) => filter,
+            Err(error) => {
+                let expected =
+                    "expected a level such as debug, or targets with levels such as info,sqlx=warn";
+                return failed(&anyhow::anyhow!("DIODE_LOG: got `{given}`, {expected}: {error}"));
+            }
+        },
+    };
     let log = tracing_subscriber::fmt()
         .with_env_filter(filter)
         .with_writer(std::io::stderr)

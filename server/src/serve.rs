@@ -93,7 +93,7 @@ async fn greet(store: &dyn Store, policy: &Policy) -> anyhow::Result<()> {
         // If stderr cannot be written to, the server goes on: `admin create` makes the account, too.
         let _ = writeln!(
             std::io::stderr(),
-            "There are no accounts yet. This link makes the first, an administrator; it works once, until {}:\n{}",
+            "There are no accounts yet. This link makes the first, an administrator; it works once, until {}, if nobody signs up before:\n{}",
             link.expires.strftime("%F %R UTC"),
             link.url
         );

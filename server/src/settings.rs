@@ -14,9 +14,10 @@ mod training;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
-use anyhow::Context as _;
+use anyhow::{Context as _, anyhow};
 use clap::Args;
 use serde::Deserialize;
+use serde::de::DeserializeOwned;
 
 pub use access::{Access, AccessArgs};
 pub use blobs::BucketArgs;
@@ -191,7 +192,16 @@ impl Settings {
 
 fn read(config: Option<&Path>) -> anyhow::Result<File> {
     let (path, text) = file_of(config)?;
-    toml::from_str(&text).with_context(|| format!("settings {}", path.unwrap_or_default().display()))
+    from_toml(path.as_deref(), &text)
+}
+
+/// Reads the text of a file of settings. A line may hold a password, so an error names its number and does not repeat it.
+fn from_toml<T: DeserializeOwned>(path: Option<&Path>, text: &str) -> anyhow::Result<T> {
+    toml::from_str(text).map_err(|error| {
+        let path = path.unwrap_or(Path::new(DEFAULT_CONFIG)).display();
+        let line = error.span().map_or(1, |span| 1 + text[..span.start].matches('\n').count());
+        anyhow!("settings {path}, line {line}: {}", error.message())
+    })
 }
 
 /// The file of settings and its text; no path and no text if there is none.

@@ -43,12 +43,20 @@ impl<T: DeserializeOwned + IntoParams, S: Send + Sync> FromRequestParts<S> for S
         let known: Vec<String> = T::into_params(|| None).into_iter().map(|param| param.name).collect();
         let unknown = given.keys().find(|name| !known.contains(name)).cloned();
         let fields = MapDeserializer::<_, ValueError>::new(given.into_iter());
-        let query = serde_path_to_error::deserialize(fields)
-            .map_err(|error| ApiFault::invalid(format!("parameter `{}`: {}", error.path(), error.inner())))?;
+        let query =
+            serde_path_to_error::deserialize(fields).map_err(|error| ApiFault::invalid(in_words(&error)))?;
         match unknown {
             None => Ok(Self(query)),
             Some(name) => Err(refuse(&name, &known).into()),
         }
+    }
+}
+
+/// What is wrong with a parameter, or that one is missing, which has no path.
+fn in_words(error: &serde_path_to_error::Error<ValueError>) -> String {
+    match error.path().to_string().as_str() {
+        "." => format!("parameters: {}", error.inner()),
+        path => format!("parameter `{path}`: {}", error.inner()),
     }
 }
 

@@ -5,7 +5,7 @@ use std::fmt::Display;
 use clap::parser::ValueSource;
 use clap::{Arg, ArgAction, ArgMatches, Command};
 
-use super::{DEFAULT_CONFIG, DataArgs, ServingArgs, Settings, Training, file_of};
+use super::{DEFAULT_CONFIG, DataArgs, ServingArgs, Settings, Training, file_of, from_toml};
 use crate::blobs::BlobPlace;
 use crate::limits::Limits;
 
@@ -26,7 +26,7 @@ pub fn explain(command: &Command, matches: &ArgMatches) -> anyhow::Result<Vec<Ex
     let serving: ServingArgs = clap::FromArgMatches::from_arg_matches(matches)?;
     let config = data.config.clone();
     let (path, file) = file_of(config.as_deref())?;
-    let file: toml::Table = toml::from_str(&file)?;
+    let file: toml::Table = from_toml(path.as_deref(), &file)?;
     let place = path.map_or_else(|| DEFAULT_CONFIG.to_owned(), |path| path.display().to_string());
     let settings = Settings::resolve(data, serving)?;
     let from_arg = |id: &str| {
@@ -156,15 +156,25 @@ fn some_or(none: &str, value: Option<impl Display>) -> String {
     value.map_or_else(|| none.to_owned(), |value| value.to_string())
 }
 
-/// A URL with its password left out.
+/// A URL with its password left out, before the host and among the parameters.
 pub(super) fn without_password(url: &str) -> String {
+    let (address, parameters) = match url.split_once('?') {
+        Some((address, parameters)) => (address, Some(parameters)),
+        None => (url, None),
+    };
     let split = || {
-        let (scheme, rest) = url.split_once("://")?;
+        let (scheme, rest) = address.split_once("://")?;
         let (who, host) = rest.rsplit_once('@')?;
         let (user, _) = who.split_once(':')?;
         Some(format!("{scheme}://{user}:…@{host}"))
     };
-    split().unwrap_or_else(|| url.to_owned())
+    let mut shown = split().unwrap_or_else(|| address.to_owned());
+    for (place, parameter) in parameters.iter().flat_map(|all| all.split('&')).enumerate() {
+        let name = parameter.split('=').next().unwrap_or_default();
+        shown.push(if place == 0 { '?' } else { '&' });
+        shown += &if name.contains("password") { format!("{name}=…") } else { parameter.to_owned() };
+    }
+    shown
 }
 
 #[cfg(test)]
@@ -184,6 +194,23 @@ mod tests {
         let command = command();
         let matches = command.clone().get_matches_from([&["settings"], arguments].concat());
         explain(&command, &matches).unwrap()
+    }
+
+    #[test]
+    fn passwords_are_left_out_of_urls() {
+        for (url, shown) in [
+            ("sqlite:diode.db", "sqlite:diode.db"),
+            ("postgres://ada@db/diode", "postgres://ada@db/diode"),
+            ("postgres://ada:a@b@db/diode", "postgres://ada:…@db/diode"),
+            (
+                "postgres://ada@db/d?password=secret&sslmode=require",
+                "postgres://ada@db/d?password=…&sslmode=require",
+            ),
+            ("postgres://db/d?user=ada&password=s?e", "postgres://db/d?user=ada&password=…"),
+            ("postgres://ada:p@db/d?sslmode=require", "postgres://ada:…@db/d?sslmode=require"),
+        ] {
+            assert_eq!(without_password(url), shown);
+        }
     }
 
     #[test]

@@ -115,6 +115,9 @@ fn host_of(issuer: &str) -> anyhow::Result<String> {
     let (Some(scheme), Some(host), None) = (url.scheme_str(), url.host(), url.query()) else {
         bail!("openid issuer: got `{issuer}`, {expected}");
     };
+    if url.authority().is_some_and(|authority| authority.as_str().contains('@')) {
+        bail!("openid issuer: got a URL with a user or password, {expected}");
+    }
     let address: Option<IpAddr> = host.trim_matches(['[', ']']).parse().ok();
     let is_loopback = host == "localhost" || address.is_some_and(|address| address.is_loopback());
     if scheme != "https" && !(scheme == "http" && is_loopback) {

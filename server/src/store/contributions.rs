@@ -70,7 +70,10 @@ impl ReviewRefused {
                 format!("nobody has contributed a model `{model}`; /api/v1/reviews lists what there is")
             }
             Self::NotNow(ContributionState::Waiting) => {
-                format!("model `{model}` has not been judged yet, so `{action}` is not possible; see its job")
+                format!(
+                    "model `{model}` has not been judged yet, so `{action}` is not possible; see its job, and ask for \
+                     `evaluate` if that was cancelled or has failed"
+                )
             }
             Self::NotNow(state) => format!("model `{model}` is {state}, so `{action}` is not possible"),
             Self::BeingJudged => format!("the job that judges model `{model}` has not ended yet"),

@@ -5,7 +5,7 @@ use super::connection::{Connection, Exclusive};
 use super::fields::{from_json, json, named, optional, parse, unsigned};
 use super::from_row::from_row;
 use super::statement::Statement;
-use super::training_marks;
+use super::{training_marks, unjudged};
 use crate::solutions::Damaged;
 use crate::store::error::StoreResult;
 use crate::store::types::{
@@ -124,6 +124,7 @@ pub(super) async fn cancel(db: &mut impl Connection, id: &JobId, now: Now) -> St
     let row: Option<JobRow> = db.fetch_optional(update.bind(now.rfc3339()).bind(id.as_str())).await?;
     if row.is_some() {
         add_event(db, id.as_str(), JobState::Cancelled, None, "cancelled").await?;
+        unjudged::note(db, id, "the job that judges it was cancelled").await?;
     }
     Ok(row.map(JobRow::job).transpose()?)
 }
@@ -249,6 +250,9 @@ pub(super) async fn finish(
         return Ok(false);
     }
     add_event(db, claim.job.id.as_str(), state, progress, &message).await?;
+    if outcome.is_err() {
+        unjudged::note(db, &claim.job.id, "the job that judges it has failed").await?;
+    }
     Ok(true)
 }
 

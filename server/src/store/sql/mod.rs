@@ -46,6 +46,7 @@ mod summaries;
 mod survey;
 mod to_fence;
 mod training_marks;
+mod unjudged;
 mod upkeep;
 mod uploads;
 mod view_solutions;

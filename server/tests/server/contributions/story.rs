@@ -140,6 +140,30 @@ async fn a_declined_model_stays_its_contributors_and_may_be_judged_anew() {
     }
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn a_model_whose_judging_was_cancelled_says_so_and_is_judged_anew() {
+    for app in TestApp::public_on_both("unjudged").await {
+        let root = administrator(&app).await;
+        let ada = Visitor::signed_up(&app, "ada").await;
+        ready(&app, &ada).await;
+        let sent = contribute(&ada, 1).await;
+        let job = sent.contribution.as_ref().unwrap().job.clone();
+        assert_eq!(ada.send("DELETE", &format!("/api/v1/jobs/{job}"), "").await.status, 200);
+        let waiting = own(&ada).await.remove(0);
+        assert_eq!(
+            (state(&waiting), waiting.contribution.as_ref().unwrap().reason.as_str()),
+            (ContributionState::Waiting, "the job that judges it was cancelled")
+        );
+        let message = review(&root, "accept", &sent).await.refusal(409, "conflict");
+        assert!(message.contains("ask for `evaluate`"), "{message}");
+        let again: ModelSummary = review(&root, "evaluate", &sent).await.json();
+        assert_eq!(again.contribution.as_ref().unwrap().reason, "");
+        judge_all(&app, &ada).await;
+        assert_eq!(review(&root, "accept", &sent).await.status, 200);
+        app.end().await;
+    }
+}
+
 #[tokio::test]
 async fn only_so_many_models_of_an_account_wait() {
     for app in TestApp::public_on_both("many_contributed").await {

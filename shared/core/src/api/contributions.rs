@@ -43,7 +43,7 @@ pub struct Contribution {
     pub without_kept: bool,
     /// What the server found; absent until then.
     pub figures: Option<ModelFigures>,
-    /// What the administrator said who decided; empty until then.
+    /// What the administrator said who decided, or why it still waits although its job has ended; empty until then.
     pub reason: String,
     /// The job that judges it.
     pub job: JobId,

@@ -1,0 +1,16 @@
+use diode_core::api::ContributionState;
+use diode_core::ids::JobId;
+
+use super::connection::Connection;
+use super::statement::Statement;
+use crate::store::error::StoreResult;
+
+/// Says beside the contributed model that a job should have judged why it still waits. Other jobs judge none.
+pub(super) async fn note(db: &mut impl Connection, job: &JobId, why: &str) -> StoreResult<()> {
+    let update = Statement::new("UPDATE contributed_models SET reason = $1 WHERE job = $2 AND state = $3")
+        .bind(why)
+        .bind(job.as_str())
+        .bind(ContributionState::Waiting.as_str());
+    db.execute(update).await?;
+    Ok(())
+}
