@@ -1,5 +1,6 @@
-//! Contributing from the browser: choose files, see what was stored.
+//! Contributing from the browser: choose files, see what was stored and who else measures.
 
+mod fleet;
 mod queue;
 mod receipt;
 mod send;
@@ -11,6 +12,7 @@ use leptos::prelude::*;
 use wasm_bindgen::JsCast as _;
 use web_sys::{FileList, HtmlInputElement};
 
+use self::fleet::Fleet;
 use self::queue::Queue;
 use self::receipt::ReceiptCard;
 use self::terms::TermsCard;
@@ -104,6 +106,7 @@ pub(crate) fn ContributePage() -> impl IntoView {
                     </section>
                 </div>
             </div>
+            <Fleet />
         </main>
     }
 }

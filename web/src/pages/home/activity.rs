@@ -107,6 +107,7 @@ fn working(agents: &[Agent]) -> AnyView {
                 <tbody>{agents.iter().map(agent).collect_view()}</tbody>
             </table>
         </div>
+        <p><a href="/contribute">"All agents"</a></p>
     }
     .into_any()
 }

@@ -1,0 +1,177 @@
+//! The agents that measure for this server, and what each has done lately.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use diode_core::api::{Agent, AgentDetail, LeaseSummary};
+use diode_core::ids::AgentId;
+use leptos::prelude::*;
+use leptos::task::spawn_local;
+
+use crate::api;
+use crate::components::{Empty, FailedLoad, Loaded, Skeleton};
+use crate::format;
+use crate::remote::{Load, remote};
+
+/// How often the agents are asked for while the page is open.
+const EVERY: Duration = Duration::from_secs(10);
+
+#[component]
+pub(super) fn Fleet() -> impl IntoView {
+    let agents = RwSignal::new(Load::<Vec<Agent>>::Waiting);
+    let fetch = move || {
+        spawn_local(async move {
+            let answer = api::get("/agents").await;
+            // The page may be gone by now.
+            agents.try_set(answer.map_or_else(Load::Failed, |all| Load::Ready(Arc::new(all))));
+        });
+    };
+    fetch();
+    let timer = set_interval_with_handle(fetch, EVERY).ok();
+    on_cleanup(move || {
+        if let Some(timer) = timer {
+            timer.clear();
+        }
+    });
+    let opened = RwSignal::new(None);
+    let list = move || match agents.get() {
+        Load::Waiting => view! { <Skeleton height="10rem" /> }.into_any(),
+        Load::Failed(reason) => view! { <FailedLoad reason retry=move |()| fetch() /> }.into_any(),
+        Load::Ready(all) => table(&all, opened),
+    };
+    view! {
+        <section class="section" aria-labelledby="fleet-title" data-testid="fleet">
+            <h2 id="fleet-title">"The fleet"</h2>
+            <p class="hint">"The agents that were seen last, at most 200. This list follows them while the page is open."</p>
+            {list}
+            {move || opened.get().map(|id| view! { <Doings id /> })}
+        </section>
+    }
+}
+
+fn table(all: &[Agent], opened: RwSignal<Option<AgentId>>) -> AnyView {
+    if all.is_empty() {
+        return view! { <Empty heading="No agent has measured for this server yet">"The line above starts the first one."</Empty> }
+            .into_any();
+    }
+    let working = all.iter().filter(|agent| agent.lease.is_some()).count() as u64;
+    let measured = all.iter().map(|agent| agent.measured).sum();
+    let sums = format!(
+        "{}, {} at work; {} measured",
+        format::counted(all.len() as u64, "agent"),
+        format::count(working),
+        format::counted(measured, "problem")
+    );
+    view! {
+        <p>{sums}</p>
+        <div class="table-box" tabindex="0">
+            <table>
+                <thead>
+                    <tr>
+                        <th>"Agent"</th>
+                        <th>"Hardware"</th>
+                        <th>"State"</th>
+                        <th class="num" title="Problems whose results have arrived">"Measured"</th>
+                        <th class="roomy">"Program"</th>
+                        <th class="num">"Last seen"</th>
+                    </tr>
+                </thead>
+                <tbody>{all.iter().map(|agent| row(agent, opened)).collect_view()}</tbody>
+            </table>
+        </div>
+    }
+    .into_any()
+}
+
+fn row(agent: &Agent, opened: RwSignal<Option<AgentId>>) -> impl IntoView + use<> {
+    let id = agent.id.clone();
+    let is_open = {
+        let id = id.clone();
+        move || opened.with(|opened| opened.as_ref() == Some(&id))
+    };
+    let expanded = is_open.clone();
+    let toggle = move |_| opened.set((!is_open()).then(|| id.clone()));
+    let name = format!("{}{}", agent.name, if agent.simulated { " (simulated)" } else { "" });
+    view! {
+        <tr>
+            <td>
+                <button type="button" class="chip" aria-expanded=move || expanded().to_string() on:click=toggle>{name}</button>
+            </td>
+            <td><a href=format!("/hardware/{}?board=coverage", agent.hardware)>{agent.hardware.to_string()}</a></td>
+            <td>{state(agent)}</td>
+            <td class="num">{format::count(agent.measured)}</td>
+            <td class="roomy">{agent.tool.clone()}</td>
+            <td class="num">{format::minute(&agent.seen_at)}</td>
+        </tr>
+    }
+}
+
+fn state(agent: &Agent) -> String {
+    match (&agent.put_aside, &agent.lease) {
+        (Some(reason), _) => format!("put aside: {reason}"),
+        (None, Some(_)) => "at work".to_owned(),
+        (None, None) => "no work taken".to_owned(),
+    }
+}
+
+/// What an agent can measure, and its newest leases.
+#[component]
+fn Doings(id: AgentId) -> impl IntoView {
+    let detail = remote::<AgentDetail>(move || Some(format!("/agents/{id}")));
+    view! { <Loaded remote=detail height="14rem" children=|detail| doings(&detail) /> }
+}
+
+fn doings(detail: &AgentDetail) -> impl IntoView + use<> {
+    let AgentDetail { agent, ability, node, leases } = detail;
+    let tags = [
+        ability.ops.iter().map(ToString::to_string).collect::<Vec<_>>().join(", "),
+        ability.dtypes.iter().map(ToString::to_string).collect::<Vec<_>>().join(", "),
+        if ability.unaligned { "any rows" } else { "aligned rows only" }.to_owned(),
+    ];
+    let facts = node.iter().map(|(name, value)| format!("{name} {value}"));
+    let tags = tags.into_iter().chain(facts).map(|tag| view! { <span class="tag">{tag}</span> });
+    let leases = if leases.is_empty() {
+        view! { <p class="hint">"It has taken no work yet."</p> }.into_any()
+    } else {
+        view! {
+            <div class="table-box" tabindex="0">
+                <table>
+                    <thead>
+                        <tr>
+                            <th>"Lease"</th>
+                            <th>"State"</th>
+                            <th class="num">"Measured"</th>
+                            <th class="num roomy" title="What the server expected it to take">"Expected"</th>
+                            <th class="num">"Taken"</th>
+                            <th class="num roomy">"Ended"</th>
+                        </tr>
+                    </thead>
+                    <tbody>{leases.iter().map(lease).collect_view()}</tbody>
+                </table>
+            </div>
+        }
+        .into_any()
+    };
+    view! {
+        <div class="card" data-testid="doings">
+            <h3>{format!("What {} has done lately", agent.name)}</h3>
+            <div class="tags">{tags.collect_view()}</div>
+            {leases}
+        </div>
+    }
+}
+
+fn lease(lease: &LeaseSummary) -> impl IntoView + use<> {
+    let measured = format!("{} of {}", format::count(lease.measured), format::count(lease.problems));
+    let ended = lease.ended_at.as_deref().map_or_else(|| "–".to_owned(), format::minute);
+    view! {
+        <tr>
+            <td><code>{lease.id.to_string()}</code></td>
+            <td>{lease.state.to_string()}</td>
+            <td class="num">{measured}</td>
+            <td class="num roomy">{format::time(lease.seconds * 1e6)}</td>
+            <td class="num">{format::minute(&lease.taken_at)}</td>
+            <td class="num roomy">{ended}</td>
+        </tr>
+    }
+}
