@@ -3,6 +3,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
 use clap::Args;
+use diode_core::Dataset;
 use diode_core::api::{MAX_UPLOAD_BYTES, MAX_UPLOAD_TIMINGS, Receipt};
 use serde::Serialize;
 
@@ -39,40 +40,27 @@ pub(crate) struct Upload {
 
 impl Upload {
     pub(crate) fn run(self) -> anyhow::Result<()> {
-        let (mut uploads, mut rehearsed) = (Vec::new(), Vec::new());
-        for path in &self.files {
-            let unreadable = || format!("cannot read {}", path.display());
-            let length = fs::metadata(path).with_context(unreadable)?.len();
-            if length > MAX_UPLOAD_BYTES as u64 {
-                bail!(
-                    "{}: {} MiB, expected at most {} MiB; make it smaller with `diode convert` to .msgpack.zst",
-                    path.display(),
-                    length >> 20,
-                    MAX_UPLOAD_BYTES >> 20
-                );
-            }
-            let bytes = fs::read(path).with_context(unreadable)?;
-            let shown = || path.display().to_string();
-            let decoded = diode_formats::decode_within(&bytes, MAX_UPLOAD_TIMINGS).with_context(shown)?;
-            if self.dry_run {
-                rehearsed
-                    .push(DryRun { file: path, hardware: rehearse(&decoded.datasets).with_context(shown)? });
-            } else {
-                uploads.push((path, bytes));
-            }
-        }
         if self.dry_run {
-            return if self.json {
-                output::json(&rehearsed)
-            } else {
-                output::text_out(&dry_runs(&rehearsed))
-            };
+            return self.rehearse_all();
         }
+        // Nothing is sent unless all can be.
+        let uploads = self.files.iter().map(|path| Ok((path, checked(path)?.0)));
+        let uploads = uploads.collect::<anyhow::Result<Vec<_>>>()?;
         let client = self.terms.contribute(self.server.client()?)?;
         let mut receipts = Vec::new();
         for (path, bytes) in &uploads {
-            let receipt: Receipt = send(&client.url("/uploads"), || client.post_file("/uploads", bytes))
-                .with_context(|| format!("cannot upload {}", path.display()))?;
+            let sent: anyhow::Result<Receipt> =
+                send(&client.url("/uploads"), || client.post_file("/uploads", bytes))
+                    .with_context(|| format!("cannot upload {}", path.display()));
+            let receipt = match sent {
+                Ok(receipt) => receipt,
+                // What was stored before is told.
+                Err(error) if self.json => {
+                    output::json(&receipts)?;
+                    return Err(error);
+                }
+                Err(error) => return Err(error),
+            };
             if !self.json {
                 output::text_out(&in_words(path, &receipt))?;
             }
@@ -80,6 +68,49 @@ impl Upload {
         }
         if self.json { output::json(&receipts) } else { Ok(()) }
     }
+
+    /// Checks every file, whatever is wrong with others.
+    fn rehearse_all(&self) -> anyhow::Result<()> {
+        let (mut rehearsed, mut faults) = (Vec::new(), Vec::new());
+        for path in &self.files {
+            let hardware = checked(path)
+                .and_then(|(_, datasets)| rehearse(&datasets).with_context(|| path.display().to_string()));
+            match hardware {
+                Ok(hardware) => rehearsed.push(DryRun { file: path, hardware }),
+                Err(error) => faults.push(format!("{error:#}")),
+            }
+        }
+        if self.json {
+            output::json(&rehearsed)?;
+        } else {
+            output::text_out(&dry_runs(&rehearsed))?;
+        }
+        match &faults[..] {
+            [] => Ok(()),
+            [fault] => bail!("{fault}"),
+            all => {
+                bail!("{} of {} files cannot be sent:\n  {}", all.len(), self.files.len(), all.join("\n  "))
+            }
+        }
+    }
+}
+
+/// The bytes of a file and what they hold, if a server may take it.
+fn checked(path: &Path) -> anyhow::Result<(Vec<u8>, Vec<Dataset>)> {
+    let unreadable = || format!("cannot read {}", path.display());
+    let length = fs::metadata(path).with_context(unreadable)?.len();
+    if length > MAX_UPLOAD_BYTES as u64 {
+        bail!(
+            "{}: {} MiB, expected at most {} MiB; make it smaller with `diode convert` to .msgpack.zst",
+            path.display(),
+            length >> 20,
+            MAX_UPLOAD_BYTES >> 20
+        );
+    }
+    let bytes = fs::read(path).with_context(unreadable)?;
+    let decoded = diode_formats::decode_within(&bytes, MAX_UPLOAD_TIMINGS)
+        .with_context(|| path.display().to_string())?;
+    Ok((bytes, decoded.datasets))
 }
 
 /// What `--dry-run` says of a file.

@@ -49,7 +49,10 @@ impl Want {
                 return Err(refusal(&mut answer).1);
             }
         }
-        say!("{} asked for on {slug}", count(problems.len(), "problem"));
+        say!(
+            "{} asked for on {slug}; agents measure it after one problem of each kind that nobody has measured",
+            count(problems.len(), "problem")
+        );
         Ok(())
     }
 }

@@ -45,3 +45,17 @@ fn a_dry_run_refuses_what_is_no_dataset() {
     sandbox.write("t.msgpack", "no dataset");
     assert!(sandbox.fails(1, &["upload", "--dry-run", "t.msgpack"]).contains("t.msgpack"));
 }
+
+#[test]
+fn a_dry_run_tells_of_every_file_whatever_is_wrong_with_others() {
+    let sandbox = Sandbox::new();
+    sandbox.write("t.csv", TIMES);
+    sandbox.ok(&["convert", "t.csv", "t.msgpack.zst"]);
+    sandbox.write("no.msgpack", "no dataset");
+    let output = sandbox.run(&["upload", "--dry-run", "no.msgpack", "t.msgpack.zst", "gone.json"]);
+    let [said, faults] = [&output.stdout, &output.stderr].map(|bytes| String::from_utf8_lossy(bytes));
+    assert_eq!(output.status.code(), Some(1), "{faults}");
+    assert!(said.contains("t.msgpack.zst: not sent") && said.contains("2 timings"), "{said}");
+    assert!(faults.contains("2 of 3 files cannot be sent"), "{faults}");
+    assert!(faults.contains("no.msgpack") && faults.contains("gone.json"), "{faults}");
+}

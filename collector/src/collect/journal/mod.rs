@@ -89,7 +89,7 @@ impl Journal {
                 // Some file systems have no locks; there two processes are not kept apart.
                 Ok(()) | Err(TryLockError::Error(_)) => {}
                 Err(TryLockError::WouldBlock) => bail!(
-                    "{}: another diode collects into this output; wait for its end or choose another --output",
+                    "{}: another diode writes this; wait for its end or choose another --output, for an agent another --home",
                     self.path.display()
                 ),
             }
