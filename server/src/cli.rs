@@ -128,7 +128,7 @@ pub enum AdminCommand {
 }
 
 impl Cli {
-    /// Runs the command. The exit code is 0 for done, 1 for failed.
+    /// Runs the command. The exit code is 0 for done, 1 for failed; an error about a setting stands for 2.
     pub async fn run(self) -> anyhow::Result<ExitCode> {
         match self.command {
             Command::Serve { serving, no_worker, data } => {

@@ -43,7 +43,7 @@ pub(crate) async fn prepare(
     let model = examine(bytes)?;
     refuse_unmeasured(backend, &model).await?;
     let about = model.metadata();
-    let model = ModelSummary { source: ModelSource::Contributed, ..summarise(&model, bytes, None) };
+    let model = ModelSummary { source: ModelSource::Contributed, ..summarise(&model, bytes) };
     let job = judging(about.heuristic, &about.hardware.slug, &model.id, now)?;
     let without_kept = about.training.without_kept;
     Ok(NewContribution { model, account, description, licence, without_kept, job })
@@ -56,8 +56,7 @@ pub(crate) fn judging(
     model: &ModelId,
     now: Now,
 ) -> serde_json::Result<Job> {
-    let request =
-        JobRequest { kind: JobKind::Evaluate, heuristic, hardware: hardware.clone(), method: None, seed: 0 };
+    let request = JobRequest::new(JobKind::Evaluate, heuristic, hardware.clone());
     let job = trainings::job(request, false, now)?;
     // The id of a job follows from request and time, so the model's id is added: two models may be sent at
     // once.

@@ -13,6 +13,7 @@ pub mod app;
 pub mod backend;
 pub mod blobs;
 pub mod cli;
+mod confirming;
 mod consensus;
 mod contributions;
 mod cover;

@@ -8,6 +8,8 @@ use std::time::Duration;
 
 use clap::Parser as _;
 use diode_server::cli::{Cli, LogFormat};
+use diode_server::settings::WrongSetting;
+use diode_server::store::StoreError;
 use tracing_subscriber::EnvFilter;
 
 /// How long work on other threads may go on once all else has ended.
@@ -15,6 +17,9 @@ const LAST_WORK: Duration = Duration::from_secs(5);
 
 /// Postgres notes each time that the table of migrations is there already.
 const USUAL_LOG: &str = "info,sqlx::postgres::notice=warn";
+
+/// The exit code for flags and settings that cannot be used, as the parser of flags has it.
+const WRONG_USAGE: u8 = 2;
 
 fn main() -> ExitCode {
     allocator::limit_unused();
@@ -26,7 +31,8 @@ fn main() -> ExitCode {
             Err(error) => {
                 let expected =
                     "expected a level such as debug, or targets with levels such as info,sqlx=warn";
-                return failed(&anyhow::anyhow!("DIODE_LOG: got `{given}`, {expected}: {error}"));
+                failed(&anyhow::anyhow!("DIODE_LOG: got `{given}`, {expected}: {error}"));
+                return WRONG_USAGE.into();
             }
         },
     };
@@ -53,5 +59,7 @@ fn main() -> ExitCode {
 fn failed(error: &anyhow::Error) -> ExitCode {
     // If stderr cannot be written to, the exit code still tells.
     let _ = writeln!(std::io::stderr(), "error: {error:#}");
-    ExitCode::FAILURE
+    let is_setting = error.is::<WrongSetting>();
+    let is_url = matches!(error.downcast_ref(), Some(StoreError::Url { .. }));
+    if is_setting || is_url { WRONG_USAGE.into() } else { ExitCode::FAILURE }
 }

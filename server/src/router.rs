@@ -17,9 +17,9 @@ use utoipa_axum::routes;
 use crate::app::App;
 use crate::handlers::{
     account, activity, agents, comparisons, configs, contributions, contributors, coverage_map, datasets,
-    devices, everywhere, hardware, health, identities, invitations, job_events, jobs, leaderboard, leases,
-    libraries, measuring, models, moderation, nearest, packs, picks, problems, publications, reviews,
-    session, snapshots, tables, terms, tokens, uploads,
+    devices, everywhere, hardware, hardware_moderation, health, identities, invitations, job_events, jobs,
+    leaderboard, leases, libraries, measuring, models, moderation, nearest, packs, picks, problems,
+    publications, reviews, session, snapshots, tables, terms, tokens, uploads,
 };
 use crate::http::{ApiFault, around, same_site};
 use crate::limits::{describe, rated};
@@ -83,8 +83,10 @@ pub fn openapi() -> utoipa::openapi::OpenApi {
 }
 
 fn api() -> OpenApiRouter<App> {
-    let contribute =
-        OpenApiRouter::new().routes(routes!(uploads::create, uploads::list)).routes(routes!(uploads::get));
+    let contribute = OpenApiRouter::new()
+        .routes(routes!(uploads::create, uploads::list))
+        .routes(routes!(uploads::get))
+        .routes(routes!(uploads::download));
     let look = OpenApiRouter::new()
         .routes(routes!(hardware::list))
         .routes(routes!(hardware::get))
@@ -146,6 +148,8 @@ fn api() -> OpenApiRouter<App> {
     let moderate = OpenApiRouter::new()
         .routes(routes!(moderation::create, moderation::list))
         .routes(routes!(moderation::report, moderation::reports))
+        .routes(routes!(hardware_moderation::confirm_hardware))
+        .routes(routes!(hardware_moderation::merge))
         .routes(routes!(reviews::create, reviews::list))
         .routes(routes!(reviews::download));
     let v1 = contribute

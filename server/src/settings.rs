@@ -153,10 +153,19 @@ pub struct Settings {
     pub snapshots: Snapshots,
 }
 
+/// A setting that cannot be used; nothing has been done.
+#[derive(Debug, thiserror::Error)]
+#[error("{0:#}")]
+pub struct WrongSetting(anyhow::Error);
+
 impl Settings {
     /// Puts the flags, the file and the defaults together. The parser of the flags
     /// has read the environment.
-    pub fn resolve(args: DataArgs, serving: ServingArgs) -> anyhow::Result<Self> {
+    pub fn resolve(args: DataArgs, serving: ServingArgs) -> Result<Self, WrongSetting> {
+        Self::put_together(args, serving).map_err(WrongSetting)
+    }
+
+    fn put_together(args: DataArgs, serving: ServingArgs) -> anyhow::Result<Self> {
         let file = read(args.config.as_deref())?;
         let listen = serving.listen.or(file.listen).unwrap_or_else(|| DEFAULT_LISTEN.to_owned());
         let listen = address("listen", &listen)?;

@@ -56,13 +56,7 @@ pub async fn look(backend: &Backend, settings: &Training, now: Now) -> anyhow::R
         if hardware.facts.is_none() || backend.refuse_simulated(&hardware).is_err() {
             continue;
         }
-        let request = JobRequest {
-            kind: JobKind::Train,
-            heuristic: Heuristic::Matmul,
-            hardware: hardware.slug,
-            method: None,
-            seed: 0,
-        };
+        let request = JobRequest::new(JobKind::Train, Heuristic::Matmul, hardware.slug);
         let job = job(request, true, now)?;
         match backend.store.queue_training(&job, &settings.due, now).await {
             Ok(true) => {

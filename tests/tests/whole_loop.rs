@@ -17,14 +17,24 @@ async fn the_loop_closes() -> anyhow::Result<()> {
 
     collect_and_upload(folder, &server)?;
     let hardware = the_leaderboard_shows_what_was_collected(&server)?;
-    let model = train(&server, &hardware)?;
+    let model = train(&server, &hardware, "ranking")?;
     let problem = leaderboard(&server, &hardware)?["items"][0]["problem"].clone();
 
     std::fs::write(
         folder.join("model.safetensors"),
         server.bytes(&format!("/api/v1/models/{model}/download"))?,
     )?;
-    the_command_line_trains_the_same_bytes(folder, &server, &hardware, &model)?;
+    the_command_line_trains_the_same_bytes(folder, &server, &hardware, ("ranking", &model))?;
+    // torch-diode's network for comparison; it takes no place of the published one.
+    let base = train(&server, &hardware, "base")?;
+    the_command_line_trains_the_same_bytes(folder, &server, &hardware, ("base", &base))?;
+    let summary = server.get(&format!("/api/v1/models/{base}"))?;
+    assert_eq!(
+        (&summary["model_type"], &summary["state"]),
+        (&json!("base"), &json!("unpublished")),
+        "{summary}"
+    );
+    assert_eq!(server.get(&format!("/api/v1/models/{model}"))?["state"], "published");
     let (m, n, k) = (problem["m"].to_string(), problem["n"].to_string(), problem["k"].to_string());
     let sizes = ["--op", "mm", "--m", &m, "--n", &n, "--k", &k, "--dtype", "float32"];
     let predict =
@@ -121,8 +131,9 @@ fn the_leaderboard_shows_what_was_collected(server: &Server) -> anyhow::Result<S
 }
 
 /// Orders a training and waits for its model.
-fn train(server: &Server, hardware: &str) -> anyhow::Result<String> {
-    let request = json!({ "kind": "train", "heuristic": "matmul", "hardware": hardware });
+fn train(server: &Server, hardware: &str, model_type: &str) -> anyhow::Result<String> {
+    let request =
+        json!({ "kind": "train", "heuristic": "matmul", "hardware": hardware, "model_type": model_type });
     let job = server.post("/api/v1/jobs", &request)?;
     let id = job["id"].as_str().context("a job has an id")?;
     let deadline = Instant::now() + Duration::from_secs(240);
@@ -148,17 +159,18 @@ fn the_command_line_trains_the_same_bytes(
     folder: &std::path::Path,
     server: &Server,
     hardware: &str,
-    model: &str,
+    (model_type, model): (&str, &str),
 ) -> anyhow::Result<()> {
     let dataset = format!("{hardware}.msgpack.zst");
     std::fs::write(folder.join(&dataset), server.bytes(&format!("/api/v1/datasets/{dataset}"))?)?;
     let summary = server.get(&format!("/api/v1/models/{model}"))?;
     let date: jiff::Timestamp = summary["created_at"].as_str().context("a date")?.parse()?;
-    let train = ["train", "--data", &dataset, "--model", "same.safetensors", "--seed", "0", "--without-kept"];
+    let mut train = vec!["train", "--data", &dataset, "--model", "same.safetensors", "--seed", "0"];
+    train.extend(["--without-kept", "--force", "--model-type", model_type]);
     let mut command = diode_command(folder, &train)?;
     let output = command.env("SOURCE_DATE_EPOCH", date.as_second().to_string()).output()?;
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    let there = std::fs::read(folder.join("model.safetensors"))?;
+    let there = server.bytes(&format!("/api/v1/models/{model}/download"))?;
     assert!(there == std::fs::read(folder.join("same.safetensors"))?, "the files differ");
     Ok(())
 }

@@ -50,6 +50,11 @@ pub(crate) async fn tell<B: Serialize>(path: &str, body: &B) -> Result<(), Failu
     send(Request::post(&url(path)).json(body), None).await.map(drop)
 }
 
+/// Takes something away, and reads what became of it.
+pub(crate) async fn delete<T: DeserializeOwned>(path: &str) -> Result<T, Failure> {
+    decode(&bytes(Request::delete(&url(path)).build(), None).await?)
+}
+
 /// Reads the JSON of an answer.
 pub(crate) fn decode<T: DeserializeOwned>(json: &[u8]) -> Result<T, Failure> {
     serde_json::from_slice(json).map_err(unreadable)

@@ -50,7 +50,7 @@ impl Want {
             }
         }
         say!(
-            "{} asked for on {slug}; agents measure it after one problem of each kind that nobody has measured",
+            "{} asked for on {slug}; while the plan lasts, a quarter of each agent's time is for what is asked for",
             count(problems.len(), "problem")
         );
         Ok(())

@@ -185,13 +185,12 @@ impl Recipe {
     /// The options for torch-diode's networks, with the defaults of torch-diode's command; `None` for our
     /// network.
     fn predecessor_options(&self, seed: u64) -> Option<PredecessorOptions> {
-        /// Width and number of the blocks of `deep`.
-        const DEEP: (usize, usize) = (128, 10);
+        let (width, blocks) = Architecture::DEEP;
         let architecture = match self.model_type {
             ModelType::Ranking => return None,
             ModelType::Base => Architecture::base(),
             ModelType::Deep => {
-                Architecture::deep(self.hidden_dim.unwrap_or(DEEP.0), self.num_layers.unwrap_or(DEEP.1))
+                Architecture::deep(self.hidden_dim.unwrap_or(width), self.num_layers.unwrap_or(blocks))
             }
         };
         let defaults = PredecessorOptions::new(architecture);

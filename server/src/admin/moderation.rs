@@ -2,12 +2,14 @@
 
 use anyhow::{Context as _, bail};
 use clap::{Args, Subcommand};
-use diode_core::api::{Moderation, ModerationAction, ModerationSubject, Reason, Receipt, Standing};
-use diode_core::hardware::Facts;
+use diode_core::api::{
+    HardwareConfirmation, HardwareMerge, Moderation, ModerationAction, ModerationSubject, Reason, Receipt,
+    Standing,
+};
 use diode_core::ids::{AccountName, AgentId, HardwareSlug, UploadId};
 
 use crate::backend::Backend;
-use crate::blobs::BlobKind;
+use crate::confirming::confirm;
 use crate::settings::{DataArgs, ServingArgs, Settings};
 use crate::store::{Now, UploadFilter};
 
@@ -43,6 +45,18 @@ pub enum ModerationCommand {
         /// The facts that this upload states, instead of those that the server has
         #[arg(long, value_name = "ID")]
         upload: Option<UploadId>,
+        /// Why; it is written down
+        #[arg(long, value_name = "TEXT")]
+        reason: Reason,
+        #[command(flatten)]
+        data: DataArgs,
+    },
+    /// Make one kind of hardware a part of another that it turned out to be, for good
+    MergeHardware {
+        /// Has no board of its own any more; must be in no catalogue
+        from: HardwareSlug,
+        /// What was measured on the first is this one's from then on, also what comes later
+        into: HardwareSlug,
         /// Why; it is written down
         #[arg(long, value_name = "TEXT")]
         reason: Reason,
@@ -101,6 +115,7 @@ impl ModerationCommand {
         let data = match &self {
             Self::Quarantine(act) | Self::Restore(act) | Self::Remove(act) => act.data.clone(),
             Self::ConfirmHardware { data, .. }
+            | Self::MergeHardware { data, .. }
             | Self::Readmit { data, .. }
             | Self::Uploads { data, .. }
             | Self::Log { data }
@@ -123,7 +138,20 @@ impl ModerationCommand {
             Self::Restore(act) => moderate(backend, ModerationAction::Restore, act).await?,
             Self::Remove(act) => moderate(backend, ModerationAction::Delete, act).await?,
             Self::ConfirmHardware { slug, upload, reason, .. } => {
-                confirm(backend, &slug, upload.as_ref(), &reason).await?
+                let request = HardwareConfirmation { hardware: slug, upload, reason };
+                confirm(backend, &request, WHO).await?;
+                format!("the facts of {} are confirmed\n", request.hardware)
+            }
+            Self::MergeHardware { from, into, reason, .. } => {
+                let request = HardwareMerge { from, into, reason };
+                match store.merge_hardware(&request, WHO, Now::read()).await? {
+                    Ok(solutions) => format!(
+                        "{} is part of {} now, with its {solutions} solutions; the boards follow within seconds while a \
+                         server runs\n",
+                        request.from, request.into
+                    ),
+                    Err(refused) => bail!("{}", refused.explain(&request)),
+                }
             }
             Self::Readmit { agent, reason, .. } => {
                 if !store.readmit_agent(&agent, &reason, WHO, Now::read()).await? {
@@ -162,33 +190,6 @@ async fn moderate(backend: &Backend, action: ModerationAction, act: Act) -> anyh
     })?;
     backend.forget(done.files).await?;
     Ok(format!("{action} {}: {} uploads changed\n", moderation.subject, done.uploads.len()))
-}
-
-async fn confirm(
-    backend: &Backend,
-    slug: &HardwareSlug,
-    upload: Option<&UploadId>,
-    reason: &Reason,
-) -> anyhow::Result<String> {
-    let facts = match upload {
-        None => None,
-        Some(upload) => Some(stated_facts(backend, slug, upload).await?),
-    };
-    if !backend.store.confirm_hardware(slug, facts.as_ref(), reason, WHO, Now::read()).await? {
-        bail!("nobody has described `{slug}`; name an upload that does by --upload ID");
-    }
-    Ok(format!("the facts of {slug} are confirmed\n"))
-}
-
-/// What the file of an upload says of a hardware.
-async fn stated_facts(backend: &Backend, slug: &HardwareSlug, upload: &UploadId) -> anyhow::Result<Facts> {
-    let receipt = backend.store.receipt(upload).await?;
-    let receipt = receipt
-        .with_context(|| format!("no upload `{upload}`; `diode-server admin uploads` lists the uploads"))?;
-    let bytes = backend.blobs.get(BlobKind::Upload, &receipt.digest).await?;
-    let stated = diode_formats::decode(&bytes)?.datasets.into_iter().map(|dataset| dataset.hardware);
-    let facts = stated.filter(|hardware| hardware.slug == *slug).find_map(|hardware| hardware.facts);
-    facts.with_context(|| format!("upload `{upload}` does not describe `{slug}`"))
 }
 
 fn upload_line(receipt: &Receipt) -> String {

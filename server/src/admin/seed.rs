@@ -79,7 +79,7 @@ async fn add_model(
             about.hardware.slug
         );
     }
-    let summary = summarise(&model, &bytes, None);
+    let summary = summarise(&model, &bytes);
     backend.blobs.put(BlobKind::Model, &Digest::of(&bytes), bytes).await?;
     Ok(backend.store.add_shipped_model(&summary, &about.hardware, &[], Now::read()).await?)
 }

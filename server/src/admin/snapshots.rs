@@ -67,13 +67,7 @@ impl SnapshotCommand {
                 Ok(store.snapshots(hardware.as_ref(), MAX_LISTED).await?.iter().map(line).collect())
             }
             Self::Snapshot { hardware, reason, .. } => {
-                let job = JobRequest {
-                    kind: JobKind::Snapshot,
-                    heuristic: Heuristic::Matmul,
-                    hardware: hardware.clone(),
-                    method: None,
-                    seed: 0,
-                };
+                let job = JobRequest::new(JobKind::Snapshot, Heuristic::Matmul, hardware.clone());
                 if store.hardware(&hardware).await?.is_none() {
                     bail!("no hardware `{hardware}`");
                 }

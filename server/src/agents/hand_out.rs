@@ -50,6 +50,10 @@ pub(super) fn why(problem: &diode_core::Problem, purpose: Purpose) -> String {
     match purpose {
         Purpose::Hole => format!("nothing of its kind was measured yet: {kind}"),
         Purpose::Wanted => "somebody has asked for it".to_owned(),
+        Purpose::Weak => format!("a model has picked badly for problems of its kind: {kind}"),
+        Purpose::Again => {
+            "it was measured under other drivers; this shows whether yours changes it".to_owned()
+        }
         Purpose::Confirm => "another contributor has measured it; this confirms the result".to_owned(),
         Purpose::More => format!("little of its kind was measured: {kind}"),
     }

@@ -63,8 +63,13 @@ pub(crate) async fn create(
     headers: HeaderMap,
     body: Body,
 ) -> ApiResult<Json<Agent>> {
-    let registration: Registration = json_body(&headers, body).await?;
+    let mut registration: Registration = json_body(&headers, body).await?;
     registration.check()?;
+    // Of hardware that was merged into another one, it measures for that.
+    let slug = &registration.hardware.slug;
+    if let Some(known) = app.backend.store.hardware(slug).await?.filter(|known| known.slug != *slug) {
+        registration.hardware = known;
+    }
     licence_of(&app, &headers, account.as_ref(), Needed::Current).await?;
     app.backend
         .refuse_simulated(&registration.hardware)

@@ -44,7 +44,7 @@ pub(crate) async fn create(
     headers: HeaderMap,
     body: Body,
 ) -> ApiResult<(StatusCode, Json<Job>)> {
-    let request: JobRequest = json_body(&headers, body).await?;
+    let mut request: JobRequest = json_body(&headers, body).await?;
     if request.kind != JobKind::Train {
         return Err(ApiFault::refused(format!(
             "kind: got `{}`, expected `train`; administrators ask for a snapshot by POST /api/v1/snapshots",
@@ -69,6 +69,7 @@ pub(crate) async fn create(
             "nothing on `{slug}` was timed by {method}; there is {there}"
         )));
     }
+    request.hardware = summary.hardware.slug;
     let now = Now::read();
     let job = trainings::job(request, false, now).map_err(ApiFault::internal)?;
     accepted(app.backend.store.enqueue(&job, account.as_ref().map(|account| &account.id), now).await?)?;

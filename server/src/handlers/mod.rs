@@ -13,6 +13,7 @@ pub(crate) mod devices;
 pub(crate) mod everywhere;
 mod export;
 pub(crate) mod hardware;
+pub(crate) mod hardware_moderation;
 pub(crate) mod health;
 pub(crate) mod identities;
 pub(crate) mod invitations;

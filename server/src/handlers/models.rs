@@ -3,7 +3,7 @@ use axum::extract::State;
 use axum::http::{HeaderMap, HeaderValue, Method};
 use axum::response::Response;
 use diode_core::api::query::from_text;
-use diode_core::api::{ApiError, ModelSummary};
+use diode_core::api::{ApiError, ModelSummary, ModelType};
 use diode_core::ids::{HardwareSlug, ModelId};
 use serde::Deserialize;
 
@@ -29,9 +29,13 @@ pub(crate) struct ModelQuery {
     #[serde(default, deserialize_with = "from_text")]
     #[param(value_type = Option<HardwareSlug>)]
     hardware: Option<HardwareSlug>,
+    /// Such as `ranking`, the type that programs take.
+    #[serde(default, deserialize_with = "from_text")]
+    #[param(value_type = Option<ModelType>)]
+    model_type: Option<ModelType>,
 }
 
-/// All models, or those of one hardware, newest first.
+/// All models, or those of one hardware or type, newest first.
 #[utoipa::path(
     get, path = "/models", tag = "models", params(ModelQuery),
     responses((status = 200, body = Vec<ModelSummary>), (status = 400, body = ApiError)),
@@ -40,7 +44,9 @@ pub(crate) async fn list(
     State(app): State<App>,
     StrictQuery(query): StrictQuery<ModelQuery>,
 ) -> ApiResult<Json<Vec<ModelSummary>>> {
-    Ok(Json(app.backend.store.models(query.hardware.as_ref()).await?))
+    let mut models = app.backend.store.models(query.hardware.as_ref()).await?;
+    models.retain(|model| query.model_type.is_none_or(|wanted| model.model_type == wanted));
+    Ok(Json(models))
 }
 
 /// One model.

@@ -23,7 +23,7 @@ const MAX_LISTED: u32 = 500;
         (status = 401, body = ApiError),
         (status = 403, body = ApiError, description = "Not an administrator, or a token without the scope"),
         (status = 404, body = ApiError, description = "No such model"),
-        (status = 409, body = ApiError, description = "Not the published model, or nothing was published before it"),
+        (status = 409, body = ApiError, description = "Not the published model, nothing was published before it, or a type that is never published"),
     ),
 )]
 pub(crate) async fn create(
@@ -35,13 +35,17 @@ pub(crate) async fn create(
 ) -> ApiResult<Json<ModelSummary>> {
     let request: NewPublication = json_body(&headers, body).await?;
     let done = app.backend.store.publish(&request, admin.who(), Now::read()).await?;
-    done.map(Json).map_err(|refused| match refused {
+    done.map(Json).map_err(|refused| refuse(refused, &request))
+}
+
+pub(crate) fn refuse(refused: Refused, request: &NewPublication) -> ApiFault {
+    match refused {
         Refused::Unknown => ApiFault::not_found(refused.explain(&request.model)),
         Refused::OnlyTheServer => ApiFault::invalid(refused.explain(&request.model)),
-        Refused::Published | Refused::NotPublished | Refused::First => {
+        Refused::Published | Refused::NotPublished | Refused::First | Refused::ForComparison => {
             ApiFault::conflict(refused.explain(&request.model))
         }
-    })
+    }
 }
 
 /// Which models of a hardware were published when, by whom and why, and which were not; the newest 500 steps,

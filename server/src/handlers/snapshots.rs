@@ -88,19 +88,15 @@ pub(crate) async fn create(
 ) -> ApiResult<(StatusCode, Json<Job>)> {
     let request: NewSnapshot = json_body(&headers, body).await?;
     let (store, slug) = (&app.backend.store, &request.hardware);
-    if store.hardware_summary(slug).await?.is_none_or(|summary| summary.timings == 0) {
-        return Err(ApiFault::refused(format!(
+    let summary = store.hardware_summary(slug).await?.filter(|summary| summary.timings > 0);
+    let summary = summary.ok_or_else(|| {
+        ApiFault::refused(format!(
             "nothing has been measured on `{slug}`; /api/v1/hardware lists what there is"
-        )));
-    }
+        ))
+    })?;
+    let request = NewSnapshot { hardware: summary.hardware.slug, ..request };
     let now = Now::read();
-    let job = JobRequest {
-        kind: JobKind::Snapshot,
-        heuristic: Heuristic::Matmul,
-        hardware: slug.clone(),
-        method: None,
-        seed: 0,
-    };
+    let job = JobRequest::new(JobKind::Snapshot, Heuristic::Matmul, request.hardware.clone());
     let job = trainings::job(job, false, now).map_err(ApiFault::internal)?;
     let whose = admin.account.as_ref().map(|account| &account.id);
     accepted(store.queue_snapshot(&job, &request, whose, admin.who(), now).await?)?;

@@ -1,16 +1,20 @@
 use axum::Json;
 use axum::body::{Body, Bytes};
 use axum::extract::State;
-use axum::http::{HeaderMap, StatusCode, header};
+use axum::http::{HeaderMap, Method, StatusCode, header};
+use axum::response::Response;
 use diode_core::api::query::from_text;
 use diode_core::api::{ApiError, MAX_UPLOAD_BYTES, Receipt, Standing};
 use diode_core::ids::{AccountName, UploadId};
+use diode_formats::Format;
 use serde::Deserialize;
 use tokio::fs::File;
 use tokio::io::{AsyncReadExt as _, AsyncSeekExt as _};
 
+use super::stored_file::{StoredFile, WHILE_THERE};
 use crate::accounts::{Authorized, Needed, Upload, licence_of};
 use crate::app::App;
+use crate::blobs::BlobKind;
 use crate::http::{
     ApiFault, ApiResult, BodyError, FromPath, Lookup, NoParameters, PACE, StrictQuery, essence, receive,
 };
@@ -140,6 +144,38 @@ pub(crate) async fn list(
 )]
 pub(crate) async fn get(_: StrictQuery<NoParameters>, FromPath(receipt): FromPath<Receipt>) -> Json<Receipt> {
     Json(receipt)
+}
+
+/// The file of an upload, as it came.
+#[utoipa::path(
+    get, path = "/uploads/{id}/download", tag = "uploads", params(("id" = String, Path)),
+    responses(
+        (status = 200, body = Vec<u8>, content_type = "application/octet-stream"),
+        (status = 206, body = Vec<u8>, content_type = "application/octet-stream", description = "The part that `Range` asks for"),
+        (status = 304, description = "The client has it already"),
+        (status = 416, body = ApiError, description = "The file has no such part"),
+        (status = 404, body = ApiError),
+    ),
+)]
+pub(crate) async fn download(
+    State(app): State<App>,
+    _: StrictQuery<NoParameters>,
+    FromPath(receipt): FromPath<Receipt>,
+    method: Method,
+    headers: HeaderMap,
+) -> ApiResult<Response> {
+    let format = Format::ALL.iter().find(|format| format.as_str() == receipt.format);
+    let name = format!("{}{}", receipt.id, format.map_or("", |format| format.ending()));
+    let file = StoredFile {
+        kind: BlobKind::Upload,
+        sha256: &receipt.digest,
+        bytes: receipt.bytes,
+        name: &name,
+        media: "application/octet-stream",
+        // It may be deleted.
+        caching: WHILE_THERE,
+    };
+    file.answer(&app, &method, &headers).await
 }
 
 pub(super) fn refuse_wrapped(headers: &HeaderMap) -> ApiResult<()> {

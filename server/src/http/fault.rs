@@ -202,7 +202,7 @@ impl From<Invalid> for ApiFault {
 impl From<StoreError> for ApiFault {
     fn from(error: StoreError) -> Self {
         match error {
-            StoreError::Unavailable(_) => Self::unavailable(error),
+            StoreError::Unavailable(_) | StoreError::Merged(_) => Self::unavailable(error),
             StoreError::Full(_) => Self::disk_full(error),
             StoreError::Gone(_) => Self::gone(error),
             StoreError::Sql(_)

@@ -53,11 +53,11 @@ pub fn prepare(
     let mut checked = CheckedSoFar::default();
     for dataset in &decoded.datasets {
         dataset.hardware.validate()?;
-        let slug = &dataset.hardware.slug;
-        let known = known.get(slug);
-        hardware.entry(slug.clone()).or_insert_with(|| describe(&dataset.hardware, known));
-        let facts = vouched_for(&dataset.hardware, known);
-        checked.add(&mut upload, &hardware[slug], facts.as_ref(), known, dataset)?;
+        let known = known.get(&dataset.hardware.slug);
+        let given = as_known(&dataset.hardware, known);
+        hardware.entry(given.slug.clone()).or_insert_with(|| describe(&given, known));
+        let facts = vouched_for(&given, known);
+        checked.add(&mut upload, &hardware[&given.slug], facts.as_ref(), known, dataset)?;
     }
     if upload.solutions.is_empty() {
         return Err(checked.first_fault.unwrap_or_else(|| {
@@ -68,6 +68,16 @@ pub fn prepare(
     // In the order of slugs, so that two uploads never wait for each other's locks.
     upload.hardware = hardware.into_values().collect();
     Ok(upload)
+}
+
+/// The hardware of a file, under the name of the one that it was merged into, if it was.
+fn as_known(given: &Hardware, known: Option<&KnownHardware>) -> Hardware {
+    match known {
+        Some(KnownHardware { hardware, .. }) if hardware.slug != given.slug => {
+            Hardware { facts: given.facts, ..hardware.clone() }
+        }
+        _ => given.clone(),
+    }
 }
 
 /// The description of the hardware to store: that of the catalogue, else one that an administrator has
@@ -121,7 +131,8 @@ impl CheckedSoFar {
         let mut rows = Rows {
             hardware: &hardware.slug,
             encoder: Encoder::new(&dataset.configs),
-            digests: SolutionDigests::new(&hardware.slug, &dataset.configs),
+            // By the name that the file has, so that the same timings are the same after a merge, too.
+            digests: SolutionDigests::new(&dataset.hardware.slug, &dataset.configs),
         };
         for solution in &dataset.solutions {
             solution.validate(&dataset.configs)?;
@@ -138,7 +149,7 @@ impl CheckedSoFar {
             timings += kept.configs.len() as u64;
             failures += kept.failures.len() as u64;
         }
-        let before = listed(&dataset.hardware).or_else(|| known.map(|known| known.hardware.clone()));
+        let before = listed(hardware).or_else(|| known.map(|known| known.hardware.clone()));
         let before = before.and_then(|before| before.facts);
         let facts_differ = matches!((before, dataset.hardware.facts), (Some(a), Some(b)) if a != b);
         self.receipts.push(HardwareReceipt {

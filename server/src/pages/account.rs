@@ -181,7 +181,9 @@ fn content(account: &Account, seen: &Seen, message: &Markup) -> Markup {
             }
             button class="button" { "Sign out" }
         }
+        p { a href="/account/contributions" { "Your uploads, agents and records" } }
         p { a href="/account/models" { "Contributed models" } }
+        @if account.admin { p { a href="/admin" { "Look after this server" } } }
         h2 { "Tokens" }
         @for token in &seen.tokens { (token_card(token)) }
         (token_form(account))

@@ -60,6 +60,11 @@ pub(super) fn input(label: &str, name: &str, kind: &str, autocomplete: &str, val
     }
 }
 
+/// A number with what it counts: `1 upload`, `2 uploads`.
+pub(super) fn counted(number: u64, what: &str) -> String {
+    format!("{number} {what}{}", if number == 1 { "" } else { "s" })
+}
+
 /// The day of a time as RFC 3339.
 pub(super) fn day(time: &str) -> &str {
     time.split('T').next().unwrap_or_default()

@@ -1,7 +1,8 @@
-//! The few pages that the server writes itself: signing up and in, allowing a program, looking after
-//! an account. They are plain HTML with forms, so they work without scripts and without the dashboard.
+//! The pages that the server writes itself: signing up and in, allowing a program, looking after an account and after
+//! the server. They are plain HTML with forms, so they work without scripts and without the dashboard.
 
 mod account;
+mod admin;
 mod agreeing;
 mod device;
 mod email;
@@ -12,6 +13,7 @@ mod layout;
 mod linking;
 mod models;
 mod openid;
+mod own;
 mod password;
 mod sign_in;
 mod sign_up;
@@ -32,6 +34,18 @@ pub(crate) fn routes() -> Router<App> {
         .route("/device", get(device::show).post(device::submit))
         .route("/account", get(account::show))
         .route("/account/models", get(models::show).post(models::decide))
+        .route("/account/contributions", get(own::show))
+        .route("/admin", get(admin::show))
+        .route("/admin/uploads", get(admin::uploads::show).post(admin::uploads::act))
+        .route("/admin/hardware", get(admin::hardware::show))
+        .route("/admin/hardware/confirm", post(admin::hardware::confirm_one))
+        .route("/admin/hardware/merge", post(admin::hardware::merge))
+        .route("/admin/accounts", get(admin::accounts::show).post(admin::accounts::act))
+        .route("/admin/accounts/invite", post(admin::accounts::invite))
+        .route("/admin/packs", get(admin::packs::show).post(admin::packs::withdraw))
+        .route("/admin/trainings", get(admin::trainings::show))
+        .route("/admin/trainings/cancel", post(admin::trainings::cancel))
+        .route("/admin/trainings/publish", post(admin::trainings::publish))
         .route("/account/password", post(account::change_password))
         .route("/account/tokens", post(account::issue))
         .route("/account/tokens/revoke", post(account::revoke))

@@ -62,6 +62,11 @@ async fn decided(app: &App, account: &Account, fields: ReviewFields) -> ApiResul
     Ok(html! { p class="notice" role="status" { "Model " (model.id) " is " (state) "." } })
 }
 
+/// Those that wait for a decision.
+pub(super) fn open() -> ContributionFilter {
+    ContributionFilter { account: None, state: Some(ContributionState::Evaluated) }
+}
+
 async fn answer(app: &App, account: &Account, outcome: ApiResult<Markup>) -> ApiResult<Response> {
     let store = &app.backend.store;
     let own = ContributionFilter { account: Some(account.id.clone()), state: None };

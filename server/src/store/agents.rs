@@ -37,11 +37,20 @@ impl KnownAgent {
         &self.registration.hardware.slug
     }
 
+    /// What it has said of its driver.
+    pub fn driver(&self) -> Option<&str> {
+        driver_of(&self.registration)
+    }
+
     /// Who contributes what it measures: confirmations are asked of others. All agents without an account are one
     /// contributor, as uploads are: a second key makes no second person.
     pub fn contributor(&self) -> &str {
         self.account.as_ref().map_or(ANONYMOUS, AccountId::as_str)
     }
+}
+
+pub(super) fn driver_of(registration: &Registration) -> Option<&str> {
+    registration.node.get("driver").map(String::as_str)
 }
 
 /// What an agent asks for.
@@ -121,7 +130,8 @@ pub struct WorkFigures {
 /// What the server remembers of agents. Every method is one transaction.
 #[async_trait]
 pub trait AgentStore: Send + Sync {
-    /// Makes an agent known, or changes what is known of it.
+    /// Makes an agent known, or changes what is known of it. If it has a driver that no agent of the hardware has had,
+    /// while others had another, some of what was measured is to be measured again by those that have it.
     async fn register_agent(
         &self,
         id: &AgentId,
@@ -141,6 +151,9 @@ pub trait AgentStore: Send + Sync {
 
     /// The agents of a hardware, or all; those seen last first.
     async fn agents(&self, hardware: Option<&HardwareSlug>, limit: u32) -> StoreResult<Vec<Agent>>;
+
+    /// The agents of an account; those seen last first.
+    async fn agents_of(&self, account: &AccountId, limit: u32) -> StoreResult<Vec<Agent>>;
 
     /// The newest leases of an agent, newest first.
     async fn leases(&self, agent: &AgentId, limit: u32) -> StoreResult<Vec<LeaseSummary>>;

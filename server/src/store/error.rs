@@ -1,3 +1,5 @@
+use diode_core::ids::HardwareSlug;
+
 use crate::solutions::Damaged;
 
 /// Why the store could not do what it was asked.
@@ -10,6 +12,10 @@ pub enum StoreError {
     /// The disk that it lies on is full.
     #[error("the database cannot store any more: {0}")]
     Full(sqlx::Error),
+
+    /// The hardware was merged into another one after the request had looked it up.
+    #[error("`{0}` was merged into another hardware meanwhile; send it again")]
+    Merged(HardwareSlug),
 
     #[error("the database refused a statement: {0}")]
     Sql(sqlx::Error),

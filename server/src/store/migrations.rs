@@ -27,6 +27,8 @@ const SQLITE: &[Embedded] = &[
     (16, "libraries", include_str!("../../../migrations/sqlite/0016_libraries.sql")),
     (17, "model_sizes", include_str!("../../../migrations/sqlite/0017_model_sizes.sql")),
     (18, "mails", include_str!("../../../migrations/sqlite/0018_mails.sql")),
+    (19, "merged", include_str!("../../../migrations/sqlite/0019_merged.sql")),
+    (20, "drivers", include_str!("../../../migrations/sqlite/0020_drivers.sql")),
 ];
 
 const POSTGRES: &[Embedded] = &[
@@ -48,6 +50,8 @@ const POSTGRES: &[Embedded] = &[
     (16, "libraries", include_str!("../../../migrations/postgres/0016_libraries.sql")),
     (17, "model_sizes", include_str!("../../../migrations/postgres/0017_model_sizes.sql")),
     (18, "mails", include_str!("../../../migrations/postgres/0018_mails.sql")),
+    (19, "merged", include_str!("../../../migrations/postgres/0019_merged.sql")),
+    (20, "drivers", include_str!("../../../migrations/postgres/0020_drivers.sql")),
 ];
 
 pub(super) fn sqlite() -> Migrator {

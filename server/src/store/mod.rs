@@ -41,13 +41,13 @@ pub use error::{StoreError, StoreResult};
 pub use identities::{Identity, IdentityStore, Linked, OpenIdSignIn, OpenIdSignUp, SignedUp, Unlinked};
 pub use interface::Store;
 pub use mails::{ClaimedMail, MAIL_LEASE, MAX_WAITING_MAILS, MailKind, MailStore};
-pub use moderation::{Done, ModerationStore, UploadFilter};
+pub use moderation::{Done, ModerationStore, NotMerged, UploadFilter};
 pub use packs::PackStore;
 pub use postgres::PostgresStore;
 pub use publications::{ComparedWithPublished, Due, PublicationStore, Refused};
 pub use snapshots::{Added, Freezable, Frozen, SnapshotLimits, SnapshotStore, StoredSnapshot};
 pub use sqlite::SqliteStore;
-pub use survey::{Pair, Sample, SurveyStore};
+pub use survey::{Pair, Record, Sample, SurveyStore};
 pub use types::{
     BACK_OFF, BoardQuery, Claim, ForLease, KnownHardware, LEASE, MAX_ATTEMPTS, MAX_OWN_JOBS,
     MAX_WAITING_JOBS, Made, NamedBlob, NewSolution, NewUpload, Now, Queued, TrainingData, View,

@@ -30,6 +30,8 @@ pub enum Refused {
     NotPublished,
     /// None was published before it.
     First,
+    /// It is of a type that is never published.
+    ForComparison,
     /// Only the server does this.
     OnlyTheServer,
 }
@@ -44,6 +46,9 @@ impl Refused {
             Self::First => {
                 format!("nothing was published before model `{model}`; publish another one by its id")
             }
+            Self::ForComparison => format!(
+                "model `{model}` is of a type that is kept for comparison only; expected a `ranking` model"
+            ),
             Self::OnlyTheServer => {
                 "action: got `refuse`, which only the server does, expected publish, roll-back, pin or unpin"
                     .to_owned()

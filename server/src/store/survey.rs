@@ -4,8 +4,8 @@ use async_trait::async_trait;
 use diode_core::api::{
     HardwareContributor, Kernels, LibraryOn, LibraryUse, NearestProblem, ProblemFilter, TimedConfig,
 };
-use diode_core::ids::{HardwareSlug, ProblemId, UploadId};
-use diode_core::{Method, Problem};
+use diode_core::ids::{AccountId, HardwareSlug, ProblemId, UploadId};
+use diode_core::{Method, Nanos, Problem};
 
 use super::agents::NewWork;
 use super::error::StoreResult;
@@ -25,6 +25,17 @@ pub struct Pair {
     pub problem: Problem,
     pub a: TimedConfig,
     pub b: TimedConfig,
+}
+
+/// A problem on which nobody is faster than one contributor.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Record {
+    pub hardware: HardwareSlug,
+    pub problem: Problem,
+    /// The contributor's best time.
+    pub time: Nanos,
+    /// How many contributors have timed the board's best config.
+    pub contributors: u64,
 }
 
 /// Every method is one transaction and changes nothing.
@@ -70,6 +81,10 @@ pub trait SurveyStore: Send + Sync {
 
     /// Who measured a hardware, whoever measured most first.
     async fn contributors(&self, slug: &HardwareSlug, limit: u32) -> StoreResult<Vec<HardwareContributor>>;
+
+    /// The problems on which nobody is faster than an account, those with the most operations first, and how many
+    /// there are.
+    async fn records(&self, account: &AccountId, limit: u32) -> StoreResult<Sample<Record>>;
 
     /// The solutions of an upload, of those that count or are fenced.
     async fn upload_solutions(&self, upload: &UploadId) -> StoreResult<StoredSolutions>;

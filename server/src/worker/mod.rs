@@ -12,14 +12,15 @@ use std::time::{Duration, Instant};
 
 use axum::body::Bytes;
 use diode_core::api::{JobKind, ModelState, ModelSummary};
+use diode_core::hardware::Hardware;
 use diode_core::ids::{Digest, UploadId};
-use diode_model::Model;
 use tokio::sync::watch;
 
 use publishable::OnKept;
 pub(crate) use summary::summarise;
 use train::{Failure, Trained};
 
+use crate::agents;
 use crate::backend::Backend;
 use crate::blobs::{BlobError, BlobKind};
 use crate::solutions::{Damaged, Rebuilt, rebuild};
@@ -134,14 +135,14 @@ async fn train_model(
     let known = backend.store.hardware(slug).await?;
     let hardware = known.ok_or_else(|| Failure::Failed(format!("no hardware `{slug}`")))?;
     let TrainingData { solutions, uploads } = backend.store.training_data(slug).await?;
-    let request = claim.job.request.clone();
+    let job = claim.job.clone();
     let stop = Arc::new(AtomicBool::new(false));
     let (tell, progress) = watch::channel::<Progress>((0.0, "reading the data".to_owned()));
     let training = tokio::task::spawn_blocking({
         let stop = Arc::clone(&stop);
         move || -> Result<Trained, Failure> {
             let Rebuilt { dataset, .. } = rebuild(hardware, solutions);
-            train::train(dataset, &request, &stop, &mut |share, message| {
+            train::train(dataset, &job, &stop, &mut |share, message| {
                 tell.send_replace((share, message));
             })
         }
@@ -214,8 +215,7 @@ async fn keep(
     uploads: &[UploadId],
     stopping: &watch::Receiver<bool>,
 ) -> Result<Made, Failure> {
-    let Trained { model, bytes, kept } = trained;
-    let summary = summarise(&model, &bytes, Some((&claim.job.id, kept.picks.report())));
+    let Trained { summary, hardware, bytes, kept, unseen } = trained;
     let digest = Digest::of(&bytes);
     let bytes = Bytes::from(bytes);
     while let Err(error) = backend.blobs.put(BlobKind::Model, &digest, bytes.clone()).await {
@@ -223,9 +223,19 @@ async fn keep(
     }
     let kept = Arc::new(kept);
     loop {
-        match add(backend, &model, &summary, uploads, &kept).await {
+        match add(backend, &hardware, &summary, uploads, &kept).await {
             Ok(Some(state)) => {
                 tracing::info!(job = %claim.job.id, model = %summary.id, "{state}");
+                // The model is there whatever becomes of it.
+                match agents::ask_where_weak(backend.store.as_ref(), &hardware, &unseen).await {
+                    Ok(0) => {}
+                    Ok(asked) => {
+                        tracing::info!(job = %claim.job.id, "{asked} problems asked for where it is weak")
+                    }
+                    Err(error) => {
+                        tracing::warn!(job = %claim.job.id, "nothing asked for where it is weak: {error}")
+                    }
+                }
                 if state == ModelState::Published && backend.snapshots.automatic {
                     snapshot::ask(backend, &claim.job.request).await;
                 }
@@ -241,7 +251,7 @@ async fn keep(
 /// Judges a model beside the published one, and adds it; `None` if it must be judged again.
 async fn add(
     backend: &Backend,
-    model: &Model,
+    hardware: &Hardware,
     summary: &ModelSummary,
     uploads: &[UploadId],
     kept: &Arc<OnKept>,
@@ -252,8 +262,11 @@ async fn add(
     let (kept, beside) = (Arc::clone(kept), published.as_ref().map(|published| published.id.clone()));
     // Short beside the training, which would be lost.
     let goes_on = || true;
-    let judge =
-        move || kept.judge(published.as_ref().map(|published| (published, file.as_deref())), &goes_on);
+    let model_type = summary.model_type;
+    let judge = move || {
+        let published = published.as_ref().map(|published| (published, file.as_deref()));
+        kept.judge(published, &goes_on).of_type(model_type)
+    };
     let judged =
         tokio::task::spawn_blocking(judge).await.map(ComparedWithPublished::from).unwrap_or_else(|error| {
             // A panic would come again: the model stays, for an administrator to look at.
@@ -263,7 +276,6 @@ async fn add(
                 why: format!("it could not be compared: {error}"),
             }
         });
-    let hardware = &model.metadata().hardware;
     Ok(store.add_judged_model(summary, hardware, uploads, &judged, Now::read()).await?)
 }
 

@@ -1,6 +1,6 @@
 //! Whether a new model is published.
 
-use diode_core::api::ModelSummary;
+use diode_core::api::{ModelSummary, ModelType};
 use diode_core::ids::ModelId;
 use diode_model::Model;
 use diode_train::{FirstPicks, TrainingSet};
@@ -29,6 +29,28 @@ pub(super) struct Compared {
     pub(super) speed: Option<f64>,
     pub(super) no_worse: bool,
     pub(super) why: String,
+}
+
+impl Compared {
+    /// What becomes of a model of this type: only those are published that programs are to take.
+    pub(super) fn of_type(self, model_type: ModelType) -> Self {
+        if model_type == ModelType::Ranking {
+            return self;
+        }
+        let found = match (&self.beside, self.speed) {
+            (Some(id), Some(speed)) => {
+                format!(
+                    ": its first picks are {speed:.4} times as fast as those of {id} on the kept problems"
+                )
+            }
+            _ => String::new(),
+        };
+        Self {
+            no_worse: false,
+            why: format!("`{model_type}` is for comparison and never published{found}"),
+            ..self
+        }
+    }
 }
 
 impl From<Compared> for ComparedWithPublished {

@@ -51,7 +51,7 @@ pub(super) async fn freeze(
 /// there whatever becomes of it.
 pub(super) async fn ask(backend: &Backend, training: &JobRequest) {
     let now = Now::read();
-    let request = JobRequest { kind: JobKind::Snapshot, method: None, seed: 0, ..training.clone() };
+    let request = JobRequest::new(JobKind::Snapshot, training.heuristic, training.hardware.clone());
     let hardware = &training.hardware;
     let queued = match trainings::job(request, true, now) {
         Ok(job) => backend.store.enqueue(&job, None, now).await.map_err(anyhow::Error::from),

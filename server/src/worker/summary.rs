@@ -1,25 +1,85 @@
-use diode_core::api::{KeptReport, ModelSource, ModelState, ModelSummary};
+use diode_core::api::{EvaluationReport, KeptReport, ModelSource, ModelState, ModelSummary, ModelType};
+use diode_core::hardware::Hardware;
 use diode_core::ids::{Digest, JobId, ModelId};
-use diode_model::Model;
+use diode_core::{DType, Heuristic, Op};
+use diode_model::predecessor::{Architecture, PredecessorMetadata};
+use diode_model::{Metadata, Model, Training};
+
+/// What the files of every type of model state.
+pub(super) struct About<'a> {
+    pub(super) model_type: ModelType,
+    heuristic: Heuristic,
+    pub(super) hardware: &'a Hardware,
+    ops: &'a [Op],
+    dtypes: &'a [DType],
+    feature_set: &'a str,
+    training: &'a Training,
+    evaluation: Option<&'a EvaluationReport>,
+}
+
+impl<'a> From<&'a Metadata> for About<'a> {
+    fn from(metadata: &'a Metadata) -> Self {
+        Self {
+            model_type: ModelType::Ranking,
+            heuristic: metadata.heuristic,
+            hardware: &metadata.hardware,
+            ops: &metadata.ops,
+            dtypes: &metadata.dtypes,
+            feature_set: &metadata.feature_set,
+            training: &metadata.training,
+            evaluation: metadata.evaluation.as_ref(),
+        }
+    }
+}
+
+impl<'a> From<&'a PredecessorMetadata> for About<'a> {
+    fn from(metadata: &'a PredecessorMetadata) -> Self {
+        let model_type = match metadata.architecture {
+            Architecture::Deep { .. } => ModelType::Deep,
+            Architecture::Base { .. } | Architecture::V1 { .. } => ModelType::Base,
+        };
+        Self {
+            model_type,
+            heuristic: metadata.heuristic,
+            hardware: &metadata.hardware,
+            ops: &metadata.ops,
+            dtypes: &metadata.dtypes,
+            feature_set: &metadata.feature_set,
+            training: &metadata.training,
+            evaluation: metadata.evaluation.as_ref(),
+        }
+    }
+}
+
+/// The summary of a model that no job of this server has trained.
+pub(crate) fn summarise(model: &Model, bytes: &[u8]) -> ModelSummary {
+    summary(&model.metadata().into(), model.parameters(), bytes, None)
+}
 
 /// The summary of a model, from its own file and from what the job found that trained it.
-pub(crate) fn summarise(
-    model: &Model,
+pub(super) fn summary(
+    about: &About<'_>,
+    parameters: u64,
     bytes: &[u8],
     trained: Option<(&JobId, Option<KeptReport>)>,
 ) -> ModelSummary {
-    let about = model.metadata();
     let id = ModelId::of(bytes);
     let (job, kept) = trained.map_or((None, None), |(job, kept)| (Some(job), kept));
+    let slug = &about.hardware.slug;
+    let of_type = match about.model_type {
+        ModelType::Ranking => String::new(),
+        other => format!("-{other}"),
+    };
     ModelSummary {
-        file_name: format!("{}-{}-{id}.safetensors", about.heuristic, about.hardware.slug),
+        file_name: format!("{}{of_type}-{slug}-{id}.safetensors", about.heuristic),
         id,
         heuristic: about.heuristic,
-        hardware: about.hardware.slug.clone(),
-        ops: about.ops.clone(),
-        dtypes: about.dtypes.clone(),
-        feature_set: about.feature_set.clone(),
-        parameters: model.parameters(),
+        model_type: about.model_type,
+        hardware: slug.clone(),
+        ops: about.ops.to_vec(),
+        dtypes: about.dtypes.to_vec(),
+        feature_set: about.feature_set.to_owned(),
+        parameters,
         digest: Digest::of(bytes),
         bytes: bytes.len() as u64,
         source: if job.is_some() { ModelSource::Trained } else { ModelSource::Shipped },
@@ -28,7 +88,7 @@ pub(crate) fn summarise(
         data_digest: about.training.data_digest.clone(),
         training_problems: about.training.problems,
         training_timings: about.training.timings,
-        evaluation: about.evaluation.clone(),
+        evaluation: about.evaluation.cloned(),
         kept,
         withdrawn_uploads: 0,
         state: ModelState::Unpublished,

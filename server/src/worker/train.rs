@@ -1,28 +1,29 @@
 //! One training, from a dataset to a model file. Long work, on a thread of its own.
 
+mod networks;
+
 use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use diode_core::Dataset;
-use diode_core::api::{Epoch, JobRequest};
-use diode_model::Model;
-use diode_train::{
-    Checkpoint, FirstPicks, Plan, Progress, Share, TrainError, TrainOptions, TrainingSet, fit,
-};
+use diode_core::api::{Epoch, Job, ModelSummary};
+use diode_core::hardware::Hardware;
+use diode_core::{Dataset, Problem};
+use diode_train::{FirstPicks, Progress, Share, TrainError, TrainingSet};
+use networks::Network;
 
 use super::publishable::OnKept;
+use super::summary::summary;
 use crate::store::Now;
-
-/// A model is judged on problems it has not seen by training this often without
-/// a part of them.
-const FOLDS: usize = 4;
 
 /// A model and its file.
 pub(super) struct Trained {
-    pub(super) model: Model,
+    pub(super) summary: ModelSummary,
+    pub(super) hardware: Hardware,
     pub(super) bytes: Vec<u8>,
     /// How it does on the problems that are kept for judging.
     pub(super) kept: OnKept,
+    /// Problems that it had not seen, and the share of the best that its first picks reach.
+    pub(super) unseen: Vec<(Problem, f64)>,
 }
 
 /// Why there is no model.
@@ -52,13 +53,11 @@ impl From<TrainError> for Failure {
 /// --without-kept` does the same and gives the same bytes.
 pub(super) fn train(
     dataset: Dataset,
-    request: &JobRequest,
+    job: &Job,
     stop: &AtomicBool,
     tell: &mut dyn FnMut(f64, String),
 ) -> Result<Trained, Failure> {
-    let (set, kept) = TrainingSet::from_datasets(&[dataset], request.method)?.split_kept()?;
-    let options = TrainOptions { seed: request.seed, ..TrainOptions::default() };
-    let folds = if set.problems() < FOLDS { 0 } else { FOLDS };
+    let (set, kept) = TrainingSet::from_datasets(&[dataset], job.request.method)?.split_kept()?;
     let mut share = Share::default();
     let mut observe = |progress: &Progress| {
         if let (Some(share), Progress::Epoch { phase, epoch, epochs, loss, .. }) =
@@ -72,9 +71,13 @@ pub(super) fn train(
     };
     // In whole seconds, as the command line writes it.
     let created_at = Now::read().whole_second().rfc3339();
-    let plan = Plan { options, folds, created_at, keep_when_stopped: false };
-    let model = fit(&set, &plan, &Checkpoint::new(&set, &plan), &mut observe)?.model;
-    let bytes = model.to_bytes().map_err(|error| Failure::Failed(error.to_string()))?;
-    let picks = FirstPicks::of(&model, &kept)?;
-    Ok(Trained { model, bytes, kept: OnKept { problems: kept, picks } })
+    let network = Network::learn(&set, &job.request, created_at, &mut observe)?;
+    let bytes = network.to_bytes().map_err(|error| Failure::Failed(error.to_string()))?;
+    let picks = FirstPicks::of_while(network.predictor(), &kept, &|| !stop.load(Ordering::Relaxed))?;
+    let about = network.about().map_err(Failure::Failed)?;
+    let found = Some((&job.id, picks.report()));
+    let summary = summary(&about, network.predictor().parameters(), &bytes, found);
+    let hardware = about.hardware.clone();
+    let unseen = network.shares_of_best(&kept, &picks);
+    Ok(Trained { summary, hardware, bytes, kept: OnKept { problems: kept, picks }, unseen })
 }

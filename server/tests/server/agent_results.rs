@@ -2,6 +2,7 @@
 
 use diode_core::api::{Agent, Breadth, LeaseAnswer, Purpose, Receipt, Registration, Standing};
 use diode_core::{Problem, TimeColumn};
+use diode_server::agents::plan::is_to_be_confirmed;
 use diode_server::store::{MeasuredUpTo, NewWork, ReadUpTo, Store};
 
 use crate::agents::h200_registration;
@@ -65,7 +66,8 @@ async fn ask_for(store: &dyn Store, problem: &Problem) {
 
 #[tokio::test]
 async fn a_result_that_is_fenced_at_once_is_measured_by_another_contributor() {
-    let asked = mm(4096, 4096, 4096);
+    // Nobody is to confirm it besides.
+    let asked = (1..).map(|n| mm(64 * n, 4096, 4096)).find(|problem| !is_to_be_confirmed(problem)).unwrap();
     for app in TestApp::public_on_both("fenced_results").await {
         let store = app.backend.store.as_ref();
         ask_for(store, &asked).await;

@@ -300,13 +300,7 @@ async fn an_account_is_deleted_while_others_queue_and_send_the_same() {
 fn training(seed: u64) -> Job {
     Job {
         id: JobId::of(&seed.to_le_bytes()),
-        request: JobRequest {
-            kind: JobKind::Train,
-            heuristic: Heuristic::Matmul,
-            hardware: h200().slug,
-            method: None,
-            seed,
-        },
+        request: JobRequest { seed, ..JobRequest::new(JobKind::Train, Heuristic::Matmul, h200().slug) },
         state: JobState::Queued,
         created_at: Now::read().rfc3339(),
         automatic: false,

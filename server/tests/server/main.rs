@@ -11,11 +11,15 @@ mod accounts;
 #[cfg(test)]
 mod admin;
 #[cfg(test)]
+mod admin_pages;
+#[cfg(test)]
 mod agent_results;
 #[cfg(test)]
 mod agent_story;
 #[cfg(test)]
 mod agents;
+#[cfg(test)]
+mod asked_story;
 #[cfg(test)]
 mod attacks;
 #[cfg(test)]
@@ -53,6 +57,8 @@ mod listen;
 mod mail;
 #[cfg(test)]
 mod measuring;
+#[cfg(test)]
+mod merging;
 #[cfg(test)]
 mod metrics;
 #[cfg(test)]

@@ -1,6 +1,6 @@
 use std::collections::BTreeMap;
 
-use diode_core::api::{ModelSource, ModelState, ModelSummary};
+use diode_core::api::{ModelSource, ModelState, ModelSummary, ModelType};
 use diode_core::ids::{Digest, ModelId};
 use diode_core::{DType, Heuristic, Op};
 use diode_server::blobs::BlobKind;
@@ -14,6 +14,7 @@ pub(crate) fn summary(bytes: &[u8]) -> ModelSummary {
     ModelSummary {
         id: ModelId::of(bytes),
         heuristic: Heuristic::Matmul,
+        model_type: ModelType::Ranking,
         hardware: h200().slug,
         ops: vec![Op::Mm],
         dtypes: vec![DType::BFloat16],

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use diode_core::api::{
-    Job, JobRequest, ModelSource, ModelState, ModelSummary, NewPublication, PublicationAction,
+    Job, JobRequest, ModelSource, ModelState, ModelSummary, ModelType, NewPublication, PublicationAction,
 };
 use diode_core::hardware::Hardware;
 use diode_core::ids::JobId;
@@ -84,6 +84,11 @@ pub(crate) async fn models_are_published(store: &dyn Store) {
     assert_eq!(act(back, &three).await, Ok(two.id.clone()));
     assert_eq!(act(back, &two).await, Ok(one.id.clone()));
     assert_eq!(act(back, &one).await, Err(Refused::First));
+    // Not even an administrator publishes what no program can take.
+    let base = ModelSummary { model_type: ModelType::Base, ..trained("base") };
+    assert_eq!(add(&base, judged(Some(&one), false)).await, Some(ModelState::Unpublished));
+    assert_eq!(act(publish, &base).await, Err(Refused::ForComparison));
+    assert_eq!(published().await.id, one.id);
 
     let history = store.publications(&slug, 100).await.unwrap();
     let steps: Vec<_> = history.iter().rev().map(|step| (step.action, step.model.clone())).collect();
@@ -99,10 +104,11 @@ pub(crate) async fn models_are_published(store: &dyn Store) {
         (publish, &three),
         (back, &three),
         (back, &two),
+        (refuse, &base),
     ];
     assert_eq!(steps, expected.map(|(action, model)| (action, model.id.clone())));
-    assert_eq!((history[0].who.as_str(), history[0].why.as_str()), ("ada", "because"));
-    assert_eq!((history[9].who.as_str(), history[9].why.as_str()), ("server", "so they say"));
+    assert_eq!((history[1].who.as_str(), history[1].why.as_str()), ("ada", "because"));
+    assert_eq!((history[10].who.as_str(), history[10].why.as_str()), ("server", "so they say"));
     assert_eq!(store.publications(&slug, 1).await.unwrap().len(), 1);
     let log = store.moderation_log(6).await.unwrap();
     assert_eq!(log[0].what, format!("roll back model {}", two.id));
@@ -129,6 +135,10 @@ pub(crate) async fn trainings_are_due(store: &dyn Store) {
     assert!(!store.queue_training(&due_job(0), &due, now).await.unwrap());
     // Somebody asks for one; from then on what is new counts.
     let asked = Job { automatic: false, ..due_job(1) };
+    let of_type = JobRequest { model_type: ModelType::Base, ..due_job(9).request };
+    let base = Job { automatic: false, request: of_type, ..due_job(9) };
+    // What `base` learns does not count.
+    assert_eq!(store.enqueue(&base, None, now).await.unwrap(), Queued::Yes);
     assert_eq!(store.enqueue(&asked, None, now).await.unwrap(), Queued::Yes);
     measure(4..6).await;
     assert!(!store.queue_training(&due_job(2), &due, later).await.unwrap());

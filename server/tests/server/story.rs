@@ -79,6 +79,7 @@ async fn story(store: Arc<dyn Store>) {
     crate::publication_story::trainings_are_due(store.as_ref()).await;
     crate::account_story::accounts_live(store.as_ref()).await;
     crate::agent_story::agents_measure(store.as_ref()).await;
+    crate::asked_story::what_is_asked_for_has_a_part_of_each_lease(store.as_ref()).await;
     let verified = verify_entries(store.as_ref()).await.unwrap();
     assert!(verified.entries >= 10 && verified.differences.is_empty(), "{verified}");
     store.close().await;
@@ -225,13 +226,7 @@ async fn models_are_added(store: &dyn Store) {
 pub(crate) fn job(seed: u64) -> Job {
     Job {
         id: JobId::of(&seed.to_le_bytes()),
-        request: JobRequest {
-            kind: JobKind::Train,
-            heuristic: Heuristic::Matmul,
-            hardware: h200().slug,
-            method: None,
-            seed,
-        },
+        request: JobRequest { seed, ..JobRequest::new(JobKind::Train, Heuristic::Matmul, h200().slug) },
         state: JobState::Queued,
         created_at: "2026-11-20T10:00:00Z".to_owned(),
         automatic: false,

@@ -2,8 +2,8 @@
 
 use std::ops::ControlFlow;
 
-use diode_core::Heuristic;
 use diode_core::api::EvaluationReport;
+use diode_core::{Heuristic, Problem};
 use diode_model::{FEATURE_SET, Metadata, Model, ModelError, Network, Training, TrainingRange};
 
 use crate::checkpoint::Checkpoint;
@@ -28,6 +28,9 @@ pub struct Fitted {
     pub model: Model,
     /// How good such models are on problems that they had not seen.
     pub report: Option<EvaluationReport>,
+    /// The problems of the folds, and the share of the best Triton config that the first pick of a model reached that
+    /// had not seen them; none without folds.
+    pub unseen: Vec<(Problem, f64)>,
     pub losses: Vec<EpochLoss>,
     /// Whether the training was stopped; the model is then the best so far.
     pub stopped: bool,
@@ -78,7 +81,7 @@ pub fn fit(
     let Some(folds) = folds.filter(|_| !stopped) else {
         let seen = comparisons(&model, set, |_| true)?;
         let model = add_library(model, &seen.iter().collect::<Vec<_>>(), plan.options.seed)?;
-        return Ok(Fitted { model, report: None, losses, stopped });
+        return Ok(Fitted { model, report: None, unseen: Vec::new(), losses, stopped });
     };
     let model = add_library(model, &all_but(&parts, None), plan.options.seed)?;
     let judged = parts.iter().map(|part| {
@@ -93,11 +96,12 @@ pub fn fit(
         outcomes.extend(judged?);
     }
     if outcomes.is_empty() {
-        return Ok(Fitted { model, report: None, losses, stopped });
+        return Ok(Fitted { model, report: None, unseen: Vec::new(), losses, stopped });
     }
+    let unseen = outcomes.iter().map(Outcome::first_pick).collect();
     let judgement = judgement(&outcomes, used.len());
     let report = Some(judgement.report.clone());
-    Ok(Fitted { model: model.with_judgement(judgement)?, report, losses, stopped })
+    Ok(Fitted { model: model.with_judgement(judgement)?, report, unseen, losses, stopped })
 }
 
 /// The comparisons of all folds but one.

@@ -2,7 +2,7 @@
 
 use diode_core::api::EvaluationReport;
 use diode_core::stats::{median, quantile};
-use diode_core::{Config, Micros, ProblemGroup};
+use diode_core::{Config, Micros, Problem, ProblemGroup};
 use diode_model::{GroupConfidence, Judgement, Model, RankedSpace};
 
 use crate::evaluation::{Judge, Verdict, report};
@@ -23,7 +23,7 @@ const HANDICAP_STEP: f64 = 0.01;
 
 /// One problem, ranked by a model that has not seen it.
 pub(crate) struct Outcome {
-    group: ProblemGroup,
+    problem: Problem,
     verdict: Verdict,
     ranked: RankedSpace,
     /// The measured time of every config, in the order of the problem's timings, by config.
@@ -47,10 +47,19 @@ impl Outcome {
                 judged.rows.iter().map(|row| (row.config, row.measured_us)).collect();
             measured.sort_unstable_by_key(|(config, _)| *config);
             let Some(ranked) = judged.ranked else { continue };
-            let (group, library_us) = (ProblemGroup::of(&problem.problem), problem.library_us);
-            outcomes.push(Self { group, verdict, ranked, measured, library_us });
+            let (problem, library_us) = (problem.problem.clone(), problem.library_us);
+            outcomes.push(Self { problem, verdict, ranked, measured, library_us });
         }
         Ok(outcomes)
+    }
+
+    /// The problem, and the share of the best Triton config that the first pick reached.
+    pub(crate) fn first_pick(&self) -> (Problem, f64) {
+        (self.problem.clone(), self.verdict.shares()[0])
+    }
+
+    fn group(&self) -> ProblemGroup {
+        ProblemGroup::of(&self.problem)
     }
 
     fn measured(&self, config: &Config) -> f64 {
@@ -100,7 +109,7 @@ pub(crate) fn judgement(outcomes: &[Outcome], folds: usize) -> Judgement {
     let of_all = shares(&everything).map(|good| good / everything.len() as f64);
     let mut confidence = Vec::new();
     for &group in ProblemGroup::ALL {
-        let members: Vec<&Outcome> = outcomes.iter().filter(|outcome| outcome.group == group).collect();
+        let members: Vec<&Outcome> = outcomes.iter().filter(|outcome| outcome.group() == group).collect();
         if members.is_empty() {
             continue;
         }

@@ -17,6 +17,8 @@ pub enum Progress {
         /// Mean over the epoch's steps.
         loss: f32,
     },
+    /// A part of a long epoch is done: a chance to stop.
+    PartOfEpoch,
     /// A network is done. A [`Checkpoint`](crate::Checkpoint) that holds it lets a later run go on from there.
     Learnt { phase: String, weights: Vec<f32> },
 }

@@ -1,8 +1,9 @@
 //! What to measure next on a hardware. Pure: the same input and seed give the same plan.
 //!
 //! Problems are told apart by their [`Kind`]. First comes one problem of each kind of which nothing is known,
-//! then what people want, then what a second contributor is to confirm, then more of the kinds of which least
-//! is known. Kinds that programs compute often tend to come before others.
+//! then what people want, then where models pick badly, what a second contributor is to confirm and what another driver
+//! may have changed, then more of the kinds of which least is known. Kinds that programs compute often tend to come
+//! before others.
 
 mod cells;
 mod confirmed;
@@ -13,6 +14,7 @@ mod known;
 mod order;
 mod planner;
 mod size;
+mod weak;
 
 pub use confirmed::is_to_be_confirmed;
 pub use cost::expected_seconds;
@@ -20,7 +22,8 @@ pub(super) use kind::DTYPES;
 pub use kind::{Kind, kinds};
 pub use known::KnownProblems;
 pub use order::Order;
-pub use planner::{Planned, Planner, breadth_of, rank};
+pub use planner::{FIRST_RANK, LAST_RANK, Planned, Planner, breadth_of, rank};
+pub use weak::weakest;
 
 #[cfg(test)]
 mod tests;

@@ -86,6 +86,16 @@ impl<'a> Planner<'a> {
         true
     }
 
+    /// The next problem of one kind, whoever's turn it is; `None` if nothing is left of it for the device.
+    pub fn next_of_kind(&mut self, kind: Kind) -> Option<Planned> {
+        let (count, key) = (self.known.of_kind(kind), key(kind, self.seed));
+        let place = self.order.len();
+        self.order.push(Turn { kind, key, next: count, count, has_known: count > 0, used_up: false });
+        let next = self.next_of(place);
+        self.order.pop();
+        next
+    }
+
     /// The next problem of the kind at a place; `None` if so many draws give none that is short enough.
     fn next_of(&mut self, place: usize) -> Option<Planned> {
         let turn = &mut self.order[place];
@@ -144,12 +154,17 @@ impl Iterator for Planner<'_> {
 /// What is measured first; the smaller, the sooner.
 pub fn rank(purpose: Purpose) -> u64 {
     match purpose {
-        Purpose::Hole => 0,
+        Purpose::Hole => FIRST_RANK,
         Purpose::Wanted => 1,
-        Purpose::Confirm => 2,
-        Purpose::More => 3,
+        Purpose::Weak | Purpose::Confirm | Purpose::Again => 2,
+        Purpose::More => LAST_RANK,
     }
 }
+
+/// The ranks of what the plan brings by itself. There are so many holes that what comes between, which people and
+/// models ask for, has a share of each lease while they last.
+pub const FIRST_RANK: u64 = 0;
+pub const LAST_RANK: u64 = 3;
 
 /// Which configs are timed on a problem: all where models are judged, and on one problem in four, so that
 /// models learn of configs that nobody would choose.

@@ -161,7 +161,10 @@ fn the_shares_are_as_stated() {
 fn purposes_have_their_order() {
     let mut purposes = Purpose::ALL.to_vec();
     purposes.sort_by_key(|&purpose| rank(purpose));
-    assert_eq!(purposes, [Purpose::Hole, Purpose::Wanted, Purpose::Confirm, Purpose::More]);
+    assert_eq!(
+        purposes,
+        [Purpose::Hole, Purpose::Wanted, Purpose::Weak, Purpose::Confirm, Purpose::Again, Purpose::More]
+    );
 }
 
 #[test]

@@ -9,7 +9,7 @@ use super::from_row::from_row;
 use super::stale_entries;
 use super::statement::Statement;
 use crate::solutions::Damaged;
-use crate::store::error::StoreResult;
+use crate::store::error::{StoreError, StoreResult};
 use crate::store::types::{KnownHardware, NewUpload};
 
 pub(super) struct HardwareRow {
@@ -32,11 +32,21 @@ impl HardwareRow {
     }
 }
 
-/// One kind of hardware; `None` if it is unknown.
+/// One kind of hardware, or the one that it was merged into; `None` if it is unknown.
 pub(super) async fn find(db: &mut impl Connection, slug: &HardwareSlug) -> StoreResult<Option<Hardware>> {
-    let select = Statement::new("SELECT slug, name, vendor, facts FROM hardware WHERE slug = $1");
-    let row: Option<HardwareRow> = db.fetch_optional(select.bind(slug.as_str())).await?;
+    let select = Statement::new("SELECT slug, name, vendor, facts FROM hardware WHERE slug = ");
+    let row: Option<HardwareRow> = db.fetch_optional(push_resolved(select, slug)).await?;
     Ok(row.map(HardwareRow::hardware).transpose()?)
+}
+
+/// Adds the slug of the hardware that this one was merged into, else its own.
+pub(super) fn push_resolved(statement: Statement, slug: &HardwareSlug) -> Statement {
+    statement
+        .push("COALESCE((SELECT merged_into FROM hardware WHERE slug = ")
+        .push_bind(slug.as_str())
+        .push("), ")
+        .push_bind(slug.as_str())
+        .push(")")
 }
 
 struct KnownRow {
@@ -50,8 +60,8 @@ pub(super) async fn known(
     db: &mut impl Connection,
     slug: &HardwareSlug,
 ) -> StoreResult<Option<KnownHardware>> {
-    let select = Statement::new("SELECT slug, name, vendor, facts, confirmed FROM hardware WHERE slug = $1");
-    let row: Option<KnownRow> = db.fetch_optional(select.bind(slug.as_str())).await?;
+    let select = Statement::new("SELECT slug, name, vendor, facts, confirmed FROM hardware WHERE slug = ");
+    let row: Option<KnownRow> = db.fetch_optional(push_resolved(select, slug)).await?;
     let known = |row: KnownRow| -> Result<_, Damaged> {
         Ok(KnownHardware { hardware: row.hardware.hardware()?, confirmed: row.confirmed != 0 })
     };
@@ -133,20 +143,32 @@ pub(super) async fn state(db: &mut impl Connection, slug: &HardwareSlug) -> Stor
     Ok(row.map(|(state,)| state))
 }
 
+struct KeptRow {
+    hardware: HardwareRow,
+    merged_into: Option<String>,
+}
+
+from_row!(KeptRow { merged_into, ..hardware });
+
 /// Makes the hardware known. Until this transaction ends, others may add to it and change it, but whoever [`lock`]s
-/// it waits. Returns it with the facts that are to be stored.
+/// it waits. Returns it with the facts that are to be stored. Fails if it was merged into another one.
 pub(super) async fn keep<C: Connection>(db: &mut C, given: &Hardware) -> StoreResult<Hardware> {
     db.keep(Lockable::Hardware(&given.slug)).await?;
     let select = || {
-        let select = Statement::new("SELECT slug, name, vendor, facts FROM hardware WHERE slug = ");
+        let select =
+            Statement::new("SELECT slug, name, vendor, facts, merged_into FROM hardware WHERE slug = ");
         select.push_bind(given.slug.as_str()).push(C::KEEP_ROW)
     };
-    let mut row: Option<HardwareRow> = db.fetch_optional(select()).await?;
+    let mut row: Option<KeptRow> = db.fetch_optional(select()).await?;
     if row.is_none() {
         insert(db, given).await?;
         row = db.fetch_optional(select()).await?;
     }
-    let stored = row.ok_or(sqlx::Error::RowNotFound)?.hardware()?;
+    let row = row.ok_or(sqlx::Error::RowNotFound)?;
+    if row.merged_into.is_some() {
+        return Err(StoreError::Merged(given.slug.clone()));
+    }
+    let stored = row.hardware.hardware()?;
     Ok(Hardware { facts: stored.facts.or(given.facts), ..stored })
 }
 

@@ -1,4 +1,4 @@
-use diode_core::api::{Job, JobEvent, JobKind, JobState};
+use diode_core::api::{Job, JobEvent, JobKind, JobState, ModelType};
 use diode_core::ids::{AccountId, JobId, ModelId};
 
 use super::connection::{Connection, Exclusive};
@@ -107,7 +107,8 @@ pub(super) async fn enqueue(
     .bind(i64::from(job.automatic))
     .bind(account.map(AccountId::as_str));
     if db.execute(insert).await? == 1 {
-        if job.request.kind == JobKind::Train {
+        // What `base` and `deep` learn is no reason to wait with the next model that may be published.
+        if job.request.kind == JobKind::Train && job.request.model_type == ModelType::Ranking {
             training_marks::mark(db, &job.request.hardware, job.request.heuristic, now).await?;
         }
         add_event(db, job.id.as_str(), JobState::Queued, Some(0.0), "queued").await?;

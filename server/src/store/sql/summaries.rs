@@ -12,7 +12,7 @@ use diode_core::{Comparison, DType, Method, Micros, Nanos, Op};
 use super::connection::Connection;
 use super::fields::{named, unsigned};
 use super::from_row::from_row;
-use super::hardware::HardwareRow;
+use super::hardware::{self, HardwareRow};
 use super::remembered::Remembered;
 use super::statement::Statement;
 use crate::solutions::Damaged;
@@ -58,7 +58,7 @@ pub(super) struct Figures {
     comparison: Comparison,
 }
 
-/// All hardware, or the one of a slug. The queries must see the same state.
+/// All hardware but what was merged into other, or the one of a slug. The queries must see the same state.
 pub(super) async fn list(
     db: &mut impl Connection,
     memory: &Remembered<HardwareSlug, Figures>,
@@ -68,9 +68,10 @@ pub(super) async fn list(
         "SELECT h.slug, h.name, h.vendor, h.facts, h.updated_at, h.revision, h.confirmed, h.conflicts, \
          (SELECT COUNT(*) FROM models WHERE models.hardware = h.slug) AS models FROM hardware h",
     );
-    if let Some(slug) = slug {
-        select = select.push(" WHERE h.slug = ").push_bind(slug.as_str());
-    }
+    select = match slug {
+        Some(slug) => hardware::push_resolved(select.push(" WHERE h.slug = "), slug),
+        None => select.push(" WHERE h.merged_into IS NULL"),
+    };
     let rows: Vec<HardwareListRow> = db.fetch_all(select.push(" ORDER BY h.slug")).await?;
     let mut summaries = Vec::with_capacity(rows.len());
     for row in rows {

@@ -17,8 +17,12 @@ named_enum! {
         Hole = "hole",
         /// Somebody has asked for it.
         Wanted = "wanted",
+        /// A model has picked badly on what was measured of its kind.
+        Weak = "weak",
         /// One contributor has measured it; a second one is to confirm that.
         Confirm = "confirm",
+        /// It was measured under other drivers; another one may change its times.
+        Again = "again",
         /// Little of its kind has been measured.
         More = "more",
     }

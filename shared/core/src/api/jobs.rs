@@ -1,6 +1,6 @@
 use serde::{Deserialize, Serialize};
 
-use super::SnapshotName;
+use super::{ModelType, SnapshotName};
 use crate::ids::{HardwareSlug, JobId, ModelId};
 use crate::named_enum::named_enum;
 use crate::{Heuristic, Method};
@@ -39,15 +39,31 @@ impl JobState {
 /// Asks for a job.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[serde(deny_unknown_fields)]
 pub struct JobRequest {
     pub kind: JobKind,
     pub heuristic: Heuristic,
     pub hardware: HardwareSlug,
+    /// What a training trains.
+    #[serde(default, skip_serializing_if = "is_ranking")]
+    pub model_type: ModelType,
     /// Which timings to learn from; the method with the most unless given.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub method: Option<Method>,
     #[serde(default)]
     pub seed: u64,
+}
+
+impl JobRequest {
+    /// A job of the commonest sort.
+    pub fn new(kind: JobKind, heuristic: Heuristic, hardware: HardwareSlug) -> Self {
+        Self { kind, heuristic, hardware, model_type: ModelType::Ranking, method: None, seed: 0 }
+    }
+}
+
+/// Requests from before there were other types have the same ids as ever.
+fn is_ranking(model_type: &ModelType) -> bool {
+    *model_type == ModelType::Ranking
 }
 
 /// A piece of work for the worker.

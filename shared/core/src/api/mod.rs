@@ -61,9 +61,10 @@ pub use leaderboard::{
 };
 pub use libraries::{LibraryOn, LibraryUse, LibraryVersion};
 pub use measuring::{AskedProblems, Measuring, MeasuringQuery, MeasuringState};
-pub use models::{ModelSource, ModelState, ModelSummary};
+pub use models::{ModelSource, ModelState, ModelSummary, ModelType};
 pub use moderation::{
-    LogEntry, Moderated, Moderation, ModerationAction, ModerationSubject, NewReport, Reason, Report,
+    HardwareConfirmation, HardwareMerge, HardwareMerged, LogEntry, Moderated, Moderation, ModerationAction,
+    ModerationSubject, NewReport, Reason, Report,
 };
 pub use nearest::{NearestProblem, NearestQuery};
 pub use packs::{MAX_PACK_BYTES, PackSummary, PackVariant};

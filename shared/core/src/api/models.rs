@@ -30,12 +30,29 @@ named_enum! {
     }
 }
 
+named_enum! {
+    /// What a model's network learns, and how.
+    #[derive(Default)]
+    ModelType("model type") {
+        /// The order of configs, from physical features. Programs take no other type of their own accord.
+        #[default]
+        Ranking = "ranking",
+        /// Times, as torch-diode's plain network did.
+        Base = "base",
+        /// Times, as torch-diode's residual network did.
+        Deep = "deep",
+    }
+}
+
 /// A model that can be downloaded.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct ModelSummary {
     pub id: ModelId,
     pub heuristic: Heuristic,
+    /// `base` and `deep` are for comparison, and never published.
+    #[serde(default)]
+    pub model_type: ModelType,
     pub hardware: HardwareSlug,
     pub ops: Vec<Op>,
     pub dtypes: Vec<DType>,

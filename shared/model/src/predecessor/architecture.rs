@@ -30,6 +30,11 @@ pub enum Architecture {
     },
 }
 
+impl Architecture {
+    /// Width and number of the blocks of `deep`, unless others are asked for.
+    pub const DEEP: (usize, usize) = (128, 10);
+}
+
 /// One step of a network.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Part {

@@ -27,6 +27,11 @@ impl FirstPicks {
         Ok(Self(judge_while(model, set, goes_on)?.iter().map(Verdict::of).collect()))
     }
 
+    /// The share of the best Triton config that each reaches, in the order of the set.
+    pub fn shares(&self) -> Vec<f64> {
+        self.triton()
+    }
+
     /// Sums them up; `None` if there are none.
     pub fn report(&self) -> Option<KeptReport> {
         let (triton, everything) = (self.triton(), self.everything());

@@ -24,6 +24,9 @@ use crate::{TrainError, TrainingProblem, TrainingSet};
 /// One of this many parts of the problems is for validation, and one for the metrics.
 const PARTS: usize = 10;
 
+/// An epoch of a large dataset takes minutes; so many batches take about a second.
+const BATCHES_PER_PART: u32 = 256;
+
 /// Trains one of torch-diode's networks. The same data, options and machine give the same bytes.
 ///
 /// Its metrics are those of a tenth of the problems, by which neither the weights nor the end of the training
@@ -91,7 +94,7 @@ fn best_weights(
     let mut order: Vec<usize> = (0..rows.len()).collect();
     for epoch in 1..=options.epochs {
         order.shuffle(&mut rng);
-        let (mut sum, mut batches) = (0.0_f64, 0);
+        let (mut sum, mut batches) = (0.0_f64, 0_u32);
         // One row alone has no variance to normalise by.
         for picked in order.chunks(options.batch_size).filter(|picked| picked.len() > 1) {
             let (inputs, targets) = rows.batch(picked, scale);
@@ -104,6 +107,9 @@ fn best_weights(
             optimiser.step(&gradients)?;
             sum += f64::from(loss.to_scalar::<f32>()?);
             batches += 1;
+            if batches.is_multiple_of(BATCHES_PER_PART) && observe(&Progress::PartOfEpoch).is_break() {
+                return Err(TrainError::Stopped);
+            }
         }
         let loss = (sum / f64::from(batches.max(1))) as f32;
         if !loss.is_finite() {

@@ -80,11 +80,11 @@ pub(crate) fn MeasureThis(
     }
 }
 
-/// Asking moves a waiting problem forward only if it waits as `More`.
+/// Asking moves a waiting problem forward unless somebody has asked.
 fn may_be_asked_for(told: &Measuring) -> bool {
     match told.state {
         MeasuringState::Unasked => true,
-        MeasuringState::Waiting => told.purpose == Some(Purpose::More),
+        MeasuringState::Waiting => told.purpose != Some(Purpose::Wanted),
         _ => false,
     }
 }
@@ -98,12 +98,9 @@ fn said(told: &Measuring, slug: String, problem: &Problem) -> AnyView {
         (MeasuringState::Waiting, Some(Purpose::Wanted)) => {
             view! { "It is asked for. " <WhoMeasures slug /> }.into_any()
         }
-        (MeasuringState::Waiting, Some(Purpose::More)) => {
-            "It is on the agents' list already, after what nobody has measured. Asked for, it comes sooner."
-                .into_any()
-        }
         (MeasuringState::Waiting, _) => {
-            view! { "It is on the agents' list already, by their plan. " <WhoMeasures slug /> }.into_any()
+            view! { "It is on the agents' list already, by their plan. Asked for, it comes sooner. " <WhoMeasures slug /> }
+                .into_any()
         }
         (MeasuringState::Leased, _) => "An agent has it now; its times will stand here.".into_any(),
         (MeasuringState::Refused, _) => {

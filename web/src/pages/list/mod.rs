@@ -41,7 +41,7 @@ const EXAMPLE: &str =
 #[component]
 pub(crate) fn ListPage() -> impl IntoView {
     use_title(|| "Predict a list".to_owned());
-    let models = remote::<Vec<ModelSummary>>(|| Some("/models".to_owned()));
+    let models = remote::<Vec<ModelSummary>>(|| Some("/models?model_type=ranking".to_owned()));
     view! {
         <main class="page">
             <div class="page-head">

@@ -1,6 +1,6 @@
 //! A model in the list.
 
-use diode_core::api::{Contribution, ModelSource, ModelState, ModelSummary};
+use diode_core::api::{Contribution, ModelSource, ModelState, ModelSummary, ModelType};
 use leptos::prelude::*;
 
 use super::metrics::short;
@@ -21,9 +21,10 @@ pub(super) fn tags(model: &ModelSummary) -> Vec<String> {
         ModelState::Earlier => "published earlier",
         ModelState::Unpublished => "not published",
     };
+    let model_type = (model.model_type != ModelType::Ranking).then(|| model.model_type.to_string());
     let ops = model.ops.iter().map(ToString::to_string);
     let dtypes = model.dtypes.iter().map(ToString::to_string);
-    [state.to_owned(), source].into_iter().chain(ops).chain(dtypes).collect()
+    [state.to_owned(), source].into_iter().chain(model_type).chain(ops).chain(dtypes).collect()
 }
 
 pub(crate) fn card(model: &ModelSummary) -> impl IntoView + use<> {

@@ -1,6 +1,6 @@
 //! One model: the card first, then the file.
 
-use diode_core::api::{DATA_LICENCE, KeptReport, ModelSummary};
+use diode_core::api::{DATA_LICENCE, KeptReport, ModelSummary, ModelType};
 use leptos::prelude::*;
 
 use super::about::FromTheFile;
@@ -40,6 +40,8 @@ pub(crate) fn ModelPage() -> impl IntoView {
 fn content(model: &ModelSummary) -> impl IntoView + use<> {
     let id = model.id.to_string();
     let download = api::url(&format!("/models/{id}/download"));
+    // What follows from the file is computed here, where only this type can be read.
+    let ranks = model.model_type == ModelType::Ranking;
     let evaluation = match &model.evaluation {
         Some(report) => view! { <Metrics report=report.clone() /> }.into_any(),
         None => view! {
@@ -57,7 +59,7 @@ fn content(model: &ModelSummary) -> impl IntoView + use<> {
                 </div>
             </div>
             <div class="row">
-                <a class="button" href=link("/predict", [("model", id)])>"Try it"</a>
+                {ranks.then(|| view! { <a class="button" href=link("/predict", [("model", id)])>"Try it"</a> })}
                 <Download
                     class="button primary"
                     href=Signal::stored(download)
@@ -79,8 +81,10 @@ fn content(model: &ModelSummary) -> impl IntoView + use<> {
                 <section class="card"><h2>"The file"</h2>{file(model)}</section>
             </div>
         </div>
-        <Judged summary=model.clone() />
-        <FromTheFile id=model.id.clone() />
+        {ranks.then(|| view! {
+            <Judged summary=model.clone() />
+            <FromTheFile id=model.id.clone() />
+        })}
         <Curves job=model.job.clone() />
         <section class="card" data-testid="citation">
             <h2>"Licence and citation"</h2>

@@ -5,6 +5,7 @@ mod card;
 mod curves;
 mod detail;
 mod history;
+mod jobs;
 mod judged;
 mod metrics;
 mod none;
@@ -18,6 +19,7 @@ pub(crate) use none::NoModels;
 use diode_core::api::{HardwareSummary, ModelSummary};
 use leptos::prelude::*;
 
+use self::jobs::Jobs;
 use self::train::Train;
 use crate::components::{Loaded, use_title};
 use crate::query::parameter;
@@ -57,6 +59,7 @@ pub(crate) fn ModelsPage() -> impl IntoView {
             })}
             <Loaded remote=models height="20rem" children=move |models| move || cards(&models) />
             <Loaded remote=hardware height="9rem" children=move |hardware| view! { <Train hardware models /> } />
+            <Jobs />
         </main>
     }
 }

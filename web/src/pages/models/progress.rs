@@ -1,6 +1,6 @@
 //! A job as it runs, by the server's event stream.
 
-use diode_core::api::{Job, JobEvent};
+use diode_core::api::{Job, JobEvent, JobState};
 use leptos::prelude::*;
 use leptos::task::spawn_local;
 use wasm_bindgen::JsCast as _;
@@ -46,6 +46,22 @@ pub(super) fn Progress(id: String, #[prop(into)] ended: Callback<()>) -> impl In
         }
     });
     let share = move || progress.event.with(|event| event.as_ref().map_or(0.0, |event| event.progress));
+    let first = StoredValue::new(None::<(f64, f64)>);
+    let left = move || remaining(first, share());
+    let (cancelling, not_cancelled) = (RwSignal::new(false), RwSignal::new(None::<String>));
+    let cancel = {
+        let path = format!("/jobs/{id}");
+        move |_| {
+            let path = path.clone();
+            cancelling.set(true);
+            spawn_local(async move {
+                // What becomes of it comes as an event.
+                let answer = api::delete::<Job>(&path).await;
+                cancelling.try_set(false);
+                not_cancelled.try_set(answer.err().map(|failure| failure.to_string()));
+            });
+        }
+    };
     let width = move || format!("width: {:.1}%", share() * 100.0);
     let message = move || match progress.event.get() {
         Some(event) if !event.message.is_empty() => event.message,
@@ -58,7 +74,13 @@ pub(super) fn Progress(id: String, #[prop(into)] ended: Callback<()>) -> impl In
             {move || running().then(|| view! {
                 <div class="progress" role="progressbar" aria-valuemin="0" aria-valuemax="100"
                     aria-valuenow=move || (share() * 100.0).round()><i style=width></i></div>
-                <p class="hint">{message}</p>
+                <div class="row">
+                    <p class="hint grow">{message} {left}</p>
+                    <button type="button" class="button small" prop:disabled=move || cancelling.get() on:click=cancel.clone()>
+                        "Cancel"
+                    </button>
+                </div>
+                {move || not_cancelled.get().map(|message| view! { <p class="error-text" role="alert">{message}</p> })}
             })}
             {move || progress.outcome.get().map(outcome)}
             {move || progress.error.get().map(|message| view! { <p class="error-text" role="alert">{message}</p> })}
@@ -66,7 +88,27 @@ pub(super) fn Progress(id: String, #[prop(into)] ended: Callback<()>) -> impl In
     }
 }
 
+/// How long the rest takes at the speed seen so far: ` · about 3 min left`. `first` is when the job was first seen, and
+/// how far it was.
+fn remaining(first: StoredValue<Option<(f64, f64)>>, share: f64) -> String {
+    let now = js_sys::Date::now();
+    let (began, had) = first.get_value().unwrap_or((now, share));
+    if first.get_value().is_none() && share > 0.0 {
+        first.set_value(Some((now, share)));
+    }
+    // Of too little nothing can be told.
+    if share - had < 0.02 {
+        return String::new();
+    }
+    let seconds = (now - began) / 1e3 * (1.0 - share) / (share - had);
+    let left = if seconds < 90.0 { format!("{seconds:.0} s") } else { format!("{:.0} min", seconds / 60.0) };
+    format!(" · about {left} left")
+}
+
 fn outcome(job: Job) -> impl IntoView {
+    if job.state == JobState::Cancelled {
+        return view! { <p>"Cancelled."</p> }.into_any();
+    }
     match (job.model, job.error) {
         (Some(model), _) => view! {
             <p>

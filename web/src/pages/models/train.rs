@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use diode_core::Heuristic;
-use diode_core::api::{HardwareSummary, Job, JobKind, JobRequest, ModelSummary};
+use diode_core::api::{HardwareSummary, Job, JobKind, JobRequest, ModelSummary, ModelType};
 use diode_core::ids::HardwareSlug;
 use leptos::prelude::*;
 use leptos::task::spawn_local;
@@ -34,6 +34,7 @@ pub(super) fn Train(
 #[component]
 fn TrainForm(choices: Vec<Choice>, initial: String, models: Remote<Vec<ModelSummary>>) -> impl IntoView {
     let chosen = RwSignal::new(initial);
+    let model_type = RwSignal::new(ModelType::default().to_string());
     let (asking, error) = (RwSignal::new(false), RwSignal::new(None::<String>));
     let set = use_set_parameters();
     // In the address only while it runs: a reload then finds it again, and does
@@ -49,11 +50,8 @@ fn TrainForm(choices: Vec<Choice>, initial: String, models: Remote<Vec<ModelSumm
     let start = move |_| {
         let Ok(slug) = chosen.get_untracked().parse::<HardwareSlug>() else { return };
         let request = JobRequest {
-            kind: JobKind::Train,
-            heuristic: Heuristic::Matmul,
-            hardware: slug,
-            method: None,
-            seed: 0,
+            model_type: model_type.with_untracked(|name| name.parse()).unwrap_or_default(),
+            ..JobRequest::new(JobKind::Train, Heuristic::Matmul, slug)
         };
         let set = set.clone();
         asking.set(true);
@@ -77,10 +75,12 @@ fn TrainForm(choices: Vec<Choice>, initial: String, models: Remote<Vec<ModelSumm
         <section class="card" id="train">
             <h2>"Train a model"</h2>
             <p class="hint">
-                "On everything stored for one kind of hardware. The server also measures how good it is, on problems held back."
+                "On everything stored for one kind of hardware. The server also measures how good it is, on problems held "
+                "back. Programs take ranking networks; torch-diode's are for comparison."
             </p>
             <div class="row train">
                 <Select label="Hardware" choices current=chosen choose=move |slug| chosen.set(slug) />
+                <Select label="Network" choices=networks() current=model_type choose=move |name| model_type.set(name) />
                 <button type="button" class="button primary" prop:disabled=move || asking.get() on:click=start>
                     "Train"
                 </button>
@@ -89,4 +89,16 @@ fn TrainForm(choices: Vec<Choice>, initial: String, models: Remote<Vec<ModelSumm
             {move || Some(job.get()).filter(|id| !id.is_empty()).map(|id| view! { <Progress id ended=ended.clone() /> })}
         </section>
     }
+}
+
+fn networks() -> Vec<Choice> {
+    let named = |model_type: &ModelType| {
+        let name = match model_type {
+            ModelType::Ranking => "ranking",
+            ModelType::Base => "torch-diode's base",
+            ModelType::Deep => "torch-diode's deep",
+        };
+        (model_type.to_string(), name.to_owned())
+    };
+    ModelType::ALL.iter().map(named).collect()
 }

@@ -36,7 +36,7 @@ pub(crate) fn PredictPage() -> impl IntoView {
     use_title(move || {
         format!("Predict {}", fields.problem().map_or_else(|_| "a shape".to_owned(), |p| p.dims()))
     });
-    let models = remote::<Vec<ModelSummary>>(|| Some("/models".to_owned()));
+    let models = remote::<Vec<ModelSummary>>(|| Some("/models?model_type=ranking".to_owned()));
     view! {
         <main class="page">
             <div class="page-head">

@@ -1,8 +1,11 @@
 use diode_core::api::{Agent, Registration};
+use diode_core::hardware::Hardware;
 use diode_core::ids::{AccountId, AgentId, HardwareSlug};
 
+use super::drivers;
+
 use crate::solutions::Damaged;
-use crate::store::agents::{KnownAgent, MAX_REFUSED_RESULTS};
+use crate::store::agents::{KnownAgent, MAX_REFUSED_RESULTS, driver_of};
 use crate::store::error::StoreResult;
 use crate::store::sql::connection::Connection;
 use crate::store::sql::fields::{from_json, json, parse, rfc3339, unsigned};
@@ -83,6 +86,29 @@ pub(super) async fn register(
     .bind(now.rfc3339())
     .bind(now.millis());
     db.execute(insert).await?;
+    match driver_of(registration) {
+        Some(driver) => drivers::note(db, &registration.hardware, driver).await,
+        None => Ok(()),
+    }
+}
+
+/// Has the agents of a hardware measure for another one, which theirs turned out to be.
+pub(in crate::store::sql) async fn move_to(
+    db: &mut impl Connection,
+    from: &HardwareSlug,
+    into: &Hardware,
+) -> StoreResult<()> {
+    let select = Statement::new("SELECT id, registration FROM agents WHERE hardware = $1 ORDER BY id");
+    let rows: Vec<(String, String)> = db.fetch_all(select.bind(from.as_str())).await?;
+    for (id, registration) in rows {
+        let registration: Registration = from_json("agent's registration", &registration)?;
+        let moved = Registration { hardware: into.clone(), ..registration };
+        let update = Statement::new("UPDATE agents SET hardware = $1, registration = $2 WHERE id = $3")
+            .bind(into.slug.as_str())
+            .bind(json("agent's registration", &moved)?)
+            .bind(id);
+        db.execute(update).await?;
+    }
     Ok(())
 }
 
@@ -104,15 +130,16 @@ pub(super) async fn count_seen(db: &mut impl Connection, since: Now) -> StoreRes
     Ok(unsigned("agents", count)?)
 }
 
+/// `of` is a column and its value.
 pub(super) async fn list(
     db: &mut impl Connection,
-    hardware: Option<&HardwareSlug>,
+    of: Option<(&'static str, &str)>,
     limit: u32,
 ) -> StoreResult<Vec<Agent>> {
     // Those to tell of come first, so that what the others have measured is not counted.
     let mut select = Statement::new(COLUMNS).push(" WHERE a.id IN (SELECT l.id FROM agents l");
-    if let Some(hardware) = hardware {
-        select = select.push(" WHERE l.hardware = ").push_bind(hardware.as_str());
+    if let Some((column, value)) = of {
+        select = select.push(" WHERE l.").push(column).push(" = ").push_bind(value);
     }
     select = select.push(" ORDER BY l.seen DESC, l.id LIMIT ").push_bind(i64::from(limit));
     select = select.push(") ORDER BY a.seen DESC, a.id");

@@ -38,7 +38,7 @@ pub(super) async fn read(
     let select = of_these(Statement::new(select));
     let rows: Vec<(String,)> = db.fetch_all(select).await?;
     let measured: HashSet<String> = rows.into_iter().map(|(problem,)| problem).collect();
-    // A problem that is to be confirmed is measured.
+    // A problem that is to be confirmed or measured again is measured.
     // An agent that has not come back has it no more, though the lease is ended only when another agent asks.
     let select = of_these(
         Statement::new(
@@ -48,7 +48,7 @@ pub(super) async fn read(
         .push_bind(now.millis())
         .push(
             ") THEN 'waiting' ELSE state END AS state, purpose, refusal FROM work \
-             WHERE purpose <> 'confirm' AND state <> 'done' AND hardware = ",
+             WHERE purpose NOT IN ('confirm', 'again') AND state <> 'done' AND hardware = ",
         ),
     );
     let rows: Vec<WaitingRow> = db.fetch_all(select).await?;

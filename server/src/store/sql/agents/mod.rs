@@ -1,6 +1,7 @@
 //! The SQL of agents, their leases and their work.
 
 mod check;
+mod drivers;
 mod known;
 mod leases;
 mod list;
@@ -24,7 +25,7 @@ use crate::store::error::StoreResult;
 use crate::store::types::Now;
 
 pub(super) use check::check;
-pub(super) use list::readmit;
+pub(super) use list::{move_to, readmit};
 pub(super) use settle::settle;
 pub(super) use work::waiting as waiting_work;
 pub(super) use work::{reopen_for_others, reopen_of_account, reopen_of_upload};
@@ -54,7 +55,12 @@ impl<DB: Database<Connection: Connection>> AgentStore for SqlStore<DB> {
     }
 
     async fn agents(&self, hardware: Option<&HardwareSlug>, limit: u32) -> StoreResult<Vec<Agent>> {
-        list::list(&mut *reader(self).await?, hardware, limit).await
+        let whose = hardware.map(|slug| ("hardware", slug.as_str()));
+        list::list(&mut *reader(self).await?, whose, limit).await
+    }
+
+    async fn agents_of(&self, account: &AccountId, limit: u32) -> StoreResult<Vec<Agent>> {
+        list::list(&mut *reader(self).await?, Some(("account", account.as_str())), limit).await
     }
 
     async fn leases(&self, agent: &AgentId, limit: u32) -> StoreResult<Vec<LeaseSummary>> {

@@ -1,7 +1,7 @@
 use diode_core::api::{Breadth, Purpose};
 use diode_core::ids::LeaseId;
 
-use super::work::{WorkRow, add, reopen_for_others};
+use super::work::{Whom, WorkRow, add, reopen_for_others};
 use crate::agents::plan::is_to_be_confirmed;
 use crate::store::agents::NewWork;
 use crate::store::error::StoreResult;
@@ -40,11 +40,15 @@ pub(in crate::store::sql) async fn settle<C: Connection>(
         let done: Vec<WorkRow> = db.fetch_all(update).await?;
         for row in done {
             let NewWork { problem, purpose, seconds, .. } = row.work()?;
-            if counts && purpose != Purpose::Confirm && is_to_be_confirmed(&problem) {
+            if counts
+                && ![Purpose::Confirm, Purpose::Again].contains(&purpose)
+                && is_to_be_confirmed(&problem)
+            {
                 // The best are what is to be confirmed, and a sample has them among it.
                 let confirm =
                     NewWork { problem, purpose: Purpose::Confirm, breadth: Breadth::Sample, seconds };
-                add(db, &solution.hardware, [&confirm], Some(contributor)).await?;
+                let whom = Whom { but: Some(contributor), ..Whom::default() };
+                add(db, &solution.hardware, [&confirm], whom).await?;
             }
         }
     }

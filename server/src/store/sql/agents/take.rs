@@ -1,8 +1,11 @@
+use std::collections::HashSet;
+
 use diode_core::api::Ability;
 use diode_core::ids::LeaseId;
 
 use super::leases::{expire, see};
 use super::work::WorkRow;
+use crate::agents::plan::{FIRST_RANK, LAST_RANK};
 use crate::store::agents::{AGENT_LEASE, KnownAgent, LeaseWish, LeasedWork, NewWork, Taken};
 use crate::store::error::StoreResult;
 use crate::store::sql::connection::Connection;
@@ -12,6 +15,12 @@ use crate::store::types::Now;
 
 /// As many problems as a lease may have. They are locked until the lease is there, so others pass them over.
 const MOST_PROBLEMS: i64 = 64;
+
+/// The part of a lease for what was asked for, while nothing has been measured of other kinds: there are tens of
+/// thousands of these, and nobody waits so long for an answer.
+const ASKED_SHARE: f64 = 0.25;
+/// As many problems of it are looked at.
+const MOST_ASKED: i64 = 16;
 
 pub(super) async fn take<C: Connection>(db: &mut C, wish: &LeaseWish<'_>, now: Now) -> StoreResult<Taken> {
     let agent = wish.agent;
@@ -28,12 +37,16 @@ pub(super) async fn take<C: Connection>(db: &mut C, wish: &LeaseWish<'_>, now: N
             .push_bind(MOST_PROBLEMS)
             .push(lock);
         let first: Vec<WorkRow> = db.fetch_all(select).await?;
+        let asked = match first.first() {
+            Some(row) if row.is_hole() => asked(db, wish, lock).await?,
+            _ => Vec::new(),
+        };
         // What is planned may be locked, or come behind what people want and what is to be confirmed.
         let sees_planned = first.iter().any(WorkRow::is_planned);
         if wish.may_plan && !sees_planned && planned_for(db, agent, wish.seconds, 1).await? == 0 {
             return Ok(Taken::PlanFirst);
         }
-        chosen = choose(first, wish.seconds);
+        chosen = choose(first, asked, wish.seconds);
         if !chosen.is_empty() {
             break;
         }
@@ -77,6 +90,23 @@ async fn resume(db: &mut impl Connection, wish: &LeaseWish<'_>, now: Now) -> Sto
     Ok(Some(LeasedWork { id, work }))
 }
 
+/// What people and models have asked for of an agent.
+async fn asked(
+    db: &mut impl Connection,
+    wish: &LeaseWish<'_>,
+    lock: &'static str,
+) -> StoreResult<Vec<WorkRow>> {
+    let select = waiting(Statement::new(WorkRow::SELECT), wish.agent, wish.seconds)
+        .push(" AND rank > ")
+        .push_bind(FIRST_RANK)
+        .push(" AND rank < ")
+        .push_bind(LAST_RANK)
+        .push(" ORDER BY rank, position LIMIT ")
+        .push_bind(MOST_ASKED)
+        .push(lock);
+    db.fetch_all(select).await
+}
+
 /// How much of what the plan has brought, not people or other agents, waits for an agent.
 pub(super) async fn planned_for(
     db: &mut impl Connection,
@@ -113,6 +143,10 @@ fn waiting(select: Statement, agent: &KnownAgent, seconds: f64) -> Statement {
     if !unaligned {
         select = select.push(" AND aligned = 1");
     }
+    select = select
+        .push(" AND (driver IS NULL OR driver = ")
+        .push_bind(agent.driver().unwrap_or_default())
+        .push(")");
     if let Some(variants) = variants {
         select = select.push(" AND (variant IS NULL OR variant IN (");
         select = select.push_list(variants.iter().map(ToString::to_string)).push(")").push(")");
@@ -123,8 +157,25 @@ fn waiting(select: Statement, agent: &KnownAgent, seconds: f64) -> Statement {
         .push(")")
 }
 
-/// The first rows that together take no longer than this. One that is too long is passed over.
-fn choose(rows: Vec<WorkRow>, seconds: f64) -> Vec<WorkRow> {
+/// The first rows that together take no longer than this. One that is too long is passed over. What was asked for has its
+/// part of the time, or as long as its first row takes.
+fn choose(rows: Vec<WorkRow>, asked: Vec<WorkRow>, seconds: f64) -> Vec<WorkRow> {
+    let part = asked.first().map_or(0.0, |first| first.seconds).max(ASKED_SHARE * seconds);
+    let mut own = fitting(asked, part.min(seconds));
+    let left = seconds - own.iter().map(|row| row.seconds).sum::<f64>();
+    let taken: HashSet<i64> = own.iter().map(|row| row.position).collect();
+    let rows = rows.into_iter().filter(|row| !taken.contains(&row.position)).collect();
+    let mut chosen = fitting(rows, left);
+    chosen.truncate(MOST_PROBLEMS as usize - own.len());
+    // In the order in which they are worth most, as others get them.
+    let holes = chosen.iter().take_while(|row| row.is_hole()).count();
+    let more = chosen.split_off(holes);
+    chosen.append(&mut own);
+    chosen.extend(more);
+    chosen
+}
+
+fn fitting(rows: Vec<WorkRow>, seconds: f64) -> Vec<WorkRow> {
     let mut left = seconds;
     let fits = |row: &WorkRow| {
         let fits = row.seconds <= left;

@@ -32,6 +32,10 @@ impl WorkRow {
         [Purpose::Hole, Purpose::More].iter().any(|purpose| purpose.as_str() == self.purpose)
     }
 
+    pub(super) fn is_hole(&self) -> bool {
+        self.purpose == Purpose::Hole.as_str()
+    }
+
     pub(super) fn work(self) -> Result<NewWork, Damaged> {
         Ok(NewWork {
             problem: from_json("problem", &self.fields)?,
@@ -42,14 +46,22 @@ impl WorkRow {
     }
 }
 
-/// `measured_by` is who must not get it.
+/// Whom some work is for.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Whom<'a> {
+    /// Who must not get it: who has measured it.
+    pub(super) but: Option<&'a str>,
+    /// The driver that they have.
+    pub(super) driver: Option<&'a str>,
+}
+
 pub(super) async fn add(
     db: &mut impl Connection,
     hardware: &HardwareSlug,
     work: impl IntoIterator<Item = &NewWork>,
-    measured_by: Option<&str>,
+    whom: Whom<'_>,
 ) -> StoreResult<u64> {
-    let row = |new: &NewWork| -> Result<[Value; 15], Damaged> {
+    let row = |new: &NewWork| -> Result<[Value; 16], Damaged> {
         let NewWork { problem, purpose, breadth, seconds } = new;
         // What the plan does not know has no kind, but may be wanted.
         let aligned = Kind::of(problem).is_some_and(|kind| kind.aligned);
@@ -66,7 +78,8 @@ pub(super) async fn add(
             rank(*purpose).into(),
             breadth.as_str().into(),
             (*seconds).into(),
-            measured_by.into(),
+            whom.but.into(),
+            whom.driver.into(),
             "waiting".into(),
             KernelVariant::of(problem).map(|variant| variant.to_string()).unwrap_or_default().into(),
         ])
@@ -76,7 +89,7 @@ pub(super) async fn add(
     for chunk in rows.chunks(ROWS_PER_STATEMENT) {
         let insert = Statement::new(
             "INSERT INTO work (hardware, problem, fields, op, dtype, b_layout, aligned, bytes, purpose, rank, \
-             breadth, seconds, measured_by, state, variant)",
+             breadth, seconds, measured_by, driver, state, variant)",
         )
         .push_rows(chunk.to_vec())
         .push(" ON CONFLICT DO NOTHING");
@@ -94,17 +107,17 @@ pub(super) async fn add_unmeasured(
     let new = unmeasured(db, hardware, work).await?;
     let wanted: Vec<_> = work.iter().filter(|new| new.purpose == Purpose::Wanted).collect();
     hasten(db, hardware, &wanted).await?;
-    add(db, hardware, new, None).await
+    add(db, hardware, new, Whom::default()).await
 }
 
-/// What somebody asks for is measured before more of what is known.
+/// What somebody asks for is no longer measured when the plan comes to it, but soon.
 async fn hasten(db: &mut impl Connection, hardware: &HardwareSlug, wanted: &[&NewWork]) -> StoreResult<()> {
     for chunk in wanted.chunks(ROWS_PER_STATEMENT) {
         let update = Statement::new("UPDATE work SET purpose = ")
             .push_bind(Purpose::Wanted.as_str())
             .push(", rank = ")
             .push_bind(rank(Purpose::Wanted))
-            .push(" WHERE state = 'waiting' AND purpose = 'more' AND hardware = ")
+            .push(" WHERE state = 'waiting' AND purpose IN ('hole', 'weak', 'more') AND hardware = ")
             .push_bind(hardware.as_str())
             .push(" AND problem IN (")
             .push_list(chunk.iter().map(|new| new.problem.id()).map(|id| id.as_str().to_owned()))

@@ -1,10 +1,11 @@
 //! The SQL of moderation.
 
 mod act;
+mod merge;
 mod records;
 
 use async_trait::async_trait;
-use diode_core::api::{LogEntry, Moderation, NewReport, Reason, Receipt, Report};
+use diode_core::api::{HardwareMerge, LogEntry, Moderation, NewReport, Reason, Receipt, Report};
 use diode_core::hardware::Facts;
 use diode_core::ids::{AccountId, AgentId, HardwareSlug};
 use sqlx::Database;
@@ -12,7 +13,7 @@ use sqlx::Database;
 use super::connection::Connection;
 use super::{SqlStore, log, reader, uploads};
 use crate::store::error::StoreResult;
-use crate::store::moderation::{Done, ModerationStore, UploadFilter};
+use crate::store::moderation::{Done, ModerationStore, NotMerged, UploadFilter};
 use crate::store::types::Now;
 
 #[async_trait]
@@ -30,6 +31,15 @@ impl<DB: Database<Connection: Connection>> ModerationStore for SqlStore<DB> {
         now: Now,
     ) -> StoreResult<bool> {
         in_transaction!(self, tx => act::confirm_hardware(tx, slug, facts, why, who, now))
+    }
+
+    async fn merge_hardware(
+        &self,
+        merge: &HardwareMerge,
+        who: &str,
+        now: Now,
+    ) -> StoreResult<Result<u64, NotMerged>> {
+        in_transaction!(self, tx => merge::merge(tx, merge, who, now), if Ok(_))
     }
 
     async fn readmit_agent(&self, agent: &AgentId, why: &Reason, who: &str, now: Now) -> StoreResult<bool> {

@@ -1,7 +1,7 @@
 //! The steps in the history of a hardware's models. Each is taken while the hardware is locked.
 
 use diode_core::api::{
-    ModelSource, ModelState, ModelSummary, NewPublication, Publication, PublicationAction,
+    ModelSource, ModelState, ModelSummary, ModelType, NewPublication, Publication, PublicationAction,
 };
 use diode_core::hardware::Hardware;
 use diode_core::ids::{HardwareSlug, ModelId, UploadId};
@@ -113,6 +113,9 @@ async fn act(
     match request.action {
         PublicationAction::Refuse => return Ok(Err(Refused::OnlyTheServer)),
         PublicationAction::Publish if is_published => return Ok(Err(Refused::Published)),
+        PublicationAction::Publish if model.model_type != ModelType::Ranking => {
+            return Ok(Err(Refused::ForComparison));
+        }
         PublicationAction::Publish => models::set_published(db, &model).await?,
         _ if !is_published => return Ok(Err(Refused::NotPublished)),
         PublicationAction::Pin => models::set_pinned(db, &model.id, true).await?,

@@ -1,6 +1,6 @@
 //! Trainings that the server asks for by itself.
 
-use diode_core::api::{Job, JobRequest, ModelSource};
+use diode_core::api::{Job, JobRequest, ModelSource, ModelType};
 
 use crate::store::error::StoreResult;
 use crate::store::publications::Due;
@@ -34,7 +34,9 @@ pub(super) async fn is_due(
         None => {
             let models = models::list(db, Some(&request.hardware)).await?;
             // What contributors say that they have learnt is not known to be true.
-            let ours = models.iter().filter(|model| model.source != ModelSource::Contributed);
+            let ours = models.iter().filter(|model| {
+                model.source != ModelSource::Contributed && model.model_type == ModelType::Ranking
+            });
             (ours.map(|model| model.training_problems).max().unwrap_or(0), None)
         }
     };

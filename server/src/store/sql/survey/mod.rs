@@ -3,11 +3,12 @@
 mod contributors;
 mod libraries;
 mod pairs;
+mod records;
 mod same_size;
 
 use async_trait::async_trait;
 use diode_core::api::{HardwareContributor, Kernels, LibraryOn, LibraryUse, NearestProblem, ProblemFilter};
-use diode_core::ids::{HardwareSlug, ProblemId, UploadId};
+use diode_core::ids::{AccountId, HardwareSlug, ProblemId, UploadId};
 use diode_core::{Method, Problem};
 use sqlx::Database;
 
@@ -17,7 +18,7 @@ use super::{SqlStore, agents, hardware, reader, snapshot};
 use crate::solutions::StoredSolutions;
 use crate::store::agents::NewWork;
 use crate::store::error::StoreResult;
-use crate::store::survey::{Pair, Sample, SurveyStore};
+use crate::store::survey::{Pair, Record, Sample, SurveyStore};
 
 #[async_trait]
 impl<DB: Database<Connection: Connection>> SurveyStore for SqlStore<DB> {
@@ -64,6 +65,10 @@ impl<DB: Database<Connection: Connection>> SurveyStore for SqlStore<DB> {
 
     async fn contributors(&self, slug: &HardwareSlug, limit: u32) -> StoreResult<Vec<HardwareContributor>> {
         contributors::contributors(&mut *snapshot(self).await?, slug, limit).await
+    }
+
+    async fn records(&self, account: &AccountId, limit: u32) -> StoreResult<Sample<Record>> {
+        records::records(&mut *snapshot(self).await?, account, limit).await
     }
 
     async fn upload_solutions(&self, upload: &UploadId) -> StoreResult<StoredSolutions> {

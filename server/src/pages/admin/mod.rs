@@ -1,0 +1,88 @@
+//! Looking after the server, for administrators.
+
+pub(super) mod accounts;
+pub(super) mod hardware;
+pub(super) mod packs;
+pub(super) mod trainings;
+pub(super) mod uploads;
+
+use axum::extract::State;
+use axum::response::Response;
+use diode_core::api::Account;
+use maud::{Markup, html};
+
+use super::form::sign_in_first;
+use super::layout::{page, refused};
+use crate::accounts::SignedIn;
+use crate::app::App;
+use crate::http::{ApiFault, ApiResult, NoParameters, StrictQuery};
+
+const TITLE: &str = "Look after this server";
+
+/// As many entries of the log, and rows of other lists.
+const MAX_SHOWN: u32 = 100;
+
+pub(super) async fn show(
+    State(app): State<App>,
+    _: StrictQuery<NoParameters>,
+    caller: ApiResult<SignedIn>,
+) -> ApiResult<Response> {
+    if let Err(answer) = administrator(TITLE, "/admin", caller) {
+        return Ok(answer);
+    }
+    let log = app.backend.store.moderation_log(MAX_SHOWN).await?;
+    let waiting = app.backend.store.contributions(&super::models::open(), MAX_SHOWN).await?.len();
+    Ok(page(
+        TITLE,
+        &html! {
+            ul {
+                li { a href="/admin/uploads" { "Uploads and reports" } }
+                li { a href="/admin/hardware" { "Hardware to confirm or merge" } }
+                li { a href="/account/models" { "Contributed models" } @if waiting > 0 { ": " (waiting) " to decide" } }
+                li { a href="/admin/trainings" { "Trainings and published models" } }
+                li { a href="/admin/packs" { "Kernel packs" } }
+                li { a href="/admin/accounts" { "Accounts" } }
+            }
+            h2 { "The log" }
+            @if log.is_empty() { p { "Nothing has been done yet." } }
+            @for entry in &log {
+                p { strong { (entry.what) } br; (entry.at) " by " (entry.who) ": " (entry.why) }
+            }
+        },
+    ))
+}
+
+/// The account of an administrator; else the answer to whoever it is.
+#[expect(clippy::result_large_err, reason = "it is the answer")]
+fn administrator(title: &str, path: &str, caller: ApiResult<SignedIn>) -> Result<Account, Response> {
+    match caller {
+        Ok(SignedIn { account, .. }) if account.admin => Ok(account),
+        Ok(_) => Err(refused(title, only_administrators(), Clone::clone)),
+        Err(_) => Err(sign_in_first(path)),
+    }
+}
+
+/// The same for what a form asks for.
+fn checked(caller: SignedIn) -> ApiResult<Account> {
+    if caller.account.admin { Ok(caller.account) } else { Err(only_administrators()) }
+}
+
+fn only_administrators() -> ApiFault {
+    ApiFault::forbidden("only an administrator of this server may do this")
+}
+
+/// A page again, with what has become of a form.
+fn answered(title: &str, outcome: ApiResult<Markup>, content: impl FnOnce(&Markup) -> Markup) -> Response {
+    match outcome {
+        Ok(message) => page(title, &content(&message)),
+        Err(fault) => refused(title, fault, content),
+    }
+}
+
+fn done(words: &str) -> Markup {
+    html! { p class="notice" role="status" { (words) } }
+}
+
+fn back() -> Markup {
+    html! { p { a href="/admin" { "Look after this server" } } }
+}

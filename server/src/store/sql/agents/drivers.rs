@@ -1,0 +1,54 @@
+//! What is measured again under another driver.
+
+use diode_core::Problem;
+use diode_core::api::{Breadth, Purpose};
+use diode_core::hardware::Hardware;
+use diode_core::ids::HardwareSlug;
+
+use super::work::{Whom, add};
+use crate::agents::plan::expected_seconds;
+use crate::solutions::Damaged;
+use crate::store::agents::NewWork;
+use crate::store::error::StoreResult;
+use crate::store::sql::connection::Connection;
+use crate::store::sql::fields::from_json;
+use crate::store::sql::statement::Statement;
+
+/// Enough to see a change of one percent, and measured in some minutes.
+const SAMPLE: i64 = 32;
+
+/// Notes the driver of an agent that has just come. Where others have measured under another one, plans a sample of
+/// what was measured for those that have it.
+pub(super) async fn note(db: &mut impl Connection, hardware: &Hardware, driver: &str) -> StoreResult<()> {
+    let slug = &hardware.slug;
+    let insert =
+        Statement::new("INSERT INTO drivers (hardware, driver) VALUES ($1, $2) ON CONFLICT DO NOTHING");
+    if db.execute(insert.bind(slug.as_str()).bind(driver)).await? == 0 {
+        return Ok(());
+    }
+    let others = Statement::new("SELECT COUNT(*) FROM drivers WHERE hardware = $1 AND driver <> $2");
+    let (others,): (i64,) = db.fetch_one(others.bind(slug.as_str()).bind(driver)).await?;
+    if others == 0 {
+        return Ok(());
+    }
+    let work: Vec<NewWork> = sample(db, slug)
+        .await?
+        .into_iter()
+        .map(|problem| {
+            let seconds = expected_seconds(hardware, &problem, Breadth::Sample);
+            NewWork { problem, purpose: Purpose::Again, breadth: Breadth::Sample, seconds }
+        })
+        .collect();
+    add(db, slug, &work, Whom { driver: Some(driver), ..Whom::default() }).await?;
+    Ok(())
+}
+
+/// An even sample of what was measured, since ids are hashes: the same for each driver, as long as nothing is added.
+async fn sample(db: &mut impl Connection, slug: &HardwareSlug) -> StoreResult<Vec<Problem>> {
+    let select = Statement::new(
+        "SELECT p.fields FROM problems p WHERE p.id IN \
+         (SELECT DISTINCT problem FROM entries WHERE hardware = $1 ORDER BY problem LIMIT $2) ORDER BY p.id",
+    );
+    let rows: Vec<(String,)> = db.fetch_all(select.bind(slug.as_str()).bind(SAMPLE)).await?;
+    Ok(rows.iter().map(|(fields,)| from_json("problem", fields)).collect::<Result<_, Damaged>>()?)
+}

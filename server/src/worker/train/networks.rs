@@ -1,0 +1,91 @@
+//! The networks that jobs train: ours, and those of torch-diode to compare it with.
+
+use std::ops::ControlFlow;
+
+use diode_core::Problem;
+use diode_core::api::{JobRequest, ModelType};
+use diode_model::predecessor::{Architecture, PredecessorModel};
+use diode_model::{Model, ModelError, Predictor};
+use diode_train::{
+    Checkpoint, FirstPicks, Fitted, Plan, PredecessorOptions, Progress, TrainError, TrainOptions,
+    TrainingSet, fit, train_predecessor,
+};
+
+use crate::worker::summary::About;
+
+/// A model is judged on problems it has not seen by training this often without
+/// a part of them.
+const FOLDS: usize = 4;
+
+pub(super) enum Network {
+    Ranking {
+        model: Box<Model>,
+        /// See [`diode_train::Fitted`].
+        unseen: Vec<(Problem, f64)>,
+    },
+    Predecessor(Box<PredecessorModel>),
+}
+
+impl Network {
+    pub(super) fn learn(
+        set: &TrainingSet,
+        request: &JobRequest,
+        created_at: String,
+        observe: &mut dyn FnMut(&Progress) -> ControlFlow<()>,
+    ) -> Result<Self, TrainError> {
+        let architecture = match request.model_type {
+            ModelType::Ranking => return Self::learn_ranking(set, request.seed, created_at, observe),
+            ModelType::Base => Architecture::base(),
+            ModelType::Deep => Architecture::deep(Architecture::DEEP.0, Architecture::DEEP.1),
+        };
+        let options = PredecessorOptions { seed: request.seed, ..PredecessorOptions::new(architecture) };
+        let model = train_predecessor(set, &options, created_at, observe)?;
+        Ok(Self::Predecessor(Box::new(model)))
+    }
+
+    fn learn_ranking(
+        set: &TrainingSet,
+        seed: u64,
+        created_at: String,
+        observe: &mut dyn FnMut(&Progress) -> ControlFlow<()>,
+    ) -> Result<Self, TrainError> {
+        let options = TrainOptions { seed, ..TrainOptions::default() };
+        let folds = if set.problems() < FOLDS { 0 } else { FOLDS };
+        let plan = Plan { options, folds, created_at, keep_when_stopped: false };
+        let Fitted { model, unseen, .. } = fit(set, &plan, &Checkpoint::new(set, &plan), observe)?;
+        Ok(Self::Ranking { model: Box::new(model), unseen })
+    }
+
+    pub(super) fn predictor(&self) -> &dyn Predictor {
+        match self {
+            Self::Ranking { model, .. } => model.as_ref(),
+            Self::Predecessor(model) => model.as_ref(),
+        }
+    }
+
+    /// How its first picks do on problems that it has not seen, of the folds and of those that are kept for judging.
+    /// Nothing follows from how torch-diode's networks do.
+    pub(super) fn shares_of_best(self, kept: &TrainingSet, picks: &FirstPicks) -> Vec<(Problem, f64)> {
+        let Self::Ranking { mut unseen, .. } = self else { return Vec::new() };
+        unseen.extend(kept.iter().map(|kept| kept.problem.clone()).zip(picks.shares()));
+        unseen
+    }
+
+    pub(super) fn to_bytes(&self) -> Result<Vec<u8>, ModelError> {
+        match self {
+            Self::Ranking { model, .. } => model.to_bytes(),
+            Self::Predecessor(model) => model.to_bytes(),
+        }
+    }
+
+    /// What its file states; fails if it states nothing, as torch-diode's own files do.
+    pub(super) fn about(&self) -> Result<About<'_>, String> {
+        match self {
+            Self::Ranking { model, .. } => Ok(model.metadata().into()),
+            Self::Predecessor(model) => {
+                let metadata = model.metadata().ok_or("the trained model says nothing of itself")?;
+                Ok(metadata.into())
+            }
+        }
+    }
+}

@@ -1,0 +1,139 @@
+//! The pages for administrators, and what an account has contributed, as a browser without scripts sees them.
+
+use diode_core::api::{HardwareSummary, Job, JobState, Receipt, Standing};
+use diode_core::hardware::Hardware;
+use diode_server::accounts::SignUps;
+
+use crate::agents::h200_registration;
+use crate::models::summary;
+use crate::moderation::administrator;
+use crate::samples::{columnar, dataset, h200, mm};
+use crate::test_app::TestApp;
+use crate::trust::{send, settle, timed};
+use crate::visitor::Visitor;
+
+const PAGES: [&str; 6] =
+    ["/admin", "/admin/uploads", "/admin/hardware", "/admin/accounts", "/admin/packs", "/admin/trainings"];
+
+#[tokio::test]
+async fn nobody_else_sees_or_does_anything() {
+    let app = TestApp::public(SignUps::Open).await;
+    let root = administrator(&app).await;
+    let ada = Visitor::signed_up(&app, "ada").await;
+    let receipt = send(&ada, &timed(1.0)).await;
+    for path in PAGES {
+        assert!(root.page(path).await.contains("<h1>"), "{path}");
+        assert_eq!(ada.get(path).await.status, 403, "{path}");
+        let stranger = Visitor::new(&app).get(path).await;
+        assert_eq!(
+            (stranger.status.as_u16(), stranger.header("location").starts_with("/sign-in")),
+            (303, true)
+        );
+    }
+    let (upload, reason) = (("upload", receipt.id.as_str()), ("reason", "because"));
+    for (path, fields) in [
+        ("/admin/uploads", vec![("action", "delete"), upload, reason]),
+        ("/admin/hardware/confirm", vec![("hardware", "nvidia-h200"), ("upload", ""), reason]),
+        ("/admin/hardware/merge", vec![("from", "nvidia-x"), ("into", "nvidia-h200"), reason]),
+        ("/admin/accounts", vec![("name", "root"), ("action", "disable")]),
+        ("/admin/accounts/invite", vec![]),
+        ("/admin/packs", vec![("digest", receipt.digest.as_str())]),
+        ("/admin/trainings/cancel", vec![("job", "0123456789abcdef")]),
+        ("/admin/trainings/publish", vec![("model", "0123456789abcdef"), ("action", "publish"), reason]),
+    ] {
+        assert_eq!(ada.submit(path, &fields).await.status, 403, "{path}");
+        let stranger = Visitor::new(&app).submit(path, &fields).await.status.as_u16();
+        assert!([303, 401].contains(&stranger), "{path}: {stranger}");
+    }
+    let there: Receipt = app.fetch(&format!("/api/v1/uploads/{}", receipt.id)).await;
+    assert_eq!(there.standing, Standing::Counts);
+}
+
+#[tokio::test]
+async fn administrators_do_on_pages_what_the_command_line_does() {
+    for app in TestApp::public_on_both("admin_pages").await {
+        let store = app.backend.store.as_ref();
+        let root = administrator(&app).await;
+        let ada = Visitor::signed_up(&app, "ada").await;
+        let sample = Hardware { facts: h200().facts, ..Hardware::from_name("NVIDIA X7").unwrap() };
+        let receipt = send(&ada, &dataset(sample.clone(), &[mm(2048, 512, 512)], 4.0)).await;
+        send(&ada, &dataset(h200(), &[mm(2048, 512, 512)], 4.0)).await;
+        settle(store).await;
+
+        let uploads = root.page("/admin/uploads?contributor=ada").await;
+        assert!(uploads.contains(receipt.id.as_str()) && uploads.contains("1 problem,"), "{uploads}");
+        let act = async |path: &str, fields: &[(&str, &str)]| {
+            let reply = root.submit(path, fields).await;
+            let text = String::from_utf8(reply.body).unwrap();
+            assert_eq!(reply.status, 200, "{path}: {text}");
+            text
+        };
+        let (upload, reason) = (("upload", receipt.id.as_str()), ("reason", "because"));
+        let said = act("/admin/uploads", &[("action", "quarantine"), upload, reason]).await;
+        assert!(said.contains("1 upload changed"), "{said}");
+        assert!(root.page("/admin/uploads?standing=quarantined").await.contains("because"));
+        act("/admin/uploads", &[("action", "restore"), ("account", "ada"), reason]).await;
+
+        assert!(root.page("/admin/hardware").await.contains("NVIDIA X7"));
+        let fields = [("hardware", sample.slug.as_str()), ("upload", receipt.id.as_str()), reason];
+        assert!(act("/admin/hardware/confirm", &fields).await.contains("are confirmed"));
+        let merge = [("from", sample.slug.as_str()), ("into", "nvidia-h200"), reason];
+        assert!(act("/admin/hardware/merge", &merge).await.contains("1 solution"));
+        let listed: Vec<HardwareSummary> = app.fetch("/api/v1/hardware").await;
+        assert_eq!(listed.len(), 1);
+
+        assert!(act("/admin/accounts", &[("name", "ada"), ("action", "disable")]).await.contains("disabled"));
+        assert_eq!(ada.get("/api/v1/account").await.status, 401);
+        assert!(act("/admin/accounts", &[("name", "ada"), ("action", "enable")]).await.contains("enabled"));
+        assert!(act("/admin/accounts", &[("name", "ada"), ("action", "reset")]).await.contains("link="));
+        let own = root.submit("/admin/accounts", &[("name", "root"), ("action", "disable")]).await;
+        assert_eq!(own.status, 409);
+        assert!(act("/admin/accounts/invite", &[]).await.contains("works once"));
+
+        let job: Job = root
+            .post("/api/v1/jobs", r#"{"kind":"train","heuristic":"matmul","hardware":"nvidia-h200"}"#)
+            .await
+            .json();
+        assert!(act("/admin/trainings/cancel", &[("job", job.id.as_str())]).await.contains("is cancelled"));
+        assert_eq!(app.fetch::<Job>(&format!("/api/v1/jobs/{}", job.id)).await.state, JobState::Cancelled);
+        let model = summary(b"one");
+        store.add_shipped_model(&model, &h200(), &[], diode_server::store::Now::read()).await.unwrap();
+        let pin = [("model", model.id.as_str()), ("action", "pin"), reason];
+        assert!(act("/admin/trainings/publish", &pin).await.contains("and pinned"));
+        assert!(root.page("/admin").await.contains("pin model"));
+        app.end().await;
+    }
+}
+
+#[tokio::test]
+async fn an_account_sees_its_uploads_agents_and_records() {
+    for app in TestApp::public_on_both("own_pages").await {
+        let store = app.backend.store.as_ref();
+        let (ada, bob) = (Visitor::signed_up(&app, "ada").await, Visitor::signed_up(&app, "bob").await);
+        assert!(ada.page("/account/contributions").await.contains("None yet."));
+        let both = [mm(2048, 512, 512), mm(4096, 512, 512)];
+        let receipt = send(&ada, &dataset(h200(), &both, 4.0)).await;
+        // Bob is faster on one of them.
+        send(&bob, &dataset(h200(), &both[..1], 3.5)).await;
+        settle(store).await;
+        let registration = serde_json::to_string(&h200_registration()).unwrap();
+        assert_eq!(ada.post("/api/v1/agents", &registration).await.status, 200);
+
+        let page = ada.page("/account/contributions").await;
+        assert!(page.contains(receipt.id.as_str()) && page.contains("2 problems"), "{page}");
+        assert!(page.contains(&h200_registration().name) && page.contains("has no work now"), "{page}");
+        assert!(page.contains("On <strong>1 problem</strong>"), "{page}");
+        assert!(page.contains("4096×512×512 bfloat16</a> on nvidia-h200"), "{page}");
+        let theirs = bob.page("/account/contributions").await;
+        assert!(
+            theirs.contains("2048×512×512 bfloat16") && !theirs.contains(&h200_registration().name),
+            "{theirs}"
+        );
+
+        // The file comes as it was sent.
+        let file = app.get(&format!("/api/v1/uploads/{}/download", receipt.id)).await;
+        assert_eq!((file.status.as_u16(), &file.body), (200, &columnar(&dataset(h200(), &both, 4.0))));
+        assert!(file.header("content-disposition").contains(&format!("{}.msgpack.zst", receipt.id)));
+        app.end().await;
+    }
+}

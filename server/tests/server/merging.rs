@@ -1,0 +1,135 @@
+//! Two kinds of hardware that turn out to be one.
+
+use diode_core::Heuristic;
+use diode_core::api::{
+    HardwareMerged, HardwareSummary, JobKind, JobRequest, LeaderboardRow, LogEntry, ModelState, Page,
+    Receipt, Registration,
+};
+use diode_core::hardware::Hardware;
+use diode_server::store::Now;
+
+use crate::agents::{h200_registration, register, take};
+use crate::models::summary;
+use crate::moderation::administrator;
+use crate::samples::{columnar, dataset, h200, mm};
+use crate::test_app::TestApp;
+use crate::trust::{seen, send, settle};
+use crate::visitor::Visitor;
+
+const BOARD: &str = "/api/v1/hardware/nvidia-h200/leaderboard";
+
+/// The H200 under another name, which is in no catalogue.
+fn other() -> Hardware {
+    Hardware { facts: h200().facts, ..Hardware::from_name("NVIDIA Q200").unwrap() }
+}
+
+fn merge(from: &str, into: &str) -> String {
+    format!(r#"{{"from":"{from}","into":"{into}","reason":"one and the same"}}"#)
+}
+
+#[tokio::test]
+async fn what_was_measured_under_either_name_is_one_hardwares() {
+    let slug = other().slug;
+    let [few, more] =
+        [[mm(4096, 4096, 4096)].to_vec(), [mm(4096, 4096, 4096), mm(4096, 2048, 8192)].to_vec()];
+    for app in TestApp::on_both("merging").await {
+        let store = app.backend.store.as_ref();
+        let root = administrator(&app).await;
+        let (ada, bob) = (Visitor::signed_up(&app, "ada").await, Visitor::signed_up(&app, "bob").await);
+        send(&ada, &dataset(h200(), &few, 4.0)).await;
+        let theirs = columnar(&dataset(other(), &more, 4.2));
+        assert_eq!(bob.post_bytes("/api/v1/uploads", theirs.clone()).await.status, 201);
+        let agent = register(&app, &Registration { hardware: other(), ..h200_registration() }).await;
+        let model = diode_core::api::ModelSummary { hardware: slug.clone(), ..summary(b"theirs") };
+        store.add_shipped_model(&model, &other(), &[], Now::read()).await.unwrap();
+        settle(store).await;
+
+        let done = root.post("/api/v1/hardware-merges", &merge(slug.as_str(), "nvidia-h200")).await;
+        assert_eq!(done.status, 200, "{}", String::from_utf8_lossy(&done.body));
+        assert_eq!(done.json::<HardwareMerged>().solutions, 2);
+        settle(store).await;
+
+        // As if everything had been sent under the one name.
+        let listed: Vec<HardwareSummary> = app.fetch("/api/v1/hardware").await;
+        assert_eq!(listed.iter().map(|one| one.hardware.slug.as_str()).collect::<Vec<_>>(), ["nvidia-h200"]);
+        assert_eq!((listed[0].problems, listed[0].solutions), (2, 3));
+        let board: Page<LeaderboardRow> = app.fetch(BOARD).await;
+        let contributors: Vec<u64> = board.items.iter().map(|row| row.contributors).collect();
+        assert_eq!(contributors.iter().sum::<u64>(), 3, "{contributors:?}");
+        // Its old address leads to the other.
+        let found: HardwareSummary = app.fetch(&format!("/api/v1/hardware/{slug}")).await;
+        assert_eq!(found.hardware, h200());
+        let before = seen(&app).await;
+
+        // What comes later under the old name is the other's, too, and the same timings are no news.
+        let mut again = dataset(other(), &more, 4.2);
+        again.provenance.tool = Some("another file".to_owned());
+        let receipt: Receipt = bob.post_bytes("/api/v1/uploads", columnar(&again)).await.json();
+        assert_eq!((receipt.new_solutions, receipt.duplicate_solutions), (0, 2));
+        assert_eq!(receipt.hardware[0].slug, h200().slug);
+        settle(store).await;
+        assert_eq!(seen(&app).await[0], before[0]);
+
+        // The agent measures for the other, before and after it registers anew.
+        assert!(!take(&app, &agent).await.work.is_empty());
+        let agents: Vec<diode_core::api::Agent> = app.fetch("/api/v1/agents?hardware=nvidia-h200").await;
+        assert_eq!(agents[0].id, agent.id);
+        let anew = register(&app, &Registration { hardware: other(), ..h200_registration() }).await;
+        assert_eq!((anew.id, anew.hardware), (agent.id, h200().slug));
+
+        // Its models stay, and nobody takes them of their own accord.
+        let model = store.model(&model.id).await.unwrap().unwrap();
+        assert_eq!((model.hardware, model.state), (slug.clone(), ModelState::Earlier));
+        let log: Vec<LogEntry> = root.get("/api/v1/moderation").await.json();
+        assert_eq!(log[0].what, format!("merge hardware {slug} into nvidia-h200"));
+        app.end().await;
+    }
+}
+
+#[tokio::test]
+async fn what_cannot_be_one_stays_apart() {
+    let app = TestApp::accepting_simulated().await;
+    let root = administrator(&app).await;
+    let slug = other().slug;
+    let made_up = h200().simulated().unwrap();
+    app.receipt(columnar(&dataset(other(), &[mm(64, 64, 64)], 9.0))).await;
+    app.receipt(columnar(&dataset(h200(), &[mm(64, 64, 64)], 9.0))).await;
+    let ask = async |from: &str, into: &str| root.post("/api/v1/hardware-merges", &merge(from, into)).await;
+    ask("nvidia-h200", slug.as_str()).await.refusal(422, "refused");
+    ask(slug.as_str(), slug.as_str()).await.refusal(422, "refused");
+    ask(slug.as_str(), "nvidia-x9").await.refusal(404, "not_found");
+    ask("nvidia-x9", "nvidia-h200").await.refusal(404, "not_found");
+    app.receipt(columnar(&dataset(made_up.clone(), &[mm(64, 64, 64)], 9.0))).await;
+    ask(made_up.slug.as_str(), "nvidia-h200").await.refusal(422, "refused");
+    let request = JobRequest::new(JobKind::Train, Heuristic::Matmul, slug.clone());
+    assert_eq!(root.post("/api/v1/jobs", &serde_json::to_string(&request).unwrap()).await.status, 202);
+    ask(slug.as_str(), "nvidia-h200").await.refusal(409, "conflict");
+    // Nobody else decides this.
+    let ada = Visitor::signed_up(&app, "ada").await;
+    let refused = ada.post("/api/v1/hardware-merges", &merge(slug.as_str(), "nvidia-h200")).await;
+    refused.refusal(403, "forbidden");
+    let (code, _, error) = app.admin(&["merge-hardware", "nvidia-h200", "nvidia-x9", "--reason", "x"]);
+    assert!(code == Some(1) && error.contains("no hardware `nvidia-x9`"), "{error}");
+    let listed: Vec<HardwareSummary> = app.fetch("/api/v1/hardware").await;
+    assert!(listed.iter().any(|one| one.hardware.slug == slug));
+}
+
+#[tokio::test]
+async fn administrators_vouch_for_facts_over_http_too() {
+    let app = TestApp::new().await;
+    let root = administrator(&app).await;
+    let receipt = app.receipt(columnar(&dataset(other(), &[mm(64, 64, 64)], 9.0))).await;
+    assert!(!receipt.hardware[0].confirmed);
+    let slug = other().slug;
+    let ask = async |hardware: &str, upload: &str| {
+        let request = format!(r#"{{"hardware":"{hardware}","upload":"{upload}","reason":"its data sheet"}}"#);
+        root.post("/api/v1/hardware-confirmations", &request).await
+    };
+    ask("nvidia-x9", receipt.id.as_str()).await.refusal(404, "not_found");
+    ask(slug.as_str(), "0123456789abcdef").await.refusal(404, "not_found");
+    let confirmed: HardwareSummary = ask(slug.as_str(), receipt.id.as_str()).await.json();
+    assert!(confirmed.confirmed && confirmed.hardware.slug == slug);
+    // Times are judged from now on.
+    let refused = app.upload(columnar(&dataset(other(), &[mm(8192, 8192, 8192)], 1e-6))).await;
+    refused.refusal(422, "refused");
+}
