@@ -3,7 +3,7 @@
 use axum::Router;
 use axum::body::Bytes;
 use axum::http::{Extensions, HeaderMap, StatusCode, Uri, Version, header};
-use axum::middleware::from_fn_with_state;
+use axum::middleware::{from_fn, from_fn_with_state};
 use axum::routing::get;
 use diode_core::api::{CitationFormat, JobEvent, Kernels, LeaderboardSort, SnapshotManifest, SortOrder};
 use diode_core::table::TableFormat;
@@ -21,7 +21,7 @@ use crate::handlers::{
     leaderboard, leases, libraries, measuring, models, moderation, nearest, packs, picks, problems,
     publications, reviews, session, snapshots, tables, terms, tokens, uploads,
 };
-use crate::http::{ApiFault, around, same_site};
+use crate::http::{ApiFault, around, same_site, versions};
 use crate::limits::{describe, rated};
 use crate::metrics::measured;
 use crate::{pages, ui};
@@ -71,6 +71,7 @@ pub fn router(app: App) -> Router {
         .layer(from_fn_with_state(app.clone(), rated))
         .with_state(app)
         .layer(from_fn_with_state(hosts, same_site))
+        .layer(from_fn(versions::agree))
         .layer(from_fn_with_state(metrics, measured));
     around(router, is_strict, traces)
 }

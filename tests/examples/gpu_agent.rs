@@ -43,9 +43,7 @@ fn run() -> anyhow::Result<String> {
     let began = Instant::now();
     let mut agent = start(folder, server.url())?;
     let first = first_result(&server, &mut agent)?;
-    let (before, since) = (Spent::until_now(folder)?, Instant::now());
     let watched = watch(&mut agent, time)?;
-    let (after, span) = (Spent::until_now(folder)?, since.elapsed().as_secs_f64());
     let told = Instant::now();
     let pid = agent.id().to_string();
     ensure!(Command::new("sh").args(["-c", "kill -TERM $0", &pid]).status()?.success(), "kill failed");
@@ -53,9 +51,11 @@ fn run() -> anyhow::Result<String> {
     let ending = told.elapsed().as_secs_f64();
     let ran = began.elapsed().as_secs_f64();
     ensure!(status.code() == Some(0), "the agent ended with {status}");
+    // Over its whole life: a problem counts once it is done, so a window that ends within one would count too little.
+    let spent = Spent::in_all(folder)?;
     let (problems, leases) = check(&server)?;
-    let share = (after.kernel_seconds - before.kernel_seconds) / span;
-    let between = 1.0 - (after.measuring_seconds - before.measuring_seconds) / span;
+    let share = spent.kernel_seconds / ran;
+    let between = 1.0 - spent.measuring_seconds / ran;
     let own = watched.own_megabytes + watched.child_megabytes - driver_megabytes;
     let report = serde_json::json!({
         "seconds": ran,
@@ -189,7 +189,7 @@ struct Spent {
 }
 
 impl Spent {
-    fn until_now(folder: &Path) -> anyhow::Result<Self> {
+    fn in_all(folder: &Path) -> anyhow::Result<Self> {
         let health: Value = serde_json::from_slice(&std::fs::read(folder.join("health.json"))?)?;
         let devices = health["devices"].as_object().context("devices")?;
         let sum = |field: &str| devices.values().filter_map(|device| device[field].as_f64()).sum();

@@ -12,6 +12,7 @@ use ureq::typestate::{WithBody, WithoutBody};
 use ureq::{Agent, RequestBuilder};
 
 use super::Address;
+use super::versions::{PROGRAM_TOO_OLD, SERVER_TOO_OLD, refuse_old_servers, user_agent};
 use crate::failure::Usage;
 
 /// A large upload over a slow line, and the server storing it.
@@ -42,7 +43,9 @@ impl Client {
         let mut config = Agent::config_builder()
             .http_status_as_error(false)
             .timeout_connect(Some(CONNECT_TIMEOUT))
-            .timeout_global(Some(TIMEOUT));
+            .timeout_global(Some(TIMEOUT))
+            .user_agent(user_agent())
+            .middleware(refuse_old_servers);
         if let Some(ca) = ca {
             config = config.tls_config(TlsConfig::builder().root_certs(certificates(ca)?).build());
         }
@@ -196,6 +199,10 @@ pub(crate) fn wait_for(asked: Option<Duration>, otherwise: Duration) -> Duration
 pub(crate) fn refusal(answer: &mut Answer) -> (String, anyhow::Error) {
     let status = answer.status();
     match answer.body_mut().read_json::<ApiError>() {
+        // Both say what to do.
+        Ok(ApiError { code, message }) if [PROGRAM_TOO_OLD, SERVER_TOO_OLD].contains(&code.as_str()) => {
+            (code, anyhow::anyhow!("{message}"))
+        }
         Ok(error) => {
             let words = anyhow::anyhow!(
                 "the server refused it: {} ({}, {})",

@@ -8,6 +8,7 @@ mod rehearsal;
 mod send;
 mod terms;
 mod token_file;
+mod versions;
 
 pub(crate) use address::Address;
 pub(crate) use client::{Answer, Client, judge, refusal, retry_after, wait_for};

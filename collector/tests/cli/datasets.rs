@@ -263,6 +263,34 @@ fn stats_count_and_name_the_best() {
     assert!(words.contains("64×32×16 s2 w4") && words.contains("12.3 µs"), "{words}");
 }
 
+#[test]
+fn a_server_that_is_too_old_is_not_believed() {
+    let sandbox = Sandbox::new();
+    for (version, ends) in [("0.0.9", 1), ("0.1.0", 0)] {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = format!("http://{}", listener.local_addr().unwrap());
+        let answering = thread::spawn(move || {
+            let mut reader = BufReader::new(listener.accept().unwrap().0);
+            let mut head = String::new();
+            while !head.ends_with("\r\n\r\n") {
+                reader.read_line(&mut head).unwrap();
+            }
+            let reply = format!(
+                "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ndiode-server: {version}\r\n\
+                 content-length: 2\r\nconnection: close\r\n\r\n[]"
+            );
+            reader.get_mut().write_all(reply.as_bytes()).unwrap();
+            head.to_lowercase()
+        });
+        let output = sandbox.run(&["datasets", "list", "--server", &address]);
+        let head = answering.join().unwrap();
+        assert!(head.contains(&format!("user-agent: diode/{}", env!("CARGO_PKG_VERSION"))), "{head}");
+        assert_eq!(output.status.code(), Some(ends), "{}", stderr(&output));
+        let words = "the server is too old for diode 0.1.0: got 0.0.9, expected 0.1.0 or newer";
+        assert_eq!(stderr(&output).contains(words), ends == 1, "{}", stderr(&output));
+    }
+}
+
 /// Answers the question for the terms of contributing as an older server does.
 fn has_no_terms(listener: &TcpListener) {
     let mut reader = BufReader::new(listener.accept().unwrap().0);

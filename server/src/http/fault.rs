@@ -77,6 +77,11 @@ impl ApiFault {
         Self { retry_after: Some(left.reset()), left: Some(left), ..Self::too_many(message) }
     }
 
+    /// The program is too old.
+    pub(super) fn upgrade(message: impl Into<String>) -> Self {
+        Self::new(StatusCode::UPGRADE_REQUIRED, "program_too_old", message)
+    }
+
     /// There is no such thing; the message says where to look.
     pub(crate) fn not_found(message: impl Into<String>) -> Self {
         Self::new(StatusCode::NOT_FOUND, "not_found", message)

@@ -11,6 +11,7 @@ mod query;
 mod range;
 mod request_id;
 mod same_site;
+pub(crate) mod versions;
 
 pub(crate) use body::{BodyError, PACE, essence, json_body, receive};
 pub(crate) use conditional::{etag, is_current, save_as, weak_etag};

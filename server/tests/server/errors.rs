@@ -30,6 +30,22 @@ async fn health_is_told_and_every_reply_is_guarded() {
 }
 
 #[tokio::test]
+async fn programs_that_are_too_old_are_told_which_are_not() {
+    let app = TestApp::new().await;
+    let own = env!("CARGO_PKG_VERSION");
+    for path in ["/api/v1/hardware", "/api/v1/nowhere"] {
+        let old = app.get_with(path, &[("user-agent", "diode/0.0.9")]).await;
+        assert_eq!(old.header("diode-server"), own);
+        let message = old.refusal(426, "program_too_old");
+        assert!(message.contains("got 0.0.9, expected 0.1.0 or newer"), "{message}");
+    }
+    for user_agent in ["diode/0.1.0", "diode/99.0.0", "diode/x", "curl/8.0.1", ""] {
+        let reply = app.get_with("/api/v1/hardware", &[("user-agent", user_agent)]).await;
+        assert_eq!((reply.status.as_u16(), reply.header("diode-server")), (200, own), "{user_agent}");
+    }
+}
+
+#[tokio::test]
 async fn browsers_are_held_to_tls_where_the_server_is_reached_by_it() {
     let app = TestApp::public(SignUps::Open).await;
     for path in ["/", "/healthz", "/api/v1/hardware", "/api/v1/nowhere", "/sign-in"] {

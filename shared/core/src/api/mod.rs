@@ -32,6 +32,7 @@ mod snapshots;
 mod terms;
 mod tokens;
 mod uploads;
+mod versions;
 
 pub use accounts::{
     Account, DeleteAccount, Invitation, LinkedIdentity, NewPassword, Password, SignIn, SignUp,
@@ -85,3 +86,4 @@ pub use tokens::{DeviceCode, DevicePoll, DeviceRequest, IssuedToken, NewToken, S
 pub use uploads::{
     HardwareReceipt, MAX_UPLOAD_BYTES, MAX_UPLOAD_TIMINGS, Receipt, SetApart, SetApartReason, Standing,
 };
+pub use versions::{OLDEST_PROGRAM, OLDEST_SERVER, PROGRAM, SERVER_HEADER, Version};

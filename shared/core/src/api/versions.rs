@@ -1,0 +1,86 @@
+//! Which versions of programs and servers understand each other.
+
+use std::fmt;
+use std::str::FromStr;
+
+use crate::Invalid;
+
+/// What programs of Diode call themselves in `User-Agent`, before their version: `diode/0.1.0`.
+pub const PROGRAM: &str = "diode";
+
+/// The header in which a server names its version.
+pub const SERVER_HEADER: &str = "diode-server";
+
+/// The oldest programs that servers of this version understand.
+pub const OLDEST_PROGRAM: Version = Version { major: 0, minor: 1, patch: 0 };
+
+/// The oldest servers that programs of this version understand.
+pub const OLDEST_SERVER: Version = Version { major: 0, minor: 1, patch: 0 };
+
+/// A released version.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Version {
+    pub major: u32,
+    pub minor: u32,
+    pub patch: u32,
+}
+
+impl Version {
+    /// That of a program of Diode, from its `User-Agent`; `None` for any other program.
+    pub fn of_program(user_agent: &str) -> Option<Self> {
+        user_agent.strip_prefix(PROGRAM)?.strip_prefix('/')?.parse().ok()
+    }
+}
+
+impl fmt::Display for Version {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}.{}.{}", self.major, self.minor, self.patch)
+    }
+}
+
+impl FromStr for Version {
+    type Err = Invalid;
+
+    fn from_str(text: &str) -> Result<Self, Invalid> {
+        // What follows a dash or a plus names a build of the version.
+        let release = text.split(['-', '+']).next().unwrap_or_default();
+        let numbers: Vec<u32> = release.split('.').map_while(|number| number.parse().ok()).collect();
+        match (numbers.as_slice(), release.split('.').count()) {
+            (&[major, minor, patch], 3) => Ok(Self { major, minor, patch }),
+            _ => Err(Invalid::new("version", format_args!("`{text:.40}`"), "three numbers, such as 0.1.0")),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn versions_are_read_and_have_an_order() {
+        let read = |text: &str| text.parse::<Version>();
+        assert_eq!(read("0.12.3").unwrap().to_string(), "0.12.3");
+        assert_eq!(read("1.2.3-rc.1").unwrap(), read("1.2.3").unwrap());
+        assert!(
+            read("0.2.0").unwrap() < read("0.10.0").unwrap()
+                && read("0.10.0").unwrap() < read("1.0.0").unwrap()
+        );
+        for wrong in ["", "1", "1.2", "1.2.x", "1.2.3.4", "a.b.c", "1.2.99999999999"] {
+            assert!(read(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn only_programs_of_diode_have_one() {
+        assert_eq!(Version::of_program("diode/0.1.0"), Some(OLDEST_PROGRAM));
+        for other in ["curl/8.0.1", "diode", "diode/", "diode/x", "Mozilla/5.0", "diodes/0.1.0"] {
+            assert_eq!(Version::of_program(other), None, "{other}");
+        }
+    }
+
+    #[test]
+    fn this_version_understands_itself() {
+        let own: Version = env!("CARGO_PKG_VERSION").parse().unwrap();
+        assert!(own >= OLDEST_PROGRAM && own >= OLDEST_SERVER);
+    }
+}
