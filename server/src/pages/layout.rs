@@ -65,6 +65,11 @@ pub(super) fn counted(number: u64, what: &str) -> String {
     format!("{number} {what}{}", if number == 1 { "" } else { "s" })
 }
 
+/// A time as RFC 3339, to the minute: `2026-11-25 10:57`.
+pub(super) fn minute(time: &str) -> String {
+    time.get(..16).unwrap_or(time).replace('T', " ")
+}
+
 /// The day of a time as RFC 3339.
 pub(super) fn day(time: &str) -> &str {
     time.split('T').next().unwrap_or_default()

@@ -12,7 +12,7 @@ use diode_core::api::Account;
 use maud::{Markup, html};
 
 use super::form::sign_in_first;
-use super::layout::{page, refused};
+use super::layout::{minute, page, refused};
 use crate::accounts::SignedIn;
 use crate::app::App;
 use crate::http::{ApiFault, ApiResult, NoParameters, StrictQuery};
@@ -46,7 +46,7 @@ pub(super) async fn show(
             h2 { "The log" }
             @if log.is_empty() { p { "Nothing has been done yet." } }
             @for entry in &log {
-                p { strong { (entry.what) } br; (entry.at) " by " (entry.who) ": " (entry.why) }
+                p { strong { (entry.what) } br; (minute(&entry.at)) " by " (entry.who) ": " (entry.why) }
             }
         },
     ))

@@ -8,7 +8,7 @@ use maud::{Markup, html};
 use serde::Deserialize;
 
 use super::super::form::OwnForm;
-use super::super::layout::{day, input};
+use super::super::layout::{day, input, minute};
 use super::{administrator, answered, back, checked, done};
 use crate::accounts::SignedIn;
 use crate::app::App;
@@ -96,9 +96,9 @@ fn job_card(job: &Job) -> Markup {
     html! {
         form class="card" method="post" action="/admin/trainings/cancel" {
             p {
-                strong { (job.request.kind) " " (job.request.hardware) } " · " (job.state)
+                strong { (job.request.kind) " " (job.request.hardware) ", " (job.request.model_type) } " · " (job.state)
                 @if job.automatic { " · by the server itself" } br;
-                (job.created_at)
+                (minute(&job.created_at))
                 @if let Some(error) = &job.error { br; (error) }
             }
             @if !job.state.is_final() {

@@ -9,7 +9,7 @@ use maud::{Markup, html};
 use serde::Deserialize;
 
 use super::super::form::OwnForm;
-use super::super::layout::{counted, input};
+use super::super::layout::{counted, input, minute};
 use super::super::own::{measured, standing};
 use super::{MAX_SHOWN, administrator, answered, back, checked, done};
 use crate::accounts::SignedIn;
@@ -97,7 +97,7 @@ fn content(reports: &[Report], uploads: &[Receipt], filter: &UploadFilter, messa
             div class="card" {
                 p {
                     strong { a href=(format!("/api/v1/uploads/{}", report.upload)) { "Upload " code { (report.upload) } } } br;
-                    (report.at) @if let Some(who) = &report.who { " by " (who) } ": " (report.reason.as_str())
+                    (minute(&report.at)) @if let Some(who) = &report.who { " by " (who) } ": " (report.reason.as_str())
                 }
                 (forms(&report.upload))
             }
@@ -121,7 +121,7 @@ fn content(reports: &[Report], uploads: &[Receipt], filter: &UploadFilter, messa
                 p {
                     strong { code { (upload.id) } } " · "
                     @match &upload.contributor { Some(name) => (name), None => "without an account" }
-                    " · " (upload.received_at) br;
+                    " · " (minute(&upload.received_at)) br;
                     (standing(upload)) br;
                     (measured(upload))
                 }

@@ -68,7 +68,8 @@ pub(crate) fn ContributePage() -> impl IntoView {
                 <h1>"Contribute"</h1>
                 <p class="lede">
                     "Send timings. Impossible times are refused, duplicates are recognised, and a receipt "
-                    "means that everything is stored for good."
+                    "means that everything is stored for good. What is yours: "
+                    <a href="/account/contributions" rel="external">"your uploads, agents and records"</a> "."
                 </p>
             </div>
             <div class="split even">

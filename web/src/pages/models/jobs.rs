@@ -41,8 +41,16 @@ fn list(jobs: &Arc<Vec<Job>>, again: Callback<()>) -> AnyView {
             </div>
         }
     });
+    let table = (!ended.is_empty()).then(|| table(ended));
     view! {
         {running.collect_view()}
+        {table}
+    }
+    .into_any()
+}
+
+fn table(ended: Vec<&Job>) -> impl IntoView + use<> {
+    view! {
         <div class="table-box" tabindex="0">
             <table>
                 <thead>
@@ -57,7 +65,6 @@ fn list(jobs: &Arc<Vec<Job>>, again: Callback<()>) -> AnyView {
             </table>
         </div>
     }
-    .into_any()
 }
 
 /// `training, nvidia-h200`.

@@ -1,0 +1,88 @@
+//! What administrators and contributors see of a server, in the pages that it writes itself, and the jobs on the page
+//! Models. Set DIODE_SCREENSHOTS to an absolute path to keep pictures.
+
+use anyhow::{Context as _, ensure};
+use diode_tests::{Browser, LOOKS, Server, collect_on_cpu, diode, seeded_server, server_command};
+use serde_json::json;
+use thirtyfour::By;
+
+/// Each with what is there once it is read.
+const PAGES: [(&str, &str); 7] = [
+    ("/admin", "a[href='/admin/uploads']"),
+    ("/admin/uploads", "details form[action='/admin/uploads']"),
+    ("/admin/hardware", "form[action='/admin/hardware/merge']"),
+    ("/admin/accounts", "form[action='/admin/accounts']"),
+    ("/admin/packs", "main code"),
+    ("/admin/trainings", "a[href='/models#jobs']"),
+    ("/account/contributions", "main h2"),
+];
+
+#[tokio::test(flavor = "multi_thread")]
+async fn administrators_look_after_a_server_in_the_browser() -> anyhow::Result<()> {
+    let folder = tempfile::tempdir()?;
+    let folder = folder.path();
+    let server = Server::start_with(folder, &["--no-worker"])?;
+    collect_on_cpu(folder, "a.msgpack.zst", 1, 64)?;
+    diode(folder, &["upload", "a.msgpack.zst", "--server", server.url()])?;
+    let browser = Browser::start().await?;
+    sign_in(&browser, &server, folder).await?;
+    for (viewport, theme, look) in LOOKS {
+        browser.look(viewport, theme).await?;
+        for (path, ready) in PAGES {
+            browser.open(&format!("{}{path}", server.url()), ready).await?;
+            browser.sound(&format!("{path} {look}")).await?;
+            browser.picture(&format!("{}-{look}", path[1..].replace('/', "-"))).await?;
+        }
+    }
+
+    // What the forms say is done, and written down.
+    browser.open(&format!("{}/admin/uploads", server.url()), "details form").await?;
+    browser.press("document.querySelector('details summary')").await?;
+    browser.driver.find(By::Css("details input[name=reason]")).await?.send_keys("a bad GPU").await?;
+    browser.press("document.querySelector('details button[value=quarantine]')").await?;
+    browser.until("return document.body.innerText.includes('1 upload changed')").await?;
+    let uploads = server.get("/api/v1/uploads")?;
+    ensure!(uploads[0]["standing"] == "quarantined" && uploads[0]["reason"] == "a bad GPU", "{uploads}");
+    browser.open(&format!("{}/admin", server.url()), "main strong").await?;
+    browser.until("return document.body.innerText.includes('a bad GPU')").await
+}
+
+/// By the link that makes an administrator.
+async fn sign_in(browser: &Browser, server: &Server, folder: &std::path::Path) -> anyhow::Result<()> {
+    let created = server_command(folder, &["admin", "create", "root", "--admin"])?.output()?;
+    let printed = String::from_utf8(created.stdout)?;
+    let path = printed.lines().next().and_then(|link| link.splitn(4, '/').nth(3)).context("a link")?;
+    browser.open(&format!("{}/{path}", server.url()), "input[type=password]").await?;
+    let password = browser.driver.find(By::Css("input[type=password]")).await?;
+    password.send_keys("correct horse battery staple").await?;
+    browser.press("document.querySelector('main button')").await?;
+    browser.until("return location.pathname === '/account'").await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_job_is_followed_and_cancelled_on_the_page_of_models() -> anyhow::Result<()> {
+    let (_folder, server) = seeded_server()?;
+    let browser = Browser::start().await?;
+    let page = format!("{}/models", server.url());
+    for (viewport, theme, look) in LOOKS {
+        browser.look(viewport, theme).await?;
+        browser.open(&page, "[data-testid=jobs]").await?;
+        browser.sound(&format!("jobs {look}")).await?;
+    }
+    let request = json!({
+        "kind": "train", "heuristic": "matmul", "hardware": "nvidia-h100", "model_type": "deep",
+    });
+    let job = server.post("/api/v1/jobs", &request)?;
+    let id = job["id"].as_str().context("an id")?.to_owned();
+    browser.open(&page, &format!("[data-testid=jobs] [data-job='{id}'] button")).await?;
+    browser.until("return document.querySelector('[data-testid=jobs]').innerText.includes('training of deep, nvidia-h100')").await?;
+    browser.sound("a job that runs").await?;
+    browser.picture("jobs").await?;
+    browser.press(&format!("document.querySelector(\"[data-job='{id}'] button\")")).await?;
+    browser.wait_for("[data-testid=jobs] tbody tr").await?;
+    let state = server.get(&format!("/api/v1/jobs/{id}"))?["state"].clone();
+    ensure!(state == "cancelled", "{state}");
+    browser
+        .until("return document.querySelector('[data-testid=jobs] tbody tr').innerText.includes('cancelled')")
+        .await
+}
