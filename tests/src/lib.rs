@@ -2,6 +2,7 @@
 #![forbid(unsafe_code)]
 
 mod administrator;
+mod agents;
 mod axe;
 mod browser;
 mod files;
@@ -10,6 +11,7 @@ mod reported;
 mod seeded;
 
 pub use administrator::{administrator_token, snapshot_of_h100, token};
+pub use agents::{Agent, until};
 pub use browser::{Browser, LOOKS, Theme, Viewport};
 pub use files::CATCH_FILES;
 pub use programs::{Server, collect_on_cpu, config_label, diode, diode_command, diode_json, server_command};

@@ -6,7 +6,8 @@ use std::time::Duration;
 use anyhow::bail;
 use clap::{Args, ValueEnum};
 use diode_core::Provenance;
-use diode_core::hardware::Hardware;
+use diode_core::hardware::{Hardware, find};
+use diode_core::simulated::Oddities;
 use diode_formats::pack::Pack;
 
 use crate::devices::cpu::CpuMeter;
@@ -44,6 +45,15 @@ pub(crate) struct DeviceArgs {
     #[arg(long, alias = "cublas", value_name = "FOLDER")]
     library: Option<PathBuf>,
 
+    /// With --backend simulated, the GPU whose times are made up, such as nvidia-h100 [default: nvidia-h200]
+    #[arg(long, value_name = "NAME")]
+    simulate: Option<String>,
+
+    /// With --backend simulated, what is odd about the device: times=0.5 (a liar), drift=0.1 (times grow by a tenth in a
+    /// thousand problems), crash=0.01 (the program dies at one problem in a hundred), separated by commas
+    #[arg(long, value_name = "ODDITIES")]
+    odd: Option<Oddities>,
+
     /// How long a GPU may be silent, besides what its kernels take, before its process is ended; 30s if not given
     #[arg(long, value_name = "TIME", value_parser = arguments::duration)]
     gpu_patience: Option<Duration>,
@@ -61,7 +71,7 @@ enum Backend {
     Hip,
     /// A blocked matrix multiplication on this CPU
     Cpu,
-    /// Made-up times of an NVIDIA H200, to try a server out
+    /// Made-up times of a GPU, to try a server out
     Simulated,
 }
 
@@ -92,6 +102,14 @@ pub(crate) struct GpuNode {
 impl DeviceArgs {
     /// The devices to measure on.
     pub(crate) fn bench(&self, seed: u64, interrupt: &Interrupt) -> anyhow::Result<Bench> {
+        if self.backend != Backend::Simulated {
+            let given = [("--simulate", self.simulate.is_some()), ("--odd", self.odd.is_some())];
+            if let Some((name, _)) = given.into_iter().find(|(_, is_given)| *is_given) {
+                let words =
+                    format!("{name}: it is about made-up times; leave it out, or add --backend simulated");
+                return Err(Usage::new(words).into());
+            }
+        }
         if let Some(vendor) = self.vendor()? {
             return self.gpus(vendor, seed, interrupt);
         }
@@ -116,7 +134,7 @@ impl DeviceArgs {
             );
         }
         if self.backend == Backend::Simulated {
-            return simulated(seed);
+            return simulated(self.simulate.as_deref(), seed, self.odd.unwrap_or_default());
         }
         let node = Node::read();
         let meter: Box<dyn Meter> = Box::new(CpuMeter::new(seed)?);
@@ -253,12 +271,16 @@ pub(crate) fn this_architecture() -> anyhow::Result<String> {
 }
 
 /// A device that is none. Its hardware's name says so, wherever its times go.
-fn simulated(seed: u64) -> anyhow::Result<Bench> {
-    let hardware = Hardware::from_name("Simulated NVIDIA H200")?;
+fn simulated(name: Option<&str>, seed: u64, oddities: Oddities) -> anyhow::Result<Bench> {
+    let name = name.unwrap_or("nvidia-h200");
+    let expected = "a GPU of the catalogue, such as nvidia-h200 or nvidia-h100";
+    let listed =
+        find(name).ok_or_else(|| Usage::new(format!("--simulate: got `{name}`, expected {expected}")))?;
+    let hardware = listed.simulated()?;
     let facts = [("backend", "simulated".to_owned()), ("seed", seed.to_string())];
     let facts = facts.map(|(name, value)| (name.to_owned(), value)).into();
     Ok(Bench {
-        meters: vec![Box::new(SimulatedMeter::new(hardware.clone(), seed))],
+        meters: vec![Box::new(SimulatedMeter::new(hardware.clone(), seed, oddities))],
         places: vec![0],
         broken: Vec::new(),
         hardware,

@@ -1,10 +1,10 @@
 //! A device whose times are made up, for trying servers out with many agents.
 
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use diode_core::hardware::Hardware;
-use diode_core::simulated::SimulatedDevice;
+use diode_core::simulated::{Oddities, SimulatedDevice};
 use diode_core::{Config, Method, Problem};
 
 use super::measured::MeasuredConfigs;
@@ -18,11 +18,15 @@ const REPEATS: usize = 5;
 
 pub(crate) struct SimulatedMeter {
     device: SimulatedDevice,
+    /// Differs from run to run.
+    luck: u64,
 }
 
 impl SimulatedMeter {
-    pub(crate) fn new(hardware: Hardware, seed: u64) -> Self {
-        Self { device: SimulatedDevice::new(hardware, seed) }
+    pub(crate) fn new(hardware: Hardware, seed: u64, oddities: Oddities) -> Self {
+        let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        let device = SimulatedDevice::new(hardware, seed).with_oddities(oddities);
+        Self { device, luck: since.as_nanos() as u64 }
     }
 }
 
@@ -41,6 +45,10 @@ impl Meter for SimulatedMeter {
             return Ok(Outcome::Abandoned);
         }
         thread::sleep(PER_PROBLEM);
+        if self.device.begin(problem, self.luck) {
+            // As if it had been killed: nothing is given back or said.
+            std::process::abort();
+        }
         let timed = configs.iter().map(|config| {
             let mut samples = Samples::default();
             samples.add(self.device.repeats(problem, config).take(REPEATS));

@@ -227,6 +227,12 @@ fn sizes_alone_are_predicted_with_the_model_that_comes_along() {
     assert_eq!(several[0]["candidates"][0], short["candidates"][0]);
     // One that no such GPU can hold does not end the list.
     sandbox.write("large.txt", "16x4096x4096\n1000000000x4096x4096\n");
+    // As torch_diode.record() writes it: of each problem its own type and layout.
+    let recorded = r#"[{"op": "mm", "b": 1, "m": 64, "n": 64, "k": 64, "dtype": "float16"},
+        {"op": "addmm", "b": 1, "m": 8, "n": 4096, "k": 4096, "dtype": "bfloat16", "b_layout": "column"}]"#;
+    sandbox.write("recorded.json", recorded);
+    let output = sandbox.ok(&["predict", "--list", "recorded.json", "--hardware", "nvidia-h100"]);
+    assert!(output.contains("float16") && output.contains("addmm"), "{output}");
     let large = ["predict", "--list", "large.txt", "--hardware", "nvidia-h100", "--json"];
     let large: Value = serde_json::from_str(&sandbox.ok(&large)).unwrap();
     assert_eq!(large[0], several[0]);

@@ -104,6 +104,9 @@ struct Subject {
     /// All uploads of this account
     #[arg(long, value_name = "NAME")]
     account: Option<AccountName>,
+    /// All that this agent has sent
+    #[arg(long, value_name = "ID")]
+    agent: Option<AgentId>,
     /// All uploads that were sent without an account
     #[arg(long)]
     anonymous: bool,
@@ -177,11 +180,12 @@ impl ModerationCommand {
 }
 
 async fn moderate(backend: &Backend, action: ModerationAction, act: Act) -> anyhow::Result<String> {
-    let Subject { upload, account, .. } = act.subject;
-    let subject = match (upload, account) {
-        (Some(upload), _) => ModerationSubject::Upload(upload),
-        (None, Some(name)) => ModerationSubject::Account(name),
-        (None, None) => ModerationSubject::Anonymous,
+    let Subject { upload, account, agent, .. } = act.subject;
+    let subject = match (upload, account, agent) {
+        (Some(upload), ..) => ModerationSubject::Upload(upload),
+        (_, Some(name), _) => ModerationSubject::Account(name),
+        (.., Some(agent)) => ModerationSubject::Agent(agent),
+        (None, None, None) => ModerationSubject::Anonymous,
     };
     let moderation = Moderation { action, subject, reason: act.reason };
     let done = backend.store.moderate(&moderation, WHO, Now::read()).await?;

@@ -5,12 +5,14 @@ mod hand_out;
 mod map;
 pub mod plan;
 mod plans;
+mod refused;
 mod weak;
 
 pub(crate) use coverage::coverage;
 pub(crate) use hand_out::hand_out;
 pub(crate) use map::{map, next};
 pub(crate) use plans::Plans;
+pub(crate) use refused::note_refused_result;
 pub(crate) use weak::ask_where_weak;
 
 use std::sync::LazyLock;

@@ -9,6 +9,7 @@ use diode_core::ids::{Digest, LeaseId};
 
 use crate::accounts::{Authorized, Measure, Needed, licence_of, new_lease_id};
 use crate::agents::hand_out;
+use crate::agents::note_refused_result;
 use crate::app::App;
 use crate::handlers::uploads::take_in;
 use crate::http::{ApiFault, ApiResult, InPath, NoParameters, StrictQuery, json_body, lookup};
@@ -130,7 +131,7 @@ pub(crate) async fn results(
     let sender = Sender { account: agent.account.clone(), licence };
     let taken = take_in(&app, &headers, body, sender, Some(lease)).await?;
     if let Err(error @ (IngestError::Refused(_) | IngestError::Format(_))) = &taken {
-        app.backend.store.note_refused_result(&agent.id, &error.to_string()).await?;
+        note_refused_result(&app.backend, &agent.id, &error.to_string()).await?;
     }
     let receipt = taken?;
     let status = if receipt.already_stored { StatusCode::OK } else { StatusCode::CREATED };

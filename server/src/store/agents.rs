@@ -178,8 +178,9 @@ pub trait AgentStore: Send + Sync {
         now: Now,
     ) -> StoreResult<Option<LeaseState>>;
 
-    /// Notes that a result of an agent was refused. After [`MAX_REFUSED_RESULTS`] it is put aside.
-    async fn note_refused_result(&self, agent: &AgentId, reason: &str) -> StoreResult<()>;
+    /// Notes that a result of an agent was refused. After [`MAX_REFUSED_RESULTS`] it is put aside; `true` if it was just
+    /// now.
+    async fn note_refused_result(&self, agent: &AgentId, reason: &str) -> StoreResult<bool>;
 
     /// How much of the plan waits for agents like this one, problems of at most so many seconds each. Counts no
     /// further than to `most`.

@@ -3,7 +3,7 @@ use axum::http::Request;
 use diode_core::Problem;
 use diode_core::api::{
     AGENT_KEY, Ability, Agent, AgentDetail, Coverage, Lease, LeaseAnswer, LeaseState, LeaseSummary,
-    LeasedProblem, Purpose, Receipt, Registration,
+    LeasedProblem, Purpose, Receipt, Registration, Standing,
 };
 use diode_core::hardware::Hardware;
 use diode_server::accounts::SignUps;
@@ -187,17 +187,30 @@ async fn what_people_want_comes_before_more_of_the_known() {
 
 #[tokio::test]
 async fn nonsense_puts_an_agent_aside() {
-    let app = TestApp::new().await;
-    let agent = register(&app, &h200_registration()).await;
-    let lease = take(&app, &agent).await;
+    for app in TestApp::on_both("nonsense").await {
+        nonsense(&app).await;
+        app.end().await;
+    }
+}
+
+async fn nonsense(app: &TestApp) {
+    let agent = register(app, &h200_registration()).await;
+    let lease = take(app, &agent).await;
+    let first = lease.work[0].problem.clone();
+    let receipt: Receipt = deliver(app, &agent, &lease, std::slice::from_ref(&first)).await.json();
     let results = format!("/agents/{}/leases/{}/results", agent.id, lease.id);
     let impossible = columnar(&dataset(h200(), &[mm(8192, 8192, 8192)], 0.5));
-    post(&app, &results, "not a dataset").await.refusal(400, "invalid");
+    post(app, &results, "not a dataset").await.refusal(400, "invalid");
     for _ in 0..2 {
-        post(&app, &results, impossible.clone()).await.refusal(422, "refused");
+        post(app, &results, impossible.clone()).await.refusal(422, "refused");
     }
+    // What it had sent does not count either, and others are to measure it.
+    let stored = app.backend.store.receipt(&receipt.id).await.unwrap().unwrap();
+    assert_eq!(stored.standing, Standing::Quarantined);
+    assert!(stored.reason.unwrap().contains("put aside"));
+    assert_eq!(app.backend.store.moderation_log(1).await.unwrap()[0].who, "server");
     let leases = format!("/agents/{}/leases", agent.id);
-    let message = post(&app, &leases, r#"{"seconds":20}"#).await.refusal(403, "forbidden");
+    let message = post(app, &leases, r#"{"seconds":20}"#).await.refusal(403, "forbidden");
     assert!(message.contains("3 of its results were refused"), "{message}");
     let detail: AgentDetail = app.fetch(&format!("/api/v1/agents/{}", agent.id)).await;
     assert!(detail.agent.put_aside.is_some());
@@ -207,7 +220,7 @@ async fn nonsense_puts_an_agent_aside() {
         app.backend.store.readmit_agent(&detail.agent.id, &why, "a test", Now::read()).await.unwrap()
     };
     assert!(readmitted().await && !readmitted().await, "it is put aside once");
-    take(&app, &agent).await;
+    take(app, &agent).await;
     let log = app.backend.store.moderation_log(1).await.unwrap();
     assert_eq!(log[0].why, why.as_str());
 }

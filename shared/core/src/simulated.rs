@@ -1,9 +1,10 @@
 //! Made-up times, for trying servers and plans out: physics, quirks of the device, noise.
 
 use std::hash::{DefaultHasher, Hash, Hasher as _};
+use std::str::FromStr;
 
 use crate::hardware::{Hardware, roofline};
-use crate::{Config, Problem, Tile};
+use crate::{Config, Invalid, Problem, Tile};
 
 /// The shortest launch of any kernel, in nanoseconds.
 const LAUNCH_NS: f64 = 2_000.0;
@@ -17,16 +18,72 @@ const PROBLEM_SPREAD: f64 = 0.03;
 /// How far one repeat may be from another.
 const NOISE: f64 = 0.02;
 
+/// What is odd about a device, for trying out what a server makes of it: `times=0.5,drift=0.1`.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Oddities {
+    /// What all times are multiplied by; a liar's are not 1.
+    pub times: f64,
+    /// By which share all times have grown after a thousand problems.
+    pub drift: f64,
+    /// The share of problems at which the program dies.
+    pub crash: f64,
+}
+
+impl Default for Oddities {
+    fn default() -> Self {
+        Self { times: 1.0, drift: 0.0, crash: 0.0 }
+    }
+}
+
+impl FromStr for Oddities {
+    type Err = Invalid;
+
+    fn from_str(text: &str) -> Result<Self, Invalid> {
+        let mut odd = Self::default();
+        for part in text.split(',') {
+            let wrong = |expected| Invalid::new("oddity", format_args!("`{part:.40}`"), expected);
+            let names = "times=FACTOR, drift=SHARE or crash=SHARE, separated by commas";
+            let (name, value) = part.split_once('=').ok_or_else(|| wrong(names))?;
+            let value: Option<f64> = value.parse().ok();
+            let within = |range: std::ops::RangeInclusive<f64>, expected| {
+                value.filter(|value| range.contains(value)).ok_or_else(|| wrong(expected))
+            };
+            match name {
+                "times" => odd.times = within(1e-6..=1e6, "a factor from 0.000001 to 1000000")?,
+                "drift" => odd.drift = within(-0.9..=100.0, "a share from -0.9 to 100")?,
+                "crash" => odd.crash = within(0.0..=1.0, "a share from 0 to 1")?,
+                _ => return Err(wrong(names)),
+            }
+        }
+        Ok(odd)
+    }
+}
+
 /// One device whose times are made up. The same seed gives the same times.
 #[derive(Debug, Clone)]
 pub struct SimulatedDevice {
     hardware: Hardware,
     seed: u64,
+    oddities: Oddities,
+    /// How many problems it has measured.
+    measured: u64,
 }
 
 impl SimulatedDevice {
     pub fn new(hardware: Hardware, seed: u64) -> Self {
-        Self { hardware, seed }
+        Self { hardware, seed, oddities: Oddities::default(), measured: 0 }
+    }
+
+    /// The same device, with what is odd about it.
+    pub fn with_oddities(self, oddities: Oddities) -> Self {
+        Self { oddities, ..self }
+    }
+
+    /// Notes that it begins with another problem. Whether the program that it belongs to dies at it, if `luck` is a
+    /// number that differs from run to run: otherwise it would die at the same one for ever.
+    pub fn begin(&mut self, problem: &Problem, luck: u64) -> bool {
+        self.measured += 1;
+        unit((luck, problem, self.measured)) < self.oddities.crash
     }
 
     /// The time of a config without noise, in nanoseconds.
@@ -52,15 +109,16 @@ impl SimulatedDevice {
         let efficiency = config.tile().map_or(0.85, |tile| efficiency(tile, problem, sms));
         let device = 1.0 + DEVICE_SPREAD * unit((self.seed, "device"));
         let quirk = 1.0 + CONFIG_SPREAD * quirk(problem, config) + PROBLEM_SPREAD * alone;
+        let odd = self.oddities.times * (1.0 + self.oddities.drift * self.measured as f64 / 1e3);
         // A tenth above the roofline: no device reaches it.
-        LAUNCH_NS + 1.1 * least / efficiency * device * quirk
+        odd * (LAUNCH_NS + 1.1 * least / efficiency * device * quirk)
     }
 
     /// The times of repeats, in nanoseconds, without end.
     pub fn repeats(&self, problem: &Problem, config: &Config) -> impl Iterator<Item = u64> {
         let nanos = self.nanos(problem, config);
         let decided = unit((self.seed, problem, config)).to_bits();
-        (0_u64..).map(move |repeat| (nanos * (1.0 + NOISE * unit((decided, repeat)))) as u64)
+        (0_u64..).map(move |repeat| (nanos * (1.0 + NOISE * unit((decided, repeat)))).max(1.0) as u64)
     }
 }
 
@@ -112,6 +170,25 @@ mod tests {
     use crate::hardware::{find, floor};
     use crate::space::{Space, SpaceName};
     use crate::{DType, Method, Op, ProblemFields};
+
+    #[test]
+    fn oddities_are_read_and_change_the_times() {
+        let odd: Oddities = "times=0.5,drift=0.1,crash=0.01".parse().unwrap();
+        assert_eq!(odd, Oddities { times: 0.5, drift: 0.1, crash: 0.01 });
+        for wrong in ["", "times", "times=", "times=0", "times=x", "crash=2", "heat=1", "drift=-1"] {
+            assert!(wrong.parse::<Oddities>().is_err(), "{wrong}");
+        }
+        let (problem, honest) = times(1, 1000);
+        let hardware = find("nvidia-h200").unwrap();
+        let configs = Space::Named(SpaceName::Full).configs(&hardware, &problem).unwrap();
+        let mut device = SimulatedDevice::new(hardware, 1).with_oddities(odd);
+        let first = |device: &SimulatedDevice| device.repeats(&problem, &configs[0]).next().unwrap() as f64;
+        let before = first(&device);
+        assert!((before / honest[0] as f64 - 0.5).abs() < 0.001);
+        let crashes = (0..10_000).filter(|_| device.begin(&problem, 7)).count();
+        assert!((50..200).contains(&crashes), "{crashes}");
+        assert!((first(&device) / before - 2.0).abs() < 0.001, "after ten thousand problems");
+    }
 
     fn times(seed: u64, side: u64) -> (Problem, Vec<u64>) {
         let hardware = find("nvidia-h200").unwrap();

@@ -8,6 +8,7 @@ use anyhow::Context as _;
 use clap::Args;
 use diode_core::{Bias, DType, Layout, Op, Problem, ProblemFields};
 
+use super::list::read_problems;
 use crate::failure::Usage;
 use crate::input::arguments::{dtype, whole};
 
@@ -21,7 +22,8 @@ pub(crate) struct AskedArgs {
     #[arg(value_name = "SIZE", required_unless_present_any = ["m", "list"], conflicts_with_all = ["b", "m", "n", "k", "list"])]
     sizes: Vec<Size>,
 
-    /// A file with one size per line; - for standard input
+    /// A file with one size per line, or a list of problems as torch_diode.record() writes it (.json); - for sizes from
+    /// standard input
     #[arg(long, value_name = "FILE", conflicts_with_all = ["b", "m", "n", "k"])]
     list: Option<PathBuf>,
 
@@ -88,6 +90,12 @@ impl FromStr for Size {
 impl AskedArgs {
     /// The problems, at least one. What cannot be one is a mistake in the flags.
     pub(crate) fn problems(&self) -> anyhow::Result<Vec<Problem>> {
+        let recorded =
+            self.list.as_deref().filter(|list| list.extension().is_some_and(|ending| ending == "json"));
+        if let Some(recorded) = recorded {
+            // It says of each what the flags would say of all.
+            return Ok(read_problems(recorded)?.0);
+        }
         let sizes = match (&self.list, self.m) {
             (Some(list), _) => read_sizes(list)?,
             (None, Some(m)) => {

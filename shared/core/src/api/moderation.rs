@@ -2,7 +2,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::Invalid;
 use crate::hardware::is_stray;
-use crate::ids::{AccountName, HardwareSlug, UploadId};
+use crate::ids::{AccountName, AgentId, HardwareSlug, UploadId};
 use crate::named_enum::named_enum;
 
 named_enum! {
@@ -25,6 +25,8 @@ pub enum ModerationSubject {
     Upload(UploadId),
     /// All uploads of an account.
     Account(AccountName),
+    /// All that an agent has sent.
+    Agent(AgentId),
     /// All uploads that were sent without an account.
     Anonymous,
 }
@@ -34,6 +36,7 @@ impl std::fmt::Display for ModerationSubject {
         match self {
             Self::Upload(id) => write!(f, "upload {id}"),
             Self::Account(name) => write!(f, "uploads of {name}"),
+            Self::Agent(id) => write!(f, "uploads of agent {id}"),
             Self::Anonymous => write!(f, "uploads without an account"),
         }
     }

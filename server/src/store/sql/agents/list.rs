@@ -151,18 +151,19 @@ pub(super) async fn note_refused_result(
     db: &mut impl Connection,
     agent: &AgentId,
     reason: &str,
-) -> StoreResult<()> {
+) -> StoreResult<bool> {
     // It may quote the file. Postgres takes no text with this character.
     let reason = reason.replace('\0', "\u{fffd}");
     let update = Statement::new(
         "UPDATE agents SET refused = refused + 1, \
-         put_aside = CASE WHEN refused + 1 >= $1 THEN COALESCE(put_aside, $2) ELSE put_aside END WHERE id = $3",
+         put_aside = CASE WHEN refused + 1 >= $1 THEN COALESCE(put_aside, $2) ELSE put_aside END WHERE id = $3 \
+         RETURNING refused",
     )
     .bind(MAX_REFUSED_RESULTS)
     .bind(format!("{MAX_REFUSED_RESULTS} of its results were refused, the last since: {reason}"))
     .bind(agent.as_str());
-    db.execute(update).await?;
-    Ok(())
+    let refused: Option<(i64,)> = db.fetch_optional(update).await?;
+    Ok(refused.is_some_and(|(refused,)| refused == MAX_REFUSED_RESULTS.cast_signed()))
 }
 
 /// `false` if there is no such agent, or it was not put aside.

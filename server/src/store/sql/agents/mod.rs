@@ -89,7 +89,7 @@ impl<DB: Database<Connection: Connection>> AgentStore for SqlStore<DB> {
         in_transaction!(self, tx => leases::end(tx, agent, lease, refused, now))
     }
 
-    async fn note_refused_result(&self, agent: &AgentId, reason: &str) -> StoreResult<()> {
+    async fn note_refused_result(&self, agent: &AgentId, reason: &str) -> StoreResult<bool> {
         in_transaction!(self, tx => list::note_refused_result(tx, agent, reason))
     }
 

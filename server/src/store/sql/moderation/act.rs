@@ -94,7 +94,7 @@ async fn act(db: &mut impl Connection, moderation: &Moderation) -> StoreResult<O
 }
 
 /// Of what is taken from a contributor, others keep what they sent, too. An upload that is named by its id
-/// is meant itself.
+/// or by its agent is meant itself.
 async fn hand_over(
     db: &mut impl Connection,
     moderation: &Moderation,
@@ -102,7 +102,8 @@ async fn hand_over(
     touched: &mut BTreeSet<View>,
 ) -> StoreResult<Vec<UploadId>> {
     let is_taken = moderation.action != ModerationAction::Restore;
-    if !is_taken || matches!(moderation.subject, ModerationSubject::Upload(_)) {
+    let is_meant = matches!(moderation.subject, ModerationSubject::Upload(_) | ModerationSubject::Agent(_));
+    if !is_taken || is_meant {
         return Ok(Vec::new());
     }
     let handed_over = senders::hand_over(db, uploads).await?;
@@ -145,6 +146,10 @@ async fn find<C: Connection>(
             let Some(account) = lock_account(db, name).await? else { return Ok(None) };
             select.push("account = ").push_bind(account)
         }
+        ModerationSubject::Agent(id) => select
+            .push("id IN (SELECT w.upload FROM work w JOIN leases l ON l.id = w.lease WHERE l.agent = ")
+            .push_bind(id.as_str())
+            .push(")"),
         ModerationSubject::Anonymous => select.push("account IS NULL"),
     };
     let rows: Vec<(String, i64)> = db.fetch_all(select.push(" ORDER BY id")).await?;

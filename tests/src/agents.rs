@@ -1,0 +1,81 @@
+//! Agents as processes.
+
+use std::path::{Path, PathBuf};
+use std::process::{Child, Stdio};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, bail, ensure};
+use serde_json::Value;
+
+use crate::diode_command;
+
+/// An agent in a folder of its own; killed when dropped.
+pub struct Agent {
+    pub child: Child,
+    pub folder: PathBuf,
+}
+
+impl Agent {
+    pub fn start(folder: &Path, name: &str, server: &str, flags: &[&str]) -> anyhow::Result<Self> {
+        let folder = folder.join(name);
+        std::fs::create_dir_all(&folder)?;
+        let child = diode_command(&folder, &["agent", "--server", server, "--home", "home", "--name", name])?
+            .args(["--health", "health.json"])
+            .args(flags)
+            .stderr(Stdio::inherit())
+            .spawn()
+            .context("cannot start diode")?;
+        Ok(Self { child, folder })
+    }
+
+    /// One whose times are made up.
+    pub fn simulated(folder: &Path, name: &str, server: &str, seed: &str) -> anyhow::Result<Self> {
+        Self::start(folder, name, server, &["--backend", "simulated", "--seed", seed])
+    }
+
+    /// SIGKILL: nothing is given back.
+    pub fn kill(mut self) -> anyhow::Result<()> {
+        self.child.kill()?;
+        self.child.wait()?;
+        Ok(())
+    }
+
+    /// SIGTERM; returns the exit code.
+    pub fn terminate(mut self) -> anyhow::Result<Option<i32>> {
+        let told = std::process::Command::new("kill").arg(self.child.id().to_string()).status()?;
+        ensure!(told.success(), "kill failed");
+        let start = Instant::now();
+        while start.elapsed() < Duration::from_secs(40) {
+            if let Some(status) = self.child.try_wait()? {
+                return Ok(status.code());
+            }
+            std::thread::sleep(Duration::from_millis(50));
+        }
+        bail!("the agent has not ended 40 s after SIGTERM")
+    }
+
+    /// What it says of itself.
+    pub fn health(&self) -> anyhow::Result<Value> {
+        Ok(serde_json::from_slice(&std::fs::read(self.folder.join("health.json"))?)?)
+    }
+}
+
+impl Drop for Agent {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// Waits for something to be true.
+pub fn until(what: &str, mut is_so: impl FnMut() -> anyhow::Result<bool>) -> anyhow::Result<()> {
+    let start = Instant::now();
+    while !is_so().unwrap_or_default() {
+        if start.elapsed() > Duration::from_secs(120) {
+            is_so().with_context(|| what.to_owned())?;
+            bail!("waited 120 s in vain: {what}");
+        }
+        std::thread::sleep(Duration::from_millis(100));
+    }
+    Ok(())
+}
