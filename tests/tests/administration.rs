@@ -52,9 +52,14 @@ async fn sign_in(browser: &Browser, server: &Server, folder: &std::path::Path) -
     let created = server_command(folder, &["admin", "create", "root", "--admin"])?.output()?;
     let printed = String::from_utf8(created.stdout)?;
     let path = printed.lines().next().and_then(|link| link.splitn(4, '/').nth(3)).context("a link")?;
+    let password = "correct horse battery staple";
     browser.open(&format!("{}/{path}", server.url()), "input[type=password]").await?;
-    let password = browser.driver.find(By::Css("input[type=password]")).await?;
-    password.send_keys("correct horse battery staple").await?;
+    browser.driver.find(By::Css("input[type=password]")).await?.send_keys(password).await?;
+    browser.press("document.querySelector('main button')").await?;
+    browser.until("return document.body.innerText.includes('is changed')").await?;
+    browser.open(&format!("{}/sign-in", server.url()), "input[type=password]").await?;
+    browser.driver.find(By::Css("input[name=name]")).await?.send_keys("root").await?;
+    browser.driver.find(By::Css("input[type=password]")).await?.send_keys(password).await?;
     browser.press("document.querySelector('main button')").await?;
     browser.until("return location.pathname === '/account'").await
 }

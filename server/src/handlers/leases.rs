@@ -44,15 +44,20 @@ pub(crate) async fn create(
     request.check()?;
     let agent = own_agent(&app, &id, account.as_ref(), &headers).await?;
     licence_of(&app, &headers, account.as_ref(), Needed::Current).await?;
-    if let Some(reason) = &agent.put_aside {
-        return Err(ApiFault::forbidden(format!(
-            "this agent gets no work: {reason}; once that is mended, whoever runs the server lets it back in by \
-             `diode-server admin readmit {id}`"
-        )));
-    }
+    refuse_put_aside(&agent)?;
     let lease = new_lease_id().map_err(ApiFault::internal)?;
     let store = &app.backend.store;
     Ok(Json(hand_out(store, &app.plans, &agent, request.seconds, lease, Now::read()).await?))
+}
+
+/// What it measures is not believed any more, and what it has is for others.
+fn refuse_put_aside(agent: &KnownAgent) -> ApiResult<()> {
+    let Some(reason) = &agent.put_aside else { return Ok(()) };
+    Err(ApiFault::forbidden(format!(
+        "this agent gets no work: {reason}; once that is mended, whoever runs the server lets it back in by \
+         `diode-server admin readmit {}`",
+        agent.id
+    )))
 }
 
 /// Renews a lease.
@@ -117,6 +122,7 @@ pub(crate) async fn results(
     body: Body,
 ) -> ApiResult<(StatusCode, Json<Receipt>)> {
     let agent = own_agent(&app, &id, account.as_ref(), &headers).await?;
+    refuse_put_aside(&agent)?;
     let lease = parse(&lease)?;
     // One that nobody has is of a database that was replaced since: its results are stored.
     let holder = app.backend.store.lease_agent(&lease).await?;

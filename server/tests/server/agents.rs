@@ -209,6 +209,9 @@ async fn nonsense(app: &TestApp) {
     assert_eq!(stored.standing, Standing::Quarantined);
     assert!(stored.reason.unwrap().contains("put aside"));
     assert_eq!(app.backend.store.moderation_log(1).await.unwrap()[0].who, "server");
+    // Nothing is taken of it any more, and what it has is for others.
+    post(app, &results, columnar(&dataset(h200(), &[first], 1.5))).await.refusal(403, "forbidden");
+    assert_eq!(app.backend.store.work_figures(&h200().slug).await.unwrap().leased, 0);
     let leases = format!("/agents/{}/leases", agent.id);
     let message = post(app, &leases, r#"{"seconds":20}"#).await.refusal(403, "forbidden");
     assert!(message.contains("3 of its results were refused"), "{message}");

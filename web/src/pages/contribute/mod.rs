@@ -143,7 +143,7 @@ fn Outcome(stage: Stage, name: String) -> impl IntoView {
             view! {
                 <div class="card">
                     <p>{format!("Sending {name}")}</p>
-                    <div class="progress" role="progressbar" aria-valuemin="0" aria-valuemax="100" aria-valuenow=percent>
+                    <div class="progress" role="progressbar" aria-label="How much has been sent" aria-valuemin="0" aria-valuemax="100" aria-valuenow=percent>
                         <i style=width></i>
                     </div>
                 </div>

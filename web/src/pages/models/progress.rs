@@ -72,7 +72,7 @@ pub(super) fn Progress(id: String, #[prop(into)] ended: Callback<()>) -> impl In
     view! {
         <div class="section" data-testid="job" data-job=id>
             {move || running().then(|| view! {
-                <div class="progress" role="progressbar" aria-valuemin="0" aria-valuemax="100"
+                <div class="progress" role="progressbar" aria-label="How far the job is" aria-valuemin="0" aria-valuemax="100"
                     aria-valuenow=move || (share() * 100.0).round()><i style=width></i></div>
                 <div class="row">
                     <p class="hint grow">{message} {left}</p>

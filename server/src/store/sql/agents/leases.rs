@@ -128,6 +128,18 @@ pub(super) async fn end(
     Ok(Some(LeaseState::Returned))
 }
 
+/// Ends the lease that an agent has, if it has one. The agent is locked.
+pub(super) async fn take_back(db: &mut impl Connection, agent: &AgentId, now: Now) -> StoreResult<()> {
+    let update = Statement::new(
+        "UPDATE leases SET state = 'returned', ended = $1 WHERE agent = $2 AND state = 'active' RETURNING id",
+    );
+    let lease: Option<(String,)> = db.fetch_optional(update.bind(now.millis()).bind(agent.as_str())).await?;
+    if let Some((lease,)) = lease {
+        return_work(db, &lease).await?;
+    }
+    Ok(())
+}
+
 /// Ends leases that were not renewed in time.
 pub(super) async fn expire<C: Connection>(db: &mut C, now: Now) -> StoreResult<()> {
     let update = Statement::new("UPDATE leases SET state = 'expired', ended = ")

@@ -2,7 +2,7 @@ use diode_core::api::{Agent, Registration};
 use diode_core::hardware::Hardware;
 use diode_core::ids::{AccountId, AgentId, HardwareSlug};
 
-use super::drivers;
+use super::{drivers, leases};
 
 use crate::solutions::Damaged;
 use crate::store::agents::{KnownAgent, MAX_REFUSED_RESULTS, driver_of};
@@ -163,7 +163,11 @@ pub(super) async fn note_refused_result(
     .bind(format!("{MAX_REFUSED_RESULTS} of its results were refused, the last since: {reason}"))
     .bind(agent.as_str());
     let refused: Option<(i64,)> = db.fetch_optional(update).await?;
-    Ok(refused.is_some_and(|(refused,)| refused == MAX_REFUSED_RESULTS.cast_signed()))
+    let is_put_aside = refused.is_some_and(|(refused,)| refused == MAX_REFUSED_RESULTS.cast_signed());
+    if is_put_aside {
+        leases::take_back(db, agent, Now::read()).await?;
+    }
+    Ok(is_put_aside)
 }
 
 /// `false` if there is no such agent, or it was not put aside.
