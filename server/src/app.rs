@@ -29,6 +29,9 @@ const PICKING_AT_ONCE: usize = 2;
 /// How long a request waits to be among them.
 const WAIT_TO_PICK: Duration = Duration::from_secs(15);
 
+/// Event streams that are read at a time. Each keeps a connection as long as its job waits or runs.
+const FOLLOWING_AT_ONCE: usize = 64;
+
 #[derive(Clone)]
 pub struct App {
     pub(crate) backend: Backend,
@@ -40,6 +43,7 @@ pub struct App {
     pub(crate) metrics: Metrics,
     receiving: Arc<Semaphore>,
     picking: Arc<Semaphore>,
+    following: Arc<Semaphore>,
     pub(crate) passwords: Passwords,
     pub(crate) plans: Plans,
     pub(crate) readiness: Readiness,
@@ -68,6 +72,7 @@ impl App {
             refused: Refused::default(),
             receiving: Arc::new(Semaphore::new(RECEIVING_AT_ONCE)),
             picking: Arc::new(Semaphore::new(PICKING_AT_ONCE)),
+            following: Arc::new(Semaphore::new(FOLLOWING_AT_ONCE)),
             stopping,
         }
     }
@@ -108,6 +113,11 @@ impl App {
     pub(crate) async fn picking(&self) -> Option<OwnedSemaphorePermit> {
         let permit = Arc::clone(&self.picking).acquire_owned();
         tokio::time::timeout(WAIT_TO_PICK, permit).await.ok()?.ok()
+    }
+
+    /// The right to read an event stream, which counts as long as it is held. `None` if too many are read.
+    pub(crate) fn following(&self) -> Option<OwnedSemaphorePermit> {
+        Arc::clone(&self.following).try_acquire_owned().ok()
     }
 
     /// Waits; `true` as soon as the server is to stop.

@@ -1,35 +1,44 @@
-//! Pages of boards as they were sent, kept as long as their entries do not change. So the same page for the next client,
-//! and the answer "unchanged", cost one small query.
+//! Answers as they were sent, kept as long as what they were made of does not change. So the same answer for the next
+//! client, and the answer "unchanged", cost one small query.
 
+use std::fmt::Debug;
 use std::future::Future;
 use std::sync::Arc;
 
 use axum::body::Bytes;
-use axum::http::HeaderValue;
-use diode_core::api::LeaderboardQuery;
+use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
+use axum::response::{IntoResponse as _, Response};
 use diode_core::ids::{Digest, HardwareSlug};
 use quick_cache::Weighter;
 use quick_cache::sync::Cache;
 
-use crate::http::{ApiFault, ApiResult, weak_etag};
+use crate::http::{ApiFault, ApiResult, is_current, weak_etag};
 
 /// Bytes of all answers that are kept: some hundreds of pages.
 const MAX_KEPT: u64 = 32 << 20;
 
-/// What is asked, and what keeping it takes: at most so many bytes beside the answer.
-const QUESTION: usize = 1 << 10;
-
-/// PageCache that are kept, roughly.
+/// Answers that are kept, roughly.
 const USUALLY_KEPT: usize = 1024;
 
-/// What an answer is made of: entries of a hardware at a revision, and what was asked for.
-pub(crate) type Question = (HardwareSlug, i64, LeaderboardQuery);
+/// What was asked about a hardware, and of which state of it.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(crate) struct Question {
+    slug: HardwareSlug,
+    asked: String,
+}
+
+impl Question {
+    /// `asked` says all that the answer depends on, its kind and the state of the data among it.
+    pub(crate) fn new(slug: HardwareSlug, asked: &impl Debug) -> Self {
+        Self { slug, asked: format!("{asked:?}") }
+    }
+}
 
 /// JSON, and the tag that is the same for the same JSON, whichever server has made it.
 #[derive(Debug, Clone)]
 pub(crate) struct Answer {
-    pub(crate) tag: HeaderValue,
-    pub(crate) json: Bytes,
+    tag: HeaderValue,
+    json: Bytes,
 }
 
 impl Answer {
@@ -37,14 +46,26 @@ impl Answer {
         let json = serde_json::to_vec(value).map_err(ApiFault::internal)?;
         Ok(Self { tag: weak_etag(&Digest::of(&json)), json: json.into() })
     }
+
+    /// For a client that may have the answer already. The data may change, so it asks each time whether it has.
+    pub(crate) fn reply(self, asked: &HeaderMap) -> Response {
+        let is_current = is_current(asked, &self.tag);
+        let caching =
+            [(header::ETAG, self.tag), (header::CACHE_CONTROL, HeaderValue::from_static("no-cache"))];
+        if is_current {
+            return (StatusCode::NOT_MODIFIED, caching).into_response();
+        }
+        let json = [(header::CONTENT_TYPE, HeaderValue::from_static("application/json"))];
+        (caching, json, self.json).into_response()
+    }
 }
 
 #[derive(Clone, Copy)]
 struct Bytewise;
 
 impl Weighter<Question, Answer> for Bytewise {
-    fn weight(&self, _: &Question, answer: &Answer) -> u64 {
-        (answer.json.len() + QUESTION) as u64
+    fn weight(&self, question: &Question, answer: &Answer) -> u64 {
+        (answer.json.len() + question.asked.len()) as u64
     }
 }
 
@@ -83,7 +104,7 @@ mod tests {
                 made.set(made.get() + 1);
                 Ok(value)
             };
-            let question = (slug.clone(), revision, LeaderboardQuery::default());
+            let question = Question::new(slug.clone(), &revision);
             pages.answer(&question, make).await.unwrap()
         };
         let (first, again, next) = (ask(1, 7).await, ask(1, 8).await, ask(2, 8).await);

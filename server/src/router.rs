@@ -3,7 +3,7 @@
 use axum::Router;
 use axum::body::Bytes;
 use axum::http::{Extensions, HeaderMap, StatusCode, Uri, Version, header};
-use axum::middleware::{from_fn, from_fn_with_state};
+use axum::middleware::{from_fn, from_fn_with_state, map_response};
 use axum::routing::get;
 use diode_core::api::{CitationFormat, JobEvent, Kernels, LeaderboardSort, SnapshotManifest, SortOrder};
 use diode_core::table::TableFormat;
@@ -21,7 +21,7 @@ use crate::handlers::{
     leaderboard, leases, libraries, measuring, models, moderation, nearest, packs, picks, problems,
     publications, reviews, session, snapshots, tables, terms, tokens, uploads,
 };
-use crate::http::{ApiFault, around, same_site, versions};
+use crate::http::{ApiFault, around, describe_unchanged, same_site, tagged, versions, weakened};
 use crate::limits::{describe, rated};
 use crate::metrics::measured;
 use crate::{pages, ui};
@@ -51,6 +51,7 @@ struct Description;
 pub fn router(app: App) -> Router {
     let (api, mut description) = api().split_for_parts();
     describe(&mut description);
+    describe_unchanged(&mut description);
     // As text, once: the document is large, and each connection has its own copy of the routes.
     let description = Bytes::from(description.to_json().expect("a description is plain data"));
     let json = [(header::CONTENT_TYPE, "application/json")];
@@ -61,7 +62,9 @@ pub fn router(app: App) -> Router {
         .route("/docs", get(ui::docs))
         .route("/docs/", get(ui::docs))
         .route("/docs/{*page}", get(ui::docs))
-        .layer(CompressionLayer::new().compress_when(compressible()));
+        .layer(from_fn(tagged))
+        .layer(CompressionLayer::new().compress_when(compressible()))
+        .layer(map_response(weakened));
     let router = api
         .route("/healthz", get(health::healthz))
         .route("/readyz", get(health::readyz))
@@ -80,6 +83,7 @@ pub fn router(app: App) -> Router {
 pub fn openapi() -> utoipa::openapi::OpenApi {
     let mut description = api().into_openapi();
     describe(&mut description);
+    describe_unchanged(&mut description);
     description
 }
 
@@ -104,6 +108,7 @@ fn api() -> OpenApiRouter<App> {
         .routes(routes!(comparisons::hardware))
         .routes(routes!(comparisons::uploads))
         .routes(routes!(comparisons::libraries))
+        .routes(routes!(comparisons::methods))
         .routes(routes!(libraries::list));
     let take = OpenApiRouter::new()
         .routes(routes!(models::list, contributions::create))

@@ -25,7 +25,7 @@ pub async fn serve(
     train: bool,
     stop: impl Future<Output = ()> + Send,
 ) -> anyhow::Result<()> {
-    let backend = Backend::open(settings).await?.traced(settings)?;
+    // First whatever may be wrong with the settings: a server that does not start leaves no files behind.
     let listener = TcpListener::bind(settings.listen)
         .await
         .with_context(|| format!("cannot listen on {}; is another server running?", settings.listen))?;
@@ -33,6 +33,7 @@ pub async fn serve(
     let tls = settings.access.tls().cloned().map(Tls::open).transpose()?;
     let provider = settings.openid.as_ref();
     let provider = provider.map(|openid| Provider::new(openid, &policy.public_url)).transpose()?;
+    let backend = Backend::open(settings).await?.traced(settings)?;
     let mailer = |mail| Mailer::new(mail, &policy, Tries::default(), &backend);
     let mailer = settings.mail.as_ref().map(mailer).transpose()?;
     let (tell, stopping) = watch::channel(false);

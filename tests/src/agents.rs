@@ -8,6 +8,7 @@ use anyhow::{Context as _, bail, ensure};
 use serde_json::Value;
 
 use crate::diode_command;
+use crate::programs::program;
 
 /// An agent in a folder of its own; killed when dropped.
 pub struct Agent {
@@ -31,6 +32,25 @@ impl Agent {
     /// One whose times are made up.
     pub fn simulated(folder: &Path, name: &str, server: &str, seed: &str) -> anyhow::Result<Self> {
         Self::start(folder, name, server, &["--backend", "simulated", "--seed", seed])
+    }
+
+    /// One that a line of a shell starts, where `diode` is on the path and nobody has used it yet.
+    pub fn by_shell(folder: &Path, name: &str, line: &str) -> anyhow::Result<Self> {
+        let folder = folder.join(name);
+        std::fs::create_dir_all(&folder)?;
+        let programs = program("diode")?.parent().context("a folder")?.display().to_string();
+        let path = std::env::var("PATH").unwrap_or_default();
+        let child = std::process::Command::new("sh")
+            // The shell's process becomes the agent's, so that signals reach it.
+            .args(["-c", &format!("exec {line}")])
+            .current_dir(&folder)
+            .env_clear()
+            .env("PATH", format!("{programs}:{path}"))
+            .env("HOME", &folder)
+            .stderr(Stdio::inherit())
+            .spawn()
+            .context("cannot start sh")?;
+        Ok(Self { child, folder })
     }
 
     /// SIGKILL: nothing is given back.

@@ -151,8 +151,8 @@ async fn two_uploads_are_compared_from_the_overview_on() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Sends some of what was measured again, as if beside a version of cuBLAS, with times changed by their place.
-fn send_beside(server: &Server, version: &str, changed: impl Fn(usize) -> f64) -> anyhow::Result<()> {
+/// Twelve problems of the shipped data with times changed by their place.
+fn twelve(server: &Server, changed: impl Fn(usize) -> f64) -> anyhow::Result<Dataset> {
     let mut dataset = decode(&server.bytes("/api/v1/datasets/nvidia-h100.msgpack.zst")?)?.datasets.remove(0);
     let Dataset { configs, solutions, .. } = &mut dataset;
     solutions.retain(|solution| {
@@ -166,9 +166,49 @@ fn send_beside(server: &Server, version: &str, changed: impl Fn(usize) -> f64) -
         solution.times = TimeColumn::from_nanos(times).context("times")?;
         (solution.minimum_ns, solution.spread_ns) = (None, None);
     }
-    dataset.provenance.node.insert("cublas".to_owned(), version.to_owned());
+    Ok(dataset)
+}
+
+fn send(server: &Server, dataset: Dataset) -> anyhow::Result<()> {
     let bytes = encode(Format::Columnar, &[dataset])?;
     ureq::post(format!("{}/api/v1/uploads", server.url())).send(&bytes)?;
+    Ok(())
+}
+
+/// Sends some of what was measured again, as if beside a version of cuBLAS.
+fn send_beside(server: &Server, version: &str, changed: impl Fn(usize) -> f64) -> anyhow::Result<()> {
+    let mut dataset = twelve(server, changed)?;
+    dataset.provenance.node.insert("cublas".to_owned(), version.to_owned());
+    send(server, dataset)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn two_ways_of_timing_are_compared_like_two_uploads() -> anyhow::Result<()> {
+    let folder = seeded()?;
+    let server = Server::start(folder.path())?;
+    let browser = Browser::start().await?;
+    let page = format!("{}/compare?what=methods", server.url());
+    browser.look(Viewport::DESKTOP, Theme::Light).await?;
+    browser.open(&page, ".empty").await?;
+    browser.until("return document.querySelector('.empty').innerText.includes('Two ways')").await?;
+    let mut warm = twelve(&server, |_| 0.8)?;
+    warm.solutions.iter_mut().for_each(|solution| solution.method = Method::MEDIAN_WARM_WALL);
+    send(&server, warm)?;
+    for (viewport, theme, look) in LOOKS {
+        browser.look(viewport, theme).await?;
+        browser.open(&page, "[data-testid=compared] tbody tr").await?;
+        let verdict: String =
+            browser.script("return document.querySelector('[data-testid=ratio]').innerText").await?;
+        ensure!(verdict.contains("median-cold-event") && verdict.contains("median-warm-wall"), "{verdict}");
+        let rows: u64 = browser
+            .script("return document.querySelectorAll('[data-testid=compared] tbody tr').length")
+            .await?;
+        ensure!(rows == 12, "{rows}");
+        browser.sound(look).await?;
+        browser.picture(&format!("compare-methods-{look}")).await?;
+    }
+    browser.script::<()>("document.querySelector('[data-testid=compared] tbody a').click()").await?;
+    browser.wait_for("[aria-labelledby=configs-title] tbody tr").await?;
     Ok(())
 }
 

@@ -1,8 +1,10 @@
 //! The agents of a server, on the page where people start them. Set DIODE_SCREENSHOTS to an absolute path to keep
 //! pictures.
 
+use std::time::Instant;
+
 use anyhow::{Context as _, ensure};
-use diode_tests::{Browser, LOOKS, Server, diode};
+use diode_tests::{Agent, Browser, LOOKS, Server, diode, until};
 use serde_json::Value;
 
 const ROWS: &str = "[...document.querySelectorAll('[data-testid=fleet] tbody tr')]
@@ -77,4 +79,29 @@ async fn an_agent_that_comes_appears_without_a_reload() -> anyhow::Result<()> {
 
 fn count(text: &str) -> Option<u64> {
     text.replace(',', "").parse().ok()
+}
+
+/// The line as it stands on the page, run by a shell on a node that has nothing but the program. This machine has no
+/// GPU, so its processor is measured.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_line_on_the_page_starts_an_agent_whose_results_arrive() -> anyhow::Result<()> {
+    let folder = tempfile::tempdir()?;
+    let server = Server::start_with(folder.path(), &["--no-worker"])?;
+    let browser = Browser::start().await?;
+    browser.open(&format!("{}/contribute", server.url()), "[data-testid=agent] code").await?;
+    let line: String =
+        browser.script("return document.querySelector('[data-testid=agent] code').innerText").await?;
+    let start = Instant::now();
+    let mut agent = Agent::by_shell(folder.path(), "node", &line)?;
+    until(
+        "the first result arrives",
+        || Ok(server.get("/api/v1/agents")?[0]["measured"].as_u64() > Some(0)),
+    )?;
+    println!("the first result arrived after {:.0} s", start.elapsed().as_secs_f64());
+    ensure!(agent.child.try_wait()?.is_none(), "it goes on");
+    let slug = server.get("/api/v1/agents")?[0]["hardware"].as_str().context("hardware")?.to_owned();
+    let board = server.get(&format!("/api/v1/hardware/{slug}/leaderboard"))?;
+    ensure!(board["total"].as_u64() > Some(0), "{board}");
+    ensure!(agent.terminate()? == Some(0), "SIGTERM ends it");
+    Ok(())
 }

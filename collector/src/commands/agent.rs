@@ -43,7 +43,7 @@ pub(crate) struct Agent {
     #[arg(long, env = "DIODE_AGENT_HOME", value_name = "FOLDER")]
     home: Option<PathBuf>,
 
-    /// What the agent is called on the server [default: this machine's name]
+    /// What the agent is called on the server [default: the kind of its GPU]
     #[arg(long, value_name = "NAME")]
     name: Option<String>,
 
@@ -205,7 +205,7 @@ impl Agent {
             _ => ability(&hardware, &self.allowed()),
         };
         let packs = gpu.map(|gpu| gpu.packs).unwrap_or_default();
-        let name = self.name.clone().unwrap_or_else(host);
+        let name = self.name.clone().unwrap_or_else(|| hardware.slug.to_string());
         let (several, tool) = (meters.len() + broken > 1, provenance.tool.clone().unwrap_or_default());
         let facts = |number, meter| DeviceFacts {
             meter,
@@ -267,13 +267,5 @@ fn report(
         Some(error) if devices == 1 => Err(error),
         // The log names each failure; the last one stands for them here.
         Some(error) => Err(error).with_context(|| format!("{failed} of {devices} devices failed, the last")),
-    }
-}
-
-fn host() -> String {
-    let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
-    match host.trim() {
-        "" => "a node".to_owned(),
-        host => host.chars().take(64).collect(),
     }
 }

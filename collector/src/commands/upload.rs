@@ -8,11 +8,11 @@ use diode_core::api::{MAX_UPLOAD_BYTES, MAX_UPLOAD_TIMINGS, Receipt};
 use serde::Serialize;
 
 use crate::output;
-use crate::server::{Rehearsed, ServerArgs, TermsArgs, rehearse, send};
+use crate::server::{Client, Rehearsed, ServerArgs, TermsArgs, rehearse, send};
 
 /// Send datasets to a Diode server
 ///
-/// Each file is checked here first. Sending the same file twice changes nothing. Where a server asks for
+/// All files are checked here first, then sent; one that the server refuses does not keep the others. Sending the same file twice changes nothing. Where a server asks for
 /// an account, `diode login` gets a token once; DIODE_TOKEN holds one for machines.
 #[derive(Debug, Args)]
 #[command(
@@ -44,29 +44,42 @@ impl Upload {
             return self.rehearse_all();
         }
         // Nothing is sent unless all can be.
-        let uploads = self.files.iter().map(|path| Ok((path, checked(path)?.0)));
-        let uploads = uploads.collect::<anyhow::Result<Vec<_>>>()?;
-        let client = self.terms.contribute(self.server.client()?)?;
-        let mut receipts = Vec::new();
-        for (path, bytes) in &uploads {
-            let sent: anyhow::Result<Receipt> =
-                send(&client.url("/uploads"), || client.post_file("/uploads", bytes))
-                    .with_context(|| format!("cannot upload {}", path.display()));
-            let receipt = match sent {
-                Ok(receipt) => receipt,
-                // What was stored before is told.
-                Err(error) if self.json => {
-                    output::json(&receipts)?;
-                    return Err(error);
-                }
-                Err(error) => return Err(error),
-            };
-            if !self.json {
-                output::text_out(&in_words(path, &receipt))?;
-            }
-            receipts.push(receipt);
+        for path in &self.files {
+            checked(path)?;
         }
-        if self.json { output::json(&receipts) } else { Ok(()) }
+        let client = self.terms.contribute(self.server.client()?)?;
+        let (mut receipts, mut faults) = (Vec::new(), Vec::new());
+        for path in &self.files {
+            match self.send(&client, path) {
+                Ok(receipt) => receipts.push(receipt),
+                Err(error) => {
+                    let is_unreachable = error.chain().any(|cause| cause.is::<ureq::Error>());
+                    faults.push(format!("{error:#}"));
+                    if is_unreachable {
+                        break;
+                    }
+                }
+            }
+        }
+        if self.json {
+            output::json(&receipts)?;
+        }
+        let (sent, all) = (receipts.len(), self.files.len());
+        match &faults[..] {
+            [] => Ok(()),
+            [fault] if all == 1 => bail!("{fault}"),
+            _ => bail!("{sent} of {all} files are stored:\n  {}", faults.join("\n  ")),
+        }
+    }
+
+    fn send(&self, client: &Client, path: &Path) -> anyhow::Result<Receipt> {
+        let bytes = read(path)?;
+        let receipt = send(&client.url("/uploads"), || client.post_file("/uploads", &bytes))
+            .with_context(|| format!("cannot upload {}", path.display()))?;
+        if !self.json {
+            output::text_out(&in_words(path, &receipt))?;
+        }
+        Ok(receipt)
     }
 
     /// Checks every file, whatever is wrong with others.
@@ -74,7 +87,7 @@ impl Upload {
         let (mut rehearsed, mut faults) = (Vec::new(), Vec::new());
         for path in &self.files {
             let hardware = checked(path)
-                .and_then(|(_, datasets)| rehearse(&datasets).with_context(|| path.display().to_string()));
+                .and_then(|datasets| rehearse(&datasets).with_context(|| path.display().to_string()));
             match hardware {
                 Ok(hardware) => rehearsed.push(DryRun { file: path, hardware }),
                 Err(error) => faults.push(format!("{error:#}")),
@@ -95,10 +108,9 @@ impl Upload {
     }
 }
 
-/// The bytes of a file and what they hold, if a server may take it.
-fn checked(path: &Path) -> anyhow::Result<(Vec<u8>, Vec<Dataset>)> {
-    let unreadable = || format!("cannot read {}", path.display());
-    let length = fs::metadata(path).with_context(unreadable)?.len();
+/// What a file holds, if a server may take it.
+fn checked(path: &Path) -> anyhow::Result<Vec<Dataset>> {
+    let length = fs::metadata(path).with_context(|| unreadable(path))?.len();
     if length > MAX_UPLOAD_BYTES as u64 {
         bail!(
             "{}: {} MiB, expected at most {} MiB; make it smaller with `diode convert` to .msgpack.zst",
@@ -107,10 +119,17 @@ fn checked(path: &Path) -> anyhow::Result<(Vec<u8>, Vec<Dataset>)> {
             MAX_UPLOAD_BYTES >> 20
         );
     }
-    let bytes = fs::read(path).with_context(unreadable)?;
-    let decoded = diode_formats::decode_within(&bytes, MAX_UPLOAD_TIMINGS)
+    let decoded = diode_formats::decode_within(&read(path)?, MAX_UPLOAD_TIMINGS)
         .with_context(|| path.display().to_string())?;
-    Ok((bytes, decoded.datasets))
+    Ok(decoded.datasets)
+}
+
+fn read(path: &Path) -> anyhow::Result<Vec<u8>> {
+    fs::read(path).with_context(|| unreadable(path))
+}
+
+fn unreadable(path: &Path) -> String {
+    format!("cannot read {}", path.display())
 }
 
 /// What `--dry-run` says of a file.

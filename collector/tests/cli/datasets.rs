@@ -397,6 +397,19 @@ fn a_refusal_is_shown_in_the_servers_words_and_a_broken_file_is_never_sent() {
     assert!(error.contains("a.json") && error.contains("M: got 0 (invalid, 422)"), "{error}");
     assert_eq!(bodies.join().unwrap().len(), 1);
 
+    let three = ["upload", "a.json", "other.json", "third.json"];
+    for (number, file) in three[2..].iter().enumerate() {
+        sandbox.write(file, &DATASET.replace('\n', &" ".repeat(number)));
+    }
+    let refused = ("422 Unprocessable Entity", refusal("invalid", "M: got 0"));
+    let (address, bodies) = server(vec![("201 Created", receipt()), refused, ("201 Created", receipt())]);
+    let output = sandbox.run(&[&three[..], &["--server", &address]].concat());
+    assert_eq!(output.status.code(), Some(1));
+    let (stored, error) = (String::from_utf8(output.stdout.clone()).unwrap(), stderr(&output));
+    assert!(stored.contains("a.json: stored") && stored.contains("third.json: stored"), "{stored}");
+    assert!(error.contains("2 of 3 files are stored") && error.contains("other.json"), "{error}");
+    assert_eq!(bodies.join().unwrap().len(), 3);
+
     sandbox.write("b.json", "{");
     let error = sandbox.fails(1, &["upload", "a.json", "b.json", "--server", "http://127.0.0.1:1"]);
     assert!(error.contains("b.json") && error.contains("truncated"), "{error}");

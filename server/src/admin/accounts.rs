@@ -106,11 +106,22 @@ impl AccountCommand {
 
     async fn answer(self, store: &dyn Store, policy: &Policy) -> anyhow::Result<String> {
         Ok(match self {
-            Self::Create { name, admin, .. } => shown(&create(store, policy, name, admin).await?),
-            Self::Invite { .. } => shown(&invitation_link(store, policy).await?),
+            Self::Create { name, admin, .. } => {
+                let what = format!("create {} {name}", if admin { "administrator" } else { "account" });
+                let link = create(store, policy, name, admin).await?;
+                write_down(store, &what).await?;
+                shown(&link)
+            }
+            Self::Invite { .. } => {
+                let link = invitation_link(store, policy).await?;
+                write_down(store, "make an invitation").await?;
+                shown(&link)
+            }
             Self::Reset { name, .. } => {
                 let account = named(store, &name).await?.account;
-                shown(&password_link(store, policy, account.id).await?)
+                let link = password_link(store, policy, account.id).await?;
+                write_down(store, &format!("make a link for a new password of {name}")).await?;
+                shown(&link)
             }
             Self::Accounts { .. } => store.accounts().await?.iter().map(account_line).collect(),
             Self::Tokens { name, revoke, .. } => tokens(store, &name, revoke).await?,
@@ -127,6 +138,11 @@ impl AccountCommand {
 /// Prints to stdout, so that a script can read it.
 pub fn print(text: &str) -> std::io::Result<()> {
     std::io::stdout().write_all(text.as_bytes())
+}
+
+/// Writes down what no reason is asked for.
+async fn write_down(store: &dyn Store, what: &str) -> anyhow::Result<()> {
+    Ok(store.write_down(what, "by diode-server admin", WHO, Now::read()).await?)
 }
 
 async fn named(store: &dyn Store, name: &AccountName) -> anyhow::Result<Credentials> {
@@ -148,6 +164,7 @@ async fn tokens(store: &dyn Store, name: &AccountName, revoke: Option<TokenId>) 
         if !store.revoke_token(&account.id, &id).await? {
             bail!("`{name}` has no token `{id}`; `diode-server admin tokens {name}` lists them");
         }
+        write_down(store, &format!("revoke token {id} of {name}")).await?;
         return Ok(format!("token {id} of {name} does not work any more\n"));
     }
     let mut text = String::new();
@@ -193,6 +210,7 @@ async fn unlinked(
 async fn set_disabled(store: &dyn Store, name: &AccountName, disabled: bool) -> anyhow::Result<String> {
     let account = named(store, name).await?.account;
     store.set_disabled(&account.id, disabled, Now::read()).await?;
+    write_down(store, &format!("{} {name}", if disabled { "disable" } else { "enable" })).await?;
     Ok(format!("{name} is {}\n", if disabled { "disabled" } else { "enabled" }))
 }
 

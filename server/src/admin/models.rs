@@ -95,7 +95,12 @@ impl ModelCommand {
         let store = backend.store.as_ref();
         let (action, act) = match self {
             Self::Models { hardware, .. } => {
-                return Ok(store.models(hardware.as_ref()).await?.iter().map(model_line).collect());
+                return Ok(store
+                    .models(hardware.as_ref(), MAX_LISTED)
+                    .await?
+                    .iter()
+                    .map(model_line)
+                    .collect());
             }
             Self::History { hardware, .. } => {
                 let history = store.publications(&hardware, MAX_LISTED).await?;

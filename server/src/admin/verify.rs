@@ -33,6 +33,8 @@ pub struct Verified {
     pub damaged: Vec<String>,
     /// Blobs that a row names and that are not there, or not of their size.
     pub missing: Vec<NamedBlob>,
+    /// Blobs whose bytes are no longer those that their name says.
+    pub changed: Vec<NamedBlob>,
     /// Blobs that no row names.
     pub orphans: usize,
 }
@@ -44,6 +46,7 @@ impl Verified {
             && self.misjudged.is_empty()
             && self.damaged.is_empty()
             && self.missing.is_empty()
+            && self.changed.is_empty()
     }
 }
 
@@ -58,21 +61,25 @@ impl std::fmt::Display for Verified {
         for NamedBlob { kind, digest, bytes } in &self.missing {
             writeln!(f, "{kind:?} blob {digest} of {bytes} bytes is missing")?;
         }
+        for NamedBlob { kind, digest, bytes } in &self.changed {
+            writeln!(f, "{kind:?} blob {digest} of {bytes} bytes has other content than it was stored with")?;
+        }
         let Self { entries, stale, uploads, to_judge, rows, orphans, .. } = self;
         write!(
             f,
             "{entries} entries recomputed, {} differ; {stale} entries wait to be recomputed; {uploads} uploads \
              judged, {} standings differ; {to_judge} uploads wait to be judged; {rows} rows of jobs and agents \
-             read; {} damaged rows; {} missing blobs; {orphans} blobs that nothing names",
+             read; {} damaged rows; {} missing blobs; {} changed ones; {orphans} blobs that nothing names",
             self.differences.len(),
             self.misjudged.len(),
             self.damaged.len(),
-            self.missing.len()
+            self.missing.len(),
+            self.changed.len()
         )
     }
 }
 
-/// Recomputes every board entry and every standing from the solutions, looks for every blob, and goes on
+/// Recomputes every board entry and every standing from the solutions, reads every blob, and goes on
 /// after what is wrong.
 pub async fn verify(backend: &Backend) -> anyhow::Result<Verified> {
     let mut verified = verify_entries(backend.store.as_ref()).await?;
@@ -86,6 +93,8 @@ pub async fn verify(backend: &Backend) -> anyhow::Result<Verified> {
     for blob in &named {
         if backend.blobs.size(blob.kind, &blob.digest).await? != Some(blob.bytes) {
             verified.missing.push(blob.clone());
+        } else if !backend.blobs.is_whole(blob.kind, &blob.digest).await? {
+            verified.changed.push(blob.clone());
         }
     }
     let named: BTreeSet<_> = named.into_iter().map(|blob| (blob.kind, blob.digest)).collect();

@@ -3,6 +3,7 @@ use axum::Json;
 use axum::body::Body;
 use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode};
+use axum::response::Response;
 use diode_core::api::query::from_text;
 use diode_core::api::{Agent, AgentDetail, ApiError, Coverage, Purpose, Registration, Wanted};
 use diode_core::hardware::{Hardware, fits};
@@ -14,6 +15,7 @@ use crate::agents::coverage;
 use crate::agents::plan::{breadth_of, expected_seconds};
 use crate::app::App;
 use crate::http::{ApiFault, ApiResult, FromPath, Lookup, NoParameters, StrictQuery, json_body};
+use crate::page_cache::Question;
 use crate::store::{KnownAgent, NewWork, Now, Store, StoreResult};
 
 /// As many as a page shows.
@@ -121,18 +123,27 @@ async fn summary(app: &App, id: &AgentId) -> ApiResult<Agent> {
 /// How much of what the plan names has been measured on a hardware.
 #[utoipa::path(
     get, path = "/hardware/{slug}/coverage", tag = "agents", params(("slug" = String, Path)),
-    responses((status = 200, body = Coverage), (status = 404, body = ApiError)),
+    responses(
+        (status = 200, body = Coverage),
+        (status = 304, description = "The client has it already"),
+        (status = 404, body = ApiError),
+    ),
 )]
 pub(crate) async fn coverage_of(
     State(app): State<App>,
     _: StrictQuery<NoParameters>,
     FromPath(hardware): FromPath<Hardware>,
-) -> ApiResult<Json<Coverage>> {
-    let slug = hardware.slug;
-    let measured = app.backend.store.measured_problems(&slug).await?;
-    let figures = app.backend.store.work_figures(&slug).await?;
-    let counted = tokio::task::spawn_blocking(move || coverage(slug, &measured, figures)).await;
-    Ok(Json(counted.map_err(ApiFault::internal)?))
+    headers: HeaderMap,
+) -> ApiResult<Response> {
+    let (store, slug) = (&app.backend.store, hardware.slug);
+    let state = store.hardware_state(&slug).await?;
+    let figures = store.work_figures(&slug).await?;
+    let question = Question::new(slug.clone(), &("coverage", state, figures));
+    let make = async {
+        let measured = store.measured_problems(&slug).await?;
+        Ok(tokio::task::spawn_blocking(move || coverage(slug, &measured, figures)).await?)
+    };
+    Ok(app.pages.answer(&question, make).await?.reply(&headers))
 }
 
 /// Asks agents to measure problems on a hardware, before others of kinds that are known. What is planned or

@@ -5,11 +5,11 @@ use std::collections::BTreeMap;
 use axum::Json;
 use axum::extract::State;
 use diode_core::api::{
-    ApiError, HardwareSummary, Kernels, LibraryOn, ProblemFilter, RatioQuery, Ratios, Receipt, SortOrder,
-    TimedConfig,
+    ApiError, HardwareSummary, Kernels, LibraryOn, MethodOn, ProblemFilter, RatioQuery, Ratios, Receipt,
+    SortOrder, TimedConfig,
 };
-use diode_core::ids::{ProblemId, UploadId};
-use diode_core::{Method, Problem};
+use diode_core::ids::{HardwareSlug, ProblemId, UploadId};
+use diode_core::{Invalid, Method, Problem};
 
 use crate::app::App;
 use crate::http::{ApiFault, ApiResult, StrictQuery, lookup};
@@ -52,13 +52,63 @@ pub(crate) async fn hardware(
         let only_b = store.timed_problems(b, kernels, &filter).await?;
         return Ok(Json(Ratios { only_a, only_b, ..Ratios::default() }));
     };
+    let on = |hardware: &HardwareSlug| MethodOn { hardware: hardware.clone(), method };
+    Ok(Json(entries(&app, [&on(a), &on(b)], kernels, &query).await?))
+}
+
+/// The best kernels by two ways of timing: `a` and `b` are `HARDWARE@METHOD`, such as
+/// `nvidia-h200@median-cold-event`.
+#[utoipa::path(
+    get, path = "/comparisons/methods", tag = "comparisons", params(RatioQuery),
+    responses(
+        (status = 200, body = Ratios),
+        (status = 400, body = ApiError),
+        (status = 404, body = ApiError),
+    ),
+)]
+pub(crate) async fn methods(
+    State(app): State<App>,
+    StrictQuery(query): StrictQuery<RatioQuery>,
+) -> ApiResult<Json<Ratios>> {
+    if let Some(method) = query.method {
+        return Err(Invalid::new("method", method, "none: `a` and `b` name theirs").into());
+    }
+    let (a, b) = (timed_on(&app, &query.a).await?, timed_on(&app, &query.b).await?);
+    let kernels = query.kernels.unwrap_or(Kernels::Triton);
+    Ok(Json(entries(&app, [&a, &b], kernels, &query).await?))
+}
+
+/// A way of timing by which something was timed.
+async fn timed_on(app: &App, given: &str) -> ApiResult<MethodOn> {
+    let MethodOn { hardware, method } = given.parse()?;
+    let known: HardwareSummary = lookup(app, hardware.as_str()).await?;
+    if known.methods.contains(&method) {
+        return Ok(MethodOn { hardware: known.hardware.slug, method });
+    }
+    let there: Vec<String> = known.methods.iter().map(Method::to_string).collect();
+    Err(ApiFault::not_found(format!(
+        "nothing on {hardware} was timed by `{method}`; there is {}",
+        there.join(", ")
+    )))
+}
+
+/// Compares entries of boards.
+async fn entries(
+    app: &App,
+    [a, b]: [&MethodOn; 2],
+    kernels: Kernels,
+    query: &RatioQuery,
+) -> ApiResult<Ratios> {
+    let (store, filter) = (&app.backend.store, query.filter());
     let pairs = store.pairs([a, b], kernels, &filter, MAX_PAIRS).await?;
     let both = pairs.total;
-    let only = async |slug| -> ApiResult<u64> {
-        Ok(store.timed_problems(slug, kernels, &filter).await?.saturating_sub(both))
+    let only = async |side: &MethodOn| -> ApiResult<u64> {
+        let filter = ProblemFilter { method: Some(side.method), ..filter };
+        let timed = store.timed_problems(&side.hardware, kernels, &filter).await?;
+        Ok(timed.saturating_sub(both))
     };
     let (only_a, only_b) = (only(a).await?, only(b).await?);
-    Ok(Json(answer(pairs, only_a, only_b, method, &query).await?))
+    answer(pairs, only_a, only_b, b.method, query).await
 }
 
 /// The best kernels of two uploads on the same problems: `a` and `b` are their ids. What is quarantined is left
@@ -190,7 +240,7 @@ fn add_best_times(best: &mut BestTimes, stored: &StoredSolutions, kernels: Kerne
     }
 }
 
-async fn answer(
+pub(super) async fn answer(
     pairs: Sample<Pair>,
     only_a: u64,
     only_b: u64,

@@ -1,5 +1,6 @@
-use axum::Json;
 use axum::extract::State;
+use axum::http::HeaderMap;
+use axum::response::Response;
 use diode_core::api::{ApiError, CoverageMap, CoverageMapQuery};
 use diode_core::hardware::Hardware;
 use diode_core::{DType, Op};
@@ -7,6 +8,7 @@ use diode_core::{DType, Op};
 use crate::agents::{map, next};
 use crate::app::App;
 use crate::http::{ApiResult, FromPath, StrictQuery};
+use crate::page_cache::Question;
 
 /// Enough to see what the plan is about.
 const NEXT: u32 = 10;
@@ -17,6 +19,7 @@ const NEXT: u32 = 10;
     params(("slug" = String, Path), CoverageMapQuery),
     responses(
         (status = 200, body = CoverageMap),
+        (status = 304, description = "The client has it already"),
         (status = 400, body = ApiError),
         (status = 404, body = ApiError),
     ),
@@ -25,22 +28,29 @@ pub(crate) async fn get(
     State(app): State<App>,
     StrictQuery(query): StrictQuery<CoverageMapQuery>,
     FromPath(hardware): FromPath<Hardware>,
-) -> ApiResult<Json<CoverageMap>> {
+    headers: HeaderMap,
+) -> ApiResult<Response> {
     let (op, dtype) = (query.op.unwrap_or(Op::Mm), query.dtype.unwrap_or(DType::BFloat16));
     let store = &app.backend.store;
-    let measured = store.measured_problems(&hardware.slug).await?;
-    let waiting = store.waiting_work(&hardware.slug, NEXT).await?;
-    let count = move || {
-        let cells = map(op, dtype, &measured);
-        CoverageMap {
-            op,
-            dtype,
-            kinds: cells.iter().map(|cell| cell.kinds).sum(),
-            covered: cells.iter().map(|cell| cell.covered).sum(),
-            cells,
-            next: next(&hardware, waiting, measured, NEXT as usize),
-            hardware: hardware.slug,
-        }
+    let slug = hardware.slug.clone();
+    let state = store.hardware_state(&slug).await?;
+    let waiting = store.waiting_work(&slug, NEXT).await?;
+    let question = Question::new(slug.clone(), &("map", state, op, dtype, &waiting, hardware.facts));
+    let make = async {
+        let measured = store.measured_problems(&slug).await?;
+        let count = move || {
+            let cells = map(op, dtype, &measured);
+            CoverageMap {
+                op,
+                dtype,
+                kinds: cells.iter().map(|cell| cell.kinds).sum(),
+                covered: cells.iter().map(|cell| cell.covered).sum(),
+                cells,
+                next: next(&hardware, waiting, measured, NEXT as usize),
+                hardware: hardware.slug,
+            }
+        };
+        Ok(tokio::task::spawn_blocking(count).await?)
     };
-    Ok(Json(tokio::task::spawn_blocking(count).await?))
+    Ok(app.pages.answer(&question, make).await?.reply(&headers))
 }

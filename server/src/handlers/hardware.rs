@@ -1,3 +1,5 @@
+use std::cmp::Reverse;
+
 use axum::Json;
 use axum::extract::State;
 use diode_core::api::{ApiError, HardwareSummary, ProblemFilter, ProblemPoint};
@@ -32,13 +34,22 @@ impl Lookup for Hardware {
     }
 }
 
-/// Everything that data or models speak of.
+/// More than a menu can show.
+const MAX_LISTED: usize = 500;
+
+/// Everything that data or models speak of, by slug. At most 500, those with the most problems.
 #[utoipa::path(get, path = "/hardware", tag = "hardware", responses((status = 200, body = Vec<HardwareSummary>)))]
 pub(crate) async fn list(
     State(app): State<App>,
     _: StrictQuery<NoParameters>,
 ) -> ApiResult<Json<Vec<HardwareSummary>>> {
-    Ok(Json(app.backend.store.hardware_list().await?))
+    let mut all = app.backend.store.hardware_list().await?;
+    if all.len() > MAX_LISTED {
+        all.sort_by_key(|summary| Reverse(summary.problems));
+        all.truncate(MAX_LISTED);
+        all.sort_by(|a, b| a.hardware.slug.cmp(&b.hardware.slug));
+    }
+    Ok(Json(all))
 }
 
 /// One kind of hardware.

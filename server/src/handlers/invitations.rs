@@ -3,7 +3,7 @@ use axum::extract::State;
 use axum::http::StatusCode;
 use diode_core::api::{ApiError, Invitation};
 
-use crate::accounts::{Admin, Authorized, invitation_link};
+use crate::accounts::{Admin, Authorized, invitation_link, write_down};
 use crate::app::App;
 use crate::http::{ApiFault, ApiResult, NoParameters, StrictQuery};
 
@@ -19,10 +19,11 @@ use crate::http::{ApiFault, ApiResult, NoParameters, StrictQuery};
 pub(crate) async fn create(
     State(app): State<App>,
     _: StrictQuery<NoParameters>,
-    _: Authorized<Admin>,
+    Authorized { account, .. }: Authorized<Admin>,
 ) -> ApiResult<(StatusCode, Json<Invitation>)> {
     let store = app.backend.store.as_ref();
     let link = invitation_link(store, app.policy()).await.map_err(ApiFault::internal)?;
+    write_down(&app, account.as_ref(), "make an invitation").await?;
     let invitation = Invitation { link: link.url, expires_at: link.expires.to_string() };
     Ok((StatusCode::CREATED, Json(invitation)))
 }

@@ -8,6 +8,7 @@ use axum::response::sse::{Event, KeepAlive, Sse};
 use diode_core::api::{ApiError, Job, JobEvent};
 use diode_core::ids::JobId;
 use futures_util::{Stream, stream};
+use tokio::sync::OwnedSemaphorePermit;
 
 use crate::app::App;
 use crate::http::{ApiFault, ApiResult, FromPath, NoParameters, StrictQuery};
@@ -36,6 +37,7 @@ pub(crate) struct JobMessage {
         (status = 200, body = JobMessage, content_type = "text/event-stream"),
         (status = 400, body = ApiError),
         (status = 404, body = ApiError),
+        (status = 503, body = ApiError, description = "Too many such streams at once"),
     ),
 )]
 pub(crate) async fn get(
@@ -45,12 +47,19 @@ pub(crate) async fn get(
     headers: HeaderMap,
 ) -> ApiResult<Sse<impl Stream<Item = Result<Event, Infallible>>>> {
     let after = last_event_id(&headers)?;
-    let follower = Follower { app, job: job.id, after, pending: VecDeque::new(), ended: false };
+    let turn = app.following().ok_or_else(too_many)?;
+    let follower = Follower { app, _turn: turn, job: job.id, after, pending: VecDeque::new(), ended: false };
     let events = stream::unfold(follower, |mut follower| async move {
         let event = follower.next().await?;
         Some((Ok(event), follower))
     });
     Ok(Sse::new(events).keep_alive(KeepAlive::default()))
+}
+
+fn too_many() -> ApiFault {
+    ApiFault::busy(
+        "as many jobs are followed as the server takes; try again later, or ask for the job itself from time to time",
+    )
 }
 
 fn last_event_id(headers: &HeaderMap) -> ApiResult<u64> {
@@ -61,6 +70,7 @@ fn last_event_id(headers: &HeaderMap) -> ApiResult<u64> {
 
 struct Follower {
     app: App,
+    _turn: OwnedSemaphorePermit,
     job: JobId,
     /// The last event sent.
     after: u64,

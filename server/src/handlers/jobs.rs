@@ -5,7 +5,7 @@ use axum::http::{HeaderMap, StatusCode};
 use diode_core::api::{ApiError, Job, JobKind, JobRequest};
 use diode_core::ids::JobId;
 
-use crate::accounts::{Authorized, Right as _, Train};
+use crate::accounts::{Authorized, Right as _, Train, write_down};
 use crate::app::App;
 use crate::http::{ApiFault, ApiResult, FromPath, Lookup, NoParameters, StrictQuery, json_body};
 use crate::store::{MAX_OWN_JOBS, MAX_WAITING_JOBS, Now, Queued, Store, StoreResult};
@@ -107,10 +107,9 @@ pub(crate) async fn cancel(
     _: StrictQuery<NoParameters>,
     FromPath(job): FromPath<Job>,
 ) -> ApiResult<Json<Job>> {
-    if let Some(account) = account.filter(|account| !account.admin)
-        && !Train::is_free(app.policy())
-        && app.backend.store.job_owner(&job.id).await? != Some(account.id)
-    {
+    let owner = app.backend.store.job_owner(&job.id).await?;
+    let is_own = owner.as_ref() == account.as_ref().map(|account| &account.id);
+    if !is_own && !account.as_ref().is_none_or(|account| account.admin) && !Train::is_free(app.policy()) {
         return Err(ApiFault::forbidden(format!(
             "job `{}` is not your account's; an administrator may cancel it",
             job.id
@@ -118,7 +117,11 @@ pub(crate) async fn cancel(
     }
     let cancelled = app.backend.store.cancel_job(&job.id, Now::read()).await?;
     let ended = || ApiFault::conflict(format!("job `{}` has ended, so it cannot be cancelled", job.id));
-    Ok(Json(cancelled.ok_or_else(ended)?))
+    let cancelled = cancelled.ok_or_else(ended)?;
+    if !is_own {
+        write_down(&app, account.as_ref(), &format!("cancel job {}", job.id)).await?;
+    }
+    Ok(Json(cancelled))
 }
 
 /// The newest jobs, newest first.

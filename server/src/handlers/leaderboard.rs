@@ -1,6 +1,6 @@
 use axum::extract::State;
-use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
-use axum::response::{IntoResponse as _, Response};
+use axum::http::HeaderMap;
+use axum::response::Response;
 use diode_core::Invalid;
 use diode_core::api::{
     ApiError, HardwareSummary, Kernels, Leaderboard, LeaderboardQuery, LeaderboardSort, SortOrder,
@@ -8,7 +8,8 @@ use diode_core::api::{
 use diode_core::ids::HardwareSlug;
 
 use crate::app::App;
-use crate::http::{ApiResult, FromPath, Lookup, StrictQuery, is_current};
+use crate::http::{ApiResult, FromPath, Lookup, StrictQuery};
+use crate::page_cache::Question;
 use crate::store::{BoardQuery, Cursor, Ranking, Store, StoreResult};
 
 /// One page more than fills a screen.
@@ -49,17 +50,9 @@ pub(crate) async fn get(
     headers: HeaderMap,
 ) -> ApiResult<Response> {
     let asked = board_query(&query)?;
-    let question = (slug, revision, query);
-    let make = async { Ok(app.backend.store.leaderboard(&question.0, &asked).await?) };
-    let answer = app.pages.answer(&question, make).await?;
-    // Entries change, so a client asks each time whether they have.
-    let caching =
-        [(header::ETAG, answer.tag.clone()), (header::CACHE_CONTROL, HeaderValue::from_static("no-cache"))];
-    if is_current(&headers, &answer.tag) {
-        return Ok((StatusCode::NOT_MODIFIED, caching).into_response());
-    }
-    let json = [(header::CONTENT_TYPE, HeaderValue::from_static("application/json"))];
-    Ok((caching, json, answer.json).into_response())
+    let question = Question::new(slug.clone(), &("board", revision, &query));
+    let make = async { Ok(app.backend.store.leaderboard(&slug, &asked).await?) };
+    Ok(app.pages.answer(&question, make).await?.reply(&headers))
 }
 
 fn board_query(query: &LeaderboardQuery) -> Result<BoardQuery, Invalid> {

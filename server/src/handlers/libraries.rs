@@ -5,7 +5,10 @@ use diode_core::api::{ApiError, LibraryUse};
 use crate::app::App;
 use crate::http::{ApiResult, NoParameters, StrictQuery};
 
-/// The versions of the vendors' libraries beside which was measured, as the uploads say; in the order of their names.
+/// More than a menu can show.
+const MAX_LISTED: u32 = 500;
+
+/// The versions of the vendors' libraries beside which was measured, as the uploads say; in the order of their names. At most 500, those of the newest uploads.
 #[utoipa::path(
     get, path = "/libraries", tag = "comparisons",
     responses((status = 200, body = Vec<LibraryUse>), (status = 400, body = ApiError)),
@@ -14,5 +17,5 @@ pub(crate) async fn list(
     State(app): State<App>,
     _: StrictQuery<NoParameters>,
 ) -> ApiResult<Json<Vec<LibraryUse>>> {
-    Ok(Json(app.backend.store.libraries().await?))
+    Ok(Json(app.backend.store.libraries(MAX_LISTED).await?))
 }

@@ -35,7 +35,10 @@ pub(crate) struct ModelQuery {
     model_type: Option<ModelType>,
 }
 
-/// All models, or those of one hardware or type, newest first.
+/// More than anybody reads at once.
+const NEWEST: u32 = 500;
+
+/// The models, or those of one hardware or type, newest first: the newest 500, and all that are published.
 #[utoipa::path(
     get, path = "/models", tag = "models", params(ModelQuery),
     responses((status = 200, body = Vec<ModelSummary>), (status = 400, body = ApiError)),
@@ -44,7 +47,7 @@ pub(crate) async fn list(
     State(app): State<App>,
     StrictQuery(query): StrictQuery<ModelQuery>,
 ) -> ApiResult<Json<Vec<ModelSummary>>> {
-    let mut models = app.backend.store.models(query.hardware.as_ref()).await?;
+    let mut models = app.backend.store.models(query.hardware.as_ref(), NEWEST).await?;
     models.retain(|model| query.model_type.is_none_or(|wanted| model.model_type == wanted));
     Ok(Json(models))
 }

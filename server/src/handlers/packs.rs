@@ -12,7 +12,7 @@ use serde::Deserialize;
 
 use super::stored_file::{FOREVER, StoredFile};
 use super::uploads::refuse_wrapped;
-use crate::accounts::{Admin, Authorized};
+use crate::accounts::{Admin, Authorized, write_down};
 use crate::app::App;
 use crate::blobs::BlobKind;
 use crate::http::{
@@ -40,7 +40,10 @@ pub(crate) struct PackQuery {
     architecture: Option<String>,
 }
 
-/// The kernel packs, newest first, with what their kernels compute.
+/// More than any agent looks through.
+const MAX_LISTED: u32 = 500;
+
+/// The kernel packs, newest first, with what their kernels compute; 500 at most.
 #[utoipa::path(
     get, path = "/packs", tag = "packs", params(PackQuery),
     responses((status = 200, body = Vec<PackSummary>), (status = 400, body = ApiError)),
@@ -49,7 +52,7 @@ pub(crate) async fn list(
     State(app): State<App>,
     StrictQuery(query): StrictQuery<PackQuery>,
 ) -> ApiResult<Json<Vec<PackSummary>>> {
-    Ok(Json(app.backend.store.packs(query.architecture.as_deref()).await?))
+    Ok(Json(app.backend.store.packs(query.architecture.as_deref(), MAX_LISTED).await?))
 }
 
 /// A pack's file. Packs are code: who pulls one compares its digest.
@@ -113,7 +116,7 @@ pub(crate) async fn create(
     let mut file = app.backend.blobs.scratch().await?;
     receive(&headers, body, MAX_PACK_BYTES as usize, PACE, &mut file).await.map_err(refuse_body)?;
     let copy = file.try_clone().await.map_err(ApiFault::unwritable)?.into_std().await;
-    let by = account.map(|account| account.name);
+    let by = account.as_ref().map(|account| account.name.clone());
     let examined = tokio::task::spawn_blocking(move || {
         (&copy).rewind()?;
         examine(copy, by, Now::read())
@@ -122,6 +125,7 @@ pub(crate) async fn create(
     // The blob first: after a crash no row may name a blob that is not there.
     app.backend.blobs.put_file(BlobKind::Pack, &pack.sha256, file).await?;
     if app.backend.store.add_pack(&pack).await? {
+        write_down(&app, account.as_ref(), &format!("publish pack {}", pack.digest)).await?;
         return Ok((StatusCode::CREATED, Json(pack)));
     }
     let Some(stored) = app.backend.store.pack(&pack.digest).await? else {
@@ -142,11 +146,12 @@ pub(crate) async fn create(
 )]
 pub(crate) async fn delete(
     State(app): State<App>,
-    _: Authorized<Admin>,
+    Authorized { account, .. }: Authorized<Admin>,
     _: StrictQuery<NoParameters>,
     FromPath(pack): FromPath<PackSummary>,
 ) -> ApiResult<StatusCode> {
     app.backend.store.remove_pack(&pack.digest).await?;
+    write_down(&app, account.as_ref(), &format!("withdraw pack {}", pack.digest)).await?;
     // The file stays: who publishes the same pack at this moment has stored it before the row. `admin sweep`
     // removes it after an hour, if no row names it then.
     Ok(StatusCode::NO_CONTENT)

@@ -63,7 +63,8 @@ pub(crate) async fn get(
 ) -> ApiResult<Json<Picks>> {
     let (method, problems) = query.checked()?;
     let store = &app.backend.store;
-    let models = store.models(Some(&hardware.slug)).await?;
+    // Only those that are published, as those alone are taken.
+    let models = store.models(Some(&hardware.slug), 0).await?;
     let Some(summary) = ModelSummary::best_for(&models, &hardware.slug) else {
         return Ok(Json(Picks { model: None, items: Vec::new() }));
     };

@@ -13,6 +13,10 @@ use crate::consensus::{Consensus, KernelEntry};
 use crate::http::{ApiFault, ApiResult, FromPath, Lookup, StrictQuery};
 use crate::store::{Store, StoreResult, View};
 
+/// Far more than the largest space has; a dataset may name any config.
+const MAX_CONFIGS: usize = 5_000;
+const MAX_VIEWS: usize = 500;
+
 /// Bytes that a config with its time takes, rather more than fewer.
 const JSON_OF_CONFIG: usize = 288;
 
@@ -36,8 +40,8 @@ pub(crate) struct ViewQuery {
     method: Option<Method>,
 }
 
-/// Every config that was tried on a problem, by one method on one hardware;
-/// the first view there is unless one is named.
+/// The configs that were tried on a problem, by one method on one hardware, 5,000 timed and
+/// 5,000 failed ones at most; the first view there is unless one is named.
 #[utoipa::path(
     get, path = "/problems/{id}", tag = "problems",
     params(("id" = String, Path), ViewQuery),
@@ -99,14 +103,21 @@ fn detail(
     problem: Problem,
     hardware: Hardware,
     view: View,
-    views: Vec<ProblemView>,
+    mut views: Vec<ProblemView>,
     consensus: Consensus,
 ) -> ProblemDetail {
     let entry = consensus.board_entry(&problem, &hardware);
     let (triton, library, triton_over_library, triton_ties) = entry
         .map(|entry| (entry.triton, entry.library, entry.triton_over_library, entry.triton_ties))
         .unwrap_or_default();
+    if views.len() > MAX_VIEWS {
+        views.retain(|one| one.hardware == view.hardware || one.method == view.method);
+        views.truncate(MAX_VIEWS);
+    }
+    let beyond = |number: usize| number.saturating_sub(MAX_CONFIGS) as u64;
     ProblemDetail {
+        more_configs: beyond(consensus.configs.len()),
+        more_failures: beyond(consensus.failures.len()),
         roofline_us: consensus.roofline(&problem, &hardware).map(|nanos| Nanos(nanos).micros().0),
         problem_id: view.problem,
         problem,
@@ -121,6 +132,7 @@ fn detail(
         configs: consensus
             .configs
             .iter()
+            .take(MAX_CONFIGS)
             .map(|c| ConfigResult {
                 config: c.config,
                 us: c.time.micros().0,
@@ -131,6 +143,7 @@ fn detail(
         failures: consensus
             .failures
             .into_iter()
+            .take(MAX_CONFIGS)
             .map(|(config, reason)| FailedConfig { config, reason })
             .collect(),
     }

@@ -95,17 +95,10 @@ pub(crate) async fn receive(
     file.flush().await.map_err(BodyError::Unwritable)
 }
 
-/// A small JSON document in the body of a request.
-pub(crate) async fn json_body<T: DeserializeOwned>(headers: &HeaderMap, body: Body) -> ApiResult<T> {
+/// A body that is short, read into memory.
+pub(crate) async fn small_body(headers: &HeaderMap, body: Body) -> ApiResult<Vec<u8>> {
     /// No request but an upload is longer.
     const MAX_BYTES: usize = 64 * 1024;
-    let media = headers.get(header::CONTENT_TYPE).map(|value| value.to_str().unwrap_or_default());
-    if media.is_some_and(|media| essence(media) != "application/json") {
-        return Err(ApiFault::unsupported_media(format!(
-            "Content-Type: got `{}`, expected application/json",
-            media.unwrap_or_default()
-        )));
-    }
     let read = async {
         let mut reader = Reader::new(headers, body, MAX_BYTES, PACE)?;
         let mut bytes = Vec::new();
@@ -114,14 +107,26 @@ pub(crate) async fn json_body<T: DeserializeOwned>(headers: &HeaderMap, body: Bo
         }
         Ok(bytes)
     };
-    let bytes = read.await.map_err(|error| match error {
+    read.await.map_err(|error| match error {
         BodyError::TooLong => ApiFault::too_large(format!("the body exceeds {MAX_BYTES} bytes")),
         BodyError::TooSlow => ApiFault::too_slow("the body"),
         BodyError::BrokeOff(error) => {
             ApiFault::invalid(format!("the body broke off while it was read: {error}"))
         }
         BodyError::Unwritable(error) => ApiFault::internal(error),
-    })?;
+    })
+}
+
+/// A small JSON document in the body of a request.
+pub(crate) async fn json_body<T: DeserializeOwned>(headers: &HeaderMap, body: Body) -> ApiResult<T> {
+    let media = headers.get(header::CONTENT_TYPE).map(|value| value.to_str().unwrap_or_default());
+    if media.is_some_and(|media| essence(media) != "application/json") {
+        return Err(ApiFault::unsupported_media(format!(
+            "Content-Type: got `{}`, expected application/json",
+            media.unwrap_or_default()
+        )));
+    }
+    let bytes = small_body(headers, body).await?;
     serde_json::from_slice(&bytes)
         .map_err(|error| ApiFault::invalid(format!("the body is not the JSON expected here: {error}")))
 }

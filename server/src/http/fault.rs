@@ -266,9 +266,19 @@ impl From<NotTaken> for ApiFault {
     }
 }
 
+/// What a client sent may be part of a message; no more of it goes back than people read.
+fn shortened(mut message: String) -> String {
+    const MAX_CHARS: usize = 1000;
+    if let Some((end, _)) = message.char_indices().nth(MAX_CHARS) {
+        message.truncate(end);
+        message.push('…');
+    }
+    message
+}
+
 impl IntoResponse for ApiFault {
     fn into_response(self) -> Response {
-        let body = ApiError { code: self.code.to_owned(), message: self.message };
+        let body = ApiError { code: self.code.to_owned(), message: shortened(self.message) };
         let mut response = (self.status, Json(body)).into_response();
         if self.status == StatusCode::UNAUTHORIZED {
             response.headers_mut().insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));

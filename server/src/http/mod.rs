@@ -11,9 +11,10 @@ mod query;
 mod range;
 mod request_id;
 mod same_site;
+mod tagged;
 pub(crate) mod versions;
 
-pub(crate) use body::{BodyError, PACE, essence, json_body, receive};
+pub(crate) use body::{BodyError, PACE, essence, json_body, receive, small_body};
 pub(crate) use conditional::{etag, is_current, save_as, weak_etag};
 pub(crate) use fault::ApiFault;
 pub(crate) use file_name::FileName;
@@ -23,6 +24,7 @@ pub(crate) use query::{NoParameters, StrictQuery};
 pub(crate) use range::Wanted;
 pub(crate) use request_id::id_of;
 pub(crate) use same_site::{Hosts, same_site};
+pub(crate) use tagged::{describe_unchanged, tagged, weakened};
 
 /// What handlers answer.
 pub(crate) type ApiResult<T> = Result<T, ApiFault>;

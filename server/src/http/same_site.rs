@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use axum::extract::{Request, State};
 use axum::http::uri::Authority;
-use axum::http::{HeaderMap, Method, Uri, header};
+use axum::http::{HeaderMap, Method, Uri, Version, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse as _, Response};
 
@@ -16,10 +16,23 @@ use super::{ApiFault, ApiResult};
 pub(crate) type Hosts = Arc<[String]>;
 
 pub(crate) async fn same_site(State(hosts): State<Hosts>, request: Request, next: Next) -> Response {
-    match check(&hosts, request.method(), request.uri(), request.headers()) {
+    let checked =
+        named(&request).and_then(|()| check(&hosts, request.method(), request.uri(), request.headers()));
+    match checked {
         Ok(()) => next.run(request).await,
         Err(fault) => fault.into_response(),
     }
+}
+
+/// Whether the request says for whom it is, as all must since HTTP/1.1.
+fn named(request: &Request) -> ApiResult<()> {
+    if request.version() < Version::HTTP_11
+        || request.uri().host().is_some()
+        || request.headers().contains_key(header::HOST)
+    {
+        return Ok(());
+    }
+    Err(ApiFault::invalid("Host: got nothing, expected the name of the server, as HTTP/1.1 has it"))
 }
 
 fn check(hosts: &[String], method: &Method, uri: &Uri, headers: &HeaderMap) -> ApiResult<()> {
@@ -91,6 +104,7 @@ fn is_same(origin: &str, host: Option<&str>) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use axum::body::Body;
     use axum::http::HeaderValue;
 
     use super::*;
@@ -122,6 +136,16 @@ mod tests {
             assert_eq!(status(&Method::GET, &[("host", host)]), 421, "{host}");
         }
         assert_eq!(status(&Method::GET, &[]), 200);
+    }
+
+    #[test]
+    fn a_name_is_asked_for_since_there_are_names() {
+        let request = |version, uri: &str| Request::get(uri).version(version).body(Body::empty()).unwrap();
+        assert!(named(&request(Version::HTTP_11, "/api")).is_err());
+        assert!(named(&request(Version::HTTP_10, "/api")).is_ok());
+        assert!(named(&request(Version::HTTP_11, "http://localhost/api")).is_ok());
+        let named_one = Request::get("/").header("host", "localhost").body(Body::empty()).unwrap();
+        assert!(named(&named_one).is_ok());
     }
 
     #[test]

@@ -4,7 +4,8 @@ use utoipa::openapi::{ContentBuilder, OpenApi, Ref, Response, ResponseBuilder};
 /// Adds the answer 429 to every operation that is counted, so that no route can forget it.
 pub(crate) fn describe(document: &mut OpenApi) {
     for (path, item) in &mut document.paths.paths {
-        let is_export = path.contains("/datasets/") || path.contains("/tables/");
+        let is_export = ["/datasets/", "/tables/", "/comparisons/"].iter().any(|part| path.contains(part))
+            || path.ends_with("/configs");
         let PathItem { get, put, post, delete, patch, .. } = item;
         let changes = [put, post, delete, patch].into_iter();
         for operation in changes.chain(is_export.then_some(get)).flatten() {

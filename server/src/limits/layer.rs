@@ -6,7 +6,7 @@ use axum::response::{IntoResponse as _, Response};
 use super::{Client, Limits, Rate, admit};
 use crate::app::App;
 
-/// Counts requests that change something.
+/// Counts requests that change something, and comparisons, which read many timings for each answer.
 pub(crate) async fn rated(State(app): State<App>, request: Request, next: Next) -> Response {
     let Some(rate) = rate_of(&app.policy().limits, request.method(), request.uri().path()) else {
         return next.run(request).await;
@@ -27,7 +27,7 @@ pub(crate) async fn rated(State(app): State<App>, request: Request, next: Next) 
 
 fn rate_of(limits: &Limits, method: &Method, path: &str) -> Option<Rate> {
     if method.is_safe() {
-        return None;
+        return path.starts_with("/api/v1/comparisons/").then(|| limits.exports())?;
     }
     let is_result = path.starts_with("/api/v1/agents/") && path.ends_with("/results");
     let is_file = is_result || matches!(path, "/api/v1/uploads" | "/api/v1/models");
@@ -48,6 +48,7 @@ mod tests {
         assert_eq!(of(Method::POST, "/sign-in"), Some("changes"));
         assert_eq!(of(Method::DELETE, "/api/v1/jobs/a"), Some("changes"));
         assert_eq!(of(Method::GET, "/api/v1/uploads"), None);
+        assert_eq!(of(Method::GET, "/api/v1/comparisons/uploads"), Some("exports"));
         assert_eq!(rate_of(&Limits::default(), &Method::POST, "/api/v1/uploads"), None);
     }
 }

@@ -29,7 +29,7 @@ pub struct Limits {
     pub uploads: Option<u64>,
     /// All other requests that change something.
     pub changes: Option<u64>,
-    /// Datasets and tables that the client does not have yet.
+    /// Datasets, tables and lists of configs that the client does not have yet; comparisons.
     pub exports: Option<u64>,
 }
 

@@ -1,10 +1,13 @@
 use axum::Form;
+use axum::body::Body;
 use axum::extract::{FromRequest, Request};
 use axum::response::{IntoResponse as _, Redirect, Response};
+use maud::html;
 use serde::de::DeserializeOwned;
 
+use super::layout::refused;
 use crate::app::App;
-use crate::http::{ApiFault, ApiResult};
+use crate::http::{ApiFault, small_body};
 
 /// No path of ours is near it. It is kept while somebody is on the way to a provider.
 const LONGEST_PATH: usize = 1024;
@@ -13,12 +16,26 @@ const LONGEST_PATH: usize = 1024;
 pub(super) struct OwnForm<T>(pub(super) T);
 
 impl<T: DeserializeOwned> FromRequest<App> for OwnForm<T> {
-    type Rejection = ApiFault;
+    type Rejection = Response;
 
-    async fn from_request(request: Request, app: &App) -> ApiResult<Self> {
+    async fn from_request(request: Request, app: &App) -> Result<Self, Response> {
+        let (head, body) = request.into_parts();
+        let bytes = small_body(&head.headers, body).await.map_err(not_understood)?;
+        let request = Request::from_parts(head, Body::from(bytes));
         let form = Form::<T>::from_request(request, app).await;
-        form.map(|Form(fields)| Self(fields)).map_err(|error| ApiFault::invalid(error.body_text()))
+        form.map(|Form(fields)| Self(fields))
+            .map_err(|error| not_understood(ApiFault::invalid(error.body_text())))
     }
+}
+
+/// Our own pages send no such form, so nothing that was typed is lost.
+fn not_understood(fault: ApiFault) -> Response {
+    refused("Form not understood", fault, |said| {
+        html! {
+            (said)
+            p class="card" { "Go back, load the page again and send its form once more." }
+        }
+    })
 }
 
 /// To the page that a visitor came from, if it is one of ours.

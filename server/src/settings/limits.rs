@@ -16,7 +16,7 @@ pub struct LimitArgs {
     #[arg(long, env = "DIODE_CHANGES_PER_MINUTE", value_name = "NUMBER")]
     pub changes_per_minute: Option<u64>,
 
-    /// Datasets and tables that the client does not have yet [default: none on loopback, else 120]
+    /// Datasets, tables and lists of configs that the client lacks, and comparisons [default: none on loopback, else 120]
     #[arg(long, env = "DIODE_EXPORTS_PER_MINUTE", value_name = "NUMBER")]
     pub exports_per_minute: Option<u64>,
 }

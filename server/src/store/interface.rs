@@ -176,8 +176,8 @@ pub trait Store:
         now: Now,
     ) -> StoreResult<bool>;
 
-    /// All models, or those of one hardware, newest first.
-    async fn models(&self, hardware: Option<&HardwareSlug>) -> StoreResult<Vec<ModelSummary>>;
+    /// The newest models, and all that are published; newest first. Of one hardware, or of all.
+    async fn models(&self, hardware: Option<&HardwareSlug>, newest: u32) -> StoreResult<Vec<ModelSummary>>;
 
     /// One model; `None` if there is none by this id.
     async fn model(&self, id: &ModelId) -> StoreResult<Option<ModelSummary>>;

@@ -93,6 +93,9 @@ pub trait ModerationStore: Send + Sync {
     /// Gives an agent that was put aside work again, and writes it down. `false` if none was.
     async fn readmit_agent(&self, agent: &AgentId, why: &Reason, who: &str, now: Now) -> StoreResult<bool>;
 
+    /// Writes down what was done elsewhere, such as to an account, and why or by which way.
+    async fn write_down(&self, what: &str, why: &str, who: &str, now: Now) -> StoreResult<()>;
+
     /// The newest entries of the log, newest first.
     async fn moderation_log(&self, limit: u32) -> StoreResult<Vec<LogEntry>>;
 

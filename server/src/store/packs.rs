@@ -12,8 +12,8 @@ pub trait PackStore: Send + Sync {
     /// Adds a pack; `false` if it was there already.
     async fn add_pack(&self, pack: &PackSummary) -> StoreResult<bool>;
 
-    /// The packs for an architecture, or all; the newest first.
-    async fn packs(&self, architecture: Option<&str>) -> StoreResult<Vec<PackSummary>>;
+    /// The newest packs, for an architecture or of all; the newest first.
+    async fn packs(&self, architecture: Option<&str>, newest: u32) -> StoreResult<Vec<PackSummary>>;
 
     /// One pack; `None` if there is none by this digest.
     async fn pack(&self, digest: &Digest) -> StoreResult<Option<PackSummary>>;

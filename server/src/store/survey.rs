@@ -2,7 +2,7 @@
 
 use async_trait::async_trait;
 use diode_core::api::{
-    HardwareContributor, Kernels, LibraryOn, LibraryUse, NearestProblem, ProblemFilter, TimedConfig,
+    HardwareContributor, Kernels, LibraryOn, LibraryUse, MethodOn, NearestProblem, ProblemFilter, TimedConfig,
 };
 use diode_core::ids::{AccountId, HardwareSlug, ProblemId, UploadId};
 use diode_core::{Method, Nanos, Problem};
@@ -52,11 +52,11 @@ pub trait SurveyStore: Send + Sync {
         cap: u32,
     ) -> StoreResult<Sample<ProblemId>>;
 
-    /// The best of some kernels on the problems of two hardwares, by one method; an even sample where there are
-    /// more than `cap`.
+    /// The best of some kernels on the problems of two hardwares, each by its method; an even sample where there
+    /// are more than `cap`.
     async fn pairs(
         &self,
-        of: [&HardwareSlug; 2],
+        of: [&MethodOn; 2],
         kernels: Kernels,
         filter: &ProblemFilter,
         cap: u32,
@@ -89,9 +89,9 @@ pub trait SurveyStore: Send + Sync {
     /// The solutions of an upload, of those that count or are fenced.
     async fn upload_solutions(&self, upload: &UploadId) -> StoreResult<StoredSolutions>;
 
-    /// The libraries beside which uploads that count were measured, by name. Those of several kinds of hardware say
+    /// The libraries beside which uploads that count were measured, those of the newest uploads; by name. Those of several kinds of hardware say
     /// of none which was its own, so they are left out.
-    async fn libraries(&self) -> StoreResult<Vec<LibraryUse>>;
+    async fn libraries(&self, newest: u32) -> StoreResult<Vec<LibraryUse>>;
 
     /// The newest of the uploads beside a library, newest first.
     async fn library_uploads(&self, library: &LibraryOn, limit: u32) -> StoreResult<Vec<UploadId>>;

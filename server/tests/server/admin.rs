@@ -97,6 +97,21 @@ async fn missing_blobs_are_reported_and_orphans_removed() {
 }
 
 #[tokio::test]
+async fn changed_blobs_are_reported() {
+    let app = TestApp::with_seven().await;
+    let receipt = app.receipt(columnar(&collected())).await;
+    let file = app.blobs().join("uploads").join(receipt.digest.as_str());
+    let mut bytes = std::fs::read(&file).unwrap();
+    *bytes.last_mut().unwrap() ^= 1;
+    #[allow(clippy::disallowed_methods, reason = "the file is to be broken")]
+    std::fs::write(&file, bytes).unwrap();
+    let verified = verify(&app.backend).await.unwrap();
+    assert!(!verified.is_clean() && verified.missing.is_empty(), "{verified}");
+    assert_eq!(verified.changed.len(), 1);
+    assert!(verified.to_string().contains(&format!("{} of", receipt.digest)), "{verified}");
+}
+
+#[tokio::test]
 async fn standings_that_do_not_follow_from_the_timings_are_found() {
     let app = TestApp::public(SignUps::Open).await;
     let mut newest = None;

@@ -100,7 +100,18 @@ async fn administrators_do_on_pages_what_the_command_line_does() {
         store.add_shipped_model(&model, &h200(), &[], diode_server::store::Now::read()).await.unwrap();
         let pin = [("model", model.id.as_str()), ("action", "pin"), reason];
         assert!(act("/admin/trainings/publish", &pin).await.contains("and pinned"));
-        assert!(root.page("/admin").await.contains("pin model"));
+        let log = root.page("/admin").await;
+        let job = format!("cancel job {}", job.id);
+        for done in [
+            "pin model",
+            &job,
+            "make an invitation",
+            "disable ada",
+            "enable ada",
+            "link for a new password of ada",
+        ] {
+            assert!(log.contains(done), "{done}: {log}");
+        }
         app.end().await;
     }
 }

@@ -292,6 +292,9 @@ async fn what_no_agent_sends_is_refused() {
         "",
         "{}",
         &serde_json::to_string(&Registration { key: "short".to_owned(), ..h200_registration() }).unwrap(),
+        &serde_json::to_string(&Registration { name: "a\u{202e}b".to_owned(), ..h200_registration() })
+            .unwrap(),
+        &serde_json::to_string(&Registration { tool: "<script>".to_owned(), ..h200_registration() }).unwrap(),
         &serde_json::to_string(&Registration {
             hardware: Hardware { name: String::new(), ..h200() },
             ..h200_registration()

@@ -13,8 +13,22 @@ async fn unknown_paths_and_methods_get_the_same_body() {
         assert!(message.contains("openapi.json"), "{message}");
     }
     let request = Request::delete("/api/v1/hardware").body(Body::empty()).unwrap();
-    app.send(request).await.refusal(405, "method_not_allowed");
+    let wrong = app.send(request).await;
+    assert_eq!(wrong.header("allow"), "GET,HEAD");
+    wrong.refusal(405, "method_not_allowed");
     app.get("/api/v1/hardware?x=1").await.refusal(400, "invalid");
+}
+
+#[tokio::test]
+async fn what_was_sent_comes_back_only_in_part() {
+    let app = TestApp::new().await;
+    let long = "a".repeat(5000);
+    for path in
+        [format!("/api/v1/hardware?{long}=1"), format!("/api/v1/hardware/{long}"), format!("/api/{long}")]
+    {
+        let reply = app.get(&path).await;
+        assert!((400..500).contains(&reply.status.as_u16()) && reply.body.len() < 2000, "{path:.40}");
+    }
 }
 
 #[tokio::test]

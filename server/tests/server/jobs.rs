@@ -12,6 +12,7 @@ use diode_server::accounts::SignUps;
 use diode_server::ingest::ingest;
 use diode_server::store::{Created, NewAccount, Now, StoreError};
 use diode_server::worker;
+use tokio::task::JoinSet;
 
 use crate::samples::{columnar, dataset, h200, mm, seven};
 use crate::test_app::{Reply, TestApp};
@@ -127,6 +128,25 @@ async fn requests_that_make_no_sense_are_refused() {
     let job = app.train_h200().await;
     let path = format!("/api/v1/jobs/{}/events", job.id);
     app.get_with(&path, &[("last-event-id", "x")]).await.refusal(400, "invalid");
+}
+
+#[tokio::test]
+async fn only_so_many_follow_jobs_at_a_time() {
+    let app = TestApp::with_seven().await;
+    let job = app.train_h200().await;
+    let path = format!("/api/v1/jobs/{}/events", job.id);
+    let follow = || app.sending(Request::get(&path).body(Body::empty()).unwrap());
+    let mut following: JoinSet<_> = (0..65).map(|_| follow()).collect();
+    // The job waits, so that none ends but the one that is not let in.
+    let refused = following.join_next().await.unwrap().unwrap();
+    assert!(!refused.header("retry-after").is_empty());
+    let message = refused.refusal(503, "busy");
+    assert!(message.contains("ask for the job itself"), "{message}");
+    assert_eq!(app.delete(&format!("/api/v1/jobs/{}", job.id)).await.status, 200);
+    for reply in following.join_all().await {
+        assert_eq!(events(&reply).last().unwrap().state, JobState::Cancelled);
+    }
+    assert_eq!(follow().await.status, 200, "their turns are free again");
 }
 
 #[tokio::test]

@@ -44,13 +44,17 @@ async fn all_servers_on_a_database_count_uploads_together() {
 }
 
 #[tokio::test]
-async fn every_other_change_counts_and_reading_does_not() {
+async fn every_other_change_counts_at_any_server_and_reading_does_not() {
     for app in TestApp::limited("limits_changes", FEW).await {
-        for _ in 0..2 {
-            app.ask("{}").await.refusal(400, "invalid");
+        let other = app.replica().await;
+        for server in [&app, &other] {
+            server.ask("{}").await.refusal(400, "invalid");
         }
-        app.ask("{}").await.refusal(429, "too_many");
-        app.delete("/api/v1/jobs/none").await.refusal(429, "too_many");
+        for server in [&app, &other] {
+            server.ask("{}").await.refusal(429, "too_many");
+            server.delete("/api/v1/jobs/none").await.refusal(429, "too_many");
+        }
+        other.backend.store.close().await;
         for _ in 0..5 {
             let reply = app.get("/api/v1/hardware").await;
             assert_eq!((reply.status.as_u16(), reply.header("ratelimit")), (200, ""));
@@ -60,8 +64,9 @@ async fn every_other_change_counts_and_reading_does_not() {
 }
 
 #[tokio::test]
-async fn an_export_counts_unless_the_client_has_it() {
+async fn an_export_counts_at_any_server_unless_the_client_has_it() {
     for app in TestApp::limited("limits_exports", FEW).await {
+        let other = app.replica().await;
         assert_eq!(app.upload(columnar(&seven())).await.status, 201);
         let path = "/api/v1/tables/nvidia-h200.json";
         let first = app.get(path).await;
@@ -70,10 +75,15 @@ async fn an_export_counts_unless_the_client_has_it() {
             let kept = app.get_with(path, &[("if-none-match", first.header("etag"))]).await;
             assert_eq!(kept.status, 304);
         }
-        assert_eq!(app.get("/api/v1/datasets/nvidia-h200.json").await.status, 200);
-        let refused = app.get(path).await;
-        assert!(!refused.header("retry-after").is_empty());
-        refused.refusal(429, "too_many");
+        assert_eq!(other.get("/api/v1/datasets/nvidia-h200.json").await.status, 200);
+        for server in [&app, &other] {
+            let refused = server.get(path).await;
+            assert!(!refused.header("retry-after").is_empty());
+            refused.refusal(429, "too_many");
+        }
+        other.backend.store.close().await;
+        // Comparisons are counted with them.
+        app.get("/api/v1/comparisons/hardware?a=nvidia-h200&b=nvidia-h200").await.refusal(429, "too_many");
         app.end().await;
     }
 }

@@ -103,6 +103,12 @@ async fn seen_elsewhere(app: &TestApp) -> Vec<String> {
         format!("{slug}/nearest?m=8192&n=1024&k=1024"),
         format!("{slug}/picks?method=unspecified&problems={known},{new}"),
         format!("{slug}/coverage"),
+        format!("{slug}/coverage/map"),
+        format!("{slug}/configs"),
+        format!("{slug}/contributors"),
+        "/api/v1/nearest?op=mm&m=8192&n=1024&k=1024&dtype=bfloat16".to_owned(),
+        "/api/v1/comparisons/hardware?a=nvidia-h200&b=nvidia-h200".to_owned(),
+        "/api/v1/activity".to_owned(),
         format!("/api/v1/problems/{new}"),
     ] {
         let reply = app.get(&path).await;

@@ -1,7 +1,8 @@
 use diode_core::api::{ProblemDetail, ProblemView};
-use diode_core::{Config, FailureReason, Method};
+use diode_core::space::config_for;
+use diode_core::{Config, Failure, FailureReason, Method, Op, Tile, TimeColumn};
 
-use crate::samples::{collected, columnar, mm};
+use crate::samples::{collected, columnar, dataset, h200, mm};
 use crate::test_app::TestApp;
 
 #[tokio::test]
@@ -31,6 +32,54 @@ async fn a_problem_shows_every_config_and_its_views() {
 
     let other: ProblemDetail = app.fetch(&format!("/api/v1/problems/{id}?method=unspecified")).await;
     assert_eq!((other.method, other.configs.len(), other.failures.len()), (Method::Unspecified, 6, 0));
+}
+
+#[tokio::test]
+async fn a_problem_of_very_many_configs_shows_the_fastest() {
+    let app = TestApp::new().await;
+    let mut many = dataset(h200(), &[mm(4096, 4096, 4096)], 1.1);
+    let tile = |number: u32| Tile {
+        group_m: 1 + number % 1024,
+        ..Tile::new(64, 64, 32, 2 + number / 1024 % 6, [4, 8][number as usize / 6144])
+    };
+    let mut interned = |tile: Tile| many.configs.intern(config_for(Op::Mm, tile.for_k(4096)));
+    let configs = (0..5_003).map(|number| interned(tile(number))).collect();
+    let failed: Vec<_> = (6_001..11_002).map(|number| interned(tile(number))).collect();
+    let solution = &mut many.solutions[0];
+    solution.configs = configs;
+    solution.times = TimeColumn::from_nanos((0..5_003).map(|i| 400_000 - i).collect()).unwrap();
+    solution.failures =
+        failed.into_iter().map(|config| Failure { config, reason: FailureReason::OutOfResources }).collect();
+    app.receipt(columnar(&many)).await;
+    let detail: ProblemDetail = app.fetch(&format!("/api/v1/problems/{}", mm(4096, 4096, 4096).id())).await;
+    assert_eq!((detail.configs.len(), detail.more_configs), (5_000, 3));
+    assert_eq!((detail.failures.len(), detail.more_failures), (5_000, 1));
+    assert_eq!((detail.configs[0].us, detail.configs[4_999].us), (394.998, 399.997));
+}
+
+#[tokio::test]
+async fn what_the_client_has_is_not_sent_again() {
+    let app = TestApp::with_seven().await;
+    let id = mm(4096, 4096, 4096).id();
+    let of_problem = format!("/api/v1/problems/{id}");
+    let of_uploads = "/api/v1/uploads";
+    for path in [&of_problem, "/api/v1/hardware/nvidia-h200", "/api/v1/hardware", of_uploads] {
+        let first = app.get(path).await;
+        let tag = first.header("etag");
+        assert!(tag.starts_with("W/") && first.header("cache-control") == "no-cache", "{path}: {tag}");
+        let again = app.get_with(path, &[("if-none-match", tag)]).await;
+        assert_eq!((again.status.as_u16(), again.body.len(), again.header("etag")), (304, 0, tag), "{path}");
+        let own = app.get_with(path, &[("cookie", "theme=dark")]).await;
+        assert_eq!((own.header("cache-control"), own.header("etag")), ("private, no-cache", tag));
+    }
+    let tag = app.get(&of_problem).await.header("etag").to_owned();
+    app.receipt(columnar(&dataset(h200(), &[mm(4096, 4096, 4096)], 1.3))).await;
+    assert_eq!(app.get_with(&of_problem, &[("if-none-match", &tag)]).await.status, 200);
+    // Two encodings of one file share a tag, so it is a weak one.
+    let compressed = app.get_with("/api/v1/datasets/nvidia-h200.json", &[("accept-encoding", "gzip")]).await;
+    assert!(compressed.header("etag").starts_with("W/"), "{}", compressed.header("etag"));
+    let plain = app.get("/api/v1/datasets/nvidia-h200.json").await;
+    assert!(compressed.header("etag").ends_with(plain.header("etag")) && !plain.header("etag").is_empty());
 }
 
 #[tokio::test]

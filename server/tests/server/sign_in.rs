@@ -131,33 +131,40 @@ async fn a_wrong_name_and_a_wrong_password_are_told_apart_neither_by_text_nor_by
 
 #[tokio::test]
 async fn guessing_is_stopped_for_names_that_exist_and_for_others_alike() {
-    let app = TestApp::public(SignUps::Open).await;
-    Visitor::signed_up(&app, "ada").await;
-    let visitor = Visitor::new(&app);
-    for name in ["ada", "nobody"] {
-        for _ in 0..10 {
-            visitor.sign_in(name, "wrong horse battery staple").await.refusal(401, "unauthorized");
+    for app in TestApp::public_on_both("guessing").await {
+        Visitor::signed_up(&app, "ada").await;
+        // Servers on one database count together.
+        let other = app.replica().await;
+        let visitors = [Visitor::new(&app), Visitor::new(&other)];
+        for name in ["ada", "nobody"] {
+            for visitor in visitors.iter().cycle().take(10) {
+                visitor.sign_in(name, "wrong horse battery staple").await.refusal(401, "unauthorized");
+            }
+            for visitor in &visitors {
+                let reply = visitor.sign_in(name, PASSWORD).await;
+                let wait: u32 = reply.header("retry-after").parse().unwrap();
+                assert!((1..=900).contains(&wait), "{wait}");
+                assert_eq!(reply.header("ratelimit"), format!("\"sign-ins\";r=0;t={wait}"));
+                let message = reply.refusal(429, "too_many");
+                assert!(message.contains("15 minutes"), "{message}");
+            }
         }
-        let reply = visitor.sign_in(name, PASSWORD).await;
-        let wait: u32 = reply.header("retry-after").parse().unwrap();
-        assert!((1..=900).contains(&wait), "{wait}");
-        assert_eq!(reply.header("ratelimit"), format!("\"sign-ins\";r=0;t={wait}"));
-        let message = reply.refusal(429, "too_many");
-        assert!(message.contains("15 minutes"), "{message}");
+        // Elsewhere the owner still gets in: the limit is per name and address. Behind a proxy the last
+        // address is the one that the proxy saw.
+        let from = async |forwarded: &str| {
+            let request = Request::post("/api/v1/session").header("x-forwarded-for", forwarded);
+            let body = format!(r#"{{"name":"ada","password":"{PASSWORD}"}}"#);
+            app.send(request.body(Body::from(body)).unwrap()).await.status
+        };
+        assert_eq!(from("203.0.113.7").await, 200);
+        for _ in 0..11 {
+            visitor_from(&app, "198.51.100.9, 203.0.113.8").await;
+        }
+        assert_eq!(from("1.1.1.1, 203.0.113.8").await, 429);
+        assert_eq!(from("203.0.113.8, 203.0.113.9").await, 200);
+        other.backend.store.close().await;
+        app.end().await;
     }
-    // Elsewhere the owner still gets in: the limit is per name and address. Behind a proxy the last
-    // address is the one that the proxy saw.
-    let from = async |forwarded: &str| {
-        let request = Request::post("/api/v1/session").header("x-forwarded-for", forwarded);
-        let body = format!(r#"{{"name":"ada","password":"{PASSWORD}"}}"#);
-        app.send(request.body(Body::from(body)).unwrap()).await.status
-    };
-    assert_eq!(from("203.0.113.7").await, 200);
-    for _ in 0..11 {
-        visitor_from(&app, "198.51.100.9, 203.0.113.8").await;
-    }
-    assert_eq!(from("1.1.1.1, 203.0.113.8").await, 429);
-    assert_eq!(from("203.0.113.8, 203.0.113.9").await, 200);
 }
 
 async fn visitor_from(app: &TestApp, forwarded: &str) {
@@ -178,6 +185,25 @@ async fn a_disabled_account_does_nothing() {
     // Only a request with the right password is told.
     visitor.sign_in("ada", "wrong horse battery staple").await.refusal(401, "unauthorized");
     assert!(visitor.sign_in("ada", PASSWORD).await.refusal(403, "forbidden").contains("disabled"));
+}
+
+#[tokio::test]
+async fn forms_that_are_slow_or_lack_a_field_are_answered_by_a_page() {
+    let app = TestApp::public(SignUps::Open).await;
+    let form = |path: &str, body: Body| {
+        let media = ("content-type", "application/x-www-form-urlencoded");
+        app.sending(Request::post(path).header(media.0, media.1).body(body).unwrap())
+    };
+    let said = |reply: Reply, status: u16, what: &str| {
+        let text = String::from_utf8(reply.body).unwrap();
+        assert_eq!(reply.status, status, "{text}");
+        assert!(text.contains("<h1>Form not understood") && text.contains(what), "{text}");
+    };
+    said(form("/sign-in", Body::from("name=ada")).await, 400, "missing field");
+    said(form("/sign-in", Body::from("a".repeat(70_000))).await, 413, "exceeds 65536 bytes");
+    let silent = Body::from_stream(futures_util::stream::pending::<Result<Vec<u8>, std::io::Error>>());
+    // Ten seconds, as everybody is given.
+    said(form("/password/forgotten", silent).await, 408, "too slowly");
 }
 
 #[tokio::test]

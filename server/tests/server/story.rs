@@ -215,9 +215,11 @@ async fn models_are_added(store: &dyn Store) {
     assert!(store.add_shipped_model(&second, &h200(), &[], now).await.unwrap());
     // The newer release takes the place of the older.
     let first = ModelSummary { state: ModelState::Earlier, ..first };
-    assert_eq!(store.models(None).await.unwrap(), [second.clone(), first.clone()]);
-    assert_eq!(store.models(Some(&h200().slug)).await.unwrap().len(), 2);
-    assert_eq!(store.models(Some(&"nvidia-a100".parse().unwrap())).await.unwrap(), []);
+    assert_eq!(store.models(None, 9).await.unwrap(), [second.clone(), first.clone()]);
+    assert_eq!(store.models(Some(&h200().slug), 9).await.unwrap().len(), 2);
+    // A published model is listed however many newer ones there are.
+    assert_eq!(store.models(None, 0).await.unwrap(), std::slice::from_ref(&second));
+    assert_eq!(store.models(Some(&"nvidia-a100".parse().unwrap()), 9).await.unwrap(), []);
     assert_eq!(store.model(&first.id).await.unwrap(), Some(first));
     assert_eq!(store.model(&diode_core::ids::ModelId::of(b"x")).await.unwrap(), None);
     assert_eq!(store.hardware_summary(&h200().slug).await.unwrap().unwrap().models, 2);

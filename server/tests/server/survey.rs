@@ -84,6 +84,30 @@ async fn two_hardwares_are_compared_where_both_measured() {
 }
 
 #[tokio::test]
+async fn two_ways_of_timing_are_compared() {
+    for app in TestApp::on_both("comparemethods").await {
+        let mut cold = dataset(h200(), &sizes()[..30], 1.2);
+        cold.solutions.iter_mut().for_each(|solution| solution.method = Method::MEDIAN_COLD_EVENT);
+        app.receipt(columnar(&cold)).await;
+        app.receipt(columnar(&dataset(h200(), &sizes(), 1.0))).await;
+        let of =
+            |a: &str, b: &str| format!("/api/v1/comparisons/methods?a=nvidia-h200@{a}&b=nvidia-h200@{b}");
+        let path = of("median-cold-event", "unspecified");
+        let ratios: Ratios = app.fetch(&path).await;
+        assert_eq!((ratios.problems, ratios.only_a, ratios.only_b, ratios.faster), (30, 0, 10, 30));
+        assert_eq!(ratios.method, Some(Method::Unspecified));
+        let same: Ratios = app.fetch(&of("unspecified", "unspecified")).await;
+        assert_eq!((same.problems, same.same), (40, 40));
+        let message = app.get(&of("unspecified", "median-warm-wall")).await.refusal(404, "not_found");
+        assert!(message.contains("median-cold-event"), "{message}");
+        let message = app.get(&of("unspecified", "quickly")).await.refusal(400, "invalid");
+        assert!(message.contains("quickly"), "{message}");
+        app.get(&path.replace("h200@u", "h200")).await.refusal(400, "invalid");
+        app.end().await;
+    }
+}
+
+#[tokio::test]
 async fn two_uploads_are_compared_by_their_own_times() {
     for app in TestApp::on_both("compareuploads").await {
         let a: Receipt = app.receipt(columnar(&dataset(h200(), &sizes(), 1.0))).await;

@@ -7,7 +7,7 @@ use std::process::Command;
 use std::time::Duration;
 
 use axum::body::{Body, to_bytes};
-use axum::http::{HeaderMap, Request, StatusCode};
+use axum::http::{HeaderMap, HeaderValue, Request, StatusCode, header};
 use diode_core::api::{ApiError, Job, Receipt};
 use diode_server::accounts::{Anonymous, Policy, Provider, SignUps};
 use diode_server::app::App;
@@ -194,6 +194,17 @@ impl TestApp {
         [sqlite, Self::start(Some(postgres::create(name).await), u64::MAX, policy).await]
     }
 
+    /// The same without limits, for tests that ask very often.
+    pub(crate) async fn public_unlimited(name: &str) -> [Self; 2] {
+        let public = Self::public(SignUps::Open).await;
+        let policy = Policy { limits: Limits::default(), ..public.policy.clone() };
+        let postgres = postgres::create(name).await;
+        [
+            Self::start(None, u64::MAX, policy.clone()).await,
+            Self::start(Some(postgres), u64::MAX, policy).await,
+        ]
+    }
+
     /// One behind a proxy, where nothing needs an account and these are the limits.
     pub(crate) async fn limited(name: &str, limits: Limits) -> [Self; 2] {
         let policy = Policy { behind_proxy: true, limits, ..local() };
@@ -208,7 +219,8 @@ impl TestApp {
     pub(crate) async fn replica(&self) -> Self {
         let backend = Backend::open(&self.settings).await.unwrap();
         let (stop, stopping) = watch::channel(false);
-        let app = App::new(backend.clone(), self.policy.clone(), stopping);
+        let app = App::new(backend.clone(), self.policy.clone(), stopping)
+            .answering_to(self.policy.host().into_iter().collect());
         let (folder, router) = (tempfile::tempdir().unwrap(), router(app));
         let (settings, policy) = (self.settings.clone(), self.policy.clone());
         Self { backend, settings, policy, folder, storage: None, router, stop }
@@ -308,7 +320,8 @@ impl TestApp {
     }
 
     /// The same for a task of its own.
-    pub(crate) fn sending(&self, request: Request<Body>) -> impl Future<Output = Reply> + Send + use<> {
+    pub(crate) fn sending(&self, mut request: Request<Body>) -> impl Future<Output = Reply> + Send + use<> {
+        request.headers_mut().entry(header::HOST).or_insert(HeaderValue::from_static("localhost"));
         let answering = self.router.clone().oneshot(request);
         async move {
             let (parts, body) = answering.await.unwrap().into_parts();

@@ -14,9 +14,6 @@ use crate::site::Site;
 /// Uploads whose rate is told.
 const TIMED: usize = 20;
 
-/// Those in torch-diode's MessagePack: 57 MB each.
-const TIMED_MSGPACK: usize = 6;
-
 /// Uploads that arrive at the same time, to see what memory they take.
 const AT_ONCE: usize = 16;
 
@@ -38,10 +35,9 @@ pub(crate) fn run(site: &mut Site, collections: usize) -> anyhow::Result<()> {
     println!("  boards show all of it {:.1} s later; {}", site.settle()?.as_secs_f64(), between(&before));
 
     let before = load();
-    let files: Vec<Dataset> =
-        (0..TIMED_MSGPACK).map(|_| making.others(problems)).collect::<Result<_, _>>()?;
+    let files: Vec<Dataset> = (0..TIMED).map(|_| making.others(problems)).collect::<Result<_, _>>()?;
     let sent = rate(site, SENDERS, Format::PredecessorMsgpack, files)?;
-    println!("torch-diode's MessagePack, {TIMED_MSGPACK} uploads, {SENDERS} at once: {sent} (goal: 0.3 M)");
+    println!("torch-diode's MessagePack, {TIMED} uploads, {SENDERS} at once: {sent} (goal: 0.3 M)");
     println!("  {}; memory so far {:.0} MB", between(&before), site.peak_memory()?);
     site.settle()?;
 

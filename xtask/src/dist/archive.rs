@@ -8,14 +8,20 @@ use super::{Target, VERSION};
 use crate::shell::{self, command, output, root};
 
 /// What stands beside the programs.
-const FILES: [&str; 7] = [
+const FILES: [&str; 13] = [
     "LICENSE-APACHE",
     "LICENSE-MIT",
     "README.md",
     "CHANGELOG.md",
     "packaging/Containerfile",
-    "packaging/agents/Containerfile.agent",
     "packaging/compose.yaml",
+    "packaging/diode-server.service",
+    "packaging/diode.toml",
+    "packaging/agents/Containerfile.agent",
+    "packaging/agents/daemonset.yaml",
+    "packaging/agents/diode-agent.service",
+    "packaging/agents/diode-agent.slurm",
+    "packaging/agents/job.yaml",
 ];
 /// The released models, which `diode predict` takes.
 const MODELS: &str = "trained_models";

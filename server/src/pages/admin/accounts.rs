@@ -10,7 +10,7 @@ use serde::Deserialize;
 use super::super::form::OwnForm;
 use super::super::layout::day;
 use super::{administrator, answered, back, checked, done};
-use crate::accounts::{Link, SignedIn, invitation_link, password_link};
+use crate::accounts::{Link, SignedIn, invitation_link, password_link, write_down};
 use crate::app::App;
 use crate::http::{ApiFault, ApiResult, NoParameters, StrictQuery};
 use crate::store::{Credentials, Now};
@@ -62,7 +62,9 @@ async fn acted(app: &App, own: &Account, name: &AccountName, action: AccountActi
     let disabled = match action {
         AccountAction::Reset => {
             let link = password_link(store.as_ref(), app.policy(), found.id).await;
-            return Ok(shown(&format!("{name} chooses a new password"), &link.map_err(ApiFault::internal)?));
+            let link = link.map_err(ApiFault::internal)?;
+            write_down(app, Some(own), &format!("make a link for a new password of {name}")).await?;
+            return Ok(shown(&format!("{name} chooses a new password"), &link));
         }
         AccountAction::Disable if found.id == own.id => {
             return Err(ApiFault::conflict("this is your own account; another administrator may disable it"));
@@ -71,6 +73,7 @@ async fn acted(app: &App, own: &Account, name: &AccountName, action: AccountActi
         AccountAction::Enable => false,
     };
     store.set_disabled(&found.id, disabled, Now::read()).await?;
+    write_down(app, Some(own), &format!("{} {name}", if disabled { "disable" } else { "enable" })).await?;
     Ok(done(&format!(
         "{name} is {}.",
         if disabled { "disabled; its sessions have ended" } else { "enabled" }
@@ -79,8 +82,13 @@ async fn acted(app: &App, own: &Account, name: &AccountName, action: AccountActi
 
 pub(in crate::pages) async fn invite(State(app): State<App>, caller: SignedIn) -> ApiResult<Response> {
     let account = checked(caller)?;
-    let link = invitation_link(app.backend.store.as_ref(), app.policy()).await;
-    let outcome = link.map(|link| shown("One account can be made", &link)).map_err(ApiFault::internal);
+    let outcome = async {
+        let link = invitation_link(app.backend.store.as_ref(), app.policy()).await;
+        let link = link.map_err(ApiFault::internal)?;
+        write_down(&app, Some(&account), "make an invitation").await?;
+        Ok(shown("One account can be made", &link))
+    };
+    let outcome = outcome.await;
     answer(&app, &account, outcome).await
 }
 

@@ -10,12 +10,13 @@ use serde::Deserialize;
 use super::super::form::OwnForm;
 use super::super::layout::day;
 use super::{administrator, answered, back, checked, done};
-use crate::accounts::SignedIn;
+use crate::accounts::{SignedIn, write_down};
 use crate::app::App;
 use crate::http::{ApiFault, ApiResult, NoParameters, StrictQuery};
 
 const TITLE: &str = "Kernel packs";
 const PATH: &str = "/admin/packs";
+const MAX_LISTED: u32 = 200;
 
 pub(in crate::pages) async fn show(
     State(app): State<App>,
@@ -38,16 +39,19 @@ pub(in crate::pages) async fn withdraw(
     caller: SignedIn,
     OwnForm(Fields { digest }): OwnForm<Fields>,
 ) -> ApiResult<Response> {
-    checked(caller)?;
+    let account = checked(caller)?;
     let outcome = match app.backend.store.remove_pack(&digest).await? {
-        true => Ok(done("The pack is withdrawn. Agents that have it stop using it.")),
+        true => {
+            write_down(&app, Some(&account), &format!("withdraw pack {digest}")).await?;
+            Ok(done("The pack is withdrawn. Agents that have it stop using it."))
+        }
         false => Err(ApiFault::not_found(format!("no pack `{digest}`"))),
     };
     answer(&app, outcome).await
 }
 
 async fn answer(app: &App, outcome: ApiResult<Markup>) -> ApiResult<Response> {
-    let packs = app.backend.store.packs(None).await?;
+    let packs = app.backend.store.packs(None, MAX_LISTED).await?;
     Ok(answered(TITLE, outcome, |message| {
         html! {
             (message)

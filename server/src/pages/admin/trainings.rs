@@ -10,7 +10,7 @@ use serde::Deserialize;
 use super::super::form::OwnForm;
 use super::super::layout::{day, input, minute};
 use super::{administrator, answered, back, checked, done};
-use crate::accounts::SignedIn;
+use crate::accounts::{SignedIn, write_down};
 use crate::app::App;
 use crate::handlers::publications::refuse;
 use crate::http::{ApiFault, ApiResult, NoParameters, StrictQuery};
@@ -20,6 +20,7 @@ const TITLE: &str = "Trainings and models";
 const PATH: &str = "/admin/trainings";
 
 const MAX_JOBS: u32 = 20;
+const MAX_MODELS: u32 = 100;
 
 pub(in crate::pages) async fn show(
     State(app): State<App>,
@@ -42,9 +43,12 @@ pub(in crate::pages) async fn cancel(
     caller: SignedIn,
     OwnForm(CancelFields { job }): OwnForm<CancelFields>,
 ) -> ApiResult<Response> {
-    checked(caller)?;
+    let account = checked(caller)?;
     let outcome = match app.backend.store.cancel_job(&job, Now::read()).await? {
-        Some(_) => Ok(done(&format!("Job {job} is cancelled."))),
+        Some(_) => {
+            write_down(&app, Some(&account), &format!("cancel job {job}")).await?;
+            Ok(done(&format!("Job {job} is cancelled.")))
+        }
         None => Err(ApiFault::conflict(format!("job `{job}` has ended, so it cannot be cancelled"))),
     };
     answer(&app, outcome).await
@@ -77,7 +81,7 @@ pub(in crate::pages) async fn publish(
 
 async fn answer(app: &App, outcome: ApiResult<Markup>) -> ApiResult<Response> {
     let store = &app.backend.store;
-    let (jobs, models) = (store.jobs(MAX_JOBS).await?, store.models(None).await?);
+    let (jobs, models) = (store.jobs(MAX_JOBS).await?, store.models(None, MAX_MODELS).await?);
     Ok(answered(TITLE, outcome, |message| {
         html! {
             (message)

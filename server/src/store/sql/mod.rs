@@ -296,8 +296,8 @@ impl<DB: Database<Connection: Connection>> Store for SqlStore<DB> {
         in_transaction!(self, tx => publications::add_shipped(tx, model, hardware, uploads, now))
     }
 
-    async fn models(&self, hardware: Option<&HardwareSlug>) -> StoreResult<Vec<ModelSummary>> {
-        models::list(&mut *reader(self).await?, hardware).await
+    async fn models(&self, hardware: Option<&HardwareSlug>, newest: u32) -> StoreResult<Vec<ModelSummary>> {
+        models::list(&mut *reader(self).await?, hardware, newest).await
     }
 
     async fn model(&self, id: &ModelId) -> StoreResult<Option<ModelSummary>> {

@@ -133,14 +133,22 @@ pub(super) async fn uploads_behind(
     Ok(rows.into_iter().map(|(id,)| parse("upload id", id)).collect::<Result<_, _>>()?)
 }
 
+/// The newest, and whatever is published.
 pub(super) async fn list(
     db: &mut impl Connection,
     hardware: Option<&HardwareSlug>,
+    newest: u32,
 ) -> StoreResult<Vec<ModelSummary>> {
-    let mut select = select();
-    if let Some(slug) = hardware {
-        select = select.push(" WHERE m.hardware = ").push_bind(slug.as_str());
-    }
+    let of_hardware = |select: Statement, column| match hardware {
+        Some(slug) => select.push(" WHERE ").push(column).push(" = ").push_bind(slug.as_str()),
+        None => select.push(" WHERE 1 = 1"),
+    };
+    let select = of_hardware(select(), "m.hardware")
+        .push(" AND (m.state = 'published' OR m.id IN (SELECT newest.id FROM models newest");
+    let select = of_hardware(select, "newest.hardware")
+        .push(" ORDER BY newest.position DESC LIMIT ")
+        .push_bind(i64::from(newest))
+        .push("))");
     let rows: Vec<ModelRow> = db.fetch_all(select.push(" ORDER BY m.position DESC")).await?;
     Ok(rows.into_iter().map(ModelRow::model).collect::<Result<_, _>>()?)
 }

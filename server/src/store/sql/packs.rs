@@ -27,13 +27,13 @@ impl<DB: Database<Connection: Connection>> PackStore for SqlStore<DB> {
         Ok(added)
     }
 
-    async fn packs(&self, architecture: Option<&str>) -> StoreResult<Vec<PackSummary>> {
+    async fn packs(&self, architecture: Option<&str>, newest: u32) -> StoreResult<Vec<PackSummary>> {
         let mut select = Statement::new(SELECT);
         if let Some(architecture) = architecture {
             select = select.push(" WHERE arch = ").push_bind(architecture);
         }
-        let rows: Vec<(String,)> =
-            reader(self).await?.fetch_all(select.push(" ORDER BY position DESC")).await?;
+        let select = select.push(" ORDER BY position DESC LIMIT ").push_bind(i64::from(newest));
+        let rows: Vec<(String,)> = reader(self).await?.fetch_all(select).await?;
         Ok(rows.iter().map(|(summary,)| from_json("pack", summary)).collect::<Result<_, _>>()?)
     }
 

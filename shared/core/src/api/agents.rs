@@ -2,7 +2,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::hardware::Hardware;
+use crate::hardware::{Hardware, is_stray};
 use crate::ids::{AgentId, HardwareSlug, LeaseId, ProblemId};
 use crate::named_enum::named_enum;
 use crate::{DType, Invalid, KernelVariant, Layout, Op, Problem};
@@ -119,9 +119,9 @@ impl Registration {
         let texts = [("name", &self.name), ("tool", &self.tool)];
         let facts = self.node.iter().flat_map(|(name, value)| [("node", name), ("node", value)]);
         for (what, text) in texts.into_iter().chain(facts) {
-            if text.is_empty() || text.len() > Self::MAX_TEXT || text.chars().any(char::is_control) {
+            if text.is_empty() || text.len() > Self::MAX_TEXT || text.chars().any(is_stray) {
                 let given = format!("`{:.80}`", text.escape_debug().to_string());
-                return Err(Invalid::new(what, given, "1 to 256 bytes without control characters"));
+                return Err(Invalid::new(what, given, "1 to 256 bytes that are seen, without < and >"));
             }
         }
         if self.node.len() > Self::MAX_FACTS {

@@ -17,6 +17,7 @@ mod jobs;
 mod leaderboard;
 mod libraries;
 mod measuring;
+mod method_on;
 mod models;
 mod moderation;
 mod nearest;
@@ -62,6 +63,7 @@ pub use leaderboard::{
 };
 pub use libraries::{LibraryOn, LibraryUse, LibraryVersion};
 pub use measuring::{AskedProblems, Measuring, MeasuringQuery, MeasuringState};
+pub use method_on::MethodOn;
 pub use models::{ModelSource, ModelState, ModelSummary, ModelType};
 pub use moderation::{
     HardwareConfirmation, HardwareMerge, HardwareMerged, LogEntry, Moderated, Moderation, ModerationAction,

@@ -46,7 +46,7 @@ pub struct ProblemDetail {
     pub problem: Problem,
     pub hardware: Hardware,
     pub method: Method,
-    /// The views there are, this one among them.
+    /// The views there are, this one among them; 500 at most.
     pub views: Vec<ProblemView>,
     pub roofline_us: Option<f64>,
     /// The best Triton config: the fastest of all but the library kernel.
@@ -59,9 +59,15 @@ pub struct ProblemDetail {
     #[serde(default)]
     pub triton_ties: u64,
     pub solutions: u64,
-    /// Every timed config, fastest first.
+    /// The timed configs, fastest first.
     pub configs: Vec<ConfigResult>,
+    /// Timed configs beside those listed, which are faster.
+    #[serde(default)]
+    pub more_configs: u64,
     pub failures: Vec<FailedConfig>,
+    /// Failed configs beside those listed.
+    #[serde(default)]
+    pub more_failures: u64,
 }
 
 /// The consensus time of one config: the median over contributors.

@@ -1,6 +1,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::Invalid;
+use crate::hardware::is_unseen;
 use crate::ids::TokenId;
 use crate::named_enum::named_enum;
 
@@ -60,17 +61,12 @@ impl NewToken {
 
 fn check_name(subject: &str, name: &str) -> Result<(), Invalid> {
     const MAX_CHARS: usize = 64;
-    let shown = |c: char| !c.is_control() && !is_direction(c);
-    if name.trim() == name && (1..=MAX_CHARS).contains(&name.chars().count()) && name.chars().all(shown) {
+    if name.trim() == name && (1..=MAX_CHARS).contains(&name.chars().count()) && !name.chars().any(is_unseen)
+    {
         return Ok(());
     }
     let given = format!("`{:.80}`", name.escape_debug().to_string());
     Err(Invalid::new(subject, given, "1 to 64 printable characters without spaces around them"))
-}
-
-/// Characters that change the order in which others are shown.
-fn is_direction(c: char) -> bool {
-    matches!(c, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }
 
 fn check_scopes(scopes: &[Scope]) -> Result<(), Invalid> {
@@ -164,6 +160,7 @@ mod tests {
         let bad = [
             NewToken { name: String::new(), ..good.clone() },
             NewToken { name: "a\u{202e}b".into(), ..good.clone() },
+            NewToken { name: "a\u{2028}b".into(), ..good.clone() },
             NewToken { name: " a".into(), ..good.clone() },
             NewToken { scopes: vec![], ..good.clone() },
             NewToken { scopes: vec![Scope::Train, Scope::Train], ..good.clone() },

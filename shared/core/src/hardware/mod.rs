@@ -198,10 +198,15 @@ impl Hardware {
 /// Whether a character is in no device's name, but serves to deceive people or programs who read it:
 /// control characters, such that are not seen or turn the direction, and those that begin markup.
 pub(crate) fn is_stray(c: char) -> bool {
+    is_unseen(c) || matches!(c, '<' | '>')
+}
+
+/// Whether a character shows nothing, or changes the order in which others are shown.
+pub(crate) fn is_unseen(c: char) -> bool {
     let unseen = matches!(c,
         '\u{ad}' | '\u{61c}' | '\u{180e}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}'
         | '\u{2060}'..='\u{206f}' | '\u{feff}' | '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e007f}');
-    c.is_control() || unseen || matches!(c, '<' | '>')
+    c.is_control() || unseen
 }
 
 #[cfg(test)]

@@ -1,7 +1,8 @@
 //! What is faster where: one shape on all hardware, two kinds of hardware, two versions of a vendor's library, two
-//! uploads; and which of two models is better. All of it stands in the address.
+//! uploads, two ways of timing; and which of two models is better. All of it stands in the address.
 
 mod libraries;
+mod methods;
 mod models;
 mod pair;
 mod shape;
@@ -11,6 +12,7 @@ mod verdict;
 use leptos::prelude::*;
 
 use self::libraries::LibraryPair;
+use self::methods::MethodPair;
 use self::models::ModelPair;
 use self::pair::{HardwarePair, UploadPair};
 use self::shape::OneShape;
@@ -20,11 +22,12 @@ use crate::query::{History, parameter, use_set_parameters};
 const KEY: &str = "what";
 
 /// What can be compared, by its value in the address; the first where the address says nothing.
-const SUBJECTS: [(&str, &str); 5] = [
+const SUBJECTS: [(&str, &str); 6] = [
     ("", "one shape on all hardware"),
     ("hardware", "two kinds of hardware"),
     ("libraries", "two library versions"),
     ("uploads", "two uploads"),
+    ("methods", "two ways of timing"),
     ("models", "two models"),
 ];
 
@@ -43,6 +46,7 @@ pub(crate) fn ComparePage() -> impl IntoView {
         "hardware" => view! { <HardwarePair /> }.into_any(),
         "libraries" => view! { <LibraryPair /> }.into_any(),
         "uploads" => view! { <UploadPair /> }.into_any(),
+        "methods" => view! { <MethodPair /> }.into_any(),
         "models" => view! { <ModelPair /> }.into_any(),
         _ => view! { <OneShape /> }.into_any(),
     };

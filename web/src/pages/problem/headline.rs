@@ -96,7 +96,7 @@ fn numbers(detail: &ProblemDetail) -> impl IntoView + use<> {
         Stat::maybe("highest rate", rate).unit(unit.unwrap_or_default()),
         Stat::maybe("of roofline", triton.and_then(|triton| triton.roofline_share).map(format::percent))
             .explained("Roofline time / time of the best Triton config"),
-        Stat::new("configs timed", format::count(detail.configs.len() as u64)),
+        Stat::new("configs timed", format::count(detail.configs.len() as u64 + detail.more_configs)),
     ];
     view! {
         <Stats stats />

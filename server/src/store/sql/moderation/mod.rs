@@ -46,6 +46,10 @@ impl<DB: Database<Connection: Connection>> ModerationStore for SqlStore<DB> {
         in_transaction!(self, tx => act::readmit(tx, agent, why, who, now))
     }
 
+    async fn write_down(&self, what: &str, why: &str, who: &str, now: Now) -> StoreResult<()> {
+        in_transaction!(self, tx => log::note(tx, what, why, who, now))
+    }
+
     async fn moderation_log(&self, limit: u32) -> StoreResult<Vec<LogEntry>> {
         log::list(&mut *reader(self).await?, limit).await
     }

@@ -17,6 +17,9 @@ pub(super) async fn queue(db: &mut impl Connection, job: &Job, due: &Due, now: N
     Ok(is_due(db, &job.request, due, now).await? && jobs::enqueue(db, job, None, now).await? == Queued::Yes)
 }
 
+/// Newest models that are looked through for what they have learnt.
+const LOOKED_AT: u32 = 100;
+
 pub(super) async fn is_due(
     db: &mut impl Connection,
     request: &JobRequest,
@@ -32,7 +35,7 @@ pub(super) async fn is_due(
         Some((problems, asked)) => (unsigned("problem count", problems)?, Some(asked)),
         // What models that came from elsewhere have learnt is not new.
         None => {
-            let models = models::list(db, Some(&request.hardware)).await?;
+            let models = models::list(db, Some(&request.hardware), LOOKED_AT).await?;
             // What contributors say that they have learnt is not known to be true.
             let ours = models.iter().filter(|model| {
                 model.source != ModelSource::Contributed && model.model_type == ModelType::Ranking

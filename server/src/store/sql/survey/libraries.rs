@@ -29,13 +29,14 @@ impl UseRow {
 }
 
 /// The condition is that of the index.
-pub(super) async fn list(db: &mut impl Connection) -> StoreResult<Vec<LibraryUse>> {
+pub(super) async fn list(db: &mut impl Connection, newest: u32) -> StoreResult<Vec<LibraryUse>> {
     let select = Statement::new(
         "SELECT library, COUNT(*) AS uploads, CAST(SUM(library_problems) AS BIGINT) AS problems, \
          MAX(received_at) AS newest_at FROM uploads WHERE standing = 0 AND library IS NOT NULL \
-         GROUP BY library ORDER BY library",
+         GROUP BY library ORDER BY newest_at DESC, library LIMIT $1",
     );
-    let rows: Vec<UseRow> = db.fetch_all(select).await?;
+    let mut rows: Vec<UseRow> = db.fetch_all(select.bind(i64::from(newest))).await?;
+    rows.sort_by(|a, b| a.library.cmp(&b.library));
     Ok(rows.into_iter().map(UseRow::read).collect::<Result<_, _>>()?)
 }
 

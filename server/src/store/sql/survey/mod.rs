@@ -7,7 +7,9 @@ mod records;
 mod same_size;
 
 use async_trait::async_trait;
-use diode_core::api::{HardwareContributor, Kernels, LibraryOn, LibraryUse, NearestProblem, ProblemFilter};
+use diode_core::api::{
+    HardwareContributor, Kernels, LibraryOn, LibraryUse, MethodOn, NearestProblem, ProblemFilter,
+};
 use diode_core::ids::{AccountId, HardwareSlug, ProblemId, UploadId};
 use diode_core::{Method, Problem};
 use sqlx::Database;
@@ -37,7 +39,7 @@ impl<DB: Database<Connection: Connection>> SurveyStore for SqlStore<DB> {
 
     async fn pairs(
         &self,
-        of: [&HardwareSlug; 2],
+        of: [&MethodOn; 2],
         kernels: Kernels,
         filter: &ProblemFilter,
         cap: u32,
@@ -75,8 +77,8 @@ impl<DB: Database<Connection: Connection>> SurveyStore for SqlStore<DB> {
         load(&mut *snapshot(self).await?, Selection::Upload(upload)).await
     }
 
-    async fn libraries(&self) -> StoreResult<Vec<LibraryUse>> {
-        libraries::list(&mut *reader(self).await?).await
+    async fn libraries(&self, newest: u32) -> StoreResult<Vec<LibraryUse>> {
+        libraries::list(&mut *reader(self).await?, newest).await
     }
 
     async fn library_uploads(&self, library: &LibraryOn, limit: u32) -> StoreResult<Vec<UploadId>> {

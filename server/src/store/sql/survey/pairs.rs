@@ -1,7 +1,7 @@
 //! Board entries of one hardware, alone and beside those of another.
 
 use diode_core::Config;
-use diode_core::api::{Kernels, ProblemFilter, TimedConfig};
+use diode_core::api::{Kernels, MethodOn, ProblemFilter, TimedConfig};
 use diode_core::ids::{HardwareSlug, ProblemId};
 
 use crate::solutions::Damaged;
@@ -46,16 +46,20 @@ type PairRow = (String, Option<String>, f64, Option<String>, f64);
 
 pub(super) async fn pairs(
     db: &mut impl Connection,
-    [a, b]: [&HardwareSlug; 2],
+    [a, b]: [&MethodOn; 2],
     kernels: Kernels,
     filter: &ProblemFilter,
     cap: u32,
 ) -> StoreResult<Sample<Pair>> {
+    let filter = &ProblemFilter { method: Some(a.method), ..*filter };
     let joined = |select: &'static str| {
         let select = Statement::new(select).push(" FROM entries e JOIN entries o ON o.hardware = ");
-        let select = select.push_bind(b.as_str()).push(" AND o.problem = e.problem AND o.method = e.method");
-        let select = select.push(" JOIN problems p ON p.id = e.problem");
-        push_filter(select, a, filter).push(time_condition(kernels)).push(other_time_condition(kernels))
+        let select = select.push_bind(b.hardware.as_str()).push(" AND o.method = ");
+        let select = select.push_bind(b.method.to_string());
+        let select = select.push(" AND o.problem = e.problem JOIN problems p ON p.id = e.problem");
+        push_filter(select, &a.hardware, filter)
+            .push(time_condition(kernels))
+            .push(other_time_condition(kernels))
     };
     let (total,): (i64,) = db.fetch_one(joined("SELECT COUNT(*)")).await?;
     let columns = match kernels {
