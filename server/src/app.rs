@@ -11,7 +11,7 @@ use crate::backend::Backend;
 use crate::consensus::ConfigCaches;
 use crate::exports::Exports;
 use crate::http::Hosts;
-use crate::limits::Refused;
+use crate::limits::{Client, Refused, Turn, Turns};
 use crate::mail::Mailer;
 use crate::metrics::Metrics;
 use crate::page_cache::PageCache;
@@ -41,9 +41,9 @@ pub struct App {
     pub(crate) config_caches: ConfigCaches,
     pub(crate) refused: Refused,
     pub(crate) metrics: Metrics,
-    receiving: Arc<Semaphore>,
+    receiving: Turns,
     picking: Arc<Semaphore>,
-    following: Arc<Semaphore>,
+    following: Turns,
     pub(crate) passwords: Passwords,
     pub(crate) plans: Plans,
     pub(crate) readiness: Readiness,
@@ -56,6 +56,9 @@ pub struct App {
 impl App {
     /// `stopping` turns true when long responses are to end.
     pub fn new(backend: Backend, policy: Policy, stopping: watch::Receiver<bool>) -> Self {
+        // Where everybody has the one address, nobody is told apart.
+        let is_public = policy.is_strict();
+        let share_of = |all: usize| if is_public { all / 4 } else { all };
         Self {
             metrics: backend.metrics.clone(),
             backend,
@@ -70,9 +73,9 @@ impl App {
             pages: PageCache::default(),
             config_caches: ConfigCaches::default(),
             refused: Refused::default(),
-            receiving: Arc::new(Semaphore::new(RECEIVING_AT_ONCE)),
+            receiving: Turns::new(RECEIVING_AT_ONCE, share_of(RECEIVING_AT_ONCE)),
             picking: Arc::new(Semaphore::new(PICKING_AT_ONCE)),
-            following: Arc::new(Semaphore::new(FOLLOWING_AT_ONCE)),
+            following: Turns::new(FOLLOWING_AT_ONCE, share_of(FOLLOWING_AT_ONCE)),
             stopping,
         }
     }
@@ -99,9 +102,8 @@ impl App {
 
     /// Waits until another upload may arrive. It counts as long as the permit is held. `None` if that
     /// takes too long.
-    pub(crate) async fn receiving(&self) -> Option<OwnedSemaphorePermit> {
-        let permit = Arc::clone(&self.receiving).acquire_owned();
-        tokio::time::timeout(WAIT_TO_RECEIVE, permit).await.ok()?.ok()
+    pub(crate) async fn receiving(&self, client: &Client) -> Option<Turn> {
+        self.receiving.turn(client, WAIT_TO_RECEIVE).await
     }
 
     /// What this server requires of requests.
@@ -116,8 +118,8 @@ impl App {
     }
 
     /// The right to read an event stream, which counts as long as it is held. `None` if too many are read.
-    pub(crate) fn following(&self) -> Option<OwnedSemaphorePermit> {
-        Arc::clone(&self.following).try_acquire_owned().ok()
+    pub(crate) async fn following(&self, client: &Client) -> Option<Turn> {
+        self.following.turn(client, Duration::ZERO).await
     }
 
     /// Waits; `true` as soon as the server is to stop.

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use anyhow::Context as _;
 use axum::body::Bytes;
 use diode_core::Invalid;
 use diode_core::hardware::Hardware;
@@ -9,7 +10,7 @@ use diode_core::ids::{Digest, UploadId};
 
 use crate::blobs::{BlobError, BlobKey, BlobKind, Blobs};
 use crate::metrics::Metrics;
-use crate::settings::{Settings, Snapshots};
+use crate::settings::{Settings, Snapshots, without_password};
 use crate::store::{self, Store, StoreResult};
 use crate::storing::Storing;
 use crate::traces::Traces;
@@ -23,6 +24,10 @@ use crate::traces::Traces;
 pub struct NoRoom {
     stored: u64,
     limit: u64,
+}
+
+fn cannot_open(settings: &Settings) -> String {
+    format!("cannot open {}", without_password(&settings.database_url))
 }
 
 #[derive(Clone)]
@@ -46,8 +51,19 @@ pub struct Backend {
 impl Backend {
     /// Opens what the settings name, creating and migrating it where needed.
     pub async fn open(settings: &Settings) -> anyhow::Result<Self> {
+        let store = store::open(&settings.database_url).await;
+        Self::with(store.with_context(|| cannot_open(settings))?, settings).await
+    }
+
+    /// The same where a database must be there, for commands that look after one.
+    pub async fn open_existing(settings: &Settings) -> anyhow::Result<Self> {
+        let store = store::open_existing(&settings.database_url).await;
+        Self::with(store.with_context(|| cannot_open(settings))?, settings).await
+    }
+
+    /// The database first: where it cannot be opened, no folder for files is made.
+    async fn with(store: Arc<dyn Store>, settings: &Settings) -> anyhow::Result<Self> {
         let blobs = Blobs::open(&settings.blobs).await?;
-        let store = store::open(&settings.database_url).await?;
         Ok(Self {
             store,
             blobs,

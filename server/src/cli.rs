@@ -122,6 +122,9 @@ pub enum AdminCommand {
     },
     /// Remove blobs that no row names; those younger than an hour are kept
     Sweep {
+        /// Remove the younger ones, too: only while no server works on the data, which may be about to name them
+        #[arg(long)]
+        young: bool,
         #[command(flatten)]
         data: DataArgs,
     },
@@ -163,7 +166,7 @@ impl Cli {
                 eprintln!("{}", outcome?);
             }
             Command::Admin { command: AdminCommand::Verify { data } } => {
-                let backend = open(data).await?;
+                let backend = open_existing(data).await?;
                 let outcome = admin::verify(&backend).await;
                 backend.store.close().await;
                 let report = outcome?;
@@ -174,7 +177,7 @@ impl Cli {
             }
             Command::Admin { command: AdminCommand::Backup { folder, data } } => {
                 let settings = Settings::resolve(data, ServingArgs::default())?;
-                let backend = Backend::open(&settings).await?;
+                let backend = Backend::open_existing(&settings).await?;
                 let made = admin::backup::make(&backend, &settings.database_url, &folder).await;
                 backend.store.close().await;
                 let made = made?;
@@ -202,9 +205,9 @@ impl Cli {
                     return Ok(ExitCode::FAILURE);
                 }
             }
-            Command::Admin { command: AdminCommand::Sweep { data } } => {
-                let backend = open(data).await?;
-                let outcome = admin::sweep(&backend, Now::read()).await;
+            Command::Admin { command: AdminCommand::Sweep { young, data } } => {
+                let backend = open_existing(data).await?;
+                let outcome = admin::sweep(&backend, young, Now::read()).await;
                 backend.store.close().await;
                 eprintln!("{}", outcome?);
             }
@@ -233,15 +236,19 @@ async fn open(data: DataArgs) -> anyhow::Result<Backend> {
     Backend::open(&Settings::resolve(data, ServingArgs::default())?).await
 }
 
+async fn open_existing(data: DataArgs) -> anyhow::Result<Backend> {
+    Backend::open_existing(&Settings::resolve(data, ServingArgs::default())?).await
+}
+
 async fn work(settings: &Settings, metrics_listen: Option<SocketAddr>) -> anyhow::Result<()> {
+    let figures = match metrics_listen {
+        Some(address) => Some(metrics::listening(address).await?),
+        None => None,
+    };
     let backend = Backend::open(settings).await?.traced(settings)?;
     let (store, traces) = (backend.store.clone(), backend.traces.clone());
     let (tell, stopping) = watch::channel(false);
-    // Before a job is claimed: this may fail.
-    let figures = match metrics_listen {
-        Some(address) => Some(metrics::tell(address, &backend, stopping.clone()).await?),
-        None => None,
-    };
+    let figures = figures.map(|listener| metrics::tell(listener, &backend, stopping.clone()));
     let working = tokio::spawn(worker::run(backend.clone(), stopping.clone()));
     let looking = tokio::spawn(trainings::run(backend.clone(), settings.training, stopping.clone()));
     let refreshing = tokio::spawn(refresh::run(backend, stopping));

@@ -35,6 +35,7 @@ pub mod refresh;
 pub mod router;
 pub mod serve;
 pub mod settings;
+pub mod size_map;
 mod snapshots;
 pub mod solutions;
 pub mod store;

@@ -1,9 +1,10 @@
 //! Accepts connections and keeps slow, silent and vanished clients from holding the server up.
 
+use std::collections::HashMap;
 use std::convert::Infallible;
 use std::future::Future;
-use std::net::SocketAddr;
-use std::sync::Arc;
+use std::net::{IpAddr, SocketAddr};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use axum::Router;
@@ -32,6 +33,8 @@ pub struct Patience {
     /// Open connections. Further ones wait until one of these is closed. A process may usually have 1,024
     /// files open, of which the database takes some.
     pub connections: usize,
+    /// Of these, those of one address. Further ones are closed at once.
+    pub from_one: usize,
     /// Time for the handshake of TLS, for the head of a request, and between two requests.
     pub head: Duration,
     /// How long a client may read nothing of an answer.
@@ -44,6 +47,7 @@ impl Patience {
     /// For a listener that few programs ask.
     pub const FEW: Self = Self {
         connections: 16,
+        from_one: 16,
         head: Duration::from_secs(10),
         answer: Duration::from_secs(10),
         stop: Duration::from_secs(1),
@@ -54,6 +58,7 @@ impl Default for Patience {
     fn default() -> Self {
         Self {
             connections: 512,
+            from_one: 512,
             head: Duration::from_secs(10),
             answer: Duration::from_secs(30),
             stop: Duration::from_secs(20),
@@ -71,7 +76,7 @@ pub async fn listen(
     stop: impl Future<Output = ()>,
 ) {
     let limit = Arc::new(Semaphore::new(patience.connections));
-    let graceful = GracefulShutdown::new();
+    let (peers, graceful) = (Peers::default(), GracefulShutdown::new());
     let mut http = http1::Builder::new();
     http.timer(TokioTimer::new()).header_read_timeout(patience.head);
     // Dropped, and with it every connection that is still open, when this function ends.
@@ -81,6 +86,10 @@ pub async fn listen(
         let (stream, peer, permit) = tokio::select! {
             accepted = accept(&listener, &limit) => accepted,
             () = &mut stop => break,
+        };
+        let Some(counted) = peers.count(peer.ip(), patience.from_one) else {
+            tracing::debug!("{} has as many connections as it may", peer.ip());
+            continue;
         };
         let mut stream = TimeoutStream::new(stream);
         stream.set_write_timeout(Some(patience.answer));
@@ -102,13 +111,47 @@ pub async fn listen(
                     Err(_) => tracing::debug!("a handshake took too long"),
                 },
             }
-            drop(permit);
+            drop((permit, counted));
         });
         while connections.try_join_next().is_some() {}
     }
     drop(listener);
     if timeout(patience.stop, graceful.shutdown()).await.is_err() {
         tracing::warn!("closing {} connections whose requests have not ended", connections.len());
+    }
+}
+
+/// How many connections each address has.
+#[derive(Clone, Default)]
+struct Peers(Arc<Mutex<HashMap<IpAddr, usize>>>);
+
+impl Peers {
+    /// One more of an address, as long as what is returned lives; `None` if it has as many as it may.
+    fn count(&self, address: IpAddr, most: usize) -> Option<Counted> {
+        let mut open = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let of_address = open.entry(address).or_default();
+        if *of_address >= most {
+            return None;
+        }
+        *of_address += 1;
+        Some(Counted { peers: self.clone(), address })
+    }
+}
+
+struct Counted {
+    peers: Peers,
+    address: IpAddr,
+}
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        let mut open = self.peers.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(of_address) = open.get_mut(&self.address) {
+            *of_address -= 1;
+            if *of_address == 0 {
+                open.remove(&self.address);
+            }
+        }
     }
 }
 

@@ -1,6 +1,7 @@
 #![deny(unsafe_code)]
 
 mod allocator;
+mod private_files;
 
 use std::io::{IsTerminal as _, Write as _};
 use std::process::ExitCode;
@@ -23,6 +24,7 @@ const WRONG_USAGE: u8 = 2;
 
 fn main() -> ExitCode {
     allocator::limit_unused();
+    private_files::keep();
     let cli = Cli::parse();
     let filter = match std::env::var("DIODE_LOG").unwrap_or_default() {
         unset if unset.is_empty() => EnvFilter::new(USUAL_LOG),

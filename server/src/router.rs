@@ -18,8 +18,8 @@ use crate::app::App;
 use crate::handlers::{
     account, activity, agents, comparisons, configs, contributions, contributors, coverage_map, datasets,
     devices, everywhere, hardware, hardware_moderation, health, identities, invitations, job_events, jobs,
-    leaderboard, leases, libraries, measuring, models, moderation, nearest, packs, picks, problems,
-    publications, reviews, session, snapshots, tables, terms, tokens, uploads,
+    leaderboard, leases, libraries, measuring, model_comparison, models, moderation, nearest, packs, picks,
+    problems, publications, reviews, session, sizes, snapshots, tables, terms, tokens, uploads,
 };
 use crate::http::{ApiFault, around, describe_unchanged, same_site, tagged, versions, weakened};
 use crate::limits::{describe, rated};
@@ -101,6 +101,7 @@ fn api() -> OpenApiRouter<App> {
         .routes(routes!(picks::get))
         .routes(routes!(problems::get))
         .routes(routes!(configs::get))
+        .routes(routes!(sizes::get))
         .routes(routes!(contributors::list))
         .routes(routes!(activity::get));
     let compare = OpenApiRouter::new()
@@ -109,6 +110,7 @@ fn api() -> OpenApiRouter<App> {
         .routes(routes!(comparisons::uploads))
         .routes(routes!(comparisons::libraries))
         .routes(routes!(comparisons::methods))
+        .routes(routes!(model_comparison::get))
         .routes(routes!(libraries::list));
     let take = OpenApiRouter::new()
         .routes(routes!(models::list, contributions::create))

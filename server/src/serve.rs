@@ -29,6 +29,10 @@ pub async fn serve(
     let listener = TcpListener::bind(settings.listen)
         .await
         .with_context(|| format!("cannot listen on {}; is another server running?", settings.listen))?;
+    let figures = match settings.metrics_listen {
+        Some(address) => Some(metrics::listening(address).await?),
+        None => None,
+    };
     let policy = settings.access.policy(listener.local_addr()?);
     let tls = settings.access.tls().cloned().map(Tls::open).transpose()?;
     let provider = settings.openid.as_ref();
@@ -47,10 +51,7 @@ pub async fn serve(
     greet(backend.store.as_ref(), &policy).await?;
     let mut hosts = settings.hosts.clone();
     hosts.extend(policy.host());
-    let figures = match settings.metrics_listen {
-        Some(address) => Some(metrics::tell(address, &backend, stopping.clone()).await?),
-        None => None,
-    };
+    let figures = figures.map(|listener| metrics::tell(listener, &backend, stopping.clone()));
     let app =
         App::new(backend, policy, stopping).answering_to(hosts).with_provider(provider).with_mailer(mailer);
     // Signals are heard from the first poll on: before anybody learns that the server is there.
@@ -67,7 +68,10 @@ pub async fn serve(
         // An error means that nothing listens to it any more, which is fine.
         let _ = tell.send(true);
     };
-    listen(listener, router(app), Patience::default(), tls, stop).await;
+    let patience = Patience::default();
+    // A proxy has one address for all, and so has this machine.
+    let from_one = if tls.is_some() { patience.connections / 4 } else { patience.connections };
+    listen(listener, router(app), Patience { from_one, ..patience }, tls, stop).await;
     if let Some(working) = working {
         working.await?;
     }

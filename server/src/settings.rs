@@ -21,6 +21,7 @@ use serde::de::DeserializeOwned;
 
 pub use access::{Access, AccessArgs};
 pub use blobs::BucketArgs;
+pub(crate) use explain::without_password;
 pub use explain::{Explained, explain};
 pub use limits::LimitArgs;
 pub use mail::{Login, MailArgs, MailServer, MailSettings, Security, Smtp};

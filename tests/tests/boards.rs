@@ -1,12 +1,14 @@
-//! The boards of a hardware beside the leaderboard: configs, coverage, contributors, models. Set
+//! The boards of a hardware beside the leaderboard: configs, sizes, coverage, contributors, models. Set
 //! DIODE_SCREENSHOTS to an absolute path to keep pictures.
 
 use anyhow::{Context as _, ensure};
 use diode_tests::{Browser, LOOKS, Server, Theme, Viewport, seeded};
 
 /// A board: what is there once it has its data, and what it then says.
-const BOARDS: [(&str, &str, &str); 4] = [
+const BOARDS: [(&str, &str, &str); 6] = [
     ("configs", "[data-testid=cover]", "triton.Config({"),
+    ("sizes", "[data-testid=size-map] td", "Triton is faster"),
+    ("sizes&cells=tiles", "[data-testid=size-map] td", "128×"),
     ("coverage", "[data-testid=map] td", "nothing of its kind was measured yet"),
     ("contributors", "[aria-labelledby=board-title] tbody tr", "without an account"),
     ("models", "[aria-labelledby=board-title] a.card-link", "of best, first pick"),
@@ -21,7 +23,7 @@ async fn every_board_shows_its_data_fits_and_is_quiet() -> anyhow::Result<()> {
     for (viewport, theme, look) in LOOKS {
         browser.look(viewport, theme).await?;
         for (board, ready, says) in BOARDS {
-            let shown = format!("{board}-{look}");
+            let shown = format!("{}-{look}", board.replace("&cells=", "-"));
             let page = format!("{}/hardware/nvidia-h100?board={board}", server.url());
             // Configs of all problems are chosen from all timings the first time.
             if let Err(error) = browser.open(&page, ready).await {
@@ -45,6 +47,40 @@ async fn every_board_shows_its_data_fits_and_is_quiet() -> anyhow::Result<()> {
         }
     }
     assert!(faults.is_empty(), "{}", faults.join("\n"));
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_map_of_sizes_is_the_servers_and_follows_k() -> anyhow::Result<()> {
+    let folder = seeded()?;
+    let server = Server::start(folder.path())?;
+    let browser = Browser::start().await?;
+    browser.look(Viewport::DESKTOP, Theme::Light).await?;
+    browser
+        .open(&format!("{}/hardware/nvidia-h100?board=sizes", server.url()), "[data-testid=size-map] td")
+        .await?;
+    let sizes = server.get("/api/v1/hardware/nvidia-h100/sizes")?;
+    const SHOWN: &str = "return [...document.querySelectorAll('[data-testid=size-map] td')]
+        .filter((cell) => cell.innerText.trim() !== '').length";
+    let cells = sizes["cells"].as_array().context("cells")?.len();
+    ensure!(browser.script::<usize>(SHOWN).await? == cells, "a cell for each of {cells}");
+    // Another K is another address, whose filter is that of the ranges.
+    let press = "[...document.querySelectorAll('[aria-label=\"K about\"] button')]
+        .find((button) => button.innerText === '4,096')";
+    browser.press(press).await?;
+    browser
+        .until("return location.search.includes('min_k=2897') && location.search.includes('max_k=5792')")
+        .await?;
+    let deep = server.get("/api/v1/hardware/nvidia-h100/sizes?min_k=2897&max_k=5792")?;
+    let cells = deep["cells"].as_array().context("cells")?.len();
+    browser.until(&format!("{} === {cells}", SHOWN)).await?;
+    let problems = |map: &serde_json::Value| -> u64 {
+        let cells = map["cells"].as_array().into_iter().flatten();
+        cells.filter_map(|cell| cell["problems"].as_u64()).sum()
+    };
+    let depth = deep["depths"].as_array().context("depths")?.iter().find(|one| one["k"]["least"] == 2897);
+    ensure!(depth.context("4096 was measured")?["problems"].as_u64() == Some(problems(&deep)), "{deep}");
+    ensure!(problems(&deep) < problems(&sizes));
     Ok(())
 }
 

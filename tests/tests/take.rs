@@ -149,6 +149,12 @@ async fn two_models_are_side_by_side() -> anyhow::Result<()> {
         .await?;
     ensure!(verdicts.iter().all(|one| one.is_empty() || one == "the same"), "{verdicts:?}");
     ensure!(verdicts.iter().any(|one| one == "the same"));
+    // Their first picks are compared by what was measured.
+    browser.wait_for("[data-testid=compared] tbody tr").await?;
+    let ratio = text(&browser, "[data-testid=ratio]").await?;
+    ensure!(ratio.contains("1.00×") && ratio.contains("Faster on 0, slower on 0"), "{ratio}");
+    browser.sound("two models").await?;
+    browser.picture("compare-first-picks").await?;
     browser.open(&format!("{}/compare?what=models&a=nothing", server.url()), ".empty").await?;
     Ok(())
 }

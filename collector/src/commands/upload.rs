@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, bail};
 use clap::Args;
 use diode_core::Dataset;
-use diode_core::api::{MAX_UPLOAD_BYTES, MAX_UPLOAD_TIMINGS, Receipt};
+use diode_core::api::{MAX_UPLOAD_BYTES, MAX_UPLOAD_PROBLEMS, MAX_UPLOAD_TIMINGS, Receipt};
 use serde::Serialize;
 
 use crate::output;
@@ -12,7 +12,8 @@ use crate::server::{Client, Rehearsed, ServerArgs, TermsArgs, rehearse, send};
 
 /// Send datasets to a Diode server
 ///
-/// All files are checked here first, then sent; one that the server refuses does not keep the others. Sending the same file twice changes nothing. Where a server asks for
+/// All files are checked here first, and nothing is sent unless each can be; then one that the server refuses does not
+/// keep the others. Sending the same file twice changes nothing. Where a server asks for
 /// an account, `diode login` gets a token once; DIODE_TOKEN holds one for machines.
 #[derive(Debug, Args)]
 #[command(
@@ -44,8 +45,20 @@ impl Upload {
             return self.rehearse_all();
         }
         // Nothing is sent unless all can be.
-        for path in &self.files {
-            checked(path)?;
+        let faults: Vec<String> = self
+            .files
+            .iter()
+            .filter_map(|path| checked(path).err())
+            .map(|error| format!("{error:#}"))
+            .collect();
+        match (&faults[..], self.files.len()) {
+            ([], _) => {}
+            ([fault], 1) => bail!("{fault}"),
+            (_, all) => bail!(
+                "{} of {all} files cannot be sent, so nothing was sent:\n  {}",
+                faults.len(),
+                faults.join("\n  ")
+            ),
         }
         let client = self.terms.contribute(self.server.client()?)?;
         let (mut receipts, mut faults) = (Vec::new(), Vec::new());
@@ -121,6 +134,13 @@ fn checked(path: &Path) -> anyhow::Result<Vec<Dataset>> {
     }
     let decoded = diode_formats::decode_within(&read(path)?, MAX_UPLOAD_TIMINGS)
         .with_context(|| path.display().to_string())?;
+    let problems = decoded.datasets.iter().map(|dataset| dataset.solutions.len()).sum::<usize>();
+    if problems > MAX_UPLOAD_PROBLEMS {
+        bail!(
+            "{}: {problems} problems, expected at most {MAX_UPLOAD_PROBLEMS} in a file; send several",
+            path.display()
+        );
+    }
     Ok(decoded.datasets)
 }
 

@@ -413,6 +413,7 @@ fn a_refusal_is_shown_in_the_servers_words_and_a_broken_file_is_never_sent() {
     sandbox.write("b.json", "{");
     let error = sandbox.fails(1, &["upload", "a.json", "b.json", "--server", "http://127.0.0.1:1"]);
     assert!(error.contains("b.json") && error.contains("truncated"), "{error}");
+    assert!(error.contains("1 of 2 files cannot be sent, so nothing was sent"), "{error}");
     let error = sandbox.fails(1, &["upload", "a.json", "--server", "http://127.0.0.1:1"]);
     assert!(error.contains("cannot reach http://127.0.0.1:1/"), "{error}");
 }

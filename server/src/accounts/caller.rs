@@ -7,7 +7,7 @@ use headers::authorization::Bearer;
 use headers::{Authorization, HeaderMapExt as _};
 
 use super::cookie::SESSION;
-use super::secret::{TOKEN_PREFIX, digest_of};
+use super::secret::digest_of;
 use crate::app::App;
 use crate::http::{ApiFault, ApiResult};
 use crate::store::Now;
@@ -37,7 +37,6 @@ impl Caller {
         if let Some(Identified(caller)) = parts.extensions.get() {
             return Ok(caller.clone());
         }
-        refuse_token_in_url(parts)?;
         if parts.headers.contains_key(header::AUTHORIZATION) {
             return by_token(parts, app).await.map(Some);
         }
@@ -57,17 +56,6 @@ impl Caller {
 /// Whether the request says which page made it, as browsers do. The layer around all routes has checked it.
 fn says_where_from(headers: &HeaderMap) -> bool {
     headers.contains_key(header::ORIGIN) || headers.contains_key("sec-fetch-site")
-}
-
-/// URLs end up in logs, histories and `Referer`.
-fn refuse_token_in_url(parts: &Parts) -> ApiResult<()> {
-    if parts.uri.query().is_some_and(|query| query.contains(TOKEN_PREFIX)) {
-        return Err(ApiFault::invalid(
-            "a token stands in the URL, where others may read it: revoke it, and send another as \
-             `Authorization: Bearer TOKEN`",
-        ));
-    }
-    Ok(())
 }
 
 async fn by_token(parts: &Parts, app: &App) -> ApiResult<Caller> {

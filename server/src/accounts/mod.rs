@@ -40,7 +40,7 @@ pub(crate) use owner::{change_password, delete};
 pub(crate) use password::Passwords;
 pub(crate) use peer::Peer;
 pub use policy::{Anonymous, Policy, SignUps};
-pub(crate) use secret::{new_account_id, new_lease_id};
+pub(crate) use secret::{TOKEN_PREFIX, new_account_id, new_lease_id};
 pub(crate) use sign_in::{sign_in, sign_out};
 pub(crate) use sign_up::sign_up;
 pub(crate) use terms::{Needed, TERMS_TEXT, agree, is_asked, licence_of, terms_address};

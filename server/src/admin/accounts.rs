@@ -98,7 +98,9 @@ impl AccountCommand {
         };
         let settings = Settings::resolve(data, serving)?;
         let policy = settings.access.policy(settings.listen);
-        let store = store::open(&settings.database_url).await?;
+        let makes_first = matches!(self, Self::Create { .. } | Self::Invite { .. });
+        let url = &settings.database_url;
+        let store = if makes_first { store::open(url).await? } else { store::open_existing(url).await? };
         let outcome = self.answer(store.as_ref(), &policy).await;
         store.close().await;
         outcome

@@ -85,7 +85,7 @@ impl ModelCommand {
                 data.clone()
             }
         };
-        let backend = Backend::open(&Settings::resolve(data, ServingArgs::default())?).await?;
+        let backend = Backend::open_existing(&Settings::resolve(data, ServingArgs::default())?).await?;
         let outcome = self.answer(&backend).await;
         backend.store.close().await;
         outcome

@@ -124,7 +124,7 @@ impl ModerationCommand {
             | Self::Log { data }
             | Self::Reports { data } => data.clone(),
         };
-        let backend = Backend::open(&Settings::resolve(data, ServingArgs::default())?).await?;
+        let backend = Backend::open_existing(&Settings::resolve(data, ServingArgs::default())?).await?;
         let outcome = self.answer(&backend).await;
         backend.store.close().await;
         outcome

@@ -54,7 +54,8 @@ impl SnapshotCommand {
     pub async fn run(self) -> anyhow::Result<String> {
         let (Self::Snapshots { data, .. } | Self::Snapshot { data, .. } | Self::RemoveSnapshot { data, .. }) =
             &self;
-        let backend = Backend::open(&Settings::resolve(data.clone(), ServingArgs::default())?).await?;
+        let backend =
+            Backend::open_existing(&Settings::resolve(data.clone(), ServingArgs::default())?).await?;
         let outcome = self.answer(&backend).await;
         backend.store.close().await;
         outcome

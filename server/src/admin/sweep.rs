@@ -26,7 +26,8 @@ impl std::fmt::Display for Swept {
 }
 
 /// Removes the blobs of uploads and trainings that ended before their row was written.
-pub async fn sweep(backend: &Backend, now: Now) -> anyhow::Result<Swept> {
+/// With `young`, those that may be about to get theirs, too.
+pub async fn sweep(backend: &Backend, young: bool, now: Now) -> anyhow::Result<Swept> {
     // The blobs first: a row that is written meanwhile then names none of them, or is seen below.
     let there: Vec<_> = backend.blobs.list().try_collect().await?;
     let NamedBlobs { named, damaged } = backend.store.blobs().await?;
@@ -42,7 +43,7 @@ pub async fn sweep(backend: &Backend, now: Now) -> anyhow::Result<Swept> {
         if named.contains(&(kind, digest.clone())) {
             continue;
         }
-        if now.0.duration_since(changed) < MIN_AGE {
+        if !young && now.0.duration_since(changed) < MIN_AGE {
             swept.young += 1;
         } else {
             backend.blobs.remove(kind, &digest).await?;

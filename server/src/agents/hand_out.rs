@@ -4,7 +4,7 @@ use diode_core::api::{Lease, LeaseAnswer, LeasedProblem, Purpose};
 use diode_core::ids::LeaseId;
 use diode_core::is_kept;
 
-use super::plan::Kind;
+use super::plan::{Kind, rank};
 use super::plans::Plans;
 use crate::store::{AGENT_LEASE, KnownAgent, LeaseWish, LeasedWork, NewWork, Now, Store, StoreResult, Taken};
 
@@ -36,7 +36,10 @@ pub(crate) async fn hand_out(
     })
 }
 
-fn described(leased: LeasedWork) -> Lease {
+/// What comes first by the plan, and of that the shortest: so the first result arrives soon, and an agent that is ended
+/// has measured most.
+fn described(mut leased: LeasedWork) -> Lease {
+    leased.work.sort_by(|a, b| rank(a.purpose).cmp(&rank(b.purpose)).then(a.seconds.total_cmp(&b.seconds)));
     let work = leased.work.into_iter().map(|NewWork { problem, purpose, breadth, seconds }| {
         let kept = is_kept(&problem);
         LeasedProblem { why: why(&problem, purpose), problem, purpose, breadth, kept, seconds }

@@ -13,6 +13,7 @@ use crate::app::App;
 use crate::blobs::BlobKind;
 use crate::contributions::prepare;
 use crate::http::{ApiFault, ApiResult, BodyError, NoParameters, PACE, StrictQuery, receive};
+use crate::limits::Client;
 use crate::store::{ContributionFilter, MAX_WAITING_MODELS, NewContribution, Now, Queued, TakenModel};
 
 /// More than anybody reads at once.
@@ -53,13 +54,14 @@ pub(crate) struct ContributionQuery {
 pub(crate) async fn create(
     State(app): State<App>,
     Authorized { account, .. }: Authorized<Contribute>,
+    client: Client,
     StrictQuery(query): StrictQuery<ContributionQuery>,
     headers: HeaderMap,
     body: Body,
 ) -> ApiResult<(StatusCode, Json<ModelSummary>)> {
     let account = signed_in(account)?;
     refuse_wrapped(&headers)?;
-    let receiving = app.receiving().await.ok_or_else(|| {
+    let receiving = app.receiving(&client).await.ok_or_else(|| {
         ApiFault::busy("as many uploads arrive as the server takes at a time; try again in a few seconds")
     })?;
     let mut file = app.backend.blobs.scratch().await?;

@@ -8,10 +8,10 @@ use axum::response::sse::{Event, KeepAlive, Sse};
 use diode_core::api::{ApiError, Job, JobEvent};
 use diode_core::ids::JobId;
 use futures_util::{Stream, stream};
-use tokio::sync::OwnedSemaphorePermit;
 
 use crate::app::App;
 use crate::http::{ApiFault, ApiResult, FromPath, NoParameters, StrictQuery};
+use crate::limits::{Client, Turn};
 
 /// How often the database is asked. The worker may be another process, which
 /// cannot wake this one; people read more slowly than this.
@@ -42,12 +42,13 @@ pub(crate) struct JobMessage {
 )]
 pub(crate) async fn get(
     State(app): State<App>,
+    client: Client,
     _: StrictQuery<NoParameters>,
     FromPath(job): FromPath<Job>,
     headers: HeaderMap,
 ) -> ApiResult<Sse<impl Stream<Item = Result<Event, Infallible>>>> {
     let after = last_event_id(&headers)?;
-    let turn = app.following().ok_or_else(too_many)?;
+    let turn = app.following(&client).await.ok_or_else(too_many)?;
     let follower = Follower { app, _turn: turn, job: job.id, after, pending: VecDeque::new(), ended: false };
     let events = stream::unfold(follower, |mut follower| async move {
         let event = follower.next().await?;
@@ -70,7 +71,7 @@ fn last_event_id(headers: &HeaderMap) -> ApiResult<u64> {
 
 struct Follower {
     app: App,
-    _turn: OwnedSemaphorePermit,
+    _turn: Turn,
     job: JobId,
     /// The last event sent.
     after: u64,

@@ -14,6 +14,7 @@ use crate::app::App;
 use crate::handlers::uploads::take_in;
 use crate::http::{ApiFault, ApiResult, InPath, NoParameters, StrictQuery, json_body, lookup};
 use crate::ingest::{IngestError, Sender};
+use crate::limits::Client;
 use crate::store::{AGENT_LEASE, ForLease, KnownAgent, Now};
 
 /// Gives an agent work: that of the lease it has, if it has one. Each problem says why it is to be measured.
@@ -116,6 +117,7 @@ pub(crate) async fn renew(
 pub(crate) async fn results(
     State(app): State<App>,
     Authorized { account, .. }: Authorized<Measure>,
+    client: Client,
     _: StrictQuery<NoParameters>,
     InPath((id, lease)): InPath<(String, String)>,
     headers: HeaderMap,
@@ -135,7 +137,7 @@ pub(crate) async fn results(
     // What was measured while older terms were in force is not lost.
     let licence = licence_of(&app, &headers, account.as_ref(), Needed::Any).await?;
     let sender = Sender { account: agent.account.clone(), licence };
-    let taken = take_in(&app, &headers, body, sender, Some(lease)).await?;
+    let taken = take_in(&app, &client, &headers, body, sender, Some(lease)).await?;
     if let Err(error @ (IngestError::Refused(_) | IngestError::Format(_))) = &taken {
         note_refused_result(&app.backend, &agent.id, &error.to_string()).await?;
     }

@@ -18,6 +18,7 @@ use crate::blobs::BlobKind;
 use crate::http::{
     ApiFault, ApiResult, BodyError, FromPath, Lookup, NoParameters, PACE, StrictQuery, receive,
 };
+use crate::limits::Client;
 use crate::packs::{PackError, examine};
 use crate::store::{Now, Store, StoreResult};
 
@@ -105,12 +106,13 @@ pub(crate) async fn get(
 pub(crate) async fn create(
     State(app): State<App>,
     Authorized { account, .. }: Authorized<Admin>,
+    client: Client,
     _: StrictQuery<NoParameters>,
     headers: HeaderMap,
     body: Body,
 ) -> ApiResult<(StatusCode, Json<PackSummary>)> {
     refuse_wrapped(&headers)?;
-    let _receiving = app.receiving().await.ok_or_else(|| {
+    let _receiving = app.receiving(&client).await.ok_or_else(|| {
         ApiFault::busy("as many uploads arrive as the server takes at a time; try again in a few seconds")
     })?;
     let mut file = app.backend.blobs.scratch().await?;

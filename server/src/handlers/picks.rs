@@ -8,7 +8,8 @@ use diode_core::api::query::from_text;
 use diode_core::api::{ApiError, MAX_PICKED, ModelSummary, Pick, Picks};
 use diode_core::hardware::Hardware;
 use diode_core::ids::ProblemId;
-use diode_core::{Invalid, Method, Micros, Problem};
+use diode_core::space::{Space, SpaceName};
+use diode_core::{Config, Invalid, Method, Micros, Problem};
 use diode_model::{Model, Ranker};
 use serde::Deserialize;
 
@@ -74,10 +75,7 @@ pub(crate) async fn get(
             "as many requests for picks are answered as the server takes; try again in a few seconds",
         )
     })?;
-    let bytes = app.backend.blobs.get(BlobKind::Model, &summary.digest).await?;
-    let read = move || Model::from_bytes(&bytes).map(|model| model.for_method(method));
-    let model = tokio::task::spawn_blocking(read).await?.map_err(ApiFault::internal)?;
-    let mut ranker = Ranker::new(Arc::new(model));
+    let mut ranker = ranker(&app, summary, method).await?;
     let mut items = Vec::new();
     for id in problems {
         let view = View { hardware: hardware.slug.clone(), problem: id, method };
@@ -94,6 +92,24 @@ pub(crate) async fn get(
     Ok(Json(Picks { model: Some(summary.id.clone()), items }))
 }
 
+/// What ranks as a model does, by times of a method.
+pub(super) async fn ranker(
+    app: &App,
+    summary: &ModelSummary,
+    method: Method,
+) -> ApiResult<Ranker<Arc<Model>>> {
+    let bytes = app.backend.blobs.get(BlobKind::Model, &summary.digest).await?;
+    let read = move || Model::from_bytes(&bytes).map(|model| model.for_method(method));
+    let model = tokio::task::spawn_blocking(read).await?.map_err(ApiFault::internal)?;
+    Ok(Ranker::new(Arc::new(model)))
+}
+
+/// What a model picks first, and the time that it predicts; `None` for problems that it cannot rank.
+pub(super) fn first_pick(ranker: &mut Ranker<Arc<Model>>, problem: &Problem) -> Option<(Config, Micros)> {
+    let space = Space::Named(SpaceName::Full);
+    ranker.shortlist(problem, &space).ok()?.picks(1).pop()
+}
+
 /// `None` if nothing was measured, or the model cannot rank such problems.
 fn pick(
     ranker: &mut Ranker<Arc<Model>>,
@@ -102,8 +118,7 @@ fn pick(
     stored: &StoredSolutions,
 ) -> Option<Pick> {
     let problem: &Problem = stored.problems.get(&view.problem)?;
-    let space = diode_core::space::Space::Named(diode_core::space::SpaceName::Full);
-    let (config, Micros(predicted_us)) = ranker.shortlist(problem, &space).ok()?.picks(1).pop()?;
+    let (config, Micros(predicted_us)) = first_pick(ranker, problem)?;
     let consensus = Consensus::of_stored(stored, learnt);
     let best = consensus.configs.first()?.time;
     let measured = consensus.configs.iter().find(|agreed| agreed.config == config).map(|agreed| agreed.time);

@@ -19,6 +19,7 @@ use crate::http::{
     ApiFault, ApiResult, BodyError, FromPath, Lookup, NoParameters, PACE, StrictQuery, essence, receive,
 };
 use crate::ingest::{IngestError, Sender, ingest_for};
+use crate::limits::Client;
 use crate::store::{ForLease, Store, StoreResult, UploadFilter};
 
 /// The content types of forms. A dataset is the body itself, not a field of a form.
@@ -58,13 +59,14 @@ impl Lookup for Receipt {
 pub(crate) async fn create(
     State(app): State<App>,
     Authorized { account, .. }: Authorized<Upload>,
+    client: Client,
     _: StrictQuery<NoParameters>,
     headers: HeaderMap,
     body: Body,
 ) -> ApiResult<(StatusCode, Json<Receipt>)> {
     let licence = licence_of(&app, &headers, account.as_ref(), Needed::Current).await?;
     let sender = Sender { account: account.map(|account| account.id), licence };
-    let receipt = take_in(&app, &headers, body, sender, None).await??;
+    let receipt = take_in(&app, &client, &headers, body, sender, None).await??;
     let status = if receipt.already_stored { StatusCode::OK } else { StatusCode::CREATED };
     Ok((status, Json(receipt)))
 }
@@ -72,13 +74,14 @@ pub(crate) async fn create(
 /// Receives a dataset and stores it.
 pub(super) async fn take_in(
     app: &App,
+    client: &Client,
     headers: &HeaderMap,
     body: Body,
     sender: Sender,
     lease: Option<ForLease>,
 ) -> ApiResult<Result<Receipt, IngestError>> {
     refuse_wrapped(headers)?;
-    let receiving = app.receiving().await.ok_or_else(|| {
+    let receiving = app.receiving(client).await.ok_or_else(|| {
         ApiFault::busy("as many uploads arrive as the server takes at a time; try again in a few seconds")
     })?;
     let mut file = app.backend.blobs.scratch().await?;

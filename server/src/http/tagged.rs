@@ -16,7 +16,7 @@ const MAX_TAGGED: u64 = 16 << 20;
 
 /// Gives JSON that handlers have left without a tag one of its content, and answers 304 to who has it.
 pub(crate) async fn tagged(request: Request, next: Next) -> Response {
-    if request.method() != Method::GET {
+    if !matches!(*request.method(), Method::GET | Method::HEAD) {
         return next.run(request).await;
     }
     let asked: HeaderMap = request.headers().clone();

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 
 use axum::body::Bytes;
 use diode_core::Invalid;
-use diode_core::api::{Receipt, UploadLicence};
+use diode_core::api::{MAX_UPLOAD_PROBLEMS, Receipt, UploadLicence};
 use diode_core::ids::{AccountId, Digest, UploadId};
 use diode_formats::{Decoded, FormatError};
 
@@ -102,6 +102,11 @@ pub async fn ingest_for(
     }
     backend.room_for(bytes.len()).await??;
     let Some(decoded) = decode(turn, &bytes).await? else { return Ok(None) };
+    let problems: usize = decoded.datasets.iter().map(|dataset| dataset.solutions.len()).sum();
+    if problems > MAX_UPLOAD_PROBLEMS {
+        let expected = format!("at most {MAX_UPLOAD_PROBLEMS} in a file; send several");
+        return Err(IngestError::Refused(Invalid::new("problems", problems, expected)));
+    }
     let mut known = BTreeMap::new();
     for dataset in &decoded.datasets {
         backend.refuse_simulated(&dataset.hardware).map_err(IngestError::Refused)?;
@@ -118,7 +123,20 @@ pub async fn ingest_for(
     upload.lease = lease;
     // The blob first: after a crash no row may name a blob that is not there.
     backend.blobs.put(BlobKind::Upload, &digest, bytes.clone()).await?;
-    let receipt = backend.store.store_upload(&upload).await?;
+    let receipt = match backend.store.store_upload(&upload).await {
+        Ok(receipt) => receipt,
+        Err(error) => {
+            // A disk that is full would be fuller with each upload that it has no room for. The database may be busy or
+            // gone, so nobody waits for this.
+            let backend = backend.clone();
+            tokio::spawn(async move {
+                if let Err(error) = backend.forget(vec![(BlobKind::Upload, digest)]).await {
+                    tracing::warn!("a file of a refused upload stays until it is swept: {error}");
+                }
+            });
+            return Err(error.into());
+        }
+    };
     // Also of an upload that came at the same time: its sender may not have stored the file anew yet.
     backend.restore(BlobKind::Upload, &digest, bytes).await?;
     Ok(Some(receipt))

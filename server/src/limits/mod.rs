@@ -10,6 +10,7 @@ mod describe;
 mod layer;
 mod rate;
 mod refused;
+mod turns;
 
 use std::time::Duration;
 
@@ -19,6 +20,7 @@ pub(crate) use describe::describe;
 pub(crate) use layer::rated;
 pub(crate) use rate::{Left, Rate};
 pub(crate) use refused::Refused;
+pub(crate) use turns::{Turn, Turns};
 
 const MINUTE: Duration = Duration::from_secs(60);
 

@@ -10,21 +10,26 @@ use crate::backend::Backend;
 use crate::listen::{Patience, listen};
 
 /// Tells figures on a listener of their own until `stopping` turns true.
-pub(crate) async fn tell(
-    address: SocketAddr,
+pub(crate) fn tell(
+    listener: TcpListener,
     backend: &Backend,
     mut stopping: watch::Receiver<bool>,
-) -> anyhow::Result<JoinHandle<()>> {
-    let listener = TcpListener::bind(address)
-        .await
-        .with_context(|| format!("cannot listen on {address} for metrics"))?;
-    tracing::info!("metrics on http://{}/metrics", listener.local_addr()?);
+) -> JoinHandle<()> {
     let router = router(backend);
-    Ok(tokio::spawn(async move {
+    tokio::spawn(async move {
         let stop = async {
             // A dropped sender also means that the process stops.
             let _ = stopping.wait_for(|stop| *stop).await;
         };
         listen(listener, router, Patience::FEW, None, stop).await;
-    }))
+    })
+}
+
+/// Before anything else is opened: this may fail.
+pub(crate) async fn listening(address: SocketAddr) -> anyhow::Result<TcpListener> {
+    let listener = TcpListener::bind(address)
+        .await
+        .with_context(|| format!("cannot listen on {address} for metrics"))?;
+    tracing::info!("metrics on http://{}/metrics", listener.local_addr()?);
+    Ok(listener)
 }

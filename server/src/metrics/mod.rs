@@ -8,6 +8,6 @@ mod requests;
 mod scrape;
 
 pub use counted::Metrics;
-pub(crate) use listener::tell;
+pub(crate) use listener::{listening, tell};
 pub(crate) use requests::{known, measured};
 pub use scrape::router;

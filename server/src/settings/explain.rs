@@ -157,7 +157,7 @@ fn some_or(none: &str, value: Option<impl Display>) -> String {
 }
 
 /// A URL with its password left out, before the host and among the parameters.
-pub(super) fn without_password(url: &str) -> String {
+pub(crate) fn without_password(url: &str) -> String {
     let (address, parameters) = match url.split_once('?') {
         Some((address, parameters)) => (address, Some(parameters)),
         None => (url, None),

@@ -54,6 +54,20 @@ pub use types::{
 };
 pub use upkeep::{CheckedUploads, Connections, Figures, NamedBlobs, UpkeepStore};
 
+/// The same for commands that look after what is there: a file that is not there is a mistake, and none is made.
+pub async fn open_existing(url: &str) -> StoreResult<Arc<dyn Store>> {
+    if let Some(file) = sqlite::file_of(url)
+        && !file.exists()
+    {
+        let reason = format!(
+            "there is no file {}, expected the database of a server; name it by --database-url, or start this in its folder",
+            file.display()
+        );
+        return Err(StoreError::Url { url: url.to_owned(), reason });
+    }
+    open(url).await
+}
+
 /// Opens the database that a URL names and brings its tables up to date:
 /// `sqlite:FILE` or `postgres://…`.
 pub async fn open(url: &str) -> StoreResult<Arc<dyn Store>> {

@@ -1,7 +1,7 @@
 //! The embedded database: one file, one writer, many readers.
 
 use std::fs::File;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::str::FromStr as _;
 use std::time::Duration;
 
@@ -87,6 +87,12 @@ impl SqliteStore {
             .await?;
         Ok(Self::new(readers, writers, Some(place)))
     }
+}
+
+/// The file that a URL names; `None` for what is no URL of SQLite.
+pub(super) fn file_of(url: &str) -> Option<PathBuf> {
+    let options = url.starts_with("sqlite:").then(|| SqliteConnectOptions::from_str(url).ok())?;
+    Some(options?.get_filename().to_owned())
 }
 
 /// Waits until no other process opens the same file, and keeps others waiting until it is dropped.

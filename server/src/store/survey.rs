@@ -9,6 +9,7 @@ use diode_core::{Method, Nanos, Problem};
 
 use super::agents::NewWork;
 use super::error::StoreResult;
+use crate::size_map::SizedProblem;
 use crate::solutions::StoredSolutions;
 
 /// The problems that a filter leaves, or an even sample.
@@ -70,6 +71,15 @@ pub trait SurveyStore: Send + Sync {
         filter: &ProblemFilter,
     ) -> StoreResult<u64>;
 
+    /// The problems that a filter leaves, whatever K it wants, as far as a map of sizes shows them; an even sample
+    /// where there are more than `cap`.
+    async fn sized_problems(
+        &self,
+        slug: &HardwareSlug,
+        filter: &ProblemFilter,
+        cap: u32,
+    ) -> StoreResult<Vec<SizedProblem>>;
+
     /// The measured problems of a hardware that have exactly the sizes and type of one, whatever their op and
     /// layout; the most alike first.
     async fn same_size(
@@ -89,8 +99,8 @@ pub trait SurveyStore: Send + Sync {
     /// The solutions of an upload, of those that count or are fenced.
     async fn upload_solutions(&self, upload: &UploadId) -> StoreResult<StoredSolutions>;
 
-    /// The libraries beside which uploads that count were measured, those of the newest uploads; by name. Those of several kinds of hardware say
-    /// of none which was its own, so they are left out.
+    /// The libraries beside which uploads that count were measured, those of the newest uploads; by name. Uploads of
+    /// several kinds of hardware say of none which was its own, so they are left out.
     async fn libraries(&self, newest: u32) -> StoreResult<Vec<LibraryUse>>;
 
     /// The newest of the uploads beside a library, newest first.

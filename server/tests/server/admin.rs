@@ -1,3 +1,5 @@
+use std::process::Command;
+
 use diode_core::api::Standing;
 use diode_core::ids::Digest;
 use diode_server::accounts::SignUps;
@@ -90,10 +92,35 @@ async fn missing_blobs_are_reported_and_orphans_removed() {
     assert!(verified.to_string().contains(receipt.digest.as_str()), "{verified}");
 
     let now = Now::read();
-    assert_eq!(sweep(&app.backend, now).await.unwrap(), Swept { removed: 0, young: 1 });
+    assert_eq!(sweep(&app.backend, false, now).await.unwrap(), Swept { removed: 0, young: 1 });
     let later = Now(now.0 + std::time::Duration::from_secs(2 * 3600));
-    assert_eq!(sweep(&app.backend, later).await.unwrap(), Swept { removed: 1, young: 0 });
+    assert_eq!(sweep(&app.backend, false, later).await.unwrap(), Swept { removed: 1, young: 0 });
     assert_eq!(verify(&app.backend).await.unwrap().orphans, 0);
+    // Where no server works, those that a full disk has left can go at once.
+    app.backend.blobs.put(BlobKind::Upload, &orphan, b"orphan".to_vec().into()).await.unwrap();
+    assert_eq!(app.admin(&["sweep"]).2, "0 blobs that no row names removed; 1 younger than an hour kept\n");
+    assert!(app.admin(&["sweep", "--young"]).2.starts_with("1 blobs that no row names removed"));
+}
+
+#[test]
+fn commands_that_look_after_data_make_none() {
+    let folder = tempfile::tempdir().unwrap();
+    let backup = ["backup", "elsewhere"];
+    let quarantine = ["quarantine", "0123456789abcdef", "--reason", "x"];
+    for command in
+        [&["verify"][..], &backup, &["sweep"], &["accounts"], &["disable", "ada"], &quarantine, &["log"]]
+    {
+        let output = Command::new(env!("CARGO_BIN_EXE_diode-server"))
+            .arg("admin")
+            .args(command)
+            .current_dir(folder.path())
+            .output()
+            .unwrap();
+        let error = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(2), "{command:?}: {error}");
+        assert!(error.contains("there is no file diode.db"), "{command:?}: {error}");
+    }
+    assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0, "nothing was made");
 }
 
 #[tokio::test]
@@ -166,7 +193,7 @@ async fn nothing_is_swept_while_a_row_that_names_a_blob_cannot_be_read() {
     let app = TestApp::with_seven().await;
     tamper(&app, "UPDATE uploads SET bytes = -1").await;
     let later = Now(Now::read().0 + std::time::Duration::from_secs(2 * 3600));
-    let error = sweep(&app.backend, later).await.unwrap_err().to_string();
+    let error = sweep(&app.backend, false, later).await.unwrap_err().to_string();
     assert!(error.contains("nothing was removed") && error.contains("upload size"), "{error}");
     let verified = verify(&app.backend).await.unwrap();
     assert_eq!((verified.damaged.len(), verified.orphans), (1, 1), "{verified}");

@@ -91,6 +91,32 @@ async fn a_result_that_is_fenced_at_once_is_measured_by_another_contributor() {
 }
 
 #[tokio::test]
+async fn a_best_that_leads_its_board_is_confirmed_by_another() {
+    let mut unconfirmed =
+        (1..).map(|n| mm(64 * n, 4096, 2048)).filter(|problem| !is_to_be_confirmed(problem));
+    let others: Vec<Problem> = unconfirmed.by_ref().take(40).collect();
+    let asked: Vec<Problem> = unconfirmed.take(2).collect();
+    for app in TestApp::public_on_both("leading_results").await {
+        let store = app.backend.store.as_ref();
+        let ada = Visitor::signed_up(&app, "ada").await;
+        send(&ada, &dataset(h200(), &others, 4.0)).await;
+        settle(store).await;
+        for problem in &asked {
+            ask_for(store, problem).await;
+        }
+        let bob = Owned::by(&app, &Visitor::signed_up(&app, "bob").await).await;
+        let cyd = Owned::by(&app, &Visitor::signed_up(&app, "cyd").await).await;
+        // The first is as fast as the roof allows, the other slower than all.
+        for (problem, factor, leads) in [(&asked[0], 1.0, true), (&asked[1], 9.0, false)] {
+            assert_eq!(bob.measures(problem, factor).await.standing, Standing::Counts);
+            assert!(!bob.is_given(problem).await, "nobody confirms himself");
+            assert_eq!(cyd.is_given(problem).await, leads, "{problem:?}");
+        }
+        app.end().await;
+    }
+}
+
+#[tokio::test]
 async fn what_is_quarantined_or_deleted_is_measured_again() {
     let asked = mm(2048, 4096, 4096);
     for app in TestApp::public_on_both("reopened").await {

@@ -173,6 +173,11 @@ async fn what_people_want_comes_before_more_of_the_known() {
         let refuse =
             |work: &LeasedProblem| serde_json::json!({ "problem": work.problem.id(), "reason": "a test" });
         let refused: Vec<_> = lease.work.iter().map(refuse).collect();
+        let shortest_first = lease
+            .work
+            .chunk_by(|a, b| a.purpose == b.purpose)
+            .all(|same| same.is_sorted_by(|a, b| a.seconds <= b.seconds));
+        assert!(shortest_first, "{lease:?}");
         purposes.extend(lease.work.iter().map(|work| work.purpose));
         let end = format!("/agents/{}/leases/{}/end", agent.id, lease.id);
         let ended = post(&app, &end, serde_json::json!({ "refused": refused }).to_string()).await;

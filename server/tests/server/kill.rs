@@ -1,9 +1,10 @@
 //! The built binary: killed without warning, started twice at once, out of disk space, without a log.
 
+use std::os::unix::fs::PermissionsExt as _;
 use std::process::{Child, Command};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use diode_core::api::{HardwareSummary, Receipt};
 use diode_core::ids::Digest;
@@ -30,6 +31,10 @@ fn a_receipt_survives_kill_9() {
     assert_eq!(kept, Receipt { already_stored: true, ..receipt.clone() });
     let hardware: HardwareSummary = server.get("/api/v1/hardware/nvidia-h200");
     assert_eq!((hardware.problems, hardware.timings), (7, 42));
+    for made in ["diode.db", "blobs"] {
+        let mode = std::fs::metadata(folder.path().join(made)).unwrap().permissions().mode();
+        assert_eq!(mode & 0o077, 0, "{made} is for its owner alone: {mode:o}");
+    }
     let blob = std::fs::read(folder.path().join("blobs/uploads").join(receipt.digest.as_str())).unwrap();
     assert_eq!(blob, bytes);
     server.kill();
@@ -67,6 +72,12 @@ fn a_full_disk_is_told_and_survived() {
     server.wait_until_ready_says(&[503, 507]);
     assert_eq!(server.status("/api/v1/uploads", Some(&[b' '; 100_000])), 507);
     assert!([503, 507].contains(&server.status("/api/v1/uploads", Some(&columnar(&seven())))));
+    let uploads = folder.path().join("blobs/uploads");
+    let start = Instant::now();
+    while std::fs::read_dir(&uploads).map_or(0, Iterator::count) > 0 {
+        assert!(start.elapsed() < Duration::from_secs(20), "what is refused for want of room takes none");
+        std::thread::sleep(Duration::from_millis(50));
+    }
     assert_eq!(server.status("/healthz", None), 200);
     assert_eq!(server.status("/api/v1/hardware", None), 200);
     server.limit_files("unlimited");

@@ -4,7 +4,7 @@ use diode_core::{Dataset, TimeColumn};
 use diode_formats::read_file;
 use diode_server::admin::verify_entries;
 
-use crate::samples::columnar;
+use crate::samples::{columnar, dataset, h200, mm};
 use crate::test_app::TestApp;
 
 /// Many problems with 1,534 timings each.
@@ -43,4 +43,13 @@ async fn an_upload_computes_some_entries_and_marks_all_others() {
         assert_eq!((verified.entries, verified.stale, verified.differences.len()), (PROBLEMS, 0, 0));
         app.end().await;
     }
+}
+
+#[tokio::test]
+async fn a_file_of_very_many_problems_is_refused() {
+    let app = TestApp::new().await;
+    let problems: Vec<_> = (1..=16_385).map(|m| mm(m, 64, 64)).collect();
+    let message = app.upload(columnar(&dataset(h200(), &problems, 4.0))).await.refusal(422, "refused");
+    assert!(message.contains("16385") && message.contains("at most 16384 in a file"), "{message}");
+    assert_eq!(app.upload(columnar(&dataset(h200(), &problems[..300], 4.0))).await.status, 201);
 }

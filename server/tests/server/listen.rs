@@ -13,6 +13,7 @@ use tokio::time::timeout;
 
 const BRISK: Patience = Patience {
     connections: 4,
+    from_one: 4,
     head: Duration::from_millis(300),
     answer: Duration::from_millis(300),
     stop: Duration::from_millis(300),
@@ -29,6 +30,10 @@ struct Server {
 
 impl Server {
     async fn start() -> Self {
+        Self::with(BRISK).await
+    }
+
+    async fn with(patience: Patience) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         let (stop, stopped) = oneshot::channel();
@@ -38,7 +43,7 @@ impl Server {
             .route("/", get(|| async { "here" }))
             .route("/large", get(large))
             .route("/endless", get(endless));
-        let serving = tokio::spawn(listen(listener, router, BRISK, None, async move {
+        let serving = tokio::spawn(listen(listener, router, patience, None, async move {
             let _ = stopped.await;
         }));
         Self { address, stop, serving }
@@ -53,7 +58,8 @@ impl Server {
     async fn ask(&self) -> String {
         let mut stream = self.send("GET / HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n").await;
         let mut answer = String::new();
-        stream.read_to_string(&mut answer).await.unwrap();
+        // It may be closed at once.
+        let _ = stream.read_to_string(&mut answer).await;
         answer
     }
 }
@@ -74,6 +80,36 @@ async fn unfinished_heads_and_silence_end() {
 }
 
 #[tokio::test]
+async fn malformed_heads_are_refused_and_others_go_on() {
+    let server = Server::start().await;
+    let many: String = (0..500).map(|number| format!("x-{number}: y\r\n")).collect();
+    let head = |rest: &str| format!("GET / HTTP/1.1\r\nhost: localhost\r\n{rest}\r\n");
+    for (text, expected) in [
+        (head(&format!("x: {}\r\n", "y".repeat(1 << 20))), "431"),
+        (head(&many), "431"),
+        (format!("GET /{} HTTP/1.1\r\nhost: localhost\r\n\r\n", "y".repeat(70_000)), "414"),
+        (head("no colon\r\n"), "400"),
+        (head("x\u{0}y: z\r\n"), "400"),
+        (head("content-length: 1\r\ncontent-length: 2\r\n"), "400"),
+        (head("content-length: many\r\n"), "400"),
+        ("GET / HTTP/9.9\r\n\r\n".to_owned(), "400"),
+        ("GET \u{7} HTTP/1.1\r\n\r\n".to_owned(), "400"),
+        ("\u{16}\u{3}\u{1}\u{2}\u{0}\u{1}".to_owned() + &"x".repeat(600), "400"),
+    ] {
+        let mut stream = TcpStream::connect(server.address).await.unwrap();
+        // The server may have refused it before it has all of it.
+        let _ = stream.write_all(text.as_bytes()).await;
+        let mut answer = Vec::new();
+        let _ = timeout(SOON, stream.read_to_end(&mut answer)).await.unwrap();
+        let answer = String::from_utf8_lossy(&answer);
+        let status = answer.split(' ').nth(1).unwrap_or_default();
+        // A client that is still sending may lose the answer with the connection.
+        assert!(status == expected || (answer.is_empty() && text.len() > 60_000), "{text:.60}: {answer}");
+        assert!(server.ask().await.ends_with("here"));
+    }
+}
+
+#[tokio::test]
 async fn silent_connections_give_way_to_others() {
     let server = Server::start().await;
     let mut silent = Vec::new();
@@ -82,6 +118,19 @@ async fn silent_connections_give_way_to_others() {
     }
     let answer = timeout(SOON, server.ask()).await.expect("no answer beside silent connections");
     assert!(answer.ends_with("here"), "{answer}");
+}
+
+#[tokio::test]
+async fn one_address_does_not_take_all_connections() {
+    let server = Server::with(Patience { from_one: 2, head: SOON, ..BRISK }).await;
+    let first = server.send("GET / HT").await;
+    let _second = server.send("GET / HT").await;
+    closed(&mut server.send("GET / HT").await).await;
+    drop(first);
+    let start = Instant::now();
+    while !server.ask().await.ends_with("here") {
+        assert!(start.elapsed() < SOON, "its place is not free again");
+    }
 }
 
 #[tokio::test]

@@ -69,14 +69,14 @@ async fn what_an_administrator_publishes_can_be_pulled() {
         let verified = verify(&app.backend).await.unwrap();
         assert!(verified.is_clean() && verified.orphans == 0, "{verified}");
         let tomorrow = Now(Now::read().0 + std::time::Duration::from_secs(86_400));
-        assert_eq!(sweep(&app.backend, tomorrow).await.unwrap().removed, 0);
+        assert_eq!(sweep(&app.backend, false, tomorrow).await.unwrap().removed, 0);
 
         assert_eq!(root.send("DELETE", &path, "").await.status, 204);
         app.get(&path).await.refusal(404, "not_found");
         assert_eq!(listed("?architecture=sm_90").await, []);
         // The file stays until it is swept.
         assert_eq!(verify(&app.backend).await.unwrap().orphans, 1);
-        assert_eq!(sweep(&app.backend, tomorrow).await.unwrap().removed, 1);
+        assert_eq!(sweep(&app.backend, false, tomorrow).await.unwrap().removed, 1);
         app.end().await;
     }
 }

@@ -1,7 +1,8 @@
-use diode_core::api::Picks;
+use diode_core::api::{ModelSummary, Picks, Ratios};
+use diode_core::hardware::{Hardware, find};
 use diode_core::ids::ProblemId;
 use diode_core::space::{Space, SpaceName};
-use diode_core::{Method, TimeColumn};
+use diode_core::{Method, Problem, TimeColumn};
 use diode_model::{Model, Ranker};
 use diode_server::blobs::BlobKind;
 use diode_server::store::Now;
@@ -11,6 +12,7 @@ use crate::samples::{columnar, dataset, h200, mm};
 use crate::test_app::TestApp;
 
 pub(crate) const MODEL: &str = "../trained_models/matmul/nvidia-h200/matmul-nvidia-h200.safetensors";
+const OTHER_MODEL: &str = "../trained_models/matmul/nvidia-h100/matmul-nvidia-h100.safetensors";
 const PICKS: &str = "/api/v1/hardware/nvidia-h200/picks?method=unspecified&problems=";
 
 #[tokio::test]
@@ -52,6 +54,58 @@ async fn a_pick_is_compared_with_the_best_that_was_measured() {
     assert_eq!((&first.problem_id, first.config, first.predicted_us), (&problem.id(), expected, predicted.0));
     assert_eq!((first.us, first.share_of_best), (Some(200.0), Some(0.8)));
     assert_eq!((second.us, second.share_of_best), (None, None));
+}
+
+/// Makes a file a model of a hardware, with this name.
+async fn shipped(app: &TestApp, bytes: &[u8], hardware: &Hardware) -> ModelSummary {
+    let model = ModelSummary { hardware: hardware.slug.clone(), ..summary(bytes) };
+    app.backend.blobs.put(BlobKind::Model, &model.digest, bytes.to_vec().into()).await.unwrap();
+    assert!(app.backend.store.add_shipped_model(&model, hardware, &[], Now::read()).await.unwrap());
+    model
+}
+
+#[tokio::test]
+async fn two_models_are_compared_by_what_their_first_picks_take() {
+    let app = TestApp::new().await;
+    let files = [MODEL, OTHER_MODEL].map(|path| std::fs::read(path).unwrap());
+    let picks = |problem: &Problem| {
+        files.each_ref().map(|bytes| {
+            let model = Model::from_bytes(bytes).unwrap().for_method(Method::Unspecified);
+            let space = Space::Named(SpaceName::Full);
+            Ranker::new(&model).shortlist(problem, &space).unwrap().picks(1)[0].0
+        })
+    };
+    let mut differing = (1..).map(|n| mm(192 * n, 1024, 2048)).filter(|problem| {
+        let [a, b] = picks(problem);
+        a != b
+    });
+    // On the first, what the second model picks takes longer; on the other nobody has timed it.
+    let problems: Vec<Problem> = differing.by_ref().take(2).collect();
+    let mut measured = dataset(h200(), &problems, 1.0);
+    for (place, problem) in problems.iter().enumerate() {
+        let [a, b] = picks(problem).map(|config| measured.configs.intern(config));
+        let solution = &mut measured.solutions[place];
+        (solution.configs, solution.times) = match place {
+            0 => (vec![a, b], TimeColumn::from_nanos(vec![160_000, 200_000]).unwrap()),
+            _ => (vec![a], TimeColumn::from_nanos(vec![170_000]).unwrap()),
+        };
+    }
+    app.receipt(columnar(&measured)).await;
+    let [a, b] = [shipped(&app, &files[0], &h200()).await, shipped(&app, &files[1], &h200()).await];
+    let path =
+        |a: &ModelSummary, b: &ModelSummary| format!("/api/v1/comparisons/models?a={}&b={}", a.id, b.id);
+    let ratios: Ratios = app.fetch(&path(&a, &b)).await;
+    assert_eq!((ratios.problems, ratios.only_a, ratios.only_b, ratios.slower), (1, 1, 0, 1));
+    assert_eq!((ratios.items[0].problem_id.clone(), ratios.b_over_a), (problems[0].id(), Some(0.8)));
+    let same: Ratios = app.fetch(&path(&a, &a)).await;
+    assert_eq!((same.problems, same.same), (2, 2));
+
+    let elsewhere = shipped(&app, b"another file", &find("nvidia-h100").unwrap()).await;
+    let message = app.get(&path(&a, &elsewhere)).await.refusal(422, "refused");
+    assert!(message.contains("two models of one hardware"), "{message}");
+    app.get(&path(&a, &summary(b"none"))).await.refusal(404, "not_found");
+    let library = format!("{}&kernels=library", path(&a, &b));
+    app.get(&library).await.refusal(400, "invalid");
 }
 
 #[tokio::test]

@@ -37,7 +37,7 @@ async fn full_storage_refuses_and_leaves_nothing_behind() {
         assert!(error.contains("raise max_snapshots"), "{error}");
         assert_eq!(app.blobs().join("snapshots").read_dir().map_or(0, Iterator::count), 0);
         assert_eq!(app.fetch::<Vec<SnapshotSummary>>("/api/v1/snapshots").await, []);
-        assert_eq!(sweep(&app.backend, Now::read()).await.unwrap().young, 0);
+        assert_eq!(sweep(&app.backend, false, Now::read()).await.unwrap().young, 0);
         app.end().await;
     }
 }

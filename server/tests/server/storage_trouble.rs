@@ -49,7 +49,7 @@ async fn storage_that_is_away_is_told_and_missed_no_longer_than_it_is_away() {
     assert_eq!(app.upload(file(64)).await.status, 201);
     storage.stop().await;
     refuses(&app, 128, 503, "unavailable", Duration::from_secs(20)).await;
-    assert!(sweep(&app.backend, Now::read()).await.is_err());
+    assert!(sweep(&app.backend, false, Now::read()).await.is_err());
     storage.start_again().await;
     is_well(&app, 128, 2).await;
 

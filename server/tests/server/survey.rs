@@ -2,6 +2,7 @@
 
 use diode_core::api::{
     Activity, ConfigCover, CoverageMap, HardwareContributor, LibraryUse, Ratios, Receipt, ShapeOnHardware,
+    SizeMap,
 };
 use diode_core::hardware::{Hardware, find};
 use diode_core::{DType, Method, Op, Problem};
@@ -79,6 +80,29 @@ async fn two_hardwares_are_compared_where_both_measured() {
             assert!(message.contains(word), "{query}: {message}");
         }
         app.get("/api/v1/comparisons/hardware?a=nvidia-h100&b=no-such").await.refusal(404, "not_found");
+        app.end().await;
+    }
+}
+
+#[tokio::test]
+async fn sizes_are_mapped_by_what_the_filters_leave() {
+    for app in TestApp::on_both("sizes").await {
+        app.receipt(columnar(&dataset(h200(), &sizes(), 1.0))).await;
+        const PATH: &str = "/api/v1/hardware/nvidia-h200/sizes";
+        let map: SizeMap = app.fetch(PATH).await;
+        let problems = |map: &SizeMap| map.cells.iter().map(|cell| cell.problems).sum::<u64>();
+        assert_eq!((problems(&map), map.method), (40, Method::Unspecified));
+        assert_eq!(map.depths.iter().map(|depth| depth.problems).sum::<u64>(), 40);
+        assert!(map.cells.iter().all(|cell| cell.tile.is_some() && cell.triton_over_library.is_none()));
+        let narrow: SizeMap = app.fetch(&format!("{PATH}?max_m=640")).await;
+        assert_eq!(problems(&narrow), 10);
+        let none: SizeMap = app.fetch(&format!("{PATH}?min_k=100000")).await;
+        assert_eq!((none.cells.len(), none.depths), (0, map.depths));
+        let tag = app.get(PATH).await.header("etag").to_owned();
+        assert_eq!(app.get_with(PATH, &[("if-none-match", &tag)]).await.status, 304);
+        app.receipt(columnar(&dataset(h200(), &[mm(1, 1024, 1024)], 1.0))).await;
+        assert_eq!(problems(&app.fetch(PATH).await), 41);
+        app.get("/api/v1/hardware/nvidia-h100/sizes").await.refusal(404, "not_found");
         app.end().await;
     }
 }

@@ -8,7 +8,8 @@ const ONE_IN: u64 = 4;
 /// Apart from the shares that other hashes of the size choose.
 const SALT: u64 = 0x636f_6e66;
 
-/// Whether a second contributor is to measure a problem, too.
+/// Whether a second contributor is to measure a problem, too, wherever it stands on its board. Those at the top are
+/// confirmed anyway.
 pub fn is_to_be_confirmed(problem: &Problem) -> bool {
     let numbers =
         [SALT, problem.b, problem.m, problem.n, problem.k, problem.op as u64, problem.a_dtype as u64];

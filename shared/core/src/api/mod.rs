@@ -29,6 +29,7 @@ mod problems;
 mod publications;
 pub mod query;
 mod ratios;
+mod size_map;
 mod snapshots;
 mod terms;
 mod tokens;
@@ -77,6 +78,7 @@ pub use problem_filter::ProblemFilter;
 pub use problems::{ConfigResult, FailedConfig, ProblemDetail, ProblemPoint, ProblemView};
 pub use publications::{NewPublication, Publication, PublicationAction};
 pub use ratios::{ComparedProblem, Noise, RatioBin, RatioQuery, Ratios, TimedConfig};
+pub use size_map::{SizeCell, SizeClass, SizeMap};
 pub use snapshots::{
     AbsentFormat, CHECKSUMS, Citation, CitationFormat, MANIFEST, NewSnapshot, RemoveSnapshot, SnapshotDetail,
     SnapshotFile, SnapshotManifest, SnapshotName, SnapshotState, SnapshotSummary, SnapshotUpload,
@@ -86,6 +88,7 @@ pub use terms::{
 };
 pub use tokens::{DeviceCode, DevicePoll, DeviceRequest, IssuedToken, NewToken, Scope, Token};
 pub use uploads::{
-    HardwareReceipt, MAX_UPLOAD_BYTES, MAX_UPLOAD_TIMINGS, Receipt, SetApart, SetApartReason, Standing,
+    HardwareReceipt, MAX_UPLOAD_BYTES, MAX_UPLOAD_PROBLEMS, MAX_UPLOAD_TIMINGS, Receipt, SetApart,
+    SetApartReason, Standing,
 };
 pub use versions::{OLDEST_PROGRAM, OLDEST_SERVER, PROGRAM, SERVER_HEADER, Version};

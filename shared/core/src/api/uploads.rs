@@ -12,6 +12,10 @@ pub const MAX_UPLOAD_BYTES: usize = 64 * 1024 * 1024;
 /// collection in use. While it is decoded, each takes up to 32 bytes.
 pub const MAX_UPLOAD_TIMINGS: usize = 1 << 22;
 
+/// Problems in one upload: ten times as many as the largest collection in use has. Each costs the database far more than
+/// the bytes in which it can be written, and others wait meanwhile.
+pub const MAX_UPLOAD_PROBLEMS: usize = 1 << 14;
+
 named_enum! {
     /// Whether the timings of an upload count in boards, tables, datasets and trainings.
     Standing("standing") {

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use diode_core::api::{EvaluationReport, ModelSummary};
 use leptos::prelude::*;
 
+use super::pair::Compared;
 use crate::components::{Choice, Empty, Loaded, Select};
 use crate::format;
 use crate::pages::TOP_K;
@@ -39,7 +40,11 @@ fn Models(all: Arc<Vec<ModelSummary>>) -> impl IntoView {
     let table = move || {
         let find = |id: &str| all.iter().find(|model| model.id.as_str() == id).cloned();
         match (a.with(|id| find(id)), b.with(|id| find(id))) {
-            (Some(a), Some(b)) => side_by_side(&a, &b).into_any(),
+            (Some(one), Some(other)) => view! {
+                {side_by_side(&one, &other)}
+                {picks(&one, &other, a, b)}
+            }
+            .into_any(),
             _ => view! { <Empty heading="There is no such model">"Choose another above."</Empty> }.into_any(),
         }
     };
@@ -49,6 +54,24 @@ fn Models(all: Arc<Vec<ModelSummary>>) -> impl IntoView {
             <Select label="Model" choices current=b choose=choose("b") />
         </div>
         <section class="section" aria-label="Comparison">{table}</section>
+    }
+    .into_any()
+}
+
+/// What the first picks of both take, where that was measured.
+fn picks(one: &ModelSummary, other: &ModelSummary, a: Memo<String>, b: Memo<String>) -> AnyView {
+    if one.hardware != other.hardware {
+        return view! { <p class="hint">"Of two models of one hardware, the measured times of what they pick first are compared here, too."</p> }
+            .into_any();
+    }
+    let names = [one, other].map(model_choice);
+    let name = Callback::new(move |id: String| {
+        names.iter().find(|(own, _)| *own == id).map_or(id.clone(), |(_, text)| text.clone())
+    });
+    view! {
+        <h2>"What they pick first"</h2>
+        <p class="hint">"Its measured time on at most 200 problems. The models may have been trained on them."</p>
+        <Compared what="models" a b name of_models=one.hardware.to_string() />
     }
     .into_any()
 }

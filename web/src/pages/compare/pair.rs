@@ -107,10 +107,18 @@ pub(super) fn Compared(
     /// Whose times are compared unless the address says it, as the server has it.
     #[prop(default = Kernels::Triton)]
     usual_kernels: Kernels,
+    /// The hardware of both sides, where they are models; those pick Triton's kernels.
+    #[prop(optional)]
+    of_models: Option<String>,
 ) -> impl IntoView {
+    let are_models = of_models.is_some();
     let (map, any_fault) = (use_query_map(), any_fault());
     let ratios = remote::<Ratios>(move || {
-        let given = KEYS.map(|key| (key, map.with(|map| map.get(key).unwrap_or_default())));
+        let value = |key| match key {
+            "kernels" if are_models => String::new(),
+            _ => map.with(|map| map.get(key).unwrap_or_default()),
+        };
+        let given = KEYS.map(|key| (key, value(key)));
         let pair = [("a", a.get()), ("b", b.get())];
         (!any_fault.get()).then(|| link(&format!("/comparisons/{what}"), pair.into_iter().chain(given)))
     });
@@ -124,12 +132,16 @@ pub(super) fn Compared(
             return view! { <Empty heading="No problems to show">"Correct the sizes above first."</Empty> }
                 .into_any();
         }
+        let of_models = of_models.clone();
         let shown = move |ratios: Arc<Ratios>| {
             let names = [a, b].map(|side| name.run(side.get_untracked()));
             // A library's name begins with its hardware.
             let slug =
                 |side: Memo<String>| side.with_untracked(|side| side.split('@').next().map(str::to_owned));
-            let slugs = (what != "uploads").then(|| [a, b].map(|side| slug(side).unwrap_or_default()));
+            let slugs = match of_models.clone() {
+                Some(hardware) => Some([hardware.clone(), hardware]),
+                None => (what != "uploads").then(|| [a, b].map(|side| slug(side).unwrap_or_default())),
+            };
             view! {
                 <Verdict ratios=Arc::clone(&ratios) names=names.clone() />
                 <Rows ratios names slugs />
@@ -139,7 +151,7 @@ pub(super) fn Compared(
     };
     view! {
         <section class="section" aria-label="What to compare">
-            <KernelSwitch usual=usual_kernels />
+            {(!are_models).then(|| view! { <KernelSwitch usual=usual_kernels /> })}
             <div class="filters">
                 <Filter label="Op" key="op" choices=any_of(Op::ALL) />
                 <Filter label="Dtype" key="dtype" choices=any_of(&DTYPES) />

@@ -10,15 +10,17 @@ use super::configs::ConfigBoard;
 use super::contributors::ContributorBoard;
 use super::coverage::CoverageBoard;
 use super::models::ModelBoard;
+use super::sizes::SizeBoard;
 use crate::components::Chips;
 use crate::query::{History, parameter, use_set_parameters};
 
 const KEY: &str = "board";
 
 /// Each board's value in the address, and its name. The first is shown where the address names none.
-const BOARDS: [(&str, &str); 5] = [
+const BOARDS: [(&str, &str); 6] = [
     ("", "Problems"),
     ("configs", "Configs"),
+    ("sizes", "Sizes"),
     ("coverage", "Coverage"),
     ("contributors", "Contributors"),
     ("models", "Models"),
@@ -33,6 +35,7 @@ pub(super) fn Boards(summary: Arc<HardwareSummary>) -> impl IntoView {
         let summary = Arc::clone(&summary);
         match named.get().as_str() {
             "configs" => view! { <ConfigBoard summary /> }.into_any(),
+            "sizes" => view! { <SizeBoard summary /> }.into_any(),
             "coverage" => view! { <CoverageBoard summary /> }.into_any(),
             "contributors" => view! { <ContributorBoard summary /> }.into_any(),
             "models" => view! { <ModelBoard summary /> }.into_any(),

@@ -16,6 +16,7 @@ mod picks;
 mod ranges;
 mod row;
 mod search;
+mod sizes;
 mod verdict;
 
 use std::sync::Arc;

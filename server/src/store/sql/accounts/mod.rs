@@ -13,10 +13,13 @@ mod row;
 mod sessions;
 mod tokens;
 
+use std::time::Duration;
+
 use async_trait::async_trait;
 use diode_core::api::{Account, LinkedIdentity, Reason, Token, Uploads};
 use diode_core::ids::{AccountId, AccountName, Digest, TokenId};
 use sqlx::Database;
+use tokio::time::timeout;
 
 use super::connection::Connection;
 use super::{SqlStore, reader};
@@ -31,6 +34,9 @@ use crate::store::identities::{
     Identity, IdentityStore, Linked, OpenIdSignIn, OpenIdSignUp, SignedUp, Unlinked,
 };
 use crate::store::types::Now;
+
+/// How long a request waits for the use of its token to be noted.
+const NOTING: Duration = Duration::from_millis(500);
 
 #[async_trait]
 impl<DB: Database<Connection: Connection>> AccountStore for SqlStore<DB> {
@@ -150,7 +156,13 @@ impl<DB: Database<Connection: Connection>> AccountStore for SqlStore<DB> {
         let found = tokens::find(&mut *reader(self).await?, secret, now).await?;
         let Some((account, token, is_noted)) = found else { return Ok(None) };
         if !is_noted {
-            in_transaction!(self, tx => tokens::note_use(tx, &token.id, now))?;
+            let note = async { in_transaction!(self, tx => tokens::note_use(tx, &token.id, now)) };
+            // Who only reads does not wait for those who write. The next use is noted instead.
+            match timeout(NOTING, note).await {
+                Ok(Ok(())) => {}
+                Ok(Err(error)) => tracing::warn!("the use of a token is not noted: {error}"),
+                Err(_) => tracing::debug!("the use of a token is not noted: others write"),
+            }
         }
         Ok(Some((account, token)))
     }

@@ -3,6 +3,7 @@
 mod check;
 mod drivers;
 mod known;
+mod leading;
 mod leases;
 mod list;
 mod measuring;

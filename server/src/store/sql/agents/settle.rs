@@ -1,6 +1,7 @@
 use diode_core::api::{Breadth, Purpose};
 use diode_core::ids::LeaseId;
 
+use super::leading::leads;
 use super::work::{Whom, WorkRow, add, reopen_for_others};
 use crate::agents::plan::is_to_be_confirmed;
 use crate::store::agents::NewWork;
@@ -42,7 +43,7 @@ pub(in crate::store::sql) async fn settle<C: Connection>(
             let NewWork { problem, purpose, seconds, .. } = row.work()?;
             if counts
                 && ![Purpose::Confirm, Purpose::Again].contains(&purpose)
-                && is_to_be_confirmed(&problem)
+                && (is_to_be_confirmed(&problem) || leads(db, solution, &problem).await?)
             {
                 // The best are what is to be confirmed, and a sample has them among it.
                 let confirm =

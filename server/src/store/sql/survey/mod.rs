@@ -5,6 +5,7 @@ mod libraries;
 mod pairs;
 mod records;
 mod same_size;
+mod sized;
 
 use async_trait::async_trait;
 use diode_core::api::{
@@ -17,6 +18,7 @@ use sqlx::Database;
 use super::connection::Connection;
 use super::solutions::{Selection, load};
 use super::{SqlStore, agents, hardware, reader, snapshot};
+use crate::size_map::SizedProblem;
 use crate::solutions::StoredSolutions;
 use crate::store::agents::NewWork;
 use crate::store::error::StoreResult;
@@ -54,6 +56,15 @@ impl<DB: Database<Connection: Connection>> SurveyStore for SqlStore<DB> {
         filter: &ProblemFilter,
     ) -> StoreResult<u64> {
         pairs::timed_problems(&mut *reader(self).await?, slug, kernels, filter).await
+    }
+
+    async fn sized_problems(
+        &self,
+        slug: &HardwareSlug,
+        filter: &ProblemFilter,
+        cap: u32,
+    ) -> StoreResult<Vec<SizedProblem>> {
+        sized::sized_problems(&mut *reader(self).await?, slug, filter, cap).await
     }
 
     async fn same_size(

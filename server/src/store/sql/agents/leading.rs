@@ -1,0 +1,43 @@
+use diode_core::{Micros, Nanos, Problem, Tflops};
+
+use crate::store::error::StoreResult;
+use crate::store::sql::connection::Connection;
+use crate::store::sql::statement::Statement;
+use crate::store::types::NewSolution;
+
+/// The top of a board of one operator and type.
+const TOP: i64 = 5;
+/// A shorter board has no top: whatever comes first would lead it.
+const ENOUGH: i64 = 40;
+
+/// Whether the best of a solution is at the top of its board, as far as entries are counted.
+pub(super) async fn leads(
+    db: &mut impl Connection,
+    solution: &NewSolution,
+    problem: &Problem,
+) -> StoreResult<bool> {
+    let Some(best_ns) = solution.best_ns else { return Ok(false) };
+    let Micros(us) = Nanos(best_ns).micros();
+    let own = Tflops::from_work(problem.flops(), Micros(us)).0;
+    let board = || {
+        Statement::new("SELECT COUNT(*) FROM (SELECT 1 AS one FROM entries WHERE hardware = ")
+            .push_bind(solution.hardware.as_str())
+            .push(" AND method = ")
+            .push_bind(solution.method.to_string())
+            .push(" AND op = ")
+            .push_bind(problem.op.as_str())
+            .push(" AND a_dtype = ")
+            .push_bind(problem.a_dtype.as_str())
+            .push(" AND problem <> ")
+            .push_bind(solution.problem.as_str())
+    };
+    let limited =
+        |select: Statement, number: i64| select.push(" LIMIT ").push_bind(number).push(") AS counted");
+    let faster = limited(board().push(" AND tflops > ").push_bind(own), TOP);
+    let (faster,): (i64,) = db.fetch_one(faster).await?;
+    if faster == TOP {
+        return Ok(false);
+    }
+    let (all,): (i64,) = db.fetch_one(limited(board(), ENOUGH)).await?;
+    Ok(all == ENOUGH)
+}

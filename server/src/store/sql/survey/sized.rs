@@ -1,0 +1,52 @@
+use diode_core::Config;
+use diode_core::api::ProblemFilter;
+use diode_core::ids::HardwareSlug;
+
+use crate::size_map::SizedProblem;
+use crate::solutions::Damaged;
+use crate::store::error::StoreResult;
+use crate::store::sql::connection::Connection;
+use crate::store::sql::fields::{from_json, unsigned};
+use crate::store::sql::filter::push_filter;
+use crate::store::sql::from_row::from_row;
+use crate::store::sql::statement::Statement;
+
+struct SizedRow {
+    m: i64,
+    n: i64,
+    k: i64,
+    triton: Option<String>,
+    triton_over_library: Option<f64>,
+}
+
+from_row!(SizedRow { m, n, k, triton, triton_over_library });
+
+impl SizedRow {
+    fn problem(self) -> Result<SizedProblem, Damaged> {
+        let config: Option<Config> =
+            self.triton.map(|config| from_json("best config", &config)).transpose()?;
+        let tile = config.as_ref().and_then(Config::tile);
+        Ok(SizedProblem {
+            m: unsigned("M", self.m)?,
+            n: unsigned("N", self.n)?,
+            k: unsigned("K", self.k)?,
+            tile: tile.map(|tile| [tile.block_m, tile.block_n, tile.block_k]),
+            triton_over_library: self.triton_over_library,
+        })
+    }
+}
+
+/// Of many, an even sample: ids are digests.
+pub(super) async fn sized_problems(
+    db: &mut impl Connection,
+    slug: &HardwareSlug,
+    filter: &ProblemFilter,
+    cap: u32,
+) -> StoreResult<Vec<SizedProblem>> {
+    let filter = ProblemFilter { min_k: None, max_k: None, ..filter.clone() };
+    let select = Statement::new("SELECT e.m, e.n, e.k, e.triton, e.triton_over_library FROM entries e");
+    let select =
+        push_filter(select, slug, &filter).push(" ORDER BY e.problem LIMIT ").push_bind(i64::from(cap));
+    let rows: Vec<SizedRow> = db.fetch_all(select).await?;
+    Ok(rows.into_iter().map(SizedRow::problem).collect::<Result<_, _>>()?)
+}

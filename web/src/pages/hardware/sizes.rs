@@ -1,0 +1,153 @@
+//! Where Triton is faster than the library, and which tiles win: the problems that the filters leave, by M and N.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use diode_core::api::{HardwareSummary, SizeCell, SizeMap, SizeRange};
+use leptos::prelude::*;
+use leptos_router::hooks::use_query_map;
+
+use super::filters::filter_parameters;
+use super::ranges::any_fault;
+use crate::charts::Tone;
+use crate::components::{Chips, Choice, Empty, Loaded};
+use crate::format;
+use crate::query::{History, link, parameter, use_set_parameters};
+use crate::remote::remote;
+
+const KEY: &str = "cells";
+const TILES: &str = "tiles";
+
+#[component]
+pub(super) fn SizeBoard(summary: Arc<HardwareSummary>) -> impl IntoView {
+    let (map, any_fault) = (use_query_map(), any_fault());
+    let sizes = remote::<SizeMap>(move || {
+        let given = map.with(|map| filter_parameters(&summary, map));
+        (!any_fault.get()).then(|| link(&format!("/hardware/{}/sizes", summary.hardware.slug), given))
+    });
+    let shown = parameter(KEY);
+    let set = use_set_parameters();
+    let choices = [("", "Triton ÷ library"), (TILES, "winning tile")];
+    let choices: Vec<Choice> = choices.map(|(value, name)| (value.to_owned(), name.to_owned())).into();
+    view! {
+        <section class="section" aria-labelledby="board-title" data-testid="sizes">
+            <h2 id="board-title">"By size"</h2>
+            <p class="hint">
+                "Problems whose M and N lie within a factor of √2 of the same powers of two share a cell."
+            </p>
+            <Chips label="Cells" choices current=shown choose=move |value| set(&[(KEY, value)], History::Push) />
+            <div class="section" class:busy=move || sizes.busy()>
+                <Loaded remote=sizes height="34rem" children=move |sizes| view! { <Sizes sizes shown /> } />
+            </div>
+        </section>
+    }
+}
+
+#[component]
+fn Sizes(sizes: Arc<SizeMap>, shown: Memo<String>) -> impl IntoView {
+    let depths = depths(&sizes);
+    if sizes.cells.is_empty() {
+        return view! { {depths} <Empty heading="No problems to show">"None is left by the filters."</Empty> }
+            .into_any();
+    }
+    let table = move || heat(&sizes.cells, shown.get() == TILES);
+    view! { {depths} {table} }.into_any()
+}
+
+/// The classes of K, as buttons that set the filter.
+fn depths(sizes: &SizeMap) -> impl IntoView + use<> {
+    let (least, most) = (parameter("min_k"), parameter("max_k"));
+    let set = use_set_parameters();
+    let current = Memo::new(move |_| match (least.get(), most.get()) {
+        (least, most) if least.is_empty() && most.is_empty() => String::new(),
+        (least, most) => format!("{least}-{most}"),
+    });
+    let class = |range: SizeRange| format!("{}-{}", range.least, range.most);
+    let any = (String::new(), "any".to_owned());
+    let classes = sizes.depths.iter().map(|depth| (class(depth.k), around(depth.k)));
+    let choices: Vec<Choice> = std::iter::once(any).chain(classes).collect();
+    let choose = move |value: String| {
+        let (least, most) = value.split_once('-').unwrap_or_default();
+        set(&[("min_k", least.to_owned()), ("max_k", most.to_owned())], History::Push);
+    };
+    view! { <Chips label="K about" choices current choose /> }
+}
+
+/// The power of two in a class.
+fn around(range: SizeRange) -> String {
+    format::count((range.most / 2 + 1).next_power_of_two())
+}
+
+fn heat(cells: &[SizeCell], are_tiles: bool) -> impl IntoView + use<> {
+    let columns: BTreeSet<SizeRange> = cells.iter().map(|cell| cell.n).collect();
+    let rows = cells.chunk_by(|a, b| a.m == b.m).map(|row| {
+        let cell = |n: &SizeRange| match row.iter().find(|cell| cell.n == *n) {
+            Some(cell) if are_tiles => tile(cell).into_any(),
+            Some(cell) => ratio(cell).into_any(),
+            None => view! { <td></td> }.into_any(),
+        };
+        view! {
+            <tr>
+                <th scope="row" title=range(row[0].m)>{around(row[0].m)}</th>
+                {columns.iter().map(cell).collect_view()}
+            </tr>
+        }
+    });
+    let rows = rows.collect_view();
+    let head = columns.iter().map(|n| {
+        view! { <th scope="col" class="num" title=range(*n)>{around(*n)}</th> }
+    });
+    view! {
+        <div class="table-box" tabindex="0">
+            <table class="heat" data-testid="size-map">
+                <thead><tr><th scope="col">"M \\ N"</th>{head.collect_view()}</tr></thead>
+                <tbody>{rows}</tbody>
+            </table>
+        </div>
+        {(!are_tiles).then(|| view! {
+            <p class="hint">"Geometric mean of library time / time of the best Triton config: above 1 Triton is faster."</p>
+        })}
+    }
+}
+
+fn ratio(cell: &SizeCell) -> impl IntoView + use<> {
+    let text = cell.triton_over_library.map_or_else(|| "–".to_owned(), format::factor);
+    let of = format!("{} compared", format::counted(cell.compared, "problem"));
+    let title = format!("{}, {of}", Tone::of(cell.triton_over_library).words());
+    view! { <td class=format!("num ratio-{}", Tone::of(cell.triton_over_library).class()) title=title>{text}</td> }
+}
+
+fn tile(cell: &SizeCell) -> impl IntoView + use<> {
+    let text = cell.tile.map_or_else(|| "–".to_owned(), |[m, n, k]| format!("{m}×{n}×{k}"));
+    let title = format!(
+        "wins {} of {}",
+        format::count(cell.tile_problems),
+        format::counted(cell.problems, "problem")
+    );
+    let share = cell.tile_problems as f64 / cell.problems.max(1) as f64;
+    let step = match share {
+        0.0 => "heat-0",
+        _ if share < 0.34 => "heat-1",
+        _ if share < 0.67 => "heat-2",
+        _ => "heat-3",
+    };
+    view! { <td class=format!("num {step}") title=title>{text}</td> }
+}
+
+fn range(range: SizeRange) -> String {
+    format!("{} to {}", format::count(range.least), format::count(range.most))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_class_is_named_by_its_power_of_two() {
+        for (least, most, power) in
+            [(1, 1, "1"), (2, 2, "2"), (3, 5, "4"), (6, 11, "8"), (2897, 5792, "4,096")]
+        {
+            assert_eq!(around(SizeRange { least, most }), power);
+        }
+    }
+}
