@@ -53,7 +53,7 @@ fn Models(all: Arc<Vec<ModelSummary>>) -> impl IntoView {
             <Select label="Compared with" choices=choices.clone() current=a choose=choose("a") />
             <Select label="Model" choices current=b choose=choose("b") />
         </div>
-        <section class="section" aria-label="Comparison">{table}</section>
+        <section class="section" aria-label="The two models">{table}</section>
     }
     .into_any()
 }
