@@ -2,11 +2,11 @@ use std::time::Duration;
 
 use axum::body::{Body, Bytes};
 use axum::http::Request;
-use diode_core::Heuristic;
 use diode_core::api::{
-    Job, JobEvent, JobKind, JobRequest, JobState, ModelSource, ModelSummary, UploadLicence, Uploads,
+    Job, JobEvent, JobKind, JobRequest, JobState, ModelSource, ModelSummary, Purpose, UploadLicence, Uploads,
 };
 use diode_core::ids::{AccountId, Digest, JobId};
+use diode_core::{Heuristic, TimeColumn};
 use diode_model::Model;
 use diode_server::accounts::SignUps;
 use diode_server::ingest::ingest;
@@ -28,9 +28,13 @@ fn events(reply: &Reply) -> Vec<JobEvent> {
 #[tokio::test]
 async fn a_training_is_followed_to_its_model() {
     let app = TestApp::new().await;
-    // The last one is of a size that is kept for judging.
+    // The last one is of a size that is kept for judging. What is fast elsewhere is slow there.
     let problems = [mm(512, 512, 512), mm(1024, 512, 256), mm(2048, 2048, 512), mm(4096, 4096, 4096)];
-    let data = dataset(h200(), &problems, 1.0);
+    let mut data = dataset(h200(), &problems, 1.0);
+    let mut times: Vec<u64> = data.solutions[3].times.iter_nanos().map(|time| time.0 as u64).collect();
+    let (least, most) = (times.iter().min().unwrap(), times.iter().max().unwrap());
+    times = times.iter().map(|time| least + most - time).collect();
+    data.solutions[3].times = TimeColumn::from_nanos(times).unwrap();
     app.receipt(columnar(&data)).await;
     let job = app.train_h200().await;
     let working = tokio::spawn(worker::run(app.backend.clone(), app.stopping()));
@@ -56,6 +60,11 @@ async fn a_training_is_followed_to_its_model() {
     let kept = summary.kept.unwrap();
     assert_eq!((kept.problems, kept.everything, kept.timed_library), (1, None, 0));
     assert!(kept.triton.geomean > 0.5 && kept.triton.geomean == kept.triton.worst, "{kept:?}");
+    // Where it picks badly for what it had not seen, agents are asked for more.
+    assert!(kept.triton.worst < 0.95, "{kept:?}");
+    let asked = app.backend.store.waiting_work(&h200().slug, 50).await.unwrap();
+    assert!(!asked.is_empty() && asked.iter().all(|work| work.purpose == Purpose::Weak), "{asked:?}");
+    assert!(asked.iter().all(|work| !problems.contains(&work.problem)), "{asked:?}");
     let file = app.get(&format!("/api/v1/models/{model}/download")).await;
     assert_eq!(Digest::of(&file.body), summary.digest);
     let about = Model::from_bytes(&file.body).unwrap().metadata().clone();
