@@ -17,6 +17,8 @@ const RUN: &str = "return axe.run(document, { resultTypes: ['violations'] }).the
 impl Browser {
     /// The rules of accessibility that the page breaks.
     pub async fn inaccessible(&self) -> anyhow::Result<Vec<String>> {
+        // What is about to be replaced is pale until then.
+        self.until(SETTLED).await?;
         self.driver.execute(source()?, Vec::new()).await?;
         self.script(RUN).await
     }
@@ -28,6 +30,9 @@ impl Browser {
         self.quiet(name).await
     }
 }
+
+const SETTLED: &str = "return !document.querySelector('.busy')
+    && !document.getAnimations().some((one) => one instanceof CSSTransition)";
 
 fn source() -> anyhow::Result<String> {
     let test = std::env::current_exe()?;

@@ -74,6 +74,7 @@ async fn the_board_shows_triton_first_and_how_often_it_wins() -> anyhow::Result<
         ensure!(browser.overflow().await? == 0, "{name}: wider than the window");
         ensure!(browser.complaints().await?.is_empty(), "{name}: {:?}", browser.complaints().await?);
         browser.script::<()>(&format!("document.querySelector('{BOARD}').scrollIntoView()")).await?;
+        browser.sound(&format!("board-{name}")).await?;
         browser.picture(&format!("board-{name}")).await?;
         browser.open(server.url(), "a.card-link[href='/hardware/nvidia-h100']").await?;
         let says = "return document.querySelector(\"a[href='/hardware/nvidia-h100']\").innerText";
@@ -85,6 +86,7 @@ async fn the_board_shows_triton_first_and_how_often_it_wins() -> anyhow::Result<
         ] {
             ensure!(card.contains(&words), "{name}: no `{words}` in {card}");
         }
+        browser.sound(&format!("home-{name}")).await?;
         browser.picture(&format!("home-{name}")).await?;
     }
     Ok(())
@@ -135,6 +137,7 @@ async fn the_switch_and_the_order_are_in_the_address() -> anyhow::Result<()> {
     let bars = "return document.querySelectorAll('.diverging .slower').length";
     ensure!(browser.script::<usize>(bars).await? == 100, "100 bars to the left");
     assert_eq!(browser.complaints().await?, Vec::<String>::new());
+    browser.sound("board-by-ratio").await?;
     browser.picture("board-by-ratio").await?;
     Ok(())
 }

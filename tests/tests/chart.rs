@@ -47,6 +47,7 @@ async fn the_chart_follows_the_filters_and_the_keys() -> anyhow::Result<()> {
     browser.open(&page, MARKS).await?;
     let all = drawable(&server, "")?.len();
     settled(&browser, all).await?;
+    browser.sound("chart-desktop-light").await?;
     browser.picture("chart-desktop-light").await?;
 
     let query = "?dtype=float16&min_m=256";
@@ -74,6 +75,7 @@ async fn the_chart_follows_the_filters_and_the_keys() -> anyhow::Result<()> {
     }
     let near: usize = browser.script(&dots()).await?;
     ensure!(near > 0 && near < filtered, "{near} of {filtered}");
+    browser.sound("chart-zoomed").await?;
     browser.picture("chart-zoomed").await?;
     key(&browser, "0").await?;
     settled(&browser, filtered).await?;
@@ -110,6 +112,7 @@ async fn pointers_preview_and_choose_a_part_and_fingers_preview_first() -> anyho
     };
     browser.devtools("Input.dispatchMouseEvent", mouse("mouseMoved", x, y, 0)).await?;
     browser.until("return !!document.querySelector('.tooltip')").await?;
+    browser.sound("chart-desktop-dark").await?;
     browser.picture("chart-desktop-dark").await?;
     // A part around the dot.
     browser.devtools("Input.dispatchMouseEvent", mouse("mousePressed", x - 60.0, y - 40.0, 1)).await?;
@@ -129,6 +132,7 @@ async fn pointers_preview_and_choose_a_part_and_fingers_preview_first() -> anyho
         browser.devtools("Input.dispatchTouchEvent", json!({ "type": kind, "touchPoints": points })).await?;
     }
     browser.wait_for(".tooltip.pinned a").await?;
+    browser.sound("chart-phone-light").await?;
     browser.picture("chart-phone-light").await?;
     ensure!(browser.overflow().await? == 0, "wider than the window");
     browser.press("document.querySelector('.tooltip.pinned a')").await?;

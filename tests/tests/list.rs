@@ -36,6 +36,7 @@ async fn a_list_becomes_a_table_and_two_files() -> anyhow::Result<()> {
             .until("return document.body.innerText.includes('6 of 6 shapes ranked, 2 without a prediction')")
             .await?;
         let before: u64 = browser.script(requests).await?;
+        browser.sound(&format!("list-{name}")).await?;
         browser.picture(&format!("list-{name}")).await?;
         assert!(browser.overflow().await? <= 0, "{name}");
         let said: String =
@@ -188,6 +189,7 @@ async fn a_log_and_a_recording_say_the_same_as_a_line() -> anyhow::Result<()> {
             anyhow::ensure!(barriers.is_empty(), "{look}: axe: {barriers:?}");
             assert_eq!(browser.complaints().await?, Vec::<String>::new());
         }
+        browser.sound(&format!("list-recorded-{look}")).await?;
         browser.picture(&format!("list-recorded-{look}")).await?;
         anyhow::ensure!(
             said[0].contains("2048×14336×4096") && said[0] == said[1] && said[1] == said[2],

@@ -17,6 +17,7 @@ async fn predict_starts_from_measured_shapes() -> anyhow::Result<()> {
     browser.open(&format!("{}/predict?hardware=nvidia-h100", server.url()), "[data-shape]").await?;
     browser.until("return document.querySelectorAll('[data-shape]').length === 5").await?;
     browser.until(IS_MEASURED).await.context("the default shape was measured")?;
+    browser.sound("predict-default").await?;
     browser.picture("predict-default").await?;
     for place in 0..5 {
         let chip = format!("document.querySelectorAll('[data-shape]')[{place}]");
@@ -45,6 +46,7 @@ async fn predict_starts_from_measured_shapes() -> anyhow::Result<()> {
     {
         browser.look(viewport, theme).await?;
         ensure!(browser.overflow().await? == 0, "wider than the window");
+        browser.sound(&format!("predict-nearest-phone-{name}")).await?;
         browser.picture(&format!("predict-nearest-phone-{name}")).await?;
     }
     assert_eq!(browser.complaints().await?, Vec::<String>::new());
@@ -76,6 +78,7 @@ async fn a_shape_is_found_on_its_hardware_or_what_is_nearest() -> anyhow::Result
     browser.script::<()>(&search(&shape)).await?;
     browser.until(IS_MEASURED).await?;
     browser.until(&format!("return location.search.includes('shape={shape}')")).await?;
+    browser.sound("hardware-search").await?;
     browser.picture("hardware-search").await?;
     browser.script::<()>(&search("4099x4097x4093")).await?;
     browser.until("const row = document.querySelector('[data-testid=nearest] tbody tr:first-child'); return !!row && !row.innerText.includes('this one')").await?;

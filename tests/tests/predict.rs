@@ -23,12 +23,14 @@ async fn impossible_problems_are_refused_in_words() -> anyhow::Result<()> {
         browser.look(viewport, theme).await?;
         browser.open(&page(1_000_000_000, 4096, 4096), "[data-testid=too-large]").await?;
         browser.until(&says("needs 16.4 TB for A, B and the output, and NVIDIA H200 has 141 GB")).await?;
+        browser.sound(&format!("predict-memory-{name}")).await?;
         browser.picture(&format!("predict-memory-{name}")).await?;
         browser.open(&page(1 << 31, 1 << 31, 1 << 31), "[data-testid=too-large]").await?;
         browser.until(&says("needs 27.7 EB")).await?;
 
         browser.open(&page(1_048_576, 4096, 4096), CANDIDATES).await?;
         browser.until(&says("larger than what it was trained on (up to 401536)")).await?;
+        browser.sound(&format!("predict-range-{name}")).await?;
         browser.picture(&format!("predict-range-{name}")).await?;
 
         // It fits into the memory, but the model predicts more than the hardware's peak.
@@ -69,6 +71,7 @@ async fn a_vector_bias_survives_the_way_there_and_back() -> anyhow::Result<()> {
         browser
             .until("return document.querySelector('.snippet').innerText.includes('--bias vector')")
             .await?;
+        browser.sound(&format!("predict-bias-{name}")).await?;
         browser.picture(&format!("predict-bias-{name}")).await?;
         browser.press("document.querySelector('a[href^=\"/problems/\"]')").await?;
         browser.wait_for(CONFIGS).await?;
@@ -87,6 +90,7 @@ async fn what_nobody_has_measured_leads_back_to_its_shape() -> anyhow::Result<()
         browser.open(&format!("{}/predict?{shape}&hardware=nvidia-h200", server.url()), CANDIDATES).await?;
         browser.press("document.querySelector('a[href^=\"/problems/\"]')").await?;
         browser.until(&says("Nobody has measured this problem yet")).await?;
+        browser.sound(&format!("problem-unmeasured-{name}")).await?;
         browser.picture(&format!("problem-unmeasured-{name}")).await?;
         browser.press("document.querySelector('a.button[href^=\"/predict\"]')").await?;
         browser.wait_for("[data-testid=candidates][data-problem='1234×5672×776']").await?;
