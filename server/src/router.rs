@@ -21,7 +21,9 @@ use crate::handlers::{
     leaderboard, leases, libraries, measuring, model_comparison, models, moderation, nearest, packs, picks,
     problems, publications, reviews, session, sizes, snapshots, tables, terms, tokens, uploads,
 };
-use crate::http::{ApiFault, around, describe_unchanged, same_site, tagged, versions, weakened};
+use crate::http::{
+    ApiFault, around, describe_unchanged, no_token_in_url, same_site, tagged, versions, weakened,
+};
 use crate::limits::{describe, rated};
 use crate::metrics::measured;
 use crate::{pages, ui};
@@ -73,6 +75,7 @@ pub fn router(app: App) -> Router {
         .method_not_allowed_fallback(wrong_method)
         .layer(from_fn_with_state(app.clone(), rated))
         .with_state(app)
+        .layer(from_fn(no_token_in_url))
         .layer(from_fn_with_state(hosts, same_site))
         .layer(from_fn(versions::agree))
         .layer(from_fn_with_state(metrics, measured));

@@ -47,6 +47,8 @@ impl Agent {
             .env_clear()
             .env("PATH", format!("{programs}:{path}"))
             .env("HOME", &folder)
+            // A GPU would lack kernels here; the processor is measured everywhere.
+            .env("CUDA_VISIBLE_DEVICES", "")
             .stderr(Stdio::inherit())
             .spawn()
             .context("cannot start sh")?;

@@ -81,8 +81,8 @@ fn count(text: &str) -> Option<u64> {
     text.replace(',', "").parse().ok()
 }
 
-/// The line as it stands on the page, run by a shell on a node that has nothing but the program. This machine has no
-/// GPU, so its processor is measured.
+/// The line as it stands on the page, run by a shell on a node that has nothing but the program and shows no GPU, so its
+/// processor is measured.
 #[tokio::test(flavor = "multi_thread")]
 async fn the_line_on_the_page_starts_an_agent_whose_results_arrive() -> anyhow::Result<()> {
     let folder = tempfile::tempdir()?;

@@ -8,6 +8,7 @@ use diode_core::api::{ApiError, ConfigCover, HardwareSummary, ProblemFilter};
 use diode_core::ids::ProblemId;
 
 use super::export::Export;
+use super::hardware::shown_method;
 use crate::app::App;
 use crate::consensus::{ByProblem, Consensus};
 use crate::cover::Cover;
@@ -42,9 +43,7 @@ pub(crate) async fn get(
     asked: axum::http::Method,
     headers: HeaderMap,
 ) -> ApiResult<Response> {
-    let method = filter.method.or(summary.method).ok_or_else(|| {
-        ApiFault::not_found(format!("nothing has been uploaded for `{}` yet", summary.hardware.slug))
-    })?;
+    let method = shown_method(&summary, filter.method)?;
     let filter = ProblemFilter { method: Some(method), ..filter };
     let slug = &summary.hardware.slug;
     let name = format!("{slug}-configs.json");

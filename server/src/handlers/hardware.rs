@@ -2,12 +2,13 @@ use std::cmp::Reverse;
 
 use axum::Json;
 use axum::extract::State;
+use diode_core::Method;
 use diode_core::api::{ApiError, HardwareSummary, ProblemFilter, ProblemPoint};
 use diode_core::hardware::Hardware;
 use diode_core::ids::HardwareSlug;
 
 use crate::app::App;
-use crate::http::{ApiResult, FromPath, Lookup, NoParameters, StrictQuery};
+use crate::http::{ApiFault, ApiResult, FromPath, Lookup, NoParameters, StrictQuery};
 use crate::store::{Store, StoreResult};
 
 /// More points than pixels show nothing more.
@@ -36,6 +37,13 @@ impl Lookup for Hardware {
 
 /// More than a menu can show.
 const MAX_LISTED: usize = 500;
+
+/// The method that is asked for, else the one that is shown first.
+pub(super) fn shown_method(summary: &HardwareSummary, asked: Option<Method>) -> ApiResult<Method> {
+    asked.or(summary.method).ok_or_else(|| {
+        ApiFault::not_found(format!("nothing has been uploaded for `{}` yet", summary.hardware.slug))
+    })
+}
 
 /// Everything that data or models speak of, by slug. At most 500, those with the most problems.
 #[utoipa::path(get, path = "/hardware", tag = "hardware", responses((status = 200, body = Vec<HardwareSummary>)))]

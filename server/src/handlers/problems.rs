@@ -110,10 +110,12 @@ fn detail(
     let (triton, library, triton_over_library, triton_ties) = entry
         .map(|entry| (entry.triton, entry.library, entry.triton_over_library, entry.triton_ties))
         .unwrap_or_default();
-    if views.len() > MAX_VIEWS {
-        views.retain(|one| one.hardware == view.hardware || one.method == view.method);
-        views.truncate(MAX_VIEWS);
+    // This one is always among those that are listed.
+    let own = views.iter().position(|one| one.hardware == view.hardware && one.method == view.method);
+    if let Some(place) = own.filter(|place| *place >= MAX_VIEWS) {
+        views.swap(MAX_VIEWS - 1, place);
     }
+    views.truncate(MAX_VIEWS);
     let beyond = |number: usize| number.saturating_sub(MAX_CONFIGS) as u64;
     ProblemDetail {
         more_configs: beyond(consensus.configs.len()),

@@ -3,8 +3,9 @@ use axum::http::HeaderMap;
 use axum::response::Response;
 use diode_core::api::{ApiError, HardwareSummary, ProblemFilter, SizeMap};
 
+use super::hardware::shown_method;
 use crate::app::App;
-use crate::http::{ApiFault, ApiResult, FromPath, StrictQuery};
+use crate::http::{ApiResult, FromPath, StrictQuery};
 use crate::page_cache::Question;
 use crate::size_map::size_map;
 
@@ -29,10 +30,7 @@ pub(crate) async fn get(
     headers: HeaderMap,
 ) -> ApiResult<Response> {
     let slug = &summary.hardware.slug;
-    let method = filter
-        .method
-        .or(summary.method)
-        .ok_or_else(|| ApiFault::not_found(format!("nothing has been uploaded for `{slug}` yet")))?;
+    let method = shown_method(&summary, filter.method)?;
     let filter = ProblemFilter { method: Some(method), ..filter };
     let revision = app.backend.store.entries_revision(slug).await?;
     let question = Question::new(slug.clone(), &("sizes", revision, &filter));

@@ -12,6 +12,7 @@ mod range;
 mod request_id;
 mod same_site;
 mod tagged;
+mod token_in_url;
 pub(crate) mod versions;
 
 pub(crate) use body::{BodyError, PACE, essence, json_body, receive, small_body};
@@ -25,6 +26,7 @@ pub(crate) use range::Wanted;
 pub(crate) use request_id::id_of;
 pub(crate) use same_site::{Hosts, same_site};
 pub(crate) use tagged::{describe_unchanged, tagged, weakened};
+pub(crate) use token_in_url::no_token_in_url;
 
 /// What handlers answer.
 pub(crate) type ApiResult<T> = Result<T, ApiFault>;

@@ -11,33 +11,17 @@ use axum::middleware::Next;
 use axum::response::{IntoResponse as _, Response};
 
 use super::{ApiFault, ApiResult};
-use crate::accounts::TOKEN_PREFIX;
 
 /// The names that the server answers to, besides those of this machine itself.
 pub(crate) type Hosts = Arc<[String]>;
 
 pub(crate) async fn same_site(State(hosts): State<Hosts>, request: Request, next: Next) -> Response {
-    let checked = refuse_token_in(request.uri())
-        .and_then(|()| named(&request))
-        .and_then(|()| check(&hosts, request.method(), request.uri(), request.headers()));
+    let checked =
+        named(&request).and_then(|()| check(&hosts, request.method(), request.uri(), request.headers()));
     match checked {
         Ok(()) => next.run(request).await,
         Err(fault) => fault.into_response(),
     }
-}
-
-/// URLs end up in logs, histories and `Referer`.
-fn refuse_token_in(uri: &Uri) -> ApiResult<()> {
-    /// So many digits are no word that happens to follow the prefix.
-    const DIGITS: usize = 32;
-    let is_token = |rest: &str| rest.bytes().take_while(u8::is_ascii_hexdigit).count() >= DIGITS;
-    if uri.to_string().split(TOKEN_PREFIX).skip(1).any(is_token) {
-        return Err(ApiFault::invalid(
-            "a token stands in the URL, where others may read it: revoke it, and send another as \
-             `Authorization: Bearer TOKEN`",
-        ));
-    }
-    Ok(())
 }
 
 /// Whether the request says for whom it is, as all must since HTTP/1.1.

@@ -9,7 +9,7 @@ use diode_core::ids::Digest;
 use http_body_util::BodyExt as _;
 use utoipa::openapi::{OpenApi, RefOr, Response as Described, ResponseBuilder};
 
-use super::{is_current, weak_etag};
+use super::{ApiFault, is_current, weak_etag};
 
 /// Longer answers are not looked through.
 const MAX_TAGGED: u64 = 16 << 20;
@@ -25,11 +25,11 @@ pub(crate) async fn tagged(request: Request, next: Next) -> Response {
         return response;
     }
     let (mut parts, body) = response.into_parts();
-    let Ok(collected) = body.collect().await else {
-        // The handler had the whole of it, so this cannot fail; without a tag it would be right, too.
-        return StatusCode::INTERNAL_SERVER_ERROR.into_response();
+    // The handler had the whole of it already.
+    let bytes = match body.collect().await {
+        Ok(collected) => collected.to_bytes(),
+        Err(error) => return ApiFault::internal(error).into_response(),
     };
-    let bytes = collected.to_bytes();
     let tag = weak_etag(&Digest::of(&bytes));
     // What somebody sees who has signed in is for nobody else.
     let is_own = asked.contains_key(header::AUTHORIZATION) || asked.contains_key(header::COOKIE);
@@ -48,7 +48,10 @@ pub(crate) async fn tagged(request: Request, next: Next) -> Response {
 
 /// Adds the answer 304 to every operation that gives JSON.
 pub(crate) fn describe_unchanged(document: &mut OpenApi) {
-    let is_json = |described: &RefOr<Described>| matches!(described, RefOr::T(described) if described.content.contains_key("application/json"));
+    let is_json = |described: &RefOr<Described>| match described {
+        RefOr::T(described) => described.content.contains_key("application/json"),
+        RefOr::Ref(_) => false,
+    };
     for item in document.paths.paths.values_mut() {
         let Some(operation) = &mut item.get else { continue };
         let responses = &mut operation.responses.responses;

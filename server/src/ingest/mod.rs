@@ -3,12 +3,14 @@
 mod judge;
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use axum::body::Bytes;
 use diode_core::Invalid;
 use diode_core::api::{MAX_UPLOAD_PROBLEMS, Receipt, UploadLicence};
 use diode_core::ids::{AccountId, Digest, UploadId};
 use diode_formats::{Decoded, FormatError};
+use tokio::time::timeout;
 
 pub use judge::{UploadFacts, prepare};
 
@@ -16,6 +18,9 @@ use crate::backend::{Backend, NoRoom};
 use crate::blobs::{BlobError, BlobKind};
 use crate::store::{ForLease, Now, StoreError};
 use crate::storing::Turn;
+
+/// How long a client waits for the file of its upload to be removed, where the database may be busy or gone.
+const FORGETTING: Duration = Duration::from_secs(2);
 
 /// Why an upload was not stored. Nothing of a refused upload is kept.
 #[derive(Debug, thiserror::Error)]
@@ -126,14 +131,12 @@ pub async fn ingest_for(
     let receipt = match backend.store.store_upload(&upload).await {
         Ok(receipt) => receipt,
         Err(error) => {
-            // A disk that is full would be fuller with each upload that it has no room for. The database may be busy or
-            // gone, so nobody waits for this.
-            let backend = backend.clone();
-            tokio::spawn(async move {
-                if let Err(error) = backend.forget(vec![(BlobKind::Upload, digest)]).await {
-                    tracing::warn!("a file of a refused upload stays until it is swept: {error}");
-                }
-            });
+            // A disk that is full would be fuller with each upload that it has no room for. Before the answer, so that
+            // it is over when the client tries again.
+            let forgotten = timeout(FORGETTING, backend.forget(vec![(BlobKind::Upload, digest)]));
+            if !matches!(forgotten.await, Ok(Ok(()))) {
+                tracing::warn!("the file of an upload that could not be stored stays until it is swept");
+            }
             return Err(error.into());
         }
     };

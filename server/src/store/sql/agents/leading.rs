@@ -1,4 +1,4 @@
-use diode_core::{Micros, Nanos, Problem, Tflops};
+use diode_core::{Nanos, Problem, Tflops};
 
 use crate::store::error::StoreResult;
 use crate::store::sql::connection::Connection;
@@ -17,8 +17,7 @@ pub(super) async fn leads(
     problem: &Problem,
 ) -> StoreResult<bool> {
     let Some(best_ns) = solution.best_ns else { return Ok(false) };
-    let Micros(us) = Nanos(best_ns).micros();
-    let own = Tflops::from_work(problem.flops(), Micros(us)).0;
+    let own = Tflops::from_work(problem.flops(), Nanos(best_ns).micros()).0;
     let board = || {
         Statement::new("SELECT COUNT(*) FROM (SELECT 1 AS one FROM entries WHERE hardware = ")
             .push_bind(solution.hardware.as_str())
