@@ -5,10 +5,10 @@ use std::sync::Arc;
 use diode_core::api::{Kernels, LibraryUse};
 use leptos::prelude::*;
 
+use super::chosen::chosen_pair;
 use super::pair::Compared;
-use crate::components::{Choice, Empty, Loaded, Select};
+use crate::components::{Choice, Empty, Loaded};
 use crate::format;
-use crate::query::{History, parameter, use_set_parameters};
 use crate::remote::remote;
 
 #[component]
@@ -25,28 +25,15 @@ fn usual(all: &[LibraryUse]) -> Option<[String; 2]> {
 
 #[component]
 fn Libraries(all: Arc<Vec<LibraryUse>>) -> impl IntoView {
-    let Some([usual_a, usual_b]) = usual(&all) else {
+    let Some(usual) = usual(&all) else {
         return view! { <Empty heading="Two versions are needed">{too_few(&all)}</Empty> }.into_any();
     };
-    let set = use_set_parameters();
-    let chosen = |key: &'static str, usual: String| {
-        let named = parameter(key);
-        Memo::new(move |_| Some(named.get()).filter(|name| !name.is_empty()).unwrap_or_else(|| usual.clone()))
-    };
-    let (a, b) = (chosen("a", usual_a), chosen("b", usual_b));
-    let choices: Vec<Choice> = all.iter().map(choice).collect();
-    let choose = move |key: &'static str| {
-        let set = set.clone();
-        move |name: String| set(&[(key, name)], History::Push)
-    };
+    let (a, b, fields) = chosen_pair("Library", all.iter().map(choice).collect(), usual);
     let name = Callback::new(|name: String| {
         name.split_once('@').map_or(name.clone(), |(_, library)| words(library))
     });
     view! {
-        <div class="fields pair">
-            <Select label="Compared with" choices=choices.clone() current=a choose=choose("a") />
-            <Select label="Library" choices current=b choose=choose("b") />
-        </div>
+        {fields}
         <p class="hint">
             "The best time of each problem in the uploads that name the version, at most the newest 64 of each. Drivers, "
             "power caps and devices may differ between them, too."

@@ -5,9 +5,9 @@ use std::sync::Arc;
 use diode_core::api::{HardwareSummary, MethodOn};
 use leptos::prelude::*;
 
+use super::chosen::chosen_pair;
 use super::pair::Compared;
-use crate::components::{Choice, Empty, Loaded, Select};
-use crate::query::{History, parameter, use_set_parameters};
+use crate::components::{Choice, Empty, Loaded};
 use crate::remote::remote;
 
 #[component]
@@ -37,29 +37,16 @@ fn usual(all: &[HardwareSummary]) -> Option<[String; 2]> {
 
 #[component]
 fn Methods(all: Arc<Vec<HardwareSummary>>) -> impl IntoView {
-    let Some([usual_a, usual_b]) = usual(&all) else {
+    let Some(usual) = usual(&all) else {
         return view! { <Empty heading="Two ways of timing are needed">"No hardware here was timed in two ways. Files of torch-diode and collections by diode are of different ways, and so are clocks of the wall and of the GPU."</Empty> }
             .into_any();
     };
-    let set = use_set_parameters();
-    let chosen = |key: &'static str, usual: String| {
-        let named = parameter(key);
-        Memo::new(move |_| Some(named.get()).filter(|name| !name.is_empty()).unwrap_or_else(|| usual.clone()))
-    };
-    let (a, b) = (chosen("a", usual_a), chosen("b", usual_b));
-    let choices = timed(&all);
-    let choose = move |key: &'static str| {
-        let set = set.clone();
-        move |name: String| set(&[(key, name)], History::Push)
-    };
+    let (a, b, fields) = chosen_pair("Method", timed(&all), usual);
     let name = Callback::new(|name: String| {
         name.split_once('@').map_or(name.clone(), |(_, method)| method.to_owned())
     });
     view! {
-        <div class="fields pair">
-            <Select label="Compared with" choices=choices.clone() current=a choose=choose("a") />
-            <Select label="Method" choices current=b choose=choose("b") />
-        </div>
+        {fields}
         <Compared what="methods" a b name />
     }
     .into_any()

@@ -1,6 +1,7 @@
 //! What is faster where: one shape on all hardware, two kinds of hardware, two versions of a vendor's library, two
 //! uploads, two ways of timing; and which of two models is better. All of it stands in the address.
 
+mod chosen;
 mod libraries;
 mod methods;
 mod models;

@@ -5,12 +5,12 @@ use std::sync::Arc;
 use diode_core::api::{EvaluationReport, ModelSummary};
 use leptos::prelude::*;
 
+use super::chosen::chosen_pair;
 use super::pair::Compared;
-use crate::components::{Choice, Empty, Loaded, Select};
+use crate::components::{Empty, Loaded};
 use crate::format;
 use crate::pages::TOP_K;
 use crate::pages::predict::model_choice;
-use crate::query::{History, parameter, use_set_parameters};
 use crate::remote::remote;
 
 #[component]
@@ -26,17 +26,7 @@ fn Models(all: Arc<Vec<ModelSummary>>) -> impl IntoView {
         return view! { <Empty heading="Two models are needed">"This server has fewer. " <a href="/models#train">"Train one"</a> "."</Empty> }
             .into_any();
     };
-    let set = use_set_parameters();
-    let chosen = |key: &'static str, usual: String| {
-        let named = parameter(key);
-        Memo::new(move |_| Some(named.get()).filter(|id| !id.is_empty()).unwrap_or_else(|| usual.clone()))
-    };
-    let (a, b) = (chosen("a", usual_a), chosen("b", usual_b));
-    let choices: Vec<Choice> = all.iter().map(model_choice).collect();
-    let choose = move |key: &'static str| {
-        let set = set.clone();
-        move |id: String| set(&[(key, id)], History::Push)
-    };
+    let (a, b, fields) = chosen_pair("Model", all.iter().map(model_choice).collect(), [usual_a, usual_b]);
     let table = move || {
         let find = |id: &str| all.iter().find(|model| model.id.as_str() == id).cloned();
         match (a.with(|id| find(id)), b.with(|id| find(id))) {
@@ -49,10 +39,7 @@ fn Models(all: Arc<Vec<ModelSummary>>) -> impl IntoView {
         }
     };
     view! {
-        <div class="fields pair">
-            <Select label="Compared with" choices=choices.clone() current=a choose=choose("a") />
-            <Select label="Model" choices current=b choose=choose("b") />
-        </div>
+        {fields}
         <section class="section" aria-label="The two models">{table}</section>
     }
     .into_any()

@@ -7,9 +7,10 @@ use diode_core::{Layout, Op};
 use leptos::prelude::*;
 use leptos_router::hooks::use_query_map;
 
+use super::chosen::chosen_pair;
 use super::table::Rows;
 use super::verdict::Verdict;
-use crate::components::{Choice, Empty, Loaded, Select};
+use crate::components::{Choice, Empty, Loaded};
 use crate::pages::hardware::{Filter, KernelSwitch, Ranges, any_fault, any_of};
 use crate::pages::predict::DTYPES;
 use crate::query::{History, link, parameter, use_set_parameters};
@@ -37,27 +38,15 @@ fn Hardware(all: Arc<Vec<HardwareSummary>>) -> impl IntoView {
         return view! { <Empty heading="Two kinds of hardware are needed">"Fewer were measured here. " <a href="/contribute">"Contribute measurements"</a> " of another."</Empty> }
             .into_any();
     };
-    let set = use_set_parameters();
-    let chosen = |key: &'static str, usual: String| {
-        let named = parameter(key);
-        Memo::new(move |_| Some(named.get()).filter(|slug| !slug.is_empty()).unwrap_or_else(|| usual.clone()))
-    };
-    let (a, b) = (chosen("a", usual_a), chosen("b", usual_b));
     let choices: Vec<Choice> =
         measured.iter().map(|one| (one.hardware.slug.to_string(), one.hardware.name.clone())).collect();
     let names = choices.clone();
+    let (a, b, fields) = chosen_pair("Hardware", choices, [usual_a, usual_b]);
     let name = Callback::new(move |slug: String| {
         names.iter().find(|(own, _)| *own == slug).map_or(slug, |(_, name)| name.clone())
     });
-    let choose = move |key: &'static str| {
-        let set = set.clone();
-        move |slug: String| set(&[(key, slug)], History::Push)
-    };
     view! {
-        <div class="fields pair">
-            <Select label="Compared with" choices=choices.clone() current=a choose=choose("a") />
-            <Select label="Hardware" choices current=b choose=choose("b") />
-        </div>
+        {fields}
         <Compared what="hardware" a b name />
     }
     .into_any()
