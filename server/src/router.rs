@@ -103,6 +103,7 @@ fn api() -> OpenApiRouter<App> {
         .routes(routes!(nearest::get))
         .routes(routes!(picks::get))
         .routes(routes!(problems::get))
+        .routes(routes!(problems::sources))
         .routes(routes!(configs::get))
         .routes(routes!(sizes::get))
         .routes(routes!(contributors::list))

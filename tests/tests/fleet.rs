@@ -77,6 +77,26 @@ async fn an_agent_that_comes_appears_without_a_reload() -> anyhow::Result<()> {
         .await
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn the_overview_follows_agents_and_uploads_while_it_is_open() -> anyhow::Result<()> {
+    let folder = tempfile::tempdir()?;
+    let server = Server::start_with(folder.path(), &["--accept-simulated", "--no-worker"])?;
+    let browser = Browser::start().await?;
+    browser.open(&format!("{}/", server.url()), "[data-testid=newest] .empty").await?;
+    let heading = "return document.querySelector('#working-title').textContent";
+    anyhow::ensure!(browser.script::<String>(heading).await? == "No agent is at work");
+    let agent =
+        ["agent", "--server", server.url(), "--backend", "simulated", "--seed", "3", "--home", "home"];
+    diode(folder.path(), &[&agent[..], &["--once", "--lease", "1s"]].concat())?;
+    let uploads = server.get("/api/v1/activity")?["uploads"].as_array().map_or(0, Vec::len);
+    browser
+        .until(&format!(
+            "return document.querySelectorAll('[data-testid=newest] tbody tr').length === {uploads}
+                && document.querySelector('#working-title').textContent === '1 agent is at work'"
+        ))
+        .await
+}
+
 fn count(text: &str) -> Option<u64> {
     text.replace(',', "").parse().ok()
 }

@@ -51,3 +51,50 @@ async fn a_problem_has_its_configs_and_its_answer_to_copy() -> anyhow::Result<()
     }
     Ok(())
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_problem_says_who_measured_it_and_how_far_apart_its_repeats_lay() -> anyhow::Result<()> {
+    let folder = seeded()?;
+    let server = Server::start(folder.path())?;
+    let browser = Browser::start().await?;
+    let board =
+        server.get("/api/v1/hardware/nvidia-h100/leaderboard?op=mm&limit=1&method=median-cold-event")?;
+    let id = board["items"][0]["problem_id"].as_str().context("an id")?;
+    let view = "hardware=nvidia-h100&method=median-cold-event";
+    let told = server.get(&format!("/api/v1/problems/{id}/sources?{view}"))?;
+    let source = &told["sources"][0];
+    let detail = server.get(&format!("/api/v1/problems/{id}?{view}"))?;
+    ensure!(detail["configs"][0]["spread"].as_f64().is_some_and(|spread| spread > 0.0), "{detail}");
+    let repeats = detail["configs"][0]["repeats"].as_u64().context("repeats")?;
+    for (viewport, theme, look) in LOOKS {
+        browser.look(viewport, theme).await?;
+        browser
+            .open(&format!("{}/problems/{id}?{view}", server.url()), "[data-testid=sources] tbody tr")
+            .await?;
+        let rows: Vec<Vec<String>> = browser
+            .script(
+                "return [...document.querySelectorAll('[data-testid=sources] tbody tr')]
+                    .map((row) => [...row.cells].map((cell) => cell.textContent))",
+            )
+            .await?;
+        ensure!(Some(rows.len()) == told["sources"].as_array().map(Vec::len), "{look}: {rows:?}");
+        for (cell, field) in [(0, "upload"), (3, "driver"), (4, "library"), (5, "tool")] {
+            let text = source[field].as_str().context("a text")?;
+            ensure!(rows[0][cell].trim() == text, "{look}: {} is not {text}", rows[0][cell]);
+        }
+        let first: Vec<String> = browser
+            .script(
+                "return [...document.querySelector('[aria-labelledby=configs-title] tbody tr').cells]
+                    .map((cell) => cell.textContent)",
+            )
+            .await?;
+        let place = first.len() - 3;
+        ensure!(first[place].ends_with('%') && first[place + 1] == repeats.to_string(), "{look}: {first:?}");
+        browser.script::<()>("document.querySelector('[data-testid=sources]').scrollIntoView()").await?;
+        browser.sound(look).await?;
+        browser.picture(&format!("sources-{look}")).await?;
+    }
+    // An upload leads to its comparison with others.
+    browser.press("document.querySelector('[data-testid=sources] a')").await?;
+    browser.until("return location.pathname === '/compare' && location.search.includes('what=uploads')").await
+}

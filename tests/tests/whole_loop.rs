@@ -77,6 +77,9 @@ async fn the_model_page_shows_how_it_learnt(
     let losses: Vec<&str> =
         events.split(", loss ").skip(1).filter_map(|rest| rest.split('"').next()).collect();
     assert!(!losses.is_empty(), "{events}");
+    let kept = server.get(&format!("/api/v1/models/{model}"))?["kept"].clone();
+    let baselines = kept["baselines"].as_object().context("choices without a model")?;
+    assert!(baselines.keys().any(|what| what.contains("every Triton config timed")), "{kept}");
     for (viewport, theme, look) in [
         (Viewport::DESKTOP, Theme::Light, "desktop-light"),
         (Viewport::DESKTOP, Theme::Dark, "desktop-dark"),
@@ -92,6 +95,13 @@ async fn the_model_page_shows_how_it_learnt(
             .await?;
         assert!(!shown.is_empty() && shown.iter().all(|loss| losses.contains(&loss.as_str())), "{shown:?}");
         assert!(shown.len() <= losses.len(), "{} of {}", shown.len(), losses.len());
+        let choices: Vec<String> = browser
+            .script("return [...document.querySelectorAll('[data-testid=baselines] tbody td:first-child')].map((cell) => cell.textContent)")
+            .await?;
+        assert_eq!(choices[0], "the model's first pick", "{look}");
+        assert!(baselines.keys().all(|what| choices.contains(what)), "{look}: {choices:?} of {kept}");
+        browser.script::<()>("document.querySelector('[data-testid=baselines]').scrollIntoView()").await?;
+        browser.picture(&format!("baselines-{look}")).await?;
         browser.script::<()>("document.querySelector('[data-testid=curves]').scrollIntoView()").await?;
         browser.picture(&format!("curves-{look}")).await?;
         assert_eq!(browser.overflow().await?, 0, "{look}: wider than the window");

@@ -3,6 +3,7 @@
 use std::pin::Pin;
 use std::rc::Rc;
 use std::sync::Arc;
+use std::time::Duration;
 
 use leptos::prelude::*;
 use leptos::task::spawn_local;
@@ -11,6 +12,9 @@ use serde::de::DeserializeOwned;
 use crate::api::{self, Failure};
 use crate::cache::{self, Keep};
 use crate::turns;
+
+/// How often what happens on the server is looked at again.
+const RENEWED_EVERY: Duration = Duration::from_secs(10);
 
 /// Whether a resource is there.
 #[derive(Debug)]
@@ -32,6 +36,7 @@ impl<T> Clone for Load<T> {
 
 /// A handle on a resource that follows its address.
 pub(crate) struct Remote<T: Send + Sync + 'static> {
+    wanted: Memo<Option<String>>,
     state: RwSignal<Load<T>>,
     busy: RwSignal<bool>,
     attempt: RwSignal<u32>,
@@ -67,6 +72,35 @@ impl<T: Send + Sync + 'static> Remote<T> {
     /// Fetches again.
     pub(crate) fn retry(self) {
         self.attempt.update(|n| *n += 1);
+    }
+
+    /// Asks for the newest answer again and again, while its owner is on the page. If none comes, the last one stays.
+    pub(crate) fn renewed(self) -> Self
+    where
+        T: DeserializeOwned + PartialEq,
+    {
+        let renew = move || {
+            let Some(path) = self.wanted.get_untracked() else { return };
+            spawn_local(async move {
+                let Ok(newest) = api::get::<T>(&path).await else { return };
+                // The page may be gone by now, or want another address.
+                let is_wanted = self.wanted.try_get_untracked().flatten().as_ref() == Some(&path);
+                // What did not change keeps its place, its selection and its focus.
+                let is_known = |state: &Load<T>| matches!(state, Load::Ready(known) if **known == newest);
+                if is_wanted && self.state.try_with_untracked(is_known) == Some(false) {
+                    let newest = Arc::new(newest);
+                    cache::put(path, Keep::Briefly, Arc::clone(&newest));
+                    self.state.set(Load::Ready(newest));
+                }
+            });
+        };
+        let timer = set_interval_with_handle(renew, RENEWED_EVERY).ok();
+        on_cleanup(move || {
+            if let Some(timer) = timer {
+                timer.clear();
+            }
+        });
+        self
     }
 }
 
@@ -125,6 +159,7 @@ fn follow<T: Send + Sync + 'static>(
 ) -> Remote<T> {
     let cached = wanted.get_untracked().and_then(|path| cache::get(&path));
     let remote = Remote {
+        wanted,
         state: RwSignal::new(cached.map_or(Load::Waiting, Load::Ready)),
         busy: RwSignal::new(false),
         attempt: RwSignal::new(0),

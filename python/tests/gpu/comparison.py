@@ -197,23 +197,25 @@ def main() -> None:
         if arguments.only in case.name
     ]
     kernels = [case for case in given if case.part != "networks"]
-    with config.patch(shape_padding=False), tempfile.TemporaryDirectory() as folder:
-        if arguments.share is not None:
-            notes = arguments.folder / f"notes-{arguments.share}"
-            compile_share(kernels, arguments.share, arguments.workers, arguments.tiles, notes)
-            return
-        # Networks first: they are compiled one at a time, with the whole machine.
-        nets = [case for case in given if case.part == "networks"]
-        if nets:
-            warm_up(nets[0])
+    nets = [case for case in given if case.part == "networks"]
+    if nets and arguments.share is None:
+        # First, since they are compiled one at a time, with the whole machine; and as anybody compiles them, who pads
+        # rows that are no multiple of 16 bytes.
+        warm_up(nets[0])
         for case in with_time(nets, until):
             named = any(name in case.name for name in arguments.autotuned.split(","))
             autotuned = named and time.time() < autotuned_until
             keep(case, measured_network(case, autotuned), arguments.times)
-        os.environ["TORCHINDUCTOR_CACHE_DIR"] = f"{folder}/cache"
-        noted = compile_all(kernels, arguments, Path(folder))
-        for case in with_time(kernels, until):
-            keep(case, measured(case, arguments.tiles, noted), arguments.times)
+    if kernels:
+        with config.patch(shape_padding=False), tempfile.TemporaryDirectory() as folder:
+            if arguments.share is not None:
+                notes = arguments.folder / f"notes-{arguments.share}"
+                compile_share(kernels, arguments.share, arguments.workers, arguments.tiles, notes)
+                return
+            os.environ["TORCHINDUCTOR_CACHE_DIR"] = f"{folder}/cache"
+            noted = compile_all(kernels, arguments, Path(folder))
+            for case in with_time(kernels, until):
+                keep(case, measured(case, arguments.tiles, noted), arguments.times)
     if arguments.report:
         compared.write(arguments.report, [arguments.times])
 

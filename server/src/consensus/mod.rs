@@ -9,8 +9,9 @@ mod deviation;
 mod entry;
 mod gathered;
 mod numbers;
+mod repeats;
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 use diode_core::hardware::Hardware;
 use diode_core::ids::ProblemId;
@@ -23,6 +24,7 @@ pub(crate) use entry::{BoardEntry, KernelEntry};
 pub(crate) use gathered::ReadSolution;
 use gathered::{Combined, Gathered};
 use numbers::Numbers;
+pub(crate) use repeats::Repeats;
 
 use crate::solutions::{ConfigLists, Damaged, StoredSolutions};
 
@@ -107,6 +109,16 @@ impl Consensus {
     pub(crate) fn of_stored(stored: &StoredSolutions, learnt: &mut ConfigCache) -> Self {
         let measured = readable(stored, &mut learnt.lists);
         Self::new(&Gathered::of(&measured, &mut learnt.numbers), &measured)
+    }
+
+    /// The same, and what is known of the repeats of each config.
+    pub(crate) fn with_repeats(
+        stored: &StoredSolutions,
+        learnt: &mut ConfigCache,
+    ) -> (Self, HashMap<Config, Repeats>) {
+        let measured = readable(stored, &mut learnt.lists);
+        let consensus = Self::new(&Gathered::of(&measured, &mut learnt.numbers), &measured);
+        (consensus, repeats::repeats(&measured))
     }
 
     /// Of each problem. Long work: not for an async thread.

@@ -1,6 +1,6 @@
 use axum::Json;
 use axum::extract::State;
-use diode_core::api::{Activity, Agent, Standing};
+use diode_core::api::{Activity, Agent, NewestUpload, Standing, WorkingAgent};
 
 use crate::app::App;
 use crate::http::{ApiResult, NoParameters, StrictQuery};
@@ -21,5 +21,9 @@ pub(crate) async fn get(State(app): State<App>, _: StrictQuery<NoParameters>) ->
     let working = store.agents_seen(since).await?;
     let mut agents = store.agents(None, AGENTS).await?;
     agents.retain(is_there);
-    Ok(Json(Activity { uploads, working, agents }))
+    Ok(Json(Activity {
+        uploads: uploads.into_iter().map(NewestUpload::from).collect(),
+        working,
+        agents: agents.into_iter().map(WorkingAgent::from).collect(),
+    }))
 }

@@ -1,24 +1,28 @@
+use std::collections::HashMap;
+
+use axum::Json;
 use axum::extract::State;
 use axum::http::header;
 use axum::response::IntoResponse;
 use diode_core::api::query::from_text;
-use diode_core::api::{ApiError, ConfigResult, FailedConfig, ProblemDetail, ProblemView};
+use diode_core::api::{ApiError, ConfigResult, FailedConfig, ProblemDetail, ProblemSources, ProblemView};
 use diode_core::hardware::Hardware;
 use diode_core::ids::{HardwareSlug, ProblemId};
-use diode_core::{Method, Nanos, Problem};
+use diode_core::{Config, Method, Nanos, Problem};
 use serde::Deserialize;
 
 use crate::app::App;
-use crate::consensus::{Consensus, KernelEntry};
+use crate::consensus::{AgreedTime, Consensus, KernelEntry, Repeats};
 use crate::http::{ApiFault, ApiResult, FromPath, Lookup, StrictQuery};
 use crate::store::{Store, StoreResult, View};
 
 /// Far more than the largest space has; a dataset may name any config.
 const MAX_CONFIGS: usize = 5_000;
 const MAX_VIEWS: usize = 500;
+const MAX_SOURCES: u32 = 200;
 
 /// Bytes that a config with its time takes, rather more than fewer.
-const JSON_OF_CONFIG: usize = 288;
+const JSON_OF_CONFIG: usize = 320;
 
 impl Lookup for Problem {
     type Id = ProblemId;
@@ -65,11 +69,35 @@ pub(crate) async fn get(
     let stored = store.view_solutions(&view).await?;
     let config_caches = app.config_caches.clone();
     let json = tokio::task::spawn_blocking(move || {
-        let consensus = config_caches.with(|learnt| Consensus::of_stored(&stored, learnt));
-        json_of(&detail(problem, hardware, view, views, consensus))
+        let (consensus, repeats) = config_caches.with(|learnt| Consensus::with_repeats(&stored, learnt));
+        json_of(&detail(problem, hardware, view, views, consensus, &repeats))
     });
     let json = json.await?.map_err(ApiFault::internal)?;
     Ok(([(header::CONTENT_TYPE, "application/json")], json))
+}
+
+/// Who measured a problem, when and with what, by one method on one hardware: newest first, 200 at most. The first view
+/// there is unless one is named.
+#[utoipa::path(
+    get, path = "/problems/{id}/sources", tag = "problems",
+    params(("id" = String, Path), ViewQuery),
+    responses(
+        (status = 200, body = ProblemSources),
+        (status = 400, body = ApiError),
+        (status = 404, body = ApiError),
+    ),
+)]
+pub(crate) async fn sources(
+    State(app): State<App>,
+    StrictQuery(query): StrictQuery<ViewQuery>,
+    FromPath(problem): FromPath<Problem>,
+) -> ApiResult<Json<ProblemSources>> {
+    let store = &app.backend.store;
+    let id = problem.id();
+    let view = choose(&id, &store.problem_views(&id).await?, &query)?;
+    let found = store.solution_sources(&view, MAX_SOURCES).await?;
+    let more = found.total.saturating_sub(found.items.len() as u64);
+    Ok(Json(ProblemSources { sources: found.items, more }))
 }
 
 /// Written where it was computed, and into memory that suffices: it is some hundreds of kilobytes.
@@ -105,6 +133,7 @@ fn detail(
     view: View,
     mut views: Vec<ProblemView>,
     consensus: Consensus,
+    repeats: &HashMap<Config, Repeats>,
 ) -> ProblemDetail {
     let entry = consensus.board_entry(&problem, &hardware);
     let (triton, library, triton_over_library, triton_ties) = entry
@@ -135,12 +164,7 @@ fn detail(
             .configs
             .iter()
             .take(MAX_CONFIGS)
-            .map(|c| ConfigResult {
-                config: c.config,
-                us: c.time.micros().0,
-                timings: c.timings,
-                contributors: c.contributors,
-            })
+            .map(|agreed| result(agreed, repeats.get(&agreed.config).copied().unwrap_or_default()))
             .collect(),
         failures: consensus
             .failures
@@ -148,5 +172,16 @@ fn detail(
             .take(MAX_CONFIGS)
             .map(|(config, reason)| FailedConfig { config, reason })
             .collect(),
+    }
+}
+
+fn result(agreed: &AgreedTime, Repeats { spread, number }: Repeats) -> ConfigResult {
+    ConfigResult {
+        config: agreed.config,
+        us: agreed.time.micros().0,
+        timings: agreed.timings,
+        contributors: agreed.contributors,
+        spread,
+        repeats: number,
     }
 }

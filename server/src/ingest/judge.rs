@@ -162,6 +162,9 @@ impl CheckedSoFar {
             confirmed: facts.is_some(),
             facts_differ,
             library: LibraryVersion::of(&dataset.provenance),
+            driver: dataset.provenance.node.get("driver").map(brief),
+            tool: dataset.provenance.tool.as_ref().map(brief),
+            collected_at: dataset.provenance.collected_at.as_ref().map(brief),
         });
         Ok(())
     }
@@ -187,6 +190,11 @@ impl CheckedSoFar {
         // Failures alone say nothing where no time can be true.
         (!rows.is_empty()).then(|| Cow::Owned(solution.select(&rows)))
     }
+}
+
+/// As much of a text as fits a line; files hold longer ones.
+fn brief(text: &String) -> String {
+    text.chars().take(80).collect()
 }
 
 /// Makes rows of the solutions of a dataset.

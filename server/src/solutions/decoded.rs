@@ -44,6 +44,21 @@ impl DecodedSolution {
         Some(*spread.get(row)? as f64 / self.columns.times.nanos(row).0)
     }
 
+    /// Whether [`Self::repeats`] tells more than that there are times.
+    pub(crate) fn knows_repeats(&self) -> bool {
+        self.columns.spread_ns.is_some() || self.columns.repeats.is_some()
+    }
+
+    /// Of every config that has a time: how far apart its repeats lay, as a share of the time, and how many there were.
+    pub(crate) fn repeats(&self) -> impl Iterator<Item = (Config, Option<f64>, Option<u32>)> {
+        let Columns { times, spread_ns, repeats, .. } = &self.columns;
+        self.configs.iter().zip(0..times.len()).map(move |(config, row)| {
+            let spread = spread_ns.as_ref().and_then(|spread| spread.get(row));
+            let spread = spread.map(|spread| *spread as f64 / times.nanos(row).0);
+            (*config, spread, repeats.as_ref().and_then(|repeats| repeats.get(row)).copied())
+        })
+    }
+
     /// The configs that have none.
     pub fn failed(&self) -> impl ExactSizeIterator<Item = (Config, FailureReason)> {
         self.columns.failures.iter().map(|(at, reason)| (self.configs[*at as usize], *reason))

@@ -2,13 +2,15 @@
 
 use async_trait::async_trait;
 use diode_core::api::{
-    HardwareContributor, Kernels, LibraryOn, LibraryUse, MethodOn, NearestProblem, ProblemFilter, TimedConfig,
+    HardwareContributor, Kernels, LibraryOn, LibraryUse, MethodOn, NearestProblem, ProblemFilter,
+    SolutionSource, TimedConfig,
 };
 use diode_core::ids::{AccountId, HardwareSlug, ProblemId, UploadId};
 use diode_core::{Method, Nanos, Problem};
 
 use super::agents::NewWork;
 use super::error::StoreResult;
+use super::types::View;
 use crate::size_map::SizedProblem;
 use crate::solutions::StoredSolutions;
 
@@ -91,6 +93,9 @@ pub trait SurveyStore: Send + Sync {
 
     /// Who measured a hardware, whoever measured most first.
     async fn contributors(&self, slug: &HardwareSlug, limit: u32) -> StoreResult<Vec<HardwareContributor>>;
+
+    /// Where the solutions of a view come from, newest first; without those that are quarantined.
+    async fn solution_sources(&self, view: &View, limit: u32) -> StoreResult<Sample<SolutionSource>>;
 
     /// The problems on which nobody is faster than an account, those with the most operations first, and how many
     /// there are.

@@ -95,6 +95,8 @@ mod sign_in;
 #[cfg(test)]
 mod snapshot_limits;
 #[cfg(test)]
+mod sources;
+#[cfg(test)]
 mod storage;
 #[cfg(test)]
 mod storage_trouble;

@@ -12,7 +12,7 @@ use crate::visitor::Visitor;
 
 const BOARD: &str = "/api/v1/hardware/nvidia-h200/leaderboard";
 
-fn problems() -> Vec<Problem> {
+pub(crate) fn problems() -> Vec<Problem> {
     [(2048, 2048, 2048), (4096, 4096, 4096), (4096, 2048, 8192)].map(|(m, n, k)| mm(m, n, k)).into()
 }
 

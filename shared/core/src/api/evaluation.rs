@@ -52,4 +52,11 @@ pub struct KeptReport {
     pub everything: Option<TopK>,
     /// How many those are.
     pub timed_library: u64,
+    /// What choices without a model reach on the same problems, compared with the best Triton config: by the choice, in
+    /// words. Empty in reports of older servers.
+    #[serde(default)]
+    pub baselines: BTreeMap<String, TopK>,
+    /// The same, compared with the best of everything.
+    #[serde(default)]
+    pub baselines_of_everything: BTreeMap<String, TopK>,
 }

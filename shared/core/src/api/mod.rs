@@ -40,7 +40,7 @@ pub use accounts::{
     Account, DeleteAccount, Invitation, LinkedIdentity, NewPassword, Password, SignIn, SignUp,
     UnlinkIdentity, Uploads,
 };
-pub use activity::Activity;
+pub use activity::{Activity, HardwareName, NewestUpload, WorkingAgent};
 pub use agents::{
     AGENT_KEY, Ability, Agent, AgentDetail, Breadth, Coverage, CoveragePart, GivenBack, Lease, LeaseAnswer,
     LeaseRequest, LeaseState, LeaseSummary, LeasedProblem, Purpose, Reach, RefusedWork, Registration,
@@ -75,7 +75,9 @@ pub use packs::{MAX_PACK_BYTES, PackSummary, PackVariant};
 pub use page::Page;
 pub use picks::{MAX_PICKED, Pick, Picks};
 pub use problem_filter::ProblemFilter;
-pub use problems::{ConfigResult, FailedConfig, ProblemDetail, ProblemPoint, ProblemView};
+pub use problems::{
+    ConfigResult, FailedConfig, ProblemDetail, ProblemPoint, ProblemSources, ProblemView, SolutionSource,
+};
 pub use publications::{NewPublication, Publication, PublicationAction};
 pub use ratios::{ComparedProblem, Noise, RatioBin, RatioQuery, Ratios, TimedConfig};
 pub use size_map::{SizeCell, SizeClass, SizeMap};

@@ -1,8 +1,8 @@
 use serde::{Deserialize, Serialize};
 
-use super::KernelResult;
+use super::{KernelResult, LibraryVersion, Standing};
 use crate::hardware::Hardware;
-use crate::ids::{HardwareSlug, ProblemId};
+use crate::ids::{AccountName, HardwareSlug, ProblemId, UploadId};
 use crate::{Config, FailureReason, Method, Problem};
 
 /// A problem as a point of an overview chart.
@@ -81,6 +81,49 @@ pub struct ConfigResult {
     /// Contributors that timed it.
     #[serde(default)]
     pub contributors: u32,
+    /// Interquartile range of the repeats / time: the median over the solutions that know it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub spread: Option<f64>,
+    /// How often it was run: the sum over the solutions that know it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub repeats: Option<u64>,
+}
+
+/// Where the times of a view come from, newest first.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct ProblemSources {
+    /// 200 at most.
+    pub sources: Vec<SolutionSource>,
+    /// Older ones, which are not listed.
+    pub more: u64,
+}
+
+/// Who measured a problem, when and with what. What the file does not say is absent.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct SolutionSource {
+    /// The first upload that brought it.
+    pub upload: UploadId,
+    /// Absent if it was sent without an account.
+    pub contributor: Option<AccountName>,
+    pub standing: Standing,
+    /// When the upload was stored, as RFC 3339.
+    pub received_at: String,
+    /// When the collection began, as RFC 3339.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub collected_at: Option<String>,
+    /// The program that measured.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tool: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub driver: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub library: Option<LibraryVersion>,
+    pub timings: u64,
+    pub failures: u64,
+    /// The shortest time of all, the library kernel's included; absent if every config failed.
+    pub best_us: Option<f64>,
 }
 
 /// A config that was tried and has no time.

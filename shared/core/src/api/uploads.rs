@@ -93,6 +93,15 @@ pub struct HardwareReceipt {
     /// The version of the vendor's library that was there, if the file says it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub library: Option<LibraryVersion>,
+    /// The vendor's driver, if the file says it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub driver: Option<String>,
+    /// The program that measured, if the file says it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tool: Option<String>,
+    /// When the collection began, if the file says it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub collected_at: Option<String>,
 }
 
 named_enum! {

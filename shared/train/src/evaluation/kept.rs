@@ -1,16 +1,22 @@
 //! First picks on the problems that are kept for judging.
 
-use diode_core::api::KeptReport;
+use std::collections::BTreeMap;
+
+use diode_core::api::{KeptReport, TopK};
 use diode_core::stats::mean;
 use diode_model::Predictor;
 
+use super::baselines::{Baseline, Baselines, baselines};
 use super::verdict::top_k;
 use super::{Verdict, judge_while};
 use crate::{TrainError, TrainingSet};
 
 /// How near a model's first picks come to the best, problem by problem.
 #[derive(Debug, Clone)]
-pub struct FirstPicks(Vec<Verdict>);
+pub struct FirstPicks {
+    verdicts: Vec<Verdict>,
+    baselines: Baselines,
+}
 
 impl FirstPicks {
     /// Of the problems of a set.
@@ -24,7 +30,9 @@ impl FirstPicks {
         set: &TrainingSet,
         goes_on: &dyn Fn() -> bool,
     ) -> Result<Self, TrainError> {
-        Ok(Self(judge_while(model, set, goes_on)?.iter().map(Verdict::of).collect()))
+        let judged = judge_while(model, set, goes_on)?;
+        let verdicts = judged.iter().map(Verdict::of).collect();
+        Ok(Self { verdicts, baselines: baselines(&judged, set, None)? })
     }
 
     /// The share of the best Triton config that each reaches, in the order of the set.
@@ -41,6 +49,8 @@ impl FirstPicks {
             triton: of(&triton)?,
             everything: of(&everything),
             timed_library: everything.len() as u64,
+            baselines: self.without_a_model(|baseline| baseline.triton),
+            baselines_of_everything: self.without_a_model(|baseline| baseline.with_library),
         })
     }
 
@@ -56,14 +66,19 @@ impl FirstPicks {
             let same_rule = own.predicts_library() == other.predicts_library();
             (share(own, same_rule) / share(other, same_rule)).ln()
         };
-        mean(self.0.iter().zip(&other.0).map(ratio)).exp()
+        mean(self.verdicts.iter().zip(&other.verdicts).map(ratio)).exp()
+    }
+
+    fn without_a_model(&self, figure: fn(&Baseline) -> Option<TopK>) -> BTreeMap<String, TopK> {
+        let figures = self.baselines.values().map(|one| Some((one.what.clone(), figure(one)?)));
+        figures.flatten().collect()
     }
 
     fn triton(&self) -> Vec<f64> {
-        self.0.iter().map(|verdict| verdict.shares()[0]).collect()
+        self.verdicts.iter().map(|verdict| verdict.shares()[0]).collect()
     }
 
     fn everything(&self) -> Vec<f64> {
-        self.0.iter().filter_map(|verdict| Some(verdict.shares_with_library()?[0])).collect()
+        self.verdicts.iter().filter_map(|verdict| Some(verdict.shares_with_library()?[0])).collect()
     }
 }

@@ -55,6 +55,12 @@ fn first_picks_are_compared_problem_by_problem() {
     let report = good.report().unwrap();
     assert_eq!((report.problems, report.timed_library), (kept.problems() as u64, 0));
     assert!(report.everything.is_none() && report.triton.worst <= report.triton.geomean);
+    // No default config was timed, and no library.
+    assert_eq!((report.baselines.len(), report.baselines_of_everything.len()), (2, 0));
+    let of = |what: &str| {
+        report.baselines.iter().find(|(name, _)| name.contains(what)).map(|(_, top)| top.geomean).unwrap()
+    };
+    assert!(of("every Triton config timed") == 1.0 && of("the best fixed config") <= 1.0);
 }
 
 #[test]

@@ -1,49 +1,22 @@
 //! The agents that measure for this server, and what each has done lately.
 
-use std::sync::Arc;
-use std::time::Duration;
-
 use diode_core::api::{Agent, AgentDetail, LeaseSummary};
 use diode_core::ids::AgentId;
 use leptos::prelude::*;
-use leptos::task::spawn_local;
 
-use crate::api;
-use crate::components::{Empty, FailedLoad, Loaded, Skeleton};
+use crate::components::{Empty, Loaded};
 use crate::format;
-use crate::remote::{Load, remote};
-
-/// How often the agents are asked for while the page is open.
-const EVERY: Duration = Duration::from_secs(10);
+use crate::remote::remote;
 
 #[component]
 pub(super) fn Fleet() -> impl IntoView {
-    let agents = RwSignal::new(Load::<Vec<Agent>>::Waiting);
-    let fetch = move || {
-        spawn_local(async move {
-            let answer = api::get("/agents").await;
-            // The page may be gone by now.
-            agents.try_set(answer.map_or_else(Load::Failed, |all| Load::Ready(Arc::new(all))));
-        });
-    };
-    fetch();
-    let timer = set_interval_with_handle(fetch, EVERY).ok();
-    on_cleanup(move || {
-        if let Some(timer) = timer {
-            timer.clear();
-        }
-    });
+    let agents = remote::<Vec<Agent>>(|| Some("/agents".to_owned())).renewed();
     let opened = RwSignal::new(None);
-    let list = move || match agents.get() {
-        Load::Waiting => view! { <Skeleton height="10rem" /> }.into_any(),
-        Load::Failed(reason) => view! { <FailedLoad reason retry=move |()| fetch() /> }.into_any(),
-        Load::Ready(all) => table(&all, opened),
-    };
     view! {
         <section class="section" aria-labelledby="fleet-title" data-testid="fleet">
             <h2 id="fleet-title">"The fleet"</h2>
             <p class="hint">"The agents that were seen last, at most 200. This list follows them while the page is open."</p>
-            {list}
+            <Loaded remote=agents height="10rem" children=move |all| table(&all, opened) />
             {move || opened.get().map(|id| view! { <Doings id /> })}
         </section>
     }

@@ -18,7 +18,7 @@ pub(super) fn CoverageBoard(summary: Arc<HardwareSummary>) -> impl IntoView {
     let slug = summary.hardware.slug.to_string();
     let whole = {
         let slug = slug.clone();
-        remote::<Coverage>(move || Some(format!("/hardware/{slug}/coverage")))
+        remote::<Coverage>(move || Some(format!("/hardware/{slug}/coverage"))).renewed()
     };
     let (op, dtype) = (parameter("op"), parameter("dtype"));
     let map = remote::<CoverageMap>(move || {

@@ -1,6 +1,6 @@
 //! The newest contributions, and the agents that are at work.
 
-use diode_core::api::{Activity, Agent, Receipt};
+use diode_core::api::{Activity, NewestUpload, WorkingAgent};
 use leptos::prelude::*;
 
 use crate::components::{Empty, Loaded, Snippet};
@@ -10,7 +10,7 @@ use crate::remote::remote;
 
 #[component]
 pub(super) fn Happening() -> impl IntoView {
-    let activity = remote::<Activity>(|| Some("/activity".to_owned()));
+    let activity = remote::<Activity>(|| Some("/activity".to_owned())).renewed();
     view! {
         <Loaded
             remote=activity
@@ -39,7 +39,7 @@ fn heading(working: u64) -> String {
     }
 }
 
-fn newest(uploads: &[Receipt]) -> AnyView {
+fn newest(uploads: &[NewestUpload]) -> AnyView {
     if uploads.is_empty() {
         return view! { <Empty heading="Nothing has been sent yet">"Be the first: " <a href="/contribute">"contribute measurements"</a> "."</Empty> }
             .into_any();
@@ -64,31 +64,27 @@ fn newest(uploads: &[Receipt]) -> AnyView {
     .into_any()
 }
 
-fn upload(receipt: &Receipt) -> impl IntoView + use<> {
-    let compare = link("/compare", [("what", "uploads".to_owned()), ("a", receipt.id.to_string())]);
-    let sum = |of: fn(&diode_core::api::HardwareReceipt) -> u64| receipt.hardware.iter().map(of).sum::<u64>();
-    // A file may hold several parts for one kind of hardware.
-    let mut hardware: Vec<_> =
-        receipt.hardware.iter().map(|one| (one.slug.clone(), one.name.clone())).collect();
-    hardware.dedup();
-    let hardware = hardware
-        .into_iter()
-        .map(|(slug, name)| view! { <a href=format!("/hardware/{slug}")>{name}</a> " " })
+fn upload(upload: &NewestUpload) -> impl IntoView + use<> {
+    let compare = link("/compare", [("what", "uploads".to_owned()), ("a", upload.id.to_string())]);
+    let hardware = upload
+        .hardware
+        .iter()
+        .map(|one| view! { <a href=format!("/hardware/{}", one.slug)>{one.name.clone()}</a> " " })
         .collect_view();
-    let by = receipt.contributor.as_ref().map_or_else(|| "–".to_owned(), ToString::to_string);
+    let by = upload.contributor.as_ref().map_or_else(|| "–".to_owned(), ToString::to_string);
     view! {
         <tr>
-            <td><a href=compare title="Compare it with another upload"><code>{receipt.id.to_string()}</code></a></td>
+            <td><a href=compare title="Compare it with another upload"><code>{upload.id.to_string()}</code></a></td>
             <td>{hardware}</td>
-            <td class="num">{format::count(sum(|one| one.problems))}</td>
-            <td class="num roomy">{format::count(sum(|one| one.timings))}</td>
+            <td class="num">{format::count(upload.problems)}</td>
+            <td class="num roomy">{format::count(upload.timings)}</td>
             <td class="roomy">{by}</td>
-            <td class="num">{format::day(&receipt.received_at)}</td>
+            <td class="num">{format::day(&upload.received_at)}</td>
         </tr>
     }
 }
 
-fn working(agents: &[Agent]) -> AnyView {
+fn working(agents: &[WorkingAgent]) -> AnyView {
     if agents.is_empty() {
         let server = window().location().origin().unwrap_or_default();
         return view! {
@@ -112,7 +108,7 @@ fn working(agents: &[Agent]) -> AnyView {
     .into_any()
 }
 
-fn agent(agent: &Agent) -> impl IntoView + use<> {
+fn agent(agent: &WorkingAgent) -> impl IntoView + use<> {
     view! {
         <tr>
             <td>{agent.name.clone()} {agent.simulated.then_some(" (simulated)")}</td>

@@ -1,6 +1,6 @@
 //! One model: the card first, then the file.
 
-use diode_core::api::{DATA_LICENCE, KeptReport, ModelSummary, ModelType};
+use diode_core::api::{DATA_LICENCE, ModelSummary, ModelType};
 use leptos::prelude::*;
 
 use super::about::FromTheFile;
@@ -8,6 +8,7 @@ use super::card::tags;
 use super::curves::Curves;
 use super::history::Publications;
 use super::judged::Judged;
+use super::kept::on_kept;
 use super::metrics::{Metrics, short};
 use crate::components::{Citation, Download, Empty, Loaded, Missing, Snippet, Stats, use_title};
 use crate::pages::path_part;
@@ -74,7 +75,7 @@ fn content(model: &ModelSummary) -> impl IntoView + use<> {
             <section class="card">
                 <h2>"On problems it has not seen"</h2>
                 {evaluation}
-                {model.kept.as_ref().map(|report| view! { <p class="hint">{on_kept(report)}</p> })}
+                {model.kept.as_ref().map(on_kept)}
             </section>
             <div class="section">
                 <section class="card"><h2>"Use it"</h2>{usage(model)}</section>
@@ -93,25 +94,6 @@ fn content(model: &ModelSummary) -> impl IntoView + use<> {
         </section>
         <Publications hardware=model.hardware.clone() own=model.id.clone() />
     }
-}
-
-/// The server's own judgement, in words.
-fn on_kept(report: &KeptReport) -> String {
-    let problems = format::counted(report.problems, "problem");
-    let triton = format!(
-        "{} of the best Triton config, {} on the worst",
-        format::percent(report.triton.geomean),
-        format::percent(report.triton.worst)
-    );
-    let everything = report.everything.map_or(String::new(), |everything| {
-        format!(
-            "; with the library, on {}, {} of the best of everything, {} on the worst",
-            format::count(report.timed_library),
-            format::percent(everything.geomean),
-            format::percent(everything.worst)
-        )
-    });
-    format!("First picks on {problems} that this server keeps for judging: {triton}{everything}.")
 }
 
 fn licence(model: &ModelSummary) -> impl IntoView + use<> {

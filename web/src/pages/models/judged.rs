@@ -73,6 +73,7 @@ fn sample<T>(all: Vec<T>, most: usize) -> Vec<T> {
 fn Predicted(model: Arc<Model>, points: Arc<Vec<ProblemPoint>>, slug: String) -> impl IntoView {
     let comparable: Vec<&ProblemPoint> = points.iter().filter(|point| is_comparable(point)).collect();
     let known = comparable.len();
+    let without = without_a_model(&points);
     // Of many, few are kept.
     let chosen: Arc<Vec<ProblemPoint>> = Arc::new(sample(comparable, MOST).into_iter().cloned().collect());
     if chosen.is_empty() {
@@ -95,7 +96,35 @@ fn Predicted(model: Arc<Model>, points: Arc<Vec<ProblemPoint>>, slug: String) ->
         let judged = rows.with(|rows| judged(rows, &chosen, &slug));
         view! { <Outcome judged known total /> }.into_any()
     };
-    view! { {result} }.into_any()
+    view! { {without.map(|said| view! { <p class="hint" data-testid="without">{said}</p> })} {result} }
+        .into_any()
+}
+
+/// How near the library alone, and the best Triton config alone, come to the faster of the two.
+fn without_a_model(points: &[ProblemPoint]) -> Option<String> {
+    let both: Vec<[f64; 2]> = points
+        .iter()
+        // Where one rounds to TF32 and the other does not, they are not compared.
+        .filter(|point| point.triton_over_library.is_some())
+        .filter_map(|point| Some([point.library_us?, point.triton_us?]))
+        .collect();
+    let shares = |own: usize| {
+        let shares = both.iter().map(move |times| times[0].min(times[1]) / times[own]);
+        let geomean = (shares.clone().map(f64::ln).sum::<f64>() / both.len() as f64).exp();
+        (format::percent(geomean), format::percent(shares.fold(1.0, f64::min)))
+    };
+    let [library, triton] = [0, 1].map(shares);
+    (!both.is_empty()).then(|| {
+        format!(
+            "Without a model, on {} where both were timed: the library always reaches {} of the faster of the two ({} \
+             on the worst), the best Triton config always, which has to be found by timing all, {} ({}).",
+            format::counted(both.len() as u64, "problem"),
+            library.0,
+            library.1,
+            triton.0,
+            triton.1
+        )
+    })
 }
 
 /// One problem with the group and size that it counts for.

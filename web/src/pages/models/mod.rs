@@ -7,6 +7,7 @@ mod detail;
 mod history;
 mod jobs;
 mod judged;
+mod kept;
 mod metrics;
 mod none;
 mod progress;

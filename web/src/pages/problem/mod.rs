@@ -4,6 +4,7 @@ mod failures;
 mod headline;
 mod predictions;
 mod snippets;
+mod sources;
 mod table;
 
 use std::sync::Arc;
@@ -18,6 +19,7 @@ use leptos::task::spawn_local;
 use self::failures::failures;
 use self::predictions::{Predictions, chart, predicted};
 use self::snippets::Snippets;
+use self::sources::Sources;
 use self::table::ConfigTable;
 use super::path_part;
 use super::predict::{SHAPE, problem_of};
@@ -187,6 +189,7 @@ fn Measured(detail: Arc<ProblemDetail>, predictions: Signal<Predictions>) -> imp
         {failures(&detail.failures)}
         <Snippets detail=Arc::clone(&detail) />
         {table}
+        <Later height="12rem"><Sources detail=Arc::clone(&detail) /></Later>
     }
     .into_any()
 }

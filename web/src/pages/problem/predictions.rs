@@ -3,9 +3,9 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use diode_core::Config;
 use diode_core::api::{ModelSummary, ProblemDetail};
 use diode_core::space::Space;
+use diode_core::{Config, Problem, is_kept};
 use diode_model::{Model, ModelError, Ranker, rank};
 use leptos::prelude::*;
 
@@ -33,8 +33,34 @@ pub(super) struct Made {
     times: Vec<Option<f64>>,
     /// The model.
     summary: ModelSummary,
-    /// Whether it was trained on problems of this kind, so that this one may be among them.
-    may_be_trained_on: bool,
+    seen: Seen,
+}
+
+/// Whether the model has learnt the problem.
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Seen {
+    Never(&'static str),
+    /// It was trained on problems of this kind, so that this one may be among them.
+    Maybe,
+}
+
+impl Seen {
+    fn by(model: &Model, problem: &Problem) -> Self {
+        if model.extrapolates(problem).is_some() {
+            return Self::Never("It was trained on other operators or types and extrapolates here.");
+        }
+        if model.metadata().training.without_kept && is_kept(problem) {
+            return Self::Never("It has not learnt this problem, whose size is kept for judging models.");
+        }
+        Self::Maybe
+    }
+
+    fn caution(self) -> &'static str {
+        match self {
+            Self::Never(why) => why,
+            Self::Maybe => "This problem may be in its training data.",
+        }
+    }
 }
 
 impl Predictions {
@@ -57,8 +83,8 @@ impl Predictions {
 pub(super) async fn predicted(model: &Model, summary: ModelSummary, detail: &ProblemDetail) -> Predictions {
     match times(model, detail).await {
         Ok(times) => {
-            let may_be_trained_on = model.extrapolates(&detail.problem).is_none();
-            Predictions::Made(Arc::new(Made { times, summary, may_be_trained_on }))
+            let seen = Seen::by(model, &detail.problem);
+            Predictions::Made(Arc::new(Made { times, summary, seen }))
         }
         Err(error) => Predictions::Refused(error.to_string()),
     }
@@ -132,15 +158,10 @@ fn origin_note(made: &Made) -> impl IntoView + use<> {
         format::day(&model.created_at),
         format::counted(model.training_problems, "problem")
     );
-    let caution = if made.may_be_trained_on {
-        "This problem may be in its training data."
-    } else {
-        "It was trained on other operators or types and extrapolates here."
-    };
     view! {
         <p class="hint">
             "Predicted by model " <a href=format!("/models/{}", model.id)><code>{model.id.to_string()}</code></a>
-            {trained} {caution}
+            {trained} {made.seen.caution()}
         </p>
     }
 }

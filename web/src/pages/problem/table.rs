@@ -36,7 +36,7 @@ pub(super) fn ConfigTable(detail: Arc<ProblemDetail>, predictions: Signal<Predic
     let none = move || {
         is_none
             .get()
-            .then(|| view! { <tr><td class="dim" colspan="7">"No config matches this filter."</td></tr> })
+            .then(|| view! { <tr><td class="dim" colspan="9">"No config matches this filter."</td></tr> })
     };
     let some = move |first: usize| {
         let ranks = Memo::new(move |_| {
@@ -119,7 +119,9 @@ fn head(with_predictions: bool) -> impl IntoView {
                 <th class="num steady">"Predicted"</th>
                 <th class="num steady" title="Predicted time / measured time">"÷ measured"</th>
             })}
-            <th class="num" title="Timings behind the median">"Runs"</th>
+            <th class="num roomy" title="Interquartile range of the repeats / time">"Spread"</th>
+            <th class="num roomy" title="How often it was run">"Repeats"</th>
+            <th class="num" title="Timings behind the median">"Timings"</th>
         </tr>
     }
 }
@@ -127,10 +129,9 @@ fn head(with_predictions: bool) -> impl IntoView {
 fn row(rank: usize, result: &ConfigResult, best: f64, predictions: &Predictions) -> impl IntoView + use<> {
     let predicted = predictions.have_columns().then(|| {
         let time = predictions.of(rank);
-        let dash = || "–".to_owned();
         view! {
-            <td class="num">{time.map_or_else(dash, format::time)}</td>
-            <td class="num dim">{time.map_or_else(dash, |time| format!("{:.2}", time / result.us))}</td>
+            <td class="num">{known(time.map(format::time))}</td>
+            <td class="num dim">{known(time.map(|time| format!("{:.2}", time / result.us)))}</td>
         }
     });
     let label = result.config.label();
@@ -142,9 +143,15 @@ fn row(rank: usize, result: &ConfigResult, best: f64, predictions: &Predictions)
             <BarCell text=format::time(result.us) share=best / result.us />
             <td class="num">{format::factor(result.us / best)}</td>
             {predicted}
+            <td class="num dim roomy">{known(result.spread.map(format::percent))}</td>
+            <td class="num dim roomy">{known(result.repeats.map(format::count))}</td>
             <td class="num dim">{result.timings}</td>
         </tr>
     }
+}
+
+fn known(text: Option<String>) -> String {
+    text.unwrap_or_else(|| "–".to_owned())
 }
 
 /// The ranks of the configs whose labels hold every word of a text.
@@ -171,8 +178,9 @@ mod tests {
     #[test]
     fn every_word_of_the_filter_must_occur() {
         let config = |m, warps| Config::Mm(Tile::new(m, 128, 64, 3, warps));
-        let configs = [config(128, 8), config(64, 8), config(128, 4), Config::Library]
-            .map(|config| ConfigResult { config, us: 1.0, timings: 1, contributors: 1 });
+        let configs = [config(128, 8), config(64, 8), config(128, 4), Config::Library].map(|config| {
+            ConfigResult { config, us: 1.0, timings: 1, contributors: 1, spread: None, repeats: None }
+        });
         assert_eq!(matching(&configs, ""), [0, 1, 2, 3]);
         assert_eq!(matching(&configs, "128x128 W8"), [0]);
         assert_eq!(matching(&configs, "s3"), [0, 1, 2]);

@@ -6,10 +6,12 @@ mod pairs;
 mod records;
 mod same_size;
 mod sized;
+mod sources;
 
 use async_trait::async_trait;
 use diode_core::api::{
     HardwareContributor, Kernels, LibraryOn, LibraryUse, MethodOn, NearestProblem, ProblemFilter,
+    SolutionSource,
 };
 use diode_core::ids::{AccountId, HardwareSlug, ProblemId, UploadId};
 use diode_core::{Method, Problem};
@@ -23,6 +25,7 @@ use crate::solutions::StoredSolutions;
 use crate::store::agents::NewWork;
 use crate::store::error::StoreResult;
 use crate::store::survey::{Pair, Record, Sample, SurveyStore};
+use crate::store::types::View;
 
 #[async_trait]
 impl<DB: Database<Connection: Connection>> SurveyStore for SqlStore<DB> {
@@ -78,6 +81,10 @@ impl<DB: Database<Connection: Connection>> SurveyStore for SqlStore<DB> {
 
     async fn contributors(&self, slug: &HardwareSlug, limit: u32) -> StoreResult<Vec<HardwareContributor>> {
         contributors::contributors(&mut *snapshot(self).await?, slug, limit).await
+    }
+
+    async fn solution_sources(&self, view: &View, limit: u32) -> StoreResult<Sample<SolutionSource>> {
+        sources::sources(&mut *snapshot(self).await?, view, limit).await
     }
 
     async fn records(&self, account: &AccountId, limit: u32) -> StoreResult<Sample<Record>> {

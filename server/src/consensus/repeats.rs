@@ -1,0 +1,45 @@
+//! How often each config was run, and how far apart these runs lay.
+
+use std::collections::HashMap;
+
+use diode_core::Config;
+use diode_core::stats::median;
+
+use super::gathered::ReadSolution;
+
+/// Spreads are noise beyond this.
+const DIGITS: f64 = 1e4;
+
+/// The repeats of one config, over the solutions of a view that count.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub(crate) struct Repeats {
+    /// Interquartile range / time: the median over the solutions that know it.
+    pub(crate) spread: Option<f64>,
+    /// The sum over the solutions that know it.
+    pub(crate) number: Option<u64>,
+}
+
+#[derive(Default)]
+struct Known {
+    spreads: Vec<f64>,
+    number: Option<u64>,
+}
+
+pub(super) fn repeats(measured: &[ReadSolution]) -> HashMap<Config, Repeats> {
+    let mut known: HashMap<Config, Known> = HashMap::new();
+    for one in measured.iter().filter(|one| one.counts && one.solution.knows_repeats()) {
+        for (config, spread, repeats) in one.solution.repeats() {
+            let known = known.entry(config).or_default();
+            // One run has none. And databases hold times that were taken before there was a least time.
+            known.spreads.extend(spread.filter(|spread| spread.is_finite() && repeats != Some(1)));
+            if let Some(repeats) = repeats {
+                known.number = Some(known.number.unwrap_or(0) + u64::from(repeats));
+            }
+        }
+    }
+    let repeats = |Known { mut spreads, number }: Known| {
+        let spread = median(&mut spreads).map(|spread| (spread * DIGITS).round() / DIGITS);
+        Repeats { spread, number }
+    };
+    known.into_iter().map(|(config, known)| (config, repeats(known))).collect()
+}
