@@ -5,7 +5,6 @@ use std::collections::BTreeSet;
 use diode_core::api::{KeptReport, TopK};
 use leptos::prelude::*;
 
-use crate::components::BarCell;
 use crate::format;
 
 pub(super) fn on_kept(report: &KeptReport) -> impl IntoView + use<> {
@@ -44,9 +43,9 @@ fn row(what: String, triton: Option<TopK>, everything: Option<TopK>) -> impl Int
     let of_everything = everything.map(|top| top.geomean);
     view! {
         <tr>
-            <td>{what}</td>
+            <td class="wrap">{what}</td>
             <td class="num">{told(triton.map(|top| top.geomean))}</td>
-            <BarCell text=told(of_everything) share=of_everything.unwrap_or(0.0) />
+            <td class="num">{told(of_everything)}</td>
             <td class="num">{told(everything.map(|top| top.worst))}</td>
         </tr>
     }
