@@ -13,7 +13,7 @@ const DROP: &str = "const dropped = new DataTransfer();
 const MARK: &str = "document.querySelectorAll('.failure').forEach((one) => one.dataset.before = '')";
 
 const REFUSED_ANEW: &str = "return [...document.querySelectorAll('.failure:not([data-before])')]
-    .some((one) => one.innerText.includes('Not stored: dropped.json'))";
+    .some((one) => one.innerText.includes('Not sent: dropped.json'))";
 
 #[tokio::test(flavor = "multi_thread")]
 async fn files_are_sent_one_after_the_other_whatever_becomes_of_each() -> anyhow::Result<()> {

@@ -41,7 +41,7 @@ pub(crate) fn compiling(steps: &mut Steps) {
     const DENY: [&str; 3] = ["--", "-D", "warnings"];
     steps.check("clippy", || shell::run(cargo().args(["clippy", "--workspace", "--all-targets"]).args(DENY)));
     steps.check("clippy for the browser", || {
-        let target = ["clippy", "--package", "diode-web", "--target", web::WASM];
+        let target = ["clippy", "--package", "diode-web", "--package", web::CHECKER, "--target", web::WASM];
         shell::run(cargo().args(target).args(DENY))
     });
     steps.check("documentation", || {

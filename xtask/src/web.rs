@@ -1,5 +1,7 @@
 //! The dashboard: compiled to WebAssembly, then made into the files that the server hands out.
 
+use std::process::Command;
+
 use crate::setup;
 use crate::shell::{self, cargo, command, root, target_folder};
 
@@ -8,6 +10,9 @@ pub(crate) const WASM: &str = "wasm32-unknown-unknown";
 
 /// The package of the program that makes the files.
 pub(crate) const BUNDLE: &str = "diode-bundle";
+
+/// The package of the program that checks files before they are sent.
+pub(crate) const CHECKER: &str = "diode-checker";
 
 /// Builds web/dist.
 pub(crate) fn build() -> anyhow::Result<()> {
@@ -23,16 +28,18 @@ pub(crate) fn compile() -> anyhow::Result<()> {
     // By the relocations it is cut into the pieces that a visit downloads one after the other.
     let link = ["--", "-C", "link-arg=--emit-relocs"];
     // Two progress bars on one terminal would write over each other.
-    shell::run(cargo().args(build).args(link).env("CARGO_TERM_PROGRESS_WHEN", "never"))
+    let quietly = |build: &mut Command| shell::run(build.env("CARGO_TERM_PROGRESS_WHEN", "never"));
+    quietly(cargo().args(build).args(link))?;
+    quietly(cargo().args(["build", "--package", CHECKER, "--target", WASM, "--profile", "web"]))
 }
 
 /// Makes the files from what is compiled.
 pub(crate) fn make_files() -> anyhow::Result<()> {
     eprintln!("web: making its files");
-    let wasm = target_folder().join(WASM).join("web/diode-web.wasm");
+    let compiled = target_folder().join(WASM).join("web");
     shell::run(
         command(target_folder().join("debug").join(BUNDLE))
-            .arg(wasm)
+            .args(["diode-web.wasm", "diode_checker.wasm"].map(|name| compiled.join(name)))
             .args([root().join("web"), root().join("web/dist")]),
     )
 }

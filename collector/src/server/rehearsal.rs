@@ -1,11 +1,9 @@
 //! Checks an upload as a server would, without a server.
 
-use std::collections::BTreeMap;
-
-use diode_core::api::{SetApart, SetApartReason};
-use diode_core::hardware::find;
+use diode_core::api::SetApart;
 use diode_core::ids::HardwareSlug;
-use diode_core::{Dataset, Invalid, physics};
+use diode_core::upload_check::UploadCheck;
+use diode_core::{Dataset, Invalid};
 use serde::Serialize;
 
 /// What a file holds for one kind of hardware.
@@ -35,32 +33,13 @@ pub(crate) fn rehearse(datasets: &[Dataset]) -> Result<Vec<Rehearsed>, Invalid> 
 }
 
 fn one(dataset: &Dataset) -> Result<Rehearsed, Invalid> {
-    dataset.hardware.validate()?;
-    let slug = &dataset.hardware.slug;
-    let facts = find(slug.as_str()).filter(|listed| listed.slug == *slug).and_then(|listed| listed.facts);
-    let mut set_apart: BTreeMap<SetApartReason, SetApart> = BTreeMap::new();
-    for config in dataset.configs.iter() {
-        config.validate()?;
-    }
-    for solution in &dataset.solutions {
-        solution.validate(&dataset.configs)?;
-        if solution.configs.is_empty() && solution.failures.is_empty() {
-            return Err(Invalid::new(
-                format!("timings of {} {}", solution.problem.op, solution.problem.dims()),
-                "none",
-                "at least one timing or failure; leave problems out that were not measured",
-            ));
-        }
-        for (reason, error) in physics::faults(facts.as_ref(), solution, &dataset.configs).into_values() {
-            let example = || SetApart { reason, timings: 0, example: error.to_string() };
-            set_apart.entry(reason).or_insert_with(example).timings += 1;
-        }
-    }
+    let facts = dataset.hardware.listed().and_then(|listed| listed.facts);
+    let contents = UploadCheck::default().dataset(dataset, facts.as_ref(), |_| {})?;
     Ok(Rehearsed {
-        hardware: slug.clone(),
+        hardware: dataset.hardware.slug.clone(),
         problems: dataset.solutions.len(),
         timings: dataset.timings(),
         failures: dataset.failures(),
-        set_apart: set_apart.into_values().collect(),
+        set_apart: contents.set_apart,
     })
 }

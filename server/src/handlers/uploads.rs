@@ -6,6 +6,7 @@ use axum::response::Response;
 use diode_core::api::query::from_text;
 use diode_core::api::{ApiError, MAX_UPLOAD_BYTES, Receipt, Standing};
 use diode_core::ids::{AccountName, UploadId};
+use diode_core::upload_check::too_large;
 use diode_formats::Format;
 use serde::Deserialize;
 use tokio::fs::File;
@@ -203,10 +204,7 @@ pub(super) fn refuse_wrapped(headers: &HeaderMap) -> ApiResult<()> {
 
 fn refuse_body(error: BodyError) -> ApiFault {
     match error {
-        BodyError::TooLong => ApiFault::too_large(format!(
-            "upload: more than {} MiB; split it, or write it as .msgpack.zst (diode convert IN OUT.msgpack.zst)",
-            MAX_UPLOAD_BYTES / 1024 / 1024
-        )),
+        BodyError::TooLong => ApiFault::too_large(too_large()),
         BodyError::TooSlow => ApiFault::too_slow("the upload"),
         BodyError::BrokeOff(error) => {
             ApiFault::invalid(format!("the upload broke off while it was read: {error}"))

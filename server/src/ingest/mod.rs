@@ -7,8 +7,9 @@ use std::time::Duration;
 
 use axum::body::Bytes;
 use diode_core::Invalid;
-use diode_core::api::{MAX_UPLOAD_PROBLEMS, Receipt, UploadLicence};
+use diode_core::api::{Receipt, UploadLicence};
 use diode_core::ids::{AccountId, Digest, UploadId};
+use diode_core::upload_check::check_problems;
 use diode_formats::{Decoded, FormatError};
 use tokio::time::timeout;
 
@@ -107,11 +108,7 @@ pub async fn ingest_for(
     }
     backend.room_for(bytes.len()).await??;
     let Some(decoded) = decode(turn, &bytes).await? else { return Ok(None) };
-    let problems: usize = decoded.datasets.iter().map(|dataset| dataset.solutions.len()).sum();
-    if problems > MAX_UPLOAD_PROBLEMS {
-        let expected = format!("at most {MAX_UPLOAD_PROBLEMS} in a file; send several");
-        return Err(IngestError::Refused(Invalid::new("problems", problems, expected)));
-    }
+    check_problems(&decoded.datasets).map_err(IngestError::Refused)?;
     let mut known = BTreeMap::new();
     for dataset in &decoded.datasets {
         backend.refuse_simulated(&dataset.hardware).map_err(IngestError::Refused)?;

@@ -41,6 +41,7 @@ pub mod table;
 pub mod timing;
 pub mod torch_checkpoint;
 pub mod units;
+pub mod upload_check;
 
 pub use alignment::{Alignment, OperandAlignment};
 pub use comparison::Comparison;

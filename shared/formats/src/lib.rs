@@ -15,17 +15,23 @@
 //!   and [`stored`];
 //! - `decode` chooses the format by content, `encode` by the caller's wish, and
 //!   `dataset_file` writes by name.
+//!
+//! In the browser there is neither a C library nor a file, so only decoding is left there.
 #![forbid(unsafe_code)]
+#![cfg_attr(target_family = "wasm", allow(dead_code, unused_imports, reason = "what only writers use"))]
 
+#[cfg(not(target_family = "wasm"))]
 mod atomic;
 mod bytes;
 mod check_before_writing;
 mod columnar;
 mod columns;
+#[cfg(not(target_family = "wasm"))]
 mod dataset_file;
 mod decode;
 mod dictionary;
 mod digest;
+#[cfg(not(target_family = "wasm"))]
 mod encode;
 mod error;
 mod error_place;
@@ -34,19 +40,25 @@ mod format;
 mod input;
 pub mod limits;
 mod msgpack;
+#[cfg(not(target_family = "wasm"))]
 pub mod pack;
 mod predecessor;
 mod rows;
+#[cfg(not(target_family = "wasm"))]
 pub mod stored;
 
+#[cfg(not(target_family = "wasm"))]
 pub use atomic::{check_writable, write_atomically, write_privately};
+#[cfg(not(target_family = "wasm"))]
 pub use dataset_file::{read_file, write_file};
 pub use decode::{Decoded, decode, decode_within};
 pub use digest::{SolutionDigests, content_digest, solution_digest};
+#[cfg(not(target_family = "wasm"))]
 pub use encode::{Reduced, encode, held, left_out, losses, reduce};
 pub use error::FormatError;
 pub use file_digest::size_and_digest;
 pub use format::Format;
+pub use input::compression::is_sound;
 pub use input::contents::{FileKind, may_be_timings, recognise};
 pub use input::file::{read_bounded, read_head};
 pub use input::text::{open_text, read_text};

@@ -4,6 +4,9 @@
 //! for its dependencies to be compiled.
 #![forbid(unsafe_code)]
 
+mod checker;
+mod import_names;
+
 use std::fs;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
@@ -13,18 +16,21 @@ use base16ct::lower::encode_string;
 use sha2::{Digest as _, Sha256};
 use wasm_bindgen_cli_support::Bindgen;
 
+use checker::Checker;
+
 /// What a first visit may download, compressed; more would feel slow on a phone.
 const FIRST_LOAD_BUDGET: usize = 350_000;
 /// Says which inputs the files were made of, so that nothing is done twice.
 const STAMP: &str = ".stamp";
 
-/// `diode-bundle WASM WEB DIST`: the compiled dashboard, the folder of its style and page, and where the files go.
+/// `diode-bundle WASM CHECKER WEB DIST`: the compiled dashboard, the compiled checker of files, the folder of the style
+/// and the page, and where the files go.
 fn main() -> anyhow::Result<()> {
     let arguments: Vec<PathBuf> = std::env::args_os().skip(1).map(PathBuf::from).collect();
-    let [wasm, web, dist] = arguments.as_slice() else {
-        bail!("got {} arguments, expected WASM WEB DIST; use `cargo xtask web`", arguments.len());
+    let [wasm, checker, web, dist] = arguments.as_slice() else {
+        bail!("got {} arguments, expected WASM CHECKER WEB DIST; use `cargo xtask web`", arguments.len());
     };
-    let sources = Sources::read(wasm, web)?;
+    let sources = Sources::read(wasm, checker, web)?;
     let stamp = sources.digest();
     if fs::read_to_string(dist.join(STAMP)).is_ok_and(|made_of| made_of == stamp) {
         return Ok(());
@@ -34,6 +40,7 @@ fn main() -> anyhow::Result<()> {
     }
     fs::create_dir_all(dist)?;
     let size = sources.write(dist)?;
+    sources.checker.write(dist)?;
     eprintln!("the dashboard's first load is {:.1} kB compressed", size as f64 / 1e3);
     if size > FIRST_LOAD_BUDGET {
         bail!("the dashboard is {size} bytes compressed; the budget is {FIRST_LOAD_BUDGET}");
@@ -45,13 +52,14 @@ fn main() -> anyhow::Result<()> {
 /// Everything a page is made of, before names are hashed.
 struct Sources {
     wasm: Vec<u8>,
+    checker: Checker,
     css: String,
     index: String,
     boot: String,
 }
 
 impl Sources {
-    fn read(wasm: &Path, web: &Path) -> anyhow::Result<Self> {
+    fn read(wasm: &Path, checker: &Path, web: &Path) -> anyhow::Result<Self> {
         let mut sheets: Vec<PathBuf> = fs::read_dir(web.join("style"))
             .context("web/style is missing")?
             .map(|entry| entry.map(|entry| entry.path()))
@@ -61,6 +69,7 @@ impl Sources {
         let css = sheets.iter().map(|path| text(path)).collect::<Result<Vec<_>, _>>()?.join("\n");
         Ok(Self {
             wasm: fs::read(wasm).with_context(|| format!("cannot read {}", wasm.display()))?,
+            checker: Checker::read(checker, web)?,
             css,
             index: text(&web.join("index.html"))?,
             boot: text(&web.join("boot.js"))?,
@@ -69,11 +78,15 @@ impl Sources {
 
     fn digest(&self) -> String {
         let mut hash = Sha256::new();
-        for part in [&self.wasm, self.css.as_bytes(), self.index.as_bytes(), self.boot.as_bytes()] {
+        let parts: [&[u8]; 4] =
+            [&self.wasm, self.css.as_bytes(), self.index.as_bytes(), self.boot.as_bytes()];
+        for part in parts.into_iter().chain(self.checker.parts()) {
             hash.update(part.len().to_le_bytes());
             hash.update(part);
         }
-        hash.update(include_bytes!("main.rs"));
+        for code in [&include_bytes!("main.rs")[..], include_bytes!("import_names.rs")] {
+            hash.update(code);
+        }
         encode_string(&hash.finalize())
     }
 
@@ -84,22 +97,9 @@ impl Sources {
         glue(pieces.path())?;
         let mut names: Vec<String> = [GLUE, WASM, LOADER].map(str::to_owned).into();
         names.extend(second.iter().cloned());
-        // They name each other, so one digest of all of them is in the name of their folder.
-        let mut hash = Sha256::new();
-        let mut files = Vec::with_capacity(names.len());
-        for name in names {
-            let mut bytes = fs::read(pieces.path().join(&name)).with_context(|| name.clone())?;
-            if name.ends_with(".js") {
-                bytes = bare(&String::from_utf8(bytes)?).into_bytes();
-            }
-            hash.update(&bytes);
-            files.push((name, bytes));
-        }
-        let folder = format!("app-{}", &encode_string(&hash.finalize())[..12]);
-        fs::create_dir_all(dist.join(&folder))?;
+        let (folder, sizes) = write_folder(dist, "app", pieces.path(), &names)?;
         let mut size = 0;
-        for (name, bytes) in &files {
-            let compressed = write_compressed(dist, &format!("{folder}/{name}"), bytes)?;
+        for (name, compressed) in names.iter().zip(sizes) {
             if second.contains(name) {
                 eprintln!("a piece for later is {:.1} kB compressed", compressed as f64 / 1e3);
             } else {
@@ -203,6 +203,33 @@ fn tight(sheet: &str) -> String {
         (",\n", ","),
     ];
     spaces.iter().fold(sheet.to_owned(), |sheet, (from, to)| sheet.replace(from, to))
+}
+
+/// Writes some files that were made into a folder; returns its name and their brotli sizes. They name each other, so
+/// one digest of all of them is in the name of the folder.
+fn write_folder(
+    dist: &Path,
+    stem: &str,
+    made: &Path,
+    names: &[String],
+) -> anyhow::Result<(String, Vec<usize>)> {
+    let mut files = Vec::with_capacity(names.len());
+    for name in names {
+        let mut bytes = fs::read(made.join(name)).with_context(|| name.clone())?;
+        if name.ends_with(".js") {
+            bytes = bare(&String::from_utf8(bytes)?).into_bytes();
+        }
+        files.push(bytes);
+    }
+    import_names::number(&mut files);
+    let mut hash = Sha256::new();
+    files.iter().for_each(|bytes| hash.update(bytes));
+    let folder = format!("{stem}-{}", &encode_string(&hash.finalize())[..12]);
+    fs::create_dir_all(dist.join(&folder))?;
+    let named = names.iter().zip(&files);
+    let sizes = named.map(|(name, bytes)| write_compressed(dist, &format!("{folder}/{name}"), bytes));
+    let sizes = sizes.collect::<Result<_, _>>()?;
+    Ok((folder, sizes))
 }
 
 /// Writes a file with its `.br` and `.gz` siblings; returns the brotli size.

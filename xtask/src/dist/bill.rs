@@ -12,13 +12,14 @@ use crate::shell::{cargo, output, root};
 use crate::web;
 
 /// What is handed out with Rust in it: its name there, and its package.
-const PARTS: [(&str, &str); 4] = [
+const PARTS: [(&str, &str); 5] = [
     ("diode", "diode-collector"),
     ("diode-server", "diode-server"),
     ("dashboard", "diode-web"),
+    ("checker", web::CHECKER),
     ("torch-diode", "torch-diode-py"),
 ];
-const DASHBOARD: &str = "diode-web";
+const IN_BROWSERS: [&str; 2] = ["diode-web", web::CHECKER];
 
 /// `Cargo.lock`, as far as it is needed.
 #[derive(Deserialize)]
@@ -64,7 +65,7 @@ pub(super) fn write(targets: &[Target], file: &Path) -> anyhow::Result<()> {
     let triples: Vec<&str> = targets.iter().map(|target| target.triple()).collect();
     let mut parts = BTreeMap::new();
     for (name, package) in PARTS {
-        let targets = if package == DASHBOARD { &[web::WASM][..] } else { &triples };
+        let targets = if IN_BROWSERS.contains(&package) { &[web::WASM][..] } else { &triples };
         parts.insert(name, packages(package, targets)?);
     }
     let bill = serde_json::to_string_pretty(&document(&parts, &digests))?;

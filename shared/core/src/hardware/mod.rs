@@ -175,6 +175,11 @@ impl Hardware {
         self.slug.as_str().starts_with(Self::SIMULATED)
     }
 
+    /// What the catalogue says of it, if it is there.
+    pub fn listed(&self) -> Option<Self> {
+        find(self.slug.as_str()).filter(|listed| listed.slug == self.slug)
+    }
+
     /// Checks what came from outside.
     pub fn validate(&self) -> Result<(), Invalid> {
         if self.name.is_empty() || self.name.len() > Self::MAX_NAME {

@@ -6,9 +6,11 @@
 mod forged;
 mod reader;
 mod records;
+#[cfg(not(target_family = "wasm"))]
 mod writer;
 
 pub(crate) use reader::decode;
+#[cfg(not(target_family = "wasm"))]
 pub(crate) use writer::encode;
 
 const ENCODING: &str = "columnar MessagePack";

@@ -2,9 +2,13 @@
 
 use std::io::{self, BufRead, BufReader, Read};
 
-use zstd::stream::read::Decoder;
-
 use crate::limits::{FREE_UNPACKED, MAX_EXPANSION, MAX_UNPACKED, MAX_WINDOW_LOG};
+
+/// Unpacks while it is read.
+#[cfg(not(target_family = "wasm"))]
+pub(crate) type ZstdDecoder<R> = zstd::stream::read::Decoder<'static, R>;
+#[cfg(target_family = "wasm")]
+pub(crate) type ZstdDecoder<R> = super::zstd_in_rust::Decoder<R>;
 
 const ZSTD_MAGIC: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
 
@@ -13,8 +17,8 @@ pub(crate) fn is_zstd(bytes: &[u8]) -> bool {
     bytes.starts_with(&ZSTD_MAGIC)
 }
 
-pub(crate) fn zstd_decoder<R: BufRead>(input: R) -> io::Result<Decoder<'static, R>> {
-    let mut decoder = Decoder::with_buffer(input)?;
+pub(crate) fn zstd_decoder<R: BufRead>(input: R) -> io::Result<ZstdDecoder<R>> {
+    let mut decoder = ZstdDecoder::with_buffer(input)?;
     decoder.window_log_max(MAX_WINDOW_LOG)?;
     Ok(decoder)
 }
@@ -24,10 +28,20 @@ pub(crate) fn zstd_limit(compressed: u64) -> u64 {
     MAX_UNPACKED.min(FREE_UNPACKED.saturating_add(MAX_EXPANSION.saturating_mul(compressed)))
 }
 
+/// Whether some bytes are not compressed, or their compression is undamaged as far as they go. What is then wrong with
+/// them is the same for every decoder.
+pub fn is_sound(bytes: &[u8]) -> bool {
+    let unpacked = |frame: ZstdDecoder<_>| {
+        io::copy(&mut frame.take(zstd_limit(bytes.len() as u64)), &mut io::sink()).map(drop)
+    };
+    let breaks_off = |error: io::Error| error.kind() == io::ErrorKind::UnexpectedEof;
+    !is_zstd(bytes) || zstd_decoder(bytes).and_then(unpacked).map_or_else(breaks_off, |()| true)
+}
+
 /// An input without its compression, if it has any.
 pub(crate) enum Unpacked<R: BufRead> {
     Plain(R),
-    Zstd(BufReader<Decoder<'static, R>>),
+    Zstd(BufReader<ZstdDecoder<R>>),
 }
 
 impl<R: BufRead> Unpacked<R> {

@@ -10,3 +10,5 @@ pub(crate) mod file;
 pub(crate) mod malformed;
 pub(crate) mod source;
 pub(crate) mod text;
+#[cfg(any(test, target_family = "wasm"))]
+mod zstd_in_rust;

@@ -1,5 +1,7 @@
 //! Contributing from the browser: choose files, see what was stored and who else measures.
 
+mod check;
+mod contents;
 mod fleet;
 mod queue;
 mod receipt;
@@ -7,11 +9,13 @@ mod send;
 mod terms;
 
 use diode_core::api::{Receipt, Terms};
+use diode_core::upload_check::Contents;
 use leptos::ev::DragEvent;
 use leptos::prelude::*;
 use wasm_bindgen::JsCast as _;
 use web_sys::{FileList, HtmlInputElement};
 
+use self::contents::contents;
 use self::fleet::Fleet;
 use self::queue::Queue;
 use self::receipt::ReceiptCard;
@@ -24,11 +28,16 @@ use crate::remote::remote;
 pub(crate) enum Stage {
     /// Others are sent before it.
     Waiting,
+    /// It is checked here; nothing of it has been sent.
+    Checking,
     /// The share of the file that has been sent.
     Sending(f64),
     /// All is sent; the server reads, checks and stores.
     Storing,
     Stored(Box<Receipt>),
+    /// Something is wrong with it, so it is not sent.
+    NotSent(String),
+    /// It was sent, and not stored.
     Refused(String),
 }
 
@@ -67,8 +76,8 @@ pub(crate) fn ContributePage() -> impl IntoView {
             <div>
                 <h1>"Contribute"</h1>
                 <p class="lede">
-                    "Send timings. Impossible times are refused, duplicates are recognised, and a receipt "
-                    "means that everything is stored for good. What is yours: "
+                    "Send timings. Each file is checked here before it is sent: impossible times are refused. "
+                    "Duplicates are recognised, and a receipt means that everything is stored for good. What is yours: "
                     <a href="/account/contributions" rel="external">"your uploads, agents and records"</a> "."
                 </p>
             </div>
@@ -90,7 +99,7 @@ pub(crate) fn ContributePage() -> impl IntoView {
                         each=move || queue.entries()
                         key=|entry| entry.number
                         children=|entry| {
-                            move || view! { <Outcome stage=entry.stage.get() name=entry.name.clone() /> }
+                            move || view! { <Outcome stage=entry.stage.get() name=entry.name.clone() found=entry.found /> }
                         }
                     />
                 </section>
@@ -134,9 +143,17 @@ fn Commands() -> impl IntoView {
 }
 
 #[component]
-fn Outcome(stage: Stage, name: String) -> impl IntoView {
+fn Outcome(
+    stage: Stage,
+    name: String,
+    /// What is in the file, as far as it was checked here.
+    found: RwSignal<Vec<Contents>>,
+) -> impl IntoView {
     match stage {
         Stage::Waiting => view! { <div class="card"><p>{format!("Waiting: {name}")}</p></div> }.into_any(),
+        Stage::Checking => {
+            view! { <div class="card"><p role="status">{format!("Checking {name} …")}</p></div> }.into_any()
+        }
         Stage::Sending(share) => {
             let percent = format!("{:.0}", share * 100.0);
             let width = format!("width: {percent}%");
@@ -146,21 +163,30 @@ fn Outcome(stage: Stage, name: String) -> impl IntoView {
                     <div class="progress" role="progressbar" aria-label="How much has been sent" aria-valuemin="0" aria-valuemax="100" aria-valuenow=percent>
                         <i style=width></i>
                     </div>
+                    {contents(&found.read())}
                 </div>
             }
             .into_any()
         }
-        Stage::Storing => {
-            view! { <div class="card"><p role="status">{format!("Checking and storing {name} …")}</p></div> }
-                .into_any()
-        }
-        Stage::Stored(receipt) => view! { <ReceiptCard receipt=*receipt name /> }.into_any(),
-        Stage::Refused(message) => view! {
-            <div class="failure" role="alert">
-                <strong>{format!("Not stored: {name}")}</strong>
-                <p>{message}</p>
+        Stage::Storing => view! {
+            <div class="card">
+                <p role="status">{format!("Checking and storing {name} …")}</p>
+                {contents(&found.read())}
             </div>
         }
         .into_any(),
+        Stage::Stored(receipt) => view! { <ReceiptCard receipt=*receipt name /> }.into_any(),
+        Stage::NotSent(why) => failure(format!("Not sent: {name}"), why),
+        Stage::Refused(why) => failure(format!("Not stored: {name}"), why),
     }
+}
+
+fn failure(heading: String, why: String) -> AnyView {
+    view! {
+        <div class="failure" role="alert">
+            <strong>{heading}</strong>
+            <p>{why}</p>
+        </div>
+    }
+    .into_any()
 }

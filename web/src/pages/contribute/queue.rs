@@ -1,11 +1,14 @@
-//! Files that are sent one after the other; one that fails does not keep the others.
+//! Files that are checked and sent one after the other; one that fails does not keep the others.
 
 use std::collections::VecDeque;
 
+use diode_core::api::MAX_UPLOAD_BYTES;
+use diode_core::upload_check::{Contents, too_large};
 use leptos::prelude::*;
 use web_sys::File;
 
 use super::Stage;
+use super::check::{Check, Found, check};
 use super::send::{Upload, send};
 use crate::turns::put_off;
 use crate::{cache, format};
@@ -17,22 +20,27 @@ pub(super) struct Entry {
     /// Its name and size.
     pub(super) name: String,
     pub(super) stage: RwSignal<Stage>,
+    /// What is in it, once it was checked.
+    pub(super) found: RwSignal<Vec<Contents>>,
 }
 
 /// A file that waits, with the version of the terms that the visitor agrees to.
+#[derive(Clone)]
 struct Waiting {
     file: File,
     agreed: Option<u32>,
     stage: RwSignal<Stage>,
+    found: RwSignal<Vec<Contents>>,
 }
 
 #[derive(Clone, Copy)]
 pub(super) struct Queue {
     entries: RwSignal<Vec<Entry>>,
     waiting: StoredValue<VecDeque<Waiting>, LocalStorage>,
-    /// Dropping an upload aborts it, so leaving the page does too.
+    /// Dropping a check or an upload ends it, so leaving the page does too.
+    check: StoredValue<Option<Check>, LocalStorage>,
     upload: StoredValue<Option<Upload>, LocalStorage>,
-    is_sending: StoredValue<bool>,
+    is_busy: StoredValue<bool>,
     added: StoredValue<usize>,
 }
 
@@ -41,8 +49,9 @@ impl Queue {
         Self {
             entries: RwSignal::new(Vec::new()),
             waiting: StoredValue::new_local(VecDeque::new()),
+            check: StoredValue::new_local(None),
             upload: StoredValue::new_local(None),
-            is_sending: StoredValue::new(false),
+            is_busy: StoredValue::new(false),
             added: StoredValue::new(0),
         }
     }
@@ -55,46 +64,84 @@ impl Queue {
     /// Lists a file and sends it in its turn, unless something is wrong with it or with the terms.
     pub(super) fn add(self, file: File, agreed: Result<Option<u32>, &str>) {
         let name = format!("{}, {}", file.name(), format::bytes(file.size() as u64));
-        let agreed =
-            if file.size() > 0.0 { agreed } else { Err("the file is empty; choose one with timings") };
-        let first = agreed.map_or_else(|why| Stage::Refused(why.to_owned()), |_| Stage::Waiting);
+        let agreed = match file.size() {
+            0.0 => Err("the file is empty; choose one with timings".to_owned()),
+            size if size > MAX_UPLOAD_BYTES as f64 => Err(too_large()),
+            _ => agreed.map_err(str::to_owned),
+        };
+        let first = agreed.as_ref().map_or_else(|why| Stage::NotSent(why.clone()), |_| Stage::Waiting);
         self.added.update_value(|added| *added += 1);
         let number = self.added.get_value();
-        // An event has no owner to end it, so it stays until the tab is closed.
-        let stage = RwSignal::new(first);
+        // An event has no owner to end them, so they stay until the tab is closed.
+        let (stage, found) = (RwSignal::new(first), RwSignal::new(Vec::new()));
         self.entries.update(|entries| {
             // Another try takes the place of a refusal.
             entries.retain(|entry| {
-                entry.name != name || !matches!(*entry.stage.read_untracked(), Stage::Refused(_))
+                let was_refused =
+                    matches!(*entry.stage.read_untracked(), Stage::NotSent(_) | Stage::Refused(_));
+                entry.name != name || !was_refused
             });
-            entries.push(Entry { number, name, stage });
+            entries.push(Entry { number, name, stage, found });
         });
         if let Ok(agreed) = agreed {
-            self.waiting.update_value(|waiting| waiting.push_back(Waiting { file, agreed, stage }));
-            self.send_next();
+            self.waiting.update_value(|waiting| waiting.push_back(Waiting { file, agreed, stage, found }));
+            self.check_next();
         }
     }
 
-    fn send_next(self) {
+    fn check_next(self) {
         // The page may be gone by now.
-        if self.is_sending.try_get_value() != Some(false) {
+        if self.is_busy.try_get_value() != Some(false) {
             return;
         }
         let next = self.waiting.try_update_value(VecDeque::pop_front).flatten();
-        let Some(Waiting { file, agreed, stage }) = next else { return };
-        self.is_sending.set_value(true);
-        let report = move |next: Stage| {
-            if matches!(next, Stage::Stored(_)) {
-                cache::clear();
-            }
-            let is_over = matches!(next, Stage::Stored(_) | Stage::Refused(_));
-            stage.try_set(next);
-            if is_over {
-                self.is_sending.try_set_value(false);
-                // Later: the next upload takes the place of the one that reports this.
-                put_off(move || self.send_next());
+        let Some(next) = next else { return };
+        self.is_busy.set_value(true);
+        next.stage.try_set(Stage::Checking);
+        let checked = {
+            let next = next.clone();
+            move |found| {
+                let next = next.clone();
+                // Later: the check that reports this is dropped then.
+                put_off(move || self.send_if_good(&next, found));
             }
         };
-        self.upload.set_value(send(&file, agreed, report));
+        match check(&next.file, checked) {
+            Ok(check) => self.check.set_value(Some(check)),
+            Err(_) => self.send(&next),
+        }
+    }
+
+    /// What cannot be checked here is sent, too: the server checks everything.
+    fn send_if_good(self, next: &Waiting, found: Found) {
+        // The page may be gone by now, and a worker may fail after its answer.
+        let Some(check) = self.check.try_update_value(Option::take).flatten() else { return };
+        drop(check);
+        match found {
+            Some(Err(why)) => self.report(next.stage, Stage::NotSent(why)),
+            Some(Ok(contents)) => {
+                next.found.try_set(contents);
+                self.send(next);
+            }
+            None => self.send(next),
+        }
+    }
+
+    fn send(self, next: &Waiting) {
+        let stage = next.stage;
+        self.upload.set_value(send(&next.file, next.agreed, move |next| self.report(stage, next)));
+    }
+
+    fn report(self, stage: RwSignal<Stage>, next: Stage) {
+        if matches!(next, Stage::Stored(_)) {
+            cache::clear();
+        }
+        let is_over = matches!(next, Stage::Stored(_) | Stage::NotSent(_) | Stage::Refused(_));
+        stage.try_set(next);
+        if is_over {
+            self.is_busy.try_set_value(false);
+            // Later: the next upload takes the place of the one that reports this.
+            put_off(move || self.check_next());
+        }
     }
 }

@@ -3,6 +3,7 @@
 use diode_core::api::Receipt;
 use leptos::prelude::*;
 
+use super::contents::{counted, set_apart};
 use crate::format;
 
 #[component]
@@ -17,20 +18,13 @@ pub(super) fn ReceiptCard(
         "Stored. Thank you!"
     };
     let hardware = receipt.hardware.iter().map(|hardware| {
-        let failures = match hardware.failures {
-            0 => String::new(),
-            failures => format!(", {}", format::counted(failures, "failed config")),
-        };
-        let contents = format!(
-            "{}, {}{failures}",
-            format::counted(hardware.problems, "problem"),
-            format::counted(hardware.timings, "timing")
-        );
+        let contents = counted(hardware.problems, hardware.timings, hardware.failures);
         view! {
             <dt><a href=format!("/hardware/{}", hardware.slug)>{hardware.name.clone()}</a></dt>
             <dd>{contents}</dd>
         }
     });
+    let apart = receipt.hardware.iter().flat_map(|hardware| set_apart(&hardware.set_apart));
     let (new, known) = (format::count(receipt.new_solutions), format::count(receipt.duplicate_solutions));
     let (solutions, received) = if receipt.already_stored {
         (
@@ -55,6 +49,7 @@ pub(super) fn ReceiptCard(
                 {hardware.collect_view()}
                 {rows.map(|(name, value)| view! { <dt>{name}</dt><dd>{value}</dd> }).collect_view()}
             </dl>
+            {apart.collect_view()}
         </section>
     }
 }

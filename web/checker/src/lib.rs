@@ -1,0 +1,102 @@
+//! Checks a file before it is sent, by the code that the server checks it with. `worker.js` runs it in a thread of its
+//! own.
+
+use diode_core::api::MAX_UPLOAD_TIMINGS;
+use diode_core::upload_check::{Contents, UploadCheck, check_problems};
+use diode_core::{Dataset, Invalid};
+use diode_formats::{decode_within, is_sound};
+use wasm_bindgen::prelude::wasm_bindgen;
+
+/// What is in a file or why a server would refuse it, as the JSON of a `Result`; `null` if only the server can say.
+#[wasm_bindgen]
+pub fn check(bytes: &[u8]) -> String {
+    serde_json::to_string(&checked(bytes)).unwrap_or_else(|_| "null".to_owned())
+}
+
+fn checked(bytes: &[u8]) -> Option<Result<Vec<Contents>, String>> {
+    let decoded = match decode_within(bytes, MAX_UPLOAD_TIMINGS) {
+        Ok(decoded) => decoded,
+        // The server's decoder may notice the damage at another place, and then says something else.
+        Err(_) if !is_sound(bytes) => return None,
+        Err(error) => return Some(Err(error.to_string())),
+    };
+    let contents = contents(&decoded.datasets);
+    // Most servers refuse made-up times, whatever else is wrong with them.
+    let is_simulated = decoded.datasets.iter().any(|dataset| dataset.hardware.is_simulated());
+    if contents.is_err() && is_simulated {
+        return None;
+    }
+    Some(contents.map_err(|invalid| invalid.to_string()))
+}
+
+fn contents(datasets: &[Dataset]) -> Result<Vec<Contents>, Invalid> {
+    check_problems(datasets)?;
+    let mut check = UploadCheck::default();
+    let mut contents = Vec::with_capacity(datasets.len());
+    for dataset in datasets {
+        // A server may have more hardware whose facts somebody vouches for.
+        let facts = dataset.hardware.listed().and_then(|listed| listed.facts);
+        contents.push(check.dataset(dataset, facts.as_ref(), drop)?);
+    }
+    check.end()?;
+    Ok(contents)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// torch-diode's JSON of a product of 4096³ on some hardware, with times in milliseconds.
+    fn file(hardware: &str, millis: &[f64]) -> String {
+        let problem = serde_json::json!({
+            "version": 1, "B": 1, "M": 4096, "M_dtype": "float16", "N": 4096, "K": 4096, "K_dtype": "float16",
+            "out_dtype": "float16", "out_size": [1, 4096, 4096], "out_stride": [1 << 24, 4096, 1],
+        });
+        let config = serde_json::json!({
+            "ACC_TYPE": "tl.float32", "ALLOW_TF32": false, "EVEN_K": true, "USE_FAST_ACCUM": false, "block_k": 64,
+            "block_m": 128, "block_n": 128, "grid": 1, "group_m": 8, "name": "mm_config", "num_stages": 3,
+            "num_warps": 8, "version": 1,
+        });
+        let timed = |millis| serde_json::json!({"config": config.to_string(), "time": millis, "version": 1});
+        let solution = serde_json::json!({
+            "name": "mm", "timed_configs": millis.iter().map(timed).collect::<Vec<_>>(), "version": 1,
+        });
+        let operation = serde_json::json!({
+            "name": "mm", "solution": {problem.to_string(): solution}, "version": 1,
+        });
+        serde_json::json!({"hardware": {hardware: {"operation": {"mm": operation}, "version": 1}}, "version": 1})
+            .to_string()
+    }
+
+    fn refusal(bytes: &[u8]) -> String {
+        checked(bytes).and_then(Result::err).unwrap()
+    }
+
+    #[test]
+    fn what_is_in_a_file_is_told() {
+        let contents = checked(file("NVIDIA H200", &[0.2, 0.001]).as_bytes()).unwrap().unwrap();
+        let [of] = &contents[..] else { panic!("{contents:?}") };
+        assert_eq!((of.name.as_str(), of.problems, of.timings, of.set_apart.len()), ("NVIDIA H200", 1, 1, 1));
+        // Nobody vouches for facts that a server alone may have.
+        let contents = checked(file("Some GPU", &[0.2, 0.001]).as_bytes()).unwrap().unwrap();
+        assert_eq!((contents[0].timings, contents[0].set_apart.len()), (2, 0));
+    }
+
+    #[test]
+    fn what_a_server_would_refuse_is_refused_in_its_words() {
+        assert!(refusal(file("NVIDIA H200", &[0.001]).as_bytes()).contains("got 1.000 µs"));
+        assert!(refusal(b"{").starts_with("truncated JSON at line 1"));
+        assert!(refusal(b"M,N,K\n").contains("CSV"));
+        assert_eq!(check(b"{"), format!("{{\"Err\":{:?}}}", refusal(b"{")));
+    }
+
+    #[test]
+    fn what_only_the_server_can_say_is_left_to_it() {
+        // The type of the block is one that there is not.
+        let frame = [0x28, 0xb5, 0x2f, 0xfd, 0, 0, 7, 0, 0, 0];
+        assert_eq!(checked(&frame), None);
+        assert!(refusal(&frame[..6]).starts_with("truncated"));
+        assert_eq!(checked(file("simulated NVIDIA H200", &[0.001]).as_bytes()), None);
+        assert_eq!(check(&frame), "null");
+    }
+}
