@@ -7,7 +7,7 @@ use diode_core::api::{HardwareReceipt, LibraryVersion, UploadLicence};
 use diode_core::hardware::{Facts, Hardware};
 use diode_core::ids::{AccountId, Digest, HardwareSlug, UploadId};
 use diode_core::upload_check::UploadCheck;
-use diode_core::{Dataset, Invalid, Solution};
+use diode_core::{Dataset, Invalid, Provenance, Solution};
 use diode_formats::{Decoded, SolutionDigests};
 
 use crate::solutions::Encoder;
@@ -117,6 +117,7 @@ fn add(
     let before = hardware.listed().or_else(|| known.map(|known| known.hardware.clone()));
     let before = before.and_then(|before| before.facts);
     let facts_differ = matches!((before, dataset.hardware.facts), (Some(a), Some(b)) if a != b);
+    let Provenance { node, tool, collected_at } = &dataset.provenance;
     Ok(HardwareReceipt {
         slug: hardware.slug.clone(),
         name: contents.name,
@@ -127,14 +128,14 @@ fn add(
         confirmed: facts.is_some(),
         facts_differ,
         library: LibraryVersion::of(&dataset.provenance),
-        driver: dataset.provenance.node.get("driver").map(brief),
-        tool: dataset.provenance.tool.as_ref().map(brief),
-        collected_at: dataset.provenance.collected_at.as_ref().map(brief),
+        driver: node.get("driver").map(String::as_str).map(brief),
+        tool: tool.as_deref().map(brief),
+        collected_at: collected_at.as_deref().map(brief),
     })
 }
 
 /// As much of a text as fits a line; files hold longer ones.
-fn brief(text: &String) -> String {
+fn brief(text: &str) -> String {
     text.chars().take(80).collect()
 }
 
