@@ -5,6 +5,7 @@
 #![forbid(unsafe_code)]
 
 mod checker;
+mod custom_sections;
 mod import_names;
 
 use std::fs;
@@ -84,7 +85,12 @@ impl Sources {
             hash.update(part.len().to_le_bytes());
             hash.update(part);
         }
-        for code in [&include_bytes!("main.rs")[..], include_bytes!("import_names.rs")] {
+        let code = [
+            &include_bytes!("main.rs")[..],
+            include_bytes!("custom_sections.rs"),
+            include_bytes!("import_names.rs"),
+        ];
+        for code in code {
             hash.update(code);
         }
         encode_string(&hash.finalize())
@@ -148,6 +154,10 @@ fn split(wasm: &[u8], folder: &Path) -> anyhow::Result<Vec<String>> {
     options.main_module = &glue;
     let split = wasm_split_cli_support::transform(options);
     let split = split.map_err(|error| anyhow::anyhow!("cannot cut the dashboard into pieces: {error:?}"))?;
+    for piece in &split.split_modules {
+        let bytes = fs::read(piece).with_context(|| format!("cannot read {}", piece.display()))?;
+        write(piece, &custom_sections::drop_all(&bytes)?)?;
+    }
     let name = |path: &PathBuf| Some(path.file_name()?.to_str()?.to_owned());
     let mut names: Vec<String> = split.split_modules.iter().filter_map(name).collect();
     names.sort();
