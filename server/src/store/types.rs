@@ -17,10 +17,10 @@ use crate::solutions::StoredSolutions;
 /// A worker that has not reported for this long is taken for dead. Longer than a write waits for others.
 pub const LEASE: Duration = Duration::from_secs(90);
 
-/// Jobs that wait at most: hours of work for one worker.
+/// The most jobs that may wait: hours of work for one worker.
 pub const MAX_WAITING_JOBS: u32 = 20;
 
-/// Jobs of one account that wait or run at most, so that others have their turn.
+/// The most jobs of one account that may wait or run, so that others have their turn.
 pub const MAX_OWN_JOBS: u32 = 5;
 
 /// After a failure that may pass, a job waits so long for its next worker, and twice as long each time.

@@ -46,7 +46,7 @@ impl Format {
         }
     }
 
-    /// What the names of its files end in.
+    /// The ending of the names of files in this format.
     pub const fn ending(self) -> &'static str {
         match self {
             Self::PredecessorJson => ".json",

@@ -15,7 +15,7 @@ pub(super) struct MeasuredProblem<'a> {
     pub(super) launchables: Launchables,
     /// The configs that run, and the nanoseconds that they took when they were looked at.
     pub(super) looks: Vec<(usize, u64)>,
-    /// Launches are so short that many of them are timed together.
+    /// Whether launches are so short that many of them are timed together.
     pub(super) grouped: bool,
     pub(super) results: Results,
     pub(super) report: &'a mut Report<'a>,

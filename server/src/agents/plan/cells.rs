@@ -19,7 +19,7 @@ pub(super) enum Rows {
 pub(super) struct Cells {
     /// Where each begins and the last ends; of multiples, how many times the step.
     bounds: Vec<u64>,
-    /// The logarithm of their number to base 2.
+    /// The logarithm, to base 2, of the number of cells.
     pub(super) bits: u32,
     rows: Rows,
 }

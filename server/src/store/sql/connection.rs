@@ -89,7 +89,8 @@ pub(crate) trait Connection: Send {
     /// be done before its row is locked.
     fn claim(&mut self, thing: Lockable<'_>) -> impl Future<Output = StoreResult<()>> + Send;
 
-    /// Counts what is in tables that have grown much since they were counted, where the database chooses indexes by that.
+    /// Renews the database's statistics of tables that have grown much since the last time, where the
+    /// database chooses indexes by them.
     fn count_grown_tables(&mut self) -> impl Future<Output = StoreResult<()>> + Send;
 
     /// Returns how many rows were changed.

@@ -212,7 +212,7 @@ impl Explained<'_> {
     }
 }
 
-/// A config without the part that K decides, so that neighbours with other K have the same key.
+/// The config with `even_k` false: K decides that, and neighbours with other K must have the same key.
 fn general(config: &Config) -> Config {
     let uneven = |tile: Tile| Tile { even_k: false, ..tile };
     match *config {

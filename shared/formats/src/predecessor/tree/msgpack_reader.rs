@@ -32,7 +32,7 @@ struct Reader<R> {
     memo: Memo,
 }
 
-/// The bytes around the config and the time of the usual timing.
+/// The bytes before and after the config and the time, in a timing as torch-diode writes it.
 const BEFORE_CONFIG: &[u8] = b"\x83\xa6config";
 const BEFORE_TIME: &[u8] = b"\xa4time\xcb";
 const AFTER_TIME: &[u8] = b"\xa7version\x01";
