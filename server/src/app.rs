@@ -11,7 +11,7 @@ use crate::backend::Backend;
 use crate::consensus::ConfigCaches;
 use crate::exports::Exports;
 use crate::http::Hosts;
-use crate::limits::{Client, Refused, Turn, Turns};
+use crate::limits::{Refused, Turn, Turns};
 use crate::mail::Mailer;
 use crate::metrics::Metrics;
 use crate::page_cache::PageCache;
@@ -102,7 +102,7 @@ impl App {
 
     /// Waits until another upload may arrive. It counts as long as the permit is held. `None` if that
     /// takes too long.
-    pub(crate) async fn receiving(&self, client: &Client) -> Option<Turn> {
+    pub(crate) async fn receiving(&self, client: &str) -> Option<Turn> {
         self.receiving.turn(client, WAIT_TO_RECEIVE).await
     }
 
@@ -118,7 +118,7 @@ impl App {
     }
 
     /// The right to read an event stream, which counts as long as it is held. `None` if too many are read.
-    pub(crate) async fn following(&self, client: &Client) -> Option<Turn> {
+    pub(crate) async fn following(&self, client: &str) -> Option<Turn> {
         self.following.turn(client, Duration::ZERO).await
     }
 

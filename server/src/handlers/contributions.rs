@@ -61,7 +61,7 @@ pub(crate) async fn create(
 ) -> ApiResult<(StatusCode, Json<ModelSummary>)> {
     let account = signed_in(account)?;
     refuse_wrapped(&headers)?;
-    let receiving = app.receiving(&client).await.ok_or_else(|| {
+    let receiving = app.receiving(&client.0).await.ok_or_else(|| {
         ApiFault::busy("as many uploads arrive as the server takes at a time; try again in a few seconds")
     })?;
     let mut file = app.backend.blobs.scratch().await?;

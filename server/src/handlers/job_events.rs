@@ -48,7 +48,7 @@ pub(crate) async fn get(
     headers: HeaderMap,
 ) -> ApiResult<Sse<impl Stream<Item = Result<Event, Infallible>>>> {
     let after = last_event_id(&headers)?;
-    let turn = app.following(&client).await.ok_or_else(too_many)?;
+    let turn = app.following(&client.0).await.ok_or_else(too_many)?;
     let follower = Follower { app, _turn: turn, job: job.id, after, pending: VecDeque::new(), ended: false };
     let events = stream::unfold(follower, |mut follower| async move {
         let event = follower.next().await?;

@@ -112,7 +112,7 @@ pub(crate) async fn create(
     body: Body,
 ) -> ApiResult<(StatusCode, Json<PackSummary>)> {
     refuse_wrapped(&headers)?;
-    let _receiving = app.receiving(&client).await.ok_or_else(|| {
+    let _receiving = app.receiving(&client.0).await.ok_or_else(|| {
         ApiFault::busy("as many uploads arrive as the server takes at a time; try again in a few seconds")
     })?;
     let mut file = app.backend.blobs.scratch().await?;

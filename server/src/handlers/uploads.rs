@@ -82,7 +82,7 @@ pub(super) async fn take_in(
     lease: Option<ForLease>,
 ) -> ApiResult<Result<Receipt, IngestError>> {
     refuse_wrapped(headers)?;
-    let receiving = app.receiving(client).await.ok_or_else(|| {
+    let receiving = app.receiving(&client.0).await.ok_or_else(|| {
         ApiFault::busy("as many uploads arrive as the server takes at a time; try again in a few seconds")
     })?;
     let mut file = app.backend.blobs.scratch().await?;

@@ -5,8 +5,6 @@ use std::time::Duration;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::timeout;
 
-use super::Client;
-
 /// Turns of which no client can hold all.
 #[derive(Clone)]
 pub(crate) struct Turns {
@@ -27,8 +25,8 @@ impl Turns {
         Self { all: Arc::new(Semaphore::new(all)), each, clients: Arc::default() }
     }
 
-    /// Waits for a turn. `None` if that takes too long.
-    pub(crate) async fn turn(&self, client: &Client, wait: Duration) -> Option<Turn> {
+    /// Waits for a turn of a client, by its name. `None` if that takes too long.
+    pub(crate) async fn turn(&self, client: &str, wait: Duration) -> Option<Turn> {
         let own = self.own(client);
         let both = async {
             // Who waits for an own one keeps nobody else waiting.
@@ -39,7 +37,7 @@ impl Turns {
         timeout(wait, both).await.ok()?
     }
 
-    fn own(&self, Client(client): &Client) -> Arc<Semaphore> {
+    fn own(&self, client: &str) -> Arc<Semaphore> {
         let mut clients = self.clients.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(own) = clients.get(client).and_then(Weak::upgrade) {
             return own;
@@ -47,7 +45,7 @@ impl Turns {
         // Only those who hold or wait for a turn are kept.
         clients.retain(|_, own| own.strong_count() > 0);
         let own = Arc::new(Semaphore::new(self.each));
-        clients.insert(client.clone(), Arc::downgrade(&own));
+        clients.insert(client.to_owned(), Arc::downgrade(&own));
         own
     }
 }
@@ -59,17 +57,17 @@ mod tests {
     #[tokio::test]
     async fn one_client_holds_some_and_others_the_rest() {
         let turns = Turns::new(3, 2);
-        let (ada, bob) = (Client("ada".to_owned()), Client("bob".to_owned()));
+        let (ada, bob) = ("ada", "bob");
         let soon = Duration::from_millis(20);
-        let held = [turns.turn(&ada, soon).await, turns.turn(&ada, soon).await];
+        let held = [turns.turn(ada, soon).await, turns.turn(ada, soon).await];
         assert!(held.iter().all(Option::is_some));
-        assert!(turns.turn(&ada, soon).await.is_none());
-        let other = turns.turn(&bob, soon).await;
+        assert!(turns.turn(ada, soon).await.is_none());
+        let other = turns.turn(bob, soon).await;
         assert!(other.is_some());
-        assert!(turns.turn(&bob, soon).await.is_none(), "all are held");
+        assert!(turns.turn(bob, soon).await.is_none(), "all are held");
         drop((held, other));
-        assert!(turns.turn(&ada, Duration::ZERO).await.is_some());
-        turns.turn(&bob, soon).await;
+        assert!(turns.turn(ada, Duration::ZERO).await.is_some());
+        turns.turn(bob, soon).await;
         assert_eq!(turns.clients.lock().unwrap().len(), 1, "who holds none is forgotten");
     }
 }
