@@ -89,13 +89,16 @@ impl Drop for Agent {
     }
 }
 
+/// Two trainings beside other tests take long on two cores.
+const PATIENCE: Duration = Duration::from_secs(240);
+
 /// Waits for something to be true.
 pub fn until(what: &str, mut is_so: impl FnMut() -> anyhow::Result<bool>) -> anyhow::Result<()> {
     let start = Instant::now();
     while !is_so().unwrap_or_default() {
-        if start.elapsed() > Duration::from_secs(120) {
+        if start.elapsed() > PATIENCE {
             is_so().with_context(|| what.to_owned())?;
-            bail!("waited 120 s in vain: {what}");
+            bail!("waited {PATIENCE:?} in vain: {what}");
         }
         std::thread::sleep(Duration::from_millis(100));
     }
