@@ -19,7 +19,8 @@ use crate::handlers::{
     account, activity, agents, comparisons, configs, contributions, contributors, coverage_map, datasets,
     devices, everywhere, hardware, hardware_moderation, health, identities, invitations, job_events, jobs,
     leaderboard, leases, libraries, measuring, model_comparison, models, moderation, nearest, packs, picks,
-    problems, publications, reviews, session, sizes, snapshots, tables, terms, tokens, uploads,
+    problems, publications, reviews, session, sizes, snapshots, tables, terms, tokens, unseen_models,
+    uploads,
 };
 use crate::http::{
     ApiFault, around, describe_unchanged, no_token_in_url, same_site, tagged, versions, weakened,
@@ -121,6 +122,7 @@ fn api() -> OpenApiRouter<App> {
         .routes(routes!(contributions::list))
         .routes(routes!(models::get))
         .routes(routes!(models::download))
+        .routes(routes!(unseen_models::get))
         .routes(routes!(publications::create))
         .routes(routes!(publications::list))
         .routes(routes!(datasets::get))

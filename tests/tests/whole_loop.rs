@@ -63,7 +63,41 @@ async fn the_loop_closes() -> anyhow::Result<()> {
         );
     }
     assert_eq!(browser.complaints().await?, Vec::<String>::new());
+    no_prediction_comes_from_training_on_the_problem(&browser, &server, &hardware, &model).await?;
     the_model_page_shows_how_it_learnt(&browser, &server, &model).await
+}
+
+/// Beside what was measured of a problem stands what a network predicts that has not learnt it: one of the
+/// cross-validation, or the model itself where the problem is kept.
+async fn no_prediction_comes_from_training_on_the_problem(
+    browser: &Browser,
+    server: &Server,
+    hardware: &str,
+    model: &str,
+) -> anyhow::Result<()> {
+    let board = leaderboard(server, hardware)?;
+    let mut learnt = 0;
+    for row in board["items"].as_array().context("items")? {
+        let id = row["problem_id"].as_str().context("a problem has an id")?;
+        let unseen = server.bytes(&format!("/api/v1/models/{model}/unseen/{id}"));
+        let note =
+            if unseen.is_ok() { "was trained without this problem" } else { "has not learnt this problem" };
+        learnt += usize::from(unseen.is_ok());
+        browser
+            .open(
+                &format!("{}/problems/{id}?hardware={hardware}", server.url()),
+                "[aria-label='Measured and predicted'] .chart .marks",
+            )
+            .await?;
+        let shown: String = browser
+            .script("return document.querySelector('[aria-label=\"Measured and predicted\"]').textContent")
+            .await?;
+        assert!(shown.contains(note) && shown.contains(model), "{id}: {shown}");
+        assert_eq!(browser.complaints().await?, Vec::<String>::new(), "{id}");
+    }
+    let trained = server.get(&format!("/api/v1/models/{model}"))?["training_problems"].clone();
+    assert_eq!(json!(learnt), trained);
+    Ok(())
 }
 
 /// The losses that the training's events named, as a chart and as a table.

@@ -1,6 +1,7 @@
 //! Models in memory: each is downloaded once, and from then on predictions send
 //! no request.
 
+use diode_core::ids::{ModelId, ProblemId};
 use diode_model::Model;
 
 use crate::api::Failure;
@@ -8,8 +9,19 @@ use crate::remote::{Remote, remote_file};
 
 /// Follows a model's id; nothing is fetched while it is `None`.
 pub(crate) fn model(id: impl Fn() -> Option<String> + Send + Sync + 'static) -> Remote<Model> {
-    remote_file(
-        move || id().map(|id| format!("/models/{id}/download")),
-        |bytes| Model::from_bytes(bytes).map_err(|error| Failure::Unreadable(error.to_string())),
-    )
+    file(move || id().map(|id| format!("/models/{id}/download")))
+}
+
+/// Follows a model's id and that of a problem: the network of the model's cross-validation that was trained without
+/// the problem.
+pub(crate) fn unseen_model(
+    ids: impl Fn() -> Option<(ModelId, ProblemId)> + Send + Sync + 'static,
+) -> Remote<Model> {
+    file(move || ids().map(|(model, problem)| format!("/models/{model}/unseen/{problem}")))
+}
+
+fn file(path: impl Fn() -> Option<String> + Send + Sync + 'static) -> Remote<Model> {
+    remote_file(path, |bytes| {
+        Model::from_bytes(bytes).map_err(|error| Failure::Unreadable(error.to_string()))
+    })
 }

@@ -39,4 +39,5 @@ mod stored_file;
 pub(crate) mod tables;
 pub(crate) mod terms;
 pub(crate) mod tokens;
+pub(crate) mod unseen_models;
 pub(crate) mod uploads;

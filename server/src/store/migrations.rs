@@ -29,6 +29,7 @@ const SQLITE: &[Embedded] = &[
     (18, "mails", include_str!("../../../migrations/sqlite/0018_mails.sql")),
     (19, "merged", include_str!("../../../migrations/sqlite/0019_merged.sql")),
     (20, "drivers", include_str!("../../../migrations/sqlite/0020_drivers.sql")),
+    (21, "unseen_models", include_str!("../../../migrations/sqlite/0021_unseen_models.sql")),
 ];
 
 const POSTGRES: &[Embedded] = &[
@@ -52,6 +53,7 @@ const POSTGRES: &[Embedded] = &[
     (18, "mails", include_str!("../../../migrations/postgres/0018_mails.sql")),
     (19, "merged", include_str!("../../../migrations/postgres/0019_merged.sql")),
     (20, "drivers", include_str!("../../../migrations/postgres/0020_drivers.sql")),
+    (21, "unseen_models", include_str!("../../../migrations/postgres/0021_unseen_models.sql")),
 ];
 
 pub(super) fn sqlite() -> Migrator {

@@ -91,14 +91,21 @@ pub trait PublicationStore: Send + Sync {
     /// Makes a model known that was trained on these uploads, and publishes it if it was judged to be no worse
     /// than the published one and that is not pinned. `None` if another one is published by now: then it must
     /// be judged again.
+    ///
+    /// Keeps the models of its cross-validation beside it, the file of [`diode_model::UnseenModels`], if there are
+    /// any. Those of the hardware's other models that are not published are removed then.
     async fn add_judged_model(
         &self,
         model: &ModelSummary,
         hardware: &Hardware,
         uploads: &[UploadId],
+        unseen_models: Option<&[u8]>,
         judged: &ComparedWithPublished,
         now: Now,
     ) -> StoreResult<Option<ModelState>>;
+
+    /// The models of a model's cross-validation, as they were added with it; `None` if there are none any more.
+    async fn unseen_models(&self, model: &ModelId) -> StoreResult<Option<Vec<u8>>>;
 
     /// Does what an administrator asks for, and writes it down. Returns the model that is published then.
     async fn publish(

@@ -215,7 +215,7 @@ async fn keep(
     uploads: &[UploadId],
     stopping: &watch::Receiver<bool>,
 ) -> Result<Made, Failure> {
-    let Trained { summary, hardware, bytes, kept, unseen } = trained;
+    let Trained { summary, hardware, bytes, unseen_models, kept, unseen } = trained;
     let digest = Digest::of(&bytes);
     let bytes = Bytes::from(bytes);
     while let Err(error) = backend.blobs.put(BlobKind::Model, &digest, bytes.clone()).await {
@@ -223,7 +223,7 @@ async fn keep(
     }
     let kept = Arc::new(kept);
     loop {
-        match add(backend, &hardware, &summary, uploads, &kept).await {
+        match add(backend, &hardware, &summary, uploads, unseen_models.as_deref(), &kept).await {
             Ok(Some(state)) => {
                 tracing::info!(job = %claim.job.id, model = %summary.id, "{state}");
                 // The model is there whatever becomes of it.
@@ -254,6 +254,7 @@ async fn add(
     hardware: &Hardware,
     summary: &ModelSummary,
     uploads: &[UploadId],
+    unseen_models: Option<&[u8]>,
     kept: &Arc<OnKept>,
 ) -> anyhow::Result<Option<ModelState>> {
     let store = &backend.store;
@@ -276,7 +277,7 @@ async fn add(
                 why: format!("it could not be compared: {error}"),
             }
         });
-    Ok(store.add_judged_model(summary, hardware, uploads, &judged, Now::read()).await?)
+    Ok(store.add_judged_model(summary, hardware, uploads, unseen_models, &judged, Now::read()).await?)
 }
 
 /// The file of the published model; `None` if there is none, or if its file is missing.

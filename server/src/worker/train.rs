@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use diode_core::api::{Epoch, Job, ModelSummary};
 use diode_core::hardware::Hardware;
 use diode_core::{Dataset, Problem};
+use diode_model::ModelError;
 use diode_train::{FirstPicks, Progress, Share, TrainError, TrainingSet};
 use networks::Network;
 
@@ -20,6 +21,8 @@ pub(super) struct Trained {
     pub(super) summary: ModelSummary,
     pub(super) hardware: Hardware,
     pub(super) bytes: Vec<u8>,
+    /// The models of its cross-validation, as the database keeps them.
+    pub(super) unseen_models: Option<Vec<u8>>,
     /// How it does on the problems that are kept for judging.
     pub(super) kept: OnKept,
     /// Problems that it had not seen, and the share of the best that its first picks reach.
@@ -72,12 +75,15 @@ pub(super) fn train(
     // In whole seconds, as the command line writes it.
     let created_at = Now::read().whole_second().rfc3339();
     let network = Network::learn(&set, &job.request, created_at, &mut observe)?;
-    let bytes = network.to_bytes().map_err(|error| Failure::Failed(error.to_string()))?;
+    let failed = |error: ModelError| Failure::Failed(error.to_string());
+    let bytes = network.to_bytes().map_err(failed)?;
+    let unseen_models = network.unseen_models().map_err(failed)?;
     let picks = FirstPicks::of_while(network.predictor(), &kept, &|| !stop.load(Ordering::Relaxed))?;
     let about = network.about().map_err(Failure::Failed)?;
     let found = Some((&job.id, picks.report()));
     let summary = summary(&about, network.predictor().parameters(), &bytes, found);
     let hardware = about.hardware.clone();
     let unseen = network.shares_of_best(&kept, &picks);
-    Ok(Trained { summary, hardware, bytes, kept: OnKept { problems: kept, picks }, unseen })
+    let kept = OnKept { problems: kept, picks };
+    Ok(Trained { summary, hardware, bytes, unseen_models, kept, unseen })
 }

@@ -126,6 +126,8 @@ mod trust;
 #[cfg(test)]
 mod ui;
 #[cfg(test)]
+mod unseen_models;
+#[cfg(test)]
 mod uploads;
 #[cfg(test)]
 mod visitor;

@@ -44,7 +44,17 @@ pub(crate) async fn models_are_published(store: &dyn Store) {
     let heuristic = one.heuristic;
     assert_eq!(store.published(&slug, heuristic).await.unwrap(), None);
     let add = async |model: &ModelSummary, judged: ComparedWithPublished| {
-        store.add_judged_model(model, &hardware(), &[], &judged, now).await.unwrap()
+        let unseen = Some(model.id.as_str().as_bytes());
+        store.add_judged_model(model, &hardware(), &[], unseen, &judged, now).await.unwrap()
+    };
+    let have_unseen = async |models: &[&ModelSummary]| {
+        let mut have = Vec::new();
+        for model in models {
+            let file = store.unseen_models(&model.id).await.unwrap();
+            assert!(file.as_ref().is_none_or(|file| file == model.id.as_str().as_bytes()));
+            have.push(file.is_some());
+        }
+        have
     };
     let published = async || store.published(&slug, heuristic).await.unwrap().unwrap();
     assert_eq!(add(&one, judged(None, true)).await, Some(ModelState::Published));
@@ -57,6 +67,8 @@ pub(crate) async fn models_are_published(store: &dyn Store) {
     let refused = store.model(&three.id).await.unwrap().unwrap();
     assert_eq!((refused.state, refused.reason.as_str()), (ModelState::Unpublished, "so they say"));
     assert_eq!(store.model(&one.id).await.unwrap().unwrap().state, ModelState::Earlier);
+    // The models of cross-validations stay for the published and the newest model.
+    assert_eq!(have_unseen(&[&one, &two, &three]).await, [false, true, true]);
     // A release takes the place of none that was trained here.
     let shipped = model("shipped", ModelSource::Shipped);
     assert!(store.add_shipped_model(&shipped, &hardware(), &[], now).await.unwrap());
@@ -76,6 +88,7 @@ pub(crate) async fn models_are_published(store: &dyn Store) {
     assert!(published().await.pinned);
     assert_eq!(add(&four, judged(Some(&two), true)).await, Some(ModelState::Unpublished));
     assert!(store.model(&four.id).await.unwrap().unwrap().reason.contains("is pinned"));
+    assert_eq!(have_unseen(&[&two, &three, &four]).await, [true, false, true]);
     assert_eq!(act(unpin, &two).await, Ok(two.id.clone()));
     // An administrator may publish what the server would not, and take it back.
     assert_eq!(act(publish, &three).await, Ok(three.id.clone()));

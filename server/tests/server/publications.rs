@@ -35,7 +35,7 @@ pub(crate) fn timed(problems: &[Problem], rising: bool, factor: f64) -> Dataset 
 }
 
 /// Trains, and returns the model.
-async fn trained(app: &TestApp, seed: u64) -> ModelSummary {
+pub(crate) async fn trained(app: &TestApp, seed: u64) -> ModelSummary {
     let ask = format!(r#"{{"kind":"train","heuristic":"matmul","hardware":"nvidia-h200","seed":{seed}}}"#);
     let path = format!("/api/v1/jobs/{}", app.ask(&ask).await.json::<Job>().id);
     loop {
@@ -84,7 +84,7 @@ async fn add(store: &dyn Store, name: &str, beside: Option<&ModelSummary>) -> Mo
     let model = summary(name.as_bytes());
     let beside = beside.map(|model| model.id.clone());
     let judged = ComparedWithPublished { beside, publish: true, why: "tested".to_owned() };
-    store.add_judged_model(&model, &h200(), &[], &judged, Now::read()).await.unwrap().unwrap();
+    store.add_judged_model(&model, &h200(), &[], None, &judged, Now::read()).await.unwrap().unwrap();
     model
 }
 

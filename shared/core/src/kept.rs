@@ -4,10 +4,15 @@ use crate::mixing::hash;
 /// One size in so many is for judging models.
 const ONE_IN: u64 = 10;
 
+/// A number that the size of a problem alone decides: the same for another operator, type or layout.
+pub fn hash_of_size(problem: &Problem) -> u64 {
+    hash([problem.b, problem.m, problem.n, problem.k])
+}
+
 /// Whether a problem is for judging models, never for training them on a server. Its size alone decides, so
 /// that the same size with another type or layout gives nothing away.
 pub fn is_kept(problem: &Problem) -> bool {
-    hash([problem.b, problem.m, problem.n, problem.k]).is_multiple_of(ONE_IN)
+    hash_of_size(problem).is_multiple_of(ONE_IN)
 }
 
 #[cfg(test)]

@@ -53,7 +53,7 @@ pub use epilogue::Epilogue;
 pub use error::{Field, Invalid};
 pub use group::ProblemGroup;
 pub use heuristic::Heuristic;
-pub use kept::is_kept;
+pub use kept::{hash_of_size, is_kept};
 pub use kernel_variant::KernelVariant;
 pub use layout::{Layout, OutputLayout};
 pub use method::Method;

@@ -90,7 +90,8 @@ fn count(network: &Network) -> usize {
     2 + 2 * network.layers().len()
 }
 
-fn digest(mut tensors: Vec<(&str, &[u8])>) -> Digest {
+/// The digest of every tensor's name and bytes.
+pub(crate) fn digest(mut tensors: Vec<(&str, &[u8])>) -> Digest {
     tensors.sort_unstable();
     let mut all = Vec::new();
     for (name, data) in tensors {

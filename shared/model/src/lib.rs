@@ -22,6 +22,7 @@ mod predictor;
 pub mod range;
 mod ranked_space;
 mod ranker;
+mod unseen;
 
 pub use any::AnyModel;
 pub use confidence::GroupConfidence;
@@ -35,3 +36,4 @@ pub use predictor::{Predictor, Shortlister};
 pub use range::TrainingRange;
 pub use ranked_space::RankedSpace;
 pub use ranker::{MOST_PICKS, Ranker, rank, rank_all};
+pub use unseen::UnseenModels;

@@ -50,8 +50,14 @@ impl Model {
     pub fn with_judgement(mut self, judgement: Judgement) -> Result<Self, ModelError> {
         self.metadata.evaluation = Some(judgement.report);
         self.metadata.confidence = judgement.confidence;
-        self.metadata.pick_bias = judgement.pick_bias;
-        self.metadata.library_handicap = judgement.library_handicap;
+        self.with_corrections(judgement.pick_bias, judgement.library_handicap)
+    }
+
+    /// Corrects predicted times and picks of the library by factors that were measured on problems the model was not
+    /// trained on.
+    pub fn with_corrections(mut self, pick_bias: f64, library_handicap: f64) -> Result<Self, ModelError> {
+        self.metadata.pick_bias = pick_bias;
+        self.metadata.library_handicap = library_handicap;
         self.metadata.validate()?;
         Ok(self)
     }

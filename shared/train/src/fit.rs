@@ -8,6 +8,7 @@ use diode_model::{FEATURE_SET, Metadata, Model, ModelError, Network, Training, T
 
 use crate::checkpoint::Checkpoint;
 use crate::curves::EpochLoss;
+use crate::fold_models::{FoldModel, JudgedFold, fold_models};
 use crate::folds::Folds;
 use crate::judgement::{Outcome, judgement};
 use crate::learner::learn;
@@ -31,6 +32,8 @@ pub struct Fitted {
     /// The problems of the folds, and the share of the best Triton config that the first pick of a model reached that
     /// had not seen them; none without folds.
     pub unseen: Vec<(Problem, f64)>,
+    /// The models of the folds; none without folds, and none if the training was stopped.
+    pub folds: Vec<FoldModel>,
     pub losses: Vec<EpochLoss>,
     /// Whether the training was stopped; the model is then the best so far.
     pub stopped: bool,
@@ -81,27 +84,35 @@ pub fn fit(
     let Some(folds) = folds.filter(|_| !stopped) else {
         let seen = comparisons(&model, set, |_| true)?;
         let model = add_library(model, &seen.iter().collect::<Vec<_>>(), plan.options.seed)?;
-        return Ok(Fitted { model, report: None, unseen: Vec::new(), losses, stopped });
+        return Ok(Fitted::unjudged(model, losses, stopped));
     };
     let model = add_library(model, &all_but(&parts, None), plan.options.seed)?;
     let judged = parts.iter().map(|part| {
         let (parts, folds) = (&parts, &folds);
         move |_: Observer<'_>| {
             let model = add_library(part.model.clone(), &all_but(parts, Some(part.fold)), plan.options.seed)?;
-            Outcome::of(&model, set, |problem| folds.of(problem) == Some(part.fold))
+            let outcomes = Outcome::of(&model, set, |problem| folds.of(problem) == Some(part.fold))?;
+            Ok(JudgedFold { fold: part.fold, model, outcomes })
         }
     });
-    let mut outcomes = Vec::new();
-    for judged in side_by_side(judged.collect(), observe) {
-        outcomes.extend(judged?);
-    }
+    let judged: Vec<JudgedFold> =
+        side_by_side(judged.collect(), observe).into_iter().collect::<Result<_, TrainError>>()?;
+    let outcomes: Vec<&Outcome> = judged.iter().flat_map(|fold| &fold.outcomes).collect();
     if outcomes.is_empty() {
-        return Ok(Fitted { model, report: None, unseen: Vec::new(), losses, stopped });
+        return Ok(Fitted::unjudged(model, losses, stopped));
     }
-    let unseen = outcomes.iter().map(Outcome::first_pick).collect();
+    let unseen = outcomes.iter().map(|outcome| outcome.first_pick()).collect();
     let judgement = judgement(&outcomes, used.len());
     let report = Some(judgement.report.clone());
-    Ok(Fitted { model: model.with_judgement(judgement)?, report, unseen, losses, stopped })
+    let model = model.with_judgement(judgement)?;
+    let folds = fold_models(&judged, set, &folds)?;
+    Ok(Fitted { model, report, unseen, folds, losses, stopped })
+}
+
+impl Fitted {
+    fn unjudged(model: Model, losses: Vec<EpochLoss>, stopped: bool) -> Self {
+        Self { model, report: None, unseen: Vec::new(), folds: Vec::new(), losses, stopped }
+    }
 }
 
 /// The comparisons of all folds but one.

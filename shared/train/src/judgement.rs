@@ -89,11 +89,20 @@ impl Outcome {
     }
 }
 
+/// The measured over the predicted time of each pick.
+fn biases(outcomes: &[&Outcome]) -> Vec<f64> {
+    outcomes.iter().map(|outcome| outcome.verdict.pick_bias).collect()
+}
+
+/// What predicted times of picks, and those of the library, are to be multiplied by.
+pub(crate) fn corrections(outcomes: &[&Outcome]) -> (f64, f64) {
+    let pick_bias = median(&mut biases(outcomes)).unwrap_or(1.0);
+    (pick_bias, best_handicap(outcomes, pick_bias))
+}
+
 /// Judges models by the outcomes of others that were trained in the same way.
-pub(crate) fn judgement(outcomes: &[Outcome], folds: usize) -> Judgement {
-    let mut all: Vec<f64> = outcomes.iter().map(|outcome| outcome.verdict.pick_bias).collect();
-    let pick_bias = median(&mut all).unwrap_or(1.0);
-    let handicap = best_handicap(outcomes, pick_bias);
+pub(crate) fn judgement(outcomes: &[&Outcome], folds: usize) -> Judgement {
+    let (pick_bias, handicap) = corrections(outcomes);
     let shares = |outcomes: &[&Outcome]| {
         PICKS.map(|picks| {
             let good = |outcome: &&&Outcome| {
@@ -105,11 +114,11 @@ pub(crate) fn judgement(outcomes: &[Outcome], folds: usize) -> Judgement {
             outcomes.iter().filter(good).count() as f64
         })
     };
-    let everything: Vec<&Outcome> = outcomes.iter().collect();
-    let of_all = shares(&everything).map(|good| good / everything.len() as f64);
+    let of_all = shares(outcomes).map(|good| good / outcomes.len() as f64);
     let mut confidence = Vec::new();
     for &group in ProblemGroup::ALL {
-        let members: Vec<&Outcome> = outcomes.iter().filter(|outcome| outcome.group() == group).collect();
+        let members: Vec<&Outcome> =
+            outcomes.iter().copied().filter(|outcome| outcome.group() == group).collect();
         if members.is_empty() {
             continue;
         }
@@ -122,10 +131,8 @@ pub(crate) fn judgement(outcomes: &[Outcome], folds: usize) -> Judgement {
         });
         let within_5_percent = shares.collect();
         // With few problems, a group gets the range of all problems.
-        let mut ratios: Vec<f64> = members.iter().map(|outcome| outcome.verdict.pick_bias).collect();
-        if (ratios.len() as f64) < 2.0 * PRIOR_PROBLEMS {
-            ratios.clone_from(&all);
-        }
+        let is_small = (members.len() as f64) < 2.0 * PRIOR_PROBLEMS;
+        let mut ratios = biases(if is_small { outcomes } else { &members });
         ratios.sort_unstable_by(f64::total_cmp);
         let at = |share| quantile(&ratios, share).unwrap_or(pick_bias) / pick_bias;
         let time_range = (at(RANGE.0), at(RANGE.1));
@@ -144,7 +151,7 @@ pub(crate) fn judgement(outcomes: &[Outcome], folds: usize) -> Judgement {
 }
 
 /// What the library's time is to be multiplied by so that single picks come out best.
-fn best_handicap(outcomes: &[Outcome], pick_bias: f64) -> f64 {
+fn best_handicap(outcomes: &[&Outcome], pick_bias: f64) -> f64 {
     let loss = |handicap: f64| -> f64 {
         outcomes
             .iter()

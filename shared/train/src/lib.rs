@@ -10,6 +10,7 @@ mod curves;
 mod error;
 mod evaluation;
 mod fit;
+mod fold_models;
 mod folds;
 mod judgement;
 mod learner;
@@ -35,6 +36,7 @@ pub use evaluation::{
     evaluate, evaluate_with_library, judge, without_a_model,
 };
 pub use fit::{Fitted, fit, train};
+pub use fold_models::FoldModel;
 pub use left_out::LeftOut;
 pub use options::TrainOptions;
 pub use plan::Plan;

@@ -5,9 +5,9 @@ use std::ops::ControlFlow;
 use diode_core::Problem;
 use diode_core::api::{JobRequest, ModelType};
 use diode_model::predecessor::{Architecture, PredecessorModel};
-use diode_model::{Model, ModelError, Predictor};
+use diode_model::{Model, ModelError, Predictor, UnseenModels};
 use diode_train::{
-    Checkpoint, FirstPicks, Fitted, Plan, PredecessorOptions, Progress, TrainError, TrainOptions,
+    Checkpoint, FirstPicks, Fitted, FoldModel, Plan, PredecessorOptions, Progress, TrainError, TrainOptions,
     TrainingSet, fit, train_predecessor,
 };
 
@@ -22,6 +22,7 @@ pub(super) enum Network {
         model: Box<Model>,
         /// See [`diode_train::Fitted`].
         unseen: Vec<(Problem, f64)>,
+        folds: Vec<FoldModel>,
     },
     Predecessor(Box<PredecessorModel>),
 }
@@ -52,8 +53,8 @@ impl Network {
         let options = TrainOptions { seed, ..TrainOptions::default() };
         let folds = if set.problems() < FOLDS { 0 } else { FOLDS };
         let plan = Plan { options, folds, created_at, keep_when_stopped: false };
-        let Fitted { model, unseen, .. } = fit(set, &plan, &Checkpoint::new(set, &plan), observe)?;
-        Ok(Self::Ranking { model: Box::new(model), unseen })
+        let Fitted { model, unseen, folds, .. } = fit(set, &plan, &Checkpoint::new(set, &plan), observe)?;
+        Ok(Self::Ranking { model: Box::new(model), unseen, folds })
     }
 
     pub(super) fn predictor(&self) -> &dyn Predictor {
@@ -76,6 +77,16 @@ impl Network {
             Self::Ranking { model, .. } => model.to_bytes(),
             Self::Predecessor(model) => model.to_bytes(),
         }
+    }
+
+    /// The file of the models that were trained without a part of the problems, if there are any.
+    pub(super) fn unseen_models(&self) -> Result<Option<Vec<u8>>, ModelError> {
+        let Self::Ranking { folds, .. } = self else { return Ok(None) };
+        let mut unseen = UnseenModels::default();
+        for FoldModel { model, unseen_sizes } in folds {
+            unseen.add(model.to_bytes()?, unseen_sizes.iter().copied())?;
+        }
+        (!folds.is_empty()).then(|| unseen.to_bytes()).transpose()
     }
 
     /// What its file states; fails if it states nothing, as torch-diode's own files do.

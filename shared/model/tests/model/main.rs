@@ -8,3 +8,5 @@ mod predecessor;
 mod ranking;
 mod sample;
 mod shortlist;
+#[cfg(test)]
+mod unseen;

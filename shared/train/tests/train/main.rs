@@ -8,3 +8,5 @@ mod merging;
 mod predecessor;
 mod related;
 mod shipped;
+#[cfg(test)]
+mod unseen;

@@ -10,14 +10,14 @@ mod table;
 use std::sync::Arc;
 
 use diode_core::Problem;
-use diode_core::api::{ModelSummary, ProblemDetail};
+use diode_core::api::{ModelSource, ModelSummary, ProblemDetail};
 use diode_core::hardware::{find, fits};
 use diode_core::ids::ProblemId;
 use leptos::prelude::*;
 use leptos::task::spawn_local;
 
 use self::failures::failures;
-use self::predictions::{Predictions, chart, predicted};
+use self::predictions::{Predictions, chart, may_have_learnt, predicted};
 use self::snippets::Snippets;
 use self::sources::Sources;
 use self::table::ConfigTable;
@@ -106,7 +106,8 @@ fn described(shape: &[(&'static str, String); SHAPE.len()]) -> Option<Problem> {
     problem_of(values).ok()
 }
 
-/// What the best model for the hardware predicts for the configs of a problem.
+/// What the best model for the hardware predicts for the configs of a problem. Where it may have learnt the problem,
+/// the network of its cross-validation predicts that has not.
 ///
 /// Where the address names the hardware, the model is fetched beside the problem.
 fn use_predictions(detail: Remote<ProblemDetail>, hardware: Memo<String>) -> Signal<Predictions> {
@@ -120,15 +121,28 @@ fn use_predictions(detail: Remote<ProblemDetail>, hardware: Memo<String>) -> Sig
         ModelSummary::best_for(&listed, &slug).cloned()
     });
     let model = models::model(move || chosen.get().map(|model| model.id.to_string()));
+    let wanted_unseen = Memo::new(move |_| {
+        let (summary, model, detail) = (chosen.get()?, model.value()?, detail.value()?);
+        // Only models that the server trained have networks that have not seen a problem.
+        let is_asked = summary.source == ModelSource::Trained && may_have_learnt(&model, &detail.problem);
+        is_asked.then(|| (summary.id, detail.problem.id()))
+    });
+    let unseen = models::unseen_model(move || wanted_unseen.get());
     let predictions = RwSignal::new(Predictions::default());
     let newest = StoredValue::new(0_u32);
     Effect::new(move |_| {
         newest.update_value(|number| *number += 1);
         let own = newest.get_value();
-        let known = match (detail.value(), chosen.get(), model.get()) {
-            (Some(detail), Some(summary), Load::Ready(model)) => {
+        let is_wanted = wanted_unseen.get().is_some();
+        let (network, is_unseen) = match unseen.get() {
+            unseen @ (Load::Waiting | Load::Ready(_)) if is_wanted => (unseen, true),
+            // The server may have removed them.
+            _ => (model.get(), false),
+        };
+        let known = match (detail.value(), chosen.get(), network) {
+            (Some(detail), Some(summary), Load::Ready(network)) => {
                 spawn_local(async move {
-                    let made = predicted(&model, summary, &detail).await;
+                    let made = predicted(&network, summary, is_unseen, &detail).await;
                     // The page may be gone by now, or show another problem.
                     if newest.try_get_value() == Some(own) {
                         predictions.set(made);

@@ -40,6 +40,8 @@ pub(super) struct Made {
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Seen {
     Never(&'static str),
+    /// The network is one of the model's cross-validation, and was trained without it.
+    LeftOut,
     /// It was trained on problems of this kind, so that this one may be among them.
     Maybe,
 }
@@ -58,6 +60,7 @@ impl Seen {
     fn caution(self) -> &'static str {
         match self {
             Self::Never(why) => why,
+            Self::LeftOut => "",
             Self::Maybe => "This problem may be in its training data.",
         }
     }
@@ -79,11 +82,22 @@ impl Predictions {
     }
 }
 
-/// Predicts the time of every config that the model can predict: the same times as in Predict.
-pub(super) async fn predicted(model: &Model, summary: ModelSummary, detail: &ProblemDetail) -> Predictions {
-    match times(model, detail).await {
+/// Whether a model may have learnt a problem.
+pub(super) fn may_have_learnt(model: &Model, problem: &Problem) -> bool {
+    Seen::by(model, problem) == Seen::Maybe
+}
+
+/// Predicts the time of every config that the network can predict. That is the model of the summary, which gives the
+/// same times as in Predict, or one of its cross-validation that has not seen the problem.
+pub(super) async fn predicted(
+    network: &Model,
+    summary: ModelSummary,
+    is_unseen: bool,
+    detail: &ProblemDetail,
+) -> Predictions {
+    match times(network, detail).await {
         Ok(times) => {
-            let seen = Seen::by(model, &detail.problem);
+            let seen = if is_unseen { Seen::LeftOut } else { Seen::by(network, &detail.problem) };
             Predictions::Made(Arc::new(Made { times, summary, seen }))
         }
         Err(error) => Predictions::Refused(error.to_string()),
@@ -153,6 +167,12 @@ pub(super) fn chart(detail: &ProblemDetail, predictions: &Predictions) -> impl I
 /// Which model it was, and whether the problem may be in its training data.
 fn origin_note(made: &Made) -> impl IntoView + use<> {
     let model = &made.summary;
+    let by = match made.seen {
+        Seen::LeftOut => {
+            "Predicted by a network that was trained without this problem, in the cross-validation of model "
+        }
+        Seen::Never(_) | Seen::Maybe => "Predicted by model ",
+    };
     let trained = format!(
         ", trained {} on {} of this hardware. ",
         format::day(&model.created_at),
@@ -160,7 +180,7 @@ fn origin_note(made: &Made) -> impl IntoView + use<> {
     );
     view! {
         <p class="hint">
-            "Predicted by model " <a href=format!("/models/{}", model.id)><code>{model.id.to_string()}</code></a>
+            {by} <a href=format!("/models/{}", model.id)><code>{model.id.to_string()}</code></a>
             {trained} {made.seen.caution()}
         </p>
     }

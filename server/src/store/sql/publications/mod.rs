@@ -2,12 +2,13 @@
 
 mod steps;
 mod trainings;
+mod unseen_models;
 
 use async_trait::async_trait;
 use diode_core::Heuristic;
 use diode_core::api::{Job, ModelState, ModelSummary, NewPublication, Publication};
 use diode_core::hardware::Hardware;
-use diode_core::ids::{HardwareSlug, UploadId};
+use diode_core::ids::{HardwareSlug, ModelId, UploadId};
 use sqlx::Database;
 
 use super::connection::Connection;
@@ -33,14 +34,19 @@ impl<DB: Database<Connection: Connection>> PublicationStore for SqlStore<DB> {
         model: &ModelSummary,
         hardware: &Hardware,
         uploads: &[UploadId],
+        unseen_models: Option<&[u8]>,
         judged: &ComparedWithPublished,
         now: Now,
     ) -> StoreResult<Option<ModelState>> {
         in_transaction!(
             self,
-            tx => steps::add_judged(tx, model, hardware, uploads, judged, now),
+            tx => steps::add_judged(tx, model, hardware, uploads, unseen_models, judged, now),
             if Some(_)
         )
+    }
+
+    async fn unseen_models(&self, model: &ModelId) -> StoreResult<Option<Vec<u8>>> {
+        unseen_models::find(&mut *reader(self).await?, model).await
     }
 
     async fn publish(

@@ -6,6 +6,7 @@ use diode_core::api::{
 use diode_core::hardware::Hardware;
 use diode_core::ids::{HardwareSlug, ModelId, UploadId};
 
+use super::unseen_models;
 use crate::solutions::Damaged;
 use crate::store::error::StoreResult;
 use crate::store::publications::{ComparedWithPublished, Refused};
@@ -56,6 +57,7 @@ pub(super) async fn add_judged(
     model: &ModelSummary,
     described: &Hardware,
     uploads: &[UploadId],
+    unseen_models: Option<&[u8]>,
     judged: &ComparedWithPublished,
     now: Now,
 ) -> StoreResult<Option<ModelState>> {
@@ -67,18 +69,32 @@ pub(super) async fn add_judged(
     if published.as_ref().map(|published| &published.id) != judged.beside.as_ref() {
         return Ok(None);
     }
+    let state = publish_or_refuse(db, model, published, judged, now).await?;
+    if let Some(file) = unseen_models {
+        unseen_models::add(db, model, file).await?;
+    }
+    Ok(Some(state))
+}
+
+async fn publish_or_refuse(
+    db: &mut impl Connection,
+    model: &ModelSummary,
+    published: Option<ModelSummary>,
+    judged: &ComparedWithPublished,
+    now: Now,
+) -> StoreResult<ModelState> {
     let pinned = published.filter(|published| published.pinned);
     if judged.publish && pinned.is_none() {
         models::set_published(db, model).await?;
         let step = Step { action: PublicationAction::Publish, who: SERVER, why: judged.why.clone() };
         note(db, model, step, now).await?;
-        return Ok(Some(ModelState::Published));
+        return Ok(ModelState::Published);
     }
     let pinned = pinned.map_or(String::new(), |pinned| format!("; {} is pinned", pinned.id));
     let why = format!("{}{pinned}", judged.why);
     models::set_reason(db, &model.id, &why).await?;
     note(db, model, Step { action: PublicationAction::Refuse, who: SERVER, why }, now).await?;
-    Ok(Some(ModelState::Unpublished))
+    Ok(ModelState::Unpublished)
 }
 
 /// Takes the step that an administrator asks for, and writes it down.

@@ -1,0 +1,27 @@
+//! The models of cross-validations, beside the models that they were trained with.
+
+use diode_core::api::ModelSummary;
+use diode_core::ids::ModelId;
+
+use crate::store::error::StoreResult;
+use crate::store::sql::connection::Connection;
+use crate::store::sql::statement::Statement;
+
+/// Adds those of a model, and removes those of the hardware's other models that are not published: pages show what
+/// the published one predicts, and the newest may be published next.
+pub(super) async fn add(db: &mut impl Connection, model: &ModelSummary, file: &[u8]) -> StoreResult<()> {
+    let delete = Statement::new(
+        "DELETE FROM unseen_models WHERE model IN \
+         (SELECT id FROM models WHERE hardware = $1 AND heuristic = $2 AND state <> 'published')",
+    );
+    db.execute(delete.bind(model.hardware.as_str()).bind(model.heuristic.as_str())).await?;
+    let insert = Statement::new("INSERT INTO unseen_models (model, file) VALUES ($1, $2)");
+    db.execute(insert.bind(model.id.as_str()).bind(file.to_vec())).await?;
+    Ok(())
+}
+
+pub(super) async fn find(db: &mut impl Connection, model: &ModelId) -> StoreResult<Option<Vec<u8>>> {
+    let select = Statement::new("SELECT file FROM unseen_models WHERE model = $1").bind(model.as_str());
+    let row: Option<(Vec<u8>,)> = db.fetch_optional(select).await?;
+    Ok(row.map(|(file,)| file))
+}

@@ -1,0 +1,43 @@
+//! The models of a cross-validation, each for the problems that it has not seen.
+
+use std::collections::BTreeSet;
+
+use diode_core::hash_of_size;
+use diode_model::Model;
+
+use crate::folds::Folds;
+use crate::judgement::{Outcome, corrections};
+use crate::{TrainError, TrainingSet};
+
+/// A model that was trained, and corrected, without the problems of a fold.
+#[derive(Debug, Clone)]
+pub struct FoldModel {
+    pub model: Model,
+    /// The fold's sizes, by [`hash_of_size`].
+    pub unseen_sizes: BTreeSet<u64>,
+}
+
+/// A model that has not seen a fold, with its network for the library, and how it did on the fold's problems.
+pub(crate) struct JudgedFold {
+    pub(crate) fold: usize,
+    pub(crate) model: Model,
+    pub(crate) outcomes: Vec<Outcome>,
+}
+
+/// Corrects the model of each fold by how those of the others did: the fold's own problems must not count.
+pub(crate) fn fold_models(
+    judged: &[JudgedFold],
+    set: &TrainingSet,
+    folds: &Folds,
+) -> Result<Vec<FoldModel>, TrainError> {
+    let of_fold = |JudgedFold { fold, model, .. }: &JudgedFold| {
+        let others = judged.iter().filter(|other| other.fold != *fold);
+        let outcomes: Vec<&Outcome> = others.flat_map(|other| &other.outcomes).collect();
+        let (pick_bias, library_handicap) = corrections(&outcomes);
+        let model = model.clone().with_corrections(pick_bias, library_handicap)?;
+        let unseen = set.iter().chain(set.others()).filter(|problem| folds.of(problem) == Some(*fold));
+        let unseen_sizes = unseen.map(|problem| hash_of_size(&problem.problem)).collect();
+        Ok(FoldModel { model, unseen_sizes })
+    };
+    judged.iter().map(of_fold).collect()
+}
