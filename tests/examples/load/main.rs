@@ -7,7 +7,6 @@
 //! its goal and the machine's load; what is slow is only said.
 
 mod answers;
-mod changes;
 mod collections;
 mod connection;
 mod filling;
