@@ -91,6 +91,11 @@ pub(crate) fn day(rfc3339: &str) -> String {
     rfc3339.split('T').next().unwrap_or(rfc3339).to_owned()
 }
 
+/// A dash stands where nothing is known.
+pub(crate) fn or_dash(text: Option<String>) -> String {
+    text.unwrap_or_else(|| "–".to_owned())
+}
+
 /// The minute of an RFC 3339 time in UTC: `2026-11-20 12:34 UTC`. Other texts
 /// stay as they are.
 pub(crate) fn minute(rfc3339: &str) -> String {

@@ -103,7 +103,6 @@ fn rows(found: &[NearestProblem], hardware: &str) -> AnyView {
 fn row(near: &NearestProblem, hardware: &str) -> impl IntoView + use<> {
     let view = [("hardware", hardware.to_owned()), ("method", near.method.to_string())];
     let href = link(&format!("/problems/{}", near.problem_id), view);
-    let or_dash = |text: Option<String>| text.unwrap_or_else(|| "–".to_owned());
     let is_it = near.distance == 0.0;
     let (triton, library) = (near.triton.as_ref(), near.library.as_ref());
     view! {
@@ -111,9 +110,9 @@ fn row(near: &NearestProblem, hardware: &str) -> impl IntoView + use<> {
             <td><a href=href>{near.problem.dims()}</a>{is_it.then_some(" this one")}</td>
             <td class="roomy">{near.problem.op.to_string()}</td>
             <td class="roomy">{near.problem.b_layout.to_string()}</td>
-            <td class="mono">{or_dash(triton.map(|triton| triton.config.label()))}</td>
-            <td class="num">{or_dash(triton.map(|triton| format::time(triton.us)))}</td>
-            <td class="num">{or_dash(library.map(|library| format::time(library.us)))}</td>
+            <td class="mono">{format::or_dash(triton.map(|triton| triton.config.label()))}</td>
+            <td class="num">{format::or_dash(triton.map(|triton| format::time(triton.us)))}</td>
+            <td class="num">{format::or_dash(library.map(|library| format::time(library.us)))}</td>
             <RatioCell ratio=near.triton_over_library />
         </tr>
     }

@@ -145,7 +145,6 @@ fn row(
 ) -> impl IntoView + use<> {
     let view_of = [("hardware", slug.to_owned()), ("method", item.method.to_string())];
     let href = link(&format!("/problems/{}", item.problem_id), view_of);
-    let or_dash = |text: Option<String>| text.unwrap_or_else(|| "–".to_owned());
     let (triton, library) = (item.triton.as_ref(), item.library.as_ref());
     let what = if exact {
         described(&item.problem)
@@ -158,9 +157,9 @@ fn row(
             <td class="wrap">
                 {(!exact).then_some("nearest: ")} <a href=href>{what}</a>
             </td>
-            <td class="mono">{or_dash(triton.map(|triton| triton.config.label()))}</td>
-            <td class="num">{or_dash(triton.map(|triton| format::time(triton.us)))}</td>
-            <td class="num">{or_dash(library.map(|library| format::time(library.us)))}</td>
+            <td class="mono">{format::or_dash(triton.map(|triton| triton.config.label()))}</td>
+            <td class="num">{format::or_dash(triton.map(|triton| format::time(triton.us)))}</td>
+            <td class="num">{format::or_dash(library.map(|library| format::time(library.us)))}</td>
             <RatioCell ratio=item.triton_over_library />
             <td>{predict.map(|href| view! { <a href=href.to_owned()>"Predict"</a> })}</td>
         </tr>

@@ -18,7 +18,6 @@ pub(super) fn row(
 ) -> impl IntoView + use<> {
     let parameters = [("hardware", slug.to_owned()), ("method", row.method.to_string())];
     let href = link(&format!("/problems/{}", row.problem_id), parameters);
-    let or_dash = |text: Option<String>| text.unwrap_or_else(|| "–".to_owned());
     let dtype = row.problem.a_dtype.to_string();
     let shown = shown(row, kernels);
     // Where only one contributor has measured at all, every row would say so.
@@ -32,14 +31,14 @@ pub(super) fn row(
             <td><a href=href>{row.problem.dims()}</a></td>
             <td class="roomy">{row.problem.op.to_string()}</td>
             <td class="roomy">{dtype}</td>
-            <td class="mono">{or_dash(shown.map(|shown| shown.config.label()))}{mark}</td>
-            <td class="num">{or_dash(shown.map(|shown| format::time(shown.us)))}</td>
-            <td class="num dim roomy">{or_dash(shown.and_then(spread))}</td>
-            <td class="num dim roomy">{or_dash(ties)}</td>
-            <td class="num">{or_dash(shown.and_then(|shown| shown.tflops).map(format::three_digits))}</td>
-            <td class="num">{or_dash(shown.and_then(|shown| shown.roofline_share).map(format::percent))}</td>
-            <td class="num">{or_dash(shown.and_then(|shown| shown.gain_over_defaults).map(format::factor))}</td>
-            <td class="num">{or_dash(other(row, kernels).map(|other| format::time(other.us)))}</td>
+            <td class="mono">{format::or_dash(shown.map(|shown| shown.config.label()))}{mark}</td>
+            <td class="num">{format::or_dash(shown.map(|shown| format::time(shown.us)))}</td>
+            <td class="num dim roomy">{format::or_dash(shown.and_then(spread))}</td>
+            <td class="num dim roomy">{format::or_dash(ties)}</td>
+            <td class="num">{format::or_dash(shown.and_then(|shown| shown.tflops).map(format::three_digits))}</td>
+            <td class="num">{format::or_dash(shown.and_then(|shown| shown.roofline_share).map(format::percent))}</td>
+            <td class="num">{format::or_dash(shown.and_then(|shown| shown.gain_over_defaults).map(format::factor))}</td>
+            <td class="num">{format::or_dash(other(row, kernels).map(|other| format::time(other.us)))}</td>
             <RatioCell ratio=row.triton_over_library />
             {pick}
         </tr>

@@ -39,7 +39,7 @@ pub(super) fn on_kept(report: &KeptReport) -> impl IntoView + use<> {
 }
 
 fn row(what: String, triton: Option<TopK>, everything: Option<TopK>) -> impl IntoView + use<> {
-    let told = |share: Option<f64>| share.map_or_else(|| "–".to_owned(), format::percent);
+    let told = |share: Option<f64>| format::or_dash(share.map(format::percent));
     let of_everything = everything.map(|top| top.geomean);
     view! {
         <tr>

@@ -50,20 +50,19 @@ fn table(sources: &ProblemSources) -> impl IntoView + use<> {
 
 fn row(source: &SolutionSource) -> impl IntoView + use<> {
     let compare = link("/compare", [("what", "uploads".to_owned()), ("a", source.upload.to_string())]);
-    let told = |text: Option<String>| text.unwrap_or_else(|| "–".to_owned());
     let apart = (source.standing != Standing::Counts)
         .then(|| view! { " " <span class="tag" title="Too far from the times of the others">"does not count"</span> });
     let day = source.collected_at.as_deref().unwrap_or(&source.received_at);
     view! {
         <tr>
             <td><a href=compare title="Compare it with another upload"><code>{source.upload.to_string()}</code></a> {apart}</td>
-            <td>{told(source.contributor.as_ref().map(ToString::to_string))}</td>
+            <td>{format::or_dash(source.contributor.as_ref().map(ToString::to_string))}</td>
             <td class="num">{format::day(day)}</td>
-            <td>{told(source.driver.clone())}</td>
-            <td class="roomy">{told(source.library.as_ref().map(ToString::to_string))}</td>
-            <td class="roomy">{told(source.tool.clone())}</td>
+            <td>{format::or_dash(source.driver.clone())}</td>
+            <td class="roomy">{format::or_dash(source.library.as_ref().map(ToString::to_string))}</td>
+            <td class="roomy">{format::or_dash(source.tool.clone())}</td>
             <td class="num">{format::count(source.timings)}</td>
-            <td class="num">{told(source.best_us.map(format::time))}</td>
+            <td class="num">{format::or_dash(source.best_us.map(format::time))}</td>
         </tr>
     }
 }

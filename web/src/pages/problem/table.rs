@@ -130,8 +130,8 @@ fn row(rank: usize, result: &ConfigResult, best: f64, predictions: &Predictions)
     let predicted = predictions.have_columns().then(|| {
         let time = predictions.of(rank);
         view! {
-            <td class="num">{known(time.map(format::time))}</td>
-            <td class="num dim">{known(time.map(|time| format!("{:.2}", time / result.us)))}</td>
+            <td class="num">{format::or_dash(time.map(format::time))}</td>
+            <td class="num dim">{format::or_dash(time.map(|time| format!("{:.2}", time / result.us)))}</td>
         }
     });
     let label = result.config.label();
@@ -143,15 +143,11 @@ fn row(rank: usize, result: &ConfigResult, best: f64, predictions: &Predictions)
             <BarCell text=format::time(result.us) share=best / result.us />
             <td class="num">{format::factor(result.us / best)}</td>
             {predicted}
-            <td class="num dim roomy">{known(result.spread.map(format::percent))}</td>
-            <td class="num dim roomy">{known(result.repeats.map(format::count))}</td>
+            <td class="num dim roomy">{format::or_dash(result.spread.map(format::percent))}</td>
+            <td class="num dim roomy">{format::or_dash(result.repeats.map(format::count))}</td>
             <td class="num dim">{result.timings}</td>
         </tr>
     }
-}
-
-fn known(text: Option<String>) -> String {
-    text.unwrap_or_else(|| "–".to_owned())
 }
 
 /// The ranks of the configs whose labels hold every word of a text.

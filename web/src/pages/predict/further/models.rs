@@ -109,8 +109,11 @@ fn predicted(
 ) -> Result<[String; 3], String> {
     fits(&model.metadata().hardware, problem).map_err(|error| error.to_string())?;
     let ranked = shortlist(model, ranker, problem, tf32).map_err(|error| error.to_string())?;
-    let or_dash = |text: Option<String>| text.unwrap_or_else(|| "–".to_owned());
     let (config, time) =
         ranked.configs.first().map(|(config, time)| (config.label(), format::time(time.0))).unzip();
-    Ok([or_dash(config), or_dash(time), or_dash(ranked.library.map(|time| format::time(time.0)))])
+    Ok([
+        format::or_dash(config),
+        format::or_dash(time),
+        format::or_dash(ranked.library.map(|time| format::time(time.0))),
+    ])
 }
