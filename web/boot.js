@@ -16,6 +16,9 @@ if (second.includes(part) || name === "list") {
   document.head.append(Object.assign(link, { rel: "preload", as: "fetch", crossOrigin: "anonymous", href: "{{SECOND_WASM}}" }));
 }
 
+// What pages run in workers (`web/src/worker.rs`).
+window.workers = { checker: "{{CHECKER}}", ranker: "{{RANKER}}" };
+
 // The app asks for these only once it runs, which is late. It takes the answers from here (`web/src/api.rs`), each once,
 // if their addresses are its own to the letter.
 const ahead = (window.ahead = {});

@@ -6,6 +6,7 @@ mod agents;
 mod axe;
 mod browser;
 mod files;
+mod lists;
 mod programs;
 mod reported;
 mod seeded;

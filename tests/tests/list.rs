@@ -5,17 +5,6 @@ use serde_json::Value;
 
 const ROWS: &str = "[data-testid=list] tbody tr";
 
-async fn predict(browser: &Browser, list: &str) -> anyhow::Result<()> {
-    let list = serde_json::to_string(list)?;
-    let set = format!(
-        "const field = document.querySelector('#shapes');
-         field.value = {list};
-         field.dispatchEvent(new Event('input', {{ bubbles: true }}));"
-    );
-    browser.script::<()>(&set).await?;
-    browser.press("document.querySelector('form.card .button.primary')").await
-}
-
 #[tokio::test(flavor = "multi_thread")]
 async fn a_list_becomes_a_table_and_two_files() -> anyhow::Result<()> {
     let (_folder, server) = seeded_server()?;
@@ -26,11 +15,10 @@ async fn a_list_becomes_a_table_and_two_files() -> anyhow::Result<()> {
         [(Viewport::DESKTOP, Theme::Light, "desktop"), (Viewport::PHONE, Theme::Dark, "phone")]
     {
         browser.look(viewport, theme).await?;
-        browser.open(&format!("{}/predict/list", server.url()), "#shapes").await?;
+        browser.open_list(&server).await?;
         browser.script::<()>(CATCH_FILES).await?;
         let requests = "return performance.getEntriesByType('resource').length";
-        browser.until("return !document.body.innerText.includes('The model is on its way')").await?;
-        predict(&browser, list).await?;
+        browser.rank_list(list).await?;
         browser.until(&format!("return document.querySelectorAll('{ROWS}').length === 6")).await?;
         browser
             .until("return document.body.innerText.includes('6 of 6 shapes ranked, 2 without a prediction')")
@@ -48,11 +36,7 @@ async fn a_list_becomes_a_table_and_two_files() -> anyhow::Result<()> {
         }
 
         for button in ["CSV", "Inductor lookup_table"] {
-            let press = format!(
-                "[...document.querySelectorAll('[data-testid=list-progress] button')]
-                    .find((one) => one.innerText === '{button}')"
-            );
-            browser.press(&press).await?;
+            browser.press_in_list(button).await?;
         }
         browser.until("return Object.keys(window.files).length === 2").await?;
         let files: Value = browser.script("return window.files").await?;
@@ -81,52 +65,12 @@ async fn a_list_becomes_a_table_and_two_files() -> anyhow::Result<()> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_thousand_shapes_do_not_freeze_the_page() -> anyhow::Result<()> {
-    let (_folder, server) = seeded_server()?;
-    let browser = Browser::start().await?;
-    browser.look(Viewport::DESKTOP, Theme::Light).await?;
-    browser.open(&format!("{}/predict/list", server.url()), "#shapes").await?;
-    browser.until("return !document.body.innerText.includes('The model is on its way')").await?;
-    let sizes =
-        (0..1000_u32).map(|i| format!("{}x{}x{}", 16 + 8 * i, 512 + 64 * (i % 61), 256 + 128 * (i % 53)));
-    let list: Vec<String> = sizes.collect();
-    // A frame is drawn only between turns of the ranking.
-    let count = "window.frames_drawn = 0;
-        (function next() { window.frames_drawn += 1; requestAnimationFrame(next); })();
-        window.long = [];
-        new PerformanceObserver((list) => window.long.push(...list.getEntries().map((one) => one.duration)))
-            .observe({ type: 'longtask' });";
-    browser.script::<()>(count).await?;
-    // A task that the machine interrupts lasts longer than its work: one quiet run of three is enough.
-    let mut longest = f64::INFINITY;
-    for _ in 0..3 {
-        browser.script::<()>("window.long = []").await?;
-        let begun = std::time::Instant::now();
-        predict(&browser, &list.join("\n")).await?;
-        let started: u64 = browser.script("return window.frames_drawn").await?;
-        browser.until("return document.body.innerText.includes('1,000 of 1,000 shapes ranked')").await?;
-        let drawn: u64 = browser.script::<u64>("return window.frames_drawn").await? - started;
-        let took = begun.elapsed();
-        let long: Vec<f64> = browser.script("return window.long").await?;
-        println!("{drawn} frames while 1,000 shapes were ranked in {took:?}; long tasks: {long:?} ms");
-        anyhow::ensure!(drawn >= 10, "the page was drawn {drawn} times while it ranked");
-        longest = longest.min(long.into_iter().fold(0.0, f64::max));
-        if longest <= 100.0 {
-            break;
-        }
-    }
-    anyhow::ensure!(longest <= 100.0, "a task of {longest} ms in the quietest of three runs");
-    assert_eq!(browser.complaints().await?, Vec::<String>::new());
-    Ok(())
-}
-
-#[tokio::test(flavor = "multi_thread")]
 async fn the_list_and_predict_give_one_time() -> anyhow::Result<()> {
     let (_folder, server) = seeded_server()?;
     let browser = Browser::start().await?;
     browser.look(Viewport::DESKTOP, Theme::Light).await?;
-    browser.open(&format!("{}/predict/list", server.url()), "#shapes").await?;
-    predict(&browser, "2048x14336x4096 addmm column vector").await?;
+    browser.open_list(&server).await?;
+    browser.rank_list("2048x14336x4096 addmm column vector").await?;
     browser.wait_for(&format!("{ROWS} td.mono")).await?;
     let listed: String = browser
         .script(&format!("return [...document.querySelectorAll('{ROWS} td')].slice(4, 6).map((td) => td.innerText.trim()).join(' ')"))
@@ -176,9 +120,8 @@ async fn a_log_and_a_recording_say_the_same_as_a_line() -> anyhow::Result<()> {
             (LOG, 2, "got the size `s0`, expected a number"),
             (RECORDING, 2, "M: got 0, expected a size"),
         ] {
-            browser.open(&format!("{}/predict/list", server.url()), "#shapes").await?;
-            browser.until("return !document.body.innerText.includes('The model is on its way')").await?;
-            predict(&browser, text).await?;
+            browser.open_list(&server).await?;
+            browser.rank_list(text).await?;
             browser.until(&format!("return document.querySelectorAll('{ROWS}').length === {lines}")).await?;
             let table: String =
                 browser.script("return document.querySelector('[data-testid=list]').innerText").await?;
@@ -196,30 +139,5 @@ async fn a_log_and_a_recording_say_the_same_as_a_line() -> anyhow::Result<()> {
             "{said:?}"
         );
     }
-    Ok(())
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn a_list_can_be_stopped() -> anyhow::Result<()> {
-    let (_folder, server) = seeded_server()?;
-    let browser = Browser::start().await?;
-    browser.look(Viewport::DESKTOP, Theme::Light).await?;
-    browser.open(&format!("{}/predict/list", server.url()), "#shapes").await?;
-    browser.until("return !document.body.innerText.includes('The model is on its way')").await?;
-    let list: Vec<String> = (1..=20_000_u32).map(|m| format!("{m}x4096x4096")).collect();
-    predict(&browser, &list.join("\n")).await?;
-    browser.until(&format!("return document.querySelectorAll('{ROWS}').length > 20")).await?;
-    let stop = "[...document.querySelectorAll('[data-testid=list-progress] button')].find((one) => one.innerText === 'Stop')";
-    browser.press(stop).await?;
-    let status = "document.querySelector('[data-testid=list-progress] [role=status]').innerText";
-    browser.until(&format!("return {status}.endsWith('of 20,000 shapes ranked, stopped')")).await?;
-    let said: String = browser.script(&format!("return {status}")).await?;
-    tokio::time::sleep(std::time::Duration::from_millis(300)).await;
-    assert_eq!(browser.script::<String>(&format!("return {status}")).await?, said, "it goes on");
-    // What there is can be taken, and another list begins anew.
-    let enabled = "return [...document.querySelectorAll('[data-testid=list-progress] button')].some((one) => one.innerText === 'CSV' && !one.disabled)";
-    anyhow::ensure!(browser.script::<bool>(enabled).await?);
-    predict(&browser, "64x64x64\n128x64x64").await?;
-    browser.until(&format!("return {status} === '2 of 2 shapes ranked'")).await?;
     Ok(())
 }

@@ -19,6 +19,7 @@ mod ranking;
 mod remote;
 mod second_piece;
 mod turns;
+mod worker;
 
 fn main() {
     console_error_panic_hook::set_once();

@@ -14,6 +14,9 @@ pub(crate) const BUNDLE: &str = "diode-bundle";
 /// The package of the program that checks files before they are sent.
 pub(crate) const CHECKER: &str = "diode-checker";
 
+/// The package of the program that ranks lists.
+pub(crate) const RANKER: &str = "diode-ranker";
+
 /// Builds web/dist.
 pub(crate) fn build() -> anyhow::Result<()> {
     compile()?;
@@ -30,16 +33,18 @@ pub(crate) fn compile() -> anyhow::Result<()> {
     // Two progress bars on one terminal would write over each other.
     let quietly = |build: &mut Command| shell::run(build.env("CARGO_TERM_PROGRESS_WHEN", "never"));
     quietly(cargo().args(build).args(link))?;
-    quietly(cargo().args(["build", "--package", CHECKER, "--target", WASM, "--profile", "web"]))
+    let workers = ["build", "--package", CHECKER, "--package", RANKER, "--target", WASM, "--profile", "web"];
+    quietly(cargo().args(workers))
 }
 
 /// Makes the files from what is compiled.
 pub(crate) fn make_files() -> anyhow::Result<()> {
     eprintln!("web: making its files");
     let compiled = target_folder().join(WASM).join("web");
+    let programs = ["diode-web.wasm", "diode_checker.wasm", "diode_ranker.wasm"];
     shell::run(
         command(target_folder().join("debug").join(BUNDLE))
-            .args(["diode-web.wasm", "diode_checker.wasm"].map(|name| compiled.join(name)))
+            .args(programs.map(|name| compiled.join(name)))
             .args([root().join("web"), root().join("web/dist")]),
     )
 }

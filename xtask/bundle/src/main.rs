@@ -4,9 +4,9 @@
 //! for its dependencies to be compiled.
 #![forbid(unsafe_code)]
 
-mod checker;
 mod custom_sections;
 mod import_names;
+mod worker;
 
 use std::fs;
 use std::io::Write as _;
@@ -17,21 +17,21 @@ use base16ct::lower::encode_string;
 use sha2::{Digest as _, Sha256};
 use wasm_bindgen_cli_support::Bindgen;
 
-use checker::Checker;
+use worker::Worker;
 
 /// What a first visit may download, compressed; more would feel slow on a phone.
 const FIRST_LOAD_BUDGET: usize = 350_000;
 /// Says which inputs the files were made of, so that nothing is done twice.
 const STAMP: &str = ".stamp";
 
-/// `diode-bundle WASM CHECKER WEB DIST`: the compiled dashboard, the compiled checker of files, the folder of the style
-/// and the page, and where the files go.
+/// `diode-bundle WASM WORKER… WEB DIST`: the compiled dashboard, the compiled programs that it runs in workers, the folder
+/// of the style and the page, and where the files go.
 fn main() -> anyhow::Result<()> {
     let arguments: Vec<PathBuf> = std::env::args_os().skip(1).map(PathBuf::from).collect();
-    let [wasm, checker, web, dist] = arguments.as_slice() else {
-        bail!("got {} arguments, expected WASM CHECKER WEB DIST; use `cargo xtask web`", arguments.len());
+    let [wasm, workers @ .., web, dist] = arguments.as_slice() else {
+        bail!("got {} arguments, expected WASM WORKER… WEB DIST; use `cargo xtask web`", arguments.len());
     };
-    let sources = Sources::read(wasm, checker, web)?;
+    let sources = Sources::read(wasm, workers, web)?;
     let stamp = sources.digest();
     if fs::read_to_string(dist.join(STAMP)).is_ok_and(|made_of| made_of == stamp) {
         return Ok(());
@@ -41,7 +41,6 @@ fn main() -> anyhow::Result<()> {
     }
     fs::create_dir_all(dist)?;
     let size = sources.write(dist)?;
-    sources.checker.write(dist)?;
     eprintln!("the dashboard's first load is {:.1} kB compressed", size as f64 / 1e3);
     if size > FIRST_LOAD_BUDGET {
         bail!("the dashboard is {size} bytes compressed; the budget is {FIRST_LOAD_BUDGET}");
@@ -53,14 +52,14 @@ fn main() -> anyhow::Result<()> {
 /// Everything a page is made of, before names are hashed.
 struct Sources {
     wasm: Vec<u8>,
-    checker: Checker,
+    workers: Vec<Worker>,
     css: String,
     index: String,
     boot: String,
 }
 
 impl Sources {
-    fn read(wasm: &Path, checker: &Path, web: &Path) -> anyhow::Result<Self> {
+    fn read(wasm: &Path, workers: &[PathBuf], web: &Path) -> anyhow::Result<Self> {
         let mut sheets: Vec<PathBuf> = fs::read_dir(web.join("style"))
             .context("web/style is missing")?
             .map(|entry| entry.map(|entry| entry.path()))
@@ -70,7 +69,7 @@ impl Sources {
         let css = sheets.iter().map(|path| text(path)).collect::<Result<Vec<_>, _>>()?.join("\n");
         Ok(Self {
             wasm: fs::read(wasm).with_context(|| format!("cannot read {}", wasm.display()))?,
-            checker: Checker::read(checker, web)?,
+            workers: workers.iter().map(|worker| Worker::read(worker, web)).collect::<Result<_, _>>()?,
             css,
             index: text(&web.join("index.html"))?,
             boot: text(&web.join("boot.js"))?,
@@ -81,7 +80,7 @@ impl Sources {
         let mut hash = Sha256::new();
         let parts: [&[u8]; 4] =
             [&self.wasm, self.css.as_bytes(), self.index.as_bytes(), self.boot.as_bytes()];
-        for part in parts.into_iter().chain(self.checker.parts()) {
+        for part in parts.into_iter().chain(self.workers.iter().flat_map(Worker::parts)) {
             hash.update(part.len().to_le_bytes());
             hash.update(part);
         }
@@ -129,7 +128,11 @@ impl Sources {
                 .replace("{{SECOND_WASM}}", &format!("/{folder}/{second}"))
                 .replace("{{APP_CSS}}", &app_css)
         };
-        let boot_js = add("boot", "js", fill(&bare(&self.boot)).as_bytes())?;
+        let mut boot = fill(&bare(&self.boot));
+        for worker in &self.workers {
+            boot = boot.replace(&worker.placeholder(), &worker.write(dist)?);
+        }
+        let boot_js = add("boot", "js", boot.as_bytes())?;
         let index = fill(&self.index).replace("{{BOOT_JS}}", &boot_js);
         size += write_compressed(dist, "index.html", index.as_bytes())?;
         Ok(size)

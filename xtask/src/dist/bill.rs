@@ -12,14 +12,15 @@ use crate::shell::{cargo, output, root};
 use crate::web;
 
 /// What is handed out with Rust in it: its name there, and its package.
-const PARTS: [(&str, &str); 5] = [
+const PARTS: [(&str, &str); 6] = [
     ("diode", "diode-collector"),
     ("diode-server", "diode-server"),
     ("dashboard", "diode-web"),
     ("checker", web::CHECKER),
+    ("ranker", web::RANKER),
     ("torch-diode", "torch-diode-py"),
 ];
-const IN_BROWSERS: [&str; 2] = ["diode-web", web::CHECKER];
+const IN_BROWSERS: [&str; 3] = ["diode-web", web::CHECKER, web::RANKER];
 
 /// `Cargo.lock`, as far as it is needed.
 #[derive(Deserialize)]

@@ -20,7 +20,7 @@ pub const WEIGHED: usize = 8;
 pub const NEAR: usize = 5;
 
 /// A kernel with what follows it.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Weighed {
     pub config: Config,
     pub alone: Micros,

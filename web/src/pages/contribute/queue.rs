@@ -8,9 +8,10 @@ use leptos::prelude::*;
 use web_sys::File;
 
 use super::Stage;
-use super::check::{Check, Found, check};
+use super::check::{Found, check};
 use super::send::{Upload, send};
 use crate::turns::put_off;
+use crate::worker::Worker;
 use crate::{cache, format};
 
 /// A file as it is listed.
@@ -38,7 +39,7 @@ pub(super) struct Queue {
     entries: RwSignal<Vec<Entry>>,
     waiting: StoredValue<VecDeque<Waiting>, LocalStorage>,
     /// Dropping a check or an upload ends it, so leaving the page does too.
-    check: StoredValue<Option<Check>, LocalStorage>,
+    check: StoredValue<Option<Worker>, LocalStorage>,
     upload: StoredValue<Option<Upload>, LocalStorage>,
     is_busy: StoredValue<bool>,
     added: StoredValue<usize>,

@@ -5,12 +5,12 @@ use diode_core::hardware::Hardware;
 use diode_core::table::inductor::InductorOptions;
 use diode_core::{Config, Epilogue, Invalid, Micros, Table};
 use diode_model::epilogue::Weighed;
+use diode_ranking::{Ranked, Row};
 use js_sys::{Array, JsString};
 use wasm_bindgen::JsValue;
 use web_sys::{Blob, BlobPropertyBag};
 
 use crate::files::give;
-use crate::ranking::{Ranked, Row};
 
 const HEAD: &str = "line,op,b,m,n,k,dtype,a_layout,b_layout,bias,config,template,block_m,block_n,block_k,\
                     group_m,num_stages,num_warps,predicted_us,library_us,epilogue,epilogue_us,library_epilogue_us,\

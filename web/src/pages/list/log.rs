@@ -3,9 +3,9 @@
 use std::collections::HashSet;
 
 use diode_core::{Bias, DType, Layout, Op, Problem, ProblemFields};
+use diode_ranking::Line;
 
 use super::shapes::{Defaults, dtype};
-use crate::ranking::Line;
 
 /// Begins the results of one kernel: `AUTOTUNE mm(16x4096, 4096x4096)`.
 const TIMED: &str = "AUTOTUNE ";

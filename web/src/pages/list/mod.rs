@@ -1,5 +1,6 @@
 //! Predictions for a list of shapes, computed in the browser and taken home as a file.
 
+mod at_work;
 mod export;
 mod log;
 mod parse;
@@ -11,7 +12,6 @@ use std::sync::Arc;
 
 use diode_core::api::{ModelState, ModelSummary};
 use diode_core::{Bias, DType, Epilogue, Layout, Op};
-use diode_model::Model;
 use diode_model::epilogue::uncounted;
 use js_sys::futures::JsFuture;
 use leptos::prelude::*;
@@ -21,6 +21,7 @@ use web_sys::HtmlInputElement;
 
 pub(crate) use self::shapes::one_shape;
 
+use self::at_work::AtWork;
 use self::parse::parse;
 use self::shapes::Defaults;
 use self::table::Results;
@@ -28,7 +29,6 @@ use crate::components::{Chips, Choice, FailedLoad, Loaded, Select, use_title};
 use crate::models;
 use crate::pages::models::NoModels;
 use crate::pages::predict::{DTYPES, epilogues, float32, model_choice};
-use crate::ranking::{Line, Row, work};
 use crate::remote::{Load, remote};
 use crate::{format, handed_over};
 
@@ -86,18 +86,6 @@ impl Chosen {
     }
 }
 
-/// A list at work or done.
-#[derive(Clone, Copy)]
-struct Progress {
-    rows: RwSignal<Vec<Row>>,
-    /// How many rows there will be.
-    total: RwSignal<usize>,
-    /// Counts the lists, so that an old one ends when a new one begins.
-    run: RwSignal<u32>,
-    /// Whether the reader has ended it.
-    stopped: RwSignal<bool>,
-}
-
 #[component]
 fn List(models: Arc<Vec<ModelSummary>>) -> impl IntoView {
     if models.is_empty() {
@@ -118,19 +106,12 @@ fn List(models: Arc<Vec<ModelSummary>>) -> impl IntoView {
         tf32: text(""),
         epilogue: text(Epilogue::None.as_str()),
     };
-    let progress = Progress {
-        rows: RwSignal::new(Vec::new()),
-        total: RwSignal::new(0),
-        run: RwSignal::new(0),
-        stopped: RwSignal::new(false),
-    };
+    let list = AtWork::new();
     // Rows are of the model that they stand under.
     Effect::new(move |before: Option<String>| {
         let id = chosen.model.get();
         if before.is_some_and(|before| before != id) {
-            progress.run.update(|run| *run += 1);
-            progress.rows.set(Vec::new());
-            progress.total.set(0);
+            list.clear();
         }
         id
     });
@@ -144,7 +125,8 @@ fn List(models: Arc<Vec<ModelSummary>>) -> impl IntoView {
     let lines = Memo::new(move |_| chosen.text.with(|text| parse(text, chosen.defaults())));
     let start = move |_| {
         let Load::Ready(model) = model.get() else { return };
-        begin(&model, &lines.get_untracked(), chosen, progress);
+        let (tf32, epilogue) = untrack(|| (!chosen.tf32.with(String::is_empty), chosen.epilogue()));
+        list.begin(&model, lines.get_untracked(), tf32, epilogue);
     };
     let refusal = move || match (lines.with(Vec::len), model.get()) {
         (0, _) => Some("Paste or choose shapes first.".to_owned()),
@@ -178,9 +160,10 @@ fn List(models: Arc<Vec<ModelSummary>>) -> impl IntoView {
             </form>
             <div class="section">
                 {failed}
+                {move || list.failed.get().then(cannot_rank)}
                 {move || summary.get().zip(model.value()).map(|(summary, model)| {
                     let hardware = model.metadata().hardware.clone();
-                    view! { <Results progress summary hardware /> }
+                    view! { <Results list summary hardware /> }
                 })}
             </div>
         </div>
@@ -188,21 +171,17 @@ fn List(models: Arc<Vec<ModelSummary>>) -> impl IntoView {
     .into_any()
 }
 
-/// Begins with a list; an earlier one ends.
-fn begin(model: &Arc<Model>, lines: &[Line], chosen: Chosen, progress: Progress) {
-    progress.run.update(|run| *run += 1);
-    progress.rows.set(Vec::new());
-    progress.total.set(lines.len());
-    progress.stopped.set(false);
-    let own = progress.run.get_untracked();
-    let (tf32, epilogue) = untrack(|| (!chosen.tf32.with(String::is_empty), chosen.epilogue()));
-    work(Arc::clone(model), lines.to_vec(), tf32, epilogue, move |rows| {
-        let is_current = progress.run.try_get_untracked() == Some(own) && !progress.stopped.get_untracked();
-        if is_current {
-            progress.rows.update(|all| all.extend(rows));
-        }
-        is_current
-    });
+fn cannot_rank() -> impl IntoView {
+    view! {
+        <div class="failure" role="alert" data-testid="cannot-rank">
+            <strong>"The list cannot be ranked"</strong>
+            <p>
+                "Your browser could not start the program that ranks lists. Press Predict again. If that does not help: \
+                 keep a copy of your list and load this page again, since the server may have a newer version of it, and \
+                 allow web workers for this page. Without a browser, "<code>"diode predict --list"</code>" ranks a list, too."
+            </p>
+        </div>
+    }
 }
 
 /// Shapes to paste, type or read from a file.

@@ -1,9 +1,10 @@
 //! Lists of shapes as people have them: a shape per line, CSV with a head, a log of Inductor, or what
 //! `torch_diode.record()` wrote.
 
+use diode_ranking::Line;
+
 use super::shapes::{Defaults, shapes};
 use super::{log, recorded};
-use crate::ranking::Line;
 
 /// Reads a list in whichever form it is.
 pub(super) fn parse(text: &str, defaults: Defaults) -> Vec<Line> {

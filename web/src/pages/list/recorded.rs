@@ -1,9 +1,8 @@
 //! The list that `torch_diode.record()` writes: a JSON list of problems.
 
 use diode_core::Problem;
+use diode_ranking::Line;
 use serde_json::Value;
-
-use crate::ranking::Line;
 
 /// Reads a list; `None` if the text is no JSON. The place in the list stands for the line.
 pub(super) fn read(text: &str) -> Option<Vec<Line>> {

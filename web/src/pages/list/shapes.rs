@@ -1,9 +1,9 @@
 //! Shapes in lines, or in CSV with a head.
 
 use diode_core::{Bias, DType, Field, Layout, Op, Problem, ProblemFields};
+use diode_ranking::Line;
 
 use crate::pages::predict::{batched, dims, size, whole};
-use crate::ranking::Line;
 
 /// What a line means that does not say it.
 #[derive(Debug, Clone, Copy, PartialEq)]

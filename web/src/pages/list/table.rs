@@ -2,22 +2,22 @@
 
 use diode_core::api::ModelSummary;
 use diode_core::hardware::Hardware;
+use diode_ranking::{Ranked, Row};
 use leptos::prelude::*;
 
-use super::Progress;
+use super::at_work::AtWork;
 use super::export::{csv, download, lookup_table};
 use crate::components::{CaveatMark, Empty, MeasureAll};
 use crate::format;
 use crate::pages::predict::shape_of;
 use crate::query::link;
-use crate::ranking::{Ranked, Row};
 
 /// Rows shown at first, and more at each press: thousands at once would take a moment to lay out.
 const STEP: usize = 100;
 
 #[component]
-pub(super) fn Results(progress: Progress, summary: ModelSummary, hardware: Hardware) -> impl IntoView {
-    let Progress { rows, total, run, stopped } = progress;
+pub(super) fn Results(list: AtWork, summary: ModelSummary, hardware: Hardware) -> impl IntoView {
+    let AtWork { rows, total, run, stopped, .. } = list;
     let limit = RwSignal::new(STEP);
     let done = move || rows.with(Vec::len);
     let refused =
@@ -69,7 +69,7 @@ pub(super) fn Results(progress: Progress, summary: ModelSummary, hardware: Hardw
     let table = view! {
         <div class="row" data-testid="list-progress">
             <span role="status">{said}</span>
-            <button type="button" class="button small" class:hidden=is_done on:click=move |_| stopped.set(true)>"Stop"</button>
+            <button type="button" class="button small" class:hidden=is_done on:click=move |_| list.stop()>"Stop"</button>
             <button type="button" class="button small" prop:disabled=move || !is_done() on:click=take_csv>"CSV"</button>
             <button type="button" class="button small" prop:disabled=move || !is_done() on:click=take_table>
                 "Inductor lookup_table"

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use diode_core::api::{ModelSummary, ProblemPoint};
 use diode_core::{DType, Epilogue, ProblemGroup};
 use diode_model::Model;
+use diode_ranking::{Line, Row};
 use leptos::prelude::*;
 
 use crate::charts::{self, JudgedProblem};
@@ -13,7 +14,7 @@ use crate::components::{Empty, Loaded};
 use crate::format;
 use crate::models;
 use crate::query::link;
-use crate::ranking::{Line, Row, work};
+use crate::ranking::rank_in_turns;
 use crate::remote::{Load, remote_list};
 
 /// Of more problems, an even sample is predicted.
@@ -83,7 +84,7 @@ fn Predicted(model: Arc<Model>, points: Arc<Vec<ProblemPoint>>, slug: String) ->
     let lines = (1..).zip(chosen.iter());
     let lines = lines.map(|(number, point)| Line { number, problem: Ok(point.problem.clone()) }).collect();
     let rows = RwSignal::new(Vec::<Row>::new());
-    work(model, lines, false, Epilogue::None, move |more| {
+    rank_in_turns(model, lines, false, Epilogue::None, move |more| {
         rows.try_update(|rows| rows.extend(more)).is_some()
     });
     let total = chosen.len();

@@ -7,6 +7,7 @@ use diode_core::hardware::{TooLarge, fits, roofline};
 use diode_core::{Epilogue, Micros, Problem, Tflops};
 use diode_model::epilogue::{Verdict, Weighed, uncounted};
 use diode_model::{Model, ModelError, RankedSpace, Ranker};
+use diode_ranking::{TF32_CAVEAT, followed, rounds, shortlist};
 use leptos::prelude::*;
 
 use super::address::{flags, shape_of};
@@ -15,7 +16,6 @@ use super::fields::Fields;
 use crate::components::{BarCell, Empty, Later, Snippet};
 use crate::format;
 use crate::query::link;
-use crate::ranking::{TF32_CAVEAT, followed, rounds, shortlist};
 use crate::turns::put_off;
 
 /// How many candidates are shown.

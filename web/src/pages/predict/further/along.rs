@@ -4,13 +4,14 @@ use std::sync::Arc;
 
 use diode_core::{Epilogue, Field, Micros, Problem, ProblemFields, Tflops};
 use diode_model::Model;
+use diode_ranking::{Line, Ranked, Row};
 use leptos::prelude::*;
 
 use super::super::fields::Fields;
 use crate::charts::{self, SizePoint};
 use crate::components::{CaveatMark, Chips, Choice};
 use crate::format;
-use crate::ranking::{Line, Ranked, Row, work};
+use crate::ranking::rank_in_turns;
 
 /// The sizes that are looked at: powers of two and the middles between them, up to 2 to the power of this.
 const LAST_POWER: u32 = 16;
@@ -38,7 +39,7 @@ pub(super) fn Along(fields: Fields, model: Arc<Model>, is_open: RwSignal<bool>) 
         rows.set(Vec::new());
         total.set(lines.len());
         let own = run.get_untracked();
-        work(Arc::clone(&model), lines, tf32, epilogue, move |more| {
+        rank_in_turns(Arc::clone(&model), lines, tf32, epilogue, move |more| {
             let is_current = run.try_get_untracked() == Some(own);
             if is_current {
                 rows.update(|rows| rows.extend(more));

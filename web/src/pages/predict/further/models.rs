@@ -6,12 +6,12 @@ use diode_core::Problem;
 use diode_core::api::{ModelState, ModelSummary};
 use diode_core::hardware::fits;
 use diode_model::{Model, Ranker};
+use diode_ranking::shortlist;
 use leptos::prelude::*;
 
 use super::super::fields::Fields;
 use crate::format;
 use crate::models;
-use crate::ranking::shortlist;
 use crate::remote::Load;
 
 /// Each is a file to download.

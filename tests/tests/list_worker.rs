@@ -1,0 +1,255 @@
+//! Lists are ranked in a worker of the browser: the page answers meanwhile, also without a network.
+
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, ensure};
+use diode_tests::{Browser, CATCH_FILES, LOOKS, Theme, Viewport, config_label, diode_json, seeded_server};
+use serde_json::{Value, json};
+
+const ROWS: &str = "[data-testid=list] tbody tr";
+const STATUS: &str = "document.querySelector('[data-testid=list-progress] [role=status]').innerText";
+
+/// What a browser calls long.
+const LONGEST_TASK_MS: f64 = 50.0;
+/// For a list of 1,000 shapes.
+const SLOWEST: Duration = Duration::from_secs(3);
+
+/// The scripts of workers that the page has asked for.
+const WORKERS: &str =
+    "return performance.getEntriesByType('resource').map((one) => new URL(one.name).pathname)
+    .filter((path) => path.endsWith('/worker.js'))";
+
+/// Counts the workers that the page ends.
+const COUNT_ENDS: &str = "window.ended = 0;
+    const end = Worker.prototype.terminate;
+    Worker.prototype.terminate = function () { window.ended += 1; end.call(this); };";
+
+async fn look_at(viewport: Viewport, theme: Theme) -> anyhow::Result<Browser> {
+    let browser = Browser::start().await?;
+    browser.look(viewport, theme).await?;
+    Ok(browser)
+}
+
+fn long_list() -> String {
+    let lines: Vec<String> = (1..=20_000_u32).map(|m| format!("{m}x4096x4096")).collect();
+    lines.join("\n")
+}
+
+/// `count` different shapes.
+fn shapes(count: u32) -> Vec<String> {
+    let shape = |i| format!("{}x{}x{}", 16 + 8 * i, 512 + 64 * (i % 61), 256 + 128 * (i % 53));
+    (0..count).map(shape).collect()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_list_of_a_thousand_shapes_does_not_freeze_the_page() -> anyhow::Result<()> {
+    let (_folder, server) = seeded_server()?;
+    let list = shapes(1000).join("\n");
+    // A frame is drawn only between tasks.
+    let count = "window.frames_drawn = 0;
+        (function next() { window.frames_drawn += 1; requestAnimationFrame(next); })();
+        window.long = [];
+        new PerformanceObserver((list) => window.long.push(...list.getEntries().map((one) => one.duration)))
+            .observe({ type: 'longtask' });";
+    for (viewport, theme, look) in LOOKS {
+        let browser = look_at(viewport, theme).await?;
+        browser.open_list(&server).await?;
+        browser.script::<()>(count).await?;
+        // A task that the machine interrupts lasts longer than its work: one quiet run of three is enough.
+        let (mut longest, mut quickest) = (f64::INFINITY, Duration::MAX);
+        for _ in 0..3 {
+            browser.script::<()>("window.long = []").await?;
+            let begun = Instant::now();
+            browser.rank_list(&list).await?;
+            let started: u64 = browser.script("return window.frames_drawn").await?;
+            browser.until("return document.body.innerText.includes('1,000 of 1,000 shapes ranked')").await?;
+            let took = begun.elapsed();
+            let drawn: u64 = browser.script::<u64>("return window.frames_drawn").await? - started;
+            let long: Vec<f64> = browser.script("return window.long").await?;
+            println!(
+                "{look}: {drawn} frames while 1,000 shapes were ranked in {took:?}; long tasks: {long:?} ms"
+            );
+            ensure!(drawn >= 10, "{look}: the page was drawn {drawn} times while its list was ranked");
+            longest = longest.min(long.into_iter().fold(0.0, f64::max));
+            quickest = quickest.min(took);
+            if longest <= LONGEST_TASK_MS && quickest <= SLOWEST {
+                break;
+            }
+        }
+        ensure!(longest <= LONGEST_TASK_MS, "{look}: a task of {longest} ms in the quietest of three runs");
+        ensure!(quickest <= SLOWEST, "{look}: {quickest:?} in the quickest of three runs");
+        let workers: Vec<String> = browser.script(WORKERS).await?;
+        ensure!(workers.len() == 1 && workers[0].starts_with("/ranker-"), "{look}: {workers:?}");
+        browser.quiet(look).await?;
+    }
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn other_pages_do_not_fetch_what_ranks_a_list() -> anyhow::Result<()> {
+    let (_folder, server) = seeded_server()?;
+    let browser = look_at(Viewport::DESKTOP, Theme::Light).await?;
+    for (path, ready) in [
+        ("/", "main h1"),
+        ("/predict?hardware=nvidia-h200&m=512&n=512&k=512", "[data-testid=candidates]"),
+        ("/contribute", "[data-testid=terms]"),
+    ] {
+        browser.open(&format!("{}{path}", server.url()), ready).await?;
+        let fetched: Vec<String> =
+            browser.script("return performance.getEntriesByType('resource').map((one) => one.name)").await?;
+        ensure!(!fetched.is_empty() && !fetched.iter().any(|name| name.contains("/ranker-")), "{fetched:?}");
+    }
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_list_can_be_stopped() -> anyhow::Result<()> {
+    let (_folder, server) = seeded_server()?;
+    let list = long_list();
+    for (viewport, theme, look) in LOOKS {
+        let browser = look_at(viewport, theme).await?;
+        browser.open_list(&server).await?;
+        browser.script::<()>(COUNT_ENDS).await?;
+        browser.rank_list(&list).await?;
+        browser.until(&format!("return document.querySelectorAll('{ROWS}').length > 20")).await?;
+        browser.press_in_list("Stop").await?;
+        browser.until(&format!("return {STATUS}.endsWith('of 20,000 shapes ranked, stopped')")).await?;
+        ensure!(browser.script::<u32>("return window.ended").await? == 1, "{look}: the worker goes on");
+        let said: String = browser.script(&format!("return {STATUS}")).await?;
+        tokio::time::sleep(Duration::from_millis(300)).await;
+        ensure!(
+            browser.script::<String>(&format!("return {STATUS}")).await? == said,
+            "{look}: the list goes on"
+        );
+        // What there is can be taken, and another list begins anew.
+        let enabled = "return [...document.querySelectorAll('[data-testid=list-progress] button')]
+            .some((one) => one.innerText === 'CSV' && !one.disabled)";
+        ensure!(browser.script::<bool>(enabled).await?, "{look}");
+        browser.rank_list("64x64x64\n128x64x64").await?;
+        browser.until(&format!("return {STATUS} === '2 of 2 shapes ranked'")).await?;
+        ensure!(browser.script::<u32>("return window.ended").await? == 1, "{look}: an idle worker was ended");
+
+        // A list that comes while another is at work ends it, too.
+        browser.rank_list(&list).await?;
+        browser.until(&format!("return document.querySelectorAll('{ROWS}').length > 20")).await?;
+        browser.rank_list("64x64x64").await?;
+        browser.until(&format!("return {STATUS} === '1 of 1 shape ranked'")).await?;
+        ensure!(browser.script::<u32>("return window.ended").await? == 2, "{look}: the worker goes on");
+        ensure!(
+            browser.script::<usize>(&format!("return document.querySelectorAll('{ROWS}').length")).await?
+                == 1
+        );
+        browser.quiet(look).await?;
+    }
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_list_that_cannot_be_ranked_says_what_to_do() -> anyhow::Result<()> {
+    let (_folder, server) = seeded_server()?;
+    // A script that is not there, and a browser that allows no worker.
+    let hinder = "if (location.search === '?gone') {
+            let addresses;
+            const gone = (real) => { addresses = { ...real, real: real.ranker, ranker: '/ranker-000000000000/worker.js' }; };
+            Object.defineProperty(window, 'workers', { get: () => addresses, set: gone });
+        }
+        if (location.search === '?forbidden') {
+            window.Worker = function () { throw new DOMException('no workers', 'SecurityError'); };
+        }";
+    for (viewport, theme, look) in LOOKS {
+        let browser = look_at(viewport, theme).await?;
+        browser.devtools("Page.addScriptToEvaluateOnNewDocument", json!({ "source": hinder })).await?;
+        for why in ["forbidden", "gone"] {
+            browser
+                .open(&format!("{}/predict/list?{why}", server.url()), "[data-testid=cannot-rank]")
+                .await?;
+            browser.rank_list("64x64x64\n128x64x64").await?;
+            browser.until(&format!("return {STATUS} === '0 of 2 shapes ranked, stopped'")).await?;
+            let said: String = browser
+                .script("return document.querySelector('[data-testid=cannot-rank]').innerText")
+                .await?;
+            for part in [
+                "could not start the program that ranks lists",
+                "Press Predict again",
+                "diode predict --list",
+            ] {
+                ensure!(said.contains(part), "{look}: `{part}` is not in {said}");
+            }
+            browser.sound(&format!("list-{why}-{look}")).await?;
+            browser.picture(&format!("list-{why}-{look}")).await?;
+        }
+        browser.script::<()>("window.workers.ranker = window.workers.real").await?;
+        browser.rank_list("64x64x64").await?;
+        browser.until(&format!("return {STATUS} === '1 of 1 shape ranked'")).await?;
+        browser.until("return !document.querySelector('[data-testid=cannot-rank]')").await?;
+    }
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_list_is_ranked_without_a_network() -> anyhow::Result<()> {
+    for (viewport, theme, look) in LOOKS {
+        let (_folder, server) = seeded_server()?;
+        let browser = look_at(viewport, theme).await?;
+        browser.open_list(&server).await?;
+        // The worker's files come while the page waits for a list.
+        let is_kept = "const file = (name) => window.workers.ranker.replace('worker.js', name);
+            const kept = (name) => fetch(file(name), { cache: 'only-if-cached', mode: 'same-origin' }).then(({ ok }) => ok);
+            return Promise.all(['worker.js', 'ranker.js', 'ranker_bg.wasm'].map(kept))
+                .then((all) => all.every(Boolean), () => false)";
+        browser.until(is_kept).await?;
+        drop(server);
+        ensure!(browser.script::<bool>("return fetch('/healthz').then(() => false, () => true)").await?);
+        browser.rank_list(&long_list()).await?;
+        browser.until(&format!("return document.querySelectorAll('{ROWS}').length > 20")).await?;
+        // The next list has another worker.
+        browser.press_in_list("Stop").await?;
+        browser.rank_list("64x64x64\n128x64x64").await?;
+        browser.until(&format!("return {STATUS} === '2 of 2 shapes ranked'")).await?;
+        browser.quiet(look).await?;
+    }
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_list_and_the_command_line_say_the_same() -> anyhow::Result<()> {
+    let (folder, server) = seeded_server()?;
+    let list = shapes(200);
+    let told = told_by_command(folder.path(), &list)?;
+    let browser = look_at(Viewport::DESKTOP, Theme::Light).await?;
+    browser.open_list(&server).await?;
+    browser.script::<()>(CATCH_FILES).await?;
+    browser.rank_list(&list.join("\n")).await?;
+    browser.until(&format!("return {STATUS} === '200 of 200 shapes ranked'")).await?;
+    browser.press_in_list("CSV").await?;
+    browser.until("return Object.keys(window.files).length === 1").await?;
+    let csv: String = browser.script("return Object.values(window.files)[0]").await?;
+    let mut rows = csv.lines().map(|line| line.split(',').collect::<Vec<_>>());
+    let head = rows.next().context("a head")?;
+    let column = |name: &str| head.iter().position(|own| *own == name).with_context(|| name.to_owned());
+    let (config, time) = (column("config")?, column("predicted_us")?);
+    let rows: Vec<_> = rows.collect();
+    ensure!(rows.len() == told.len() && rows.len() == list.len(), "{} and {} rows", rows.len(), told.len());
+    for ((row, told), shape) in rows.iter().zip(&told).zip(&list) {
+        let there = &told["candidates"][0];
+        let here: f64 = row[time].parse()?;
+        let us = there["predicted_us"].as_f64().context("a time")?;
+        // CSV has three digits after the point.
+        let apart = ((here - us).abs() - 0.000_5).max(0.0) / us;
+        ensure!(
+            row[config] == config_label(there) && apart < 1e-5,
+            "{shape}: {} {here} µs here, {} {us} µs on the command line",
+            row[config],
+            config_label(there)
+        );
+    }
+    Ok(())
+}
+
+/// What the command line says of each shape.
+fn told_by_command(folder: &std::path::Path, list: &[String]) -> anyhow::Result<Vec<Value>> {
+    std::fs::write(folder.join("sizes.txt"), list.join("\n"))?;
+    let ask = ["predict", "--list", "sizes.txt", "--hardware", "nvidia-h200", "--top", "1", "--json"];
+    let told = diode_json(folder, &ask)?;
+    Ok(told.as_array().context("a list")?.clone())
+}

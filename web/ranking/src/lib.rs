@@ -1,0 +1,11 @@
+//! The best configs of a shape by a model, as the dashboard shows them. Pages rank a shape or a few with it, the ranker
+//! (`web/ranker`) a list.
+#![forbid(unsafe_code)]
+
+mod line;
+mod ranking;
+mod shortlist;
+
+pub use line::{Line, Ranked, Row};
+pub use ranking::Ranking;
+pub use shortlist::{TF32_CAVEAT, followed, rounds, shortlist};

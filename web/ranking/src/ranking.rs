@@ -1,0 +1,44 @@
+//! Line after line by one model.
+
+use std::sync::Arc;
+
+use diode_core::hardware::fits;
+use diode_core::{Epilogue, Problem};
+use diode_model::{Model, Ranker};
+
+use crate::{Line, Ranked, Row, TF32_CAVEAT, followed, rounds, shortlist};
+
+/// How many configs of each shape are kept, as in the server's tables.
+const PICKS: usize = 5;
+
+/// A model, and what is asked of it beside the shapes.
+#[derive(Debug)]
+pub struct Ranking {
+    model: Arc<Model>,
+    ranker: Ranker<Arc<Model>>,
+    tf32: bool,
+    epilogue: Epilogue,
+}
+
+impl Ranking {
+    /// With `tf32`, configs of float32 round to TF32.
+    pub fn new(model: Arc<Model>, tf32: bool, epilogue: Epilogue) -> Self {
+        Self { ranker: Ranker::new(Arc::clone(&model)), model, tf32, epilogue }
+    }
+
+    pub fn row(&mut self, line: Line) -> Row {
+        let Line { number, problem } = line;
+        Row { number, outcome: problem.and_then(|problem| self.ranked(problem)) }
+    }
+
+    fn ranked(&mut self, problem: Problem) -> Result<Ranked, String> {
+        let Self { model, ranker, tf32, epilogue } = self;
+        let hardware = &model.metadata().hardware;
+        fits(hardware, &problem).map_err(|error| error.to_string())?;
+        let ranked = shortlist(model, ranker, &problem, *tf32).map_err(|error| error.to_string())?;
+        let (picks, library, verdict) = followed(&ranked, hardware, &problem, *epilogue, PICKS);
+        let caveat = model.caveat(&problem, &ranked);
+        let caveat = caveat.or_else(|| rounds(&problem, *tf32).then(|| TF32_CAVEAT.to_owned()));
+        Ok(Ranked { problem, picks, library, verdict, caveat })
+    }
+}
