@@ -139,6 +139,12 @@ async fn a_list_can_be_stopped() -> anyhow::Result<()> {
             browser.script::<usize>(&format!("return document.querySelectorAll('{ROWS}').length")).await?
                 == 1
         );
+
+        // And so does leaving the page.
+        browser.rank_list(&list).await?;
+        browser.press("document.querySelector('.crumbs a')").await?;
+        browser.wait_for("[data-testid=candidates]").await?;
+        ensure!(browser.script::<u32>("return window.ended").await? == 3, "{look}: the worker goes on");
         browser.quiet(look).await?;
     }
     Ok(())
