@@ -1,13 +1,13 @@
-//! torch checkpoints. The bytes under fuzz are the pickle within the archive, or
-//! the archive itself where they begin like one. Nothing in them is run, and a
-//! tensor has as many values as its shape says.
+//! torch checkpoints. The fuzzed bytes are the pickle inside the archive; bytes that begin like an
+//! archive are taken as the archive itself. Decoding runs nothing that they hold, and a tensor has
+//! as many values as its shape says.
 #![no_main]
 
 use diode_core::SavedValues;
 use diode_formats::decode_checkpoint;
 use libfuzzer_sys::fuzz_target;
 
-/// What the pickle's tensors may view.
+/// The bytes that the pickle's tensors may refer to.
 const STORAGE: [u8; 64] = [0; 64];
 
 fuzz_target!(|data: &[u8]| {

@@ -1,4 +1,4 @@
-//! The columnar format without its compression: what is accepted reads back the same.
+//! The columnar format without its compression: accepted input reads back the same.
 #![no_main]
 
 use diode_formats::{Format, decode, encode};

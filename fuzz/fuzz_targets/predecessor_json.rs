@@ -1,4 +1,4 @@
-//! torch-diode's JSON: what is accepted can be written and reads back the same.
+//! torch-diode's JSON: accepted input can be written and reads back the same.
 #![no_main]
 
 use diode_formats::{Format, decode, encode};
@@ -10,7 +10,7 @@ fuzz_target!(|data: &[u8]| {
     }
     let Ok(decoded) = decode(data) else { return };
     let written = encode(Format::PredecessorJson, &decoded.datasets).expect("it came from this format");
-    // Two problem keys may spell one problem, and are joined when written.
+    // Two problem keys may spell the same problem. Writing joins them.
     let again = decode(&written).expect("what is written is read").datasets;
     assert_eq!(timings(&again), timings(&decoded.datasets));
     assert_eq!(encode(Format::PredecessorJson, &again).expect("as before"), written);

@@ -1,4 +1,4 @@
-//! What a server stores per solution. The bytes under fuzz are those within the compression.
+//! What a server stores per solution. The fuzzed bytes are those inside the compression.
 #![no_main]
 
 use diode_formats::stored::{decode_columns, decode_configs, encode_columns, encode_configs};

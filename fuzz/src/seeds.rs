@@ -11,7 +11,8 @@ use diode_core::{
 use diode_formats::stored::{Columns, encode_columns, encode_configs};
 use diode_formats::{Format, encode, read_file};
 
-/// Problems and timings of each seed: small files are mutated more often.
+/// Problems and timings of each seed. They are few because the fuzzer mutates small files more
+/// often.
 const PROBLEMS: usize = 3;
 const TIMINGS: usize = 4;
 
@@ -84,7 +85,7 @@ fn seeds(corpus: &Path, number: usize, part: &Dataset) -> Result<(), Box<dyn Err
     Ok(())
 }
 
-/// The same with everything that only our own formats hold.
+/// The same dataset with values in every field that only our own formats hold.
 fn enriched(part: &Dataset) -> Dataset {
     let mut rich = part.clone();
     rich.provenance = Provenance { tool: Some("fuzz".to_owned()), ..Provenance::default() };

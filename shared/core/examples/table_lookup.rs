@@ -10,7 +10,7 @@ use diode_core::table::TableConfig;
 use diode_core::{DType, Layout, Method, Op, Problem, ProblemFields, Table};
 
 const PROBLEMS: usize = 100_000;
-/// So many lookups are timed at once that the clock's own 20 to 30 ns do not count.
+/// Lookups that are timed together, so that the clock's own 20 to 30 ns do not count.
 const BATCH: usize = 64;
 const ROUNDS: usize = 31;
 const CONFIGS_PER_PROBLEM: usize = 5;
@@ -29,7 +29,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
             asked.push(problem);
         }
     }
-    // In an order that has nothing to do with where the entries lie.
+    // A random order, so that one lookup does not load the entry of the next into a cache.
     for last in (1..asked.len()).rev() {
         asked.swap(last, numbers.below(last as u64 + 1) as usize);
     }
@@ -49,10 +49,10 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     Ok(())
 }
 
-/// Prints the medians of several rounds, since other programs share the machine's caches.
+/// Prints the medians of several rounds, because other programs share the machine's caches.
 ///
-/// A round times every batch once, so no table entry is still in a cache from its last lookup.
-/// The problems of a batch are in the cache, as for a caller that has just made them.
+/// A round times every batch once, so that no table entry is still in a cache from its last lookup.
+/// The problems of a batch are in the cache, as they are for a caller that has just made them.
 fn report(what: &str, table: &Table, asked: &[Problem], read: impl Fn(&[TableConfig])) {
     let mut rounds: Vec<(f64, f64)> = (0..ROUNDS).map(|_| round(table, asked, &read)).collect();
     rounds.sort_by(|a, b| a.0.total_cmp(&b.0));
@@ -92,7 +92,7 @@ fn unlike_any(known: &Problem) -> Result<Problem, diode_core::Invalid> {
     Problem::new(ProblemFields { m: known.m + 1, ..known.clone().into_fields() })
 }
 
-/// SplitMix64.
+/// The random number generator SplitMix64.
 struct Numbers(u64);
 
 impl Numbers {

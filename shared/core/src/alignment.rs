@@ -6,11 +6,10 @@ use crate::named_enum::named_enum;
 use crate::{DType, Layout, OutputLayout, Problem};
 
 named_enum! {
-    /// The widest power-of-two load that every row of a matrix starts aligned for.
+    /// The widest load for which every row of a matrix is aligned at its start.
     ///
-    /// It decides which kernel is compiled: 16 bytes is a full vector load, 4 the
-    /// least that an asynchronous copy moves, and below that every element is
-    /// loaded by itself and nothing is pipelined.
+    /// It decides which kernel is compiled. 16 bytes is a full vector load. 4 bytes is the least that an
+    /// asynchronous copy moves. With less, every element is loaded by itself and nothing is pipelined.
     Alignment("alignment") {
         Bytes16 = "16",
         Bytes4 = "4",
@@ -19,8 +18,8 @@ named_enum! {
 }
 
 impl Alignment {
-    /// The alignment of rows that lie this many bytes apart in a base aligned to 16 bytes, as every tensor
-    /// that a framework allocates is.
+    /// The alignment of rows that lie this many bytes apart. The tensor itself begins at a multiple of 16
+    /// bytes, as all that frameworks allocate do.
     pub const fn of_stride(bytes: u64) -> Self {
         if bytes.is_multiple_of(16) {
             Self::Bytes16
@@ -34,7 +33,7 @@ impl Alignment {
     /// The alignment of a dense matrix whose contiguous dimension has this many elements.
     ///
     /// The length counts even where there is only one row: Inductor's kernels are compiled for the stride,
-    /// not for how often it is taken.
+    /// even if a kernel never steps from one row to the next.
     const fn of_dense(contiguous: u64, dtype: DType) -> Self {
         Self::of_stride(contiguous * dtype.size())
     }
@@ -51,7 +50,7 @@ impl Alignment {
         if layout.size[0] == 1 {
             return rows;
         }
-        // Declared from the widest to none, so the greater is the weaker.
+        // Variants are declared from the widest to none, so `max` gives the weaker alignment.
         rows.max(Self::of_stride(batch.saturating_mul(dtype.size())))
     }
 }
@@ -66,7 +65,7 @@ pub struct OperandAlignment {
 }
 
 impl Problem {
-    /// How widely each operand can be loaded and the output be stored.
+    /// How widely each operand can be loaded and the output stored.
     pub fn alignment(&self) -> OperandAlignment {
         let a = if self.a_layout == Layout::Row { self.k } else { self.m };
         let b = if self.b_layout == Layout::Row { self.n } else { self.k };
@@ -90,7 +89,7 @@ impl Problem {
     }
 }
 
-/// The elements from the first to the last of a strided tensor, both included.
+/// The number of elements from the first to the last of a strided tensor, both included.
 fn storage(layout: &OutputLayout) -> u128 {
     let last: u128 = layout
         .size
@@ -120,7 +119,7 @@ mod tests {
         assert_eq!(classes(fields(512, 1024, 256, DType::BFloat16)), ["16", "16", "16"]);
         assert_eq!(classes(fields(512, 1000, 70, DType::BFloat16)), ["4", "16", "16"]);
         assert_eq!(classes(fields(512, 33, 70, DType::BFloat16)), ["4", "none", "none"]);
-        // Four bytes an element: never below 4.
+        // A float32 element has 4 bytes, so the alignment is never below 4.
         assert_eq!(classes(fields(512, 33, 70, DType::Float32)), ["4", "4", "4"]);
         assert_eq!(classes(fields(512, 36, 72, DType::Float32)), ["16", "16", "16"]);
         assert_eq!(classes(fields(512, 36, 72, DType::Float8E4M3)), ["4", "4", "4"]);

@@ -1,20 +1,20 @@
-//! Entries for BibTeX.
+//! Citations as BibTeX entries.
 
 use std::fmt::Write as _;
 
-/// Who is cited.
+/// The author of every citation.
 pub const AUTHOR: &str = "The Diode contributors";
 
 const MONTHS: [&str; 12] =
     ["jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec"];
 
-/// Something that can be cited. Every text may hold whatever somebody has sent.
+/// Something that can be cited. Its texts may come from strangers and hold anything.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Cited<'a> {
     /// The entry's key.
     pub key: &'a str,
     pub title: &'a str,
-    /// As RFC 3339, or its beginning.
+    /// A date and time as in RFC 3339, or only its beginning.
     pub made_at: &'a str,
     pub url: &'a str,
     pub note: &'a str,
@@ -25,7 +25,7 @@ impl Cited<'_> {
     pub fn bibtex(&self) -> String {
         let Self { key, title, made_at, url, note } = *self;
         let mut text = format!("@misc{{{},\n", plain_key(key));
-        // Two pairs of braces: BibTeX neither takes the names apart nor changes capitals.
+        // With two pairs of braces BibTeX neither splits the names nor changes capitals.
         let mut field = |name: &str, value: &str| {
             // Writing to a String cannot fail.
             let _ = writeln!(text, "  {name} = {value},");
@@ -40,7 +40,7 @@ impl Cited<'_> {
         }
         field("url", &format!("{{{}}}", in_url(url)));
         field("note", &format!("{{{}}}", in_tex(note)));
-        // The last field has no comma, for programs that are strict.
+        // The last field ends without a comma, for strict programs.
         text.truncate(text.len() - ",\n".len());
         text.push_str("\n}\n");
         text
@@ -56,8 +56,8 @@ fn month(made_at: &str) -> Option<&'static str> {
     MONTHS.get(number.checked_sub(1)?).copied()
 }
 
-/// Text as TeX prints it. BibTeX counts braces whether or not a backslash stands before them, so they are
-/// written as commands. What is not ASCII stays: TeX and Biber read UTF-8.
+/// Text as TeX prints it. BibTeX counts braces even after a backslash, so braces are written as commands.
+/// Characters beyond ASCII stay: TeX and Biber read UTF-8.
 fn in_tex(text: &str) -> String {
     text.chars().fold(String::with_capacity(text.len()), |mut out, c| {
         match c {
@@ -74,7 +74,8 @@ fn in_tex(text: &str) -> String {
     })
 }
 
-/// An address as `\url` takes it: what could end the field, or cannot be in an address, is percent-encoded.
+/// An address as `\url` takes it. Characters that could end the field, or that no address may hold, are
+/// percent-encoded.
 fn in_url(url: &str) -> String {
     url.bytes().fold(String::with_capacity(url.len()), |mut out, byte| {
         if byte.is_ascii_graphic() && !b"{}\\\"<>^`|".contains(&byte) {
@@ -86,7 +87,7 @@ fn in_url(url: &str) -> String {
     })
 }
 
-/// Keys hold few characters; the others become dashes.
+/// A key with dashes in place of the characters that BibTeX keys cannot hold.
 fn plain_key(key: &str) -> String {
     key.chars().map(|c| if c.is_ascii_alphanumeric() || "-:._".contains(c) { c } else { '-' }).collect()
 }
@@ -101,7 +102,7 @@ mod tests {
             .bibtex()
     }
 
-    /// What BibTeX checks before all else: it counts braces and knows no escapes.
+    /// Counts fields as BibTeX does before all else: by braces, without any escapes.
     fn fields(entry: &str) -> usize {
         let (mut depth, mut fields) = (0_i32, 0);
         for c in entry.chars() {

@@ -1,8 +1,9 @@
-//! The best Triton configs beside the library kernel.
+//! How the best Triton configs compare with the library kernel.
 
 use serde::{Deserialize, Serialize};
 
-/// Times whose ratio is this near to 1 are a tie: the repeats of the fastest configs differ by as much.
+/// Two times are a tie if their ratio is this near to 1: repeats of the fastest configs differ by as
+/// much.
 pub const TIE: f64 = 0.01;
 
 /// How the best Triton config does against the library kernel, over problems where both were timed.
@@ -20,7 +21,7 @@ pub struct Comparison {
 }
 
 impl Comparison {
-    /// Of the ratios library time / Triton time.
+    /// Summarises the ratios library time / Triton time.
     pub fn of(ratios: &[f64]) -> Self {
         let count =
             |wanted: &dyn Fn(f64) -> bool| ratios.iter().filter(|ratio| wanted(**ratio)).count() as u64;
@@ -33,7 +34,7 @@ impl Comparison {
     }
 }
 
-/// `None` if there are no values.
+/// The geometric mean; `None` if there are no values.
 pub fn geometric_mean(values: &[f64]) -> Option<f64> {
     let sum: f64 = values.iter().map(|value| value.ln()).sum();
     (!values.is_empty()).then(|| (sum / values.len() as f64).exp())

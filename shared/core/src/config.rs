@@ -6,11 +6,11 @@ use crate::error::{Field, Invalid};
 use crate::named_enum::named_enum;
 
 named_enum! {
-    /// The code template a kernel comes from, under Inductor's names.
+    /// The code template that a kernel comes from, under Inductor's name.
     Template("template") {
         /// One output tile per block.
         TritonMm = "triton::mm",
-        /// The batched form.
+        /// The same for a batch.
         TritonBmm = "triton::bmm",
         /// Persistent blocks fed by the tensor memory accelerator.
         TritonMmPersistentTma = "triton::mm_persistent_tma",
@@ -22,7 +22,7 @@ named_enum! {
 }
 
 impl Template {
-    /// Whether its kernels have a tile.
+    /// Whether kernels of this template have a tile.
     pub const fn has_tile(self) -> bool {
         match self {
             Self::TritonMm | Self::TritonBmm | Self::TritonMmPersistentTma => true,
@@ -32,7 +32,7 @@ impl Template {
 }
 
 named_enum! {
-    /// The type products are summed in, under Triton's names.
+    /// The type in which products are summed, under Triton's names.
     AccType("ACC_TYPE") {
         Float32 = "tl.float32",
         Float16 = "tl.float16",
@@ -83,14 +83,14 @@ impl Tile {
         }
     }
 
-    /// The same tile with `EVEN_K` as the problem's K makes it.
+    /// The same tile with `EVEN_K` set as the problem's K requires.
     pub const fn for_k(mut self, k: u64) -> Self {
         self.even_k = k.is_multiple_of(self.block_k as u64);
         self
     }
 
     fn validate(&self) -> Result<(), Invalid> {
-        /// Triton refuses blocks that are not powers of two; no kernel uses larger ones.
+        /// No kernel uses larger blocks. Triton also refuses blocks that are not powers of two.
         const MAX_BLOCK: u32 = 1024;
         for (field, value) in
             [(Field::BlockM, self.block_m), (Field::BlockN, self.block_n), (Field::BlockK, self.block_k)]
@@ -142,7 +142,8 @@ impl Config {
         }
     }
 
-    /// Whether it is the vendor's own kernel. All others are Triton's, by what the dashboard calls them.
+    /// Whether this is the vendor's own kernel. All other configs count as Triton's, also in the
+    /// dashboard.
     pub const fn is_library(&self) -> bool {
         matches!(self, Self::Library)
     }
@@ -160,7 +161,7 @@ impl Config {
         }
     }
 
-    /// The same config with `EVEN_K` as the problem's K makes it.
+    /// The same config with `EVEN_K` set as the problem's K requires.
     #[must_use]
     pub const fn for_k(self, k: u64) -> Self {
         match self {
@@ -171,8 +172,8 @@ impl Config {
         }
     }
 
-    /// Checks what came from outside. Configs built in code from the spaces are
-    /// valid by construction.
+    /// Checks a config that came from outside. Configs that code builds from the spaces are always
+    /// valid.
     pub fn validate(&self) -> Result<(), Invalid> {
         match self {
             Self::DecomposeK { k_split } if *k_split < 2 => {
@@ -182,8 +183,8 @@ impl Config {
         }
     }
 
-    /// The text that defines the config's identity. Two configs are the same
-    /// exactly if their canonical texts are.
+    /// The text that defines the config's identity. Two configs are the same exactly if their canonical
+    /// texts are the same.
     pub fn canonical(&self) -> String {
         let template = self.template();
         let Some(t) = self.tile() else {
@@ -210,7 +211,7 @@ impl Config {
         )
     }
 
-    /// `128×256×64 s3 w8`: how a config is written for people.
+    /// How a config is written for people: `128×256×64 s3 w8`.
     pub fn label(&self) -> String {
         match self {
             Self::Library => "library".to_owned(),

@@ -1,4 +1,4 @@
-//! A config as it is written down.
+//! A config as files and JSON hold it: a flat record of fields.
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error};
 
@@ -55,8 +55,7 @@ impl From<Config> for ConfigFields {
 }
 
 impl ConfigFields {
-    /// Refuses fields that the template does not have: they belong to another template, or would have no
-    /// effect.
+    /// Refuses fields that belong to another template. With this template they would have no effect.
     fn check_template(&self) -> Result<(), Invalid> {
         let flag = |flag: Option<bool>| flag.filter(|&set| set).map(|_| "true".to_owned());
         let number = |number: Option<u32>| number.map(|number| number.to_string());
@@ -176,7 +175,7 @@ mod tests {
         assert!(refused(ConfigFields { num_warps: Some(4), ..split }).contains("template is decompose_k"));
         let tiled = ConfigFields::from(Config::Mm(Tile::new(64, 64, 32, 3, 4)));
         assert!(refused(ConfigFields { k_split: Some(4), ..tiled }).contains("template is triton::mm"));
-        // In files of other programs the library's row may state these, too; they change nothing there.
+        // Other programs may write these fields for the library kernel, too. They change nothing there.
         let of_a_row = ConfigFields { even_k: Some(false), acc_type: Some(AccType::Float32), ..library };
         assert_eq!(Config::try_from(of_a_row), Ok(Config::Library));
     }

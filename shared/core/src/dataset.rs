@@ -13,12 +13,12 @@ use crate::{Config, Method, Problem, Provenance, TimeColumn};
 #[serde(transparent)]
 pub struct ConfigIndex(pub u32);
 
-/// Every config of a dataset, once.
+/// All configs of a dataset, each stored once.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ConfigDictionary(IndexSet<Config>);
 
 impl ConfigDictionary {
-    /// Finds or adds a config.
+    /// The index of a config, which is added if it is new.
     pub fn intern(&mut self, config: Config) -> ConfigIndex {
         let (index, _) = self.0.insert_full(config);
         ConfigIndex(u32::try_from(index).expect("fewer than 2^32 distinct configs exist"))
@@ -58,15 +58,15 @@ impl FromIterator<Config> for ConfigDictionary {
 named_enum! {
     /// Why a config has no time on a problem.
     FailureReason("failure reason") {
-        /// Shared memory, registers or threads beyond the device's limit.
+        /// The kernel needs more shared memory, registers or threads than the device has.
         OutOfResources = "out_of_resources",
-        /// The compiler refused it.
+        /// The compiler refused the config.
         Compile = "compile",
         /// The launch or the kernel reported an error.
         Launch = "launch",
-        /// It ran and computed something else.
+        /// The kernel ran, but its result was wrong.
         WrongResult = "wrong_result",
-        /// The watchdog ended it.
+        /// The kernel ran too long, and the watchdog ended it.
         Timeout = "timeout",
         /// The inputs did not fit in memory.
         OutOfMemory = "out_of_memory",
@@ -144,7 +144,7 @@ impl Solution {
 }
 
 impl Solution {
-    /// The same with some of its timings only.
+    /// The same solution with only these of its timings.
     pub fn select(&self, rows: &[usize]) -> Self {
         fn of<T: Copy>(column: Option<&Vec<T>>, rows: &[usize]) -> Option<Vec<T>> {
             column.map(|column| rows.iter().map(|&row| column[row]).collect())
@@ -162,7 +162,7 @@ impl Solution {
     }
 }
 
-/// Solutions measured on one kind of hardware.
+/// Solutions measured on one hardware.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Dataset {
     pub hardware: Hardware,

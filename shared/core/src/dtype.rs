@@ -1,4 +1,4 @@
-//! Element types, under their torch names.
+//! Element types, under torch's names.
 
 use crate::named_enum::named_enum;
 
@@ -30,7 +30,7 @@ impl DType {
         }
     }
 
-    /// Accepts the torch aliases as well as the canonical names.
+    /// Reads torch's aliases as well as the canonical names.
     pub fn from_torch_name(name: &str) -> Result<Self, crate::Invalid> {
         match name {
             "half" => Ok(Self::Float16),

@@ -1,22 +1,22 @@
-//! What follows a multiplication.
+//! What may follow a multiplication.
 
 use crate::named_enum::named_enum;
 
 named_enum! {
-    /// What follows a multiplication point by point. A tile does it in its own kernel, the library leaves it to
-    /// another one.
+    /// What follows a multiplication point by point. A tile computes it in its own kernel. After the library
+    /// a second kernel computes it.
     Epilogue("epilogue") {
         None = "none",
         Relu = "relu",
         Gelu = "gelu",
-        /// The approximation by `tanh`.
+        /// GELU, approximated with `tanh`.
         GeluTanh = "gelu-tanh",
         Silu = "silu",
-        /// The product's SiLU times another matrix.
+        /// The SiLU of the product, times another matrix.
         SiluGate = "silu-gate",
-        /// Another matrix is added.
+        /// The sum of the product and another matrix.
         Residual = "residual",
-        /// The product is written as float32.
+        /// The product, written as float32.
         Float32 = "float32",
     }
 }

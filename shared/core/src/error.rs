@@ -1,14 +1,15 @@
 //! One error for everything that validation can refuse.
 
-/// A value that the vocabulary does not admit.
+/// A value that validation refuses.
 ///
-/// The message always says what was given, what was expected and, where it is
-/// not obvious, what to do. The CLI, the server and the browser print it as is,
-/// so all three refuse the same input in the same words.
+/// The message says what was given, what was expected and, where it is not obvious, what to do. The
+/// command line, the server and the browser print it unchanged, so all three refuse the same input
+/// in the same words.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{place}{subject}: got {given}, expected {expected}")]
 pub struct Invalid {
-    /// Where it was found, each place followed by a colon: `entry 3: config 2: `. Often empty.
+    /// Where the value was found: places, each followed by a colon (`entry 3: config 2: `). Often
+    /// empty.
     place: String,
     pub subject: Subject,
     /// The value as it was given.
@@ -17,16 +18,16 @@ pub struct Invalid {
     pub expected: String,
 }
 
-/// What was refused.
+/// What the refused value was meant to be.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Subject {
-    /// A field of a problem or a config, for which a form has an input.
+    /// A field of a problem or a config. Forms have an input for each.
     Field(Field),
-    /// Anything else, by its usual name.
+    /// Anything else, by the name that people use for it.
     Named(String),
 }
 
-/// The fields of a problem and of a config that have a rule.
+/// The fields of problems and configs that validation checks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Field {
     B,
@@ -87,13 +88,13 @@ impl Invalid {
         }
     }
 
-    /// Adds where the value was found, before the place that is already stated.
+    /// Adds an outer place to the message, before the place that it already names.
     #[must_use]
     pub fn within(self, place: impl std::fmt::Display) -> Self {
         Self { place: format!("{place}: {}", self.place), ..self }
     }
 
-    /// The field that was refused, if it is one.
+    /// The refused field; `None` if the subject is no field.
     pub fn field(&self) -> Option<Field> {
         match self.subject {
             Subject::Field(field) => Some(field),

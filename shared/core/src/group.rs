@@ -4,24 +4,24 @@ use crate::named_enum::named_enum;
 use crate::{Alignment, Problem};
 
 named_enum! {
-    /// What limits a problem, told from its sizes alone. How sure a model is of its picks differs
-    /// by group, not by problem.
+    /// What limits a problem, judged from the problem alone. How sure a model is of its picks is
+    /// known by group, not by problem.
     ProblemGroup("problem group") {
-        /// Rows of an operand or of the output that are no multiple of 16 bytes.
+        /// Some rows of an operand or of the output are not multiples of 16 bytes.
         Unaligned = "unaligned",
-        /// K is long and the output small: few tiles, each with much to add up.
+        /// K is long and the output small: there are few tiles, each with a long sum.
         TallK = "tall-k",
-        /// At most 16 rows: as many as tokens are decoded at once.
+        /// At most 16 rows, as when a model generates tokens for a few sequences at once.
         Decode = "decode",
         /// At most 64 rows or columns.
         Skinny = "skinny",
-        /// All others.
+        /// None of the above.
         Rest = "rest",
     }
 }
 
 impl ProblemGroup {
-    /// The first group, in the order they are listed, that a problem belongs to.
+    /// The first group of the list to which a problem belongs.
     ///
     /// ```
     /// use diode_core::{DType, Op, Problem, ProblemFields, ProblemGroup};

@@ -1,11 +1,11 @@
-//! What is decided. A dimension of models, routes and storage from the start.
+//! What Diode decides. Models, routes and storage name the heuristic, so that others can be added.
 
 use crate::named_enum::named_enum;
 
 named_enum! {
-    /// A compiler decision that Diode can make.
+    /// A decision that Diode makes for the compiler.
     Heuristic("heuristic") {
-        /// Which kernel multiplies two matrices.
+        /// Which kernel computes a matrix multiplication.
         Matmul = "matmul",
     }
 }

@@ -1,11 +1,11 @@
-//! Names of things. Each has its own type so that none is passed for another.
+//! Names and ids. Each has its own type, so that no id can be passed where another is expected.
 
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
 use crate::error::Invalid;
 
-/// How a name becomes text and text becomes a name, as its `FromStr` checks it.
+/// Converts an id to text and back. Its `FromStr` checks the text.
 macro_rules! as_text {
     ($name:ident) => {
         impl TryFrom<String> for $name {
@@ -43,7 +43,7 @@ impl Digest {
         Self::from_hash(Sha256::digest(bytes).into())
     }
 
-    /// Wraps a finished SHA-256.
+    /// The digest from a finished SHA-256 hash.
     pub fn from_hash(hash: [u8; 32]) -> Self {
         Self(base16ct::lower::encode_string(&hash))
     }
@@ -67,8 +67,8 @@ impl std::str::FromStr for Digest {
 
 as_text!(Digest);
 
-/// Declares an id of 16 hex digits, the first 64 bits of a digest:
-/// short enough for a URL, long enough never to collide by accident.
+/// Declares an id of 16 hex digits, the first 64 bits of a digest. That is short enough for a URL
+/// and long enough that ids do not collide by accident.
 macro_rules! short_id {
     ($(#[$meta:meta])* $name:ident($what:literal)) => {
         $(#[$meta])*
@@ -79,7 +79,7 @@ macro_rules! short_id {
         pub struct $name(String);
 
         impl $name {
-            /// The id of the thing that these bytes define.
+            /// The id of the thing that consists of these bytes.
             pub fn of(bytes: &[u8]) -> Self {
                 Self(base16ct::lower::encode_string(&Sha256::digest(bytes)[..8]))
             }
@@ -123,23 +123,24 @@ short_id!(
     ModelId("model id")
 );
 short_id!(
-    /// A job's identity: the digest of its request and when it was made.
+    /// A job's identity: the digest of its request and of the time at which it was made.
     JobId("job id")
 );
 short_id!(
-    /// An account's identity, drawn at random: a name may be given up and taken by another.
+    /// An account's identity. It is random, because a name may be given up and taken by somebody
+    /// else.
     AccountId("account id")
 );
 short_id!(
-    /// An API token's identity, drawn at random. It is public; the token itself is not.
+    /// An API token's identity. It is random and public; the token itself is secret.
     TokenId("token id")
 );
 short_id!(
-    /// An agent's identity: the digest of its account and of the key of its device.
+    /// An agent's identity: the digest of its account and of its device's key.
     AgentId("agent id")
 );
 short_id!(
-    /// A lease's identity, drawn at random.
+    /// A lease's identity, which is random.
     LeaseId("lease id")
 );
 
@@ -151,11 +152,11 @@ short_id!(
 pub struct HardwareSlug(String);
 
 impl HardwareSlug {
-    /// Longer names are no names; also keeps file names portable.
+    /// No hardware needs a longer slug, and file names with it stay portable.
     const MAX_LEN: usize = 64;
 
-    /// Makes a slug out of any device name: `NVIDIA Foo 9000` → `nvidia-foo-9000`.
-    /// `None` if the name holds no letter or digit.
+    /// The slug for any device name: `NVIDIA Foo 9000` → `nvidia-foo-9000`. `None` if the name
+    /// holds no letter or digit.
     pub fn from_name(name: &str) -> Option<Self> {
         let mut slug = String::new();
         for c in name.chars().flat_map(char::to_lowercase) {
@@ -205,7 +206,7 @@ as_text!(HardwareSlug);
 pub struct AccountName(String);
 
 impl AccountName {
-    /// Longer names do not fit into a table's column.
+    /// Longer names would not fit into a column of the dashboard's tables.
     const MAX_LEN: usize = 32;
 
     pub fn as_str(&self) -> &str {
@@ -224,7 +225,7 @@ impl std::str::FromStr for AccountName {
         } else {
             Err(Invalid::new(
                 "account name",
-                // Whatever was sent is not repeated at length.
+                // The refused text may be long, so the error repeats only its beginning.
                 format_args!("`{:.40}`", text.escape_debug().to_string()),
                 "2 to 32 lower-case letters, digits and single dashes, such as ada-lovelace",
             ))

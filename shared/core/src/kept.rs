@@ -1,16 +1,16 @@
 use crate::Problem;
 use crate::mixing::hash;
 
-/// One size in so many is for judging models.
+/// One in this many sizes is kept for judging models.
 const ONE_IN: u64 = 10;
 
-/// A number that the size of a problem alone decides: the same for another operator, type or layout.
+/// A number that depends on the size of a problem alone, not on its op, types or layouts.
 pub fn hash_of_size(problem: &Problem) -> u64 {
     hash([problem.b, problem.m, problem.n, problem.k])
 }
 
-/// Whether a problem is for judging models, never for training them on a server. Its size alone decides, so
-/// that the same size with another type or layout gives nothing away.
+/// Whether a problem is kept for judging models, so that no server trains a model on it. Only its size
+/// decides: timings of the same size with another type or layout would tell a model too much.
 pub fn is_kept(problem: &Problem) -> bool {
     hash_of_size(problem).is_multiple_of(ONE_IN)
 }
@@ -20,7 +20,7 @@ mod tests {
     use super::*;
     use crate::{DType, Op, ProblemFields};
 
-    /// The sizes that are kept must stay the same: models have been trained without them.
+    /// The same sizes must stay kept in later versions, since models have been trained without them.
     #[test]
     fn the_size_alone_decides_and_always_alike() {
         let kept =

@@ -1,15 +1,15 @@
-//! Which kernels a problem needs, whatever its size and config.
+//! Which compiled kernels a problem needs.
 
 use std::fmt;
 use std::str::FromStr;
 
 use crate::{Alignment, Bias, DType, Invalid, Layout, Op, OperandAlignment, Problem};
 
-/// Part of the name of a kernel that computes one problem's sizes only.
+/// A part of a kernel's name. It marks a kernel that is compiled for the sizes of one problem.
 pub const EXACT_SIZES: &str = ";sizes=";
 
-/// What a kernel is compiled for beside its config. Packs hold kernels for some variants, and a problem can be
-/// measured with the kernels of its own.
+/// What a kernel is compiled for beside its config. A pack holds kernels for some variants. A problem can be
+/// measured if the pack has kernels for the problem's variant.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct KernelVariant {
     pub batched: bool,
@@ -21,10 +21,10 @@ pub struct KernelVariant {
 }
 
 impl KernelVariant {
-    /// The types that kernels are written for.
+    /// The types that kernels are generated for.
     pub const DTYPES: [DType; 3] = [DType::Float16, DType::BFloat16, DType::Float32];
 
-    /// The variant that computes a problem; if there is none, why.
+    /// The variant that computes a problem, or the reason why there is none.
     pub fn of(problem: &Problem) -> Result<Self, String> {
         let dtype = problem.a_dtype;
         if problem.b_dtype != dtype || problem.out_dtype != dtype {
@@ -50,13 +50,14 @@ impl KernelVariant {
         })
     }
 
-    /// That of a kernel, by its name in a pack. `None` for kernels that prepare and check measurements.
+    /// The variant of a kernel, from its name in a pack. `None` for kernels that prepare and check
+    /// measurements.
     pub fn of_kernel(name: &str) -> Option<Self> {
         let (end, _) = name.match_indices(';').nth(4)?;
         name[..end].parse().ok()
     }
 
-    /// Refuses the types that kernels are not written for.
+    /// Refuses types that no kernels are generated for.
     pub fn check_dtype(dtype: DType) -> Result<(), String> {
         if Self::DTYPES.contains(&dtype) {
             return Ok(());
@@ -64,7 +65,7 @@ impl KernelVariant {
         Err(format!("kernels exist for float16, bfloat16 and float32, not for {dtype}"))
     }
 
-    /// The op of the problems that it computes.
+    /// The op of the problems that the variant computes.
     pub const fn op(&self) -> Op {
         match (self.batched, self.bias) {
             (false, Bias::None) => Op::Mm,
@@ -81,7 +82,7 @@ impl KernelVariant {
     }
 }
 
-/// As the names of kernels begin: `mm;bfloat16;row,row;bias=none;align=16,16,16`.
+/// Kernel names begin with this text: `mm;bfloat16;row,row;bias=none;align=16,16,16`.
 impl fmt::Display for KernelVariant {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { batched, dtype, a_layout, b_layout, bias, alignment } = self;
@@ -119,7 +120,7 @@ impl FromStr for KernelVariant {
             bias: bias.strip_prefix("bias=").ok_or_else(refuse)?.parse()?,
             alignment: OperandAlignment { a: a.parse()?, b: b.parse()?, out: out.parse()? },
         };
-        // Each variant has one name: it is compared as text.
+        // Names are compared as text, so each variant must have exactly one.
         if variant.to_string() == text { Ok(variant) } else { Err(refuse()) }
     }
 }

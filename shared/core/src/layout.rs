@@ -5,9 +5,9 @@ use crate::named_enum::named_enum;
 named_enum! {
     /// The order of an input matrix in memory.
     Layout("layout") {
-        /// Rows are contiguous; torch's default ("n").
+        /// Rows are contiguous, as in torch's default ("n").
         Row = "row",
-        /// Columns are contiguous; the transposed weight of `nn.Linear` ("t").
+        /// Columns are contiguous, as in the transposed weight of `nn.Linear` ("t").
         Column = "column",
     }
 }

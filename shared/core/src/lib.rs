@@ -1,9 +1,8 @@
 //! The vocabulary of Diode.
 //!
-//! Everything the collector, the server, the browser and the plug-in say to
-//! each other is said in these types: a [`Problem`] is solved by a [`Config`],
-//! a [`Solution`] holds the timings of many configs on one problem, measured on
-//! one piece of [`Hardware`](hardware::Hardware). No I/O, no clocks, no threads.
+//! The collector, the server, the browser and the plug-in exchange these types. A [`Config`] is one
+//! way to compute a [`Problem`]. A [`Solution`] holds the timings of many configs on one problem,
+//! measured on one [`Hardware`](hardware::Hardware). This crate has no I/O, clocks or threads.
 #![forbid(unsafe_code)]
 
 pub mod alignment;

@@ -6,7 +6,7 @@ use crate::error::Invalid;
 use crate::named_enum::named_enum;
 
 named_enum! {
-    /// Which of the repeats is reported.
+    /// Which summary of the repeats is reported.
     Statistic("statistic") {
         Median = "median",
         Minimum = "minimum",
@@ -15,27 +15,27 @@ named_enum! {
 }
 
 named_enum! {
-    /// What the last-level cache held before a launch.
+    /// What the last-level cache holds before a launch.
     Cache("cache") {
-        /// Flushed or overwritten before every repeat.
+        /// Nothing of use: it is flushed or overwritten before every repeat.
         Cold = "cold",
-        /// Left as the repeat before it left it.
+        /// What the repeat before left there.
         Warm = "warm",
     }
 }
 
 named_enum! {
-    /// What measured the time.
+    /// What measures the time.
     Clock("clock") {
-        /// Device events around the launch.
+        /// Events that the device records around the launch.
         Event = "event",
         /// The host's monotonic clock.
         Wall = "wall",
     }
 }
 
-/// How a timing was taken: `median-cold-event`, or `unspecified` for files
-/// that do not say (torch-diode's).
+/// How a timing was taken: `median-cold-event`, or `unspecified` for torch-diode's files, which do not
+/// say.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub enum Method {
@@ -44,21 +44,21 @@ pub enum Method {
 }
 
 impl Method {
-    /// What our collector does on a GPU.
+    /// The method of our collector on GPUs.
     pub const MEDIAN_COLD_EVENT: Self =
         Self::Known { statistic: Statistic::Median, cache: Cache::Cold, clock: Clock::Event };
-    /// What the CPU backend does.
+    /// The method of our collector on CPUs.
     pub const MEDIAN_WARM_WALL: Self =
         Self::Known { statistic: Statistic::Median, cache: Cache::Warm, clock: Clock::Wall };
 
-    /// The method that is shown first where there are several, which are never mixed: a stated one comes
-    /// before the unspecified one.
+    /// The one method to show first, because methods are never mixed. A stated method comes before the
+    /// unspecified one.
     pub fn shown_first(methods: &[Self]) -> Option<Self> {
         let stated = methods.iter().find(|method| **method != Self::Unspecified);
         stated.or(methods.first()).copied()
     }
 
-    /// Whether the inputs came from DRAM, so that its bandwidth limits the time.
+    /// Whether inputs are read from DRAM, so that DRAM bandwidth limits the time.
     pub const fn is_cold(self) -> bool {
         matches!(self, Self::Known { cache: Cache::Cold, .. })
     }

@@ -1,6 +1,6 @@
-//! Numbers that look random, and are the same everywhere.
+//! Numbers that look random and are the same on every machine.
 
-/// One step of splitmix64: quick, well mixed, and the same everywhere.
+/// One step of splitmix64: quick, and well mixed.
 pub fn mix(number: u64) -> u64 {
     let mut mixed = number.wrapping_add(0x9E37_79B9_7F4A_7C15);
     mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
@@ -8,7 +8,7 @@ pub fn mix(number: u64) -> u64 {
     mixed ^ (mixed >> 31)
 }
 
-/// A number that all of these decide.
+/// One number that depends on all of these.
 pub fn hash(numbers: impl IntoIterator<Item = u64>) -> u64 {
     numbers.into_iter().fold(0, |hash, number| mix(hash ^ number))
 }

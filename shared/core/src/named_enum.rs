@@ -18,7 +18,8 @@ macro_rules! named_enum {
             $($(#[$vmeta])* $variant),+
         }
 
-        // Not derived: serde's own would also take the number of a variant, which is no name.
+        // Written by hand: serde's derive would also read a variant's number, and numbers are no
+        // names.
         impl serde::Serialize for $name {
             fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
                 serializer.serialize_str(self.as_str())
@@ -41,7 +42,7 @@ macro_rules! named_enum {
             }
         }
 
-        // The derive does not see names that come through a macro.
+        // Written by hand: utoipa's derive does not see the names that this macro assigns.
         #[cfg(feature = "openapi")]
         impl utoipa::PartialSchema for $name {
             fn schema() -> utoipa::openapi::RefOr<utoipa::openapi::schema::Schema> {
@@ -83,7 +84,7 @@ macro_rules! named_enum {
 }
 pub(crate) use named_enum;
 
-/// Reads a value from its name.
+/// Reads a value by its name.
 pub(crate) fn by_name<'de, T, D>(deserializer: D) -> Result<T, D::Error>
 where
     T: FromStr<Err = Invalid>,

@@ -1,11 +1,11 @@
-//! Lists that people write: a mistake is named with its place among the entries.
+//! Lists that people write. An error names the place of the wrong entry.
 
 use std::fmt;
 use std::marker::PhantomData;
 
 use serde::de::{Deserialize, Deserializer, Error, SeqAccess, Visitor};
 
-/// Reads a list. What is wrong with an entry begins with what the entries are and its number: `problem 3: …`.
+/// Reads a list. The error of an entry begins with what the entry is and its number: `problem 3: …`.
 ///
 /// ```
 /// # fn main() {

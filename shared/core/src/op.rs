@@ -7,11 +7,11 @@ named_enum! {
     Op("op") {
         /// `A @ B`
         Mm = "mm",
-        /// `bias + A @ B`; what `nn.Linear` becomes.
+        /// `bias + A @ B`; `nn.Linear` with a bias becomes this.
         Addmm = "addmm",
-        /// `A @ B` over a batch.
+        /// `A @ B` for each matrix of a batch.
         Bmm = "bmm",
-        /// `bias + A @ B` over a batch.
+        /// `bias + A @ B` for each matrix of a batch.
         Baddbmm = "baddbmm",
     }
 }

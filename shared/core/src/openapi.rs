@@ -1,4 +1,4 @@
-//! Schemas of the types whose JSON form is not their Rust form.
+//! Schemas of the types whose JSON differs from their Rust form.
 
 use std::borrow::Cow;
 

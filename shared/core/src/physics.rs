@@ -1,4 +1,4 @@
-//! Times that cannot have been measured.
+//! Finds times that cannot have been measured.
 
 use std::collections::BTreeMap;
 
@@ -7,19 +7,19 @@ use crate::hardware::{Facts, floor};
 use crate::space::cannot_have_run;
 use crate::{Config, ConfigDictionary, DType, Invalid, Nanos, Solution};
 
-/// How far below the floor a time may lie: clocks and the resolution of events
-/// are not known more exactly.
+/// How far below the floor a time may lie. Clocks and the resolution of events are not known more exactly.
 const TOLERANCE: f64 = 0.05;
 
-/// Less than one step of any clock. It bounds the times of hardware that nobody has described.
+/// The least time that is accepted on hardware without facts. Every clock's step is longer.
 const LEAST: Nanos = Nanos(1.0);
 
-/// Why a timing cannot be what it says, in one line.
+/// Why a timing cannot be true: the reason, and the error in one line.
 pub type Fault = (SetApartReason, Invalid);
 
-/// Finds times that are physically impossible: mistaken units, kernels that did not compute everything, or
-/// made-up times. One such time would lead every ranking. Also configs that the hardware cannot launch.
-/// `facts` are those that somebody vouches for. Returns what is wrong by row.
+/// Finds timings that cannot be true, and returns what is wrong by row. Times can be below the floor:
+/// units were mistaken, a kernel did not compute everything, or times were made up. One such time would
+/// lead every ranking. Configs can be beyond what the hardware launches. `facts` must come from somebody
+/// who vouches for them.
 pub fn faults(
     facts: Option<&Facts>,
     solution: &Solution,
@@ -59,7 +59,7 @@ pub fn faults(
     timed.enumerate().filter_map(|(row, (config, time))| Some((row, fault(config, time)?))).collect()
 }
 
-/// The library may use TF32; its config does not show it.
+/// The library may use TF32, and its config does not say whether it did.
 fn may_use_tf32(config: &Config, dtype: DType) -> bool {
     dtype == DType::Float32 && config.tile().is_none_or(|tile| tile.allow_tf32)
 }

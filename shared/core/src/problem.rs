@@ -1,4 +1,4 @@
-//! What is to be computed.
+//! The problems that are to be computed.
 
 use std::fmt::Write as _;
 use std::ops::Deref;
@@ -17,7 +17,7 @@ named_enum! {
         None = "none",
         /// One value per column, as in `nn.Linear`.
         Vector = "vector",
-        /// One value per output element; what torch-diode measured.
+        /// One value per output element, as torch-diode measured.
         Matrix = "matrix",
     }
 }
@@ -43,7 +43,7 @@ pub struct ProblemFields {
 }
 
 impl ProblemFields {
-    /// A row-major problem of one dtype; what torch-diode's shapes describe.
+    /// A row-major problem with one type for all matrices, as torch-diode's shapes describe it.
     pub fn plain(op: Op, b: u64, m: u64, n: u64, k: u64, dtype: DType) -> Self {
         Self {
             op,
@@ -84,11 +84,9 @@ impl ProblemFields {
 pub struct Problem(ProblemFields);
 
 impl Problem {
-    /// No dimension of a real matrix reaches this; it also keeps every product
-    /// of three dimensions exact in `f64` estimates and far from overflow in `u128`.
+    /// No size of a real matrix reaches this. The limit also keeps products of sizes from overflowing `u128`.
     pub const MAX_DIM: u64 = 1 << 31;
-    /// The most elements one operand or the output may have: kernels index with
-    /// signed 64-bit numbers.
+    /// The most elements of an operand or the output: kernels index with signed 64-bit numbers.
     pub const MAX_ELEMENTS: u128 = 1 << 62;
 
     pub fn new(mut fields: ProblemFields) -> Result<Self, Invalid> {
@@ -145,8 +143,8 @@ impl Problem {
         Ok(Self(fields))
     }
 
-    /// The text that defines the problem's identity. Two problems are the same
-    /// exactly if their canonical texts are.
+    /// The text that defines the problem's identity. Two problems are the same exactly if their canonical
+    /// texts are the same.
     pub fn canonical(&self) -> String {
         let p = &self.0;
         let mut text = format!(
@@ -164,7 +162,7 @@ impl Problem {
         ProblemId::of(self.canonical().as_bytes())
     }
 
-    /// `M×N×K`, with the batch in front where there is one.
+    /// The size as `M×N×K`, with the batch in front if it is more than 1.
     pub fn dims(&self) -> String {
         let p = &self.0;
         if p.b == 1 {
@@ -174,7 +172,8 @@ impl Problem {
         }
     }
 
-    /// What distinguishes the problem from the plain one of its op, sizes and inputs, in words; empty for that.
+    /// In words, how the problem differs from the plain problem of its op, size and input types. Empty if it
+    /// does not.
     pub fn particulars(&self) -> Vec<String> {
         let p = &self.0;
         let mut words = Vec::new();
@@ -195,12 +194,12 @@ impl Problem {
         words
     }
 
-    /// Multiplications and additions, counted as one each.
+    /// The number of operations: multiplications and additions count as one each.
     pub fn flops(&self) -> f64 {
         2.0 * self.0.b as f64 * self.0.m as f64 * self.0.n as f64 * self.0.k as f64
     }
 
-    /// Bytes that must move at least once: both inputs read, the output written.
+    /// The bytes that must move at least once: both inputs are read and the output is written.
     pub fn bytes(&self) -> f64 {
         let p = &self.0;
         let (b, m, n, k) = (p.b as f64, p.m as f64, p.n as f64, p.k as f64);

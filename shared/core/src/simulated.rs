@@ -1,4 +1,4 @@
-//! Made-up times, for trying servers and plans out: physics, quirks of the device, noise.
+//! Made-up times, to try out servers and plans. They combine physics, quirks of the device and noise.
 
 use std::hash::{DefaultHasher, Hash, Hasher as _};
 use std::str::FromStr;
@@ -6,26 +6,26 @@ use std::str::FromStr;
 use crate::hardware::{Hardware, roofline};
 use crate::{Config, Invalid, Problem, Tile};
 
-/// The shortest launch of any kernel, in nanoseconds.
+/// The least time of any kernel's launch, in nanoseconds.
 const LAUNCH_NS: f64 = 2_000.0;
-/// How far one device may be from another of its kind: power, heat, silicon.
+/// The share by which devices of the same hardware may differ: power, heat and silicon vary.
 const DEVICE_SPREAD: f64 = 0.03;
-/// How far a config may be from what the formula says of it: what only measuring shows. Problems of near sizes share
-/// it, as on a real device, so that models can learn it.
+/// The share by which a config may be slower than the formula says, which only measuring shows. Problems of
+/// similar sizes share this difference, as on a real device, so that models can learn it.
 const CONFIG_SPREAD: f64 = 0.3;
-/// How far it may be on one problem besides, whatever is known of near ones.
+/// The share by which a config may be slower on one problem alone. Similar problems tell nothing about it.
 const PROBLEM_SPREAD: f64 = 0.03;
-/// How far one repeat may be from another.
+/// The share by which repeats may differ.
 const NOISE: f64 = 0.02;
 
-/// What is odd about a device, for trying out what a server makes of it: `times=0.5,drift=0.1`.
+/// Faults of a simulated device, to see what a server does about them: `times=0.5,drift=0.1`.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Oddities {
-    /// What all times are multiplied by; a liar's are not 1.
+    /// The factor of all times. A factor other than 1 makes them false.
     pub times: f64,
-    /// By which share all times have grown after a thousand problems.
+    /// The share by which times grow over a thousand problems.
     pub drift: f64,
-    /// The share of problems at which the program dies.
+    /// The share of problems at which the program crashes.
     pub crash: f64,
 }
 
@@ -59,13 +59,13 @@ impl FromStr for Oddities {
     }
 }
 
-/// One device whose times are made up. The same seed gives the same times.
+/// One device with made-up times. The same seed gives the same times.
 #[derive(Debug, Clone)]
 pub struct SimulatedDevice {
     hardware: Hardware,
     seed: u64,
     oddities: Oddities,
-    /// How many problems it has measured.
+    /// How many problems the device has measured.
     measured: u64,
 }
 
@@ -74,13 +74,13 @@ impl SimulatedDevice {
         Self { hardware, seed, oddities: Oddities::default(), measured: 0 }
     }
 
-    /// The same device, with what is odd about it.
+    /// The same device with these faults.
     pub fn with_oddities(self, oddities: Oddities) -> Self {
         Self { oddities, ..self }
     }
 
-    /// Notes that it begins with another problem. Whether the program that it belongs to dies at it, if `luck` is a
-    /// number that differs from run to run: otherwise it would die at the same one for ever.
+    /// Counts another problem, and returns whether the device's program crashes at it. `luck` must differ
+    /// from run to run. Otherwise the program would crash at the same problem in every run.
     pub fn begin(&mut self, problem: &Problem, luck: u64) -> bool {
         self.measured += 1;
         unit((luck, problem, self.measured)) < self.oddities.crash
@@ -92,16 +92,16 @@ impl SimulatedDevice {
         self.nanos_with(problem, config, alone)
     }
 
-    /// What can be known of that time without measuring the problem itself: a model that has learnt everything
-    /// predicts it.
+    /// The part of that time that can be learnt from other problems. A perfect model predicts it.
     pub fn learnable_nanos(&self, problem: &Problem, config: &Config) -> f64 {
         self.nanos_with(problem, config, 0.5)
     }
 
-    /// The time where the config is so far, from 0 to 1, from what it takes on near problems.
+    /// The time of a config. `alone`, from 0 to 1, is how much slower the config is on this problem than on
+    /// similar ones.
     fn nanos_with(&self, problem: &Problem, config: &Config, alone: f64) -> f64 {
         let facts = self.hardware.facts.as_ref();
-        // Hardware without a peak for the type computes at a teraflop per second.
+        // Hardware without a peak for the type computes 10¹² operations per second.
         let least = facts
             .and_then(|facts| roofline(facts, problem, false))
             .map_or(problem.flops() / 1e3, |l| l.nanos().0);
@@ -110,11 +110,11 @@ impl SimulatedDevice {
         let device = 1.0 + DEVICE_SPREAD * unit((self.seed, "device"));
         let quirk = 1.0 + CONFIG_SPREAD * quirk(problem, config) + PROBLEM_SPREAD * alone;
         let odd = self.oddities.times * (1.0 + self.oddities.drift * self.measured as f64 / 1e3);
-        // A tenth above the roofline: no device reaches it.
+        // The time is a tenth above the roofline, since no device reaches it.
         odd * (LAUNCH_NS + 1.1 * least / efficiency * device * quirk)
     }
 
-    /// The times of repeats, in nanoseconds, without end.
+    /// An endless stream of repeats, in nanoseconds.
     pub fn repeats(&self, problem: &Problem, config: &Config) -> impl Iterator<Item = u64> {
         let nanos = self.nanos(problem, config);
         let decided = unit((self.seed, problem, config)).to_bits();
@@ -122,7 +122,7 @@ impl SimulatedDevice {
     }
 }
 
-/// From 0 to 1: how much longer a config takes on problems like this one than a better compiled one would.
+/// How much longer a config takes on problems like this one than the formula says, from 0 to 1.
 fn quirk(problem: &Problem, config: &Config) -> f64 {
     let Some(tile) = config.tile() else { return curve((config, problem.op), problem.m) };
     let (op, dtype, layout) = (problem.op, problem.a_dtype, problem.b_layout);
@@ -135,15 +135,15 @@ fn quirk(problem: &Problem, config: &Config) -> f64 {
     curves.iter().sum::<f64>() / curves.len() as f64
 }
 
-/// A number from 0 to 1 for each size, of straight lines between those of powers of four.
+/// A number from 0 to 1 for each size. Powers of four have random numbers, with straight lines in between.
 fn curve(thing: impl Hash, size: u64) -> f64 {
     let place = (size.max(1) as f64).log2() / 2.0;
     let (from, share) = (place.floor(), place.fract());
     unit((&thing, from as u64)) * (1.0 - share) + unit((&thing, from as u64 + 1)) * share
 }
 
-/// The share of the roofline that a tile can reach: what it computes beyond the problem, the last wave, and
-/// how often it loads each operand.
+/// The share of the roofline that a tile reaches. It falls with work outside the problem, an incomplete last
+/// wave, operands that are loaded often, and few stages.
 fn efficiency(tile: &Tile, problem: &Problem, sms: f64) -> f64 {
     let (m, n, k) = (problem.m as f64, problem.n as f64, problem.k as f64);
     let (bm, bn, bk) = (f64::from(tile.block_m), f64::from(tile.block_n), f64::from(tile.block_k));
@@ -157,7 +157,7 @@ fn efficiency(tile: &Tile, problem: &Problem, sms: f64) -> f64 {
     (useful * busy.powf(0.7) * reuse.min(1.0).powf(0.5) * pipeline).clamp(1e-3, 1.0)
 }
 
-/// A number from 0 to 1 that is the same for the same thing.
+/// A number from 0 to 1 that looks random. The same thing always gives the same number.
 fn unit(thing: impl Hash) -> f64 {
     let mut hasher = DefaultHasher::new();
     thing.hash(&mut hasher);

@@ -1,9 +1,9 @@
 //! Medians, quantiles and means of times.
 //!
-//! There are two medians of decimal numbers, which differ for an even count: [`median`] is the
-//! mean of the two values in the middle, [`upper_median`] the larger one of them.
+//! There are two medians of decimal numbers. They differ for an even count, where two values are in the
+//! middle: [`median`] is the mean of these two, and [`upper_median`] the larger one.
 
-/// The median; of an even count, the mean of the two in the middle. `None` if there are no values.
+/// The median. An even count gives the mean of the two values in the middle. `None` if there are no values.
 pub fn median(values: &mut [f64]) -> Option<f64> {
     values.sort_unstable_by(f64::total_cmp);
     let upper = *values.get(values.len() / 2)?;
@@ -11,14 +11,15 @@ pub fn median(values: &mut [f64]) -> Option<f64> {
     Some(if even { f64::midpoint(values[values.len() / 2 - 1], upper) } else { upper })
 }
 
-/// The median; of an even count, the upper one of the two in the middle. `None` if there are no values.
+/// The median. An even count gives the larger of the two values in the middle. `None` if there are no
+/// values.
 pub fn upper_median(values: &mut [f64]) -> Option<f64> {
     let middle = values.len() / 2;
     (!values.is_empty()).then(|| *values.select_nth_unstable_by(middle, f64::total_cmp).1)
 }
 
-/// The median of whole numbers; of an even count, the mean of the two in the middle, rounded down. `None` if
-/// there are no values.
+/// The median of whole numbers. An even count gives the mean of the two values in the middle, rounded down.
+/// `None` if there are no values.
 pub fn integer_median(values: &mut [u64]) -> Option<u64> {
     values.sort_unstable();
     integer_quantile(values, 2, 4)

@@ -1,12 +1,12 @@
-//! Columns of times that keep every imported digit.
+//! Columns of times. Imported times keep every digit.
 
 use crate::error::Invalid;
 use crate::units::{Millis, Nanos};
 
 /// The times of a solution, one per timed config.
 ///
-/// Whole nanoseconds wherever every value is exact that way, else the imported
-/// milliseconds: nothing is rounded on import.
+/// Times are whole nanoseconds if that is exact for every value. Otherwise the imported
+/// milliseconds are kept, so that nothing is rounded.
 #[derive(Debug, Clone, PartialEq)]
 pub enum TimeColumn {
     Nanos(Vec<u64>),
@@ -14,10 +14,10 @@ pub enum TimeColumn {
 }
 
 impl TimeColumn {
-    /// No kernel runs for longer than this; a larger time is a unit mistake.
+    /// No kernel runs longer than this. A larger time has the wrong unit.
     pub const MAX: Nanos = Nanos(3.6e12);
 
-    /// Takes imported milliseconds, exactly.
+    /// Takes imported milliseconds without rounding.
     pub fn from_millis(values: Vec<f64>) -> Result<Self, Invalid> {
         for &value in &values {
             check(Millis(value).nanos(), || format!("{value} ms"))?;
@@ -74,7 +74,7 @@ impl TimeColumn {
         (0..self.len()).map(|row| self.nanos(row))
     }
 
-    /// The row of the shortest time, the first of equals; `None` when empty.
+    /// The row of the shortest time, or the first such row. `None` if there are no times.
     pub fn fastest(&self) -> Option<usize> {
         (0..self.len()).min_by(|&a, &b| self.nanos(a).0.total_cmp(&self.nanos(b).0))
     }

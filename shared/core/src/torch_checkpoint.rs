@@ -1,5 +1,5 @@
-//! A trained network as another program saved it: named tensors and a few
-//! numbers about them, not yet understood.
+//! A trained network as another program saved it: named tensors and a few settings. The model crate
+//! interprets them.
 
 use std::collections::BTreeMap;
 
@@ -12,18 +12,18 @@ pub struct TorchCheckpoint {
     pub settings: BTreeMap<String, Setting>,
 }
 
-/// Values in row-major order.
+/// A tensor with its values in row-major order.
 #[derive(Debug, Clone, PartialEq)]
 pub struct SavedTensor {
     pub shape: Vec<usize>,
     pub values: SavedValues,
 }
 
-/// The element types that occur.
+/// The element types that checkpoints have.
 #[derive(Debug, Clone, PartialEq)]
 pub enum SavedValues {
     Float32(Vec<f32>),
-    /// Counters.
+    /// Counters, such as the number of batches seen.
     Int64(Vec<i64>),
 }
 

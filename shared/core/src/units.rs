@@ -1,4 +1,4 @@
-//! Numbers that carry their unit.
+//! Number types that state their unit.
 
 use serde::{Deserialize, Serialize};
 
@@ -34,7 +34,8 @@ impl Nanos {
         Micros(self.0 / 1e3)
     }
 
-    /// The exact inverse of how event times become milliseconds: (ns / 1e3) / 1e3.
+    /// Divides twice, (ns / 1e3) / 1e3, as event times become milliseconds. One division can give
+    /// other digits.
     pub fn millis(self) -> Millis {
         Millis(self.0 / 1e3 / 1e3)
     }
@@ -54,10 +55,10 @@ impl Millis {
         }
     }
 
-    /// The whole number of nanoseconds that gives back exactly this value
-    /// through [`Nanos::millis`], if there is one.
+    /// The whole number of nanoseconds for which [`Nanos::millis`] returns exactly this value, if
+    /// there is one.
     pub fn whole_nanos(self) -> Option<u64> {
-        /// Up to here every whole number is a distinct f64.
+        /// Every whole number up to here has an f64 of its own.
         const EXACT: f64 = 9_007_199_254_740_992.0;
         let nanos = libm::round(self.0 * 1e6);
         if !(0.0..EXACT).contains(&nanos) {
@@ -68,7 +69,7 @@ impl Millis {
 }
 
 impl Tflops {
-    /// The rate of doing `flops` operations in `time`.
+    /// The rate of `flops` operations in `time`.
     pub fn from_work(flops: f64, time: Micros) -> Self {
         Self(flops / time.0 / 1e6)
     }

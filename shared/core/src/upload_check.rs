@@ -1,5 +1,5 @@
-//! The checks of an upload that need no more than the upload. A server makes them before it stores anything, the
-//! dashboard and the command line before they send anything.
+//! The checks of an upload that need nothing but the upload. A server makes them before it stores anything.
+//! The dashboard and the command line make them before they send anything.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -13,13 +13,13 @@ use crate::{Dataset, Invalid, Solution, physics};
 /// What a server would store of a dataset.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Contents {
-    /// The hardware's, as the file has it.
+    /// The hardware's name, as the file states it.
     pub name: String,
-    /// Without what is set apart.
+    /// The counts exclude what is set apart.
     pub problems: u64,
     pub timings: u64,
     pub failures: u64,
-    /// By reason.
+    /// What is set apart, by reason.
     pub set_apart: Vec<SetApart>,
 }
 
@@ -41,7 +41,7 @@ pub fn check_problems(datasets: &[Dataset]) -> Result<(), Invalid> {
     Ok(())
 }
 
-/// What was checked so far of the datasets of an upload.
+/// What the checks of an upload's datasets have found so far.
 #[derive(Default)]
 pub struct UploadCheck {
     first_fault: Option<Invalid>,
@@ -49,8 +49,8 @@ pub struct UploadCheck {
 }
 
 impl UploadCheck {
-    /// Checks a dataset and calls `keep` with each solution that can be stored, without what is set apart. `facts` are
-    /// those of the hardware that somebody vouches for.
+    /// Checks a dataset. Calls `keep` with each solution that can be stored, without what is set apart.
+    /// `facts` are facts of the hardware that somebody vouches for.
     pub fn dataset<'d>(
         &mut self,
         dataset: &'d Dataset,
@@ -83,7 +83,7 @@ impl UploadCheck {
         Ok(Contents { name: dataset.hardware.name.clone(), problems, timings, failures, set_apart })
     }
 
-    /// Refuses an upload of which nothing can be stored.
+    /// Refuses an upload if nothing of it can be stored.
     pub fn end(self) -> Result<(), Invalid> {
         if self.keeps_any {
             return Ok(());
@@ -111,7 +111,7 @@ impl UploadCheck {
             set_apart.entry(reason).or_insert_with(example).timings += 1;
             self.first_fault.get_or_insert(error);
         }
-        // Failures alone say nothing where no time can be true.
+        // If no time can be true, the failures are worth nothing either.
         (!rows.is_empty()).then(|| Cow::Owned(solution.select(&rows)))
     }
 }

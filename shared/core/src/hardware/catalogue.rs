@@ -1,18 +1,18 @@
-//! The hardware Diode knows by name. Figures are the vendors' own, dense, at
-//! the boost clock; L2 bandwidths are measured where we could measure.
+//! The hardware that Diode has the facts of. Rates are the vendors' own figures, dense and at the
+//! boost clock. L2 bandwidths were measured where we had the hardware.
 
 use super::{Facts, Hardware, Peaks, Vendor};
 use crate::Tflops;
 
-/// One kind of hardware that is known by name.
+/// One entry of the catalogue.
 struct KnownHardware {
     slug: &'static str,
     name: &'static str,
     vendor: Vendor,
-    /// Lower-case fragments; a device name that holds all of one group matches.
-    /// The more specific kinds stand before the more general ones.
+    /// Groups of lower-case words. A device name matches if it has all words of one group. More
+    /// specific hardware stands before more general hardware, because the first match counts.
     matches: &'static [&'static [&'static str]],
-    /// The memory in GB of the device that has most of it.
+    /// The memory in GB. Where devices differ, that of the largest.
     memory_gb: u64,
     facts: Facts,
 }
@@ -158,22 +158,22 @@ impl KnownHardware {
     }
 }
 
-/// Every kind of hardware that is known by name.
+/// All hardware of the catalogue.
 pub fn catalogue() -> impl Iterator<Item = Hardware> {
     CATALOGUE.iter().map(KnownHardware::hardware)
 }
 
-/// Finds hardware by its slug or by a device name that contains its model.
+/// Finds hardware by its slug, or by a device name that contains the words of its model.
 pub fn find(name: &str) -> Option<Hardware> {
     let lower = name.to_lowercase();
     if let Some(exact) = CATALOGUE.iter().find(|e| e.slug == lower) {
         return Some(exact.hardware());
     }
-    // Made-up times must not pass for real ones.
+    // Simulated hardware keeps its own slug, so that made-up times do not pass for real ones.
     if let Some(real) = lower.strip_prefix("simulated").and_then(|rest| rest.strip_prefix(['-', ' '])) {
         return find(real)?.simulated().ok();
     }
-    // `NVIDIA GH200` is another product: a match must begin at a word boundary.
+    // Whole words must match: `NVIDIA GH200` contains `H200`, but is another product.
     let words: Vec<&str> = lower.split(|c: char| !c.is_ascii_alphanumeric()).collect();
     CATALOGUE
         .iter()
@@ -181,7 +181,7 @@ pub fn find(name: &str) -> Option<Hardware> {
         .map(KnownHardware::hardware)
 }
 
-/// The memory in bytes of the hardware, or of that whose times it makes up.
+/// The memory of the hardware in bytes. Simulated hardware has the memory of the real one.
 pub(super) fn memory(hardware: &Hardware) -> Option<u64> {
     let slug = hardware.slug.as_str();
     let slug = slug.strip_prefix(Hardware::SIMULATED).unwrap_or(slug);

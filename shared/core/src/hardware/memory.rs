@@ -1,22 +1,22 @@
-//! What fits into the memory of the hardware.
+//! Whether a problem fits into the memory of the hardware.
 
 use super::{Hardware, catalogue};
 use crate::Problem;
 
-/// A problem needs more memory than the hardware has.
+/// The error for a problem that needs more memory than the hardware has.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 #[error("{dims} needs {} for A, B and the output, and {hardware} has {}", bytes(*.needed), bytes(*.memory as f64))]
 pub struct TooLarge {
     dims: String,
     hardware: String,
-    /// Bytes.
+    /// In bytes.
     needed: f64,
-    /// Bytes.
+    /// In bytes.
     memory: u64,
 }
 
-/// Refuses a problem that no device of the hardware can hold. Hardware whose memory is not known
-/// refuses nothing.
+/// Refuses a problem that no device of the hardware can hold. If the memory is not known, every
+/// problem is accepted.
 pub fn fits(hardware: &Hardware, problem: &Problem) -> Result<(), TooLarge> {
     let Some(memory) = catalogue::memory(hardware) else { return Ok(()) };
     let needed = problem.bytes();
@@ -26,7 +26,7 @@ pub fn fits(hardware: &Hardware, problem: &Problem) -> Result<(), TooLarge> {
     Err(TooLarge { dims: problem.dims(), hardware: hardware.name.clone(), needed, memory })
 }
 
-/// `141 GB`, `4.19 TB`
+/// A number of bytes for people: `141 GB`, `4.19 TB`.
 fn bytes(count: f64) -> String {
     const UNITS: [(&str, f64); 4] = [("GB", 1e9), ("TB", 1e12), ("PB", 1e15), ("EB", 1e18)];
     let fits = |(_, size): &&(&str, f64)| count / size < 999.5;

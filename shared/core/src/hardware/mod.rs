@@ -1,4 +1,4 @@
-//! What a problem runs on.
+//! The hardware that problems run on.
 
 mod catalogue;
 mod memory;
@@ -16,7 +16,7 @@ use crate::named_enum::named_enum;
 use crate::{DType, Tflops};
 
 named_enum! {
-    /// Who makes the hardware; decides which spaces apply.
+    /// Who makes the hardware. The vendor decides which configs a space has.
     Vendor("vendor") {
         Nvidia = "nvidia",
         Amd = "amd",
@@ -72,7 +72,7 @@ pub struct Facts {
 }
 
 impl Facts {
-    /// The arithmetic rate for inputs of a type: what `allow_tf32` permits for fp32.
+    /// The peak arithmetic rate for inputs of a type. For float32 it depends on `allow_tf32`.
     pub fn peak(&self, dtype: DType, allow_tf32: bool) -> Option<Tflops> {
         let p = &self.peaks;
         match dtype {
@@ -86,7 +86,7 @@ impl Facts {
         }
     }
 
-    /// Refuses facts that no formula can work with.
+    /// Refuses facts with which a formula would give nonsense, such as counts of 0.
     pub fn validate(&self) -> Result<(), Invalid> {
         let counts = [
             ("sms", self.sms),
@@ -131,11 +131,11 @@ pub struct Hardware {
 }
 
 impl Hardware {
-    /// Longer names are no device names.
+    /// No real device has a longer name.
     const MAX_NAME: usize = 256;
 
-    /// The hardware of a device name or a file key: from the catalogue, or else
-    /// a new kind without facts.
+    /// The hardware for a device name or a file's key: from the catalogue, or else new hardware
+    /// without facts.
     pub fn from_name(name: &str) -> Result<Self, Invalid> {
         if let Some(known) = find(name) {
             let known = Self { name: name.to_owned(), ..known };
@@ -161,26 +161,26 @@ impl Hardware {
         new.validate().map(|()| new)
     }
 
-    /// What the slug of hardware begins with whose times are made up.
+    /// The slug of simulated hardware begins with this.
     const SIMULATED: &'static str = "simulated-";
 
-    /// The same hardware, but with made-up times.
+    /// The simulated form of this hardware, for made-up times.
     pub fn simulated(&self) -> Result<Self, Invalid> {
         let slug = format!("{}{}", Self::SIMULATED, self.slug).parse()?;
         Ok(Self { slug, name: format!("Simulated {}", self.name), ..self.clone() })
     }
 
-    /// Whether times of it are made up, for trying a server out.
+    /// Whether the times of this hardware are made up, to try a server out.
     pub fn is_simulated(&self) -> bool {
         self.slug.as_str().starts_with(Self::SIMULATED)
     }
 
-    /// What the catalogue says of it, if it is there.
+    /// The catalogue's entry for this hardware; `None` if there is none.
     pub fn listed(&self) -> Option<Self> {
         find(self.slug.as_str()).filter(|listed| listed.slug == self.slug)
     }
 
-    /// Checks what came from outside.
+    /// Checks hardware that came from outside.
     pub fn validate(&self) -> Result<(), Invalid> {
         if self.name.is_empty() || self.name.len() > Self::MAX_NAME {
             return Err(Invalid::new(
@@ -200,13 +200,14 @@ impl Hardware {
     }
 }
 
-/// Whether a character is in no device's name, but serves to deceive people or programs who read it:
-/// control characters, such that are not seen or turn the direction, and those that begin markup.
+/// Whether a character can only serve to deceive people or programs: control characters, characters
+/// that are invisible or change the direction of text, and those that begin markup. No device's name
+/// has one.
 pub(crate) fn is_stray(c: char) -> bool {
     is_unseen(c) || matches!(c, '<' | '>')
 }
 
-/// Whether a character shows nothing, or changes the order in which others are shown.
+/// Whether a character is invisible, or changes the order in which others are shown.
 pub(crate) fn is_unseen(c: char) -> bool {
     let unseen = matches!(c,
         '\u{ad}' | '\u{61c}' | '\u{180e}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}'

@@ -1,10 +1,10 @@
-//! How fast a problem could run.
+//! How fast a problem could run at best.
 
 use super::Facts;
 use crate::{Method, Micros, Problem};
 
-/// The time that arithmetic and DRAM traffic alone would take at the quoted
-/// peaks: what a measured time is judged against.
+/// The time that arithmetic and DRAM traffic alone would take at the quoted peaks. Measured times
+/// are compared with it.
 ///
 /// `None` if the hardware has no peak for the problem's dtype.
 pub fn roofline(facts: &Facts, problem: &Problem, allow_tf32: bool) -> Option<Micros> {
@@ -14,15 +14,16 @@ pub fn roofline(facts: &Facts, problem: &Problem, allow_tf32: bool) -> Option<Mi
     Some(Micros(compute.max(memory)))
 }
 
-/// The shortest time that physics allows; a shorter one is a mistake or a forgery.
+/// The shortest time that the hardware allows. A shorter time is a mistake or a forgery.
 ///
-/// Unlike the roofline it assumes the highest clock, and counts DRAM traffic
-/// only for what cannot have stayed in the last-level cache.
+/// Unlike the roofline, it assumes the highest clock and counts no DRAM traffic for data that may
+/// have stayed in the last-level cache.
 pub fn floor(facts: &Facts, problem: &Problem, method: Method, allow_tf32: bool) -> Option<Micros> {
     let peak = facts.peak(problem.a_dtype, allow_tf32)?;
     let boost = f64::from(facts.max_clock_mhz) / f64::from(facts.peak_clock_mhz);
     let compute = problem.flops() / (peak.0 * boost * 1e6);
-    // Even a cold cache may hold the end of the output, so one cache-full is not counted.
+    // Even after a cold start the cache may hold the end of the output instead of writing it to
+    // DRAM.
     let resident = if method.is_cold() {
         output_bytes(problem).min(facts.l2_bytes as f64)
     } else {

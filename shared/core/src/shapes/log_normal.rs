@@ -1,10 +1,10 @@
-//! Log-normal sizes, fitted by torch-diode's authors to real workloads.
+//! Log-normal sizes. torch-diode's authors fitted them to real workloads.
 
 use super::Sizes;
 use super::mt19937::Mt19937;
 use crate::error::Invalid;
 
-/// Mean and standard deviation of the logarithm of each size.
+/// The mean and standard deviation of each size's logarithm.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct LogNormalParameters {
     pub m_mean: f64,
@@ -37,7 +37,7 @@ impl Default for LogNormalParameters {
     }
 }
 
-/// An endless stream of sizes, equal to numpy's legacy generator's.
+/// An endless stream of sizes, the same as with numpy's legacy generator.
 pub struct LogNormal {
     parameters: LogNormalParameters,
     mt: Mt19937,
@@ -64,7 +64,8 @@ impl LogNormal {
         Ok(Self { parameters, mt: Mt19937::from_word(seed), kept: None })
     }
 
-    /// The polar method draws pairs and hands out the second first.
+    /// One normal number. The polar method draws them in pairs and returns the second of a pair
+    /// first.
     fn gauss(&mut self) -> f64 {
         if let Some(kept) = self.kept.take() {
             return kept;
@@ -88,11 +89,11 @@ impl LogNormal {
     }
 }
 
-/// The nearest multiple of 8, ties to the even multiple, at least 8.
+/// The nearest multiple of 8, but at least 8. A tie goes to the even multiple.
 fn round_to_8(size: u64) -> u64 {
     let (quotient, rest) = (size / 8, size % 8);
     let up = rest > 4 || (rest == 4 && quotient % 2 == 1);
-    // A size beyond all bounds stays one, for validation to refuse.
+    // A huge size must not wrap around, so that validation refuses it.
     8_u64.saturating_mul(quotient.saturating_add(u64::from(up))).max(8)
 }
 
@@ -101,7 +102,7 @@ impl Iterator for LogNormal {
 
     fn next(&mut self) -> Option<Sizes> {
         let p = self.parameters;
-        // The draw order is M, N, K, although shapes are written (M, K, N).
+        // torch-diode draws M, N, K in this order, although it writes shapes as (M, K, N).
         let m = self.size(p.m_mean, p.m_std);
         let n = self.size(p.n_mean, p.n_std);
         let k = self.size(p.k_mean, p.k_std);

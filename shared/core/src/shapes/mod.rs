@@ -1,6 +1,6 @@
-//! Where problems come from: generators that are bit-compatible with torch-diode's
-//! (the same seed gives the same shapes, dtypes and ops, so its datasets and ours can
-//! be compared), and the layers of models of given sizes.
+//! Where problems come from: random generators, and the layers of models. A generator gives the
+//! same shapes, dtypes and ops for a seed as torch-diode's, so that datasets of both can be
+//! compared.
 
 mod log_normal;
 mod models;
@@ -20,7 +20,7 @@ use serde::{Deserialize, Serialize};
 use crate::error::Invalid;
 use crate::{DType, Op, Problem, ProblemFields};
 
-/// The sizes of one multiplication.
+/// The M, N and K of one multiplication.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Sizes {
     pub m: u64,
@@ -31,21 +31,21 @@ pub struct Sizes {
 /// How sizes are drawn.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Distribution {
-    /// Whole numbers from `min` to `max`, no triple twice.
+    /// Whole numbers from `min` to `max`. No triple of sizes occurs twice.
     Uniform { min: u64, max: u64 },
-    /// Powers of two from `min` to `max`, no triple twice.
+    /// Powers of two from `min` to `max`. No triple of sizes occurs twice.
     PowerOfTwo { min: u64, max: u64 },
-    /// The same with squares or even sizes only.
+    /// Whole numbers or powers of two, limited to squares or even sizes.
     Narrowed(Narrowed),
-    /// Log-normal, rounded to multiples of 8; triples may repeat.
+    /// Log-normal sizes, rounded to multiples of 8. Triples may repeat.
     LogNormal(LogNormalParameters),
 }
 
-/// No collection times as many problems; a larger request is a typing mistake.
+/// No collection times this many problems. A larger request is a typing mistake.
 pub const MAX_SHAPES: usize = 10_000_000;
 
-/// Draws problems the way torch-diode's `collect` does: sizes from one stream,
-/// one dtype and one op per shape from another of the same seed.
+/// Draws problems as torch-diode's `collect` does. Sizes come from one random stream. The dtype and
+/// op of each shape come from a second stream with the same seed.
 ///
 /// ```
 /// use diode_core::shapes::{Distribution, LogNormalParameters, generate};

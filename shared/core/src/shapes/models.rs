@@ -1,4 +1,4 @@
-//! The multiplications that models of given sizes consist of.
+//! The multiplications in models of given sizes.
 
 mod convolution;
 mod spec;
@@ -10,7 +10,7 @@ pub use transformer::{Transformer, Workload};
 use crate::error::Invalid;
 use crate::{DType, Layout, Op, Problem, ProblemFields};
 
-/// Activations times a weight as `nn.Linear` stores it: with B in columns.
+/// The product of activations and a weight as `nn.Linear` stores it: B is in columns.
 fn linear(m: u64, n: u64, k: u64, dtype: DType) -> Result<Problem, Invalid> {
     let plain = ProblemFields::plain(Op::Mm, 1, m, n, k, dtype);
     Problem::new(ProblemFields { b_layout: Layout::Column, ..plain })

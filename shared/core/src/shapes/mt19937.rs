@@ -1,16 +1,16 @@
-//! The Mersenne Twister as numpy's legacy generator and CPython seed and use it.
+//! The Mersenne Twister MT19937, seeded and used as in numpy's legacy generator and in CPython.
 
 const N: usize = 624;
 const M: usize = 397;
 
-/// MT19937.
+/// The generator's state.
 pub(super) struct Mt19937 {
     state: [u32; N],
     next: usize,
 }
 
 impl Mt19937 {
-    /// Seeds from one word, as `numpy.random.seed(seed)` does.
+    /// Seeds from one number, as `numpy.random.seed(seed)` does.
     pub(super) fn from_word(seed: u32) -> Self {
         let mut state = [0_u32; N];
         state[0] = seed;
@@ -21,7 +21,7 @@ impl Mt19937 {
         Self { state, next: N }
     }
 
-    /// Seeds from a one-element key, as CPython's `random.seed(seed)` does.
+    /// Seeds from a key of one number, as CPython's `random.seed(seed)` does.
     pub(super) fn from_key(key: u32) -> Self {
         let mut mt = Self::from_word(19_650_218);
         let state = &mut mt.state;

@@ -1,4 +1,4 @@
-//! Uniform sizes of which only squares or even ones are wanted.
+//! Uniform sizes that are limited to squares or even numbers.
 
 use indexmap::IndexSet;
 
@@ -7,22 +7,22 @@ use super::mt19937::Mt19937;
 use super::uniform::{check_count, check_range, randint};
 use crate::error::Invalid;
 
-/// Uniform sizes, or powers of two, narrowed down. torch-diode has flags for it
-/// that do nothing there, so there is no stream to be compatible with.
+/// Uniform sizes or powers of two, narrowed down. torch-diode has flags for this that do nothing,
+/// so there is no stream of its to match.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Narrowed {
     pub min: u64,
     pub max: u64,
-    /// Draw exponents instead of sizes.
+    /// Draws exponents instead of sizes.
     pub powers_of_two: bool,
-    /// M, N and K are one number.
+    /// Makes M, N and K the same number.
     pub square: bool,
-    /// No size is odd.
+    /// Leaves odd sizes out.
     pub even: bool,
 }
 
 impl Narrowed {
-    /// Draws distinct sizes: one number per square, else M, K and N in turn.
+    /// Draws distinct sizes: one number for each square, otherwise M, K and N in turn.
     pub(super) fn draw(&self, seed: u32, count: usize) -> Result<Vec<Sizes>, Invalid> {
         let (low, high) = self.numbers()?;
         check_count(count, u128::from(high - low + 1).pow(if self.square { 1 } else { 3 }))?;
@@ -37,11 +37,11 @@ impl Narrowed {
         Ok(shapes.into_iter().collect())
     }
 
-    /// The numbers that sizes are made of: exponents, halves or sizes themselves.
+    /// The range of the numbers to draw: exponents, halves of sizes, or sizes.
     fn numbers(&self) -> Result<(u64, u64), Invalid> {
         check_range(self.min, self.max)?;
         let (low, high) = match (self.powers_of_two, self.even) {
-            // The only odd power is 1.
+            // The only odd power of two is 1, with the exponent 0.
             (true, even) => (u64::from(self.min.ilog2()).max(u64::from(even)), u64::from(self.max.ilog2())),
             (false, true) => (self.min.div_ceil(2), self.max / 2),
             (false, false) => (self.min, self.max),
@@ -73,7 +73,7 @@ mod tests {
     fn squares_are_square_and_even_sizes_even() {
         let squares = Narrowed { square: true, ..ALL }.draw(42, 5).unwrap();
         assert!(squares.iter().all(|s| s.m == s.n && s.n == s.k), "{squares:?}");
-        // The first number drawn is the first M of the unrestricted stream.
+        // This number is also the first M of the stream without limits.
         assert_eq!(squares[0].m, 2651);
         let even = Narrowed { even: true, ..ALL }.draw(42, 200).unwrap();
         assert!(even.iter().all(|s| [s.m, s.n, s.k].iter().all(|&x| x % 2 == 0 && (32..=4096).contains(&x))));

@@ -1,10 +1,10 @@
-//! One dtype and one op per shape, drawn as numpy's legacy `choice` draws.
+//! Draws one dtype and one op per shape, as numpy's legacy `choice` does.
 
 use super::mt19937::Mt19937;
 use crate::error::Invalid;
 use crate::{DType, Op};
 
-/// Draws a dtype, then an op, for each shape in turn.
+/// For each shape in turn, draws a dtype and then an op.
 pub struct OpSampler<'a> {
     mt: Mt19937,
     dtypes: &'a [DType],
@@ -28,7 +28,7 @@ impl<'a> OpSampler<'a> {
         (dtype, op)
     }
 
-    /// Masked rejection; a list of one takes no draw.
+    /// Draws an index by masking and rejection. A list with one element uses no random number.
     fn choice(&mut self, n: usize) -> usize {
         let last = n as u32 - 1;
         if last == 0 {

@@ -1,4 +1,4 @@
-//! Uniform sizes, drawn as CPython's `random.randint` draws.
+//! Uniform sizes, drawn as by CPython's `random.randint`.
 
 use indexmap::IndexSet;
 
@@ -13,7 +13,7 @@ pub fn uniform(seed: u32, count: usize, min: u64, max: u64) -> Result<Vec<Sizes>
     distinct(seed, count, min, max, |drawn| drawn)
 }
 
-/// Distinct triples of powers of two, exponents uniform between those of `min` and `max`.
+/// Distinct triples of powers of two. The exponents are uniform between those of `min` and `max`.
 pub fn power_of_two(seed: u32, count: usize, min: u64, max: u64) -> Result<Vec<Sizes>, Invalid> {
     check_range(min, max)?;
     distinct(seed, count, u64::from(min.ilog2()), u64::from(max.ilog2()), |exponent| 1 << exponent)
@@ -30,7 +30,7 @@ pub(super) fn check_range(min: u64, max: u64) -> Result<(), Invalid> {
     Ok(())
 }
 
-/// Refuses more shapes than there are distinct ones: drawing them would never end.
+/// Refuses more shapes than there are distinct ones, because drawing them would never end.
 pub(super) fn check_count(count: usize, choices: u128) -> Result<(), Invalid> {
     if count as u128 > choices {
         return Err(Invalid::new(
@@ -61,7 +61,8 @@ fn distinct(
     Ok(shapes.into_iter().collect())
 }
 
-/// CPython's `random.randint`: as many top bits as the range needs, rejecting overshoot.
+/// A number as CPython's `random.randint` draws it: as many top bits as the range needs, drawn
+/// again until the number is in range.
 pub(super) fn randint(mt: &mut Mt19937, low: u64, high: u64) -> u64 {
     let n = high - low + 1;
     let bits = u64::BITS - n.leading_zeros();

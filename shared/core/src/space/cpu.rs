@@ -1,4 +1,4 @@
-//! The spaces of the CPU backend: the same vocabulary, read as cache blocks.
+//! The spaces of the CPU backend. A tile's blocks are cache blocks there.
 //!
 //! `num_warps` is the number of threads. A CPU has no software pipeline, so
 //! `num_stages` is always 1.
@@ -24,7 +24,7 @@ pub(super) fn tiles(name: SpaceName, hardware: &Hardware, problem: &Problem) -> 
             .flat_map(|m| BLOCKS.into_iter().flat_map(move |n| BLOCKS.into_iter().map(move |k| (m, n, k))))
             .collect(),
     };
-    // A block beyond the problem runs the same loops as one that just covers it.
+    // A block larger than the problem runs the same loops as a block that just covers it.
     let clip = |block: u32, size: u64| {
         block.min(u32::try_from(size.next_power_of_two()).unwrap_or(u32::MAX).max(SMALLEST))
     };

@@ -1,9 +1,9 @@
-//! How many parts Inductor would split K into.
+//! The numbers of parts into which Inductor would split K.
 
-/// The splits that Inductor tries by default for sizes it considers: those whose
-/// K is at least 32 times both M and N; for others there are none.
+/// The splits that Inductor tries by default. There are none unless K is at least 32 times as large
+/// as M and as N.
 ///
-/// Parts that are powers of two stand first, then multiples of 32, then the rest.
+/// Splits whose parts are powers of two come first, then those with multiples of 32, then the rest.
 ///
 /// ```
 /// use diode_core::space::decompose_k_splits;

@@ -4,23 +4,22 @@ use crate::error::Invalid;
 use crate::hardware::{Facts, Hardware};
 use crate::{Problem, Tile};
 
-/// What becomes of a config on some hardware.
+/// Whether a config can be launched on some hardware, and if not, why.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Feasibility {
     Fits,
-    /// Its pipeline needs more shared memory than a block may have.
+    /// The stages need more shared memory than a block may have.
     SharedMemory,
-    /// Its accumulators alone overflow the registers of a thread and spill.
+    /// The accumulators alone need more registers than a thread has, so they would spill to memory.
     Spills,
 }
 
-/// Judges a tile by the rule that the measured spaces follow: the stages of the pipeline
-/// must fit in shared memory, the accumulators in 256 registers.
+/// Judges a tile by the rule that decides which configs are measured. The stages of the pipeline must fit
+/// in shared memory, and the accumulators in 256 registers.
 ///
-/// On NVIDIA GPUs every stage counts, although kernels without `wgmma` need one
-/// less: so the space stays the one that was measured, and there is room for the
-/// epilogue. ROCm's compiler holds the last stage in registers; a tile with ROCm's
-/// extras is judged by that rule.
+/// On NVIDIA GPUs every stage counts, although kernels without `wgmma` need one less. This leaves room
+/// for the epilogue, and the space stays the one that was measured. ROCm's compiler holds the last stage
+/// in registers, so that stage does not count for a tile with ROCm's extras.
 pub fn feasibility(facts: &Facts, problem: &Problem, tile: &Tile) -> Feasibility {
     const MAX_ACCUMULATORS: u32 = 256;
     let stage = stage_bytes(problem, tile);
@@ -34,20 +33,20 @@ pub fn feasibility(facts: &Facts, problem: &Problem, tile: &Tile) -> Feasibility
     Feasibility::Fits
 }
 
-/// Whether no kernel of this tile can have run: even with a stage less than it names, its operands do not
-/// fit in shared memory. Unlike [`feasibility`], which serves to choose, this serves to refuse.
+/// Whether no kernel of this tile can have run, because even with one stage less its operands do not fit
+/// in shared memory. [`feasibility`] chooses what to measure; this function refuses what others claim.
 pub fn cannot_have_run(facts: &Facts, problem: &Problem, tile: &Tile) -> bool {
     let stages = tile.num_stages.saturating_sub(1).max(1);
     stage_bytes(problem, tile).saturating_mul(u64::from(stages)) > u64::from(facts.smem_per_block)
 }
 
-/// What one stage of the pipeline takes of shared memory.
+/// The bytes of shared memory that one stage of the pipeline takes.
 fn stage_bytes(problem: &Problem, tile: &Tile) -> u64 {
     let operand_size = problem.a_dtype.size().max(problem.b_dtype.size());
     u64::from(tile.block_m + tile.block_n) * u64::from(tile.block_k) * operand_size
 }
 
-/// Those of some tiles that the hardware can launch.
+/// The tiles that the hardware can launch.
 pub(super) fn launchable(
     tiles: impl IntoIterator<Item = Tile>,
     hardware: &Hardware,

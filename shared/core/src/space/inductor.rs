@@ -1,18 +1,18 @@
-//! What Inductor does to every list of configs, on GPUs of all vendors.
+//! What Inductor does with every list of configs, on GPUs of all vendors.
 
 use indexmap::IndexSet;
 
 use crate::{Problem, Tile};
 
-/// Clips blocks to the problem, drops what needs too many accumulator registers
-/// (exhaustive lists only), lowers the warps, removes duplicates.
+/// Clips blocks to the problem, drops tiles that need too many accumulator registers (in exhaustive
+/// lists only), lowers the number of warps and removes duplicates.
 pub(super) fn scaled(
     tiles: impl Iterator<Item = Tile>,
     problem: &Problem,
     prune_accumulators: bool,
 ) -> Vec<Tile> {
     const MAX_ACCUMULATORS: u32 = 255;
-    /// Inductor counts threads so on AMD GPUs, too, whose warps have 64.
+    /// Inductor counts 32 threads per warp on AMD GPUs, too, although their warps have 64.
     const WARP_SIZE: u32 = 32;
     const AREA_PER_WARP: u32 = 256;
     let clip = |size: u64| u32::try_from(size.next_power_of_two()).unwrap_or(u32::MAX).max(16);

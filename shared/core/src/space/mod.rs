@@ -1,7 +1,7 @@
-//! Named sets of configs per vendor. The names must not be confused:
-//! [`SpaceName::Default`] is Inductor's short list, [`SpaceName::InductorExhaustive`]
-//! what its exhaustive search keeps for one problem, and [`SpaceName::Full`] all
-//! that can be launched. "Percent of exhaustive" always means `full`.
+//! Named sets of configs per vendor. [`SpaceName::Default`] is Inductor's short list.
+//! [`SpaceName::InductorExhaustive`] is what Inductor's exhaustive search keeps for one problem.
+//! [`SpaceName::Full`] is every config of the exhaustive list that the hardware can launch. "Percent
+//! of exhaustive" always means of `full`.
 
 mod cpu;
 mod cuda;
@@ -36,13 +36,13 @@ named_enum! {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Space {
     Named(SpaceName),
-    /// Given by the user, used as it is.
+    /// A list from the user, used as it is.
     List(Vec<Config>),
 }
 
 impl Space {
-    /// Whether the sizes of a problem decide which configs there are, apart from `EVEN_K`; its input
-    /// types do in any case.
+    /// Whether the sizes of a problem change the list of configs by more than `EVEN_K`. The input
+    /// types always may.
     pub fn follows_sizes(&self, hardware: &Hardware) -> bool {
         match self {
             Self::List(_) => false,
@@ -50,8 +50,8 @@ impl Space {
         }
     }
 
-    /// The configs of this space for one problem, `EVEN_K` set as its K makes
-    /// it, without duplicates, in a fixed order.
+    /// The configs of this space for one problem, in a fixed order and without duplicates. `EVEN_K`
+    /// is set as the problem's K requires. A user's list is returned as it is.
     pub fn configs(&self, hardware: &Hardware, problem: &Problem) -> Result<Vec<Config>, Invalid> {
         let name = match self {
             Self::List(configs) => return Ok(configs.clone()),
@@ -66,8 +66,8 @@ impl Space {
     }
 }
 
-/// The config that computes an op with a tile: Inductor has one template for
-/// plain and one for batched multiplications.
+/// The config for an op and a tile. Inductor has one template for plain multiplications and one for
+/// batches.
 pub fn config_for(op: Op, tile: Tile) -> Config {
     if op.is_batched() { Config::Bmm(tile) } else { Config::Mm(tile) }
 }

@@ -48,11 +48,11 @@ const DEFAULT: [(u32, u32, u32, u32, u32, u32); 36] = [
 ];
 
 const BLOCKS: [u32; 5] = [16, 32, 64, 128, 256];
-/// The exhaustive list names 1 and 2; Inductor then compiles both with this one.
+/// The exhaustive list names 1 and 2 stages, but Inductor then compiles both with this number.
 const STAGES: u32 = 2;
 const WARPS: [u32; 2] = [4, 8];
 const GROUPS: [u32; 3] = [4, 8, 16];
-/// 16 asks for the 16×16 matrix instructions, 0 leaves it to the compiler.
+/// 16 asks for the 16×16 matrix instructions. 0 lets the compiler choose.
 const NONKDIM: [u32; 2] = [0, 16];
 const WAVES_PER_EU: [u32; 2] = [0, 2];
 const KPACK: u32 = 2;
@@ -71,8 +71,8 @@ fn default() -> impl Iterator<Item = Tile> {
         .map(|(m, n, k, warps, group, waves)| tile((m, n, k), warps, group, Extras { nonkdim: 16, waves }))
 }
 
-/// The 6,000 configs of Inductor's exhaustive list, of which the forced stages
-/// leave 3,000, in its order.
+/// Inductor's exhaustive list, in its order. It has 6,000 configs, which become 3,000 because the
+/// stages are fixed.
 fn exhaustive() -> impl Iterator<Item = Tile> {
     let blocks = BLOCKS
         .into_iter()
@@ -91,7 +91,7 @@ fn exhaustive() -> impl Iterator<Item = Tile> {
     })
 }
 
-/// ROCm's settings as the lists name them.
+/// ROCm's settings under the names of Inductor's lists.
 #[derive(Clone, Copy)]
 struct Extras {
     nonkdim: u32,
@@ -103,8 +103,8 @@ fn tile((m, n, k): (u32, u32, u32), warps: u32, group_m: u32, extras: Extras) ->
     Tile { group_m, rocm: Some(rocm), ..Tile::new(m, n, k, STAGES, warps) }
 }
 
-/// Inductor's last steps: no matrix instruction that does not divide the block,
-/// and the waves that were asked for shared out among the warps of a block.
+/// Inductor's last steps. They drop matrix instructions that do not divide the block, and share the
+/// requested waves out among the warps of a block.
 fn finished(tiles: impl IntoIterator<Item = Tile>) -> Vec<Tile> {
     const WAVES_TO_SHARE: u32 = 8;
     tiles
@@ -170,10 +170,11 @@ mod tests {
     #[test]
     fn the_full_space_is_what_fits_the_local_memory() {
         let full = |dtype| configs(Op::Mm, SpaceName::Full, dtype, (4096, 4096, 4096));
-        // One stage of the two is kept: (m + n) · k elements in 64 KiB. Of the 25 blocks
-        // per k, in bf16 16 are too large at k = 256 and 9 at k = 128; 24 configs per block.
+        // One of the two stages is in shared memory: (m + n) · k elements in 64 KiB. There are 25
+        // blocks per k. In bf16, 16 of them are too large at k = 256 and 9 at k = 128. Each block
+        // has 24 configs.
         assert_eq!(full(DType::BFloat16).len(), 100 * 24);
-        // In fp32 21, 16 and 9, at k = 256, 128 and 64.
+        // In fp32, 21, 16 and 9 blocks are too large at k = 256, 128 and 64.
         assert_eq!(full(DType::Float32).len(), 79 * 24);
     }
 

@@ -1,5 +1,5 @@
-//! Inductor's lists for its persistent kernel, which the tensor memory
-//! accelerator of Hopper and later GPUs feeds.
+//! Inductor's lists for its persistent kernel, whose operands are loaded by the tensor memory
+//! accelerator (TMA) of Hopper and later GPUs.
 
 use super::cuda;
 use super::inductor::scaled;
@@ -18,9 +18,8 @@ const DEFAULT: [(u32, u32, u32, u32, u32); 8] = [
     (128, 128, 64, 5, 4),
 ];
 
-/// The configs of `triton::mm_persistent_tma` that Inductor's default or
-/// exhaustive search would try; none where the accelerator cannot read the
-/// operands, and none for batched problems.
+/// The configs of `triton::mm_persistent_tma` that Inductor's default or exhaustive search would
+/// try. There are none for batches, nor where the accelerator cannot read the operands.
 pub fn persistent_tma(exhaustive: bool, problem: &Problem) -> Vec<Config> {
     if problem.op.is_batched() || !tma_readable(problem) {
         return Vec::new();
@@ -34,8 +33,8 @@ pub fn persistent_tma(exhaustive: bool, problem: &Problem) -> Vec<Config> {
     tiles.into_iter().map(|tile| Config::PersistentTma(tile.for_k(problem.k))).collect()
 }
 
-/// Whether the accelerator can read both operands: rows aligned to 16 bytes, and
-/// in types of one byte at least 32 bytes long.
+/// Whether the accelerator can read both operands. Their rows must be aligned to 16 bytes. Rows of
+/// one-byte types must also have at least 32 bytes.
 pub fn tma_readable(problem: &Problem) -> bool {
     const SHORTEST_ROW: u64 = 32;
     let long_enough = |contiguous: u64, dtype: DType| dtype.size() > 1 || contiguous >= SHORTEST_ROW;

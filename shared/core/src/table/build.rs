@@ -1,4 +1,4 @@
-//! From datasets to a table.
+//! Makes tables from datasets.
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 
@@ -9,11 +9,11 @@ use crate::stats::median;
 use crate::{Config, Dataset, Method, Micros, Problem, Solution};
 
 impl Table {
-    /// The `top` best configs of every problem, or all of them, in order of time.
+    /// A table of the `top` best configs of every problem, or of all configs, in order of time.
     ///
-    /// All datasets must be of one hardware. Methods are never mixed: if none is
-    /// given, the one with most timings counts. A config's time is the median over
-    /// the solutions that timed it. Problems without a time are left out.
+    /// All datasets must be of one hardware. Methods are never mixed: without a `method`, the one with
+    /// most timings counts. A config's time is the median over the solutions that timed it. Problems
+    /// without a time are left out.
     pub fn from_datasets(
         datasets: &[Dataset],
         method: Option<Method>,
@@ -39,8 +39,8 @@ impl Table {
         Ok(table)
     }
 
-    /// Adds a problem with the `top` best of some timed configs, or with all of them. Configs that claim a
-    /// wrong `EVEN_K` are left out, and so is a problem that has no config left.
+    /// Adds a problem with the `top` best of these configs, or with all of them. Configs with a wrong
+    /// `EVEN_K` are left out. A problem without any right config is not added.
     pub fn insert_best(
         &mut self,
         problem: Problem,
@@ -50,7 +50,7 @@ impl Table {
         let timed = |(config, time)| TableConfig { config, time: Some(time) };
         let usable = times.into_iter().filter(|(config, _)| check_even_k(config, &problem).is_ok());
         let mut configs: Vec<TableConfig> = usable.map(timed).collect();
-        // Stable, so that equal times keep the order of configs.
+        // The sort is stable, so configs with equal times stay in config order.
         configs.sort_by(|a, b| time(a).total_cmp(&time(b)));
         configs.truncate(top.unwrap_or(usize::MAX));
         if configs.is_empty() { Ok(()) } else { self.insert(problem, configs) }
@@ -64,8 +64,8 @@ fn time(config: &TableConfig) -> f64 {
 impl Table {
     /// A table of chosen configs without times, the preferred one first.
     ///
-    /// A config that is listed twice counts once. A config that claims a wrong `EVEN_K` is left
-    /// out, and so is a problem that has no config left.
+    /// A config that is listed twice counts once. Configs with a wrong `EVEN_K` are left out, and so are
+    /// problems without any right config.
     pub fn from_choices(
         hardware: Hardware,
         choices: impl IntoIterator<Item = (Problem, Vec<Config>)>,
@@ -87,7 +87,8 @@ impl Table {
     }
 }
 
-/// The one hardware of all datasets, taken from a dataset that has its facts if there is one.
+/// The hardware of all datasets, which must be the same. It is taken from a dataset that has its facts, if
+/// there is one.
 fn common_hardware(datasets: &[Dataset]) -> Result<Hardware, Invalid> {
     let slugs: BTreeSet<&str> = datasets.iter().map(|dataset| dataset.hardware.slug.as_str()).collect();
     if slugs.len() > 1 {
@@ -100,7 +101,7 @@ fn common_hardware(datasets: &[Dataset]) -> Result<Hardware, Invalid> {
     Ok(dataset.hardware.clone())
 }
 
-/// The wanted method, or else the one with most timings.
+/// The wanted method, or else the method with most timings.
 fn choose_method(datasets: &[Dataset], wanted: Option<Method>) -> Result<Method, Invalid> {
     let mut counts: BTreeMap<Method, usize> = BTreeMap::new();
     for solution in datasets.iter().flat_map(|dataset| &dataset.solutions) {
@@ -120,7 +121,7 @@ fn choose_method(datasets: &[Dataset], wanted: Option<Method>) -> Result<Method,
     }
 }
 
-/// One time in µs per config of a solution.
+/// One time in µs for each config of a solution.
 fn medians(dataset: &Dataset, solution: &Solution) -> BTreeMap<Config, f64> {
     let mut repeats: BTreeMap<Config, Vec<f64>> = BTreeMap::new();
     for (index, time) in solution.configs.iter().zip(solution.times.iter_nanos()) {

@@ -1,4 +1,4 @@
-//! The configs of a table's file.
+//! The configs in a table's file.
 
 use serde::{Deserialize, Serialize};
 
@@ -6,9 +6,8 @@ use super::TableConfig;
 use crate::error::Invalid;
 use crate::{AccType, Config, ConfigFields, Micros, RocmExtras, Template, Tile};
 
-/// A config and its time as one flat record. What a template does not have is
-/// absent; what may be left out has Triton's usual value, and `even_k` the one
-/// that K makes it.
+/// A config and its time as one flat record. Fields that the template does not have are absent. An
+/// absent `even_k` follows from K; other absent fields have Triton's usual value.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct TableConfigFields {

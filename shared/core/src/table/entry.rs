@@ -1,4 +1,4 @@
-//! The entries of a table's file. What is wrong with one is said with its number and its problem.
+//! The entries of a table's file. An error names the entry's number and problem.
 
 use std::cell::RefCell;
 use std::fmt;
@@ -15,7 +15,7 @@ pub(super) struct EntryFields {
     pub(super) configs: Vec<TableConfigFields>,
 }
 
-/// The problem of an entry, as an error message names it.
+/// How an error message names the problem of an entry.
 pub(super) fn key(problem: &ProblemFields) -> String {
     let ProblemFields { op, b, m, n, k, .. } = problem;
     format!(" ({op} B={b} M={m} N={n} K={k})")
@@ -35,7 +35,8 @@ pub(super) fn entries<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<
         fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Self::Value, A::Error> {
             let mut entries = Vec::new();
             loop {
-                // Known as soon as it has been read, so that mistakes in the configs can name it.
+                // The problem is noted as soon as it is read, so that errors in the configs can
+                // name it.
                 let key = RefCell::new(String::new());
                 match list.next_element_seed(EntrySeed(&key)) {
                     Ok(Some(entry)) => entries.push(entry),
@@ -52,7 +53,7 @@ pub(super) fn entries<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<
     deserializer.deserialize_seq(Entries)
 }
 
-/// Reads one entry, and notes its problem as soon as that is read.
+/// Reads one entry, and notes its problem as soon as the problem is read.
 struct EntrySeed<'a>(&'a RefCell<String>);
 
 #[derive(Deserialize)]

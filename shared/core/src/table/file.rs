@@ -1,4 +1,4 @@
-//! A table as JSON: one object per problem, meant to be read and edited.
+//! A table as JSON, with one object per problem. People may read and edit it.
 
 use serde::{Deserialize, Serialize};
 
@@ -9,12 +9,11 @@ use crate::error::Invalid;
 use crate::hardware::Hardware;
 use crate::{Method, Problem};
 
-/// The name and version of the form. A change that earlier programs would misread
-/// needs a new version.
+/// The format's name and version. A change that older programs would misread needs a new version.
 const FORMAT: &str = "diode-table/1";
 
-/// A table before validation. Unknown fields are refused, so that a misspelt edit
-/// is not taken for one that had an effect.
+/// A table before validation. Unknown fields are refused: otherwise a misspelt name would have no
+/// effect, and nobody would notice.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct TableFile {

@@ -1,4 +1,4 @@
-//! Where the configs of a problem lie in a table.
+//! Finds the configs of a problem in a table.
 
 use std::collections::HashSet;
 use std::hash::{Hash, Hasher};
@@ -12,17 +12,17 @@ use crate::{OutputLayout, Problem};
 
 /// From problem to a range of the table's configs.
 ///
-/// In a large table a lookup takes as long as its reads from memory. So a problem is kept in
-/// three words with its range beside it: one cache line.
+/// In a large table, reads from memory take most of a lookup's time. So a problem is packed into
+/// three words with its range beside them, and one cache line holds both.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub(super) struct Index {
     problems: HashSet<IndexedProblem, DrawnPairs>,
-    /// Layouts of the output other than the dense one, which are rare.
+    /// The output layouts that are not dense. They are rare.
     layouts: IndexSet<OutputLayout>,
 }
 
-/// A problem and where its configs lie. Aligned to its size, so that none lies
-/// across two lines of the cache.
+/// A problem and where its configs lie. It is aligned to its size, so that it never spans two cache
+/// lines.
 #[derive(Debug, Clone, Copy)]
 #[repr(align(32))]
 struct IndexedProblem {
@@ -30,7 +30,7 @@ struct IndexedProblem {
     range: (u32, u32),
 }
 
-/// Two are equal if their problems are, wherever their configs lie.
+/// Two entries are equal if their problems are, wherever their configs lie.
 impl PartialEq for IndexedProblem {
     fn eq(&self, other: &Self) -> bool {
         self.problem == other.problem
@@ -46,9 +46,11 @@ impl Hash for IndexedProblem {
 }
 
 impl IndexedProblem {
-    /// `layout` is 0 for the dense output, else one more than its place among the layouts.
+    /// `layout` is 0 for the dense output. Otherwise it is the layout's place in the list, plus
+    /// one.
     fn new(problem: &Problem, layout: u32, range: (u32, u32)) -> Self {
-        // Four bits hold each of these enums, and 32 each size, by the limits of their types.
+        // Each of these enums fits into four bits and each size into 32, by the limits of their
+        // types.
         let kinds = [
             problem.op as u64,
             problem.a_dtype as u64,
@@ -74,7 +76,7 @@ impl Index {
         Some(start as usize..end as usize)
     }
 
-    /// Adds a problem, or says that it is there already.
+    /// Adds a problem. Returns false if the table already has it.
     pub(super) fn insert(&mut self, problem: &Problem, range: Range<usize>) -> Result<bool, Invalid> {
         let narrow = |at: usize| {
             u32::try_from(at).map_err(|_| Invalid::new("configs of the table", at, "fewer than 2^32"))
@@ -84,7 +86,7 @@ impl Index {
             None => 0,
             Some(layout) => narrow(self.layouts.insert_full(*layout).0)? + 1,
         };
-        // A problem that is there already keeps its configs.
+        // A problem that is already there keeps its configs.
         Ok(self.problems.insert(IndexedProblem::new(problem, layout, range)))
     }
 }

@@ -1,5 +1,5 @@
-//! Tables: the best known configs of each problem on one hardware, to look up
-//! instead of to measure.
+//! Tables: the best known configs of each problem on one hardware. Looking them up replaces
+//! measuring.
 
 mod build;
 mod config_fields;
@@ -27,14 +27,14 @@ use index::Index;
 named_enum! {
     /// How a table is written.
     TableFormat("table format") {
-        /// Problems and configs in words, one object per problem.
+        /// JSON with one object per problem, for people to read.
         Diode = "diode",
-        /// PyTorch Inductor's lookup table.
+        /// The form of PyTorch Inductor's lookup table.
         Inductor = "inductor",
     }
 }
 
-/// A config of a table, with the time it took where that is known.
+/// A config of a table, with its time if it is known.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct TableConfig {
     pub config: Config,
@@ -43,8 +43,8 @@ pub struct TableConfig {
 
 /// The best known configs of problems on one hardware, measured by one method.
 ///
-/// The configs of a problem stand in order of preference, and every one of them
-/// computes its problem: `EVEN_K` is only set where K is a multiple of the block.
+/// The configs of a problem stand in order of preference. Each of them can compute its problem:
+/// `EVEN_K` is only set where K is a multiple of the block.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(try_from = "TableFile", into = "TableFile")]
 pub struct Table {
@@ -52,7 +52,7 @@ pub struct Table {
     method: Method,
     /// Each problem, and where its configs are in `configs`.
     problems: Vec<(Problem, Range<usize>)>,
-    /// The configs; those of one problem are neighbours.
+    /// All configs. The configs of one problem are neighbours.
     configs: Vec<TableConfig>,
     index: Index,
 }
@@ -63,7 +63,7 @@ impl Table {
         Self { hardware, method, problems: Vec::new(), configs: Vec::new(), index: Index::default() }
     }
 
-    /// Adds the configs of a problem, the preferred one first.
+    /// Adds a problem with its configs, the preferred one first.
     pub fn insert(&mut self, problem: Problem, configs: Vec<TableConfig>) -> Result<(), Invalid> {
         if configs.is_empty() {
             return Err(Invalid::new("configs", "none", "at least one; leave out the problem to forget it"));
@@ -98,12 +98,12 @@ impl Table {
         &self.hardware
     }
 
-    /// How the times were taken.
+    /// The method of the times.
     pub fn method(&self) -> Method {
         self.method
     }
 
-    /// How many problems there are.
+    /// The number of problems.
     pub fn len(&self) -> usize {
         self.problems.len()
     }
@@ -127,17 +127,17 @@ impl Table {
         self.lookup(problem).is_some_and(|listed| listed.iter().any(|entry| entry.config == *config))
     }
 
-    /// The configs, of some, that are listed for a problem, in the order given.
+    /// Those of `configs` that the table lists for a problem, in the given order.
     ///
-    /// `None` if the table does not have the problem or lists none of them: a filter should then let
-    /// everything pass.
+    /// `None` if the table does not have the problem or lists none of these configs. A filter should
+    /// then keep all configs.
     pub fn filter(&self, problem: &Problem, configs: &[Config]) -> Option<Vec<Config>> {
         let listed: HashSet<&Config> = self.lookup(problem)?.iter().map(|entry| &entry.config).collect();
         let kept: Vec<Config> = configs.iter().filter(|config| listed.contains(config)).copied().collect();
         (!kept.is_empty()).then_some(kept)
     }
 
-    /// The same table with only the first configs of every problem.
+    /// The same table with only the first configs of every problem, at least one each.
     pub fn top(&self, configs: usize) -> Self {
         let mut short = Self::new(self.hardware.clone(), self.method);
         for (problem, all) in self.iter() {
@@ -149,8 +149,8 @@ impl Table {
     }
 }
 
-/// A kernel that is told K is a multiple of its block reads past the end of rows
-/// where it is not.
+/// Refuses a config that wrongly says that K is a multiple of its block. Such a kernel would read
+/// past the end of rows.
 fn check_even_k(config: &Config, problem: &Problem) -> Result<(), Invalid> {
     match config.tile() {
         Some(tile) if tile.even_k && !tile.for_k(problem.k).even_k => Err(Invalid::new(

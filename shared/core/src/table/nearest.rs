@@ -1,15 +1,14 @@
-//! Which configs to run for a problem that is not in the table, judged by the problems that are.
+//! Which configs to try for a problem that is not in the table, judged by the problems that are.
 //!
-//! The rule: the eight nearest problems vote. A vote on a config is its loss there
-//! (the logarithm of its time over the best time), less what the neighbour's own
-//! sizes explain: blocks that stick out of the matrix and a last wave of blocks that
-//! leaves the device idle. The mean, weighted by distance, plus what the asked sizes
-//! explain, is the expected loss; the least wins.
+//! The rule: the eight nearest problems vote. A neighbour's vote on a config is the config's loss there,
+//! the logarithm of its time over the best time. The neighbour's sizes explain a part of the loss:
+//! blocks that stick out of the matrix, and a last wave of blocks that leaves the device idle. That part
+//! is subtracted. The expected loss is the mean of the votes, weighted by distance, plus the part that
+//! the asked sizes explain. The config with the least expected loss wins.
 //!
-//! On 209 bf16 problems of one H200, four folds by problem, the first pick reaches
-//! 94.7 % of the best of 1,534 configs (geometric mean); the best config of the
-//! nearest problem alone reaches 90.7 %. Some constants below could not be fitted to
-//! that data; they are marked "reasoned".
+//! On 209 bf16 problems of one H200, with four folds by problem, the first pick reaches 94.7 % of the
+//! best of 1,534 configs (geometric mean). The best config of the nearest problem alone reaches 90.7 %.
+//! Some constants below could not be fitted to that data. They are marked "reasoned".
 
 use std::collections::HashMap;
 
@@ -20,52 +19,53 @@ use crate::hardware::Facts;
 use crate::space::{Feasibility, config_for, decompose_k_splits, feasibility, tma_readable};
 use crate::{Config, DType, Problem, Tile};
 
-/// How many problems vote. Five to twenty do about equally well.
+/// How many problems vote. Between five and twenty, the number makes little difference.
 const NEIGHBOURS: usize = 8;
-/// Keeps a very near neighbour from outvoting all others: near-best times are noisy.
+/// Keeps a very near neighbour from outvoting all others, because near-best times are noisy.
 const SOFTENING: f64 = 0.3;
-/// Beyond this loss (2.7 times slower) a config is bad, and how bad says nothing more.
+/// A config with this loss (2.7 times slower) is bad. Larger losses count as this one, since they say
+/// nothing more.
 const WORST_LOSS: f64 = 1.0;
-/// A config that is not in a neighbour's list is taken to be this much worse than the last
-/// config of the list. Lists of ten configs then do as well as lists of all.
+/// The loss of a config that a neighbour's list lacks, beyond the loss of the last config in the list.
+/// With it, lists of ten configs do as well as lists of all.
 const UNLISTED_LOSS: f64 = 0.2;
-/// The share of padding and idle waves that shows in the time.
+/// How much of the padding and of the idle waves shows in the time, as a share.
 const EXPLAINED: f64 = 0.3;
 
 /// What a table advises for a problem.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Nearest {
-    /// The least expected loss first; `EVEN_K` fits the asked problem, and every
-    /// config can be launched.
+    /// The candidates, the least expected loss first. `EVEN_K` fits the asked problem, and the hardware
+    /// can launch each of them.
     pub candidates: Vec<Candidate>,
     /// The neighbours that voted, the nearest first.
     pub neighbours: Vec<Neighbour>,
 }
 
-/// A config with the share of time it is expected to lose to the best one, as a logarithm of at least 0.
+/// A config and its expected loss: the logarithm of its time over the best time, at least 0.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Candidate {
     pub config: Config,
     pub expected_loss: f64,
 }
 
-/// A problem of the table and how far it is from the asked one.
+/// A problem of the table and its distance from the asked problem.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Neighbour {
     pub problem: Problem,
     pub distance: f64,
 }
 
-/// How differently two problems are expected to behave; `None` if they run
-/// different kernels, so that the times of one do not help with the other.
+/// How differently two problems are expected to behave. `None` if they run different kernels, so that
+/// times of the first say nothing about the second.
 pub fn distance(a: &Problem, b: &Problem) -> Option<f64> {
-    /// K only makes a block run longer, so it counts half.
+    /// A larger K only makes each block run longer, so K counts half.
     const K: f64 = 0.5;
-    /// Loads of another width compile to another kernel (reasoned: the data has one width).
+    /// Other load widths need another kernel. Reasoned: the data has one width only.
     const OTHER_WIDTH: f64 = 4.0;
-    /// Reasoned: the data has one layout.
+    /// Reasoned: the data has one layout only.
     const OTHER_LAYOUT: f64 = 1.0;
-    /// Enough to prefer the same op among equals (reasoned: the data has one op).
+    /// Enough to prefer the same op among equals. Reasoned: the data has one op only.
     const OTHER_OP: f64 = 0.25;
     if a.op.is_batched() != b.op.is_batched()
         || !same_arithmetic(a.a_dtype, b.a_dtype)
@@ -98,10 +98,10 @@ fn same_arithmetic(a: DType, b: DType) -> bool {
 }
 
 impl Table {
-    /// The `top` configs that the most similar problems advise; `None` if the
-    /// table has no problem of this kind or none of their configs can be launched.
+    /// The `top` configs by the votes of the nearest problems. `None` if no problem of the table is
+    /// comparable, or if none of their configs can be launched.
     ///
-    /// A problem that is in the table is its own only neighbour.
+    /// For a problem that is in the table, only its own entry votes.
     pub fn nearest(&self, problem: &Problem, top: usize) -> Option<Nearest> {
         let voters = self.voters(problem);
         let nearest: Vec<Neighbour> = voters
@@ -123,7 +123,7 @@ impl Table {
         candidates.sort_by(|a, b| {
             a.expected_loss.total_cmp(&b.expected_loss).then_with(|| a.config.cmp(&b.config))
         });
-        // The sizes can explain more than the whole loss, but a loss is never below 0.
+        // The explained part can exceed the whole loss. All losses are shifted, so that none is below 0.
         let surplus = candidates.first().map_or(0.0, |best| best.expected_loss.min(0.0));
         for candidate in &mut candidates {
             candidate.expected_loss -= surplus;
@@ -184,7 +184,7 @@ impl<'a> Voter<'a> {
     }
 }
 
-/// What a config loses through the sizes of a problem alone.
+/// The loss of a config that the sizes of a problem alone explain.
 struct Explained<'a> {
     problem: &'a Problem,
     facts: Option<&'a Facts>,
@@ -195,14 +195,14 @@ impl Explained<'_> {
         config.tile().map_or(0.0, |tile| EXPLAINED * (self.padding(tile) + self.idle(tile)))
     }
 
-    /// The work on rows and columns outside of the output.
+    /// The work on rows and columns outside the output.
     fn padding(&self, tile: &Tile) -> f64 {
         let covered = |size: u64, block: u32| (size.div_ceil(block.into()) * u64::from(block)) as f64;
         let (m, n) = (self.problem.m, self.problem.n);
         libm::log(covered(m, tile.block_m) * covered(n, tile.block_n) / (m as f64 * n as f64))
     }
 
-    /// The time in which multiprocessors wait for the last wave of blocks.
+    /// The time in which multiprocessors wait for the end of the last wave.
     fn idle(&self, tile: &Tile) -> f64 {
         let Some(facts) = self.facts else { return 0.0 };
         let (m, n) = (self.problem.m, self.problem.n);
@@ -212,7 +212,8 @@ impl Explained<'_> {
     }
 }
 
-/// The config with `even_k` false: K decides that, and neighbours with other K must have the same key.
+/// The config with `even_k` set to false. K decides `even_k`, and neighbours with another K must have
+/// the same key.
 fn general(config: &Config) -> Config {
     let uneven = |tile: Tile| Tile { even_k: false, ..tile };
     match *config {
@@ -223,7 +224,7 @@ fn general(config: &Config) -> Config {
     }
 }
 
-/// A config as the asked problem needs it; `None` if it cannot compute it, or the
+/// A config adapted to the asked problem. `None` if the config cannot compute the problem or the
 /// hardware cannot launch it.
 fn fitted(config: &Config, problem: &Problem, facts: Option<&Facts>) -> Option<Config> {
     let fits = |tile: &Tile| facts.is_none_or(|facts| feasibility(facts, problem, tile) == Feasibility::Fits);

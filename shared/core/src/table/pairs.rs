@@ -5,15 +5,15 @@ use std::hash::{BuildHasher, Hasher, RandomState};
 /// How many words a problem is packed into.
 const WORDS: usize = 3;
 
-/// Two drawn numbers for each word.
+/// Two random numbers for each word.
 type Drawn = [(u64, u64); WORDS];
 
 /// Draws the random numbers of a [`PairHash`], once for each table.
 ///
-/// The standard hash takes half of the time that a whole lookup may take. This one is as safe
-/// here: a table may hold problems that strangers uploaded, but strangers do not know the
-/// random numbers. (A browser has no random source here. There, only the user who chose the
-/// problems would wait longer.)
+/// The standard hash takes half of the time that a whole lookup may take. This hash is as safe here.
+/// A table may hold problems from strangers, but strangers do not know the random numbers. In a
+/// browser there is no source of random numbers; there, only the user who chose the problems would
+/// wait longer.
 #[derive(Debug, Clone)]
 pub(super) struct DrawnPairs(Drawn);
 
@@ -33,9 +33,9 @@ impl BuildHasher for DrawnPairs {
     }
 }
 
-/// Multiplies the halves of each word, with a drawn number added to either, and adds the
-/// products up. The upper half of the sum is the same for two given problems with a
-/// chance of 2⁻³² (Thorup, *High Speed Hashing for Integers and Strings*).
+/// Splits each word into halves, adds a random number to each half, multiplies both and sums the
+/// products up. For two given problems, the upper halves of the sums are equal with a chance of 2⁻³²
+/// (Thorup, *High Speed Hashing for Integers and Strings*).
 pub(super) struct PairHash {
     drawn: Drawn,
     word: usize,
@@ -58,7 +58,7 @@ impl Hasher for PairHash {
         }
     }
 
-    /// The upper half twice, since a map takes bits from either end.
+    /// Returns the upper half twice, because a map uses bits from both ends.
     fn finish(&self) -> u64 {
         let upper = self.sum >> 32;
         upper << 32 | upper
@@ -78,7 +78,7 @@ mod tests {
     #[test]
     fn halves_are_multiplied_and_added_up() {
         let drawn = DrawnPairs([(1 << 32, 1), (5, 1 << 32), (0, 1 << 33)]);
-        // (2^32 + 3) (1 + 4) + (5 + 6) (2^32 + 7) + 8 (2^33 + 9): 5 + 11 + 16 above, the rest below.
+        // (2^32 + 3) (1 + 4) + (5 + 6) (2^32 + 7) + 8 (2^33 + 9): the upper half is 5 + 11 + 16.
         assert_eq!(hash(&drawn, [3 << 32 | 4, 6 << 32 | 7, 8 << 32 | 9]), 32 << 32 | 32);
     }
 

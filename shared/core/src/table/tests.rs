@@ -78,7 +78,7 @@ fn solutions_agree_on_the_median_and_methods_are_not_mixed() {
     let p = problem(512, 512, 512);
     let (a, b) = (tile(64, 64), tile(128, 128));
     let cold = Method::MEDIAN_COLD_EVENT;
-    // The repeats of one solution count once.
+    // Repeats of a config in one solution count as one time.
     let first: Timings<'_> = &[(a, 10_000), (b, 12_000), (b, 14_000), (b, 40_000)];
     let second: Timings<'_> = &[(a, 30_000), (b, 16_000)];
     let other: Timings<'_> = &[(a, 1_000)];
@@ -271,7 +271,7 @@ fn the_nearest_problems_advise_configs_that_fit_the_asked_one() {
     let advice = table.nearest(&problem(4096, 4096, 4080), 5).unwrap();
     assert_eq!(advice.neighbours[0].problem, problem(4096, 4096, 4096));
     assert_eq!(advice.neighbours.len(), 2);
-    // K = 4080 is no multiple of 64, and too small to be split.
+    // K = 4080 is no multiple of 64, and K is too small to be split.
     let configs: Vec<Config> = advice.candidates.iter().map(|c| c.config).collect();
     assert_eq!(configs, [Config::Mm(Tile::new(128, 128, 64, 3, 8)), Config::Mm(Tile::new(64, 64, 64, 3, 4))]);
     assert!(advice.candidates[0].expected_loss.abs() < 0.05);
@@ -287,7 +287,7 @@ fn the_nearest_problems_advise_configs_that_fit_the_asked_one() {
 
 #[test]
 fn no_loss_is_expected_to_be_less_than_none() {
-    // The block covers about half of the neighbour's rows but all of the asked ones; no loss is below 0.
+    // At M = 65 the block is about half full, at M = 128 completely. No loss is below 0.
     let timed = |config, nanos| TableConfig { config, time: Some(Micros(nanos)) };
     let mut table = Table::new(h200(), Method::Unspecified);
     table.insert(problem(65, 512, 512), vec![timed(tile(128, 64), 10.0), timed(tile(16, 64), 11.0)]).unwrap();

@@ -1,4 +1,4 @@
-//! Convolutions as the multiplications they become when patches are unrolled to rows.
+//! Convolutions as multiplications: every patch of the image is unrolled to a row.
 
 use std::str::FromStr;
 
@@ -9,7 +9,7 @@ use crate::{DType, Problem};
 
 const WHAT: &str = "convolution";
 
-/// The sizes of a two-dimensional convolution of square images.
+/// A two-dimensional convolution of square images.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Convolution {
     in_channels: u64,
@@ -23,8 +23,8 @@ pub struct Convolution {
 impl FromStr for Convolution {
     type Err = Invalid;
 
-    /// `in=64,out=128,kernel=3,size=56`, and where they differ from the usual
-    /// `stride` (1) and `padding` (0).
+    /// Reads `in=64,out=128,kernel=3,size=56`. `stride` (else 1) and `padding` (else 0) may be
+    /// added.
     fn from_str(text: &str) -> Result<Self, Invalid> {
         let names = ["in", "out", "kernel", "stride", "padding", "size"];
         let [in_channels, out_channels, kernel, stride, padding, size] = parse(WHAT, text, names)?;
@@ -46,8 +46,8 @@ impl FromStr for Convolution {
 }
 
 impl Convolution {
-    /// The problem for so many images at once: a row per output pixel, a column
-    /// per output channel.
+    /// The problem for this many images at once: a row per output pixel, a column per output
+    /// channel.
     ///
     /// ```
     /// use diode_core::DType;
@@ -59,11 +59,11 @@ impl Convolution {
     /// ```
     pub fn problem(&self, images: u64, dtype: DType) -> Result<Problem, Invalid> {
         let side = (self.padded() - self.kernel) / self.stride + 1;
-        // Sizes are at most 2^31; a product that saturates is refused as too large.
+        // Sizes are at most 2^31. If a product saturates, `linear` refuses it as too large.
         let m = images.saturating_mul(side.saturating_mul(side));
         let k = self.in_channels.saturating_mul(self.kernel.saturating_mul(self.kernel));
         linear(m, self.out_channels, k, dtype).map_err(|mut invalid| {
-            // A convolution is described without M, N and K, so the message says what they are.
+            // Users describe a convolution without M, N and K, so the message explains the size.
             let meaning = match invalid.field() {
                 Some(Field::M) => " (images × pixels of the output)",
                 Some(Field::N) => " (out)",

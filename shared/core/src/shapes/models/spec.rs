@@ -1,9 +1,9 @@
-//! Sizes of a model as text: `hidden=4096,heads=32`.
+//! Reads the sizes of a model from text: `hidden=4096,heads=32`.
 
 use crate::Problem;
 use crate::error::Invalid;
 
-/// The values of some names, in the order of the names; `None` where one is not given.
+/// The values of these names, in the order of the names. A name without a value gives `None`.
 pub(super) fn parse<const N: usize>(
     what: &str,
     text: &str,
@@ -27,7 +27,7 @@ pub(super) fn parse<const N: usize>(
     Ok(values)
 }
 
-/// A size that must be given and be more than 0.
+/// A size that must be given and must be more than 0.
 pub(super) fn need(what: &str, name: &str, value: Option<u64>) -> Result<u64, Invalid> {
     match value {
         Some(value) if value > 0 => Ok(value),
@@ -36,7 +36,7 @@ pub(super) fn need(what: &str, name: &str, value: Option<u64>) -> Result<u64, In
     }
 }
 
-/// A whole part of a size.
+/// A size divided by a number of parts, without remainder.
 pub(super) fn divide(what: &str, name: &str, size: u64, parts: u64) -> Result<u64, Invalid> {
     if parts > 0 && size.is_multiple_of(parts) {
         Ok(size / parts)

@@ -25,9 +25,9 @@ pub struct Transformer {
 impl FromStr for Transformer {
     type Err = Invalid;
 
-    /// `hidden=4096,intermediate=11008,heads=32`, and where they differ from the
-    /// usual `kv_heads` (as many as heads) and `head_dim` (hidden / heads); with
-    /// `vocab` there is a last layer that makes words.
+    /// Reads `hidden=4096,intermediate=11008,heads=32`. `kv_heads` (else as many as heads) and
+    /// `head_dim` (else hidden / heads) may be added. `vocab` adds a last layer, which computes the
+    /// next word.
     fn from_str(text: &str) -> Result<Self, Invalid> {
         let names = ["hidden", "intermediate", "heads", "kv_heads", "head_dim", "vocab"];
         let [hidden, intermediate, heads, kv_heads, head_dim, vocab] = parse(WHAT, text, names)?;
@@ -50,22 +50,21 @@ impl FromStr for Transformer {
     }
 }
 
-/// What a transformer is asked to do.
+/// What the transformer computes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Workload {
-    /// Lengths of prompts, in tokens, each read in one go.
+    /// Prompts to read, each at once: their lengths in tokens.
     pub prefill_tokens: Vec<u64>,
-    /// How many sequences are continued at once, by one token each.
+    /// Batches to continue by one token for each sequence: their numbers of sequences.
     pub decode_batches: Vec<u64>,
-    /// Over how many devices every layer is split.
+    /// The number of devices among which every layer is split.
     pub tensor_parallel: u64,
 }
 
 impl Transformer {
-    /// The problems that one device computes: of each token count the fused query,
-    /// key and value projection, the attention's output, the fused gate and up
-    /// projection, the down projection, and the last layer, which sees one token
-    /// per sequence. None twice.
+    /// The distinct problems that one device computes. For each token count these are the fused
+    /// query, key and value projection, the attention's output, the fused gate and up projection,
+    /// and the down projection. The last layer has one row per sequence.
     ///
     /// ```
     /// use diode_core::DType;
@@ -95,8 +94,8 @@ impl Transformer {
         Ok(problems.into_iter().collect())
     }
 
-    /// The part of one device. Heads of keys and values that are too few to be
-    /// split are held by every device.
+    /// The part of the layers on one device. If there are fewer heads of keys and values than
+    /// devices, every device holds some of them as copies.
     fn share(&self, devices: u64) -> Result<Share, Invalid> {
         let split = |name, size| divide("tensor parallelism", name, size, devices);
         let heads = split("heads", self.heads)?;
@@ -118,7 +117,7 @@ impl Transformer {
     }
 }
 
-/// N and K of the layers on one device.
+/// The N and K of the layers on one device.
 struct Share {
     layers: [(u64, u64); 4],
     last: Option<(u64, u64)>,
@@ -167,7 +166,8 @@ mod tests {
             dims(GROUPED, &[], &[1], 8).unwrap(),
             ["1×768×4096", "1×4096×512", "1×3584×4096", "1×4096×1792", "1×16032×4096"]
         );
-        // Eight heads of keys and values on 16 devices: one each, held twice.
+        // With eight heads of keys and values on 16 devices, each device has one head and each head
+        // is on two.
         assert_eq!(dims(GROUPED, &[], &[1], 16).unwrap()[0], "1×512×4096");
     }
 

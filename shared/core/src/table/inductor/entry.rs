@@ -8,8 +8,8 @@ use crate::hardware::{Hardware, Vendor};
 use crate::space::config_for;
 use crate::{AccType, Config, Layout, Op, Problem, RocmExtras, Template, Tile};
 
-/// One entry. Inductor adds no default to it, so every parameter is there, and no
-/// other, for a parameter that the template does not know becomes a constant of the kernel.
+/// One entry. It has exactly the template's parameters: Inductor adds no defaults, and it makes an
+/// unknown parameter a constant of the kernel.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct InductorEntry {
     template_id: &'static str,
@@ -53,7 +53,7 @@ struct Gemm {
 struct Cuda {
     #[serde(flatten)]
     gemm: Gemm,
-    /// Always `null`: a hint is for sizes that are not known.
+    /// Always `null`. Hints are only for sizes that are not known.
     hint_override: (),
 }
 
@@ -90,7 +90,8 @@ impl InductorEntry {
         hardware: &Hardware,
         torch: Option<TorchVersion>,
     ) -> Result<Self, Invalid> {
-        // A list may name the plain kernel for batched problems; Inductor offers its own.
+        // A list may name the plain kernel for a batched problem. Inductor has a kernel of its own
+        // for batches.
         let config = match config {
             Config::Mm(tile) | Config::Bmm(tile) => config_for(problem.op, *tile),
             other => *other,
@@ -117,7 +118,7 @@ impl InductorEntry {
 }
 
 impl Gemm {
-    /// `EVEN_K` is what Inductor would make it, whatever was measured.
+    /// Sets `EVEN_K` as Inductor would, whatever was measured.
     fn new(tile: &Tile, problem: &Problem) -> Self {
         let tile = tile.for_k(problem.k);
         Self {
@@ -142,7 +143,7 @@ impl Cuda {
 
 impl Rocm {
     fn new(tile: &Tile, problem: &Problem) -> Self {
-        /// What Inductor assumes where a config does not say.
+        /// What Inductor assumes where a config does not say otherwise.
         const USUAL: RocmExtras = RocmExtras { matrix_instr_nonkdim: 0, waves_per_eu: 0, kpack: 2 };
         Self { gemm: Gemm::new(tile, problem), extras: tile.rocm.unwrap_or(USUAL) }
     }
@@ -150,7 +151,7 @@ impl Rocm {
 
 impl PersistentTma {
     fn new(tile: &Tile, problem: &Problem, hardware: &Hardware) -> Result<Self, Invalid> {
-        /// Bytes of a descriptor.
+        /// The size of a descriptor in bytes.
         const DESCRIPTOR: u32 = 128;
         let facts = hardware.facts.as_ref().ok_or_else(|| {
             Invalid::new(
@@ -182,7 +183,7 @@ const fn library_id(op: Op) -> &'static str {
     }
 }
 
-/// The SHA-256 of a template's source; the others have none.
+/// The SHA-256 of a template's source. `None` for templates without a source.
 const fn source_digest(torch: TorchVersion, template: Template) -> Option<&'static str> {
     match (torch, template) {
         (TorchVersion::V2_11, Template::TritonMm) => {

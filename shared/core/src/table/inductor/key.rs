@@ -1,4 +1,4 @@
-//! The keys of Inductor's lookup table: Python's text of what a kernel reads.
+//! The keys of Inductor's lookup table. A key is Python's text for the tensors that a kernel reads.
 
 use std::fmt::Write as _;
 
@@ -7,7 +7,8 @@ use crate::hardware::{Hardware, Vendor};
 use crate::ids::HardwareSlug;
 use crate::{Bias, DType, Layout, Problem};
 
-/// A number as Python prints it. `2.0` and `2` are equal there but make different keys.
+/// A number as Python prints it. Python's `2.0` and `2` are equal, but their texts make different
+/// keys.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PythonNumber(String);
 
@@ -33,7 +34,7 @@ impl std::fmt::Display for PythonNumber {
     }
 }
 
-/// What `addmm` and `baddbmm` scale the product and the bias with.
+/// The factors of the product and the bias in `addmm` and `baddbmm`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Scalars {
     pub alpha: PythonNumber,
@@ -41,19 +42,19 @@ pub struct Scalars {
 }
 
 impl Default for Scalars {
-    /// Torch's defaults, which are whole numbers.
+    /// torch's defaults, which are whole numbers.
     fn default() -> Self {
         let one = || PythonNumber("1".to_owned());
         Self { alpha: one(), beta: one() }
     }
 }
 
-/// The name by which Inductor knows a device.
+/// Inductor's name for a device.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DeviceName(String);
 
-/// The name by which Inductor knows some hardware: what NVIDIA's driver calls it;
-/// on AMD GPUs, whose marketing name Inductor does not see, the architecture.
+/// Inductor's name for some hardware. On NVIDIA GPUs it is the driver's name. On AMD GPUs it is the
+/// architecture, since Inductor does not see the marketing name.
 pub fn device_name(hardware: &Hardware) -> Result<DeviceName, Invalid> {
     match hardware.vendor {
         Vendor::Nvidia => Ok(DeviceName(hardware.name.clone())),
@@ -70,7 +71,7 @@ fn is_mi300x(slug: &HardwareSlug) -> bool {
     slug.as_str() == "amd-mi300x"
 }
 
-/// The key of a problem, for one device or for all.
+/// The key of a problem, for one device or for all devices.
 pub fn key(problem: &Problem, device: Option<&DeviceName>, scalars: &Scalars) -> String {
     let mut key = device.map_or_else(String::new, |DeviceName(name)| format!("{name}+"));
     let nodes: Vec<String> = nodes(problem).iter().map(Node::python).collect();

@@ -1,5 +1,5 @@
-//! A table in the form of Inductor's own `lookup_table` setting: what is put
-//! there compiles without any benchmark, and without this project installed.
+//! A table in the form of Inductor's own `lookup_table` setting. With it, Inductor compiles the
+//! listed problems without any benchmark, and this project need not be installed.
 
 mod entry;
 mod key;
@@ -20,24 +20,24 @@ use crate::hardware::Vendor;
 use crate::named_enum::named_enum;
 
 named_enum! {
-    /// A release of torch whose template sources are known by their digests.
+    /// A torch release whose template sources have known digests.
     TorchVersion("torch version") {
         V2_11 = "2.11.0",
     }
 }
 
-/// What a table does not say, but Inductor's form does.
+/// What Inductor's form says and a table does not.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct InductorOptions {
-    /// Keys without the device's name apply to every device.
+    /// Leaves the device's name out of the keys, so that they apply to every device.
     pub device_agnostic: bool,
-    /// Makes entries void for any other torch than this one.
+    /// Makes the entries valid for this torch release only.
     pub torch: Option<TorchVersion>,
-    /// The scalars of `addmm` and `baddbmm`.
+    /// The factors of `addmm` and `baddbmm`.
     pub scalars: Scalars,
 }
 
-/// From lookup key to configs, the preferred one first.
+/// From lookup key to configs, with the preferred config first.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct InductorTable(IndexMap<String, Vec<InductorEntry>>);
 
@@ -56,10 +56,10 @@ impl Serialize for InductorTable {
 }
 
 impl Table {
-    /// The table in Inductor's form. Every key and entry is as torch 2.11 makes it.
+    /// The table in Inductor's form. Keys and entries are those of torch 2.11.
     ///
-    /// Problems that differ only in what a key does not say, such as the layout of
-    /// the output, share one key; the first of them counts.
+    /// Problems share a key if they differ only in what the key does not say, such as the layout of
+    /// the output. The first of them counts.
     pub fn to_inductor(&self, options: &InductorOptions) -> Result<InductorTable, Invalid> {
         if self.hardware.vendor == Vendor::Cpu {
             return Err(Invalid::new(

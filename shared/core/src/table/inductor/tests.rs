@@ -110,7 +110,7 @@ fn only(table: InductorTable) -> serde_json::Value {
 
 #[test]
 fn entries_hold_every_parameter_and_no_other() {
-    // Measured without EVEN_K although K is even: Inductor would set it.
+    // These configs were measured without `EVEN_K` although K is even. Inductor would set it.
     let configs = [
         Config::Mm(Tile::new(128, 64, 32, 3, 4)),
         Config::PersistentTma(Tile::new(128, 128, 64, 4, 8)),
