@@ -1,8 +1,8 @@
-//! What `cargo xtask bench` asks of the codecs, as `name value` lines:
-//! `cargo run --release -p diode-formats --example codecs -- DATASET UNPACKED`.
+//! Measures the codecs for `cargo xtask bench`, and prints `name value` lines: `cargo run --release -p
+//! diode-formats --example codecs -- DATASET UNPACKED`.
 //!
-//! Writes the dataset as torch-diode's MessagePack to UNPACKED, where another
-//! decoder can be timed on the same bytes, and times ours on it.
+//! Writes the dataset to UNPACKED as torch-diode's MessagePack, and times our decoder on it. The
+//! benchmark then times another decoder on the same bytes.
 
 use std::error::Error;
 use std::hint::black_box;
@@ -12,9 +12,10 @@ use std::time::{Duration, Instant};
 use diode_core::Dataset;
 use diode_formats::{Format, decode, encode, read_file, write_atomically};
 
-/// The best run is reported, as for Python, since other programs share the machine: of at least so many …
+/// The least number of runs. The best run is reported, as for Python's decoder, because other programs
+/// share the machine.
 const RUNS: usize = 5;
-/// … and of as many as begin within this.
+/// Runs go on for at least this time.
 const PERIOD: Duration = Duration::from_secs(2);
 
 fn main() -> Result<(), Box<dyn Error>> {
@@ -24,7 +25,8 @@ fn main() -> Result<(), Box<dyn Error>> {
     };
     write_atomically(&unpacked, &encode(Format::PredecessorMsgpack, &read_file(&dataset)?.datasets)?)?;
 
-    // First, while this process has held nothing yet that could be used again.
+    // This comes first. Later the process would hold freed memory, which decoding could use without
+    // growing.
     if let Some(growth) = growth(|| read_file(&unpacked))? {
         println!("decode_peak_bytes {growth}");
     }
@@ -56,10 +58,10 @@ fn best(mut run: impl FnMut()) -> f64 {
     best.as_secs_f64()
 }
 
-/// By how many bytes the process's resident memory grew at its peak while
-/// something ran, what it returns included. `None` where the system does not tell.
+/// The growth of the process's resident memory at its peak while `run` works, in bytes. It includes what
+/// `run` returns. `None` where the system does not tell.
 fn growth<T, E: Error + 'static>(run: impl FnOnce() -> Result<T, E>) -> Result<Option<u64>, Box<dyn Error>> {
-    // Linux forgets the peak so far when it is told 5.
+    // Writing 5 makes Linux forget the peak so far.
     #[expect(clippy::disallowed_methods, reason = "a file of the system's, not one to keep")]
     let can_reset = std::fs::write("/proc/self/clear_refs", "5").is_ok();
     let before = resident("VmRSS:");

@@ -39,7 +39,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     Ok(())
 }
 
-/// What a server stores per solution.
+/// Encodes every solution as a server stores it.
 fn packed(datasets: &[Dataset], timings: usize) -> Result<(), Box<dyn std::error::Error>> {
     let columns: Vec<Columns> = datasets
         .iter()
@@ -64,7 +64,7 @@ fn packed(datasets: &[Dataset], timings: usize) -> Result<(), Box<dyn std::error
     Ok(())
 }
 
-/// Runs something for about a second and prints the best rate.
+/// Repeats something for about a second and prints the best rate.
 fn report(what: &str, timings: usize, mut run: impl FnMut()) {
     let begin = Instant::now();
     let mut best = Duration::MAX;

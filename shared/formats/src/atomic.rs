@@ -1,17 +1,17 @@
-//! Replacing a file in one step.
+//! Replaces a file in one step.
 
 use std::fs::File;
 use std::io::{self, Write as _};
 use std::path::Path;
 
-/// Replaces a file. A crash at any moment leaves the old content or the new, never a part.
-/// Once this returns, a power cut leaves the new content.
+/// Replaces a file. A crash at any moment leaves the old or the new content, never a part. After
+/// this has returned, even a power cut leaves the new content.
 pub fn write_atomically(path: &Path, bytes: &[u8]) -> io::Result<()> {
-    // A dataset is as readable as the umask allows.
+    // Datasets get the permissions that the umask allows.
     write(path, bytes, 0o666)
 }
 
-/// The same for what only its owner may read.
+/// Replaces a file that only its owner may read.
 pub fn write_privately(path: &Path, bytes: &[u8]) -> io::Result<()> {
     write(path, bytes, 0o600)
 }
@@ -21,20 +21,20 @@ fn write(path: &Path, bytes: &[u8], mode: u32) -> io::Result<()> {
     file.as_file_mut().write_all(bytes)?;
     file.as_file().sync_all()?;
     file.persist(path)?;
-    // The rename lasts once the folder is synced. Other systems cannot open folders.
+    // The folder must be synced, so that the rename lasts. Only Unix can open folders.
     #[cfg(unix)]
     File::open(folder(path))?.sync_all()?;
     Ok(())
 }
 
-/// Whether [`write_atomically`] could write here now. Asked before the work that makes the content.
+/// Whether [`write_atomically`] could write here now. Programs ask before they begin long work.
 pub fn check_writable(path: &Path) -> io::Result<()> {
     temporary(path, 0o600).map(drop)
 }
 
-/// An empty file beside the one that it is to replace.
+/// An empty file beside the file that it will replace.
 fn temporary(path: &Path, mode: u32) -> io::Result<tempfile::NamedTempFile> {
-    // The rename would replace a device or a folder, which is never intended.
+    // The rename would also replace a device or a folder, which nobody intends.
     if path.metadata().is_ok_and(|there| !there.is_file()) {
         return Err(io::Error::other("it is there and no regular file"));
     }
@@ -47,7 +47,8 @@ fn temporary(path: &Path, mode: u32) -> io::Result<tempfile::NamedTempFile> {
         use std::os::unix::fs::PermissionsExt as _;
         builder.permissions(std::fs::Permissions::from_mode(mode));
     }
-    // The error leaves out the temporary name, which the caller does not know.
+    // Only the kind of the error is kept: its text holds the temporary name, which users do not
+    // know.
     builder.tempfile_in(folder(path)).map_err(|error| io::Error::from(error.kind()))
 }
 

@@ -1,8 +1,8 @@
-//! A cursor over untrusted bytes, and variable-length numbers (LEB128).
+//! Reads untrusted bytes in order, and variable-length numbers (LEB128).
 
 use crate::FormatError;
 
-/// What is wrong with some bytes, and where in them.
+/// What is wrong with some bytes, and at which position.
 #[derive(Debug)]
 pub(crate) struct Corrupt {
     pub(crate) truncated: bool,
@@ -11,12 +11,12 @@ pub(crate) struct Corrupt {
 }
 
 impl Corrupt {
-    /// The bytes are complete, but wrong.
+    /// An error for bytes that are complete but wrong.
     pub(crate) fn invalid(at: usize, cause: impl Into<String>) -> Self {
         Self { truncated: false, at, cause: cause.into() }
     }
 
-    /// The error for a user. `at` says what the position counts in.
+    /// The error for a user. `at` puts the position into words.
     pub(crate) fn malformed(self, encoding: &'static str, at: impl FnOnce(usize) -> String) -> FormatError {
         FormatError::Malformed {
             state: if self.truncated { "truncated" } else { "invalid" },
@@ -34,7 +34,7 @@ impl std::fmt::Display for Corrupt {
     }
 }
 
-/// Hands out the bytes of a slice in order; every length is checked before use.
+/// Hands out the bytes of a slice in order. Every length is checked before it is used.
 pub(crate) struct Cursor<'a> {
     bytes: &'a [u8],
     at: usize,
@@ -76,8 +76,8 @@ impl<'a> Cursor<'a> {
         Err(self.corrupt("a number longer than 64 bits"))
     }
 
-    /// Reads a count of things that take at least a byte each. A count that the rest of the bytes
-    /// cannot hold is refused before memory is allocated for it.
+    /// Reads a count of things that take at least a byte each. If the rest of the bytes cannot hold
+    /// that many, the count is refused before any memory is allocated.
     pub(crate) fn count(&mut self, what: &str, limit: usize) -> Result<usize, Corrupt> {
         let count = self.varint()?;
         let limit = limit.min(self.bytes.len() - self.at);

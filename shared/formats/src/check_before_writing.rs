@@ -1,5 +1,5 @@
-//! Checks before anything is written. A file must not contradict itself, nor be one that every reader
-//! refuses.
+//! Checks datasets before they are written. A file must not contradict itself, and readers must
+//! accept it.
 
 use diode_core::{Dataset, Provenance};
 
@@ -42,7 +42,7 @@ fn within(place: &Place, what: &'static str, given: usize, limit: usize) -> Resu
     }
 }
 
-/// Checks the size of a provenance that was read.
+/// Checks the size of a provenance that was read from a file.
 pub(crate) fn check_provenance(provenance: &Provenance) -> Result<(), String> {
     if provenance.node.len() > MAX_NODE_FACTS {
         return Err(format!("more than {MAX_NODE_FACTS} facts of the node"));
@@ -53,7 +53,7 @@ pub(crate) fn check_provenance(provenance: &Provenance) -> Result<(), String> {
     Ok(())
 }
 
-/// Every text of a provenance, names of facts included.
+/// Every text of a provenance, including the names of facts.
 fn texts(provenance: &Provenance) -> impl Iterator<Item = &str> {
     let Provenance { tool, collected_at, node } = provenance;
     let facts = node.iter().flat_map(|(name, value)| [name, value]);

@@ -1,7 +1,6 @@
-//! Columns of numbers as bytes that compress well. Whole numbers are divided by their
-//! common factor and written in byte planes: all lowest bytes, then all second lowest,
-//! and so on. High bytes are regular and low bytes are noise, so they compress better
-//! apart. Nothing is rounded.
+//! Columns of numbers as bytes that compress well. Whole numbers are divided by their common factor and
+//! written in byte planes: all lowest bytes, then all second lowest, and so on. High bytes are regular
+//! and low bytes are noise, so both compress better apart. Nothing is rounded.
 
 use diode_core::TimeColumn;
 
@@ -10,7 +9,8 @@ use crate::bytes::{Corrupt, Cursor, write_varint};
 const WHOLE_NANOSECONDS: u8 = 1;
 const MILLISECONDS: u8 = 2;
 
-/// Writes: greatest common divisor (varint), bytes per value, planes, low plane first.
+/// Writes the greatest common divisor (varint), the bytes per value, and the planes, with the low plane
+/// first.
 pub(crate) fn write_numbers(out: &mut Vec<u8>, values: &[u64]) {
     let divisor = common_divisor(values);
     let mut scaled = values.to_vec();
@@ -51,8 +51,8 @@ pub(crate) fn read_u32s(cursor: &mut Cursor<'_>, rows: usize) -> Result<Vec<u32>
     read_numbers(cursor, rows)?.into_iter().map(|value| to_u32(cursor, value)).collect()
 }
 
-/// Writes indexes as distances from "one after the one before", signs folded
-/// into the lowest bit: a run in dictionary order becomes zeros.
+/// Writes each index as its distance from the index before it plus one. The sign goes into the lowest
+/// bit. A run in dictionary order becomes zeros.
 pub(crate) fn write_indexes(out: &mut Vec<u8>, indexes: impl IntoIterator<Item = u32>) {
     let mut expected = 0_i64;
     let folded: Vec<u64> = indexes
@@ -79,7 +79,8 @@ pub(crate) fn read_indexes(cursor: &mut Cursor<'_>, rows: usize) -> Result<Vec<u
         .collect()
 }
 
-/// Writes a codec byte, then whole nanoseconds as numbers or f64 milliseconds as 8 planes of their bits.
+/// Writes a codec byte and the times: whole nanoseconds as numbers, f64 milliseconds as 8 planes of
+/// their bits.
 pub(crate) fn write_times(out: &mut Vec<u8>, times: &TimeColumn) {
     match times {
         TimeColumn::Nanos(values) => {
@@ -129,7 +130,7 @@ fn read_planes(cursor: &mut Cursor<'_>, rows: usize, width: u8) -> Result<Vec<u6
     Ok(values)
 }
 
-/// The greatest common divisor; 1 for a column of nothing but zeros.
+/// The greatest common divisor, or 1 if all values are 0.
 fn common_divisor(values: &[u64]) -> u64 {
     let mut divisor = 0;
     for &value in values {

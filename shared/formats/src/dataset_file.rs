@@ -1,4 +1,5 @@
-//! Reading and writing dataset files. A file is read by its content and written by its name.
+//! Reads and writes dataset files. The content decides how a file is read, its name how it is
+//! written.
 
 use std::fs::File;
 use std::io::BufReader;
@@ -13,8 +14,8 @@ use crate::input::contents::{FileKind, PARQUET_MAGIC, expect};
 use crate::input::file::{Opened, in_file, open};
 use crate::{Format, FormatError};
 
-/// Reads a dataset file in any format, whatever its name. Only a part of the file is in
-/// memory at a time.
+/// Reads a dataset file in any format, whatever its name. Only a part of the file is in memory at a
+/// time.
 pub fn read_file(path: &Path) -> Result<Decoded, FormatError> {
     let Opened { file, length, head } = open(path)?;
     let decode = || {

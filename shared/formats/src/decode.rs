@@ -1,4 +1,4 @@
-//! Decoding datasets, recognised by content.
+//! Decodes datasets. Their format is recognised by content.
 
 use std::io::{self, BufRead};
 
@@ -11,24 +11,24 @@ use crate::input::source::Source;
 use crate::predecessor::tree;
 use crate::{Format, FormatError, columnar, rows};
 
-/// What some bytes hold.
+/// The datasets that some bytes hold.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Decoded {
     /// The format inside any compression.
     pub format: Format,
-    /// One per hardware key of the file.
+    /// One dataset for each hardware key of the file.
     pub datasets: Vec<Dataset>,
 }
 
-/// Decodes datasets in the formats that programs send each other: torch-diode's and the
-/// columnar one, compressed or not. CSV and Parquet are files for people and their tools;
+/// Decodes datasets in the formats that programs send each other: torch-diode's formats and the
+/// columnar format, compressed or not. CSV and Parquet are for people and their tools;
 /// [`read_file`](crate::read_file) reads them.
 pub fn decode(bytes: &[u8]) -> Result<Decoded, FormatError> {
     decode_within(bytes, usize::MAX)
 }
 
-/// The same for a reader that takes fewer timings and failures than the
-/// [limits](crate::limits) allow. Decoding ends where there are more.
+/// Decodes like [`decode`], but refuses more than `timings` timings and failures, where the
+/// [limits](crate::limits) allow more. Decoding stops at the first one too many.
 pub fn decode_within(bytes: &[u8], timings: usize) -> Result<Decoded, FormatError> {
     let decode = || decode_stream(bytes, bytes.len() as u64, timings, travels);
     expect(FileKind::Timings, bytes, decode).map_err(|error| match error {
@@ -39,18 +39,18 @@ pub fn decode_within(bytes: &[u8], timings: usize) -> Result<Decoded, FormatErro
     })
 }
 
-/// What a file may hold.
+/// What a dataset file may be, for error messages.
 const ANY: &str = "JSON, MessagePack, CSV, Parquet or a columnar file, plain or under zstd";
-/// What programs send each other.
+/// What programs send each other, for error messages.
 const TRAVELLING: &str = "a columnar file, or torch-diode's JSON or MessagePack, plain or under zstd";
 
 fn travels(format: Format) -> Result<(), FormatError> {
     if format.travels() { Ok(()) } else { Err(FormatError::NotForTravel { found: format.in_words() }) }
 }
 
-/// Decodes datasets in any format but Parquet. `length` is how many bytes the
-/// input has, `timings` how many timings and failures it may hold; `accepts` is
-/// asked about the format before anything is read.
+/// Decodes datasets in any format but Parquet. `length` is the number of bytes of the input, and
+/// `timings` the most timings and failures that it may hold. `accepts` may refuse the format before
+/// anything is read.
 pub(crate) fn decode_stream<R: BufRead>(
     mut input: R,
     length: u64,
@@ -78,7 +78,7 @@ pub(crate) fn decode_stream<R: BufRead>(
     Ok(Decoded { format, datasets })
 }
 
-/// The format that begins with some bytes.
+/// The format of which some bytes are the beginning.
 fn format_of(head: &[u8]) -> Result<Format, FormatError> {
     if columnar::begins(head) {
         return Ok(Format::Columnar);
@@ -90,7 +90,7 @@ fn format_of(head: &[u8]) -> Result<Format, FormatError> {
         Some(b'{' | b'[' | b' ' | b'\t' | b'\r' | b'\n') => Ok(Format::PredecessorJson),
         // The name of a column, perhaps in quotes.
         Some(b'a'..=b'z' | b'A'..=b'Z' | b'"') => Ok(Format::Csv),
-        // Below these, MessagePack has small numbers.
+        // Lower bytes are small numbers in MessagePack, and no dataset begins with a number.
         Some(0..0x80) => {
             let is_gzip = head.starts_with(&[0x1f, 0x8b]);
             let found = if is_gzip { "a gzip file" } else { "bytes that begin no dataset" };

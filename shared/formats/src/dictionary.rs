@@ -1,12 +1,12 @@
-//! Lists of configs as columns, one per field. A space repeats the same few values in each field,
-//! so columns compress well.
+//! Lists of configs as columns, one per field. Within a space each field has only a few values, so
+//! columns compress well.
 
 use diode_core::{AccType, Config, FailureReason, RocmExtras, Tile};
 
 use crate::bytes::{Corrupt, Cursor, write_varint};
 use crate::columns::{read_u32s, write_u32s};
 
-/// Fields of a config, in the order in which `docs/reference/formats.md` lists them.
+/// The number of fields of a config. `docs/reference/formats.md` lists them in this order.
 pub(crate) const FIELDS: usize = 13;
 
 const EVEN_K: u32 = 1;
@@ -14,7 +14,7 @@ const ALLOW_TF32: u32 = 2;
 const USE_FAST_ACCUM: u32 = 4;
 const ROCM: u32 = 8;
 
-/// A config as numbers; fields its template does not have are 0.
+/// A config as numbers. Fields that its template does not have are 0.
 pub(crate) fn to_numbers(config: &Config) -> [u32; FIELDS] {
     let (template, tile, k_split) = match *config {
         Config::Mm(tile) => (0, Some(tile), 0),
@@ -115,7 +115,7 @@ pub(crate) fn write_configs<'a>(out: &mut Vec<u8>, configs: impl ExactSizeIterat
     }
 }
 
-/// Reads configs. Each takes at least a byte: of its tile, or of its template.
+/// Reads configs. Each config takes at least a byte, either for its tile or for its template.
 pub(crate) fn read_configs(cursor: &mut Cursor<'_>, limit: usize) -> Result<Vec<Config>, Corrupt> {
     let count = cursor.count("configs", limit)?;
     let mut rows = vec![[0; FIELDS]; count];
@@ -132,8 +132,8 @@ pub(crate) fn read_configs(cursor: &mut Cursor<'_>, limit: usize) -> Result<Vec<
         .collect()
 }
 
-/// The number of a failure reason in a file. It is never 0, so a failure always takes a
-/// byte, and few bytes cannot claim many failures.
+/// The number of a failure reason in a file. It is never 0, so every failure takes at least a byte
+/// and a short file cannot claim many failures.
 pub(crate) const fn reason_code(reason: FailureReason) -> u32 {
     match reason {
         FailureReason::OutOfResources => 1,
@@ -175,7 +175,7 @@ mod tests {
         let mut bytes = Vec::new();
         write_varint(&mut bytes, 1 << 40);
         assert!(read_configs(&mut Cursor::new(&bytes), 1000).is_err());
-        // Columns of nothing but zeros take two bytes, however many rows they claim.
+        // A column of zeros takes two bytes, however many rows it claims.
         let mut zeros = vec![200, 1];
         zeros.extend([1, 0].repeat(FIELDS));
         let error = read_configs(&mut Cursor::new(&zeros), 1000).unwrap_err().to_string();

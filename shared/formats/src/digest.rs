@@ -1,4 +1,4 @@
-//! Digests of the content of datasets. They do not depend on the file format.
+//! Digests of what datasets hold, whatever their file format.
 
 use diode_core::ids::{Digest, HardwareSlug};
 use diode_core::{Config, ConfigDictionary, ConfigIndex, Dataset, Solution};
@@ -9,14 +9,14 @@ use crate::dictionary::{reason_code, to_numbers};
 
 /// The digest of one solution: hardware, problem, method, times and failures.
 ///
-/// The order of configs does not matter. Spread, repeats and provenance are not part of
-/// the digest, so that data keeps its digest in a format that does not hold them.
+/// The order of configs does not matter. Spread, repeats and provenance are not part of the digest, because
+/// some formats do not hold them.
 pub fn solution_digest(hardware: &HardwareSlug, solution: &Solution, configs: &ConfigDictionary) -> Digest {
     SolutionDigests::new(hardware, configs).of(solution)
 }
 
-/// The digests of the solutions of a dataset. Most of them time the same configs, so the order of a list's configs is
-/// found once for all solutions that follow each other and share it.
+/// Makes the digests of a dataset's solutions. Most solutions time the same configs, so the order of a list
+/// of configs is found once and used for all solutions with that list that follow each other.
 pub struct SolutionDigests<'d> {
     hardware: &'d HardwareSlug,
     configs: &'d ConfigDictionary,
@@ -29,17 +29,17 @@ impl<'d> SolutionDigests<'d> {
         Self { hardware, configs, list: Vec::new(), order: Order::default() }
     }
 
-    /// The [digest](solution_digest) of one of them.
+    /// The [digest](solution_digest) of one solution of the dataset.
     pub fn of(&mut self, solution: &Solution) -> Digest {
         if self.list != solution.configs {
             self.list.clone_from(&solution.configs);
             self.order = Order::of(&self.list, self.configs);
         }
-        // Every time has exact milliseconds, also one in whole nanoseconds.
+        // Times in whole nanoseconds have exact milliseconds, too.
         let bits = |row: usize| solution.times.millis(row).0.to_bits();
         let mut timings: Vec<(u32, u64)> =
             self.order.rows.iter().map(|&(rank, row)| (rank, bits(row as usize))).collect();
-        // Only the times of one config may still be out of order.
+        // The configs are in order. This puts the times of each config in order.
         timings.sort_unstable();
         let mut failures: Vec<(&Config, u32)> =
             solution.failures.iter().map(|f| (self.configs.get(f.config), reason_code(f.reason))).collect();
@@ -66,12 +66,12 @@ impl<'d> SolutionDigests<'d> {
 /// The order of the configs of a list.
 #[derive(Default)]
 struct Order {
-    /// The rows of the list in the order of their configs, each with the rank of its config. Equal configs have the
-    /// same.
+    /// The rows of the list in the order of their configs. Each has the rank of its config. Equal configs
+    /// have the same rank.
     rows: Vec<(u32, u32)>,
-    /// The configs as they are hashed, by rank.
+    /// The configs in rank order, as they are hashed.
     bytes: Vec<u8>,
-    /// Where each of them ends.
+    /// Where each config ends in `bytes`.
     ends: Vec<usize>,
 }
 

@@ -1,4 +1,4 @@
-//! Writing datasets in a format, and what the format cannot hold of them.
+//! Writes datasets in a format, and finds what the format cannot hold.
 
 use std::collections::BTreeMap;
 
@@ -40,16 +40,16 @@ pub fn losses(format: Format, datasets: &[Dataset]) -> Option<String> {
     (!losses.is_empty()).then(|| losses.join(", "))
 }
 
-/// Datasets that fit a format.
+/// Datasets that a format can hold.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Reduced {
     pub datasets: Vec<Dataset>,
-    /// What was left out because the format could not tell it from something else, a sentence each.
+    /// Sentences about what was left out because the format could not tell it from something else.
     pub left_out: Vec<String>,
 }
 
-/// The same datasets without what a format cannot hold, so that [`encode`] accepts them. Timings that
-/// the format could not tell apart are never mixed.
+/// The same datasets without what a format cannot hold, so that [`encode`] accepts them. Timings of
+/// different things are never mixed, even if the format cannot tell these things apart.
 pub fn reduce(format: Format, datasets: &[Dataset]) -> Reduced {
     let (datasets, left_out) = match format {
         Format::PredecessorJson | Format::PredecessorMsgpack => tree::reduce(datasets),
@@ -59,7 +59,7 @@ pub fn reduce(format: Format, datasets: &[Dataset]) -> Reduced {
     Reduced { datasets, left_out }
 }
 
-/// The problem that a problem becomes in a format.
+/// The problem as a format holds it.
 pub fn held(format: Format, problem: &Problem) -> Problem {
     match format {
         Format::PredecessorJson | Format::PredecessorMsgpack => tree::plain(problem),
@@ -67,8 +67,8 @@ pub fn held(format: Format, problem: &Problem) -> Problem {
     }
 }
 
-/// What a format leaves out without an error, because it says where timings come from
-/// and not what they are.
+/// What a format leaves out without an error: facts about where timings come from. They do not change
+/// what the timings are.
 pub fn left_out(format: Format, datasets: &[Dataset]) -> Vec<&'static str> {
     if matches!(format, Format::Columnar | Format::Parquet) {
         return Vec::new();

@@ -1,4 +1,4 @@
-//! The one error of this crate.
+//! The only error type of this crate.
 
 use std::path::PathBuf;
 
@@ -11,29 +11,30 @@ use crate::limits::too_many_timings;
 /// Every message is one line that names the place and the cause.
 #[derive(Debug, thiserror::Error)]
 pub enum FormatError {
-    /// The bytes are not what their format prescribes, hold a value that the
-    /// vocabulary refuses, or ask for more than the [limits](crate::limits).
+    /// The bytes break the rules of their format, hold a value that validation refuses, or exceed
+    /// the [limits](crate::limits).
     #[error("{state} {encoding} at {at}{place}: {cause}")]
     Malformed {
         /// `truncated` if the bytes end too early, else `invalid`.
         state: &'static str,
         encoding: &'static str,
-        /// The position: a byte, or a line and column.
+        /// The position: a byte, or a line and a column.
         at: String,
-        /// The hardware, op and problem being read, in parentheses; empty outside.
+        /// The hardware, op and problem that were being read, in parentheses. Empty if there are
+        /// none yet.
         place: String,
         cause: String,
     },
 
-    /// The file is not what was asked for.
+    /// The file is of another kind than expected.
     #[error("got {found}, expected {expected}")]
     Unexpected { found: String, expected: &'static str },
 
-    /// The format to write has no place for some of the data.
+    /// The format cannot hold some of the data.
     #[error("{holder} cannot hold {losses}; write a .msgpack.zst file (columnar) instead")]
     WouldLose { holder: &'static str, losses: String },
 
-    /// The format is for files, not for what programs send each other.
+    /// Programs do not send each other this format.
     #[error("got {found}, which is for people and their tools; convert it to a .msgpack.zst file first")]
     NotForTravel { found: &'static str },
 
@@ -45,15 +46,15 @@ pub enum FormatError {
     #[error("cannot write{place}: {source}")]
     Inconsistent { place: String, source: Invalid },
 
-    /// The dataset to write is larger than any reader would accept.
+    /// The dataset to write is larger than readers accept.
     #[error("cannot write{place}: {given} {what}, expected at most {limit}; split it into several files")]
     TooLarge { place: String, what: &'static str, given: usize, limit: usize },
 
-    /// A file name that names no format.
+    /// The extension of the file's name stands for no format.
     #[error("{}: the extension names no format to write; {expected}", path.display())]
     UnknownExtension { path: PathBuf, expected: &'static str },
 
-    /// The file is there, but its content is wrong.
+    /// The file could be read, but its content is wrong.
     #[error("{}: {source}", path.display())]
     InFile { path: PathBuf, source: Box<FormatError> },
 
@@ -63,7 +64,7 @@ pub enum FormatError {
 }
 
 impl FormatError {
-    /// Whether all that is wrong is that there are more timings and failures than this limit.
+    /// Whether this error says that there are more timings and failures than this limit.
     pub fn has_more_timings_than(&self, limit: usize) -> bool {
         matches!(self, Self::Malformed { cause, .. } if cause.contains(&too_many_timings(limit)))
     }

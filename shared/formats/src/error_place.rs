@@ -4,8 +4,8 @@ use std::fmt;
 
 use diode_core::Op;
 
-/// The hardware, op and problem at hand. Prints as ` (hardware "…", op mm,
-/// problem 17)`, or as nothing outside of any hardware.
+/// The hardware, op and problem that are being read. Prints ` (hardware "…", op mm, problem 17)`,
+/// or nothing if there is no hardware yet.
 #[derive(Debug, Default, Clone)]
 pub(crate) struct Place {
     pub(crate) hardware: Option<String>,
@@ -17,7 +17,7 @@ pub(crate) struct Place {
 impl fmt::Display for Place {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Some(hardware) = &self.hardware else { return Ok(()) };
-        // Debug quotes and escapes, so that a name with line breaks stays on one line.
+        // Debug output quotes and escapes, so a name with line breaks stays on one line.
         write!(f, " (hardware {hardware:?}")?;
         if let Some(op) = self.op {
             write!(f, ", op {op}")?;

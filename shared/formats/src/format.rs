@@ -9,17 +9,17 @@ use crate::FormatError;
 pub enum Format {
     /// torch-diode's nested JSON.
     PredecessorJson,
-    /// The same tree as MessagePack.
+    /// The same tree of maps, as MessagePack.
     PredecessorMsgpack,
-    /// Diode's columns; the only one that holds everything a dataset can say.
+    /// Diode's columnar format. It alone holds everything that a dataset has.
     Columnar,
-    /// One row per timing, as text.
+    /// Text with one row per timing.
     Csv,
-    /// One row per timing, typed and compressed.
+    /// Typed and compressed columns, with one row per timing.
     Parquet,
 }
 
-/// What a name must end in for a dataset to be written under it.
+/// The endings of file names that can be written, for error messages.
 const EXPECTED: &str = "use .msgpack.zst (columnar), .json or .msgpack (torch-diode), .csv or .parquet";
 
 impl Format {
@@ -36,7 +36,7 @@ impl Format {
         }
     }
 
-    /// The format as a sentence calls it.
+    /// What a sentence calls the format.
     pub(crate) const fn in_words(self) -> &'static str {
         match self {
             Self::PredecessorJson | Self::PredecessorMsgpack => "torch-diode's format",
@@ -46,7 +46,7 @@ impl Format {
         }
     }
 
-    /// The ending of the names of files in this format.
+    /// The ending of file names in this format.
     pub const fn ending(self) -> &'static str {
         match self {
             Self::PredecessorJson => ".json",
@@ -57,7 +57,8 @@ impl Format {
         }
     }
 
-    /// Whether programs send each other this format. The others are files for people and their tools.
+    /// Whether programs send each other this format. The other formats are for people and their
+    /// tools.
     pub const fn travels(self) -> bool {
         matches!(self, Self::PredecessorJson | Self::PredecessorMsgpack | Self::Columnar)
     }
@@ -67,7 +68,8 @@ impl Format {
         Self::ALL.into_iter().filter(|format| format.travels())
     }
 
-    /// Takes the ending off the name of a dataset file. Upper and lower case are the same.
+    /// Splits the name of a dataset file into its stem and the format of its ending. Case does not
+    /// matter.
     pub fn split_name(name: &str) -> Option<(&str, Self)> {
         Self::ALL.into_iter().find_map(|format| {
             let (stem, ending) = name.split_at_checked(name.len().checked_sub(format.ending().len())?)?;
@@ -75,7 +77,7 @@ impl Format {
         })
     }
 
-    /// The format to write under a file name. Reading does not ask the name.
+    /// The format in which a file of this name is written. Reading does not use the name.
     pub fn from_path(path: &Path) -> Result<Self, FormatError> {
         let name = path.file_name().map(|name| name.to_string_lossy()).unwrap_or_default();
         Self::split_name(&name)

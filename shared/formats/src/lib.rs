@@ -2,21 +2,21 @@
 //! configs, tables and models, Diode's own columnar format, CSV and Parquet. The formats
 //! are specified in `docs/reference/formats.md`.
 //!
-//! Reading recognises a file by its content and is safe on hostile bytes: the constants
-//! in [`limits`] bound what it holds, and every failure is a [`FormatError`]. Writing
-//! never loses anything silently.
+//! Readers recognise a file by its content. Hostile bytes do no harm: the constants in [`limits`]
+//! bound the memory that readers use, and every failure is a [`FormatError`]. Writers never lose
+//! anything silently.
 //!
 //! The layers, from the lowest:
 //!
 //! - `error` and [`limits`];
 //! - `input` opens, unpacks, bounds and recognises what is read; `bytes`, `columns`,
-//!   `dictionary` and `msgpack` read numbers, columns, configs and tokens;
+//! `dictionary` and `msgpack` read numbers, columns, configs and tokens;
 //! - one module per format: `columnar`, `rows` (CSV and Parquet), `predecessor`, [`pack`]
-//!   and [`stored`];
+//! and [`stored`];
 //! - `decode` chooses the format by content, `encode` by the caller's wish, and
-//!   `dataset_file` writes by name.
+//! `dataset_file` writes by name.
 //!
-//! In the browser there is neither a C library nor a file, so only decoding is left there.
+//! The browser has neither C libraries nor files, so there this crate only decodes.
 #![forbid(unsafe_code)]
 #![cfg_attr(target_family = "wasm", allow(dead_code, unused_imports, reason = "what only writers use"))]
 

@@ -1,8 +1,7 @@
 //! What a server stores per solution: a codec version byte, then one zstd frame.
 //!
-//! A solution's configs are interned as a list, stored once for all solutions
-//! that timed the same configs. The list holds the timed configs in row order,
-//! followed by the failed ones, so a column needs no config references.
+//! A list of configs is stored once for all solutions with the same configs. It has the timed configs in row
+//! order and then the failed configs, so that columns need no references to configs.
 
 use std::cell::RefCell;
 use std::io::Read as _;
@@ -18,24 +17,24 @@ use crate::columns::{
 use crate::dictionary::{read_configs, reason_code, reason_from_code, write_configs};
 use crate::limits::MAX_TIMINGS_PER_PROBLEM;
 
-/// The only version so far. Readers refuse others, so a stored blob is never misread.
+/// The only version so far. Readers refuse others, so no stored blob is misread.
 const VERSION: u8 = 1;
 
-/// zstd's default. The low planes are noise, which no level compresses.
+/// zstd's default level. Higher levels gain little, because the low bytes of times are noise.
 const LEVEL: i32 = 3;
 
-/// Timed and failed configs in one list.
+/// The most configs in one list, timed and failed.
 const MAX_LIST: usize = 2 * MAX_TIMINGS_PER_PROBLEM;
 
-/// Bytes a blob may unpack to: 64 per entry of the longest list.
+/// The bytes to which a blob may unpack: 64 for each entry of the longest list.
 const MAX_BLOB: u64 = 64 * MAX_LIST as u64;
 
-/// A blob that claims to unpack to no more is unpacked at once, into memory taken for it before.
+/// A blob that states at most this size is unpacked in one step, into memory of that size.
 const SMALL: u64 = 1 << 20;
 
 thread_local! {
-    /// A server packs and unpacks thousands of blobs of some kilobytes. Most of that time would go into making
-    /// what zstd works with.
+    /// zstd's working memory, kept for each thread. A server packs and unpacks thousands of blobs of some
+    /// kilobytes, and most of that time would go into allocating this memory.
     static PACKER: RefCell<Option<Compressor<'static>>> = const { RefCell::new(None) };
     static UNPACKER: RefCell<Option<Decompressor<'static>>> = const { RefCell::new(None) };
 }
@@ -51,7 +50,8 @@ pub struct Columns {
     pub minimum_ns: Option<Vec<u64>>,
     pub spread_ns: Option<Vec<u64>>,
     pub repeats: Option<Vec<u32>>,
-    /// Positions in the list, which names the failed configs after the timed ones.
+    /// The failed configs, as positions in the list, with the reasons. The list has them after the timed
+    /// configs.
     pub failures: Vec<(u32, FailureReason)>,
 }
 
@@ -140,7 +140,7 @@ fn compress(plain: &[u8]) -> Vec<u8> {
     out
 }
 
-/// What a small frame holds; `None` if it is larger or damaged.
+/// The content of a small frame; `None` if the frame is larger or damaged.
 fn unpack_small(frame: &[u8]) -> Option<Vec<u8>> {
     let size = zstd::zstd_safe::get_frame_content_size(frame).ok()?.filter(|&size| size <= SMALL)?;
     UNPACKER.with_borrow_mut(|unpacker| {
@@ -152,7 +152,7 @@ fn unpack_small(frame: &[u8]) -> Option<Vec<u8>> {
     })
 }
 
-/// The same of any size, or what is wrong.
+/// The content of a frame of any size, or what is wrong with it.
 fn unpack(frame: &[u8]) -> Result<Vec<u8>, Corrupt> {
     let mut plain = Vec::new();
     let read = zstd::stream::read::Decoder::with_buffer(frame)

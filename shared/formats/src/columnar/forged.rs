@@ -1,4 +1,4 @@
-//! Tests of the reader against well-formed files whose parts contradict each other.
+//! Tests of the reader with well-formed files whose parts contradict each other.
 
 use diode_core::hardware::Hardware;
 use diode_core::{Config, DType, Method, Op, Problem, ProblemFields, Provenance, TimeColumn};
@@ -14,7 +14,7 @@ fn blob(write: impl FnOnce(&mut Vec<u8>)) -> Blob {
     Blob(out)
 }
 
-/// What reading a forged file of one dataset and one problem gives.
+/// Forges a file of one dataset and one problem, and returns what reading it gives.
 fn read(forge: impl FnOnce(&mut DatasetHeader, &mut ProblemRecord)) -> Result<usize, String> {
     let configs = [Config::Library, Config::DecomposeK { k_split: 2 }];
     let mut header = DatasetHeader {

@@ -42,7 +42,7 @@ struct Reader<R> {
     source: Source<R>,
     place: Place,
     timings: usize,
-    /// Problems of all datasets so far.
+    /// The number of problems so far, over all datasets.
     problems: usize,
     configs: usize,
 }

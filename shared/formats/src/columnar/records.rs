@@ -1,4 +1,4 @@
-//! The objects of the stream, in the order in which they stand in a file.
+//! The objects of the stream, in the order of the file.
 
 use std::fmt;
 
@@ -7,22 +7,22 @@ use diode_core::{Method, Problem, Provenance};
 use serde::de::{Deserialize, Deserializer, Error, SeqAccess, Visitor};
 use serde::{Serialize, Serializer};
 
-/// What `format` says.
+/// The value of the field `format`.
 pub(super) const FORMAT: &str = "diode-columnar";
-/// Raised when a reader of the older schema would misread the file.
+/// A change that older readers would misread needs a higher number.
 pub(super) const SCHEMA: u32 = 1;
 
-/// The first object.
+/// The first object of a file.
 #[derive(Serialize, serde::Deserialize)]
 pub(super) struct FileHeader {
-    /// Stands first: files are recognised by it.
+    /// The first field, by which files are recognised.
     pub(super) format: String,
     pub(super) schema: u32,
-    /// How many datasets follow.
+    /// The number of datasets that follow.
     pub(super) datasets: u64,
 }
 
-/// Begins a dataset.
+/// The object that begins a dataset.
 #[derive(Serialize, serde::Deserialize)]
 pub(super) struct DatasetHeader {
     pub(super) hardware: Hardware,
@@ -30,7 +30,7 @@ pub(super) struct DatasetHeader {
     pub(super) provenance: Provenance,
     /// The config dictionary.
     pub(super) configs: Blob,
-    /// How many problems follow.
+    /// The number of problems that follow.
     pub(super) problems: u64,
 }
 
@@ -40,10 +40,10 @@ pub(super) struct ProblemRecord {
     pub(super) problem: Problem,
     pub(super) method: Method,
     pub(super) rows: u64,
-    /// The number of the config list that the rows follow, counted from 0 in
-    /// the order in which this dataset's problems define them.
+    /// The number of the config list whose configs the rows have. Lists count from 0, in the order
+    /// in which this dataset's problems first use them.
     pub(super) list: u64,
-    /// The list itself, where it is first used.
+    /// The config list itself, if this problem is the first to use it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) configs: Option<Blob>,
     pub(super) times: Blob,
@@ -57,7 +57,7 @@ pub(super) struct ProblemRecord {
     pub(super) failures: Option<Failures>,
 }
 
-/// The configs that have no time, and why.
+/// The configs without a time, and the reasons.
 #[derive(Serialize, serde::Deserialize)]
 pub(super) struct Failures {
     pub(super) rows: u64,
@@ -65,7 +65,8 @@ pub(super) struct Failures {
     pub(super) reasons: Blob,
 }
 
-/// A column: MessagePack's binary type, which serde does not use for `Vec<u8>`.
+/// A column, written as MessagePack's binary type. serde would write a `Vec<u8>` as a list of
+/// numbers.
 pub(super) struct Blob(pub(super) Vec<u8>);
 
 impl Serialize for Blob {

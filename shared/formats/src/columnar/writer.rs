@@ -10,7 +10,7 @@ use super::records::{Blob, DatasetHeader, FORMAT, Failures, FileHeader, ProblemR
 use crate::columns::{write_indexes, write_numbers, write_times, write_u32s};
 use crate::dictionary::{reason_code, write_configs};
 
-/// zstd's default. The low planes are noise, which no level compresses.
+/// zstd's default level. Higher levels gain little, because the low bytes of times are noise.
 const LEVEL: i32 = 3;
 
 pub(crate) fn encode(datasets: &[Dataset]) -> Vec<u8> {

@@ -4,7 +4,7 @@ use std::io::{self, BufRead, BufReader, Read};
 
 use crate::limits::{FREE_UNPACKED, MAX_EXPANSION, MAX_UNPACKED, MAX_WINDOW_LOG};
 
-/// Unpacks while it is read.
+/// Unpacks what is read through it. The browser has no C library, so its decoder is in Rust.
 #[cfg(not(target_family = "wasm"))]
 pub(crate) type ZstdDecoder<R> = zstd::stream::read::Decoder<'static, R>;
 #[cfg(target_family = "wasm")]
@@ -12,7 +12,7 @@ pub(crate) type ZstdDecoder<R> = super::zstd_in_rust::Decoder<R>;
 
 const ZSTD_MAGIC: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
 
-/// Whether some bytes are compressed.
+/// Whether some bytes begin like data that zstd has compressed.
 pub(crate) fn is_zstd(bytes: &[u8]) -> bool {
     bytes.starts_with(&ZSTD_MAGIC)
 }
@@ -23,13 +23,13 @@ pub(crate) fn zstd_decoder<R: BufRead>(input: R) -> io::Result<ZstdDecoder<R>> {
     Ok(decoder)
 }
 
-/// How many bytes a compressed file of a size may unpack to.
+/// The most bytes to which a compressed file of this size may unpack.
 pub(crate) fn zstd_limit(compressed: u64) -> u64 {
     MAX_UNPACKED.min(FREE_UNPACKED.saturating_add(MAX_EXPANSION.saturating_mul(compressed)))
 }
 
-/// Whether some bytes are not compressed, or their compression is undamaged as far as they go. What is then wrong with
-/// them is the same for every decoder.
+/// Whether all decoders find the same errors in some bytes. They do if the bytes are not compressed, or if
+/// the compression is undamaged up to their end.
 pub fn is_sound(bytes: &[u8]) -> bool {
     let unpacked = |frame: ZstdDecoder<_>| {
         io::copy(&mut frame.take(zstd_limit(bytes.len() as u64)), &mut io::sink()).map(drop)
@@ -38,14 +38,14 @@ pub fn is_sound(bytes: &[u8]) -> bool {
     !is_zstd(bytes) || zstd_decoder(bytes).and_then(unpacked).map_or_else(breaks_off, |()| true)
 }
 
-/// An input without its compression, if it has any.
+/// An input that is unpacked if it is compressed.
 pub(crate) enum Unpacked<R: BufRead> {
     Plain(R),
     Zstd(BufReader<ZstdDecoder<R>>),
 }
 
 impl<R: BufRead> Unpacked<R> {
-    /// An input that begins as compressed data does.
+    /// Unpacks an input that begins like compressed data.
     pub(crate) fn zstd(input: R) -> io::Result<Self> {
         Ok(Self::Zstd(BufReader::with_capacity(1 << 16, zstd_decoder(input)?)))
     }

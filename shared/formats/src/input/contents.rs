@@ -1,5 +1,4 @@
-//! What a file holds, judged by its beginning, so that an error can say which kind of file
-//! was given.
+//! Recognises the kind of a file by its beginning, so that an error can say which kind was given.
 
 use std::io::Read as _;
 
@@ -7,13 +6,13 @@ use super::byte_order_mark::without_mark;
 use super::compression::{is_zstd, zstd_decoder};
 use crate::FormatError;
 
-/// How much of a file is looked at. A real file names its parts within the first hundreds of bytes.
+/// How many bytes of a file are searched. Real files name their parts within the first hundreds of bytes.
 const HEAD: usize = 8192;
 
-/// What a Parquet file begins with.
+/// The first bytes of a Parquet file.
 pub(crate) const PARQUET_MAGIC: &[u8] = b"PAR1";
 
-/// The kinds of files that Diode and torch-diode have.
+/// The kinds of files of Diode and torch-diode.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FileKind {
     Timings,
@@ -25,7 +24,7 @@ pub enum FileKind {
 }
 
 impl FileKind {
-    /// The kind as an error message calls it.
+    /// What an error message calls this kind.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Timings => "a dataset of timings",
@@ -44,19 +43,19 @@ impl std::fmt::Display for FileKind {
     }
 }
 
-/// The beginning of what some bytes hold.
+/// The beginning of the content, unpacked if it is compressed.
 fn unpacked_head(bytes: &[u8]) -> Vec<u8> {
     let mut head = Vec::new();
     if !is_zstd(bytes) {
         head.extend_from_slice(&bytes[..bytes.len().min(HEAD)]);
     } else if let Ok(frame) = zstd_decoder(bytes) {
-        // The beginning of a truncated frame can still be read.
+        // An error is ignored: the beginning of a truncated frame can still be read.
         let _ = frame.take(HEAD as u64).read_to_end(&mut head);
     }
     head
 }
 
-/// The kind of file that begins with some bytes; `None` if it is unknown.
+/// The kind of the file that begins with these bytes, or `None` if it is unknown.
 pub fn recognise(bytes: &[u8]) -> Option<FileKind> {
     let head = unpacked_head(bytes);
     let head = without_mark(&head);
@@ -77,7 +76,7 @@ pub fn recognise(bytes: &[u8]) -> Option<FileKind> {
     if has("hardware") {
         return list_follows(head, "\"config\"").then_some(FileKind::LookupTable);
     }
-    // In quotes, or with the marker that MessagePack puts before a text of that length.
+    // JSON has the key in quotes. MessagePack puts a marker with the key's length before it.
     if ["\"shapes\"", "\"operations\""].into_iter().any(has) || has_bytes(head, b"\xa6shapes") {
         return Some(FileKind::ShapeSet);
     }
@@ -85,7 +84,8 @@ pub fn recognise(bytes: &[u8]) -> Option<FileKind> {
     is_reference_configs.then_some(FileKind::ReferenceConfigs)
 }
 
-/// Whether some bytes begin a dataset, perhaps a damaged one. If not, they are another file of the folder.
+/// Whether a file that begins with these bytes may be a dataset, perhaps a damaged one. A folder of
+/// datasets may hold other files too.
 pub fn may_be_timings(bytes: &[u8]) -> bool {
     let Some(kind) = recognise(bytes) else {
         let head = unpacked_head(bytes);
@@ -99,7 +99,7 @@ fn has_bytes(head: &[u8], word: &[u8]) -> bool {
     head.windows(word.len()).any(|window| window == word)
 }
 
-/// Whether a key of JSON has a list as its value.
+/// Whether a JSON key has a list as its value.
 fn list_follows(head: &[u8], key: &str) -> bool {
     head.windows(key.len()).enumerate().any(|(at, window)| {
         let after = head[at + key.len()..].iter().filter(|byte| !byte.is_ascii_whitespace());
@@ -107,7 +107,7 @@ fn list_follows(head: &[u8], key: &str) -> bool {
     })
 }
 
-/// The kind of file that has the columns of a text.
+/// The kind of file that has the columns of this header.
 fn columns(head: &[u8]) -> Option<FileKind> {
     let line = head.split(|&byte| byte == b'\n').next()?;
     let line = std::str::from_utf8(line).ok()?;
@@ -122,7 +122,7 @@ fn columns(head: &[u8]) -> Option<FileKind> {
     }
 }
 
-/// Decodes. If that fails and the file is of another kind, the error says so.
+/// Decodes a file. If that fails and the file is of another kind, the error says so.
 pub(crate) fn expect<T>(
     expected: FileKind,
     bytes: &[u8],

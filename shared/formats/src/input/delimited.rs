@@ -1,18 +1,18 @@
-//! Text with columns, record by record: CSV as in RFC 4180, with any delimiter.
+//! Reads text with columns, record by record: CSV as in RFC 4180, with any delimiter.
 
 use std::io::{self, BufRead, BufReader, Read};
 
 use crate::FormatError;
 use crate::limits::MAX_RECORD;
 
-/// A field begun with a quote may go on in the next line.
+/// A field that begins with a quote may contain line breaks.
 const QUOTE: u8 = b'"';
 
-/// Reads records one at a time and never holds more than one.
+/// Reads records and holds one of them at a time.
 pub(crate) struct Delimited<R> {
     input: BufReader<R>,
     delimiter: u8,
-    /// The line on which the current record begins, counted from 1.
+    /// The line where the current record begins, counted from 1.
     line: u64,
     lines_read: u64,
     raw: Vec<u8>,
@@ -31,7 +31,7 @@ impl<R: Read> Delimited<R> {
         }
     }
 
-    /// The next record's fields, or `None` at the end. Empty lines are skipped.
+    /// The fields of the next record, or `None` at the end. Empty lines are skipped.
     pub(crate) fn record(&mut self) -> Result<Option<&[String]>, FormatError> {
         loop {
             if !self.read_raw()? {
@@ -45,7 +45,7 @@ impl<R: Read> Delimited<R> {
         Ok(Some(&self.fields[..count]))
     }
 
-    /// An error at the record that was read last.
+    /// An error at the last record that was read.
     pub(crate) fn refuse(&self, cause: impl std::fmt::Display) -> FormatError {
         self.malformed("invalid", cause)
     }
@@ -60,7 +60,7 @@ impl<R: Read> Delimited<R> {
         }
     }
 
-    /// Reads lines until every quote is closed; false at the end of the data.
+    /// Reads lines until every quote is closed. Returns false at the end of the data.
     fn read_raw(&mut self) -> Result<bool, FormatError> {
         self.raw.clear();
         self.line = self.lines_read + 1;
@@ -96,8 +96,7 @@ impl<R: Read> Delimited<R> {
         self.malformed(if truncated { "truncated" } else { "invalid" }, error)
     }
 
-    /// Splits the raw record and returns how many fields it has. The strings are reused for
-    /// the next record.
+    /// Splits the raw record and returns its number of fields. The next record reuses the strings.
     fn split(&mut self) -> Result<usize, FormatError> {
         let text = match std::str::from_utf8(&self.raw) {
             Ok(text) => text,
@@ -132,7 +131,8 @@ impl<R: Read> Delimited<R> {
     }
 }
 
-/// Takes a quoted field, from after its first quote to after its last.
+/// Takes a quoted field. `rest` begins after the opening quote; returns what follows the closing
+/// quote.
 fn unquote<'a>(mut rest: &'a str, field: &mut String) -> Option<&'a str> {
     loop {
         let (part, after) = rest.split_once('"')?;
@@ -147,7 +147,7 @@ fn unquote<'a>(mut rest: &'a str, field: &mut String) -> Option<&'a str> {
     }
 }
 
-/// Where the columns of interest stand, found by the header record.
+/// The places of the named columns in the header record.
 pub(crate) fn locate<const N: usize>(
     header: &[String],
     names: [&str; N],

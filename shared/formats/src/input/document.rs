@@ -1,4 +1,4 @@
-//! Files of bounded size that are read as one piece: shape sets and reference configs.
+//! Shape sets and reference configs: files of bounded size that are read as a whole.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -18,12 +18,12 @@ use crate::limits::{MAX_DEPTH, MAX_DOCUMENT};
 pub(crate) enum Document<'a> {
     Json(Cow<'a, [u8]>),
     Msgpack(Cow<'a, [u8]>),
-    /// Neither of the two, so text with columns if anything.
+    /// Neither JSON nor MessagePack. It may be text with columns.
     Text(Cow<'a, [u8]>),
 }
 
 impl<'a> Document<'a> {
-    /// Unpacks a compressed file and recognises the encoding by the first byte.
+    /// Unpacks a compressed file. The first byte tells the encoding.
     pub(crate) fn open(bytes: &'a [u8]) -> Result<Self, FormatError> {
         let plain = unpack(bytes)?;
         let mark = mark(&plain).map_err(|error| malformed("text", 0, &Place::default(), &error))?;
@@ -46,7 +46,7 @@ impl<'a> Document<'a> {
         })
     }
 
-    /// Reads JSON or MessagePack into a type; `None` for text.
+    /// Parses JSON or MessagePack into a type; `None` for text.
     pub(crate) fn parse<T: DeserializeOwned>(&self) -> Result<Option<T>, FormatError> {
         match self {
             Self::Json(json) => serde_json::from_slice(json)
@@ -71,7 +71,7 @@ impl<'a> Document<'a> {
     }
 }
 
-/// Whether the first line is text. Errors in later lines name their number.
+/// Whether the first line is text. Errors in later lines name their line.
 fn is_text(bytes: &[u8]) -> bool {
     let line = bytes.split(|&byte| byte == b'\n').next().unwrap_or_default();
     !line.contains(&0) && std::str::from_utf8(line).is_ok()
@@ -98,8 +98,8 @@ fn unpack(bytes: &[u8]) -> Result<Cow<'_, [u8]>, FormatError> {
     Ok(Cow::Owned(plain))
 }
 
-/// A map whose keys are data, in file order. A key that comes twice is an error, since a
-/// reader would have to ignore one of its values.
+/// A map whose keys are data, in file order. A repeated key is an error, because a reader would
+/// have to ignore one of its values.
 pub(crate) struct Entries<K, V>(pub(crate) Vec<(K, V)>);
 
 impl<'de, K: Deserialize<'de> + PartialEq + fmt::Debug, V: Deserialize<'de>> Deserialize<'de>

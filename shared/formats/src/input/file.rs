@@ -1,4 +1,4 @@
-//! Opening files, and reading those of a bounded length whole.
+//! Opens files, and reads whole files of bounded length.
 
 use std::fs::File;
 use std::io::{self, Read as _, Seek as _};
@@ -7,14 +7,14 @@ use std::path::Path;
 use crate::FormatError;
 use crate::limits::MAX_DOCUMENT;
 
-/// A file about to be read.
+/// A file that is about to be read.
 pub(crate) struct Opened {
     pub(crate) file: File,
     pub(crate) length: u64,
     pub(crate) head: Vec<u8>,
 }
 
-/// Opens a file with a look at its first bytes, which are read again later.
+/// Opens a file and looks at its first bytes. They are read again later.
 pub(crate) fn open(path: &Path) -> Result<Opened, FormatError> {
     let unreadable = |source| unreadable(path, source);
     let mut file = open_regular(path)?;
@@ -25,7 +25,8 @@ pub(crate) fn open(path: &Path) -> Result<Opened, FormatError> {
     Ok(Opened { file, length, head })
 }
 
-/// Opens a file that has a length and can be read twice. Opening a pipe would wait for its writer.
+/// Opens a file that has a length and can be read twice. A pipe is refused: opening it would wait
+/// for a writer.
 pub(crate) fn open_regular(path: &Path) -> Result<File, FormatError> {
     let unreadable = |source| unreadable(path, source);
     if !path.metadata().map_err(unreadable)?.is_file() {
@@ -39,17 +40,17 @@ pub fn read_head(path: &Path) -> Result<Vec<u8>, FormatError> {
     Ok(open(path)?.head)
 }
 
-/// Bytes by which a file is recognised: a whole block of a compressed one.
+/// How many bytes are read to recognise a file. A compressed file needs a whole block.
 const SAMPLE: u64 = 1 << 17;
 
-/// Reads a whole file, if it is not too long. Nothing of a longer one is held.
+/// Reads a whole file, unless it is longer than `limit`.
 pub fn read_bounded(path: &Path, limit: u64) -> Result<Vec<u8>, FormatError> {
     let unreadable = |source| unreadable(path, source);
     let file = File::open(path).map_err(unreadable)?;
     let mut bytes = Vec::new();
     let mut length = file.metadata().map_err(unreadable)?.len();
     if length <= limit {
-        // A pipe or a device has no length.
+        // A pipe or a device has no length to check first.
         length = file.take(limit + 1).read_to_end(&mut bytes).map_err(unreadable)? as u64;
     }
     if length > limit {
@@ -58,18 +59,19 @@ pub fn read_bounded(path: &Path, limit: u64) -> Result<Vec<u8>, FormatError> {
     Ok(bytes)
 }
 
-/// The error for a file that cannot be read. Systems differ in what they say of a folder.
+/// The error for a file that cannot be read. For folders the words are ours, since systems differ
+/// in theirs.
 fn unreadable(path: &Path, source: io::Error) -> FormatError {
     let source = if path.is_dir() { io::Error::other("got a folder, expected a file") } else { source };
     FormatError::Io { path: path.to_owned(), source }
 }
 
-/// Adds the file to an error of its content.
+/// Adds the file's path to an error about its content.
 pub(crate) fn in_file(path: &Path, source: FormatError) -> FormatError {
     FormatError::InFile { path: path.to_owned(), source: Box::new(source) }
 }
 
-/// Reads and decodes a file that is held as one piece; errors name it.
+/// Reads a whole file and decodes it. Errors name the file.
 pub(crate) fn read_with<T>(
     path: &Path,
     decode: impl FnOnce(&[u8]) -> Result<T, FormatError>,
@@ -77,7 +79,7 @@ pub(crate) fn read_with<T>(
     decode(&read_bounded(path, MAX_DOCUMENT)?).map_err(|error| in_file(path, error))
 }
 
-/// Why a file is refused that is longer than its kind may be.
+/// The error for a file that is longer than its kind may be.
 pub(super) fn too_long(limit: u64) -> FormatError {
     FormatError::Unexpected { found: format!("more than {limit} bytes"), expected: "a shorter file" }
 }

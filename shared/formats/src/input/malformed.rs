@@ -1,4 +1,4 @@
-//! The errors for bytes that could not be read, in this crate's words.
+//! The errors for bytes that could not be read, in the words of this crate.
 
 use std::fmt;
 use std::io;
@@ -7,7 +7,7 @@ use crate::FormatError;
 use crate::error_place::Place;
 use crate::limits::MAX_DEPTH;
 
-/// The error for bytes that could not be read at a byte position.
+/// The error for bytes that could not be read, with their position.
 pub(crate) fn malformed(encoding: &'static str, at: u64, place: &Place, error: &io::Error) -> FormatError {
     let (state, cause) = if error.kind() == io::ErrorKind::UnexpectedEof {
         ("truncated", "expected more bytes, found the end of the data".to_owned())
@@ -33,7 +33,7 @@ pub(crate) fn malformed_msgpack(
     }
 }
 
-/// What an error of the MessagePack decoder means.
+/// The cause of a MessagePack decoder's error, in words.
 pub(crate) fn msgpack_cause(error: rmp_serde::decode::Error) -> String {
     use rmp_serde::decode::Error;
     match error {
@@ -45,13 +45,13 @@ pub(crate) fn msgpack_cause(error: rmp_serde::decode::Error) -> String {
 
 /// The error for JSON that could not be read.
 pub(crate) fn malformed_json(error: &serde_json::Error, place: &Place) -> FormatError {
-    // serde_json ends every message with the position. Ours begins with it.
+    // serde_json's messages end with the position, ours begin with it.
     let message = error.to_string();
     let cause = match message.rfind(" at line ") {
         Some(end) => message[..end].to_owned(),
         None => message,
     };
-    // What goes wrong before the first part of the JSON has no position.
+    // An error before the first part of the JSON has no position.
     let at = match error.line() {
         0 => "its beginning".to_owned(),
         line => format!("line {line} column {}", error.column()),
@@ -65,7 +65,7 @@ pub(crate) fn malformed_json(error: &serde_json::Error, place: &Place) -> Format
     }
 }
 
-/// The error for a part of a document that the vocabulary refuses.
+/// The error for a part of a document that validation refuses.
 pub(crate) fn refused(encoding: &'static str, at: String, cause: impl fmt::Display) -> FormatError {
     FormatError::Malformed { state: "invalid", encoding, at, place: String::new(), cause: cause.to_string() }
 }

@@ -1,5 +1,4 @@
-//! What the readers of all formats stand on: opening files, bounded reading,
-//! compression, and recognising what some bytes are.
+//! What all readers share: opening files, bounded reading, unpacking, and recognising files.
 
 pub(crate) mod byte_order_mark;
 pub(crate) mod compression;

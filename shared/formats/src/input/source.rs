@@ -1,4 +1,4 @@
-//! Reading piece by piece within limits.
+//! Reads an input piece by piece, within limits.
 
 use std::io::{self, BufRead, Read};
 
@@ -9,8 +9,8 @@ use crate::FormatError;
 use crate::error_place::Place;
 use crate::limits::{FREE_TIMINGS, MAX_OBJECT, MAX_TIMINGS_PER_BYTE, MAX_TIMINGS_PER_FILE};
 
-/// A reader that knows its position, shows its first bytes, passes over a byte order mark
-/// and stops at a limit.
+/// A reader that counts its position, can show the first bytes, skips a byte order mark and stops at a
+/// limit.
 pub(crate) struct Source<R> {
     inner: R,
     head: [u8; 8],
@@ -19,13 +19,13 @@ pub(crate) struct Source<R> {
     peeked: bool,
     position: u64,
     limit: u64,
-    /// Where the object being read must have ended.
+    /// The position at which the current object must have ended.
     bound: Option<u64>,
     max_timings: usize,
 }
 
 impl<R: BufRead> Source<Unpacked<R>> {
-    /// The unpacked content of an input of `length` bytes, compressed or not.
+    /// Opens an input of `length` bytes. What is read from it is unpacked.
     pub(crate) fn open(mut input: R, length: u64) -> Result<Self, FormatError> {
         let malformed = |encoding, error: io::Error| malformed(encoding, 0, &Place::default(), &error);
         if !is_zstd(input.fill_buf().map_err(|error| malformed("data", error))?) {
@@ -37,7 +37,7 @@ impl<R: BufRead> Source<Unpacked<R>> {
 }
 
 impl<R: Read> Source<R> {
-    /// `length` is the size of the file, compressed or not.
+    /// `length` is the size of the input before unpacking.
     fn new(inner: R, limit: u64, length: u64) -> Self {
         let length = usize::try_from(length).unwrap_or(usize::MAX);
         let max_timings = MAX_TIMINGS_PER_FILE
@@ -55,22 +55,22 @@ impl<R: Read> Source<R> {
         }
     }
 
-    /// The next object must not be longer than this.
+    /// Limits the length of the next object.
     pub(crate) fn bound(&mut self, bytes: u64) {
         self.bound = Some(self.position.saturating_add(bytes));
     }
 
-    /// The reader takes no more timings and failures than this.
+    /// Lowers the limit on timings and failures, for a caller that takes fewer.
     pub(crate) fn limit_timings(&mut self, timings: usize) {
         self.max_timings = self.max_timings.min(timings);
     }
 
-    /// How many timings and failures a file of this size may hold.
+    /// The most timings and failures that a file of this size may hold.
     pub(crate) fn max_timings(&self) -> usize {
         self.max_timings
     }
 
-    /// The first eight bytes or fewer. They stay to be read.
+    /// The first eight bytes, or all if there are fewer. They can still be read.
     pub(crate) fn peek(&mut self) -> io::Result<&[u8]> {
         while !self.peeked && self.head_len < self.head.len() {
             match self.inner.read(&mut self.head[self.head_len..])? {
@@ -90,7 +90,8 @@ impl<R: Read> Source<R> {
         self.position
     }
 
-    /// Refuses bytes after the last object. Reading to the end also checks the checksum of compressed data.
+    /// Refuses bytes after the last object. Reading to the end also verifies the checksum of compressed
+    /// data.
     pub(crate) fn finish(&mut self, encoding: &'static str) -> Result<(), FormatError> {
         let at = self.position;
         let mut extra = [0];

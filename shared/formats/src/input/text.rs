@@ -1,4 +1,4 @@
-//! Text files of a bounded length.
+//! Reads text files of bounded length.
 
 use std::io::{BufReader, Read, Seek as _, SeekFrom};
 use std::path::Path;
@@ -10,13 +10,15 @@ use super::malformed::malformed;
 use crate::FormatError;
 use crate::error_place::Place;
 
-/// Reads a text of a bounded length. `expected` is what it is to be, such as `a JSON list`.
+/// Reads a text of bounded length. `expected` says for errors what it should be, such as `a JSON
+/// list`.
 pub fn read_text(path: &Path, limit: u64, expected: &'static str) -> Result<String, FormatError> {
     let bytes = read_bounded(path, limit)?;
     text(&bytes, expected).map(str::to_owned).map_err(|error| in_file(path, error))
 }
 
-/// Opens a text that is read piece by piece, if it is not too long and begins as text does.
+/// Opens a text to read it piece by piece. Refuses a file that is too long or does not begin like
+/// text.
 pub fn open_text(path: &Path, limit: u64, expected: &'static str) -> Result<impl Read, FormatError> {
     let Opened { mut file, length, head } = open(path)?;
     if length > limit {
@@ -24,7 +26,7 @@ pub fn open_text(path: &Path, limit: u64, expected: &'static str) -> Result<impl
     }
     let start = mark(&head).and_then(|start| file.seek(SeekFrom::Start(start as u64)));
     start.map_err(|error| in_file(path, malformed("text", 0, &Place::default(), &error)))?;
-    // The head may end within a character.
+    // `head` may end in the middle of a character.
     let cut = if length > head.len() as u64 { 3 } else { 0 };
     let whole = head.len() - head.iter().rev().take(cut).filter(|byte| !byte.is_ascii()).count();
     text(&head[..whole], expected).map_err(|error| in_file(path, error))?;

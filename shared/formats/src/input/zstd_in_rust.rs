@@ -1,14 +1,14 @@
 //! zstd without C, for the browser.
 //!
-//! It gives what the decoder in C gives, also of a frame that breaks off. Where a frame is damaged, the two may notice it
-//! at different places ([`is_sound`](super::compression::is_sound)).
+//! It returns the same bytes as the decoder in C, even for a frame that breaks off. The two may notice damage
+//! in a frame at different places ([`is_sound`](super::compression::is_sound)).
 
 use std::io::{self, BufRead, Read};
 
 use ruzstd::decoding::errors::{DecodeBlockContentError, FrameDecoderError, ReadFrameHeaderError};
 use ruzstd::decoding::{BlockDecodingStrategy, FrameDecoder};
 
-/// An empty block that is the last one, and a checksum.
+/// An empty last block and a checksum of 0. They end a frame that has broken off.
 const LAST_BLOCK: [u8; 7] = [1, 0, 0, 0, 0, 0, 0];
 
 pub(crate) struct Decoder<R> {
@@ -21,7 +21,7 @@ pub(crate) struct Decoder<R> {
 enum State {
     BetweenFrames,
     WithinFrame,
-    /// The rest of what was decoded can be read.
+    /// The input has ended within a frame. What was decoded before can still be read.
     BrokenOff,
 }
 
@@ -31,13 +31,13 @@ impl<R: BufRead> Decoder<R> {
         Ok(Self { input, frame: Box::default(), state: State::BetweenFrames })
     }
 
-    /// The logarithm of the most bytes that are kept to look back on.
+    /// Limits how many bytes are kept to look back on. `log` is their logarithm.
     pub(crate) fn window_log_max(&mut self, log: u32) -> io::Result<()> {
         self.frame.set_max_window_size(1 << log);
         Ok(())
     }
 
-    /// Begins the next frame that holds data; false if there is none.
+    /// Begins the next frame that holds data. Returns false if there is none.
     fn begin(&mut self) -> io::Result<bool> {
         while !self.input.input.fill_buf()?.is_empty() {
             match self.frame.init(&mut self.input) {
@@ -65,13 +65,13 @@ impl<R: BufRead> Decoder<R> {
         let decoded = self.frame.decode_blocks(&mut self.input, BlockDecodingStrategy::UptoBlocks(1));
         match decoded {
             Ok(_) => Ok(()),
-            // Of a block that is not compressed, the decoder in C gives a part, too.
+            // The decoder in C would return a part of such a block. This one cannot.
             Err(FrameDecoderError::FailedToReadBlockBody(DecodeBlockContentError::ReadError { .. })) => {
                 Err(io::Error::other("an uncompressed block breaks off"))
             }
             Err(_) if self.input.asked_for_more => {
                 self.state = State::BrokenOff;
-                // Only of a frame that has ended everything can be read.
+                // The decoder keeps the last bytes back until the frame ends.
                 let ended = self.frame.decode_blocks(&LAST_BLOCK[..], BlockDecodingStrategy::UptoBlocks(1));
                 ended.map(drop).map_err(io::Error::other)
             }
@@ -79,7 +79,7 @@ impl<R: BufRead> Decoder<R> {
         }
     }
 
-    /// Ends a frame of which everything was read.
+    /// Ends a frame after all of it was read.
     fn end(&mut self) -> io::Result<()> {
         let stated = self.frame.get_checksum_from_data();
         if stated.is_some() && stated != self.frame.get_calculated_checksum() {
@@ -115,7 +115,7 @@ fn broken_off() -> io::Error {
     io::Error::new(io::ErrorKind::UnexpectedEof, "incomplete frame")
 }
 
-/// An input that knows whether more was asked of it than it has.
+/// An input that notes whether somebody read past its end.
 struct Watched<R> {
     input: R,
     asked_for_more: bool,
@@ -144,10 +144,10 @@ mod tests {
     use crate::input::compression::zstd_decoder;
     use crate::limits::MAX_WINDOW_LOG;
 
-    /// What comes out, and the error after it.
+    /// The bytes that were decoded, and the error after them.
     type Outcome = (Vec<u8>, Option<(io::ErrorKind, String)>);
 
-    /// Reads as the formats do.
+    /// Reads a frame as the formats do.
     fn outcome(frame: impl Read) -> Outcome {
         let mut input = BufReader::with_capacity(1 << 16, frame);
         let (mut plain, mut piece) = (Vec::new(), [0; 1000]);
@@ -170,7 +170,7 @@ mod tests {
         outcome(decoder)
     }
 
-    /// Numbers that no compression makes much shorter; the same in every run.
+    /// Numbers that hardly compress, the same in every run.
     fn noise() -> impl Iterator<Item = u64> {
         std::iter::successors(Some(0x9e37_79b9_7f4a_7c15_u64), |&state| {
             let state = state ^ (state << 13);
@@ -179,7 +179,7 @@ mod tests {
         })
     }
 
-    /// A columnar file of several blocks.
+    /// A columnar file that takes several blocks.
     fn columnar() -> Vec<u8> {
         let configs: ConfigDictionary = (1..=1000)
             .map(|group| Config::Mm(Tile { group_m: group, ..Tile::new(64, 64, 32, 3, 4) }))

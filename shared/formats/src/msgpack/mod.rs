@@ -1,5 +1,5 @@
-//! Reading MessagePack token by token, for files too large for a general decoder.
-//! A claimed length never allocates memory.
+//! Reads MessagePack token by token, because a general decoder would need too much memory for large
+//! files. No memory is allocated for a length that a file merely claims.
 
 mod token;
 mod window;

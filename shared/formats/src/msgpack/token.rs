@@ -1,6 +1,6 @@
 //! The markers of MessagePack.
 
-/// What begins at a position. Lengths are claims that nothing has checked yet.
+/// The token at a position. Its lengths are claims that nothing has checked yet.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) enum Token {
     Nil,
@@ -13,16 +13,16 @@ pub(crate) enum Token {
     List(u64),
     Map(u64),
     Extension(u64),
-    /// The one marker without a meaning.
+    /// The only marker without a meaning.
     Reserved,
 }
 
 impl Token {
-    /// The most bytes that a token takes, besides the content it announces.
+    /// The most bytes of a token, without the content that it announces.
     pub(crate) const MAX: usize = 9;
 
-    /// The token at the beginning of some bytes and how many it takes; `None`
-    /// if they end within it.
+    /// The token at the beginning of some bytes, and its length. `None` if the bytes end within the
+    /// token.
     #[inline]
     pub(crate) fn read(bytes: &[u8]) -> Option<(Self, usize)> {
         let (&marker, rest) = bytes.split_first()?;
@@ -47,7 +47,7 @@ impl Token {
             }
             0xc7..=0xc9 => {
                 let width = 1 << (marker - 0xc7);
-                // A byte with the type precedes the content.
+                // A byte with the type comes before the content.
                 (Self::Extension(number(width)? + 1), 1 + width)
             }
             0xca => (Self::Float(f32::from_bits(number(4)? as u32).into()), 5),
@@ -80,7 +80,7 @@ impl Token {
         })
     }
 
-    /// Bytes of content that follow the token itself.
+    /// The number of content bytes that follow the token.
     pub(crate) const fn content(self) -> u64 {
         match self {
             Self::Text(bytes) | Self::Binary(bytes) | Self::Extension(bytes) => bytes,
@@ -88,7 +88,7 @@ impl Token {
         }
     }
 
-    /// Values that follow, each with its own token.
+    /// The number of values that follow, each with a token of its own.
     pub(crate) const fn children(self) -> u64 {
         match self {
             Self::List(count) => count,

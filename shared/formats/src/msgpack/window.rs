@@ -1,4 +1,4 @@
-//! A window on a stream of MessagePack.
+//! Shows pieces of a MessagePack stream.
 
 use std::io::{self, Read};
 
@@ -6,7 +6,7 @@ use super::Token;
 use crate::input::source::Source;
 use crate::limits::MAX_DEPTH;
 
-/// Bytes held at a time: enough for the longest thing that must lie in one piece.
+/// The bytes that are held at a time. The longest thing that must lie in one piece fits.
 const CAPACITY: usize = 1 << 18;
 
 /// Shows the next bytes of a source in one piece.
@@ -22,12 +22,12 @@ impl<R: Read> Window<R> {
         Self { source, buffer: vec![0; CAPACITY].into_boxed_slice(), start: 0, end: 0 }
     }
 
-    /// How many bytes have been taken.
+    /// The number of bytes that have been taken.
     pub(crate) fn position(&self) -> u64 {
         self.source.position() - (self.end - self.start) as u64
     }
 
-    /// The next bytes: `count` if there are as many, else all that are left.
+    /// The next `count` bytes, or all that are left if there are fewer.
     #[inline]
     pub(crate) fn ahead(&mut self, count: usize) -> io::Result<&[u8]> {
         if self.end - self.start < count {
@@ -65,7 +65,7 @@ impl<R: Read> Window<R> {
         Ok(token)
     }
 
-    /// Takes the content of a text. The caller has bounded its length by less than the window's.
+    /// Takes the content of a text. The caller has checked that it fits into the window.
     pub(crate) fn text(&mut self, bytes: usize) -> io::Result<&str> {
         if self.ahead(bytes)?.len() < bytes {
             return Err(io::ErrorKind::UnexpectedEof.into());
@@ -90,7 +90,7 @@ impl<R: Read> Window<R> {
         Ok(())
     }
 
-    /// Skips a whole value of any kind and length.
+    /// Skips a whole value of any type and length.
     pub(crate) fn skip(&mut self) -> io::Result<()> {
         let mut unfinished = Unfinished::default();
         loop {
@@ -102,7 +102,7 @@ impl<R: Read> Window<R> {
         }
     }
 
-    /// The bytes of the next value, which must lie within `limit` of them. They are not taken.
+    /// The bytes of the next value, which may have `limit` bytes at most. They are not taken.
     pub(crate) fn value(&mut self, what: &str, limit: usize) -> io::Result<&[u8]> {
         let bytes = self.ahead(limit)?;
         let mut unfinished = Unfinished::default();
@@ -131,7 +131,8 @@ impl<R: Read> Window<R> {
         Ok(&self.buffer[self.start..self.start + length])
     }
 
-    /// Refuses bytes after the value. Reading to the end also checks the checksum of compressed data.
+    /// Refuses bytes after the value. Reading to the end also verifies the checksum of compressed
+    /// data.
     pub(crate) fn finish(&mut self) -> io::Result<()> {
         if self.ahead(1)?.is_empty() {
             Ok(())
@@ -141,7 +142,7 @@ impl<R: Read> Window<R> {
     }
 }
 
-/// The lists and maps that are not complete yet, and how many values each lacks.
+/// The lists and maps that are still incomplete, and how many values each of them lacks.
 #[derive(Default)]
 struct Unfinished {
     missing: [u64; MAX_DEPTH],
@@ -149,7 +150,7 @@ struct Unfinished {
 }
 
 impl Unfinished {
-    /// Counts a token; true if the value that began with the first one is complete.
+    /// Counts a token. Returns true if the value that began with the first token is now complete.
     #[inline]
     fn is_complete_after(&mut self, token: Token) -> io::Result<bool> {
         if token == Token::Reserved {

@@ -1,4 +1,4 @@
-//! The index of a pack: what it holds and how to launch it.
+//! The index of a pack: which kernels it holds, and how they are launched.
 
 use std::collections::BTreeMap;
 
@@ -15,26 +15,26 @@ pub(crate) struct Index {
     pub(crate) chunks: Vec<Chunk>,
 }
 
-/// Many binaries, compressed together.
+/// Many binaries that are compressed together.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Chunk {
-    /// Bytes in the file.
+    /// Its bytes in the file.
     pub(crate) packed: u64,
-    /// Bytes once unpacked.
+    /// Its bytes after unpacking.
     pub(crate) unpacked: u64,
-    /// SHA-256 of the bytes in the file, in hex.
+    /// The SHA-256 of its bytes in the file, in hex.
     pub(crate) digest: String,
 }
 
-/// One kernel that was asked for.
+/// A kernel that the pack was asked to have.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct KernelRecord {
-    /// What it computes and how, in the words that the builder and the backend share.
+    /// What the kernel computes and how. The builder and the backend use the same words.
     pub key: String,
     pub outcome: Outcome,
 }
 
-/// What became of it.
+/// What became of a kernel.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Outcome {
@@ -42,7 +42,7 @@ pub enum Outcome {
     Failed { reason: FailureReason, message: String },
 }
 
-/// What a launch needs, and where the binary is.
+/// What is needed to launch a kernel, and where its binary is.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Kernel {
     /// The function's name in the binary.
@@ -50,9 +50,9 @@ pub struct Kernel {
     pub threads: u32,
     /// Bytes of dynamic shared memory.
     pub shared: u32,
-    /// Per thread.
+    /// Registers per thread.
     pub registers: u32,
-    /// Bytes per thread; above 0, registers were spilled to memory.
+    /// Bytes of stack per thread. If above 0, registers were spilled to memory.
     pub stack: u32,
     pub(crate) chunk: u32,
     pub(crate) start: u64,
@@ -60,7 +60,8 @@ pub struct Kernel {
 }
 
 impl Kernel {
-    /// Where it is in its pack. Whoever reads kernels in this order unpacks no part of the pack twice.
+    /// The kernel's place in its pack. Reading kernels in this order unpacks no part of the pack
+    /// twice.
     pub fn place(&self) -> (u32, u64) {
         (self.chunk, self.start)
     }

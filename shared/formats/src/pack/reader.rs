@@ -1,4 +1,4 @@
-//! Reading packs: the index first, binaries when they are needed.
+//! Reads packs. The index is read first, and binaries when they are needed.
 
 use std::collections::{BTreeMap, HashMap};
 use std::fs::File;
@@ -16,7 +16,7 @@ use crate::FormatError;
 use crate::input::file::open_regular;
 use crate::limits::{MAX_PACK_CHUNK, MAX_PACK_CHUNKS, MAX_PACK_INDEX, MAX_PACK_KERNELS};
 
-/// An open pack: the index in memory, the binaries in the file.
+/// An open pack. Its index is in memory, and its binaries are in the file.
 pub struct Pack {
     path: PathBuf,
     file: File,
@@ -25,7 +25,7 @@ pub struct Pack {
     by_key: HashMap<String, usize>,
     /// Where each chunk starts in the file.
     starts: Vec<u64>,
-    /// The chunk that was read last. Kernels that are used together are in one chunk.
+    /// The chunk that was read last. It is kept because kernels that are used together share a chunk.
     last: Option<(u32, Arc<Vec<u8>>)>,
 }
 
@@ -35,7 +35,7 @@ impl Pack {
         Self::read(open_regular(path)?, path)
     }
 
-    /// The same with a file that is open. Errors name it by `path`.
+    /// Reads a pack from an open file. Errors name it by `path`.
     pub fn read(mut file: File, path: &Path) -> Result<Self, FormatError> {
         let io = |source| FormatError::Io { path: path.to_owned(), source };
         let size = file.metadata().map_err(io)?.len();
@@ -91,7 +91,7 @@ impl Pack {
         })
     }
 
-    /// Names the whole content.
+    /// The digest of the index, which names the whole content.
     pub fn digest(&self) -> &Digest {
         &self.digest
     }
@@ -101,7 +101,7 @@ impl Pack {
         &self.index.arch
     }
 
-    /// What compiled it.
+    /// The versions of what compiled the kernels.
     pub fn toolchain(&self) -> &BTreeMap<String, String> {
         &self.index.toolchain
     }
@@ -110,13 +110,13 @@ impl Pack {
         &self.index.records
     }
 
-    /// The outcome of a kernel; `None` if the pack was built without it.
+    /// What became of a kernel. `None` if the pack was built without it.
     pub fn find(&self, key: &str) -> Option<&Outcome> {
         self.by_key.get(key).map(|&number| &self.index.records[number].outcome)
     }
 
-    /// How many kernels there are of each variant, also those that could not be built. Kernels that round float32
-    /// to TF32 are not counted: nobody needs them.
+    /// The number of kernels of each variant, including kernels that could not be built. Kernels that round
+    /// float32 to TF32 are not counted, because no problem needs them.
     pub fn variants(&self) -> BTreeMap<KernelVariant, u64> {
         let mut variants = BTreeMap::new();
         for record in self.records().iter().filter(|record| !record.key.contains(";tf32;")) {
@@ -127,7 +127,7 @@ impl Pack {
         variants
     }
 
-    /// The digest of the file, which names it among other files. [`Self::digest`] names the same content.
+    /// The digest of the whole file, by which blobs are named. [`Self::digest`] names the same content.
     pub fn file_digest(&mut self) -> Result<Digest, FormatError> {
         let io = |source| FormatError::Io { path: self.path.clone(), source };
         let (mut hash, mut piece) = (Sha256::new(), vec![0; 1 << 20]);
@@ -141,17 +141,17 @@ impl Pack {
         }
     }
 
-    /// Whether it was built for the exact sizes of some problems.
+    /// Whether the pack was built for the exact sizes of some problems.
     pub fn is_exact(&self) -> bool {
         self.records().iter().any(|record| record.key.contains(EXACT_SIZES))
     }
 
-    /// Reads every kernel, so that damage shows here and not where one is needed.
+    /// Reads every chunk, so that damage shows now and not at a launch.
     pub fn check(&mut self) -> Result<(), FormatError> {
         (0..self.index.chunks.len()).try_for_each(|number| self.read_chunk(number as u32).map(drop))
     }
 
-    /// The binary of a kernel of this pack.
+    /// The binary of one of this pack's kernels.
     pub fn binary(&mut self, kernel: &Kernel) -> Result<Vec<u8>, FormatError> {
         let chunk = match &self.last {
             Some((number, bytes)) if *number == kernel.chunk => Arc::clone(bytes),
@@ -161,7 +161,7 @@ impl Pack {
                 bytes
             }
         };
-        // Within bounds: the index was checked against its own chunks.
+        // These bounds hold: the index was checked when the pack was opened.
         Ok(chunk[kernel.start as usize..(kernel.start + kernel.len) as usize].to_vec())
     }
 
@@ -193,7 +193,7 @@ fn refuse(path: &Path, state: &'static str, at: usize, cause: String) -> FormatE
     FormatError::InFile { path: path.to_owned(), source: Box::new(malformed) }
 }
 
-/// Checks all that later reads rely on, and gives the starts of the chunks.
+/// Checks everything that later reads rely on. Returns the starts of the chunks.
 fn check(index: &Index, chunks_at: u64, size: u64) -> Result<Vec<u64>, (&'static str, String)> {
     if index.schema != SCHEMA {
         let given = index.schema;

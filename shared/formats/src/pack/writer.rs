@@ -8,14 +8,14 @@ use sha2::{Digest as _, Sha256};
 
 use super::{Chunk, Index, Kernel, KernelRecord, MAGIC, Outcome, SCHEMA};
 
-/// Bytes of the binaries of one chunk: enough to compress well together, and few enough to
-/// unpack at the first launch.
+/// Bytes of the binaries in one chunk. They are enough to compress well, and few enough to unpack
+/// quickly at the first launch.
 const CHUNK_BYTES: usize = 2 << 20;
-/// A pack is built once and copied often, so this is the highest level that is fast enough.
+/// The highest level that is fast enough, because a pack is built once and copied often.
 const LEVEL: i32 = 19;
 
-/// Collects kernels and makes the bytes of a pack. Kernels that are added one after the other
-/// share chunks, so add those together that are used together.
+/// Collects kernels and makes the bytes of a pack. Kernels that are added one after the other share
+/// chunks, so kernels that are used together should be added together.
 pub struct PackWriter {
     index: Index,
     chunks: Vec<u8>,
@@ -34,7 +34,7 @@ impl PackWriter {
         Self { index, chunks: Vec::new(), open: Vec::new() }
     }
 
-    /// Adds a kernel. `launch` is its threads, shared memory, registers and stack.
+    /// Adds a kernel. `launch` has its threads, shared memory, registers and stack.
     pub fn add_built(&mut self, key: String, symbol: String, launch: [u32; 4], binary: &[u8]) {
         if !self.open.is_empty() && self.open.len() + binary.len() > CHUNK_BYTES {
             self.close_chunk();
@@ -54,12 +54,12 @@ impl PackWriter {
         self.index.records.push(KernelRecord { key, outcome: Outcome::Built(kernel) });
     }
 
-    /// Adds a kernel that could not be built, and why.
+    /// Adds a kernel that could not be built, with the reason.
     pub fn add_failed(&mut self, key: String, reason: FailureReason, message: String) {
         self.index.records.push(KernelRecord { key, outcome: Outcome::Failed { reason, message } });
     }
 
-    /// The bytes of the file.
+    /// The bytes of the pack's file.
     pub fn finish(mut self) -> Vec<u8> {
         if !self.open.is_empty() {
             self.close_chunk();

@@ -8,11 +8,10 @@ use serde::de::value::MapAccessDeserializer;
 use serde::de::{self, Deserialize, DeserializeSeed, Deserializer, IgnoredAny, MapAccess, Visitor};
 use serde::{Serialize, Serializer, ser::SerializeMap as _};
 
-/// What torch-diode writes as the version of every object.
+/// The version that torch-diode writes into every object.
 const VERSION: u64 = 1;
 
-/// A `version` field. No version of torch-diode reads it, so a shape or a config is the
-/// same with another version.
+/// A `version` field. torch-diode itself never reads it, so its value does not matter.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Version;
 
@@ -28,8 +27,7 @@ impl Serialize for Version {
     }
 }
 
-/// The fields as they stand in a file. `name` and `grid` must be there but do
-/// not change what runs.
+/// The fields as files hold them. `name` and `grid` must be there, but do not change what runs.
 #[derive(serde::Deserialize)]
 pub(crate) struct PredecessorConfig {
     #[serde(rename = "name")]
@@ -59,7 +57,7 @@ fn float32() -> AccType {
 }
 
 impl PredecessorConfig {
-    /// The tile, checked.
+    /// The tile of these fields, after validation.
     pub(crate) fn tile(&self) -> Result<Tile, Invalid> {
         let tile = Tile {
             block_m: self.block_m,
@@ -83,7 +81,7 @@ impl PredecessorConfig {
     }
 }
 
-/// Reads the config of an op.
+/// Reads a config for this op.
 pub(super) struct ConfigSeed(pub(super) Op);
 
 impl<'de> DeserializeSeed<'de> for ConfigSeed {
@@ -112,7 +110,7 @@ impl<'de> Visitor<'de> for ConfigSeed {
     }
 }
 
-/// Writes the config of an op with its keys in byte order.
+/// Writes a config for this op, with its keys in byte order.
 pub(super) struct ConfigMap<'a> {
     pub(super) op: Op,
     pub(super) tile: &'a Tile,

@@ -1,20 +1,20 @@
-//! torch-diode's lookup tables: for each problem the configs to choose from, the
-//! fastest first, without times.
+//! torch-diode's lookup tables: the configs to choose from for each problem, without times. The
+//! fastest config stands first.
 
 use diode_core::hardware::Hardware;
 use diode_core::{ConfigDictionary, ConfigIndex, Invalid, Problem, Table};
 
-/// The table of one kind of hardware.
+/// The table of one hardware.
 #[derive(Debug, Clone, PartialEq)]
 pub struct LookupTable {
     pub hardware: Hardware,
     pub configs: ConfigDictionary,
-    /// In file order; the configs of each problem with the best first.
+    /// The problems in file order. Each has its configs, with the best first.
     pub problems: Vec<(Problem, Vec<ConfigIndex>)>,
 }
 
 impl LookupTable {
-    /// The same as a table in Diode's own form.
+    /// Converts to a table in Diode's own form.
     pub fn into_table(self) -> Result<Table, Invalid> {
         let configs = self.configs;
         let choices = self.problems.into_iter().map(|(problem, choices)| {

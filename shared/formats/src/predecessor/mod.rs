@@ -1,5 +1,5 @@
-//! The files of torch-diode, which Diode succeeds: datasets and lookup tables, shape
-//! sets, reference configs, and the checkpoints of its models.
+//! The files of torch-diode, which Diode succeeds: datasets, lookup tables, shape sets, reference
+//! configs and the checkpoints of its models.
 
 pub(crate) mod checkpoint;
 mod config;

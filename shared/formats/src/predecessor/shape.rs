@@ -1,4 +1,4 @@
-//! torch-diode's MMShape: the key of a problem, one line of JSON with a fixed key order.
+//! torch-diode's MMShape, the key of a problem: one line of JSON with its keys in a fixed order.
 
 use std::fmt;
 
@@ -9,7 +9,7 @@ use serde::de::{self, Deserializer, Error as _, MapAccess, SeqAccess, Visitor};
 use super::config::Version;
 use crate::limits::MAX_PROBLEM_KEY;
 
-/// The fields as they stand in a file.
+/// The fields as files hold them.
 #[derive(Deserialize)]
 #[serde(rename_all = "SCREAMING_SNAKE_CASE")]
 pub(crate) struct Shape {
@@ -36,8 +36,8 @@ impl Shape {
         self.b
     }
 
-    /// The problem that the shape describes. torch-diode does not say how the
-    /// inputs lie in memory, but it measured only row-major ones.
+    /// The problem that the shape describes. torch-diode does not say how inputs lie in memory, but
+    /// it measured row-major inputs only.
     pub(crate) fn problem(&self, op: Op) -> Result<Problem, String> {
         let out_layout = output_layout(op, self.out_size.as_slice(), self.out_stride.as_slice())?;
         let plain = ProblemFields::plain(op, self.b, self.m, self.n, self.k, self.m_dtype);
@@ -51,7 +51,7 @@ impl Shape {
     }
 }
 
-/// Up to three numbers.
+/// A list of up to three numbers.
 struct Extents {
     numbers: [u64; 3],
     count: usize,
@@ -89,7 +89,8 @@ impl<'de> Deserialize<'de> for Extents {
     }
 }
 
-/// A dtype by its torch name, or in torch-diode's MessagePack as `{"__torch_dtype__": name}`.
+/// Reads a dtype by its torch name. torch-diode's MessagePack has it as `{"__torch_dtype__":
+/// name}`.
 fn torch_dtype<'de, D: Deserializer<'de>>(deserializer: D) -> Result<DType, D::Error> {
     struct Name;
 
@@ -117,7 +118,7 @@ fn torch_dtype<'de, D: Deserializer<'de>>(deserializer: D) -> Result<DType, D::E
     deserializer.deserialize_any(Name)
 }
 
-/// The problem of a key.
+/// Reads the problem from a key.
 pub(super) fn parse(op: Op, key: &str) -> Result<Problem, String> {
     if key.len() > MAX_PROBLEM_KEY {
         return Err(format!("a problem key of {} bytes, expected at most {MAX_PROBLEM_KEY}", key.len()));
@@ -127,8 +128,8 @@ pub(super) fn parse(op: Op, key: &str) -> Result<Problem, String> {
     shape.problem(op).map_err(|cause| refuse(&cause))
 }
 
-/// torch-diode's collector writes three dimensions, its integration two for
-/// plain multiplications: both mean the same output.
+/// For plain multiplications torch-diode's collector writes three dimensions, and its integration
+/// two. Both mean the same output.
 fn output_layout(op: Op, size: &[u64], stride: &[u64]) -> Result<OutputLayout, String> {
     match (size, stride) {
         (&[b, rows, columns], &[sb, sr, sc]) => {
@@ -155,7 +156,8 @@ pub(super) fn key(problem: &Problem) -> String {
     )
 }
 
-/// Whether a key can say where the inputs lie.
+/// Whether a key can describe the layouts of the inputs: keys have no place for them, so all are
+/// row-major.
 pub(super) fn holds_layouts(problem: &Problem) -> bool {
     problem.a_layout == Layout::Row && problem.b_layout == Layout::Row
 }

@@ -1,5 +1,5 @@
-//! Lists of problems without timings: torch-diode's shape sets, its operation
-//! shape sets, and its table of shapes as CSV.
+//! Lists of problems without timings: torch-diode's shape sets, its operation shape sets, and its
+//! table of shapes as CSV.
 
 use std::collections::HashSet;
 use std::path::Path;
@@ -19,15 +19,15 @@ use crate::limits::{MAX_SHAPES, too_many};
 /// The form of the file that a list of problems came from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ShapeForm {
-    /// `{"shapes": […]}`: the op is not said; a batch makes it `bmm`, none `mm`.
+    /// `{"shapes": […]}`. It does not name the op. With a batch the op is `bmm`, otherwise `mm`.
     ShapeSet,
     /// `{"operations": {<op>: {"shapes": […]}}}`
     OperationShapeSet,
-    /// Columns `name,B,M,K,N,Transposed`; everything is `float16`.
+    /// Columns `name,B,M,K,N,Transposed`. Everything is `float16`.
     Csv,
 }
 
-/// A list of problems, in file order, repeats included.
+/// A list of problems in file order. Problems may repeat.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ShapeSet {
     pub form: ShapeForm,
@@ -35,12 +35,12 @@ pub struct ShapeSet {
 }
 
 impl ShapeSet {
-    /// How many problems of an op the list has, repeats included.
+    /// How many problems of an op the list has, with repeats.
     pub fn count(&self, op: Op) -> usize {
         self.problems.iter().filter(|problem| problem.op == op).count()
     }
 
-    /// Every problem once, in order of first appearance.
+    /// Every problem once, in the order of first appearance.
     pub fn distinct(&self) -> Vec<Problem> {
         let mut seen = HashSet::new();
         self.problems.iter().filter(|&problem| seen.insert(problem)).cloned().collect()
@@ -103,7 +103,7 @@ fn convert(op: Op, shapes: Vec<Shape>, problems: &mut Vec<Problem>) -> Result<()
     Ok(())
 }
 
-/// Refuses one more shape than a list may have.
+/// Refuses another shape if the list is full.
 fn bound(shapes: usize) -> Result<(), FormatError> {
     if shapes < MAX_SHAPES {
         return Ok(());
@@ -148,7 +148,7 @@ fn csv_problem(record: &[String], width: usize, columns: [usize; 6]) -> Result<P
     let op: Op = op.parse().map_err(|invalid: diode_core::Invalid| invalid.to_string())?;
     let out_layout = match transposed {
         "True" | "true" => {
-            // The output of A @ B written as its transpose: (B, N, M).
+            // The output of A @ B is written as its transpose: (B, N, M).
             Some(OutputLayout { size: [b, n, m], stride: [n.saturating_mul(m), m, 1] })
         }
         "False" | "false" => None,

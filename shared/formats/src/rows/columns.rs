@@ -11,7 +11,7 @@ pub(super) enum ColumnType {
 
 pub(super) struct Column {
     pub(super) name: &'static str,
-    /// Used where columns are typed. CSV has only text.
+    /// The type of the column in Parquet. CSV has only text.
     #[cfg_attr(not(feature = "parquet"), expect(dead_code))]
     pub(super) kind: ColumnType,
     /// Whether every row has a value.
@@ -72,11 +72,11 @@ pub(super) const COLUMNS: [Column; 40] = [
 
 pub(super) const WIDTH: usize = COLUMNS.len();
 
-/// How many columns, from the first, name the solution of a row: all but the config and what
-/// was measured.
+/// The first columns name the solution of a row: all columns before the config and what was
+/// measured.
 pub(super) const SUBJECT: usize = place("template");
 
-/// The place of a column. An unknown name stops the build.
+/// The place of a column. An unknown name is an error when the program is built.
 pub(super) const fn place(name: &str) -> usize {
     let mut place = 0;
     while place < WIDTH {
@@ -96,15 +96,15 @@ macro_rules! at {
 }
 pub(super) use at;
 
-/// The place of a column; `None` for a column that is not ours.
+/// The place of a column, or `None` if this format has no such column.
 pub(super) fn find_column(name: &str) -> Option<usize> {
     COLUMNS.iter().position(|column| column.name == name)
 }
 
-/// Columns that must be there. The others have defaults.
+/// The columns that every file must have. The others have defaults.
 const NEEDED: [&str; 6] = ["hardware", "op", "m", "n", "k", "a_dtype"];
 
-/// Checks that a file has the columns that it needs.
+/// Checks that a file has all needed columns.
 pub(super) fn check_columns(has: impl Fn(usize) -> bool) -> Result<(), String> {
     for name in NEEDED {
         if !has(place(name)) {

@@ -1,5 +1,5 @@
-//! Datasets as rows, one per timing: the common part of CSV and Parquet. The
-//! columns are described in `docs/reference/formats.md`.
+//! Datasets as rows, one per timing: what CSV and Parquet share. `docs/reference/formats.md`
+//! describes the columns.
 
 mod columns;
 pub(crate) mod csv;
@@ -10,7 +10,7 @@ mod reader;
 mod row;
 mod writer;
 
-/// A field of a row.
+/// One field of a row.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Cell<'a> {
     Empty,

@@ -1,4 +1,4 @@
-//! Building datasets from rows in any order.
+//! Builds datasets from rows in any order.
 
 use std::collections::HashMap;
 
@@ -22,14 +22,14 @@ pub(super) struct Rows {
     numbers: HashMap<(u64, HardwareSlug, String), usize>,
     open: Vec<OpenSolution>,
     solutions: HashMap<(usize, u64, Problem, Method), usize>,
-    /// The cells of the previous row that name its solution, and the place of that solution.
+    /// The cells of the previous row that name its solution, and that solution's place.
     last: Option<(Vec<Held>, usize)>,
     timings: usize,
-    /// Configs of all datasets.
+    /// The number of configs, over all datasets.
     configs: usize,
 }
 
-/// A solution that may still get rows.
+/// A solution that may still get more rows.
 struct OpenSolution {
     dataset: usize,
     problem: Problem,
@@ -42,7 +42,7 @@ struct OpenSolution {
     failures: Vec<Failure>,
 }
 
-/// A cell with its own text, kept until the next row.
+/// A cell that owns its text, so that it can be compared with the next row's.
 #[derive(PartialEq)]
 enum Held {
     Empty,
@@ -110,7 +110,7 @@ impl Rows {
         Ok(())
     }
 
-    /// The solution that a row belongs to.
+    /// The solution to which a row belongs.
     fn solution(&mut self, row: &[Cell<'_>; WIDTH]) -> Result<usize, String> {
         let subject = &row[..SUBJECT];
         if let Some((held, place)) = &self.last
@@ -165,7 +165,7 @@ impl Rows {
         Ok(place)
     }
 
-    /// The datasets, and the number that the file gave each.
+    /// The datasets, each with its number in the file.
     pub(super) fn finish(self) -> Result<Vec<(u64, Dataset)>, String> {
         let mut datasets = self.datasets;
         for open in self.open {

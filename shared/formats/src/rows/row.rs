@@ -1,4 +1,4 @@
-//! The typed fields of one row. CSV has them as text, Parquet with their types.
+//! The fields of one row with their types. In CSV they are text, in Parquet they are typed.
 
 use std::str::FromStr;
 
@@ -76,7 +76,7 @@ impl<'a> Row<'a> {
         }
     }
 
-    /// Parses a name of the vocabulary.
+    /// Parses a name, such as an op or a layout.
     pub(super) fn parse<T: FromStr<Err = Invalid>>(self, column: usize) -> Result<Option<T>, String> {
         self.text(column)?.map(str::parse).transpose().map_err(in_words)
     }
@@ -159,7 +159,7 @@ impl<'a> Row<'a> {
         Config::try_from(fields).map_err(in_words)
     }
 
-    /// The time in milliseconds, or why there is none.
+    /// The time in milliseconds, or the reason why there is none.
     pub(super) fn outcome(self) -> Result<Result<f64, FailureReason>, String> {
         let (nanos, millis) = (self.number(at!("time_ns"))?, self.real(at!("time_ms"))?);
         if let Some(reason) = self.parse(at!("failure"))? {
@@ -179,14 +179,14 @@ impl<'a> Row<'a> {
         if !millis.is_finite() {
             return Ok(Err(FailureReason::NotFinite));
         }
-        // Checked here, so that the error names the row.
+        // The time is checked here, so that the error can name the row.
         TimeColumn::from_millis(vec![millis]).map_err(in_words)?;
         Ok(Ok(millis))
     }
 }
 
 fn whole(real: f64) -> Option<u64> {
-    /// Up to here every whole number is a distinct f64.
+    /// Every whole number up to here has an f64 of its own.
     const EXACT: f64 = 9_007_199_254_740_992.0;
     ((0.0..EXACT).contains(&real) && real.fract() == 0.0).then_some(real as u64)
 }

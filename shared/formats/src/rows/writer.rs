@@ -1,12 +1,11 @@
-//! Turning datasets into rows.
+//! Turns datasets into rows.
 
 use diode_core::{Config, Dataset, OutputLayout, Solution, TimeColumn};
 
 use super::Cell;
 use super::columns::{SUBJECT, WIDTH};
 
-/// Calls `row` with every timing, then every failure, of one problem after the other, and
-/// `end` after each problem.
+/// For each problem, calls `row` with every timing, then with every failure, and then calls `end`.
 pub(super) fn rows<E>(
     datasets: &[Dataset],
     mut row: impl FnMut(&[Cell<'_>; WIDTH]) -> Result<(), E>,
@@ -51,7 +50,7 @@ pub(super) fn rows<E>(
     Ok(())
 }
 
-/// The texts of a solution that must be made.
+/// The texts of a solution that have to be formatted, kept for all of its rows.
 struct Texts {
     method: String,
     out: Option<(String, String)>,

@@ -1,4 +1,4 @@
-//! Files that claim more than any file may hold.
+//! Files that claim more than a file may hold.
 
 use diode_core::{Config, Dataset, Solution, Tile, TimeColumn};
 use diode_formats::limits::{
@@ -24,7 +24,7 @@ fn depth_is_bounded() {
         decode(&json).unwrap_err().to_string().starts_with("truncated JSON"),
         "skipped without recursion"
     );
-    // {"x": [[[…
+    // The bytes of {"x": [[[…
     let msgpack = [b"\x81\xa1x".as_slice(), &[0x91; 100_000]].concat();
     assert!(decode(&msgpack).unwrap_err().to_string().contains("levels"));
 }
@@ -32,7 +32,7 @@ fn depth_is_bounded() {
 #[test]
 fn claimed_lengths_are_not_believed() {
     for bytes in [
-        // A map, a text under `x` and a list of timings that claim four billion entries.
+        // A map, a text, bytes and a list of timings that each claim four billion entries.
         &b"\xdf\xff\xff\xff\xff\xa8hardware"[..],
         b"\x81\xa1x\xdb\xff\xff\xff\xff",
         b"\x81\xa1x\xc6\xff\xff\xff\xff",
@@ -47,7 +47,7 @@ fn claimed_lengths_are_not_believed() {
 fn more_timings_than_a_files_size_lets_expect_are_refused() {
     let rows = 1 << 20;
     let mut dataset = golden();
-    // Text that does not compress, so that the file may unpack to as much as the timings take.
+    // The text does not compress. So the file is large enough to be allowed the space that the timings take.
     let mut state = 0x9e37_79b9_u32;
     let noise = std::iter::repeat_with(|| {
         state ^= state << 13;
@@ -88,7 +88,7 @@ fn more_hardware_than_any_file_holds_is_refused_both_ways() {
     assert!(message.contains("more than 256 kinds of hardware"), "{message}");
 }
 
-/// Problems without a single timing take next to nothing in a file, and a kilobyte in memory.
+/// Problems without any timing take almost no bytes in a file, but a kilobyte in memory.
 #[test]
 fn no_file_may_hold_more_problems_than_memory_is_for() {
     let refused = format!("more than {MAX_PROBLEMS_PER_FILE} problems");
@@ -100,7 +100,8 @@ fn no_file_may_hold_more_problems_than_memory_is_for() {
         ..many.solutions[0].clone()
     };
     many.solutions = vec![empty; MAX_PROBLEMS_PER_FILE + 1];
-    // Unpacked: equal problems compress so well that the limit on a frame's growth would refuse the file first.
+    // This tests the unpacked file: equal problems compress so well that another limit would refuse the
+    // packed file first.
     let columnar = zstd::decode_all(&encode(Format::Columnar, &[many]).unwrap()[..]).unwrap();
     let error = decode(&columnar).unwrap_err().to_string();
     assert!(error.contains(&refused), "{error}");

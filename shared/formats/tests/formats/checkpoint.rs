@@ -1,16 +1,16 @@
-//! torch's checkpoints, well-meant and not.
+//! torch's checkpoints, real and forged.
 
 use diode_core::{SavedTensor, SavedValues, Setting};
 
 use diode_formats::{decode_checkpoint, read_checkpoint};
 
-/// A stored archive as torch writes it.
+/// An archive without compression, as torch writes it.
 fn archive(entries: &[(&str, Vec<u8>)]) -> Vec<u8> {
     let (mut file, mut list) = (Vec::new(), Vec::new());
     for (name, content) in entries {
         let name = format!("model/{name}");
         let lengths = |out: &mut Vec<u8>| {
-            // Checksum, packed and unpacked size.
+            // The checksum, the packed size and the unpacked size.
             out.extend([0; 4]);
             out.extend((content.len() as u32).to_le_bytes());
             out.extend((content.len() as u32).to_le_bytes());
@@ -41,7 +41,7 @@ fn text(text: &str) -> Vec<u8> {
     [b"X", &(text.len() as u32).to_le_bytes()[..], text.as_bytes()].concat()
 }
 
-/// A view of storage 0, which claims `count` values.
+/// A tensor on storage 0, which claims to have `count` values.
 fn tensor(shape: &[i32], stride: &[i32], count: i32) -> Vec<u8> {
     let number = |value: i32| [b"J", &value.to_le_bytes()[..]].concat();
     let numbers = |values: &[i32]| {

@@ -52,7 +52,8 @@ fn no_flipped_bit_panics_and_a_checksum_finds_it_in_our_own_format() {
                 let mut flipped = bytes.clone();
                 flipped[place] ^= 1 << bit;
                 let result = decode(&flipped);
-                // The frame header has bits that mean nothing; the data has none.
+                // Some bits of the frame header mean nothing. Every bit of the data means
+                // something.
                 if columnar && place > 6 {
                     let unchanged = result.as_ref().is_ok_and(|decoded| decoded.datasets == rich());
                     assert!(result.is_err() || unchanged, "bit {bit} of byte {place}");
@@ -109,7 +110,7 @@ fn damaged_blobs_are_errors() {
 
 #[test]
 fn arbitrary_bytes_never_panic() {
-    // A fixed xorshift: the same bytes in every run.
+    // A fixed xorshift gives the same bytes in every run.
     let mut state = 0x9e37_79b9_7f4a_7c15_u64;
     let mut next = || {
         state ^= state << 13;
@@ -120,7 +121,7 @@ fn arbitrary_bytes_never_panic() {
     for _ in 0..20_000 {
         let length = next() as usize % 64;
         let mut bytes: Vec<u8> = (0..length).map(|_| next() as u8).collect();
-        // Half of them begin like something known.
+        // Half of the inputs begin like a known format.
         let heads: [&[u8]; 4] = [b"{", b"\x83\xa6format", b"\x82\xa8hardware", b"\x28\xb5\x2f\xfd"];
         if let Some(head) = heads.get(next() as usize % 8) {
             bytes.splice(0..0, head.iter().copied());

@@ -1,4 +1,4 @@
-//! Files that torch-diode wrote, byte for byte.
+//! Files that torch-diode wrote are written again byte for byte.
 
 use crate::samples::golden;
 use diode_core::ids::Digest;
@@ -50,8 +50,8 @@ fn the_older_form_is_read_and_written_in_the_current_one() {
     assert_eq!(decode(current.as_bytes()).unwrap().datasets, decoded.datasets);
 }
 
-/// The largest real dataset there is: 320,606 timings. Runs where the variable
-/// names the folder that holds it, which is too large to be part of the project.
+/// The largest real dataset: 320,606 timings. It is too large for the repository, so the test runs only if
+/// the variable names the folder that holds it.
 #[test]
 fn the_real_h200_dataset_survives_to_the_byte() {
     let Some(folder) = std::env::var_os("DIODE_DATA_DIR") else {
@@ -70,8 +70,8 @@ fn the_real_h200_dataset_survives_to_the_byte() {
     assert_eq!(decode(&columnar).unwrap().datasets, decoded.datasets);
 }
 
-/// torch-diode's sample dataset, in its older form. Runs where the variable names the folder of torch-diode's
-/// real files.
+/// torch-diode's sample dataset, in its older form. The test runs only if the variable names the folder of
+/// torch-diode's real files.
 #[test]
 fn the_old_sample_dataset_is_read_whole() {
     let Some(folder) = std::env::var_os("DIODE_COMPAT_DIR") else {

@@ -1,5 +1,4 @@
-//! The formats as their users see them: files of other programs, round trips,
-//! and hostile bytes.
+//! Tests of the formats from outside: files of other programs, round trips and hostile bytes.
 #![cfg(test)]
 
 mod caps;

@@ -74,7 +74,7 @@ prop_compose! {
     }
 }
 
-/// How many configs the datasets of `any_solution` have.
+/// The number of configs in the datasets of `any_solution`.
 const CONFIGS: u32 = 6;
 
 proptest! {
@@ -86,7 +86,7 @@ proptest! {
         let whole = [dataset];
         prop_assert_eq!(&reread(&encode(Format::Columnar, &whole).unwrap()).datasets, &whole);
         let mut kept = reduce(Format::Csv, &whole).datasets;
-        // A solution without timings has no row, so its columns are not kept.
+        // A solution without timings has no rows for these columns, so they are not kept.
         for solution in kept[0].solutions.iter_mut().filter(|solution| solution.configs.is_empty()) {
             solution.minimum_ns = None;
             solution.spread_ns = None;

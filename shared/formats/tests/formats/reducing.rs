@@ -1,4 +1,4 @@
-//! Making datasets fit torch-diode's form, which tells fewer problems and configs apart.
+//! Makes datasets fit torch-diode's format, which cannot tell some problems and configs apart.
 
 use diode_core::hardware::Hardware;
 use diode_core::{
@@ -24,7 +24,8 @@ fn dataset(solutions: Vec<Solution>) -> Dataset {
     Dataset { solutions, ..golden() }
 }
 
-/// What is left after writing and reading torch-diode's form (sizes and times), and the sentences about losses.
+/// The problems and times that are left after writing and reading torch-diode's format, and the sentences
+/// about what was left out.
 fn kept(datasets: &[Dataset]) -> (Vec<(Problem, TimeColumn)>, Vec<String>) {
     let Reduced { datasets, left_out } = reduce(Format::PredecessorJson, datasets);
     let read = decode(&encode(Format::PredecessorJson, &datasets).unwrap()).unwrap().datasets;

@@ -74,7 +74,7 @@ fn a_key_that_comes_twice_is_an_error_in_both_forms() {
 #[test]
 fn the_same_config_in_other_bytes_is_the_same_config() {
     let usual = encode(Format::PredecessorMsgpack, &[golden()]).unwrap();
-    // The second timing names its fields in another order, and the config has one more.
+    // The second timing has its fields in another order, and its config has one more field.
     let tile = b"\xa9num_warps\x04\xa7version\x01\xa4time\xcb\x3f\x84\x7a\xe1\x47\xae\x14\x7b\xa7version\x01";
     let at = usual.windows(tile.len()).position(|window| window == tile).unwrap();
     let start = usual[..at].windows(8).rposition(|window| window == b"\x83\xa6config").unwrap();

@@ -1,4 +1,4 @@
-//! What is written can be read, in every format, and means the same.
+//! What is written in a format can be read and means the same.
 
 use diode_core::{
     Config, ConfigIndex, Dataset, Failure, FailureReason, Op, Provenance, TimeColumn, hardware::Hardware,
@@ -10,7 +10,7 @@ use diode_formats::{
 
 use crate::samples::{golden, plain, problem, rich, solution};
 
-/// Reads back what was encoded, as a file of any name is read.
+/// Reads encoded datasets back from a file whose name says nothing.
 pub(crate) fn reread(bytes: &[u8]) -> Decoded {
     let file = tempfile::NamedTempFile::new().unwrap();
     #[expect(clippy::disallowed_methods, reason = "thrown away at once")]
@@ -36,7 +36,7 @@ fn every_format_converts_to_every_other() {
     }
 }
 
-/// All real times, every ordered pair of formats: what was read of one is written in the other.
+/// All real times in every ordered pair of formats: what is read from one format is written in the other.
 #[test]
 fn the_real_h200_timings_survive_every_pair_of_formats() {
     let path = concat!(
@@ -50,7 +50,8 @@ fn the_real_h200_timings_survive_every_pair_of_formats() {
     for from in Format::ALL {
         let first = reread(&encode(from, &original).unwrap()).datasets;
         assert_eq!(content_digest(&first), digest, "{from}");
-        // If an earlier format gave the same, the order of dictionaries included, the next step is checked already.
+        // An earlier format gave the same datasets, even in the same order, so the next step is checked
+        // already.
         if seen.contains(&first) {
             continue;
         }
@@ -133,7 +134,7 @@ fn what_torch_diodes_format_cannot_hold_can_be_let_go() {
     assert_eq!(json.datasets, msgpack.datasets);
     assert_same(&json.datasets[..2], &plain());
     let measured = &json.datasets[2].solutions;
-    // Of five timings of the linear layer two are of the op's own template.
+    // The linear layer has five timings, of which two are of the op's own template.
     assert_eq!(measured[0].times, TimeColumn::Nanos(vec![138_784, 150_016]));
     assert_eq!(measured[0].failures.len(), 3);
     assert!(measured[0].failures.iter().all(|failure| failure.reason == FailureReason::NotFinite));
@@ -239,7 +240,7 @@ fn digests_ignore_order_and_provenance_but_no_timing() {
     assert_ne!(content_digest(&touched), digest);
 }
 
-/// The same data with its dictionary and its rows the other way round.
+/// Reverses the order of the dictionary and of the rows. The data stays the same.
 fn reverse_configs(dataset: &mut Dataset) {
     let last = dataset.configs.len() as u32 - 1;
     let mut reversed: Vec<Config> = dataset.configs.iter().copied().collect();

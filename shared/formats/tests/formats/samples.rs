@@ -25,7 +25,7 @@ pub(crate) fn solution(problem: Problem, configs: &[u32], millis: &[f64]) -> Sol
     }
 }
 
-/// The dataset of torch-diode's serialisation goldens.
+/// The dataset that torch-diode's golden files hold.
 pub(crate) fn golden() -> Dataset {
     Dataset {
         hardware: Hardware::from_name("NVIDIA H100").unwrap(),
@@ -35,8 +35,8 @@ pub(crate) fn golden() -> Dataset {
     }
 }
 
-/// All that torch-diode's format can hold: two ops, inexact times, a
-/// transposed output, an infinite time, an unknown device with a foreign name.
+/// Everything that torch-diode's format can hold: two ops, times that are no whole nanoseconds, a
+/// transposed output, an infinite time, and an unknown device with a name beyond ASCII.
 pub(crate) fn plain() -> Vec<Dataset> {
     let tiles: Vec<Tile> = [(16, 16), (64, 32), (128, 256)]
         .into_iter()
@@ -71,7 +71,7 @@ pub(crate) fn plain() -> Vec<Dataset> {
     vec![first, other]
 }
 
-/// All that only the columnar format can hold.
+/// Everything that only the columnar format can hold.
 pub(crate) fn rich() -> Vec<Dataset> {
     let tile = Tile::new(128, 64, 32, 4, 8).for_k(4096);
     let rocm = RocmExtras { matrix_instr_nonkdim: 16, waves_per_eu: 2, kpack: 2 };

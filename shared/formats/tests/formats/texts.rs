@@ -1,4 +1,4 @@
-//! Texts as programs on other systems write them, and files too long to be what they claim.
+//! Texts as programs on other systems write them, and files that are too long for their kind.
 
 use diode_formats::{
     Format, decode, decode_lookup_table, decode_reference_configs, decode_shapes, encode, read_file,
@@ -69,7 +69,7 @@ fn blanks_that_go_on_and_on_are_refused() {
     assert!(error.contains("more than 65536 blanks in a row"), "{error}");
 }
 
-/// A file with a hole has no bytes on the disk, but a reader that asks for all of them needs memory for each.
+/// A sparse file has no bytes on the disk, but reading it whole would need memory for all of them.
 #[test]
 fn a_huge_file_is_refused_before_it_is_read() {
     let file = tempfile::NamedTempFile::new().unwrap();

@@ -1,5 +1,5 @@
-//! The ZIP archive around a checkpoint. torch stores its entries as they are,
-//! so nothing is ever unpacked.
+//! The ZIP archive around a checkpoint. torch does not compress the entries, so nothing has to be
+//! unpacked.
 
 use std::collections::BTreeMap;
 
@@ -9,13 +9,13 @@ use crate::limits::{MAX_CHECKPOINT_ENTRIES, MAX_PICKLE};
 const END_MARK: [u8; 4] = *b"PK\x05\x06";
 const LISTED_MARK: [u8; 4] = *b"PK\x01\x02";
 const LOCAL_MARK: [u8; 4] = *b"PK\x03\x04";
-/// The end record without its comment, and with the longest one.
+/// The length of the end record without a comment, and with the longest comment.
 const END_BYTES: usize = 22;
 const MAX_END_BYTES: usize = END_BYTES + u16::MAX as usize;
-/// The name of the pickle, within the archive's one folder.
+/// The name of the pickle within the archive's only folder.
 const PICKLE: &str = "data.pkl";
 
-/// The entries of an archive, by their names within its folder.
+/// The entries of an archive, by their names within its only folder.
 pub(super) struct Archive<'a> {
     entries: BTreeMap<String, &'a [u8]>,
 }
@@ -72,7 +72,7 @@ impl<'a> Archive<'a> {
     }
 }
 
-/// The record at the end, which a comment of any length may follow.
+/// The position of the record at the end. A comment may follow the record.
 fn find_end(bytes: &[u8]) -> Result<usize, Corrupt> {
     let first = bytes.len().saturating_sub(MAX_END_BYTES);
     let last = bytes.len().checked_sub(END_BYTES);
@@ -83,7 +83,7 @@ fn find_end(bytes: &[u8]) -> Result<usize, Corrupt> {
     })
 }
 
-/// The next entry of the list, with its content.
+/// The next entry of the archive's list, with its content.
 fn entry<'a>(bytes: &'a [u8], list: &mut Cursor<'_>) -> Result<(String, &'a [u8]), Corrupt> {
     if list.take(4)? != LISTED_MARK {
         return Err(list.corrupt("expected an entry of the archive's list"));

@@ -1,11 +1,11 @@
-//! What is code in a pickle: calls of the known functions, which make maps and tensors.
+//! The calls in a pickle. Only known functions are called. They make maps and tensors.
 
 use super::machine::{Fault, Machine};
 use super::value::{Id, Known, Storage, Value, View};
 use crate::limits::MAX_TENSOR_DIMS;
 
 impl Machine {
-    /// Calls one of the known functions.
+    /// Calls the function on the stack, which is one of the known ones.
     pub(super) fn call(&mut self) -> Result<(), Fault> {
         let (arguments, function) = (self.pop()?, self.pop()?);
         let Value::Tuple(arguments) = self.value(arguments).clone() else {
@@ -21,7 +21,8 @@ impl Machine {
         }
     }
 
-    /// The arguments: storage, offset, size, stride, whether it is trained, hooks.
+    /// Reads a tensor's six arguments: storage, offset, size, stride, whether it is trained, and
+    /// hooks.
     fn view(&self, arguments: &[Id]) -> Result<View, Fault> {
         let [storage, offset, size, stride, _, _] = arguments[..] else {
             return Err("a tensor without the six things that make one".into());
@@ -38,7 +39,8 @@ impl Machine {
         Ok(View { storage: storage.clone(), offset: self.size(offset)?, shape })
     }
 
-    /// Takes the attributes of a map. They say which versions its parts have and are not needed.
+    /// Takes the attributes of a map. They only say which versions its parts have, so they are
+    /// dropped.
     pub(super) fn set_attributes(&mut self) -> Result<(), Fault> {
         self.pop()?;
         match self.top() {
@@ -47,7 +49,7 @@ impl Machine {
         }
     }
 
-    /// A reference to an entry: ("storage", type, key, device, count).
+    /// Reads a reference to an entry of the archive: ("storage", type, key, device, count).
     pub(super) fn storage(&mut self) -> Result<(), Fault> {
         let reference = self.pop()?;
         let wrong = || Fault::from("a reference to something that is no storage");
@@ -81,7 +83,7 @@ impl Machine {
     }
 }
 
-/// The strides of a row-major tensor.
+/// The strides of a row-major tensor with this shape.
 fn dense(shape: &[usize]) -> Vec<usize> {
     let mut strides = vec![1_usize; shape.len()];
     for dim in (1..shape.len()).rev() {

@@ -1,4 +1,4 @@
-//! What a pickle builds: its values, its stack and its memo.
+//! What a pickle works with: its values, its stack and its memo.
 
 use std::collections::HashMap;
 
@@ -51,7 +51,7 @@ impl Machine {
         &self.values[id.0]
     }
 
-    /// The one value that the pickle leaves.
+    /// The value that the pickle leaves, if it leaves exactly one.
     pub(super) fn result(&self) -> Option<&Value> {
         match self.stack[..] {
             [Slot::Value(id)] => Some(self.value(id)),
@@ -68,7 +68,7 @@ impl Machine {
         Ok(())
     }
 
-    /// Begins the items that a later instruction takes.
+    /// Marks the place on the stack where the items of a later instruction begin.
     pub(super) fn mark(&mut self) {
         self.stack.push(Slot::Mark);
     }

@@ -1,8 +1,8 @@
-//! torch checkpoints: a ZIP archive of a pickle and of raw tensors.
+//! torch checkpoints: a ZIP archive of a pickle and raw tensors.
 //!
-//! A pickle is a program for a stack machine that may call any function. The weights of
-//! a network take few of its instructions and four named functions and classes. These
-//! are understood here. Anything else is an error, and nothing of it is run.
+//! A pickle is a program for a stack machine, and it may call any function. The weights of a
+//! network need few instructions and four named functions and classes. Only these are known here.
+//! Anything else is an error, and no code from the file ever runs.
 
 mod archive;
 mod calls;
@@ -27,7 +27,7 @@ pub fn read_checkpoint(path: &Path) -> Result<TorchCheckpoint, FormatError> {
     read_with(path, decode_checkpoint)
 }
 
-/// Decodes a checkpoint: a map with `model_state_dict` and plain values beside it.
+/// Decodes a checkpoint: a map with `model_state_dict` and some plain values.
 pub fn decode_checkpoint(bytes: &[u8]) -> Result<TorchCheckpoint, FormatError> {
     expect(FileKind::TorchCheckpoint, bytes, || {
         if bytes.len() > MAX_CHECKPOINT {

@@ -4,10 +4,10 @@ use super::machine::{Fault, Machine};
 use super::value::{Known, Value};
 use crate::bytes::{Corrupt, Cursor};
 
-/// The newest protocol that torch writes by itself.
+/// The newest protocol that torch writes by default.
 const PROTOCOL: u8 = 2;
 
-/// Runs a pickle; its result is the machine's [`result`](Machine::result).
+/// Runs a pickle. Its result is the machine's [`result`](Machine::result).
 pub(super) fn run(pickle: &[u8]) -> Result<Machine, Corrupt> {
     let mut machine = Machine::default();
     let mut code = Cursor::new(pickle);
@@ -135,7 +135,7 @@ fn array<const N: usize>(code: &mut Cursor<'_>) -> Result<[u8; N], Corrupt> {
     Ok(array)
 }
 
-/// A number that takes more than 32 bits, as a count of bytes and the bytes.
+/// A number of more than 32 bits, written as a count of bytes and the bytes.
 fn long(code: &mut Cursor<'_>) -> Result<i64, Fault> {
     let count = usize::from(code.byte()?);
     if count > 8 {
@@ -148,9 +148,9 @@ fn long(code: &mut Cursor<'_>) -> Result<i64, Fault> {
     Ok(i64::from_le_bytes(whole))
 }
 
-/// A name, up to the end of its line.
+/// A name, which goes to the end of its line.
 fn line(code: &mut Cursor<'_>) -> Result<String, Fault> {
-    /// The longest of the known names has 18 letters.
+    /// The longest known name has 18 letters.
     const MAX_NAME: usize = 256;
     let mut name = String::new();
     loop {

@@ -1,4 +1,4 @@
-//! Tensors with their values, from what the pickle built.
+//! Makes tensors with values from what the pickle has built.
 
 use diode_core::{SavedTensor, SavedValues, Setting, TorchCheckpoint};
 
@@ -7,7 +7,7 @@ use super::machine::Machine;
 use super::value::{Elements, Id, Value, View};
 use crate::limits::MAX_CHECKPOINT_VALUES;
 
-/// Where torch-diode puts the weights.
+/// The key under which torch-diode saves the weights.
 const WEIGHTS: &str = "model_state_dict";
 
 pub(super) fn checkpoint(archive: &Archive<'_>, machine: &Machine) -> Result<TorchCheckpoint, String> {
@@ -67,7 +67,7 @@ fn setting(machine: &Machine, key: &str, value: Id) -> Result<Setting, String> {
     })
 }
 
-/// The budget is common to all tensors, since many may view one storage.
+/// All tensors share one budget of values, because many of them may refer to the same storage.
 fn tensor(archive: &Archive<'_>, view: &View, budget: &mut usize) -> Result<SavedTensor, String> {
     let View { storage, offset, shape } = view;
     let entry = format!("data/{}", storage.key);

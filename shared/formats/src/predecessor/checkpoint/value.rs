@@ -1,5 +1,5 @@
-//! The values that a pickle makes. Values live in one list and refer to each other by
-//! number, so that neither cycles nor deep nesting do harm.
+//! The values that a pickle makes. Values are in one list and refer to each other by number, so
+//! that cycles and deep nesting do no harm.
 
 /// The number of a value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -28,7 +28,7 @@ pub(super) enum Known {
     Elements(Elements),
 }
 
-/// What a storage holds.
+/// The type of the values in a storage.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Elements {
     Float32,
@@ -44,7 +44,7 @@ impl Elements {
     }
 }
 
-/// Raw values in an entry of the archive.
+/// Raw values, which are one entry of the archive.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Storage {
     pub(super) elements: Elements,
@@ -52,7 +52,7 @@ pub(super) struct Storage {
     pub(super) count: usize,
 }
 
-/// A tensor: a part of a storage.
+/// A tensor. Its values are a part of a storage.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct View {
     pub(super) storage: Storage,
@@ -61,7 +61,7 @@ pub(super) struct View {
 }
 
 impl Known {
-    /// Looks up a name. Any other name is refused.
+    /// The function or class of a name. Other names are refused.
     pub(super) fn of(module: &str, name: &str) -> Option<Self> {
         match (module, name) {
             ("collections", "OrderedDict") => Some(Self::OrderedDict),
@@ -74,7 +74,7 @@ impl Known {
 }
 
 impl Value {
-    /// The value as an error message calls it.
+    /// What an error message calls the value.
     pub(super) fn kind(&self) -> &'static str {
         match self {
             Self::Nothing => "None",

@@ -32,11 +32,11 @@ pub(super) fn read(text: &[u8]) -> Result<Vec<ReferenceConfig>, FormatError> {
     Ok(configs)
 }
 
-/// The one of `,`, `;` and tab that is most frequent in the header.
+/// The delimiter: the most frequent of `,`, `;` and tab in the header.
 fn delimiter(text: &[u8]) -> u8 {
     let header = text.split(|&byte| byte == b'\n').next().unwrap_or_default();
     let count = |delimiter: u8| header.iter().filter(|&&byte| byte == delimiter).count();
-    // The last of equals wins, so the comma stands last.
+    // `max_by_key` returns the last of equals, so the comma stands last.
     [b'\t', b';', b','].into_iter().max_by_key(|&delimiter| count(delimiter)).unwrap_or(b',')
 }
 

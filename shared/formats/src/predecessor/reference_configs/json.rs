@@ -9,7 +9,7 @@ use serde::de::{Deserializer, Error as _, IgnoredAny, MapAccess, Visitor};
 use super::{DEFAULT_OP, ReferenceConfig, Scope};
 use crate::predecessor::config::PredecessorConfig;
 
-/// The three JSON forms, which differ in their top-level keys.
+/// A file in one of three JSON forms. The top-level keys tell which.
 pub(super) struct File(pub(super) Vec<ReferenceConfig>);
 
 impl<'de> Deserialize<'de> for File {
@@ -72,7 +72,7 @@ struct ConfigList {
     config: Vec<PredecessorConfig>,
 }
 
-/// A config for one size. A missing field has Triton's usual setting.
+/// A config for one size. Missing fields have Triton's usual settings.
 #[derive(Deserialize)]
 struct SizedConfig {
     #[serde(rename = "M")]

@@ -1,5 +1,5 @@
-//! Reference configs, which torch-diode calls a solution: configs to compare a choice with,
-//! such as those that Inductor's max-autotune would try. They have no times.
+//! Reference configs: configs to compare a choice with, such as those that Inductor's max-autotune
+//! would try. They have no times. torch-diode calls a file of them a solution.
 
 mod csv;
 mod json;
@@ -18,23 +18,23 @@ use crate::input::malformed::refused;
 /// A list of reference configs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ReferenceConfigs {
-    /// In file order.
+    /// The configs in file order.
     pub configs: Vec<ReferenceConfig>,
 }
 
-/// One reference config and where it applies.
+/// A reference config, and the problems for which it counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ReferenceConfig {
     pub scope: Scope,
     pub tile: Tile,
 }
 
-/// The problems that a reference config is for.
+/// The problems for which a reference config counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Scope {
     Everything,
     Op(Op),
-    /// One size, under any op.
+    /// One size, with any op.
     Size {
         m: u64,
         n: u64,
@@ -43,7 +43,7 @@ pub enum Scope {
 }
 
 impl Scope {
-    /// Whether a problem is among them.
+    /// Whether a problem belongs to this scope.
     pub fn covers(self, problem: &Problem) -> bool {
         match self {
             Self::Everything => true,

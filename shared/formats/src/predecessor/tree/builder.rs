@@ -1,4 +1,4 @@
-//! Datasets under construction: what the readers of the tree report to.
+//! Builds datasets from what the readers of the tree report.
 
 use std::collections::HashSet;
 
@@ -16,14 +16,13 @@ use crate::limits::{
 use crate::predecessor::lookup_table::LookupTable;
 use crate::predecessor::shape;
 
-/// Collects a file's content in the order it is read, and keeps the place that an error
-/// message names.
+/// Collects a file's content in reading order, and keeps the current place for error messages.
 #[derive(Default)]
 pub(super) struct Builder {
     place: Place,
     datasets: Vec<Dataset>,
-    /// The ops of the current hardware and the problem keys of the current op. A key that comes
-    /// twice is refused, because readers differ in which of the two they use.
+    /// The ops of the current hardware and the problem keys of the current op. A repeated key is
+    /// refused, because programs differ in which of its values they would use.
     ops: Vec<Op>,
     keys: HashSet<Box<str>>,
     op: Option<Op>,
@@ -35,7 +34,7 @@ pub(super) struct Builder {
     configs: Vec<ConfigIndex>,
     millis: Vec<f64>,
     failures: Vec<Failure>,
-    /// What a table has for each problem: the number of the hardware, the problem and its configs.
+    /// The entries of a lookup table: the number of the hardware, the problem and its configs.
     choices: Vec<(usize, Problem, Vec<ConfigIndex>)>,
     timings: usize,
     max_timings: usize,
@@ -54,7 +53,7 @@ impl Builder {
         self.datasets
     }
 
-    /// The op whose node is being read.
+    /// The op that is being read.
     pub(super) fn op(&self) -> Result<Op, String> {
         self.op.ok_or_else(|| "a config outside of any operation".to_owned())
     }
@@ -116,7 +115,7 @@ impl Builder {
         Ok(())
     }
 
-    /// Finds or adds a config of the current hardware.
+    /// The index of a config in the current hardware's dataset. A new config is added.
     pub(super) fn intern(&mut self, config: Config) -> Result<ConfigIndex, String> {
         let dataset = self.datasets.last_mut().ok_or("a config outside of any hardware")?;
         let known = dataset.configs.len();
@@ -142,7 +141,7 @@ impl Builder {
         Ok(())
     }
 
-    /// Adds a config that a table has for the current problem.
+    /// Adds a lookup table's config for the current problem.
     pub(super) fn choice(&mut self, config: ConfigIndex) -> Result<(), String> {
         self.count_row()?;
         self.configs.push(config);

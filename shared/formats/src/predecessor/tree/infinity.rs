@@ -1,19 +1,19 @@
-//! `Infinity`, `-Infinity` and `NaN`, which Python writes into JSON and JSON does not have.
+//! Python writes `Infinity`, `-Infinity` and `NaN` into JSON, which does not have them.
 
 use std::io::{self, Read};
 
 use crate::limits::{MAX_JSON_BLANKS, MAX_JSON_TEXT};
 
-/// Passes JSON through and turns these words, outside of strings, into `null`.
+/// Passes JSON through, and replaces these words by `null`, except within strings.
 pub(super) struct BareWords<R> {
     inner: R,
     input: Box<[u8]>,
     output: Vec<u8>,
     output_read: usize,
     state: State,
-    /// Bytes of the current string.
+    /// The bytes of the current string so far.
     text: usize,
-    /// Blanks in a row.
+    /// The blanks since the last other byte.
     blanks: usize,
 }
 
@@ -22,13 +22,13 @@ enum State {
     Value,
     String,
     Escape,
-    /// After a `-` that is held back.
+    /// After a `-`, which is kept back until the next byte.
     Minus,
-    /// Within a word, before the rest of it.
+    /// Within a word. These bytes must follow.
     Word(&'static [u8]),
 }
 
-/// Stands in the place of an unknown word. No JSON value begins like this, so the parser refuses it.
+/// Replaces an unknown word. No JSON value begins like this, so the parser refuses it.
 const NOT_A_WORD: u8 = b'?';
 
 impl<R: Read> BareWords<R> {
@@ -77,7 +77,7 @@ impl<R: Read> BareWords<R> {
     fn refill(&mut self) -> io::Result<()> {
         self.output.clear();
         self.output_read = 0;
-        // A word may begin in one piece and end in the next, so a piece can yield nothing.
+        // A word may be split between two pieces, so a piece can yield no output.
         while self.output.is_empty() {
             let mut input = std::mem::take(&mut self.input);
             let count = self.inner.read(&mut input);
@@ -85,7 +85,7 @@ impl<R: Read> BareWords<R> {
                 input[..count].iter().for_each(|&byte| self.push(byte));
             }
             self.input = input;
-            // A piece is small, so the text cannot have grown far beyond the limit.
+            // A piece is small, so a text is at most a little longer than the limit here.
             if self.text > MAX_JSON_TEXT {
                 return Err(io::Error::other(format!("a text of more than {MAX_JSON_TEXT} bytes")));
             }
@@ -121,7 +121,7 @@ impl<R: Read> Read for BareWords<R> {
 mod tests {
     use super::*;
 
-    /// Hands out one byte at a time, so every word is split.
+    /// Returns one byte at a time, so that every word is split.
     struct Trickle<'a>(&'a [u8]);
 
     impl Read for Trickle<'_> {

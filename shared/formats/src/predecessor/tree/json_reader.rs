@@ -1,8 +1,8 @@
-//! Reading the tree of maps from JSON without holding it in memory: serde seeds hand
-//! each part to a [`Builder`].
+//! Reads the tree of maps from JSON without holding it in memory. serde's seeds hand each part to a
+//! [`Builder`].
 //!
-//! Two kinds of map alternate. A *node* has one known field, a version and
-//! perhaps unknown fields; an *index* has names or problems as its keys.
+//! Two kinds of map alternate. A *node* has one known field, a version and perhaps unknown fields.
+//! An *index* has names or problems as its keys.
 
 use std::cell::RefCell;
 use std::fmt;
@@ -22,7 +22,7 @@ pub(super) fn root<'de>(builder: &RefCell<Builder>) -> impl DeserializeSeed<'de,
     )
 }
 
-/// Reads a whole lookup table, which has configs in the place of timings.
+/// Reads a whole lookup table, which has configs in place of timings.
 pub(super) fn table<'de>(builder: &RefCell<Builder>) -> impl DeserializeSeed<'de, Value = ()> {
     tree(
         builder,
@@ -54,7 +54,7 @@ fn tree<'de, S: DeserializeSeed<'de, Value = ()> + Copy>(
     Node { field: "hardware", inner: hardware }
 }
 
-/// A map with one field that matters.
+/// A node: a map with one field that matters.
 #[derive(Clone, Copy)]
 struct Node<S> {
     field: &'static str,
@@ -95,7 +95,7 @@ impl<'de, S: DeserializeSeed<'de, Value = ()> + Copy> Visitor<'de> for Node<S> {
     }
 }
 
-/// A map whose keys are data.
+/// An index: a map whose keys are data.
 #[derive(Clone, Copy)]
 struct Index<'b, S> {
     builder: &'b RefCell<Builder>,
@@ -130,7 +130,7 @@ impl<'de, S: DeserializeSeed<'de, Value = ()> + Copy> Visitor<'de> for Index<'_,
     }
 }
 
-/// A list of parts that go to the builder one by one.
+/// A list whose parts go to the builder one by one.
 #[derive(Clone, Copy)]
 struct List<S> {
     of: &'static str,
@@ -158,7 +158,7 @@ impl<'de, S: DeserializeSeed<'de, Value = ()> + Copy> Visitor<'de> for List<S> {
     }
 }
 
-/// One config that a table has for a problem.
+/// One config of a lookup table for the current problem.
 #[derive(Clone, Copy)]
 struct Choice<'b>(&'b RefCell<Builder>);
 
@@ -216,7 +216,7 @@ fn set<T, E: de::Error>(field: &'static str, slot: &mut Option<T>, value: T) -> 
     if slot.replace(value).is_some() { Err(E::duplicate_field(field)) } else { Ok(()) }
 }
 
-/// A time in milliseconds; JSON's `null` stands for a number that is not finite.
+/// A time in milliseconds. `null` stands for a number that is not finite.
 struct Time(f64);
 
 impl<'de> Deserialize<'de> for Time {
@@ -225,7 +225,7 @@ impl<'de> Deserialize<'de> for Time {
     }
 }
 
-/// Finds a key among some names; `None` for any other.
+/// Reads a key. Returns its place among these names, or `None` for another key.
 struct Key<const N: usize>([&'static str; N]);
 
 impl<'de, const N: usize> DeserializeSeed<'de> for Key<N> {

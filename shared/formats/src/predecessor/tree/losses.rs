@@ -1,7 +1,7 @@
 //! What torch-diode's format cannot hold.
 //!
-//! Provenance is no loss: it describes the file, not the timings. Everything
-//! that changes what a timing means is one.
+//! A loss is anything that changes what a timing means. Provenance is no loss, because it describes
+//! the file and not the timings.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +11,7 @@ use diode_core::{Bias, Config, ConfigIndex, Dataset, FailureReason, Method, Solu
 
 use crate::predecessor::shape;
 
-/// How many problems each loss concerns.
+/// The losses, with the number of problems that each concerns.
 pub(crate) fn losses(datasets: &[Dataset]) -> BTreeMap<&'static str, usize> {
     let mut problems_by_loss: BTreeMap<&'static str, usize> = BTreeMap::new();
     for dataset in datasets {

@@ -1,19 +1,20 @@
-//! Configs that were read before, known by their bytes.
+//! Remembers configs by their bytes.
 //!
-//! A dataset repeats the same few thousand configs for every problem, mostly in
-//! the same order. So a config's bytes are first compared with the bytes that
-//! followed the config before it in the last problem. If they differ, they are
-//! looked up, and only then parsed. Equal bytes mean equal configs. Different
-//! bytes may still mean the same config.
+//! A dataset repeats the same few thousand configs for every problem, mostly in the same order. So
+//! the memo remembers which config followed which in the last problem. The next bytes are first
+//! compared with the config that is expected by this order. If they differ, they are looked up
+//! among all configs, and only new bytes are parsed. Equal bytes mean equal configs, but different
+//! bytes may mean the same config, too.
 
 use std::collections::HashMap;
 
 use diode_core::ConfigIndex;
 
-/// Configs remembered: several times the largest space. Any further one is parsed each time.
+/// The most configs that are remembered: several times the largest space. Others are parsed every
+/// time.
 const MAX_MEMOIZED: usize = 1 << 14;
 
-/// Bytes of a config worth remembering: three times those of a real one.
+/// The most bytes of a config that is remembered: three times what real configs take.
 const MAX_BYTES: usize = 512;
 
 /// The configs of one op on one hardware.
@@ -27,11 +28,11 @@ pub(super) struct Memo {
 struct Memoized {
     bytes: Box<[u8]>,
     config: ConfigIndex,
-    /// The number of the one that followed the last time.
+    /// The number of the config that followed this one the last time.
     next: usize,
 }
 
-/// The number before the first config of a problem.
+/// The number that stands for the beginning of a problem.
 const START: usize = 0;
 
 impl Memo {
@@ -40,19 +41,20 @@ impl Memo {
         Self { configs: vec![start], by_bytes: HashMap::new(), last: START }
     }
 
-    /// A new problem begins.
+    /// Begins a new problem.
     pub(super) fn restart(&mut self) {
         self.last = START;
     }
 
-    /// The bytes that probably come next; empty if nothing is known.
+    /// The bytes that probably come next, and their config. The bytes are empty if nothing is
+    /// expected.
     #[inline]
     pub(super) fn expected(&self) -> (&[u8], ConfigIndex) {
         let memoized = &self.configs[self.configs[self.last].next];
         (&memoized.bytes, memoized.config)
     }
 
-    /// The expected bytes came.
+    /// Notes that the expected bytes came.
     #[inline]
     pub(super) fn advance(&mut self) {
         self.last = self.configs[self.last].next;
@@ -65,7 +67,7 @@ impl Memo {
         Some(self.configs[number].config)
     }
 
-    /// Remembers what some bytes mean.
+    /// Remembers the config of some bytes.
     pub(super) fn learn(&mut self, bytes: Box<[u8]>, config: ConfigIndex) {
         if bytes.len() > MAX_BYTES || self.configs.len() > MAX_MEMOIZED {
             return;

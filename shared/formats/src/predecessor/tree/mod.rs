@@ -1,5 +1,5 @@
-//! torch-diode's datasets, one tree of maps as JSON or as MessagePack, and its lookup
-//! tables, the same tree with configs in the place of timings.
+//! torch-diode's datasets and lookup tables. A dataset is a tree of maps, as JSON or as
+//! MessagePack. A lookup table is the same tree with configs in place of timings.
 
 mod builder;
 mod infinity;
@@ -45,7 +45,7 @@ pub fn read_lookup_table(path: &Path) -> Result<Vec<LookupTable>, FormatError> {
     decode_lookup_tables(input, length, &head).map_err(|error| in_file(path, error))
 }
 
-/// Decodes a lookup table: JSON, compressed or not; one per hardware name.
+/// Decodes lookup tables from JSON, compressed or not. There is one for each hardware name.
 pub fn decode_lookup_table(bytes: &[u8]) -> Result<Vec<LookupTable>, FormatError> {
     decode_lookup_tables(bytes, bytes.len() as u64, bytes)
 }

@@ -1,7 +1,7 @@
-//! Reading the tree of maps from MessagePack fast. Almost all of a dataset is configs
-//! that came before, so the usual timing is recognised by comparing bytes.
+//! Reads the tree of maps from MessagePack, fast. Almost all of a dataset is configs that came
+//! before. They are recognised by comparing bytes.
 //!
-//! The tree and its refusals are those of [`json_reader`](super::json_reader).
+//! [`json_reader`](super::json_reader) reads the same tree and refuses the same mistakes.
 
 use std::io::{self, Read};
 
@@ -32,7 +32,7 @@ struct Reader<R> {
     memo: Memo,
 }
 
-/// The bytes before and after the config and the time, in a timing as torch-diode writes it.
+/// The bytes around the config and the time in a timing, as torch-diode writes them.
 const BEFORE_CONFIG: &[u8] = b"\x83\xa6config";
 const BEFORE_TIME: &[u8] = b"\xa4time\xcb";
 const AFTER_TIME: &[u8] = b"\xa7version\x01";
@@ -57,7 +57,7 @@ impl<R: Read> Reader<R> {
         for _ in 0..self.map("a map from operations")? {
             let name = self.text("an operation")?;
             self.builder.enter_op(&name).map_err(io::Error::other)?;
-            // Another op, or another dataset: the same bytes may mean another config.
+            // The op or the dataset has changed, so the same bytes may mean another config.
             self.memo = Memo::new();
             self.node("solution", Self::problems)?;
             self.builder.leave_op().map_err(io::Error::other)?;
@@ -89,8 +89,8 @@ impl<R: Read> Reader<R> {
         Ok(())
     }
 
-    /// Takes a timing that torch-diode wrote, of the config that is expected next. If it is any
-    /// other timing, nothing is taken and the answer is false.
+    /// Takes a timing if it has the expected config and the form that torch-diode writes. Otherwise
+    /// takes nothing and returns false.
     #[inline]
     fn usual_timing(&mut self) -> io::Result<bool> {
         let (config, index) = self.memo.expected();
@@ -149,7 +149,7 @@ impl<R: Read> Reader<R> {
         Ok(index)
     }
 
-    /// Milliseconds; nil stands for a number that is not finite.
+    /// A time in milliseconds. Nil stands for a number that is not finite.
     fn time(&mut self) -> io::Result<f64> {
         match self.input.token()? {
             Token::Float(millis) => Ok(millis),
@@ -160,7 +160,7 @@ impl<R: Read> Reader<R> {
         }
     }
 
-    /// Takes a version, which no version of torch-diode reads.
+    /// Takes a version. torch-diode itself never reads it.
     fn version(&mut self) -> io::Result<()> {
         match self.input.token()? {
             Token::Unsigned(_) => Ok(()),
@@ -168,7 +168,7 @@ impl<R: Read> Reader<R> {
         }
     }
 
-    /// A map with one field that matters.
+    /// Reads a node: a map with one field that matters.
     fn node(&mut self, field: &'static str, read: fn(&mut Self) -> io::Result<()>) -> io::Result<()> {
         let (mut found, mut version) = (None, None);
         let count = match self.input.token()? {
@@ -193,7 +193,7 @@ impl<R: Read> Reader<R> {
         }
     }
 
-    /// Finds a key among some names; `None` for any other.
+    /// Reads a key. Returns its place among these names, or `None` for another key.
     fn key<const N: usize>(&mut self, names: [&str; N]) -> io::Result<Option<usize>> {
         let key = self.bounded_text("a field name")?;
         Ok(names.iter().position(|&name| name == key))
@@ -203,7 +203,7 @@ impl<R: Read> Reader<R> {
         self.bounded_text(what).map(str::to_owned)
     }
 
-    /// Takes a key. Keys of problems are the longest.
+    /// Takes a key of bounded length. The keys of problems are the longest.
     fn bounded_text(&mut self, what: &str) -> io::Result<&str> {
         let length = match self.input.token()? {
             Token::Text(length) => length,

@@ -1,10 +1,10 @@
-//! JSON as Python's `json.dumps(…, indent=2)` writes it, byte for byte.
+//! Writes JSON exactly as Python's `json.dumps(…, indent=2)` does, byte for byte.
 
 use std::io::{self, Write};
 
 use serde_json::ser::{Formatter, PrettyFormatter};
 
-/// serde_json's indented form, with Python's floats, ASCII escapes and `Infinity`.
+/// serde_json's indented form with three changes: Python's floats, ASCII escapes and `Infinity`.
 pub(super) struct PythonJson(PrettyFormatter<'static>);
 
 impl PythonJson {
@@ -18,8 +18,8 @@ impl Formatter for PythonJson {
         writer.write_all(python_repr(value).as_bytes())
     }
 
-    /// serde_json calls this for numbers that are not finite. A dataset holds no other
-    /// null, and `Infinity` is the only such number in it.
+    /// serde_json calls this for numbers that are not finite. In a dataset these are infinite
+    /// times, and it has no other null.
     fn write_null<W: ?Sized + Write>(&mut self, writer: &mut W) -> io::Result<()> {
         writer.write_all(b"Infinity")
     }
@@ -75,10 +75,10 @@ impl Formatter for PythonJson {
     }
 }
 
-/// A finite float as Python's `repr`: the shortest digits that read back the
-/// same, with an exponent below 1e-4 and from 1e16 on.
+/// A finite float as Python's `repr` writes it: the shortest digits that give the same number.
+/// Numbers below 1e-4 and from 1e16 on have an exponent.
 fn python_repr(value: f64) -> String {
-    // Rust's own shortest form: `1.25e-5`.
+    // Rust's own shortest form, such as `1.25e-5`.
     let scientific = format!("{value:e}");
     let (mantissa, exponent) = scientific.split_once('e').unwrap_or((&scientific, "0"));
     match exponent.parse::<i32>() {

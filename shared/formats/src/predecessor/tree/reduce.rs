@@ -1,7 +1,7 @@
-//! Making datasets fit torch-diode's format, in which several problems or configs may become one.
+//! Makes datasets fit torch-diode's format. Several problems or configs may become one in it.
 //!
-//! Timings of different things are never mixed. Where the format cannot tell some apart,
-//! one is kept, and the others are counted.
+//! Timings of different things are never mixed. If the format cannot tell several things apart, one
+//! of them is kept and the others are counted.
 
 use std::collections::{HashMap, HashSet};
 
@@ -11,7 +11,7 @@ use diode_core::{
     ProblemFields, Solution, Tile, TimeColumn,
 };
 
-/// The problem as the format has it: row-major, with a bias of the output's size.
+/// The problem as the format holds it: row-major, with a bias of the output's size.
 pub(crate) fn plain(problem: &Problem) -> Problem {
     let bias = if problem.op.has_bias() { Bias::Matrix } else { Bias::None };
     let fields =
@@ -19,8 +19,8 @@ pub(crate) fn plain(problem: &Problem) -> Problem {
     Problem::new(fields).expect("neither layouts nor the form of a bias make a problem invalid")
 }
 
-/// The same without what the format cannot hold, such as timings of configs that it does not know.
-/// The sentences say what is left out because the format could not tell it from something else.
+/// The datasets without what the format cannot hold, such as timings of configs that it does not
+/// have. Sentences say what is left out because the format could not tell it from something else.
 pub(crate) fn reduce(datasets: &[Dataset]) -> (Vec<Dataset>, Vec<String>) {
     let kept = Kept::of(datasets);
     let mut left_out = LeftOut::default();
@@ -28,11 +28,12 @@ pub(crate) fn reduce(datasets: &[Dataset]) -> (Vec<Dataset>, Vec<String>) {
     (reduced, left_out.sentences())
 }
 
-/// The name of the hardware and the problem as the format has it. Solutions differ by these there.
+/// What distinguishes solutions in the format: the hardware's name, and the problem as the format
+/// holds it.
 type Key<'a> = (&'a str, Problem);
 
-/// What is kept under each key: the row-major problem if there is one, else the first problem,
-/// each with the method of its first solution.
+/// The problem that is kept under each key, and the method of its first solution. A row-major
+/// problem is kept before others, otherwise the first.
 struct Kept<'a>(HashMap<Key<'a>, (&'a Problem, Method)>);
 
 impl<'a> Kept<'a> {
@@ -125,7 +126,7 @@ fn reduce_solution(
     let failed: Vec<Option<ConfigIndex>> =
         solution.failures.iter().map(|failure| held(failure.config)).collect();
 
-    // Of configs that become one, the fastest is kept; where none has a time, the first.
+    // Of configs that become one, the fastest is kept, or the first if none has a time.
     let mut by_time: Vec<usize> = (0..rows.len()).collect();
     by_time.sort_by(|&a, &b| solution.times.millis(a).0.total_cmp(&solution.times.millis(b).0));
     let timed = by_time.into_iter().map(|row| (rows[row], solution.configs[row]));

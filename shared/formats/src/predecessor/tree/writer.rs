@@ -1,4 +1,4 @@
-//! The tree of maps as serde writes it, in torch-diode's order.
+//! Writes the tree of maps with serde, in torch-diode's order.
 
 use std::collections::HashMap;
 use std::hash::Hash;
@@ -10,8 +10,8 @@ use serde::{Serialize, Serializer};
 use crate::predecessor::config::{ConfigMap, Version};
 use crate::predecessor::shape;
 
-/// A whole file. The keys of a map must differ, so datasets of one hardware name become
-/// one entry, and so do solutions of one problem.
+/// A whole file. The keys of a map must differ. So all datasets with the same hardware name become
+/// one entry, and so do all solutions of the same problem.
 pub(super) struct Tree<'a>(pub(super) &'a [Dataset]);
 
 impl Serialize for Tree<'_> {
@@ -48,7 +48,7 @@ impl Serialize for OpNode<'_> {
 struct SolutionNode<'a>(Vec<(&'a Dataset, &'a Solution)>);
 
 impl Serialize for SolutionNode<'_> {
-    /// The timings, then the failures with an infinite time.
+    /// The timings come first. Failures follow, with an infinite time.
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut timings = Vec::new();
         for &(dataset, solution) in &self.0 {
@@ -83,7 +83,7 @@ impl Serialize for Timing<'_> {
     }
 }
 
-/// A map whose keys are data.
+/// An index: a map whose keys are data.
 struct Index<N>(Vec<(String, N)>);
 
 impl<N: Serialize> Serialize for Index<N> {
@@ -96,7 +96,7 @@ impl<N: Serialize> Serialize for Index<N> {
     }
 }
 
-/// A map with one field that matters.
+/// A node: a map with one field that matters.
 fn node<S: Serializer>(
     serializer: S,
     field: &'static str,
@@ -108,7 +108,7 @@ fn node<S: Serializer>(
     map.end()
 }
 
-/// Groups entries by key, both in the order of first appearance.
+/// Groups entries by key. Groups and their entries stand in the order of first appearance.
 fn grouped<K: Hash + Eq + Copy, V>(entries: impl Iterator<Item = (K, V)>) -> Vec<(K, Vec<V>)> {
     let mut places = HashMap::new();
     let mut groups: Vec<(K, Vec<V>)> = Vec::new();

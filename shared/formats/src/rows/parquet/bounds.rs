@@ -1,4 +1,4 @@
-//! What is checked of a Parquet file before the library reads it.
+//! Checks a Parquet file before the library reads it.
 
 use std::fs::File;
 use std::io::{self, BufReader};
@@ -11,8 +11,8 @@ use parquet::file::reader::{ChunkReader, Length};
 use super::super::columns::{WIDTH, check_columns, find_column};
 use crate::limits::{FREE_PARQUET_ROWS, MAX_PARQUET_CHUNK, MAX_PARQUET_METADATA, MAX_PARQUET_ROWS_PER_BYTE};
 
-/// A file that refuses reads beyond its end. The library allocates memory before it reads,
-/// so a forged length could otherwise claim any amount.
+/// A file that refuses reads beyond its end. Otherwise a forged length could claim any amount of
+/// memory, because the library allocates memory before it reads.
 pub(super) struct BoundedFile {
     pub(super) file: File,
     pub(super) bytes: u64,
@@ -41,7 +41,8 @@ impl ChunkReader for BoundedFile {
     }
 }
 
-/// Bounds the metadata. A file ends with them, their length in four bytes, and a mark.
+/// Limits the size of the metadata. They are at the end of a file, before their length in four
+/// bytes and a mark.
 pub(super) fn check_footer(file: &BoundedFile) -> Result<(), ParquetError> {
     const FOOTER: usize = 8;
     let start = file.bytes.checked_sub(FOOTER as u64).unwrap_or(u64::MAX);
@@ -54,7 +55,7 @@ pub(super) fn check_footer(file: &BoundedFile) -> Result<(), ParquetError> {
     Ok(())
 }
 
-/// Finds the columns and bounds the number of rows.
+/// Finds the columns, and limits the number of rows.
 pub(super) fn check_schema(metadata: &ParquetMetaData, bytes: u64) -> Result<[Option<usize>; WIDTH], String> {
     let claimed =
         metadata.row_groups().iter().map(|group| u64::try_from(group.num_rows()).unwrap_or(u64::MAX));

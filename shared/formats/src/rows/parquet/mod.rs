@@ -13,13 +13,13 @@ use diode_core::Provenance;
 use diode_core::hardware::Hardware;
 use parquet::errors::ParquetError;
 
-/// The key of the file's metadata under which datasets are described.
+/// The key in the file's metadata whose value describes the datasets.
 const DATASETS_KEY: &str = "diode.datasets";
 
-/// What the rows do not say about a dataset.
+/// What Parquet's metadata say about a dataset, because rows have no place for it.
 #[derive(serde::Serialize, serde::Deserialize)]
 struct DatasetMetadata {
-    /// Its number in the column `dataset`.
+    /// The dataset's number in the column `dataset`.
     dataset: u64,
     hardware: Hardware,
     #[serde(default)]
@@ -28,7 +28,7 @@ struct DatasetMetadata {
 
 fn in_words(error: ParquetError) -> String {
     let words = error.to_string();
-    // The library names what this program was built without.
+    // The library's message names the compression that this program was built without.
     match words.split_once("Disabled feature at compile time: ") {
         Some((_, codec)) => format!("compressed with {codec}, expected zstd, snappy or no compression"),
         None => words,

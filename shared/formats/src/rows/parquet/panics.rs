@@ -1,4 +1,4 @@
-//! Catching panics of a library without printing them.
+//! Catches panics of a library without printing them.
 
 use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind, set_hook, take_hook};
@@ -8,8 +8,8 @@ thread_local! {
     static CATCHING: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Runs code that may panic; `None` if it did. The panic prints nothing, since the caller
-/// says what went wrong. Other panics, also of other threads, print as usual.
+/// Runs code that may panic. `None` if it did. The panic prints nothing, because the caller reports
+/// the error. All other panics print as usual, also in other threads.
 pub(super) fn catch_panic<T>(run: impl FnOnce() -> T) -> Option<T> {
     static HOOK: Once = Once::new();
     HOOK.call_once(|| {

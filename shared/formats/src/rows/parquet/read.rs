@@ -1,4 +1,4 @@
-//! Reading Parquet files, also those of other programs.
+//! Reads Parquet files, including those of other programs.
 
 use std::fs::File;
 
@@ -95,7 +95,7 @@ fn dataset_metadata(metadata: &ParquetMetaData) -> Result<Vec<DatasetMetadata>, 
     Ok(about)
 }
 
-/// Adds a dataset's facts from the metadata, if its rows still have the same hardware.
+/// Adds the facts that the metadata have of a dataset, if its rows still name the same hardware.
 fn described(number: u64, dataset: Dataset, about: &[DatasetMetadata]) -> Dataset {
     let same = |about: &&DatasetMetadata| {
         let (known, named) = (&about.hardware, &dataset.hardware);

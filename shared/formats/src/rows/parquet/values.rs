@@ -1,4 +1,4 @@
-//! Columns of Parquet, decoded in batches and handed out row by row.
+//! Decodes columns of Parquet in batches, and hands their values out row by row.
 
 use parquet::basic::{ConvertedType, LogicalType};
 use parquet::column::reader::{ColumnReader, ColumnReaderImpl};
@@ -9,10 +9,10 @@ use parquet::schema::types::ColumnDescriptor;
 use super::super::Cell;
 use super::in_words;
 
-/// A batch of one column, handed out row by row.
+/// A batch of one column.
 pub(super) struct Values {
     column: Typed,
-    /// For each row whether it has a value; empty if all rows have one.
+    /// For each row, whether it has a value. Empty if all rows have one.
     present: Vec<i16>,
     optional: bool,
     row: usize,
@@ -114,7 +114,8 @@ impl Values {
     }
 }
 
-/// A negative number fits no column; as a real one it is refused with its value.
+/// No column accepts a negative number. It is passed on as a real number, so that the error shows
+/// its value.
 fn signed(number: i64) -> Cell<'static> {
     u64::try_from(number).map_or(Cell::Real(number as f64), Cell::Number)
 }

@@ -1,4 +1,4 @@
-//! Writing Parquet.
+//! Writes Parquet files.
 
 use std::sync::Arc;
 
@@ -15,8 +15,8 @@ use super::super::columns::{COLUMNS, Column, ColumnType, WIDTH};
 use super::super::{Cell, writer};
 use super::{DATASETS_KEY, DatasetMetadata};
 
-/// Rows after which the next problem begins a new row group. Readers and writers hold one
-/// group at a time; larger groups compress better.
+/// After this many rows, the next problem begins a new row group. Readers and writers hold one
+/// group at a time. Larger groups compress better but need more memory.
 const ROW_GROUP: usize = 1 << 15;
 
 pub(crate) fn encode(datasets: &[Dataset]) -> Vec<u8> {
@@ -70,7 +70,7 @@ fn schema() -> String {
     format!("message timings {{ {} }}", fields.join(" "))
 }
 
-/// The rows that have not been written yet.
+/// The rows that are not written yet.
 struct RowGroup {
     columns: [Values; WIDTH],
     rows: usize,
@@ -105,7 +105,7 @@ impl RowGroup {
     }
 }
 
-/// The values of one column, and which rows have one.
+/// The values of one column, and which rows have a value.
 struct Values {
     present: Option<Vec<i16>>,
     data: Data,
@@ -136,12 +136,12 @@ impl Values {
         match (&mut self.data, *cell) {
             (_, Cell::Empty) => {}
             (Data::Text { values, last }, Cell::Text(text)) => {
-                // Texts repeat from row to row; equal ones share their bytes.
+                // Texts repeat from row to row. Equal texts share their bytes.
                 let shared = values.last().filter(|_| last == text).cloned();
                 values.push(shared.unwrap_or_else(|| ByteArray::from(text)));
                 text.clone_into(last);
             }
-            // The column is declared as unsigned.
+            // The column is unsigned, so the conversion changes no bits.
             (Data::Number(values), Cell::Number(number)) => values.push(number as i64),
             (Data::Flag(values), Cell::Flag(flag)) => values.push(flag),
             (Data::Real(values), Cell::Real(real)) => values.push(real),
