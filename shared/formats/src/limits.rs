@@ -1,8 +1,8 @@
 //! Limits of the decoders. Each is far above anything real. They keep a small hostile file from taking much
 //! memory.
 
-/// Bytes to which a compressed file may unpack. This is 18 times the largest known dataset, and still fits a
-/// small server.
+/// Bytes to which a compressed file may unpack. This is 18 times what 320,606 timings take in torch-diode's
+/// MessagePack, and still fits a small server.
 pub const MAX_UNPACKED: u64 = 1 << 30;
 
 /// How many times its own size a compressed file may unpack to, beyond [`FREE_UNPACKED`]. Real JSON datasets

@@ -1,4 +1,4 @@
-//! A model of whichever kind a file holds.
+//! A model of any type.
 
 use diode_core::api::EvaluationReport;
 use diode_core::hardware::{Hardware, find};
@@ -13,10 +13,10 @@ use crate::ranked_space::RankedSpace;
 use crate::ranker::rank;
 use crate::{Model, ModelError, Predictor, Shortlister};
 
-/// The hardware that torch-diode's own models were trained on; their files do not name it.
+/// The hardware that torch-diode trained its models on. Their files do not name it.
 const PREDECESSOR_HARDWARE: &str = "nvidia-h100";
 
-/// A model of whichever kind a file holds.
+/// A model of any type.
 #[derive(Debug, Clone, PartialEq)]
 pub enum AnyModel {
     /// Our ranking network.
@@ -26,7 +26,7 @@ pub enum AnyModel {
 }
 
 impl AnyModel {
-    /// Reads a model file of ours.
+    /// Reads a model file in our format.
     pub fn from_bytes(bytes: &[u8]) -> Result<Self, ModelError> {
         if is_predecessor_file(bytes) {
             PredecessorModel::from_bytes(bytes).map(Box::new).map(Self::Predecessor)
@@ -35,7 +35,7 @@ impl AnyModel {
         }
     }
 
-    /// The model file; the same model always gives the same bytes.
+    /// The model file. The same model always gives the same bytes.
     pub fn to_bytes(&self) -> Result<Vec<u8>, ModelError> {
         match self {
             Self::Ranking(model) => model.to_bytes(),
@@ -50,7 +50,7 @@ impl AnyModel {
         }
     }
 
-    /// Our ranking network, if it is one.
+    /// The ranking network, if the model is one.
     pub fn as_ranking(&self) -> Option<&Model> {
         match self {
             Self::Ranking(model) => Some(model),
@@ -58,7 +58,7 @@ impl AnyModel {
         }
     }
 
-    /// The name of its kind, for lists of several models.
+    /// The name of the model's type, for lists of models.
     pub fn kind(&self) -> &'static str {
         match self {
             Self::Ranking(_) => "ranking",
@@ -66,12 +66,13 @@ impl AnyModel {
         }
     }
 
-    /// The space to choose from if none is given.
+    /// The space whose configs are ranked if no space is given.
     pub fn space(&self) -> Space {
         Space::Named(SpaceName::Full)
     }
 
-    /// The hardware whose configs it ranks: its own, or that of torch-diode's models.
+    /// The hardware whose configs are ranked: the model's own. Models from torch-diode name none
+    /// and get the one that they were trained on.
     pub fn ranked_hardware(&self) -> Result<Hardware, ModelError> {
         match self.hardware() {
             Some(hardware) => Ok(hardware.clone()),
@@ -81,7 +82,7 @@ impl AnyModel {
         }
     }
 
-    /// A warning for the reader of a prediction, in one sentence.
+    /// In one sentence, what readers of a prediction should be warned of.
     fn caveat(&self, problem: &Problem) -> Option<String> {
         match self {
             Self::Ranking(model) => model.extrapolates(problem),
@@ -93,7 +94,7 @@ impl AnyModel {
         }
     }
 
-    /// The `top` best configs of a space, with what follows.
+    /// The `top` best configs of a space. The epilogue counts.
     pub fn best(
         &self,
         problem: &Problem,
@@ -118,7 +119,7 @@ impl AnyModel {
         })
     }
 
-    /// Every config of a space, the best first.
+    /// Every config of a space, with the best first.
     pub fn rank(&self, problem: &Problem, space: &Space) -> Result<RankedSpace, ModelError> {
         let model = match self {
             Self::Ranking(model) => return rank(model, problem, space),

@@ -1,7 +1,8 @@
-//! The confidence in picks: how often they were good on problems that were not trained on, by group.
+//! The confidence in picks. It is measured for each group of problems, on problems that the model was not
+//! trained on.
 //!
-//! Nothing that was tried can tell whether the picks for one problem are good. The share of
-//! problems of its group with good picks can be measured.
+//! We know no way to tell whether the picks for one problem are good. But the share of a group's problems
+//! that have good picks can be measured.
 
 use diode_core::{Invalid, ProblemGroup};
 use serde::{Deserialize, Serialize};
@@ -10,13 +11,12 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct GroupConfidence {
     pub group: ProblemGroup,
-    /// How many problems it was measured on.
+    /// On how many problems it was measured.
     pub problems: u64,
-    /// By the number of picks that are measured, rising: how likely their best is
-    /// within 5 % of the best there is.
+    /// For rising numbers of picks: how likely the best of these picks is within 5 % of the best config.
     pub within_5_percent: Vec<(u32, f64)>,
-    /// Measured over predicted time of the first pick, after all corrections: between
-    /// these for four problems in five.
+    /// The measured time of the first pick / its predicted time, after all corrections. For four problems in
+    /// five, it lies between these two values.
     pub time_range: (f64, f64),
 }
 
@@ -37,8 +37,8 @@ impl GroupConfidence {
         Ok(())
     }
 
-    /// The least number of picks whose best is within 5 % of the best of all with at least this probability;
-    /// `None` if none of the numbers that were judged reaches it.
+    /// The least number of picks that contain a config within 5 % of the best with at least this
+    /// probability. `None` if no number that was judged reaches it.
     pub fn picks_for(&self, probability: f64) -> Option<u32> {
         self.within_5_percent.iter().find(|(_, share)| *share >= probability).map(|(picks, _)| *picks)
     }

@@ -1,5 +1,5 @@
-//! What a model must be so that others may be asked to use it. Programs check it before they send one, and
-//! servers before they take one.
+//! Checks models that are contributed to others. Programs check a model before they send it, and servers
+//! before they take it.
 
 use diode_core::Invalid;
 use diode_core::api::{EvaluationReport, MAX_MODEL_BYTES};
@@ -8,19 +8,19 @@ use crate::metadata::Training;
 use crate::predecessor::is_predecessor_file;
 use crate::{Metadata, Model, ModelError};
 
-/// More problems or timings than anybody has learnt from.
+/// No model has learnt from more problems or timings than this.
 const MOST_LEARNT: u64 = 1_000_000_000_000;
 
-/// Texts that a training writes are shorter.
+/// The texts that trainings write are shorter.
 const LONGEST_TEXT: usize = 200;
 
-/// The numbers of picks in an evaluation.
+/// The numbers of picks for which an evaluation has figures.
 const PICKS: [&str; 5] = ["1", "3", "5", "8", "16"];
 
-/// Shares are computed in floating point.
+/// How far shares may lie beyond their bounds, since they are computed in floating point.
 const ROUNDING: f64 = 1e-6;
 
-/// Reads a model file that a stranger has sent, and refuses what a training does not write.
+/// Reads a model file from a stranger. Refuses whatever a training would not write.
 pub fn examine(bytes: &[u8]) -> Result<Model, ModelError> {
     if bytes.len() > MAX_MODEL_BYTES {
         return Err(ModelError::TooLarge { bytes: bytes.len(), max: MAX_MODEL_BYTES });
@@ -30,7 +30,7 @@ pub fn examine(bytes: &[u8]) -> Result<Model, ModelError> {
         return Err(Invalid::new("model file", "a network of torch-diode's", expected).into());
     }
     let model = Model::from_bytes(bytes)?;
-    // Whoever reads the file must find nothing but the model in it.
+    // The file must hold nothing but the model, since people download it.
     if model.to_bytes()? != bytes {
         let expected = "the bytes that this version of diode writes; train the model again";
         return Err(Invalid::new("model file", "more or other than a model holds", expected).into());
@@ -62,7 +62,7 @@ fn check(about: &Metadata) -> Result<(), Invalid> {
     about.evaluation.as_ref().map_or(Ok(()), check_report)
 }
 
-/// What the file says of its own quality is shown to people.
+/// Checks the figures that the file states, because they are shown to people.
 fn check_report(report: &EvaluationReport) -> Result<(), Invalid> {
     plain("split", &report.split)?;
     let picks = report.top_k.keys().chain(report.within_5_percent.keys());

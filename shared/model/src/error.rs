@@ -1,10 +1,10 @@
-//! Why a model cannot be loaded or cannot answer.
+//! Why a model cannot be loaded, or cannot predict.
 
 use diode_core::ids::{Digest, HardwareSlug};
 use diode_core::{DType, Invalid, Template};
 use diode_numeric::Misfit;
 
-/// Why a model cannot be loaded or cannot answer.
+/// Why a model cannot be loaded, or cannot predict.
 #[derive(Debug, thiserror::Error)]
 pub enum ModelError {
     // Loading
@@ -51,7 +51,7 @@ pub enum ModelError {
     Invalid(#[from] Invalid),
 }
 
-// The messages contain their causes. If those were sources too, they would be printed twice.
+// These messages contain their causes. As sources, the causes would be printed a second time.
 impl From<safetensors::SafeTensorError> for ModelError {
     fn from(error: safetensors::SafeTensorError) -> Self {
         Self::NotSafetensors(error)

@@ -1,13 +1,13 @@
-//! The features of configs, and which configs have features.
+//! The features of configs, and the configs that have features.
 
 use diode_core::{Config, Tile};
 pub use diode_numeric::features::*;
 
 use crate::ModelError;
 
-/// The tile of a config that has features: that of the plain and the batched
-/// Triton kernel. Times of persistent kernels follow other rules, and the library and
-/// split-K kernels have no tile.
+/// The tile of a config that has features. Only the plain and the batched Triton kernel have them.
+/// Times of persistent kernels follow other rules, and the library and split-K kernels have no
+/// tile.
 pub fn featured_tile(config: &Config) -> Result<&Tile, ModelError> {
     match config {
         Config::Mm(tile) | Config::Bmm(tile) => Ok(tile),

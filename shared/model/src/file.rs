@@ -10,17 +10,17 @@ use serde::{Deserialize, Serialize};
 use crate::metadata::Metadata;
 use crate::{Layer, Misfit, ModelError, Network};
 
-/// Far above any model of ours (30 KB), far below what could hurt a browser.
+/// Far more than our models have (30 KB), and far less than a browser can hold.
 pub(crate) const MAX_BYTES: usize = 16 << 20;
-/// Where the JSON document is in the safetensors metadata. It is the only entry:
-/// several would be written in no fixed order.
+/// The key of the JSON document in the safetensors metadata. It is the only entry, because several
+/// entries would be written in no fixed order.
 pub(crate) const KEY: &str = "diode";
 pub(crate) const MEAN: &str = "normalisation.mean";
 pub(crate) const STD: &str = "normalisation.std";
-/// Before the names of the tensors of the network that predicts the library.
+/// The names of the tensors that predict the library begin with this.
 const LIBRARY: &str = "library.";
 
-/// What is in a file.
+/// The content of a file.
 pub(crate) struct Parts {
     pub(crate) metadata: Metadata,
     pub(crate) network: Network,
@@ -36,7 +36,7 @@ struct Document {
     tensors: Digest,
 }
 
-/// The feature set alone, which decides whether the rest can be understood.
+/// Reads the feature set alone, which decides whether the rest can be understood.
 #[derive(Deserialize)]
 struct FeatureSet {
     feature_set: String,
@@ -85,7 +85,7 @@ pub(crate) fn read(bytes: &[u8]) -> Result<Parts, ModelError> {
     Ok(Parts { metadata, network, library })
 }
 
-/// How many tensors a network is stored as.
+/// The number of tensors that hold a network.
 fn count(network: &Network) -> usize {
     2 + 2 * network.layers().len()
 }
@@ -181,7 +181,7 @@ pub(crate) fn write(
     Ok(safetensors::serialize(views, Some(HashMap::from([(KEY.to_owned(), document)])))?)
 }
 
-/// One tensor as it is written.
+/// One tensor, ready to be written.
 struct Part {
     name: String,
     shape: Vec<usize>,
@@ -190,7 +190,7 @@ struct Part {
 }
 
 impl Part {
-    /// Stores values as 16-bit floats if that loses nothing.
+    /// Stores the values as 16-bit floats if no bit is lost by it.
     fn new(name: String, shape: Vec<usize>, values: &[f32]) -> Self {
         if values.iter().all(|&value| f16::from_f32(value).to_f32().to_bits() == value.to_bits()) {
             let data = values.iter().flat_map(|&value| f16::from_f32(value).to_le_bytes()).collect();

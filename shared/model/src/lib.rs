@@ -1,9 +1,8 @@
-//! What a trained model needs to be used: features, forward pass, ranking and
-//! the model file.
+//! Uses trained models: features, forward pass, ranking and the model file.
 //!
-//! The same code runs in the server, the command line, the Python wheel and the
-//! browser and gives the same numbers in each, to a millionth: only plain IEEE arithmetic
-//! in a fixed order, no I/O, no clocks, no threads.
+//! The same code runs in the server, the command line, the Python wheel and the browser. All give
+//! the same numbers, to a millionth, because the code uses only plain IEEE arithmetic in a fixed
+//! order. It has no I/O, clocks or threads.
 #![forbid(unsafe_code)]
 
 mod any;

@@ -1,4 +1,4 @@
-//! What a model says about itself.
+//! What a model's file states about the model.
 
 use diode_core::api::EvaluationReport;
 use diode_core::hardware::Hardware;
@@ -11,39 +11,40 @@ use crate::confidence::GroupConfidence;
 use crate::features::FEATURE_SET;
 use crate::range::TrainingRange;
 
-/// What a model says about itself; the JSON document in its file.
+/// What a model's file states about the model, as a JSON document.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Metadata {
     pub heuristic: Heuristic,
-    /// The hardware it predicts for; its facts are inputs of every prediction.
+    /// The hardware that the model predicts for. Its facts are inputs of every prediction.
     pub hardware: Hardware,
-    /// The hardware it was trained on, where it only stands in for another.
+    /// The hardware that the model was trained on, if it only stands in for another.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stands_in_from: Option<HardwareSlug>,
     /// The operators in the training data.
     pub ops: Vec<Op>,
     /// The input types in the training data.
     pub dtypes: Vec<DType>,
-    /// Which features the weights were trained on: `physics/3`.
+    /// The features that the weights were trained on: `physics/3`.
     pub feature_set: String,
     pub training: Training,
-    /// Another method, whose times it has learnt too.
+    /// Another method whose times the model has learnt, too.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub second_method: Option<Method>,
     /// The sizes and kinds of the training problems; `None` if they are not known.
     #[serde(default)]
     pub range: Option<TrainingRange>,
-    /// Metrics on problems it was not trained on, if they were measured.
+    /// Figures for problems that the model was not trained on, if they were measured.
     #[serde(default)]
     pub evaluation: Option<EvaluationReport>,
-    /// The confidence in its picks, by group of problems; from problems it was not trained on.
+    /// The confidence in the picks, by problem group. It was measured on problems that the model
+    /// was not trained on.
     #[serde(default)]
     pub confidence: Vec<GroupConfidence>,
-    /// What the predicted time of a picked config is multiplied by: the pick is
-    /// the luckiest of many predictions, so it is too low on average.
+    /// The factor for the predicted times of picks. A pick has the shortest of many predicted
+    /// times, so its time is too short on average.
     pub pick_bias: f64,
-    /// What the library's predicted time is multiplied by before it is compared with
-    /// that of a config: a wrong pick of the library costs more or less than a wrong config.
+    /// The factor for the library's predicted time before it is compared with a config's. It makes
+    /// up for what a wrong pick of the library costs compared with a wrong config.
     #[serde(default = "one")]
     pub library_handicap: f64,
 }
@@ -52,21 +53,21 @@ fn one() -> f64 {
     1.0
 }
 
-/// How a model came to be.
+/// How a model was trained.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Training {
     pub data_digest: Digest,
     pub problems: u64,
     pub timings: u64,
-    /// How the times it predicts were taken.
+    /// The method of the times that the model predicts.
     pub method: Method,
-    /// Other hardware, whose timings it has learnt too.
+    /// Other hardware whose timings the model has learnt from, too.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub related: Vec<HardwareSlug>,
     pub seed: u64,
-    /// When it was trained, as RFC 3339.
+    /// When the model was trained, as RFC 3339.
     pub created_at: String,
-    /// The program that trained it: `diode 0.1.0`.
+    /// The program that trained the model: `diode 0.1.0`.
     pub tool: String,
     /// Whether the problems that are kept for judging were left out.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
@@ -74,7 +75,7 @@ pub struct Training {
 }
 
 impl Metadata {
-    /// Checks what came from outside.
+    /// Checks metadata that came from outside.
     pub(crate) fn validate(&self) -> Result<(), ModelError> {
         if self.feature_set != FEATURE_SET {
             return Err(ModelError::UnknownFeatureSet {

@@ -12,18 +12,18 @@ use crate::file;
 use crate::metadata::Metadata;
 use crate::{Misfit, ModelError, RankedSpace};
 
-/// A trained model: predicts how long configs take on problems of one hardware.
+/// A trained model. It predicts how long configs take on problems of one hardware.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Model {
     metadata: Metadata,
     network: Network,
-    /// Predicts the vendor's library, where the training data had its times.
+    /// The network that predicts the library, if the training data had the library's times.
     library: Option<Network>,
-    /// Whether it predicts times by its second method.
+    /// Whether the model now predicts times by its second method.
     second_method: bool,
 }
 
-/// What was measured on problems that a model was not trained on.
+/// What was measured on problems that the model was not trained on.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Judgement {
     pub report: EvaluationReport,
@@ -33,28 +33,28 @@ pub struct Judgement {
 }
 
 impl Model {
-    /// Joins weights with what is known about them.
+    /// A model from its weights and its metadata.
     pub fn new(metadata: Metadata, network: Network) -> Result<Self, ModelError> {
         metadata.validate()?;
         expect_inputs(&network, COLUMN_COUNT)?;
         Ok(Self { metadata, network, library: None, second_method: false })
     }
 
-    /// Adds a network that predicts the library.
+    /// Adds the network that predicts the library.
     pub fn with_library(self, library: Network) -> Result<Self, ModelError> {
         expect_inputs(&library, LIBRARY_COLUMNS)?;
         Ok(Self { library: Some(library), ..self })
     }
 
-    /// Adds what was measured on problems the model was not trained on.
+    /// Adds what was measured on problems that the model was not trained on.
     pub fn with_judgement(mut self, judgement: Judgement) -> Result<Self, ModelError> {
         self.metadata.evaluation = Some(judgement.report);
         self.metadata.confidence = judgement.confidence;
         self.with_corrections(judgement.pick_bias, judgement.library_handicap)
     }
 
-    /// Corrects predicted times and picks of the library by factors that were measured on problems the model was not
-    /// trained on.
+    /// Sets the factors that correct predicted times and picks of the library. They are measured on problems
+    /// that the model was not trained on.
     pub fn with_corrections(mut self, pick_bias: f64, library_handicap: f64) -> Result<Self, ModelError> {
         self.metadata.pick_bias = pick_bias;
         self.metadata.library_handicap = library_handicap;
@@ -62,7 +62,7 @@ impl Model {
         Ok(self)
     }
 
-    /// The same weights for other hardware, where they have not been judged.
+    /// The same weights for other hardware, on which nobody has judged them.
     pub fn standing_in_for(&self, hardware: Hardware) -> Result<Self, ModelError> {
         let trained_on = self.metadata.stands_in_from.as_ref().unwrap_or(&self.metadata.hardware.slug);
         let metadata = Metadata {
@@ -76,15 +76,13 @@ impl Model {
         Ok(Self { metadata, ..self.clone() })
     }
 
-    /// The same model, predicting times by another method. For a method that it has not learnt,
-    /// it predicts times by its own.
+    /// The same model with times by another method. If it has not learnt that method, it keeps its own.
     pub fn for_method(&self, method: Method) -> Self {
         let second_method = self.metadata.second_method == Some(method);
         Self { second_method, ..self.clone() }
     }
 
-    /// Reads a model file. Everything in it is checked, so that a loaded model
-    /// does not fail later.
+    /// Reads a model file. Everything in it is checked, so that a loaded model does not fail later.
     pub fn from_bytes(bytes: &[u8]) -> Result<Self, ModelError> {
         let file::Parts { metadata, network, library } = file::read(bytes)?;
         let model = Self::new(metadata, network)?;
@@ -94,7 +92,7 @@ impl Model {
         }
     }
 
-    /// The model file; the same model always gives the same bytes.
+    /// The model file. The same model always gives the same bytes.
     pub fn to_bytes(&self) -> Result<Vec<u8>, ModelError> {
         file::write(&self.metadata, &self.network, self.library.as_ref())
     }
@@ -103,7 +101,7 @@ impl Model {
         &self.metadata
     }
 
-    /// How many weights were learnt.
+    /// The number of weights that were learnt.
     pub fn parameters(&self) -> u64 {
         self.network.parameters() + self.library.as_ref().map_or(0, Network::parameters)
     }
@@ -112,14 +110,14 @@ impl Model {
         &self.network
     }
 
-    /// Whether it predicts the library's time, so that a pick may be the library.
+    /// Whether the model predicts the library's time, so that it can pick the library.
     pub fn knows_library(&self) -> bool {
         self.library.is_some()
     }
 
-    /// In one sentence for people, how a problem differs from the training problems; `None`
-    /// for a problem of the kinds and sizes it was trained on. Where there is a difference, the
-    /// prediction rests on the physics of the features alone, and nobody has measured how good it is.
+    /// In one sentence for people, how a problem differs from the training problems. `None` if its kind and
+    /// sizes are among theirs. Otherwise the prediction rests on the physics of the features alone, and
+    /// nobody has measured how good it is.
     pub fn extrapolates(&self, problem: &Problem) -> Option<String> {
         let Metadata { ops, dtypes, range, hardware, stands_in_from, .. } = &self.metadata;
         if let Some(trained_on) = stands_in_from {
@@ -142,7 +140,8 @@ impl Model {
         ))
     }
 
-    /// In one sentence for people, what is wrong with predicted times; `None` if nothing is known to be.
+    /// In one sentence for people, what may be wrong with the predicted times. `None` if nothing is known to
+    /// be.
     pub fn caveat(&self, problem: &Problem, ranked: &RankedSpace) -> Option<String> {
         self.extrapolates(problem).or_else(|| {
             ranked.bounded.then(|| {
@@ -155,14 +154,14 @@ impl Model {
         })
     }
 
-    /// The confidence in its picks for a problem; `None` if it was not measured.
+    /// The confidence in the picks for a problem. `None` if it was not measured.
     pub fn confidence(&self, problem: &Problem) -> Option<&GroupConfidence> {
         let group = diode_core::ProblemGroup::of(problem);
         let known = self.metadata.confidence.iter().find(|confidence| confidence.group == group)?;
         self.extrapolates(problem).is_none().then_some(known)
     }
 
-    /// The space to choose from if none is given.
+    /// The space whose configs are ranked if no space is given.
     pub fn space(&self) -> Space {
         Space::Named(SpaceName::Full)
     }
@@ -182,7 +181,7 @@ impl Model {
         })
     }
 
-    /// The predicted times of configs that are prepared, in no particular order.
+    /// The predicted times of prepared configs, in no particular order.
     pub(crate) fn predict_prepared(
         &self,
         features: &ProblemFeatures,
@@ -197,8 +196,8 @@ impl Model {
         }
     }
 
-    /// The predicted time of the library, where the best config is predicted to take so long;
-    /// `None` if the model does not know it.
+    /// The predicted time of the library. `best_us` is the predicted time of the best config. `None` if the
+    /// model does not predict the library.
     pub(crate) fn library_us(
         &self,
         features: &ProblemFeatures,

@@ -1,15 +1,16 @@
-//! Which configs of a ranking to measure.
+//! Chooses which configs of a ranking to measure.
 
 use diode_core::{Config, Micros, Tile};
 
-/// Added to the logarithm of a config's predicted time for each earlier pick that it is a near-copy
-/// of: its prediction is likely to be wrong by as much and in the same direction, so it adds little.
+/// Added to the logarithm of a config's predicted time for each earlier pick of which it is a
+/// near-copy. Predictions of near-copies have like errors, so measuring both finds little more than
+/// measuring one.
 const COPY_HANDICAP: f64 = 0.01;
-/// How many of the first configs of a ranking picks are made from, per pick.
+/// How many of a ranking's first configs are considered for each pick.
 const CHOICE: usize = 8;
 
-/// The picks from a ranking, best first. Each further pick is chosen by its predicted time and by how
-/// many near-copies of it were chosen before.
+/// The picks from a ranking, best first. A pick is chosen by its predicted time and by the number of
+/// near-copies that were chosen before it.
 pub(crate) fn diverse(ranked: &[(Config, Micros)], count: usize) -> Vec<(Config, Micros)> {
     let choice = &ranked[..ranked.len().min(count.saturating_mul(CHOICE))];
     let mut handicaps: Vec<f64> = choice.iter().map(|(_, time)| libm::log(time.0)).collect();
@@ -28,7 +29,8 @@ pub(crate) fn diverse(ranked: &[(Config, Micros)], count: usize) -> Vec<(Config,
     chosen.into_iter().map(|at| choice[at]).collect()
 }
 
-/// Whether two configs have the same blocks, and are at most one step of stages and of warps apart.
+/// Whether two configs have the same blocks, at most one stage more or fewer, and at most twice or
+/// half the warps.
 fn near_copies(a: &Config, b: &Config) -> bool {
     let (Some(a), Some(b)) = (a.tile(), b.tile()) else { return false };
     let plain = |tile: &Tile| Tile { num_stages: 1, num_warps: 1, rocm: None, group_m: 1, ..*tile };

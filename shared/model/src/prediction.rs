@@ -12,23 +12,22 @@ use crate::features::featured_tile;
 use crate::ranker::{MOST_PICKS, Ranker, rank};
 use crate::{Model, ModelError};
 
-/// The first configs of a ranking, as `diode predict --json` prints them.
+/// The first configs of a ranking, in the form that `diode predict --json` prints.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Prediction {
-    /// Best first.
+    /// The best config stands first.
     pub candidates: Vec<Candidate>,
-    /// By how many of the first candidates are measured: the share of problems of this
-    /// group where their best was within 5 % of the best config. From problems that the
-    /// model was not trained on; empty if it was not measured, as for kinds of problems
-    /// outside of the training data.
+    /// For numbers of first candidates: the share of this group's problems for which the best of these
+    /// candidates was within 5 % of the best config. It was measured on problems that the model was not
+    /// trained on. Empty if it was not measured, as for kinds of problems that the training data lack.
     pub within_5_percent: BTreeMap<String, f64>,
-    /// The group that the problem belongs to.
+    /// The group of the problem.
     pub group: ProblemGroup,
-    /// The range that the measured time of the first candidate lies in, for four problems in five of the group.
+    /// For four problems in five of the group, the measured time of the first candidate lies in this range.
     pub first_candidate_us: Option<(f64, f64)>,
     /// Why the prediction is an extrapolation, if it is one.
     pub outside_training_range: Option<String>,
-    /// With an epilogue whose costs are known on the hardware.
+    /// The verdict about an epilogue, if its costs on the hardware are known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub epilogue: Option<Verdict>,
 }
@@ -38,14 +37,14 @@ pub struct Prediction {
 pub struct Candidate {
     #[serde(flatten)]
     pub config: ConfigFields,
-    /// Of the multiplication alone.
+    /// The time of the multiplication alone.
     pub predicted_us: f64,
-    /// What the epilogue adds.
+    /// The time that the epilogue adds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub epilogue_us: Option<f64>,
 }
 
-/// The candidates of a decision, if there is one, else the picks.
+/// The candidates of the decision if there is one, otherwise the picks.
 pub(crate) fn candidates(
     decision: Option<&Decision>,
     picks: Vec<(Config, Micros)>,
@@ -70,7 +69,7 @@ impl From<&Weighed> for Candidate {
     }
 }
 
-/// The `top` picks of a space, with what follows.
+/// The `top` picks of a space. The epilogue counts.
 pub fn predict(
     model: &Model,
     problem: &Problem,
@@ -84,7 +83,8 @@ pub fn predict(
     let ranked = ranked?;
     let decision = Decision::of(&ranked, &model.metadata().hardware, problem, epilogue, top);
     let candidates = candidates(decision.as_ref(), ranked.picks(top), top);
-    // The confidence was measured with picks from the model's own space, and of multiplications alone.
+    // The confidence holds only for picks from the model's own space and without an epilogue, as it was
+    // measured.
     let is_measured = *space == model.space() && !ranked.bounded && decision.is_none();
     let confidence = model.confidence(problem).filter(|_| is_measured);
     let shares = confidence.map(|known| known.within_5_percent.as_slice()).unwrap_or_default();
@@ -102,10 +102,9 @@ pub fn predict(
 }
 
 impl Model {
-    /// The predicted time of each config. [`rank`] also corrects for the
-    /// bias of picking the best.
+    /// The predicted time of each config. [`rank`] also corrects for the bias of picking the best.
     ///
-    /// The library is predicted by models that know it.
+    /// The library may be among the configs if the model predicts it.
     pub fn predict(&self, problem: &Problem, configs: &[Config]) -> Result<Vec<Micros>, ModelError> {
         let features = self.features(problem)?;
         configs.iter().try_for_each(Config::validate)?;

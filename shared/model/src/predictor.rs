@@ -1,4 +1,4 @@
-//! What evaluation and ranking need from any kind of model.
+//! What evaluation and ranking need from a model of any type.
 
 use std::ops::Deref;
 
@@ -10,38 +10,39 @@ use diode_core::{Config, Method, Problem};
 use crate::metadata::Training;
 use crate::{Model, ModelError, RankedSpace, Ranker};
 
-/// Predicts times, as logarithms: a network with wrong inputs can predict times beyond every float.
+/// Predicts logarithms of times. A network with wrong inputs could predict times that no float can hold.
 pub trait Predictor {
     /// The natural logarithm of the predicted time in µs of each config.
     fn predict_ln_us(&self, problem: &Problem, configs: &[Config]) -> Result<Vec<f64>, ModelError>;
 
-    /// Ranks for picks, for models that have a rule for picks. The picks of other models are the
-    /// first configs in the order of predicted times.
+    /// The rule by which the model makes picks, if it has one. Other models pick the first configs in the
+    /// order of predicted times.
     fn shortlister(&self) -> Option<Box<dyn Shortlister + '_>> {
         None
     }
 
-    /// The same model predicting times by another method, where it has learnt several.
+    /// The same model with times by another method, if it has learnt several.
     fn for_method(&self, _method: Method) -> Option<Box<dyn Predictor>> {
         None
     }
 
-    /// The hardware it predicts for, if its file names it.
+    /// The hardware that the model predicts for, if its file names it.
     fn hardware(&self) -> Option<&Hardware>;
 
-    /// How it was trained, if its file says so.
+    /// How the model was trained, if its file says so.
     fn training(&self) -> Option<&Training>;
 
-    /// Its metrics on problems that it was not trained on.
+    /// Figures for problems that the model was not trained on.
     fn evaluation(&self) -> Option<&EvaluationReport>;
 
-    /// How many weights were learnt.
+    /// The number of weights that were learnt.
     fn parameters(&self) -> u64;
 }
 
-/// Ranks for picks on one problem after the other.
+/// Makes picks for one problem after the other.
 pub trait Shortlister {
-    /// Enough of a space for [`MOST_PICKS`](crate::MOST_PICKS) picks, best first, with the library's predicted time.
+    /// A part of the space that is enough for [`MOST_PICKS`](crate::MOST_PICKS) picks, with the best first,
+    /// and the library's predicted time.
     fn shortlist(&mut self, problem: &Problem, space: &Space) -> Result<RankedSpace, ModelError>;
 }
 

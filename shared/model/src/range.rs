@@ -1,12 +1,12 @@
-//! The range of a model's training problems, to tell where it extrapolates.
+//! The range of a model's training problems. Outside of it, the model extrapolates.
 
 use diode_core::{Alignment, DType, Layout, Op, Problem};
 use serde::{Deserialize, Serialize};
 
-/// How far beyond the smallest and largest size of the training data still counts as inside.
+/// By which factor a size may lie outside the training sizes and still count as inside.
 const MARGIN: u64 = 2;
 
-/// A kind of problem that kernels are compiled for.
+/// A kind of problem. Kernels are compiled for it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct ProblemKind {
     pub op: Op,
@@ -42,7 +42,7 @@ impl std::fmt::Display for ProblemKind {
 /// The kinds and sizes of the training problems.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TrainingRange {
-    /// In order.
+    /// The kinds, in order.
     pub kinds: Vec<ProblemKind>,
     /// The least and the greatest M.
     pub m: (u64, u64),

@@ -1,35 +1,35 @@
-//! The configs of a space in order of their predicted times, and the picks from them.
+//! The configs of a space in the order of their predicted times, and the picks from them.
 
 use diode_core::{Config, Micros};
 
 use crate::picks::diverse;
 
-/// The library may be one of several picks if its predicted time is at most this many times the best
+/// Among several picks, the library can be one if its predicted time is below this many times the best
 /// config's.
 const LIBRARY_REACH: f64 = 1.3;
 
-/// The configs of a space on one problem, best first.
+/// The configs of a space for one problem, with the best first.
 #[derive(Debug, Clone, PartialEq)]
 pub struct RankedSpace {
     pub configs: Vec<(Config, Micros)>,
     /// How many configs there were to choose from.
     pub considered: usize,
-    /// The predicted time of the vendor's library, from models that predict it.
+    /// The predicted time of the library, if the model predicts it.
     pub library: Option<Micros>,
-    /// Whether a predicted time was shorter than the hardware can be. The least time that is
-    /// possible then stands in its place.
+    /// Whether some predicted time was shorter than the hardware allows. The floor has replaced it.
     pub bounded: bool,
-    /// What the library's time is multiplied by when a pick is made.
+    /// The factor for the library's time when picks are made.
     library_handicap: f64,
 }
 
 impl RankedSpace {
-    /// From configs in order, and the library's predicted time with what it is multiplied by when a pick is made.
+    /// A ranking from sorted configs, the library's predicted time, and the factor for this time when picks
+    /// are made.
     pub fn new(configs: Vec<(Config, Micros)>, library: Option<Micros>, library_handicap: f64) -> Self {
         Self { considered: configs.len(), configs, library, bounded: false, library_handicap }
     }
 
-    /// The same with no time shorter than `floor`. The order stays.
+    /// Replaces times below `floor` by `floor`. The order stays.
     pub(crate) fn bounded_by(mut self, floor: Micros) -> Self {
         for time in self.configs.iter_mut().map(|(_, time)| time).chain(&mut self.library) {
             if *time < floor {
@@ -40,8 +40,8 @@ impl RankedSpace {
         self
     }
 
-    /// The `count` picks to measure, best first. They are not only near-copies of the first, and
-    /// the library is among them where it may be the best of all.
+    /// The `count` picks to measure, with the best first. They are not only near-copies of the first pick.
+    /// The library is one of them if it may be the best of all.
     ///
     /// `docs/guides/models.md` has the rule.
     pub fn picks(&self, count: usize) -> Vec<(Config, Micros)> {
@@ -51,8 +51,8 @@ impl RankedSpace {
         };
         let best = self.configs.first().map_or(f64::INFINITY, |(_, time)| time.0);
         let library = (Config::Library, library);
-        // A single pick is the one with the least time. Of several picks, one is worth spending on the
-        // library, unless its predicted time is far off.
+        // A single pick must have the least time. Among several picks, the library deserves one unless its
+        // predicted time is far off.
         let reach = if count == 1 { 1.0 } else { LIBRARY_REACH };
         if counts_for(&library) >= best * reach || count == 0 {
             return diverse(&self.configs, count);
@@ -63,7 +63,8 @@ impl RankedSpace {
         picks
     }
 
-    /// The `count` best of those that were not picked, the library among them, by predicted time.
+    /// The `count` configs with the least predicted times that were not picked. The library may be one of
+    /// them.
     pub fn near(&self, picks: &[(Config, Micros)], count: usize) -> Vec<(Config, Micros)> {
         let library = self.library.map(|time| (Config::Library, time));
         let is_picked = |config: &Config| picks.iter().any(|(picked, _)| picked == config);

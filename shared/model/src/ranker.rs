@@ -11,12 +11,12 @@ use crate::features::{ProblemFeatures, featured_tile};
 use crate::ranked_space::RankedSpace;
 use crate::{Model, ModelError};
 
-/// The most picks that a shortlist is made for; more are picked from the whole space.
+/// The most picks for which a shortlist suffices. More picks need the whole space.
 pub const MOST_PICKS: usize = 16;
-/// A shortlist predicts the scouts and this many further blocks of tiles.
+/// A shortlist predicts the times of the scouts and of this many further blocks of tiles.
 const SHORTLIST: Effort = Effort::Blocks(56);
 
-/// Ranks a whole space for one problem; a [`Ranker`] does it for many.
+/// Ranks a whole space for one problem. Use a [`Ranker`] for many problems.
 pub fn rank(model: &Model, problem: &Problem, space: &Space) -> Result<RankedSpace, ModelError> {
     Ranker::new(model).rank(problem, space)
 }
@@ -27,21 +27,21 @@ pub fn rank_all(model: &Model, problems: &[Problem], space: &Space) -> Result<Ve
     problems.iter().map(|problem| ranker.rank(problem, space)).collect()
 }
 
-/// Ranks spaces with a model, borrowed or shared. What depends on configs alone is computed once, as
-/// long as the space and the types of the inputs stay the same.
+/// Ranks spaces with a model, which is borrowed or shared. While the space and the input types stay the same,
+/// what depends on configs alone is computed only once.
 #[derive(Debug, Clone)]
 pub struct Ranker<M> {
     model: M,
     last: Option<PreparedSpace>,
 }
 
-/// The last space that was ranked.
+/// The space that was ranked last.
 #[derive(Debug, Clone)]
 struct PreparedSpace {
-    /// `None` for a list.
+    /// The space's name; `None` for a list.
     named: Option<SpaceName>,
     kind: (Op, DType, DType),
-    /// Sorted as configs are: this order decides between equal predicted times.
+    /// Sorted by config. This order decides between equal predicted times.
     configs: Vec<Config>,
     prepared: PreparedTiles,
 }
@@ -51,15 +51,15 @@ impl<M: Deref<Target = Model>> Ranker<M> {
         Self { model, last: None }
     }
 
-    /// Every config of a space, best first. Equal predicted times keep the order of the configs themselves, so
-    /// the ranking does not depend on how the space was listed.
+    /// Every config of a space, with the best first. Configs with equal predicted times stay in config order,
+    /// so the ranking does not depend on the order of the space.
     ///
-    /// The library in a list of configs is not ranked with them; its time is given apart.
+    /// The library is not ranked with the configs of a list. Its time is returned apart.
     pub fn rank(&mut self, problem: &Problem, space: &Space) -> Result<RankedSpace, ModelError> {
         self.ranked(problem, space, Effort::All)
     }
 
-    /// Ranks a few hundred configs, which hold the best [`MOST_PICKS`]: for picks.
+    /// Ranks a few hundred configs, among which the best [`MOST_PICKS`] are. This is enough for picks.
     pub fn shortlist(&mut self, problem: &Problem, space: &Space) -> Result<RankedSpace, ModelError> {
         self.ranked(problem, space, SHORTLIST)
     }
@@ -78,7 +78,7 @@ impl<M: Deref<Target = Model>> Ranker<M> {
 }
 
 impl PreparedSpace {
-    /// The space, prepared for problems like this one; the last space is used again if it fits.
+    /// Prepares the space for problems like this one. Returns the last space if it fits.
     fn of(
         model: &Model,
         features: &ProblemFeatures,
@@ -104,7 +104,8 @@ impl PreparedSpace {
         if named.is_none() {
             configs.iter().try_for_each(Config::validate)?;
         }
-        // Measured configs of two problems often differ in `EVEN_K` alone, which changes no time.
+        // The measured configs of two problems often differ in `EVEN_K` alone, which changes no predicted
+        // time.
         let alike = |last: &Self| {
             let same = |(a, b): (&Config, &Config)| a.for_k(1) == b.for_k(1);
             last.configs.len() == configs.len() && last.configs.iter().zip(&configs).all(same)
@@ -136,7 +137,7 @@ impl PreparedSpace {
         let ranked = predicted.iter().map(|one| (config(one), Micros(one.us * metadata.pick_bias))).collect();
         let mut ranked = RankedSpace::new(ranked, library.map(Micros), metadata.library_handicap);
         ranked.considered = configs.len();
-        // The most generous floor: of a warm cache, and with TF32 where it can be.
+        // The lowest floor: for a warm cache, and with TF32 where the problem allows it.
         let floor = metadata
             .hardware
             .facts

@@ -1,5 +1,5 @@
-//! The models of a cross-validation in one file: for each problem that a model was trained on, one that has not
-//! seen it.
+//! The models of a cross-validation, in one file. For each problem of the training data, one of these models
+//! was not trained on it.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -9,18 +9,19 @@ use safetensors::tensor::{Dtype, SafeTensors, TensorView};
 use crate::file::digest;
 use crate::{Misfit, ModelError};
 
-/// Far above four models and the sizes of a million problems.
+/// Far more than four models and the sizes of a million problems take.
 const MAX_BYTES: usize = 64 << 20;
-/// Where the digest of the tensors is in the safetensors metadata; the only entry.
+/// The key of the tensors' digest in the safetensors metadata. It is the only entry.
 const KEY: &str = "diode_unseen";
-/// Hashes of sizes, in order.
+/// The tensor with the hashes of sizes, in order.
 const SIZES: &str = "sizes";
-/// Beside each size the number of the model that has not seen it.
+/// The tensor with a number for each size: which model was not trained on it.
 const FOLDS: &str = "folds";
 
-/// The files of models, each with the sizes of problems that it has not seen.
+/// Model files. Each has the sizes of the problems that the model was not trained on.
 ///
-/// Sizes are known by [`hash_of_size`]: with 64 bits, two of a million are alike once in 37 million files.
+/// A size is stored as its [`hash_of_size`]. With 64 bits, two of a million sizes have the same hash in one
+/// of 37 million files.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct UnseenModels {
     files: Vec<Vec<u8>>,
@@ -32,7 +33,7 @@ fn model_name(fold: usize) -> String {
 }
 
 impl UnseenModels {
-    /// Adds a model's file, and the sizes that it has not seen.
+    /// Adds a model's file, and the sizes that the model was not trained on.
     pub fn add(&mut self, file: Vec<u8>, sizes: impl IntoIterator<Item = u64>) -> Result<(), ModelError> {
         let fold = u8::try_from(self.files.len())
             .map_err(|_| misfit(FOLDS, format!("{} models", self.files.len() + 1), "at most 256"))?;
@@ -41,13 +42,14 @@ impl UnseenModels {
         Ok(())
     }
 
-    /// The file of the model that has not seen a problem; `None` if all have seen it, or none was to.
+    /// The file of the model that was not trained on a problem. `None` if the file lists no model for its
+    /// size.
     pub fn for_problem(&self, problem: &Problem) -> Option<&[u8]> {
         let fold = self.fold_of_size.get(&hash_of_size(problem))?;
         self.files.get(usize::from(*fold)).map(Vec::as_slice)
     }
 
-    /// Reads a file of them. The models in it are as they were written; reading one checks it.
+    /// Reads a file of models. The models in it are not checked until they are read.
     pub fn from_bytes(bytes: &[u8]) -> Result<Self, ModelError> {
         if bytes.len() > MAX_BYTES {
             return Err(ModelError::TooLarge { bytes: bytes.len(), max: MAX_BYTES });
@@ -77,7 +79,7 @@ impl UnseenModels {
         Ok(Self { files, fold_of_size })
     }
 
-    /// The file; the same models always give the same bytes.
+    /// The bytes of the file. The same models always give the same bytes.
     pub fn to_bytes(&self) -> Result<Vec<u8>, ModelError> {
         let sizes: Vec<u8> = self.fold_of_size.keys().flat_map(|size| size.to_le_bytes()).collect();
         let folds: Vec<u8> = self.fold_of_size.values().copied().collect();

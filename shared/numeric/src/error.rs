@@ -1,6 +1,6 @@
-//! Why weights do not make a network.
+//! Why weights cannot make a network.
 
-/// Weights whose shape or values do not fit.
+/// A tensor whose shape or values do not fit.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("tensor `{name}`: got {given}, expected {expected}")]
 pub struct Misfit {

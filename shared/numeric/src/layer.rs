@@ -1,10 +1,10 @@
-//! A dense layer, as it is stored and as the forward pass reads it.
+//! A dense layer: its stored form, and its form for the forward pass.
 
 use wide::f32x8;
 
 use crate::vectors::UNROLL;
 
-/// A dense layer as it is stored: the weights of one output after the other.
+/// A dense layer as it is stored, with its weights ordered by output.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Layer {
     pub inputs: usize,
@@ -13,7 +13,7 @@ pub struct Layer {
     pub bias: Vec<f32>,
 }
 
-/// The same weights in groups of [`UNROLL`] outputs, input by input.
+/// The weights in groups of [`UNROLL`] outputs, input by input.
 #[derive(Debug, Clone)]
 pub(crate) struct GroupedLayer {
     pub(crate) outputs: usize,
@@ -37,7 +37,7 @@ impl GroupedLayer {
         Self { outputs: layer.outputs, inputs: layer.inputs, bias, weights }
     }
 
-    /// Replaces what is in a list by the sums before any input.
+    /// Sets the sums to their values before any input: the bias.
     pub(crate) fn start(&self, sums: &mut Vec<f32x8>) {
         sums.clear();
         sums.extend(self.bias.as_flattened().iter().map(|&bias| f32x8::splat(bias)));
@@ -49,7 +49,7 @@ impl GroupedLayer {
         sums
     }
 
-    /// The weights of `count` inputs from `first` on, in the order that the layer keeps.
+    /// The weights for `count` inputs from `first` on, in the layer's order.
     pub(crate) fn weights_of(&self, first: usize, count: usize) -> Vec<[f32; UNROLL]> {
         self.weights
             .chunks_exact(self.inputs)

@@ -1,22 +1,23 @@
 //! Transcendental functions in plain `f32` arithmetic, eight at a time.
 //!
-//! The standard library's come from the platform and differ between browser and
-//! host. These are branch-free polynomials (Cephes'), without fused operations,
-//! and give the same bits everywhere. The vector type is explicit because the
-//! browser's build is optimised for size, where nothing is vectorised by itself.
+//! The standard library's functions come from the platform and differ between browser and host.
+//! These functions are polynomials from Cephes without branches and fused operations, and give the
+//! same bits everywhere. The vector type is explicit because the browser's build is optimised for
+//! size, where the compiler vectorises nothing.
 
 use wide::{f32x8, u32x8};
 
 /// Adding this to a small `f32` rounds it to an integer in the low mantissa bits.
 const ROUND: f32 = 12_582_912.0;
 
-/// ln 2 in two parts: the first has so few bits that its products are exact.
+/// ln 2 in two parts. The first part has so few bits that products with it are exact.
 const LN_2_HIGH: f32 = 355.0 / 512.0;
 const LN_2_LOW: f32 = -2.121_944_4e-4;
-/// The polynomial of e to the x around 0, beyond 1 + x; the highest power first.
+/// The polynomial for e to the x near 0, after the terms 1 + x. The highest power stands first.
 const EXP: [f32; 6] = [1.987_569_1e-4, 1.398_2e-3, 8.333_452e-3, 4.166_579_6e-2, 1.666_666_5e-1, 5e-1];
 
-/// e to the x, to 2e-7 relative; x is clamped to where the result is a normal number.
+/// e to the x, with a relative error of at most 2e-7. x is clamped so that the result is a normal
+/// number.
 #[inline(always)]
 pub(crate) fn exp(x: f32x8) -> f32x8 {
     let c = f32x8::splat;
@@ -29,19 +30,19 @@ pub(crate) fn exp(x: f32x8) -> f32x8 {
         p = p * r + c(*coefficient);
     }
     let fraction = p * (r * r) + r + c(1.0);
-    // Integer arithmetic on lanes wraps.
+    // Integer arithmetic on lanes may wrap around.
     let exponent = (shifted.to_bits() - u32x8::splat(ROUND.to_bits()) + u32x8::splat(127)) << 23_u32;
     fraction * f32x8::from_bits(exponent)
 }
 
-/// The base-2 logarithm, exact for powers of two; x is clamped to the positive normal numbers.
+/// The base-2 logarithm, exact for powers of two. x is clamped to positive normal numbers.
 #[inline(always)]
 pub(crate) fn log2(x: f32x8) -> f32x8 {
     const SQRT_HALF: u32 = std::f32::consts::FRAC_1_SQRT_2.to_bits();
     let c = f32x8::splat;
     let bits = x.fast_clamp(c(f32::MIN_POSITIVE), c(f32::MAX)).to_bits();
     let exponent = (bits - u32x8::splat(SQRT_HALF)).cast_signed() >> 23_i32;
-    // The mantissa, between the square roots of 1/2 and 2.
+    // The mantissa lies between the square roots of 1/2 and 2.
     let f = f32x8::from_bits(bits - (exponent << 23_i32).cast_unsigned()) - c(1.0);
     let p = c(7.037_683_6e-2);
     let p = p * f - c(1.151_461e-1);
@@ -57,8 +58,8 @@ pub(crate) fn log2(x: f32x8) -> f32x8 {
     ln * c(std::f32::consts::LOG2_E) + exponent.round_float()
 }
 
-/// e to the x for one number, with the same bits: for loops that the compiler vectorises, with
-/// wider vectors where the processor has them.
+/// e to the x for one number, with the same bits as [`exp`]. In loops the compiler vectorises it,
+/// with wider vectors if the processor has them.
 #[inline(always)]
 pub fn exp_of_one(x: f32) -> f32 {
     let x = x.clamp(-87.0, 88.0);
@@ -79,7 +80,7 @@ pub(crate) fn silu(x: f32x8) -> f32x8 {
     x / (one + exp(-x))
 }
 
-/// The activation of one number, with the same bits; for vectors that are wider than eight.
+/// The activation of one number, with the same bits as [`silu`], for vectors wider than eight.
 #[cfg(any(test, target_arch = "x86_64"))]
 #[inline(always)]
 pub(crate) fn silu_of_one(x: f32) -> f32 {

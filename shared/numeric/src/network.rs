@@ -1,4 +1,4 @@
-//! The forward pass: normalise, then dense layers with SiLU between them.
+//! The forward pass: inputs are normalised and pass through dense layers with SiLU between them.
 
 use wide::f32x8;
 
@@ -6,8 +6,8 @@ use crate::Misfit;
 use crate::layer::{GroupedLayer, Layer};
 use crate::vectors::{self, Instructions, UNROLL};
 
-/// Inputs are clamped to this many deviations from the mean. Training data is never further out,
-/// and a network's outputs are useless there.
+/// Inputs are clamped to this many deviations from the mean. Training data is never further out, so a
+/// network's outputs would be useless there.
 const FURTHEST: f32 = 8.0;
 
 /// A multi-layer perceptron with one output and the normalisation of its inputs.
@@ -21,39 +21,39 @@ pub struct Network {
 }
 
 impl PartialEq for Network {
-    /// The same weights; what is derived from them, or from the processor, follows.
+    /// Compares the weights alone, because all else follows from them or from the processor.
     fn eq(&self, other: &Self) -> bool {
         (&self.mean, &self.std, &self.layers) == (&other.mean, &other.std, &other.layers)
     }
 }
 
-/// Intermediate values, kept between blocks to allocate once.
+/// Intermediate values. They are kept from block to block, so that they are allocated once.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Scratch {
     front: Vec<f32x8>,
     back: Vec<f32x8>,
 }
 
-/// A network whose first inputs are the same for every config: their part of the first layer's
-/// sums is computed once.
+/// A network with its first inputs already taken. They are the same for every config, so their part of the
+/// first layer's sums is computed once.
 #[derive(Debug, Clone)]
 pub(crate) struct Begun<'a> {
     network: &'a Network,
     /// The first layer's sums over the inputs that were taken.
     sums: Vec<f32x8>,
-    /// The first of the inputs that are still to come.
+    /// The index of the first input that is not taken yet.
     from: usize,
-    /// The first layer's weights of the inputs that are still to come.
+    /// The first layer's weights for the inputs that are not taken yet.
     weights: Vec<[f32; UNROLL]>,
 }
 
 impl Network {
-    /// No model of ours is wider or deeper; the limits also bound the work of one prediction.
+    /// No model of ours is wider or deeper. The limits also bound the work of a prediction.
     pub const MAX_WIDTH: usize = 1024;
     pub const MAX_LAYERS: usize = 8;
 
-    /// Takes weights, refusing shapes that do not fit together and numbers that are not finite.
-    /// The first layer takes as many inputs as there are means.
+    /// A network from weights. Refuses shapes that do not fit together and numbers that are not finite. The
+    /// first layer must take one input for each mean.
     pub fn new(mean: Vec<f32>, std: Vec<f32>, layers: Vec<Layer>) -> Result<Self, Misfit> {
         let mut inputs = mean.len();
         check("normalisation.mean", &mean, inputs)?;
@@ -101,12 +101,12 @@ impl Network {
         self.mean.len()
     }
 
-    /// How many weights were learnt.
+    /// The number of weights that were learnt.
     pub fn parameters(&self) -> u64 {
         self.layers.iter().map(|l| (l.weights.len() + l.bias.len()) as u64).sum()
     }
 
-    /// The same network with weights rounded to 16-bit floats, which a file stores in half the bytes.
+    /// The same network with weights rounded to 16-bit floats. A file stores these in half the bytes.
     pub fn rounded_to_half(self) -> Result<Self, Misfit> {
         let rounded =
             |values: Vec<f32>| values.into_iter().map(|v| half::f16::from_f32(v).to_f32()).collect();
@@ -118,14 +118,14 @@ impl Network {
         Self::new(self.mean, self.std, layers.collect())
     }
 
-    /// The output for one row of unnormalised inputs.
+    /// The output for one row of inputs that are not normalised.
     pub fn forward_row(&self, row: &[f32]) -> f32 {
         let block: Vec<f32x8> = row.iter().map(|&value| f32x8::splat(value)).collect();
         self.begin(&[], 0).forward(None, &block, &mut Scratch::default()).to_array()[0]
     }
 
-    /// Takes the first inputs, unnormalised. `forward` takes the inputs from `from` on, and the inputs between
-    /// as the sums of a [`Part`].
+    /// Takes the first inputs, which are not normalised yet. `forward` takes the inputs from `from` on. A
+    /// [`Part`] gives it the sums over the inputs between.
     pub(crate) fn begin(&self, known: &[f32], from: usize) -> Begun<'_> {
         let known: Vec<f32x8> = known.iter().map(|&value| f32x8::splat(value)).collect();
         let mut sums = self.grouped[0].starting_sums();
@@ -142,7 +142,7 @@ impl Network {
         Part { network: self, first, weights: self.grouped[0].weights_of(first, count) }
     }
 
-    /// Appends the inputs from `first` on, brought to their scales.
+    /// Appends the normalised inputs. They begin with input `first`.
     fn normalised(&self, first: usize, columns: &[f32x8], to: &mut Vec<f32x8>) {
         let scales = self.mean.iter().zip(&self.std).skip(first);
         to.extend(columns.iter().zip(scales).map(|(&column, (&mean, &std))| {
@@ -152,7 +152,7 @@ impl Network {
     }
 }
 
-/// Some inputs of the first layer.
+/// The part of the first layer that takes some of the inputs.
 #[derive(Debug, Clone)]
 pub(crate) struct Part<'a> {
     network: &'a Network,
@@ -161,7 +161,7 @@ pub(crate) struct Part<'a> {
 }
 
 impl Part<'_> {
-    /// What a block of these inputs, unnormalised, adds to the sums.
+    /// What a block of these inputs adds to the sums. The inputs are not normalised yet.
     pub(crate) fn sums(&self, columns: &[f32x8]) -> Vec<f32x8> {
         let mut sums = vec![f32x8::ZERO; self.network.grouped[0].bias.len() * UNROLL];
         let mut input = Vec::with_capacity(columns.len());
@@ -173,7 +173,7 @@ impl Part<'_> {
 }
 
 impl Begun<'_> {
-    /// The outputs for a block of the remaining inputs, unnormalised.
+    /// The outputs for a block of the remaining inputs, which are not normalised yet.
     pub(crate) fn forward(
         &self,
         between: Option<&[f32x8]>,
@@ -202,7 +202,7 @@ impl Begun<'_> {
     }
 }
 
-/// The output of the last layer, which has one.
+/// The output of the last layer, which has a single output.
 fn single(mut sum: f32x8, weights: &[[f32; UNROLL]], input: &[f32x8]) -> f32x8 {
     for (&x, weights) in input.iter().zip(weights) {
         sum += f32x8::splat(weights[0]) * x;
@@ -210,7 +210,7 @@ fn single(mut sum: f32x8, weights: &[[f32; UNROLL]], input: &[f32x8]) -> f32x8 {
     sum
 }
 
-/// Brings a value to its column's scale, as the forward pass does.
+/// Normalises a value with its column's mean and deviation, as the forward pass does.
 pub fn normalise(value: f32, mean: f32, std: f32) -> f32 {
     ((value - mean) / std).clamp(-FURTHEST, FURTHEST)
 }

@@ -1,8 +1,8 @@
-//! A list of tiles, prepared so that their times are predicted on problem after problem.
+//! Prepares a list of tiles, so that their times can be predicted quickly for many problems.
 //!
-//! Tiles that differ in their stages alone take nearly the same time. So the middle one of each such
-//! family is a scout: where only the best are wanted, the times of all scouts are predicted, and then
-//! those of the fastest scouts' neighbours. `docs/guides/models.md` says how.
+//! Tiles that differ in their stages alone are a family and take nearly the same time. The middle tile
+//! of each family is its scout. If only the best tiles are wanted, the times of all scouts are predicted
+//! first, and then only the families of the fastest scouts. `docs/guides/models.md` says how.
 
 use diode_core::Tile;
 use wide::f32x8;
@@ -11,7 +11,7 @@ use crate::features::{CONFIG_COLUMNS, ConfigTerms, LANES, PROBLEM_COLUMNS, Probl
 use crate::math;
 use crate::network::{Begun, Network, Part, Scratch};
 
-/// Tiles with everything about them that does not depend on the sizes of a problem.
+/// Tiles with everything that can be computed before the sizes of a problem are known.
 #[derive(Debug, Clone)]
 pub struct PreparedTiles {
     tiles: usize,
@@ -19,33 +19,33 @@ pub struct PreparedTiles {
     others: Vec<Block>,
 }
 
-/// Up to [`LANES`] tiles that agree in whether they allow TF32.
+/// Up to [`LANES`] tiles. Either all of them allow TF32 or none.
 #[derive(Debug, Clone)]
 struct Block {
-    /// Where in the list they are.
+    /// The tiles' places in the list.
     members: Vec<usize>,
-    /// Where in the list the scouts of their families are.
+    /// The places of their families' scouts in the list.
     scouts: Vec<usize>,
     allow_tf32: bool,
     terms: ConfigTerms,
-    /// What they add to the sums of the network's first layer.
+    /// What the tiles add to the sums of the network's first layer.
     sums: Vec<f32x8>,
 }
 
 /// A tile and its predicted time in µs.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Predicted {
-    /// Where in the list it is.
+    /// The tile's place in the list.
     pub tile: usize,
     pub us: f64,
 }
 
-/// Sorts the fastest to the front; of equals that which comes first in the list.
+/// Sorts the fastest tiles to the front. Among equals, the first of the list comes first.
 pub fn fastest_first(predicted: &mut [Predicted]) {
     predicted.sort_unstable_by(|a, b| a.us.total_cmp(&b.us).then(a.tile.cmp(&b.tile)));
 }
 
-/// For how many tiles a time is predicted.
+/// How many tiles get a predicted time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Effort {
     All,
@@ -54,7 +54,7 @@ pub enum Effort {
 }
 
 impl PreparedTiles {
-    /// For problems of the same input types as that of the features.
+    /// Prepares tiles for problems with the same input types as `features`.
     pub fn new(network: &Network, features: &ProblemFeatures, tiles: &[&Tile]) -> Self {
         let (mut scouts, mut others) = (Vec::new(), Vec::new());
         for members in families(tiles) {
@@ -91,7 +91,7 @@ impl PreparedTiles {
             |block: &Block| block.scouts.iter().map(|&at| of_scouts[at]).fold(f64::INFINITY, f64::min);
         let mut promising: Vec<(f64, &Block)> =
             self.others.iter().map(|block| (promise(block), block)).collect();
-        // Stable, so that equally promising blocks keep their order.
+        // The sort is stable, so that equally promising blocks keep their order.
         promising.sort_by(|a, b| a.0.total_cmp(&b.0));
         for (_, block) in promising.into_iter().take(most) {
             predictor.predict(block, &mut predicted);
@@ -102,10 +102,10 @@ impl PreparedTiles {
 
 /// The tiles by families, each in the order of the list.
 ///
-/// In a sorted list the members of a family are close together. Where they are not, one family counts as
-/// several, which costs a little time and nothing else.
+/// In a sorted list the members of a family are close together. In other lists a family may count as
+/// several families, which only costs a little time.
 fn families(tiles: &[&Tile]) -> Vec<Vec<usize>> {
-    /// How many families are looked through: more than there are of tiles of one size.
+    /// How many of the latest families are searched. Tiles of one size have fewer families than this.
     const NEAR: usize = 64;
     let family = |at: usize| Tile { num_stages: 1, ..*tiles[at] };
     let mut families: Vec<Vec<usize>> = Vec::new();
@@ -136,7 +136,7 @@ impl Block {
 /// Predicts the times of blocks on one problem.
 struct BlockPredictor<'a> {
     features: &'a ProblemFeatures,
-    /// The network, and the time its outputs are relative to; without and with TF32.
+    /// The network and the time to which its outputs are relative, without TF32 and with it.
     sides: [(Begun<'a>, f64); 2],
     scratch: Scratch,
 }
@@ -175,7 +175,7 @@ mod tests {
         ProblemFeatures::new(&facts, &Problem::new(problem).unwrap()).unwrap()
     }
 
-    /// Predicts more, the further a tile is from 128 rows and from four stages.
+    /// A network whose predicted time grows with the distance from 128 rows and from four stages.
     fn network() -> Network {
         let column = |name: &str| COLUMNS.iter().position(|column| column.name == name).unwrap();
         let mut weights = vec![0.0; COLUMN_COUNT];

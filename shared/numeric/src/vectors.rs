@@ -1,17 +1,17 @@
-//! Dense layers on eight configs at once, with the widest vectors there are.
+//! Dense layers on eight configs at once, with the widest vectors of the processor.
 //!
-//! Every sum runs in the order of the inputs. Where the processor has AVX2, products are added
-//! without being rounded first, which halves the time: logarithms of times then differ by
-//! less than a millionth from those of the browser, and nowhere by more.
+//! Every sum is added up in the order of the inputs. With AVX2, products are added without being rounded
+//! first, which halves the time. Logarithms of predicted times then differ from the browser's, but by less
+//! than a millionth.
 
 use wide::f32x8;
 
 use crate::math;
 
-/// Outputs computed together. Each loaded input is used once for each of them.
+/// Outputs that are computed together. A loaded input is used for all of them.
 pub(crate) const UNROLL: usize = 8;
 
-/// The instructions of this processor. Asked once: `cpuid` traps in virtual machines.
+/// The instructions of this processor. It is asked only once, because `cpuid` is slow in virtual machines.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Instructions {
     #[cfg(target_arch = "x86_64")]
@@ -26,7 +26,7 @@ impl Instructions {
         }
     }
 
-    /// Adds what a layer makes of its inputs to its sums, a whole group of [`UNROLL`] at a time.
+    /// Adds weights times inputs to a layer's sums, for a whole group of [`UNROLL`] outputs at a time.
     pub(crate) fn apply(self, layer: Layer<'_>, sums: &mut [f32x8]) {
         #[cfg(target_arch = "x86_64")]
         if let Some(avx2) = self.avx2 {
@@ -47,19 +47,20 @@ impl Instructions {
     }
 }
 
-/// The weights of a layer and what they are applied to.
+/// The weights of a layer and its inputs.
 pub(crate) struct Layer<'a> {
-    /// By groups of outputs, and within them by input.
+    /// The weights by groups of outputs, and within a group by input.
     pub(crate) weights: &'a [[f32; UNROLL]],
     pub(crate) input: &'a [f32x8],
 }
 
 impl Layer<'_> {
-    /// Each sum has a variable of its own: indexed sums do not stay in registers, which is ten times as slow.
+    /// Each sum has a variable of its own. Indexed sums would not stay in registers and be ten times as slow.
     fn apply(&self, sums: &mut [f32x8]) {
         for (sums, weights) in sums.chunks_exact_mut(UNROLL).zip(self.weights.chunks_exact(self.input.len()))
         {
-            // Half a group: vectors of four take two registers per sum, and there are sixteen.
+            // Works on half a group at a time: a sum takes two registers with vectors of four, and there are
+            // sixteen.
             for half in [0, UNROLL / 2] {
                 let [mut first, mut second, mut third, mut fourth] =
                     [sums[half], sums[half + 1], sums[half + 2], sums[half + 3]];
@@ -111,7 +112,7 @@ mod x86 {
             let (input, _) = S::as_simd_f32s(bytemuck::cast_slice(input));
             let (sums, _) = S::as_mut_simd_f32s(bytemuck::cast_slice_mut(self.sums));
             for (group, weights) in sums.chunks_exact_mut(UNROLL).zip(weights.chunks_exact(input.len())) {
-                // An array stays in registers; a slice would not.
+                // An array stays in registers, a slice would not.
                 let mut sums: [S::f32s; UNROLL] = std::array::from_fn(|at| group[at]);
                 for (&x, weights) in input.iter().zip(weights) {
                     for (sum, &weight) in sums.iter_mut().zip(weights) {
@@ -144,7 +145,7 @@ mod tests {
         layer().apply(&mut plain);
         let pairs = || best.iter().zip(&plain).flat_map(|(a, b)| a.to_array().into_iter().zip(b.to_array()));
         assert!(pairs().all(|(a, b)| (a - b).abs() < 1e-6), "{best:?} {plain:?}");
-        // The activation has no sums, and the same bits.
+        // The activation adds nothing up, so its bits are the same.
         let (mut fast, slow) = (plain.clone(), plain.into_iter().map(math::silu));
         Instructions::detect().silu(&mut fast);
         assert_eq!(fast, slow.collect::<Vec<_>>());

@@ -1,7 +1,7 @@
-//! What a training that was cut off has learnt already.
+//! What an interrupted training has already learnt.
 //!
-//! Networks are kept whole: each takes seconds, and with the same data and seed the next run learns
-//! the rest just as the first would have.
+//! Only finished networks are kept, because each takes only seconds. With the same data and seed, the next
+//! run learns the rest exactly as the first would have.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -12,12 +12,12 @@ use safetensors::tensor::{Dtype, TensorView};
 use crate::plan::Plan;
 use crate::{TrainError, TrainingSet};
 
-/// Where the key is in the file's metadata.
+/// The name of the training's key in the file's metadata.
 const KEY: &str = "diode-checkpoint";
-/// Where the digest of the networks is in the metadata.
+/// The name of the networks' digest in the metadata.
 const NETWORKS: &str = "networks";
 
-/// Finished networks, by the phase of training that they are of.
+/// Finished networks, by their phase of the training.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Checkpoint {
     key: String,
@@ -25,13 +25,14 @@ pub struct Checkpoint {
 }
 
 impl Checkpoint {
-    /// An empty one for a training.
+    /// An empty checkpoint for a training.
     pub fn new(set: &TrainingSet, plan: &Plan) -> Self {
         let key = format!("{} {:?} {} {}", set.digest(), plan.options, plan.folds, env!("CARGO_PKG_VERSION"));
         Self { key: Digest::of(key.as_bytes()).to_string(), networks: BTreeMap::new() }
     }
 
-    /// Takes over what a file of [`Self::to_bytes`] holds; refuses one of another training, and a damaged one.
+    /// Takes the networks from a file of [`Self::to_bytes`]. Refuses a damaged file, and a file of another
+    /// training.
     pub fn resume(&mut self, bytes: &[u8]) -> Result<(), TrainError> {
         let (_, header) = SafeTensors::read_metadata(bytes)?;
         let stated = |name| header.metadata().as_ref().and_then(|entries| entries.get(name));
@@ -81,7 +82,7 @@ impl Checkpoint {
         self.networks.insert(phase, weights);
     }
 
-    /// How many networks are done.
+    /// How many networks are finished.
     pub fn networks(&self) -> usize {
         self.networks.len()
     }

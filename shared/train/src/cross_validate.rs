@@ -1,4 +1,4 @@
-//! Judging the recipe on problems that the models have not seen.
+//! Judges the recipe on problems that the models were not trained on.
 
 use std::ops::ControlFlow;
 
@@ -10,12 +10,11 @@ use crate::plan::Plan;
 use crate::progress::Progress;
 use crate::{TrainError, TrainOptions, TrainingSet};
 
-/// Trains on all folds but one and judges on that one, for each fold.
+/// For each fold, trains a model on the other folds and judges it on this fold.
 ///
-/// Returns the report over all problems, each judged by a model that has not
-/// seen it, and the factor that corrects the predicted times of picks: the
-/// median of measured over predicted. Fewer folds are made when there are not
-/// enough problems.
+/// Returns the report over all problems, and the factor that corrects the predicted times of picks.
+/// The factor is the median of measured time / predicted time. With too few problems there are
+/// fewer folds.
 pub fn cross_validate(
     set: &TrainingSet,
     options: &TrainOptions,

@@ -1,13 +1,13 @@
-//! The losses of a training as a picture.
+//! Draws the losses of a training.
 
 use std::fmt::Write as _;
 
 /// The loss of one epoch of one phase.
 #[derive(Debug, Clone, PartialEq)]
 pub struct EpochLoss {
-    /// `final` or `fold 1 of 4`.
+    /// The network that was trained: `final` or `fold 1 of 4`.
     pub phase: String,
-    /// From 1.
+    /// Counts from 1.
     pub epoch: usize,
     pub loss: f32,
 }
@@ -18,10 +18,11 @@ const LEFT: f64 = 64.0;
 const RIGHT: f64 = 150.0;
 const TOP: f64 = 24.0;
 const BOTTOM: f64 = 44.0;
-/// These can be told apart without seeing red or green; the names stand at the ends of the lines.
+/// These colours differ even for people who cannot see red or green. Names stand at the ends of the
+/// lines, too.
 const COLOURS: [&str; 6] = ["#0b5fff", "#e07b00", "#5b7f95", "#8a4fbe", "#008577", "#a33b20"];
 
-/// One line per phase, the loss on a logarithmic scale, as an SVG document.
+/// An SVG document with a line for each phase. The scale of the loss is logarithmic.
 pub fn curves(losses: &[EpochLoss]) -> String {
     let epochs = losses.iter().map(|at| at.epoch).max().unwrap_or(1).max(2) as f64;
     let logs = || losses.iter().map(|at| f64::from(at.loss.max(f32::MIN_POSITIVE)).log10());

@@ -79,7 +79,7 @@ pub enum TrainError {
     Tensor(#[from] candle_core::Error),
 }
 
-// The message contains its cause. If that were the source too, it would be printed twice.
+// The message contains its cause. As a source, the cause would be printed a second time.
 impl From<safetensors::SafeTensorError> for TrainError {
     fn from(error: safetensors::SafeTensorError) -> Self {
         Self::Checkpoint(error)

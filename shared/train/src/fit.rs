@@ -1,4 +1,5 @@
-//! A whole training: the network, the library's, and how good such models are on unseen problems.
+//! A whole training: the model's network, the library's network, and how good such models are on problems
+//! that they were not trained on.
 
 use std::ops::ControlFlow;
 
@@ -20,32 +21,33 @@ use crate::progress::{Observer, Progress};
 use crate::side_by_side::side_by_side;
 use crate::{TrainError, TrainOptions, TrainingProblem, TrainingSet};
 
-/// What the training of the model itself is called; folds are named after it.
+/// The phase in which the model itself is trained. Other phases are named after folds.
 const FINAL: &str = "final";
 
 /// The result of a training.
 #[derive(Debug, Clone)]
 pub struct Fitted {
     pub model: Model,
-    /// How good such models are on problems that they had not seen.
+    /// How good such models are on problems that they were not trained on.
     pub report: Option<EvaluationReport>,
-    /// The problems of the folds, and the share of the best Triton config that the first pick of a model reached that
-    /// had not seen them; none without folds.
+    /// The problems of the folds. Each has the share of the best Triton config that the first pick reached,
+    /// by a model that was not trained on the problem. Empty without folds.
     pub unseen: Vec<(Problem, f64)>,
-    /// The models of the folds; none without folds, and none if the training was stopped.
+    /// The models of the folds. Empty without folds, or if the training was stopped.
     pub folds: Vec<FoldModel>,
     pub losses: Vec<EpochLoss>,
-    /// Whether the training was stopped; the model is then the best so far.
+    /// Whether the training was stopped. The model is then the best so far.
     pub stopped: bool,
 }
 
 /// Trains a model on all of a set, then judges the recipe by cross-validation and writes the result into the
-/// model. The same data, plan and machine give the same bytes, also when a checkpoint holds some of the
-/// networks already.
+/// model. The same data, plan and machine give the same bytes, even if a checkpoint already has some of the
+/// networks.
 ///
-/// The model is trained first: a training that is stopped during the folds still gives the model, without
-/// figures. The folds are learnt side by side. The library's network learns from first picks on problems that the
-/// picking network had not seen, as those that it will decide about; without folds, from the model's own.
+/// The model is trained first, so that a training that is stopped during the folds still gives a model, but
+/// without figures. The folds are trained side by side. The library's network learns from the first picks of
+/// the folds' models for problems that these were not trained on, because it will decide about such picks.
+/// Without folds it learns from the model's own first picks.
 pub fn fit(
     set: &TrainingSet,
     plan: &Plan,
@@ -115,7 +117,7 @@ impl Fitted {
     }
 }
 
-/// The comparisons of all folds but one.
+/// The comparisons of all folds, without one that may be left out.
 fn all_but(parts: &[Part], left_out: Option<usize>) -> Vec<&Comparison> {
     parts.iter().filter(|part| Some(part.fold) != left_out).flat_map(|part| &part.comparisons).collect()
 }
@@ -131,28 +133,29 @@ pub fn train(
     Ok(fit(set, &plan, &Checkpoint::new(set, &plan), observe)?.model)
 }
 
-/// What all networks of a training share.
+/// What the networks of one training have in common.
 struct Course<'a> {
     set: &'a TrainingSet,
     plan: &'a Plan,
-    /// Those of the plan, for the size of the set.
+    /// The plan's options, for the size of the set.
     options: TrainOptions,
     checkpoint: &'a Checkpoint,
-    /// The problems that are learnt from, in the set's order.
+    /// The problems of the training, in the set's order.
     prepared: &'a [TrainingRows],
     normalisation: Normalisation,
-    /// How many networks are learnt.
+    /// How many networks are trained.
     phases: usize,
 }
 
-/// One network as a model.
+/// One network, as a model.
 struct Run {
     model: Model,
     losses: Vec<EpochLoss>,
     stopped: bool,
 }
 
-/// A model that has not seen a fold, and how the library did on the problems of the fold.
+/// A model that was not trained on a fold, and how the library compared with its picks on the fold's
+/// problems.
 struct Part {
     fold: usize,
     model: Model,
@@ -160,7 +163,7 @@ struct Part {
 }
 
 impl Course<'_> {
-    /// Trains a model on some problems. It does not know the library yet.
+    /// Trains a model on some problems. It does not predict the library yet.
     fn run(
         &self,
         phase: &str,
@@ -181,7 +184,7 @@ impl Course<'_> {
         Ok(Run { model, losses, stopped: !complete })
     }
 
-    /// The network itself, and whether it was not stopped before its end.
+    /// The network, and whether it was trained to the end.
     fn network(
         &self,
         phase: &str,
@@ -209,8 +212,9 @@ impl Course<'_> {
     }
 }
 
-/// How often a problem of one of the sets is seen in every epoch. Otherwise the few problems of the second
-/// method would count too little beside the many of the first, whose order differs.
+/// How often an epoch uses a problem. Problems of the second method are used several times. They are few, and
+/// their configs rank differently, so they would count too little beside the many problems of the first
+/// method.
 fn times_seen(set: &TrainingSet, of: &TrainingSet, problem: &TrainingProblem) -> usize {
     const MOST: usize = 3;
     let is_own = of.hardware().slug == set.hardware().slug;
@@ -221,7 +225,7 @@ fn times_seen(set: &TrainingSet, of: &TrainingSet, problem: &TrainingProblem) ->
     }
 }
 
-/// What is known about a model before it is judged.
+/// The metadata of a model before it is judged.
 fn metadata(set: &TrainingSet, plan: &Plan) -> Metadata {
     Metadata {
         heuristic: Heuristic::Matmul,

@@ -1,4 +1,4 @@
-//! The models of a cross-validation, each for the problems that it has not seen.
+//! The models of a cross-validation. Each is for the problems that it was not trained on.
 
 use std::collections::BTreeSet;
 
@@ -9,22 +9,24 @@ use crate::folds::Folds;
 use crate::judgement::{Outcome, corrections};
 use crate::{TrainError, TrainingSet};
 
-/// A model that was trained, and corrected, without the problems of a fold.
+/// A model that was trained and corrected without the problems of a fold.
 #[derive(Debug, Clone)]
 pub struct FoldModel {
     pub model: Model,
-    /// The fold's sizes, by [`hash_of_size`].
+    /// The sizes of the fold's problems, as [`hash_of_size`].
     pub unseen_sizes: BTreeSet<u64>,
 }
 
-/// A model that has not seen a fold, with its network for the library, and how it did on the fold's problems.
+/// A model that was not trained on a fold, with its network for the library, and its picks for the fold's
+/// problems.
 pub(crate) struct JudgedFold {
     pub(crate) fold: usize,
     pub(crate) model: Model,
     pub(crate) outcomes: Vec<Outcome>,
 }
 
-/// Corrects the model of each fold by how those of the others did: the fold's own problems must not count.
+/// Corrects the model of each fold by the picks of the other folds' models. The fold's own problems must not
+/// count.
 pub(crate) fn fold_models(
     judged: &[JudgedFold],
     set: &TrainingSet,

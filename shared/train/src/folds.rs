@@ -1,4 +1,4 @@
-//! Which problems are left out together when a recipe is judged.
+//! Which problems are left out together to judge a recipe.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,19 +11,19 @@ use crate::{TrainError, TrainingProblem, TrainingSet};
 
 type Sizes = (u64, u64, u64, u64);
 
-/// What folds are made of. `mm` and `addmm` of the same sizes run nearly the same
-/// kernel, so one must not be learnt from to be judged on the other.
+/// Folds are made of sizes. `mm` and `addmm` of the same size run nearly the same kernel, so a
+/// model must not learn from one of them and be judged on the other.
 fn sizes(problem: &Problem) -> Sizes {
     (problem.b, problem.m, problem.n, problem.k)
 }
 
-/// Which fold every size of a set is in.
+/// The fold of every size of a set.
 pub(crate) struct Folds {
     of_sizes: BTreeMap<Sizes, usize>,
 }
 
 impl Folds {
-    /// Deals sizes out to folds, at random but the same for the same seed.
+    /// Deals sizes out to folds at random. The same seed gives the same folds.
     pub(crate) fn new(set: &TrainingSet, folds: usize, seed: u64) -> Result<Self, TrainError> {
         let all = set.iter().chain(set.others());
         let distinct: BTreeSet<Sizes> = all.map(|p| sizes(&p.problem)).collect();
@@ -37,12 +37,12 @@ impl Folds {
         Ok(folds)
     }
 
-    /// `None` for sizes that only other hardware has.
+    /// The fold of a problem. `None` for sizes that only related hardware has.
     pub(crate) fn of(&self, problem: &TrainingProblem) -> Option<usize> {
         self.of_sizes.get(&sizes(&problem.problem)).copied()
     }
 
-    /// The folds that have a size, in order.
+    /// The folds that have at least one size, in order.
     pub(crate) fn used(&self) -> BTreeSet<usize> {
         self.of_sizes.values().copied().collect()
     }
@@ -86,7 +86,7 @@ mod tests {
         for problem in set.iter() {
             problems[folds.of(problem).unwrap()] += 1;
         }
-        // 22 sizes with two operators each.
+        // There are 22 sizes, each with two ops.
         assert_eq!(problems, [12, 12, 10, 10]);
     }
 }

@@ -1,4 +1,5 @@
-//! How models do on problems that they were not trained on, and what to expect of the next such problem.
+//! How good models are on problems that they were not trained on, and what can be expected for other such
+//! problems.
 
 use diode_core::api::EvaluationReport;
 use diode_core::stats::{median, quantile};
@@ -10,29 +11,29 @@ use crate::{TrainError, TrainingProblem, TrainingSet};
 
 /// The numbers of picks for which a confidence is stated.
 const PICKS: [u32; 5] = [1, 3, 5, 8, 16];
-/// A pick counts as good within this factor of the best.
+/// A pick is good if it is within this factor of the best.
 const CLOSE: f64 = 1.05;
-/// A group's share is computed as if it had this many more problems with the share of all problems: the share
-/// of a few problems alone would be luck.
+/// A group's share is computed as if the group had this many more problems with the share of all problems.
+/// Otherwise the share of a group with few problems would be mere luck.
 const PRIOR_PROBLEMS: f64 = 4.0;
-/// The quantiles between which four picks in five lie.
+/// Four picks in five lie between these quantiles.
 const RANGE: (f64, f64) = (0.1, 0.9);
-/// The handicaps of the library that are tried.
+/// The library's handicaps that are tried, as steps of a logarithm.
 const HANDICAPS: std::ops::RangeInclusive<i32> = -12..=12;
 const HANDICAP_STEP: f64 = 0.01;
 
-/// One problem, ranked by a model that has not seen it.
+/// One problem, ranked by a model that was not trained on it.
 pub(crate) struct Outcome {
     problem: Problem,
     verdict: Verdict,
     ranked: RankedSpace,
-    /// The measured time of every config, in the order of the problem's timings, by config.
+    /// Every config with its measured time, sorted by config.
     measured: Vec<(Config, f64)>,
     library_us: Option<f64>,
 }
 
 impl Outcome {
-    /// The outcomes of a model on those problems of a set that are admitted.
+    /// The outcomes of a model on the problems of a set that `admit` accepts.
     pub(crate) fn of(
         model: &Model,
         set: &TrainingSet,
@@ -70,13 +71,13 @@ impl Outcome {
         place.map_or(f64::INFINITY, |at| self.measured[at].1)
     }
 
-    /// The best time there is, the library's included where it is known.
+    /// The best measured time. The library's counts, if it is known.
     fn best(&self) -> f64 {
         let times = self.measured.iter().map(|(_, us)| *us);
         times.chain(self.library_us).fold(f64::INFINITY, f64::min)
     }
 
-    /// The ranking as a finished model gives it.
+    /// The ranking with the corrections of a finished model.
     fn corrected(&self, pick_bias: f64, handicap: f64) -> RankedSpace {
         let configs = self.ranked.configs.iter().map(|(config, us)| (*config, Micros(us.0 * pick_bias)));
         let library = self.ranked.library.filter(|_| self.library_us.is_some());
@@ -89,18 +90,18 @@ impl Outcome {
     }
 }
 
-/// The measured over the predicted time of each pick.
+/// For each outcome, the first pick's measured time / its predicted time.
 fn biases(outcomes: &[&Outcome]) -> Vec<f64> {
     outcomes.iter().map(|outcome| outcome.verdict.pick_bias).collect()
 }
 
-/// What predicted times of picks, and those of the library, are to be multiplied by.
+/// The factors that correct the predicted times of picks, and of the library.
 pub(crate) fn corrections(outcomes: &[&Outcome]) -> (f64, f64) {
     let pick_bias = median(&mut biases(outcomes)).unwrap_or(1.0);
     (pick_bias, best_handicap(outcomes, pick_bias))
 }
 
-/// Judges models by the outcomes of others that were trained in the same way.
+/// Judges models by the outcomes of other models that were trained in the same way.
 pub(crate) fn judgement(outcomes: &[&Outcome], folds: usize) -> Judgement {
     let (pick_bias, handicap) = corrections(outcomes);
     let shares = |outcomes: &[&Outcome]| {
@@ -125,12 +126,12 @@ pub(crate) fn judgement(outcomes: &[&Outcome], folds: usize) -> Judgement {
         let mut likely: f64 = 0.0;
         let shares = shares(&members).into_iter().zip(of_all).zip(PICKS).map(|((good, of_all), picks)| {
             let share = (good + PRIOR_PROBLEMS * of_all) / (members.len() as f64 + PRIOR_PROBLEMS);
-            // More picks are never less likely to hold a good one.
+            // With more picks, a good pick is never less likely.
             likely = likely.max(share);
             (picks, likely)
         });
         let within_5_percent = shares.collect();
-        // With few problems, a group gets the range of all problems.
+        // A group with few problems gets the range of all problems.
         let is_small = (members.len() as f64) < 2.0 * PRIOR_PROBLEMS;
         let mut ratios = biases(if is_small { outcomes } else { &members });
         ratios.sort_unstable_by(f64::total_cmp);
@@ -145,12 +146,12 @@ pub(crate) fn judgement(outcomes: &[&Outcome], folds: usize) -> Judgement {
     }
     let verdicts: Vec<Verdict> = outcomes.iter().map(|outcome| outcome.verdict.clone()).collect();
     let split = format!("{folds}-fold cross-validation by problem");
-    // A time would differ from run to run, and so would the model's file.
+    // No ranking time is stated: it would differ from run to run, and so would the model's file.
     let report = EvaluationReport { rank_us_per_problem: 0.0, ..report(&verdicts, &split) };
     Judgement { report, confidence, pick_bias, library_handicap: handicap }
 }
 
-/// What the library's time is to be multiplied by so that single picks come out best.
+/// The factor for the library's time with which single picks are the best.
 fn best_handicap(outcomes: &[&Outcome], pick_bias: f64) -> f64 {
     let loss = |handicap: f64| -> f64 {
         outcomes
@@ -164,7 +165,7 @@ fn best_handicap(outcomes: &[&Outcome], pick_bias: f64) -> f64 {
             .sum()
     };
     let tried = HANDICAPS.map(|step| (f64::from(step) * HANDICAP_STEP).exp());
-    // The nearest to 1 of equals.
+    // Of equals, the factor nearest to 1.
     let by_loss =
         |a: &f64, b: &f64| loss(*a).total_cmp(&loss(*b)).then_with(|| a.ln().abs().total_cmp(&b.ln().abs()));
     tried.min_by(by_loss).unwrap_or(1.0)

@@ -14,14 +14,14 @@ use crate::prepared::TrainingRows;
 use crate::schedule::one_cycle;
 use crate::{TrainError, TrainOptions};
 
-/// A network and whether it was trained to the end.
+/// A network, and whether it was trained to the end.
 pub(crate) struct Learnt {
     pub(crate) mlp: Mlp,
     pub(crate) complete: bool,
 }
 
-/// Trains one network. It ends with the weights of the epoch that had the least loss, which for
-/// the schedule's falling rate is one of the last; so does one that is stopped.
+/// Trains one network. The result has the weights of the epoch with the least loss, also if the
+/// training is stopped. Since the learning rate falls, that is usually one of the last epochs.
 pub(crate) fn learn(
     problems: &[&TrainingRows],
     idle: &[bool],
@@ -68,14 +68,14 @@ pub(crate) fn learn(
     Ok(Learnt { mlp, complete })
 }
 
-/// What one step learns from: some problems, some rows of each.
+/// What one step learns from: some rows of each of some problems.
 struct Batch {
     inputs: Tensor,
     measured: Measured,
 }
 
 impl Batch {
-    /// Draws the same number of rows for all: each problem's fastest, and then random ones.
+    /// Draws equally many rows of each problem: its fastest rows first, then random ones.
     fn draw(
         problems: &[&TrainingRows],
         (rows, fastest): (usize, usize),

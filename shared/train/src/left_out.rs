@@ -1,13 +1,14 @@
-//! What of the given timings is not learnt from.
+//! The given timings that a model cannot learn from.
 
-/// Timings that were given but cannot be learnt from.
+/// The numbers of timings that were given but cannot be learnt from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct LeftOut {
-    /// Taken by another method than the set's; see [`TrainingSet::others`](crate::TrainingSet::others).
+    /// Timings by another method than the set's. [`TrainingSet::others`](crate::TrainingSet::others)
+    /// may have them.
     pub other_methods: usize,
-    /// Of kernels that the model has no features for.
+    /// Timings of kernels without features.
     pub no_features: usize,
-    /// Of input types for which the hardware has no known peak.
+    /// Timings of input types for which the hardware has no known peak.
     pub no_peak: usize,
 }
 

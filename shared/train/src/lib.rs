@@ -1,7 +1,7 @@
 //! Training and judging models.
 //!
-//! A small network is trained listwise, so that the near-best configs of each problem come in the
-//! right order; a still smaller one learns how long the vendor's library takes.
+//! A small network is trained to put the near-best configs of each problem in the right order. A
+//! still smaller network learns how long the vendor's library takes.
 #![deny(unsafe_code)]
 
 mod checkpoint;

@@ -1,8 +1,8 @@
-//! The network that predicts the vendor's library: from the problem and from how long the best
-//! Triton config is predicted to take.
+//! The network that predicts the vendor's library, from the problem and the predicted time of the best Triton
+//! config.
 //!
-//! Several networks of one layer are trained from different seeds. Their mean is again a network
-//! of one layer, and that is what is kept.
+//! Several networks with one hidden layer are trained from different seeds. Their mean is again such a
+//! network, and only the mean is kept.
 
 use candle_core::{Device, Tensor};
 use candle_nn::loss::huber;
@@ -17,30 +17,31 @@ use crate::network::{Descent, Mlp};
 use crate::schedule::one_cycle;
 use crate::{TrainError, TrainingProblem, TrainingSet};
 
-/// With fewer problems that have a time of the library, no network is trained for it.
+/// The least number of problems with a library time for which a network is trained.
 const LEAST_PROBLEMS: usize = 24;
 const NETWORKS: u64 = 6;
 const HIDDEN: usize = 16;
 const STEPS: usize = 600;
 const LEARNING_RATE: f64 = 1e-2;
 const WEIGHT_DECAY: f64 = 1e-2;
-/// Log errors beyond this count no more: some times of the library come from an odd choice of kernel.
+/// Beyond this error of the logarithm, the loss only grows linearly: some library times come from an odd
+/// choice of kernel.
 const OUTLIER: f64 = 0.1;
-/// Makes slopes as long as those that the gradient's bound was made for.
+/// Makes the gradients as long as those that the bound on gradients was chosen for.
 const LOSS_FACTOR: f64 = 20.0;
-/// A column that varies less says nothing.
+/// A column that varies less than this says nothing.
 const CONSTANT: f32 = 1e-3;
 
-/// What the library took on one problem, beside a model's first pick.
+/// The library's time on one problem, beside a model's first pick.
 pub(crate) struct Comparison {
     features: ProblemFeatures,
     library_us: f64,
-    /// The first pick: its predicted and its measured time.
+    /// The predicted and the measured time of the first pick.
     predicted_us: f64,
     pick_us: f64,
 }
 
-/// The comparisons of those problems of a set that are admitted and have a time of the library.
+/// The comparisons for the problems of a set that `admit` accepts and that have a library time.
 pub(crate) fn comparisons(
     model: &Model,
     set: &TrainingSet,
@@ -65,9 +66,9 @@ pub(crate) fn comparisons(
 
 /// Adds to a model a network for the library, if there are enough comparisons.
 ///
-/// It learns the library's time over that of the pick, so that it decides well where the pick is predicted wrong.
-/// Where picks take longer than predicted, as the luckiest of many predictions do, that is taken off: what it
-/// gives is relative to the predicted time.
+/// The network learns the library's time / the pick's measured time, so that it decides well even if the
+/// pick's predicted time is wrong. But its output is used with the predicted time. On average picks take
+/// longer than predicted, so the targets are multiplied by that factor.
 pub(crate) fn add_library(model: Model, comparisons: &[&Comparison], seed: u64) -> Result<Model, TrainError> {
     if comparisons.len() < LEAST_PROBLEMS {
         return Ok(model);
@@ -119,7 +120,7 @@ fn learn_one(
     mlp.layers()
 }
 
-/// One network whose hidden units are those of all, and whose output is their mean.
+/// One network with the hidden units of all networks. Its output is the mean of their outputs.
 fn mean_of(networks: &[Vec<Layer>]) -> Vec<Layer> {
     let share = 1.0 / networks.len() as f32;
     let hidden = networks.len() * HIDDEN;

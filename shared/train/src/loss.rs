@@ -1,36 +1,37 @@
-//! The loss: how far times are off, and how far the order of the near-best is off.
+//! The loss. It has a part for the times and a part for the order of near-best configs.
 //!
-//! Times: a mean square error of log times, weighted towards fast configs.
-//! Order: the Kullback–Leibler divergence of a softmax over predicted times from
-//! one over measured times. Both are per problem; a step takes the mean of its problems.
+//! The part for times is a mean square error of logarithms, in which fast configs have more weight.
+//! The part for the order is the Kullback–Leibler divergence between two distributions: a softmax
+//! over predicted times and a softmax over measured times. Both are per problem. A step takes the
+//! mean over its problems.
 //!
-//! Order only ever compares the configs of one problem, which were all timed alike. So problems
-//! that were timed by another method than those to be predicted teach the order, and no times.
+//! The order only compares configs of one problem, which were all timed by one method. So problems
+//! of a method that is not predicted teach the order, but no times.
 
 use candle_core::{D, Device, Result, Tensor};
 use candle_nn::ops::{log_softmax, softmax};
 
 use crate::prepared::TrainingRows;
 
-/// How fast the weight of a timing falls: with its time over the best to this power.
+/// The weight of a timing falls with its time / the best time to this power.
 const WEIGHT_POWER: f64 = 2.0;
-/// Log-time distance at which a config's share among the measured falls to 1/e …
+/// At this distance of log times, a config's share in the measured distribution falls to 1/e …
 const MEASURED_TEMPERATURE: f64 = 0.03;
-/// … and among the predicted, wider since predictions err.
+/// … and at this distance in the predicted one. It is wider because predicted times have errors.
 const PREDICTED_TEMPERATURE: f64 = 0.05;
 const TIME_FACTOR: f64 = 10.0;
 const ORDER_FACTOR: f64 = 0.5;
 
-/// What was measured of a step's configs: a row per problem.
+/// The measured times of a step's configs, with a row per problem.
 pub(crate) struct Measured {
     ln_us: Tensor,
     ln_base: Tensor,
-    /// How much a problem's times count.
+    /// How much the times of each problem count.
     time_factors: Tensor,
 }
 
 impl Measured {
-    /// Some rows of each problem, as many of each.
+    /// Takes equally many rows of each problem.
     pub(crate) fn new(picked: &[(&TrainingRows, Vec<usize>)]) -> Result<Self> {
         let rows = picked.first().map_or(0, |(_, rows)| rows.len());
         let gather = |values: fn(&TrainingRows) -> &Vec<f32>| {
@@ -48,7 +49,7 @@ impl Measured {
 
     /// The loss of a network's outputs for these rows.
     pub(crate) fn loss(&self, outputs: &Tensor) -> Result<Tensor> {
-        // The network gives times over base.
+        // The network's outputs are logarithms of time / base time.
         let ln_us = (outputs.reshape(self.ln_us.shape())? + &self.ln_base)?;
         let weights =
             softmax(&(&self.ln_us * -WEIGHT_POWER)?, D::Minus1)?.broadcast_mul(&self.time_factors)?;
@@ -77,7 +78,7 @@ mod tests {
         }
     }
 
-    /// The loss of one problem's outputs, and its slopes.
+    /// The loss for one problem's outputs, and its gradient.
     fn loss(times_count: bool, outputs: [f32; 4]) -> (f32, Vec<f32>) {
         let measured = Measured::new(&[(&problem(times_count), vec![0, 1, 2, 3])]).unwrap();
         let outputs = Var::from_slice(&outputs, (4, 1), &Device::Cpu).unwrap();

@@ -1,26 +1,27 @@
-//! How to train. The defaults are the recipe that was tuned on an H200.
+//! The settings of a training. The defaults are the recipe that was tuned on an H200.
 
 use diode_core::Invalid;
 use diode_model::Network;
 
 use crate::TrainError;
 
-/// From so many problems on, a set is large: it is seen more often, in steps over more problems.
+/// A set is large from this many problems on. Its problems are used in more epochs, and more of them in each
+/// step.
 const LARGE: usize = 1000;
 const EPOCHS_OF_LARGE: usize = 120;
 const PROBLEMS_PER_STEP_OF_LARGE: usize = 16;
 
-/// Epochs of a smaller set, unless it is very small.
+/// The epochs of a smaller set, unless it is very small.
 const EPOCHS: usize = 60;
 const PROBLEMS_PER_STEP: usize = 8;
 
-/// The least number of steps, as many as 50 problems take in 180 epochs. A small set gets more epochs for it.
+/// The least number of steps: 50 problems take as many in 180 epochs. Small sets get more epochs to reach it.
 const MIN_STEPS: usize = 1260;
 
-/// How to train.
+/// The settings of a training.
 #[derive(Debug, Clone, PartialEq)]
 pub struct TrainOptions {
-    /// Times that every problem is seen; `None` for as many as a set of its size needs.
+    /// How many times every problem is used. `None` for as many as suit the size of the set.
     pub epochs: Option<usize>,
     /// Decides the first weights and every random choice.
     pub seed: u64,
@@ -31,9 +32,9 @@ pub struct TrainOptions {
     pub weight_decay: f64,
     /// `None` for as many as suit the size of the set.
     pub problems_per_step: Option<usize>,
-    /// Configs drawn per problem and step.
+    /// How many configs of a problem a step draws.
     pub configs_per_problem: usize,
-    /// How many of those are always the fastest ones.
+    /// How many of the drawn configs are the fastest ones of the problem.
     pub fastest_per_problem: usize,
 }
 
@@ -53,7 +54,7 @@ impl Default for TrainOptions {
 }
 
 impl TrainOptions {
-    /// The same, for a set of this many problems and its folds.
+    /// The options for a set of this many problems. Its folds are trained with the same options.
     pub(crate) fn for_set(&self, problems: usize) -> Self {
         if problems < LARGE {
             return self.clone();
@@ -65,7 +66,7 @@ impl TrainOptions {
         }
     }
 
-    /// Epochs for this many problems.
+    /// The epochs for this many problems.
     pub(crate) fn epochs_for(&self, problems: usize) -> usize {
         let needed = || EPOCHS.max(MIN_STEPS.div_ceil(self.steps_per_epoch(problems)));
         self.epochs.unwrap_or_else(needed)
@@ -79,7 +80,7 @@ impl TrainOptions {
         self.problems_per_step.unwrap_or(PROBLEMS_PER_STEP)
     }
 
-    /// Refuses what cannot be trained; training does so itself.
+    /// Refuses settings with which nothing can be trained. Training also checks them itself.
     pub fn validate(&self) -> Result<(), TrainError> {
         let counts = [
             ("epochs", self.epochs.unwrap_or(EPOCHS)),
@@ -126,7 +127,7 @@ mod tests {
     #[test]
     fn large_sets_take_larger_steps() {
         let options = TrainOptions::default().for_set(1000);
-        // The folds of a large set are trained as the set is.
+        // The folds of a large set are trained with the options of the set.
         assert_eq!((options.epochs_for(750), options.steps_per_epoch(750)), (120, 47));
         assert_eq!(TrainOptions::default().for_set(999), TrainOptions::default());
         let exact = TrainOptions { epochs: Some(3), problems_per_step: Some(4), ..TrainOptions::default() };

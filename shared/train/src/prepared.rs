@@ -1,4 +1,4 @@
-//! Problems as training reads them: every row computed, scaled and laid out once.
+//! Problems as training reads them. Every row is computed and scaled only once.
 
 use diode_model::features::{self, ProblemFeatures, featured_tile};
 use diode_model::{COLUMN_COUNT, normalise};
@@ -9,30 +9,31 @@ use crate::set::{TrainingProblem, TrainingSet};
 
 /// Added to every deviation.
 const LEAST_DEVIATION: f64 = 1e-3;
-/// A column that varies less than this says nothing in this set; scaled by so little, any other
-/// value at prediction would be enormous.
+/// A column that varies less than this says nothing in this set. Divided by so small a deviation, any
+/// other value at prediction would become enormous.
 const CONSTANT: f64 = 1e-3;
 
-/// What brings columns to mean 0 and deviation 1.
+/// Scales columns to mean 0 and deviation 1.
 ///
-/// It is taken over every problem of a set, also those that a fold leaves out: it holds no times.
+/// It is computed from all problems of a set, even those that a fold leaves out. That gives nothing away,
+/// because columns hold no times.
 #[derive(Debug, Clone)]
 pub(crate) struct Normalisation {
     pub(crate) mean: Vec<f32>,
     pub(crate) std: Vec<f32>,
-    /// Columns that never vary in the set.
+    /// The columns that never vary in the set.
     pub(crate) idle: Vec<bool>,
 }
 
-/// One problem's rows, in the order that they were given: for measured ones the fastest first.
+/// The rows of one problem in the given order. Measured rows begin with the fastest.
 #[derive(Debug, Clone)]
 pub(crate) struct TrainingRows {
     /// [`COLUMN_COUNT`] values per row.
     pub(crate) inputs: Vec<f32>,
     pub(crate) ln_us: Vec<f32>,
     pub(crate) ln_base: Vec<f32>,
-    /// Whether its times were taken in one of the two ways that are predicted; otherwise only their order
-    /// counts.
+    /// Whether the times were taken by one of the two methods that are predicted. Otherwise only their
+    /// order counts.
     pub(crate) times_count: bool,
 }
 
@@ -46,7 +47,7 @@ impl TrainingRows {
         &self.inputs[row * COLUMN_COUNT..(row + 1) * COLUMN_COUNT]
     }
 
-    /// The columns of a measured problem, not yet scaled.
+    /// The columns of a measured problem, not scaled yet.
     fn raw(set: &TrainingSet, problem: &TrainingProblem) -> Result<Self, TrainError> {
         let missing = || TrainError::Empty { left_out: set.left_out() };
         let features = if problem.method == set.method() {
@@ -63,7 +64,7 @@ impl TrainingRows {
         })
     }
 
-    /// The unscaled columns of tiles, without times.
+    /// The columns of tiles, not scaled and without times.
     pub(crate) fn of_tiles(features: &ProblemFeatures, tiles: &[&diode_core::Tile]) -> Self {
         let mut inputs = vec![0.0; tiles.len() * COLUMN_COUNT];
         let mut ln_base = Vec::with_capacity(tiles.len());
@@ -83,7 +84,7 @@ impl TrainingRows {
     }
 }
 
-/// Every problem that is learnt from, scaled, and the scale.
+/// All problems of the training, scaled, and the scale itself.
 pub(crate) fn prepare(set: &TrainingSet) -> Result<(Vec<TrainingRows>, Normalisation), TrainError> {
     let mut problems = set
         .learnt_from()
@@ -97,7 +98,7 @@ pub(crate) fn prepare(set: &TrainingSet) -> Result<(Vec<TrainingRows>, Normalisa
 }
 
 impl Normalisation {
-    /// Over every row, all alike.
+    /// Computes the scale over all rows with equal weights.
     fn of(problems: &[TrainingRows]) -> Self {
         let mut count = 0.0;
         let mut sums = vec![(0.0, 0.0); COLUMN_COUNT];
@@ -121,7 +122,7 @@ impl Normalisation {
         Self { mean: sums.iter().map(|(sum, _)| (sum / count) as f32).collect(), std: std.collect(), idle }
     }
 
-    /// Brings rows to scale. Idle columns become 0, so that their weights have no gradient.
+    /// Scales rows. Idle columns become 0, so that their weights get no gradient.
     pub(crate) fn apply(&self, inputs: &mut [f32]) {
         for row in inputs.chunks_exact_mut(COLUMN_COUNT) {
             let scales = self.mean.iter().zip(&self.std).zip(&self.idle);

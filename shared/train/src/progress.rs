@@ -1,36 +1,36 @@
-//! What a training reports while it runs.
+//! The reports of a running training.
 
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 
-/// One step that is reported.
+/// One report.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Progress {
     Epoch {
-        /// `fold 1 of 4` or `final`.
+        /// Which network is trained: `fold 1 of 4` or `final`.
         phase: String,
-        /// How many networks the whole training learns, several of them at a time.
+        /// The number of networks in the whole training. Several are trained at a time.
         phases: usize,
-        /// From 1.
+        /// Counts from 1.
         epoch: usize,
         epochs: usize,
-        /// Mean over the epoch's steps.
+        /// The mean loss over the epoch's steps.
         loss: f32,
     },
-    /// A part of a long epoch is done: a chance to stop.
+    /// A part of a long epoch is done. The training can be stopped here.
     PartOfEpoch,
-    /// A network is done. A [`Checkpoint`](crate::Checkpoint) that holds it lets a later run go on from there.
+    /// A network is finished. A later run can continue from a [`Checkpoint`](crate::Checkpoint) with it.
     Learnt { phase: String, weights: Vec<f32> },
 }
 
-/// How far a training has come, from its reports.
+/// How far a training has come, computed from its reports.
 #[derive(Debug, Clone, Default)]
 pub struct Share {
     of_phases: BTreeMap<String, f64>,
 }
 
 impl Share {
-    /// The share of the whole work that is done, between 0 and 1; `None` if a step does not change it.
+    /// The share of the whole work that is done, from 0 to 1. `None` if the report does not change it.
     pub fn after(&mut self, step: &Progress) -> Option<f64> {
         let Progress::Epoch { phase, phases, epoch, epochs, .. } = step else { return None };
         self.of_phases.insert(phase.clone(), *epoch as f64 / *epochs as f64);
@@ -38,7 +38,7 @@ impl Share {
     }
 }
 
-/// Takes the reports, and can stop the training.
+/// Receives the reports, and can stop the training.
 pub(crate) type Observer<'a> = &'a mut dyn FnMut(&Progress) -> ControlFlow<()>;
 
 #[cfg(test)]

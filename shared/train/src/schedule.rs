@@ -1,15 +1,15 @@
-//! The one-cycle learning rate: a cosine up, a longer cosine down.
+//! The one-cycle learning rate: it rises along a cosine, and then falls along a longer cosine.
 
 use std::f64::consts::PI;
 
-/// Share of the steps in which the rate rises.
+/// The share of the steps in which the rate rises.
 const WARM_UP: f64 = 0.15;
-/// The first rate is the highest one divided by this …
+/// The first rate is the highest rate divided by this …
 const FIRST: f64 = 25.0;
-/// … and the last one the first divided by this.
+/// … and the last rate is the first rate divided by this.
 const LAST: f64 = 1e4;
 
-/// The learning rate of a step, counted from 0.
+/// The learning rate of a step. Steps count from 0.
 pub(crate) fn one_cycle(step: usize, steps: usize, highest: f64) -> f64 {
     let first = highest / FIRST;
     let last = first / LAST;

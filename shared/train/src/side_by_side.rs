@@ -1,4 +1,4 @@
-//! Several jobs at a time, whose reports go to one observer.
+//! Runs several jobs at a time. Their reports go to one observer.
 
 use std::collections::VecDeque;
 use std::ops::ControlFlow;
@@ -7,8 +7,8 @@ use std::thread;
 
 use crate::progress::{Observer, Progress};
 
-/// Runs jobs on as many threads as there are cores. Their reports are passed to the observer one by one,
-/// on the caller's thread. Once it has stopped one job, each of the others is stopped at its next report.
+/// Runs jobs on as many threads as there are cores. The observer gets their reports one by one, on the
+/// caller's thread. After it has stopped one job, each other job is stopped at its next report.
 ///
 /// The results are in the order of the jobs.
 pub(crate) fn side_by_side<J, T>(jobs: Vec<J>, observe: Observer<'_>) -> Vec<T>
@@ -25,7 +25,8 @@ where
             let send = send.clone();
             scope.spawn(|| {
                 let send = send;
-                // A statement of its own, so that the queue is free while the job runs.
+                // `next` releases the queue before it returns, so that the queue is free while the job
+                // runs.
                 while let Some((place, job)) = next(&jobs) {
                     let result = job(&mut |progress| ask(&send, progress));
                     lock(&results).push((place, result));
@@ -38,7 +39,7 @@ where
             if answer.is_continue() {
                 answer = observe(&report.progress);
             }
-            // A job that has panicked takes no answer.
+            // A job that has panicked receives no answer.
             let _ = report.answer.send(answer);
         }
     });
@@ -47,13 +48,13 @@ where
     results.into_iter().map(|(_, result)| result).collect()
 }
 
-/// What a job reports, and where it waits for the answer.
+/// A job's report, and where the job waits for the answer.
 struct Report {
     progress: Progress,
     answer: mpsc::Sender<ControlFlow<()>>,
 }
 
-/// Reports, and waits for the answer.
+/// Sends a report, and waits for the answer.
 fn ask(send: &mpsc::Sender<Report>, progress: &Progress) -> ControlFlow<()> {
     let (answer, answered) = mpsc::channel();
     let sent = send.send(Report { progress: progress.clone(), answer });
@@ -65,7 +66,7 @@ fn next<J>(jobs: &Mutex<VecDeque<J>>) -> Option<J> {
     lock(jobs).pop_front()
 }
 
-/// The scope passes on a panic of another thread. The locked value is still valid, so poisoning is ignored.
+/// `thread::scope` passes a panic on. The locked value is still valid, so poisoning is ignored.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -27,9 +27,9 @@ pub struct Account {
 pub struct Password(String);
 
 impl Password {
-    /// A shorter one can be guessed from a stolen database.
+    /// Shorter passwords can be guessed from a stolen database.
     const MIN_CHARS: usize = 10;
-    /// Longer ones only cost the server time.
+    /// Longer passwords only cost the server time.
     const MAX_BYTES: usize = 512;
 
     pub fn new(text: impl Into<String>) -> Self {
@@ -40,7 +40,7 @@ impl Password {
         self.0.as_bytes()
     }
 
-    /// Whether the owner of `name` may choose it.
+    /// Whether the owner of the account `name` may choose this password.
     pub fn check(&self, name: &AccountName) -> Result<(), Invalid> {
         let refuse = |given: &str, expected: &str| Err(Invalid::new("password", given, expected));
         if self.0.chars().count() < Self::MIN_CHARS {
@@ -102,9 +102,9 @@ pub struct NewPassword {
 named_enum! {
     /// What becomes of the uploads of an account that is deleted.
     Uploads("what to do with the uploads") {
-        /// They stay, and nobody can tell whose they were.
+        /// They stay, but nobody can tell who sent them.
         Keep = "keep",
-        /// They are deleted too.
+        /// They are deleted with the account.
         Delete = "delete",
     }
 }

@@ -50,7 +50,7 @@ impl From<Receipt> for NewestUpload {
         let timings = receipt.hardware.iter().map(|one| one.timings).sum();
         let mut hardware: Vec<HardwareName> =
             receipt.hardware.into_iter().map(|one| HardwareName { slug: one.slug, name: one.name }).collect();
-        // A file may hold several parts for one kind of hardware.
+        // A file may hold several datasets of the same hardware.
         hardware.dedup();
         let Receipt { id, received_at, contributor, .. } = receipt;
         Self { id, received_at, contributor, hardware, problems, timings }

@@ -7,7 +7,7 @@ use crate::ids::{AgentId, HardwareSlug, LeaseId, ProblemId};
 use crate::named_enum::named_enum;
 use crate::{DType, Invalid, KernelVariant, Layout, Op, Problem};
 
-/// The header in which an agent shows its key. Without an account, nothing else shows whose its requests are.
+/// The header with an agent's key. Without an account, only the key shows whose requests these are.
 pub const AGENT_KEY: &str = "diode-agent-key";
 
 named_enum! {
@@ -17,11 +17,11 @@ named_enum! {
         Hole = "hole",
         /// Somebody has asked for it.
         Wanted = "wanted",
-        /// A model has picked badly on what was measured of its kind.
+        /// A model's picks were bad for measured problems of its kind.
         Weak = "weak",
-        /// One contributor has measured it; a second one is to confirm that.
+        /// One contributor has measured it, and a second one is to confirm the result.
         Confirm = "confirm",
-        /// It was measured under other drivers; another one may change its times.
+        /// It was measured with other drivers only. This driver may change its times.
         Again = "again",
         /// Little of its kind has been measured.
         More = "more",
@@ -33,30 +33,30 @@ named_enum! {
     Breadth("breadth") {
         /// The full space.
         Full = "full",
-        /// The default space and a hundred configs of the full one, drawn at random.
+        /// The default space, and a hundred random configs of the full space.
         Sample = "sample",
     }
 }
 
 named_enum! {
-    /// What has become of a lease.
+    /// What became of a lease.
     LeaseState("lease state") {
         Active = "active",
         /// All of its problems were measured or refused.
         Done = "done",
-        /// The agent has given some of its problems back.
+        /// The agent has given back some of its problems.
         Returned = "returned",
-        /// The agent has not renewed it in time.
+        /// The agent did not renew it in time.
         Expired = "expired",
     }
 }
 
 named_enum! {
-    /// Whom it concerns that a problem cannot be measured.
+    /// Which devices a problem's refusal concerns.
     Reach("reach") {
-        /// All devices with the hardware.
+        /// All devices of the hardware.
         Hardware = "hardware",
-        /// The agent that says so: it lacks kernels or memory that others may have.
+        /// The agent that refused: it lacks kernels or memory that other agents may have.
         Agent = "agent",
     }
 }
@@ -79,7 +79,7 @@ pub struct Ability {
 }
 
 impl Ability {
-    /// Whether there are kernels for a problem, or none are needed.
+    /// Whether the agent has kernels for a problem, or needs none.
     pub fn has_kernels_for(&self, problem: &Problem) -> bool {
         let Some(variants) = &self.variants else { return true };
         KernelVariant::of(problem).is_ok_and(|variant| variants.contains(&variant))
@@ -107,10 +107,10 @@ pub struct Registration {
 impl Registration {
     const MAX_FACTS: usize = 64;
     const MAX_TEXT: usize = 256;
-    /// More than there are.
+    /// There are fewer variants than this.
     const MAX_VARIANTS: usize = 1024;
 
-    /// Refuses what no agent sends.
+    /// Refuses values that no agent sends.
     pub fn check(&self) -> Result<(), Invalid> {
         let plain = |b: u8| b.is_ascii_alphanumeric() || b == b'-';
         if !(16..=64).contains(&self.key.len()) || !self.key.bytes().all(plain) {

@@ -1,4 +1,4 @@
-//! Models that people contribute, and what administrators say of them.
+//! Models that people contribute, and the reviews of administrators.
 
 use serde::{Deserialize, Serialize};
 
@@ -8,21 +8,22 @@ use crate::Invalid;
 use crate::ids::{AccountName, JobId, ModelId};
 use crate::named_enum::named_enum;
 
-/// Bytes of a contributed model: eight times what is trained here, so that none takes much longer to judge.
+/// The most bytes of a contributed model: eight times a model trained here. Larger ones would take long to
+/// evaluate.
 pub const MAX_MODEL_BYTES: usize = 1 << 18;
 
 named_enum! {
-    /// What has become of a contributed model.
+    /// What became of a contributed model.
     ContributionState("state") {
-        /// The server has not looked at it yet.
+        /// The server has not evaluated it yet.
         Waiting = "waiting",
-        /// The server has judged it; an administrator has not.
+        /// The server has evaluated it, and an administrator has not decided yet.
         Evaluated = "evaluated",
-        /// It is among the server's models.
+        /// An administrator has made it one of the server's models.
         Accepted = "accepted",
-        /// An administrator does not want it.
+        /// An administrator has refused it.
         Declined = "declined",
-        /// It was among the server's models.
+        /// It was one of the server's models, until an administrator withdrew it.
         Withdrawn = "withdrawn",
     }
 }
@@ -72,15 +73,15 @@ pub struct ModelFigures {
 }
 
 named_enum! {
-    /// What an administrator does with a contributed model.
+    /// What an administrator decides about a contributed model.
     ReviewAction("action") {
-        /// It becomes one of the server's models, which is not published yet.
+        /// It becomes one of the server's models, but is not published yet.
         Accept = "accept",
-        /// It does not.
+        /// It is not wanted.
         Decline = "decline",
-        /// It is none of the server's models any more.
+        /// It is no longer one of the server's models.
         Withdraw = "withdraw",
-        /// It is judged anew, since more was measured or its job has failed.
+        /// The server evaluates it again, because there are new timings or its job has failed.
         Evaluate = "evaluate",
     }
 }
@@ -103,7 +104,7 @@ pub struct Review {
 pub struct ModelDescription(String);
 
 impl ModelDescription {
-    /// Longer ones belong elsewhere.
+    /// A reason needs no more characters.
     const MAX_CHARS: usize = 500;
 
     pub fn as_str(&self) -> &str {

@@ -2,15 +2,15 @@ use std::fmt;
 
 use crate::Invalid;
 
-/// One epoch of a training, as the line of a job's event says it. Programs read the loss back from there.
+/// One epoch of a training. It is written as a line of a job's event, from which programs read the loss.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Epoch {
-    /// The network that learns: `fold 1 of 4` or `final`.
+    /// Which network is trained: `fold 1 of 4` or `final`.
     pub phase: String,
-    /// From 1.
+    /// Counts from 1.
     pub epoch: u32,
     pub epochs: u32,
-    /// Mean over the epoch's steps.
+    /// The mean loss over the epoch's steps.
     pub loss: f64,
 }
 

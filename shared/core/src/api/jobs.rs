@@ -8,7 +8,7 @@ use crate::{Heuristic, Method};
 named_enum! {
     /// What a job does.
     JobKind("job kind") {
-        /// Trains a model on everything stored for one hardware.
+        /// Trains a model on everything that the server has of one hardware.
         Train = "train",
         /// Freezes everything that counts of one hardware as a snapshot.
         Snapshot = "snapshot",
@@ -24,13 +24,13 @@ named_enum! {
         Running = "running",
         Done = "done",
         Failed = "failed",
-        /// Somebody no longer wanted it.
+        /// Somebody has cancelled it.
         Cancelled = "cancelled",
     }
 }
 
 impl JobState {
-    /// Whether nothing more will happen.
+    /// Whether the job has ended.
     pub const fn is_final(self) -> bool {
         matches!(self, Self::Done | Self::Failed | Self::Cancelled)
     }
@@ -55,13 +55,14 @@ pub struct JobRequest {
 }
 
 impl JobRequest {
-    /// A job of the commonest sort.
+    /// A job of the commonest form: a ranking model, the usual method and the seed 0.
     pub fn new(kind: JobKind, heuristic: Heuristic, hardware: HardwareSlug) -> Self {
         Self { kind, heuristic, hardware, model_type: ModelType::Ranking, method: None, seed: 0 }
     }
 }
 
-/// Requests from before there were other types have the same ids as ever.
+/// Ranking models are left out of the JSON, so that requests have the same ids as before there were
+/// other types.
 fn is_ranking(model_type: &ModelType) -> bool {
     *model_type == ModelType::Ranking
 }

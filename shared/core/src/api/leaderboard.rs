@@ -8,7 +8,8 @@ use crate::named_enum::named_enum;
 use crate::{Comparison, Config, DType, Layout, Method, Op, Problem};
 
 named_enum! {
-    /// What a leaderboard is sorted by. All but `ratio` and `flops` are of the kernels that are ranked.
+    /// What a leaderboard is sorted by. All but `ratio` and `flops` are figures of the kernels that are
+    /// ranked.
     LeaderboardSort("sort") {
         /// TFLOP/s of the best config.
         Tflops = "tflops",
@@ -16,11 +17,11 @@ named_enum! {
         Time = "time",
         /// Share of the roofline.
         Roofline = "roofline",
-        /// Best of Inductor's default configs / best.
+        /// Time of the best default config / time of the best config.
         Gain = "gain",
         /// Time of the library kernel / time of the best Triton config.
         Ratio = "ratio",
-        /// Size of the problem in operations.
+        /// Number of operations of the problem.
         Flops = "flops",
     }
 }
@@ -88,7 +89,7 @@ pub struct LeaderboardQuery {
 }
 
 impl LeaderboardQuery {
-    /// The rows that are meant, whatever their order and page.
+    /// The filter of the rows, without their order and page.
     pub fn filter(&self) -> ProblemFilter {
         let Self { op, dtype, b_layout, method, min_m, max_m, min_n, max_n, min_k, max_k, .. } = *self;
         ProblemFilter { op, dtype, b_layout, method, min_m, max_m, min_n, max_n, min_k, max_k }
@@ -96,7 +97,7 @@ impl LeaderboardQuery {
 }
 
 fn limit<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<u32>, D::Error> {
-    /// Enough for a program that wants everything, little enough to answer at once.
+    /// Enough for programs that read everything, and few enough for a quick answer.
     const MAX: u32 = 500;
     whole_number(deserializer, 1..=MAX)
 }

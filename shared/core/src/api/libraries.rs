@@ -3,7 +3,7 @@ use serde::{Deserialize, Serialize};
 use crate::ids::HardwareSlug;
 use crate::{Invalid, Provenance};
 
-/// The facts of a node that state the version of the vendor's multiplications.
+/// The facts of a node with the version of the vendor's library.
 const FACTS: [&str; 2] = ["cublas", "hipblaslt"];
 
 /// A version of a vendor's library, with the number that the library itself gives: `cublas-130002`.
@@ -13,7 +13,7 @@ const FACTS: [&str; 2] = ["cublas", "hipblaslt"];
 pub struct LibraryVersion(String);
 
 impl LibraryVersion {
-    /// The library's version in the provenance; `None` if there is nothing that can be a version.
+    /// The library's version from the provenance. `None` if no fact can be a version.
     pub fn of(provenance: &Provenance) -> Option<Self> {
         FACTS.into_iter().find_map(|fact| {
             let version = provenance.node.get(fact)?;

@@ -7,17 +7,17 @@ use crate::ids::ProblemId;
 use crate::named_enum::named_enum;
 
 named_enum! {
-    /// How far a problem has come on its way to a measurement.
+    /// How near a problem is to being measured.
     MeasuringState("measuring state") {
-        /// There are timings of it that count.
+        /// Some of its timings count.
         Measured = "measured",
-        /// An agent has it.
+        /// An agent has a lease on it.
         Leased = "leased",
         /// It waits for an agent.
         Waiting = "waiting",
-        /// No device with the hardware can measure it.
+        /// No device of the hardware can measure it.
         Refused = "refused",
-        /// Neither people nor the plan have asked for it.
+        /// Neither people nor the plan ask for it.
         Unasked = "unasked",
     }
 }
@@ -35,7 +35,7 @@ pub struct MeasuringQuery {
 }
 
 impl MeasuringQuery {
-    /// The problems, of which there must be some.
+    /// The problems. At least one must be given.
     pub fn problems(self) -> Result<Vec<ProblemId>, Invalid> {
         self.problems
             .map(|asked| asked.0)
@@ -43,7 +43,7 @@ impl MeasuringQuery {
     }
 }
 
-/// Some problems in one parameter.
+/// Several problems in one query parameter.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AskedProblems(Vec<ProblemId>);
 

@@ -1,7 +1,7 @@
 use crate::ids::HardwareSlug;
 use crate::{Invalid, Method};
 
-/// A way of timing on a hardware: `nvidia-h200@median-cold-event`.
+/// A method on one hardware: `nvidia-h200@median-cold-event`.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct MethodOn {
     pub hardware: HardwareSlug,

@@ -1,5 +1,5 @@
-//! What the server and its clients say to each other, one module per resource.
-//! Lists are pages; errors have one shape; times shown to people are microseconds.
+//! The messages between the server and its clients, in one module per resource. Lists are pages.
+//! All errors have the same form. Times are in microseconds.
 
 mod accounts;
 mod activity;

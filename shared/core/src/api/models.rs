@@ -19,9 +19,9 @@ named_enum! {
 }
 
 named_enum! {
-    /// Whether programs take a model of their own accord.
+    /// Whether programs use a model without being told to.
     ModelState("model state") {
-        /// The one that they take.
+        /// Programs use it.
         Published = "published",
         /// It was published before.
         Earlier = "earlier",
@@ -31,15 +31,15 @@ named_enum! {
 }
 
 named_enum! {
-    /// What a model's network learns, and how.
+    /// What a model's network learns, and from which features.
     #[derive(Default)]
     ModelType("model type") {
-        /// The order of configs, from physical features. Programs take no other type of their own accord.
+        /// The order of configs, from physical features. Programs use other types only if told to.
         #[default]
         Ranking = "ranking",
-        /// Times, as torch-diode's plain network did.
+        /// Times, with torch-diode's plain network.
         Base = "base",
-        /// Times, as torch-diode's residual network did.
+        /// Times, with torch-diode's residual network.
         Deep = "deep",
     }
 }

@@ -8,11 +8,11 @@ use crate::named_enum::named_enum;
 named_enum! {
     /// What an administrator does with uploads.
     ModerationAction("action") {
-        /// They do not count any more; they can be restored.
+        /// They no longer count, but can be restored.
         Quarantine = "quarantine",
         /// They count again, unless they are fenced.
         Restore = "restore",
-        /// They are gone for good, with what nobody else has sent.
+        /// They are deleted for good. What others have sent too remains.
         Delete = "delete",
     }
 }
@@ -138,7 +138,7 @@ pub struct Report {
 pub struct Reason(String);
 
 impl Reason {
-    /// Longer ones belong elsewhere.
+    /// A reason needs no more characters.
     const MAX_CHARS: usize = 500;
 
     pub fn as_str(&self) -> &str {
@@ -168,7 +168,7 @@ impl std::str::FromStr for Reason {
     }
 }
 
-/// A line that people write for others to read, without the blanks around it.
+/// A line that people write for others to read, trimmed.
 pub(super) fn one_line(what: &str, text: &str, max_chars: usize) -> Result<String, Invalid> {
     let text = text.trim();
     let expected = format!("1 to {max_chars} characters of one line, without < and >");

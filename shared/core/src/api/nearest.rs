@@ -50,13 +50,13 @@ fn size<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<u64>, D::Er
 }
 
 fn limit<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<u32>, D::Error> {
-    /// Each is a row that is looked up.
+    /// Every problem costs the database a look-up.
     const MAX: u32 = 20;
     whole_number(deserializer, 1..=MAX)
 }
 
 impl NearestQuery {
-    /// The problem of this shape.
+    /// The problem with these sizes and types.
     pub fn problem(&self) -> Result<Problem, Invalid> {
         let given = |field: Field, size: Option<u64>| {
             size.ok_or_else(|| {

@@ -3,7 +3,7 @@ use serde::{Deserialize, Serialize};
 use crate::Config;
 use crate::ids::{ModelId, ProblemId};
 
-/// The most problems that one request may ask about: each costs a ranking and the problem's timings.
+/// The most problems in one request. For each, the server ranks a space and reads timings.
 pub const MAX_PICKED: usize = 50;
 
 /// What the best model of a hardware picks for some problems, beside what was measured.

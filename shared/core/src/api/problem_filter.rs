@@ -33,13 +33,13 @@ pub struct ProblemFilter {
 }
 
 pub(super) fn size<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<u64>, D::Error> {
-    /// The largest of the integers that the API's description names (`int64`).
+    /// The largest integer of the type `int64`, which the API's description names.
     const MAX: u64 = i64::MAX as u64;
     whole_number(deserializer, 0..=MAX)
 }
 
 impl ProblemFilter {
-    /// Whether it leaves a problem; the method is not the problem's.
+    /// Whether a problem passes the filter. `method` is ignored, since a problem has none.
     pub fn admits(&self, problem: &Problem) -> bool {
         let Self { op, dtype, b_layout, method: _, min_m, max_m, min_n, max_n, min_k, max_k } = *self;
         let within = |size: u64, least: Option<u64>, most: Option<u64>| {

@@ -8,15 +8,16 @@ use crate::named_enum::named_enum;
 named_enum! {
     /// What happens to a model.
     PublicationAction("action") {
-        /// It takes the place of the published one, pinned or not.
+        /// It replaces the published model, even a pinned one.
         Publish = "publish",
-        /// It is published no more; what was published before it is again.
+        /// It is no longer published, and the model that was published before it is published
+        /// again.
         RollBack = "roll-back",
         /// It stays published until an administrator says otherwise.
         Pin = "pin",
-        /// Better models may take its place again.
+        /// Better models may replace it again.
         Unpin = "unpin",
-        /// It is not published, since it is worse. Only the server does this.
+        /// It is not published because it is worse. Only the server does this.
         Refuse = "refuse",
     }
 }

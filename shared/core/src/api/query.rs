@@ -1,5 +1,4 @@
-//! Reading query parameters. In a URL each is text, and is read by the rules of
-//! its type.
+//! Reads query parameters. A URL has them as text, and each type has its own rules for reading it.
 
 use std::fmt::Display;
 use std::ops::RangeInclusive;

@@ -56,7 +56,7 @@ pub struct RatioQuery {
 }
 
 impl RatioQuery {
-    /// The problems that are meant.
+    /// The filter of the problems.
     pub fn filter(&self) -> ProblemFilter {
         let Self { op, dtype, b_layout, method, min_m, max_m, min_n, max_n, min_k, max_k, .. } = *self;
         ProblemFilter { op, dtype, b_layout, method, min_m, max_m, min_n, max_n, min_k, max_k }
@@ -64,26 +64,26 @@ impl RatioQuery {
 }
 
 fn limit<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<u32>, D::Error> {
-    /// As many as a page can show at once.
+    /// A page can show this many at once.
     const MAX: u32 = 500;
     whole_number(deserializer, 1..=MAX)
 }
 
-/// Per cent by which two times differ at most that count as the same.
+/// Two times count as the same if they differ by at most this many per cent.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Noise(f64);
 
 impl Noise {
     const MAX_PERCENT: f64 = 50.0;
 
-    /// As a share of one.
+    /// The noise as a share, not in per cent.
     pub fn share(self) -> f64 {
         self.0 / 100.0
     }
 }
 
 impl Default for Noise {
-    /// The repeats of one config on one device differ by about as much from day to day.
+    /// About as much as the times of one config on one device differ from day to day.
     fn default() -> Self {
         Self(2.0)
     }

@@ -6,12 +6,12 @@ use crate::hardware::Hardware;
 use crate::ids::{Digest, HardwareSlug, ModelId};
 use crate::named_enum::named_enum;
 
-/// A snapshot's name: `nvidia-h200@3` is the third of the H200. It is never given to another.
+/// A snapshot's name: `nvidia-h200@3` is the third snapshot of the H200. No name is used twice.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct SnapshotName {
     pub hardware: HardwareSlug,
-    /// Counts from 1 for each hardware.
+    /// Versions count from 1 for each hardware.
     pub version: u32,
 }
 
@@ -27,7 +27,7 @@ impl std::str::FromStr for SnapshotName {
     fn from_str(text: &str) -> Result<Self, Invalid> {
         let parsed = || {
             let (hardware, digits) = text.split_once('@')?;
-            // One name for one snapshot: no sign, no zeros in front.
+            // A snapshot has only one name: without a sign and without leading zeros.
             let version = digits.parse().ok().filter(|version: &u32| *version > 0)?;
             (version.to_string() == digits).then_some(())?;
             Some(Self { hardware: hardware.parse().ok()?, version })
@@ -74,7 +74,7 @@ named_enum! {
     /// Whether a snapshot can be downloaded.
     SnapshotState("snapshot state") {
         Whole = "whole",
-        /// Its files are gone; its `reason` says why.
+        /// Its files were deleted. Its `reason` says why.
         Removed = "removed",
     }
 }

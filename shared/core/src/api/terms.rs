@@ -5,10 +5,11 @@ use crate::named_enum::named_enum;
 /// The licence of all measurements, as an SPDX expression.
 pub const DATA_LICENCE: &str = "MIT OR Apache-2.0";
 
-/// The version of the terms of contributing that holds. Their text is `docs/terms.md`; it changes with this number.
+/// The current version of the terms of contributing. Their text is `docs/terms.md`. A new text needs a new
+/// number.
 pub const TERMS_VERSION: u32 = 1;
 
-/// The header by which a request agrees to the terms: `diode-terms: 1`.
+/// The header with which a request agrees to the terms: `diode-terms: 1`.
 pub const TERMS_HEADER: &str = "diode-terms";
 
 /// What a contribution is given under.
@@ -47,13 +48,13 @@ pub struct Agreement {
 }
 
 named_enum! {
-    /// How it is known under which licence an upload is given.
+    /// How the licence of an upload is known.
     LicenceBasis("basis of the licence") {
         /// Its sender has agreed to the terms.
         Agreed = "agreed",
-        /// The server stated the licence, and asked nobody to agree.
+        /// The server stated the licence, but asked nobody to agree.
         Stated = "stated",
-        /// It was sent before there were terms. The pages stated the licence.
+        /// The upload is older than the terms. The pages of the server stated the licence.
         BeforeTerms = "before-terms",
     }
 }
@@ -71,17 +72,17 @@ pub struct UploadLicence {
 }
 
 impl UploadLicence {
-    /// That of a sender who has agreed to these terms. All versions so far have the same licence.
+    /// The licence of a sender who has agreed to this version. All versions so far have the same licence.
     pub fn agreed(version: u32) -> Self {
         Self { terms: Some(version), ..Self::without_terms(LicenceBasis::Agreed) }
     }
 
-    /// That of a sender whom nobody has asked.
+    /// The licence of a sender who was not asked to agree.
     pub fn stated() -> Self {
         Self::without_terms(LicenceBasis::Stated)
     }
 
-    /// That of what was there before the terms, and of what older servers have.
+    /// The licence of uploads from before the terms, and of uploads that older servers report.
     pub fn before_terms() -> Self {
         Self::without_terms(LicenceBasis::BeforeTerms)
     }

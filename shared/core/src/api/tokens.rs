@@ -43,10 +43,10 @@ pub struct NewToken {
 
 impl NewToken {
     pub const DEFAULT_DAYS: u32 = 90;
-    /// A token that is forgotten stops working some day.
+    /// Every token ends some day, in case its owner forgets it.
     pub const MAX_DAYS: u32 = 365;
 
-    /// Checks it, and returns for how many days it is to work.
+    /// Checks the request, and returns for how many days the token works.
     pub fn check(&self) -> Result<u32, Invalid> {
         check_name("token name", &self.name)?;
         check_scopes(&self.scopes)?;

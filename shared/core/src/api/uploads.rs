@@ -4,16 +4,16 @@ use super::{LibraryVersion, UploadLicence};
 use crate::ids::{AccountName, Digest, HardwareSlug, UploadId};
 use crate::named_enum::named_enum;
 
-/// The most bytes an upload may have. The largest collection in use, 209 problems
-/// of 1,534 configs, is 57 MB in torch-diode's MessagePack and 0.5 MB in ours.
+/// The most bytes of an upload. A collection of 209 problems with 1,534 configs each takes 57 MB in
+/// torch-diode's MessagePack and 0.5 MB in our format.
 pub const MAX_UPLOAD_BYTES: usize = 64 * 1024 * 1024;
 
-/// The most timings and failures an upload may hold: thirteen times the largest
-/// collection in use. While it is decoded, each takes up to 32 bytes.
+/// The most timings and failures of an upload: thirteen times those of such a collection. While an upload is
+/// decoded, each takes up to 32 bytes.
 pub const MAX_UPLOAD_TIMINGS: usize = 1 << 22;
 
-/// Problems in one upload: ten times as many as the largest collection in use has. Each costs the database far more than
-/// the bytes in which it can be written, and others wait meanwhile.
+/// The most problems in one upload: ten times the longest known list of real shapes. A problem costs the
+/// database far more than the bytes that describe it, and other uploads wait meanwhile.
 pub const MAX_UPLOAD_PROBLEMS: usize = 1 << 14;
 
 named_enum! {
@@ -66,7 +66,7 @@ pub struct Receipt {
     pub licence: UploadLicence,
 }
 
-/// Older servers do not say.
+/// Older servers send no standing. All of their uploads count.
 fn counts() -> Standing {
     Standing::Counts
 }

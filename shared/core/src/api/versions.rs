@@ -5,7 +5,7 @@ use std::str::FromStr;
 
 use crate::Invalid;
 
-/// What programs of Diode call themselves in `User-Agent`, before their version: `diode/0.1.0`.
+/// The name of Diode's programs in `User-Agent`. Their version follows: `diode/0.1.0`.
 pub const PROGRAM: &str = "diode";
 
 /// The header in which a server names its version.
@@ -26,7 +26,7 @@ pub struct Version {
 }
 
 impl Version {
-    /// That of a program of Diode, from its `User-Agent`; `None` for any other program.
+    /// The version of a Diode program, from its `User-Agent`. `None` for other programs.
     pub fn of_program(user_agent: &str) -> Option<Self> {
         user_agent.strip_prefix(PROGRAM)?.strip_prefix('/')?.parse().ok()
     }
@@ -42,7 +42,7 @@ impl FromStr for Version {
     type Err = Invalid;
 
     fn from_str(text: &str) -> Result<Self, Invalid> {
-        // What follows a dash or a plus names a build of the version.
+        // The text after a dash or a plus names a build. It is no part of the version.
         let release = text.split(['-', '+']).next().unwrap_or_default();
         let numbers: Vec<u32> = release.split('.').map_while(|number| number.parse().ok()).collect();
         match (numbers.as_slice(), release.split('.').count()) {

@@ -50,8 +50,8 @@ fn the_older_form_is_read_and_written_in_the_current_one() {
     assert_eq!(decode(current.as_bytes()).unwrap().datasets, decoded.datasets);
 }
 
-/// The largest real dataset: 320,606 timings. It is too large for the repository, so the test runs only if
-/// the variable names the folder that holds it.
+/// torch-diode's dataset of the H200: 320,606 timings. This file is too large for the repository, so the test
+/// runs only if the variable names the folder that holds it.
 #[test]
 fn the_real_h200_dataset_survives_to_the_byte() {
     let Some(folder) = std::env::var_os("DIODE_DATA_DIR") else {

@@ -1,50 +1,50 @@
-//! What an epilogue costs on a kind of hardware, as it was measured.
+//! The measured costs of an epilogue on some hardware.
 
 use diode_core::hardware::{Facts, Hardware};
 use diode_core::{Config, DType, Problem, Tile};
 
 use super::Following;
 
-/// Values of the product per thread from which an epilogue's registers do not suffice.
+/// With this many values of the product per thread or more, an epilogue does not have enough registers.
 const CROWDED: u32 = 128;
 
-/// On a multiprocessor. With fewer, one of its four schedulers has a single warp, which waits for its own results.
+/// Warps on a multiprocessor. With fewer, one of its four schedulers has only one warp, which waits for its
+/// own results.
 const ENOUGH_WARPS: u64 = 8;
 
-/// Of a thread, besides its values of the product.
+/// Registers of a thread beside its values of the product.
 const REGISTERS: u32 = 56;
-/// What an epilogue adds.
+/// Registers that an epilogue needs in addition.
 const MORE_REGISTERS: u32 = 16;
 
-/// Of a product that fills up to half of so many bytes, half is still in the cache.
+/// The size of the cache. A product of up to half of it is still half in the cache when it is read.
 const CACHE_BYTES: u64 = 50 << 20;
 
-/// What was measured of one kind of hardware: `docs/measurements/plugin.md` says how.
+/// The costs that were measured on some hardware. `docs/measurements/plugin.md` says how.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Costs {
     pub facts: Facts,
-    /// A further kernel, however small.
+    /// The time between two kernels, for a second kernel of any size.
     pub gap_us: f64,
-    /// From memory and to it, by kernels that do nothing else.
+    /// How fast kernels read and write memory if they do nothing else.
     pub bytes_per_us: f64,
-    /// By kernels of their own, while they wait for memory.
+    /// How fast a separate kernel computes `erf` while it waits for memory.
     pub erfs_per_us: f64,
-    /// In a tile, waiting for other operands.
+    /// How long a tile waits for other operands.
     pub read_us: f64,
-    /// In a tile, 1024 of the function on every multiprocessor.
+    /// How long a tile takes for 1024 values of `erf` on every multiprocessor.
     pub erf_us: f64,
     /// The same with so many values per thread that registers do not suffice.
     pub crowded_erf_us: f64,
-    /// How many times as long functions and other operands take with fewer than `ENOUGH_WARPS` at once on a
-    /// multiprocessor.
+    /// How many times longer functions and other operands take with fewer than [`ENOUGH_WARPS`].
     pub few_warps: f64,
-    /// The share of its time that a tile takes longer for, where an epilogue's registers leave room for one block
-    /// less.
+    /// By which share of its time a tile is slower if an epilogue's registers leave room for only one block
+    /// on a multiprocessor.
     pub lost_occupancy: f64,
 }
 
 impl Costs {
-    /// The costs on a kind of hardware. Where there are none, only the multiplication itself decides.
+    /// The costs on some hardware. `None` if they were not measured, so that only the multiplication counts.
     pub fn of(hardware: &Hardware) -> Option<Self> {
         let [gap_us, bytes_per_us, erfs_per_us, read_us, lost_occupancy] = match hardware.slug.as_str() {
             "nvidia-h100" => [1.9, 3.3e6, 0.8e6, 0.2, 0.18],
@@ -66,7 +66,7 @@ impl Costs {
         })
     }
 
-    /// A kernel of its own.
+    /// The time of the epilogue as a kernel of its own.
     pub fn separate_us(&self, following: &Following) -> f64 {
         let is_cached = following.product_bytes <= CACHE_BYTES / 2;
         let product = following.product_bytes as f64 * if is_cached { 0.5 } else { 1.0 };
@@ -75,7 +75,8 @@ impl Costs {
         self.gap_us + (bytes / self.bytes_per_us).max(functions)
     }
 
-    /// What a tile takes longer for, when it does all this itself. What has no tile leaves it to another kernel.
+    /// How much longer a tile takes with the epilogue in its own kernel. For a config without a tile, the
+    /// time of a separate kernel.
     pub fn fused_us(&self, following: &Following, problem: &Problem, config: &Config, alone_us: f64) -> f64 {
         let Some(tile) = config.tile() else { return self.separate_us(following) };
         let more_written = following.more_written() as f64;
@@ -99,15 +100,15 @@ impl Costs {
         if u64::from(after).min(waves) * u64::from(tile.num_warps) < ENOUGH_WARPS {
             waiting *= self.few_warps;
         }
-        // With short functions alone no tile has lost a block.
+        // In measurements, short functions alone never cost a tile its second block.
         let loses = before > 1 && after == 1 && (long_work > 0.0 || short_work == 0.0);
-        // Nothing else runs meanwhile: it takes twice as long to read.
+        // Reading other operands then takes twice as long, because nothing else runs meanwhile.
         let times = if is_crowded || loses { 2.0 } else { 1.0 };
         let memory = (more_written + following.read_bytes as f64 * times) / self.bytes_per_us;
         memory + waiting + if loses { self.lost_occupancy * alone_us } else { 0.0 }
     }
 
-    /// How many blocks run at once on a multiprocessor, with so many registers for each thread.
+    /// How many blocks run at once on a multiprocessor with this many registers per thread.
     fn resident(&self, problem: &Problem, tile: &Tile, registers: u32) -> u32 {
         let element = if problem.a_dtype == DType::Float32 { 4 } else { 2 };
         let shared = (tile.block_m + tile.block_n) * tile.block_k * tile.num_stages * element;
@@ -160,7 +161,7 @@ mod tests {
     fn a_tile_with_few_warps_waits_for_functions() {
         let (h100, problem) = (costs("nvidia-h100"), problem(2048, 512, 256));
         let gated = following(&["exp", "add", "div", "mul"], 1 << 20, 2 << 20);
-        // 128 blocks of four warps, and 256 of which two run at once.
+        // 128 blocks of four warps have too few warps. Of 256 blocks, two run at once.
         let [few, enough] =
             [128, 64].map(|block_n| h100.fused_us(&gated, &problem, &tile(64, block_n, 4), 8.0));
         assert!(few > 1.5 * enough, "{few} {enough}");

@@ -1,4 +1,4 @@
-//! Which kernel to take, with what follows it.
+//! Chooses between a tile and the library, with the epilogue counted.
 
 use diode_core::hardware::Hardware;
 use diode_core::{Config, Epilogue, Micros, Problem};
@@ -7,19 +7,20 @@ use serde::{Deserialize, Serialize};
 use super::{Costs, Following};
 use crate::RankedSpace;
 
-/// A tile is taken for the library if it is expected to be faster by this share, with what follows.
+/// A tile is taken instead of the library only if it is predicted to be faster by this share, with the
+/// epilogue counted.
 ///
-/// Fewer picks are then slower than the library, and the mean is the same within 0.3 %:
+/// With it fewer picks are slower than the library, and the mean changes by less than 0.3 %.
 /// `docs/measurements/plugin.md` has the figures.
 pub const DOUBT: f64 = 0.07;
 
-/// So many picks are compared with what follows them, and with them so many that are [`NEAR`].
+/// How many picks are compared, with the epilogue counted. [`NEAR`] others are compared with them.
 pub const WEIGHED: usize = 8;
 
-/// How many of the configs that were not picked are compared too.
+/// How many further configs are compared beside the picks.
 pub const NEAR: usize = 5;
 
-/// A kernel with what follows it.
+/// A kernel, its time alone and the time of the epilogue.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Weighed {
     pub config: Config,
@@ -32,13 +33,14 @@ impl Weighed {
         Micros(self.alone.0 + self.following.0)
     }
 
-    /// What counts: the library is a known quantity.
+    /// The time that is compared. Tiles get the doubt added; the library gets none, because its time is well
+    /// known.
     fn doubtful_us(&self) -> f64 {
         self.total().0 * if self.config.is_library() { 1.0 } else { 1.0 + DOUBT }
     }
 }
 
-/// Kernels and their times, with what follows them where that is known, the best first.
+/// Kernels and their times with the epilogue, if its costs are known. The best kernel stands first.
 pub fn weighed(
     kernels: impl IntoIterator<Item = (Config, Micros)>,
     problem: &Problem,
@@ -55,16 +57,17 @@ pub fn weighed(
     all
 }
 
-/// The kernels of a ranking with an epilogue, and which way is better.
+/// The kernels of a ranking with the epilogue counted, and whether a tile or the library is better.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Decision {
-    /// The picks, those near them and the library.
+    /// The picks, other configs with short times, and the library.
     pub best_first: Vec<Weighed>,
     pub verdict: Verdict,
 }
 
 impl Decision {
-    /// With at least `count` kernels, where there are so many. `None` where nothing follows, or no costs are known.
+    /// Compares at least `count` kernels, if there are so many. `None` if there is no epilogue or its costs
+    /// are not known.
     pub fn of(
         ranked: &RankedSpace,
         hardware: &Hardware,
@@ -73,7 +76,7 @@ impl Decision {
         count: usize,
     ) -> Option<Self> {
         let (following, costs) = (Following::of(epilogue, problem)?, Costs::of(hardware)?);
-        // The same are compared however many are shown, so that all programs decide alike.
+        // The same kernels are compared however many are shown, so that all programs decide alike.
         let are_enough = count <= WEIGHED + NEAR;
         let mut kernels = ranked.picks(if are_enough { WEIGHED } else { count });
         kernels.extend(ranked.near(&kernels, NEAR));
@@ -87,20 +90,20 @@ impl Decision {
     }
 }
 
-/// Whether a tile or the library is the better choice with an epilogue.
+/// Whether a tile or the library is the better choice with this epilogue.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Verdict {
     pub epilogue: Epilogue,
-    /// The best tile, with the epilogue fused.
+    /// The time of the best tile with the epilogue fused.
     pub tile_us: Option<f64>,
-    /// The library, and a kernel for the epilogue.
+    /// The time of the library and of a kernel for the epilogue.
     pub library_us: Option<f64>,
     /// Whether the tile is the better choice.
     pub fuse: bool,
 }
 
 impl Verdict {
-    /// In one or two sentences; `time` writes microseconds for their reader.
+    /// The verdict in one or two sentences. `time` formats microseconds.
     pub fn in_words(&self, time: impl Fn(f64) -> String) -> String {
         let what = in_words(self.epilogue);
         match (self.tile_us, self.library_us) {
@@ -135,7 +138,7 @@ impl Verdict {
     }
 }
 
-/// Why the times are of the multiplication alone although something follows it; `None` where they are not.
+/// Why times exclude the epilogue, in one sentence. `None` if they include it or there is none.
 pub fn uncounted(epilogue: Epilogue, hardware: &Hardware, problem: &Problem) -> Option<String> {
     if epilogue == Epilogue::None {
         return None;
@@ -150,7 +153,7 @@ pub fn uncounted(epilogue: Epilogue, hardware: &Hardware, problem: &Problem) -> 
     is_nothing.then(|| "The product is float32 already: no cast follows.".to_owned())
 }
 
-/// An epilogue in a sentence.
+/// What a sentence calls the epilogue.
 fn in_words(epilogue: Epilogue) -> &'static str {
     match epilogue {
         Epilogue::None => "nothing",
@@ -187,7 +190,7 @@ mod tests {
 
     #[test]
     fn a_big_epilogue_turns_the_decision() {
-        // The ReLU reads and writes 64 MiB each way: 42.6 µs as a kernel, nothing in the tile.
+        // As a kernel, the ReLU reads and writes 64 MiB each: 42.6 µs. In the tile it takes no time.
         assert_eq!(
             words(50.0, 40.0),
             "Better: a tile with the ReLU fused. It is predicted to take 50.0 µs, the library and a kernel for the \

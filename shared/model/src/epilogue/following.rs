@@ -1,36 +1,36 @@
-//! What is fused into a tile, in numbers.
+//! The work of what is fused into a tile, in numbers.
 
 use diode_core::{DType, Epilogue, Problem};
 
-/// How long a function takes, in units of `erf`: in a kernel of its own and in a tile. What is not listed takes no
-/// time beside the memory's.
+/// A function and how long it takes, relative to `erf`: in a kernel of its own, and in a tile. Functions that
+/// are not listed take no time beyond that of the memory.
 type Work = (&'static str, f64, f64);
 
-/// Long ones need registers of their own in a tile.
+/// Long functions need registers of their own in a tile.
 const LONG: [Work; 5] =
     [("erf", 1.0, 1.0), ("tanh", 1.0, 1.6), ("pow", 1.0, 1.0), ("sin", 1.0, 1.0), ("cos", 1.0, 1.0)];
 const SHORT: [Work; 4] = [("exp", 0.3, 0.44), ("sigmoid", 0.3, 0.44), ("log", 0.5, 0.5), ("log1p", 0.5, 0.5)];
 
-/// A change of the type, which is named only where there is nothing else.
+/// A change of type. It is named only if there is nothing else to name.
 const CAST: &str = "convert_element_type";
 
-/// What becomes part of a tile's kernel, because it follows the multiplication point by point.
+/// What becomes part of a tile's kernel because it follows the multiplication point by point.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Following {
     /// The names of torch's functions.
     pub ops: Vec<String>,
-    /// Of the product.
+    /// The number of values in the product.
     pub elements: u64,
     pub product_bytes: u64,
-    /// Of its other operands.
+    /// The bytes of all other operands.
     pub read_bytes: u64,
     pub written_bytes: u64,
-    /// Whether the product itself is wanted too.
+    /// Whether the product itself is needed, too.
     pub keeps_product: bool,
 }
 
 impl Following {
-    /// An epilogue after a problem; `None` where nothing is left to do.
+    /// What an epilogue does after a problem. `None` if there is nothing to do.
     pub fn of(epilogue: Epilogue, problem: &Problem) -> Option<Self> {
         let p = problem;
         let elements = p.b.saturating_mul(p.m).saturating_mul(p.n);
@@ -50,9 +50,9 @@ impl Following {
         Some(Self { ops, elements, product_bytes, read_bytes, written_bytes, keeps_product: false })
     }
 
-    /// Its functions, each once; casts only where there is nothing else.
+    /// The functions, each named once. Casts are named only if there is nothing else.
     pub fn label(&self) -> String {
-        /// So many are named.
+        /// The most functions that are named.
         const MOST: usize = 6;
         let mut names: Vec<&str> = Vec::new();
         for op in self.ops.iter().filter(|op| *op != CAST) {
@@ -68,18 +68,18 @@ impl Following {
         if more > 0 { format!("{named} and {more} more") } else { named }
     }
 
-    /// How long its functions take in a kernel of their own, in units of `erf`.
+    /// How long the functions take in a kernel of their own, relative to `erf`.
     pub(super) fn separate_work(&self) -> f64 {
         let all = [&LONG[..], &SHORT[..]].concat();
         self.sum(&all, |work| work.1)
     }
 
-    /// The same of its long functions in a tile.
+    /// How long the long functions take in a tile, relative to `erf`.
     pub(super) fn long_work(&self) -> f64 {
         self.sum(&LONG, |work| work.2)
     }
 
-    /// The same of its short functions in a tile.
+    /// How long the short functions take in a tile, relative to `erf`.
     pub(super) fn short_work(&self) -> f64 {
         self.sum(&SHORT, |work| work.2)
     }
@@ -89,7 +89,7 @@ impl Following {
         self.ops.iter().filter_map(known).sum()
     }
 
-    /// Bytes that a kernel writes beyond those of the product.
+    /// The bytes that a kernel writes beyond the product.
     pub(super) fn more_written(&self) -> u64 {
         let product = if self.keeps_product { 0 } else { self.product_bytes };
         self.written_bytes.saturating_sub(product)

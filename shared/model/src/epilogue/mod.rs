@@ -1,5 +1,5 @@
-//! What a kernel's choice costs beyond the multiplication: what follows it is part of a tile, but a kernel of its
-//! own after the library.
+//! What a kernel costs beyond the multiplication. An epilogue becomes part of a tile's kernel, but is a
+//! kernel of its own after the library.
 
 mod costs;
 mod decision;

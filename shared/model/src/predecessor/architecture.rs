@@ -6,16 +6,17 @@ use serde::{Deserialize, Serialize};
 use super::features::PredecessorFeatures;
 use crate::ModelError;
 
-/// Wider networks were never built; it bounds the work of one prediction.
+/// No network was ever wider. The limit also bounds the work of a prediction.
 const MAX_WIDTH: usize = 1024;
-/// Hidden layers or blocks: the deepest that torch-diode's commands made by themselves has 10.
+/// The most hidden layers or blocks. The deepest network that torch-diode's commands make by
+/// default has 10.
 const MAX_LAYERS: usize = 64;
 
-/// One of torch-diode's three kinds of networks.
+/// A network of one of torch-diode's three types.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "lowercase")]
 pub enum Architecture {
-    /// The one that torch-diode shipped; its output is a time on top of `kernel_overhead` ms.
+    /// The type that torch-diode shipped. Its output is a time beyond `kernel_overhead` ms.
     V1 {
         widths: Vec<usize>,
         kernel_overhead: f64,
@@ -23,7 +24,7 @@ pub enum Architecture {
     Base {
         widths: Vec<usize>,
     },
-    /// Blocks of two layers around which the input is added.
+    /// Blocks of two layers each. A block's input is added to its output.
     Deep {
         width: usize,
         blocks: usize,
@@ -31,11 +32,11 @@ pub enum Architecture {
 }
 
 impl Architecture {
-    /// Width and number of the blocks of `deep`, unless others are asked for.
+    /// Width and number of the blocks of `deep` by default.
     pub const DEEP: (usize, usize) = (128, 10);
 }
 
-/// One step of a network.
+/// One step of the forward pass.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Part {
     Dense {
@@ -49,16 +50,16 @@ pub enum Part {
         width: usize,
     },
     Relu,
-    /// Acts in training only.
+    /// Changes nothing outside of training.
     Dropout,
-    /// Keeps its input …
+    /// Keeps a copy of the values …
     Keep,
-    /// … and adds it.
+    /// … and adds this copy.
     AddKept,
 }
 
 impl Architecture {
-    /// torch-diode's own defaults.
+    /// The `base` network with torch-diode's default widths.
     pub fn base() -> Self {
         Self::Base { widths: vec![256, 512, 256, 128, 64] }
     }
@@ -67,7 +68,7 @@ impl Architecture {
         Self::Deep { width, blocks }
     }
 
-    /// The name that torch-diode's commands have for it.
+    /// The name of this type in torch-diode's commands.
     pub const fn kind(&self) -> &'static str {
         match self {
             Self::V1 { .. } => "v1",
@@ -76,7 +77,7 @@ impl Architecture {
         }
     }
 
-    /// Which features it takes.
+    /// The features that the network takes.
     pub const fn features(&self) -> PredecessorFeatures {
         match self {
             Self::V1 { .. } => PredecessorFeatures::Twelve,
@@ -84,7 +85,7 @@ impl Architecture {
         }
     }
 
-    /// Recognises a network by the settings beside its weights, as torch-diode did.
+    /// Recognises the type by the settings beside the weights, as torch-diode did.
     pub fn of(checkpoint: &TorchCheckpoint) -> Result<Self, ModelError> {
         let settings = Settings(checkpoint);
         let has = |key: &str| checkpoint.settings.contains_key(key);
@@ -114,7 +115,7 @@ impl Architecture {
         Ok(architecture)
     }
 
-    /// Checks what came from outside.
+    /// Checks an architecture that came from outside.
     pub fn validate(&self) -> Result<(), ModelError> {
         let (what, widths) = match self {
             Self::V1 { widths, kernel_overhead } => {
@@ -141,7 +142,7 @@ impl Architecture {
         }
     }
 
-    /// The whole network, from features to one output.
+    /// All steps of the network, from features to one output.
     pub fn parts(&self) -> Vec<Part> {
         let mut parts = Vec::new();
         let mut inputs = self.features().count();
@@ -193,7 +194,7 @@ impl Architecture {
     }
 }
 
-/// The settings beside the weights, each read as the type it must have.
+/// The settings beside the weights. Each is read as the type that it must have.
 struct Settings<'a>(&'a TorchCheckpoint);
 
 impl Settings<'_> {

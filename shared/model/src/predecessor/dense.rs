@@ -2,10 +2,10 @@
 
 use wide::f32x8;
 
-/// Outputs computed together. Each loaded input is used once for each of them.
+/// Outputs that are computed together. A loaded input is used for all of them.
 const UNROLL: usize = 4;
 
-/// Weights as the forward pass reads them: groups of [`UNROLL`] outputs, input by input.
+/// Weights in the order of the forward pass: groups of [`UNROLL`] outputs, input by input.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Dense {
     inputs: usize,
@@ -15,7 +15,7 @@ pub(super) struct Dense {
 }
 
 impl Dense {
-    /// From the weights of one output after the other.
+    /// Takes weights that are ordered by output.
     pub(super) fn new(inputs: usize, weights: &[f32], bias: &[f32]) -> Self {
         let groups = bias.len().div_ceil(UNROLL);
         let mut grouped = Self {

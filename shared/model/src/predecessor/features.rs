@@ -1,22 +1,22 @@
 //! The inputs of torch-diode's networks.
 //!
-//! torch-diode's mistakes are part of them: weights only fit the inputs they were trained
-//! on. Every 2-byte type but float16 counts as 32 bits in the larger set, the
-//! batch enters no product, and there is no logarithm of K.
+//! torch-diode's mistakes are repeated here, because weights only fit the inputs that they were
+//! trained on. In the larger set every type but float16 counts as 32 bits, products leave the batch
+//! out, and K has no logarithm.
 
 use diode_core::{DType, Problem, Tile};
 
-/// Which of torch-diode's feature sets.
+/// One of torch-diode's two feature sets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PredecessorFeatures {
-    /// 7 of the problem and 5 of the config: those of v1.
+    /// The set of v1: 7 features of the problem and 5 of the config.
     Twelve,
-    /// 17 of the problem and 19 of the config: those of base and deep.
+    /// The set of base and deep: 17 features of the problem and 19 of the config.
     ThirtySix,
 }
 
 impl PredecessorFeatures {
-    /// Columns of the problem and of the config.
+    /// The numbers of columns for the problem and for the config.
     pub const fn counts(self) -> (usize, usize) {
         match self {
             Self::Twelve => (7, 5),
@@ -37,17 +37,17 @@ impl PredecessorFeatures {
     }
 }
 
-/// How v1 is fed.
+/// How the features reach v1.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Feeding {
-    /// As it was trained: logarithms brought to scale.
+    /// As in its training: as scaled logarithms.
     #[default]
     Right,
-    /// As torch-diode's plug-in for Inductor fed it: the bare values, bfloat16 as 32 bits.
+    /// As in torch-diode's plug-in for Inductor: unscaled, with bfloat16 as 32 bits.
     AsThePlugIn,
 }
 
-/// v1's columns: mean and deviation of the logarithms it was trained on.
+/// v1's columns, with the mean and deviation of each logarithm in its training data.
 const V1_SCALES: [(f64, f64); 12] = [
     (2.782_750_84, 0.083_227_56),  // bits of an element
     (8.239_967_46, 2.318_934_39),  // M
@@ -91,7 +91,7 @@ pub fn twelve(problem: &Problem, tile: &Tile, feeding: Feeding) -> [f32; 12] {
             for (index, ((out, value), (mean, std))) in
                 scaled.iter_mut().zip(columns).zip(V1_SCALES).enumerate()
             {
-                // Two columns were rounded before their logarithm was taken.
+                // In training, these two columns were rounded before their logarithm was taken.
                 let value = if matches!(index, 4 | 5) { f64::from(value as f32) } else { value };
                 *out = ((libm::log(value) - mean) / std) as f32;
             }
@@ -162,7 +162,7 @@ fn thirty_six_config(tile: &Tile) -> [f32; 19] {
     columns.map(|value| value as f32)
 }
 
-/// torch-diode's idea of the width of a type.
+/// The width that torch-diode takes a type to have.
 fn bits_or_32(dtype: DType) -> f64 {
     if dtype == DType::Float16 { 16.0 } else { 32.0 }
 }
@@ -174,7 +174,7 @@ struct Arithmetic {
 }
 
 impl Arithmetic {
-    /// Of one matrix of the batch: torch-diode's features leave the batch out.
+    /// The values of one matrix of the batch, since torch-diode's features leave the batch out.
     fn of(problem: &Problem, bits: f64) -> Self {
         let (m, n, k) = (problem.m as f64, problem.n as f64, problem.k as f64);
         let gb = (m * k + k * n + m * n) * (bits / 8.0) / 1e9;

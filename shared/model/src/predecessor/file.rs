@@ -1,5 +1,5 @@
-//! Our file of a network of torch-diode's kinds: safetensors with its own tensor
-//! names, the scale of the columns, and one JSON document.
+//! Our file for a network of torch-diode's types. It is a safetensors file with the network's own
+//! tensor names, the scale of the columns and one JSON document.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -10,10 +10,10 @@ use super::model::{PredecessorMetadata, PredecessorModel, Scale};
 use crate::file::{KEY, MAX_BYTES, MEAN, STD};
 use crate::{Misfit, ModelError};
 
-/// The word in the document that tells these models from ours.
+/// The key of the JSON document that only these models have.
 const MARK: &str = "architecture";
 
-/// Whether a model file holds one of torch-diode's kinds of networks.
+/// Whether a model file holds a network of one of torch-diode's types.
 pub fn is_predecessor_file(bytes: &[u8]) -> bool {
     let document = SafeTensors::read_metadata(bytes).ok().and_then(|(_, header)| {
         let text = header.metadata().as_ref()?.get(KEY)?.clone();
@@ -23,7 +23,7 @@ pub fn is_predecessor_file(bytes: &[u8]) -> bool {
 }
 
 impl PredecessorModel {
-    /// Reads a file that [`to_bytes`](Self::to_bytes) made; everything in it is checked.
+    /// Reads a file that [`to_bytes`](Self::to_bytes) made. Everything in it is checked.
     pub fn from_bytes(bytes: &[u8]) -> Result<Self, ModelError> {
         if bytes.len() > MAX_BYTES {
             return Err(ModelError::TooLarge { bytes: bytes.len(), max: MAX_BYTES });
@@ -54,8 +54,8 @@ impl PredecessorModel {
         Self::trained(metadata, checkpoint, mean, std)
     }
 
-    /// The model file; the same model always gives the same bytes. torch-diode's own models
-    /// have none: the metadata that a file needs is not known.
+    /// The model file. The same model always gives the same bytes. A model from torch-diode's
+    /// checkpoint has no file, because its metadata are not known.
     pub fn to_bytes(&self) -> Result<Vec<u8>, ModelError> {
         let (Some(metadata), Some(Scale { mean, std })) = (&self.metadata, &self.scale) else {
             return Err(ModelError::NoMetadata { key: KEY });

@@ -9,10 +9,10 @@ use crate::{Misfit, ModelError};
 
 /// How many configs are computed at once.
 pub(super) const LANES: usize = 8;
-/// torch's, added to every variance.
+/// What torch adds to every variance.
 const EPSILON: f64 = 1e-5;
 
-/// A network ready to run.
+/// A network that is ready to run.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Network {
     steps: Vec<Step>,
@@ -21,14 +21,14 @@ pub(super) struct Network {
 #[derive(Debug, Clone, PartialEq)]
 enum Step {
     Dense(Dense),
-    /// Batch normalisation with what was learnt: a factor and a summand per column.
+    /// Batch normalisation after training: a factor and a summand per column.
     Affine(Vec<(f32, f32)>),
     Relu,
     Keep,
     AddKept,
 }
 
-/// Intermediate values, kept between blocks to allocate once.
+/// Intermediate values. They are kept from block to block, so that they are allocated once.
 #[derive(Debug, Default)]
 pub(super) struct Scratch {
     front: Vec<f32x8>,
@@ -37,7 +37,7 @@ pub(super) struct Scratch {
 }
 
 impl Network {
-    /// Takes the weights that the architecture names, and refuses all others.
+    /// Takes the tensors that the architecture names, and refuses any others.
     pub(super) fn new(architecture: &Architecture, checkpoint: &TorchCheckpoint) -> Result<Self, ModelError> {
         let mut tensors = Tensors { checkpoint, taken: 0 };
         let mut steps = Vec::new();

@@ -1,8 +1,8 @@
 //! torch-diode's networks, so that its models can be used and compared with ours.
 //!
-//! The three kinds, the features they were fed and the names of their tensors are
-//! torch-diode's own. A model comes from one of its checkpoints, or from a file of
-//! ours that holds such a network trained here.
+//! The three types, their features and the names of their tensors are torch-diode's own. A model
+//! comes from one of torch-diode's checkpoints, or from a file of ours with such a network that was
+//! trained here.
 
 mod architecture;
 mod dense;

@@ -1,4 +1,4 @@
-//! A model of one of torch-diode's kinds.
+//! A model of one of torch-diode's types.
 
 use diode_core::api::EvaluationReport;
 use diode_core::hardware::Hardware;
@@ -12,17 +12,17 @@ use crate::features::featured_tile;
 use crate::metadata::Training;
 use crate::{ModelError, Predictor};
 
-/// Inputs are clamped to this many deviations: training data is never further out.
+/// Inputs are clamped to this many deviations from the mean. Training data is never further out.
 const FURTHEST: f32 = 8.0;
 
-/// What a file of ours states about such a model; torch-diode's own files state none of it.
+/// What our file states about such a model. torch-diode's own files state nothing of it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct PredecessorMetadata {
     pub heuristic: Heuristic,
     pub hardware: Hardware,
     pub ops: Vec<Op>,
     pub dtypes: Vec<DType>,
-    /// The name of its [`PredecessorFeatures`].
+    /// The name of the [`PredecessorFeatures`] that the model takes.
     pub feature_set: String,
     pub architecture: Architecture,
     pub training: Training,
@@ -30,7 +30,7 @@ pub struct PredecessorMetadata {
     pub evaluation: Option<EvaluationReport>,
 }
 
-/// A network of torch-diode's, from one of its checkpoints or trained here.
+/// A network of one of torch-diode's types, from its checkpoint or trained here.
 #[derive(Debug, Clone, PartialEq)]
 pub struct PredecessorModel {
     architecture: Architecture,
@@ -41,7 +41,7 @@ pub struct PredecessorModel {
     pub(super) checkpoint: TorchCheckpoint,
 }
 
-/// What brings the columns to mean 0 and deviation 1 for a network that was trained here.
+/// The scale of the columns for a network that was trained here: it gives mean 0 and deviation 1.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Scale {
     pub(super) mean: Vec<f32>,
@@ -49,7 +49,7 @@ pub(super) struct Scale {
 }
 
 impl PredecessorModel {
-    /// From what torch-diode saved: the kind follows from the settings beside the weights.
+    /// A model from torch-diode's checkpoint. The settings beside the weights tell its type.
     pub fn from_checkpoint(checkpoint: TorchCheckpoint) -> Result<Self, ModelError> {
         let architecture = Architecture::of(&checkpoint)?;
         let network = Network::new(&architecture, &checkpoint)?;
@@ -57,7 +57,7 @@ impl PredecessorModel {
         Ok(Self { architecture, network, feeding, scale: None, metadata: None, checkpoint })
     }
 
-    /// From a network that was trained here, on columns that were brought to scale.
+    /// A model from a network that was trained here, on scaled columns.
     pub fn trained(
         metadata: PredecessorMetadata,
         checkpoint: TorchCheckpoint,
@@ -87,18 +87,19 @@ impl PredecessorModel {
         &self.architecture
     }
 
-    /// What a file of ours says; `None` for torch-diode's own.
+    /// What our file states; `None` for torch-diode's own models.
     pub fn metadata(&self) -> Option<&PredecessorMetadata> {
         self.metadata.as_ref()
     }
 
-    /// The same model fed as torch-diode's plug-in fed it; only v1 was in use there.
+    /// The same model with features as torch-diode's plug-in gave them to v1. `None` for the other
+    /// types, which the plug-in did not use.
     pub fn as_the_plug_in_fed_it(&self) -> Option<Self> {
         let is_v1 = matches!(self.architecture, Architecture::V1 { .. });
         is_v1.then(|| Self { feeding: Feeding::AsThePlugIn, ..self.clone() })
     }
 
-    /// Adds what was measured on problems the model was not trained on.
+    /// Adds what was measured on problems that the model was not trained on.
     pub fn with_evaluation(mut self, report: EvaluationReport) -> Self {
         if let Some(metadata) = &mut self.metadata {
             metadata.evaluation = Some(report);
@@ -106,7 +107,8 @@ impl PredecessorModel {
         self
     }
 
-    /// The natural logarithm of the predicted time in ms, as torch-diode's networks put it out.
+    /// The natural logarithm of the predicted time in ms, which is the output of torch-diode's
+    /// networks.
     pub fn predict_ln_ms(&self, problem: &Problem, configs: &[Config]) -> Result<Vec<f64>, ModelError> {
         let mut outputs = Vec::with_capacity(configs.len());
         let mut columns = vec![[0.0; LANES]; self.architecture.features().count()];
@@ -145,7 +147,7 @@ impl PredecessorModel {
         Ok(())
     }
 
-    /// v1 predicts the time of a kernel on top of a fixed one.
+    /// The predicted time. v1's output is a time beyond a fixed one.
     fn finish(&self, output: f64) -> f64 {
         match self.architecture {
             Architecture::V1 { kernel_overhead, .. } => {
@@ -158,7 +160,7 @@ impl PredecessorModel {
     }
 }
 
-/// One value of a column, brought to scale; training does the same.
+/// Brings a value to its column's scale, as training does.
 pub fn scaled(value: f32, mean: f32, std: f32) -> f32 {
     ((value - mean) / std).clamp(-FURTHEST, FURTHEST)
 }
@@ -187,7 +189,7 @@ impl Predictor for PredecessorModel {
         self.metadata.as_ref()?.evaluation.as_ref()
     }
 
-    /// Means and variances of batches are counted by torch, not learnt.
+    /// The number of weights that were learnt. Means and variances of batches were only counted.
     fn parameters(&self) -> u64 {
         let learnt = |name: &str| name.ends_with(".weight") || name.ends_with(".bias");
         let weights = self.checkpoint.tensors.iter().filter(|(name, _)| learnt(name));

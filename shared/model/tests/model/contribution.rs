@@ -1,4 +1,4 @@
-//! What is refused of a model that a stranger sends.
+//! Models from strangers, and why they are refused.
 
 use diode_core::api::{EvaluationReport, MAX_MODEL_BYTES, TopK};
 use diode_core::ids::Digest;
@@ -62,7 +62,7 @@ fn a_file_holds_a_model_and_nothing_else() {
     assert!(error.contains(&format!("expected at most {MAX_MODEL_BYTES}")), "{error}");
 }
 
-/// The same file with another number in place of the last, and with the digest that fits.
+/// A model file with another last weight, and with the digest that fits it.
 fn with_last_weight(value: f32) -> Vec<u8> {
     let mut bytes = model().to_bytes().unwrap();
     let tensors = |bytes: &[u8]| {

@@ -1,4 +1,4 @@
-//! The model as its users meet it: files, predictions, rankings.
+//! Tests of the model from outside: files, predictions and rankings.
 
 #[cfg(test)]
 mod contribution;

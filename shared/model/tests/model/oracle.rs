@@ -1,4 +1,4 @@
-//! Our forward pass against candle's.
+//! Compares our forward pass with candle's.
 
 use crate::sample::{metadata, network, problem};
 use candle_core::{Device, Result, Tensor};
@@ -7,7 +7,7 @@ use diode_core::DType;
 use diode_model::features::{ProblemFeatures, featured_tile};
 use diode_model::{COLUMN_COUNT, Model, Network};
 
-/// The logarithm of time over base, by candle.
+/// The logarithm of time / base time, computed by candle.
 fn oracle(network: &Network, rows: &[[f32; COLUMN_COUNT]]) -> Result<Vec<f32>> {
     let cpu = &Device::Cpu;
     let inputs = Tensor::new(rows.concat(), cpu)?.reshape((rows.len(), COLUMN_COUNT))?;
@@ -28,7 +28,8 @@ fn oracle(network: &Network, rows: &[[f32; COLUMN_COUNT]]) -> Result<Vec<f32>> {
 
 #[test]
 fn predictions_equal_candles() {
-    // Widths that are and are not multiples of what is computed together.
+    // Some widths are multiples of the number of outputs that are computed together, and some are
+    // not.
     for hidden in [&[64, 64][..], &[16], &[33, 7, 5], &[]] {
         let model = Model::new(metadata(), network(hidden)).unwrap();
         for (m, n, k) in [(4096, 4096, 4096), (1, 4096, 11_008), (53_840, 168, 528)] {

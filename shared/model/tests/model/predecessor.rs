@@ -1,4 +1,4 @@
-//! torch-diode's networks: what goes in and what comes out.
+//! torch-diode's networks: their inputs and outputs.
 
 use diode_core::hardware::find;
 use diode_core::ids::Digest;
@@ -23,7 +23,7 @@ fn assert_near(given: &[f32], expected: &[f64]) {
     }
 }
 
-/// Values of torch-diode's own code.
+/// The expected values come from torch-diode's own code.
 #[test]
 fn the_larger_set_is_what_torch_diode_computed() {
     let tile = Tile { allow_tf32: true, ..Tile::new(128, 16, 128, 3, 4) };
@@ -58,8 +58,8 @@ fn the_larger_set_is_what_torch_diode_computed() {
     assert_near(&row[4..8], &[32.0, 0.509_518_08, 412.665_831, 809.914_01]);
 }
 
-/// v1's golden inputs: sizes, type, config; the scaled columns; the outputs when fed
-/// rightly and as the plug-in did. The numbers are torch's.
+/// A golden case of v1: sizes, type and config, the scaled columns, and the outputs for right
+/// features and for the plug-in's. torch computed the numbers.
 type Golden = ([u64; 3], DType, [u32; 5], [f64; 12], f64, f64);
 
 const GOLDEN: [Golden; 6] = [
@@ -164,7 +164,7 @@ fn v1_puts_out_what_it_did_in_torch() {
         let output =
             |model: &PredecessorModel| model.predict_ln_ms(&problem, &[Config::Mm(tile)]).unwrap()[0];
         assert!((output(&right) - case.4).abs() < 1e-4, "{} for {}", output(&right), case.4);
-        // Of thousands, a 32-bit float holds no more digits than these.
+        // A 32-bit float holds no more digits of such large numbers.
         assert!(
             (output(&raw) - case.5).abs() < 1e-4 * (case.5 / 100.0).max(1.0),
             "{} for {}",
@@ -174,7 +174,8 @@ fn v1_puts_out_what_it_did_in_torch() {
     }
 }
 
-/// Any network, with weights from a rule that the expected outputs were computed with in Python.
+/// A network with weights from a simple rule. The expected outputs were computed in Python by the
+/// same rule.
 fn made_up(architecture: &Architecture) -> TorchCheckpoint {
     let mut checkpoint = TorchCheckpoint::default();
     let mut add = |name: String, shape: Vec<usize>, more: f64| {
@@ -214,7 +215,7 @@ fn made_up(architecture: &Architecture) -> TorchCheckpoint {
     checkpoint
 }
 
-/// 3×5×8 in float16 on 16/32/64 with TF32, 3 stages and 4 warps.
+/// The problem 3×5×8 in float16, and a config of 16×32×64 with TF32, 3 stages and 4 warps.
 fn asked() -> (Problem, Config) {
     let tile = Tile { allow_tf32: true, ..Tile::new(16, 32, 64, 3, 4) };
     (problem(3, 5, 8, DType::Float16), Config::Mm(tile))

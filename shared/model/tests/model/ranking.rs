@@ -117,7 +117,7 @@ fn weights_that_overflow_are_an_error_not_a_time() {
     assert!(matches!(error, ModelError::NotFinite { .. }), "{error}");
 }
 
-/// A network of no inputs: the library takes a fixed factor of the best config's time.
+/// A network that ignores its inputs: the library takes a fixed factor of the best config's time.
 fn library(ln_factor: f32) -> Network {
     let layer = Layer {
         inputs: LIBRARY_COLUMNS,
@@ -178,7 +178,7 @@ fn how_sure_a_pick_is_depends_on_the_group_and_on_the_training_range() {
     let us = decode.candidates[0].predicted_us;
     assert!((low - 0.9 * us).abs() < 1e-9 && (high - 1.2 * us).abs() < 1e-9);
     assert_eq!(ask(problem(512, 512, 512, DType::BFloat16)).within_5_percent["1"], 0.9);
-    // No skinny problem was judged; fp32 was never seen.
+    // No skinny problem was judged, and no fp32 problem was in the training data.
     assert!(ask(problem(64, 512, 512, DType::BFloat16)).within_5_percent.is_empty());
     let outside = ask(problem(512, 512, 512, DType::Float32));
     assert!(outside.within_5_percent.is_empty() && outside.first_candidate_us.is_none());

@@ -5,7 +5,7 @@ use diode_core::ids::Digest;
 use diode_core::{DType, Heuristic, Method, Op, Problem, ProblemFields};
 use diode_model::{COLUMN_COUNT, FEATURE_SET, Layer, Metadata, Model, Network, Training};
 
-/// Numbers between -0.5 and 0.5 from a linear congruence.
+/// Random numbers between -0.5 and 0.5 from a linear congruence.
 struct Numbers(u32);
 
 impl Numbers {

@@ -1,4 +1,4 @@
-//! That little work finds what all of it would.
+//! A shortlist finds the same picks as the whole space, with little work.
 
 use crate::sample::{model, problem};
 use diode_core::hardware::find;

@@ -1,4 +1,4 @@
-//! The file of models for problems that they have not seen.
+//! The file of models for problems that they were not trained on.
 
 use diode_core::{DType, Op, Problem, ProblemFields, hash_of_size};
 use diode_model::{Model, ModelError, UnseenModels};
@@ -9,7 +9,7 @@ fn problem(m: u64) -> Problem {
     Problem::new(ProblemFields::plain(Op::Mm, 1, m, 64, 64, DType::BFloat16)).unwrap()
 }
 
-/// One model that has not seen M = 1 and 2, and another that has not seen M = 3.
+/// One model was not trained on M = 1 and 2, the other not on M = 3.
 fn sample() -> UnseenModels {
     let of = |problems: &[u64]| problems.iter().map(|m| hash_of_size(&problem(*m))).collect::<Vec<_>>();
     let mut unseen = UnseenModels::default();

@@ -1,13 +1,13 @@
 //! The names and scales of the columns, in the order of the network's inputs.
 //!
-//! What each one means and how it is computed is written down in `docs/reference/features.md`.
+//! `docs/reference/features.md` says what each column means and how it is computed.
 
 /// How a raw value becomes a column.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Scale {
-    /// As it is.
+    /// The raw value itself.
     Linear,
-    /// Its base-2 logarithm.
+    /// The base-2 logarithm of the raw value.
     Log2,
 }
 
@@ -26,13 +26,14 @@ const fn log2(name: &'static str) -> Column {
     Column { name, scale: Scale::Log2 }
 }
 
-/// Columns that are the same for every config of a problem; the first ones.
+/// The number of columns that depend on the problem alone. They stand first.
 pub const PROBLEM_COLUMNS: usize = 22;
-/// Columns that are the same for every problem of one kind of kernel; they follow.
+/// The number of columns that depend on the config, the hardware and the input types, but not on
+/// sizes. They stand second.
 pub const CONFIG_COLUMNS: usize = 28;
-/// Columns of a config on a problem; the last ones.
+/// The number of columns that depend on both config and problem. They stand last.
 pub const JOINT_COLUMNS: usize = 36;
-/// How many columns there are.
+/// The number of all columns.
 pub const COLUMN_COUNT: usize = PROBLEM_COLUMNS + CONFIG_COLUMNS + JOINT_COLUMNS;
 
 /// Every column. Sizes are in elements, bytes or operations, times in µs.
@@ -80,7 +81,7 @@ pub const COLUMNS: [Column; COLUMN_COUNT] = [
     linear("matrix_instr_nonkdim"),
     linear("waves_per_eu"),
     linear("kpack"),
-    // What the config takes of an SM.
+    // What a block of the config takes of an SM.
     linear("warp_group_instructions"),
     log2("accumulators_per_thread"),
     linear("spilled_registers_per_64"),
@@ -127,7 +128,7 @@ pub const COLUMNS: [Column; COLUMN_COUNT] = [
     log2("latency_us"),
     log2("estimate_us"),
     log2("estimate_per_base"),
-    // The pipeline's depth.
+    // How deep the pipeline is.
     linear("iterations_below_stages"),
     log2("iterations_per_stage"),
 ];

@@ -1,4 +1,4 @@
-//! Small arithmetic on eight configs at once.
+//! Simple arithmetic on eight configs at once.
 
 use wide::f32x8;
 
@@ -8,30 +8,31 @@ pub(super) fn all(value: f32) -> f32x8 {
     f32x8::splat(value)
 }
 
-/// 1 where a comparison held, 0 elsewhere.
+/// 1 where a comparison is true, 0 elsewhere.
 #[inline(always)]
 pub(super) fn flag(mask: f32x8) -> f32x8 {
     mask & all(1.0)
 }
 
-/// From here on every `f32` is whole.
+/// From this number on, every `f32` is a whole number.
 const WHOLE: f32 = 8_388_608.0;
 
-/// Rounds to a whole number. The vector crate's own rounding depends on what the processor has.
+/// Rounds to the nearest whole number. The vector crate's own rounding differs from processor to
+/// processor.
 #[inline(always)]
 fn nearest(x: f32x8) -> f32x8 {
     let near = (x + all(WHOLE)) - all(WHOLE);
     x.simd_lt(all(WHOLE)).select(near, x)
 }
 
-/// The next whole number of something not negative.
+/// Rounds up. `x` must not be negative.
 #[inline(always)]
 pub(super) fn ceil(x: f32x8) -> f32x8 {
     let near = nearest(x);
     near + flag(near.simd_lt(x))
 }
 
-/// The whole part of something not negative.
+/// Rounds down. `x` must not be negative.
 #[inline(always)]
 pub(super) fn floor(x: f32x8) -> f32x8 {
     let near = nearest(x);

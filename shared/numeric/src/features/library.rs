@@ -1,19 +1,19 @@
-//! What the time of the vendor's library is predicted from: the problem, and what
-//! the best Triton config is predicted to take.
+//! The features from which the library's time is predicted: the problem, and the predicted time of
+//! the best Triton config.
 //!
-//! Which kernel the library chooses is unknown; how tiles of three common sizes would
-//! fill the hardware tells most of what it can make of a problem.
+//! Nobody knows which kernel the library chooses. So other columns say how tiles of three common
+//! sizes would fill the hardware, which explains most of the library's time.
 
 use super::{PROBLEM_COLUMNS, ProblemFeatures};
 
-/// Tiles that libraries have kernels for: rows and columns.
+/// Common tiles of library kernels: rows and columns.
 const TILES: [(f32, f32); 3] = [(128.0, 128.0), (256.0, 128.0), (64.0, 64.0)];
 
-/// How many columns there are: the problem's, the best config's time, two per tile.
+/// The number of columns: the problem's, one for the best config's time, and two per tile.
 pub const LIBRARY_COLUMNS: usize = PROBLEM_COLUMNS + 1 + 2 * TILES.len();
 
 impl ProblemFeatures {
-    /// The columns that the library's time is predicted from.
+    /// The columns from which the library's time is predicted.
     pub fn library_row(&self, best_us: f64) -> [f32; LIBRARY_COLUMNS] {
         let side = self.side(false);
         let mut row = [0.0; LIBRARY_COLUMNS];

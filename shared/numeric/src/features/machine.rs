@@ -3,13 +3,13 @@
 use diode_core::DType;
 use diode_core::hardware::Facts;
 
-/// The facts of the hardware that features are made of, for one arithmetic rate.
+/// The facts of the hardware that features need, for one arithmetic rate.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Machine {
     pub(super) sms: f32,
-    /// Operations per µs of the whole device at its quoted peak.
+    /// Operations per µs of the whole device, at its quoted peak.
     pub(super) peak: f32,
-    /// Whether that rate is one of matrix instructions, not of single multiplications.
+    /// Whether matrix instructions reach that rate, or only single multiplications.
     pub(super) matrix_instructions: bool,
     /// Bytes per µs from DRAM.
     pub(super) dram: f32,

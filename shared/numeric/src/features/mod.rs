@@ -1,11 +1,10 @@
-//! The network's inputs: hardware-independent quantities of a config on a
-//! problem, computed from the facts of the hardware.
+//! The network's inputs. They describe a config on a problem by quantities that mean the same on all
+//! hardware, and are computed from the facts of the hardware.
 //!
-//! They describe how tiles cover the problem, what a block takes of an SM, how
-//! blocks fill the device, and closed-form times of arithmetic, loads and
-//! latency. Everything is plain `f32` arithmetic in a fixed order, on eight
-//! configs at a time. Columns come in three groups: of the problem alone, of the
-//! config alone, and of both.
+//! They are: how tiles cover the problem, what a block takes of an SM, how blocks fill the device, and
+//! closed-form times of arithmetic, loads and latency. All of it is plain `f32` arithmetic in a fixed order,
+//! on eight configs at a time. The columns form three groups: of the problem alone, of the config alone, and
+//! of both.
 
 mod columns;
 mod lanes;
@@ -29,25 +28,25 @@ use tiles::Tiles;
 
 use crate::math;
 
-/// The name and version of these features. A change of any column's value needs
-/// a new version: weights only fit the features they were trained on.
+/// The name and version of these features. Whoever changes a column's value must change the version: weights
+/// only fit the features that they were trained on.
 pub const FEATURE_SET: &str = "physics/3";
 
-/// How many configs are computed at once: a vector's lanes.
+/// How many configs are computed at once: the lanes of a vector.
 pub const LANES: usize = 8;
 
-/// Columns of [`LANES`] configs, column by column.
+/// The columns of [`LANES`] configs, column by column.
 pub type Block = [f32x8; COLUMN_COUNT];
 
 /// Computes the features of configs on one problem.
 #[derive(Debug, Clone)]
 pub struct ProblemFeatures {
     plain: Side,
-    /// For configs that allow TF32, which has another peak.
+    /// For configs that allow TF32, because TF32 has another peak.
     tf32: Side,
 }
 
-/// What one to eight configs use of the hardware; it does not depend on the sizes of the problem.
+/// What one to eight configs use of the hardware. The sizes of the problem do not matter for it.
 #[derive(Debug, Clone)]
 pub struct ConfigTerms {
     tiles: Tiles,
@@ -63,12 +62,13 @@ struct Side {
 }
 
 impl ProblemFeatures {
-    /// `None` if the hardware has no known peak rate for the problem's input type.
+    /// `None` if the hardware has no known peak for the problem's input type.
     pub fn new(facts: &Facts, problem: &Problem) -> Option<Self> {
         Self::with_method(facts, problem, false)
     }
 
-    /// The same for times by a model's second method: launches may be counted differently, and caches be warm.
+    /// The features for times by a model's second method. That method may count launches differently and have
+    /// warm caches.
     pub fn by_second_method(facts: &Facts, problem: &Problem) -> Option<Self> {
         Self::with_method(facts, problem, true)
     }
@@ -86,7 +86,7 @@ impl ProblemFeatures {
         Some(Self { plain: side(false)?, tf32: side(true)? })
     }
 
-    /// The time in µs that the network's output is relative to.
+    /// The time in µs to which the network's output is relative.
     pub fn base_us(&self, allow_tf32: bool) -> f32 {
         self.side(allow_tf32).terms.base_us
     }
@@ -96,9 +96,9 @@ impl ProblemFeatures {
         &self.side(allow_tf32).columns
     }
 
-    /// The terms of configs that do not depend on the sizes of the problem: the same for all problems of
-    /// these input types on this hardware. It takes one to eight configs, which agree in whether they allow
-    /// TF32; the lanes beyond them repeat the last one.
+    /// The terms of one to eight configs that do not depend on the sizes of the problem. They are the same
+    /// for all problems of these input types on this hardware. Either all of the configs allow TF32 or none.
+    /// Unused lanes repeat the last config.
     #[inline(always)]
     pub fn config_terms(&self, group: &[&Tile]) -> ConfigTerms {
         let allow_tf32 = group[0].allow_tf32;
@@ -126,7 +126,8 @@ impl ProblemFeatures {
         columns
     }
 
-    /// All columns of one to eight configs, as [`config_terms`](Self::config_terms) takes them.
+    /// All columns of one to eight configs. [`config_terms`](Self::config_terms) says which configs may be
+    /// together.
     #[inline(always)]
     pub fn fill(&self, group: &[&Tile], block: &mut Block) {
         let configs = self.config_terms(group);
@@ -151,7 +152,7 @@ impl ProblemFeatures {
     }
 }
 
-/// Brings raw values of the columns from `first` on to their scales.
+/// Scales raw values. They belong to the columns from `first` on.
 #[inline(always)]
 fn scale(values: &mut [f32x8], first: usize) {
     for (values, column) in values.iter_mut().zip(&COLUMNS[first..]) {
@@ -167,7 +168,7 @@ fn scaled(column: &Column, values: f32x8) -> f32x8 {
     }
 }
 
-/// Splits tiles into groups of up to [`LANES`] neighbours that agree in whether they allow TF32.
+/// Splits tiles into groups of up to [`LANES`] neighbours. In a group, either all tiles allow TF32 or none.
 pub fn groups<'a, 't>(tiles: &'a [&'t Tile]) -> impl Iterator<Item = &'a [&'t Tile]> {
     tiles.chunk_by(|a, b| a.allow_tf32 == b.allow_tf32).flat_map(|same| same.chunks(LANES))
 }

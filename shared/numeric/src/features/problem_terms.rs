@@ -1,16 +1,16 @@
-//! What the features ask of a problem, whatever the config.
+//! The terms of the features that depend on the problem, but on no config.
 
 use diode_core::{Alignment, Bias, Layout, Problem};
 
 use super::columns::PROBLEM_COLUMNS;
 use super::machine::Machine;
 
-/// The shortest time of any kernel: launch, first loads, last stores.
+/// The shortest time of any kernel: its launch, first loads and last stores.
 pub(super) const LAUNCH_US: f32 = 4.0;
-/// Inputs beyond this many cache-fulls are all alike.
+/// More cache-fulls of inputs than this make no difference.
 const MAX_CACHE_FULLS: f32 = 4.0;
 
-/// The sizes of a problem and what they mean on some hardware.
+/// The sizes of a problem, and what follows from them on some hardware.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct ProblemTerms {
     pub(super) b: f32,
@@ -21,10 +21,10 @@ pub(super) struct ProblemTerms {
     pub(super) b_size: f32,
     pub(super) output_bytes: f32,
     pub(super) flops: f32,
-    /// Bytes that move at least once, those of a bias included.
+    /// The bytes that move at least once, including a bias.
     pub(super) bytes: f32,
     pub(super) roofline_us: f32,
-    /// What times are predicted relative to.
+    /// The time to which predictions are relative.
     pub(super) base_us: f32,
 }
 
@@ -54,7 +54,7 @@ impl ProblemTerms {
         }
     }
 
-    /// The columns of the group "the problem", before scaling.
+    /// The columns of the group "the problem", not scaled yet.
     pub(super) fn columns(
         &self,
         machine: &Machine,
@@ -93,7 +93,7 @@ fn flag(condition: bool) -> f32 {
     f32::from(u8::from(condition))
 }
 
-/// 1 for full vector loads, 0 for element by element; asynchronous copies of 4 bytes lie between.
+/// 1 for full vector loads, 0.5 for asynchronous copies of 4 bytes, 0 for loads of single elements.
 fn share(alignment: Alignment) -> f32 {
     match alignment {
         Alignment::Bytes16 => 1.0,

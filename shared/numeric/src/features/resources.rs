@@ -1,4 +1,4 @@
-//! What a config takes of an SM, whatever the sizes of the problem.
+//! What a block of a config takes of an SM. The sizes of the problem do not matter for it.
 
 use wide::f32x8;
 
@@ -6,37 +6,38 @@ use super::lanes::{all, ceil, flag, floor};
 use super::machine::Machine;
 use super::tiles::Tiles;
 
-/// Registers every thread needs beside accumulators and fragments.
+/// Registers that every thread needs beside accumulators and fragments.
 const BASE_REGISTERS: f32 = 40.0;
-/// The most registers a thread can have; more spill to memory.
+/// The most registers of a thread. If it needs more, the rest spills to memory.
 const MAX_REGISTERS: f32 = 255.0;
-/// The fewest that compilers give a thread of these kernels.
+/// The fewest registers that compilers give a thread of these kernels.
 const MIN_REGISTERS: f32 = 32.0;
-/// Registers are handed out in steps of this many.
+/// Registers are allocated in multiples of this number.
 const REGISTER_STEP: f32 = 8.0;
-/// Shared memory that the driver keeps per block.
+/// Bytes of shared memory that the driver keeps for each block.
 const RESERVED_SMEM: f32 = 1024.0;
-/// Without warp-group instructions operands pass through registers, at most this
-/// much of K at a time …
+/// Without warp-group instructions, operands pass through registers. At most this much of K is
+/// there at a time …
 const FRAGMENT_K: f32 = 32.0;
-/// … in this many registers per byte: four bytes each, and half again in flight.
+/// … and takes this many registers per byte: a register has four bytes, and half as many again are
+/// in flight.
 const FRAGMENT_REGISTERS: f32 = 0.375;
-/// SIMD units of an AMD compute unit; `waves_per_eu` is a wish per unit.
+/// The SIMD units of an AMD compute unit. `waves_per_eu` is per unit.
 const UNITS_PER_SM: f32 = 4.0;
 
-/// The resources of one block of each of eight configs.
+/// What one block takes, for each of eight configs.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Resources {
-    /// Whether the tile is large enough for Hopper's warp-group matrix
-    /// instructions. Where the hardware has none it still tells large from small.
+    /// Whether the tile is large enough for Hopper's warp-group matrix instructions. On hardware
+    /// without these, it still separates large tiles from small ones.
     pub(super) warp_group: f32x8,
     pub(super) accumulators: f32x8,
     pub(super) spilled: f32x8,
     pub(super) registers: f32x8,
     pub(super) smem: f32x8,
-    /// Blocks that fit on an SM at once.
+    /// How many blocks fit on an SM at once.
     pub(super) occupancy: f32x8,
-    /// Bytes one iteration along K loads.
+    /// Bytes that one iteration along K loads.
     pub(super) load: f32x8,
 }
 
@@ -51,7 +52,7 @@ impl Resources {
         let threads = all(machine.warp_size) * warps;
         let per_k = block_m * all(a_size) + block_n * all(b_size);
         let load = per_k * block_k;
-        // ROCm's compiler keeps the last stage in registers, whatever the tile.
+        // Without warp-group instructions, and always on ROCm, the last stage is in registers.
         let all_stages = (warp_group * (one - rocm)).simd_gt(none);
         let smem = all_stages.select(stages, (stages - one).fast_max(one)) * load;
         let accumulators = block_m * block_n / threads;

@@ -1,4 +1,4 @@
-//! The raw columns of eight configs, alone and on a problem; logarithms are taken later.
+//! The raw columns of eight configs, alone and on a problem. They are scaled later.
 
 use wide::f32x8;
 
@@ -9,21 +9,21 @@ use super::problem_terms::{LAUNCH_US, ProblemTerms};
 use super::resources::Resources;
 use super::tiles::Tiles;
 
-/// Share of the peak that tiles too small for warp-group instructions reach.
+/// The share of the peak that tiles reach if they are too small for warp-group instructions.
 const SMALL_TILE_RATE: f32 = 0.55;
-/// Share of the peak that the best kernels sustain under power limits.
+/// The share of the peak that the best kernels sustain under power limits.
 const SUSTAINED_PEAK: f32 = 800.0 / 990.0;
-/// Share of the cache bandwidth that all SMs together draw in a main loop.
+/// The share of the cache bandwidth that all SMs together use in a main loop.
 const SUSTAINED_L2: f32 = 5.5 / 7.0;
-/// Share of the DRAM bandwidth that can be reached.
+/// The share of the DRAM bandwidth that can be reached.
 const SUSTAINED_DRAM: f32 = 4.5 / 4.8;
-/// From issuing a load to using it, µs.
+/// The time from issuing a load to using its data, in µs.
 const LOAD_LATENCY_US: f32 = 0.7;
-/// To begin and end one round of blocks, µs.
+/// The time to begin and end one round of blocks, in µs.
 const ROUND_US: f32 = 0.5;
-/// What is lost where the compiler chooses among AMD's matrix instructions, which
-/// it does by the tile, and not the 16×16 ones. Assumed, so that two candidates
-/// that differ in nothing else do not tie.
+/// The rate with which ROCm's compiler's own choice of matrix instructions counts, compared with the
+/// 16×16 instructions. It is an assumption, so that two candidates that differ in nothing else do not
+/// tie.
 const LARGE_INSTRUCTION_RATE: f32 = 0.97;
 
 /// The columns of the groups "the config" and "what the config takes of an SM".
@@ -63,7 +63,7 @@ pub(super) fn config(machine: &Machine, tiles: &Tiles, resources: &Resources) ->
     ]
 }
 
-/// The columns that depend on both.
+/// The columns that depend on both config and problem.
 #[inline(always)]
 pub(super) fn joint(
     machine: &Machine,
@@ -84,7 +84,7 @@ pub(super) fn joint(
     row
 }
 
-/// Writes a group of columns and moves on.
+/// Writes a group of columns and advances.
 #[inline(always)]
 fn put(rest: &mut &mut [f32x8], group: &[f32x8]) {
     let (head, tail) = std::mem::take(rest).split_at_mut(group.len());
@@ -97,7 +97,7 @@ struct Cover {
     tiles_m: f32x8,
     tiles_n: f32x8,
     iterations: f32x8,
-    /// Tiles of all batches.
+    /// The number of tiles, over all batches.
     tiles: f32x8,
     efficiency_m: f32x8,
     efficiency_n: f32x8,
@@ -108,7 +108,7 @@ impl Cover {
     #[inline(always)]
     fn new(problem: &ProblemTerms, tiles: &Tiles) -> Self {
         let (m, n, k) = (all(problem.m), all(problem.n), all(problem.k));
-        // Blocks are powers of two, so these divisions are exact.
+        // Blocks are powers of two, so dividing by them is exact.
         let tiles_m = ceil(m / tiles.block_m);
         let tiles_n = ceil(n / tiles.block_n);
         let iterations = ceil(k / tiles.block_k);
@@ -140,17 +140,17 @@ impl Cover {
 
 /// How the tiles fill the hardware.
 struct Fill {
-    /// Blocks that run at once.
+    /// The number of blocks that run at once.
     resident: f32x8,
-    /// Tiles per SM, and the most that one SM gets.
+    /// Tiles per SM on average, and the most that one SM gets.
     per_sm: f32x8,
     most_per_sm: f32x8,
-    /// Times the hardware is filled, and how often it is started.
+    /// How many times the tiles fill the hardware, and this number rounded up.
     fills: f32x8,
     waves: f32x8,
-    /// Blocks that share an SM.
+    /// How many blocks share an SM.
     active: f32x8,
-    /// Turns an SM takes to run its tiles.
+    /// How many turns an SM needs for its tiles.
     rounds: f32x8,
 }
 
@@ -206,7 +206,7 @@ fn estimates(
 ) -> [f32x8; 13] {
     let Tiles { block_m, block_n, block_k, stages, .. } = *tiles;
     let one = all(1.0);
-    // One iteration of one block: arithmetic, loads, and the latency that the pipeline does not hide.
+    // The time of one iteration: arithmetic, loads, or the latency that the pipeline does not hide.
     let peak = machine.peak / machine.sms;
     let grouped = resources.warp_group.simd_gt(all(0.0));
     let mut rate = grouped.select(all(peak), all(peak * SMALL_TILE_RATE));
@@ -217,12 +217,12 @@ fn estimates(
     let latency = all(LOAD_LATENCY_US) / (stages - one).fast_max(all(0.7));
     let iteration = (fill.active * compute).fast_max(fill.active * load).fast_max(latency);
     let blocks = fill.rounds * cover.iterations * iteration;
-    // Little's law: too few bytes in flight cannot use the DRAM's bandwidth.
+    // By Little's law, the DRAM's full bandwidth needs enough bytes in flight.
     let in_flight = fill.resident * (stages - one).fast_max(all(0.5)) * resources.load;
     let sustained = all(machine.dram * SUSTAINED_DRAM);
     let bandwidth = sustained.fast_min(in_flight / all(LOAD_LATENCY_US));
     let dram = all(problem.bytes) / bandwidth;
-    // Blocks in flight together form a patch of the output and share its operands.
+    // Blocks that run at once form a patch of the output and share operands.
     let l2_bytes = cover.tiles * cover.iterations * resources.load;
     let rows = cover.tiles_m.fast_min(tiles.group_m);
     let columns = (fill.resident / rows).fast_max(one).fast_min(cover.tiles_n);

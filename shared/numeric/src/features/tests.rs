@@ -1,4 +1,4 @@
-//! Values computed by hand for an H200.
+//! Features of an H200, compared with values that were computed by hand.
 
 use diode_core::hardware::find;
 use diode_core::{DType, Op, ProblemFields};
@@ -22,8 +22,9 @@ fn every_column_has_a_name_of_its_own() {
 
 #[test]
 fn a_large_square_has_the_values_computed_by_hand() {
-    // 1024 tiles of 128×128 on 132 SMs. Shared memory: 3 × (128 + 128) × 64 × 2 = 98,304 bytes, two
-    // blocks per SM; 128 accumulators + 40 registers round to 168 × 128 threads, three blocks per SM.
+    // 1024 tiles of 128×128 on 132 SMs. Shared memory has room for two blocks per SM, of 3 × (128 +
+    // 128) × 64 × 2 = 98,304 bytes each. Registers have room for three: 128 accumulators + 40 = 168
+    // for each of 128 threads.
     let tile = Tile::new(128, 128, 64, 3, 4);
     let get = |name, scale| column(Op::Mm, (1, 4096, 4096, 4096), tile, name, scale);
     let near = |name, scale, expected: f64| {
@@ -50,7 +51,8 @@ fn a_large_square_has_the_values_computed_by_hand() {
     near("rounds", Log2, 2.0);
     near("l2_bytes", Log2, 10.0 + 6.0 + 15.0);
     near("dram_bandwidth_share", Log2, 0.0);
-    // Two blocks share the SM: loads of 32,768 bytes at 41,667 bytes per µs outlast the arithmetic.
+    // Two blocks share the SM. Their loads of 32,768 bytes at 41,667 bytes per µs take longer than
+    // the arithmetic.
     let iteration = 2.0 * 32_768.0 / (5.5e6 / 132.0);
     near("iteration_us", Log2, libm::log2(iteration));
     near("blocks_us", Log2, libm::log2(4.0 * 64.0 * iteration));
@@ -64,7 +66,7 @@ fn a_large_square_has_the_values_computed_by_hand() {
 
 #[test]
 fn a_decode_shape_is_bound_by_what_is_in_flight() {
-    // 32 tiles of 16×128 fill 32 of 132 SMs with one stage of (16 + 128) × 64 × 2 bytes each.
+    // 32 tiles of 16×128 fill 32 of 132 SMs. Each has one stage of (16 + 128) × 64 × 2 bytes.
     let tile = Tile::new(16, 128, 64, 2, 4);
     let get = |name, scale| column(Op::Mm, (1, 1, 4096, 4096), tile, name, scale);
     assert_eq!(get("m_is_1", Scale::Linear), 1.0);

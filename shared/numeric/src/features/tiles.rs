@@ -1,11 +1,11 @@
-//! Eight tiles, one quantity at a time.
+//! Eight tiles at once, as one vector per parameter.
 
 use diode_core::Tile;
 use wide::f32x8;
 
 use super::LANES;
 
-/// The parameters of up to eight tiles. Lanes beyond the tiles repeat the last one.
+/// The parameters of up to eight tiles. Unused lanes repeat the last tile.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Tiles {
     pub(super) block_m: f32x8,
@@ -15,7 +15,7 @@ pub(super) struct Tiles {
     pub(super) warps: f32x8,
     pub(super) group_m: f32x8,
     pub(super) tf32: f32x8,
-    /// 1 for tiles with ROCm's extras, which are compiled by other rules.
+    /// 1 for tiles with ROCm's extras, because they are compiled by other rules.
     pub(super) rocm: f32x8,
     pub(super) nonkdim: f32x8,
     pub(super) waves_per_eu: f32x8,
@@ -23,7 +23,7 @@ pub(super) struct Tiles {
 }
 
 impl Tiles {
-    /// At least one tile; those beyond [`LANES`] are left out.
+    /// Takes at least one tile. Tiles beyond [`LANES`] are left out.
     pub(super) fn new(tiles: &[&Tile]) -> Self {
         let lanes = |of: fn(&Tile) -> f32| {
             let mut values = [0.0; LANES];

@@ -1,4 +1,4 @@
-//! Choices without a model, judged by the same measured times.
+//! Choices without a model. They are judged by the same measured times.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -11,30 +11,30 @@ use super::judged::Judged;
 use super::verdict::top_k;
 use crate::TrainingSet;
 
-/// How many configs of the nearest problems' advice are timed in the longer of the two baselines.
+/// How many advised configs the longer of the two baselines from nearest problems times.
 const ADVISED: usize = 5;
 
 /// One way to choose without a model.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Baseline {
-    /// What is done, in words.
+    /// A description for people.
     pub what: String,
-    /// How many configs it times per problem, at most; the library not counted.
+    /// The most configs that it times per problem, without the library.
     pub timed: usize,
-    /// The problems that it can be judged on.
+    /// The number of problems on which it can be judged.
     pub problems: usize,
-    /// Shares of the best Triton config; `None` for the library alone.
+    /// Its shares of the best Triton config; `None` for the library alone.
     pub triton: Option<TopK>,
-    /// Of the best of everything, the library timed as well; over the problems
-    /// where it was measured.
+    /// Its shares of the best of everything, if it times the library, too. They are over problems where
+    /// the library was measured.
     pub with_library: Option<TopK>,
 }
 
-/// The baselines, by short names.
+/// Baselines by their short names.
 pub type Baselines = BTreeMap<&'static str, Baseline>;
 
-/// Every baseline that the given data can judge. The baselines `nearest` and `best fixed config` come from
-/// `others`, if given.
+/// All baselines that the data can judge. `nearest` needs `others`. Without `others`, `best fixed config`
+/// is chosen with hindsight, from the judged problems themselves.
 pub(super) fn baselines(
     judged: &[Judged],
     set: &TrainingSet,
@@ -80,7 +80,7 @@ pub(super) fn baselines(
     Ok(baselines)
 }
 
-/// Other problems of the same hardware, and the config that is best on average over them.
+/// Other problems of the same hardware, and the config that is the best for them on average.
 pub(super) struct OtherProblems {
     table: Table,
     best_fixed: Option<Key>,
@@ -104,7 +104,7 @@ fn advised(table: &Table, problem: &Problem) -> Vec<Config> {
     candidates.map(|candidate| candidate.config).filter(|config| Key::of(config).is_some()).collect()
 }
 
-/// A problem's measured times by what was chosen.
+/// The measured times of a problem, by the part of the config that is chosen.
 struct MeasuredTimes<'a> {
     judged: &'a Judged,
     times: HashMap<Key, f64>,
@@ -116,15 +116,15 @@ impl<'a> MeasuredTimes<'a> {
         Self { judged, times: times.collect() }
     }
 
-    /// `None` if none of them was measured.
+    /// The shortest time of these configs. `None` if none was measured.
     fn best_of(&self, configs: &[Config]) -> Option<f64> {
         let times = configs.iter().filter_map(|config| self.times.get(&Key::of(config)?));
         times.copied().min_by(f64::total_cmp)
     }
 }
 
-/// The part of a config that is chosen. The rest follows from the problem or from settings
-/// that are the same for all.
+/// The part of a config that is a choice. The rest follows from the problem, or is the same for all
+/// configs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 struct Key([u32; 6]);
 
@@ -141,7 +141,7 @@ impl Key {
     }
 }
 
-/// Which config is best on average, over problems.
+/// Finds the config that is the best on average over problems.
 #[derive(Default)]
 struct Votes(HashMap<Key, (usize, f64)>);
 
@@ -155,7 +155,7 @@ impl Votes {
         }
     }
 
-    /// Among the configs that were timed on the most problems.
+    /// The winner among the configs that were timed on the most problems.
     fn winner(self) -> Option<Key> {
         let most = self.0.values().map(|&(count, _)| count).max()?;
         let full = self.0.into_iter().filter(|(_, (count, _))| *count == most);
@@ -171,7 +171,7 @@ fn best_fixed(measured: &[MeasuredTimes<'_>]) -> Option<Key> {
     votes.winner()
 }
 
-/// Sums up the times that a choice reaches; a time is `None` where it cannot be judged.
+/// Sums up the times that a choice reaches. A time is `None` if the choice cannot be judged on a problem.
 fn baseline(
     what: &str,
     measured: &[MeasuredTimes<'_>],
@@ -197,7 +197,7 @@ fn baseline(
     }
 }
 
-/// Every Triton config timed, without the library.
+/// The baseline that times every Triton config, but not the library.
 fn exhaustive(measured: &[MeasuredTimes<'_>]) -> Baseline {
     let with_library = measured.iter().filter_map(|m| {
         let (best, library) = (m.judged.best().measured_us, m.judged.library_us?);

@@ -1,4 +1,4 @@
-//! The whole evaluation, as `diode evaluate --json` writes it.
+//! A whole evaluation, as `diode evaluate --json` prints it.
 
 use std::collections::BTreeMap;
 
@@ -19,18 +19,18 @@ pub struct Evaluation {
     pub report: EvaluationReport,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub with_library: Option<WithLibrary>,
-    /// What the model's file claims of `within_5_percent`.
+    /// The value of `within_5_percent` that the model's file states.
     pub claimed_within_5_percent: BTreeMap<String, f64>,
     pub groups: Vec<EvaluationGroup>,
     pub per_problem: Vec<ProblemRow>,
 }
 
-/// With the library kernel as a candidate, over the problems where it was timed.
+/// The figures with the library kernel as a candidate, over the problems where it was timed.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct WithLibrary {
     pub problems: usize,
-    /// Whether the model predicts the library's time and picks it like any config,
-    /// or it is timed beside the picks.
+    /// Whether the model predicts the library's time and picks the library like any config. Otherwise
+    /// the library is timed beside the picks.
     pub predicted: bool,
     pub top_k: BTreeMap<String, TopK>,
 }
@@ -38,7 +38,7 @@ pub struct WithLibrary {
 /// The figures of problems that have something in common.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct EvaluationGroup {
-    /// `kind`, `dtype`, `op` or `layout`.
+    /// What the problems have in common: `kind`, `dtype`, `op` or `layout`.
     pub by: &'static str,
     pub value: String,
     pub problems: usize,
@@ -49,7 +49,7 @@ pub struct EvaluationGroup {
     pub within_5_percent: BTreeMap<String, f64>,
 }
 
-/// What came of one problem.
+/// The result for one problem.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct ProblemRow {
     pub problem: Problem,
@@ -60,25 +60,25 @@ pub struct ProblemRow {
     pub configs: usize,
     pub picked: Config,
     pub picked_us: f64,
-    /// `null` where the model claims more than a number holds.
+    /// `null` if the model predicts more than a number can hold.
     pub predicted_us: f64,
     pub best: Config,
     pub best_us: f64,
-    /// The place of the best config in the order of the picks, from 1.
+    /// The place of the best config among the picks, counted from 1.
     pub best_rank: usize,
-    /// By k: of the best config that the best of k picks reaches.
+    /// For each k, the share of the best config that the best of k picks reaches.
     pub shares: BTreeMap<String, f64>,
-    /// The same with the library kernel, of the best of everything.
+    /// The same with the library kernel as a candidate, as shares of the best of everything.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub shares_with_library: Option<BTreeMap<String, f64>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub library_us: Option<f64>,
-    /// The mean error of times within twice the best, as a share.
+    /// The mean error of the predicted times within twice the best time, as a share.
     pub near_error: f64,
 }
 
 impl Evaluation {
-    /// Judges a model, and returns its predictions too.
+    /// Judges a model. Returns its predictions, too.
     pub fn of(model: &dyn Predictor, set: &TrainingSet) -> Result<(Self, Vec<Judged>), TrainError> {
         let judged = judge(model, set)?;
         let verdicts: Vec<Verdict> = judged.iter().map(Verdict::of).collect();
@@ -104,7 +104,7 @@ impl Evaluation {
         Ok((evaluation, judged))
     }
 
-    /// The problems with the worst first picks, the worst first.
+    /// The problems with the worst first picks. The worst problem stands first.
     pub fn worst(&self, count: usize) -> Vec<&ProblemRow> {
         let mut rows: Vec<&ProblemRow> = self.per_problem.iter().collect();
         rows.sort_by(|a, b| (a.best_us / a.picked_us).total_cmp(&(b.best_us / b.picked_us)));
@@ -113,7 +113,7 @@ impl Evaluation {
     }
 }
 
-/// Ways to choose without a model, judged on the same problems; `table` has other problems of the same
+/// Choices without a model, judged on the same problems. `table` has other problems of the same
 /// hardware.
 pub fn without_a_model(
     judged: &[Judged],
@@ -123,7 +123,7 @@ pub fn without_a_model(
     baselines(judged, set, table.map(OtherProblems::new).as_ref())
 }
 
-/// What a problem counts for, as (dimension, value).
+/// The groups to which a problem belongs, as pairs of dimension and value.
 fn memberships(problem: &Problem) -> [(&'static str, String); 4] {
     let letter = |layout| if layout == Layout::Row { 'n' } else { 't' };
     [

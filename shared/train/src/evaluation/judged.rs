@@ -1,4 +1,4 @@
-//! A model's predictions beside what was measured.
+//! A model's predicted times beside the measured times.
 
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
@@ -9,21 +9,21 @@ use diode_model::{MOST_PICKS, Predictor, RankedSpace, Shortlister};
 
 use crate::{TrainError, TrainingProblem, TrainingSet};
 
-/// One problem, its configs in the order in which a model would pick them.
+/// One problem with its configs, in the order in which the model would pick them.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Judged {
     pub problem: Problem,
     /// Never empty.
     pub rows: Vec<JudgedRow>,
-    /// The shortlist, of models that have a rule for what to pick of it.
+    /// The shortlist, if the model has a rule for its picks.
     pub ranked: Option<RankedSpace>,
     /// The measured time of the library kernel.
     pub library_us: Option<f64>,
-    /// What predicting and sorting took, in µs.
+    /// How long predicting and sorting took, in µs.
     pub rank_us: f64,
 }
 
-/// One config with both of its times.
+/// One config with its predicted and its measured time.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct JudgedRow {
     pub config: Config,
@@ -33,7 +33,7 @@ pub struct JudgedRow {
 }
 
 impl JudgedRow {
-    /// Infinite where a network with wrong inputs predicts more than a float holds.
+    /// Infinite if a network with wrong inputs predicts more than a float can hold.
     pub fn predicted_us(&self) -> f64 {
         self.predicted_ln.exp()
     }
@@ -45,7 +45,7 @@ impl JudgedRow {
 }
 
 impl Judged {
-    /// The shortest measured time among the first `picks` predictions.
+    /// The shortest measured time among the first `picks` configs by predicted time.
     pub fn best_of(&self, picks: usize) -> f64 {
         self.rows.iter().take(picks).map(|row| row.measured_us).fold(f64::INFINITY, f64::min)
     }
@@ -56,8 +56,8 @@ impl Judged {
         self.rows.iter().min_by(fastest).unwrap_or(&self.rows[0])
     }
 
-    /// The best measured time of `picks` picks. The rule for picks is used where the model has one
-    /// and the shortlist is long enough; the picks of any other model are its first predictions.
+    /// The shortest measured time among `picks` picks. They follow the model's rule if it has one and
+    /// the shortlist is long enough. Otherwise they are the first configs by predicted time.
     pub fn picked(&self, picks: usize) -> f64 {
         match &self.ranked {
             Some(ranked) if picks <= MOST_PICKS => {
@@ -68,11 +68,11 @@ impl Judged {
         }
     }
 
-    /// The same with the library kernel as a candidate: the best of the picks, and the
-    /// best of everything. `None` where the library was not timed.
+    /// The same with the library kernel as a candidate: the best time of the picks, and the best time
+    /// of everything. `None` if the library was not timed.
     ///
-    /// A model that predicts the library's time picks it like any config. For any other
-    /// model the library is always timed beside the picks, as Inductor does.
+    /// A model that predicts the library's time picks the library like any config. With other models,
+    /// the library is always timed beside the picks, as in Inductor.
     pub fn picked_with_library(&self, picks: usize) -> Option<(f64, f64)> {
         let library_us = self.library_us?;
         let best = self.best().measured_us.min(library_us);
@@ -99,13 +99,14 @@ impl Judged {
     }
 }
 
-/// Predicts the time of every config of a set. Equal predictions are in the order of configs,
-/// so that the measured order never decides.
+/// Predicts the time of every config of a set. Configs with equal predicted times stand in config
+/// order, so that the measured order never decides.
 pub fn judge(model: &dyn Predictor, set: &TrainingSet) -> Result<Vec<Judged>, TrainError> {
     judge_while(model, set, &|| true)
 }
 
-/// The same, which is [stopped](TrainError::Stopped) before the first problem where `goes_on` says no.
+/// Judges like [`judge`]. Asks `goes_on` before each problem and [stops](TrainError::Stopped) if it
+/// returns false.
 pub(crate) fn judge_while(
     model: &dyn Predictor,
     set: &TrainingSet,
@@ -160,10 +161,10 @@ impl<'m> Judge<'m> {
         })
     }
 
-    /// The ranking of the measured configs by a model with a rule for picks, and the time it took.
+    /// The ranking of the measured configs by a model with a rule for picks, and how long it took.
     ///
-    /// Where they are most of the model's own space, that space is ranked, as for any user. Configs
-    /// that were not measured, because they failed, cannot be judged and are left out.
+    /// If these configs are most of the model's own space, the space is ranked as for any user.
+    /// Configs that failed have no measured time and are left out.
     fn ranked(
         &mut self,
         problem: &Problem,

@@ -1,4 +1,4 @@
-//! First picks on the problems that are kept for judging.
+//! First picks for the problems that are kept for judging.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +11,7 @@ use super::verdict::top_k;
 use super::{Verdict, judge_while};
 use crate::{TrainError, TrainingSet};
 
-/// How near a model's first picks come to the best, problem by problem.
+/// How near a model's first picks come to the best config, problem by problem.
 #[derive(Debug, Clone)]
 pub struct FirstPicks {
     verdicts: Vec<Verdict>,
@@ -19,12 +19,12 @@ pub struct FirstPicks {
 }
 
 impl FirstPicks {
-    /// Of the problems of a set.
+    /// The first picks for the problems of a set.
     pub fn of(model: &dyn Predictor, set: &TrainingSet) -> Result<Self, TrainError> {
         Self::of_while(model, set, &|| true)
     }
 
-    /// The same, which is [stopped](TrainError::Stopped) as soon as `goes_on` says no. It is asked before each problem.
+    /// The same, but asks `goes_on` before each problem and [stops](TrainError::Stopped) if it returns false.
     pub fn of_while(
         model: &dyn Predictor,
         set: &TrainingSet,
@@ -35,12 +35,13 @@ impl FirstPicks {
         Ok(Self { verdicts, baselines: baselines(&judged, set, None)? })
     }
 
-    /// The share of the best Triton config that each reaches, in the order of the set.
+    /// For each problem, in the order of the set: the share of the best Triton config that the first pick
+    /// reaches.
     pub fn shares(&self) -> Vec<f64> {
         self.triton()
     }
 
-    /// Sums them up; `None` if there are none.
+    /// Sums the picks up; `None` if there are none.
     pub fn report(&self) -> Option<KeptReport> {
         let (triton, everything) = (self.triton(), self.everything());
         let of = |shares: &[f64]| (!shares.is_empty()).then(|| top_k(shares.iter().copied()));
@@ -54,9 +55,10 @@ impl FirstPicks {
         })
     }
 
-    /// How fast they are beside those of another model on the same problems: the geometric mean of the other's
-    /// time / this one's, above 1 if this one's are faster. With the library as a candidate where it was timed,
-    /// unless only one of the models predicts its time: for the other it always counts.
+    /// How fast these picks are compared with another model's picks for the same problems: the geometric mean
+    /// of the other's time / this model's time. It is above 1 if this model's picks are faster. The library
+    /// is a candidate where it was timed, but not if only one of the models predicts its time: the other
+    /// model would always get it.
     pub fn beside(&self, other: &Self) -> f64 {
         let share = |verdict: &Verdict, with_library: bool| {
             let everything = verdict.shares_with_library().filter(|_| with_library);

@@ -1,5 +1,5 @@
-//! How good a model's picks are, judged by measured times and compared with choices without
-//! a model.
+//! How good a model's picks are. They are judged by measured times and compared with choices
+//! without a model.
 
 mod baselines;
 mod document;
@@ -23,14 +23,14 @@ pub(crate) use verdict::{Verdict, report};
 
 use crate::{TrainError, TrainingSet};
 
-/// Judges a model by a set: its picks are among each problem's own configs.
+/// Judges a model on a set. It picks among the configs that each problem of the set has.
 pub fn evaluate(model: &dyn Predictor, set: &TrainingSet) -> Result<EvaluationReport, TrainError> {
     Ok(report(&verdicts(model, set)?, split(model, set)))
 }
 
-/// The same with the library kernel as one more candidate, over the problems with
-/// a library time; `None` if there are none. If the model does not predict the
-/// library's time, the library is timed beside its picks.
+/// The same with the library kernel as a candidate, over the problems with a library time. `None`
+/// if there are no such problems. If the model does not predict the library's time, the library is
+/// timed beside the picks.
 pub fn evaluate_with_library(
     model: &dyn Predictor,
     set: &TrainingSet,
@@ -42,7 +42,7 @@ pub(crate) fn verdicts(model: &dyn Predictor, set: &TrainingSet) -> Result<Vec<V
     Ok(judge(model, set)?.iter().map(Verdict::of).collect())
 }
 
-/// In words, where the judged problems come from.
+/// Where the judged problems come from, in words.
 fn split(model: &dyn Predictor, set: &TrainingSet) -> &'static str {
     let trained_on_it = model.training().is_some_and(|training| training.data_digest == set.digest());
     if trained_on_it { "the training data" } else { "given dataset" }

@@ -1,6 +1,6 @@
 //! Rank correlation.
 
-/// Spearman's rank correlation. 1 if all values of one side are equal.
+/// Spearman's rank correlation. It is 1 if all values of `a`, or all of `b`, are equal.
 pub(crate) fn spearman(a: &[f64], b: &[f64]) -> f64 {
     let (a, b) = (ranks(a), ranks(b));
     let middle = (a.len() as f64 - 1.0) / 2.0;
@@ -14,7 +14,7 @@ pub(crate) fn spearman(a: &[f64], b: &[f64]) -> f64 {
     if aa == 0.0 || bb == 0.0 { 1.0 } else { ab / (aa * bb).sqrt() }
 }
 
-/// Ranks from 0; equal values share the mean of theirs.
+/// Ranks from 0. Equal values share the mean of their ranks.
 fn ranks(values: &[f64]) -> Vec<f64> {
     let mut order: Vec<usize> = (0..values.len()).collect();
     order.sort_unstable_by(|&i, &j| values[i].total_cmp(&values[j]));

@@ -10,30 +10,30 @@ use super::rank_correlation::spearman;
 
 /// The numbers of picks in reports.
 pub(super) const PICKS: [usize; 5] = [1, 3, 5, 8, 16];
-/// "Near the best" for errors of time …
+/// Times are near-best for figures about errors within this factor of the best …
 const NEAR: f64 = 2.0;
-/// … and for picks.
+/// … and a pick is close to the best within this factor.
 const CLOSE: f64 = 1.05;
 
 /// How good the picks for one problem are.
 #[derive(Debug, Clone)]
 pub(crate) struct Verdict {
-    /// By [`PICKS`].
+    /// One share for each of [`PICKS`].
     triton: Shares,
     library: Option<Shares>,
-    /// Whether the model picks the library by a predicted time.
+    /// Whether the model picks the library by its predicted time.
     predicts_library: bool,
-    /// Measured over predicted time of the first pick.
+    /// The first pick's measured time / its predicted time.
     pub(crate) pick_bias: f64,
     configs: usize,
-    /// Sum of relative errors and count, over all timings and over the near-best.
+    /// The sum of relative errors and their number, over all timings and over near-best ones.
     errors: (f64, usize),
     near_errors: (f64, usize),
     spearman: f64,
     rank_us: f64,
 }
 
-/// Best measured / best measured among the first picks, by [`PICKS`].
+/// For each of [`PICKS`]: the best measured time / the best measured time among the first picks.
 type Shares = [f64; PICKS.len()];
 
 impl Verdict {
@@ -63,7 +63,8 @@ impl Verdict {
         }
     }
 
-    /// By [`PICKS`]: the share of the best Triton config that the best of the picks reaches.
+    /// For each of [`PICKS`], the share of the best Triton config that the best of the picks
+    /// reaches.
     pub(crate) fn shares(&self) -> Shares {
         self.triton
     }
@@ -76,7 +77,7 @@ impl Verdict {
         self.predicts_library
     }
 
-    /// The mean error of near-best times, as a share.
+    /// The mean error of near-best predicted times, as a share.
     pub(crate) fn near_error(&self) -> f64 {
         self.near_errors.0 / self.near_errors.1.max(1) as f64
     }
@@ -98,8 +99,8 @@ pub(crate) fn report(verdicts: &[Verdict], split: &str) -> EvaluationReport {
     }
 }
 
-/// The shares of the best of everything, over the problems with a library time;
-/// `None` if there are none.
+/// The shares of the best of everything, over the problems with a library time. `None` if there are
+/// no such problems.
 pub(super) fn with_library(verdicts: &[Verdict]) -> Option<BTreeMap<String, TopK>> {
     let shares: Vec<Shares> = verdicts.iter().filter_map(|v| v.library).collect();
     (!shares.is_empty()).then(|| by_picks(shares.into_iter()))
@@ -109,7 +110,7 @@ pub(crate) fn near_error(verdicts: &[Verdict]) -> f64 {
     mape(verdicts, |v| v.near_errors)
 }
 
-/// The share of problems where the best of k picks is close to the best config.
+/// The share of problems for which the best of k picks is close to the best config.
 pub(crate) fn within_5_percent(verdicts: &[Verdict]) -> BTreeMap<String, f64> {
     let share =
         |pick: usize| mean(verdicts.iter().map(|v| f64::from(u8::from(v.triton[pick] * CLOSE >= 1.0))));
@@ -127,7 +128,7 @@ fn by_picks(shares: impl Iterator<Item = Shares> + Clone) -> BTreeMap<String, To
     PICKS.iter().enumerate().map(|(i, k)| (k.to_string(), of(i))).collect()
 }
 
-/// Sums shares of the best up.
+/// Sums up shares of the best.
 pub(crate) fn top_k(shares: impl Iterator<Item = f64> + Clone) -> TopK {
     TopK { geomean: mean(shares.clone().map(f64::ln)).exp(), worst: shares.fold(1.0, f64::min) }
 }

@@ -1,7 +1,8 @@
 //! A dense layer as one operation of candle, forward and backward.
 //!
-//! Out of candle's own operations a layer is a product, a sum and an activation, each with tensors of
-//! its own on the way forward and back. On layers this small, filling them takes longer than the products.
+//! With candle's own operations, a layer would be a product, a sum and an activation. Each of them has
+//! tensors of its own, forward and backward. For such small layers, filling these tensors takes longer
+//! than the products.
 
 use std::sync::{Mutex, PoisonError};
 
@@ -10,10 +11,10 @@ use diode_model::math::exp_of_one;
 
 use super::product::{Matrix, values};
 
-/// `activation(x · weightsᵀ + bias)`, for one forward pass and the backward pass that belongs to it.
+/// `activation(x · weightsᵀ + bias)`, for one forward pass and its backward pass.
 pub(super) struct Dense {
     activation: Activation,
-    /// The slopes of SiLU where the forward pass has put them.
+    /// The slopes of SiLU. The forward pass leaves them here for the backward pass.
     slopes: Mutex<Vec<f32>>,
 }
 
@@ -24,7 +25,7 @@ pub(super) enum Activation {
 }
 
 impl Dense {
-    /// `x` has a row per input, `weights` a row per output.
+    /// `x` has a row for each input, `weights` a row for each output.
     pub(super) fn forward(
         x: &Tensor,
         weights: &Tensor,
@@ -101,7 +102,7 @@ impl CustomOp3 for Dense {
     }
 }
 
-/// Turns sums into the activation's values and returns its slopes there.
+/// Replaces the sums by the activation's values, and returns its slopes.
 fn activate(sums: &mut [f32]) -> Vec<f32> {
     let mut slopes = vec![0.0; sums.len()];
     with_avx2(
@@ -118,7 +119,7 @@ fn activate(sums: &mut [f32]) -> Vec<f32> {
     slopes
 }
 
-/// Runs a loop that the compiler vectorises, with AVX2 where the processor has it.
+/// Runs a loop that the compiler vectorises. It uses AVX2 if the processor has it.
 #[inline(always)]
 fn with_avx2(body: impl FnOnce()) {
     #[cfg(target_arch = "x86_64")]

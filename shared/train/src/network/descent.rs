@@ -1,4 +1,4 @@
-//! One step down a loss, by candle's AdamW with a bound on the gradient's length.
+//! One step down a loss, with candle's AdamW and a bound on the gradient's length.
 
 use candle_core::backprop::GradStore;
 use candle_core::{Result, Tensor, Var};
@@ -6,7 +6,7 @@ use candle_nn::{AdamW, Optimizer, ParamsAdamW};
 
 use super::Mlp;
 
-/// Gradients longer than this are shortened to it.
+/// Longer gradients are shortened to this length.
 const MAX_GRADIENT: f64 = 5.0;
 
 pub(crate) struct Descent {

@@ -1,4 +1,4 @@
-//! A network while it is trained: candle holds its weights and finds their gradients.
+//! A network in training. candle holds its weights and computes the gradients.
 
 mod dense;
 mod descent;
@@ -13,17 +13,17 @@ pub(crate) use descent::Descent;
 
 use crate::TrainOptions;
 
-/// Values of a layer that are computed at once. With 65,536 and more of them, candle has all of the
-/// processor's cores work on a sum and wait for one another, while each has a network of its own to learn.
+/// The most values of a layer that are computed at once. From 65,536 values on, candle spreads a sum over
+/// all cores, which then wait for each other. But each core already trains a network of its own.
 const MOST_AT_ONCE: usize = 16 * 1024;
 
-/// Dense layers with SiLU between them, and one output.
+/// Dense layers with SiLU between them and a single output.
 #[derive(Debug, Clone)]
 pub(crate) struct Mlp {
     layers: Vec<Layer>,
 }
 
-/// Weights have a row per output, as in torch and in a model's file.
+/// The weights have a row per output, as in torch and in model files.
 #[derive(Debug, Clone)]
 struct Layer {
     weights: Var,
@@ -31,9 +31,9 @@ struct Layer {
 }
 
 impl Mlp {
-    /// Random weights, uniform within one over the root of the inputs, as torch's linear layers
-    /// begin. Inputs that are `idle` in all of the training data get none, so that other values
-    /// of theirs change nothing later.
+    /// Random weights as in torch's linear layers: uniform, up to 1 / the square root of the number of
+    /// inputs. Inputs that are `idle` in all training data get the weight 0, so that their values cannot
+    /// matter later.
     pub(crate) fn new(idle: &[bool], hidden: &[usize], rng: &mut ChaCha8Rng) -> Result<Self> {
         let mut inputs = idle.len();
         let mut layers = Vec::new();
@@ -56,12 +56,12 @@ impl Mlp {
         Ok(Self { layers })
     }
 
-    /// What the options begin with.
+    /// The network with which a training begins.
     pub(crate) fn untrained(idle: &[bool], options: &TrainOptions) -> Result<Self> {
         Self::new(idle, &options.hidden, &mut ChaCha8Rng::seed_from_u64(options.seed))
     }
 
-    /// The outputs for rows of inputs: one column.
+    /// The outputs for rows of inputs, as one column.
     pub(crate) fn forward(&self, inputs: &Tensor) -> Result<Tensor> {
         let rows = inputs.dim(0)?;
         let widest = self.layers.iter().map(|layer| layer.bias.elem_count()).max().unwrap_or(1);
@@ -86,7 +86,7 @@ impl Mlp {
         self.layers.iter().flat_map(|layer| [&layer.weights, &layer.bias])
     }
 
-    /// All weights: per layer those of each output, then the biases.
+    /// All weights, layer by layer: first the weights of each output, then the biases.
     pub(crate) fn weights(&self) -> Result<Vec<f32>> {
         let mut all = Vec::new();
         for variable in self.variables() {
@@ -95,7 +95,7 @@ impl Mlp {
         Ok(all)
     }
 
-    /// Takes over what [`Self::weights`] of a network of the same layers gave.
+    /// Sets the weights to those that [`Self::weights`] returned for a network with the same layers.
     pub(crate) fn set_weights(&self, weights: &[f32]) -> Result<()> {
         let mut rest = weights;
         for variable in self.variables() {
@@ -109,7 +109,7 @@ impl Mlp {
         Ok(())
     }
 
-    /// The layers as the model stores them.
+    /// The layers as a model stores them.
     pub(crate) fn layers(&self) -> Result<Vec<diode_model::Layer>> {
         let layer = |Layer { weights, bias }: &Layer| {
             let (outputs, inputs) = weights.dims2()?;

@@ -1,19 +1,19 @@
 //! The matrix product that candle itself uses, on slices and on one thread.
 //!
-//! Networks of one training are learnt side by side, so threads inside of a product would only wait
-//! for one another.
+//! The networks of a training are trained side by side, so threads within a product would only wait for each
+//! other.
 #![allow(unsafe_code)]
 
 use candle_core::{CpuStorage, Layout, Result, bail};
 use gemm::{Parallelism, gemm};
 
-/// Rows of numbers, or, transposed, columns.
+/// A matrix whose values lie row by row or, if it is transposed, column by column.
 #[derive(Clone, Copy)]
 pub(super) struct Matrix<'a> {
     values: &'a [f32],
     rows: usize,
     columns: usize,
-    /// From one row to the next, and from one column to the next.
+    /// The distance from one row to the next, and from one column to the next.
     strides: (usize, usize),
 }
 
@@ -25,7 +25,7 @@ impl<'a> Matrix<'a> {
         Ok(Self { values, rows, columns, strides: (columns, 1) })
     }
 
-    /// What a tensor of two dimensions holds.
+    /// The values of a two-dimensional tensor.
     pub(super) fn of(storage: &'a CpuStorage, layout: &Layout) -> Result<Self> {
         let (rows, columns) = layout.shape().dims2()?;
         Self::new(values(storage, layout)?, rows, columns)
@@ -60,8 +60,9 @@ impl<'a> Matrix<'a> {
             bail!("product: got {a:?} times {b:?} into {} values", sums.len());
         }
         let stride = |stride: usize| stride as isize;
-        // SAFETY: `new` has seen to it that each slice holds all of its matrix at these strides, and the check
-        // above that `sums` holds all of the result. `sums` is borrowed alone, so it overlaps neither.
+        // SAFETY: `new` has checked that each slice holds its whole matrix at these strides. The check above
+        // ensures that `sums` holds the whole result. `sums` is borrowed mutably, so it overlaps neither
+        // matrix.
         unsafe {
             gemm(
                 self.rows,
@@ -89,7 +90,7 @@ impl<'a> Matrix<'a> {
     }
 }
 
-/// What a tensor holds; it must lie in one piece.
+/// The values of a tensor, which must lie in one piece.
 pub(super) fn values<'a>(storage: &'a CpuStorage, layout: &Layout) -> Result<&'a [f32]> {
     let Some((from, to)) = layout.contiguous_offsets() else {
         bail!("tensor: its values are not in one piece")

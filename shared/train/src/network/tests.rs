@@ -1,4 +1,5 @@
-//! The dense layer against candle's own operations and against differences, and training with it.
+//! Compares the dense layer with candle's own operations and with finite differences, and trains
+//! with it.
 
 use rand_chacha::ChaCha8Rng;
 
@@ -29,7 +30,7 @@ fn outputs_and_gradients_equal_those_of_candles_own_operations() {
     for hidden in [&[32, 16][..], &[5], &[33, 7, 20], &[64, 64]] {
         let mlp = Mlp::new(&[false, true, false, false, false], hidden, &mut rng).unwrap();
         let inputs = random((ROWS, 5), &mut rng);
-        // The loss is the sum of slope · output.
+        // The loss is the sum over slope · output.
         let slopes = random((ROWS, 1), &mut rng);
         let outputs = mlp.forward(&inputs).unwrap();
         let gradients = (&outputs * &slopes).unwrap().sum_all().unwrap().backward().unwrap();

@@ -1,10 +1,10 @@
-//! Training torch-diode's networks, to be compared with ours: its layers and its
-//! recipe, without the mistakes that are not part of either.
+//! Trains torch-diode's networks, to compare them with ours. Layers and recipe are torch-diode's,
+//! but its other mistakes are not repeated.
 //!
-//! The mean square error of ln(ms) over all timings alike, Adam, a learning rate that
-//! halves when validation stands still, and an early end. Unlike there, columns
-//! are brought to scale, validation problems are none of the training problems,
-//! and the best weights are those that are kept.
+//! The recipe: the mean square error of ln(ms), with the same weight for all timings; Adam; a
+//! learning rate that halves when the validation loss stops falling; and an early end. Unlike in
+//! torch-diode, columns are scaled, validation problems are not trained on, and the best weights
+//! are kept.
 
 mod network;
 mod options;

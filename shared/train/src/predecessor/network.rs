@@ -11,7 +11,7 @@ use crate::TrainError;
 
 /// The share of values that dropout sets to 0.
 const DROPOUT: f32 = 0.2;
-/// torch's defaults of batch normalisation.
+/// torch's defaults for batch normalisation.
 const EPSILON: f64 = 1e-5;
 const MOMENTUM: f32 = 0.1;
 
@@ -32,13 +32,14 @@ struct Norm {
     name: String,
     weights: Var,
     bias: Var,
-    /// Over the batches so far, for use after training.
+    /// Averages over the batches so far, for use after training.
     mean: Vec<f32>,
     variance: Vec<f32>,
 }
 
 impl Trainable {
-    /// Weights as torch-diode drew them: uniform with the variance 2 / (inputs + outputs), biases of 0.
+    /// Random weights as in torch-diode: uniform with the variance 2 / (inputs + outputs). Biases are
+    /// 0.
     pub(super) fn new(architecture: &Architecture, rng: &mut ChaCha8Rng) -> Result<Self, TrainError> {
         let constant = |value: f32, width: usize| Var::from_vec(vec![value; width], width, &Device::Cpu);
         let mut steps = Vec::new();
@@ -76,7 +77,7 @@ impl Trainable {
         self.steps.iter().flat_map(of).collect()
     }
 
-    /// The outputs for a batch of at least two rows, one per row.
+    /// The outputs for a batch of at least two rows, one output per row.
     pub(super) fn forward(&mut self, inputs: Tensor, rng: &mut ChaCha8Rng) -> Result<Tensor, TrainError> {
         let mut x = inputs;
         let mut kept = x.clone();
@@ -129,7 +130,7 @@ impl Norm {
         let centred = x.broadcast_sub(&mean)?;
         let variance = centred.sqr()?.mean_keepdim(0)?;
         average(&mut self.mean, &mean, 1.0)?;
-        // What is kept is the estimate for all data, not the batch's own.
+        // The average keeps an estimate for all data, not the batch's own variance.
         average(&mut self.variance, &variance, rows / (rows - 1.0))?;
         let scaled = centred.broadcast_div(&(variance + EPSILON)?.sqrt()?)?;
         Ok(scaled.broadcast_mul(&self.weights)?.broadcast_add(&self.bias)?)
@@ -151,7 +152,7 @@ fn dropout(x: &Tensor, rng: &mut ChaCha8Rng) -> Result<Tensor, TrainError> {
     Ok((x * Tensor::from_vec(mask, x.shape(), &Device::Cpu)?)?)
 }
 
-/// Adds the gradient of the weights' own size, as torch's Adam does for weight decay.
+/// Adds the weights, times the decay, to their gradients. torch's Adam does the same for weight decay.
 pub(super) fn decay(gradients: &mut GradStore, variables: &[Var], decay: f64) -> Result<(), TrainError> {
     for variable in variables {
         if let Some(gradient) = gradients.remove(variable) {

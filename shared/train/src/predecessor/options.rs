@@ -1,17 +1,17 @@
-//! How torch-diode trained.
+//! The settings of torch-diode's trainings.
 
 use diode_core::Invalid;
 use diode_model::predecessor::Architecture;
 
 use crate::TrainError;
 
-/// How to train one of torch-diode's networks.
+/// The settings for training one of torch-diode's networks.
 #[derive(Debug, Clone, PartialEq)]
 pub struct PredecessorOptions {
     pub architecture: Architecture,
-    /// At most.
+    /// The most epochs.
     pub epochs: usize,
-    /// Epochs without an improvement on the validation problems before the end.
+    /// The training ends after this many epochs without a better result on the validation problems.
     pub patience: usize,
     pub batch_size: usize,
     pub learning_rate: f64,
@@ -33,7 +33,7 @@ impl PredecessorOptions {
         }
     }
 
-    /// Refuses what cannot be trained; training does so itself.
+    /// Refuses settings with which nothing can be trained. Training also checks them itself.
     pub fn validate(&self) -> Result<(), TrainError> {
         self.architecture.validate()?;
         let counts =

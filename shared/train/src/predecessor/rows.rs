@@ -6,17 +6,17 @@ use diode_model::predecessor::{features, scaled};
 use crate::{TrainError, TrainingProblem, TrainingSet};
 
 pub(super) const COLUMNS: usize = 36;
-/// A column whose deviation is this small beside its mean counts as constant.
+/// A column is constant if its deviation is at most this small beside its mean.
 const CONSTANT: f64 = 1e-6;
 
-/// Timings of some problems.
+/// The timings of some problems.
 pub(super) struct Rows {
     features: Vec<[f32; COLUMNS]>,
-    /// ln(ms).
+    /// The logarithms ln(ms).
     targets: Vec<f32>,
 }
 
-/// What brings columns to mean 0 and deviation 1.
+/// Scales columns to mean 0 and deviation 1.
 pub(super) struct Scale {
     pub(super) mean: Vec<f32>,
     pub(super) std: Vec<f32>,
@@ -52,7 +52,7 @@ impl Rows {
         scale
     }
 
-    /// Scaled features, one row after the other, and targets of some rows.
+    /// The scaled features of some rows, one row after the other, and their targets.
     pub(super) fn batch(&self, rows: &[usize], scale: &Scale) -> (Vec<f32>, Vec<f32>) {
         let scales = || scale.mean.iter().zip(&scale.std);
         let inputs = rows.iter().flat_map(|&row| {

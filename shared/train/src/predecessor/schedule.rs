@@ -1,14 +1,14 @@
-//! The learning rate that halves when validation stands still.
+//! A learning rate that halves when the validation loss stops falling.
 
-/// What the rate is multiplied by …
+/// The rate is multiplied by this …
 const FACTOR: f64 = 0.5;
-/// … after more than so many epochs without an improvement …
+/// … after more than this many epochs without an improvement …
 const PATIENCE: usize = 5;
-/// … by at least this share of the best.
+/// … by at least this share of the best loss.
 const LEAST_GAIN: f64 = 1e-4;
 const LOWEST: f64 = 1e-6;
 
-/// torch's `ReduceLROnPlateau` as torch-diode set it up.
+/// torch's `ReduceLROnPlateau` with torch-diode's settings.
 pub(super) struct Plateau {
     pub(super) rate: f64,
     best: f64,
@@ -43,7 +43,7 @@ mod tests {
     fn the_rate_halves_after_six_epochs_that_bring_nothing() {
         let mut plateau = Plateau::new(0.001);
         plateau.step(1.0);
-        // Too little to count.
+        // The improvement is too small to count.
         let losses = [0.999_95, 1.0, 1.0, 1.0, 1.0];
         losses.iter().for_each(|&loss| plateau.step(loss));
         assert_eq!(plateau.rate, 0.001);

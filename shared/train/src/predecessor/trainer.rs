@@ -21,16 +21,16 @@ use crate::folds::Folds;
 use crate::progress::{Observer, Progress};
 use crate::{TrainError, TrainingProblem, TrainingSet};
 
-/// One of this many parts of the problems is for validation, and one for the metrics.
+/// One part of this many is for validation, and one for the figures. Parts are of problems.
 const PARTS: usize = 10;
 
-/// An epoch of a large dataset takes minutes; so many batches take about a second.
+/// Batches between two chances to stop. They take about a second; an epoch of a large dataset takes minutes.
 const BATCHES_PER_PART: u32 = 256;
 
 /// Trains one of torch-diode's networks. The same data, options and machine give the same bytes.
 ///
-/// Its metrics are those of a tenth of the problems, by which neither the weights nor the end of the training
-/// were chosen. With fewer than three sizes of problems it has none.
+/// A tenth of the problems is set apart for the figures, and influences neither the weights nor the end of
+/// the training. With fewer than three sizes there are no figures.
 pub fn train_predecessor(
     set: &TrainingSet,
     options: &PredecessorOptions,
@@ -71,7 +71,7 @@ pub fn train_predecessor(
         judged.collect::<Result<Vec<_>, TrainError>>()?
     };
     let report = report(&verdicts, "a tenth of the problems, held out");
-    // The same training gives the same file, which a time of the machine would prevent.
+    // The time is left out, so that the same training gives the same file.
     Ok(model.with_evaluation(EvaluationReport { rank_us_per_problem: 0.0, ..report }))
 }
 
@@ -95,7 +95,7 @@ fn best_weights(
     for epoch in 1..=options.epochs {
         order.shuffle(&mut rng);
         let (mut sum, mut batches) = (0.0_f64, 0_u32);
-        // One row alone has no variance to normalise by.
+        // A batch of one row has no variance for the normalisation.
         for picked in order.chunks(options.batch_size).filter(|picked| picked.len() > 1) {
             let (inputs, targets) = rows.batch(picked, scale);
             let inputs = Tensor::from_vec(inputs, (picked.len(), COLUMNS), &Device::Cpu)?;

@@ -1,4 +1,4 @@
-//! From datasets to one training set.
+//! Merges datasets into one training set.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -30,7 +30,8 @@ pub(super) fn merge(datasets: &[Dataset], wanted: Option<Method>) -> Result<Trai
 
     let mut gathered: BTreeMap<(Problem, Method), Gathered> = BTreeMap::new();
     for dataset in datasets {
-        // From the dataset's indices to ours; the library and kernels without features have none.
+        // From the dataset's indices to the set's. The library and kernels without features have no
+        // index there.
         let indices: Vec<Option<ConfigIndex>> = dataset.configs.iter().map(|c| configs.index_of(c)).collect();
         for solution in &dataset.solutions {
             if ProblemFeatures::new(&facts, &solution.problem).is_none() {
@@ -65,7 +66,8 @@ pub(super) fn merge(datasets: &[Dataset], wanted: Option<Method>) -> Result<Trai
     })
 }
 
-/// The one hardware of all datasets, taken from a dataset that has its facts.
+/// The hardware of all datasets, which must be the same. It is taken from a dataset that has its
+/// facts.
 fn common_hardware(datasets: &[Dataset]) -> Result<(Hardware, Facts), TrainError> {
     let first = &datasets.first().ok_or(TrainError::Empty { left_out: LeftOut::default() })?.hardware;
     if let Some(other) = datasets.iter().find(|d| d.hardware.slug != first.slug) {
@@ -80,7 +82,7 @@ fn common_hardware(datasets: &[Dataset]) -> Result<(Hardware, Facts), TrainError
     Ok((hardware, facts))
 }
 
-/// The wanted method, or else the one with most timings.
+/// The wanted method, or else the method with most timings.
 fn choose_method(datasets: &[Dataset], wanted: Option<Method>) -> Result<Method, TrainError> {
     let mut counts: BTreeMap<Method, usize> = BTreeMap::new();
     for solution in datasets.iter().flat_map(|dataset| &dataset.solutions) {
@@ -100,7 +102,7 @@ fn choose_method(datasets: &[Dataset], wanted: Option<Method>) -> Result<Method,
     }
 }
 
-/// The timings of one problem while datasets are read.
+/// The timings of one problem, gathered while datasets are read.
 #[derive(Default)]
 struct Gathered {
     timings: Vec<TimedConfig>,
@@ -108,7 +110,7 @@ struct Gathered {
 }
 
 impl Gathered {
-    /// Adds a solution and says how many of its timings were of no use.
+    /// Adds a solution. Returns how many of its timings were of no use.
     fn take(
         &mut self,
         solution: &Solution,
@@ -130,7 +132,7 @@ impl Gathered {
         Ok(unused)
     }
 
-    /// One time per config, the fastest first. `None` if there is nothing to learn from.
+    /// One time for each config, with the fastest first. `None` if there is nothing to learn from.
     fn finish(mut self, problem: Problem, method: Method) -> Option<TrainingProblem> {
         self.timings.sort_unstable_by_key(|timed| timed.config);
         let mut timings: Vec<TimedConfig> = self

@@ -1,4 +1,4 @@
-//! What a model is trained on: merged timings of one hardware, taken one way.
+//! The data that a model is trained on: merged timings of one hardware by one method.
 
 mod merge;
 mod related;
@@ -14,48 +14,48 @@ use sha2::{Digest as _, Sha256};
 use crate::TrainError;
 use crate::left_out::LeftOut;
 
-/// Timings to learn from, or to be judged by.
+/// Timings to learn from, or to judge a model by.
 #[derive(Debug, Clone)]
 pub struct TrainingSet {
     hardware: Hardware,
     facts: Facts,
     method: Method,
-    /// Every config that occurs, sorted, so that indices compare as their configs do.
+    /// Every config that occurs. They are sorted, so that indices compare like their configs.
     configs: Arc<ConfigDictionary>,
-    /// In the order of their problems.
+    /// The problems, sorted.
     problems: Vec<Arc<TrainingProblem>>,
-    /// Timed by other methods: they are learnt from, marked as such, and nothing is judged by them.
+    /// Problems that were timed by other methods. Models learn from them, marked as such, but are not
+    /// judged by them.
     others: Vec<Arc<TrainingProblem>>,
-    /// Timings of other hardware, a set for each.
+    /// Timings of other hardware, with one set for each.
     related: Vec<TrainingSet>,
     left_out: LeftOut,
     without_kept: bool,
 }
 
-/// All that was measured of one problem.
+/// Everything that was measured on one problem.
 #[derive(Debug, Clone, PartialEq)]
 pub struct TrainingProblem {
     pub problem: Problem,
-    /// How all of its times were taken.
+    /// The method of all its times.
     pub method: Method,
-    /// The fastest first; never empty.
+    /// Starts with the fastest. It is never empty.
     pub timings: Vec<TimedConfig>,
-    /// The time of the vendor's library, where it was measured.
+    /// The time of the vendor's library, if it was measured.
     pub library_us: Option<f64>,
 }
 
 /// One config with its time.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct TimedConfig {
-    /// An index into the set's own configs.
+    /// The config's index among the set's configs.
     pub config: ConfigIndex,
     pub us: f64,
 }
 
 impl TrainingSet {
-    /// Merges datasets. Several timings of one config on one problem become their
-    /// median. Methods are never mixed: if none is given, the one with most timings
-    /// counts.
+    /// Merges datasets. Several timings of one config on one problem become their median. Methods are
+    /// never mixed: without a `method`, the one with most timings counts.
     pub fn from_datasets(datasets: &[Dataset], method: Option<Method>) -> Result<Self, TrainError> {
         merge::merge(datasets, method)
     }
@@ -72,12 +72,12 @@ impl TrainingSet {
         self.method
     }
 
-    /// How many problems there are.
+    /// The number of problems.
     pub fn problems(&self) -> usize {
         self.problems.len()
     }
 
-    /// How many timings there are, after merging.
+    /// The number of timings after merging.
     pub fn timings(&self) -> usize {
         self.iter().map(|problem| problem.timings.len()).sum()
     }
@@ -86,8 +86,8 @@ impl TrainingSet {
         self.problems.iter().map(Arc::as_ref)
     }
 
-    /// Problems that were timed by other methods than the set's. No time of theirs is compared with
-    /// one of the set's: a problem's configs are only ever compared with each other.
+    /// Problems that were timed by other methods than the set's. Their times are never compared with
+    /// the set's times: only configs of the same problem are compared.
     pub fn others(&self) -> impl ExactSizeIterator<Item = &TrainingProblem> {
         self.others.iter().map(Arc::as_ref)
     }
@@ -97,7 +97,7 @@ impl TrainingSet {
         problem.timings.iter().map(|timed| self.configs.get(timed.config))
     }
 
-    /// A config by a timing's index.
+    /// The config of a timing.
     pub fn config(&self, index: ConfigIndex) -> &Config {
         self.configs.get(index)
     }
@@ -107,12 +107,13 @@ impl TrainingSet {
         self.left_out
     }
 
-    /// Whether the problems that are kept for judging were taken out.
+    /// Whether the problems that are kept for judging were removed.
     pub fn is_without_kept(&self) -> bool {
         self.without_kept
     }
 
-    /// What may be trained on, and the problems that are kept for judging, of which there may be none.
+    /// Splits the set: into the problems that may be trained on, and the problems that are kept for
+    /// judging. The second part may be empty.
     pub fn split_kept(&self) -> Result<(Self, Self), TrainError> {
         let learnt = self.part(false);
         if learnt.problems.is_empty() {
@@ -121,7 +122,7 @@ impl TrainingSet {
         Ok((learnt, self.part(true)))
     }
 
-    /// The problems that are kept for judging, or the others; of related hardware too.
+    /// The problems that are kept for judging, or all others. Related hardware is split, too.
     fn part(&self, kept: bool) -> Self {
         let of = |problems: &[Arc<TrainingProblem>]| {
             problems.iter().filter(|problem| is_kept(&problem.problem) == kept).cloned().collect()
@@ -135,7 +136,7 @@ impl TrainingSet {
         }
     }
 
-    /// The method by which most of the others were timed.
+    /// The method with most timings among [`Self::others`].
     pub fn second_method(&self) -> Option<Method> {
         let mut counts: BTreeMap<Method, usize> = BTreeMap::new();
         for problem in self.others() {
@@ -144,20 +145,20 @@ impl TrainingSet {
         counts.into_iter().max_by_key(|&(_, count)| count).map(|(method, _)| method)
     }
 
-    /// The operators that are learnt from, in order.
+    /// The ops in the training data, in order.
     pub fn ops(&self) -> Vec<Op> {
         let ops: BTreeSet<Op> = self.predictable().map(|problem| problem.op).collect();
         ops.into_iter().collect()
     }
 
-    /// The input types that are learnt from, in order.
+    /// The input types in the training data, in order.
     pub fn dtypes(&self) -> Vec<DType> {
         let dtypes: BTreeSet<DType> = self.predictable().map(|problem| problem.a_dtype).collect();
         dtypes.into_iter().collect()
     }
 
-    /// The identity of the data: hardware, method and every timing, however it
-    /// was spread over datasets.
+    /// The digest of hardware, method and every timing. It does not matter how the timings were spread
+    /// over datasets.
     pub fn digest(&self) -> Digest {
         let mut hash = Sha256::new();
         hash.update(format!("{}\n{}\n", self.hardware.slug, self.method));

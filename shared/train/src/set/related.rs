@@ -1,7 +1,7 @@
 //! Timings of other hardware beside a set's own.
 //!
-//! What makes a config fast is much the same on related GPUs, and the columns that a network reads hold
-//! the hardware's facts. So a few problems of a new GPU go far beside many of a known one.
+//! Configs are fast for much the same reasons on related GPUs, and the network's inputs include the
+//! hardware's facts. So a few problems of a new GPU suffice beside many problems of a known GPU.
 
 use std::collections::BTreeMap;
 
@@ -12,8 +12,8 @@ use super::{TrainingProblem, TrainingSet};
 use crate::TrainError;
 
 impl TrainingSet {
-    /// Adds timings of other hardware, taken by the set's method. They are learnt from with the facts of
-    /// their own hardware; nothing is judged by them.
+    /// Adds timings of other hardware by the set's method. Models learn from them with the facts of that
+    /// hardware, but are not judged by them.
     pub fn with_related(mut self, datasets: Vec<Dataset>) -> Result<Self, TrainError> {
         let mut by_hardware: BTreeMap<HardwareSlug, Vec<Dataset>> = BTreeMap::new();
         for dataset in datasets {
@@ -30,18 +30,18 @@ impl TrainingSet {
         Ok(self)
     }
 
-    /// Sets of other hardware that are learnt from.
+    /// The sets of other hardware.
     pub fn related(&self) -> &[Self] {
         &self.related
     }
 
-    /// Every problem that is learnt from, with the set whose facts and method it goes by.
+    /// Every problem of the training, each with the set that has its facts and method.
     pub(crate) fn learnt_from(&self) -> impl Iterator<Item = (&Self, &TrainingProblem)> {
         let own = self.iter().chain(self.others()).map(move |problem| (self, problem));
         own.chain(self.related.iter().flat_map(|set| set.iter().map(move |problem| (set, problem))))
     }
 
-    /// The problems whose times by the set's method are learnt.
+    /// The problems whose times are by the set's own method.
     pub(crate) fn predictable(&self) -> impl Iterator<Item = &Problem> {
         self.learnt_from()
             .filter(|(_, learnt)| learnt.method == self.method)

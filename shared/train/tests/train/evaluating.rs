@@ -1,4 +1,4 @@
-//! That figures are what they say, with a model whose predictions are known.
+//! Checks figures with a model whose predicted times are known.
 
 use crate::made_up::{dataset, h200, problem, tiles};
 use diode_core::api::EvaluationReport;
@@ -8,7 +8,7 @@ use diode_core::{Config, ConfigDictionary, Dataset, Micros, Problem, Table, Time
 use diode_model::{ModelError, Predictor, RankedSpace, Shortlister, Training};
 use diode_train::{Evaluation, TrainingSet, judge, without_a_model};
 
-/// Predicts the times that it is given, config by config.
+/// Predicts the times that the test gives it, config by config.
 struct Told {
     us: Vec<f64>,
     library_us: Option<f64>,
@@ -59,7 +59,7 @@ impl Shortlister for Listed<'_> {
     }
 }
 
-/// Four configs of 10, 20, 40 and 80 µs, and the library with a time of its own.
+/// Four configs with 10, 20, 40 and 80 µs, and the library with a time of its own.
 fn data(problem: Problem, library_us: Option<u64>) -> Dataset {
     let mut data = dataset([problem], &tiles()[..4]);
     let mut configs: ConfigDictionary = tiles()[..4].iter().map(|&tile| Config::Mm(tile)).collect();
@@ -77,7 +77,7 @@ fn set(problem: Problem, library_us: Option<u64>) -> TrainingSet {
     TrainingSet::from_datasets(&[data(problem, library_us)], None).expect("the data is valid")
 }
 
-/// Picks 20, 80, 10, 40.
+/// With these predicted times, the configs with 20, 80, 10 and 40 µs are picked in this order.
 const ORDER: [f64; 4] = [30.0, 10.0, 40.0, 20.0];
 
 #[test]
@@ -90,7 +90,8 @@ fn shares_ranks_and_errors_are_right() {
     assert_eq!((row.best_us, row.picked_us, row.best_rank, row.configs), (10.0, 20.0, 3, 4));
     assert_eq!((row.shares["1"], row.shares["3"]), (0.5, 1.0));
     assert!((row.predicted_us - 10.0).abs() < 1e-9, "{}", row.predicted_us);
-    // Within twice the best are 10 and 20 µs, predicted as 30 and 10: off by 2 and by 1/2.
+    // Within twice the best are 10 and 20 µs. They are predicted as 30 and 10 µs, which are errors
+    // of 2 and 1/2.
     assert!((row.near_error - 1.25).abs() < 1e-12, "{}", row.near_error);
     assert!((evaluation.report.mape_within_2x - 1.25).abs() < 1e-12);
     assert_eq!(evaluation.report.within_5_percent["1"], 0.0);
@@ -113,13 +114,14 @@ fn the_library_is_picked_where_it_is_predicted_and_else_timed_beside() {
     };
     let near =
         |given: f64, expected: f64| assert!((given - expected).abs() < 1e-12, "{given} for {expected}");
-    // Timed beside the first pick, which takes 20 µs.
+    // The library is timed beside the first pick, which takes 20 µs.
     near(share(5, None, "1"), 1.0);
     near(share(16, None, "1"), 10.0 / 16.0);
-    // Predicted to be slower than the first pick, then faster.
+    // The library is predicted to be slower than the first pick, then to be faster.
     near(share(5, Some(15.0), "1"), 5.0 / 20.0);
     near(share(5, Some(9.0), "1"), 1.0);
-    // Three picks are 20 µs, 80 µs and the library: the best Triton config is not among them.
+    // The three picks have 20 µs, 80 µs and the library's time. The best Triton config is not among
+    // them.
     near(share(16, Some(12.0), "3"), 10.0 / 16.0);
 }
 
@@ -147,7 +149,7 @@ fn what_one_gets_without_a_model_is_judged_by_the_same_times() {
     assert!(alone["best_fixed"].what.contains("with hindsight"), "{}", alone["best_fixed"].what);
     assert!(!alone.contains_key("nearest"));
 
-    // The neighbour's best is what takes 20 µs here.
+    // The neighbour's best config takes 20 µs here.
     let mut other = data(problem(512, 512, 520), None);
     other.solutions[0].times = TimeColumn::from_nanos(vec![20_000, 10_000, 40_000, 80_000]).unwrap();
     let table = Table::from_datasets(&[other], None, None).unwrap();

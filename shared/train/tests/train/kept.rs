@@ -1,4 +1,4 @@
-//! That kept problems are judged by, and never learnt from.
+//! Models are judged by kept problems, and never learn from them.
 
 use std::cell::Cell;
 
@@ -31,7 +31,7 @@ fn times_of_kept_problems_change_no_model() {
             solution.times.iter_nanos().enumerate().map(|(at, time)| time.0 as u64 * (2 + at as u64 % 3));
         solution.times = TimeColumn::from_nanos(slower.collect()).unwrap();
     }
-    // A second method's times of kept problems are none of the training's either.
+    // A second method's times of kept problems are not learnt from, either.
     let mut second = data.solutions.iter().find(|solution| is_kept(&solution.problem)).unwrap().clone();
     second.method = Method::Unspecified;
     data.solutions.push(second);
@@ -55,7 +55,7 @@ fn first_picks_are_compared_problem_by_problem() {
     let report = good.report().unwrap();
     assert_eq!((report.problems, report.timed_library), (kept.problems() as u64, 0));
     assert!(report.everything.is_none() && report.triton.worst <= report.triton.geomean);
-    // No default config was timed, and no library.
+    // Neither the default configs nor the library were timed.
     assert_eq!((report.baselines.len(), report.baselines_of_everything.len()), (2, 0));
     let of = |what: &str| {
         report.baselines.iter().find(|(name, _)| name.contains(what)).map(|(_, top)| top.geomean).unwrap()

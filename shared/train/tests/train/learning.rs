@@ -1,4 +1,4 @@
-//! That models learn, from data of any size.
+//! Models learn from data of any size.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::ControlFlow;
@@ -18,7 +18,8 @@ fn set(problem_count: usize, tile_count: usize) -> TrainingSet {
         .expect("the data is valid")
 }
 
-/// Problems with 20 tiles each and a time of the library, which is given the best tile's; both in nanoseconds.
+/// Problems with 20 tiles each and a library time. `library` computes this time from the best tile's, both in
+/// nanoseconds.
 fn set_with_library(problem_count: usize, library: impl Fn(u64) -> u64) -> TrainingSet {
     let mut data = dataset(problems(problem_count), &tiles()[..20]);
     let config = data.configs.intern(diode_core::Config::Library);
@@ -31,7 +32,7 @@ fn set_with_library(problem_count: usize, library: impl Fn(u64) -> u64) -> Train
     TrainingSet::from_datasets(&[data], None).expect("the data is valid")
 }
 
-/// The quality of the one config that is best on average.
+/// The geometric mean that the config with the best average reaches.
 fn best_fixed(set: &TrainingSet) -> f64 {
     let mut logs: BTreeMap<ConfigIndex, f64> = BTreeMap::new();
     for problem in set.iter() {
@@ -147,7 +148,7 @@ fn a_resumed_training_ends_as_an_uninterrupted_one() {
     let options = TrainOptions { epochs: Some(10), ..quick() };
     let plan = Plan { options, folds: 2, created_at: "now".to_owned(), keep_when_stopped: false };
     let mut checkpoint = Checkpoint::new(&set, &plan);
-    // Stopped when the folds are half done.
+    // This training is stopped when half of the folds are done.
     let stopped = fit(&set, &plan, &checkpoint.clone(), &mut |step| match step {
         Progress::Learnt { phase, weights } => {
             checkpoint.add(phase.clone(), weights.clone());
@@ -212,7 +213,7 @@ fn a_library_that_follows_from_the_sizes_is_predicted_and_picked() {
     let mut data = dataset(plain, &tiles()[..24]);
     let library = data.configs.intern(diode_core::Config::Library);
     for solution in &mut data.solutions {
-        // Twice as fast as the best config where K is long, half as fast elsewhere.
+        // The library is twice as fast as the best config if K is long, and otherwise half as fast.
         let mut times: Vec<u64> = solution.times.iter_nanos().map(|t| t.0 as u64).collect();
         let best = times.iter().copied().min().unwrap();
         times.push(if solution.problem.k > 1280 { best / 2 } else { best * 2 });
@@ -230,7 +231,7 @@ fn a_library_that_follows_from_the_sizes_is_predicted_and_picked() {
         is_library == (problem.problem.k > 1280)
     });
     assert!(right.count() >= 58);
-    // Its confidence is stated for the groups that occur, and grows with the picks.
+    // The model states a confidence for each group that occurs. It grows with the number of picks.
     let known = &model.metadata().confidence;
     assert_eq!(known.iter().map(|group| group.problems).sum::<u64>(), 60);
     assert!(known.iter().all(|group| group.within_5_percent.is_sorted_by(|a, b| a.0 < b.0 && a.1 <= b.1)));

@@ -1,4 +1,4 @@
-//! A made-up GPU: times follow from tiles, waves and a roofline, with a little noise.
+//! A made-up GPU. Its times follow from tiles, waves and a roofline, with a little noise.
 
 use std::ops::ControlFlow;
 
@@ -71,7 +71,7 @@ pub(crate) fn dataset(problems: impl IntoIterator<Item = Problem>, tiles: &[Tile
     }
 }
 
-/// Problems of many forms, from a few sizes.
+/// Problems of many shapes, made of a few sizes.
 pub(crate) fn problems(count: usize) -> Vec<Problem> {
     let sizes = [64, 200, 512, 1024, 1536, 4096, 333, 2048];
     (0..count)
@@ -82,7 +82,7 @@ pub(crate) fn problems(count: usize) -> Vec<Problem> {
         .collect()
 }
 
-/// The recipe with fewer steps.
+/// The recipe with fewer epochs and a smaller network.
 pub(crate) fn quick() -> TrainOptions {
     TrainOptions { epochs: Some(40), hidden: vec![32], ..TrainOptions::default() }
 }

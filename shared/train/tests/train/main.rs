@@ -1,4 +1,4 @@
-//! Training and judging on a made-up GPU.
+//! Tests of training and judging on a made-up GPU.
 
 mod evaluating;
 mod kept;

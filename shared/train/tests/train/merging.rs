@@ -1,4 +1,4 @@
-//! That datasets become one honest training set.
+//! Merges datasets into one training set.
 
 use crate::made_up::{dataset, problem, problems, solution, tiles};
 use diode_core::hardware::{Hardware, find};

@@ -1,4 +1,4 @@
-//! That torch-diode's networks learn.
+//! torch-diode's networks learn.
 
 use std::ops::ControlFlow;
 
@@ -12,7 +12,7 @@ fn set(problem_count: usize) -> TrainingSet {
         .expect("the data is valid")
 }
 
-/// Small networks and few epochs.
+/// Few epochs and a high learning rate, for quick tests.
 fn quick(architecture: Architecture) -> PredecessorOptions {
     PredecessorOptions { epochs: 25, learning_rate: 5e-3, ..PredecessorOptions::new(architecture) }
 }

@@ -1,11 +1,11 @@
-//! That timings of other hardware help, and that nothing is judged by them.
+//! Timings of other hardware help a model, but no model is judged by them.
 
 use crate::made_up::{dataset, ignore, problem, problems, quick, tiles};
 use diode_core::hardware::find;
 use diode_core::{DType, Dataset, Method, Op, Problem, ProblemFields};
 use diode_train::{TrainError, TrainOptions, TrainingSet, cross_validate, evaluate, train};
 
-/// Timings of another GPU, with the made-up times of the H200.
+/// Timings of another GPU. They are made up as for the H200.
 fn h100(problem_count: usize, tile_count: usize) -> Dataset {
     let hardware = find("nvidia-h100").expect("the catalogue has it");
     Dataset { hardware, ..dataset(problems(problem_count), &tiles()[..tile_count]) }

@@ -1,4 +1,4 @@
-//! The models in `trained_models` and the data they say they come from.
+//! The models in `trained_models`, and the data that they state as theirs.
 
 use std::path::{Path, PathBuf};
 
@@ -8,17 +8,17 @@ use diode_formats::read_file;
 use diode_model::{Model, rank};
 use diode_train::{TrainingSet, evaluate};
 
-/// A kind of hardware, and what its model was trained on.
+/// One hardware, and what its model was trained on.
 struct Shipped {
     hardware: &'static str,
-    /// The folders of the timings that it learnt from.
+    /// The folders with the timings that the model learnt from.
     learnt_from: &'static [&'static str],
     problems: usize,
     timings: usize,
-    /// Problems by another method, and which.
+    /// The number of problems by the second method, and that method.
     others: usize,
     second_method: Option<Method>,
-    /// A file to judge by, and how many problems it has.
+    /// A file for judging the model, and its number of problems.
     validation: (&'static str, usize),
 }
 
@@ -115,7 +115,8 @@ fn each_model_holds_on_the_validation_problems() {
     }
 }
 
-/// How near the first pick comes to the best of everything with nothing timed: it may be the library.
+/// The share of the best of everything that the first pick reaches without any timing. The pick may
+/// be the library.
 fn share_of_everything(model: &Model, set: &TrainingSet) -> f64 {
     let mut logs = 0.0;
     for problem in set.iter() {

@@ -1,4 +1,4 @@
-//! The models of a cross-validation, for the problems that they have not seen.
+//! The models of a cross-validation, for the problems that they were not trained on.
 
 use diode_core::{TimeColumn, hash_of_size, is_kept};
 use diode_model::{Model, UnseenModels};
@@ -8,7 +8,7 @@ use crate::made_up::{dataset, ignore, problem, problems, quick, tiles};
 
 const FOLDS: usize = 4;
 
-/// Problems with 20 tiles each. Those that `is_slower` names take thrice as long.
+/// Problems with 20 tiles each. Problems for which `is_slower` is true take three times as long.
 fn set(is_slower: impl Fn(u64) -> bool) -> TrainingSet {
     let mut data = dataset(problems(24), &tiles()[..20]);
     for solution in &mut data.solutions {
@@ -45,7 +45,7 @@ fn each_problem_has_a_model_that_was_trained_without_it() {
     assert_eq!(unseen.for_problem(&problem(7, 7, 7)), None);
 }
 
-/// Whatever was measured of a fold's problems, its model is the same.
+/// The model of a fold stays the same, whatever was measured on the fold's problems.
 #[test]
 fn nothing_that_was_measured_of_a_fold_is_in_its_model() {
     let before = fitted(&set(|_| false), FOLDS).folds;
