@@ -1,10 +1,10 @@
-//! Checks that run no tests: format, lints, dependencies, Python, documentation.
+//! Checks without tests: format, lints, dependencies, Python and documentation.
 
 use crate::shell::{self, cargo, command};
 use crate::steps::Steps;
 use crate::{dependencies, docs, python, setup, web};
 
-/// ruff for format and lints, mypy for types; pytest, whose types mypy needs for the tests.
+/// ruff checks format and lints, and mypy types. mypy needs pytest for the types in the tests.
 const PYTHON: [&str; 3] = ["ruff==0.17.6", "mypy==2.4.1", "pytest==9.2.0"];
 
 pub(crate) fn run() -> anyhow::Result<()> {
@@ -36,7 +36,7 @@ fn python_sources() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Checks that compile the workspace as far as its types.
+/// Checks that compile the workspace, but only to check types.
 pub(crate) fn compiling(steps: &mut Steps) {
     const DENY: [&str; 3] = ["--", "-D", "warnings"];
     steps.check("clippy", || shell::run(cargo().args(["clippy", "--workspace", "--all-targets"]).args(DENY)));

@@ -1,11 +1,12 @@
-//! The documents: a book that the server hands out under /docs, and the checks of their words and links.
+//! The documents: the book that the server serves under /docs, and checks of words and links.
 
 use crate::python;
 use crate::shell::{self, cargo, command, root};
 
-/// Finds misspelt words. It knows common mistakes instead of a dictionary, so names need no list.
+/// Finds misspelt words. It has a list of common mistakes and no dictionary, so that names are no
+/// mistakes.
 const SPELLING: &str = "codespell==2.4.1";
-/// What it takes for mistakes: names of types, a field, and typing errors that tests make on purpose.
+/// Words that it wrongly takes for mistakes: names of types, a field, and deliberate errors in tests.
 const NO_MISTAKES: &str = "ser,mape,entires,hiden";
 
 #[derive(clap::Args)]
@@ -30,7 +31,7 @@ pub(crate) fn build() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Fails where a link between documents, or from code to one, leads nowhere.
+/// Fails if a link between documents, or from code to a document, is broken.
 pub(crate) fn links() -> anyhow::Result<()> {
     shell::run(builder().arg("check").arg(root()))
 }

@@ -1,4 +1,4 @@
-//! Test reports in JUnit's XML, which nextest and pytest both write.
+//! Reads test reports in JUnit's XML. Both nextest and pytest write it.
 
 use std::path::Path;
 use std::process::ExitStatus;
@@ -7,7 +7,7 @@ use anyhow::{Context, bail};
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 
-/// The root of a report.
+/// The root element of a report.
 #[derive(Deserialize)]
 struct Report {
     #[serde(rename = "testsuite", default)]
@@ -37,16 +37,16 @@ struct Case {
     failures_before: Vec<IgnoredAny>,
 }
 
-/// One test that ran.
+/// One test that was run.
 pub(crate) struct Test {
     pub(crate) name: String,
     pub(crate) seconds: f64,
     pub(crate) passed: bool,
-    /// It failed first, and passed when it was run again.
+    /// Whether it failed at first, but passed when it was run again.
     pub(crate) again: bool,
 }
 
-/// Deletes the report of an earlier run, so that it is not read as this run's.
+/// Deletes the report of an earlier run, so that it is not taken for the report of this run.
 pub(crate) fn forget(report: &Path) -> anyhow::Result<()> {
     match std::fs::remove_file(report) {
         Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
@@ -56,7 +56,7 @@ pub(crate) fn forget(report: &Path) -> anyhow::Result<()> {
     }
 }
 
-/// Reads what a test runner reported. A runner that failed must name a test that failed.
+/// Reads what a test runner has reported. A runner that failed must name a failed test.
 pub(crate) fn outcome(runner: &str, status: ExitStatus, report: &Path) -> anyhow::Result<Vec<Test>> {
     let tests = read(report).with_context(|| format!("{runner} ended with {status}"))?;
     if !status.success() && tests.iter().all(|test| test.passed) {
@@ -65,7 +65,7 @@ pub(crate) fn outcome(runner: &str, status: ExitStatus, report: &Path) -> anyhow
     Ok(tests)
 }
 
-/// The tests of a report file, without those that were skipped.
+/// The tests in a report file, without skipped ones.
 fn read(path: &Path) -> anyhow::Result<Vec<Test>> {
     let text = std::fs::read_to_string(path).with_context(|| format!("no report in {}", path.display()))?;
     parse(&text).with_context(|| format!("{}: not a report", path.display()))

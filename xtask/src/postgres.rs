@@ -1,4 +1,4 @@
-//! A PostgreSQL of our own for the length of a test run.
+//! A PostgreSQL server for the length of a test run.
 
 use std::net::TcpListener;
 use std::os::unix::fs::chown;
@@ -11,7 +11,7 @@ use tempfile::TempDir;
 use crate::setup::{is_root, postgres_bin};
 use crate::shell::{command, output, run};
 
-/// A running server on loopback with an empty cluster. Stops when dropped.
+/// A running server on loopback with an empty cluster. It stops when it is dropped.
 pub(crate) struct Postgres {
     folder: TempDir,
     bin: PathBuf,
@@ -19,12 +19,12 @@ pub(crate) struct Postgres {
     port: u16,
 }
 
-/// Whether what a program was told is stored survives a power cut.
+/// Whether stored data must survive a power cut.
 #[derive(Clone, Copy, PartialEq)]
 pub(crate) enum Durability {
-    /// As on real clusters, where it is the product's business.
+    /// As on real clusters, for benchmarks whose speed is reported.
     Real,
-    /// For what is thrown away and whose speed is not told.
+    /// For data that is thrown away, if no speed is reported.
     None,
 }
 
@@ -34,7 +34,8 @@ impl Postgres {
         let folder = tempfile::tempdir()?;
         let as_root = is_root()?;
         if as_root {
-            // PostgreSQL refuses to run as root, so it gets the folder.
+            // PostgreSQL refuses to run as root. So the user `postgres` runs it and gets the
+            // folder.
             let id = |flag| -> anyhow::Result<u32> {
                 Ok(output(command("id").args([flag, "postgres"]))?.trim().parse()?)
             };
@@ -63,12 +64,12 @@ impl Postgres {
         Ok(server)
     }
 
-    /// The address tests append a database name to.
+    /// The server's address. Tests append the name of a database.
     pub(crate) fn url(&self) -> String {
         format!("postgres://postgres@127.0.0.1:{}", self.port)
     }
 
-    /// A new database; its whole address.
+    /// Creates a database and returns its whole address.
     pub(crate) fn database(&self, name: &str) -> anyhow::Result<String> {
         let url = self.url();
         run(self.program("createdb").arg(format!("--maintenance-db={url}/postgres")).arg(name))?;
@@ -88,7 +89,7 @@ impl Postgres {
         } else {
             Command::new(path)
         };
-        // runuser keeps the caller's folder, which `postgres` may not enter.
+        // runuser keeps the current folder, and `postgres` may not enter it.
         command.current_dir(Path::new("/"));
         command
     }

@@ -1,4 +1,4 @@
-//! Python environments under the target folder, made when they are first needed.
+//! Python environments in the target folder. They are made when they are first needed.
 
 use std::path::{Path, PathBuf};
 
@@ -6,11 +6,11 @@ use anyhow::{Context, bail};
 
 use crate::shell::{self, command, exists, output, target_folder};
 
-/// How often pip is tried.
+/// How many times pip is tried.
 const ATTEMPTS: usize = 3;
 
-/// The interpreter of an environment in which `module` can be imported, which
-/// installing `packages` brings.
+/// The interpreter of an environment in which `module` can be imported. Installs `packages` if it
+/// cannot.
 pub(crate) fn environment(name: &str, packages: &[&str], module: &str) -> anyhow::Result<PathBuf> {
     let folder = target_folder().join(name);
     let interpreter = folder.join("bin/python");
@@ -33,7 +33,7 @@ pub(crate) fn environment(name: &str, packages: &[&str], module: &str) -> anyhow
     Ok(interpreter)
 }
 
-/// A download of gigabytes may break off, so it is tried again.
+/// Installs packages. Tries again, because a download of gigabytes may break off.
 fn install(interpreter: &Path, packages: &[&str]) -> anyhow::Result<()> {
     let install = ["-m", "pip", "install", "--quiet", "--retries", "10", "--timeout", "60"];
     let attempt = || shell::run(command(interpreter).args(install).args(packages));

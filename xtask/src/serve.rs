@@ -1,4 +1,4 @@
-//! The server and the dashboard built, seeded and running with one command.
+//! Builds, seeds and runs the server and the dashboard with one command.
 
 use clap::Args;
 
@@ -24,20 +24,20 @@ pub(crate) fn run(options: &Options) -> anyhow::Result<()> {
     shell::run(command(&server).args(["serve", "--listen", &options.listen]))
 }
 
-/// The dashboard has a folder of its own among cargo's, and ends in one long step on one core; so
-/// both together take less time than one after the other.
+/// Compiles the server and the dashboard at the same time. They use different folders of cargo, and the
+/// dashboard ends in a long step on one core, so together they take less time.
 fn compile() -> anyhow::Result<()> {
-    // The server reads the dashboard and the documents when it runs, but finds their folders only if they are there
-    // when it is compiled.
+    // The server reads the dashboard and the documents at run time, but only if their folders exist when it
+    // is compiled.
     for folder in ["web/dist", "docs/book"] {
         std::fs::create_dir_all(root().join(folder))?;
     }
     std::thread::scope(|scope| {
         let dashboard = scope.spawn(web::compile);
-        // What trying Diode out does without is not compiled.
+        // Without the default features, less has to be compiled. Trying Diode out does not need them.
         let host = ["build", "--package", "diode-server", "--package", web::BUNDLE, "--no-default-features"];
         let server = shell::run(cargo().args(host));
-        // A panic there is a fault of this program, and ends it here too.
+        // A panic of the other thread is a fault of this program, so it ends this program, too.
         let dashboard = dashboard.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
         server.and(dashboard)
     })

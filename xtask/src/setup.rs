@@ -1,5 +1,5 @@
-//! Installs what a fresh machine lacks, as root on Debian. Elsewhere it names each
-//! missing thing and how to get it.
+//! As root on Debian, installs what a fresh machine lacks. Elsewhere, names each missing thing and
+//! how to get it.
 
 use std::path::{Path, PathBuf};
 
@@ -8,7 +8,7 @@ use anyhow::bail;
 use crate::python;
 use crate::shell::{self, cargo, command, exists, output};
 
-/// A program that the tests need and how Debian calls its package.
+/// A program that the tests need, and Debian's name for its package.
 struct Tool {
     name: &'static str,
     package: &'static str,
@@ -50,12 +50,12 @@ const TOOLS: &[Tool] = &[
     },
 ];
 
-/// Debian's python3 has the modules only with a package of its own.
+/// Debian's python3 has these modules only with another package.
 fn python_makes_environments() -> bool {
     output(command("python3").args(["-c", "import venv, ensurepip"])).is_ok()
 }
 
-/// Installs everything that any other command needs.
+/// Installs everything that the other commands need.
 pub(crate) fn run() -> anyhow::Result<()> {
     wasm_target()?;
     nextest()?;
@@ -63,15 +63,16 @@ pub(crate) fn run() -> anyhow::Result<()> {
     axe()
 }
 
-/// axe-core, which finds what keeps people out of a page. It is a script of its own licence, MPL-2.0,
-/// so it is fetched and not kept here; a Python package holds it, and Python is needed anyway.
+/// Fetches axe-core, which finds barriers for people with disabilities on a page. Its licence is
+/// MPL-2.0, so it is not kept in this repository. A Python package contains it, and Python is needed
+/// anyway.
 fn axe() -> anyhow::Result<()> {
     let package = ["--no-deps", "axe-playwright-python==0.1.8"];
     python::environment("axe-core", &package, "axe_playwright_python").map(drop)
 }
 
-/// The wasm32 standard library, which rustup brings by itself where
-/// rust-toolchain.toml is honoured.
+/// Installs the standard library for wasm32. rustup does this by itself if it follows
+/// rust-toolchain.toml.
 pub(crate) fn wasm_target() -> anyhow::Result<()> {
     let sysroot = output(command("rustc").args(["--print", "sysroot"]))?;
     let library = Path::new(sysroot.trim()).join("lib/rustlib/wasm32-unknown-unknown");
@@ -86,7 +87,7 @@ pub(crate) fn wasm_target() -> anyhow::Result<()> {
     shell::run(command("rustup").args(["target", "add", "wasm32-unknown-unknown"]))
 }
 
-/// The folder of PostgreSQL's server programs, the newest version's.
+/// The folder with the programs of the newest PostgreSQL server.
 pub(crate) fn postgres_bin() -> Option<PathBuf> {
     let versions = std::fs::read_dir("/usr/lib/postgresql").into_iter().flatten().flatten();
     let mut folders: Vec<PathBuf> =
@@ -103,7 +104,7 @@ fn nextest() -> anyhow::Result<()> {
         return Ok(());
     }
     eprintln!("setup: installing cargo-nextest (the test runner); this takes some minutes once");
-    // Not --locked, for the reason in `tools::tool`.
+    // Installed without --locked; `tools::tool` gives the reason.
     shell::run(cargo().args(["install", "cargo-nextest"]))
 }
 
@@ -143,7 +144,7 @@ fn packages() -> anyhow::Result<()> {
     }
 }
 
-/// Whether this process may install packages (and must not run PostgreSQL itself).
+/// Whether this process is root, which may install packages and must not run PostgreSQL itself.
 pub(crate) fn is_root() -> anyhow::Result<bool> {
     Ok(output(command("id").arg("-u"))?.trim() == "0")
 }

@@ -1,4 +1,4 @@
-//! A run of named checks that goes on after a failure and ends with a count.
+//! Runs named checks, goes on after a failure and ends with a count.
 
 use std::time::{Duration, Instant};
 
@@ -7,7 +7,7 @@ use crate::junit::Test;
 /// How many of the slowest tests are named at the end.
 const SLOWEST: usize = 10;
 
-/// Counts what passed and failed, and remembers names and times.
+/// Counts passed and failed checks, and remembers names and times.
 #[derive(Default)]
 pub(crate) struct Steps {
     passed: usize,
@@ -17,7 +17,7 @@ pub(crate) struct Steps {
 }
 
 impl Steps {
-    /// Runs one check that passes or fails as a whole.
+    /// Runs a check that passes or fails as a whole.
     pub(crate) fn check(&mut self, name: &str, check: impl FnOnce() -> anyhow::Result<()>) {
         if let Some(()) = self.step(name, check) {
             self.passed += 1;
@@ -49,14 +49,15 @@ impl Steps {
             }
             Err(error) => {
                 eprintln!("=== {name} FAILED in {} s: {error:#}", time.as_secs());
-                // Named again at the end: of a long log often only that is kept.
+                // The failure is named again at the end, because often only the end of a long log
+                // is kept.
                 self.failures.push(format!("{name}: {error:#}"));
                 None
             }
         }
     }
 
-    /// Prints where the time went and the closing line; an error if anything failed.
+    /// Prints where the time went, and the closing line. Returns an error if anything failed.
     pub(crate) fn finish(mut self) -> anyhow::Result<()> {
         eprintln!("\nseconds of each step");
         for (name, time) in &self.times {

@@ -1,4 +1,4 @@
-//! Every check and test there is.
+//! Runs all checks and tests.
 
 use std::process::Stdio;
 
@@ -24,14 +24,14 @@ pub(crate) fn run(options: &Options) -> anyhow::Result<()> {
     if everything {
         check::before_building(&mut steps);
     }
-    // First of the builds: the server hands out what it makes.
+    // This build comes first, because the server serves its files.
     steps.check("dashboard", web::build);
     match Postgres::start(Durability::None) {
         Ok(postgres) => steps.tests("tests", || nextest(&postgres, &options.filter)),
         Err(error) => steps.check("PostgreSQL", || Err(error)),
     }
     if everything {
-        // After the tests: it runs the programs that they have built.
+        // These tests come later, because they run the programs that the tests before have built.
         torch::daily(&mut steps);
         steps.tests("doctests", doctests);
         check::compiling(&mut steps);
@@ -43,7 +43,7 @@ fn nextest(postgres: &Postgres, filter: &[String]) -> anyhow::Result<Vec<Test>> 
     if !exists("chromedriver") {
         bail!("chromedriver is missing; run `cargo xtask setup`");
     }
-    // nextest keeps its reports there, wherever cargo builds.
+    // nextest writes its reports there, even if cargo builds elsewhere.
     let report = root().join("target/nextest/default/junit.xml");
     forget(&report)?;
     let mut nextest = cargo();
@@ -52,7 +52,8 @@ fn nextest(postgres: &Postgres, filter: &[String]) -> anyhow::Result<Vec<Test>> 
     outcome("nextest", status, &report)
 }
 
-/// `cargo test --doc` has no report that stable Rust can write, so its lines are read.
+/// Runs the doctests and reads their output, because stable Rust writes no report for `cargo test
+/// --doc`.
 fn doctests() -> anyhow::Result<Vec<Test>> {
     let output = cargo()
         .args(["test", "--workspace", "--doc", "--no-fail-fast"])
@@ -68,7 +69,7 @@ fn doctests() -> anyhow::Result<Vec<Test>> {
     Ok(tests)
 }
 
-/// A line `test shared/core/src/ids.rs - ids::Digest (line 12) ... ok`.
+/// Reads a line like `test shared/core/src/ids.rs - ids::Digest (line 12) ... ok`.
 fn doctest(line: &str) -> Option<Test> {
     let (name, outcome) = line.strip_prefix("test ")?.split_once(" ... ")?;
     let passed = match outcome {

@@ -1,4 +1,4 @@
-//! Programs of cargo's community, kept in the target folder.
+//! Tools of the Rust community, installed in the target folder.
 
 use std::path::PathBuf;
 
@@ -6,15 +6,15 @@ use anyhow::Context;
 
 use crate::shell::{self, cargo, target_folder};
 
-/// The program of a crate, which is compiled if it is not there yet.
+/// The program of a crate. It is compiled if it is not there yet.
 pub(crate) fn tool(name: &str, version: &str) -> anyhow::Result<PathBuf> {
     let tools = target_folder().join("tools");
     let folder = tools.join(format!("{name}-{version}"));
     let program = folder.join("bin").join(name);
     if !program.is_file() {
         eprintln!("installing {name} {version} in {}", folder.display());
-        // Unoptimised and without debug information, they are built soonest and run fast enough.
-        // Not --locked: a mirror may lack a locked version.
+        // Without optimisation and debug information, tools are built fastest and still run fast
+        // enough. --locked is left out, because a mirror may lack a locked version.
         let mut install = cargo();
         install
             .args(["install", "--debug", "--version", version, name])

@@ -1,6 +1,6 @@
-//! The plug-in's tests, with torch on the CPU and a GPU that is simulated.
+//! Runs the plug-in's tests, with torch on the CPU and a simulated GPU.
 //!
-//! torch is installed whole: its libraries name each other and the CUDA libraries when they are loaded.
+//! torch is installed with CUDA, because its libraries load each other and the CUDA libraries.
 
 use std::path::{Path, PathBuf};
 
@@ -11,11 +11,11 @@ use crate::shell::{self, cargo, command, status, target_folder};
 use crate::steps::Steps;
 use crate::{python, wheel};
 
-/// Every torch that the plug-in is run with: the last release of each minor version.
+/// The torch versions with which the plug-in is tested: the last release of each minor version.
 const VERSIONS: [&str; 6] = ["2.10.0", "2.11.0", "2.12.1", "2.13.0", "2.14.1", "2.15.0"];
-/// The one that all of the daily tests run with, the GPU's too.
+/// The version with which all daily tests run, including those on GPUs.
 const DAILY: &str = "2.11.0";
-/// What touches torch's insides; the rest is the same with every torch.
+/// The tests of code that touches torch's insides. All other code is the same with every torch.
 const INSIDES: [&str; 9] = [
     "python/tests/test_caches.py",
     "python/tests/test_chain.py",
@@ -36,9 +36,9 @@ pub(crate) struct Options {
     versions: Vec<String>,
 }
 
-/// Runs all tests of the plug-in with each version. A version takes 5 GB under the target folder.
+/// Runs all tests of the plug-in with each version. A version takes 5 GB in the target folder.
 pub(crate) fn run(options: &Options) -> anyhow::Result<()> {
-    // Some tests run the programs.
+    // Some tests run these programs.
     shell::run(cargo().args(["build", "--bin", "diode", "--bin", "diode-server"]))?;
     let mut versions: Vec<&str> = options.versions.iter().map(String::as_str).collect();
     if versions.is_empty() {
@@ -52,7 +52,7 @@ pub(crate) fn run(options: &Options) -> anyhow::Result<()> {
     steps.finish()
 }
 
-/// All tests with the daily version, and with the newest those of what touches torch's insides.
+/// Runs all tests with the daily version. With the newest version, runs only the tests in [`INSIDES`].
 pub(crate) fn daily(steps: &mut Steps) {
     let mut wheel = None;
     for (version, files) in [(DAILY, &["python/tests"][..]), (VERSIONS[VERSIONS.len() - 1], &INSIDES)] {
@@ -60,7 +60,8 @@ pub(crate) fn daily(steps: &mut Steps) {
     }
 }
 
-/// One version is a step: what keeps it from running does not take the tests of another away.
+/// Runs the tests with one version as a step of its own, so that a failure does not stop the other
+/// versions.
 fn with_version(steps: &mut Steps, version: &str, wheel: &mut Option<PathBuf>, files: &[&str]) {
     steps.tests(&format!("the plug-in with torch {version}"), || {
         let python = environment(version)?;

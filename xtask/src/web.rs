@@ -1,11 +1,11 @@
-//! The dashboard: compiled to WebAssembly, then made into the files that the server hands out.
+//! Builds the dashboard: compiles it to WebAssembly, and makes the files that the server serves.
 
 use std::process::Command;
 
 use crate::setup;
 use crate::shell::{self, cargo, command, root, target_folder};
 
-/// The triple the dashboard is built for.
+/// The target triple of the dashboard.
 pub(crate) const WASM: &str = "wasm32-unknown-unknown";
 
 /// The package of the program that makes the files.
@@ -28,16 +28,17 @@ pub(crate) fn compile() -> anyhow::Result<()> {
     setup::wasm_target()?;
     eprintln!("web: compiling the dashboard");
     let build = ["rustc", "--package", "diode-web", "--target", WASM, "--profile", "web"];
-    // By the relocations it is cut into the pieces that a visit downloads one after the other.
+    // The dashboard is cut into pieces by its relocations. A visit downloads the pieces one after
+    // the other.
     let link = ["--", "-C", "link-arg=--emit-relocs"];
-    // Two progress bars on one terminal would write over each other.
+    // Two progress bars in one terminal would overwrite each other.
     let quietly = |build: &mut Command| shell::run(build.env("CARGO_TERM_PROGRESS_WHEN", "never"));
     quietly(cargo().args(build).args(link))?;
     let workers = ["build", "--package", CHECKER, "--package", RANKER, "--target", WASM, "--profile", "web"];
     quietly(cargo().args(workers))
 }
 
-/// Makes the files from what is compiled.
+/// Makes the files from the compiled programs.
 pub(crate) fn make_files() -> anyhow::Result<()> {
     eprintln!("web: making its files");
     let compiled = target_folder().join(WASM).join("web");

@@ -1,4 +1,4 @@
-//! The Python distributions: `torch-diode`, `torch-diode-lib` and `torch-diode-models`.
+//! Builds the Python distributions `torch-diode`, `torch-diode-lib` and `torch-diode-models`.
 
 use std::path::{Path, PathBuf};
 
@@ -9,11 +9,11 @@ use crate::python::environment;
 use crate::shell::{self, command, exists, output, root, target_folder};
 
 const MATURIN: &str = "maturin==1.16.0";
-/// The oldest C library that the wheels are to run on, as wheels say it.
+/// The oldest C library on which the wheels must run, in the words of wheels.
 const MANYLINUX: &str = "manylinux_2_28";
-/// More than this, and something is inside that should not be.
+/// A larger wheel contains something that it should not.
 const MAX_BYTES: u64 = 6_000_000;
-/// The Pythons that the wheels are tried with, where they are installed.
+/// The Pythons with which the wheels are tried, if they are installed.
 const PYTHONS: [&str; 4] = ["python3.10", "python3.11", "python3.12", "python3.13"];
 
 /// Builds every wheel into `target/wheels` and imports each in a fresh environment.
@@ -25,7 +25,7 @@ pub(crate) fn run() -> anyhow::Result<()> {
     build(&[Target::X86_64], "release", &wheels)?;
     let built = built(&wheels)?;
     for python in PYTHONS {
-        // A shim of a manager of Pythons may be there without a Python behind it.
+        // A version manager may provide the command without a Python behind it.
         if exists(python) && output(command(python).arg("--version")).is_ok() {
             try_out(python, &built)?;
         } else {
@@ -39,7 +39,8 @@ pub(crate) fn run() -> anyhow::Result<()> {
 pub(crate) fn build(targets: &[Target], profile: &str, wheels: &Path) -> anyhow::Result<()> {
     let python = environment("wheel-python", &[MATURIN, ZIG], "maturin, ziglang")?;
     let zig = zig(&python)?;
-    // Not for the tests' wheel: C libraries are compiled anew when this changes.
+    // The wheel for the tests does not set this time: when it changes, C libraries are compiled
+    // again.
     let time = time_of_commit()?;
     for target in targets {
         for folder in [root().to_owned(), root().join("python")] {
@@ -71,7 +72,7 @@ pub(crate) fn build(targets: &[Target], profile: &str, wheels: &Path) -> anyhow:
     Ok(())
 }
 
-/// Builds `torch-diode` for daily work: quickly, and for this machine alone.
+/// Builds `torch-diode` for daily work: fast, and for this machine only.
 pub(crate) fn for_tests(python: &Path) -> anyhow::Result<PathBuf> {
     let wheels = target_folder().join("wheels-for-tests");
     shell::run(maturin(python, root(), &wheels).args(["--profile", "dev", "--compatibility", "linux"]))?;
@@ -97,7 +98,8 @@ fn built(wheels: &Path) -> anyhow::Result<Vec<PathBuf>> {
     Ok(found)
 }
 
-/// Installs the wheels into fresh environments without torch and a compiler's help, and imports them.
+/// Installs the wheels into fresh environments without torch and without a compiler, and imports
+/// them.
 fn try_out(python: &str, wheels: &[PathBuf]) -> anyhow::Result<()> {
     let part = |name: &str| {
         let starts =

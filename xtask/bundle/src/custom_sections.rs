@@ -1,12 +1,13 @@
-//! What a browser does not need of a program: the sections that are for people and tools, such as the names of functions.
+//! Removes the sections of a program that a browser does not need. They are for people and tools, such as the
+//! names of functions.
 //!
-//! wasm-bindgen drops them from the first piece; nothing else reads the later ones.
+//! wasm-bindgen removes them from the first piece only. No other tool processes the later pieces.
 
 use anyhow::{Context, bail};
 
-/// The magic number and the version.
+/// The length of the magic number and the version.
 const HEADER: usize = 8;
-/// The kind of a section that a browser skips.
+/// The type of sections that browsers skip.
 const CUSTOM: u8 = 0;
 
 /// The program without its custom sections.
@@ -27,7 +28,7 @@ pub(crate) fn drop_all(wasm: &[u8]) -> anyhow::Result<Vec<u8>> {
     Ok(kept)
 }
 
-/// A number in seven bits a byte, the lowest first, and how many bytes it has.
+/// A number with seven bits per byte, lowest bits first, and how many bytes it takes.
 fn number(bytes: &[u8]) -> anyhow::Result<(usize, usize)> {
     let mut value = 0;
     for (place, byte) in bytes.iter().enumerate().take(5) {

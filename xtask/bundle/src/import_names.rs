@@ -1,14 +1,15 @@
-//! The names under which a program finds the functions of its glue.
+//! Shortens the names under which a program finds the functions of its glue.
 //!
-//! wasm-bindgen ends each in digits of a hash. They say nothing where both are made together, and no compression makes
-//! them shorter: in the first load they would take more than 4 kB.
+//! wasm-bindgen ends each name in the digits of a hash. The hash is of no use if program and glue are made
+//! together, and hashes do not compress. They would add more than 4 kB to the first load.
 
 use std::collections::BTreeMap;
 
 const BEGINNING: &[u8] = b"__wbg_";
 const DIGITS: usize = 16;
 
-/// Puts a small number of as many digits in the place of each hash, the same in all files.
+/// Replaces each hash by a small number with as many digits. Equal hashes become the same number in all
+/// files.
 pub(crate) fn number(files: &mut [Vec<u8>]) {
     let mut known: BTreeMap<Vec<u8>, Vec<Vec<u8>>> = BTreeMap::new();
     for bytes in files {

@@ -1,7 +1,7 @@
 //! The dashboard's files: WebAssembly, glue, style and page, named by their digests and compressed.
 //!
-//! `cargo xtask web` calls it. It is a program of its own, so that the other commands do not wait
-//! for its dependencies to be compiled.
+//! `cargo xtask web` calls it. It is a program of its own, so that other commands need not wait until its
+//! dependencies are compiled.
 #![forbid(unsafe_code)]
 
 mod custom_sections;
@@ -19,9 +19,9 @@ use wasm_bindgen_cli_support::Bindgen;
 
 use worker::Worker;
 
-/// What a first visit may download, compressed; more would feel slow on a phone.
+/// The most bytes of a first visit's downloads, compressed. More would feel slow on a phone.
 const FIRST_LOAD_BUDGET: usize = 350_000;
-/// Says which inputs the files were made of, so that nothing is done twice.
+/// This file names the inputs of the last build, so that an unchanged build is not repeated.
 const STAMP: &str = ".stamp";
 
 /// `diode-bundle WASM WORKER… WEB DIST`: the compiled dashboard, the compiled programs that it runs in workers, the folder
@@ -45,11 +45,11 @@ fn main() -> anyhow::Result<()> {
     if size > FIRST_LOAD_BUDGET {
         bail!("the dashboard is {size} bytes compressed; the budget is {FIRST_LOAD_BUDGET}");
     }
-    // Last, so that an interrupted build is done again.
+    // The stamp is written last, so that an interrupted build is repeated.
     write(&dist.join(STAMP), stamp.as_bytes())
 }
 
-/// Everything a page is made of, before names are hashed.
+/// Everything from which a page is made, before files get their final names.
 struct Sources {
     wasm: Vec<u8>,
     workers: Vec<Worker>,
@@ -95,7 +95,7 @@ impl Sources {
         encode_string(&hash.finalize())
     }
 
-    /// Writes the finished files and returns what a first visit downloads.
+    /// Writes the finished files. Returns how many bytes a first visit downloads.
     fn write(&self, dist: &Path) -> anyhow::Result<usize> {
         let pieces = tempfile::tempdir()?;
         let second = split(&self.wasm, pieces.path())?;
@@ -139,15 +139,15 @@ impl Sources {
     }
 }
 
-/// What wasm-bindgen makes.
+/// The files that wasm-bindgen writes.
 const GLUE: &str = "app.js";
 const WASM: &str = "app_bg.wasm";
-/// Fetches the pieces that are not part of the first load.
+/// This script fetches the pieces that are not part of the first load.
 const LOADER: &str = "pieces.js";
-/// The first piece, before wasm-bindgen has read it.
+/// The first piece, before wasm-bindgen has processed it.
 const FIRST: &str = "first.wasm";
 
-/// Cuts the compiled dashboard into the first piece and the later ones, and returns the names of those.
+/// Cuts the compiled dashboard into a first piece and later pieces. Returns the names of the later pieces.
 fn split(wasm: &[u8], folder: &Path) -> anyhow::Result<Vec<String>> {
     let (loader, glue, first) = (format!("./{LOADER}"), format!("./{GLUE}"), folder.join(FIRST));
     let mut options = wasm_split_cli_support::Options::new(wasm);
@@ -175,15 +175,15 @@ fn glue(folder: &Path) -> anyhow::Result<()> {
         .typescript(false)
         .out_name("app")
         .omit_default_module_path(true)
-        // The later pieces use the stack and the table of the first.
+        // The later pieces use the stack and the table of the first piece.
         .keep_lld_exports(true)
         .remove_name_section(true)
         .remove_producers_section(true)
         .generate(folder)
 }
 
-/// A script or a sheet without indentation and without comments that begin a line: they are for those who read the
-/// source. No text in them goes over several lines.
+/// Removes indentation, and comments that begin a line, from a script or a style sheet. Only readers of the
+/// source need them. No string may contain a line break.
 fn bare(source: &str) -> String {
     let (mut code, mut is_comment) = (String::with_capacity(source.len()), false);
     for line in source.lines() {
@@ -201,7 +201,7 @@ fn bare(source: &str) -> String {
     code
 }
 
-/// A sheet without the spaces and line ends that say nothing.
+/// Removes spaces and line ends without meaning from a style sheet.
 fn tight(sheet: &str) -> String {
     let spaces = [
         (" {", "{"),
@@ -218,8 +218,8 @@ fn tight(sheet: &str) -> String {
     spaces.iter().fold(sheet.to_owned(), |sheet, (from, to)| sheet.replace(from, to))
 }
 
-/// Writes some files that were made into a folder; returns its name and their brotli sizes. They name each other, so
-/// one digest of all of them is in the name of the folder.
+/// Writes several files into a folder. Returns the folder's name and the files' brotli sizes. The files name
+/// each other, so the folder's name has one digest of all of them.
 fn write_folder(
     dist: &Path,
     stem: &str,
@@ -245,7 +245,7 @@ fn write_folder(
     Ok((folder, sizes))
 }
 
-/// Writes a file with its `.br` and `.gz` siblings; returns the brotli size.
+/// Writes a file and its `.br` and `.gz` forms. Returns the size with brotli.
 fn write_compressed(folder: &Path, name: &str, bytes: &[u8]) -> anyhow::Result<usize> {
     write(&folder.join(name), bytes)?;
     let mut br = Vec::new();

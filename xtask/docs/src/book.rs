@@ -1,5 +1,5 @@
-//! The documents as pages. `docs/SUMMARY.md` is the table of contents; it may
-//! list files outside of `docs/`, such as the cards of models.
+//! Turns the documents into pages. `docs/SUMMARY.md` is the table of contents. It may list files
+//! outside of `docs/`, such as the cards of models.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -11,13 +11,13 @@ use mdbook_driver::config::Config;
 use crate::links::links;
 use crate::paths::{relative, resolve};
 
-/// Writes the book of the repository `root` into `docs/book`.
+/// Writes the book of the repository at `root` into `docs/book`.
 pub(crate) fn build(root: &Path) -> anyhow::Result<()> {
     let docs = root.canonicalize()?.join("docs");
     let mut config = Config::from_disk(docs.join("book.toml")).context("docs/book.toml")?;
     config.build.build_dir = docs.join("book");
     let mut book = MDBook::load_with_config(&docs, config)?;
-    // From paths in the repository to paths in the book.
+    // Maps paths in the repository to paths in the book.
     let mut pages = HashMap::new();
     for chapter in book.book.chapters() {
         let path = chapter.path.as_deref().and_then(Path::to_str).context("a chapter has no file")?;
@@ -35,7 +35,7 @@ pub(crate) fn build(root: &Path) -> anyhow::Result<()> {
     book.build()
 }
 
-/// Where a file of the repository stands in the book.
+/// The place in the book of a file of the repository.
 fn page(file: &str) -> String {
     let file = file.strip_prefix("docs/").unwrap_or(file);
     match file.strip_suffix("README.md") {
@@ -44,10 +44,10 @@ fn page(file: &str) -> String {
     }
 }
 
-/// Points links at pages of the book. What the book does not hold is named without a link.
+/// Points links at pages of the book. A link to anything else becomes plain text.
 fn relink(text: &str, file: &str, pages: &HashMap<String, String>) -> String {
     let mut out = text.to_owned();
-    // From the end, so that the places of earlier links stay right.
+    // Works from the end, so that the positions of earlier links stay right.
     for link in links(text).into_iter().rev() {
         let Some((path, anchor)) = link.parts().filter(|(path, _)| !path.is_empty()) else { continue };
         let Some(target) = resolve(file, path) else { continue };

@@ -1,4 +1,4 @@
-//! Finds links that lead nowhere: to files, to headings, and from code to documents.
+//! Finds broken links: to files, to headings, and from code to documents.
 
 use std::collections::{HashMap, HashSet};
 use std::path::Path;
@@ -9,12 +9,12 @@ use anyhow::{Context as _, ensure};
 use crate::links::{anchors, links};
 use crate::paths::resolve;
 
-/// Files whose comments and messages name documents.
+/// The endings of files whose comments and messages name documents.
 const CODE: [&str; 6] = [".rs", ".py", ".pyi", ".toml", ".sh", ".html"];
-/// The tests of this crate name documents that do not exist.
+/// This crate is not checked: its tests name documents that do not exist.
 const NOT_READ: &str = "xtask/docs/";
 
-/// One line for each link that leads nowhere, with the file that it is in.
+/// Returns one line for each broken link, with the file that contains it.
 pub(crate) fn problems(root: &Path) -> anyhow::Result<Vec<String>> {
     let files = files(root)?;
     let mut texts = HashMap::new();
@@ -41,7 +41,7 @@ pub(crate) fn problems(root: &Path) -> anyhow::Result<Vec<String>> {
     Ok(problems)
 }
 
-/// What git has or would add.
+/// The files that git tracks or would add.
 fn files(root: &Path) -> anyhow::Result<Vec<String>> {
     let listing = Command::new("git")
         .args(["ls-files", "--cached", "--others", "--exclude-standard"])
@@ -80,7 +80,7 @@ fn documents_named(text: &str) -> Vec<&str> {
     let is_part = |c: char| c.is_ascii_alphanumeric() || "/._-".contains(c);
     let starts = text.match_indices("docs/").filter(|(at, _)| {
         let before = text[..*at].chars().next_back();
-        // `../../docs/` is the same folder; `xtask/docs/` is another.
+        // `../../docs/` is the same folder, but `xtask/docs/` is another one.
         !before.is_some_and(is_part) || text[..*at].ends_with("../")
     });
     let names = starts.map(|(at, _)| {

@@ -1,4 +1,4 @@
-//! What a Markdown text links to, and what in it can be linked to.
+//! Finds the links in a Markdown text, and the headings to which others can link.
 
 use std::collections::HashMap;
 use std::ops::Range;
@@ -8,13 +8,13 @@ use pulldown_cmark::{Event, Options, Parser, Tag, TagEnd};
 /// A link or an image.
 pub(crate) struct Link {
     pub(crate) target: String,
-    /// Where the whole of it stands in the text, in bytes.
+    /// The place of the whole link in the text, in bytes.
     pub(crate) range: Range<usize>,
     pub(crate) is_image: bool,
 }
 
 impl Link {
-    /// The path and the anchor; `None` for addresses of other sites.
+    /// The link's path and anchor. `None` for addresses of other sites.
     pub(crate) fn parts(&self) -> Option<(&str, Option<&str>)> {
         if self.target.contains("://") || self.target.starts_with("mailto:") {
             return None;
@@ -44,7 +44,7 @@ pub(crate) fn links(text: &str) -> Vec<Link> {
     found.collect()
 }
 
-/// The anchors of a text's headings, as mdBook and repository hosts name them.
+/// The anchors of a text's headings, as mdBook and repository hosts form them.
 pub(crate) fn anchors(text: &str) -> Vec<String> {
     let mut anchors = Vec::new();
     let mut seen: HashMap<String, usize> = HashMap::new();

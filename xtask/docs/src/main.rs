@@ -1,7 +1,7 @@
-//! Makes a book of the documents, and finds links between them that lead nowhere.
+//! Makes a book of the documents, and finds broken links between them.
 //!
-//! A crate of its own, because mdBook takes a minute to compile and only
-//! `cargo xtask docs` needs it.
+//! It is a crate of its own, because mdBook takes a minute to compile and only `cargo xtask docs`
+//! needs it.
 #![forbid(unsafe_code)]
 
 mod book;

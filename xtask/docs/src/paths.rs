@@ -1,6 +1,7 @@
-//! Paths as the documents write them: with `/`, relative to a file or to the repository.
+//! Paths in the form that documents use: with `/`, relative to a file or to the repository.
 
-/// The path in the repository that a link in `file` leads to; `None` where it leaves the repository.
+/// The path in the repository to which a link in `file` leads. `None` if it leads out of the
+/// repository.
 pub(crate) fn resolve(file: &str, link: &str) -> Option<String> {
     let mut parts: Vec<&str> = file.split('/').collect();
     parts.pop();
@@ -14,7 +15,7 @@ pub(crate) fn resolve(file: &str, link: &str) -> Option<String> {
     Some(parts.join("/"))
 }
 
-/// How a link in `file` is written that leads to `target`; both are paths from the same folder.
+/// The form of a link in `file` that leads to `target`. Both paths start at the same folder.
 pub(crate) fn relative(file: &str, target: &str) -> String {
     let from: Vec<&str> = file.split('/').collect();
     let to: Vec<&str> = target.split('/').collect();

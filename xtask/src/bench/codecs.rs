@@ -1,4 +1,4 @@
-//! Ratios within one run, since machines differ.
+//! Compares our codecs with others in the same run, because machines differ.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -8,7 +8,7 @@ use anyhow::Context;
 use crate::python::environment;
 use crate::shell::{cargo, command, output, root, target_folder};
 
-/// The largest real dataset there is: 320,606 timings from an H200.
+/// A real dataset: 320,606 timings from an H200.
 const DATASET: &str = "trained_models/matmul/nvidia-h200/data/h200-mm-bf16.msgpack.zst";
 
 pub(super) fn run() -> anyhow::Result<()> {
@@ -49,7 +49,7 @@ pub(super) fn run() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// `name value` lines.
+/// The numbers from `name value` lines.
 struct Numbers<'a>(HashMap<&'a str, f64>);
 
 impl<'a> Numbers<'a> {
@@ -68,7 +68,7 @@ impl<'a> Numbers<'a> {
     }
 }
 
-/// Prints the best of five runs, as ours does.
+/// Prints the best of five runs, because our benchmark reports its best run, too.
 const PYTHON: &str = "
 import sys, time, msgpack
 data = open(sys.argv[1], 'rb').read()
@@ -81,7 +81,7 @@ for _ in range(5):
 print(best)
 ";
 
-/// Seconds that Python's msgpack takes, in an environment made for it on first use.
+/// The seconds that Python's msgpack takes. Its environment is made on first use.
 fn python(unpacked: &Path) -> anyhow::Result<f64> {
     let seconds = output(
         command(environment("bench-python", &["msgpack"], "msgpack")?).args(["-c", PYTHON]).arg(unpacked),

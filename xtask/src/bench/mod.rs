@@ -1,4 +1,4 @@
-//! Benchmarks. Each figure stands beside its goal.
+//! Benchmarks. Each figure is printed beside its goal.
 
 mod codecs;
 mod servers;
@@ -17,7 +17,7 @@ pub(crate) struct Options {
     servers: bool,
 }
 
-/// Benchmarks that print their own lines: package, example.
+/// Benchmarks that print their own lines, as pairs of package and example.
 const EXAMPLES: &[(&str, &str)] = &[
     ("diode-core", "table_lookup"),
     ("diode-model", "rank_space"),

@@ -1,9 +1,10 @@
-//! Servers under load, on SQLite and on Postgres: uploads, pages, agents.
+//! Loads servers with uploads, pages and agents, on SQLite and on Postgres.
 
 use crate::postgres::{Durability, Postgres};
 use crate::shell::{self, cargo};
 
-/// Uploads of the same problems; timings of a large database, and seconds of each load on it.
+/// How many uploads of the same problems there are, how many timings a large database has, and how
+/// many seconds each load on it takes.
 struct Size {
     uploads: &'static str,
     timings: &'static str,
@@ -13,13 +14,13 @@ struct Size {
 const USUAL: Size = Size { uploads: "30", timings: "3000000", seconds: "10" };
 const FULL: Size = Size { uploads: "300", timings: "100000000", seconds: "30" };
 
-/// Fleets of agents: how many, on how many servers, for how many minutes.
+/// A fleet of agents: their number, the number of servers, and the minutes.
 const ON_SQLITE: [&str; 3] = ["50", "1", "3"];
 const ON_POSTGRES: [&str; 3] = ["500", "2", "3"];
 
 pub(super) fn run(full: bool) -> anyhow::Result<()> {
     let size = if full { FULL } else { USUAL };
-    // The servers stand beside the programs that start them.
+    // The benchmarks start the server from the folder of their own program.
     build(&["-p", "diode-server", "--bin", "diode-server"])?;
     let postgres = Postgres::start(Durability::Real)?;
     let loads = [&["ingest", size.uploads][..], &["pages", size.timings, size.seconds]];

@@ -1,4 +1,4 @@
-//! Archives that come out the same from the same files, and the checksums of a release.
+//! Archives that are the same for the same files, and the checksums of a release.
 
 use std::path::{Path, PathBuf};
 
@@ -7,7 +7,7 @@ use anyhow::Context;
 use super::{Target, VERSION};
 use crate::shell::{self, command, output, root};
 
-/// What stands beside the programs.
+/// The files that an archive has beside the programs.
 const FILES: [&str; 13] = [
     "LICENSE-APACHE",
     "LICENSE-MIT",
@@ -23,7 +23,7 @@ const FILES: [&str; 13] = [
     "packaging/agents/diode-agent.slurm",
     "packaging/agents/job.yaml",
 ];
-/// The released models, which `diode predict` takes.
+/// The folder of the released models, which `diode predict` uses.
 const MODELS: &str = "trained_models";
 
 /// The name of an archive and of the folder in it.
@@ -44,7 +44,7 @@ pub(super) fn pack(target: Target, programs: &[PathBuf], into: &Path) -> anyhow:
     for model in models()? {
         copy(&model, &folder.join("models"))?;
     }
-    // Names in one order, one owner, one time: that of the commit.
+    // Names in a fixed order, one owner, and the time of the commit make the archive reproducible.
     let archive = into.join(format!("{}.tar.gz", name(target)));
     shell::run(
         command("tar")
@@ -71,13 +71,13 @@ fn models() -> anyhow::Result<Vec<PathBuf>> {
     Ok(listed.lines().map(|file| root().join(file)).collect())
 }
 
-/// When the commit was made, in seconds since 1970. Nothing of a release is younger.
+/// The time of the commit, in seconds since 1970. No file of a release is younger.
 pub(crate) fn time_of_commit() -> anyhow::Result<String> {
     let time = output(command("git").args(["log", "-1", "--format=%ct"]))?;
     Ok(time.trim().to_owned())
 }
 
-/// Writes `SHA256SUMS` of all files of a folder, as `sha256sum --check` reads it.
+/// Writes `SHA256SUMS` for all files of a folder. `sha256sum --check` reads it.
 pub(super) fn checksums(folder: &Path) -> anyhow::Result<()> {
     let mut names: Vec<_> = std::fs::read_dir(folder)?
         .map(|entry| entry.map(|entry| entry.file_name()))

@@ -1,5 +1,5 @@
-//! The try-out of a release: every artefact runs on a Debian that has nothing else. Those for another machine run
-//! there by QEMU.
+//! Tries a release out: every artefact runs on a Debian that has nothing else. QEMU runs the artefacts for
+//! other machines.
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::TcpStream;
@@ -12,12 +12,12 @@ use super::{Target, VERSION, archive};
 use crate::setup::is_root;
 use crate::shell::{self, command, exists, output, target_folder};
 
-/// The Debian that is made. Its C library is newer than what the programs need.
+/// The Debian release that is installed. Its C library is newer than the programs need.
 const SUITE: &str = "bookworm";
-/// Ends in a private view of the mounts, so that nothing stays mounted.
+/// Ends up in a private view of the mounts, so that nothing stays mounted.
 const ENTER: &str = r#"mount -t proc proc "$0/proc" && exec chroot "$0" "$@""#;
 
-/// Refuses what could not be tried out, before anything is built.
+/// Before anything is built, refuses targets that could not be tried out.
 pub(super) fn can_try(targets: &[Target]) -> anyhow::Result<()> {
     if !is_root()? {
         bail!("only root can make and enter a Debian; run this again as root");
@@ -46,7 +46,7 @@ pub(super) fn try_out(dist: &Path, targets: &[Target]) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The folder of a Debian.
+/// The folder with a Debian.
 struct Debian(PathBuf);
 
 impl Debian {
@@ -67,7 +67,7 @@ impl Debian {
         Ok(Self(folder))
     }
 
-    /// A command that runs inside, with the paths of inside.
+    /// A command that runs inside the Debian. Its paths are those of the inside.
     fn command(&self, arguments: &[&str]) -> Command {
         let mut inside = command("unshare");
         inside.args(["--mount", "sh", "-c", ENTER]).arg(&self.0).args(arguments);
@@ -134,7 +134,7 @@ fn serve(debian: &Debian, server: &str) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// A program that is stopped when the try-out is over, however it ends.
+/// A program that is stopped when the try-out ends, also after an error.
 struct Stopped(Child);
 
 impl Drop for Stopped {
@@ -144,7 +144,7 @@ impl Drop for Stopped {
     }
 }
 
-/// The whole answer to a request.
+/// The whole answer to a request, with its headers.
 fn get(address: &str, path: &str) -> anyhow::Result<String> {
     let mut stream = TcpStream::connect(address).with_context(|| format!("cannot connect to {address}"))?;
     write!(stream, "GET {path} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n")?;
@@ -153,7 +153,7 @@ fn get(address: &str, path: &str) -> anyhow::Result<String> {
     Ok(String::from_utf8_lossy(&answer).into_owned())
 }
 
-/// Tries the wheels: each of the two with code, with that of the models beside it.
+/// Tries the two wheels with code, each together with the wheel of the models.
 fn wheels(debian: &Debian, dist: &Path, target: Target) -> anyhow::Result<()> {
     let folder = debian.0.join("opt");
     let mut wheels = Vec::new();

@@ -1,4 +1,4 @@
-//! The bill of materials: which crates are in which program, as CycloneDX has it.
+//! The bill of materials, in CycloneDX's format: which crates each program contains.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -22,7 +22,7 @@ const PARTS: [(&str, &str); 6] = [
 ];
 const IN_BROWSERS: [&str; 3] = ["diode-web", web::CHECKER, web::RANKER];
 
-/// `Cargo.lock`, as far as it is needed.
+/// `Cargo.lock`, as far as the bill needs it.
 #[derive(Deserialize)]
 struct Lock {
     package: Vec<Locked>,
@@ -35,7 +35,7 @@ struct Locked {
     checksum: Option<String>,
 }
 
-/// A crate as `cargo tree` names it.
+/// A crate as `cargo tree` prints it.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 struct Package {
     name: String,
@@ -58,7 +58,7 @@ impl Package {
     }
 }
 
-/// Writes the bill of what is built for some targets.
+/// Writes the bill for everything that is built for these targets.
 pub(super) fn write(targets: &[Target], file: &Path) -> anyhow::Result<()> {
     let lock = std::fs::read_to_string(root().join("Cargo.lock")).context("Cargo.lock")?;
     let lock: Lock = toml::from_str(&lock).context("Cargo.lock")?;
@@ -78,7 +78,7 @@ pub(super) fn write(targets: &[Target], file: &Path) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// All that a package is built of, itself left out.
+/// All packages from which a package is built, except the package itself.
 fn packages(package: &str, targets: &[&str]) -> anyhow::Result<BTreeSet<Package>> {
     let mut found = BTreeSet::new();
     for target in targets {

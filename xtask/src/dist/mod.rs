@@ -1,4 +1,5 @@
-//! What is handed out: programs, wheels, a container's recipe, checksums, bill of materials, notes.
+//! The parts of a release: programs, wheels, a container's recipe, checksums, the bill of materials and
+//! notes.
 
 mod archive;
 mod bare;
@@ -18,7 +19,7 @@ pub(crate) use target::Target;
 use crate::shell::target_folder;
 use crate::{docs, web, wheel};
 
-/// The version of everything, which Cargo.toml states once.
+/// The version of all parts. Cargo.toml states it once.
 pub(crate) const VERSION: &str = env!("CARGO_PKG_VERSION");
 
 #[derive(Args)]
@@ -44,7 +45,7 @@ pub(crate) fn run(options: &Options) -> anyhow::Result<()> {
     for target in &targets {
         target.add()?;
     }
-    // The server contains the dashboard and the documents.
+    // The dashboard and the documents are built first, because the server contains them.
     web::build()?;
     docs::build()?;
     for target in &targets {

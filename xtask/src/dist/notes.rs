@@ -1,4 +1,4 @@
-//! The notes of a release: its part of CHANGELOG.md.
+//! The notes of a release, from its part of CHANGELOG.md.
 
 use anyhow::Context;
 
@@ -7,13 +7,13 @@ use crate::shell::root;
 
 pub(super) fn of_this_version() -> anyhow::Result<String> {
     let changes = std::fs::read_to_string(root().join("CHANGELOG.md")).context("CHANGELOG.md")?;
-    // A build between two releases takes the part of unreleased changes.
+    // A build between two releases uses the part of unreleased changes.
     part(&changes, VERSION)
         .or_else(|| part(&changes, "Unreleased"))
         .with_context(|| format!("CHANGELOG.md: got no part `## {VERSION}` or `## Unreleased`; write one"))
 }
 
-/// What stands below `## VERSION`, up to the next version. A date may follow the number.
+/// The text between `## VERSION` and the next version. A date may follow the number.
 fn part(changes: &str, version: &str) -> Option<String> {
     let of_version = |line: &str| {
         let heading = line.strip_prefix("## ")?.split_whitespace().next()?;

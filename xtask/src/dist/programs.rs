@@ -1,4 +1,4 @@
-//! `diode` and `diode-server` for every Linux of the last years.
+//! Builds `diode` and `diode-server` so that they run on Linux distributions of recent years.
 
 use std::path::{Path, PathBuf};
 
@@ -8,13 +8,13 @@ use super::Target;
 use crate::python::environment;
 use crate::shell::{self, command, output, root, target_folder};
 
-/// The oldest C library that the programs are to run on: Debian 10, RHEL 8.
+/// The oldest C library on which the programs must run: that of Debian 10 and RHEL 8.
 const GLIBC: &str = "2.28";
-/// Brings the linker and the stubs of old C libraries.
+/// The package with the linker and the stubs of old C libraries.
 pub(crate) const ZIG: &str = "ziglang==0.14.1";
 const ZIGBUILD: &str = "cargo-zigbuild==0.20.1";
 
-/// A program: its package and its file.
+/// The programs, as pairs of package and file.
 const PROGRAMS: [(&str, &str); 2] = [("diode-collector", "diode"), ("diode-server", "diode-server")];
 
 /// Builds the programs and returns their files.
@@ -29,7 +29,8 @@ pub(super) fn build(target: Target, profile: &str) -> anyhow::Result<Vec<PathBuf
     let mut programs = Vec::new();
     for (package, name) in PROGRAMS {
         eprintln!("dist: building {name} for {}", target.triple());
-        // One at a time: built together, the server would get features of libraries that only the command line needs.
+        // One at a time: built together, the server would get features of libraries that only the command
+        // line needs.
         shell::run(
             command(&zigbuild)
                 .args(["zigbuild", "--locked", "--profile", profile, "--package", package, "--target"])
@@ -44,13 +45,14 @@ pub(super) fn build(target: Target, profile: &str) -> anyhow::Result<Vec<PathBuf
     Ok(programs)
 }
 
-/// The compiler that the package has among its files.
+/// The compiler that the Python package contains.
 pub(crate) fn zig(python: &Path) -> anyhow::Result<PathBuf> {
     let code = "import os, ziglang; print(os.path.join(os.path.dirname(ziglang.__file__), 'zig'))";
     Ok(output(command(python).args(["-c", code]))?.trim().into())
 }
 
-/// Flags that keep this machine's paths out of a program, so that it is the same wherever it is built.
+/// Compiler flags that keep this machine's paths out of a program, so that every machine builds the same
+/// program.
 pub(crate) fn without_paths() -> anyhow::Result<String> {
     let root = root().canonicalize()?;
     let home = std::env::var_os("CARGO_HOME")
@@ -58,7 +60,7 @@ pub(crate) fn without_paths() -> anyhow::Result<String> {
         .or_else(|| std::env::var_os("HOME").map(|home| Path::new(&home).join(".cargo")))
         .context("neither CARGO_HOME nor HOME is set")?;
     let mut flags = vec![format!("--remap-path-prefix={}=diode", root.display())];
-    // Each registry has a folder, named by its address.
+    // Every registry has a folder of its own, named by its address.
     let registries = home.join("registry/src");
     for registry in std::fs::read_dir(&registries).with_context(|| format!("no {}", registries.display()))? {
         flags.push(format!("--remap-path-prefix={}=crates", registry?.path().display()));
@@ -66,7 +68,7 @@ pub(crate) fn without_paths() -> anyhow::Result<String> {
     Ok(flags.join("\x1f"))
 }
 
-/// Refuses a program for another machine, or for a newer C library.
+/// Refuses a program that is for another machine or needs a newer C library.
 fn inspect(program: &Path, target: Target) -> anyhow::Result<()> {
     let bytes = std::fs::read(program).with_context(|| format!("cannot read {}", program.display()))?;
     let machine = elf_machine(&bytes).with_context(|| format!("{}: not a program", program.display()))?;
@@ -82,15 +84,15 @@ fn inspect(program: &Path, target: Target) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The machine that the header of a little-endian program names.
+/// The machine in the ELF header of a little-endian program.
 fn elf_machine(program: &[u8]) -> Option<u16> {
     let header = program.get(..20)?;
     header.starts_with(b"\x7fELF").then(|| u16::from_le_bytes([header[18], header[19]]))
 }
 
-/// The newest version of the C library's symbols that a program names.
+/// The newest version of the C library that a program's symbols name.
 fn newest_glibc(program: &[u8]) -> Option<(u32, u32)> {
-    // Versions stand in the table of strings, each with a zero at its end.
+    // The versions are in the table of strings. Each string ends with a zero.
     let names = program.split(|&byte| byte == 0).filter_map(|name| std::str::from_utf8(name).ok());
     names.filter_map(|name| name.strip_prefix("GLIBC_")).map(version).max()
 }

@@ -1,4 +1,4 @@
-//! The machines that releases are built for.
+//! The machines for which releases are built.
 
 use std::path::Path;
 
@@ -17,7 +17,7 @@ pub(crate) enum Target {
 }
 
 impl Target {
-    /// As archives and `uname -m` name it.
+    /// The machine's name in archives and from `uname -m`.
     pub(crate) const fn name(self) -> &'static str {
         match self {
             Self::X86_64 => "x86_64",
@@ -32,7 +32,7 @@ impl Target {
         }
     }
 
-    /// The number of the machine in a program's ELF header.
+    /// The machine's number in ELF headers.
     pub(crate) const fn elf_machine(self) -> u16 {
         match self {
             Self::X86_64 => 62,
@@ -40,7 +40,7 @@ impl Target {
         }
     }
 
-    /// As Debian names it.
+    /// The machine's name in Debian.
     pub(crate) const fn debian(self) -> &'static str {
         match self {
             Self::X86_64 => "amd64",
@@ -48,13 +48,14 @@ impl Target {
         }
     }
 
-    /// Whether programs for it run here, by themselves or by QEMU. (Linux lists what runs programs of other machines.)
+    /// Whether programs for this machine run here, natively or by QEMU. Linux lists what runs programs of
+    /// other machines.
     pub(crate) fn runs_here(self) -> bool {
         let qemu = Path::new("/proc/sys/fs/binfmt_misc").join(format!("qemu-{}", self.name()));
         std::env::consts::ARCH == self.name() || qemu.exists()
     }
 
-    /// Brings the standard library for it.
+    /// Installs the standard library for this machine.
     pub(crate) fn add(self) -> anyhow::Result<()> {
         let sysroot = output(command("rustc").args(["--print", "sysroot"]))?;
         if Path::new(sysroot.trim()).join("lib/rustlib").join(self.triple()).is_dir() {
