@@ -9,7 +9,7 @@ use crate::python::environment;
 use crate::shell::{self, command, exists, output, root, target_folder};
 
 const MATURIN: &str = "maturin==1.16.0";
-/// The oldest C library on which the wheels must run, in the words of wheels.
+/// The oldest C library on which the wheels must run, as the names of wheels state it.
 const MANYLINUX: &str = "manylinux_2_28";
 /// A larger wheel contains something that it should not.
 const MAX_BYTES: u64 = 6_000_000;

@@ -120,7 +120,7 @@ impl FromStr for KernelVariant {
             bias: bias.strip_prefix("bias=").ok_or_else(refuse)?.parse()?,
             alignment: OperandAlignment { a: a.parse()?, b: b.parse()?, out: out.parse()? },
         };
-        // Names are compared as text, so each variant must have exactly one.
+        // Names are compared as text, so each variant must have exactly one name.
         if variant.to_string() == text { Ok(variant) } else { Err(refuse()) }
     }
 }

@@ -8,7 +8,7 @@ pub fn mix(number: u64) -> u64 {
     mixed ^ (mixed >> 31)
 }
 
-/// One number that depends on all of these.
+/// One number that depends on all of `numbers`.
 pub fn hash(numbers: impl IntoIterator<Item = u64>) -> u64 {
     numbers.into_iter().fold(0, |hash, number| mix(hash ^ number))
 }

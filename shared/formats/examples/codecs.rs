@@ -1,5 +1,5 @@
-//! Measures the codecs for `cargo xtask bench`, and prints `name value` lines: `cargo run --release -p
-//! diode-formats --example codecs -- DATASET UNPACKED`.
+//! Measures the codecs for `cargo xtask bench`, and prints `name value` lines:
+//! `cargo run --release -p diode-formats --example codecs -- DATASET UNPACKED`.
 //!
 //! Writes the dataset to UNPACKED as torch-diode's MessagePack, and times our decoder on it. The
 //! benchmark then times another decoder on the same bytes.

@@ -10,11 +10,11 @@
 //!
 //! - `error` and [`limits`];
 //! - `input` opens, unpacks, bounds and recognises what is read; `bytes`, `columns`,
-//! `dictionary` and `msgpack` read numbers, columns, configs and tokens;
+//!   `dictionary` and `msgpack` read numbers, columns, configs and tokens;
 //! - one module per format: `columnar`, `rows` (CSV and Parquet), `predecessor`, [`pack`]
-//! and [`stored`];
+//!   and [`stored`];
 //! - `decode` chooses the format by content, `encode` by the caller's wish, and
-//! `dataset_file` writes by name.
+//!   `dataset_file` writes by name.
 //!
 //! The browser has neither C libraries nor files, so there this crate only decodes.
 #![forbid(unsafe_code)]

@@ -12,8 +12,8 @@ pub const MAX_EXPANSION: u64 = 500;
 /// Bytes to which any compressed file may unpack, however small it is.
 pub const FREE_UNPACKED: u64 = 1 << 20;
 
-/// The logarithm of the bytes that unpacking may keep to look back on, which are 32 MiB. zstd needs 8 MiB up
-/// to level 19, and more only with `--ultra` or `--long`.
+/// How far unpacking may look back, as a logarithm: 32 MiB. zstd needs 8 MiB up to level 19, and more only
+/// with `--ultra` or `--long`.
 pub const MAX_WINDOW_LOG: u32 = 25;
 
 /// Bytes of a shape set or a list of reference configs, unpacked. This is 100 times the largest known one.

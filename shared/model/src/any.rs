@@ -71,8 +71,8 @@ impl AnyModel {
         Space::Named(SpaceName::Full)
     }
 
-    /// The hardware whose configs are ranked: the model's own. Models from torch-diode name none
-    /// and get the one that they were trained on.
+    /// The hardware whose configs are ranked: the model's own. Models from torch-diode name none;
+    /// theirs is the hardware on which torch-diode trained them.
     pub fn ranked_hardware(&self) -> Result<Hardware, ModelError> {
         match self.hardware() {
             Some(hardware) => Ok(hardware.clone()),

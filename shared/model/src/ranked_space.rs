@@ -51,8 +51,8 @@ impl RankedSpace {
         };
         let best = self.configs.first().map_or(f64::INFINITY, |(_, time)| time.0);
         let library = (Config::Library, library);
-        // A single pick must have the least time. Among several picks, the library deserves one unless its
-        // predicted time is far off.
+        // A single pick must have the least time. Of several picks, the library gets one unless its predicted
+        // time is far off.
         let reach = if count == 1 { 1.0 } else { LIBRARY_REACH };
         if counts_for(&library) >= best * reach || count == 0 {
             return diverse(&self.configs, count);

@@ -59,8 +59,8 @@ impl Layer<'_> {
     fn apply(&self, sums: &mut [f32x8]) {
         for (sums, weights) in sums.chunks_exact_mut(UNROLL).zip(self.weights.chunks_exact(self.input.len()))
         {
-            // Works on half a group at a time: a sum takes two registers with vectors of four, and there are
-            // sixteen.
+            // Works on half a group at a time. With vectors of four, a sum takes two of the sixteen
+            // registers.
             for half in [0, UNROLL / 2] {
                 let [mut first, mut second, mut third, mut fourth] =
                     [sums[half], sums[half + 1], sums[half + 2], sums[half + 3]];

@@ -71,7 +71,7 @@ impl Outcome {
         place.map_or(f64::INFINITY, |at| self.measured[at].1)
     }
 
-    /// The best measured time. The library's counts, if it is known.
+    /// The best measured time, including the library's if it is known.
     fn best(&self) -> f64 {
         let times = self.measured.iter().map(|(_, us)| *us);
         times.chain(self.library_us).fold(f64::INFINITY, f64::min)

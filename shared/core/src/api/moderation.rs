@@ -12,7 +12,7 @@ named_enum! {
         Quarantine = "quarantine",
         /// They count again, unless they are fenced.
         Restore = "restore",
-        /// They are deleted for good. What others have sent too remains.
+        /// They are deleted for good, with everything that nobody else has sent.
         Delete = "delete",
     }
 }

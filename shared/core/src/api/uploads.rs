@@ -20,9 +20,9 @@ named_enum! {
     /// Whether the timings of an upload count in boards, tables, datasets and trainings.
     Standing("standing") {
         Counts = "counts",
-        /// They do not, since they lie too far from those of the other contributors.
+        /// They do not count, because they deviate too far from the other contributors' timings.
         Fenced = "fenced",
-        /// They do not, since an administrator says so.
+        /// They do not count, because an administrator says so.
         Quarantined = "quarantined",
     }
 }

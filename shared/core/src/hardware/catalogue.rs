@@ -12,7 +12,7 @@ struct KnownHardware {
     /// Groups of lower-case words. A device name matches if it has all words of one group. More
     /// specific hardware stands before more general hardware, because the first match counts.
     matches: &'static [&'static [&'static str]],
-    /// The memory in GB. Where devices differ, that of the largest.
+    /// The memory in GB. If devices differ, the largest one counts.
     memory_gb: u64,
     facts: Facts,
 }

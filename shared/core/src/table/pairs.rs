@@ -1,4 +1,4 @@
-//! A fast hash of problems whose collisions cannot be constructed.
+//! A fast hash of problems. Nobody can construct problems whose hashes collide.
 
 use std::hash::{BuildHasher, Hasher, RandomState};
 

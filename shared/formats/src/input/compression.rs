@@ -29,7 +29,7 @@ pub(crate) fn zstd_limit(compressed: u64) -> u64 {
 }
 
 /// Whether all decoders find the same errors in some bytes. They do if the bytes are not compressed, or if
-/// the compression is undamaged up to their end.
+/// the compression is undamaged up to where the bytes end.
 pub fn is_sound(bytes: &[u8]) -> bool {
     let unpacked = |frame: ZstdDecoder<_>| {
         io::copy(&mut frame.take(zstd_limit(bytes.len() as u64)), &mut io::sink()).map(drop)

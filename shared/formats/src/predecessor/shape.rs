@@ -156,7 +156,7 @@ pub(super) fn key(problem: &Problem) -> String {
     )
 }
 
-/// Whether a key can describe the layouts of the inputs: keys have no place for them, so all are
+/// Whether a key can describe a problem. Keys have no place for layouts, so the inputs must be
 /// row-major.
 pub(super) fn holds_layouts(problem: &Problem) -> bool {
     problem.a_layout == Layout::Row && problem.b_layout == Layout::Row

@@ -21,7 +21,7 @@ use crate::folds::Folds;
 use crate::progress::{Observer, Progress};
 use crate::{TrainError, TrainingProblem, TrainingSet};
 
-/// One part of this many is for validation, and one for the figures. Parts are of problems.
+/// The problems are divided into this many parts. One part is for validation, and one for the figures.
 const PARTS: usize = 10;
 
 /// Batches between two chances to stop. They take about a second; an epoch of a large dataset takes minutes.

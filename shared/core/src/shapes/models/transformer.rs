@@ -53,9 +53,9 @@ impl FromStr for Transformer {
 /// What the transformer computes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Workload {
-    /// Prompts to read, each at once: their lengths in tokens.
+    /// The lengths of the prompts, in tokens. Each prompt is read at once.
     pub prefill_tokens: Vec<u64>,
-    /// Batches to continue by one token for each sequence: their numbers of sequences.
+    /// Numbers of sequences that are continued together, by one token each.
     pub decode_batches: Vec<u64>,
     /// The number of devices among which every layer is split.
     pub tensor_parallel: u64,
@@ -95,7 +95,7 @@ impl Transformer {
     }
 
     /// The part of the layers on one device. If there are fewer heads of keys and values than
-    /// devices, every device holds some of them as copies.
+    /// devices, every device holds a copy of one of them.
     fn share(&self, devices: u64) -> Result<Share, Invalid> {
         let split = |name, size| divide("tensor parallelism", name, size, devices);
         let heads = split("heads", self.heads)?;
