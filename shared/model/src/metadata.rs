@@ -43,8 +43,9 @@ pub struct Metadata {
     /// The factor for the predicted times of picks. A pick has the shortest of many predicted
     /// times, so its time is too short on average.
     pub pick_bias: f64,
-    /// The factor for the library's predicted time before it is compared with a config's. It makes
-    /// up for what a wrong pick of the library costs compared with a wrong config.
+    /// The factor for the library's predicted time before it is compared with a config's. It
+    /// balances the cost of wrongly picking the library against the cost of wrongly picking a
+    /// config.
     #[serde(default = "one")]
     pub library_handicap: f64,
 }

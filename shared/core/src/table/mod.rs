@@ -127,7 +127,7 @@ impl Table {
         self.lookup(problem).is_some_and(|listed| listed.iter().any(|entry| entry.config == *config))
     }
 
-    /// Those of `configs` that the table lists for a problem, in the given order.
+    /// Which of `configs` the table lists for a problem, in the given order.
     ///
     /// `None` if the table does not have the problem or lists none of these configs. A filter should
     /// then keep all configs.

@@ -9,7 +9,7 @@ pub(super) struct Machine {
     pub(super) sms: f32,
     /// Operations per µs of the whole device, at its quoted peak.
     pub(super) peak: f32,
-    /// Whether matrix instructions reach that rate, or only single multiplications.
+    /// Whether `peak` is the rate of matrix instructions, and not of single multiplications.
     pub(super) matrix_instructions: bool,
     /// Bytes per µs from DRAM.
     pub(super) dram: f32,

@@ -96,9 +96,9 @@ impl ProblemFeatures {
         &self.side(allow_tf32).columns
     }
 
-    /// The terms of one to eight configs that do not depend on the sizes of the problem. They are the same
-    /// for all problems of these input types on this hardware. Either all of the configs allow TF32 or none.
-    /// Unused lanes repeat the last config.
+    /// The terms of one to eight configs. They do not depend on the sizes of the problem, so they are the
+    /// same for all problems of these input types on this hardware. Either all of the configs allow TF32 or
+    /// none. Unused lanes repeat the last config.
     #[inline(always)]
     pub fn config_terms(&self, group: &[&Tile]) -> ConfigTerms {
         let allow_tf32 = group[0].allow_tf32;

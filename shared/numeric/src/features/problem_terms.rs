@@ -7,7 +7,7 @@ use super::machine::Machine;
 
 /// The shortest time of any kernel: its launch, first loads and last stores.
 pub(super) const LAUNCH_US: f32 = 4.0;
-/// More cache-fulls of inputs than this make no difference.
+/// Inputs that are larger than this many caches count as this many.
 const MAX_CACHE_FULLS: f32 = 4.0;
 
 /// The sizes of a problem, and what follows from them on some hardware.

@@ -26,7 +26,7 @@ pub(crate) struct Verdict {
     /// The first pick's measured time / its predicted time.
     pub(crate) pick_bias: f64,
     configs: usize,
-    /// The sum of relative errors and their number, over all timings and over near-best ones.
+    /// Sum and number of the relative errors: here over all timings, below over near-best ones.
     errors: (f64, usize),
     near_errors: (f64, usize),
     spearman: f64,

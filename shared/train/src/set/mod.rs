@@ -112,8 +112,8 @@ impl TrainingSet {
         self.without_kept
     }
 
-    /// Splits the set: into the problems that may be trained on, and the problems that are kept for
-    /// judging. The second part may be empty.
+    /// Splits the set into problems that may be trained on and problems that are kept for judging. The
+    /// second part may be empty.
     pub fn split_kept(&self) -> Result<(Self, Self), TrainError> {
         let learnt = self.part(false);
         if learnt.problems.is_empty() {

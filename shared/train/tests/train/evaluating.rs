@@ -90,8 +90,8 @@ fn shares_ranks_and_errors_are_right() {
     assert_eq!((row.best_us, row.picked_us, row.best_rank, row.configs), (10.0, 20.0, 3, 4));
     assert_eq!((row.shares["1"], row.shares["3"]), (0.5, 1.0));
     assert!((row.predicted_us - 10.0).abs() < 1e-9, "{}", row.predicted_us);
-    // Within twice the best are 10 and 20 µs. They are predicted as 30 and 10 µs, which are errors
-    // of 2 and 1/2.
+    // Two configs are within twice the best: 10 and 20 µs, predicted as 30 and 10 µs. The errors
+    // are 2 and 1/2.
     assert!((row.near_error - 1.25).abs() < 1e-12, "{}", row.near_error);
     assert!((evaluation.report.mape_within_2x - 1.25).abs() < 1e-12);
     assert_eq!(evaluation.report.within_5_percent["1"], 0.0);

@@ -95,7 +95,8 @@ fn dataset_metadata(metadata: &ParquetMetaData) -> Result<Vec<DatasetMetadata>, 
     Ok(about)
 }
 
-/// Adds the facts that the metadata have of a dataset, if its rows still name the same hardware.
+/// Takes hardware and provenance from the metadata, if the dataset's rows still name the same
+/// hardware.
 fn described(number: u64, dataset: Dataset, about: &[DatasetMetadata]) -> Dataset {
     let same = |about: &&DatasetMetadata| {
         let (known, named) = (&about.hardware, &dataset.hardware);
