@@ -1,5 +1,5 @@
-//! The command line. One variant per command; each module of [`commands`] holds
-//! one command's flags and what it does.
+//! The command line. There is one variant per command. Each module of [`commands`] holds a
+//! command's flags and what the command does.
 
 use std::ffi::OsString;
 use std::fmt::Write as _;
@@ -85,7 +85,8 @@ pub(crate) fn command() -> clap::Command {
     ))
 }
 
-/// So that `--m -5` is a value that is refused, not an unknown flag.
+/// Lets clap take `--m -5` as a value, which is then refused. Otherwise `-5` would be an unknown
+/// flag.
 fn with_negative_numbers(command: clap::Command) -> clap::Command {
     let allow = |flag: clap::Arg| {
         let takes_values = flag.get_action().takes_values();
@@ -110,7 +111,7 @@ fn grouped(cli: &clap::Command) -> String {
 }
 
 impl Cli {
-    /// Parses arguments, also in the order in which torch-diode took them.
+    /// Parses arguments. It also accepts them in the order that torch-diode took.
     pub(crate) fn read(arguments: Vec<OsString>) -> Result<Self, clap::Error> {
         let mut command = command();
         let has_flag = |name: &str, flag: &str| {

@@ -6,14 +6,14 @@ use super::allowed::Allowed;
 use crate::devices::gpu::most_operand_bytes;
 use crate::node::available_memory;
 
-/// What operands on a GPU may take, however much memory it has: larger problems take too long.
+/// The most memory that a problem's operands may take on any GPU. Larger problems take too long.
 const GPU_BYTES: u64 = 8 << 30;
 
-/// The share of a CPU's free memory that operands may take: others use the node, too.
+/// The share of a CPU's free memory that operands may take. Others use the node, too.
 const CPU_SHARE: f64 = 0.25;
 
-/// What a device can measure, as the server is told. Where `--ops` and `--dtypes` name none, these are all operators and
-/// the types that devices compute.
+/// What the server is told that a device can measure. Where `--ops` or `--dtypes` names none, it is told all operators
+/// or all the usual types.
 pub(crate) fn ability(hardware: &Hardware, allowed: &Allowed) -> Ability {
     let or_all = |given: &[Op]| if given.is_empty() { Op::ALL.to_vec() } else { given.to_vec() };
     let usual = [DType::BFloat16, DType::Float16, DType::Float32];
@@ -31,12 +31,12 @@ pub(crate) fn ability(hardware: &Hardware, allowed: &Allowed) -> Ability {
     }
 }
 
-/// What operands may take on a GPU with so much memory.
+/// How many bytes operands may take on a GPU with this much memory.
 pub(crate) fn gpu_bytes(memory_bytes: u64) -> u64 {
     most_operand_bytes(memory_bytes).min(GPU_BYTES)
 }
 
-/// What a GPU can measure with kernels for some variants, if operands may take so much.
+/// What a GPU can measure with kernels for these variants, if operands may take `memory_bytes`.
 pub(crate) fn ability_with(variants: Vec<KernelVariant>, memory_bytes: u64) -> Ability {
     Ability {
         ops: distinct(variants.iter().map(|variant| variant.op())),

@@ -11,7 +11,7 @@ pub(crate) struct Allowed {
 }
 
 impl Allowed {
-    /// The part of what a pack holds that is allowed.
+    /// The variants in a pack that the operator allows.
     pub(super) fn of(&self, held: Vec<Held>) -> Vec<Held> {
         let admits = |Held { variant, .. }: &Held| {
             (self.ops.is_empty() || self.ops.contains(&variant.op()))
@@ -20,7 +20,8 @@ impl Allowed {
         held.into_iter().filter(admits).collect()
     }
 
-    /// What is built where there is no pack. Where all is allowed, that is only what is most usual: building takes minutes.
+    /// What is built where there is no pack. If everything is allowed, only the most usual is built: building takes
+    /// minutes.
     pub(super) fn plan(&self, arch: &str) -> Plan {
         let or = |given: &[Op]| if given.is_empty() { vec![Op::Mm] } else { given.to_vec() };
         let dtypes = if self.dtypes.is_empty() { vec![DType::BFloat16] } else { self.dtypes.clone() };

@@ -9,14 +9,14 @@ use diode_model::{Model, Ranker};
 
 use crate::input::shipped;
 
-/// Configs in a sample that the model expects to be the fastest.
+/// How many configs of a sample are those that the model expects to be the fastest.
 const EXPECTED: usize = 200;
-/// Configs of the full space in a sample, besides those and the default ones.
+/// How many further configs of a sample are drawn from the full space. The default configs come on top.
 const DRAWN: usize = 100;
 
-/// Chooses the configs to time on a problem, but for the library kernel. The same problem has the same sample
-/// on every node with the same version of this program, so that a confirmation times what the first
-/// contributor timed.
+/// Chooses the configs to time on a problem, apart from the library kernel. A problem has the same sample on
+/// every node with the same version of this program. So a confirmation times what the first contributor
+/// timed.
 pub(super) struct ConfigChooser {
     hardware: Hardware,
     /// The model that comes with this program, for a GPU with known facts.
@@ -37,11 +37,11 @@ impl ConfigChooser {
             return Ok(full);
         }
         let mut configs = space(SpaceName::Default)?;
-        // For small problems the default list has tiles that no pack has.
+        // The default list has tiles for small problems that no pack has.
         let in_packs: HashSet<&Config> = full.iter().collect();
         configs.retain(|config| in_packs.contains(config));
         let mut known: HashSet<Config> = configs.iter().copied().collect();
-        // A model that cannot rank the problem leaves the choice to the rest.
+        // If the model cannot rank the problem, the sample is the default configs and the drawn ones.
         let ranked = self
             .model
             .as_mut()
@@ -49,7 +49,7 @@ impl ConfigChooser {
         let best = ranked.iter().flat_map(|ranked| &ranked.configs).take(EXPECTED).map(|(config, _)| *config);
         configs.extend(best.filter(|config| known.insert(*config)));
         let id = work.problem.id();
-        // The same for every build of this program, unlike std's hashes.
+        // A digest is the same in every build of this program; a hash of std may differ.
         let place = |config: &Config| Digest::of(format!("{id} {}", config.canonical()).as_bytes());
         let mut others: Vec<Config> = full.into_iter().filter(|config| !known.contains(config)).collect();
         others.sort_by_cached_key(place);
@@ -109,7 +109,7 @@ mod tests {
         let others =
             sample.iter().filter(|config| ranked[EXPECTED..].iter().any(|(other, _)| other == *config));
         assert!(others.count() >= DRAWN);
-        // Hardware without a model has the defaults and the random share.
+        // Hardware without a model gets the default configs and the drawn ones.
         let mut without = ConfigChooser { hardware, model: None };
         assert!(without.choose(&work).unwrap().len() < sample.len() - DRAWN);
     }

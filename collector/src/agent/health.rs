@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use serde::Serialize;
 
-/// A file for supervisors that says what the agent does, and when it last did something.
+/// A file that tells supervisors what the agent does and when it last did something.
 pub(crate) struct Health {
     file: Option<PathBuf>,
     known: Mutex<Known>,
@@ -21,13 +21,13 @@ struct Known {
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub(super) struct Device {
     pub(super) doing: &'static str,
-    /// Problems since the start.
+    /// Problems measured since the start.
     pub(super) measured: usize,
     /// Results that have not been sent yet.
     pub(super) unsent: usize,
     /// Seconds since the start that a GPU spent in kernels.
     pub(super) kernel_seconds: f64,
-    /// Seconds since the start that went into measuring. The rest is between problems.
+    /// Seconds since the start that went into measuring. The other seconds passed between problems.
     pub(super) measuring_seconds: f64,
 }
 
@@ -38,7 +38,8 @@ struct Document<'a> {
     devices: &'a BTreeMap<String, Device>,
 }
 
-/// A file that is written more often tells nobody more.
+/// The least time between two writes of the file. More frequent ones would tell a supervisor nothing
+/// more.
 const EVERY: Duration = Duration::from_secs(1);
 
 impl Health {
@@ -58,7 +59,8 @@ impl Health {
         }
         let at = jiff::Timestamp::now().to_string();
         let document = Document { at, process: std::process::id(), devices: &known.devices };
-        // A supervisor sees from its age that the file is not written any more; the measuring goes on.
+        // If the file cannot be written, measuring goes on. A supervisor sees from the file's age that
+        // it is out of date.
         let written = serde_json::to_vec_pretty(&document)
             .map_err(anyhow::Error::from)
             .and_then(|text| Ok(diode_formats::write_atomically(file, &text)?));

@@ -8,14 +8,14 @@ use diode_core::ids::Digest;
 
 use crate::failure::Usage;
 
-/// The folder in which an agent keeps what outlives its process: who it is, and what it has not sent yet.
+/// The folder for what outlives an agent's process: the key that identifies it, and its unsent results.
 pub(crate) struct Home {
     folder: PathBuf,
     key: String,
 }
 
 impl Home {
-    /// Opens the folder that was given, or that of the user.
+    /// Opens the given folder, or else the user's usual one.
     pub(crate) fn open(given: Option<&Path>) -> anyhow::Result<Self> {
         let folder = match given {
             Some(folder) => folder.to_owned(),
@@ -26,7 +26,8 @@ impl Home {
         Ok(Self { folder, key })
     }
 
-    /// What tells a device from others of the account, the same whenever the agent starts in this folder.
+    /// The key that tells a device from other devices of the account. It is the same whenever the agent starts
+    /// in this folder.
     pub(crate) fn device_key(&self, hardware: &Hardware, number: usize) -> String {
         let name = format!("{} {} {number}", self.key, hardware.slug);
         Digest::of(name.as_bytes()).as_str()[..32].to_owned()
@@ -49,7 +50,8 @@ fn usual() -> anyhow::Result<PathBuf> {
     Ok(base.join("diode/agent"))
 }
 
-/// Reads the key, or draws one. Only its owner may read it: who has it can act as an agent without an account.
+/// Reads the key, or draws one. Only its owner may read it, because whoever has it can act as an agent without
+/// an account.
 fn key(path: &Path) -> anyhow::Result<String> {
     let shown = path.display();
     match fs::read_to_string(path) {

@@ -7,12 +7,12 @@ use jiff::civil::Time;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Hours {
     from: Time,
-    /// The first moment that is not among them.
+    /// The first moment after these hours.
     to: Time,
 }
 
 impl Hours {
-    /// Whether a time of the day is among them. Where they end before they begin, they go on past midnight.
+    /// Whether a time of the day lies in these hours. Hours that end before they begin go on past midnight.
     pub(super) fn hold(self, time: Time) -> bool {
         if self.from < self.to {
             self.from <= time && time < self.to
@@ -37,7 +37,7 @@ impl FromStr for Hours {
 fn time(text: &str) -> Option<Time> {
     let (hour, minute) = text.trim().split_once(':').unwrap_or((text.trim(), "0"));
     match (hour.parse().ok()?, minute.parse().ok()?) {
-        // The end of the day is the beginning of the next.
+        // 24:00 is the beginning of the next day.
         (24, 0) => Some(Time::midnight()),
         (hour, minute) => Time::new(hour, minute, 0, 0).ok(),
     }

@@ -14,16 +14,16 @@ use crate::interrupt::Interrupt;
 use crate::kernels::{Held, PackCache, build_here, held};
 use crate::output::count;
 
-/// What was published meanwhile is known after this time at the latest.
+/// How often packs are listed again, to find what was published since.
 const LIST_EVERY: Duration = Duration::from_secs(3600);
-/// The same where a lease lacked something: it may have been published since.
+/// How often packs are listed again after a lease lacked a pack, which may have been published since.
 pub(super) const LIST_AGAIN: Duration = Duration::from_secs(60);
 
-/// The kernels that an agent's GPUs can launch, in packs that are here or on the server.
+/// The kernels that an agent's GPUs can launch, from packs on this node or on the server.
 pub(crate) struct Kernels {
     arch: String,
     allowed: Allowed,
-    /// Where packs are looked for; `None` if they were named.
+    /// The cache to look for packs in; `None` if the user named the packs.
     cache: Option<PackCache>,
     known: RwLock<Known>,
 }
@@ -31,21 +31,21 @@ pub(crate) struct Kernels {
 struct Known {
     offers: Vec<Offer>,
     listed: Instant,
-    /// A lease lacked something.
+    /// Whether a lease lacked a pack.
     lacking: bool,
 }
 
-/// Where an agent may look for kernels that it was not given.
+/// Where an agent may look for kernels if the user named no packs.
 #[derive(Clone, Copy)]
 pub(crate) struct Places<'a> {
-    /// `None` if packs of the server are not to be run.
+    /// `None` if packs of the server may not run.
     pub(crate) service: Option<&'a Service>,
     pub(crate) stop: &'a Stop,
     pub(crate) interrupt: &'a Interrupt,
 }
 
 impl Kernels {
-    /// Those of packs that were named.
+    /// The kernels of packs that the user named.
     pub(crate) fn given(arch: &str, packs: &[PathBuf], allowed: Allowed) -> anyhow::Result<Self> {
         let opened = packs.iter().map(|path| Ok((path.clone(), Pack::open(path)?)));
         let offers = here(opened.collect::<anyhow::Result<_>>()?, &allowed)?;
@@ -58,8 +58,8 @@ impl Kernels {
         Ok(Self::new(arch, allowed, None, offers))
     }
 
-    /// The kernels of the server's packs and of packs built on this node. If there are none, one pack is
-    /// built now. `None` if the agent is to stop before that is done.
+    /// The kernels of the server's packs and of packs built on this node. If there are none, a pack is
+    /// built now. `None` if the agent is to stop before the pack is built.
     pub(crate) fn found(arch: &str, allowed: Allowed, places: Places<'_>) -> anyhow::Result<Option<Self>> {
         let cache = PackCache::open()?;
         let listed = match places.service {
@@ -95,7 +95,7 @@ impl Kernels {
         Self { arch: arch.to_owned(), allowed, cache, known }
     }
 
-    /// Looks again for packs if it is time to. The server's packs are run only if there is a service.
+    /// Looks for packs again if it is time. The server's packs are considered only if there is a service.
     pub(super) fn refresh(&self, service: Option<&Service>, stop: &Stop) -> anyhow::Result<()> {
         let Some(cache) = &self.cache else { return Ok(()) };
         if !self.known().is_due() {
@@ -117,12 +117,12 @@ impl Kernels {
         Ok(())
     }
 
-    /// Notes that a lease could not be measured for lack of something.
+    /// Notes that a lease could not be measured because a pack was lacking.
     pub(super) fn note_lack(&self) {
         self.known.write().unwrap_or_else(PoisonError::into_inner).lacking = true;
     }
 
-    /// All that can be launched.
+    /// All variants that can be launched.
     pub(crate) fn variants(&self) -> Vec<KernelVariant> {
         let known = self.known();
         let held = known.offers.iter().flat_map(|offer| &offer.held);
@@ -137,7 +137,7 @@ impl Kernels {
         self.cache.is_none() || self.known().offers.iter().any(|offer| offer.is(file))
     }
 
-    /// The packs with what is needed, each on this node when this returns.
+    /// The packs with the needed kernels. Each of them is on this node when this returns.
     pub(super) fn packs_for(&self, service: &Service, needed: &Needed) -> Answered<Vec<PathBuf>> {
         let chosen: Vec<Source> = {
             let known = self.known();
@@ -149,7 +149,7 @@ impl Kernels {
             match (source, &self.cache) {
                 (Source::Here(path), _) => paths.push(path),
                 (Source::Server(pack), Some(cache)) => paths.push(service.pull(cache, &pack)?),
-                // Packs that were named are here.
+                // Packs that the user named are on this node already.
                 (Source::Server(_), None) => {}
             }
         }
@@ -171,7 +171,8 @@ fn is_due(age: Duration, lacking: bool) -> bool {
     age >= if lacking { LIST_AGAIN } else { LIST_EVERY }
 }
 
-/// What can be used of the packs that the server lists and of those that were built on this node. Says so.
+/// What can be used of the packs that the server lists and of the packs that were built on this node.
+/// Prints how many there are.
 fn offered(
     arch: &str,
     listed: Vec<PackSummary>,
@@ -196,7 +197,7 @@ fn offered(
     Ok(offers)
 }
 
-/// The same of packs that are here.
+/// What can be used of packs on this node.
 fn here(packs: Vec<(PathBuf, Pack)>, allowed: &Allowed) -> anyhow::Result<Vec<Offer>> {
     let mut offers = Vec::new();
     for (path, pack) in packs.into_iter().filter(|(_, pack)| !pack.is_exact()) {
@@ -237,7 +238,7 @@ mod tests {
         assert_eq!(kernels.variants().len(), 1);
         kernels.note_lack();
         assert!(kernels.offers(&path) && kernels.cache.is_none());
-        // Nothing but half a pack: for some problems it is enough.
+        // The pack has only half of the kernels. That is enough for some problems.
         let held = &kernels.known().offers[0].held;
         assert!(!held[0].complete);
         let others = Allowed { ops: vec![diode_core::Op::Baddbmm], ..allowed };

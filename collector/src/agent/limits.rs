@@ -8,7 +8,7 @@ use super::hours::Hours;
 use crate::devices::meter::Surroundings;
 use crate::failure::Usage;
 
-/// A GPU that was too hot must cool down by this many degrees. Else it would be too hot again at once.
+/// A GPU that was too hot must cool down by this many degrees, or it would be too hot again at once.
 const COOLER_BY: u32 = 10;
 
 /// When a device is left to others.
@@ -46,15 +46,15 @@ fn celsius(text: &str) -> Result<u32, String> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Hindrance {
     Hours(Hours),
-    /// So many processes compute on the GPU.
+    /// How many other processes compute on the GPU.
     Others(usize),
-    /// By how much it is, in degrees Celsius.
+    /// The GPU's temperature in degrees Celsius.
     Hot(u32),
     Slowed,
 }
 
 impl Limits {
-    /// Refuses limits that nobody can keep to on a device.
+    /// Refuses limits that cannot be checked on a device.
     pub(crate) fn check(&self, around: Surroundings) -> Result<(), Usage> {
         let says = "the device does not say";
         if self.idle_only && around.others.is_none() {
@@ -70,8 +70,8 @@ impl Limits {
         Ok(())
     }
 
-    /// Whether anything is to be measured at a time of the day, on a device with these surroundings. What is true
-    /// of the heat also depends on whether the device has been waiting for it to pass.
+    /// What keeps a device with these surroundings from measuring at a time of the day. `cooling` says that the
+    /// device has been waiting for heat to pass; then it must be cooler before it goes on.
     pub(super) fn hindrance(&self, around: Surroundings, now: Time, cooling: bool) -> Option<Hindrance> {
         if let Some(hours) = self.hours.filter(|hours| !hours.hold(now)) {
             return Some(Hindrance::Hours(hours));
@@ -88,12 +88,12 @@ impl Limits {
         around.slowed.then_some(Hindrance::Slowed)
     }
 
-    /// How long to rest after so much work.
+    /// How long to rest after work of this duration.
     pub(super) fn rest_after(&self, worked: Duration) -> Duration {
         self.share.map_or(Duration::ZERO, |share| worked.mul_f64(1.0 / share - 1.0))
     }
 
-    /// How much work to take, for it to be done in a time.
+    /// How many seconds of work to take, so that work and rests together take this long.
     pub(super) fn work_within(&self, seconds: f64) -> f64 {
         (seconds * self.share.unwrap_or(1.0)).max(1.0)
     }
@@ -104,7 +104,7 @@ impl Hindrance {
         matches!(self, Self::Hot(_) | Self::Slowed)
     }
 
-    /// What the device does meanwhile, for supervisors.
+    /// What supervisors are told that the device does meanwhile.
     pub(super) fn doing(self) -> &'static str {
         match self {
             Self::Hours(_) => "waiting for its hours",
@@ -158,7 +158,7 @@ mod tests {
         assert_eq!(hindrance(&limits, at(81)), Some(Hindrance::Hot(81)));
         let cooling = |celsius| limits.hindrance(at(celsius), time(12, 0, 0, 0), true);
         assert_eq!((cooling(71), cooling(70)), (Some(Hindrance::Hot(71)), None));
-        // Without a limit of one's own, that of the driver counts.
+        // Where the user sets no limit of heat, the driver's limit counts.
         let slowed = Surroundings { slowed: true, ..at(95) };
         assert_eq!(hindrance(&Limits::default(), slowed), Some(Hindrance::Slowed));
         assert_eq!(hindrance(&Limits::default(), at(95)), None);

@@ -1,7 +1,7 @@
 //! An agent: devices that measure what a server asks for, until they are told to stop.
 //!
-//! Each device has a [`Worker`], the loop around the measuring that collections do. What is measured is in the
-//! [`outbox`], on disk, before it is sent, and leaves it once the server has acknowledged it.
+//! Each device has a [`Worker`], a loop around the same measuring that collections do. A result is on disk in
+//! the [`outbox`] before it is sent. It leaves the outbox once the server has acknowledged it.
 
 mod ability;
 mod allowed;

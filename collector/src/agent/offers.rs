@@ -1,4 +1,4 @@
-//! Packs that kernels can be had from, and which of them a lease needs.
+//! Packs that kernels can be taken from, and which of these packs a lease needs.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -11,7 +11,7 @@ use super::configs::ConfigChooser;
 use crate::kernels::variant::{Variant, tile_of};
 use crate::kernels::{Held, PackCache};
 
-/// A pack, and what it holds that agents can use.
+/// A pack, and the variants in it that agents can use.
 pub(super) struct Offer {
     pub(super) held: Vec<Held>,
     pub(super) bytes: u64,
@@ -21,14 +21,14 @@ pub(super) struct Offer {
 #[derive(Clone)]
 pub(super) enum Source {
     Here(PathBuf),
-    /// Pulled into the cache when a lease needs it.
+    /// It is pulled into the cache when a lease needs it.
     Server(Box<PackSummary>),
 }
 
 /// The names of the kernels that a lease launches, by variant.
 pub(super) type Needed = BTreeMap<KernelVariant, BTreeSet<String>>;
 
-/// What some work needs. Problems that no kernel computes need none.
+/// The kernels that some work needs. A problem that no kernel computes needs none.
 pub(super) fn needed(chooser: &mut ConfigChooser, work: &[LeasedProblem]) -> Needed {
     let mut needed = Needed::new();
     for work in work {
@@ -43,8 +43,9 @@ pub(super) fn needed(chooser: &mut ConfigChooser, work: &[LeasedProblem]) -> Nee
     needed
 }
 
-/// The places of the offers that have what is needed: for each variant the smallest that surely has all of it, one
-/// that is here before one that is not. If none has, all that have some of it.
+/// The places of the offers that a lease needs. For each variant this is the smallest pack that surely has all
+/// kernels; a pack on this node goes before one on the server. If no pack surely has all, every pack with the
+/// variant is chosen.
 pub(super) fn choose(offers: &[Offer], needed: &Needed, cache: Option<&PackCache>) -> BTreeSet<usize> {
     let mut chosen = BTreeSet::new();
     for (variant, kernels) in needed {
@@ -58,7 +59,7 @@ pub(super) fn choose(offers: &[Offer], needed: &Needed, cache: Option<&PackCache
 }
 
 impl Offer {
-    /// Whether a file is that of this pack.
+    /// Whether a file is the file of this pack.
     pub(super) fn is(&self, file: &Path) -> bool {
         match &self.source {
             Source::Here(path) => path == file,
@@ -66,7 +67,7 @@ impl Offer {
         }
     }
 
-    /// The pack's file, if it is here.
+    /// The pack's file, if it is on this node.
     fn path(&self, cache: Option<&PackCache>) -> Option<PathBuf> {
         match &self.source {
             Source::Here(path) => Some(path.clone()),
@@ -74,7 +75,8 @@ impl Offer {
         }
     }
 
-    /// Whether it surely has all these kernels. Of a pack that is not here only the number of kernels is known.
+    /// Whether the pack surely has all these kernels. Of a pack on the server, only the number of kernels is
+    /// known.
     fn covers(&self, variant: KernelVariant, kernels: &BTreeSet<String>, cache: Option<&PackCache>) -> bool {
         if self.held.contains(&Held { variant, complete: true }) {
             return true;
@@ -104,7 +106,7 @@ mod tests {
         }
     }
 
-    /// A pack in a folder with these kernels.
+    /// A pack in this folder with these kernels.
     fn offer(folder: &Path, name: &str, kernels: &BTreeSet<String>, held: Held) -> Offer {
         let mut writer = PackWriter::new("sm_90", BTreeMap::new());
         for kernel in kernels {
@@ -134,7 +136,7 @@ mod tests {
         assert_eq!(chosen(&odd), BTreeSet::from([2]));
         let both = needed(&[work(1024), work(1032)]);
         assert_eq!(chosen(&both), BTreeSet::from([0]));
-        // Together they may have it.
+        // Neither pack alone surely has all; both together may.
         let parts = choose(&offers[1..], &both, None);
         assert_eq!(parts, BTreeSet::from([0, 1]));
         assert!(offers[0].is(&folder.path().join("all")) && !offers[0].is(&folder.path().join("even")));

@@ -10,24 +10,24 @@ use diode_formats::Format;
 use super::service::{Answered, Identity, Service, Trouble};
 use crate::collect::journal::Journal;
 
-/// The fact of a dataset's node that names the lease it was measured for.
+/// The entry among a dataset's facts of the node that names the lease it was measured for.
 const LEASE: &str = "lease";
 
 /// What a device has measured and the server has not acknowledged yet. It is in a journal on disk.
 pub(super) struct Outbox {
     contents: Mutex<Contents>,
-    /// Where results go that the server refuses.
+    /// The folder for results that the server refuses.
     refused: PathBuf,
 }
 
 struct Contents {
     journal: Journal,
-    /// The same, in the order in which it was measured.
+    /// The results in the journal, in the order in which they were measured.
     waiting: VecDeque<Arc<Dataset>>,
 }
 
 impl Outbox {
-    /// Opens the outbox, with what an earlier process has left in it.
+    /// Opens the outbox, with what an earlier process left in it.
     pub(super) fn open(path: &Path) -> anyhow::Result<Self> {
         let mut journal = Journal::beside(path);
         journal.open()?;
@@ -53,17 +53,19 @@ impl Outbox {
         Ok(())
     }
 
-    /// Sends what waits, one result after the other; those that are acknowledged wait no more. One thread at a
-    /// time may do this; others may add meanwhile.
+    /// Sends the waiting results one after the other, and drops each that the server acknowledges. Only one
+    /// thread at a time may call this; other threads may add results meanwhile.
     pub(super) fn send(&self, service: &Service, agent: &Identity) -> anyhow::Result<Answered<()>> {
         loop {
             let Some(result) = self.contents().waiting.front().cloned() else { break };
             let bytes = diode_formats::encode(Format::Columnar, std::slice::from_ref(&*result))?;
             let lease = result.provenance.node.get(LEASE).and_then(|lease| lease.parse().ok());
-            // A result always names its lease; an id that the server does not know is stored all the same.
+            // Every result should name its lease. If one does not, this made-up id is sent; the server stores
+            // the result all the same.
             let unknown = LeaseId::of(&bytes);
             let mut answer = service.deliver(agent, lease.as_ref().unwrap_or(&unknown), &bytes);
-            // Another agent's lease: this device had it before it signed in, and is another agent since.
+            // The lease may belong to another agent: this device leased it before it signed in, and has been
+            // another agent since.
             if matches!(answer, Err(Trouble::Ended)) {
                 answer = service.deliver(agent, &unknown, &bytes);
             }
@@ -75,14 +77,15 @@ impl Outbox {
             self.contents().waiting.pop_front();
         }
         let mut contents = self.contents();
-        // A journal is emptied as a whole, so only now. What is sent twice is stored once.
+        // A journal is only emptied as a whole, so not before all is sent. A result that is sent twice is
+        // stored once.
         if contents.waiting.is_empty() {
             contents.journal.clear()?;
         }
         Ok(Ok(()))
     }
 
-    /// Nothing that was measured is thrown away.
+    /// Keeps a result that the server refuses, so that nothing that was measured is lost.
     fn keep_refused(&self, bytes: &[u8], reason: &anyhow::Error) -> anyhow::Result<()> {
         std::fs::create_dir_all(&self.refused)
             .with_context(|| format!("cannot make {}", self.refused.display()))?;

@@ -7,10 +7,10 @@ use diode_core::ids::LeaseId;
 
 use super::service::{Identity, Service, Trouble};
 
-/// Renews a lease in the background until it is dropped.
+/// Renews a lease in the background until this value is dropped.
 pub(super) struct Renewal<'a> {
     lost: &'a AtomicBool,
-    /// Its end is that of the thread.
+    /// Dropping this sender ends the thread.
     _alive: Sender<()>,
 }
 
@@ -24,12 +24,12 @@ impl<'a> Renewal<'a> {
     where
         'a: 'scope,
     {
-        // Two renewals may fail before the lease ends.
+        // Two renewals in a row may fail before the lease ends.
         let every = Duration::from_secs((expires_in / 3).max(1));
         let (alive, ended) = channel();
         scope.spawn(move || {
             while ended.recv_timeout(every) == Err(RecvTimeoutError::Timeout) {
-                // A server that is away does not end a lease; what is measured meanwhile is sent later.
+                // If the server is away, the lease goes on. What is measured meanwhile is sent later.
                 if let Err(Trouble::Ended | Trouble::Unknown) = service.renew(agent, lease) {
                     lost.store(true, Ordering::Relaxed);
                     return;
@@ -39,7 +39,7 @@ impl<'a> Renewal<'a> {
         Self { lost, _alive: alive }
     }
 
-    /// Whether the server has given the rest to another agent.
+    /// Whether the server has taken the lease back. It may give the rest of it to another agent.
     pub(super) fn is_lost(&self) -> bool {
         self.lost.load(Ordering::Relaxed)
     }

@@ -30,18 +30,19 @@ impl<'scope> Sending<'scope> {
         Self { added, thread }
     }
 
-    /// There is something new in the outbox.
+    /// Notes that the outbox has a new result.
     pub(super) fn added(&self) {
-        // Where nobody listens, sending has failed: `finish` tells why.
+        // The thread receives nothing any more if it has failed. `finish` tells why.
         let _ = self.added.send(());
     }
 
-    /// Sending more does not help.
+    /// Whether the thread has ended because of a failure. To send more would not help.
     pub(super) fn has_failed(&self) -> bool {
         self.thread.is_finished()
     }
 
-    /// Waits until what was added is sent, or stays in the outbox because the server is away.
+    /// Waits until the thread has tried to send what was added. While the server is away, results
+    /// stay in the outbox.
     pub(super) fn finish(self) -> anyhow::Result<()> {
         drop(self.added);
         match self.thread.join() {
@@ -57,10 +58,10 @@ fn send_all(
     outbox: &Outbox,
 ) -> anyhow::Result<()> {
     while news.recv().is_ok() {
-        // One attempt is enough for all that was added meanwhile.
+        // One attempt to send is enough for all that was added meanwhile.
         while news.try_recv().is_ok() {}
         match outbox.send(service, agent)? {
-            // If the server is away, the result waits for the next one.
+            // If the server is away, the result is sent with the next one.
             Ok(()) | Err(Trouble::Away(..) | Trouble::Unknown | Trouble::Ended) => {}
             Err(trouble) => return Err(trouble.into()),
         }

@@ -15,33 +15,35 @@ use super::stop::Stop;
 use crate::kernels::PackCache;
 use crate::server::{Answer, Client, NoPack, packs, pull, refusal, retry_after, wait_for};
 
-/// Before the second attempt; twice as long before each further one.
+/// The pause before the second attempt. Each further pause is twice as long.
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
-/// The server may be away for hours; when it is back, agents do not come all in the same second.
+/// The longest pause. The server may be away for hours; when it is back, agents do not all ask in the same
+/// second.
 const LONGEST_PAUSE: Duration = Duration::from_secs(60);
 
-/// The server, as an agent asks it.
+/// The requests of an agent to the server.
 pub(crate) struct Service {
     client: Client,
 }
 
-/// What the server knows an agent by.
+/// What identifies an agent to the server.
 pub(super) struct Identity {
     id: AgentId,
-    /// Shows that a request is the agent's own.
+    /// Proves that a request comes from the agent.
     key: String,
 }
 
 /// Why the server did not do what it was asked.
 #[derive(Debug)]
 pub(super) enum Trouble {
-    /// It cannot be reached or is busy; trying again helps, and after so long if it says so.
+    /// The server cannot be reached or is busy. Trying again helps, after the given time if the server named
+    /// one.
     Away(anyhow::Error, Option<Duration>),
-    /// The lease has ended, or is another agent's.
+    /// The lease has ended or belongs to another agent.
     Ended,
-    /// It does not know the agent, such as after its database was replaced.
+    /// The server does not know the agent or the pack, for example because its database was replaced.
     Unknown,
-    /// What was sent is nothing it can store.
+    /// The server cannot store what was sent.
     Refused(anyhow::Error),
     /// Trying again does not help.
     Fatal(anyhow::Error),
@@ -86,7 +88,7 @@ impl Service {
         Ok(packs(&self.client, Some(arch))?)
     }
 
-    /// The file of a pack.
+    /// Pulls a pack and returns its file.
     pub(super) fn pull(&self, cache: &PackCache, pack: &PackSummary) -> Answered<PathBuf> {
         Ok(pull(&self.client, cache, pack)?)
     }
@@ -122,7 +124,7 @@ fn judged<T: DeserializeOwned>(answer: Result<Answer, ureq::Error>) -> Answered<
     let mut answer = match answer {
         Ok(answer) => answer,
         Err(error @ ureq::Error::BadUri(_)) => return Err(Trouble::Fatal(error.into())),
-        // Networks fail in many ways, and most pass.
+        // A network can fail in many ways, and most failures pass.
         Err(error) => {
             return Err(away(anyhow::Error::new(error).context("the server cannot be reached")));
         }
@@ -134,7 +136,7 @@ fn judged<T: DeserializeOwned>(answer: Result<Answer, ureq::Error>) -> Answered<
     let asked = retry_after(&answer);
     let (code, words) = refusal(&mut answer);
     Err(match status {
-        // The user must agree to the new ones.
+        // The user must agree to the new terms of contributing.
         409 if code == "terms_changed" => Trouble::Fatal(words),
         400 | 413 | 415 | 422 => Trouble::Refused(words),
         404 => Trouble::Unknown,
@@ -144,8 +146,8 @@ fn judged<T: DeserializeOwned>(answer: Result<Answer, ureq::Error>) -> Answered<
     })
 }
 
-/// A connection may break off in an answer, and a proxy may answer for the server; both pass. A whole document
-/// that says something else does not.
+/// A connection may break off within an answer, and a proxy may answer instead of the server. Both pass, so
+/// asking again helps. It does not help where a whole JSON document has other fields.
 fn not_understood(error: ureq::Error) -> Trouble {
     let is_another = matches!(&error, ureq::Error::Json(error) if error.is_data());
     let error = anyhow::Error::new(error);
@@ -162,7 +164,7 @@ fn away(error: anyhow::Error) -> Trouble {
     Trouble::Away(error, None)
 }
 
-/// Asks until the server answers; `None` once the agent is to stop.
+/// Asks until the server answers. `None` if the agent is to stop before that.
 pub(super) fn patiently<T>(stop: &Stop, mut ask: impl FnMut() -> Answered<T>) -> Option<Answered<T>> {
     let mut pause = FIRST_PAUSE;
     while !stop.requested() {

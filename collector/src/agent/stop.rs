@@ -17,7 +17,7 @@ impl Stop {
         Self { interrupt, grace, since: OnceLock::new() }
     }
 
-    /// The agent is to end: nothing new is begun.
+    /// Whether the agent is to end. If so, nothing new is begun.
     pub(crate) fn requested(&self) -> bool {
         let requested = self.interrupt.requested();
         if requested {
@@ -26,16 +26,16 @@ impl Stop {
         requested
     }
 
-    /// The agent is to end now: what is in hand is dropped.
+    /// Whether the agent is to end now. If so, the problem in hand is dropped.
     pub(crate) fn insisted(&self) -> bool {
         self.requested()
             && (self.interrupt.insisted()
                 || self.since.get().is_some_and(|since| since.elapsed() > self.grace))
     }
 
-    /// Waits, but not longer than until the agent is to end.
+    /// Sleeps for this time, or until the agent is to end if that is sooner.
     pub(crate) fn sleep(&self, time: Duration) {
-        /// How soon a signal is heeded.
+        /// How often a sleep looks for a signal.
         const STEP: Duration = Duration::from_millis(100);
         let until = Instant::now() + time;
         while !self.requested() && Instant::now() < until {

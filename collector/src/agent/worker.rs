@@ -36,20 +36,20 @@ pub(crate) struct Worker<'a> {
     hardware: Hardware,
     configs: ConfigChooser,
     provenance: Provenance,
-    /// Whether the vendor's library is there to be timed too.
+    /// Whether the vendor's library is there, so that its kernel is timed too.
     library: bool,
     registration: Registration,
     kernels: Option<&'a Kernels>,
     server_packs: bool,
-    /// The packs that the device launches from.
+    /// The packs that the device launches kernels from.
     packs: Vec<PathBuf>,
     outbox: Arc<Outbox>,
     tally: Tally,
-    /// How long the last problem took, until the rest for it is over.
+    /// How long the last problem took. Zero once the device has rested for it.
     worked: Duration,
-    /// The rest of the lease is for others: the device may not be used now.
+    /// Whether the rest of the lease goes back, because the device may not go on now.
     gives_back: bool,
-    /// The server asks for what cannot be had at the moment, so the next lease would not be measured either.
+    /// Whether the last lease needed a pack that cannot be had at the moment. The next lease would need it, too.
     waits_for_kernels: bool,
 }
 
@@ -60,13 +60,13 @@ pub(crate) struct Shared<'a> {
     pub(crate) stop: &'a Stop,
     pub(crate) health: &'a Health,
     pub(crate) limits: &'a Limits,
-    /// `None` if the devices need none.
+    /// `None` if the devices need no kernels.
     pub(crate) kernels: Option<&'a Kernels>,
     /// Whether kernels of the server may run.
     pub(crate) server_packs: bool,
 }
 
-/// What a device has done.
+/// What a device has done so far.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Tally {
     pub(crate) leases: usize,
@@ -74,20 +74,20 @@ pub(crate) struct Tally {
     pub(crate) refused: usize,
     /// How long a GPU spent in kernels.
     pub(crate) kernels: Duration,
-    /// How long measuring took, with what the GPU waits for meanwhile.
+    /// How long measuring took, including the time in which the GPU waited.
     pub(crate) measuring: Duration,
-    /// Results that are on disk, for the next start.
+    /// Results that are still on disk. The next start sends them.
     pub(crate) unsent: usize,
 }
 
-/// How a worker's device is known.
+/// A worker's device and what is known of it.
 pub(crate) struct DeviceFacts {
     pub(crate) meter: Box<dyn Meter>,
     pub(crate) hardware: Hardware,
     pub(crate) provenance: Provenance,
     pub(crate) library: bool,
     pub(crate) registration: Registration,
-    /// The packs that it was started with.
+    /// The packs that the device was started with.
     pub(crate) packs: Vec<PathBuf>,
 }
 
@@ -119,15 +119,15 @@ impl<'a> Worker<'a> {
         })
     }
 
-    /// Works until the agent is to stop, or with `once` until one lease has ended. Each lease is to take about so
-    /// many seconds.
+    /// Works until the agent is to stop, or with `once` until one lease has ended. Each lease is to take about
+    /// `seconds`.
     pub(crate) fn run(&mut self, seconds: f64, once: bool) -> anyhow::Result<Tally> {
         log::on_device(&self.registration.name);
         let Some(mut agent) = self.register()? else { return Ok(self.tally()) };
         self.say_what_it_is();
         let seconds = self.limits.work_within(seconds);
         while !self.stop.requested() {
-            // What an earlier process has measured, or what could not be sent before.
+            // Results that an earlier process measured, or that could not be sent before.
             if self.outbox.len() > 0 {
                 self.note("sending results");
                 if !self.send_patiently(&mut agent)? {
@@ -174,7 +174,7 @@ impl<'a> Worker<'a> {
                 Err(trouble) => return Err(trouble.into()),
             }
         }
-        // Once more, without waiting for a server that is away.
+        // Sends what is left once more, without waiting for a server that is away.
         let sent = self.outbox.send(self.service, &agent)?;
         if let Err(Trouble::Fatal(error)) = sent {
             return Err(error);
@@ -183,7 +183,7 @@ impl<'a> Worker<'a> {
         Ok(self.tally())
     }
 
-    /// Says that the device is left out; that it does, where others go on.
+    /// Notes that the device has failed. If other devices go on, it also prints the failure.
     pub(crate) fn say_failure(&self, error: &anyhow::Error, others: bool) {
         self.note("failed");
         if others {
@@ -216,7 +216,7 @@ impl<'a> Worker<'a> {
         }
     }
 
-    /// Sends what waits; `false` if the agent is to stop before that is done.
+    /// Sends the waiting results. `false` if the agent is to stop before that is done.
     fn send_patiently(&self, agent: &mut Identity) -> anyhow::Result<bool> {
         loop {
             let (outbox, mut failed) = (&self.outbox, None);
@@ -242,7 +242,7 @@ impl<'a> Worker<'a> {
         }
     }
 
-    /// Measures the problems of a lease, and gives back what it did not come to.
+    /// Measures the problems of a lease, and gives back the problems that it did not measure.
     fn work_on(&mut self, agent: &Identity, lease: Lease) -> anyhow::Result<()> {
         let (service, lost, before) = (self.service, AtomicBool::new(false), self.tally);
         self.gives_back = false;
@@ -262,12 +262,12 @@ impl<'a> Worker<'a> {
         });
         let (refused, failure) = match measured {
             Ok(refused) => (refused, None),
-            // The device has failed; the lease goes back all the same.
+            // The device has failed. The lease goes back all the same.
             Err(error) => (Vec::new(), Some(error)),
         };
         if self.outbox.len() == 0 || self.stop.requested() || self.gives_back || failure.is_some() {
-            // Everything that was measured has arrived, or is sent after the lease's end. If nothing is left,
-            // the lease has ended already.
+            // The measured results have arrived, or they are sent after the lease has ended. If all problems are
+            // done, the lease has ended already and this changes nothing.
             match self.service.end(agent, &lease.id, refused) {
                 Err(Trouble::Away(error, _)) => {
                     tell!(Warning, {}, "the lease could not be given back: {error:#}");
@@ -289,7 +289,7 @@ impl<'a> Worker<'a> {
         failure.map_or(Ok(()), Err)
     }
 
-    /// Returns what the device cannot measure.
+    /// Measures the problems of a lease. Returns those that the device cannot measure.
     fn measure_all(
         &mut self,
         lease: &Lease,
@@ -305,7 +305,7 @@ impl<'a> Worker<'a> {
                 break;
             }
             self.note("measuring");
-            // Waiting for the server is no work, so it asks for no rest.
+            // Only measuring counts as work that asks for a rest, not waiting for the server.
             let began = Instant::now();
             let refusal = self.measure(lease, work)?;
             self.worked = began.elapsed();
@@ -323,7 +323,8 @@ impl<'a> Worker<'a> {
         Ok(refused)
     }
 
-    /// Measures one problem into the outbox. Returns why the device cannot, if so, and whom that concerns.
+    /// Measures one problem into the outbox. If the device cannot measure it, returns the reason and whom the
+    /// reason concerns.
     fn measure(&mut self, lease: &Lease, work: &LeasedProblem) -> anyhow::Result<Option<(String, Reach)>> {
         let mut configs = match self.configs.choose(work) {
             Ok(configs) => configs,
@@ -346,7 +347,7 @@ impl<'a> Worker<'a> {
                 self.tally.measured += 1;
                 Ok(None)
             }
-            // Another node may have more kernels, or more memory free.
+            // Another node may have more kernels or more free memory, so the reason concerns this agent only.
             Outcome::Refused(reason) => Ok(Some((reason, Reach::Agent))),
             Outcome::Abandoned => Ok(None),
         }

@@ -75,32 +75,32 @@ enum Backend {
     Simulated,
 }
 
-/// What measures, and what it measures on.
+/// The devices that measure, and the facts about them.
 pub(crate) struct Bench {
     pub(crate) meters: Vec<Box<dyn Meter>>,
-    /// The place of each meter's device among all, those that did not start among them.
+    /// The place of each meter's device among all devices. Devices that did not start are counted, too.
     pub(crate) places: Vec<usize>,
-    /// Why some did not start.
+    /// Why some devices did not start.
     pub(crate) broken: Vec<anyhow::Error>,
     pub(crate) hardware: Hardware,
     pub(crate) provenance: Provenance,
-    /// Whether the vendor's library is there to be timed too.
+    /// Whether the vendor's library is there, so that its kernel is timed too.
     pub(crate) library: bool,
-    /// What kernels must be for; `None` for devices that need none.
+    /// What kernels must be compiled for; `None` for devices that need no kernels.
     pub(crate) gpu: Option<GpuNode>,
 }
 
 /// The GPUs of a bench.
 pub(crate) struct GpuNode {
-    /// Such as `sm_90`.
+    /// The architecture, such as `sm_90`.
     pub(crate) arch: String,
     pub(crate) memory_bytes: u64,
-    /// The packs that were named. Without any, nothing can be measured until a meter is given some.
+    /// The packs that the user named. If there are none, meters must be given packs before they can measure.
     pub(crate) packs: Vec<PathBuf>,
 }
 
 impl DeviceArgs {
-    /// The devices to measure on.
+    /// Starts the devices that the flags name.
     pub(crate) fn bench(&self, seed: u64, interrupt: &Interrupt) -> anyhow::Result<Bench> {
         if self.backend != Backend::Simulated {
             let given = [("--simulate", self.simulate.is_some()), ("--odd", self.odd.is_some())];
@@ -215,7 +215,7 @@ impl DeviceArgs {
         }
     }
 
-    /// Whose GPUs to measure on; `None` if on none. A backend that was named must be that of the packs.
+    /// The vendor of the GPUs to measure on; `None` if on no GPU. A backend that the user names must fit the packs.
     fn vendor(&self) -> anyhow::Result<Option<Vendor>> {
         let named = match self.backend {
             Backend::Cuda => Some(Vendor::Nvidia),
@@ -234,12 +234,12 @@ impl DeviceArgs {
     }
 }
 
-/// How many GPUs this node has, as far as it says.
+/// How many GPUs this node has. If the driver does not say, 1.
 fn device_count(vendor: Vendor) -> u32 {
     Driver::load(vendor).ok().and_then(|driver| driver.device_count().ok()).unwrap_or(1)
 }
 
-/// Whose GPUs this node has. A driver that does not work is mentioned.
+/// The vendor of this node's GPUs. A driver that does not work is printed.
 fn present() -> Option<Vendor> {
     let has_gpu = |vendor: &Vendor| {
         let counted = match Driver::load(*vendor) {
@@ -270,7 +270,7 @@ pub(crate) fn this_architecture() -> anyhow::Result<String> {
     Ok(node.arch)
 }
 
-/// A device that is none. Its hardware's name says so, wherever its times go.
+/// A bench without a real device. The name of its hardware says so, wherever its times go.
 fn simulated(name: Option<&str>, seed: u64, oddities: Oddities) -> anyhow::Result<Bench> {
     let name = name.unwrap_or("nvidia-h200");
     let expected = "a GPU of the catalogue, such as nvidia-h200 or nvidia-h100";

@@ -1,4 +1,4 @@
-//! The dataset being collected, and the file that it is kept in.
+//! The dataset that a collection measures, and the files that keep it.
 
 use std::collections::{HashMap, HashSet};
 use std::path::PathBuf;
@@ -15,44 +15,45 @@ use super::one_problem::dataset_of;
 use super::output::Output;
 use crate::devices::measured::MeasuredConfigs;
 
-/// The least time between two savings. The journal holds what was measured since the last one.
+/// The least time between two savings. The journal holds what was measured since the last saving.
 const SAVE_EVERY: Duration = Duration::from_secs(2);
-/// Saving rewrites the file, so it may take at most one part in this many of the time.
+/// Saving rewrites the whole file, so it may take at most one part in this many of the time.
 const SAVING_SHARE: u32 = 20;
 
 pub(crate) struct Collection {
-    /// One dataset for each file, the last still open.
+    /// One dataset for each file. Only the last file is still written to.
     chunks: Vec<Chunk>,
     output: Output,
-    /// The highest number of the numbered files that are or were there.
+    /// The highest number among the numbered files, including files that were removed meanwhile.
     last_number: usize,
     hardware: Hardware,
     provenance: Provenance,
-    /// The problems that are measured, as the output's format tells them apart.
+    /// The problems that are measured. Problems that the output's format cannot tell apart are one problem
+    /// here.
     measured: HashSet<ProblemId>,
-    /// What is not in a file yet.
+    /// The solutions that are not in a file yet.
     journal: Journal,
     unsaved: bool,
     last_save: Instant,
     save_took: Duration,
 }
 
-/// One file.
+/// One file of a collection, and its dataset.
 pub(crate) struct Chunk {
     pub(crate) path: PathBuf,
     pub(crate) dataset: Dataset,
 }
 
 impl Collection {
-    /// Starts a new file, or with `resume` goes on with those that are there and
-    /// with what their last process had not saved yet, in whatever order it was measured.
+    /// Starts a new file. With `resume` it goes on with the existing files, and with what their last process
+    /// had left in the journal, in any order.
     pub(crate) fn open(
         output: Output,
         resume: bool,
         hardware: Hardware,
         provenance: Provenance,
     ) -> anyhow::Result<Self> {
-        // Locked before anything is looked at: another collection may just be ending.
+        // The journal is locked before anything is read: another collection may just be ending.
         let mut journal = Journal::beside(output.path());
         journal.open()?;
         if !resume {
@@ -92,7 +93,7 @@ impl Collection {
         for entry in self.journal.entries()? {
             check_node(&path, &entry.hardware, &self.hardware)?;
             for solution in entry.solutions {
-                // A process that died between saving and clearing leaves both.
+                // A process that died after saving and before clearing leaves a problem in both places.
                 if self.measured.insert(self.output.held_id(&solution.problem)) {
                     self.push(solution, &entry.configs)?;
                 }
@@ -113,7 +114,8 @@ impl Collection {
         self.chunks.iter().map(|chunk| chunk.dataset.solutions.len()).sum()
     }
 
-    /// How many of the problems are here already, but lack some of the configs that they are to be timed with.
+    /// How many of the problems are measured already, but without some of the configs that they are to be
+    /// timed with.
     pub(crate) fn timed_otherwise(
         &self,
         problems: &[Problem],
@@ -143,8 +145,8 @@ impl Collection {
         self.measured.contains(&self.output.held_id(problem))
     }
 
-    /// Adds what was measured on a problem. It is on disk when this returns: in the
-    /// journal, and in the file if it is time to save.
+    /// Adds what was measured on a problem. It is on disk when this returns: in the journal, and also in the
+    /// file if it was time to save.
     pub(crate) fn add(
         &mut self,
         problem: Problem,
@@ -165,7 +167,7 @@ impl Collection {
         Ok(())
     }
 
-    /// Adds a solution whose configs are indexes into another dictionary.
+    /// Adds a solution whose configs are indexes into the dictionary `configs`.
     fn push(&mut self, mut solution: Solution, configs: &ConfigDictionary) -> anyhow::Result<()> {
         let dataset = self.open_chunk()?;
         let failed = solution.failures.iter_mut().map(|failure| &mut failure.config);
@@ -186,11 +188,11 @@ impl Collection {
         }
     }
 
-    /// The dataset that the next problem goes to. A full one is saved, and a new one begun.
+    /// The dataset that the next problem goes to. If the last one is full, it is saved and a new one begun.
     fn open_chunk(&mut self) -> anyhow::Result<&mut Dataset> {
         let full = |chunk: &Chunk| self.output.is_full(chunk.dataset.solutions.len());
         if self.chunks.last().is_none_or(full) {
-            // The journal stays: it may hold what the caller is about to add.
+            // The journal is not cleared: it may hold what the caller is about to add.
             self.write()?;
             let path = self.output.next_file(&mut self.last_number)?;
             self.chunks.push(Chunk { path, dataset: self.empty() });
@@ -205,7 +207,7 @@ impl Collection {
         self.journal.clear()
     }
 
-    /// Writes the open file if there is anything new; the old one stays whole until then.
+    /// Writes the open file if there is anything new. The old file stays whole until the new one is complete.
     fn write(&mut self) -> anyhow::Result<()> {
         let (Some(chunk), true) = (self.chunks.last(), self.unsaved) else { return Ok(()) };
         let start = Instant::now();
@@ -328,7 +330,7 @@ mod tests {
             killed.add(problem(m), Method::MEDIAN_COLD_EVENT, failed()).unwrap();
         }
         drop(killed);
-        // The first chunk was saved when it was full; the last entry is torn.
+        // The first chunk was saved when it was full. The last entry of the journal is cut off here.
         let bytes = std::fs::read(&journal).unwrap();
         OpenOptions::new().write(true).open(&journal).unwrap().set_len(bytes.len() as u64 - 1).unwrap();
 
@@ -349,7 +351,7 @@ mod tests {
         let anew = |chunks| {
             Collection::open(output(&path, chunks), false, hardware.clone(), Provenance::default()).err()
         };
-        // The other collection ends after this output was checked, and before it is opened.
+        // The other collection ends after this output was checked and before this output is opened.
         let mut other = open(&path, false);
         assert!(anew(Some(2)).unwrap().to_string().contains("another diode"));
         for m in [1, 2] {

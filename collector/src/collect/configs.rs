@@ -29,7 +29,7 @@ pub(crate) struct ConfigArgs {
     top: usize,
 }
 
-/// The same, read from their files.
+/// The same choice, after its files were read.
 pub(super) struct ConfigChoice {
     space: Space,
     model: Option<AnyModel>,
@@ -65,7 +65,7 @@ impl ConfigArgs {
 }
 
 impl ConfigChoice {
-    /// The configs to time on a problem, but for the library kernel.
+    /// The configs to time on a problem, apart from the library kernel.
     pub(super) fn of(&self, hardware: &Hardware, problem: &Problem) -> anyhow::Result<Vec<Config>> {
         let Some(model) = &self.model else { return Ok(self.space.configs(hardware, problem)?) };
         let mut configs = Space::Named(SpaceName::Default).configs(hardware, problem)?;

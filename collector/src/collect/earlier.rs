@@ -1,4 +1,4 @@
-//! What an earlier collection left, and whether it is of this node.
+//! Reads what an earlier collection left, and checks that it is of this node.
 
 use std::path::Path;
 
@@ -6,7 +6,7 @@ use anyhow::{Context as _, bail};
 use diode_core::Dataset;
 use diode_core::hardware::Hardware;
 
-/// The dataset of a file that is gone on with.
+/// The dataset of a file that a collection goes on with.
 pub(super) fn read(path: &Path, hardware: &Hardware) -> anyhow::Result<Dataset> {
     let mut datasets = diode_formats::read_file(path)
         .context("cannot resume; move the file away or choose another --output")?
@@ -21,10 +21,10 @@ pub(super) fn read(path: &Path, hardware: &Hardware) -> anyhow::Result<Dataset> 
     Ok(dataset)
 }
 
-/// Timings of different nodes are not mixed in one file.
+/// Refuses timings of another node: one file never mixes timings of two nodes.
 pub(super) fn check_node(path: &Path, given: &Hardware, hardware: &Hardware) -> anyhow::Result<()> {
     let cores = |hardware: &Hardware| hardware.facts.map(|facts| facts.sms);
-    // torch-diode's formats know a node by its name alone.
+    // torch-diode's formats hold only the name of a node's hardware.
     let same_cores = given.facts.is_none() || cores(given) == cores(hardware);
     if given.slug != hardware.slug || !same_cores {
         let words = |h: &Hardware| match cores(h) {

@@ -1,4 +1,4 @@
-//! Collecting from beginning to end, for every command that measures.
+//! A collection from beginning to end, for every command that measures.
 
 use std::time::Duration;
 
@@ -16,14 +16,14 @@ use crate::output::count;
 use crate::predecessor::datasets::told_apart;
 use crate::server::PackServerArgs;
 
-/// What to measure with, and where to.
+/// What a collection measures with, and where it writes to.
 pub(crate) struct Collecting {
     pub(crate) output: Output,
-    /// Go on with an existing output.
+    /// Whether to go on with an existing output.
     pub(crate) resume: bool,
     pub(crate) configs: ConfigArgs,
     pub(crate) devices: DeviceArgs,
-    /// Where kernel packs are pulled from that the node lacks.
+    /// The server to pull kernel packs from if the node lacks them.
     pub(crate) pack_server: PackServerArgs,
     /// Seed of the inputs that kernels are run on.
     pub(crate) seed: u64,
@@ -32,7 +32,7 @@ pub(crate) struct Collecting {
 }
 
 impl Collecting {
-    /// Measures problems, and says what came of it.
+    /// Measures the problems and prints a summary.
     pub(crate) fn run(self, problems: &[Problem], interrupt: &Interrupt) -> anyhow::Result<Tally> {
         let Self { output, resume, configs, devices, pack_server, seed, budget } = self;
         let kept = if output.holds_everything() {
@@ -74,7 +74,7 @@ impl Collecting {
         }
         let runner = Runner { problems, configs: &configs_of, budget, interrupt };
         let result = runner.run(bench.meters, &mut collection);
-        // Whatever went wrong, what was measured before it is kept.
+        // Keeps what was measured before an error, whatever the error was.
         collection.save()?;
         let mut tally = result?;
         tally.in_file = collection.problems();

@@ -1,5 +1,5 @@
-//! Collecting: problems are measured on devices side by side, and what was measured
-//! is kept in files that a killed process leaves whole.
+//! Collecting. Devices measure problems side by side, and files keep the results. The files stay
+//! whole if the process is killed.
 
 pub(crate) mod bench;
 mod collection;

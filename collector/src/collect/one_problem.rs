@@ -1,11 +1,11 @@
-//! What was measured on one problem, as a dataset.
+//! Turns what was measured on one problem into a dataset.
 
 use diode_core::hardware::Hardware;
 use diode_core::{ConfigDictionary, Dataset, Failure, Method, Problem, Provenance, Solution, TimeColumn};
 
 use crate::devices::measured::MeasuredConfigs;
 
-/// The dataset of one problem.
+/// The dataset that holds this one problem.
 pub(crate) fn dataset_of(
     (hardware, provenance): (Hardware, Provenance),
     problem: Problem,

@@ -16,12 +16,12 @@ use crate::predecessor;
 pub(crate) struct Output {
     path: PathBuf,
     format: Format,
-    /// Problems in one file; all in one if there is no limit.
+    /// How many problems one file holds. `None` if all go into one file.
     chunk_size: Option<usize>,
 }
 
 impl Output {
-    /// `lossy` allows formats that hold less than is measured.
+    /// A destination for a collection. `lossy` allows formats that hold less than is measured.
     pub(crate) fn new(path: &Path, chunk_size: Option<usize>, lossy: bool) -> Result<Self, Usage> {
         let shown = path.display();
         let format = Format::from_path(path).map_err(Usage::new)?;
@@ -52,12 +52,12 @@ impl Output {
         self.format
     }
 
-    /// Whether the format has a place for all that is measured.
+    /// Whether the format can hold all that is measured.
     pub(crate) fn holds_everything(&self) -> bool {
         self.format == Format::Columnar
     }
 
-    /// Refuses what would make hours of measuring worthless.
+    /// Refuses an output that could not be written after hours of measuring.
     pub(crate) fn check(&self, resume: bool) -> anyhow::Result<()> {
         let files = self.files()?;
         if let Some(other) = files.iter().find(|file| file.metadata().is_ok_and(|there| !there.is_file())) {
@@ -78,7 +78,7 @@ impl Output {
         Ok(())
     }
 
-    /// Nothing that was measured is written over.
+    /// Refuses an output that exists, so that nothing that was measured is overwritten.
     pub(super) fn check_is_new(&self) -> anyhow::Result<()> {
         if let Some(file) = self.files()?.first() {
             bail!("{} exists; add --resume to go on with it, or choose another --output", file.display());
@@ -94,9 +94,9 @@ impl Output {
         Ok(())
     }
 
-    /// The files of a collection that are there already.
+    /// The files of this output that exist already.
     pub(super) fn files(&self) -> anyhow::Result<Vec<PathBuf>> {
-        // A link that leads nowhere is there too, and nothing to be replaced by accident.
+        // A link that leads nowhere counts, too: it must not be replaced by accident.
         let is_there = |path: &Path| path.symlink_metadata().is_ok();
         if self.chunk_size.is_none() {
             return Ok(if is_there(&self.path) { vec![self.path.clone()] } else { Vec::new() });
@@ -104,14 +104,14 @@ impl Output {
         Ok(numbered_files(&self.path)?.into_iter().map(|(_, path)| path).collect())
     }
 
-    /// A file of the other form (one file instead of numbered ones, or numbered ones instead of one). This
-    /// output cannot go on with it.
+    /// An existing file of the other form: a single file if this output is numbered, or a numbered file if
+    /// it is not. This output cannot go on with it.
     pub(super) fn other_form(&self) -> anyhow::Result<Option<PathBuf>> {
         let chunk_size = if self.chunk_size.is_none() { Some(1) } else { None };
         Ok(Self { chunk_size, ..self.clone() }.files()?.into_iter().next())
     }
 
-    /// The highest number of the numbered files that are there.
+    /// The highest number among the existing numbered files.
     pub(super) fn last_number(&self) -> anyhow::Result<usize> {
         Ok(numbered_files(&self.path)?.last().map_or(0, |(number, _)| *number))
     }
@@ -130,12 +130,13 @@ impl Output {
         self.chunk_size.is_some_and(|most| problems >= most)
     }
 
-    /// The identity of a problem as the output's format holds it: some formats lack some of its fields.
+    /// The identity of a problem as the output's format holds it. Some formats lack some of a problem's
+    /// fields.
     pub(super) fn held_id(&self, problem: &Problem) -> ProblemId {
         if self.holds_everything() { problem.id() } else { diode_formats::held(self.format, problem).id() }
     }
 
-    /// Writes one of the files.
+    /// Writes one file of the output.
     pub(super) fn write(&self, file: &Path, dataset: &Dataset) -> Result<(), FormatError> {
         if self.holds_everything() {
             diode_formats::write_file(file, std::slice::from_ref(dataset))
@@ -151,15 +152,16 @@ fn numbered(path: &Path, number: usize) -> anyhow::Result<PathBuf> {
     Ok(path.with_file_name(format!("{stem}_{number}{ending}")))
 }
 
-/// The numbered files of an output in their order. Some between may have been taken away.
+/// The existing numbered files of an output, in order. Some numbers may be missing, because files were
+/// moved away.
 fn numbered_files(path: &Path) -> anyhow::Result<Vec<(usize, PathBuf)>> {
     let (stem, ending) = stem_and_ending(path)?;
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    // A folder that is not there is reported by `check`.
+    // `check` reports a folder that does not exist.
     let Ok(entries) = folder.read_dir() else { return Ok(Vec::new()) };
     let number_of = |name: &str| {
         let number = name.strip_prefix(&stem)?.strip_prefix('_')?.strip_suffix(&ending)?;
-        // Others may write `01` or `+1`; we never do.
+        // Names such as `_01` or `_+1` are not of this program.
         number.parse::<usize>().ok().filter(|value| *value > 0 && value.to_string() == number)
     };
     let names = entries.flatten().map(|entry| entry.file_name());
@@ -169,7 +171,7 @@ fn numbered_files(path: &Path) -> anyhow::Result<Vec<(usize, PathBuf)>> {
     Ok(files)
 }
 
-/// `b.msgpack.zst` is `b` and `.msgpack.zst`.
+/// Splits `b.msgpack.zst` into `b` and `.msgpack.zst`.
 fn stem_and_ending(path: &Path) -> anyhow::Result<(String, String)> {
     let name = path.file_name().context("the output needs a name")?.to_string_lossy();
     let stem = Format::split_name(&name).map_or(&*name, |(stem, _)| stem);

@@ -1,4 +1,5 @@
-//! The packs for a collection that names none: those of this node, else the server's, else one that is built.
+//! Finds the packs for a collection that names none: first packs of this node, then the server's. If kernels
+//! are still lacking, a pack is built.
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -13,14 +14,14 @@ use crate::kernels::{PackCache, Plan, build_here, used};
 use crate::output::count;
 use crate::server::{Client, PackServerArgs, packs, pull};
 
-/// What a collection launches.
+/// What a collection launches kernels for.
 pub(super) struct Wanted<'a> {
     pub(super) arch: &'a str,
     pub(super) problems: &'a [Problem],
     pub(super) configs: &'a dyn Fn(&Problem) -> anyhow::Result<Vec<Config>>,
 }
 
-/// Packs with all kernels that are wanted, as far as there are any. Says which they are.
+/// Packs with the wanted kernels, as far as there are any. Prints which packs they are.
 pub(super) fn find(
     wanted: &Wanted<'_>,
     server: &PackServerArgs,
@@ -100,7 +101,7 @@ fn of_server(
     Ok(found)
 }
 
-/// Takes what a pack has off what is lacking; `false` if that is nothing.
+/// Removes the kernels of a pack from `lacking`. `false` if the pack has none of them.
 fn take(lacking: &mut BTreeSet<String>, pack: &Pack) -> bool {
     let before = lacking.len();
     if !pack.is_exact() {
@@ -110,7 +111,8 @@ fn take(lacking: &mut BTreeSet<String>, pack: &Pack) -> bool {
 }
 
 impl Wanted<'_> {
-    /// The names of the kernels. Problems that no kernel computes are left out; the collection names them.
+    /// The names of the kernels. Problems that no kernel computes are left out here; the collection reports
+    /// them.
     fn kernels(&self) -> anyhow::Result<BTreeSet<String>> {
         let mut kernels = BTreeSet::new();
         for problem in self.problems {

@@ -1,4 +1,4 @@
-//! Runs problems through devices side by side, each taking the next as it gets free.
+//! Measures problems on devices side by side. Each device takes the next problem when it is free.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -23,7 +23,7 @@ pub(crate) struct Runner<'a> {
     pub(crate) interrupt: &'a Interrupt,
 }
 
-/// What became of a run.
+/// The result of a run.
 #[derive(Debug, Default)]
 pub(crate) struct Tally {
     pub(crate) measured: usize,
@@ -35,9 +35,9 @@ pub(crate) struct Tally {
     pub(crate) disturbed: usize,
     /// Problems on which the power limit held the clocks down.
     pub(crate) power_capped: usize,
-    /// Launches that were timed again, since the GPU may have waited for them.
+    /// Launches that were timed again, because the GPU may have had to wait for them.
     pub(crate) late: usize,
-    /// How GPUs spent their time: in kernels, and in all.
+    /// How long the GPUs were in kernels (`busy`), and how long they measured in all (`device`).
     pub(crate) busy: Duration,
     pub(crate) device: Duration,
     /// Problems in the output at the end.
@@ -46,7 +46,7 @@ pub(crate) struct Tally {
     pub(crate) elapsed: Duration,
 }
 
-/// A problem that a device has finished, and the outcome.
+/// A problem that a device has finished, and its outcome.
 struct Finished<'a> {
     problem: &'a Problem,
     method: Method,
@@ -54,8 +54,8 @@ struct Finished<'a> {
 }
 
 impl Runner<'_> {
-    /// Measures all that the collection does not hold yet. What was measured
-    /// before an error is in the collection.
+    /// Measures every problem that the collection does not hold yet. The collection also keeps what
+    /// was measured before an error.
     pub(crate) fn run(
         &self,
         meters: Vec<Box<dyn Meter>>,
@@ -81,7 +81,7 @@ impl Runner<'_> {
             drop(sender);
             let result = self.gather(&finished, todo.len(), collection, &mut tally);
             stop.store(true, Ordering::Relaxed);
-            // Devices that are still busy finish; their results are dropped.
+            // Devices that are still busy finish their problem. Its result is dropped.
             drop(finished);
             result.err()
         });
@@ -97,7 +97,7 @@ impl Runner<'_> {
         }
     }
 
-    /// Runs one device until there are no more problems for it.
+    /// Measures on one device until no problem is left for it.
     fn work<'p>(
         &self,
         mut meter: Box<dyn Meter>,

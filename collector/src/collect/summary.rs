@@ -1,4 +1,4 @@
-//! What `diode collect` prints at its end.
+//! The summary that `diode collect` prints at its end.
 
 use diode_core::hardware::roofline;
 use diode_core::stats::upper_median;
@@ -9,7 +9,7 @@ use super::runner::Tally;
 use crate::output::{count, rate};
 use crate::statistics::quality::{library_ratio, spreads_within_5_percent};
 
-/// Prints what was done, what the files now hold, and how fast the best was.
+/// Prints what was done, what the files now hold, and how fast the best configs were.
 pub(super) fn print(collection: &Collection, tally: &Tally) {
     let seconds = tally.elapsed.as_secs_f64();
     if let Some(reason) = tally.stopped {
@@ -83,7 +83,7 @@ pub(super) fn print(collection: &Collection, tally: &Tally) {
     }
 }
 
-/// The best time of a problem.
+/// A problem and the rate of its fastest config.
 struct Fastest {
     problem: String,
     tflops: f64,

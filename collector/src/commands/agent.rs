@@ -100,11 +100,12 @@ fn hours(text: &str) -> Result<Duration, String> {
 impl Agent {
     pub(crate) fn run(self) -> anyhow::Result<()> {
         log::write_as(self.log_format);
-        // Before Ctrl-C means to finish the problem in hand: this may ask.
+        // The terms may have to be agreed to here, by a question. Only after that, Ctrl-C means to finish the problem
+        // in hand.
         let service = Service::new(self.terms.contribute(self.server.client()?)?);
         let interrupt = Interrupt::install()?;
         match self.work(&service, &interrupt) {
-            // Before any work was taken, so there is nothing to give back.
+            // The agent was interrupted before it took any work, so there is nothing to give back.
             Err(error) if error.is::<Interrupted>() => {
                 say!("{}", one_line(&error));
                 Ok(())
@@ -127,7 +128,7 @@ impl Agent {
             None => None,
             Some(gpu) => match self.kernels(gpu, service, &stop, interrupt)? {
                 Some(kernels) => Some(kernels),
-                // Told to stop meanwhile.
+                // The agent was told to stop meanwhile.
                 None => return Ok(()),
             },
         };
@@ -171,7 +172,7 @@ impl Agent {
         report(ended, failures, began.elapsed())
     }
 
-    /// What the GPUs launch; `None` if the agent is to stop before that is known.
+    /// The kernels that the GPUs launch. `None` if the agent is to stop before they are known.
     fn kernels(
         &self,
         gpu: &GpuNode,
@@ -191,7 +192,7 @@ impl Agent {
         Allowed { ops: self.ops.clone(), dtypes: self.dtypes.clone() }
     }
 
-    /// Each device with what the server is told of it.
+    /// Each device, with what the server is told about it.
     fn devices_of(
         &self,
         bench: Bench,
@@ -226,8 +227,8 @@ impl Agent {
     }
 }
 
-/// Says what was done. Devices that failed, such as those that did not even start, do not keep the others from their
-/// end.
+/// Prints what was done. If a device failed, or did not even start, this returns its error, after all other devices
+/// have ended.
 fn report(
     ended: Vec<anyhow::Result<Tally>>,
     mut failures: Vec<anyhow::Error>,
@@ -265,7 +266,7 @@ fn report(
     match failures.pop() {
         None => Ok(()),
         Some(error) if devices == 1 => Err(error),
-        // The log names each failure; the last one stands for them here.
+        // The log names each failure. Here the last one stands for all.
         Some(error) => Err(error).with_context(|| format!("{failed} of {devices} devices failed, the last")),
     }
 }

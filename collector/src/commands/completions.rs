@@ -15,9 +15,10 @@ pub(crate) struct Completions {
 }
 
 impl Completions {
-    /// Prints the script for a whole command line.
+    /// Prints the script for a command line.
     pub(crate) fn run(self, cli: &clap::Command) -> anyhow::Result<()> {
-        // Hidden commands are not completed; `help` is made anew, since it lists the others.
+        // Hidden commands are not completed. clap makes `help` anew, because it lists the other
+        // commands.
         let is_shown = |command: &&clap::Command| !command.is_hide_set() && command.get_name() != "help";
         let shown = cli.get_subcommands().filter(is_shown).cloned();
         let mut shown = clap::Command::new("diode")

@@ -16,12 +16,12 @@ pub(crate) struct Detect {
 
 #[derive(Serialize)]
 struct Report {
-    /// The hardware that `diode collect` would file timings under.
+    /// The hardware that `diode collect` would give its timings.
     hardware: Hardware,
     cpu: Cpu,
     caches: Caches,
     gpus: Vec<Gpu>,
-    /// Why GPUs could not be listed, if there is a driver that failed.
+    /// Why GPUs could not be listed, if a driver is there and failed.
     gpu_error: Option<String>,
 }
 
@@ -84,7 +84,7 @@ fn in_words(report: &Report) -> String {
     rows.iter().map(|(name, value)| format!("{name:<10} {value}\n")).collect()
 }
 
-/// Bytes in the largest binary unit that leaves at least one.
+/// The size in the largest binary unit of which there is at least one.
 fn size(bytes: u64) -> String {
     let (unit, name) = match bytes {
         b if b >= 1 << 30 => (1_u64 << 30, "GiB"),

@@ -142,7 +142,7 @@ impl Evaluate {
         self.publish(&document, || metrics(&document.report))
     }
 
-    /// Ways to choose without a model. Problems of the training data that are judged too are left out of it.
+    /// Ways to choose without a model. Problems that are judged are left out of their training data.
     fn baselines(&self, model: &AnyModel, set: &TrainingSet, judged: &[Judged]) -> anyhow::Result<Baselines> {
         if self.train_data.is_empty() {
             return Ok(without_a_model(judged, set, None)?);
@@ -185,7 +185,7 @@ impl Evaluate {
     }
 }
 
-/// Takes some problems out of datasets, and says how many it found.
+/// Removes some problems from datasets. Returns how many of these problems it found.
 fn leave_out(datasets: &mut [Dataset], problems: &HashSet<&Problem>) -> usize {
     let mut found = HashSet::new();
     for dataset in datasets {

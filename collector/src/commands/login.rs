@@ -51,8 +51,8 @@ impl Login {
         self.agree(&client)
     }
 
-    /// Agrees to the terms of contributing, if the token is for that and the account has not agreed yet. Whoever does
-    /// not is logged in all the same.
+    /// Agrees to the terms of contributing if the token is for contributing and the account has not agreed yet. A
+    /// user who does not agree is logged in all the same.
     fn agree(&self, client: &Client) -> anyhow::Result<()> {
         let contributes = |scope: &Scope| matches!(scope, Scope::Upload | Scope::Agent);
         if !self.paste && !self.scopes.iter().any(contributes) {
@@ -63,7 +63,7 @@ impl Login {
             Consent::Given => {}
             Consent::Now(version) if terms.asked => match client.put("/account/terms", &Agree { version }) {
                 Ok(()) => say!("agreed to version {version} for the account"),
-                // A token that was pasted need not be one for contributing.
+                // A pasted token may lack the scope for contributing.
                 Err(error) if self.paste => say!("not agreed to the terms of contributing: {error:#}"),
                 Err(error) => return Err(error),
             },
@@ -78,10 +78,10 @@ impl Login {
         Ok(())
     }
 
-    /// Waits until the user has allowed it in the browser.
+    /// Waits until the user has allowed the token in the browser.
     fn ask(&self) -> anyhow::Result<String> {
         let client = self.server.stranger()?;
-        // Checked before the user opens a page.
+        // An open connection is refused here, before the user opens a page.
         client.refuse_open_way()?;
         let request = DeviceRequest {
             name: self.name.clone().unwrap_or_else(default_name),
@@ -94,7 +94,7 @@ impl Login {
         let poll = DevicePoll { device_code: code.device_code };
         while Instant::now() < deadline {
             thread::sleep(Duration::from_secs(code.interval.clamp(1, 60)));
-            // A network that fails for a moment is no reason to begin again.
+            // A short failure of the network is no reason to begin again.
             let Ok(mut answer) = client.post_json("/devices/token", &poll) else { continue };
             if answer.status().is_success() {
                 let issued: IssuedToken = judge(answer)?;

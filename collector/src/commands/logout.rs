@@ -19,7 +19,7 @@ impl Logout {
         };
         let client = client.with_token(token)?;
         let mut answer = client.delete("/session")?;
-        // A token that no longer works was revoked on the page already, or has expired.
+        // A token that no longer works was revoked on the server's page, or has expired.
         if !answer.status().is_success() && answer.status() != 401 {
             return Err(refusal(&mut answer).1.context("the token was not revoked"));
         }

@@ -1,4 +1,4 @@
-//! One module per command: its flags, and what it does with them.
+//! One module per command: its flags and what the command does.
 
 pub(crate) mod agent;
 pub(crate) mod collect;

@@ -73,7 +73,7 @@ impl Predict {
                 }
             }
         }
-        // Then what is asked is wrong, rather than one problem.
+        // If every problem fails, the request as a whole is wrong.
         if failures.len() == problems.len()
             && let Some(error) = failures.pop()
         {
@@ -119,7 +119,7 @@ impl Predict {
     }
 }
 
-/// How many picks a probability takes, as it was measured for problems like this one.
+/// How many picks reach this probability. The model states it for problems like this one, as it was measured.
 fn picks_for(model: &AnyModel, problem: &Problem, probability: f64) -> anyhow::Result<usize> {
     let Some(model) = model.as_ranking() else {
         anyhow::bail!("--confidence: this kind of model does not say how sure it is; use --top");
@@ -176,14 +176,14 @@ fn in_words(problem: &Problem, hardware: &str, prediction: &Prediction) -> anyho
     Ok(text)
 }
 
-/// The time with what follows, the rate, and what follows takes of the time.
+/// The time with the epilogue, the rate, and the epilogue's part of the time.
 fn times(problem: &Problem, candidate: &Candidate) -> impl Iterator<Item = String> {
     let time = Micros(candidate.predicted_us + candidate.epilogue_us.unwrap_or_default());
     let rate = output::rate(Tflops::from_work(problem.flops(), time).0);
     [output::duration(time.0), rate].into_iter().chain(candidate.epilogue_us.map(output::duration))
 }
 
-/// The picks of several problems, one per line.
+/// A table with the best pick of each problem, one per line.
 fn in_a_table(
     problems: &[Problem],
     hardware: &str,

@@ -44,7 +44,7 @@ impl Upload {
         if self.dry_run {
             return self.rehearse_all();
         }
-        // Nothing is sent unless all can be.
+        // Nothing is sent unless all files can be sent.
         let faults: Vec<String> = self
             .files
             .iter()
@@ -95,7 +95,7 @@ impl Upload {
         Ok(receipt)
     }
 
-    /// Checks every file, whatever is wrong with others.
+    /// Checks every file, even if others are faulty.
     fn rehearse_all(&self) -> anyhow::Result<()> {
         let (mut rehearsed, mut faults) = (Vec::new(), Vec::new());
         for path in &self.files {
@@ -121,7 +121,7 @@ impl Upload {
     }
 }
 
-/// What a file holds, if a server may take it.
+/// The datasets of a file, if a server may take the file.
 fn checked(path: &Path) -> anyhow::Result<Vec<Dataset>> {
     let length = fs::metadata(path).with_context(|| unreadable(path))?.len();
     if length > MAX_UPLOAD_BYTES as u64 {
@@ -152,7 +152,7 @@ fn unreadable(path: &Path) -> String {
     format!("cannot read {}", path.display())
 }
 
-/// What `--dry-run` says of a file.
+/// What `--dry-run` prints about a file.
 #[derive(Serialize)]
 struct DryRun<'a> {
     file: &'a Path,

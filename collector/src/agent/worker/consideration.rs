@@ -1,4 +1,4 @@
-//! Leaving the device to others, as the agent was told.
+//! Leaves the device to others when the agent's limits say so.
 
 use std::time::Duration;
 
@@ -7,18 +7,18 @@ use crate::agent::limits::Hindrance;
 use crate::devices::meter::NotReady;
 use crate::failure::one_line;
 
-/// How often a device is tried again that does not take up work: for about an hour in all.
+/// How often to try to take a device that is not ready. With the pauses below, that takes about an hour.
 const TRIES: u32 = 15;
-/// Before the second attempt; twice as long before each further one.
+/// The pause before the second attempt. Each further pause is twice as long.
 const FIRST_PAUSE: Duration = Duration::from_secs(2);
 const LONGEST_PAUSE: Duration = Duration::from_secs(600);
 
-/// How often a device that waits looks whether it may go on.
+/// How often a waiting device checks whether it may go on.
 const LOOK_EVERY: Duration = Duration::from_secs(5);
 
 impl Worker<'_> {
-    /// Waits until the device may be used; `false` if the agent is to stop before that. Nothing of the GPU is held
-    /// meanwhile.
+    /// Waits until the device may be used. `false` if the agent is to stop before that. While it waits, it holds
+    /// nothing of the GPU.
     pub(super) fn wait_until_allowed(&mut self) -> anyhow::Result<bool> {
         self.rest();
         let mut waits_for: Option<Hindrance> = None;
@@ -42,8 +42,8 @@ impl Worker<'_> {
         Ok(false)
     }
 
-    /// Takes the device again, which may be busy with a reset or an update of its driver for a while; `false` if the
-    /// agent is to stop before that. What waiting does not mend ends it at once.
+    /// Takes the device again, which may be busy for a while with a reset or a driver update. `false` if the agent
+    /// is to stop before that. Failures that waiting does not mend end the attempts at once.
     fn take_again(&mut self) -> anyhow::Result<bool> {
         let mut pause = FIRST_PAUSE;
         for attempt in 1.. {
@@ -63,17 +63,17 @@ impl Worker<'_> {
         Ok(false)
     }
 
-    /// Goes on after a failure, if it is one that may pass.
+    /// Takes the device again after a failure that may pass. Other failures are returned.
     pub(super) fn take_again_after(&mut self, error: anyhow::Error) -> anyhow::Result<()> {
         if !error.is::<NotReady>() {
             return Err(error);
         }
         tell!(Warning, {}, "the device does not answer: {}", one_line(&error));
-        // Told to stop, it is of no matter whether the device is there.
+        // If the agent is to stop, it does not matter whether the device is back.
         self.take_again().map(drop)
     }
 
-    /// Whether the next problem may be begun. If not, the rest of the lease is to go back.
+    /// Whether the next problem may be begun. If not, the rest of the lease goes back.
     pub(super) fn may_go_on(&mut self) -> bool {
         self.rest();
         if self.stop.requested() {
@@ -85,7 +85,7 @@ impl Worker<'_> {
         false
     }
 
-    /// Rests after the last problem, for as long as the agent's share of the time asks for.
+    /// Rests after the last problem. The agent's share of the time says for how long.
     fn rest(&mut self) {
         let rest = self.limits.rest_after(std::mem::take(&mut self.worked));
         if !rest.is_zero() {

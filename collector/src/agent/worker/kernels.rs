@@ -13,7 +13,7 @@ use crate::failure::Interrupted;
 use crate::output::count;
 
 impl Worker<'_> {
-    /// Says which device this is, with which driver.
+    /// Prints which device this is, and its driver.
     pub(super) fn say_what_it_is(&self) {
         let (name, node) = (&self.hardware.name, &self.provenance.node);
         let driver = node.get("driver");
@@ -28,7 +28,7 @@ impl Worker<'_> {
         }
     }
 
-    /// Looks for new packs when that is due. Whether there are kernels now for other problems than the server was
+    /// Looks for new packs when that is due. Returns whether the kernels now fit other problems than the server was
     /// told.
     pub(super) fn has_other_kernels(&mut self) -> anyhow::Result<bool> {
         let Some(kernels) = self.kernels else { return Ok(false) };
@@ -42,7 +42,8 @@ impl Worker<'_> {
         Ok(true)
     }
 
-    /// Has the device use the packs that a lease needs; `false` if the agent is to stop before they are there.
+    /// Lets the device use the packs that a lease needs. `false` if the lease cannot go on: the agent is to stop, or
+    /// a pack was withdrawn.
     pub(super) fn get_kernels(&mut self, lease: &Lease) -> anyhow::Result<bool> {
         let Some(kernels) = self.kernels else { return Ok(true) };
         self.note("getting kernels");
@@ -57,7 +58,7 @@ impl Worker<'_> {
             self.waits_for_kernels = true;
             return Ok(false);
         }
-        // One may have been withdrawn, and the cache may have made room since.
+        // A pack may have been withdrawn since, or the cache may have removed it to make room.
         let stays = |path: &PathBuf| kernels.offers(path) && path.exists();
         let mut packs: Vec<PathBuf> = self.packs.iter().filter(|path| stays(path)).cloned().collect();
         for path in found.map_err(anyhow::Error::from)? {
@@ -78,8 +79,8 @@ impl Worker<'_> {
         Ok(true)
     }
 
-    /// Until the list may be asked for again, the next lease would need the same pack as the last. Nothing is leased
-    /// meanwhile.
+    /// Waits until the server's packs may be listed again. Until then, the next lease would need the same missing
+    /// pack.
     pub(super) fn wait_for_kernels(&mut self) {
         if std::mem::take(&mut self.waits_for_kernels) {
             self.note("waiting for kernels");

@@ -1,18 +1,18 @@
-//! The entries of a journal: each a problem's timings, with their length before them.
+//! The entries of a journal. Each is the timings of one problem, with their length before them.
 
 use anyhow::Context as _;
 use diode_core::Dataset;
 use diode_formats::Format;
 use diode_formats::limits::MAX_OBJECT;
 
-/// Bytes of one entry: the most that a problem of a columnar file may take.
+/// The most bytes of one entry: what one problem of a columnar file may take.
 const MAX_ENTRY: u64 = MAX_OBJECT;
-/// Bytes of an entry's length.
+/// How many bytes hold an entry's length.
 const LENGTH: usize = 4;
-/// How the columnar file of an entry begins, as every frame of zstd does.
+/// The first bytes of an entry's columnar file, as of every zstd frame.
 const START: [u8; 4] = 0xFD2F_B528_u32.to_le_bytes();
 
-/// An entry as the journal has it.
+/// The bytes of an entry, as they stand in the journal.
 pub(super) fn write(entry: &Dataset) -> anyhow::Result<Vec<u8>> {
     let bytes = diode_formats::encode(Format::Columnar, std::slice::from_ref(entry))?;
     let length = u32::try_from(bytes.len()).ok().filter(|&length| u64::from(length) <= MAX_ENTRY);
@@ -22,8 +22,8 @@ pub(super) fn write(entry: &Dataset) -> anyhow::Result<Vec<u8>> {
     Ok([&length.to_le_bytes(), &bytes[..]].concat())
 }
 
-/// The entries of a journal, and whether they are all that it held. Behind a damaged one
-/// the next is looked for.
+/// Reads the entries of a journal, and says whether the journal is undamaged. After a damaged entry it looks for
+/// the next one.
 pub(super) fn read(mut bytes: &[u8]) -> (Vec<Dataset>, bool) {
     let (mut entries, mut is_whole) = (Vec::new(), true);
     while !bytes.is_empty() {
@@ -37,7 +37,7 @@ pub(super) fn read(mut bytes: &[u8]) -> (Vec<Dataset>, bool) {
             is_whole = false;
             bytes = &bytes[next..];
         } else {
-            // A process that is killed while it writes leaves an incomplete entry at the end.
+            // A process that was killed while it wrote leaves an incomplete last entry. That is no damage.
             is_whole &= framed.is_none() && !entries.is_empty();
             break;
         }
@@ -45,13 +45,13 @@ pub(super) fn read(mut bytes: &[u8]) -> (Vec<Dataset>, bool) {
     (entries, is_whole)
 }
 
-/// What the length at the beginning announces, and what follows it. `None` where that is not all there.
+/// Splits off as many bytes as the length at the beginning says. `None` if there are fewer.
 fn framed(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
     let (length, rest) = bytes.split_first_chunk()?;
     rest.split_at_checked(u32::from_le_bytes(*length) as usize)
 }
 
-/// Where the next entry may begin, behind the first byte.
+/// Where the next entry may begin, at least one byte further on.
 fn next_start(bytes: &[u8]) -> Option<usize> {
     let start = bytes.windows(START.len()).skip(1 + LENGTH).position(|window| window == START)?;
     Some(1 + start)
@@ -99,7 +99,8 @@ mod tests {
                 bytes[damaged][place] ^= 0x10;
                 let (found, is_whole) = read(&bytes.concat());
                 assert!(others.iter().all(|other| found.contains(other)), "entry {damaged}, byte {place}");
-                // If the damage makes the last entry's length greater, the entry looks like one that breaks off.
+                // Damage can make the last entry's length greater. Then the entry looks as if writing it had
+                // been cut off.
                 if damaged + 1 < framed.len() || place >= LENGTH {
                     assert_eq!(is_whole, found.len() == entries.len(), "entry {damaged}, byte {place}");
                 }

@@ -1,9 +1,9 @@
-//! What was measured since the file was last saved, so that a collection that is
-//! killed loses the problem in flight and no more.
+//! Keeps what was measured since the file was last saved. So a collection that is killed loses only the
+//! problems in hand.
 //!
-//! Beside the output stands `<output>.journal`: for each problem its length in four
-//! bytes and a columnar file of it alone. Saving the output empties the journal, and its
-//! end removes it. It is locked, so that two collections never share an output.
+//! The journal is `<output>.journal`, beside the output. It holds for each problem a length in four
+//! bytes and a columnar file of that problem alone. Saving the output empties the journal, and the end
+//! of the collection removes it. It is locked, so that no two collections share an output.
 
 mod entries;
 
@@ -16,7 +16,7 @@ use diode_core::Dataset;
 
 use crate::output;
 
-/// Far more than is measured between two savings.
+/// The most bytes of a journal, far more than is measured between two savings.
 const LONGEST: u64 = 1 << 30;
 
 pub(crate) struct Journal {
@@ -25,7 +25,7 @@ pub(crate) struct Journal {
 }
 
 impl Journal {
-    /// The journal of an output. Nothing is created yet.
+    /// The journal of an output. No file is created yet.
     pub(crate) fn beside(output: &Path) -> Self {
         let mut path = output.as_os_str().to_owned();
         path.push(".journal");
@@ -36,7 +36,8 @@ impl Journal {
         &self.path
     }
 
-    /// Fails if something other than a file has the journal's name. It is neither read nor emptied then.
+    /// Fails if something other than a regular file has the journal's name. Then it is neither read nor
+    /// emptied.
     pub(crate) fn check(&self) -> anyhow::Result<()> {
         if self.path.symlink_metadata().is_ok_and(|there| !there.is_file()) {
             bail!(
@@ -48,13 +49,13 @@ impl Journal {
         Ok(())
     }
 
-    /// Whether it holds anything.
+    /// Whether it holds nothing.
     pub(crate) fn is_empty(&self) -> bool {
         fs::metadata(&self.path).map_or(true, |file| file.len() == 0)
     }
 
-    /// What an earlier collection left behind, in the order in which it was measured.
-    /// A file with more in it than can be read is kept under another name too.
+    /// What an earlier collection left behind, in the order in which it was measured. A damaged journal
+    /// is also copied to another name.
     pub(crate) fn entries(&self) -> anyhow::Result<Vec<Dataset>> {
         let path = self.path.display();
         let mut bytes = Vec::new();
@@ -77,8 +78,8 @@ impl Journal {
         Ok(entries)
     }
 
-    /// Opens the journal for this process alone, and finds out now whether the folder can
-    /// be written to, not after hours of measuring.
+    /// Opens the journal for this process alone. If the folder cannot be written to, this fails now and
+    /// not after hours of measuring.
     pub(crate) fn open(&mut self) -> anyhow::Result<()> {
         const TRIES: u32 = 100;
         for _ in 0..TRIES {
@@ -86,14 +87,14 @@ impl Journal {
             let options = OpenOptions::new().create(true).append(true).open(&self.path);
             let file = options.with_context(|| self.cannot())?;
             match file.try_lock() {
-                // Some file systems have no locks; there two processes are not kept apart.
+                // Some file systems have no locks. There, two processes are not kept apart.
                 Ok(()) | Err(TryLockError::Error(_)) => {}
                 Err(TryLockError::WouldBlock) => bail!(
                     "{}: another diode writes this; wait for its end or choose another --output, for an agent another --home",
                     self.path.display()
                 ),
             }
-            // Between the two, a collection that ended may have removed it.
+            // A collection that just ended may have removed the file between opening and locking.
             if self.leads_to(&file) {
                 self.file = Some(file);
                 return Ok(());
@@ -102,7 +103,7 @@ impl Journal {
         bail!("{}: it is replaced again and again; choose another --output", self.path.display())
     }
 
-    /// Whether the name still leads to this file.
+    /// Whether the journal's name still leads to this file.
     #[cfg(unix)]
     fn leads_to(&self, file: &File) -> bool {
         use std::os::unix::fs::MetadataExt as _;
@@ -115,7 +116,7 @@ impl Journal {
         true
     }
 
-    /// Keeps what is damaged under a name that is not taken yet.
+    /// Copies a damaged journal to a name that is not taken yet.
     fn keep_damaged(&self, bytes: &[u8]) -> io::Result<PathBuf> {
         for number in 1.. {
             let mut kept = self.path.clone().into_os_string();
@@ -152,7 +153,7 @@ impl Journal {
         file.sync_data()
     }
 
-    /// Empties the journal: the output holds everything now.
+    /// Empties the journal, because the output now holds everything.
     pub(crate) fn clear(&mut self) -> anyhow::Result<()> {
         let Some(file) = &mut self.file else { return Ok(()) };
         file.set_len(0).with_context(|| format!("cannot write {}", self.path.display()))

@@ -36,7 +36,7 @@ impl Datasets {
     }
 }
 
-/// The snapshot of a name, or the newest of a hardware.
+/// The snapshot with this name. For a name without a version, the newest snapshot of that hardware.
 fn find(client: &Client, name: &str) -> anyhow::Result<SnapshotDetail> {
     let name = if name.contains('@') {
         name.parse::<SnapshotName>().map_err(Usage::new)?

@@ -109,7 +109,7 @@ impl Pull {
     }
 }
 
-/// The manifest, which must be what the snapshot's digest names.
+/// Downloads the manifest and checks it against the snapshot's digest.
 fn manifest(
     client: &Client,
     found: &SnapshotDetail,
@@ -133,7 +133,7 @@ fn manifest(
     Ok((path, manifest))
 }
 
-/// A name that stays in its folder, whoever wrote the manifest.
+/// A file name that cannot lead out of its folder, whoever wrote the manifest.
 fn plain(name: &str) -> anyhow::Result<&str> {
     let is_plain = !name.starts_with('.')
         && name.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'.' | b'@' | b'_'));

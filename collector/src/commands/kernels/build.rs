@@ -90,7 +90,7 @@ impl BuildArgs {
         let plan = Plan {
             arch: self.arch.clone(),
             ops: self.ops,
-            // A plain multiplication has none, whatever else is asked for.
+            // A plain multiplication has no bias, whatever forms are asked for.
             biases: [vec![Bias::None], self.biases].concat(),
             dtypes: self.dtypes,
             layouts: self.layouts,
@@ -130,7 +130,7 @@ impl BuildArgs {
     }
 }
 
-/// Kernels exist for the tiles of one template.
+/// Says how many configs are left out: kernels exist only for the tiles of one template.
 fn mention_left_out(space: &Space) {
     let Space::List(configs) = space else { return };
     let without = |config: &&Config| tile_of(config).is_none() && **config != Config::Library;
@@ -158,7 +158,7 @@ fn parse_dtype(text: &str) -> Result<DType, String> {
     Ok(dtype)
 }
 
-/// `nt`: A row-major, B column-major.
+/// Parses layouts such as `nt`: A row-major, B column-major.
 fn parse_layouts(text: &str) -> Result<(Layout, Layout), String> {
     let layout = |letter| match letter {
         'n' => Some(Layout::Row),

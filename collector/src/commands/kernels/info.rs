@@ -27,14 +27,14 @@ struct Report<'a> {
     arch: &'a str,
     toolchain: &'a BTreeMap<String, String>,
     kernels: usize,
-    /// How many of them prepare and check a measurement.
+    /// How many of the kernels prepare or check a measurement, rather than being measured.
     around: usize,
     spilling: usize,
     variants: Vec<VariantReport>,
     failed: Vec<Failed<'a>>,
 }
 
-/// Which problems the pack serves, and with how many kernels.
+/// A variant of the pack, and how many kernels it has.
 #[derive(Serialize)]
 struct VariantReport {
     variant: String,

@@ -27,7 +27,7 @@ pub(super) struct Publish {
 impl Publish {
     pub(super) fn run(self) -> anyhow::Result<()> {
         let client = self.server.client()?;
-        // What is damaged is not sent.
+        // A damaged pack is not sent.
         Pack::open(&self.pack)?.check()?;
         let shown = self.pack.display();
         let file = std::fs::File::open(&self.pack).with_context(|| format!("cannot read {shown}"))?;

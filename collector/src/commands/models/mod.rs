@@ -31,7 +31,7 @@ impl Models {
     }
 }
 
-/// What has become of a model: `0123456789abcdef  nvidia-h200  evaluated: …`.
+/// The state of a contributed model in one line: `0123456789abcdef  nvidia-h200  evaluated: …`.
 fn line(model: &ModelSummary, about: &Contribution) -> String {
     let found = match &about.figures {
         Some(figures) => figures.why.as_str(),

@@ -37,15 +37,15 @@ pub(crate) struct Lookup {
     json: bool,
 }
 
-/// The JSON document.
+/// What `--json` prints.
 #[derive(Serialize)]
 struct Answer {
     problem: Problem,
-    /// Whether the table has this very problem.
+    /// Whether the table has exactly this problem.
     exact: bool,
-    /// Best first.
+    /// The configs, best first.
     configs: Vec<Listed>,
-    /// The problems that advise, the nearest first; empty for an exact answer.
+    /// The problems whose configs are advised, nearest first. Empty for an exact answer.
     neighbours: Vec<Near>,
 }
 
@@ -53,10 +53,10 @@ struct Answer {
 struct Listed {
     #[serde(flatten)]
     config: ConfigFields,
-    /// As measured on this very problem.
+    /// The measured time of exactly this problem.
     #[serde(skip_serializing_if = "Option::is_none")]
     time_us: Option<f64>,
-    /// The logarithm of how many times the best time it is expected to take.
+    /// The logarithm of the expected time divided by the best time.
     #[serde(skip_serializing_if = "Option::is_none")]
     expected_loss: Option<f64>,
 }
@@ -110,13 +110,13 @@ impl Listed {
     }
 }
 
-/// `mm 512×4096×4096 bfloat16 (B in columns)`
+/// The problem's name, such as `mm 512×4096×4096 bfloat16 (B in columns)`.
 fn named(problem: &Problem) -> String {
     let name = format!("{} {} {}", problem.op, problem.dims(), problem.a_dtype);
     with_particulars(name, problem)
 }
 
-/// The sizes of a neighbour, and what else sets it apart from the plain problem or the asked one.
+/// A neighbour's sizes, and what else differs from the asked problem or from a plain one.
 fn neighbour(near: &Problem, asked: &Problem) -> String {
     let mut name = near.dims();
     if near.op != asked.op {

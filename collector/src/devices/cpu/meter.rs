@@ -1,4 +1,4 @@
-//! Measuring on the CPU, as a [`Meter`].
+//! Measuring on the CPU, behind the [`Meter`] interface.
 
 use std::process::Command;
 
@@ -55,8 +55,8 @@ impl Meter for CpuMeter {
     }
 }
 
-/// Whether inputs and output fit in what memory is free, leaving a fifth to the
-/// system. Where the system does not say, the attempt is made.
+/// Whether inputs and output fit in the free memory, with a fifth of it left to the system. If the
+/// system does not say how much is free, they may be tried.
 fn fits_in_memory(problem: &Problem) -> bool {
     node::available_memory().is_none_or(|bytes| matmul::bytes_needed(problem) <= bytes as f64 * 0.8)
 }

@@ -1,7 +1,6 @@
-//! Measuring on this node's CPU: a real blocked matrix multiplication, in a
-//! process of its own.
+//! Measuring on this node's CPU: a blocked matrix multiplication in a process of its own.
 //!
-//! `worker`, `timing` and `matmul` run in the measuring process, all else in the parent.
+//! `worker`, `timing` and `matmul` run in the measuring process, the other modules in its parent.
 
 mod matmul;
 mod meter;

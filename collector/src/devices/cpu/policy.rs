@@ -1,38 +1,39 @@
 //! How many more repeats a config deserves.
 //!
-//! Most of a space is far from the best, and one look is enough to know. Near
-//! the best, times differ by less than their noise, so those configs are
-//! repeated until the spread is small.
+//! Most configs of a space are far from the best, and one look is enough to see that. Near the
+//! best, times differ by less than their noise. Those configs are repeated until the spread is
+//! small.
 
 use crate::devices::samples::Samples;
 
-/// Slower than this many times the best so far: hopeless, one look is enough.
+/// A config that is slower than the best so far by more than this factor is hopeless: one look is
+/// enough.
 const HOPELESS: f64 = 3.0;
-/// A launch this long warms its own caches: the untimed one before it would cost
-/// as much and change nothing.
+/// A launch this long warms its own caches. An untimed launch before it would cost as much and
+/// change nothing.
 const SELF_WARMING_NANOS: u64 = 500_000_000;
-/// Within this factor of the best so far: promising, because it may turn out to be the best.
+/// A config within this factor of the best so far is promising: it may turn out to be the best.
 const PROMISING: f64 = 1.25;
 /// Repeats of a config that is neither promising nor hopeless.
 const ORDINARY_REPEATS: usize = 3;
-/// With fewer repeats an interquartile range means nothing.
+/// With fewer repeats than this, an interquartile range means nothing.
 const MIN_REPEATS: usize = 7;
-/// The most repeats of a config, however noisy.
+/// The most repeats of a config, however noisy it is.
 const MAX_REPEATS: usize = 25;
-/// A spread that is small enough, as a share of the median.
+/// The spread that is small enough, as a share of the median.
 const STEADY: f64 = 0.02;
-/// Repeats per turn. Configs take turns, so that a slow moment of the machine
-/// does not fall on one of them alone.
+/// Repeats per turn. Configs take turns, so that a slow moment of the machine does not fall on one
+/// config alone.
 const TURN: usize = 4;
-/// Stop repeating a config whose repeats have taken this long in all.
+/// A config is not repeated further once its repeats have taken this long in all.
 const MAX_NANOS: u64 = 1_000_000_000;
 
-/// If the first launch of a config takes longer than this, it is the only one.
+/// If a config's first launch takes longer than this, no other launch follows.
 pub(super) fn one_launch_is_enough(best: Option<u64>) -> u64 {
     best.map_or(SELF_WARMING_NANOS, |best| SELF_WARMING_NANOS.min((best as f64 * HOPELESS) as u64))
 }
 
-/// The repeats to add now; 0 once the config is settled.
+/// How many repeats to add now. 0 if the config is settled.
 pub(super) fn more_repeats(samples: &Samples, best: u64) -> u32 {
     let Some(median) = samples.median() else { return 0 };
     let (count, ratio) = (samples.count(), median as f64 / best.max(1) as f64);

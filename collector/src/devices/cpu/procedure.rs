@@ -1,5 +1,5 @@
-//! Measuring one problem: a first look at every config, then repeats in turns. Each time is taken in
-//! `timing`.
+//! Measures one problem: first a look at every config, then repeats in turns. `timing` takes the
+//! times.
 
 use diode_core::{Config, FailureReason, Problem};
 
@@ -48,7 +48,7 @@ pub(crate) fn measure(
     repeat(process, problem, &mut measured, abandon).map(|finished| finished.then_some(measured))
 }
 
-/// Repeats until every config is settled. Returns false if abandoned.
+/// Repeats until every config is settled. `false` if `abandon` became true before that.
 fn repeat(
     process: &mut CpuProcess,
     problem: &Problem,
@@ -73,7 +73,7 @@ fn repeat(
             let request = Request::Time { config: *config, repeats, check: false, give_up_ns: None };
             match time(process, problem, &request, repeats + 1, Some(best))? {
                 Ok(nanos) => samples.add(nanos),
-                // It ran before and fails now, so its times cannot be trusted.
+                // The config ran before and fails now, so its earlier times cannot be trusted.
                 Err(reason) => {
                     row -= 1;
                     let (config, _) = measured.timed.remove(row);
@@ -112,7 +112,7 @@ mod tests {
 
     use super::*;
 
-    /// A process that dies once, at its first timing, and then takes 100 ns for everything.
+    /// A process that dies once, at its first timing. Started again, it takes 100 ns for everything.
     fn dies_once() -> (CpuProcess, tempfile::TempDir) {
         let folder = tempfile::tempdir().unwrap();
         let flag = folder.path().join("died");

@@ -1,4 +1,5 @@
-//! The measuring process of the CPU, as its parent sees it: one that hangs or dies is replaced.
+//! The measuring process of the CPU, as its parent sees it. A process that hangs or dies is
+//! replaced.
 
 use std::process::Command;
 use std::time::Duration;
@@ -8,19 +9,19 @@ use diode_core::Problem;
 use super::protocol::{Reply, Request};
 use crate::devices::measuring_process::{Lost, MeasuringProcess};
 
-/// Owns the measuring process, and knows which problem it has loaded.
+/// Owns the measuring process, and keeps the problem that it has loaded.
 pub(crate) struct CpuProcess {
     process: MeasuringProcess,
     loaded: Option<(Problem, u64)>,
 }
 
 impl CpuProcess {
-    /// Starts processes with `command`, the first at the first request.
+    /// Starts processes with `command`. The first is started at the first request.
     pub(crate) fn new(command: impl Fn() -> anyhow::Result<Command> + Send + 'static) -> Self {
         Self { process: MeasuringProcess::new(command), loaded: None }
     }
 
-    /// Loads a problem. A process that is started later, in place of this one, loads it too.
+    /// Loads a problem. If this process is replaced later, the new one loads the same problem.
     pub(crate) fn load(
         &mut self,
         problem: &Problem,
@@ -39,7 +40,7 @@ impl CpuProcess {
         }
     }
 
-    /// Asks about the loaded problem.
+    /// Sends a request about the loaded problem.
     pub(crate) fn ask(
         &mut self,
         request: &Request,
@@ -98,7 +99,7 @@ mod tests {
 
     #[test]
     fn a_process_that_dies_is_replaced_and_loaded_again() {
-        // Answers one load and one question, then ends in the middle of the next.
+        // The process answers one load and one question, then ends during the next question.
         let mut process =
             shell(r#"read l; echo '"loaded"'; read l; echo '{"timed":{"nanos":[5]}}'; read l; exit 1"#);
         process.load(&problem(), 1, LONG).unwrap().unwrap();

@@ -1,14 +1,14 @@
-//! What the parent and its measuring process say to each other: one JSON document per line, one
-//! reply to each request.
+//! The messages between the parent and its measuring process. Each is a JSON document on one line,
+//! and each request gets one reply.
 
 use diode_core::{Config, FailureReason, Problem};
 use serde::{Deserialize, Serialize};
 
-/// From the parent.
+/// What the parent sends.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(tag = "do", rename_all = "snake_case")]
 pub(crate) enum Request {
-    /// Make the inputs of a problem, in place of those of the problem before.
+    /// Make the inputs of a problem, which replace those of the problem before.
     Load { problem: Problem, seed: u64 },
     /// Launch a config once untimed, then `repeats` times.
     Time {
@@ -16,12 +16,12 @@ pub(crate) enum Request {
         repeats: u32,
         /// Compare the result with the reference after the untimed launch.
         check: bool,
-        /// If the untimed launch took longer than this, its time is the only one.
+        /// If the untimed launch takes longer than this, its time is the only one.
         give_up_ns: Option<u64>,
     },
 }
 
-/// From the measuring process.
+/// What the measuring process sends.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Reply {
@@ -32,7 +32,7 @@ pub(crate) enum Reply {
     Failed {
         reason: FailureReason,
     },
-    /// The request made no sense; a mistake in the program, not in a config.
+    /// The request made no sense. That is a mistake in the program and not in a config.
     Confused {
         message: String,
     },

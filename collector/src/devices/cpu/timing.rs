@@ -1,4 +1,4 @@
-//! Where a time is taken on the CPU: the clock is read before and after a launch.
+//! Takes times on the CPU: it reads the clock before and after a launch.
 
 use std::time::Instant;
 
@@ -25,7 +25,7 @@ impl Timer {
     }
 
     pub(super) fn load(&mut self, problem: Problem, seed: u64) -> Reply {
-        // Freed first: two large problems need not fit side by side.
+        // The old problem is freed first: two large problems may not fit side by side.
         self.loaded = None;
         let elements = problem.b * problem.m * problem.n;
         let dtype = problem.out_dtype;
@@ -52,7 +52,7 @@ impl Timer {
         let Some(Loaded { inputs, output, seed }) = &self.loaded else {
             return Reply::Confused { message: "asked to time before a problem was loaded".to_owned() };
         };
-        // The library kernel, split-K and the TMA template are GPU code.
+        // The library kernel, split-K and the TMA template exist only as GPU code.
         let (Config::Mm(tile) | Config::Bmm(tile)) = config else {
             return Reply::Failed { reason: FailureReason::Compile };
         };
@@ -64,7 +64,7 @@ impl Timer {
         let mut run = || {
             let start = Instant::now();
             launch(inputs, tile, workspace, output);
-            // Zero is no time; a clock that coarse is rounded up to its step.
+            // A time of zero is not valid. If the clock is too coarse, the time is 1 ns.
             u64::try_from(start.elapsed().as_nanos()).unwrap_or(u64::MAX).max(1)
         };
         let first = run();

@@ -1,11 +1,11 @@
-//! The measuring process itself: answers its parent until that closes the pipe.
+//! The measuring process itself. It answers its parent until the parent closes the pipe.
 
 use std::io::{BufRead, Write};
 
 use super::protocol::{Reply, Request};
 use super::timing::Timer;
 
-/// Answers requests, one line each, until end of input.
+/// Answers requests, one line each, until the end of the input.
 pub(crate) fn serve(requests: impl BufRead, mut replies: impl Write) -> anyhow::Result<()> {
     let mut timer = Timer::new();
     for line in requests.lines() {

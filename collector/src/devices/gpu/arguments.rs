@@ -3,7 +3,7 @@
 use std::ffi::c_void;
 use std::ptr;
 
-/// The arguments of a kernel. Each takes eight bytes, however many the kernel reads.
+/// The arguments of a kernel. Each takes eight bytes here, however many bytes the kernel reads.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Arguments(Vec<u64>);
 
@@ -28,15 +28,16 @@ impl Arguments {
         self
     }
 
-    /// Triton's own two pointers, which stand last and are not used.
+    /// Adds the two pointers that Triton appends to its arguments. The kernels do not use them.
     pub(crate) fn finish(mut self) -> Self {
         self.0.extend([0, 0]);
         self
     }
 
-    /// A pointer to each argument, as a launch takes them.
+    /// A pointer to each argument. A launch takes these.
     pub(super) fn pointers(&mut self) -> Vec<*mut c_void> {
-        // On a little-endian machine the low bytes of each word are the value, whatever its size.
+        // The low bytes of each word are the value on a little-endian machine, whatever the value's
+        // size.
         self.0.iter_mut().map(|word| ptr::from_mut(word).cast()).collect()
     }
 }

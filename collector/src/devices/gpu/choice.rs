@@ -2,7 +2,7 @@
 
 use std::str::FromStr;
 
-/// GPUs by number, in the driver's order.
+/// The GPUs to use, by their numbers in the driver's order.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum GpuChoice {
     All,

@@ -1,18 +1,18 @@
-//! Functions of shared libraries that are found at run time: one program serves nodes with and without a
-//! GPU, and nothing of a vendor's is needed to build it.
+//! Functions of shared libraries, found at run time. So one program serves nodes with and without a GPU, and
+//! building it needs nothing of a vendor's.
 #![allow(unsafe_code, reason = "a foreign function interface")]
 
 use std::path::{Path, PathBuf};
 
 use libloading::Library;
 
-/// A function, and the name that its library has for it.
+/// A function and its name in the library.
 pub(super) struct Call<F> {
     pub(super) name: &'static str,
     pub(super) function: F,
 }
 
-/// Declares a table of functions and how it is filled: by one name for each function, or by NVIDIA's / AMD's.
+/// Declares a table of functions and how to fill it. A function has either one name or two: NVIDIA's / AMD's.
 /// Every function returns 0 or an error code.
 macro_rules! functions {
     ($(#[$about:meta])* $table:ident { $($field:ident = $name:literal ($($argument:ty),* $(,)?);)* }) => {
@@ -21,14 +21,14 @@ macro_rules! functions {
             $(pub(super) $field: $crate::devices::gpu::foreign::Call<
                 unsafe extern "C" fn($($argument),*) -> std::ffi::c_int
             >,)*
-            // The pointers above are good for as long as the library stays loaded.
+            // The pointers above are valid for as long as the library stays loaded.
             _library: libloading::Library,
         }
 
         impl $table {
             pub(super) fn resolve(library: libloading::Library) -> std::result::Result<Self, libloading::Error> {
                 Ok(Self {
-                    // SAFETY: the signatures are those of the vendor's reference.
+                    // SAFETY: the signatures are those in the vendor's reference.
                     $($field: $crate::devices::gpu::foreign::Call {
                         name: $name,
                         function: unsafe { *library.get($name.as_bytes())? },
@@ -44,7 +44,7 @@ macro_rules! functions {
             $(pub(super) $field: $crate::devices::gpu::foreign::Call<
                 unsafe extern "C" fn($($argument),*) -> std::ffi::c_int
             >,)*
-            // The pointers above are good for as long as the library stays loaded.
+            // The pointers above are valid for as long as the library stays loaded.
             _library: libloading::Library,
         }
 
@@ -60,7 +60,7 @@ macro_rules! functions {
                             Vendor::Nvidia => $cuda,
                             Vendor::Amd => $hip,
                         };
-                        // SAFETY: the signatures are those of both vendors' references, which agree.
+                        // SAFETY: the signatures are those in both vendors' references, which agree.
                         let function = unsafe { *library.get(name.as_bytes())? };
                         $crate::devices::gpu::foreign::Call { name, function }
                     },)*
@@ -73,8 +73,8 @@ macro_rules! functions {
 
 pub(super) use functions;
 
-/// Loads the first of some versions of a library that is there: from one folder alone, or else from where
-/// the system finds libraries and where the vendor's installer puts them.
+/// Loads the first version of a library that is found. With `folder`, it looks only there. Otherwise it looks
+/// where the system finds libraries and where the vendor's installer puts them.
 pub(super) fn open(
     names: &[&str],
     folder: Option<&Path>,
@@ -85,9 +85,9 @@ pub(super) fn open(
         |folder| vec![folder.to_owned()],
     );
     let mut paths = folders.iter().flat_map(|folder| names.iter().map(move |name| folder.join(name)));
-    // SAFETY: loading a vendor's library runs its initialisers, which is what every program that uses it does.
+    // SAFETY: loading a vendor's library runs its initialisers, as in every program that uses the library.
     let load = |path: PathBuf| unsafe { Library::new(path) };
     let first = load(paths.next().unwrap_or_default());
-    // Of several errors the first is told: it is of the newest version.
+    // Of several errors the first is returned, because it concerns the newest version.
     first.or_else(|error| paths.find_map(|path| load(path).ok()).ok_or(error))
 }

@@ -1,21 +1,21 @@
-//! Results are checked against a simple product with f64 sums: a fast wrong
-//! kernel must never win.
+//! Checks results against a simple product with sums in f64. A kernel that is fast and wrong must
+//! never win.
 
 use diode_core::DType;
 
 use super::inputs::Uniform;
 use super::{Inputs, Output};
 
-/// Outputs up to this size are checked wholly, larger ones by sampling.
+/// Outputs of up to this many elements are checked wholly; of larger ones, samples.
 const CHECK_ALL: usize = 1024;
-/// Sampled elements: any tile-sized hole in the output is found almost surely,
-/// and the check stays cheap beside the multiplication.
+/// How many elements are sampled. Enough to find almost surely any hole as large as a tile, and few
+/// enough to cost little beside the multiplication.
 const SAMPLES: usize = 256;
-/// Multiplications spent on one check, so that a very deep K does not make the
-/// check longer than the launch.
+/// The most products that one check computes. Otherwise a very large K would make the check longer
+/// than the launch.
 const MAX_PRODUCTS: usize = 1 << 21;
 
-/// Whether the output is right within what rounding explains.
+/// Whether the output is right, apart from what rounding explains.
 pub(crate) fn verify(inputs: &Inputs, output: &Output, seed: u64) -> bool {
     let (m, n, k) = (inputs.a.outer, inputs.b.outer, inputs.a.depth);
     let elements = inputs.problem.b as usize * m * n;
@@ -24,7 +24,7 @@ pub(crate) fn verify(inputs: &Inputs, output: &Output, seed: u64) -> bool {
         return (0..elements).all(|index| is_right(inputs, output, index));
     }
     let mut random = Uniform::new(seed, 3);
-    // The corners first: edge tiles are where kernels go wrong.
+    // The corners are checked first, because kernels go wrong at edge tiles.
     let corners = [0, n - 1, elements - n, elements - 1];
     let sampled = (0..SAMPLES.min(affordable)).map(|_| (random.next_u64() % elements as u64) as usize);
     corners.into_iter().chain(sampled).all(|index| is_right(inputs, output, index))
@@ -45,8 +45,8 @@ fn is_right(inputs: &Inputs, output: &Output, index: usize) -> bool {
         sum += bias;
         magnitude += bias.abs();
     }
-    // The classical bound on rounding in a sum of k terms, and the rounding of
-    // the result itself (with the smallest f16 steps around zero).
+    // Two sources of rounding: the sum of k terms, by the classical bound, and the result itself.
+    // For f16 the latter includes the smallest steps around zero.
     let summation = (k + 1) as f64 * f64::from(f32::EPSILON) * magnitude;
     let rounding = match inputs.problem.out_dtype {
         DType::Float16 => sum.abs() / 1024.0 + 1e-7,

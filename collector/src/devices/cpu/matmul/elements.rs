@@ -1,12 +1,12 @@
-//! Matrix elements as they lie in memory, in the type the problem asks for.
+//! Matrix elements as they lie in memory, in the problem's type.
 
 use diode_core::DType;
 use half::slice::HalfFloatSliceExt as _;
 use half::{bf16, f16};
 
-/// A type whose runs can be widened to the f32 that sums are kept in.
+/// A type whose elements can be widened to f32, the type of all sums.
 pub(crate) trait Element: Copy {
-    /// Widens `run` into the front of `wide`, which is at least as long.
+    /// Widens `run` into the front of `wide`. `wide` must be at least as long as `run`.
     fn widen(run: &[Self], wide: &mut [f32]);
 }
 
@@ -59,7 +59,7 @@ impl Elements {
         }
     }
 
-    /// Widens the elements from `start` on, as many as `wide` is long.
+    /// Widens elements from `start` on, until `wide` is full.
     pub(crate) fn widen_from(&self, start: usize, wide: &mut [f32]) {
         let range = start..start + wide.len();
         match self {

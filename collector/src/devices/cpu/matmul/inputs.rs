@@ -10,11 +10,11 @@ pub(crate) struct Inputs {
     pub(crate) problem: Problem,
     pub(crate) a: Operand,
     pub(crate) b: Operand,
-    /// In the output's type; one row, or one value per output element.
+    /// The bias in the output's type: one row, or one value per output element.
     pub(crate) bias: Option<Elements>,
 }
 
-/// Whether the CPU backend can compute a problem; if not, why.
+/// Refuses problems that the CPU backend cannot compute, with the reason.
 pub(crate) fn supports(problem: &Problem) -> Result<(), String> {
     let dtypes = [problem.a_dtype, problem.b_dtype, problem.out_dtype];
     if let Some(dtype) =
@@ -31,12 +31,12 @@ pub(crate) fn supports(problem: &Problem) -> Result<(), String> {
     }
 }
 
-/// A dense (B, N, M) output: every matrix of it column-major.
+/// The layout of an output with shape (B, N, M): each of its matrices is column-major.
 fn transposed(problem: &Problem) -> OutputLayout {
     OutputLayout::dense(problem.b, problem.n, problem.m)
 }
 
-/// Bytes that inputs and output take, with true element sizes.
+/// How many bytes inputs and output take, with elements of their true sizes.
 pub(crate) fn bytes_needed(problem: &Problem) -> f64 {
     let row = problem.n as f64 * problem.out_dtype.size() as f64;
     let bias = match problem.bias {
@@ -48,7 +48,7 @@ pub(crate) fn bytes_needed(problem: &Problem) -> f64 {
 }
 
 impl Inputs {
-    /// `None` for problems that [`supports`] refuses.
+    /// Makes the inputs. `None` for problems that [`supports`] refuses.
     pub(crate) fn generate(problem: Problem, seed: u64) -> Option<Self> {
         let size = |value: u64| usize::try_from(value).ok();
         let (b, m, n, k) = (size(problem.b)?, size(problem.m)?, size(problem.n)?, size(problem.k)?);
@@ -73,7 +73,8 @@ impl Inputs {
         Some(Self { problem, a, b: b_operand, bias })
     }
 
-    /// Where the bias of an output element stands; a row of it is contiguous.
+    /// The index of the bias that is added to an output element. Within a row, indexes are
+    /// consecutive.
     pub(crate) fn bias_index(&self, batch: usize, row: usize, column: usize) -> usize {
         match self.problem.bias {
             Bias::Vector => column,
@@ -81,7 +82,7 @@ impl Inputs {
         }
     }
 
-    /// Where an output element stands, and how far it is to the next column.
+    /// The index of an output element, and the distance to the element in the next column.
     pub(crate) fn output_index(&self, batch: usize, row: usize, column: usize) -> (usize, usize) {
         let (m, n) = (self.a.outer, self.b.outer);
         if self.problem.out_layout.is_some() {
@@ -92,7 +93,7 @@ impl Inputs {
     }
 }
 
-/// Numbers from -1 to 1, the same for the same seed and stream everywhere.
+/// Numbers from -1 to 1. A seed and a stream give the same numbers on every machine.
 pub(crate) struct Uniform(u64);
 
 impl Uniform {
@@ -100,7 +101,7 @@ impl Uniform {
         Self(seed.wrapping_add(stream.wrapping_mul(0xd134_2543_de82_ef95)))
     }
 
-    /// SplitMix64: passes the usual tests and needs no warm-up.
+    /// SplitMix64. It passes the usual tests of randomness and needs no warm-up.
     pub(crate) fn next_u64(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut z = self.0;
@@ -114,7 +115,7 @@ impl Iterator for Uniform {
     type Item = f32;
 
     fn next(&mut self) -> Option<f32> {
-        // 24 random bits are all that an f32 between 0 and 1 can hold evenly.
+        // An f32 between 0 and 1 can hold 24 random bits evenly and no more.
         let unit = (self.next_u64() >> 40) as f32 / (1_u32 << 24) as f32;
         Some(2.0 * unit - 1.0)
     }

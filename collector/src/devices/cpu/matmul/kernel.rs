@@ -1,15 +1,16 @@
-//! The innermost loops: one packed panel of A times one packed panel of B.
+//! The innermost loops. They multiply one packed panel of A by one packed panel of B.
 
 use pulp::{Scalar, Simd, WithSimd};
 
-/// Rows of the register block; the width of A's packed strips.
+/// Rows of the register block, which is also the width of A's packed strips.
 pub(crate) const ROWS: usize = 4;
-/// Columns of the register block; the width of B's packed strips.
+/// Columns of the register block, which is also the width of B's packed strips.
 pub(crate) const COLUMNS: usize = 16;
 /// Accumulators of one register block.
 pub(crate) const BLOCK: usize = ROWS * COLUMNS;
 
-/// The instructions this CPU has. Asked once: `cpuid` traps in virtual machines.
+/// The instructions that this CPU has. They are looked up once, because `cpuid` is slow in virtual
+/// machines.
 #[derive(Clone, Copy)]
 pub(crate) enum Instructions {
     #[cfg(target_arch = "x86_64")]
@@ -26,8 +27,8 @@ impl Instructions {
         Self::Baseline
     }
 
-    /// Adds A·B to `sums`, which holds one register block per pair of strips,
-    /// A's strips outermost.
+    /// Adds A·B to `sums`. These hold one register block per pair of strips; A's strips are the
+    /// outer index.
     pub(crate) fn multiply(self, panel: Panel<'_>) {
         match self {
             #[cfg(target_arch = "x86_64")]
@@ -37,7 +38,7 @@ impl Instructions {
     }
 }
 
-/// Two packed panels of the same depth, and the sums they add to.
+/// Two packed panels of the same depth, and the sums that their product is added to.
 pub(crate) struct Panel<'a> {
     pub(crate) depth: usize,
     pub(crate) a: &'a [f32],
@@ -45,7 +46,7 @@ pub(crate) struct Panel<'a> {
     pub(crate) sums: &'a mut [f32],
 }
 
-/// For vectors of 8: two per register block row.
+/// For vectors of 8 elements: two vectors make a row of the register block.
 #[cfg(target_arch = "x86_64")]
 struct VectorsOf8<'a>(Panel<'a>);
 
@@ -59,7 +60,7 @@ impl WithSimd for VectorsOf8<'_> {
     }
 }
 
-/// For any CPU: the compiler forms what vectors it may.
+/// For any CPU: the compiler forms the vectors that it can.
 struct Elementwise<'a>(Panel<'a>);
 
 impl WithSimd for Elementwise<'_> {
@@ -76,7 +77,7 @@ fn multiply<S: Simd, const VECTORS: usize>(simd: S, panel: Panel<'_>) {
     let Panel { depth, a, b, sums } = panel;
     let row_blocks = a.chunks_exact(ROWS * depth);
     let columns = b.len() / (COLUMNS * depth);
-    // B's strip is reused from the first cache level by all of A's.
+    // One strip of B stays in the first cache level while all strips of A are multiplied by it.
     for (column, b_strip) in b.chunks_exact(COLUMNS * depth).enumerate() {
         for (row, a_strip) in row_blocks.clone().enumerate() {
             let at = (row * columns + column) * BLOCK;

@@ -1,4 +1,4 @@
-//! One launch: the tiles of the output, shared out among threads.
+//! One launch. The tiles of the output are shared out among threads.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
@@ -8,8 +8,7 @@ use diode_core::Tile;
 use super::kernel::{BLOCK, COLUMNS, Instructions, Panel, ROWS};
 use super::{Inputs, Output};
 
-/// What outlives a launch: memory for each thread's panels and sums, so that
-/// allocation is not timed.
+/// What outlives a launch: memory for each thread's panels and sums. So no allocation is timed.
 pub(crate) struct Workspace {
     instructions: Instructions,
     scratch: Vec<Scratch>,
@@ -20,7 +19,7 @@ impl Workspace {
         Self { instructions: Instructions::detect(), scratch: Vec::new() }
     }
 
-    /// Makes room for a tile's panels, one set per thread.
+    /// Allocates panels for a tile, one set per thread.
     pub(crate) fn prepare(&mut self, tile: &Tile) {
         self.scratch = (0..tile.num_warps).map(|_| Scratch::new(tile)).collect();
     }
@@ -49,8 +48,8 @@ impl Scratch {
     }
 }
 
-/// Computes the whole output with one tile config. [`Workspace::prepare`] must
-/// have been called with the same tile.
+/// Computes the whole output with one tile config. [`Workspace::prepare`] must have been called
+/// with this tile before.
 pub(crate) fn launch(inputs: &Inputs, tile: &Tile, workspace: &mut Workspace, output: &Output) {
     let grid = Grid::new(inputs, tile);
     let next = AtomicUsize::new(0);
@@ -81,7 +80,7 @@ struct Grid {
     group: usize,
 }
 
-/// Which tile: counted in tiles, not elements.
+/// The place of a tile, counted in tiles and not in elements.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct TilePlace {
     batch: usize,
@@ -99,8 +98,8 @@ impl Grid {
         }
     }
 
-    /// The tile that is computed at a turn: down `group` rows, then to the next
-    /// column, so that what was read is read again soon. `None` past the end.
+    /// The tile to compute at turn `index`. The order goes down `group` rows and then to the next
+    /// column, so that panels are read again while they are cached. `None` past the end.
     fn place(&self, index: usize) -> Option<TilePlace> {
         let per_batch = self.rows * self.columns;
         let (batch, index) = (index / per_batch, index % per_batch);

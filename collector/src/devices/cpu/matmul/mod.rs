@@ -1,9 +1,9 @@
-//! The CPU backend: a real blocked, multi-threaded matrix multiplication whose
-//! loops are decided by the same config vocabulary that GPUs use.
+//! The CPU backend: a blocked, multi-threaded matrix multiplication. The same fields of a config
+//! decide its loops as on a GPU.
 //!
-//! `block_m`×`block_n` output tiles are computed from panels `block_k` deep, in
-//! the order that `group_m` gives them, by `num_warps` threads. Inputs are
-//! widened to f32 while a panel is packed, and sums are kept in f32.
+//! `num_warps` threads compute output tiles of `block_m`×`block_n` from panels that are `block_k`
+//! deep, in the order that `group_m` gives. Inputs are widened to f32 while a panel is packed, and
+//! sums are kept in f32.
 
 mod check;
 mod elements;

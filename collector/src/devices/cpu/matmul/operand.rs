@@ -1,30 +1,30 @@
-//! A or B: a batch of matrices, read in packed panels.
+//! A or B. Each is a batch of matrices that is read in packed panels.
 
 use std::ops::Range;
 
 use super::elements::{Element, Elements};
 
-/// One input of the multiplication, seen the same way from both sides: an
-/// `outer` dimension (M of A, N of B) that strips run along, and the `depth` K.
+/// One input of the multiplication. A and B look alike here: each has an `outer` dimension (M of A,
+/// N of B) that strips run along, and the `depth` K.
 pub(crate) struct Operand {
     pub(crate) elements: Elements,
     pub(crate) outer: usize,
     pub(crate) depth: usize,
-    /// Whether neighbours in the outer dimension lie side by side in memory:
-    /// a row-major B and a column-major A.
+    /// Whether neighbours in the outer dimension lie side by side in memory. They do in a row-major
+    /// B and in a column-major A.
     pub(crate) outer_contiguous: bool,
 }
 
 impl Operand {
-    /// The element of one batch at an outer and a depth position.
+    /// The element at an outer position and a depth of one batch.
     pub(crate) fn get(&self, batch: usize, outer: usize, depth: usize) -> f32 {
         let offset =
             if self.outer_contiguous { depth * self.outer + outer } else { outer * self.depth + depth };
         self.elements.get(batch * self.outer * self.depth + offset)
     }
 
-    /// Packs a panel as strips `W` wide: for each strip, for each depth, `W`
-    /// f32 side by side. A last strip that is not full is filled with zeros.
+    /// Packs a panel as strips of width `W`. Each strip holds, for each depth, `W` f32 side by
+    /// side. If the last strip is not full, zeros fill it.
     pub(crate) fn pack<const W: usize>(
         &self,
         batch: usize,
@@ -68,7 +68,7 @@ impl Operand {
     }
 }
 
-/// Turns `width` runs along the depth into rows of `W`.
+/// Packs `width` runs along the depth as rows of `W` elements.
 fn interleave<T: Element, const W: usize>(
     matrix: &[T],
     row_length: usize,
@@ -77,7 +77,7 @@ fn interleave<T: Element, const W: usize>(
     depth: Range<usize>,
     strip: &mut [f32],
 ) {
-    /// Long enough to widen in bulk, short enough for the stack and L1.
+    /// Long enough to widen many at once, short enough for the stack and the L1 cache.
     const CHUNK: usize = 64;
     let mut wide = [0.0; CHUNK];
     for w in 0..width {

@@ -1,4 +1,4 @@
-//! The output matrix, written by several threads at once.
+//! The output matrix, which several threads write at once.
 
 use std::sync::atomic::{AtomicU16, AtomicU32, Ordering};
 
@@ -7,9 +7,9 @@ use half::{bf16, f16};
 
 /// The output in the problem's type.
 ///
-/// Tiles of one row belong to different threads, so the elements are atomics
-/// with relaxed stores, which are plain stores in machine code: the tiles are
-/// disjoint, and joining the threads makes them visible.
+/// Different threads write the tiles of one row, so the elements are atomics. Relaxed stores are
+/// plain stores in machine code. They suffice, because tiles are disjoint and joining the threads
+/// makes them visible.
 pub(crate) enum Output {
     F32(Vec<AtomicU32>),
     F16(Vec<AtomicU16>),
@@ -28,7 +28,7 @@ impl Output {
         }
     }
 
-    /// Rounds and stores values at every `step`th element from `start` on.
+    /// Rounds `values` and stores them at every `step`th element from `start` on.
     pub(crate) fn store(&self, start: usize, step: usize, values: &[f32]) {
         match self {
             Self::F32(out) => {
@@ -57,8 +57,8 @@ impl Output {
         }
     }
 
-    /// Overwrites everything with NaN, so that an element which a faulty config
-    /// leaves out cannot pass for right because the config before it was.
+    /// Overwrites all elements with NaN. Otherwise an element that a faulty config leaves out could
+    /// still hold the right value of the config before.
     pub(crate) fn poison(&self) {
         match self {
             Self::F32(out) => out.iter().for_each(|e| e.store(f32::NAN.to_bits(), Ordering::Relaxed)),

@@ -1,4 +1,4 @@
-//! The kernel against a naive product, over awkward sizes, types, layouts and tiles.
+//! Compares the kernel with a naive product, for awkward sizes, types, layouts and tiles.
 
 use diode_core::{Bias, DType, Layout, Op, OutputLayout, Problem, ProblemFields, Tile};
 

@@ -1,4 +1,4 @@
-//! The functions that both vendors' drivers have, with the same arguments and the same codes.
+//! The functions that both vendors' drivers have, with equal arguments and equal codes.
 
 use std::ffi::{c_char, c_int, c_uint, c_void};
 

@@ -1,4 +1,4 @@
-//! What only NVIDIA's driver has.
+//! What only NVIDIA's driver offers.
 
 use std::ffi::{CStr, c_char, c_int};
 use std::ptr;
@@ -10,7 +10,7 @@ use crate::devices::gpu::foreign::functions;
 pub(super) const LIBRARIES: [&str; 1] = ["libcuda.so.1"];
 
 functions! {
-    /// The rest of CUDA's driver API that is called.
+    /// The functions of CUDA's driver that HIP lacks, as far as they are called.
     Cuda {
         device_get = "cuDeviceGet" (*mut c_int, c_int);
         device_name = "cuDeviceGetName" (*mut c_char, c_int, c_int);
@@ -21,7 +21,7 @@ functions! {
     }
 }
 
-/// What `cuDeviceGetAttribute` is asked.
+/// Numbers of the attributes that `cuDeviceGetAttribute` is asked for.
 #[derive(Debug, Clone, Copy)]
 enum Attribute {
     L2Bytes = 38,
@@ -57,7 +57,8 @@ impl Cuda {
         Ok(value.unsigned_abs().into())
     }
 
-    /// Makes a GPU's primary context current on this thread. It is retained until the process ends.
+    /// Makes a GPU's primary context current on this thread. The context is retained until the
+    /// process ends.
     pub(super) fn use_device(&self, driver: &Driver, ordinal: c_int) -> Result<c_int> {
         let (mut device, mut context) = (0, ptr::null_mut());
         let (get, retain, set) = (&self.device_get, &self.context_retain, &self.context_set);
@@ -70,9 +71,9 @@ impl Cuda {
         Ok(device)
     }
 
-    /// Has a kernel launched with `shared` bytes of dynamic shared memory.
+    /// Allows launches of a kernel with `shared` bytes of dynamic shared memory.
     pub(super) fn allow_shared(&self, driver: &Driver, function: Handle, shared: u32) -> Result<()> {
-        /// More than this must be asked for by name.
+        /// Only more than this must be allowed for each kernel.
         const ORDINARY_SHARED: u32 = 48 << 10;
         const MAX_DYNAMIC_SHARED: c_int = 8;
         if shared <= ORDINARY_SHARED {

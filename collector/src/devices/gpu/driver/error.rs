@@ -1,8 +1,8 @@
-//! What the driver refuses, and why there is none.
+//! The errors of a driver's calls, and the reasons why no driver is usable.
 
 use crate::devices::gpu::vendor::Vendor;
 
-/// A call that the driver refused. Both vendors have the same codes.
+/// A call that the driver refused. Both vendors use the same codes.
 #[derive(Debug, Clone, thiserror::Error)]
 #[error("{call}: {name} ({code})")]
 pub(crate) struct DriverError {
@@ -12,7 +12,7 @@ pub(crate) struct DriverError {
 }
 
 impl DriverError {
-    /// After these, the process can do nothing more on the GPU.
+    /// Whether the process can do nothing more on the GPU after this error.
     pub(crate) fn is_sticky(&self) -> bool {
         matches!(self.code, 4 | 46 | 214 | 219 | 700 | 702 | 710 | 714..=721 | 999)
     }
@@ -21,7 +21,7 @@ impl DriverError {
         self.code == 2
     }
 
-    /// More registers, threads or shared memory than there are.
+    /// Whether a kernel needs more registers, threads or shared memory than the GPU has.
     pub(crate) fn is_out_of_resources(&self) -> bool {
         matches!(self.code, 1 | 701)
     }
@@ -38,7 +38,7 @@ pub(crate) enum NoDriver {
     TooOld(Vendor, #[source] libloading::Error),
     #[error("the {} finds no GPU; see whether {} it, or use --backend cpu", .0.driver(), .0.hiding())]
     NoGpu(Vendor),
-    /// Also where a GPU has got lost.
+    /// The node has no GPU with this number. It may have had one that has got lost.
     #[error("device {device}: this node has {count}, counted from 0")]
     Fewer { device: u32, count: u32 },
     #[error("the {} does not work", .0.driver())]
@@ -46,7 +46,7 @@ pub(crate) enum NoDriver {
 }
 
 impl NoDriver {
-    /// Whether it may be over by itself, as an update of the driver or a reset of the GPU is.
+    /// Whether the cause may pass by itself, such as an update of the driver or a reset of the GPU.
     pub(crate) fn may_pass(&self) -> bool {
         !matches!(self, Self::TooOld(..))
     }

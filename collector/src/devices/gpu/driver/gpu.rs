@@ -1,4 +1,4 @@
-//! One GPU, and what can be asked of it.
+//! One GPU and the operations on it.
 
 use std::ffi::{CStr, CString, c_int};
 use std::ptr;
@@ -7,7 +7,7 @@ use super::objects::{Event, Function, Memory, MemoryInfo, Slice};
 use super::{Description, Driver, Own, Result};
 use crate::devices::gpu::arguments::Arguments;
 
-/// One GPU, current on this thread; all work goes through its default stream, so it runs in the order of the calls.
+/// One GPU, current on this thread. All work goes through its default stream, so it runs in the order of the calls.
 pub(crate) struct Gpu {
     driver: Driver,
     device: c_int,
@@ -26,7 +26,7 @@ impl Gpu {
         self.driver.describe(self.device as u32)
     }
 
-    /// Such as `0000:3b:00.0`; management libraries know the GPU by the same name.
+    /// The GPU's address on the bus, such as `0000:3b:00.0`. Management libraries use the same address.
     pub(crate) fn bus_id(&self) -> Result<String> {
         let mut bytes = [0_u8; 256];
         let call = &self.driver.0.api.device_bus_id;
@@ -48,12 +48,13 @@ impl Gpu {
     pub(crate) fn allocate(&self, bytes: u64) -> Result<Memory> {
         let mut pointer = 0;
         let call = &self.driver.0.api.allocate;
-        // SAFETY: writes one pointer. Zero bytes would be refused, so there is always one.
+        // SAFETY: writes one pointer. An allocation of zero bytes would be refused, so there is always at least
+        // one.
         self.check(call.name, unsafe { (call.function)(&mut pointer, bytes.max(1) as usize) })?;
         Ok(Memory { driver: self.driver.clone(), pointer, bytes })
     }
 
-    /// Queues filling memory with one byte.
+    /// Queues filling the memory with a byte.
     pub(crate) fn fill(&self, memory: &Memory, byte: u8) -> Result<()> {
         let call = &self.driver.0.api.fill_async;
         // SAFETY: the range is the allocation.
@@ -61,7 +62,7 @@ impl Gpu {
         self.check(call.name, code)
     }
 
-    /// Queues a copy from `from` to `to`, bytes counted from their starts.
+    /// Queues a copy from `from` to `to`. It copies as many bytes as the shorter of the two has.
     pub(crate) fn copy(&self, to: Slice<'_>, from: Slice<'_>) -> Result<()> {
         let bytes = to.bytes.min(from.bytes) as usize;
         let call = &self.driver.0.api.copy_async;
@@ -70,17 +71,17 @@ impl Gpu {
         self.check(call.name, code)
     }
 
-    /// Waits for all that is queued and reads memory as 32-bit numbers.
+    /// Waits for all queued work, then reads memory as 32-bit numbers.
     pub(crate) fn read(&self, memory: &Memory) -> Result<Vec<u32>> {
         let mut values = vec![0_u32; (memory.bytes / 4) as usize];
         let call = &self.driver.0.api.copy_to_host;
-        // SAFETY: writes as many bytes as the vector has, and as the allocation has.
+        // SAFETY: writes as many bytes as the vector has. The allocation has at least as many.
         let code = unsafe { (call.function)(values.as_mut_ptr().cast(), memory.pointer, values.len() * 4) };
         self.check(call.name, code)?;
         Ok(values)
     }
 
-    /// Waits for all that is queued.
+    /// Waits for all queued work.
     pub(crate) fn synchronize(&self) -> Result<()> {
         let call = &self.driver.0.api.synchronize;
         // SAFETY: takes nothing.
@@ -92,11 +93,11 @@ impl Gpu {
         let api = &self.driver.0.api;
         let (load, find) = (&api.module_load, &api.module_function);
         let mut module = ptr::null_mut();
-        // SAFETY: the binary is an ELF file that states its own size; a broken one is refused.
+        // SAFETY: the binary is an ELF file, which states its own size. The driver refuses a broken one.
         self.check(load.name, unsafe { (load.function)(&mut module, binary.as_ptr().cast()) })?;
         let mut function = Function { driver: self.driver.clone(), module, handle: ptr::null_mut() };
         let symbol = CString::new(symbol).unwrap_or_default();
-        // SAFETY: the module was loaded above, the name ends with a zero byte.
+        // SAFETY: the module was loaded above, and the name ends with a zero byte.
         let code = unsafe { (find.function)(&mut function.handle, module, symbol.as_ptr()) };
         self.check(find.name, code)?;
         if let Own::Cuda(cuda) = &self.driver.0.own {
@@ -107,8 +108,8 @@ impl Gpu {
 
     /// Queues a launch.
     ///
-    /// The arguments must be those the kernel was compiled for; packs state the
-    /// layout they were built with, and backends launch no other.
+    /// The arguments must be those that the kernel was compiled for. Packs state the layout of arguments that they
+    /// were built with, and backends launch no other.
     pub(crate) fn launch(
         &self,
         function: &Function,
@@ -120,8 +121,8 @@ impl Gpu {
         let [x, y] = grid;
         let call = &self.driver.0.api.launch;
         let mut pointers = arguments.pointers();
-        // SAFETY: every pointer leads to a value that lives across the call, in number and
-        // size as the kernel of this layout takes them.
+        // SAFETY: every pointer leads to a value that lives across the call. Number and sizes of the values are
+        // those that the kernels of this layout take.
         let code = unsafe {
             (call.function)(
                 function.handle,
@@ -148,14 +149,14 @@ impl Gpu {
         Ok(Event { driver: self.driver.clone(), handle })
     }
 
-    /// Queues taking the time.
+    /// Queues an event, which takes the time when the GPU reaches it.
     pub(crate) fn record(&self, event: &Event) -> Result<()> {
         let call = &self.driver.0.api.event_record;
         // SAFETY: the event exists for as long as its owner does.
         self.check(call.name, unsafe { (call.function)(event.handle, ptr::null_mut()) })
     }
 
-    /// Whether the GPU has reached the point where the time was taken.
+    /// Whether the GPU has reached the event.
     pub(crate) fn has_passed(&self, event: &Event) -> Result<bool> {
         const NOT_READY: c_int = 600;
         let call = &self.driver.0.api.event_query;

@@ -1,4 +1,4 @@
-//! The vendors' drivers behind one safe interface. No other code calls them.
+//! The vendors' drivers behind one safe interface. No other module calls the drivers.
 #![allow(unsafe_code, reason = "a foreign function interface; nothing unsafe leaves this module")]
 
 mod api;
@@ -30,22 +30,22 @@ struct Loaded {
     own: Own,
 }
 
-/// What only one vendor has.
+/// The functions that only one vendor has.
 enum Own {
     Cuda(Cuda),
     Hip(Hip),
 }
 
-/// What a driver says of a GPU.
+/// The facts that a driver states about a GPU.
 #[derive(Debug, Clone)]
 pub(crate) struct Description {
     pub(crate) name: String,
-    /// As packs name it: `sm_90`, `gfx942`.
+    /// The architecture as packs name it: `sm_90`, `gfx942`.
     pub(crate) arch: String,
     pub(crate) sms: u64,
-    /// The last cache before memory.
+    /// The size of the last cache before memory.
     pub(crate) cache_bytes: u64,
-    /// `None` where the driver tells it in another way.
+    /// `None` for NVIDIA GPUs, whose memory is read in other ways.
     pub(crate) memory_bytes: Option<u64>,
 }
 
@@ -65,7 +65,7 @@ impl Driver {
         };
         let driver = Self(Arc::new(Loaded { api, own }));
         let init = &driver.0.api.init;
-        // SAFETY: takes flags, of which there are none.
+        // SAFETY: takes flags, and none are given.
         let started = driver.check(init.name, unsafe { (init.function)(0) });
         started.map_err(|error| NoDriver::because(vendor, error))?;
         Ok(driver)

@@ -1,16 +1,16 @@
-//! What lives on the GPU, and is given back when it is dropped.
+//! Objects on the GPU. Each is freed when it is dropped.
 
 use super::Driver;
 use super::api::{Handle, Pointer};
 
-/// A GPU's memory in bytes: what could be allocated now, and all of it.
+/// A GPU's memory in bytes: `free` can be allocated now, `total` is all of it.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct MemoryInfo {
     pub(crate) free: u64,
     pub(crate) total: u64,
 }
 
-/// Memory of the GPU.
+/// An allocation on the GPU.
 pub(crate) struct Memory {
     pub(super) driver: Driver,
     pub(super) pointer: Pointer,
@@ -22,7 +22,7 @@ impl Memory {
         self.bytes
     }
 
-    /// A part of it.
+    /// A part of the allocation.
     pub(crate) fn slice(&self, start: u64, bytes: u64) -> Slice<'_> {
         assert!(start + bytes <= self.bytes, "{start} + {bytes} of {}", self.bytes);
         Slice { memory: self, start, bytes }
@@ -31,12 +31,13 @@ impl Memory {
 
 impl Drop for Memory {
     fn drop(&mut self) {
-        // SAFETY: allocated by this driver and freed once. An error here would only repeat an earlier one.
+        // SAFETY: this driver allocated it, and it is freed once. An error here would only repeat an
+        // earlier one.
         let _ = unsafe { (self.driver.0.api.free.function)(self.pointer) };
     }
 }
 
-/// A part of some memory.
+/// A part of an allocation.
 #[derive(Clone, Copy)]
 pub(crate) struct Slice<'a> {
     memory: &'a Memory,
@@ -45,7 +46,7 @@ pub(crate) struct Slice<'a> {
 }
 
 impl Slice<'_> {
-    /// The address on the GPU.
+    /// The part's address on the GPU.
     pub(crate) fn pointer(&self) -> u64 {
         self.memory.pointer + self.start
     }
@@ -60,12 +61,12 @@ pub(crate) struct Function {
 
 impl Drop for Function {
     fn drop(&mut self) {
-        // SAFETY: loaded by this driver and unloaded once.
+        // SAFETY: this driver loaded it, and it is unloaded once.
         let _ = unsafe { (self.driver.0.api.module_unload.function)(self.module) };
     }
 }
 
-/// A point in the queue.
+/// A point in the queue whose time is taken.
 pub(crate) struct Event {
     pub(super) driver: Driver,
     pub(super) handle: Handle,
@@ -73,7 +74,7 @@ pub(crate) struct Event {
 
 impl Drop for Event {
     fn drop(&mut self) {
-        // SAFETY: created by this driver and destroyed once.
+        // SAFETY: this driver created it, and it is destroyed once.
         let _ = unsafe { (self.driver.0.api.event_destroy.function)(self.handle) };
     }
 }

@@ -1,4 +1,4 @@
-//! Plain multiplications, by cuBLAS.
+//! Plain multiplications with cuBLAS.
 
 use std::ffi::c_int;
 use std::path::Path;
@@ -14,9 +14,9 @@ use crate::devices::gpu::operands::Matrices;
 
 /// The versions whose functions have the signatures used here.
 const LIBRARIES: [&str; 3] = ["libcublas.so.13", "libcublas.so.12", "libcublas.so.11"];
-/// What torch gives cuBLAS on Hopper.
+/// The size of the workspace that torch gives cuBLAS on Hopper.
 const WORKSPACE_BYTES: u64 = 32 << 20;
-/// fp32 sums; and no TF32, which is torch's default.
+/// Sums in fp32, and no TF32, as is torch's default.
 const COMPUTE_32F: c_int = 68;
 const DEFAULT_ALGORITHM: c_int = 99;
 
@@ -40,7 +40,7 @@ functions! {
 pub(super) struct Cublas {
     functions: Functions,
     handle: Handle,
-    /// Used by the library for as long as it multiplies.
+    /// The library uses it during multiplications.
     _workspace: Memory,
     pub(super) version: i32,
 }
@@ -55,7 +55,8 @@ impl Cublas {
         let at = workspace.slice(0, WORKSPACE_BYTES).pointer();
         let (mut handle, mut version): (Handle, c_int) = (ptr::null_mut(), 0);
         let (create, ask, set) = (&functions.create, &functions.version, &functions.set_workspace);
-        // SAFETY: the first writes a handle, the second a number; the workspace lives as long as the handle.
+        // SAFETY: the first call writes a handle, the second a number. The workspace lives as long as the
+        // handle.
         unsafe {
             check(create.name, (create.function)(&mut handle))?;
             check(ask.name, (ask.function)(handle, &mut version))?;
@@ -64,7 +65,7 @@ impl Cublas {
         Ok(Self { functions, handle, _workspace: workspace, version })
     }
 
-    /// Queues one multiplication, whose result is added to `kept` times the output.
+    /// Queues one multiplication. The output becomes the product plus `kept` times the old output.
     pub(super) fn multiply(
         &self,
         problem: &Problem,
@@ -81,7 +82,7 @@ impl Cublas {
         let (compute, algorithm) = (COMPUTE_32F, DEFAULT_ALGORITHM);
         if problem.b == 1 {
             let call = &self.functions.multiply;
-            // SAFETY: matrices lie within their allocations, the two numbers live across the call.
+            // SAFETY: the matrices lie within their allocations, and the two numbers live across the call.
             let status = unsafe {
                 (call.function)(
                     handle, op_a, op_b, m, n, k, &one, a, t, lda, b, t, ldb, &kept, c, t, ldc, compute,
@@ -94,7 +95,7 @@ impl Cublas {
         let (sa, sb) = (stride(problem.k, problem.n), stride(problem.m, problem.k));
         let (sc, batches) = (stride(problem.m, problem.n), problem.b as c_int);
         let call = &self.functions.multiply_batch;
-        // SAFETY: as above.
+        // SAFETY: as for the call above.
         let status = unsafe {
             (call.function)(
                 handle, op_a, op_b, m, n, k, &one, a, t, lda, sa, b, t, ldb, sb, &kept, c, t, ldc, sc,

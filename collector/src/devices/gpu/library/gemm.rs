@@ -1,17 +1,17 @@
-//! How a problem is put to the libraries.
+//! A problem in the terms of the libraries.
 
 use std::ffi::c_int;
 
 use diode_core::{DType, Layout, Problem};
 
-/// The libraries are column-major: they compute the transposed product, whose memory is the same. A and B
-/// are those of the problem, so they change places in a call.
+/// The libraries are column-major. They compute the transposed product, which takes the same memory. So A
+/// and B change places in a call; in this type, they are still those of the problem.
 pub(super) struct Gemm {
     pub(super) a_transposed: bool,
     pub(super) b_transposed: bool,
     pub(super) lda: u64,
     pub(super) ldb: u64,
-    /// The same number for all libraries.
+    /// The number of the data type, which is the same for all libraries.
     pub(super) data_type: c_int,
 }
 

@@ -1,4 +1,4 @@
-//! cuBLASLt and hipBLASLt, which have the same functions under names and numbers of their own.
+//! cuBLASLt and hipBLASLt. They have the same functions, with different names and numbers.
 
 use std::cell::RefCell;
 use std::ffi::{c_int, c_void};
@@ -43,17 +43,17 @@ functions! {
 }
 
 functions! {
-    /// Only hipBLASLt is asked for its version; on NVIDIA GPUs cuBLAS is.
+    /// The version of hipBLASLt. On NVIDIA GPUs, cuBLAS states the version.
     Version {
         version = "hipblasLtGetVersion" (Handle, *mut c_int);
     }
 }
 
-/// The numbers of one of the libraries.
+/// The constants of one of the libraries.
 struct Numbers {
-    /// How an operand is taken as it is, and transposed.
+    /// The constants for an operand as it is, and transposed.
     operations: [c_int; 2],
-    /// fp32 sums; and no TF32, which is torch's default.
+    /// Sums in fp32, and no TF32, as is torch's default.
     compute: c_int,
     transpose_a: c_int,
     transpose_b: c_int,
@@ -61,7 +61,7 @@ struct Numbers {
     bias_pointer: c_int,
     batches: c_int,
     batch_distance: c_int,
-    /// What torch gives the library.
+    /// The size of the workspace that torch gives the library.
     workspace: u64,
 }
 
@@ -94,7 +94,8 @@ const ADD_BIAS: u32 = 4;
 const MAX_WORKSPACE: c_int = 1;
 const NOT_SUPPORTED: c_int = 15;
 
-/// What a library says of an algorithm, beginning with the algorithm; larger than either library's.
+/// A library's answer about an algorithm, which begins with the algorithm. It is larger than the answers of both
+/// libraries.
 #[repr(C)]
 #[derive(Clone, Copy, Default)]
 pub(super) struct Choice([u64; 16]);
@@ -105,7 +106,7 @@ pub(super) struct Light {
     handle: Handle,
     workspace: Memory,
     pub(super) version: i32,
-    /// Of the last multiplication. Many follow that differ in nothing but the addresses.
+    /// The last multiplication that was prepared. Many launches follow that differ only in the addresses.
     last: RefCell<Option<Prepared>>,
 }
 
@@ -141,7 +142,8 @@ impl Light {
         Ok(Self { functions, numbers, handle, workspace, version, last })
     }
 
-    /// Queues one multiplication, to which a row is added, or `kept` times the output.
+    /// Queues one multiplication. The output becomes the product plus the bias row, or plus `kept` times the old
+    /// output.
     pub(super) fn multiply(
         &self,
         problem: &Problem,
@@ -164,7 +166,7 @@ impl Light {
         let (one, output) = (1.0_f32, matrices.c.pointer());
         let call = &self.functions.multiply;
         let [b, a, c] = [&prepared.b, &prepared.a, &prepared.c].map(|layout| layout.handle);
-        // SAFETY: matrices and the workspace lie within their allocations; all else lives across the call.
+        // SAFETY: the matrices and the workspace lie within their allocations, and all else lives across the call.
         let status = unsafe {
             (call.function)(
                 self.handle,
@@ -188,7 +190,7 @@ impl Light {
         check(call.name, status)
     }
 
-    /// Describes a multiplication, and takes the library's own first choice for it, as torch does.
+    /// Describes a multiplication and asks the library for an algorithm. It takes the first choice, as torch does.
     fn prepare(
         &self,
         problem: &Problem,
@@ -232,7 +234,7 @@ impl Light {
         let preference = Preference::new(&self.functions, self.numbers.workspace)?;
         let (mut choice, mut count) = (Choice::default(), 0);
         let call = &self.functions.choose;
-        // SAFETY: all handles live; there is room for one answer of either library.
+        // SAFETY: all handles are alive, and there is room for one answer of either library.
         let status = unsafe {
             (call.function)(
                 self.handle,
@@ -252,7 +254,7 @@ impl Light {
     }
 }
 
-/// A multiplication that has been described and chosen for.
+/// A multiplication that has been described, with the algorithm chosen for it.
 struct Prepared {
     problem: Problem,
     description: Description,
@@ -262,7 +264,7 @@ struct Prepared {
     choice: Choice,
 }
 
-/// Declares the owner of a handle, which one function frees.
+/// Declares the owner of a handle. One function frees the handle.
 macro_rules! owner {
     ($name:ident, $destroy:ident) => {
         struct $name {
@@ -272,7 +274,8 @@ macro_rules! owner {
 
         impl Drop for $name {
             fn drop(&mut self) {
-                // SAFETY: made by this library and destroyed once. An error here would only repeat an earlier one.
+                // SAFETY: this library made it, and it is destroyed once. An error here would only repeat an
+                // earlier one.
                 let _ = unsafe { (self.functions.$destroy.function)(self.handle) };
             }
         }
@@ -294,7 +297,7 @@ impl Description {
 
     fn set<T>(&self, attribute: c_int, value: &T) -> Result<(), LibraryError> {
         let call = &self.functions.set;
-        // SAFETY: reads a value of the size that is given.
+        // SAFETY: reads a value of the given size.
         let status =
             unsafe { (call.function)(self.handle, attribute, ptr::from_ref(value).cast(), size_of::<T>()) };
         check(call.name, status)
