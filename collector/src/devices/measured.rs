@@ -1,10 +1,10 @@
-//! What became of the configs of a problem.
+//! The outcomes of a problem's configs.
 
 use diode_core::{Config, FailureReason};
 
 use super::samples::Samples;
 
-/// What became of every config of a problem.
+/// The times or the failure of every config of a problem.
 #[derive(Debug, Default)]
 pub(crate) struct MeasuredConfigs {
     pub(crate) timed: Vec<(Config, Samples)>,
@@ -12,12 +12,12 @@ pub(crate) struct MeasuredConfigs {
 }
 
 impl MeasuredConfigs {
-    /// Every config failed for the same reason.
+    /// The same failure for every config.
     pub(crate) fn all_failed(configs: &[Config], reason: FailureReason) -> Self {
         Self { timed: Vec::new(), failed: configs.iter().map(|config| (*config, reason)).collect() }
     }
 
-    /// The shortest median so far.
+    /// The shortest median time so far.
     pub(crate) fn best(&self) -> Option<u64> {
         self.timed.iter().filter_map(|(_, samples)| samples.median()).min()
     }

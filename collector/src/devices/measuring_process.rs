@@ -1,4 +1,5 @@
-//! A measuring process as its parent sees it: the two exchange lines of JSON, and it can be ended at any time.
+//! A measuring process, seen from its parent. The two exchange lines of JSON, and the parent can end the
+//! process at any time.
 
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Child, ChildStdin, Command, Stdio};
@@ -10,17 +11,16 @@ use anyhow::Context;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-/// Why there is no reply. The process is gone in either case; the next request
-/// starts another.
+/// Why there is no reply. In either case the process is gone, and the next request starts another one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Lost {
-    /// The watchdog ended it.
+    /// The process did not reply in time and was ended.
     TimedOut,
-    /// It ended by itself.
+    /// The process ended by itself.
     Died,
 }
 
-/// Owns a measuring process, which is started when it is first needed.
+/// Owns a measuring process, which starts when it is first needed.
 pub(crate) struct MeasuringProcess {
     command: Box<dyn Fn() -> anyhow::Result<Command> + Send>,
     running: Option<Running>,
@@ -41,7 +41,7 @@ impl MeasuringProcess {
         self.running.is_some()
     }
 
-    /// Starts the process if there is none.
+    /// Starts the process if none is running.
     pub(crate) fn start(&mut self) -> anyhow::Result<()> {
         if self.running.is_none() {
             self.running = Some(start((self.command)()?)?);
@@ -49,18 +49,18 @@ impl MeasuringProcess {
         Ok(())
     }
 
-    /// Sends one line. A process that is gone is noticed when its reply is waited for.
+    /// Sends one line. Waiting for the reply shows if the process is gone.
     pub(crate) fn send(&mut self, request: &impl Serialize) -> anyhow::Result<()> {
         self.start()?;
         let line = serde_json::to_string(request).context("cannot encode a request")?;
         if let Some(running) = &mut self.running {
-            // A failed write means that the process is gone; waiting for the reply says so too.
+            // A failed write means that the process is gone. Waiting for the reply shows that, too.
             let _ = writeln!(running.requests, "{line}").and_then(|()| running.requests.flush());
         }
         Ok(())
     }
 
-    /// Waits for the next line, and ends a process that does not send it in time.
+    /// Waits for the next line. Ends the process if it does not send the line in time.
     pub(crate) fn receive<T: DeserializeOwned>(
         &mut self,
         patience: Duration,
@@ -72,7 +72,7 @@ impl MeasuringProcess {
         Ok(Err(Lost::TimedOut))
     }
 
-    /// Waits for the next line for a while; `None` if it is still to come.
+    /// Waits this long for the next line. `None` if it has not come yet.
     pub(crate) fn poll<T: DeserializeOwned>(
         &mut self,
         wait: Duration,
@@ -109,7 +109,7 @@ impl Drop for MeasuringProcess {
 }
 
 fn start(mut command: Command) -> anyhow::Result<Running> {
-    // A Ctrl-C is for the parent, which lets the problem in hand finish.
+    // A Ctrl-C is not for this process: its parent lets the problem in hand finish.
     #[cfg(unix)]
     std::os::unix::process::CommandExt::process_group(&mut command, 0);
     let mut process = command
@@ -120,7 +120,7 @@ fn start(mut command: Command) -> anyhow::Result<Running> {
     let requests = process.stdin.take().context("the measuring process has no stdin")?;
     let output = process.stdout.take().context("the measuring process has no stdout")?;
     let (sender, replies) = channel();
-    // Ends with the process, or when its lines are no longer wanted.
+    // The thread ends with the process, or when nobody wants its lines any more.
     thread::spawn(move || {
         for line in BufReader::new(output).lines().map_while(Result::ok) {
             if sender.send(line).is_err() {

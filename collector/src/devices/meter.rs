@@ -1,4 +1,4 @@
-//! What every device does: times the configs of a problem.
+//! The interface that every device has: it times the configs of a problem.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -10,10 +10,10 @@ use super::measured::MeasuredConfigs;
 
 /// One device, with a measuring process of its own.
 pub(crate) trait Meter: Send {
-    /// How its times are taken.
+    /// The method by which the device takes times.
     fn method(&self) -> Method;
 
-    /// Uses these kernel packs from now on, in place of others. Returns the node's facts with them.
+    /// Replaces the kernel packs by these. Returns the node's facts with the new packs.
     fn use_packs(
         &mut self,
         _packs: &[PathBuf],
@@ -22,20 +22,20 @@ pub(crate) trait Meter: Send {
         bail!("this device launches no kernels from packs")
     }
 
-    /// What goes on around the device between two problems.
+    /// What may keep the device from measuring, read between two problems.
     fn surroundings(&self) -> Surroundings {
         Surroundings::default()
     }
 
-    /// Holds nothing of the device until the next problem.
+    /// Releases the device until the next problem.
     fn let_go(&mut self) {}
 
-    /// Takes the device again after that; gives up when `abandon` is true.
+    /// Takes the device again after [`Self::let_go`] or a failure. Gives up once `abandon` is true.
     fn take_again(&mut self, _abandon: &dyn Fn() -> bool) -> anyhow::Result<()> {
         Ok(())
     }
 
-    /// Times configs on a problem; gives up when `abandon` is true.
+    /// Times configs on a problem. Gives up once `abandon` is true.
     fn measure(
         &mut self,
         problem: &Problem,
@@ -44,42 +44,44 @@ pub(crate) trait Meter: Send {
     ) -> anyhow::Result<Outcome>;
 }
 
-/// The device does not take up work again. It may later, as after a reset of its driver.
+/// The device cannot take up work again now. It may later, for example after a reset of its driver.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 pub(crate) struct NotReady(pub(crate) String);
 
-/// What may keep from measuring; `None` where the device does not say.
+/// What may keep a device from measuring. `None` if the device does not state it.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Surroundings {
-    /// Processes besides ours that compute on it.
+    /// How many other processes compute on the device.
     pub(crate) others: Option<usize>,
     pub(crate) celsius: Option<u32>,
-    /// Heat or the power supply holds its clocks down.
+    /// Whether heat or the power supply holds the device's clocks down.
     pub(crate) slowed: bool,
 }
 
-/// What became of a problem.
+/// The outcome of a problem.
 pub(crate) enum Outcome {
     Measured {
         measured: MeasuredConfigs,
         quality: Quality,
     },
-    /// This device or its kernels cannot compute it.
+    /// This device or its kernels cannot compute the problem.
     Refused(String),
     Abandoned,
 }
 
-/// How well a device could measure.
+/// How well the device could measure a problem.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Quality {
-    /// The best configs had to be measured again, and still disagreed the last time.
+    /// Whether the best configs had to be measured again and still disagreed the last time.
     pub(crate) disturbed: bool,
-    /// Nanoseconds that a GPU spent in kernels, and in all.
+    /// Nanoseconds that the GPU spent in kernels (`busy_ns`), and that measuring took in all
+    /// (`wall_ns`).
     pub(crate) busy_ns: u64,
     pub(crate) wall_ns: u64,
-    /// Launches that were timed again, since the GPU may have waited for them.
+    /// How often the GPU may have had to wait for a launch. Such a launch is timed again, a few
+    /// times at most.
     pub(crate) late: u32,
-    /// The power limit held the clocks down.
+    /// Whether the power limit held the clocks down.
     pub(crate) power_capped: bool,
 }

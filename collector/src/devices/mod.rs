@@ -1,8 +1,8 @@
-//! What times the configs of a problem: the CPU of this node, or one of its GPUs.
+//! The devices that time a problem's configs: the CPU of this node, or its GPUs.
 //!
-//! Each kind of device has a meter, which is the parent's side, and a measuring process
-//! with a worker; they exchange the messages of a protocol. A kernel that hangs or crashes
-//! ends that process and costs one config, never the collection.
+//! Each kind of device has a meter, which is the parent's side, and a measuring process with a
+//! worker. The two exchange the messages of a protocol. A kernel that hangs or crashes ends the
+//! measuring process. It costs one config and never the collection.
 
 pub(crate) mod cpu;
 pub(crate) mod gpu;

@@ -2,7 +2,7 @@
 
 use diode_core::stats::integer_quantile;
 
-/// Measured times, in nanoseconds, in any order.
+/// The measured times in nanoseconds, in any order.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Samples(Vec<u64>);
 
@@ -16,7 +16,7 @@ impl Samples {
         self.0.len()
     }
 
-    /// The middle value, or the mean of the two in the middle. `None` if empty.
+    /// The middle value, or the mean of the two middle values. `None` if there are none.
     pub(crate) fn median(&self) -> Option<u64> {
         integer_quantile(&self.0, 2, 4)
     }
@@ -25,7 +25,7 @@ impl Samples {
         self.0.first().copied()
     }
 
-    /// The interquartile range; 0 for a single repeat, which has none.
+    /// The interquartile range. It is 0 for a single repeat.
     pub(crate) fn spread(&self) -> u64 {
         let quartile = |part| integer_quantile(&self.0, part, 4);
         quartile(3).zip(quartile(1)).map_or(0, |(upper, lower)| upper - lower)

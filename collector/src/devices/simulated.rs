@@ -1,4 +1,4 @@
-//! A device whose times are made up, for trying servers out with many agents.
+//! A device with made-up times, for trying servers out with many agents.
 
 use std::thread;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -11,14 +11,15 @@ use super::measured::MeasuredConfigs;
 use super::meter::{Meter, Outcome, Quality};
 use super::samples::Samples;
 
-/// About what a quick GPU takes. Without it, one simulated agent alone would keep a server busy.
+/// About as long as a quick GPU takes. Without this wait, a single simulated agent would keep a
+/// server busy.
 const PER_PROBLEM: Duration = Duration::from_millis(200);
-/// Repeats of each config.
+/// How many repeats each config gets.
 const REPEATS: usize = 5;
 
 pub(crate) struct SimulatedMeter {
     device: SimulatedDevice,
-    /// Differs from run to run.
+    /// A random number that differs in each run.
     luck: u64,
 }
 
@@ -46,7 +47,7 @@ impl Meter for SimulatedMeter {
         }
         thread::sleep(PER_PROBLEM);
         if self.device.begin(problem, self.luck) {
-            // As if it had been killed: nothing is given back or said.
+            // The process ends as if it had been killed: it gives nothing back and prints nothing.
             std::process::abort();
         }
         let timed = configs.iter().map(|config| {

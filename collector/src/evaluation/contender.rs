@@ -7,14 +7,14 @@ use diode_model::{AnyModel, Predictor as _};
 use diode_train::{Evaluation, Judged, TrainingSet};
 use serde::Serialize;
 
-/// A model and what came of it.
+/// A model and what its evaluation found.
 #[derive(Serialize)]
 pub(crate) struct Contender {
-    /// The name of its file.
+    /// The name of the model's file.
     pub(crate) model: String,
-    /// `ranking`, or one of torch-diode's: `v1`, `base`, `deep`.
+    /// `ranking`, or a kind of torch-diode's models: `v1`, `base`, `deep`.
     pub(crate) kind: &'static str,
-    /// How v1 was fed: `right`, or `as the plug-in did`.
+    /// How `v1` got its inputs: `right`, or `as the plug-in did`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) fed: Option<&'static str>,
     pub(crate) parameters: u64,
@@ -33,7 +33,8 @@ impl Contender {
         Ok((Self::new(path, model, fed.then_some("right"), evaluation), judged))
     }
 
-    /// torch-diode's `v1` once more, as its plug-in fed it; nothing for all other models.
+    /// Judges torch-diode's `v1` once more, with the inputs that torch-diode's plug-in gave it.
+    /// Empty for all other models.
     pub(crate) fn fed_otherwise(
         path: &Path,
         model: &AnyModel,

@@ -8,25 +8,25 @@ use serde::Serialize;
 use super::contender::Contender;
 use super::speedups::Speedups;
 
-/// What `evaluate` found of a model and of what it is compared with.
+/// What `evaluate` found about a model and about what it is compared with.
 #[derive(Serialize)]
 pub(crate) struct Document {
     /// The first model.
     #[serde(flatten)]
     pub(crate) main: Contender,
-    /// `model` if the file's own weights were judged, `recipe` for fresh ones.
+    /// `model` if the file's own weights were judged, `recipe` if newly trained ones were.
     pub(crate) judged: &'static str,
     pub(crate) worst: Vec<Worst>,
     /// Ways to choose without a model.
     pub(crate) baselines: Baselines,
     /// Further models, and torch-diode's `v1` as its plug-in fed it.
     pub(crate) compared: Vec<Contender>,
-    /// Against the configs of a solution, where one was given; times in ms.
+    /// The picks against the configs of a solution, if one was given. Times are in ms.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) max_autotune: Option<Speedups>,
 }
 
-/// What `evaluate --folds` found of the recipe.
+/// What `evaluate --folds` found about the recipe.
 #[derive(Serialize)]
 pub(crate) struct RecipeDocument {
     #[serde(flatten)]

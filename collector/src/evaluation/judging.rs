@@ -11,8 +11,8 @@ use super::library_times;
 use crate::failure::Usage;
 use crate::input::selection::{Selection, describe};
 
-/// Reads what a model is to be judged by, with the library's times from a file of their own where there
-/// is one. Hardware that a file only names is described by the model.
+/// Reads the timings to judge a model by. The library's times may come from a file of their own. If a
+/// file states only the name of its hardware, the model's facts describe it.
 pub(crate) fn read(
     model: &AnyModel,
     dataset: &PathBuf,
@@ -50,8 +50,8 @@ pub(crate) fn standing_in_for(model: AnyModel, name: &str) -> anyhow::Result<Any
     }
 }
 
-/// Timings by the model's method, else by its second method. If there are none: those of the commonest
-/// method, with a warning, because an old dataset does not state its method.
+/// Timings by the model's method, or else by its second method. If there are none, timings by the
+/// commonest method, with a warning: an old dataset does not state its method.
 fn of_the_models_methods(
     model: &AnyModel,
     datasets: &[Dataset],

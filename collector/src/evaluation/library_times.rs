@@ -1,4 +1,4 @@
-//! Times of the vendor's library that stand in a file of their own, beside a dataset without them.
+//! Times of the vendor's library from a file of their own, for datasets that lack them.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -11,7 +11,7 @@ use serde::Deserialize;
 
 use crate::output;
 
-/// What such a file holds. Its inputs are all of one type, and row-major.
+/// The contents of such a file. All inputs have one type and are row-major.
 #[derive(Deserialize)]
 struct File {
     hardware: String,
@@ -31,8 +31,8 @@ struct Time {
     us: f64,
 }
 
-/// Adds the library's time to every problem of some datasets that the file has one for. Problems where the
-/// library was timed already, or which the file has twice, keep the first time.
+/// Adds the library's times from the file to the problems of some datasets. If a problem has a time of the
+/// library already, or the file has it twice, the first time stays.
 pub(crate) fn add(path: &Path, datasets: &mut [Dataset]) -> anyhow::Result<()> {
     let name = || path.display().to_string();
     let text = diode_formats::read_text(path, MAX_DOCUMENT, "JSON")?;

@@ -1,4 +1,4 @@
-//! Judging models by measured timings, and showing what came of it.
+//! Judges models by measured timings, and shows the results.
 
 pub(crate) mod contender;
 pub(crate) mod document;

@@ -1,4 +1,4 @@
-//! An evaluation as one page: no scripts, and nothing to be loaded.
+//! An evaluation as one page. It has no scripts and loads nothing.
 
 use std::fmt::Write as _;
 
@@ -56,7 +56,7 @@ pub(crate) fn page(document: &Document, judged: &[Judged], set: &TrainingSet) ->
     page
 }
 
-/// The figures that people look for first.
+/// The figures that readers look for first.
 fn facts(document: &Document) -> String {
     let evaluation = &document.main.evaluation;
     let report = &evaluation.report;
@@ -80,7 +80,7 @@ fn facts(document: &Document) -> String {
     format!("<ul class=\"facts\">\n{}</ul>\n", items.collect::<String>())
 }
 
-/// Predicted against measured times, of all timings.
+/// A plot of predicted against measured times, over all timings.
 fn agreement(judged: &[Judged]) -> String {
     let rows = || judged.iter().flat_map(|judged| &judged.rows);
     let measured = Axis::logarithmic("measured, µs", rows().map(|row| row.measured_us));
@@ -96,7 +96,7 @@ fn agreement(judged: &[Judged]) -> String {
     )
 }
 
-/// What first picks lose, by the work of the problem.
+/// A plot of what first picks lose, against the problem's work.
 fn regret(rows: &[ProblemRow]) -> String {
     let lost = |row: &ProblemRow| (1.0 - row.best_us / row.picked_us) * 100.0;
     let most = rows.iter().map(lost).fold(5.0, f64::max);
@@ -127,7 +127,7 @@ fn regret(rows: &[ProblemRow]) -> String {
     )
 }
 
-/// The error of near-best times, group by group.
+/// A bar chart of the error of near-best times, by group.
 fn errors(document: &Document) -> String {
     let groups = telling_groups(&document.main).filter(|group| group.mape_within_2x.is_finite());
     let all: Vec<Bar> = groups
@@ -144,7 +144,7 @@ fn errors(document: &Document) -> String {
     )
 }
 
-/// The confidence that the model's file states, against what was observed.
+/// A plot of the confidence that the model's file states against the observed one.
 fn calibration(document: &Document) -> String {
     let evaluation = &document.main.evaluation;
     let observed = &evaluation.report.within_5_percent;
@@ -176,7 +176,7 @@ fn section(title: &str, words: &str, drawing: &str) -> String {
     format!("<section><h2>{title}</h2>\n<p>{words}</p>\n{drawing}</section>\n")
 }
 
-/// A table as markup. Columns of words after the first do not wrap.
+/// A table as markup. Columns of words do not wrap, except the first.
 fn table(table: &Table) -> String {
     let class = |column: usize| match column {
         column if column >= table.words => " class=\"number\"",

@@ -1,4 +1,4 @@
-//! Comparing a model's picks with the configs that an autotuner would try.
+//! Compares a model's picks with the configs that an autotuner would try.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -11,15 +11,15 @@ use diode_train::Judged;
 use super::speedups::{Compared, Speedups};
 use crate::output;
 
-/// What came of a comparison.
+/// The result of a comparison.
 pub(crate) struct Comparison {
     pub(crate) speedups: Speedups,
     pub(crate) ops: Vec<Op>,
-    /// What the reader of the numbers should know.
+    /// What readers of the numbers should know.
     pub(crate) notes: Vec<String>,
 }
 
-/// Compares on every problem that has a timing of a reference config.
+/// Compares on every problem on which a reference config was timed.
 pub(crate) fn compare(
     judged: &[Judged],
     reference: &ReferenceConfigs,
@@ -60,8 +60,8 @@ fn against<'a>(judged: &'a Judged, reference: &ReferenceConfigs) -> Option<Compa
         .map(|reference_us| Compared { judged, reference_us })
 }
 
-/// What makes two configs the same choice. The rest follows from the problem
-/// (`EVEN_K`) or from settings that were made for both alike (TF32, sums).
+/// The fields by which two configs are the same choice. The other fields follow from the problem
+/// (`EVEN_K`), or are set alike for both (TF32, sums).
 #[derive(PartialEq, Eq)]
 struct Key([u32; 6]);
 
@@ -72,7 +72,7 @@ impl Key {
     }
 }
 
-/// A table of the comparison for people.
+/// The comparison as a table for people.
 pub(crate) fn in_words(speedups: &Speedups) -> String {
     let mut groups: Vec<(String, _)> =
         speedups.per_op.iter().map(|(op, by_picks)| (op.to_string(), by_picks)).collect();

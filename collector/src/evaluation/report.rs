@@ -1,10 +1,10 @@
-//! How an evaluation is shown.
+//! Shows an evaluation as text.
 
 use diode_core::api::EvaluationReport;
 
 use crate::output;
 
-/// Top-k shares and errors, as a table and two lines.
+/// Shares of top-k and errors, as a table and two lines.
 pub(crate) fn metrics(report: &EvaluationReport) -> String {
     let percent = |share: f64| format!("{:.1} %", share * 100.0);
     let mut picks: Vec<_> = report.top_k.iter().collect();
@@ -31,12 +31,12 @@ pub(crate) fn metrics(report: &EvaluationReport) -> String {
     )
 }
 
-/// How long ranking takes, as the end of a sentence; empty if it was not timed.
+/// The end of a sentence that says how long ranking takes. Empty if ranking was not timed.
 fn rank_time(us: f64) -> String {
     if us > 0.0 { format!("; ranking takes {} per problem", output::duration(us)) } else { String::new() }
 }
 
-/// Reads a number of folds. It must be more than one: a part that is left out cannot also be trained on.
+/// Parses a number of folds. It must be two or more: with one fold, nothing would be left to train on.
 pub(crate) fn parse_folds(text: &str) -> Result<usize, String> {
     match text.parse() {
         Ok(folds) if folds >= 2 => Ok(folds),
@@ -44,7 +44,7 @@ pub(crate) fn parse_folds(text: &str) -> Result<usize, String> {
     }
 }
 
-/// Reads a number of folds; 0 means no cross-validation.
+/// Parses a number of folds, where 0 means no cross-validation.
 pub(crate) fn parse_folds_or_none(text: &str) -> Result<usize, String> {
     if text == "0" { Ok(0) } else { parse_folds(text).map_err(|error| format!("{error}, or 0 for none")) }
 }

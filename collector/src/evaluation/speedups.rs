@@ -1,5 +1,5 @@
-//! A model's picks against reference configs: how much faster or slower the best
-//! of the first N picks is than the best of the reference.
+//! Compares a model's picks with reference configs: how much faster or slower the best of the first
+//! N picks is than the best reference config.
 
 use std::collections::BTreeMap;
 
@@ -8,16 +8,16 @@ use diode_core::{Op, Problem};
 use diode_train::Judged;
 use serde::{Serialize, Serializer};
 
-/// The numbers of picks that are compared.
+/// The numbers of picks to compare.
 pub(crate) const PICKS: [usize; 7] = [1, 5, 10, 20, 50, 100, 500];
 
-/// A problem and the best time of the reference configs on it.
+/// A problem, and the best time of the reference configs on it.
 pub(crate) struct Compared<'a> {
     pub(crate) judged: &'a Judged,
     pub(crate) reference_us: f64,
 }
 
-/// The comparison under every number of picks, op by op and over all.
+/// The comparison for every number of picks, per op and over all ops.
 #[derive(Serialize)]
 pub(crate) struct Speedups {
     pub(crate) per_op: BTreeMap<Op, ByPicks>,
@@ -35,7 +35,7 @@ impl Speedups {
     }
 }
 
-/// Written as a map with the keys `top_1`, `top_5` …, in this order.
+/// Serialized as a map with the keys `top_1`, `top_5` …, in this order.
 pub(crate) struct ByPicks(pub(crate) Vec<Summary>);
 
 impl ByPicks {
@@ -50,7 +50,8 @@ impl Serialize for ByPicks {
     }
 }
 
-/// One number of picks. Ratios are reference over model: above 1 the model is faster.
+/// The comparison for one number of picks. Ratios are the reference's time / the model's: above 1,
+/// the model is faster.
 #[derive(Serialize)]
 pub(crate) struct Summary {
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -79,7 +80,8 @@ pub(crate) struct Better {
     best_speedup: f64,
 }
 
-/// A slowdown is a ratio below 1: the worst is the smallest.
+/// The problems on which the model is slower. Their ratios are below 1, and the worst slowdown is
+/// the smallest ratio.
 #[derive(Serialize)]
 pub(crate) struct Worse {
     pub(crate) count: usize,
@@ -113,7 +115,7 @@ struct RawTimes {
 
 #[derive(Serialize)]
 struct ShapeDetail {
-    /// JSON text with the fields of torch-diode's MMShape.
+    /// JSON text with the fields of torch-diode's `MMShape`.
     shape: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     op: Option<Op>,
@@ -161,7 +163,7 @@ impl Summary {
 }
 
 impl Breakdown {
-    /// From ratios in ascending order.
+    /// Counts and averages of ratios, which must be in ascending order.
     fn of(ratios: &[f64]) -> Self {
         let slower = &ratios[..ratios.partition_point(|&ratio| ratio < 1.0)];
         let faster = &ratios[ratios.partition_point(|&ratio| ratio <= 1.0)..];
@@ -216,13 +218,13 @@ fn shape(problem: &Problem) -> String {
     )
 }
 
-/// The standard deviation of the whole population.
+/// The standard deviation of the values as a whole population, not of a sample.
 fn deviation(values: &[f64]) -> f64 {
     let middle = mean(values.iter().copied());
     mean(values.iter().map(|value| (value - middle).powi(2))).sqrt()
 }
 
-/// 0 of nothing, as torch-diode's report has it.
+/// A percentile. Of no values it is 0, as in torch-diode's report.
 fn percentile(ascending: &[f64], share: f64) -> f64 {
     quantile(ascending, share).unwrap_or(0.0)
 }
@@ -235,7 +237,8 @@ mod tests {
 
     use super::*;
 
-    /// Predicted in the order of the measured times that are given.
+    /// A problem whose configs have these measured times. The model predicts them in the same
+    /// order.
     fn judged(op: Op, measured_us: &[f64]) -> Judged {
         let problem = Problem::new(ProblemFields::plain(op, 1, 64, 128, 32, DType::Float16)).unwrap();
         let row = |(place, &measured_us): (usize, &f64)| JudgedRow {
@@ -277,7 +280,7 @@ mod tests {
         assert_eq!(all["performance_breakdown"]["model_better"]["best_speedup"], 2.0);
         assert_eq!(all["overall_metrics"]["median_speedup_ratio"], 0.9);
         assert_eq!(all["overall_metrics"]["worst_case"], 0.5);
-        // 40 of the reference against 20 + 10 + 12.5 + 5.
+        // In µs: the reference takes 40 in all, the first picks 20 + 10 + 12.5 + 5.
         let saved = all["overall_metrics"]["total_time_saved_pct"].as_f64().unwrap();
         assert!((saved + 18.75).abs() < 1e-9, "{saved}");
         assert_eq!(all["raw_times"]["total_ma_time"], 0.04);
@@ -288,7 +291,7 @@ mod tests {
         );
         let shape: Value = serde_json::from_str(detail["shape"].as_str().unwrap()).unwrap();
         assert_eq!((&shape["N"], &shape["out_stride"]), (&128.into(), &serde_json::json!([8192, 128, 1])));
-        // With five picks all of a problem's two configs are in.
+        // Each problem has only two configs, so five picks include both.
         assert_eq!(report["per_op"]["mm"]["top_5"]["performance_breakdown"]["model_worse"]["count"], 1);
     }
 

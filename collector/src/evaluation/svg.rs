@@ -1,23 +1,23 @@
-//! Small plots as SVG text: axes, points, cells and bars. Colours come from the
-//! page's style sheet, so that they suit a light and a dark page alike.
+//! Small plots as SVG text, with axes, points, cells and bars. Colours come from the page's style
+//! sheet, so that plots suit light and dark pages.
 
 use std::fmt::Write as _;
 
 use crate::output::significant;
 
-/// The drawing's size in its own units. Narrow, so that text stays readable on a phone.
+/// The drawing's size in its own units. It is narrow, so that text stays readable on a phone.
 const WIDTH: f64 = 480.0;
 const HEIGHT: f64 = 320.0;
 const LEFT: f64 = 58.0;
 const RIGHT: f64 = 12.0;
 const TOP: f64 = 10.0;
 const BOTTOM: f64 = 44.0;
-/// One bar of a bar chart with the gap below it.
+/// The height of one bar of a bar chart, with the gap below it.
 const BAR: f64 = 26.0;
-/// About how many marks an axis gets.
+/// About how many marks an axis has.
 const MARKS: f64 = 5.0;
 
-/// The range of values along one side.
+/// The range of values along one side of a plot.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Axis {
     label: &'static str,
@@ -32,7 +32,7 @@ impl Axis {
         Self { label, from, to: if to > from { to } else { from + 1.0 }, logarithmic: false }
     }
 
-    /// A logarithmic axis over some values above 0, with a little room at both ends.
+    /// A logarithmic axis over values above 0, with a little room at both ends.
     pub(crate) fn logarithmic(label: &'static str, values: impl Iterator<Item = f64>) -> Self {
         let usable = values.filter(|value| value.is_finite() && *value > 0.0);
         let (low, high) = usable.fold((f64::INFINITY, 0.0_f64), |(low, high), v| (low.min(v), high.max(v)));

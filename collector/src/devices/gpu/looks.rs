@@ -1,4 +1,4 @@
-//! Looks at every config, to find out which ones deserve more launches.
+//! Looks at every config, to find the configs that deserve more launches.
 
 use diode_core::FailureReason;
 
@@ -11,16 +11,16 @@ use super::session_error::SessionError;
 use super::store::{KernelSlot, MOST_LOADED};
 use super::timing_queue::MOST_QUEUED;
 
-/// Launches of a short kernel in the second look.
+/// How many launches a second look at a short kernel takes.
 const SECOND_LOOKS: usize = 3;
-/// Configs that are looked at between two waits, and whose kernels are loaded together.
+/// How many configs are looked at between two waits. Their kernels are loaded together.
 pub(super) const CHUNK: usize = 64;
 
 const _: () = assert!(CHUNK <= MOST_LOADED && CHUNK * SECOND_LOOKS <= MOST_QUEUED);
 
 impl MeasuredProblem<'_> {
-    /// One timed launch of every config that launches at all, and more of short ones; kernels that have never been
-    /// checked are checked before.
+    /// Times one launch of every config that can be launched, and more launches of short kernels. The result of a
+    /// kernel is checked first if it was never checked before.
     pub(super) fn first_look(&mut self, chunk: usize) -> Result<(), SessionError> {
         let mut checked = Vec::new();
         for part in self.candidates.chunks(chunk) {
@@ -61,8 +61,8 @@ impl MeasuredProblem<'_> {
         Ok(loaded)
     }
 
-    /// Launches some configs and waits for them. Returns what launched and its time. Those whose results are
-    /// compared are added to `checked`.
+    /// Launches some configs and waits for them. Returns the configs that launched, with their times. Configs
+    /// whose results are compared are added to `checked`.
     fn look_at(
         &mut self,
         part: &[LaunchableConfig],
@@ -86,8 +86,8 @@ impl MeasuredProblem<'_> {
         Ok(launched.into_iter().zip(times).collect())
     }
 
-    /// The first launch of a kernel also fetches its code, which takes as long as
-    /// a short kernel runs: those are launched again, and the median of that counts.
+    /// Launches short kernels again. A kernel's first launch also fetches its code, which takes about as long as a
+    /// short kernel runs. So the median of the further launches counts.
     fn second_look(&mut self, mut looks: Vec<(usize, u64)>) -> Result<(), SessionError> {
         let mut short: Vec<&mut (usize, u64)> =
             looks.iter_mut().filter(|(_, nanos)| *nanos < LONG_NS).collect();
@@ -106,7 +106,7 @@ impl MeasuredProblem<'_> {
         Ok(())
     }
 
-    /// Very short kernels: many launches between two events.
+    /// Looks at very short kernels again, with many launches between two events.
     pub(super) fn look_in_groups(&mut self, best: u64) -> Result<(), SessionError> {
         let limit = (best as f64 * WORTH_A_GROUP) as u64;
         let mut worth: Vec<&mut (usize, u64)> =
@@ -125,7 +125,7 @@ impl MeasuredProblem<'_> {
         Ok(())
     }
 
-    /// Two more launches for configs that are not far slower than the best. The others keep their first time.
+    /// Launches configs that are not far slower than the best twice more. The others keep their first time.
     pub(super) fn look_again(&mut self, rest: &[(usize, u64)], best: u64) -> Result<(), SessionError> {
         let (again, settled): (Vec<_>, Vec<_>) =
             rest.iter().partition(|&&(_, nanos)| !self.grouped && policy::worth_a_look(nanos, best));
@@ -148,14 +148,14 @@ impl MeasuredProblem<'_> {
         Ok(())
     }
 
-    /// Loads kernels that have been loaded for the same problem before.
+    /// Loads kernels again that were loaded for the same problem before.
     pub(super) fn load_again(&mut self, numbers: impl Iterator<Item = usize>) -> Result<(), SessionError> {
         let launchables = numbers.filter_map(|number| self.launchables.get(number));
         loaded_again(self.prepared.session.load(launchables)?)
     }
 }
 
-/// A kernel that was loaded before is refused only when something has broken.
+/// An error if a kernel was refused that was loaded before: then something has broken.
 fn loaded_again(refused: Vec<(KernelSlot, FailureReason)>) -> Result<(), SessionError> {
     match refused.first() {
         None => Ok(()),
@@ -165,7 +165,7 @@ fn loaded_again(refused: Vec<(KernelSlot, FailureReason)>) -> Result<(), Session
     }
 }
 
-/// What a refused launch says of a config; errors that concern the whole process pass on.
+/// The reason why a config could not be launched. Errors that concern the whole process are passed on.
 fn refusal(launched: Result<(), SessionError>) -> Result<Option<FailureReason>, SessionError> {
     match launched {
         Ok(()) => Ok(None),
@@ -173,7 +173,7 @@ fn refusal(launched: Result<(), SessionError>) -> Result<Option<FailureReason>, 
         Err(SessionError::Driver(error)) if error.is_out_of_resources() => {
             Ok(Some(FailureReason::OutOfResources))
         }
-        // What a kernel spills takes memory on all processors at once.
+        // The registers that a kernel spills take memory on all processors at once.
         Err(SessionError::Driver(error)) if error.is_out_of_memory() => Ok(Some(FailureReason::OutOfMemory)),
         Err(SessionError::Driver(_) | SessionError::Library(LibraryError::Refused { .. })) => {
             Ok(Some(FailureReason::Launch))

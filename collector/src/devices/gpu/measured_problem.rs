@@ -1,4 +1,4 @@
-//! A problem under measurement: what is known of its configs so far.
+//! A problem that is being measured, and what is known of its configs so far.
 
 use super::prepared::PreparedProblem;
 use super::protocol::{Message, Results};
@@ -13,16 +13,16 @@ pub(super) struct MeasuredProblem<'a> {
     pub(super) prepared: PreparedProblem<'a>,
     pub(super) candidates: &'a [LaunchableConfig],
     pub(super) launchables: Launchables,
-    /// The configs that run, and the nanoseconds that they took when they were looked at.
+    /// The configs that run, by number, with the nanoseconds that they took in their looks.
     pub(super) looks: Vec<(usize, u64)>,
-    /// Whether launches are so short that many of them are timed together.
+    /// Whether launches are so short that a group of them is timed together.
     pub(super) grouped: bool,
     pub(super) results: Results,
     pub(super) report: &'a mut Report<'a>,
 }
 
 impl<'a> MeasuredProblem<'a> {
-    /// `results` has the failures of the configs that are no candidates.
+    /// `results` already has the failures of configs that are no candidates.
     pub(super) fn new(
         prepared: PreparedProblem<'a>,
         candidates: &'a [LaunchableConfig],
@@ -33,7 +33,7 @@ impl<'a> MeasuredProblem<'a> {
         Self { prepared, candidates, launchables, looks: Vec::new(), grouped: false, results, report }
     }
 
-    /// The shortest time of the looks.
+    /// The shortest time among the looks.
     pub(super) fn best(&self) -> Option<u64> {
         self.looks.iter().map(|&(_, nanos)| nanos).min()
     }

@@ -1,5 +1,5 @@
-//! Measuring on a GPU, as a [`Meter`]: a measuring process that hangs or crashes is replaced,
-//! and the config that did it is found and left out.
+//! Measuring on a GPU, behind the [`Meter`] interface. A measuring process that hangs or crashes is replaced.
+//! The config that caused it is found and left out.
 
 use std::cell::OnceCell;
 use std::collections::{BTreeMap, HashMap};
@@ -21,8 +21,8 @@ use crate::devices::samples::Samples;
 use crate::failure::Interrupted;
 use crate::kernels::variant::{Variant, tile_of};
 
-/// If more configs of one problem than this crash or hang, the rest is given up too. A dozen tiles of one
-/// variant have done so; each costs a few seconds.
+/// If more configs of one problem than this crash or hang, the problem's other configs are given up, too. A
+/// dozen tiles of one variant have crashed on one problem. Each costs a few seconds.
 const MOST_CULPRITS: usize = 40;
 
 /// If this many problems in a row end the process before it launches a config, the GPU is at fault.
@@ -31,13 +31,13 @@ const MOST_LOST_IN_A_ROW: u32 = 2;
 /// How the measuring processes of GPUs are started.
 #[derive(Debug, Clone)]
 pub(crate) struct GpuOptions {
-    /// Those to begin with; others can follow.
+    /// The packs to begin with. Others can replace them later.
     pub(crate) packs: Vec<PathBuf>,
-    /// Whose GPUs they are.
+    /// The vendor of the GPUs.
     pub(crate) vendor: Vendor,
     pub(crate) library: Option<PathBuf>,
     pub(crate) seed: u64,
-    /// How long a process may be silent, besides what its kernels take.
+    /// How long a process may be silent, besides the time that its kernels take.
     pub(crate) patience: Duration,
 }
 
@@ -46,18 +46,19 @@ pub(crate) struct GpuMeter {
     options: GpuOptions,
     device: u32,
     bus_id: String,
-    /// Opened when it is first asked. This process asks it, since the measuring process may be gone.
+    /// Opened at the first question. This process asks the library, because the measuring process may be
+    /// gone.
     management: OnceCell<Option<Management>>,
-    /// Whether kernels serve one problem's sizes only.
+    /// Whether the kernels serve only the sizes that they were built for.
     exact: bool,
-    /// Kernels that crashed or hung on an earlier problem. They would do so on every problem that they serve.
+    /// Kernels that crashed or hung on an earlier problem. They would do so on every problem that uses them.
     culprits: HashMap<String, FailureReason>,
     /// Problems in a row that ended the process before it could launch a config.
     lost_in_a_row: u32,
 }
 
 impl GpuMeter {
-    /// Starts the process of one GPU, which describes it; gives up when `abandon` is true.
+    /// Starts the process of one GPU, which describes the GPU. Gives up once `abandon` is true.
     pub(crate) fn start(
         options: &GpuOptions,
         device: u32,
@@ -83,7 +84,7 @@ impl GpuMeter {
     }
 }
 
-/// Starts a measuring process, and waits for what it says of its GPU.
+/// Starts a measuring process and waits for its description of the GPU.
 fn started(
     options: &GpuOptions,
     device: u32,
@@ -120,7 +121,7 @@ impl Meter for GpuMeter {
         abandon: &dyn Fn() -> bool,
     ) -> anyhow::Result<BTreeMap<String, String>> {
         self.options.packs = packs.to_vec();
-        // The old process would go on with the packs that it has opened.
+        // A new process is started, because the old one would go on with the packs that it has opened.
         let (process, described) = started(&self.options, self.device, abandon)?;
         self.process = process;
         self.exact = is_exact(&described);
@@ -199,7 +200,7 @@ impl Meter for GpuMeter {
                             }
                             failed.push((culprit, reason));
                         }
-                        // Launching them one by one shows which config it was.
+                        // Launching the configs one by one shows which one was at fault.
                         _ if !careful => careful = true,
                         _ if !ever_launched => return self.lost_before_a_launch(why),
                         _ => return Ok(all_failed(configs, reason)),
@@ -211,8 +212,9 @@ impl Meter for GpuMeter {
 }
 
 impl GpuMeter {
-    /// One problem may end the process of a sound GPU; after two in a row the GPU is at fault. Neither case
-    /// tells anything about configs, so nothing is recorded.
+    /// Counts a problem on which the process ended before a launch. A sound GPU may end the process on one
+    /// problem; if it happens on two in a row, the GPU is at fault. Nothing is recorded, because configs are
+    /// not the reason.
     fn lost_before_a_launch(&mut self, why: Lost) -> anyhow::Result<Outcome> {
         self.lost_in_a_row += 1;
         let what = match why {

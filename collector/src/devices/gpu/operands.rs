@@ -1,4 +1,4 @@
-//! The matrices of one problem on the GPU, in several copies to take turns.
+//! The matrices of one problem on the GPU. There are several copies of each, which take turns.
 
 use diode_core::{Bias, Layout, Problem, Tile};
 
@@ -6,13 +6,14 @@ use super::arguments::Arguments;
 use super::driver::{Gpu, Memory, Result, Slice};
 use crate::kernels::support::{BLOCK, REFERENCE_TILE, reference_size};
 
-/// Copies of a small problem: a group of launches finds each one's inputs cold.
+/// How many copies of a small problem there are. Each launch of a group finds the inputs of its own
+/// copy cold.
 pub(super) const TURNS: u64 = 16;
-/// Copies of small problems take this much at most.
+/// The most bytes that the copies of a small problem take.
 const MOST_FOR_TURNS: u64 = 1 << 30;
-/// Left free: the driver and other processes need some too.
+/// How many bytes are left free, because the driver and other processes need some, too.
 pub(super) const SPARE_BYTES: u64 = 1 << 30;
-/// Every matrix starts where torch's allocator would start it.
+/// Matrices start at multiples of this, as with torch's allocator.
 const GRANULE: u64 = 512;
 
 pub(super) struct Operands {
@@ -25,7 +26,7 @@ pub(super) struct Operands {
     reference: Memory,
 }
 
-/// Where the matrices of one multiplication are.
+/// The places of the matrices of one multiplication.
 #[derive(Clone, Copy)]
 pub(crate) struct Matrices<'a> {
     pub(crate) a: Slice<'a>,
@@ -34,7 +35,7 @@ pub(crate) struct Matrices<'a> {
     pub(crate) c: Slice<'a>,
 }
 
-/// One matrix, or batch of them, several times.
+/// The copies of one matrix, or of one batch of matrices.
 struct Matrix {
     memory: Memory,
     bytes: u64,
@@ -50,7 +51,7 @@ impl Matrix {
     }
 }
 
-/// Bytes of A, B, bias and C.
+/// How many bytes A, B, bias and C take.
 fn sizes(problem: &Problem) -> [u64; 4] {
     let size = problem.a_dtype.size();
     let (b, m, n, k) = (problem.b, problem.m, problem.n, problem.k);
@@ -62,28 +63,28 @@ fn sizes(problem: &Problem) -> [u64; 4] {
     [b * m * k * size, b * k * n * size, bias, b * m * n * size]
 }
 
-/// How many copies of a problem there are to be.
+/// How many copies of a problem's matrices to make.
 fn copies(problem: &Problem) -> u64 {
     let one: u64 = sizes(problem).iter().sum();
     if one * TURNS <= MOST_FOR_TURNS { TURNS } else { 2 }
 }
 
-/// Bytes that a problem takes in all, the reference included.
+/// How many bytes a problem takes in all, with the reference.
 pub(super) fn bytes_needed(problem: &Problem) -> u64 {
     let one: u64 = sizes(problem).iter().map(|bytes| bytes.next_multiple_of(GRANULE)).sum();
     one * copies(problem) + problem.b * problem.m * problem.n * reference_size(problem.a_dtype)
 }
 
-/// Bytes of A, B, bias and C of a problem that surely fits into so much memory.
+/// The most bytes of A, B, bias and C with which a problem surely fits into this much memory.
 pub(crate) fn most_operand_bytes(memory: u64) -> u64 {
     let room = memory.saturating_sub(SPARE_BYTES);
-    // The reference has up to twice the bytes of C.
+    // The reference takes at most twice the bytes of C.
     let with_turns = room / (TURNS + 2);
     if with_turns * TURNS < MOST_FOR_TURNS { with_turns } else { room / 4 }
 }
 
 impl Operands {
-    /// Room for a problem; [`bytes_needed`] says how much it takes.
+    /// Allocates a problem's matrices. [`bytes_needed`] says how much memory they take.
     pub(super) fn allocate(gpu: &Gpu, problem: &Problem) -> Result<Self> {
         let [a, b, bias, c] = sizes(problem);
         let copies = copies(problem);
@@ -107,7 +108,8 @@ impl Operands {
         self.copies == TURNS
     }
 
-    /// What to fill with numbers, each as memory, how many elements, and which stream of numbers.
+    /// What to fill with numbers. Each item is an address, the count of elements, and the stream
+    /// that gives their numbers.
     pub(super) fn inputs(&self) -> impl Iterator<Item = (u64, u64, u64)> {
         let size = self.problem.a_dtype.size();
         let all = [(Some(&self.a), 0), (Some(&self.b), 1), (self.bias.as_ref(), 2)];
@@ -117,7 +119,7 @@ impl Operands {
         })
     }
 
-    /// The output that results are checked in.
+    /// The output whose elements are checked.
     pub(super) fn output(&self) -> &Memory {
         &self.c.memory
     }
@@ -132,7 +134,7 @@ impl Operands {
         }
     }
 
-    /// The grid of a tile, and the arguments of every multiplication.
+    /// The grid of a tile, and the arguments of its kernel, for one turn.
     pub(super) fn launch(&self, tile: &Tile, turn: u64) -> ([u32; 2], Arguments) {
         let p = &self.problem;
         let matrices = self.matrices(turn);
@@ -155,7 +157,7 @@ impl Operands {
         ([tiles as u32, p.b as u32], arguments)
     }
 
-    /// The grid and the arguments of the reference.
+    /// The grid and the arguments of the reference kernel.
     pub(super) fn reference(&self) -> ([u32; 2], Arguments) {
         let p = &self.problem;
         let matrices = self.matrices(0);
@@ -179,7 +181,7 @@ impl Operands {
         ([tiles as u32, p.b as u32], arguments)
     }
 
-    /// The grid and the arguments of a comparison that counts into `wrong`.
+    /// The grid and the arguments of a comparison, which counts wrong elements into `wrong`.
     pub(super) fn comparison(&self, wrong: Slice<'_>, absolute: f32, relative: f32) -> ([u32; 2], Arguments) {
         let p = &self.problem;
         let count = p.b * p.m * p.n;
@@ -195,7 +197,7 @@ impl Operands {
     }
 }
 
-/// How many programs of `fill` and `compare` this many elements take.
+/// How many programs of the kernels `fill` and `compare` process this many elements.
 pub(super) fn programs(elements: u64) -> u32 {
     elements.div_ceil(BLOCK.into()) as u32
 }

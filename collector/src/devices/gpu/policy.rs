@@ -1,36 +1,38 @@
-//! Which configs deserve how many launches.
+//! How many launches each config deserves.
 
 use diode_core::stats::{integer_median, upper_median};
 
 use super::store::MOST_LOADED;
 
-/// How many of the fastest configs are timed thoroughly: they differ by less than their noise.
+/// How many of the fastest configs are timed thoroughly. Their times differ by less than their noise.
 pub(super) const NEAR_BEST: usize = 100;
-// All of them and the library are loaded at once.
+// The near-best configs and the library are loaded at once.
 const _: () = assert!(NEAR_BEST < MOST_LOADED);
-/// Rounds of the near-best: what disturbs the GPU for a moment falls on all alike.
+/// How many rounds the near-best configs get. What disturbs the GPU for a moment then disturbs all alike.
 pub(super) const ROUNDS: usize = 4;
-/// Launches of a config in one round, one after the other so that its code is at hand.
+/// Launches of a config in one round. They follow one another, so that the kernel's code stays at hand.
 const PER_ROUND: u64 = 5;
-/// The same for short kernels, which are noisier and cost little. In four rounds, every copy of the inputs is
-/// used twice.
+/// The same number for short kernels, which are noisier and cost little. In four rounds, every copy of the
+/// inputs is used twice.
 const PER_ROUND_SHORT: u64 = 8;
 const SHORT_NS: u64 = 50_000;
-/// What the near-best of one problem may take; beyond it they get fewer launches.
+/// The most nanoseconds that the near-best configs of one problem may take. Beyond it, they get fewer
+/// launches.
 const NEAR_BEST_NS: u64 = 4_000_000_000;
-/// Configs up to this factor slower than the best get three looks, not rounds.
+/// Configs that are slower than the best by at most this factor, but not near-best, get three launches in
+/// all.
 const WORTH_A_LOOK: f64 = 1.5;
-/// Shorter kernels are launched in groups between two events: events tick in
-/// steps of tens of nanoseconds and cost more than a microsecond themselves.
+/// Shorter kernels are launched in groups between two events. Events have steps of tens of nanoseconds, and
+/// each costs more than a microsecond.
 pub(super) const GROUPED_BELOW_NS: u64 = 6_000;
 /// Configs of a grouped problem that are slower than the best by more than this factor keep their first time.
 pub(super) const WORTH_A_GROUP: f64 = 4.0;
-/// Beyond this, the first launch is as good as the second: it does not matter
-/// that the code had to be fetched.
+/// For longer kernels, the first launch is as good as the second: fetching the code does not matter.
 pub(super) const LONG_NS: u64 = 200_000;
-/// Fetching a kernel's code takes a few microseconds: less than 1 % of a kernel that runs longer than this.
+/// For shorter kernels, fetching the code counts. It takes a few microseconds: less than 1 % of a longer
+/// kernel.
 pub(super) const CODE_COUNTS_BELOW_NS: u64 = 1_000_000;
-/// Rounds that differ by more than this were disturbed.
+/// If rounds differ by more than this factor, they were disturbed.
 const STEADY: f64 = 1.04;
 
 /// The configs to time thoroughly, best first.
@@ -40,15 +42,15 @@ pub(super) fn near_best(looks: &[(usize, u64)]) -> Vec<usize> {
     sorted.iter().take(NEAR_BEST).map(|&&(config, _)| config).collect()
 }
 
-/// Launches of each config in one round, given what one launch of all takes, and
-/// how many they are.
+/// How many launches each config gets in one round. `sum_ns` is what one launch of every config takes
+/// together.
 pub(super) fn per_round(sum_ns: u64, configs: usize) -> usize {
     let most = if sum_ns < SHORT_NS * configs as u64 { PER_ROUND_SHORT } else { PER_ROUND };
     let affordable = NEAR_BEST_NS / (sum_ns.max(1) * ROUNDS as u64);
     affordable.clamp(1, most) as usize
 }
 
-/// The middle of some times.
+/// The median of some times.
 pub(super) fn median(times: &[u64]) -> u64 {
     integer_median(&mut times.to_vec()).unwrap_or(1)
 }
@@ -58,7 +60,7 @@ pub(super) fn worth_a_look(nanos: u64, best: u64) -> bool {
     nanos as f64 <= best as f64 * WORTH_A_LOOK
 }
 
-/// Whether the rounds agree: `rounds[r][c]` has config c's times in round r.
+/// Whether the rounds agree. `rounds[r][c]` holds the times of config c in round r.
 pub(super) fn is_steady(rounds: &[Vec<Vec<u64>>]) -> bool {
     let median = |values: &[u64]| median(values) as f64;
     let configs = rounds.first().map_or(0, Vec::len);

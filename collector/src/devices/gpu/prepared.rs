@@ -1,4 +1,4 @@
-//! A problem whose inputs and reference are on the GPU.
+//! A problem whose inputs and reference are on the GPU already.
 
 use super::arguments::Arguments;
 use super::driver::Memory;
@@ -9,22 +9,23 @@ use super::session_error::SessionError;
 use super::store::KernelSlot;
 use crate::kernels::support::{Support, tolerance};
 
-/// How many times as far from the reference as our kernels' results the library's may be.
+/// How much farther from the reference the library's result may be than the result of our kernels, as a
+/// factor.
 const LIBRARY_LATITUDE: f32 = 16.0;
 /// How long the host may take to queue one call of the library.
 const LIBRARY_CALL_NS: u64 = 10_000;
 
-/// The problem at hand, and the session that launches its configs.
+/// The problem in hand, and the session that launches its configs.
 pub(super) struct PreparedProblem<'s> {
     pub(super) session: &'s mut Session,
     operands: Operands,
-    /// The counters of wrong elements, one for each config of the request.
+    /// One counter of wrong elements for each config of the request.
     wrong: Memory,
     compare: KernelSlot,
 }
 
 impl<'s> PreparedProblem<'s> {
-    /// Makes inputs and reference.
+    /// Makes the inputs and the reference on the GPU.
     pub(super) fn new(session: &'s mut Session, request: &Measure) -> Result<Self, SessionError> {
         let problem = &request.problem;
         let dtype = problem.a_dtype;
@@ -53,14 +54,14 @@ impl<'s> PreparedProblem<'s> {
         Ok(Self { session, operands, wrong, compare })
     }
 
-    /// Whether there are copies of the inputs that take turns, so that a launch right after another finds its
-    /// inputs cold.
+    /// Whether there are enough copies of the inputs to take turns. Then a launch right after another finds
+    /// its inputs cold.
     pub(super) fn takes_turns(&self) -> bool {
         self.operands.takes_turns()
     }
 
-    /// Whether the result of a kernel has been compared on this or another problem. The library's
-    /// is compared on every problem.
+    /// Whether the result of a kernel was compared before, on any problem. The library's result is compared
+    /// on every problem.
     pub(super) fn is_verified(&self, launchable: Launchable) -> bool {
         match launchable {
             Launchable::Kernel(place, _) => self.session.store.is_verified(place),
@@ -68,13 +69,13 @@ impl<'s> PreparedProblem<'s> {
         }
     }
 
-    /// An untimed launch: it brings the kernel's code back, which others have driven out.
+    /// An untimed launch. It brings back the kernel's code, which other kernels have pushed out of the cache.
     pub(super) fn bring_code(&mut self, launchable: Launchable, turn: u64) -> Result<(), SessionError> {
         self.session.queue.begin(&self.session.gpu)?;
         self.run(launchable, turn)
     }
 
-    /// Launches a config on one of the copies of the inputs. Where these lie in memory changes times by a few
+    /// Launches a config on one copy of the inputs. The place of a copy in memory changes times by a few
     /// percent, so every config gets the same copies in the same order.
     fn run(&self, launchable: Launchable, turn: u64) -> Result<(), SessionError> {
         match launchable {
@@ -90,7 +91,7 @@ impl<'s> PreparedProblem<'s> {
         }
     }
 
-    /// One launch between two events, with a cold cache. Its time is in the next [`Self::collect`].
+    /// Times one launch between two events, with a cold cache. The next [`Self::collect`] returns its time.
     pub(super) fn time(&mut self, launchable: Launchable, turn: u64) -> Result<(), SessionError> {
         loop {
             self.session.queue.start(&self.session.gpu)?;
@@ -101,7 +102,7 @@ impl<'s> PreparedProblem<'s> {
         }
     }
 
-    /// Launches on all copies of the inputs between two events.
+    /// Times a group of launches, one on each copy of the inputs, between two events.
     pub(super) fn time_group(&mut self, launchable: Launchable) -> Result<(), SessionError> {
         loop {
             if matches!(launchable, Launchable::Library) {
@@ -117,18 +118,18 @@ impl<'s> PreparedProblem<'s> {
         }
     }
 
-    /// Waits for all, and gives the times in nanoseconds in the order of the starts.
+    /// Waits for all launches. Returns their times in nanoseconds, in the order in which they were started.
     pub(super) fn collect(&mut self) -> Result<Vec<u64>, SessionError> {
         Ok(self.session.queue.collect(&self.session.gpu)?)
     }
 
-    /// One launch's share of a group, with what an event pair of its own would add,
-    /// so that short and long problems are on one scale.
+    /// The time of one launch in a group. The cost of a pair of events is added, so that short and long
+    /// problems are on one scale.
     pub(super) fn per_launch(&self, group_ns: u64) -> u64 {
         group_ns / TURNS + self.session.pair_ns
     }
 
-    /// Launches on poisoned outputs and counts what is wrong afterwards.
+    /// Launches a config on a poisoned output and counts the wrong elements afterwards.
     pub(super) fn queue_check(&mut self, candidate: LaunchableConfig) -> Result<(), SessionError> {
         let LaunchableConfig { number, launchable } = candidate;
         self.session.queue.begin(&self.session.gpu)?;
@@ -138,7 +139,7 @@ impl<'s> PreparedProblem<'s> {
         let tf32 = matches!(launchable, Launchable::Kernel(_, tile) if tile.allow_tf32);
         let (mut absolute, relative) = tolerance(problem.a_dtype, problem.k, tf32);
         if matches!(launchable, Launchable::Library) {
-            // The library may split K and add the parts in the type of the output, as torch allows it to.
+            // The library may split K and add the parts in the output's type, as torch allows it to.
             absolute *= LIBRARY_LATITUDE;
         }
         let counter = self.wrong.slice(4 * number as u64, 4);
@@ -146,13 +147,13 @@ impl<'s> PreparedProblem<'s> {
         self.session.launch(self.compare, grid, &mut arguments)
     }
 
-    /// Waits for all checks. Gives how many elements each config of the request got wrong.
+    /// Waits for all checks. Returns how many elements each config of the request got wrong.
     pub(super) fn wrong_elements(&mut self) -> Result<Vec<u32>, SessionError> {
         self.session.queue.wait(&self.session.gpu)?;
         Ok(self.session.gpu.read(&self.wrong)?)
     }
 
-    /// Begins counting anew.
+    /// Sets the counters of wrong elements to zero.
     pub(super) fn forget_wrong_elements(&self) -> Result<(), SessionError> {
         Ok(self.session.gpu.fill(&self.wrong, 0)?)
     }

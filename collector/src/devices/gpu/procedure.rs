@@ -1,5 +1,5 @@
-//! Measuring one problem: looks at every config, then rounds over the best. Each time is taken in
-//! `timing_queue`.
+//! Measures one problem: looks at every config, then rounds over the best. `timing_queue` takes the
+//! times.
 
 use std::time::Instant;
 
@@ -16,7 +16,7 @@ use super::session_error::SessionError;
 use super::timing_queue::Spent;
 use crate::kernels::variant::Variant;
 
-/// Measures a problem, telling `report` what is going on.
+/// Measures a problem, and reports its progress to `report`.
 pub(super) fn measure<'a>(
     session: &'a mut Session,
     request: &Measure,
@@ -44,7 +44,7 @@ pub(super) fn measure<'a>(
     }
     let prepared = match PreparedProblem::new(session, request) {
         Ok(prepared) => prepared,
-        // Another program has taken the memory meanwhile.
+        // Another program has taken the GPU's memory meanwhile.
         Err(error) if error.cause() == Cause::Memory => {
             let reason = format!("the GPU has no memory left ({error}); --resume measures it when it has");
             return Ok(Message::Refused { reason });
@@ -80,7 +80,8 @@ pub(super) fn measure<'a>(
     Ok(Message::Measured(results))
 }
 
-/// Why a problem that the GPU is large enough for cannot be measured now.
+/// The reason for refusing a problem that would fit on the GPU, but not beside what others hold
+/// now.
 fn no_room(needed: u64, memory: MemoryInfo) -> String {
     let gib = |bytes: u64| format!("{:.1} GiB", bytes as f64 / f64::from(1 << 30));
     format!(

@@ -1,4 +1,4 @@
-//! The measuring process of a GPU, as its parent sees it.
+//! The measuring process of a GPU, seen from its parent.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -10,22 +10,22 @@ use super::protocol::{Cause, Measure, Message, Results};
 use crate::devices::measuring_process::{Lost, MeasuringProcess};
 use crate::devices::meter::NotReady;
 
-/// Starting the driver, loading the pack and the library, on a node that is busy, takes this many times as long
-/// as a chunk of launches may take.
+/// How many times as long as a chunk of launches the start may take. It loads the driver, the pack and the
+/// library, perhaps on a busy node.
 const START: u32 = 4;
-/// The rates of the slowest kernel that works: operations per second, and bytes per second.
+/// The rates of the slowest kernel that works, in operations and in bytes per second.
 const SLOWEST_FLOPS_PER_SECOND: f64 = 1e11;
 const SLOWEST_BYTES_PER_SECOND: f64 = 1e9;
 
-/// What a measuring process reported of its GPU when it started.
+/// What a measuring process reported about its GPU when it started.
 #[derive(Debug, Clone)]
 pub(crate) struct GpuDescription {
     pub(crate) name: String,
-    /// What packs must be for: `sm_90`, `gfx942`.
+    /// The architecture that packs must be for: `sm_90`, `gfx942`.
     pub(crate) arch: String,
-    /// What the management library knows it by.
+    /// The GPU's address, by which the management library finds it.
     pub(crate) bus_id: String,
-    /// All of its memory.
+    /// All of the GPU's memory, free or not.
     pub(crate) memory_bytes: u64,
     pub(crate) facts: BTreeMap<String, String>,
     /// How many GPUs the node has.
@@ -39,11 +39,11 @@ pub(super) enum Attempt {
     Refused(String),
     OutOfMemory,
     Abandoned,
-    /// The process is gone; the configs it was last about to launch, if it said so.
+    /// The process is gone. `at` is the configs that it was about to launch, if it reported any.
     Lost {
         why: Lost,
         at: Option<(usize, usize)>,
-        /// Whether it launched any config.
+        /// Whether the process launched any config.
         launched: bool,
     },
 }
@@ -51,7 +51,7 @@ pub(super) enum Attempt {
 /// A process that measures problems on one GPU.
 pub(super) struct GpuProcess {
     process: MeasuringProcess,
-    /// What a chunk of launches may take besides the kernels themselves.
+    /// How long a chunk of launches may take, besides the kernels themselves.
     patience: Duration,
 }
 
@@ -60,7 +60,7 @@ impl GpuProcess {
         Self { process, patience }
     }
 
-    /// Starts the process. `None` if that was abandoned. The failures that may be over later are [`NotReady`].
+    /// Starts the process. `None` if the start was abandoned. A failure that may pass later is a [`NotReady`].
     pub(super) fn ready(&mut self, abandon: &dyn Fn() -> bool) -> anyhow::Result<Option<GpuDescription>> {
         self.process.start()?;
         let patience = self.patience.saturating_mul(START);
@@ -83,7 +83,7 @@ impl GpuProcess {
         }
     }
 
-    /// Starts the process if it is gone; `false` if that was abandoned.
+    /// Starts the process if it is gone. `false` if the start was abandoned.
     pub(super) fn restart(&mut self, abandon: &dyn Fn() -> bool) -> anyhow::Result<bool> {
         if self.process.is_running() {
             return Ok(true);
@@ -91,7 +91,7 @@ impl GpuProcess {
         match self.ready(abandon) {
             Ok(described) => Ok(described.is_some()),
             Err(error) => {
-                // What has not begun well is of no use.
+                // A process that did not start well is of no use.
                 self.process.end();
                 Err(error)
             }
@@ -102,12 +102,12 @@ impl GpuProcess {
         self.process.is_running()
     }
 
-    /// Ends the process; the next attempt starts another.
+    /// Ends the process. The next attempt starts another one.
     pub(super) fn end(&mut self) {
         self.process.end();
     }
 
-    /// Has one problem measured.
+    /// Lets the process measure one problem.
     pub(super) fn attempt(
         &mut self,
         request: &Measure,
@@ -118,7 +118,7 @@ impl GpuProcess {
         }
         self.process.send(request)?;
         let (mut at, mut launched) = (None, false);
-        // Between two messages the process makes the inputs and the reference, or runs one chunk of launches.
+        // Between two messages, the process makes the inputs and the reference or runs one chunk of launches.
         let patience = self.patience.saturating_add(slowest(&request.problem, request.configs.len()));
         loop {
             let event = match self.receive(patience, abandon)? {
@@ -153,7 +153,7 @@ impl GpuProcess {
         }
     }
 
-    /// Waits for a message in short turns, so that a second Ctrl-C is noticed.
+    /// Waits for a message in short turns, so that it notices a second Ctrl-C.
     fn receive(
         &mut self,
         patience: Duration,
@@ -177,10 +177,10 @@ impl GpuProcess {
     }
 }
 
-/// What the kernels themselves may take while a process is silent.
+/// How long the kernels themselves may take while the process is silent.
 fn slowest(problem: &Problem, configs: usize) -> Duration {
     let kernel = problem.flops() / SLOWEST_FLOPS_PER_SECOND + problem.bytes() / SLOWEST_BYTES_PER_SECOND;
-    // A chunk is at most this many launches, and nearly all of them are far from the slowest.
+    // A chunk may have more launches, but nearly all of them are far from the slowest.
     let launches = configs.clamp(1, 16) as f64;
     Duration::try_from_secs_f64(kernel * launches).unwrap_or(Duration::MAX)
 }

@@ -1,16 +1,16 @@
-//! What the parent and a GPU's measuring process say to each other, one JSON document per line.
+//! The messages between the parent and a GPU's measuring process. Each is a JSON document on one line.
 
 use std::collections::BTreeMap;
 
 use diode_core::{Config, FailureReason, Problem};
 use serde::{Deserialize, Serialize};
 
-/// A fact of the provenance and its one value: the pack's kernels serve only the sizes that they were built
-/// for.
+/// A fact of the provenance, and its only value. It says that the pack's kernels serve only the sizes that they
+/// were built for.
 pub(crate) const KERNEL_SIZES: &str = "kernel_sizes";
 pub(crate) const EXACT: &str = "exact";
 
-/// From the parent.
+/// What the parent sends.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct Measure {
     pub(crate) problem: Problem,
@@ -20,42 +20,42 @@ pub(crate) struct Measure {
     pub(crate) careful: bool,
 }
 
-/// From the measuring process: after a start one `Ready`, after a request any number of
-/// `At` and `Busy`, and then one of the others.
+/// What the measuring process sends. After its start it sends one `Ready`. After a request it sends any number
+/// of `At` and `Busy`, and then one of the other messages.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Message {
     Ready {
         /// The GPU's name and the node's facts.
         name: String,
-        /// What packs must be for.
+        /// The architecture that packs must be for.
         arch: String,
-        /// What the management library knows the GPU by.
+        /// The GPU's address, by which the management library finds it.
         bus_id: String,
-        /// All of the GPU's memory.
+        /// All of the GPU's memory, free or not.
         memory_bytes: u64,
         facts: BTreeMap<String, String>,
         /// How many GPUs the node has.
         devices: u32,
-        /// What the user should know before hours of measuring.
+        /// What the user should know before measuring for hours.
         warnings: Vec<String>,
     },
-    /// About to launch some configs for the first time: the first and the last of them, counted in the request.
-    /// They are the same if it is one.
+    /// The process is about to launch some configs for the first time. These are the places of the first and
+    /// the last config in the request; of a single config, both.
     At {
         first: usize,
         last: usize,
     },
-    /// Still at it.
+    /// The process is still working.
     Busy,
     Measured(Results),
-    /// This problem cannot be measured here; the next may be.
+    /// This problem cannot be measured here. The next problem may be.
     Refused {
         reason: String,
     },
     /// The inputs are too large for this GPU.
     OutOfMemory,
-    /// The process can do nothing more and ends.
+    /// The process can do nothing more and ends now.
     Broken {
         message: String,
         cause: Cause,
@@ -66,32 +66,32 @@ pub(crate) enum Message {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Cause {
-    /// The GPU is of no more use to this process; another can go on.
+    /// The GPU is of no more use to this process. Another process can go on.
     Gpu,
-    /// Others hold the GPU's memory; the next problem may need less.
+    /// Other programs hold the GPU's memory. The next problem may need less.
     Memory,
-    /// The pack cannot be read: nothing can be measured with it.
+    /// The pack cannot be read, so nothing can be measured with it.
     Pack,
-    /// What the process was started with does not fit the node: somebody must change it first.
+    /// The process was started with settings that do not fit the node. Somebody must change them first.
     Setup,
 }
 
-/// What became of a problem's configs.
+/// The outcome for each config of a problem.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Results {
-    /// Config, counted in the request, and its times in nanoseconds.
+    /// The configs' places in the request, and their times in nanoseconds.
     pub(crate) timed: Vec<(usize, Vec<u64>)>,
     pub(crate) failed: Vec<(usize, FailureReason)>,
     /// How often the near-best configs had to be measured again because the GPU was disturbed.
     pub(crate) repeated: u32,
-    /// They were still disturbed the last time.
+    /// Whether the near-best configs were still disturbed the last time.
     pub(crate) disturbed: bool,
-    /// Nanoseconds that the GPU spent in kernels: those that were timed, those that flush its cache, make the
+    /// Nanoseconds that the GPU spent in kernels. Besides the timed kernels, these flush its cache, make the
     /// inputs and compare results.
     pub(crate) busy_ns: u64,
     /// Nanoseconds from the request to the last result.
     pub(crate) wall_ns: u64,
-    /// Launches that were timed again, since the GPU may have waited for them.
+    /// How often the GPU may have had to wait for a launch. Such a launch is timed again, a few times at most.
     pub(crate) late: u32,
     pub(crate) sm_mhz: Option<u32>,
     pub(crate) celsius: Option<u32>,

@@ -11,19 +11,20 @@ use super::session_error::SessionError;
 /// How often a disturbed problem is measured again.
 const SECOND_CHANCES: u32 = 2;
 
-/// One round over the near-best.
+/// One round over the near-best configs.
 struct Round {
-    /// By place among the near-best, the times that have been read.
+    /// The times that have been read, by the config's place among the near-best.
     times: Vec<Vec<u64>>,
-    /// Places of the launches whose times have not been read, in the order of the launches.
+    /// The places of the launches whose times have not been read yet, in the order of the launches.
     queued: Vec<usize>,
 }
 
 impl MeasuredProblem<'_> {
-    /// Times the near-best in rounds until the rounds agree. Returns the numbers of these configs.
+    /// Times the near-best configs in rounds until the rounds agree. Returns the numbers of these
+    /// configs.
     pub(super) fn thorough(&mut self) -> Result<Vec<usize>, SessionError> {
         let mut near = policy::near_best(&self.looks);
-        // Every other kernel is compared with the library's.
+        // The library is always included, because every kernel is compared with it.
         let is_library = |candidate: &&LaunchableConfig| matches!(candidate.launchable, Launchable::Library);
         let library = self.candidates.iter().find(is_library).map(|candidate| candidate.number);
         let library = library.filter(|library| self.looks.iter().any(|(number, _)| number == library));
@@ -57,7 +58,7 @@ impl MeasuredProblem<'_> {
         }
     }
 
-    /// Compares the results of configs; those of wrong ones are failures.
+    /// Compares the results of the near-best configs. A config with a wrong result becomes a failure.
     fn keep_right_ones(&mut self, near: &mut Vec<usize>) -> Result<(), SessionError> {
         self.prepared.forget_wrong_elements()?;
         for &number in near.iter() {
@@ -71,7 +72,8 @@ impl MeasuredProblem<'_> {
         Ok(())
     }
 
-    /// Launches each config this many times, one config after the other, and gives the times of each.
+    /// Launches each config `launches` times, one config after the other. Returns the times of each
+    /// config.
     fn round(
         &mut self,
         near: &[usize],
@@ -79,7 +81,7 @@ impl MeasuredProblem<'_> {
         number: usize,
     ) -> Result<Vec<Vec<u64>>, SessionError> {
         let mut round = Round { times: vec![Vec::new(); near.len()], queued: Vec::new() };
-        // Each round starts elsewhere, so that no config is always the first.
+        // Each round starts at another config, so that no config is always the first.
         let order = (0..near.len()).map(|place| (place + number * near.len() / ROUNDS) % near.len());
         let code_counts = self.best().is_none_or(|best| best < CODE_COUNTS_BELOW_NS);
         for place in order {
@@ -89,7 +91,8 @@ impl MeasuredProblem<'_> {
             }
             let Some(launchable) = self.launchables.get(near[place]) else { continue };
             let first = (number * launches) as u64;
-            // Untimed: brings the code back, which the kernel before has driven out.
+            // An untimed launch brings the kernel's code back, which the kernel before has pushed
+            // out.
             if code_counts {
                 self.prepared.bring_code(launchable, first)?;
             }
@@ -106,7 +109,7 @@ impl MeasuredProblem<'_> {
         Ok(round.times)
     }
 
-    /// Waits for the launches that are queued, and takes down their times.
+    /// Waits for the queued launches and reads their times.
     fn settle(&mut self, round: &mut Round) -> Result<(), SessionError> {
         let collected = self.prepared.collect()?;
         for (place, nanos) in round.queued.drain(..).zip(collected) {

@@ -1,4 +1,4 @@
-//! A GPU with its kernels and its library, for one problem after another.
+//! A GPU with its kernels and its library. It serves one problem after another.
 
 use anyhow::Context as _;
 use diode_core::hardware::Facts;
@@ -18,23 +18,24 @@ use super::timing_queue::Queue;
 use crate::kernels::support::Support;
 use crate::kernels::variant::{Variant, tile_of};
 
-/// A GPU with everything that outlives a problem.
+/// A GPU and everything that outlives one problem.
 pub(super) struct Session {
     pub(super) gpu: Gpu,
-    /// What is known of this kind of GPU.
+    /// The catalogue's facts about this kind of GPU.
     facts: Option<Facts>,
     pub(super) store: Store,
     pub(super) library: Option<VendorLibrary>,
     pub(super) management: Option<Management>,
     pub(super) queue: Queue,
-    /// By how much a launch between two events of its own takes longer than its share of a group.
+    /// The cost of a pair of events: how much longer one launch between two events takes than one launch of a
+    /// group.
     pub(super) pair_ns: u64,
 }
 
 /// A config that can be launched.
 #[derive(Clone, Copy)]
 pub(super) struct LaunchableConfig {
-    /// Its place in the request.
+    /// The config's place in the request.
     pub(super) number: usize,
     pub(super) launchable: Launchable,
 }
@@ -59,8 +60,8 @@ impl Session {
         Ok(Self { gpu, facts, store, library, management, queue, pair_ns: 0 })
     }
 
-    /// What can be launched of the request, in the order of the packs; the rest goes to the failures. The inner
-    /// error says that the pack is not made for this problem.
+    /// The configs of the request that can be launched, in the order of the packs. The others become failures.
+    /// The inner error says that no pack was made for this problem.
     pub(super) fn candidates(
         &mut self,
         variant: &Variant,
@@ -107,8 +108,8 @@ impl Session {
         }
     }
 
-    /// Loads the kernels of some configs, at most [`MOST_LOADED`](super::store::MOST_LOADED), so that nothing is
-    /// loaded between launches. Returns those that the driver refuses.
+    /// Loads the kernels of some configs, at most [`MOST_LOADED`](super::store::MOST_LOADED). So nothing needs
+    /// to be loaded between launches. Returns the kernels that the driver refuses.
     pub(super) fn load(
         &mut self,
         launchables: impl Iterator<Item = Launchable>,
@@ -122,14 +123,14 @@ impl Session {
         self.store.load(&self.gpu, &slots)
     }
 
-    /// Whether a tile is too large for this kind of GPU. Packs of the `full` space lack such tiles, but other
+    /// Whether a tile is too large for this kind of GPU. Packs of the `full` space have no such tiles, but other
     /// spaces may list them.
     fn is_too_large(&self, problem: &Problem, tile: &Tile) -> bool {
         let judged = self.facts.as_ref().map(|facts| feasibility(facts, problem, tile));
         judged == Some(Feasibility::SharedMemory)
     }
 
-    /// A kernel that prepares or checks a measurement, ready to be launched.
+    /// Loads a kernel that prepares or checks a measurement.
     pub(super) fn support(&mut self, support: Support) -> Result<KernelSlot, SessionError> {
         let key = support.key();
         let refused = |reason| anyhow::anyhow!("the kernel {key} cannot be launched: {reason}");
@@ -157,8 +158,8 @@ impl Session {
         Ok(self.gpu.launch(kernel.function, grid, kernel.threads, kernel.shared, arguments)?)
     }
 
-    /// By how much a launch between two events of its own takes longer than its share of a group, measured
-    /// with a kernel that does nothing.
+    /// The cost of a pair of events, measured with a kernel that does nothing: how much longer one launch
+    /// between two events takes than one launch of a group.
     pub(super) fn cost_of_a_pair(&mut self, fill: KernelSlot, memory: &Memory) -> Result<u64, SessionError> {
         const SAMPLES: usize = 25;
         let mut nothing = Arguments::default().pointer(memory.slice(0, 0).pointer()).i64(0).i32(0).finish();

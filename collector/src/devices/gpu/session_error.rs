@@ -15,7 +15,7 @@ pub(super) enum SessionError {
     Library(#[from] LibraryError),
     #[error(transparent)]
     Pack(FormatError),
-    /// The pack is undamaged, but was not built for problems of this kind.
+    /// The pack is undamaged, but it was not built for this kind of problem.
     #[error("{0}")]
     Lacking(String),
     #[error(transparent)]

@@ -1,4 +1,4 @@
-//! Kernels of packs, loaded onto the GPU when they are needed and unloaded when others are.
+//! The kernels of packs. They are loaded onto the GPU when they are needed, and unloaded to make room for others.
 
 use std::collections::HashMap;
 
@@ -11,20 +11,20 @@ use super::session_error::SessionError;
 /// The most kernels that are loaded at once. Each takes memory of the host and of the GPU.
 pub(super) const MOST_LOADED: usize = 112;
 
-/// A kernel's place in the [`Store`]. It holds as long as the store does.
+/// A kernel's place in the [`Store`]. It is valid for as long as the store exists.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct KernelSlot(usize);
 
-/// A kernel that packs have.
+/// A kernel that some pack has.
 struct StoredKernel {
     pack: usize,
     kernel: Kernel,
     function: Option<Function>,
-    /// When it was last asked for, counted in calls.
+    /// When the kernel was last asked for, counted in calls of `load`.
     used: u64,
-    /// It is no config's kernel, and stays loaded.
+    /// Whether the kernel stays loaded. It belongs to no config.
     stays: bool,
-    /// Its result has been compared with the reference, and was right.
+    /// Whether the kernel's result was compared with the reference and was right.
     verified: bool,
 }
 
@@ -35,7 +35,7 @@ pub(super) struct LoadedKernel<'a> {
     pub(super) shared: u32,
 }
 
-/// Why packs have no kernel to load.
+/// Why the packs have no such kernel.
 pub(super) enum MissingKernel {
     /// The packs were built without it.
     NotInPack,
@@ -57,7 +57,7 @@ impl Store {
         Self { packs, exact, kernels: Vec::new(), slots: HashMap::new(), calls: 0 }
     }
 
-    /// Whether the kernels serve the sizes only that they were built for.
+    /// Whether the kernels serve only the sizes that they were built for.
     pub(super) fn is_exact(&self) -> bool {
         self.exact
     }
@@ -81,13 +81,14 @@ impl Store {
         Ok(slot)
     }
 
-    /// Where a kernel is in the packs. Kernels that are loaded in this order are unpacked once.
+    /// A kernel's place in the packs. Loading kernels in the order of their places unpacks each block only once.
     pub(super) fn place_in_packs(&self, slot: KernelSlot) -> (usize, (u32, u64)) {
         let StoredKernel { pack, kernel, .. } = &self.kernels[slot.0];
         (*pack, kernel.place())
     }
 
-    /// Loads kernels, at most [`MOST_LOADED`]; others may have to go for them. Returns those that the driver refuses.
+    /// Loads kernels, at most [`MOST_LOADED`]. Others may be unloaded for them. Returns the kernels that the driver
+    /// refuses.
     pub(super) fn load(
         &mut self,
         gpu: &Gpu,
@@ -114,7 +115,7 @@ impl Store {
         Ok(refused)
     }
 
-    /// Loads a kernel that stays, since every problem needs it.
+    /// Loads a kernel that stays loaded, because every problem needs it.
     pub(super) fn load_to_stay(
         &mut self,
         gpu: &Gpu,
@@ -124,7 +125,7 @@ impl Store {
         Ok(self.load(gpu, &[slot])?.pop().map(|(_, reason)| reason))
     }
 
-    /// Unloads what was not asked for the longest, if there is no room for so many more.
+    /// Makes room for `more` kernels. It unloads the kernels that were not asked for the longest.
     fn make_room(&mut self, gpu: &Gpu, more: usize) -> Result<(), DriverError> {
         let loaded = |kernel: &&mut StoredKernel| kernel.function.is_some() && !kernel.stays;
         let mut others: Vec<&mut StoredKernel> = self.kernels.iter_mut().filter(loaded).collect();
@@ -132,7 +133,7 @@ impl Store {
         if surplus == 0 {
             return Ok(());
         }
-        // Launches of them may still be queued.
+        // Launches of the kernels to unload may still be queued.
         gpu.synchronize()?;
         others.sort_unstable_by_key(|kernel| kernel.used);
         for kernel in others.into_iter().take(surplus).filter(|kernel| kernel.used < self.calls) {
@@ -141,7 +142,7 @@ impl Store {
         Ok(())
     }
 
-    /// A kernel that was loaded; `None` if it was not, or has gone since.
+    /// A loaded kernel. `None` if it was never loaded or is unloaded again.
     pub(super) fn get(&self, slot: KernelSlot) -> Option<LoadedKernel<'_>> {
         let StoredKernel { kernel, function, .. } = &self.kernels[slot.0];
         let function = function.as_ref()?;
@@ -152,13 +153,13 @@ impl Store {
         self.kernels[slot.0].verified = true;
     }
 
-    /// Whether the kernel's result has been compared with the reference, and was right.
+    /// Whether the kernel's result was compared with the reference and was right.
     pub(super) fn is_verified(&self, slot: KernelSlot) -> bool {
         self.kernels[slot.0].verified
     }
 }
 
-/// What a refused load says of a kernel; errors that concern the whole process pass on.
+/// The reason why a kernel could not be loaded. Errors that concern the whole process are passed on.
 fn refusal(error: DriverError) -> Result<FailureReason, DriverError> {
     if error.is_sticky() || error.is_out_of_memory() {
         Err(error)

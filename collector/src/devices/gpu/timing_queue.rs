@@ -1,42 +1,43 @@
-//! Takes the times of launches: each with a cold cache, all queued before the first ends.
+//! Takes the times of launches. Each launch finds a cold cache, and all are queued before the first ends.
 
 use super::driver::{Event, Gpu, Memory, Result};
 use super::policy;
 
-/// Pairs of events: the most launches that are queued before the host waits for them.
+/// How many pairs of events there are. That is the most launches that are queued before the host waits.
 pub(super) const MOST_QUEUED: usize = 512;
-/// Flushes before the first launch of a batch. They give the host a head start, so that the GPU never waits
-/// between two events.
+/// How many flushes come before the first launch of a batch. They give the host a head start, so that the GPU
+/// never waits between two events.
 const HEAD_START: usize = 8;
 /// How long the clocks may take to rise. Without this wait, the first short problem of a process once took
 /// 1.6 times as long.
 const WARM_UP_NS: u64 = 300_000_000;
-/// How often a launch is timed at most, while the GPU may have waited for it.
+/// How often a launch is timed at most, if the GPU may have had to wait for it each time.
 const ATTEMPTS: u32 = 4;
 
-/// Times what is launched between [`Queue::start`] and [`Queue::stop`].
+/// Times the launches between [`Queue::start`] and [`Queue::stop`].
 pub(super) struct Queue {
     events: Vec<(Event, Event)>,
     used: usize,
-    /// Where the work began that the host has not waited for yet, and where it ends.
+    /// The begin and the end of the work that the host has not waited for yet.
     batch: (Event, Event),
-    /// Whether there is such work.
+    /// Whether such work has begun.
     begun: bool,
-    /// How often the present launch has been timed so far.
+    /// How often the current launch was timed so far.
     in_vain: u32,
-    /// As large as the last-level cache: filling it evicts everything else.
+    /// Memory as large as the last-level cache. Filling it evicts everything else from the cache.
     flush: Memory,
-    /// What one flush takes.
+    /// How many nanoseconds one flush takes.
     flush_ns: u64,
-    /// What the GPU has spent so far.
+    /// What this problem has cost the GPU so far.
     pub(super) spent: Spent,
 }
 
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Spent {
-    /// From the first kernel of each batch to the end of its last.
+    /// Nanoseconds from the first kernel of each batch to the end of its last, added up.
     pub(super) busy_ns: u64,
-    /// Launches that were timed again, since the GPU may have waited for them.
+    /// How often the GPU may have had to wait for a launch. Such a launch is timed again, a few times at
+    /// most.
     pub(super) late: u32,
 }
 
@@ -61,12 +62,12 @@ impl Queue {
         Ok(queue)
     }
 
-    /// Room for this many more timed launches.
+    /// How many more launches can be timed before the host must wait.
     pub(super) fn room(&self) -> usize {
         self.events.len() - self.used
     }
 
-    /// Begins another problem: what one before has left unfinished is not counted.
+    /// Begins another problem. Work that the problem before left unfinished is not counted.
     pub(super) fn begin_problem(&mut self) {
         self.begun = false;
         self.spent = Spent::default();
@@ -81,7 +82,7 @@ impl Queue {
         Ok(())
     }
 
-    /// Waits for all that is queued.
+    /// Waits for all queued work.
     pub(super) fn wait(&mut self, gpu: &Gpu) -> Result<()> {
         if !self.begun {
             return gpu.synchronize();
@@ -93,8 +94,8 @@ impl Queue {
         Ok(())
     }
 
-    /// Empties the cache and records the start event. Before the first launch of a batch, and before one that
-    /// was late, it flushes a few times more: meanwhile the host queues the rest.
+    /// Flushes the cache and records the start event. Before the first launch of a batch, and before a launch
+    /// that was late, it flushes several times, so that the host can queue the rest meanwhile.
     pub(super) fn start(&mut self, gpu: &Gpu) -> Result<()> {
         self.begin(gpu)?;
         let flushes = if self.used == 0 || self.in_vain > 0 { HEAD_START } else { 1 };
@@ -104,7 +105,7 @@ impl Queue {
         gpu.record(&self.events[self.used].0)
     }
 
-    /// Keeps the GPU busy until its clocks have risen from their idle rate.
+    /// Keeps the GPU busy until its clocks have risen from the idle rate.
     pub(super) fn warm_up(&mut self, gpu: &Gpu) -> Result<()> {
         self.delay(gpu, WARM_UP_NS)?;
         self.wait(gpu)
@@ -119,8 +120,8 @@ impl Queue {
         Ok(())
     }
 
-    /// Records the end event. False if this launch must be started again: the GPU had passed the start before
-    /// all was queued, so it may have waited between the two events.
+    /// Records the end event. `false` if this launch must be started again: the GPU passed the start event
+    /// before all was queued, so it may have waited between the two events.
     pub(super) fn stop(&mut self, gpu: &Gpu) -> Result<bool> {
         let (start, end) = &self.events[self.used];
         gpu.record(end)?;
@@ -135,7 +136,7 @@ impl Queue {
         Ok(true)
     }
 
-    /// Waits for all, and gives the times in nanoseconds in the order of the starts.
+    /// Waits for all launches. Returns their times in nanoseconds, in the order in which they were started.
     pub(super) fn collect(&mut self, gpu: &Gpu) -> Result<Vec<u64>> {
         self.wait(gpu)?;
         let pairs = &self.events[..self.used];
@@ -146,7 +147,7 @@ impl Queue {
     }
 }
 
-/// Zero is no time: a clock that coarse is rounded up to its step.
+/// Converts to nanoseconds. A time of zero is not valid: if the clock is too coarse, the time is 1 ns.
 fn nanos(millis: f32) -> u64 {
     (f64::from(millis) * 1e6).round().max(1.0) as u64
 }

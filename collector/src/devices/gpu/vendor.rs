@@ -1,6 +1,6 @@
-//! Who makes a GPU, and what that changes outside of the driver.
+//! The vendor of a GPU, and what depends on the vendor outside of the driver.
 
-/// The makers of GPUs that kernels are launched on.
+/// The vendors whose GPUs can launch kernels.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Vendor {
     Nvidia,
@@ -8,12 +8,12 @@ pub(crate) enum Vendor {
 }
 
 impl Vendor {
-    /// Whose GPUs a pack for this architecture is for.
+    /// The vendor of the GPUs that packs for this architecture are for.
     pub(crate) fn of_arch(arch: &str) -> Self {
         if arch.starts_with("gfx") { Self::Amd } else { Self::Nvidia }
     }
 
-    /// The backend, as the command line and the provenance name it.
+    /// The backend's name on the command line and in the provenance.
     pub(crate) fn backend(self) -> &'static str {
         match self {
             Self::Nvidia => "cuda",
@@ -21,13 +21,13 @@ impl Vendor {
         }
     }
 
-    /// The opposite of [`Self::backend`].
+    /// The vendor of a backend, the inverse of [`Self::backend`].
     pub(crate) fn of_backend(name: &str) -> Result<Self, String> {
         let named = [Self::Nvidia, Self::Amd].into_iter().find(|vendor| vendor.backend() == name);
         named.ok_or_else(|| "expected cuda or hip".to_owned())
     }
 
-    /// What a node without it is told to install.
+    /// What to install on a node that lacks it.
     pub(super) fn driver(self) -> &'static str {
         match self {
             Self::Nvidia => "NVIDIA driver",
@@ -35,7 +35,7 @@ impl Vendor {
         }
     }
 
-    /// What may hide GPUs from a process.
+    /// What may hide GPUs from a process, with its verb.
     pub(super) fn hiding(self) -> &'static str {
         match self {
             Self::Nvidia => "CUDA_VISIBLE_DEVICES hides",
@@ -43,7 +43,7 @@ impl Vendor {
         }
     }
 
-    /// The command that shows how a GPU is.
+    /// The command that shows the state of a GPU.
     pub(super) fn tool(self) -> &'static str {
         match self {
             Self::Nvidia => "nvidia-smi",
@@ -51,7 +51,7 @@ impl Vendor {
         }
     }
 
-    /// The fact that states the version of the vendor's multiplications, if they are there.
+    /// The fact that states the version of the vendor's multiplications, where they were found.
     pub(crate) fn library_fact(self) -> &'static str {
         match self {
             Self::Nvidia => "cublas",

@@ -1,5 +1,5 @@
-//! The measuring process itself: opens the GPU, then measures problem after problem until
-//! its parent closes the pipe.
+//! The measuring process itself. It opens the GPU and measures one problem after another, until its
+//! parent closes the pipe.
 
 use std::collections::BTreeMap;
 use std::io::{BufRead, Write};
@@ -21,17 +21,17 @@ use super::vendor::Vendor;
 use crate::failure::one_line;
 use crate::kernels::{ABI, ABI_KEY};
 
-/// What a measuring process is started with.
+/// The settings that a measuring process is started with.
 pub(crate) struct WorkerOptions {
     pub(crate) device: u32,
     pub(crate) vendor: Vendor,
-    /// Without one it describes the GPU, and measures nothing.
+    /// Without a pack, the process describes the GPU and measures nothing.
     pub(crate) packs: Vec<PathBuf>,
     /// A folder with the vendor's multiplications, if the system does not find them by itself.
     pub(crate) library: Option<PathBuf>,
 }
 
-/// Answers requests, one line each, until end of input.
+/// Answers requests, one line each, until the end of the input.
 pub(crate) fn serve(
     options: &WorkerOptions,
     requests: impl BufRead,
@@ -142,7 +142,7 @@ fn open_pack(path: &Path) -> anyhow::Result<Pack> {
     Ok(pack)
 }
 
-/// What the provenance of times says of the packs.
+/// The facts about the packs that go into the provenance of times.
 fn facts_of(packs: &[Pack]) -> BTreeMap<String, String> {
     let mut facts = BTreeMap::new();
     for (number, pack) in (1..).zip(packs) {
@@ -158,7 +158,8 @@ fn facts_of(packs: &[Pack]) -> BTreeMap<String, String> {
     facts
 }
 
-/// What kept a process from starting. Only what the driver or a library said may be over by itself.
+/// Why a process could not start. Only a cause that the driver or a library reported may pass by
+/// itself.
 fn cause_of(error: &anyhow::Error) -> Cause {
     let is_said_by_gpu = |cause: &(dyn std::error::Error + 'static)| {
         cause.downcast_ref().is_some_and(NoDriver::may_pass)
@@ -181,7 +182,7 @@ fn says_out_of_memory(error: &(dyn std::error::Error + 'static)) -> bool {
         || error.downcast_ref::<SessionError>().is_some_and(|error| error.cause() == Cause::Memory)
 }
 
-/// What is unusual about a GPU. It is measured as it is found.
+/// What is unusual about a GPU. The GPU is measured as it is, all the same.
 fn warnings_of(settings: &Settings, watched: bool) -> Vec<String> {
     let mut warnings = Vec::new();
     if !watched {

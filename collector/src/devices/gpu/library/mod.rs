@@ -1,4 +1,5 @@
-//! The library kernel: the vendor's own multiplications, found at run time, called as torch calls them.
+//! The library kernel: the vendor's own multiplications. They are found at run time and called as torch
+//! calls them.
 #![allow(unsafe_code, reason = "a foreign function interface; nothing unsafe leaves this module")]
 
 mod cublas;
@@ -33,16 +34,17 @@ fn check(call: &'static str, status: c_int) -> Result<(), LibraryError> {
     if status == 0 { Ok(()) } else { Err(LibraryError::Refused { call, status }) }
 }
 
-/// A vendor's multiplications, ready.
+/// A vendor's multiplications, loaded and ready to call.
 pub(crate) struct VendorLibrary {
     /// cuBLASLt or hipBLASLt.
     light: Light,
-    /// cuBLAS, which torch calls on NVIDIA GPUs where no row is added. On AMD's it calls hipBLASLt for all.
+    /// cuBLAS, which torch calls on NVIDIA GPUs if no row is added. On AMD GPUs torch calls hipBLASLt for
+    /// everything.
     plain: Option<Cublas>,
 }
 
 impl VendorLibrary {
-    /// Loads the libraries from `folder`, or else from where the system finds them.
+    /// Loads the libraries from `folder`. Without a folder, the system finds them.
     pub(crate) fn load(vendor: Vendor, gpu: &Gpu, folder: Option<&Path>) -> Result<Self, LibraryError> {
         let light = Light::load(vendor, gpu, folder)?;
         let plain = match vendor {
@@ -57,13 +59,13 @@ impl VendorLibrary {
         self.plain.as_ref().map_or(self.light.version, |cublas| cublas.version)
     }
 
-    /// Whether the library has this multiplication.
+    /// Whether the library can compute this problem.
     pub(crate) fn supports(problem: &Problem) -> bool {
         let small = [problem.m, problem.n, problem.k].iter().all(|&size| size < 1 << 31);
         small && Gemm::of(problem).is_some()
     }
 
-    /// Queues one multiplication, as `aten::mm`, `addmm`, `bmm` or `baddbmm` do it.
+    /// Queues one multiplication, in the way of `aten::mm`, `addmm`, `bmm` or `baddbmm`.
     pub(crate) fn multiply(
         &self,
         gpu: &Gpu,
@@ -86,7 +88,7 @@ impl VendorLibrary {
         }
     }
 
-    /// One multiplication, whose result is added to `kept` times the output.
+    /// Queues one multiplication. The output becomes the product plus `kept` times the old output.
     fn plain(
         &self,
         problem: &Problem,

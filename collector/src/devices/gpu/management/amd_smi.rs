@@ -1,7 +1,7 @@
-//! AMD's management library. It was written from its header, and no AMD GPU has run it.
+//! AMD's management library. It was written from the library's header, and no AMD GPU has run it yet.
 //!
-//! Its structures grow at their ends from version to version, so there is room for more than is read, and
-//! only fields that all versions since ROCm 6.3 have at the same place are read.
+//! The library's structures grow at their ends with each version. So there is room for more fields than
+//! are read. Only fields are read that are at the same place in all versions since ROCm 6.3.
 #![allow(unsafe_code, reason = "a foreign function interface; nothing unsafe leaves this module")]
 
 use std::cell::Cell;
@@ -11,7 +11,7 @@ use std::ptr;
 use super::{Settings, State, Throttled};
 use crate::devices::gpu::foreign::{self, functions};
 
-/// Of ROCm 7 and of the later versions of ROCm 6.
+/// The libraries of ROCm 7 and of later versions of ROCm 6.
 const LIBRARIES: [&str; 4] = ["libamd_smi.so.26", "libamd_smi.so.25", "libamd_smi.so.24", "libamd_smi.so"];
 const AMD_GPUS: u64 = 2;
 
@@ -30,7 +30,7 @@ functions! {
     }
 }
 
-/// `amdsmi_gpu_metrics_t` up to what was added with version 1.6 of the driver's table.
+/// `amdsmi_gpu_metrics_t`, as far as version 1.6 of the driver's table has it.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub(super) struct Metrics {
@@ -63,11 +63,11 @@ pub(super) struct Metrics {
     socket_hot: u64,
     regulator_hot: u64,
     memory_hot: u64,
-    /// What later versions add.
+    /// Room for the fields of later versions.
     _more: [u64; 1024],
 }
 
-/// `amdsmi_power_cap_info_t`, in millionths of a watt.
+/// `amdsmi_power_cap_info_t`. Its numbers are in millionths of a watt.
 #[repr(C)]
 #[derive(Clone, Copy, Default)]
 pub(super) struct PowerCap {
@@ -76,14 +76,14 @@ pub(super) struct PowerCap {
     _more: [u64; 30],
 }
 
-/// `amdsmi_driver_info_t`, which begins with the version's text.
+/// `amdsmi_driver_info_t`, which begins with the text of the version.
 #[repr(C)]
 pub(super) struct DriverInfo {
     version: [c_char; 64],
     _more: [u64; 256],
 }
 
-/// How long clocks were held down so far, by each cause.
+/// How long each cause has held clocks down so far.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 struct Residencies {
     trouble: [u64; 4],
@@ -93,11 +93,11 @@ struct Residencies {
 pub(crate) struct AmdSmi {
     functions: Functions,
     device: Handle,
-    /// What was counted when it was last asked.
+    /// The residencies when they were last read.
     last: Cell<Residencies>,
 }
 
-// SAFETY: the library may be called from any thread, and its handles are good in all of them.
+// SAFETY: the library may be called from any thread, and its handles are valid in all threads.
 unsafe impl Send for AmdSmi {}
 
 impl AmdSmi {
@@ -105,7 +105,7 @@ impl AmdSmi {
         let library = foreign::open(&LIBRARIES, None, Some("/opt/rocm/lib")).ok()?;
         let functions = Functions::resolve(library).ok()?;
         let mut device: Handle = ptr::null_mut();
-        // SAFETY: takes flags; the library stays initialised until the process ends.
+        // SAFETY: takes flags. The library stays initialised until the process ends.
         let started = unsafe { (functions.init.function)(AMD_GPUS) };
         // SAFETY: writes a handle.
         let found = unsafe { (functions.device.function)(packed(bus_id)?, &mut device) };
@@ -118,9 +118,9 @@ impl AmdSmi {
     }
 
     fn metrics(&self) -> Option<Box<Metrics>> {
-        // SAFETY: all of it is numbers.
+        // SAFETY: all fields are numbers, for which zero bytes are valid.
         let mut metrics: Box<Metrics> = Box::new(unsafe { std::mem::zeroed() });
-        // SAFETY: writes the structure, which is smaller than the room for it.
+        // SAFETY: writes the structure, for which there is more than enough room.
         let code = unsafe { (self.functions.metrics.function)(self.device, &mut *metrics) };
         (code == 0).then_some(metrics)
     }
@@ -141,13 +141,13 @@ impl AmdSmi {
     pub(super) fn settings(&self) -> Settings {
         let (functions, device) = (&self.functions, self.device);
         let mut power = PowerCap::default();
-        // SAFETY: writes the structure, which is smaller than the room for it.
+        // SAFETY: writes the structure, for which there is more than enough room.
         let asked = unsafe { (functions.power_cap.function)(device, 0, &mut power) };
         let milliwatts = |microwatts: u64| {
             u32::try_from(microwatts / 1000).ok().filter(|&milliwatts| asked == 0 && milliwatts > 0)
         };
         let mut driver = DriverInfo { version: [0; 64], _more: [0; 256] };
-        // SAFETY: as above.
+        // SAFETY: as for the call above.
         let told = unsafe { (functions.driver.function)(device, &mut driver) };
         let mut partition = [0 as c_char; 64];
         // SAFETY: writes at most the given number of bytes.
@@ -157,7 +157,7 @@ impl AmdSmi {
             power_limit_mw: milliwatts(power.now),
             default_power_limit_mw: milliwatts(power.usual),
             divided: divided == 0 && text(&partition).is_some_and(|name| name != "SPX"),
-            // This process is one of them.
+            // This process is one of those counted.
             others: self.processes().map_or(0, |processes| processes.saturating_sub(1)),
         }
     }
@@ -165,7 +165,7 @@ impl AmdSmi {
     /// How many processes use the GPU.
     pub(super) fn processes(&self) -> Option<usize> {
         let mut processes = 0;
-        // SAFETY: asked for no list, it writes how many there are.
+        // SAFETY: without a list to fill, it only writes the number of processes.
         let listed =
             unsafe { (self.functions.processes.function)(self.device, &mut processes, ptr::null_mut()) };
         (listed == 0).then_some(processes as usize)
@@ -182,7 +182,7 @@ impl Metrics {
     }
 }
 
-/// The library says all ones, or zero, where it does not know.
+/// Whether a value is known. The library gives all ones, or zero, if it does not know a value.
 fn known(value: u16) -> bool {
     value != 0 && value != u16::MAX
 }
@@ -193,7 +193,7 @@ fn text(bytes: &[c_char]) -> Option<String> {
     (!text.is_empty()).then(|| text.to_owned())
 }
 
-/// `0000:3b:00.0` as `amdsmi_bdf_t`: function, device, bus and domain from the lowest bit on.
+/// Converts `0000:3b:00.0` to `amdsmi_bdf_t`: function, device, bus and domain from the lowest bit on.
 fn packed(bus_id: &str) -> Option<u64> {
     let (domain, rest) = bus_id.split_once(':')?;
     let (bus, rest) = rest.split_once(':')?;
@@ -210,7 +210,7 @@ mod tests {
 
     #[test]
     fn the_fields_lie_where_the_header_has_them() {
-        // As a C compiler lays out the structure of ROCm 6.4 and 7.
+        // The offsets that a C compiler gives the structure of ROCm 6.4 and 7.
         assert_eq!(offset_of!(Metrics, hotspot_celsius), 6);
         assert_eq!(offset_of!(Metrics, graphics_mhz), 312);
         assert_eq!(offset_of!(Metrics, processor_hot), 432);

@@ -1,4 +1,4 @@
-//! What a vendor's management library says of a GPU: clocks, heat, other processes.
+//! What a vendor's management library states about a GPU: clocks, heat, other processes.
 
 mod amd_smi;
 mod nvml;
@@ -7,13 +7,13 @@ use super::vendor::Vendor;
 use amd_smi::AmdSmi;
 use nvml::Nvml;
 
-/// A vendor's library, and one GPU of it.
+/// A vendor's management library, opened for one GPU.
 pub(crate) enum Management {
     Nvml(Nvml),
     AmdSmi(AmdSmi),
 }
 
-/// The state of a GPU at a moment; `None` where the library does not say.
+/// The state of a GPU at a moment. A field is `None` if the library does not state it.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct State {
     pub(crate) sm_mhz: Option<u32>,
@@ -21,29 +21,30 @@ pub(crate) struct State {
     pub(crate) throttled: Option<Throttled>,
 }
 
-/// Why clocks are lower than asked for: now (NVIDIA), or at some time since the last question (AMD).
+/// Why clocks are lower than they could be. NVIDIA's library states what is so now, AMD's what was
+/// so at some time since the last question.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Throttled {
-    /// Something is wrong with the node: heat, or the power supply.
+    /// Heat or the power supply: something is wrong with the node.
     pub(crate) by_trouble: bool,
-    /// The power limit, which is how large multiplications always run.
+    /// The power limit. Large multiplications always run at this limit.
     pub(crate) by_power_cap: bool,
 }
 
-/// What a node is asked once.
+/// What the library is asked once, at the start.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Settings {
     pub(crate) driver: Option<String>,
     pub(crate) power_limit_mw: Option<u32>,
     pub(crate) default_power_limit_mw: Option<u32>,
-    /// It is one of several parts of a GPU (MIG, or another compute partition than SPX).
+    /// Whether it is one of several parts of a GPU (MIG, or a compute partition other than SPX).
     pub(crate) divided: bool,
-    /// Other processes that compute on it.
+    /// How many other processes compute on it.
     pub(crate) others: usize,
 }
 
 impl Management {
-    /// `None` where the library is missing or does not know the GPU.
+    /// `None` if the library is missing or does not know the GPU.
     pub(crate) fn open(vendor: Vendor, bus_id: &str) -> Option<Self> {
         match vendor {
             Vendor::Nvidia => Nvml::open(bus_id).map(Self::Nvml),
@@ -58,7 +59,7 @@ impl Management {
         }
     }
 
-    /// How many processes compute on it; `None` where the library does not say.
+    /// How many processes compute on the GPU. `None` if the library does not state it.
     pub(crate) fn processes(&self) -> Option<usize> {
         match self {
             Self::Nvml(nvml) => nvml.processes(),

@@ -8,10 +8,11 @@ use nvml_wrapper::enum_wrappers::device::{Clock, TemperatureSensor};
 
 use super::{Settings, State, Throttled};
 
-/// The name that the driver installs it under. The crate's default is that of a development package.
+/// The name under which the driver installs the library. The crate's default is the name in a development
+/// package.
 const LIBRARY: &str = "libnvidia-ml.so.1";
 
-/// The library, and one GPU of it.
+/// NVIDIA's library, opened for one GPU.
 pub(crate) struct Nvml {
     library: &'static nvml_wrapper::Nvml,
     device: Device<'static>,
@@ -31,10 +32,10 @@ impl From<ThrottleReasons> for Throttled {
 }
 
 impl Nvml {
-    /// `None` where the library is missing or does not know the GPU.
+    /// `None` if the library is missing or does not know the GPU.
     pub(super) fn open(bus_id: &str) -> Option<Self> {
         let library = nvml_wrapper::Nvml::builder().lib_path(OsStr::new(LIBRARY)).init().ok()?;
-        // The process measures on one GPU until it ends.
+        // Leaked, because the process measures on one GPU until it ends.
         let library: &'static nvml_wrapper::Nvml = Box::leak(Box::new(library));
         let device = library.device_by_pci_bus_id(bus_id).ok()?;
         Some(Self { library, device })
@@ -54,13 +55,13 @@ impl Nvml {
             power_limit_mw: self.device.power_management_limit().ok(),
             default_power_limit_mw: self.device.power_management_limit_default().ok(),
             divided: self.device.mig_mode().is_ok_and(|mode| mode.current == 1),
-            // This process is one of them.
+            // This process is one of those counted.
             others: self.processes().map_or(0, |processes| processes.saturating_sub(1)),
         }
     }
 
-    /// How many processes compute on the GPU. They are counted, not told apart: in a container the library names
-    /// them as the host does.
+    /// How many processes compute on the GPU. Their numbers are not compared with ours: in a container, the
+    /// library gives the host's numbers.
     pub(super) fn processes(&self) -> Option<usize> {
         Some(self.device.running_compute_processes().ok()?.len())
     }

@@ -54,7 +54,8 @@ fn times_and_failures_are_those_of_the_right_configs() {
 
 #[test]
 fn a_config_that_crashes_the_process_is_found_and_left_out() {
-    // Dies at the first three together, then at the second alone, then measures two.
+    // The process dies at the first request, for three configs together. Then it dies at the second
+    // config alone. Then it measures the other two.
     let results = RESULTS.replace('\n', "");
     let script = format!(
         r#"while read -r l; do case "$l" in
@@ -70,7 +71,8 @@ fn a_config_that_crashes_the_process_is_found_and_left_out() {
         assert_eq!(measured.failed, [(configs()[1], FailureReason::Launch)]);
         let timed: Vec<Config> = measured.timed.iter().map(|(config, _)| *config).collect();
         assert_eq!(timed, [configs()[0], configs()[2]]);
-        // On the next problem no process dies again: one that is asked for all three would.
+        // On the next problem no process dies: it is not asked for the config that ended one
+        // before.
     }
 }
 
