@@ -1,10 +1,10 @@
-//! How the command ends when it cannot do what was asked.
+//! How the program ends when it cannot do what was asked.
 
 use std::process::ExitCode;
 
 use crate::output;
 
-/// The command line itself is wrong: exit code 2 instead of 1.
+/// An error in the command line. The exit code is 2 instead of 1.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 pub(crate) struct Usage(String);
@@ -15,7 +15,7 @@ impl Usage {
     }
 }
 
-/// The user has asked to end before this was done. Nothing is wrong.
+/// The user asked to end before the work was done. Nothing is wrong.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 pub(crate) struct Interrupted(String);
@@ -26,14 +26,14 @@ impl Interrupted {
     }
 }
 
-/// Prints an error as one line on stderr and says how to exit.
+/// Prints an error as one line on stderr and returns the exit code.
 pub(crate) fn report(error: &anyhow::Error) -> ExitCode {
     tell!(Error, {}, "{}", one_line(error));
     if error.is::<Usage>() { ExitCode::from(2) } else { ExitCode::FAILURE }
 }
 
-/// The whole chain of causes. An error that already spells out its cause does
-/// not have it repeated.
+/// The whole chain of causes in one line. If an error's text already ends with its cause, the cause
+/// is not repeated.
 pub(crate) fn one_line(error: &anyhow::Error) -> String {
     let mut line = String::new();
     for cause in error.chain().map(ToString::to_string) {

@@ -1,4 +1,4 @@
-//! Ctrl-C ends work at the next good moment instead of in the middle of it.
+//! Lets Ctrl-C end work at the next good moment and not in its middle.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -6,19 +6,19 @@ use std::time::{Duration, Instant};
 
 use anyhow::Context;
 
-/// How often the user has asked to stop.
+/// The user's requests to stop.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Interrupt {
     requests: Arc<AtomicUsize>,
     since: Arc<OnceLock<Instant>>,
-    /// How long what is in hand may still take, if that is limited.
+    /// How long the problem in hand may still take, if that is limited.
     grace: Option<Duration>,
-    /// From this moment on, everything is as if the user had pressed Ctrl-C.
+    /// The moment from which everything is as if the user had pressed Ctrl-C.
     deadline: Option<Instant>,
 }
 
 impl Interrupt {
-    /// Catches Ctrl-C and SIGTERM from now on. Once per process.
+    /// Catches Ctrl-C and SIGTERM from now on. It can be called once per process.
     pub(crate) fn install() -> anyhow::Result<Self> {
         let interrupt = Self::default();
         let requests = interrupt.requests.clone();
@@ -29,17 +29,19 @@ impl Interrupt {
         Ok(interrupt)
     }
 
-    /// The same interrupt, which insists by itself so long after the first request.
+    /// The same interrupt, which also insists by itself once `grace` has passed since the first
+    /// request.
     pub(crate) fn with_grace(&self, grace: Duration) -> Self {
         Self { grace: Some(grace), ..self.clone() }
     }
 
-    /// The same interrupt, which requests by itself after so long, if that is limited.
+    /// The same interrupt, which also requests by itself once `time` has passed, if `time` is
+    /// given.
     pub(crate) fn after(&self, time: Option<Duration>) -> Self {
         Self { deadline: time.and_then(|time| Instant::now().checked_add(time)), ..self.clone() }
     }
 
-    /// Asked to stop: finish what is in hand.
+    /// Whether a request to stop was made. The problem in hand is to be finished.
     pub(crate) fn requested(&self) -> bool {
         let is_over = |deadline| Instant::now() >= deadline;
         let requested = self.requests.load(Ordering::Relaxed) > 0 || self.deadline.is_some_and(is_over);
@@ -49,7 +51,8 @@ impl Interrupt {
         requested
     }
 
-    /// Asked more than once, or long ago: drop what is in hand.
+    /// Whether a second request was made, or the first is too long ago. The problem in hand is to
+    /// be dropped.
     pub(crate) fn insisted(&self) -> bool {
         let is_over = |grace| self.since.get().is_some_and(|since| since.elapsed() > grace);
         self.requested() && (self.requests.load(Ordering::Relaxed) > 1 || self.grace.is_some_and(is_over))

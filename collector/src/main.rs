@@ -1,5 +1,5 @@
-//! The `diode` command: describes a node, times matrix multiplications on it,
-//! and works with the datasets and models that come of it.
+//! The `diode` command. It describes a node, times matrix multiplications on it, and works with
+//! datasets and models of such timings.
 #![deny(unsafe_code)]
 #![warn(clippy::print_stderr, clippy::print_stdout)]
 
@@ -30,7 +30,7 @@ fn main() -> ExitCode {
             Ok(()) => ExitCode::SUCCESS,
             Err(error) => failure::report(&error),
         },
-        // Help and version arrive here too; a closed pipe is no reason to fail.
+        // Help and version arrive here, too. A closed pipe is no failure then.
         Err(usage) => {
             let _ = usage.print();
             u8::try_from(usage.exit_code()).map_or(ExitCode::FAILURE, ExitCode::from)

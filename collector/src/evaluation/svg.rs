@@ -40,7 +40,7 @@ impl Axis {
         Self { label, from: low / 1.3, to: high * 1.3, logarithmic: true }
     }
 
-    /// Where a value lies, from 0 to 1; values outside are put on the edge.
+    /// A value's place along the axis, from 0 to 1. Values outside the range get the nearest end.
     pub(crate) fn share(&self, value: f64) -> f64 {
         let share = if self.logarithmic {
             (value / self.from).ln() / (self.to / self.from).ln()
@@ -85,7 +85,7 @@ impl Plot {
         (across, HEIGHT - BOTTOM - self.y.share(y) * (HEIGHT - TOP - BOTTOM))
     }
 
-    /// A point with the words that a pointer on it shows.
+    /// A point. A pointer over it shows `words`.
     pub(crate) fn point(&mut self, x: f64, y: f64, class: &str, words: &str) {
         let (x, y) = self.at(x, y);
         let words = escaped(words);
@@ -105,7 +105,8 @@ impl Plot {
         );
     }
 
-    /// How many of many points lie where, as cells of a grid: stronger where more are.
+    /// A grid of cells that shows where points lie: the more points in a cell, the stronger its
+    /// colour.
     pub(crate) fn density(&mut self, points: impl Iterator<Item = (f64, f64)>) {
         const ACROSS: usize = 64;
         const DOWN: usize = 40;
@@ -129,7 +130,7 @@ impl Plot {
         }
     }
 
-    /// The drawing, with a name for those who cannot see it.
+    /// The drawing. `name` describes it to readers who cannot see it.
     pub(crate) fn finish(self, name: &str) -> String {
         let mut axes = String::new();
         let (bottom, right) = (HEIGHT - BOTTOM, WIDTH - RIGHT);
@@ -170,11 +171,11 @@ impl Plot {
 pub(crate) struct Bar {
     pub(crate) label: String,
     pub(crate) value: f64,
-    /// The value as it is written beside the bar.
+    /// The value as text, which stands beside the bar.
     pub(crate) words: String,
 }
 
-/// Horizontal bars from 0.
+/// A chart of horizontal bars that begin at 0.
 pub(crate) fn bars(name: &str, bars: &[Bar]) -> String {
     const START: f64 = 150.0;
     const WORDS: f64 = 64.0;
@@ -203,7 +204,7 @@ fn drawing(name: &str, height: f64, body: &str) -> String {
     format!("<svg viewBox=\"0 0 {WIDTH} {height}\" role=\"img\" aria-label=\"{name}\">{body}</svg>")
 }
 
-/// A number beside an axis, without needless zeros.
+/// A number beside an axis, without zeros at its end.
 fn number(value: f64) -> String {
     match value.abs() {
         size if size >= 1e6 => format!("{}M", plain(value / 1e6)),
@@ -217,7 +218,7 @@ fn plain(value: f64) -> String {
     if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.').to_owned() } else { text }
 }
 
-/// Text that cannot be taken for markup.
+/// Escapes text, so that it is never read as markup.
 pub(crate) fn escaped(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
 }

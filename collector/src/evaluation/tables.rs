@@ -1,18 +1,18 @@
-//! The tables that an evaluation has in both of its forms, as text and as a page.
+//! The tables of an evaluation. Its text and its page show the same ones.
 
 use diode_core::api::TopK;
 
 use super::document::{Document, Worst};
 use crate::output;
 
-/// A table: the first `words` columns are text, the others numbers.
+/// A table. The first `words` columns are text, the others are numbers.
 pub(crate) struct Table {
     pub(crate) header: Vec<&'static str>,
     pub(crate) rows: Vec<Vec<String>>,
     pub(crate) words: usize,
 }
 
-/// All ways to choose that were judged.
+/// A table of all ways to choose that were judged.
 pub(crate) fn choices(document: &Document) -> Table {
     let with_library = document.main.evaluation.with_library.is_some();
     let row = |what: String, timed: usize, triton: Option<TopK>, everything: Option<TopK>| {
@@ -41,7 +41,7 @@ pub(crate) fn choices(document: &Document) -> Table {
     Table { header, rows, words: 1 }
 }
 
-/// The worst first picks.
+/// A table of the worst first picks.
 pub(crate) fn worst(worst: &[Worst]) -> Table {
     let row = |one: &Worst| {
         vec![

@@ -35,7 +35,7 @@ fn text_of(table: &Table) -> String {
     output::table(&table.header, &table.rows, table.words)
 }
 
-/// The groups by kind, and by all else in which the problems differ.
+/// The groups by kind, and the groups by every other property in which the problems differ.
 pub(crate) fn telling_groups(main: &Contender) -> impl Iterator<Item = &EvaluationGroup> {
     let groups = &main.evaluation.groups;
     let differs = |by: &str| groups.iter().filter(|group| group.by == by).count() > 1;

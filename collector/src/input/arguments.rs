@@ -1,4 +1,4 @@
-//! How values of flags are read, so that a mistake is answered with what was expected.
+//! Parses values of flags. The error for a wrong value says what was expected.
 
 use std::fmt::Display;
 use std::str::FromStr;
@@ -7,12 +7,12 @@ use std::time::Duration;
 use diode_core::space::SpaceName;
 use diode_core::{DType, Invalid};
 
-/// A count, size or seed.
+/// Parses a count, a size or a seed.
 pub(crate) fn whole<T: FromStr + Display + Bounded>(text: &str) -> Result<T, String> {
     text.parse().map_err(|_| format!("expected a whole number from 0 to {}", T::MAX))
 }
 
-/// A count of at least one.
+/// Parses a count of at least one.
 pub(crate) fn at_least_one(text: &str) -> Result<usize, String> {
     match text.parse() {
         Ok(count) if count > 0 => Ok(count),
@@ -20,12 +20,12 @@ pub(crate) fn at_least_one(text: &str) -> Result<usize, String> {
     }
 }
 
-/// A size of at least one.
+/// Parses a size of at least one.
 pub(crate) fn size(text: &str) -> Result<u64, String> {
     at_least_one(text).map(|size| size as u64)
 }
 
-/// A time with its units.
+/// Parses a time with its units.
 pub(crate) fn duration(text: &str) -> Result<Duration, String> {
     text.parse::<jiff::SignedDuration>()
         .ok()
@@ -34,7 +34,7 @@ pub(crate) fn duration(text: &str) -> Result<Duration, String> {
         .ok_or_else(|| "expected a time above zero with units, such as 90s, 10m or 1h30m".to_owned())
 }
 
-/// A finite number, such as the mean of a distribution.
+/// Parses a finite number, such as the mean of a distribution.
 pub(crate) fn real(text: &str) -> Result<f64, String> {
     match text.parse::<f64>() {
         Ok(number) if number.is_finite() => Ok(number),
@@ -42,7 +42,7 @@ pub(crate) fn real(text: &str) -> Result<f64, String> {
     }
 }
 
-/// A share of cases.
+/// Parses a share of cases.
 pub(crate) fn probability(text: &str) -> Result<f64, String> {
     match text.parse::<f64>() {
         Ok(share) if share > 0.0 && share < 1.0 => Ok(share),
@@ -67,7 +67,7 @@ impl Bounded for usize {
     const MAX: Self = Self::MAX;
 }
 
-/// A dtype under its torch name or the short one that people type.
+/// Parses a dtype: its name in torch, or the short name that people type.
 pub(crate) fn dtype(text: &str) -> Result<DType, Invalid> {
     match text {
         "fp16" => Ok(DType::Float16),
@@ -77,7 +77,7 @@ pub(crate) fn dtype(text: &str) -> Result<DType, Invalid> {
     }
 }
 
-/// A named space, also under the names of Inductor's setting for its search.
+/// Parses the name of a space, or a name from Inductor's setting for its search.
 pub(crate) fn space(text: &str) -> Result<SpaceName, Invalid> {
     match text {
         "EXHAUSTIVE" => Ok(SpaceName::InductorExhaustive),

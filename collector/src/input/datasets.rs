@@ -1,4 +1,4 @@
-//! Finding and reading datasets, also those in folders.
+//! Finds and reads datasets, also in folders.
 
 use std::collections::HashSet;
 use std::fs;
@@ -8,21 +8,22 @@ use anyhow::{Context, bail};
 use diode_core::Dataset;
 use diode_formats::{Decoded, FileKind, Format, may_be_timings, read_head, recognise};
 
-/// Reads dataset files, and those in folders and folders within, in order of their paths, each once.
+/// Reads dataset files, also from folders and the folders in them. Each file is read once, in the order
+/// of the paths.
 ///
-/// Other files that lie in a folder, such as a report or a table, are passed over with a note. A damaged
-/// dataset is an error there too: data that is silently missing makes a silently worse model.
+/// Other files in a folder, such as reports or tables, are skipped with a note. A damaged dataset is an
+/// error even there: with missing data, a model would be worse and nobody would notice.
 pub(crate) fn read(paths: &[PathBuf]) -> anyhow::Result<Vec<Dataset>> {
     read_ending(paths, &[])
 }
 
-/// The same with only some extensions of files in folders, such as `json`; none
-/// means all that datasets have.
+/// Like [`read`], but takes only files with these extensions from folders, such as `json`. If none are
+/// given, it takes all that datasets have.
 pub(crate) fn read_ending(paths: &[PathBuf], extensions: &[String]) -> anyhow::Result<Vec<Dataset>> {
     Ok(decode(paths, extensions)?.into_iter().flat_map(|decoded| decoded.datasets).collect())
 }
 
-/// The same, with the format of each file.
+/// Like [`read_ending`], but returns the format of each file, too.
 pub(crate) fn decode(paths: &[PathBuf], extensions: &[String]) -> anyhow::Result<Vec<Decoded>> {
     let given = extensions.iter().map(|extension| format!(".{}", extension.trim_start_matches('.')));
     let mut endings: Vec<String> = given.map(|ending| ending.to_lowercase()).collect();
@@ -41,7 +42,7 @@ pub(crate) fn decode(paths: &[PathBuf], extensions: &[String]) -> anyhow::Result
     search.files.iter().map(|file| Ok(diode_formats::read_file(file)?)).collect()
 }
 
-/// What the names of datasets end in.
+/// The endings of datasets' names.
 fn endings() -> [&'static str; 5] {
     Format::ALL.map(Format::ending)
 }
@@ -49,14 +50,15 @@ fn endings() -> [&'static str; 5] {
 struct Search {
     endings: Vec<String>,
     files: Vec<PathBuf>,
-    /// Where links and other names lead to: nothing is read twice, and no circle is followed.
+    /// The paths that were seen, with links resolved. So nothing is read twice, and no circle of links
+    /// is followed.
     seen: HashSet<PathBuf>,
-    /// How many files were found; those that were found before count again.
+    /// How many files were found. A file that was found before is counted again.
     found: usize,
 }
 
 impl Search {
-    /// `named`: whether the user gave this path itself, and not a folder around it.
+    /// `named` says that the user gave this very path, not a folder around it.
     fn find(&mut self, path: &Path, named: bool) -> anyhow::Result<()> {
         let context = || format!("cannot read {}", path.display());
         if path.is_dir() {
@@ -75,7 +77,7 @@ impl Search {
         let ends_well = self.endings.iter().any(|ending| name.ends_with(ending.as_str()));
         if named || (ends_well && is_dataset(path)?) {
             self.found += 1;
-            // A file that cannot be found is reported where it is read.
+            // A file that does not exist is reported when it is read.
             if path.canonicalize().map_or(true, |path| self.seen.insert(path)) {
                 self.files.push(path.to_owned());
             } else {

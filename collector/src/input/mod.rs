@@ -1,4 +1,4 @@
-//! What commands read: values of flags, problems, datasets, tables and models.
+//! What commands read: flags, problems, datasets, tables and models.
 
 pub(crate) mod arguments;
 pub(crate) mod datasets;

@@ -1,4 +1,4 @@
-//! Reading models: a file of ours, a checkpoint of torch-diode's, or a model by name.
+//! Reads models: files of this project, checkpoints of torch-diode, or models by name.
 
 use std::path::Path;
 
@@ -14,8 +14,8 @@ use super::shipped;
 use crate::failure::Usage;
 use crate::node::gpus;
 
-/// Reads a model: a file of ours, a checkpoint of torch-diode's, or one that comes
-/// with the program, by a name such as `NVIDIA-H100-matmul`.
+/// Reads a model from a file of this project or a checkpoint of torch-diode. A name such as
+/// `NVIDIA-H100-matmul` gives a model that comes with the program.
 pub(crate) fn read_model(path: &Path) -> anyhow::Result<AnyModel> {
     let name = path.to_str().filter(|_| !path.exists());
     if let Some(hardware) = name.and_then(shipped::named_hardware) {
@@ -40,7 +40,7 @@ pub(crate) fn read_model(path: &Path) -> anyhow::Result<AnyModel> {
     Ok(AnyModel::Predecessor(Box::new(model)))
 }
 
-/// The model that comes with the program for some hardware: the one that is named, or this node's GPU.
+/// The model that comes with the program for the named hardware, or else for this node's GPU.
 pub(crate) fn shipped_model(hardware: Option<&str>) -> anyhow::Result<AnyModel> {
     let wanted = match hardware {
         Some(name) => find(name).ok_or_else(|| {
@@ -63,7 +63,8 @@ fn model_bytes(path: &Path) -> anyhow::Result<Vec<u8>> {
     Ok(diode_formats::read_bounded(path, MAX_CHECKPOINT as u64)?)
 }
 
-/// The identity of a model that was read: that of its file, or of the one that it would be written to.
+/// The identity of a model that was read: the identity of its file, or else of the file that it would
+/// be written to.
 pub(crate) fn model_id(path: &Path, model: &AnyModel) -> anyhow::Result<ModelId> {
     let bytes = if path.exists() { model_bytes(path)? } else { model.to_bytes()? };
     Ok(ModelId::of(&bytes))

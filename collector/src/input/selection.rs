@@ -1,4 +1,4 @@
-//! Which timings of some datasets count.
+//! Selects which timings of datasets count.
 
 use std::path::PathBuf;
 
@@ -24,7 +24,7 @@ pub(crate) struct Selection {
 }
 
 impl Selection {
-    /// Reads datasets and keeps what is wanted of them.
+    /// Reads datasets and keeps the timings that the filters name.
     pub(crate) fn read(&self, paths: &[PathBuf]) -> anyhow::Result<Vec<Dataset>> {
         self.keep(datasets::read(paths)?)
     }
@@ -41,7 +41,7 @@ impl Selection {
         self.keep_op(datasets)
     }
 
-    /// Keeps what is wanted of datasets that may be of any hardware.
+    /// Keeps the timings of the operator that the filter names, on any hardware.
     pub(crate) fn keep_op(&self, mut datasets: Vec<Dataset>) -> anyhow::Result<Vec<Dataset>> {
         if let Some(wanted) = self.op_name {
             let solutions = datasets.iter().flat_map(|dataset| &dataset.solutions);
@@ -57,7 +57,7 @@ impl Selection {
         Ok(datasets)
     }
 
-    /// The hardware that was asked for, as the user wrote it.
+    /// The hardware that the filter names, as the user wrote it.
     pub(crate) fn hardware_name(&self) -> Option<&str> {
         self.hardware_name.as_deref()
     }
@@ -67,14 +67,14 @@ impl Selection {
     }
 }
 
-/// Every name once, in order.
+/// The distinct names, in alphabetical order.
 fn names(names: impl Iterator<Item = String>) -> String {
     let names: std::collections::BTreeSet<String> = names.collect();
     names.into_iter().collect::<Vec<_>>().join(", ")
 }
 
-/// Adds missing facts of hardware. torch-diode's files have its name only, and the catalogue lacks
-/// most CPUs, so the facts come from `known` if it is the same hardware.
+/// Adds facts of hardware where they are missing: torch-diode's files state only a name, and the
+/// catalogue lacks most CPUs. The facts come from `known`, if that is the same hardware.
 pub(crate) fn describe(
     datasets: &mut [Dataset],
     known: impl FnOnce() -> anyhow::Result<Hardware>,

@@ -1,10 +1,10 @@
-//! Models that come with the program, by name.
+//! The models that come with the program, by name.
 
 use anyhow::bail;
 use diode_core::hardware::{Hardware, catalogue, find};
 use diode_model::Model;
 
-/// The end of a model's name, as torch-diode had it: `NVIDIA-H100-matmul`.
+/// The end of a model's name, as in torch-diode: `NVIDIA-H100-matmul`.
 pub(super) const ENDING: &str = "-matmul";
 
 struct Shipped {
@@ -12,7 +12,7 @@ struct Shipped {
     bytes: &'static [u8],
 }
 
-/// The first one stands in for hardware without a model of its own.
+/// The first model stands in for hardware that has no model of its own.
 const SHIPPED: [Shipped; 2] = [
     Shipped {
         hardware: "nvidia-h200",
@@ -24,19 +24,19 @@ const SHIPPED: [Shipped; 2] = [
     },
 ];
 
-/// The hardware that a model's name contains; `None` if the text is no such name.
+/// The hardware in a model's name. `None` if the text is not the name of a model.
 pub(super) fn named_hardware(name: &str) -> Option<Hardware> {
     find(name.strip_suffix(ENDING)?)
 }
 
-/// Every name that leads to a model.
+/// Every name that stands for a model.
 pub(super) fn names() -> String {
     let names: Vec<String> = catalogue().map(|hardware| format!("{}{ENDING}", hardware.slug)).collect();
     names.join(", ")
 }
 
-/// The model for some hardware. If none was trained for it, another stands in with the facts of the hardware
-/// that was asked for, and without figures of its own quality. Its predictions say so.
+/// The model for some hardware. If there is none, another model stands in, with the facts of the asked
+/// hardware and without figures of quality. Its predictions say so.
 pub(crate) fn for_hardware(wanted: &Hardware) -> anyhow::Result<Model> {
     let trained = |shipped: &&Shipped| shipped.hardware == wanted.slug.as_str();
     if let Some(shipped) = SHIPPED.iter().find(trained) {

@@ -1,4 +1,4 @@
-//! A space as the command line gives it: by name, or as a file with a list.
+//! A space on the command line: a name, or a file with a list.
 
 use std::path::PathBuf;
 use std::str::FromStr;
@@ -9,20 +9,20 @@ use diode_core::{Config, numbered};
 use serde::de::value::SeqAccessDeserializer;
 use serde::de::{Deserialize, Deserializer, Error as _, IgnoredAny, MapAccess, SeqAccess, Visitor};
 
-/// A space that has not been read yet.
+/// A space whose file has not been read yet.
 #[derive(Debug, Clone)]
 pub(crate) enum SpaceArg {
     Named(SpaceName),
     File(PathBuf),
 }
 
-/// Some 50,000 configs; the exhaustive space has 1,875.
+/// The most bytes of a list, enough for some 50,000 configs. The exhaustive space has 1,875.
 const MAX_BYTES: u64 = 16 << 20;
 
-/// What the file must hold, in words.
+/// What a message says that the file must hold.
 const EXPECTED: &str = "a JSON list of configs, or the output of `diode predict --json`";
 
-/// A list of configs, bare or as `diode predict --json` prints it.
+/// A list of configs, either alone or in the output of `diode predict --json`.
 struct List(Vec<Config>);
 
 impl<'de> Deserialize<'de> for List {
@@ -58,7 +58,7 @@ impl<'de> Visitor<'de> for ListVisitor {
 }
 
 impl SpaceArg {
-    /// The space, read from its file if it is a list.
+    /// The space. If it is a list, its file is read.
     pub(crate) fn read(&self) -> anyhow::Result<Space> {
         let path = match self {
             Self::Named(name) => return Ok(Space::Named(*name)),

@@ -1,4 +1,4 @@
-//! Reading tables, ours and those of torch-diode.
+//! Reads tables of this project and of torch-diode.
 
 use std::fs;
 use std::io::{self, Read as _};
@@ -8,14 +8,14 @@ use anyhow::{Context as _, bail};
 use diode_core::Table;
 use diode_formats::FileKind;
 
-/// A table of 100,000 problems with five configs each takes 220 MB.
+/// The most bytes of a table. A table of 100,000 problems with five configs each takes 220 MB.
 const MAX_TABLE_BYTES: u64 = 1 << 30;
 
-/// A text that is in every table and in no dataset.
+/// A text that every table of this project contains, and no dataset.
 const TABLE_MARK: &str = "\"diode-table/";
 
-/// Reads tables: one as this program wrote it or as it was edited since, or those of a
-/// lookup table of torch-diode, one for each hardware in it.
+/// Reads the tables of a file. A table of this project gives one, as it was written or as somebody edited it
+/// since. A lookup table of torch-diode gives one for each hardware in it.
 pub(crate) fn read_tables(path: &Path) -> anyhow::Result<Vec<Table>> {
     let context = || format!("table {}", path.display());
     let head = diode_formats::read_head(path)?;
@@ -39,7 +39,7 @@ pub(crate) fn read_tables(path: &Path) -> anyhow::Result<Vec<Table>> {
     Ok(vec![serde_json::from_reader(text).with_context(context)?])
 }
 
-/// Whether a file is a table and not a dataset. A file that cannot be read is reported later.
+/// Whether a file is a table and not a dataset. A file that cannot be read is reported elsewhere.
 pub(crate) fn is_table(path: &Path) -> bool {
     let json = path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("json"));
     match diode_formats::read_head(path).map(|head| diode_formats::recognise(&head)) {
@@ -49,18 +49,19 @@ pub(crate) fn is_table(path: &Path) -> bool {
     }
 }
 
-/// Whether a file is a table of ours. If a tool has sorted its keys, it begins like a solution of torch-diode.
+/// Whether a file is a table of this project. If a tool sorted its keys, it begins like a solution of
+/// torch-diode.
 fn is_ours(path: &Path, kind: Option<FileKind>) -> bool {
     matches!(kind, None | Some(FileKind::ReferenceConfigs)) && names_itself(path).unwrap_or(false)
 }
 
-/// Whether the mark of our own tables is anywhere in a file: tools that sort keys put it last.
+/// Whether the mark of this project's tables is anywhere in a file. Tools that sort keys put it at the end.
 fn names_itself(path: &Path) -> io::Result<bool> {
     let mut file = fs::File::open(path)?.take(MAX_TABLE_BYTES);
     let mark = TABLE_MARK.as_bytes();
     let mut window = Vec::new();
     loop {
-        // The end of the last piece stays, for a mark that begins in it.
+        // The end of the last piece is kept, because a mark may begin in it.
         window.drain(..window.len().saturating_sub(mark.len()));
         let read = file.by_ref().take(1 << 16).read_to_end(&mut window)?;
         if window.windows(mark.len()).any(|at| at == mark) {

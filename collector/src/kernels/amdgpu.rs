@@ -1,12 +1,12 @@
-//! What an AMD code object says of its kernels' arguments.
+//! Reads what an AMD code object states about its kernels' arguments.
 //!
-//! No AMD GPU is at hand to launch on, so every object is held against the
-//! layout that the launcher will write.
+//! No AMD GPU is at hand to launch kernels on. So every code object is compared with the layout of
+//! arguments that the launcher will write.
 
 use anyhow::{Context, bail, ensure};
 use serde::Deserialize;
 
-/// Where one argument lies in the argument block.
+/// The place of one argument in the argument block.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 pub(crate) struct Argument {
     #[serde(rename = ".offset")]
@@ -31,9 +31,9 @@ struct Kernel {
     size: u64,
 }
 
-/// Holds the argument block of a kernel in a code object against the sizes of
-/// its arguments: each at its natural alignment, none between them, and Triton's
-/// two scratch pointers last.
+/// Checks the argument block of a kernel in a code object. The arguments must have these sizes,
+/// each at its natural alignment, and Triton's two scratch pointers must follow. Nothing else may
+/// be between them.
 pub(crate) fn check_arguments(object: &[u8], symbol: &str, sizes: &[u64]) -> anyhow::Result<()> {
     let metadata: Metadata =
         rmp_serde::from_slice(note(object)?).context("unreadable metadata in the code object")?;
@@ -55,7 +55,7 @@ pub(crate) fn check_arguments(object: &[u8], symbol: &str, sizes: &[u64]) -> any
     Ok(())
 }
 
-/// The AMDGPU metadata note of an ELF file.
+/// The note with the AMDGPU metadata in an ELF file.
 fn note(object: &[u8]) -> anyhow::Result<&[u8]> {
     const SECTION_NOTE: u64 = 7;
     const NOTE_METADATA: u64 = 32;

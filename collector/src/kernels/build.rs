@@ -1,5 +1,5 @@
-//! Building a pack. What was compiled is kept, so that an interrupted build goes on
-//! where it stopped.
+//! Builds a pack. Compiled kernels are kept at once, so that an interrupted build goes on where it
+//! stopped.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::fs;
@@ -26,11 +26,11 @@ pub(crate) struct Build<'a> {
     pub(crate) processes: usize,
     /// The most dynamic shared memory that a block of the architecture may use.
     pub(crate) shared_limit: u32,
-    /// Which configs they are, in a word.
+    /// The name of the space that the configs come from.
     pub(crate) space: &'a str,
 }
 
-/// What became of a build.
+/// The result of a build.
 #[derive(Debug, Default)]
 pub(crate) struct Summary {
     pub(crate) built: usize,
@@ -40,8 +40,8 @@ pub(crate) struct Summary {
     pub(crate) bytes: usize,
 }
 
-/// Compiles the kernels and writes the pack. `None` if interrupted; what was
-/// compiled is kept for the next time.
+/// Compiles the kernels and writes the pack. `None` if it was interrupted; compiled kernels are then
+/// kept for the next build.
 pub(crate) fn build(
     build: &Build<'_>,
     kernels: &[PlannedKernel],
@@ -69,7 +69,8 @@ pub(crate) fn build(
     Ok(Some(summary))
 }
 
-/// An output that cannot be written, or that holds something else, is refused before hours of compiling.
+/// Refuses an output that cannot be written, or that is not a pack. So this shows before hours of
+/// compiling.
 fn check_output(output: &Path) -> anyhow::Result<()> {
     if output.symlink_metadata().is_err() {
         return Ok(());

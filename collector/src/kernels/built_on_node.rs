@@ -1,4 +1,4 @@
-//! Packs that are built on the node that needs them, where it has Python with Triton.
+//! Builds packs on the node that needs them, if it has Python with Triton.
 
 use std::path::PathBuf;
 use std::thread;
@@ -14,7 +14,7 @@ use crate::failure::Interrupted;
 use crate::interrupt::Interrupt;
 use crate::output::count;
 
-/// Compiles kernels into a pack of the cache. `None` where this node has no Triton.
+/// Compiles kernels into a pack of the cache. `None` if this node has no Triton.
 pub(crate) fn build_here(
     cache: &PackCache,
     arch: &str,
@@ -22,7 +22,7 @@ pub(crate) fn build_here(
     interrupt: &Interrupt,
 ) -> anyhow::Result<Option<PathBuf>> {
     let Some(python) = installed()? else { return Ok(None) };
-    // The same kernels are the same pack, so an interrupted build goes on.
+    // The name depends on the kernels only, so the same build goes on after an interruption.
     let keys: String = kernels.iter().map(|kernel| format!("{}\n", kernel.key)).collect();
     let path = cache.to_build(&format!("{arch}-{:.16}", Digest::of(keys.as_bytes())));
     let cores = thread::available_parallelism().map_or(1, Into::into);

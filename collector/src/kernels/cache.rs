@@ -1,4 +1,4 @@
-//! The packs that this node has: those that were pulled from servers, and those that were built here.
+//! The packs on this node: pulled from servers, or built here.
 
 use std::fs::{self, File};
 use std::io::{self, Read};
@@ -13,15 +13,15 @@ use super::python::cache_folder;
 use super::{ABI, ABI_KEY};
 use crate::failure::Usage;
 
-/// Forty times the packs of one GPU for the usual types and layouts.
+/// The usual limit of the cache. It is forty times the packs of one GPU for the usual types and layouts.
 const USUAL_MEGABYTES: u64 = 4096;
-/// How many megabytes of packs are kept, if not as many as that.
+/// The variable that sets another limit, in megabytes.
 const LIMIT: &str = "DIODE_PACK_CACHE_MB";
 
-/// A pack that was used this recently may be one that a process still opens.
+/// A pack that was used within this time may still be open in a process.
 const IN_USE: Duration = Duration::from_secs(3600);
 
-/// The user's folder of packs. Those that were used last stay when it is full.
+/// The user's folder of packs. When it is full, the packs that were used last stay.
 pub(crate) struct PackCache {
     folder: PathBuf,
     most_bytes: u64,
@@ -36,19 +36,20 @@ impl PackCache {
         Ok(cache)
     }
 
-    /// A pack that was pulled before, to be used now. A file that is damaged counts as none.
+    /// A pack that was pulled before. It counts as used now. `None` if its file is damaged.
     pub(crate) fn pulled(&self, digest: &Digest) -> Option<PathBuf> {
         self.find(digest).map(used)
     }
 
-    /// The same, only to see what it holds.
+    /// Like [`Self::pulled`], but the pack does not count as used.
     pub(crate) fn find(&self, digest: &Digest) -> Option<PathBuf> {
         let path = self.path_of(digest);
         let pack = Pack::open(&path).ok()?;
         (pack.digest() == digest).then_some(path)
     }
 
-    /// Every pack for an architecture that this program can launch, those used last first.
+    /// Every pack for an architecture that this program can launch. The pack that was used last comes
+    /// first.
     pub(crate) fn all(&self, arch: &str) -> Vec<(PathBuf, Pack)> {
         let mut found: Vec<(SystemTime, PathBuf)> = files(&self.pulled_folder());
         found.extend(files(&self.built_folder()));
@@ -65,12 +66,13 @@ impl PackCache {
         self.all(arch).into_iter().filter(|(path, _)| path.starts_with(&here)).collect()
     }
 
-    /// Where a pack is to be built that is told from others by a name.
+    /// The file for a pack to be built with this name.
     pub(crate) fn to_build(&self, name: &str) -> PathBuf {
         self.built_folder().join(format!("{name}.pack"))
     }
 
-    /// Keeps a pack that arrives. It is code, so anything but the content that the digest names is refused.
+    /// Keeps a pack that arrives from a server. A pack is code, so only the content that the digest names
+    /// is accepted.
     pub(crate) fn keep(&self, digest: &Digest, bytes: u64, content: impl Read) -> anyhow::Result<PathBuf> {
         let part = self.folder.join(format!("{digest}.{}.part", std::process::id()));
         let kept = receive(&part, bytes, content).and_then(|()| check(&part, digest)).and_then(|()| {
@@ -79,7 +81,7 @@ impl PackCache {
             Ok(path)
         });
         if kept.is_err() {
-            // What is left of it would never be used.
+            // The incomplete file would never be used.
             let _ = fs::remove_file(&part);
         }
         let path = kept?;
@@ -87,8 +89,8 @@ impl PackCache {
         Ok(path)
     }
 
-    /// Removes the packs that were used longest ago, until the others fit. One stays in any case, and
-    /// so do those that were used within the hour.
+    /// Removes pulled packs, beginning with the one that was used longest ago, until the cache is within
+    /// its limit. The pack `stays` and packs that were used within the last hour are not removed.
     fn make_room(&self, stays: &Path) {
         let mut found = files(&self.pulled_folder());
         found.sort();
@@ -100,7 +102,7 @@ impl PackCache {
             }
             let unused = last_use.elapsed().is_ok_and(|age| age >= IN_USE);
             let freed = size(&path);
-            // Another process may have removed it just now.
+            // Another process may have removed the file just now.
             if unused && path != stays && fs::remove_file(&path).is_ok() {
                 bytes -= freed;
             }
@@ -120,14 +122,14 @@ impl PackCache {
     }
 }
 
-/// Notes that a pack is in use.
+/// Notes that a pack is used now, and returns its path.
 pub(crate) fn used(path: PathBuf) -> PathBuf {
-    // A folder that cannot be written to is one whose packs are not removed either.
+    // If the folder cannot be written to, nothing can remove its packs either, so the note is not needed.
     let _ = File::open(&path).and_then(|file| file.set_modified(SystemTime::now()));
     path
 }
 
-/// The packs of a folder, with the time of their last use.
+/// The packs of a folder, with the time when each was last used.
 fn files(folder: &Path) -> Vec<(SystemTime, PathBuf)> {
     let Ok(entries) = fs::read_dir(folder) else { return Vec::new() };
     let paths = entries.filter_map(|entry| Some(entry.ok()?.path()));
@@ -140,7 +142,7 @@ fn files(folder: &Path) -> Vec<(SystemTime, PathBuf)> {
 fn receive(part: &Path, bytes: u64, content: impl Read) -> anyhow::Result<()> {
     let unwritable = || format!("cannot write {}", part.display());
     let mut file = File::create(part).with_context(unwritable)?;
-    // One more, so that a file that is too long is not taken for one that is whole.
+    // One byte more is read than expected, so that a file that is too long is noticed.
     io::copy(&mut content.take(bytes + 1), &mut file).with_context(unwritable)?;
     file.sync_all().with_context(unwritable)
 }
@@ -206,7 +208,7 @@ mod tests {
         assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 2, "nothing is left beside the folders");
         let path = cache.keep(&digest, bytes.len() as u64, bytes.as_slice()).unwrap();
         assert_eq!(cache.pulled(&digest), Some(path.clone()));
-        // Somebody has changed the file since.
+        // Somebody has changed the file since it was kept.
         diode_formats::write_atomically(&path, b"x").unwrap();
         assert_eq!(cache.pulled(&digest), None);
     }
@@ -222,7 +224,7 @@ mod tests {
             let file = File::open(path).unwrap();
             file.set_modified(long_ago + Duration::from_secs(age)).unwrap();
         }
-        // The first is used again, so the second goes.
+        // The first pack is used again, so the second one is removed.
         assert!(cache.pulled(&packs[0].0).is_some());
         let (digest, bytes) = &packs[2];
         cache.keep(digest, bytes.len() as u64, bytes.as_slice()).unwrap();

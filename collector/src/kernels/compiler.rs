@@ -1,4 +1,4 @@
-//! One compiler: a Python process that answers a line for each line.
+//! One compiler: a Python process that answers each line with a line.
 
 use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
@@ -15,33 +15,33 @@ use super::python::Python;
 use crate::failure::Interrupted;
 use crate::interrupt::Interrupt;
 
-/// The slowest kernel seen took 20 seconds; one that takes this long hangs.
+/// The slowest kernel that was seen took 20 seconds. A compiler that takes this long hangs.
 const PATIENCE: Duration = Duration::from_secs(300);
-/// Importing Triton from a cold disk takes half a minute.
+/// How long a start may take. Importing Triton from a cold disk takes half a minute.
 const START_PATIENCE: Duration = Duration::from_secs(120);
 
-/// What became of one kernel.
+/// The outcome of one kernel.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Compiled {
     Built(Launch),
     Failed(String),
-    /// The compiler died of it. That may not be the kernel's fault.
+    /// The compiler died while it compiled this kernel. The kernel may not be the cause.
     #[serde(skip)]
     GivenUp,
 }
 
-/// A compiler's line.
+/// One line from the compiler.
 #[derive(Deserialize)]
 #[serde(rename_all = "snake_case")]
 enum Answer {
     Built(Launch),
     Failed(String),
-    /// What has nothing to do with the kernel, such as a full disk.
+    /// A problem that has nothing to do with the kernel, such as a full disk.
     Trouble(String),
 }
 
-/// What the compiler says of a binary.
+/// What the compiler states about a binary.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Launch {
     pub(crate) symbol: String,
@@ -50,7 +50,7 @@ pub(crate) struct Launch {
     pub(crate) registers: u32,
     pub(crate) stack: u32,
     pub(crate) global_scratch: u64,
-    /// Bytes of each kind of asynchronous copy in the code.
+    /// For each kind of asynchronous copy in the code, how many bytes it moves.
     pub(crate) copies: Vec<u32>,
 }
 
@@ -69,7 +69,7 @@ struct Hello {
 }
 
 impl Compiler {
-    /// Starts one; its scratch files go to `cache`. A second Ctrl-C ends the wait for it.
+    /// Starts a compiler, whose scratch files go to `cache`. A second Ctrl-C ends the wait for it.
     pub(crate) fn start(python: &Python, cache: &Path, interrupt: Interrupt) -> anyhow::Result<Self> {
         let mut command = Command::new(&python.program);
         command
@@ -78,7 +78,7 @@ impl Compiler {
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::null());
-        // A Ctrl-C is for us: what is being compiled is finished and kept.
+        // A Ctrl-C is not for the compiler. The current kernel is compiled and kept.
         #[cfg(unix)]
         std::os::unix::process::CommandExt::process_group(&mut command, 0);
         let mut process =
@@ -102,7 +102,7 @@ impl Compiler {
         Ok(compiler)
     }
 
-    /// The next line. `None` from a process that is gone or silent for too long.
+    /// The next line. `None` if the process is gone, or silent for too long.
     fn reply(&self, patience: Duration) -> anyhow::Result<Option<String>> {
         const TURN: Duration = Duration::from_millis(200);
         let began = Instant::now();
@@ -120,7 +120,7 @@ impl Compiler {
         }
     }
 
-    /// Compiles one kernel to a file. `None` if the process had to be given up.
+    /// Compiles one kernel to a file. `None` if the process is gone or hangs.
     pub(crate) fn compile(&mut self, mut request: Value, file: &Path) -> anyhow::Result<Option<Compiled>> {
         request["file"] = file.to_string_lossy().into();
         let sent = writeln!(self.requests, "{request}").and_then(|()| self.requests.flush());

@@ -1,4 +1,4 @@
-//! Many compilers side by side, each taking the next kernel as it gets free.
+//! Runs many compilers side by side. Each takes the next kernel when it is free.
 
 use std::collections::{HashMap, VecDeque};
 use std::fs;
@@ -17,22 +17,22 @@ use super::python::{Python, TRITON};
 use crate::interrupt::Interrupt;
 use crate::output::progress::Progress;
 
-/// A kernel is given up when so many compilers have died while they compiled it.
+/// A kernel is given up after this many compilers died while they compiled it.
 const TRIES: usize = 2;
 
-/// What became of one kernel.
+/// The outcome of one kernel.
 struct Finished {
     key: String,
     compiled: Compiled,
 }
 
-/// What all compilers share.
+/// The state that all compilers share.
 pub(super) struct Compilers<'a> {
     parts: &'a Parts,
     python: &'a Python,
     interrupt: &'a Interrupt,
     queue: Mutex<VecDeque<&'a PlannedKernel>>,
-    /// One of them failed for another reason than its kernel: the others need not go on.
+    /// Whether a compiler failed for a reason other than its kernel. Then the others need not go on.
     failed: AtomicBool,
 }
 
@@ -46,7 +46,7 @@ impl<'a> Compilers<'a> {
         Self { parts, python, interrupt, queue: Mutex::new(todo), failed: AtomicBool::new(false) }
     }
 
-    /// Compiles all kernels with this many processes. Finished ones are kept and added to `finished`.
+    /// Compiles all kernels with this many processes. Compiled kernels are kept and added to `finished`.
     pub(super) fn run(
         &self,
         processes: usize,
@@ -81,7 +81,7 @@ impl<'a> Compilers<'a> {
         })
     }
 
-    /// Runs one compiler: it takes kernels until there are none, and is replaced when it dies.
+    /// Runs one compiler until no kernel is left. If the compiler dies, another one replaces it.
     fn work(&self, number: usize, results: &Sender<anyhow::Result<Finished>>) {
         let cache = self.parts.folder.join(format!("cache-{number}"));
         let mut compiler = None;
@@ -91,18 +91,18 @@ impl<'a> Compilers<'a> {
             };
             let compiled = self.compile(kernel, &cache, &mut compiler);
             let trouble = compiled.is_err();
-            // Sending fails once the main thread has given up.
+            // Sending fails if the main thread has given up.
             let sent = results.send(compiled.map(|compiled| Finished { key: kernel.key.clone(), compiled }));
             if trouble || sent.is_err() {
                 return;
             }
-            // The compiler's own cache would only fill the disk: every kernel is compiled once.
+            // Triton's own cache would only fill the disk, because every kernel is compiled once.
             let _ = fs::remove_dir_all(&cache);
         }
     }
 
-    /// Compiles one kernel. If the compiler dies, which need not be the kernel's fault, a fresh one tries
-    /// again.
+    /// Compiles one kernel. If the compiler dies, a new one tries again, because the kernel may not be
+    /// the cause.
     fn compile(
         &self,
         kernel: &PlannedKernel,

@@ -1,5 +1,4 @@
-//! Kernel packs: which kernels a pack holds, how they are named, and how they
-//! are compiled.
+//! Kernel packs: which kernels they hold, how kernels are named, and how they are compiled.
 
 mod amdgpu;
 mod build;
@@ -22,8 +21,8 @@ pub(crate) use plan::{Plan, hardware_of};
 pub(crate) use usable_variants::{Held, held};
 pub(crate) use variant::{problems_of, tile_of};
 
-/// How the arguments of a kernel lie, and what they mean. A backend launches
-/// only packs that state the one it knows.
+/// The layout and the meaning of a kernel's arguments. A backend launches only packs that state the
+/// layout it uses.
 pub(crate) const ABI: &str = "diode-kernels 1";
 /// The toolchain entry that states the [`ABI`].
 pub(crate) const ABI_KEY: &str = "abi";

@@ -1,4 +1,4 @@
-//! The folder that keeps what an unfinished build has compiled, beside its output.
+//! The folder beside an output that keeps the compiled kernels of an unfinished build.
 
 use std::collections::HashMap;
 use std::fs::{self, File, OpenOptions, TryLockError};
@@ -17,7 +17,7 @@ const STAMP: &str = "stamp";
 
 pub(super) struct Parts {
     pub(super) folder: PathBuf,
-    /// Held while the build runs: two builds in one folder would take each other's work away.
+    /// Locked while the build runs. Two builds in one folder would remove each other's files.
     _lock: File,
     log: File,
 }
@@ -27,12 +27,13 @@ pub(super) struct Parts {
 struct Finished {
     key: String,
     compiled: Compiled,
-    /// Of the binary, which a power cut may have left empty.
+    /// The digest of the binary. A power cut may have left the binary empty.
     digest: Option<Digest>,
 }
 
 impl Parts {
-    /// Goes on with the folder of an earlier build if it was of the same kernels.
+    /// Opens the folder. It goes on with an earlier build if architecture, Triton and sources are
+    /// the same.
     pub(super) fn open(output: &Path, arch: &str) -> anyhow::Result<Self> {
         let mut name =
             output.file_name().with_context(|| format!("{}: expected a file", output.display()))?.to_owned();
@@ -58,12 +59,12 @@ impl Parts {
         Ok(Self { folder, _lock: lock, log })
     }
 
-    /// Where the compiler writes a kernel.
+    /// The file that the compiler writes a kernel to.
     pub(super) fn binary(&self, key: &str) -> PathBuf {
         self.folder.join(format!("{:.32}.bin", Digest::of(key.as_bytes()).to_string()))
     }
 
-    /// Remembers what became of a kernel, unless another try may end otherwise.
+    /// Keeps the outcome of a kernel, unless another attempt could end otherwise.
     pub(super) fn keep(&self, key: &str, compiled: &Compiled) -> anyhow::Result<()> {
         let digest = match compiled {
             Compiled::Built(_) => Some(digest_of(&self.binary(key))?),
@@ -78,7 +79,8 @@ impl Parts {
             .with_context(|| format!("cannot write in {}", self.folder.display()))
     }
 
-    /// What an earlier build finished, as far as it is whole. The last line may be half written.
+    /// The kernels that an earlier build finished, if their files are whole. The last line of the
+    /// log may be incomplete.
     pub(super) fn finished(&self) -> anyhow::Result<HashMap<String, Compiled>> {
         let path = log_path(&self.folder);
         let file = File::open(&path).with_context(|| format!("cannot read {}", path.display()))?;
@@ -97,12 +99,12 @@ impl Parts {
     }
 
     pub(super) fn remove(self) {
-        // The pack is written; a folder left behind costs space and nothing else.
+        // The pack is written already. If the folder stays, it only costs space.
         let _ = fs::remove_dir_all(&self.folder);
     }
 }
 
-/// Nothing is cleared away that no build has made.
+/// Refuses a folder that no build has made, because opening it would clear it.
 fn check_ours(folder: &Path) -> anyhow::Result<()> {
     let entries = match fs::read_dir(folder) {
         Ok(entries) => entries,
@@ -110,7 +112,7 @@ fn check_ours(folder: &Path) -> anyhow::Result<()> {
         Err(error) => return Err(error).with_context(|| format!("cannot read {}", folder.display())),
     };
     let names: Vec<_> = entries.flatten().map(|entry| entry.file_name()).collect();
-    // Without a stamp, a build has got no further than its lock.
+    // A build that made no stamp yet has made nothing but its lock.
     if names.iter().any(|name| name == STAMP) || names.iter().all(|name| name == LOCK) {
         return Ok(());
     }
@@ -125,7 +127,7 @@ fn lock(folder: &Path) -> anyhow::Result<File> {
     let file = OpenOptions::new().create(true).append(true).open(&path);
     let file = file.with_context(|| format!("cannot write {}", path.display()))?;
     match file.try_lock() {
-        // Some file systems have no locks; there two processes are not kept apart.
+        // Some file systems have no locks. There, two processes are not kept apart.
         Ok(()) | Err(TryLockError::Error(_)) => Ok(file),
         Err(TryLockError::WouldBlock) => bail!(
             "{}: another diode builds this pack; wait for its end or choose another --out",

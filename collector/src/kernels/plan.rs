@@ -1,4 +1,4 @@
-//! Which kernels a pack is to hold.
+//! Plans which kernels a pack is to hold.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,18 +12,18 @@ use serde_json::Value;
 use super::support::{Support, alignments};
 use super::variant::{Variant, tile_of};
 
-/// What the user asked a pack to cover.
+/// What the user wants a pack to cover.
 #[derive(Debug, Clone)]
 pub(crate) struct Plan {
     pub(crate) arch: String,
     pub(crate) ops: Vec<Op>,
     pub(crate) dtypes: Vec<DType>,
-    /// Of A and B.
+    /// The layouts of A and B.
     pub(crate) layouts: Vec<(Layout, Layout)>,
-    /// Alignments that operands may have.
+    /// The alignments that operands may have.
     pub(crate) alignments: Vec<Alignment>,
     pub(crate) biases: Vec<Bias>,
-    /// Whether fp32 may round its inputs to TF32.
+    /// Whether fp32 kernels that round their inputs to TF32 are wanted, too.
     pub(crate) tf32: bool,
     pub(crate) space: Space,
 }
@@ -32,14 +32,14 @@ pub(crate) struct Plan {
 pub(crate) struct PlannedKernel {
     pub(crate) key: String,
     pub(crate) request: Value,
-    /// A multiplication; the others are the kernels around a measurement.
+    /// Whether it is a multiplication. Other kernels prepare or check a measurement.
     pub(crate) matmul: bool,
-    /// Whether its copies must be wide; see [`Variant::expects_wide_copies`].
+    /// Whether its copies must be wide, see [`Variant::expects_wide_copies`].
     pub(crate) wide: bool,
 }
 
 impl Plan {
-    /// Nothing but the tiles of a space.
+    /// A plan for the tiles of a space, and nothing else.
     pub(crate) fn of_space(arch: &str, space: Space) -> Self {
         Self {
             arch: arch.to_owned(),
@@ -53,7 +53,7 @@ impl Plan {
         }
     }
 
-    /// Every kernel, those of one variant side by side.
+    /// Every kernel. Kernels of one variant follow one another.
     pub(crate) fn kernels(&self) -> Result<Vec<PlannedKernel>, Invalid> {
         let hardware = hardware_of(&self.arch)?;
         let mut planned = Vec::new();
@@ -68,7 +68,7 @@ impl Plan {
         Ok(planned)
     }
 
-    /// Only the kernels that some problems need; `exact`, with their sizes compiled in.
+    /// Only the kernels that some problems need. With `exact`, the problems' sizes are compiled in.
     pub(crate) fn kernels_for(
         &self,
         problems: &[Problem],
@@ -127,7 +127,7 @@ impl Plan {
             let biases = self.biases.iter().filter(|bias| op.has_bias() == (**bias != Bias::None));
             for bias in biases {
                 for &(a_layout, b_layout) in &self.layouts {
-                    // The alignment of a matrix is that of the size its rows run along.
+                    // A matrix has the alignment of the size that its rows run along.
                     for &m in &allowed {
                         for &n in &allowed {
                             for &k in &allowed {
@@ -155,10 +155,10 @@ impl Plan {
         variants
     }
 
-    /// The tiles of the space, whatever the size of the problem; `EVEN_K` is left to the variant.
+    /// The tiles of the space for problems of any size. The variant decides on `EVEN_K` later.
     pub(super) fn tiles(&self, hardware: &Hardware, dtype: DType) -> Result<BTreeSet<Tile>, Invalid> {
-        // Spaces shrink tiles to the next power of two of each size, so powers of two
-        // up to the largest block bring out every tile.
+        // Spaces shrink tiles to the next power of two of each size. So powers of two up to the largest block give
+        // every tile.
         let sizes: &[u64] = match self.space {
             Space::Named(SpaceName::Full) | Space::List(_) => &[1024],
             Space::Named(_) => &[16, 32, 64, 128, 256, 1024],
@@ -183,7 +183,7 @@ impl Plan {
     }
 }
 
-/// The forms that each tile of a variant is compiled in: whether it divides K, and whether it fits.
+/// The forms in which each tile of a variant is compiled: whether the tile divides K, and whether it fits.
 pub(super) fn forms(variant: &Variant) -> Vec<(bool, bool)> {
     let both = &[false, true][..];
     let even = if variant.allows_even_k() { both } else { &[false] };
@@ -191,7 +191,7 @@ pub(super) fn forms(variant: &Variant) -> Vec<(bool, bool)> {
     even.iter().flat_map(|&even_k| fits.iter().map(move |&fits| (even_k, fits))).collect()
 }
 
-/// The hardware whose limits a pack for an architecture is made for.
+/// The hardware whose limits apply to packs of an architecture.
 pub(crate) fn hardware_of(arch: &str) -> Result<Hardware, Invalid> {
     let name = match arch {
         "sm_80" => "NVIDIA A100",
@@ -239,8 +239,9 @@ mod tests {
     #[test]
     fn rows_along_k_that_are_not_aligned_have_a_rest() {
         let all = vec![Alignment::Bytes16, Alignment::Bytes4, Alignment::None];
-        // A runs along K, B and the output along N: nine pairs, three of them with aligned K.
-        // Where nothing divides N, tiles that fit and tiles that do not are compiled apart: three pairs, one with aligned K.
+        // A runs along K, B and the output along N: nine pairs of alignments. The three with K aligned have a second
+        // form, in which the tile divides K. The three that leave N undivided have a second form, in which the tile
+        // fits. One pair is of both groups and has four forms.
         assert_eq!(kernels(&Plan { alignments: all.clone(), ..plan() }), (9 + 3 + 3 + 1) * 1534 + 4);
         let linear = vec![(Layout::Row, Layout::Column)];
         assert_eq!(kernels(&Plan { alignments: all, layouts: linear, ..plan() }), (9 + 3) * 1534 + 4);
@@ -270,19 +271,20 @@ mod tests {
     fn a_list_of_problems_needs_only_its_own_kernels() {
         let problem =
             |m, n, k| Problem::new(ProblemFields::plain(Op::Mm, 1, m, n, k, DType::BFloat16)).unwrap();
-        // One K that every tile divides, one that none does.
+        // In two problems every tile divides K, in the third none does.
         let problems = [problem(512, 512, 4096), problem(512, 4096, 4096), problem(512, 512, 4104)];
         let planned = plan().kernels_for(&problems, false).unwrap();
         let keys: BTreeSet<&str> = planned.iter().map(|kernel| kernel.key.as_str()).collect();
         assert_eq!((keys.len(), planned.len()), (2 * 1534 + 4, 2 * 1534 + 4));
-        // Tiles wider than 64 columns do not fit; with the wider problem every tile is needed that fits, too.
+        // Tiles wider than 64 columns do not fit into 65. With the second problem, the other tiles are needed in the
+        // form that fits, too.
         let narrow = plan().kernels_for(&[problem(512, 65, 4096)], false).unwrap();
         assert_eq!(narrow.len(), 1534 + 4);
         let fit = narrow.iter().filter(|kernel| kernel.key.ends_with("fits=true")).count();
         assert!((1..1534).contains(&fit), "{fit}");
         let both = plan().kernels_for(&[problem(512, 65, 4096), problem(512, 1025, 4096)], false).unwrap();
         assert_eq!(both.len(), 1534 + (1534 - fit) + 4);
-        // Sizes that are compiled in are no other problem's.
+        // A kernel with compiled-in sizes serves one problem only.
         let exact = plan().kernels_for(&problems, true).unwrap();
         assert_eq!(exact.len(), 3 * 1534 + 4);
         assert!(exact.iter().filter(|kernel| kernel.matmul).all(|kernel| kernel.key.contains(";sizes=512x")));

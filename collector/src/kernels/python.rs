@@ -1,4 +1,4 @@
-//! The Python that Triton runs in.
+//! Finds or makes the Python that runs Triton.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -6,18 +6,18 @@ use std::process::{Command, Stdio};
 use anyhow::{Context, bail};
 use diode_formats::write_atomically;
 
-/// What the kernels are written for. Other versions compile them to other code,
-/// whose times would not compare.
+/// The version of Triton that the kernels are written for. Other versions compile other code, whose times
+/// could not be compared.
 pub(crate) const TRITON: &str = "3.6.0";
 
-/// The program's own sources, as they are written beside a build.
+/// The Python sources in this program. They are written beside a build.
 const SOURCES: [(&str, &str); 3] = [
     ("matmul.py", include_str!("../../kernels/matmul.py")),
     ("support.py", include_str!("../../kernels/support.py")),
     ("compile.py", include_str!("../../kernels/compile.py")),
 ];
 
-/// A Python that can import Triton, and the script it runs.
+/// A Python that can import Triton, and the script that it runs.
 #[derive(Debug, Clone)]
 pub(crate) struct Python {
     pub(crate) program: PathBuf,
@@ -25,8 +25,8 @@ pub(crate) struct Python {
 }
 
 impl Python {
-    /// Writes the sources into `folder`. With no program given, makes a virtual
-    /// environment with the pinned Triton, once for all builds.
+    /// Writes the sources into `folder`. Without `program`, makes a virtual environment with the pinned
+    /// Triton, once for all builds.
     pub(crate) fn prepare(program: Option<&Path>, folder: &Path) -> anyhow::Result<Self> {
         for (name, text) in SOURCES {
             let path = folder.join(name);
@@ -41,13 +41,13 @@ impl Python {
     }
 }
 
-/// All sources as one text. A changed kernel has another text, so it starts a new build.
+/// All sources as one text. If a kernel changes, the text changes, and a new build begins.
 pub(crate) fn sources() -> String {
     SOURCES.iter().flat_map(|(name, text)| [*name, "\n", *text, "\n"]).collect()
 }
 
-/// A Python of this node that has the Triton that the kernels are written for: the environment of an earlier
-/// build, or the system's. `None` if there is none; nothing is installed.
+/// A Python on this node with the Triton that the kernels are written for: the environment of an earlier
+/// build, or the system's Python. `None` if there is none. Nothing is installed.
 pub(super) fn installed() -> anyhow::Result<Option<PathBuf>> {
     let folder = cache_folder()?.join(format!("triton-{TRITON}"));
     if folder.join("ready").exists() {
@@ -80,7 +80,7 @@ fn environment() -> anyhow::Result<PathBuf> {
     Ok(program)
 }
 
-/// The user's folder for what can be made or fetched again.
+/// The user's folder for files that can be made or fetched again.
 pub(super) fn cache_folder() -> anyhow::Result<PathBuf> {
     let given = |name| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
     let base = given("XDG_CACHE_HOME").or_else(|| given("HOME").map(|home| home.join(".cache")));

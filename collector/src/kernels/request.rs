@@ -1,4 +1,4 @@
-//! What the compiler is asked for to make one kernel.
+//! The request to the compiler for one kernel.
 
 use diode_core::{Alignment, Layout, OperandAlignment, Tile};
 use serde_json::{Value, json};
@@ -8,11 +8,11 @@ use super::variant::{Variant, triton_type};
 /// The arguments of every kernel in launch order; see `kernels/matmul.py`.
 const POINTERS: [&str; 4] = ["A", "B", "bias", "C"];
 const NUMBERS: [&str; 9] = ["M", "N", "K", "lda", "ldb", "ldc", "batch_a", "batch_b", "batch_c"];
-/// Bytes of each, in the same order.
+/// How many bytes each argument takes, in the same order.
 pub(crate) const ARGUMENT_SIZES: [u64; 13] = [8, 8, 8, 8, 4, 4, 4, 4, 4, 4, 4, 4, 4];
 
 impl Variant {
-    /// What the compiler is asked for; see `kernels/compile.py`.
+    /// The request for one kernel, see `kernels/compile.py`.
     pub(crate) fn request(&self, tile: &Tile, fits: bool, arch: &str) -> Value {
         let pointer = format!("*{}", triton_type(self.dtype).unwrap_or("?"));
         let types = POINTERS.iter().map(|&name| (name, pointer.as_str()));
@@ -57,9 +57,9 @@ impl Variant {
         })
     }
 
-    /// Whether every asynchronous copy of both operands must move 16 bytes: what aligned
-    /// rows give, where a thread has that much to copy at all. Hopper multiplies TF32 only
-    /// where both operands run along K; others are turned while they are copied, in words of 4.
+    /// Whether every asynchronous copy of both operands must move 16 bytes. Aligned rows allow it
+    /// where a thread has that much to copy. Hopper multiplies TF32 only if both operands run along
+    /// K. Other operands are transposed while they are copied, in words of 4 bytes.
     pub(crate) fn expects_wide_copies(&self, tile: &Tile, arch: &str) -> bool {
         let elements = 16 / self.dtype.size() as u32 * 32 * tile.num_warps;
         let along_k = (self.a_layout, self.b_layout) == (Layout::Row, Layout::Column);
@@ -71,7 +71,8 @@ impl Variant {
             && tile.block_n * tile.block_k >= elements
     }
 
-    /// What divides each argument, in elements; 1 promises nothing and is left out.
+    /// The divisor that is promised for each argument, in elements. A divisor of 1 promises nothing
+    /// and is left out.
     fn divisors(&self) -> serde_json::Map<String, Value> {
         let OperandAlignment { a, b, out } = self.alignment;
         let [a, b, out] = [a, b, out].map(|alignment| self.elements(alignment));
@@ -88,7 +89,7 @@ impl Variant {
             ("ldc", out),
             ("batch_c", out),
         ]);
-        // A size is promised by whichever operand runs along it; they agree.
+        // The operand that runs along a size gives its divisor. If two operands do, they agree.
         divisors.extend([(along_a, a), (along_b, b), ("N", out)]);
         divisors
             .into_iter()
@@ -102,13 +103,14 @@ fn options(tile: &Tile, arch: &str) -> Value {
     let mut options = json!({
         "num_warps": tile.num_warps,
         "num_stages": tile.num_stages,
-        // Inductor's templates are compiled without these checks too.
+        // Inductor's templates are compiled without these checks, too.
         "sanitize_overflow": false,
     });
     if arch.starts_with("gfx")
         && let Some(rocm) = tile.rocm
     {
-        // Inductor records kpack and does not hand it to the compiler: its default is what runs.
+        // kpack is left out. Inductor records it but does not pass it to the compiler, so the
+        // default is what runs.
         options["matrix_instr_nonkdim"] = rocm.matrix_instr_nonkdim.into();
         options["waves_per_eu"] = rocm.waves_per_eu.into();
     }
@@ -136,7 +138,8 @@ mod tests {
         *tiles.clone().find(|tile| (tile.block_m, tile.block_n, tile.block_k) == (64, 64, 32)).unwrap()
     }
 
-    /// What the compiler is told: the promises for A and B, addresses anew if that is asked, and N.
+    /// What the request tells the compiler: the promises for A and B, whether to compute addresses
+    /// anew, and N.
     fn told(variant: &Variant, fits: bool) -> Value {
         let request = variant.request(&tile(), fits, "sm_90");
         let named = ["A_CONTIGUOUS", "B_CONTIGUOUS", "ANEW", "KNOWN_N"];
@@ -147,15 +150,16 @@ mod tests {
     fn what_nothing_divides_is_contiguous_where_the_tile_fits() {
         use Layout::{Column, Row};
         let cases = [
-            // Rows of B that nothing divides; also in fp32, whose four bytes are one element.
+            // Nothing divides N, along which B runs. In fp32 that is so for an odd N, because four
+            // bytes are one element.
             (DType::BFloat16, [100, 101, 304], [Row, Row], true, [false, true], true),
             (DType::BFloat16, [100, 51, 304], [Row, Row], false, [false, false], true),
             (DType::Float32, [100, 101, 304], [Row, Row], true, [false, true], true),
-            // Columns of A.
+            // Nothing divides M, along which a column-major A runs.
             (DType::BFloat16, [101, 104, 304], [Column, Row], true, [true, false], true),
-            // Four bytes are two elements: no promise, but narrow.
+            // Four bytes are two elements here. That promises nothing, but the access is narrow.
             (DType::BFloat16, [100, 102, 304], [Row, Row], false, [false, false], true),
-            // Only K is odd, or nothing is.
+            // No operand runs along an M or an N that is odd.
             (DType::BFloat16, [100, 104, 303], [Row, Row], false, [false, false], false),
             (DType::BFloat16, [101, 101, 303], [Row, Column], false, [false, false], false),
             (DType::BFloat16, [100, 104, 304], [Row, Row], false, [false, false], false),

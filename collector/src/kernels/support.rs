@@ -1,16 +1,16 @@
-//! The kernels around a measurement, see `kernels/support.py`.
+//! The kernels that prepare and check a measurement, see `kernels/support.py`.
 
 use diode_core::{Alignment, DType};
 use serde_json::{Value, json};
 
 use super::variant::triton_type;
 
-/// Elements that one program of `fill` and `compare` takes.
+/// How many elements one program of `fill` and `compare` processes.
 pub(crate) const BLOCK: u32 = 4096;
-/// The tile of the reference; any would do.
+/// The tile of the reference. Any tile would do.
 pub(crate) const REFERENCE_TILE: [u32; 3] = [64, 64, 32];
 
-/// One of these kernels, for one type.
+/// A kernel that prepares or checks measurements of one type.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum Support {
     Fill(DType),
@@ -19,7 +19,7 @@ pub(crate) enum Support {
 }
 
 impl Support {
-    /// The four kernels that measuring a type needs.
+    /// The four kernels that measuring in a type needs.
     pub(crate) fn of(dtype: DType) -> [Self; 4] {
         [
             Self::Fill(dtype),
@@ -72,28 +72,27 @@ impl Support {
     }
 }
 
-/// Bytes of one element of the reference for a type.
+/// How many bytes one element of the reference takes.
 pub(crate) fn reference_size(dtype: DType) -> u64 {
     if dtype == DType::Float32 { 8 } else { 4 }
 }
 
 /// How far a result may be from the reference: an absolute part, which grows with the root of K, and a
-/// relative part. Both are a few times the rounding of the output's type, and of the sum's where the inputs
-/// are rounded too.
+/// relative part. Both are a few times the rounding of the output's type. TF32 gets more, because its inputs
+/// are rounded, too.
 pub(crate) fn tolerance(dtype: DType, k: u64, tf32: bool) -> (f32, f32) {
     let root = (k as f32).sqrt();
     match dtype {
         DType::Float32 if tf32 => (4e-3 * root, 4e-3),
-        // Every partial sum is rounded, and the sums grow with the root of K: together, the error grows with
-        // K.
+        // Every partial sum is rounded, and partial sums grow with the root of K. Together, the error grows
+        // with K.
         DType::Float32 => (1e-5 * root + 2e-7 * k as f32, 1e-5),
         DType::Float16 => (1e-3 * root, 2e-3),
         _ => (1e-3 * root, 1.6e-2),
     }
 }
 
-/// The type that sums are made in: products of 16-bit types are exact in fp32, those of
-/// fp32 in fp64.
+/// The type of the sums. Products of 16-bit types are exact in fp32, and products of fp32 are exact in fp64.
 fn accumulator(dtype: DType) -> (&'static str, &'static str) {
     if dtype == DType::Float32 { ("tl.fp64", "*fp64") } else { ("tl.fp32", "*fp32") }
 }
@@ -126,9 +125,9 @@ fn reference_types(dtype: DType) -> Value {
     types
 }
 
-/// Every alignment that an operand of a type can have.
+/// Every alignment that operands of a type can have.
 pub(crate) fn alignments(dtype: DType) -> &'static [Alignment] {
     const ALL: [Alignment; 3] = [Alignment::Bytes16, Alignment::Bytes4, Alignment::None];
-    // Four bytes an element: never below 4.
+    // An element takes four bytes, so the alignment is never below 4.
     if dtype == DType::Float32 { &ALL[..2] } else { &ALL }
 }

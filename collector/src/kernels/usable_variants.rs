@@ -1,4 +1,4 @@
-//! Which kernels an agent can use: those of the full space.
+//! Which kernels of a pack an agent can use. Agents time the full space.
 
 use std::collections::BTreeSet;
 
@@ -8,16 +8,18 @@ use diode_core::{DType, Invalid, KernelVariant};
 use super::plan::{Plan, forms, hardware_of};
 use super::variant::Variant;
 
-/// A variant that is held with all tiles of the full space.
+/// A variant that a pack holds with enough kernels for an agent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Held {
     pub(crate) variant: KernelVariant,
-    /// Every tile is there in every form, so every problem of the variant can be measured. Else every tile may be
-    /// there in one form, which is what the problems need that the pack was built for.
+    /// Whether every tile is there in every form, so that every problem of the variant can be measured. If not,
+    /// there are at least as many kernels as tiles. That may be one form of each, enough for the problems that
+    /// the pack was built for.
     pub(crate) complete: bool,
 }
 
-/// Of the variants with so many kernels each, those with enough of them to measure a problem as agents do.
+/// Keeps the variants that have enough kernels to measure some problem as agents do. `counted` says how many
+/// kernels each has.
 pub(crate) fn held(
     arch: &str,
     counted: impl IntoIterator<Item = (KernelVariant, u64)>,
@@ -46,12 +48,12 @@ mod tests {
     fn a_variant_without_some_tiles_is_not_complete() {
         let variant = |text: &str| text.parse::<KernelVariant>().unwrap();
         let aligned = variant("mm;bfloat16;row,row;bias=none;align=16,16,16");
-        // Tiles that fit and others are compiled apart, but K has no even form.
+        // Tiles that fit are compiled apart from tiles that do not. K has no even form.
         let odd = variant("mm;bfloat16;row,row;bias=none;align=none,none,none");
         let (full, held_as) = (2 * 1534, |variant, complete| Held { variant, complete });
         let whole = [held_as(aligned, true), held_as(odd, true)];
         assert_eq!(held("sm_90", [(aligned, full), (odd, full)]).unwrap(), whole);
-        // One form of every tile is enough for some problems, fewer tiles are enough for none.
+        // One form of every tile is enough for some problems. Fewer tiles are enough for none.
         let part = held("sm_90", [(aligned, full - 1), (odd, 1533)]).unwrap();
         assert_eq!(part, [held_as(aligned, false)]);
         assert!(held("sm_1", []).is_err());

@@ -1,10 +1,9 @@
-//! What one compiled kernel is for: all problems that agree in everything but
-//! their sizes, or one of them.
+//! What one compiled kernel serves: all problems that differ only in their sizes, or a single one of them.
 
 use diode_core::kernel_variant::EXACT_SIZES;
 use diode_core::{Alignment, Bias, Config, DType, KernelVariant, Layout, OperandAlignment, Problem, Tile};
 
-/// Everything but sizes and tile that the compiler has to know.
+/// Everything that the compiler must know, except the tile, and the sizes if they are not compiled in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) struct Variant {
     pub(crate) batched: bool,
@@ -13,23 +12,23 @@ pub(crate) struct Variant {
     pub(crate) b_layout: Layout,
     pub(crate) bias: Bias,
     pub(crate) alignment: OperandAlignment,
-    /// M, N and K if they are compiled in.
+    /// M, N and K, if they are compiled in.
     pub(crate) sizes: Option<[u64; 3]>,
 }
 
 impl Variant {
-    /// The variant that computes a problem; if there is none, why.
+    /// The variant that computes a problem, or the reason why there is none.
     pub(crate) fn of(problem: &Problem) -> Result<Self, String> {
         KernelVariant::of(problem).map(Self::from)
     }
 
-    /// The same without the sizes.
+    /// The variant without compiled-in sizes.
     fn general(&self) -> KernelVariant {
         let Self { batched, dtype, a_layout, b_layout, bias, alignment, .. } = *self;
         KernelVariant { batched, dtype, a_layout, b_layout, bias, alignment }
     }
 
-    /// The same from a pack of all sizes, or of exact ones: no other sizes than this problem's.
+    /// The variant that computes a problem from a pack. In an `exact` pack, it has the problem's sizes.
     pub(crate) fn in_pack(problem: &Problem, exact: bool) -> Result<Self, String> {
         Ok(Self { sizes: exact.then_some([problem.m, problem.n, problem.k]), ..Self::of(problem)? })
     }
@@ -43,16 +42,16 @@ impl Variant {
         along_k.iter().all(|&(along, alignment)| !along || alignment == Alignment::Bytes16)
     }
 
-    /// Whether kernels for tiles that fit into the matrix differ from those that do not.
+    /// Whether tiles that fit into the matrix have a kernel apart from tiles that do not.
     ///
-    /// Inductor's `mm` promises contiguous columns (or rows of a column-major A) where the tile
-    /// fits. That is news only where nothing divides the size that an operand runs along.
+    /// Inductor's `mm` promises contiguous columns (or rows, of a column-major A) if the tile fits. The promise
+    /// changes something only if nothing divides the size that an operand runs along.
     pub(crate) fn fit_matters(&self) -> bool {
         self.sizes.is_none() && !self.batched && self.undivided().contains(&true)
     }
 
-    /// Whether a tile fits into the matrices of a problem, where that matters. One that fits into
-    /// only one of two such matrices does not fit.
+    /// Whether a tile fits into the matrices of a problem, where that matters. If it matters for two matrices, the
+    /// tile must fit into both.
     pub(crate) fn fits(&self, tile: &Tile, problem: &Problem) -> bool {
         let [a, b] = self.undivided();
         self.fit_matters()
@@ -61,8 +60,7 @@ impl Variant {
             && (!b || problem.n >= u64::from(tile.block_n))
     }
 
-    /// Whether the rows of A and the columns of B are promised to be contiguous. Inductor's `bmm`
-    /// asks for no size.
+    /// Whether rows of A and columns of B are promised to be contiguous. Inductor's `bmm` promises it for any size.
     pub(super) fn contiguous(&self, tile: &Tile, fits: bool) -> [bool; 2] {
         match self.sizes {
             Some([m, n, k]) => [(m, tile.block_m), (n, tile.block_n)]
@@ -71,8 +69,8 @@ impl Variant {
         }
     }
 
-    /// Whether every address is computed anew in each step along K, as in Inductor's `mm`. Where strides
-    /// are not known, that comes nearest to it if an operand runs along M or N, by less than 16 bytes.
+    /// Whether every address is computed anew in each step along K, as in Inductor's `mm`. If sizes are not compiled
+    /// in, this comes nearest to Inductor where an operand runs along M or N and is aligned to less than 16 bytes.
     pub(super) fn computes_addresses_anew(&self) -> bool {
         let narrow = [
             self.a_layout == Layout::Column && self.alignment.a != Alignment::Bytes16,
@@ -81,7 +79,7 @@ impl Variant {
         self.sizes.is_none() && !self.batched && narrow.contains(&true)
     }
 
-    /// Whether nothing divides M where A runs along it, and N where B does.
+    /// Two answers: whether A runs along M and nothing divides M, and whether B runs along N and nothing divides N.
     fn undivided(&self) -> [bool; 2] {
         [
             self.a_layout == Layout::Column && self.elements(self.alignment.a) == 1,
@@ -89,7 +87,7 @@ impl Variant {
         ]
     }
 
-    /// How many elements an alignment takes.
+    /// How many elements an alignment spans.
     pub(super) fn elements(&self, alignment: Alignment) -> u64 {
         match alignment {
             Alignment::Bytes16 => 16 / self.dtype.size(),
@@ -98,9 +96,9 @@ impl Variant {
         }
     }
 
-    /// The name of the kernel for a tile: what a pack files it under and a launch finds it by.
+    /// The name of the kernel for a tile. Packs store kernels under this name, and launches find them by it.
     ///
-    /// A tile's `ALLOW_TF32` means nothing to 16-bit types, so it is left out there.
+    /// A tile's `ALLOW_TF32` means nothing for 16-bit types, so it is left out of their names.
     pub(crate) fn key(&self, tile: &Tile, fits: bool) -> String {
         let (general, precision) = (self.general(), self.precision(tile));
         let rocm = tile.rocm.map_or_else(String::new, |rocm| {
@@ -137,7 +135,7 @@ impl From<KernelVariant> for Variant {
     }
 }
 
-/// The tile of a config that is one of our kernels.
+/// The tile of a config, if kernels exist for its template.
 pub(crate) fn tile_of(config: &Config) -> Option<&Tile> {
     match config {
         Config::Mm(tile) | Config::Bmm(tile) => Some(tile),
@@ -145,7 +143,7 @@ pub(crate) fn tile_of(config: &Config) -> Option<&Tile> {
     }
 }
 
-/// The part of a kernel's name that says what problems it computes. `None` for kernels that multiply nothing, such as
+/// The part of a kernel's name that says which problems it computes. `None` for kernels that do not multiply, such as
 /// those that fill operands.
 pub(crate) fn problems_of(key: &str) -> Option<String> {
     let (variant, tile) = key.match_indices(';').nth(5).map(|(at, _)| key.split_at(at))?;
@@ -154,7 +152,7 @@ pub(crate) fn problems_of(key: &str) -> Option<String> {
     (variant.starts_with("mm;") || variant.starts_with("bmm;")).then(|| format!("{variant}{sizes}"))
 }
 
-/// Triton's name of a type that kernels exist for.
+/// Triton's name of a type. `None` if there are no kernels for it.
 pub(crate) fn triton_type(dtype: DType) -> Option<&'static str> {
     match dtype {
         DType::Float16 => Some("fp16"),

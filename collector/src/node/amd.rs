@@ -6,10 +6,10 @@ use super::Gpu;
 use crate::devices::gpu::vendor::Vendor;
 use crate::devices::gpu::{Driver, NoDriver};
 
-/// What the kernel's module says of itself.
+/// The version that the kernel module states.
 const VERSION: &str = "/sys/module/amdgpu/version";
 
-/// None where there is no HIP.
+/// This node's AMD GPUs. There are none if HIP is not installed.
 pub(super) fn gpus() -> anyhow::Result<Vec<Gpu>> {
     let driver = match Driver::load(Vendor::Amd) {
         Err(NoDriver::Missing(..) | NoDriver::NoGpu(_)) => return Ok(Vec::new()),

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use serde::Serialize;
 
-/// The caches that the first core sees. `None` where the system does not say.
+/// The caches of the first core. `None` if the system does not state a size.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
 pub(crate) struct Caches {
     pub(crate) l1d_bytes: Option<u64>,
@@ -13,7 +13,8 @@ pub(crate) struct Caches {
     pub(crate) l3_bytes: Option<u64>,
 }
 
-/// What cores of the last ten years have at least, for systems that do not say.
+/// The L2 cache that every core of the last ten years has at least. Used if the system does not
+/// state it.
 const USUAL_L2: u64 = 256 << 10;
 
 impl Caches {
@@ -35,18 +36,18 @@ impl Caches {
         caches
     }
 
-    /// A core's own L2.
+    /// The size of a core's own L2 cache.
     pub(crate) fn private_bytes(&self) -> u64 {
         self.l2_bytes.unwrap_or(USUAL_L2)
     }
 
-    /// The last cache before memory.
+    /// The size of the last cache before memory.
     pub(crate) fn last_level_bytes(&self) -> u64 {
         self.l3_bytes.unwrap_or_else(|| self.private_bytes())
     }
 }
 
-/// `32K`, `1024K`, `32M`.
+/// Parses `32K`, `1024K` or `32M`.
 fn parse_size(text: &str) -> Option<u64> {
     let (number, unit) = text.split_at(text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len()));
     let scale = match unit {

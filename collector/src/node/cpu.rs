@@ -1,4 +1,4 @@
-//! The CPU as Linux describes it in `/proc`; elsewhere what Rust itself knows.
+//! The CPU as Linux describes it in `/proc`. On other systems, what Rust itself can tell.
 
 use std::fs;
 use std::thread;
@@ -11,26 +11,26 @@ pub(crate) struct Cpu {
     pub(crate) model: String,
     /// Cores that this process may use.
     pub(crate) cores: u32,
-    /// The clock that the system states: the highest if it knows, else the present one.
+    /// The clock that the system states: the highest one, or else the current one.
     pub(crate) mhz: Option<u32>,
     pub(crate) vectors: Vectors,
     pub(crate) memory_bytes: Option<u64>,
 }
 
-/// The widest vector instructions.
+/// The widest vector instructions of the CPU.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub(crate) struct Vectors {
     pub(crate) name: &'static str,
-    /// f32 operations per cycle and core; a multiply-add counts as two.
+    /// f32 operations per cycle and core. A multiply-add counts as two.
     pub(crate) flops_per_cycle: u32,
-    /// Architectural vector registers, counted in 32-bit words.
+    /// The size of all architectural vector registers, in 32-bit words.
     pub(crate) registers: u32,
 }
 
 impl Cpu {
     pub(crate) fn read() -> Self {
-        // Both files are absent on systems other than Linux. Their facts are then
-        // left out, or replaced by those of the build.
+        // Both files exist only on Linux. On other systems their facts are left out, or the facts
+        // of the build replace them.
         let cpuinfo = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
         let highest = fs::read_to_string("/sys/devices/system/cpu/cpu0/cpufreq/cpuinfo_max_freq").ok();
         let mut cpu = Self::parse(&cpuinfo);
@@ -54,7 +54,7 @@ impl Cpu {
             str::to_owned,
         );
         let flags = field("flags").or_else(|| field("Features")).unwrap_or_default();
-        // Zen 3 and 4 share a family; Zen 4 has 512-bit registers over 256-bit units.
+        // Zen 3 and Zen 4 share a family. Only Zen 4 has 512-bit registers, over 256-bit units.
         let halved = field("vendor_id") == Some("AuthenticAMD") && field("cpu family") == Some("25");
         Self {
             model,
@@ -67,8 +67,8 @@ impl Cpu {
 }
 
 impl Vectors {
-    /// Two multiply-add units per core, as every server core of the last ten
-    /// years has at its widest vectors; without multiply-add, one unit each.
+    /// Assumes two multiply-add units per core, as every server core of the last ten years has for
+    /// its widest vectors. Without multiply-add, it assumes as many operations as for NEON.
     fn from_flags(flags: &str, halved_512: bool) -> Self {
         let has = |flag: &str| flags.split_whitespace().any(|f| f == flag);
         if has("avx512f") {
@@ -84,7 +84,7 @@ impl Vectors {
     }
 }
 
-/// A line of `/proc/meminfo`, in bytes.
+/// The value of a line in `/proc/meminfo`, in bytes.
 pub(super) fn meminfo(name: &str) -> Option<u64> {
     let text = fs::read_to_string("/proc/meminfo").ok()?;
     let line = text.lines().find(|line| line.split(':').next() == Some(name))?;

@@ -1,4 +1,4 @@
-//! What this node is: its CPU, memory and GPUs.
+//! What this node has: its CPU, memory and GPUs.
 
 mod amd;
 mod caches;
@@ -21,7 +21,7 @@ pub(crate) use caches::Caches;
 pub(crate) use cpu::Cpu;
 pub(crate) use gpu::Gpu;
 
-/// The CPU as the system describes it, with its caches.
+/// The CPU, as the system describes it, and its caches.
 #[derive(Debug, Serialize)]
 pub(crate) struct Node {
     pub(crate) cpu: Cpu,
@@ -33,19 +33,19 @@ impl Node {
         Self { cpu: Cpu::read(), caches: Caches::read(Path::new("/sys/devices/system/cpu/cpu0/cache")) }
     }
 
-    /// Describes the CPU as hardware. Clock and bandwidths are measured, which
-    /// takes about half a second.
+    /// Describes the CPU as hardware. Clock and bandwidths are measured, which takes about half a
+    /// second.
     ///
-    /// - `sms` is the number of cores this process may use, `warp_size` is 1.
-    /// - The peak is vector width × multiply-adds per cycle × clock × cores. 16-bit
-    ///   types have the same: they are widened and computed in f32.
-    /// - The clock of the peak is the one the system states; the highest clock
-    ///   is the greater of that and a measured one, since many systems state the base clock.
-    /// - Bandwidths are measured and rounded up to a preferred number. So two runs on one
-    ///   machine give the same facts, and the least possible time that is derived from
-    ///   them errs on the short side.
-    /// - Shared memory stands for a core's private L2, registers for its
-    ///   architectural vector registers.
+    /// - `sms` is the number of cores that this process may use, and `warp_size` is 1.
+    /// - The peak is vector width × multiply-adds per cycle × clock × cores. 16-bit types have the
+    ///   same peak, because they are widened and computed in f32.
+    /// - The peak uses the clock that the system states. The highest clock is that one or a measured
+    ///   one, whichever is greater: many systems state the base clock.
+    /// - Bandwidths are measured and rounded up to a preferred number. So two runs on one machine
+    ///   give the same facts, and the floor that follows from them is rather too short than too
+    ///   long.
+    /// - Shared memory stands for a core's private L2, and registers for its architectural vector
+    ///   registers.
     pub(crate) fn hardware(&self) -> anyhow::Result<Hardware> {
         let name = format!("CPU {}", self.cpu.model);
         let slug = HardwareSlug::from_name(&name)
@@ -66,7 +66,7 @@ impl Node {
             smem_per_sm: private,
             smem_per_block: private,
             regs_per_sm: self.cpu.vectors.registers,
-            // A core runs any number of threads in turns; 32 is the most a config asks for.
+            // A core runs any number of threads in turns. No config asks for more than 32.
             max_warps_per_sm: 32,
             max_blocks_per_sm: 32,
             warp_size: 1,
@@ -77,7 +77,7 @@ impl Node {
         Ok(hardware)
     }
 
-    /// Who measures, now, and what is known of the node.
+    /// The provenance of timings on this CPU: the program, the time, and the node's facts.
     pub(crate) fn provenance(&self) -> anyhow::Result<Provenance> {
         let mut facts = BTreeMap::from([
             ("backend".to_owned(), "cpu".to_owned()),
@@ -100,7 +100,7 @@ pub(crate) fn gpus() -> anyhow::Result<Vec<Gpu>> {
     Ok(gpus)
 }
 
-/// Who measures, now, on a node of which these facts are known.
+/// The provenance of timings on a node with these facts: the program, the time, and the facts.
 pub(crate) fn provenance_of(facts: BTreeMap<String, String>) -> anyhow::Result<Provenance> {
     Ok(Provenance {
         tool: Some(concat!("diode ", env!("CARGO_PKG_VERSION")).to_owned()),
@@ -109,8 +109,9 @@ pub(crate) fn provenance_of(facts: BTreeMap<String, String>) -> anyhow::Result<P
     })
 }
 
-/// The time that a file states: now, or for a file that is to come out the same again the
-/// seconds since 1970 that reproducible builds pass in `SOURCE_DATE_EPOCH`. RFC 3339 to the second.
+/// The time that a file states, in RFC 3339, to the second. It is the current time, or the seconds
+/// since 1970 in `SOURCE_DATE_EPOCH`. Reproducible builds set that variable, so that files come out
+/// the same again.
 pub(crate) fn time_of_making() -> anyhow::Result<String> {
     let Some(seconds) = std::env::var_os("SOURCE_DATE_EPOCH") else {
         let now = jiff::Timestamp::now();
@@ -126,7 +127,7 @@ pub(crate) fn time_of_making() -> anyhow::Result<String> {
     }
 }
 
-/// Memory that could be used now, where the system says.
+/// How many bytes of memory could be used now, if the system says.
 pub(crate) fn available_memory() -> Option<u64> {
     cpu::meminfo("MemAvailable")
 }

@@ -9,7 +9,7 @@ use super::Gpu;
 
 const FIELDS: &str = "name,memory.total,driver_version,power.limit";
 
-/// None where there is no `nvidia-smi`.
+/// This node's NVIDIA GPUs. There are none if `nvidia-smi` is not installed.
 pub(super) fn gpus() -> anyhow::Result<Vec<Gpu>> {
     let query = format!("--query-gpu={FIELDS}");
     let run = Command::new("nvidia-smi")
@@ -21,7 +21,7 @@ pub(super) fn gpus() -> anyhow::Result<Vec<Gpu>> {
         other => other.context("cannot run nvidia-smi")?,
     };
     if !output.status.success() {
-        // It explains itself on stdout as often as on stderr.
+        // nvidia-smi prints its errors on stdout as often as on stderr.
         let words = [output.stderr, output.stdout].concat();
         let words = String::from_utf8_lossy(&words);
         bail!("nvidia-smi failed ({}): {}", output.status, words.lines().next().unwrap_or("no message"));
@@ -34,7 +34,7 @@ fn parse(csv: &str) -> anyhow::Result<Vec<Gpu>> {
         .filter(|line| !line.trim().is_empty())
         .map(|line| {
             let mut columns = line.split(',').map(str::trim);
-            // A field the driver does not know reads `[N/A]` or `[Not Supported]`.
+            // A field that the driver does not know is `[N/A]` or `[Not Supported]`.
             let mut next = || columns.next().filter(|text| !text.starts_with('['));
             let name = next().with_context(|| format!("nvidia-smi: got `{line}`, expected {FIELDS}"))?;
             Ok(Gpu {

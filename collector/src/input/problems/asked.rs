@@ -1,4 +1,4 @@
-//! Problems that are asked for on the command line: by their sizes, by flags, or as a list.
+//! Problems that the command line asks for: by sizes, by flags, or as a list.
 
 use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
@@ -12,7 +12,7 @@ use super::list::read_problems;
 use crate::failure::Usage;
 use crate::input::arguments::{dtype, whole};
 
-/// Some 50,000 lines; more are a collection, not a question.
+/// The most bytes of a list, enough for some 50,000 lines. More problems than that are work for `collect`.
 const MAX_BYTES: u64 = 1 << 20;
 
 /// The problems of a question.
@@ -64,7 +64,7 @@ pub(crate) struct AskedArgs {
     bias: Option<Bias>,
 }
 
-/// `16x4096x4096`.
+/// A size such as `16x4096x4096`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Size {
     b: Option<u64>,
@@ -88,18 +88,18 @@ impl FromStr for Size {
 }
 
 impl AskedArgs {
-    /// The problems, at least one. What cannot be one is a mistake in the flags.
+    /// The problems, at least one. An invalid problem counts as a mistake in the flags.
     pub(crate) fn problems(&self) -> anyhow::Result<Vec<Problem>> {
         let recorded =
             self.list.as_deref().filter(|list| list.extension().is_some_and(|ending| ending == "json"));
         if let Some(recorded) = recorded {
-            // It says of each what the flags would say of all.
+            // The file states for each problem what flags state for all.
             return Ok(read_problems(recorded)?.0);
         }
         let sizes = match (&self.list, self.m) {
             (Some(list), _) => read_sizes(list)?,
             (None, Some(m)) => {
-                // The parser has seen to it that all three are there.
+                // The parser has checked that all three sizes are there.
                 let (n, k) = (self.n.unwrap_or(m), self.k.unwrap_or(m));
                 vec![Size { b: self.b, m, n, k }]
             }

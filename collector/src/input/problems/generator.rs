@@ -1,4 +1,4 @@
-//! The flags of the shape generators.
+//! The flags that say how problems are drawn.
 
 use clap::Args;
 use diode_core::shapes::{Distribution, LogNormalParameters, Narrowed, generate};
@@ -85,7 +85,7 @@ struct LogNormalArgs {
 }
 
 impl GeneratorArgs {
-    /// Draws the problems. What cannot be drawn is a mistake in the flags.
+    /// Draws the problems. Problems that cannot be drawn count as a mistake in the flags.
     pub(crate) fn problems(&self) -> Result<Vec<Problem>, Usage> {
         if self.models.any() {
             let dtypes = or_default(&self.dtypes, &[DType::BFloat16]);
@@ -94,8 +94,8 @@ impl GeneratorArgs {
         self.problems_of(self.seed, self.num_shapes)
     }
 
-    /// Other problems of the same kind, to judge a model that learns from [`Self::problems`]: drawn with the
-    /// next seed, or some of a model's layers, which must then be left out of the training.
+    /// Problems of the same kind as [`Self::problems`], to judge a model that learns from those. They are
+    /// drawn with the next seed. If they are layers of a model, they must be left out of the training.
     pub(crate) fn problems_to_judge_by(&self, count: usize) -> Result<Vec<Problem>, Usage> {
         if self.models.any() {
             return held_out(self.problems()?, count);
@@ -103,7 +103,7 @@ impl GeneratorArgs {
         self.problems_of(self.seed.wrapping_add(1), count)
     }
 
-    /// Whether all problems there are belong to a model, so that none can be drawn beside them.
+    /// Whether the problems are the layers of a model. Then no others can be drawn beside them.
     pub(crate) fn of_a_model(&self) -> bool {
         self.models.any()
     }
@@ -141,10 +141,11 @@ impl GeneratorArgs {
     }
 }
 
-/// At most one problem in this many is held out, so that enough is left to learn from.
+/// Holds out at most one problem in this many, so that enough problems are left to learn from.
 const HELD_OUT_SHARE: usize = 4;
 
-/// The first in the order of their ids, which has nothing to do with their sizes and is the same everywhere.
+/// The first problems in the order of their ids. That order is the same everywhere and does not depend on
+/// sizes.
 fn held_out(mut problems: Vec<Problem>, count: usize) -> Result<Vec<Problem>, Usage> {
     if problems.len() < HELD_OUT_SHARE {
         return Err(Usage::new(format!(

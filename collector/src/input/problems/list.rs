@@ -1,5 +1,5 @@
-//! Problems from a JSON list: either every field of a problem, or the short form
-//! that `diode shapes --json` prints.
+//! Reads problems from a JSON list. Each is either a map with every field of a problem, or the
+//! short form that `diode shapes --json` prints.
 
 use std::collections::HashSet;
 use std::path::Path;
@@ -10,10 +10,10 @@ use serde::{Deserialize, Deserializer};
 
 use super::ShortProblem;
 
-/// Some 150,000 problems; more are no work for one node.
+/// The most bytes of a list, enough for some 150,000 problems. One node could not measure more.
 const MAX_BYTES: u64 = 16 << 20;
 
-/// What the file must hold, in words.
+/// What a message says that the file must hold.
 const EXPECTED: &str = "a JSON list of problems";
 
 struct List(Vec<Row>);
@@ -24,7 +24,7 @@ impl<'de> Deserialize<'de> for List {
     }
 }
 
-/// The fields of both forms.
+/// The fields of both forms of a problem.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields, expecting = "a problem: a map with op, b, m, n, k and dtype")]
 struct Row {
@@ -43,7 +43,7 @@ struct Row {
     out_layout: Option<OutputLayout>,
 }
 
-/// The problems of a list, each once, and how many were repeated.
+/// The distinct problems of a list, and how many were repeated.
 pub(crate) fn read_problems(path: &Path) -> anyhow::Result<(Vec<Problem>, usize)> {
     let shown = path.display();
     let text = diode_formats::read_text(path, MAX_BYTES, EXPECTED)?;

@@ -1,4 +1,5 @@
-//! Which problems: drawn by the shape generators, those of a model, read from a list, or named by flags.
+//! Where problems come from: drawn by the generators, the layers of a model, a list, or flags that name
+//! one.
 
 mod asked;
 mod generator;

@@ -1,4 +1,4 @@
-//! The flags that describe models, whose layers are then the problems.
+//! The flags that describe models. The models' layers are the problems.
 
 use clap::Args;
 use diode_core::shapes::{Convolution, Transformer, Workload};
@@ -6,7 +6,7 @@ use diode_core::{DType, Invalid, Problem};
 
 use crate::input::arguments::size;
 
-/// Flags that draw sizes. A model has sizes of its own, so they are refused with it.
+/// The flags that draw sizes. They are refused together with a model, which has sizes of its own.
 const DRAWING: [&str; 8] = [
     "num_shapes",
     "power_of_two",
@@ -50,12 +50,12 @@ pub(super) struct ModelArgs {
 }
 
 impl ModelArgs {
-    /// Whether a model is described at all.
+    /// Whether a model is described.
     pub(super) fn any(&self) -> bool {
         !self.transformer.is_empty() || !self.convolution.is_empty()
     }
 
-    /// Every layer in every type.
+    /// Every layer in each of these types.
     pub(super) fn problems(&self, dtypes: &[DType]) -> Result<Vec<Problem>, Invalid> {
         let workload = Workload {
             prefill_tokens: self.prefill_tokens.clone(),

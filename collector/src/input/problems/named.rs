@@ -47,7 +47,7 @@ pub(crate) struct ProblemArgs {
 }
 
 impl ProblemArgs {
-    /// The problem. What cannot be one is a mistake in the flags.
+    /// The problem. An invalid problem counts as a mistake in the flags.
     pub(crate) fn problem(&self) -> Result<Problem, Usage> {
         let plain = ProblemFields::plain(self.op, self.b, self.m, self.n, self.k, self.dtype);
         let bias = self.bias.unwrap_or(plain.bias);

@@ -1,4 +1,4 @@
-//! Problems from a file of shapes.
+//! Reads problems from a file of shapes.
 
 use std::path::Path;
 
@@ -6,8 +6,8 @@ use anyhow::bail;
 use diode_core::{Op, Problem};
 use diode_formats::ShapeSet;
 
-/// Reads a shape set, in file order. `ops` chooses some of the ops; none
-/// chooses all. The second number counts repeated problems, which are left out.
+/// Reads the problems of a shape set, in the order of the file. `ops` chooses among the ops; if it
+/// is empty, all are chosen. The second value says how many repeated problems were left out.
 pub(crate) fn read_shapeset(path: &Path, ops: &[Op]) -> anyhow::Result<(Vec<Problem>, usize)> {
     let mut set = diode_formats::read_shapes(path)?;
     let all = choose(&mut set, ops);
@@ -22,7 +22,7 @@ pub(crate) fn read_shapeset(path: &Path, ops: &[Op]) -> anyhow::Result<(Vec<Prob
     Ok((problems, repeated))
 }
 
-/// Keeps the chosen ops and returns how many shapes there were.
+/// Keeps the problems of the chosen ops. Returns how many problems there were before.
 fn choose(set: &mut ShapeSet, ops: &[Op]) -> usize {
     let all = set.problems.len();
     set.problems.retain(|problem| ops.is_empty() || ops.contains(&problem.op));

@@ -1,4 +1,5 @@
-//! A problem as lists have it: inputs and output of one type, A in rows, a bias of the output's size.
+//! The short form of a problem in lists. Inputs and output have one type, A is row-major, and a bias
+//! has the size of the output.
 
 use diode_core::{DType, Invalid, Layout, Op, Problem, ProblemFields};
 use serde::Serialize;
@@ -12,13 +13,13 @@ pub(crate) struct ShortProblem {
     pub(crate) n: u64,
     pub(crate) k: u64,
     pub(crate) dtype: DType,
-    /// `None` for the usual rows.
+    /// `None` for a row-major B, which is the usual one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) b_layout: Option<Layout>,
 }
 
 impl ShortProblem {
-    /// `None` if the problem has more to it than this form can say.
+    /// `None` if the short form cannot express all of the problem.
     pub(crate) fn of(problem: &Problem) -> Option<Self> {
         let p = problem;
         let b_layout = Some(p.b_layout).filter(|layout| *layout != Layout::Row);
