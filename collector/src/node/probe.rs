@@ -1,13 +1,12 @@
-//! A short micro-benchmark: the clock, and how fast memory can be read.
+//! A short micro-benchmark of the clock and of how fast memory can be read.
 
 use std::hint::black_box;
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// The clock of a busy core, from a chain of instructions that must follow one
-/// another: an exclusive or and an addition, one cycle each on every CPU.
-/// Rounded up to 100 MHz. Interruptions only make it look slower, so the best
-/// of many short runs counts.
+/// The clock of a busy core. Each instruction of a chain needs the result of the one before: an
+/// exclusive or, then an addition, which take one cycle each on every CPU. The result is rounded up
+/// to 100 MHz. Interruptions can only make a run slower, so the best of many short runs counts.
 pub(super) fn clock_mhz() -> u32 {
     const STEPS: u32 = 200_000;
     const CYCLES_PER_STEP: f64 = 2.0;
@@ -28,15 +27,15 @@ pub(super) fn clock_mhz() -> u32 {
     (mhz / 100.0).ceil() as u32 * 100
 }
 
-/// How much to read so that it cannot come from a cache of this size.
+/// How many bytes to read so that they cannot all come from a cache of this size.
 pub(super) fn beyond(cache_bytes: u64) -> u64 {
-    /// Enough for any cache, and fast to fill.
+    /// Enough for any cache, and quickly filled.
     const MOST: u64 = 256 << 20;
     (cache_bytes * 4).clamp(32 << 20, MOST)
 }
 
-/// The rate, in GB/s, at which `threads` threads together read `bytes` again and
-/// again, rounded up to a preferred number.
+/// The rate in GB/s at which `threads` threads together read `bytes` again and again. It is rounded
+/// up to a preferred number.
 pub(super) fn read_gbps(bytes: u64, threads: u32) -> f64 {
     const TIME: Duration = Duration::from_millis(120);
     const MIN_PASSES: usize = 3;
@@ -46,7 +45,7 @@ pub(super) fn read_gbps(bytes: u64, threads: u32) -> f64 {
     let began = Instant::now();
     let mut best = Duration::MAX;
     let mut passes = 0;
-    // The first pass also brings the data in and does not count.
+    // The first pass also brings the data into the caches, so it does not count.
     while passes <= MIN_PASSES || began.elapsed() < TIME {
         let start = Instant::now();
         thread::scope(|scope| {
@@ -62,7 +61,7 @@ pub(super) fn read_gbps(bytes: u64, threads: u32) -> f64 {
     round_up((words * 8) as f64 / best.as_secs_f64() / 1e9)
 }
 
-/// Several sums side by side, so that additions never hold up the reads.
+/// Several sums side by side, so that reads never wait for additions.
 fn sum(words: &[u64]) -> u64 {
     let mut sums = [0_u64; 16];
     let chunks = words.chunks_exact(16);
@@ -75,7 +74,7 @@ fn sum(words: &[u64]) -> u64 {
     sums.iter().sum::<u64>() + rest
 }
 
-/// The next of the R5 preferred numbers (10, 16, 25, 40, 63, 100, …).
+/// The next larger R5 preferred number (10, 16, 25, 40, 63, 100, …).
 fn round_up(value: f64) -> f64 {
     const STEPS: [f64; 6] = [1.0, 1.6, 2.5, 4.0, 6.3, 10.0];
     let decade = 10_f64.powf(value.log10().floor());

@@ -1,4 +1,4 @@
-//! Writing results, and protecting the files that are there.
+//! Writes results and protects the files that exist already.
 
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, bail};
 use diode_formats::FileKind;
 
-/// Nothing that took time to make is overwritten by accident.
+/// Refuses to overwrite a file without `force`: it may have taken long to make.
 pub(crate) fn check_may_write(path: &Path, force: bool) -> anyhow::Result<()> {
     if is_there(path) && !force {
         bail!("{} exists; add --force to replace it", path.display());
@@ -18,12 +18,12 @@ pub(crate) fn check_may_write(path: &Path, force: bool) -> anyhow::Result<()> {
     diode_formats::check_writable(path).with_context(|| format!("cannot write {}", path.display()))
 }
 
-/// Whether a name is taken, if only by a link that leads nowhere.
+/// Whether a file has this name already, even if it is a link that leads nowhere.
 pub(crate) fn is_there(path: &Path) -> bool {
     path.symlink_metadata().is_ok()
 }
 
-/// A result never takes the place of what it is made from, whatever is forced.
+/// Refuses a result that would replace one of its inputs, even with `force`.
 pub(crate) fn check_not_input<'a>(
     output: &Path,
     inputs: impl IntoIterator<Item = &'a PathBuf>,
@@ -35,7 +35,8 @@ pub(crate) fn check_not_input<'a>(
     Ok(())
 }
 
-/// Nor does it take the place of timings, or of anything else of ours that is of another kind.
+/// Refuses a result that would replace timings, or any other kind of file that this project writes,
+/// except `own`.
 pub(crate) fn check_keeps(output: &Path, own: Option<FileKind>) -> anyhow::Result<()> {
     let there = diode_formats::read_head(output).ok().and_then(|head| diode_formats::recognise(&head));
     match there.filter(|there| Some(*there) != own) {
@@ -44,7 +45,7 @@ pub(crate) fn check_keeps(output: &Path, own: Option<FileKind>) -> anyhow::Resul
     }
 }
 
-/// Two results of one command have two names.
+/// Refuses two results of one command under the same name.
 pub(crate) fn check_distinct(outputs: &[&Path]) -> anyhow::Result<()> {
     let mut seen = HashSet::new();
     let twice = outputs.iter().find(|output| !seen.insert(std::path::absolute(output).ok()));
@@ -54,7 +55,7 @@ pub(crate) fn check_distinct(outputs: &[&Path]) -> anyhow::Result<()> {
     }
 }
 
-/// Writes a file whole or not at all.
+/// Writes a file as a whole or not at all.
 pub(crate) fn write(path: &Path, bytes: &[u8]) -> anyhow::Result<()> {
     diode_formats::write_atomically(path, bytes).with_context(|| format!("cannot write {}", path.display()))
 }

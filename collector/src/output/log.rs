@@ -1,4 +1,4 @@
-//! Lines on stderr that say what is going on: text for people, or JSON for supervisors.
+//! Lines on stderr that say what happens: text for people, or JSON for supervisors.
 
 use std::cell::RefCell;
 use std::sync::OnceLock;
@@ -18,14 +18,14 @@ pub(crate) enum Format {
     Json,
 }
 
-/// How much a line matters.
+/// How important a line is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Level {
     Info,
-    /// It goes on, but not as it should.
+    /// Work goes on, but not as it should.
     Warning,
-    /// It does not go on.
+    /// Work does not go on.
     Error,
 }
 
@@ -47,13 +47,13 @@ thread_local! {
     static DEVICE: RefCell<Option<String>> = const { RefCell::new(None) };
 }
 
-/// Sets the format of all further lines. Once per process.
+/// Sets the format of all further lines. It is called once per process.
 pub(crate) fn write_as(format: Format) {
-    // A second call would come from the same command line.
+    // A second call would come from the same command line, with the same format.
     let _ = FORMAT.set(format);
 }
 
-/// Whether lines are for programs.
+/// Whether lines are in JSON, for programs.
 pub(crate) fn is_json() -> bool {
     FORMAT.get() == Some(&Format::Json)
 }
@@ -63,7 +63,8 @@ pub(crate) fn on_device(name: &str) {
     DEVICE.with_borrow_mut(|device| *device = Some(name.to_owned()));
 }
 
-/// Writes a line. The facts are an object, and appear in JSON alone: the message says them in words.
+/// Writes a line. `facts` is an object that appears only in JSON; the message states the facts in
+/// words.
 #[expect(clippy::print_stderr, reason = "this is the one place")]
 pub(crate) fn event(level: Level, facts: &Value, message: &str) {
     DEVICE.with_borrow(|device| {
@@ -86,7 +87,8 @@ fn as_text(level: Level, device: Option<&str>, message: &str) -> String {
 
 fn as_json(level: Level, device: Option<&str>, facts: &Value, message: &str) -> String {
     let line = Line { time: jiff::Timestamp::now().to_string(), level, device, message, facts };
-    // Texts and numbers are always JSON; and what `escaped` writes is JSON within a text.
+    // Texts and numbers can always become JSON. What `escaped` writes is valid within a text of
+    // JSON.
     serde_json::to_string(&line).map_or_else(|error| error.to_string(), |line| escaped(&line).into_owned())
 }
 

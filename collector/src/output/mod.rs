@@ -1,14 +1,14 @@
-//! What goes to stdout and stderr. A reader that has had enough (`| head`) is no error.
+//! Writes to stdout and stderr. It is no error if a reader such as `| head` stops reading.
 //!
-//! Names come from files, and control characters in them would control the terminal. So all output passes through here,
-//! where control characters become text.
+//! Names come from files, and control characters in them would control the terminal. So all output passes through
+//! here, where control characters are escaped.
 
-/// `eprintln!` for text with names in it.
+/// Like `eprintln!`, for text that contains names.
 macro_rules! say {
     ($($text:tt)*) => { tell!(Info, {}, $($text)*) };
 }
 
-/// The same with a level and facts for programs: `tell!(Warning, { "seconds": 3 }, "waiting for {name}")`.
+/// Like `say!`, with a level and with facts for programs: `tell!(Warning, { "seconds": 3 }, "waiting for {name}")`.
 macro_rules! tell {
     ($level:ident, { $($facts:tt)* }, $($text:tt)*) => {
         $crate::output::log::event(
@@ -37,17 +37,17 @@ pub(crate) fn json(value: &impl Serialize) -> anyhow::Result<()> {
     text_out(&text)
 }
 
-/// Prints text of one line or more.
+/// Prints text of one or more lines.
 pub(crate) fn text_out(text: &str) -> anyhow::Result<()> {
     script_out(&escaped(text))
 }
 
-/// Text on one line, whatever is in it.
+/// The text on one line, whatever it contains.
 pub(crate) fn one_line(text: &str) -> String {
     escaped(&text.replace('\n', " ")).into_owned()
 }
 
-/// Control characters and those that turn the direction of text, as JSON would write them.
+/// Escapes control characters, and characters that turn the direction of text, as in JSON.
 fn escaped(text: &str) -> Cow<'_, str> {
     let is_harmful = |c: char| {
         (c.is_control() && c != '\n') || matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
@@ -67,7 +67,7 @@ fn escaped(text: &str) -> Cow<'_, str> {
     Cow::Owned(safe)
 }
 
-/// Prints text as it is. Nothing in it may come from outside.
+/// Prints text without escaping it. Nothing in it may come from outside.
 pub(crate) fn script_out(text: &str) -> anyhow::Result<()> {
     let mut stdout = io::stdout().lock();
     match stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()) {
@@ -76,8 +76,8 @@ pub(crate) fn script_out(text: &str) -> anyhow::Result<()> {
     }
 }
 
-/// Columns of text: the first `left` are aligned to the left, the rest, which
-/// hold numbers, to the right.
+/// A table of text. The first `left` columns are aligned to the left. The others hold numbers and are aligned to the
+/// right.
 pub(crate) fn table(header: &[&str], rows: &[Vec<String>], left: usize) -> String {
     let rows: Vec<Vec<String>> =
         rows.iter().map(|row| row.iter().map(|cell| one_line(cell)).collect()).collect();
@@ -105,7 +105,7 @@ pub(crate) fn table(header: &[&str], rows: &[Vec<String>], left: usize) -> Strin
     text
 }
 
-/// Three significant digits, without an exponent.
+/// The number with three significant digits, without an exponent.
 pub(crate) fn significant(value: f64) -> String {
     if !value.is_finite() || value == 0.0 {
         return value.to_string();
@@ -114,7 +114,7 @@ pub(crate) fn significant(value: f64) -> String {
     format!("{value:.*}", decimals as usize)
 }
 
-/// A time in the unit that fits.
+/// A time in a fitting unit.
 pub(crate) fn duration(micros: f64) -> String {
     match micros {
         us if us < 1e3 => format!("{} µs", significant(us)),
@@ -123,7 +123,7 @@ pub(crate) fn duration(micros: f64) -> String {
     }
 }
 
-/// An arithmetic rate in the unit that fits.
+/// An arithmetic rate in a fitting unit.
 pub(crate) fn rate(tflops: f64) -> String {
     if tflops >= 1.0 {
         format!("{} TFLOP/s", significant(tflops))
@@ -132,7 +132,7 @@ pub(crate) fn rate(tflops: f64) -> String {
     }
 }
 
-/// `1 problem`, `2 problems`.
+/// A number with its noun, such as `1 problem` or `2 problems`.
 pub(crate) fn count(number: usize, noun: &str) -> String {
     let plural = if number == 1 { "" } else { "s" };
     format!("{number} {noun}{plural}")

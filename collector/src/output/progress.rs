@@ -1,4 +1,4 @@
-//! Progress on stderr: a bar on a terminal, else a plain line now and then.
+//! Progress on stderr: a bar on a terminal, otherwise a plain line now and then.
 
 use std::io::IsTerminal as _;
 use std::time::{Duration, Instant};
@@ -7,7 +7,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 
 use super::log;
 
-/// Between plain lines; a log should stay readable.
+/// The time between plain lines. A log should stay readable.
 const LINE_EVERY: Duration = Duration::from_secs(10);
 
 /// The progress of one long job.
@@ -33,7 +33,7 @@ impl Progress {
         Self { bar, unit, began: now, last_line: now, done: 0, total }
     }
 
-    /// Sets how far it is, and what there is to say about it.
+    /// Sets how much is done, with a message about it.
     pub(crate) fn set(&mut self, done: u64, message: &str) {
         self.done = done;
         if !self.bar.is_hidden() {
@@ -46,7 +46,7 @@ impl Progress {
         }
     }
 
-    /// Prints a line that stays, without tearing the bar.
+    /// Prints a line that stays, without damaging the bar.
     pub(crate) fn say(&self, line: &str) {
         self.bar.suspend(|| say!("{line}"));
     }
@@ -61,7 +61,7 @@ impl Progress {
     }
 }
 
-/// Two units at most: the seconds of an hour do not matter.
+/// A time in words, with at most two units: the seconds of an hour do not matter.
 fn in_words(seconds: u64) -> String {
     match seconds {
         s if s < 60 => format!("{s} s"),

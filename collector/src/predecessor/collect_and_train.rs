@@ -125,7 +125,7 @@ impl CollectAndTrain {
         output::text_out(&format!("\n{}", validation.in_words()))
     }
 
-    /// What would end the run after hours is refused before it.
+    /// Refuses at once what would otherwise end the run after hours.
     fn check(&self, dataset: &Path, validation: &Path) -> anyhow::Result<()> {
         check_model_name(&self.model)?;
         self.recipe.check()?;
@@ -166,7 +166,7 @@ impl CollectAndTrain {
         Ok(problems)
     }
 
-    /// Keeps the problems to judge by that are not trained on.
+    /// Leaves out the validation problems that the model is trained on.
     fn leave_out(&self, unseen: &mut Vec<Problem>, trained_on: &[Problem]) -> anyhow::Result<()> {
         let trained_on: HashSet<ProblemId> = trained_on.iter().map(Problem::id).collect();
         let drawn = unseen.len();

@@ -1,4 +1,4 @@
-//! Collecting for the commands that torch-diode had beside `collect`.
+//! Collecting for torch-diode's other commands that measure.
 
 use std::path::{Path, PathBuf};
 
@@ -44,7 +44,8 @@ pub(super) struct CollectingArgs {
 }
 
 impl CollectingArgs {
-    /// The path of the file that a name given by the user means. Refuses formats that these commands do not write.
+    /// The path of the file to write for a name that the user gives. Refuses formats that these commands do not
+    /// write.
     pub(crate) fn output(&self, path: &Path) -> Result<PathBuf, Usage> {
         let path = DatasetFormat::applied(self.format, path)?;
         match Format::from_path(&path).map_err(Usage::new)? {
@@ -56,7 +57,7 @@ impl CollectingArgs {
         }
     }
 
-    /// Measures problems into one file, or into numbered files with a fixed number of problems each:
+    /// Measures problems into one file, or with `chunk_size` into numbered files with that many problems each:
     /// `name_1.json`, `name_2.json` …
     pub(crate) fn collect(
         &self,
@@ -85,7 +86,7 @@ impl CollectingArgs {
     }
 }
 
-/// The problems of a shape set; says which are left out.
+/// The problems of a shape set. Prints how many repeated problems are left out.
 pub(crate) fn problems_of(shapeset: &Path, ops: &[diode_core::Op]) -> anyhow::Result<Vec<Problem>> {
     let (problems, repeated) = read_shapeset(shapeset, ops)?;
     if repeated > 0 {

@@ -65,7 +65,8 @@ impl CreateValidation {
         self.collecting.collect(&output, self.chunk_size, &problems, seed, &interrupt)
     }
 
-    /// An output of chunks without an extension names a folder.
+    /// The output's path within its folder. An output of chunks without an extension names a
+    /// folder.
     fn in_folder(&self) -> PathBuf {
         let format = self.collecting.format.unwrap_or(DatasetFormat::Json);
         self.output.join("validation_dataset").with_extension(format.extension())

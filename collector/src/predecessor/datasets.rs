@@ -1,4 +1,4 @@
-//! Datasets in torch-diode's formats, which hold less than was measured.
+//! Writes datasets in torch-diode's formats, which hold less than was measured.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -8,7 +8,7 @@ use diode_formats::{Format, FormatError};
 
 use crate::output;
 
-/// What torch-diode's formats have no place for, as it is told to users.
+/// What torch-diode's formats cannot hold, in words for users.
 pub(crate) const NOT_KEPT: &str = "minimum, spread, repeats, method, column-major inputs, vector biases, reasons of failures, facts of the node and times of library kernels";
 
 /// Whether a format is one of torch-diode's.
@@ -16,7 +16,7 @@ pub(crate) fn is_predecessors(format: Format) -> bool {
     matches!(format, Format::PredecessorJson | Format::PredecessorMsgpack)
 }
 
-/// Says what will not be in files under these names, once for all of them.
+/// Prints what files under these names will not hold, once for all of them.
 pub(crate) fn mention_losses(paths: &[&Path]) {
     let is_lossy = |path: &&&Path| Format::from_path(path).is_ok_and(is_predecessors);
     let lossy: Vec<String> = paths.iter().filter(is_lossy).map(|path| path.display().to_string()).collect();
@@ -25,9 +25,9 @@ pub(crate) fn mention_losses(paths: &[&Path]) {
     }
 }
 
-/// The problems that a file in a format can tell apart, in their order. Of several that are one
-/// problem there, the first is kept, or the one of which the file loses nothing. Says what
-/// that leaves out, before hours are spent on it.
+/// The problems that stay distinct in a file of this format, in their order. If several become the
+/// same problem there, the first is kept, or the one that the file holds without loss. Prints how
+/// many are left out, before hours are spent on measuring.
 pub(crate) fn told_apart(path: &Path, format: Format, problems: &[Problem]) -> Vec<Problem> {
     let held = |problem: &Problem| diode_formats::held(format, problem);
     let mut kept: HashMap<Problem, &Problem> = HashMap::new();
@@ -53,7 +53,7 @@ pub(crate) fn told_apart(path: &Path, format: Format, problems: &[Problem]) -> V
     told_apart
 }
 
-/// Writes a dataset in a format, without what that format cannot hold.
+/// Writes a dataset in a format, without what the format cannot hold.
 pub(crate) fn write_file(path: &Path, format: Format, dataset: &Dataset) -> Result<(), FormatError> {
     diode_formats::write_file(path, &diode_formats::reduce(format, std::slice::from_ref(dataset)).datasets)
 }

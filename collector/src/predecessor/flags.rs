@@ -1,4 +1,4 @@
-//! Flags of torch-diode that several commands still take.
+//! torch-diode's flags that several commands still accept.
 
 use std::path::{Path, PathBuf};
 
@@ -6,17 +6,17 @@ use clap::{Arg, Args, Command, ValueEnum};
 
 use crate::failure::Usage;
 
-/// The commands that took `--search-mode`, which torch-diode handed to `torch.compile`. Diode
+/// The commands that accept `--search-mode`. torch-diode passed its value to `torch.compile`; Diode
 /// times kernels itself.
 const WITH_SEARCH_MODE: [&str; 4] = ["collect", "collect-shapeset", "create-validation", "collect-and-train"];
 
-/// Adds the flag to those commands.
+/// Adds the flag to the commands above.
 pub(crate) fn accept_search_mode(cli: Command) -> Command {
     let flag = || Arg::new("search_mode").long("search-mode").hide(true).value_parser(parse_search_mode);
     WITH_SEARCH_MODE.iter().fold(cli, |cli, name| cli.mut_subcommand(name, |command| command.arg(flag())))
 }
 
-/// Accepts the modes that time every config; the error for others says what Diode does.
+/// Accepts the modes that time every config. For other modes, the error says what Diode does.
 fn parse_search_mode(text: &str) -> Result<(), String> {
     if text.starts_with("max-autotune") {
         return Ok(());
@@ -41,7 +41,7 @@ impl DatasetFormat {
         }
     }
 
-    /// The file to write: a name that ends otherwise gets the extension of the format.
+    /// The file to write. If the name lacks the extension of the format, it gets it.
     pub(crate) fn applied(format: Option<Self>, path: &Path) -> Result<PathBuf, Usage> {
         let Some(format) = format else { return Ok(path.to_owned()) };
         let ending = path.extension().map(|ending| ending.to_string_lossy().to_lowercase());
@@ -69,12 +69,12 @@ pub(crate) struct BatchSize {
 }
 
 impl BatchSize {
-    /// The value, for commands on which it has an effect.
+    /// The value, for commands where it has an effect.
     pub(crate) fn get(&self) -> Option<usize> {
         self.batch_size
     }
 
-    /// If the flag was given, says that it has no effect and what is done instead.
+    /// If the flag was given, prints that it has no effect, and what is done instead.
     pub(crate) fn mention(&self, instead: &str) {
         if self.batch_size.is_some() {
             say!("note: --batch-size changes nothing: {instead}");

@@ -1,14 +1,14 @@
-//! torch-diode took `--seed`, `--format` and `--device` before the name of the command.
-//! Diode takes them after the command, and only where they apply. After a command `--device` is a
-//! number of GPUs; if its value names a kind of device, it is read as the old flag.
+//! torch-diode accepted `--seed`, `--format` and `--device` before the name of the command. Diode
+//! accepts them after the command, and only where they apply. After a command, `--device` chooses
+//! GPUs by number. If its value is a kind of device instead, it is read as torch-diode's flag.
 
 use std::ffi::OsString;
 
 struct LeadingFlag {
     old: &'static str,
-    /// Its name after the command.
+    /// The flag's name after the command.
     new: &'static str,
-    /// Why a command may not have it.
+    /// Why some commands do not have the flag.
     without: &'static str,
 }
 
@@ -20,8 +20,8 @@ const LEADING_FLAGS: [LeadingFlag; 3] = [
     DEVICE,
 ];
 
-/// Moves leading old flags to after the command. One that the command lacks, by `has_flag`, is
-/// dropped, and a note returned.
+/// Moves leading flags of torch-diode behind the command. `has_flag` says which flags a command
+/// has. A flag that it lacks is dropped, and a note about it is returned.
 pub(crate) fn moved(
     arguments: Vec<OsString>,
     has_flag: impl Fn(&str, &str) -> bool,
@@ -61,10 +61,10 @@ pub(crate) fn moved(
     (ordered, notes)
 }
 
-/// What torch-diode's `--device` could be.
+/// The values of torch-diode's `--device`.
 const DEVICES: [&str; 2] = ["cpu", "cuda"];
 
-/// The kind of device that an argument asks for, and how many words that takes.
+/// The kind of device that torch-diode's flag names, and how many words the flag takes.
 fn old_device(argument: &OsString, next: Option<&OsString>) -> Option<(OsString, usize)> {
     let (_, value) = leading_flag(argument).filter(|(global, _)| global.old == DEVICE.old)?;
     let words = if value.is_some() { 1 } else { 2 };
@@ -72,7 +72,7 @@ fn old_device(argument: &OsString, next: Option<&OsString>) -> Option<(OsString,
     DEVICES.iter().any(|device| value == *device).then_some((value, words))
 }
 
-/// The flag that an argument is, with its value if that follows an equals sign.
+/// The leading flag that an argument is, with its value if that follows an equals sign.
 fn leading_flag(argument: &OsString) -> Option<(&'static LeadingFlag, Option<OsString>)> {
     let argument = argument.to_string_lossy();
     let (flag, value) = match argument.split_once('=') {

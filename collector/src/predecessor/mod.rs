@@ -1,5 +1,5 @@
-//! torch-diode, the Python system that Diode succeeds: its commands, its flags, and
-//! datasets in its formats.
+//! torch-diode, the Python system that Diode succeeds: its commands, its flags, and datasets in its
+//! formats.
 
 pub(crate) mod collect_and_train;
 pub(crate) mod collect_shapeset;

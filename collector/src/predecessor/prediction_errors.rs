@@ -1,4 +1,4 @@
-//! How wrong a model's times are, and where most.
+//! The errors of a model's predicted times, and where they are largest.
 
 use diode_core::api::EvaluationReport;
 use diode_core::{Config, Problem};
@@ -8,15 +8,16 @@ use serde::Serialize;
 use crate::evaluation::report::metrics;
 use crate::output;
 
-/// The JSON document of `validate-model`.
+/// What `validate-model` prints as JSON.
 #[derive(Serialize)]
 pub(crate) struct Validation {
     problems: usize,
     timings: usize,
-    /// Errors of the natural logarithm of the time, over all timings.
+    /// Mean squared error of the natural logarithm of the time, over all timings. `rmse` is its
+    /// root.
     mse: f64,
     rmse: f64,
-    /// The factor that a time is typically wrong by.
+    /// The factor by which a predicted time is typically wrong.
     rmse_exp: f64,
     #[serde(flatten)]
     picks: EvaluationReport,
@@ -31,7 +32,7 @@ struct WorstPrediction {
     predicted_us: f64,
     measured_us: f64,
     log_error: f64,
-    /// Predicted time over measured time.
+    /// The predicted time / the measured time.
     ratio: f64,
 }
 
@@ -43,7 +44,7 @@ struct WorstPick {
     picked_us: f64,
     best: Config,
     best_us: f64,
-    /// How near the pick comes to the best: best time over picked time.
+    /// How near the pick comes to the best: the best time / the picked time.
     share: f64,
 }
 
@@ -181,7 +182,7 @@ mod tests {
             split: String::new(),
         };
         let validation = Validation::of(&[judged], picks, 2);
-        // ln errors: −ln 2, 0 and ln 4 = 2·ln 2, so the mean square is 5/3·(ln 2)².
+        // The errors of ln are −ln 2, 0 and ln 4 = 2·ln 2, so the mean square is 5/3·(ln 2)².
         let expected = 5.0 / 3.0 * 2_f64.ln().powi(2);
         assert!((validation.mse - expected).abs() < 1e-12, "{}", validation.mse);
         assert!((validation.rmse_exp - expected.sqrt().exp()).abs() < 1e-12);

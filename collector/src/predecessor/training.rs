@@ -1,4 +1,4 @@
-//! Training torch-diode's networks.
+//! Trains torch-diode's networks.
 
 use std::ops::ControlFlow;
 
@@ -10,7 +10,7 @@ use crate::node::time_of_making;
 use crate::training::progress::TrainingProgress;
 use crate::training::trained::Trained;
 
-/// Trains one of torch-diode's networks.
+/// Trains one torch-diode network.
 pub(crate) fn train(
     set: &TrainingSet,
     options: &PredecessorOptions,

@@ -46,7 +46,7 @@ pub(crate) struct ValidateMaxAutotune {
     batch_size: BatchSize,
 }
 
-/// The report. The same files give the same bytes, so it has no time of day.
+/// The report. It has no date, so that the same files give the same bytes.
 #[derive(Serialize)]
 struct Report {
     #[serde(flatten)]

@@ -1,6 +1,6 @@
 use crate::failure::Usage;
 
-/// Where a server is: a scheme and a name, without a slash at the end.
+/// The address of a server: a scheme and a name, without a slash at the end.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Address(String);
 
@@ -22,7 +22,8 @@ impl Address {
         &self.0
     }
 
-    /// Whether what is sent cannot be read on its way: it is encrypted or stays on this machine.
+    /// Whether nobody can read a request on its way, because it is encrypted or stays on this
+    /// machine.
     pub(crate) fn is_private(&self) -> bool {
         let Some(rest) = self.0.strip_prefix("http://") else { return true };
         let authority = rest.split('/').next().unwrap_or_default();

@@ -15,21 +15,21 @@ use super::Address;
 use super::versions::{PROGRAM_TOO_OLD, SERVER_TOO_OLD, refuse_old_servers, user_agent};
 use crate::failure::Usage;
 
-/// A large upload over a slow line, and the server storing it.
+/// Enough for a large upload over a slow line, and for the server to store it.
 const TIMEOUT: Duration = Duration::from_secs(600);
-/// A large file that comes over a slow line.
+/// Enough for a large file to arrive over a slow line.
 const RECEIVE_TIMEOUT: Duration = Duration::from_secs(3600);
-/// Long enough for any network, short enough to wait for.
+/// Enough for any network, and short enough to wait for.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Bytes from which on a server is asked whether it takes a file before it is sent. A refusal that comes
-/// while a large file is on its way may be lost with the connection.
+/// For files of more bytes than this, the server is asked first whether it takes the file. Otherwise its
+/// refusal could be lost with the connection while the file is being sent.
 const ASK_FIRST: u64 = 1 << 20;
 
-/// What a server answered.
+/// The answer of a server.
 pub(crate) type Answer = ureq::http::Response<ureq::Body>;
 
-/// A way to a server. A proxy is taken from `HTTPS_PROXY` and its like.
+/// A connection to a server. The proxy is the one in `HTTPS_PROXY` or a similar variable.
 pub(crate) struct Client {
     agent: Agent,
     address: Address,
@@ -52,18 +52,19 @@ impl Client {
         Ok(Self { agent: config.build().into(), address, token: None, agreed: None })
     }
 
-    /// The same client, sending a token with every request.
+    /// The same client with a token, which it sends with every request.
     pub(crate) fn with_token(self, token: String) -> anyhow::Result<Self> {
         self.refuse_open_way()?;
         Ok(Self { token: Some(token), ..self })
     }
 
-    /// The same client, whose requests agree to the terms of contributing.
+    /// The same client with an agreement to the terms of contributing, which it sends with every
+    /// request.
     pub(super) fn agreeing(self, version: Option<u32>) -> Self {
         Self { agreed: version, ..self }
     }
 
-    /// Fails if others could read a token on its way to the server.
+    /// Refuses an address to which others could read a token on its way.
     pub(crate) fn refuse_open_way(&self) -> Result<(), Usage> {
         if self.address.is_private() {
             return Ok(());
@@ -85,7 +86,7 @@ impl Client {
         judge(self.reached(answer)?)
     }
 
-    /// Asks for what is no JSON, or whose refusals differ.
+    /// Asks for a document that is not JSON, or whose refusals the caller handles.
     pub(super) fn getting(&self, path: &str) -> Result<Answer, ureq::Error> {
         self.show(self.agent.get(self.url(path))).call()
     }
@@ -95,7 +96,7 @@ impl Client {
         patient(self.show(self.agent.get(self.url(path)))).call()
     }
 
-    /// Asks for a large file from some byte on, if it is still the one with this digest.
+    /// Asks for a large file from byte `from` on, if the file still has this digest.
     pub(super) fn getting_from(&self, path: &str, from: u64, sha256: &Digest) -> Result<Answer, ureq::Error> {
         let mut request = self.agent.get(self.url(path));
         if from > 0 {
@@ -117,13 +118,13 @@ impl Client {
         self.posting_bytes(path, bytes.len() as u64).send(bytes)
     }
 
-    /// A request that still needs its body of so many bytes.
+    /// A request without its body yet, which will have this many bytes.
     pub(crate) fn posting_bytes(&self, path: &str, bytes: u64) -> RequestBuilder<WithBody> {
         let request = self.posting(path).content_type("application/octet-stream");
         if bytes > ASK_FIRST { request.header("expect", "100-continue") } else { request }
     }
 
-    /// A request that still needs its body.
+    /// A request without its body yet.
     pub(crate) fn posting(&self, path: &str) -> RequestBuilder<WithBody> {
         self.show(self.agent.post(self.url(path)))
     }
@@ -153,7 +154,7 @@ impl Client {
     }
 }
 
-/// With the time that a large file takes.
+/// Gives a request the time that a large file takes.
 fn patient(request: RequestBuilder<WithoutBody>) -> RequestBuilder<WithoutBody> {
     let config = request.config().timeout_global(None).timeout_recv_response(Some(TIMEOUT));
     config.timeout_recv_body(Some(RECEIVE_TIMEOUT)).build()
@@ -174,7 +175,7 @@ fn certificates(path: &Path) -> anyhow::Result<RootCerts> {
     Ok(RootCerts::Specific(Arc::new(certificates)))
 }
 
-/// The document of a successful answer; for any other answer an error with the server's message.
+/// The document of a successful answer. For other answers, an error with the server's message.
 pub(crate) fn judge<T: DeserializeOwned>(mut answer: Answer) -> anyhow::Result<T> {
     if answer.status().is_success() {
         return answer.body_mut().read_json().context("the answer is not understood; is it a Diode server?");
@@ -182,24 +183,24 @@ pub(crate) fn judge<T: DeserializeOwned>(mut answer: Answer) -> anyhow::Result<T
     Err(refusal(&mut answer).1)
 }
 
-/// How long the server asks to wait before another attempt, if it says so in seconds.
+/// How long the server asks to wait before another attempt, if it states that in seconds.
 pub(crate) fn retry_after(answer: &Answer) -> Option<Duration> {
     let seconds = answer.headers().get("retry-after")?.to_str().ok()?.trim().parse().ok()?;
     Some(Duration::from_secs(seconds))
 }
 
-/// How long to wait before another attempt: as long as the server asks, but not for ever.
+/// How long to wait before another attempt: as long as the server asks, up to a limit.
 pub(crate) fn wait_for(asked: Option<Duration>, otherwise: Duration) -> Duration {
-    /// The longest window of a limit that a program runs into.
+    /// The longest window of any limit that a program can meet.
     const LONGEST: Duration = Duration::from_secs(900);
     asked.map_or(otherwise, |asked| asked.min(LONGEST).max(otherwise))
 }
 
-/// Why a server refused: the code for programs, and the words.
+/// Why a server refused a request: the code for programs, and the message.
 pub(crate) fn refusal(answer: &mut Answer) -> (String, anyhow::Error) {
     let status = answer.status();
     match answer.body_mut().read_json::<ApiError>() {
-        // Both say what to do.
+        // The messages for these two codes already say what to do.
         Ok(ApiError { code, message }) if [PROGRAM_TOO_OLD, SERVER_TOO_OLD].contains(&code.as_str()) => {
             (code, anyhow::anyhow!("{message}"))
         }

@@ -1,5 +1,5 @@
-//! A large file that is fetched from a server. What has arrived stays when the way breaks, and the rest is
-//! asked for.
+//! Downloads a large file from a server. If the connection breaks, the bytes that arrived stay, and only
+//! the rest is asked for.
 
 use std::fs::{self, OpenOptions};
 use std::io::{self, Read};
@@ -12,30 +12,32 @@ use diode_formats::size_and_digest;
 
 use super::client::{Answer, Client, refusal, retry_after, wait_for};
 
-/// How often in a row nothing may arrive before this is given up. What has arrived stays for the next try.
+/// After this many attempts in a row without a new byte, the download is given up. The bytes that arrived
+/// stay for the next command.
 const TRIES: u32 = 5;
 
-/// The wait before the second try; it doubles each time.
+/// The pause before the second attempt. It doubles with each further attempt.
 const FIRST_WAIT: Duration = Duration::from_millis(500);
 
-/// A file of a server, and where it goes.
+/// A file of a server, and the path to write it to.
 pub(crate) struct Download<'a> {
-    /// Below `/api/v1`.
+    /// The path below `/api/v1`.
     pub(crate) path: &'a str,
     pub(crate) bytes: u64,
     pub(crate) sha256: &'a Digest,
     pub(crate) to: &'a Path,
 }
 
-/// How a part of a file ended.
+/// How an attempt to get the rest of a file ended.
 enum Ended {
     Whole,
-    /// Trying again may help, after so long if the server says so.
+    /// The connection broke. Trying again may help, after the given time if the server named one.
     Broke(anyhow::Error, Option<Duration>),
 }
 
 impl Download<'_> {
-    /// Fetches the file, unless it is there. Nothing is kept under its name that its digest does not name.
+    /// Downloads the file, unless it is there already. Only content with the right digest gets the file's
+    /// name.
     pub(crate) fn fetch(&self, client: &Client) -> anyhow::Result<()> {
         let shown = self.to.display();
         if self.to.symlink_metadata().is_ok() {
@@ -95,7 +97,7 @@ impl Download<'_> {
         }
     }
 
-    /// Asks for what is missing, and appends it.
+    /// Asks for the missing bytes and appends them.
     fn go_on(&self, client: &Client, part: &Path, there: u64) -> anyhow::Result<Ended> {
         let from = if there <= self.bytes { there } else { 0 };
         if from == self.bytes && from > 0 {
@@ -112,7 +114,7 @@ impl Download<'_> {
             }
         };
         let from = match answer.status().as_u16() {
-            // The whole file: it begins anew.
+            // The server sends the whole file, so it begins at its start again.
             200 => 0,
             206 if begins_at(&answer, from) => from,
             206 => bail!("the server sent another part than bytes {from} and on; is it a Diode server?"),
@@ -126,7 +128,7 @@ impl Download<'_> {
         let mut file = OpenOptions::new().create(true).append(true).open(part).with_context(unwritable)?;
         file.set_len(from).with_context(unwritable)?;
         let mut body = Arriving { body: answer.body_mut().as_reader(), broke: None };
-        // One more, so that a file that is too long is not taken for one that is whole.
+        // One byte more is read than expected, so that a file that is too long is noticed.
         let most = (self.bytes - from).saturating_add(1);
         let copied = io::copy(&mut (&mut body).take(most), &mut file);
         match (copied, body.broke) {
@@ -145,7 +147,7 @@ fn begins_at(answer: &Answer, from: u64) -> bool {
     range.is_some_and(|range| range.starts_with(&format!("bytes {from}-")))
 }
 
-/// The body of an answer. Notes whether the way to the server broke.
+/// The body of an answer. It notes whether the connection broke.
 struct Arriving<R> {
     body: R,
     broke: Option<io::Error>,

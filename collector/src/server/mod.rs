@@ -1,4 +1,4 @@
-//! The Diode server that commands talk to: its address, the way there, and the token it is shown.
+//! The Diode server that commands use: its address, how to reach it, and the token to send to it.
 
 mod address;
 mod client;
@@ -52,7 +52,7 @@ pub(crate) struct PackServerArgs {
 }
 
 impl PackServerArgs {
-    /// `None` if no server was named, or its packs are not to be run.
+    /// `None` if no server was named, or if its packs may not run.
     pub(crate) fn client(&self) -> anyhow::Result<Option<Client>> {
         let (Some(server), false) = (&self.server, self.no_server_packs) else { return Ok(None) };
         ServerArgs { server: server.clone(), ca: self.ca.clone() }.client().map(Some)
@@ -65,13 +65,13 @@ impl PackServerArgs {
 }
 
 impl ServerArgs {
-    /// A client without a token.
+    /// A client that sends no token.
     pub(crate) fn stranger(&self) -> anyhow::Result<Client> {
         Client::new(Address::parse(&self.server)?, self.ca.as_deref())
     }
 
-    /// A client with the token of `DIODE_TOKEN`, or of the file that `diode login` writes. Without
-    /// either it shows none.
+    /// A client with a token, if there is one: from `DIODE_TOKEN`, or from the file that `diode
+    /// login` writes.
     pub(crate) fn client(&self) -> anyhow::Result<Client> {
         let client = self.stranger()?;
         let token = match token_file::from_environment()? {

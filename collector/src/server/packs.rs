@@ -1,4 +1,5 @@
-//! Kernel packs of a server. They are code: only what their digest names is kept, see [`PackCache`].
+//! Pulls kernel packs of a server. Packs are code, so they are kept only if their digest is right, see
+//! [`PackCache`].
 
 use std::io::{self, Read};
 use std::path::PathBuf;
@@ -11,14 +12,16 @@ use ureq::Error;
 use super::client::{Answer, Client, refusal, retry_after};
 use crate::kernels::{ABI, PackCache};
 
-/// Held while a pack arrives. The GPUs of a node are threads of one process and often lack the same pack.
+/// Locked while a pack is pulled. The GPUs of a node are threads of one process, and several often lack
+/// the same pack.
 static PULLING: Mutex<()> = Mutex::new(());
 
-/// Why there is no pack.
+/// Why a pack could not be pulled.
 pub(crate) enum NoPack {
-    /// The server cannot be reached, or is busy; trying again helps, and after so long if it says so.
+    /// The server cannot be reached or is busy. Trying again helps, after the given time if the server
+    /// named one.
     Away(anyhow::Error, Option<Duration>),
-    /// The server does not have it, or has it no more.
+    /// The server does not have the pack, or no longer has it.
     Gone(anyhow::Error),
     /// Trying again does not help.
     Refused(anyhow::Error),
@@ -32,7 +35,8 @@ impl From<NoPack> for anyhow::Error {
     }
 }
 
-/// The packs that this program can launch, newest first. A server that is too old for packs has none.
+/// The server's packs that this program can launch, newest first. None if the server is too old to have
+/// packs.
 pub(crate) fn packs(client: &Client, arch: Option<&str>) -> Result<Vec<PackSummary>, NoPack> {
     let query = arch.map_or_else(String::new, |arch| format!("?architecture={arch}"));
     let mut answer = judged(client.getting(&format!("/packs{query}")))?;
@@ -46,13 +50,13 @@ pub(crate) fn packs(client: &Client, arch: Option<&str>) -> Result<Vec<PackSumma
     Ok(listed.into_iter().filter(|pack| pack.abi.as_deref() == Some(ABI)).collect())
 }
 
-/// The file of a pack: the one that is here already, or that of the server.
+/// The file of a pack: from the cache, or else pulled from the server.
 pub(crate) fn pull(client: &Client, cache: &PackCache, pack: &PackSummary) -> Result<PathBuf, NoPack> {
     if let Some(path) = cache.pulled(&pack.digest) {
         return Ok(path);
     }
     let _pulling = PULLING.lock().unwrap_or_else(PoisonError::into_inner);
-    // Another GPU may have pulled it meanwhile.
+    // The thread of another GPU may have pulled it meanwhile.
     if let Some(path) = cache.pulled(&pack.digest) {
         return Ok(path);
     }
@@ -76,7 +80,7 @@ pub(crate) fn pull(client: &Client, cache: &PackCache, pack: &PackSummary) -> Re
     })
 }
 
-/// The body of an answer. Notes whether the way to the server broke.
+/// The body of an answer. It notes whether the connection broke.
 struct Arriving<R> {
     body: R,
     broke: bool,
@@ -100,7 +104,8 @@ fn judged(answer: Result<Answer, Error>) -> Result<Answer, NoPack> {
     }
 }
 
-/// A connection may break off in an answer, and that passes. Another answer stays what it is.
+/// Tells an answer that broke off, which may pass, from an answer that says something else, which does
+/// not.
 fn not_understood(error: Error) -> NoPack {
     let breaks_off = match &error {
         Error::Io(_) | Error::Timeout(_) => true,

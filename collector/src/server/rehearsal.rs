@@ -1,4 +1,4 @@
-//! Checks an upload as a server would, without a server.
+//! Checks an upload like a server, without a server.
 
 use diode_core::api::SetApart;
 use diode_core::ids::HardwareSlug;
@@ -17,8 +17,8 @@ pub(crate) struct Rehearsed {
     pub(crate) set_apart: Vec<SetApart>,
 }
 
-/// Judges timings by the facts that come with `diode`. A server may know of more hardware, and may take simulated times.
-/// Fails where nothing would be stored.
+/// Judges timings by the facts that come with `diode`. A real server may have facts of more hardware, and may accept
+/// simulated times. An error if nothing would be stored.
 pub(crate) fn rehearse(datasets: &[Dataset]) -> Result<Vec<Rehearsed>, Invalid> {
     let rehearsed = datasets.iter().map(one).collect::<Result<Vec<_>, _>>()?;
     let apart = rehearsed.iter().flat_map(|of| &of.set_apart).map(|part| part.timings).sum::<u64>();

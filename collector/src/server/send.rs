@@ -1,4 +1,4 @@
-//! Sending a file until the server takes or refuses it.
+//! Sends a file until the server accepts or refuses it.
 
 use std::thread;
 use std::time::Duration;
@@ -8,12 +8,13 @@ use serde::de::DeserializeOwned;
 
 use super::client::{Answer, judge, refusal, retry_after, wait_for};
 
-/// Attempts while the server cannot be reached or is busy.
+/// How often to try while the server cannot be reached or is busy.
 const ATTEMPTS: u32 = 4;
-/// Before the second attempt; twice as long before each further one.
+/// The pause before the second attempt. Each further pause is twice as long.
 const FIRST_PAUSE: Duration = Duration::from_millis(500);
 
-/// Sends until the server accepts or refuses. For what may be repeated: the server knows a file by its digest.
+/// Sends until the server accepts or refuses. Only for requests that may be repeated: a server recognises a
+/// file by its digest.
 pub(crate) fn send<T: DeserializeOwned>(
     url: &str,
     post: impl Fn() -> Result<Answer, ureq::Error>,
@@ -46,7 +47,7 @@ pub(crate) fn send<T: DeserializeOwned>(
     }
 }
 
-/// Whether another attempt may succeed.
+/// Whether another attempt may succeed after this error.
 fn is_passing(error: &ureq::Error) -> bool {
     matches!(error, ureq::Error::Io(_) | ureq::Error::ConnectionFailed | ureq::Error::Timeout(_))
 }

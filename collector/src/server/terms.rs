@@ -1,4 +1,4 @@
-//! The terms of contributing of a server: what is sent is given under them.
+//! The terms of contributing of a server. They apply to everything that is sent.
 
 use std::io::{BufRead as _, IsTerminal as _, stderr, stdin};
 
@@ -19,10 +19,10 @@ pub(crate) struct TermsArgs {
     agree: Option<u32>,
 }
 
-/// How a server's terms are met.
+/// Whether the user has agreed to a server's terms.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Consent {
-    /// Nothing needs to be agreed to: the account has, or the server asks nobody.
+    /// Nothing needs to be agreed to: the account has agreed already, or the server asks nobody.
     Given,
     /// The user agrees to this version now.
     Now(u32),
@@ -31,11 +31,11 @@ pub(crate) enum Consent {
 }
 
 impl TermsArgs {
-    /// A client for contributions: it sends along what the user agrees to. Says under which licence they are. Fails
-    /// where the server asks for an agreement and the user gives none, before anything is measured or sent.
+    /// A client for contributions, which sends the user's agreement along. Prints the licence of contributions. If
+    /// the server asks for an agreement and the user gives none, this fails before anything is measured or sent.
     pub(crate) fn contribute(&self, client: Client) -> anyhow::Result<Client> {
         let Some(terms) = terms_of(&client)? else {
-            // Whether the server asks is not known yet. If it does, its answer says what to do.
+            // It is not known yet whether the server asks for an agreement. If it does, its answer says what to do.
             return Ok(client.agreeing(self.agree));
         };
         match self.consent(&terms)? {
@@ -51,7 +51,7 @@ impl TermsArgs {
         }
     }
 
-    /// Says in one line under which licence contributions are, and asks at a terminal where the server does.
+    /// Prints the licence of contributions in one line. At a terminal, asks for an agreement if the server does.
     pub(crate) fn consent(&self, terms: &Terms) -> anyhow::Result<Consent> {
         let Terms { version, licence, address, .. } = terms;
         say!("what you send is given under {licence}: terms of contributing, version {version}, {address}");
@@ -59,13 +59,13 @@ impl TermsArgs {
     }
 }
 
-/// The terms of a server; `None` if it has none, or cannot be reached now.
+/// The terms of a server. `None` if it has none, or if it cannot be reached now.
 pub(crate) fn terms_of(client: &Client) -> anyhow::Result<Option<Terms>> {
     match client.getting("/terms") {
         Ok(answer) if matches!(answer.status().as_u16(), 404 | 408 | 429 | 500..) => Ok(None),
         Ok(answer) => judge(answer).map(Some),
         Err(error @ ureq::Error::BadUri(_)) => Err(error.into()),
-        // Whatever is to be sent is tried again, with pauses.
+        // The request that follows is tried several times, so it may reach the server later.
         Err(_) => Ok(None),
     }
 }
@@ -77,7 +77,7 @@ fn decide(
 ) -> anyhow::Result<Consent> {
     match given {
         Some(version) if version == terms.version => Ok(Consent::Now(version)),
-        // The account has agreed to newer terms since.
+        // The account has agreed to newer terms meanwhile.
         _ if !terms.asked => Ok(Consent::Given),
         Some(version) => Err(Usage::new(format!(
             "--agree: got {version}, but the terms of contributing are now version {}; read {}, and agree to that",
@@ -91,7 +91,7 @@ fn decide(
     }
 }
 
-/// `None` where nobody can answer.
+/// Asks the user. `None` if nobody can answer.
 fn ask(version: u32) -> anyhow::Result<Option<bool>> {
     if log::is_json() || !stdin().is_terminal() || !stderr().is_terminal() {
         return Ok(None);
@@ -124,7 +124,7 @@ mod tests {
     fn who_has_agreed_is_not_asked() {
         assert_eq!(decide(None, &terms(false), never).unwrap(), Consent::Given);
         assert_eq!(decide(Some(1), &terms(false), never).unwrap(), Consent::Given);
-        // Said on a server that asks nobody, it is noted all the same.
+        // The server asks nobody, but an agreement that is given is sent all the same.
         assert_eq!(decide(Some(2), &terms(false), never).unwrap(), Consent::Now(2));
         assert_eq!(decide(Some(2), &terms(true), never).unwrap(), Consent::Now(2));
     }

@@ -8,21 +8,21 @@ use anyhow::{Context, bail};
 use super::Address;
 use crate::failure::Usage;
 
-/// The file that holds a token for each server. Only its owner may read it.
+/// The file with a token for each server. Only its owner may read it.
 pub(crate) struct TokenFile(PathBuf);
 
-/// What is in the file.
+/// The contents of the file: tokens by the servers' addresses.
 type Tokens = BTreeMap<String, String>;
 
 impl TokenFile {
-    /// `None` where the system names no folder for a user's settings.
+    /// The user's file. `None` if the system names no folder for a user's settings.
     pub(crate) fn find() -> Option<Self> {
         let given = |name| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
         let base = given("XDG_CONFIG_HOME").or_else(|| given("HOME").map(|home| home.join(".config")));
         base.map(|base| Self(base.join("diode").join("tokens.json")))
     }
 
-    /// The same, for commands that cannot do without it.
+    /// The user's file, for commands that need it.
     pub(crate) fn needed() -> anyhow::Result<Self> {
         Self::find().context("neither XDG_CONFIG_HOME nor HOME is set, so there is no place for the token")
     }
@@ -37,7 +37,7 @@ impl TokenFile {
         token.map(|token| checked(token, &self.0.display().to_string())).transpose()
     }
 
-    /// Keeps a token for a server, in place of an earlier one.
+    /// Stores a token for a server. It replaces an earlier token.
     pub(crate) fn keep(&self, server: &Address, token: &str) -> anyhow::Result<()> {
         let mut tokens = self.read()?;
         tokens.insert(server.as_str().to_owned(), token.to_owned());
@@ -58,7 +58,7 @@ impl TokenFile {
             other => other.with_context(|| format!("cannot read {path}"))?,
         };
         self.refuse_shared()?;
-        // The error must not repeat what the file holds.
+        // The error must not repeat the contents of the file.
         serde_json::from_str(&text).map_err(|_| {
             anyhow::anyhow!("{path}: expected what `diode login` writes; remove it and log in again")
         })
@@ -90,7 +90,7 @@ impl TokenFile {
     }
 }
 
-/// The token of the environment.
+/// The token in `DIODE_TOKEN`.
 pub(super) fn from_environment() -> anyhow::Result<Option<String>> {
     match std::env::var("DIODE_TOKEN") {
         Err(std::env::VarError::NotPresent) => Ok(None),
@@ -100,7 +100,7 @@ pub(super) fn from_environment() -> anyhow::Result<Option<String>> {
     }
 }
 
-/// Refuses what is no token, before it is sent anywhere.
+/// Refuses a text that is not a token, before it is sent anywhere.
 pub(crate) fn checked(token: String, place: &str) -> anyhow::Result<String> {
     let plain = |rest: &str| rest.len() == 64 && rest.bytes().all(|b| b.is_ascii_hexdigit());
     if token.strip_prefix("diode_").is_some_and(plain) {

@@ -1,22 +1,22 @@
-//! Whether this program and a server understand each other.
+//! Checks that this program and a server are new enough for each other.
 
 use diode_core::api::{ApiError, OLDEST_SERVER, PROGRAM, SERVER_HEADER, Version};
 use ureq::http::{Request, Response, StatusCode};
 use ureq::middleware::MiddlewareNext;
 use ureq::{Body, SendBody};
 
-/// What a server that is too old is taken to have answered.
+/// The code that stands in for any answer of a server that is too old.
 pub(super) const SERVER_TOO_OLD: &str = "server_too_old";
-/// What a server answers to a program that is too old.
+/// The code with which a server answers a program that is too old.
 pub(super) const PROGRAM_TOO_OLD: &str = "program_too_old";
 
-/// What this program calls itself.
+/// The name and version of this program, as requests state them.
 pub(super) fn user_agent() -> String {
     format!("{PROGRAM}/{}", env!("CARGO_PKG_VERSION"))
 }
 
-/// Takes an answer of a server that is too old for a refusal: what it says may mean something else. A server that does
-/// not say its version, such as a proxy that answers for it, is taken at its word.
+/// Replaces the answer of a server that is too old by a refusal, because the answer may mean something else. An answer
+/// without the server's version, such as from a proxy, is left as it is.
 pub(super) fn refuse_old_servers(
     request: Request<SendBody<'_>>,
     next: MiddlewareNext<'_>,

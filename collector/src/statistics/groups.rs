@@ -1,4 +1,4 @@
-//! Counting, per hardware, operator, input type and method.
+//! Counts per hardware, operator, input type and method.
 
 use std::collections::BTreeMap;
 
@@ -21,26 +21,26 @@ pub(crate) struct SolutionGroup {
     pub(crate) failures: usize,
     pub(crate) failures_by_reason: BTreeMap<FailureReason, usize>,
     pub(crate) best_tflops: Option<f64>,
-    /// The roofline's time over the best time, at its highest over the problems;
-    /// null where the hardware's peaks are not known.
+    /// The highest share of the roofline over the problems: the roofline's time / the best time.
+    /// null if the hardware's peaks are not known.
     pub(crate) best_roofline_share: Option<f64>,
-    /// The median over near-best times of interquartile range by time, where known.
+    /// The median over near-best times of interquartile range / time, where known.
     pub(crate) noise: Option<f64>,
-    /// The comparison with the vendor's library, over problems that were timed with it too.
+    /// The comparison with the vendor's library, over the problems on which both were timed.
     pub(crate) library: Option<Library>,
 }
 
-/// The library against the best Triton config of the same problem.
+/// The library compared with the best Triton config of each problem.
 #[derive(Serialize)]
 pub(crate) struct Library {
-    /// Problems that have both.
+    /// Problems with both times.
     pub(crate) problems: usize,
     pub(crate) library_wins: usize,
-    /// The geometric mean of the library's time over the best Triton time.
+    /// The geometric mean of the library's time / the best Triton time.
     pub(crate) time_ratio: f64,
 }
 
-/// A group being counted.
+/// The counts of a group so far.
 #[derive(Default)]
 struct Tally {
     problems: usize,

@@ -1,4 +1,4 @@
-//! What datasets hold.
+//! Statistics about datasets.
 
 mod groups;
 pub(crate) mod quality;
@@ -9,7 +9,7 @@ use serde::Serialize;
 
 use groups::{SolutionGroup, groups};
 
-/// The JSON document of `stats`.
+/// What `stats` prints as JSON.
 #[derive(Serialize)]
 pub(crate) struct Report {
     format: String,
@@ -28,7 +28,7 @@ struct Fastest {
 }
 
 impl Report {
-    /// Of datasets that were read in these formats, with the `top` fastest problems.
+    /// The report on datasets that were read in these formats, with the `top` fastest problems.
     pub(crate) fn of(format: String, datasets: &[Dataset], top: usize) -> Self {
         let mut fastest: Vec<Fastest> = datasets
             .iter()

@@ -1,13 +1,13 @@
-//! How noisy measurements are, and how Triton compares with the library.
+//! The noise of measurements, and Triton compared with the library.
 
 use diode_core::{Config, Dataset, Solution};
 
-/// Configs this close to the best of their problem are those that a choice is between.
+/// A config within this factor of its problem's best counts as near-best.
 const CHOICE_FACTOR: f64 = 1.05;
-/// Fewer launches have no quartiles to speak of.
+/// With fewer launches, quartiles mean nothing.
 const MIN_REPEATS: u32 = 5;
 
-/// The interquartile ranges of the times within 5 % of the best, each over its time.
+/// The interquartile range / the time, for each time within 5 % of the best.
 pub(crate) fn spreads_within_5_percent(solution: &Solution) -> Vec<f64> {
     let (Some(spread), Some(best)) = (&solution.spread_ns, solution.times.fastest()) else {
         return Vec::new();
@@ -20,7 +20,7 @@ pub(crate) fn spreads_within_5_percent(solution: &Solution) -> Vec<f64> {
         .collect()
 }
 
-/// The library's time over the best Triton time, for a problem that has both.
+/// The library's time / the best Triton time. `None` if the problem lacks one of them.
 pub(crate) fn library_ratio(dataset: &Dataset, solution: &Solution) -> Option<f64> {
     let best = |library: bool| {
         let rows = solution.configs.iter().zip(solution.times.iter_nanos());

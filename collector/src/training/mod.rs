@@ -1,4 +1,4 @@
-//! Training a model on datasets.
+//! Trains a model on datasets.
 
 pub(crate) mod progress;
 mod ranking_model;

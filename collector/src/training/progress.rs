@@ -1,4 +1,4 @@
-//! Progress of training, over all of its networks.
+//! The progress of a training, over all of its networks.
 
 use diode_train::Share;
 

@@ -1,4 +1,4 @@
-//! Training of ranking models, which goes on where an interrupted one stopped.
+//! Trains ranking models. An interrupted training goes on where it stopped.
 
 use std::fs::File;
 use std::io::Read as _;
@@ -15,11 +15,11 @@ use crate::interrupt::Interrupt;
 use crate::node::time_of_making;
 use crate::output::{self, files};
 
-/// Bytes of a checkpoint: 30 networks of the largest kind.
+/// The most bytes of a checkpoint, enough for 30 networks of the largest kind.
 const MAX_PARTIAL: u64 = 1 << 30;
 
-/// Trains one network on all problems, and those of cross-validation. What is learnt so far is kept in
-/// the file `beside`.
+/// Trains a network on all problems, and the networks of cross-validation. The file `beside` keeps
+/// what is learnt so far.
 pub(super) fn train(
     set: &TrainingSet,
     options: TrainOptions,
@@ -49,7 +49,8 @@ pub(super) fn train(
     Ok(Trained { model: AnyModel::Ranking(Box::new(model)), losses, stopped })
 }
 
-/// What an interrupted training has learnt. The checkpoint of another training is refused and kept.
+/// The checkpoint of an interrupted training, or a new one. The checkpoint of another training is
+/// refused and stays.
 fn resumed(path: &Path, fresh: Checkpoint) -> anyhow::Result<Checkpoint> {
     let mut bytes = Vec::new();
     let read = File::open(path).and_then(|file| file.take(MAX_PARTIAL).read_to_end(&mut bytes));

@@ -1,4 +1,4 @@
-//! How to train: the flags, and the training that they lead to.
+//! The flags that say how to train, and the training itself.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -88,27 +88,27 @@ enum ModelType {
     Deep,
 }
 
-/// Parts for cross-validation if --folds is not given.
+/// How many folds cross-validation has if --folds is not given.
 const FOLDS: usize = 4;
 
-/// With fewer problems a fold judges six at most, and one of them moves every figure.
+/// With fewer problems, a fold judges six at most. Then a single problem changes every figure.
 const FEW_PROBLEMS: usize = 25;
 
-/// More is a mistake: every seed trains all over.
+/// More seeds are a mistake: each of them is a whole training.
 const MOST_SEEDS: usize = 100;
 
-/// Added to the name of the model file: what is learnt so far.
+/// The extension that is added to the model file's name for a checkpoint.
 const CHECKPOINT: &str = "partial";
-/// Where the losses go, in the folder of `--log-dir`.
+/// The file with the losses, in the folder of `--log-dir`.
 const HISTORY: &str = "training_history.csv";
 
 impl Recipe {
-    /// Whether the network learns an order of configs, and so can learn from other hardware.
+    /// Whether the network ranks configs. Such a network can learn from other hardware, too.
     pub(crate) fn ranks(&self) -> bool {
         self.model_type == ModelType::Ranking
     }
 
-    /// Says what has no meaning here, and refuses what cannot be trained.
+    /// Prints which flags have no effect here, and refuses settings that cannot be trained.
     pub(crate) fn check(&self) -> Result<(), Usage> {
         let Some(options) = self.predecessor_options(0) else {
             self.batch_size
@@ -151,7 +151,7 @@ impl Recipe {
         options.validate().map_err(Usage::new)
     }
 
-    /// Makes the folder of the log and refuses what could not be written when hours have passed.
+    /// Makes the folder of the log. Refuses outputs that could not be written after hours of training.
     pub(crate) fn check_outputs(&self, model: &Path, inputs: &[PathBuf]) -> anyhow::Result<()> {
         files::check_not_input(model, inputs)?;
         files::check_keeps(model, Some(FileKind::Model))?;
@@ -182,7 +182,7 @@ impl Recipe {
         }
     }
 
-    /// The options for torch-diode's networks, with the defaults of torch-diode's command; `None` for our
+    /// The options for torch-diode's networks, with the defaults of torch-diode's command. `None` for the ranking
     /// network.
     fn predecessor_options(&self, seed: u64) -> Option<PredecessorOptions> {
         let (width, blocks) = Architecture::DEEP;
@@ -205,7 +205,7 @@ impl Recipe {
         })
     }
 
-    /// Trains on a set, writes the model file and says how good it is.
+    /// Trains on a set, writes the model file and prints how good the model is.
     pub(crate) fn train(
         &self,
         set: &TrainingSet,
@@ -274,7 +274,7 @@ impl Recipe {
         Ok(model)
     }
 
-    /// What an interrupted training leaves beside the model file, by seed.
+    /// The checkpoints that an interrupted training leaves beside the model file, one for each seed.
     fn partials(&self, path: &Path, first: u64) -> impl Iterator<Item = PathBuf> {
         let (several, path) = (self.seeds > 1, path.to_owned());
         self.all_seeds(first).map(move |seed| match several {
@@ -287,7 +287,7 @@ impl Recipe {
         (0..self.seeds as u64).map(move |more| first.wrapping_add(more))
     }
 
-    /// Whether the same command goes on with an interrupted training. The model at `path` is then unfinished.
+    /// Whether the same command would go on with an interrupted training. The model at `path` is unfinished then.
     pub(crate) fn goes_on(&self, path: &Path, seed: u64) -> bool {
         self.model_type == ModelType::Ranking && self.partials(path, seed).any(|beside| beside.exists())
     }
@@ -320,7 +320,7 @@ impl Recipe {
     }
 }
 
-/// A model file is one that this program can read back.
+/// Refuses names of torch's model files, because this program writes another format.
 pub(crate) fn check_model_name(path: &Path) -> Result<(), Usage> {
     if path.extension().is_some_and(|ending| ending == "pt" || ending == "pth") {
         return Err(Usage::new(format!(

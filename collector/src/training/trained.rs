@@ -3,7 +3,7 @@
 use diode_model::AnyModel;
 use diode_train::EpochLoss;
 
-/// What came of a training of any kind.
+/// A trained model of any kind, and how its training went.
 pub(crate) struct Trained {
     pub(crate) model: AnyModel,
     pub(crate) losses: Vec<EpochLoss>,

@@ -1,4 +1,4 @@
-//! AMD's management library.
+//! The functions of AMD's management library.
 
 use std::ffi::{c_char, c_int, c_void};
 
@@ -8,7 +8,7 @@ use crate::script::Gpu;
 
 const NOT_FOUND: i32 = 31;
 
-/// A device is its number and 1.
+/// A device is the GPU's number plus 1.
 type Device = usize;
 
 fn gpu(node: &Node, device: Device) -> Result<&Gpu, i32> {
@@ -23,7 +23,7 @@ extern "C" fn amdsmi_init(_flags: u64) -> c_int {
 #[unsafe(no_mangle)]
 extern "C" fn amdsmi_get_processor_handle_from_bdf(bdf: u64, device: *mut Device) -> c_int {
     answer("management_device", |node, _| {
-        // The GPUs lie on buses of their own; see the driver.
+        // Each GPU is on its own bus, numbered like the GPU, see the driver.
         let number = (bdf >> 8) as usize;
         if number >= node.script.gpus.len() {
             return Err(NOT_FOUND);
@@ -33,8 +33,8 @@ extern "C" fn amdsmi_get_processor_handle_from_bdf(bdf: u64, device: *mut Device
     })
 }
 
-/// Writes the fields that are read of `amdsmi_gpu_metrics_t`, where its header has them. The script says why
-/// clocks are low by NVIDIA's bits; here, times grow instead.
+/// Writes the fields of `amdsmi_gpu_metrics_t` that `diode` reads, at the offsets of the library's header. A
+/// script states the reasons for low clocks as NVIDIA's bits. AMD's library has growing counters instead.
 #[unsafe(no_mangle)]
 extern "C" fn amdsmi_get_gpu_metrics_info(_device: Device, metrics: *mut u8) -> c_int {
     const SIZE: usize = 2048;
@@ -45,9 +45,9 @@ extern "C" fn amdsmi_get_gpu_metrics_info(_device: Device, metrics: *mut u8) -> 
         let [power_limited, socket_hot] = &mut node.residencies;
         *power_limited += u64::from(reasons & POWER_CAP != 0);
         *socket_hot += u64::from(reasons & !POWER_CAP != 0);
-        // SAFETY: the caller gives room for the structure.
+        // SAFETY: the caller gives enough room for the structure.
         unsafe { metrics.write_bytes(0xff, SIZE) };
-        // SAFETY: all places lie within it.
+        // SAFETY: all offsets lie within the structure.
         let at = |offset: usize| unsafe { metrics.add(offset) };
         put(at(6).cast::<u16>(), celsius as u16);
         put(at(312).cast::<u16>(), 2100);

@@ -1,4 +1,4 @@
-//! What an AMD code object says of its kernels' arguments.
+//! Reads what an AMD code object states about its kernels' arguments.
 
 use serde::Deserialize;
 
@@ -26,14 +26,14 @@ struct Argument {
     size: u64,
 }
 
-/// Places and sizes of a kernel's arguments; `None` if the file says nothing of such a kernel.
+/// The offsets and sizes of a kernel's arguments. `None` if the file does not state them.
 pub(crate) fn arguments(file: &[u8], symbol: &str) -> Option<Vec<[u64; 2]>> {
     let metadata: Metadata = rmp_serde::from_slice(note(file)?).ok()?;
     let kernel = metadata.kernels.into_iter().find(|kernel| kernel.name == symbol)?;
     Some(kernel.args.into_iter().map(|argument| [argument.offset, argument.size]).collect())
 }
 
-/// The AMDGPU metadata note of an ELF file.
+/// The note with the AMDGPU metadata in an ELF file.
 fn note(file: &[u8]) -> Option<&[u8]> {
     const SECTION_NOTE: usize = 7;
     const NOTE_METADATA: usize = 32;
@@ -54,7 +54,8 @@ fn note(file: &[u8]) -> Option<&[u8]> {
     })
 }
 
-/// Where arguments of these sizes lie: each at its natural alignment, none between them.
+/// The offsets and sizes of arguments with these sizes. Each is at its natural alignment, and
+/// nothing else is between them.
 pub(crate) fn laid_out(sizes: &[u64]) -> Vec<[u64; 2]> {
     let place = |end: &mut u64, &size: &u64| {
         let offset = end.next_multiple_of(size);

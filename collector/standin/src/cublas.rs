@@ -1,4 +1,4 @@
-//! cuBLAS.
+//! The functions of cuBLAS.
 #![allow(non_snake_case, reason = "the vendor names them")]
 #![allow(clippy::too_many_arguments, reason = "the vendor chooses them")]
 
@@ -115,7 +115,7 @@ extern "C" fn cublasGemmStridedBatchedEx(
             b: matrix(b, b_kind, transpose_b != 0, ldb as u64, stride_b as u64)?,
             bias: None,
             out: matrix(c, c_kind, false, ldc as u64, stride_c as u64)?,
-            // SAFETY: the caller gives a number.
+            // SAFETY: the caller gives a pointer to a number.
             kept: f64::from(unsafe { beta.read() }),
             wrong: false,
         };

@@ -1,4 +1,4 @@
-//! What only NVIDIA's driver has.
+//! The functions that only NVIDIA's driver has.
 #![allow(non_snake_case, reason = "the vendor names them")]
 
 use std::ffi::{c_char, c_int};
@@ -8,7 +8,7 @@ use crate::out::{put, put_text};
 
 const INVALID: i32 = 1;
 
-/// Declares functions by their name in scripts and NVIDIA's.
+/// Declares functions. Each has a name for scripts and NVIDIA's name.
 macro_rules! functions {
     ($($call:ident = $name:ident ($($argument:ident: $kind:ty),*) |$node:pat_param, $effect:pat_param| $body:block)*) => {
         $(

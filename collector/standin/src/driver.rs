@@ -1,4 +1,4 @@
-//! The driver's functions.
+//! The functions that both vendors' drivers have.
 #![allow(non_snake_case, reason = "the vendor names them")]
 
 use std::ffi::{c_char, c_int, c_uint, c_void};
@@ -20,11 +20,11 @@ const INVALID_IMAGE: i32 = 200;
 const NOT_FOUND: i32 = 500;
 const NOT_READY: i32 = 600;
 
-/// What taking the time costs the GPU, and moving a byte, in nanoseconds.
+/// How many nanoseconds an event costs the GPU, and how many bytes it moves in one.
 const EVENT: u64 = 500;
 const BYTES_PER_NANOSECOND: u64 = 2000;
 
-/// Declares functions by their name in scripts, and NVIDIA's and AMD's.
+/// Declares functions. Each has a name for scripts, NVIDIA's name and AMD's name.
 macro_rules! functions {
     ($($call:ident = $cuda:ident, $hip:ident ($($argument:ident: $kind:ty),*) |$node:pat_param, $effect:pat_param| $body:block)*) => {
         $(
@@ -107,7 +107,7 @@ functions! {
         node.settle(from, bytes as u64)?;
         match node.memory.bytes_mut(from, bytes as u64) {
             Ok(from) => {
-                // SAFETY: the caller gives room for so many bytes.
+                // SAFETY: the caller gives room for this many bytes.
                 unsafe { slice::from_raw_parts_mut(to, bytes) }.copy_from_slice(from);
                 Ok(())
             }
@@ -132,7 +132,7 @@ functions! {
     unload = cuModuleUnload, hipModuleUnload (module: usize) |node, _| { node.unload(module) }
 
     function = cuModuleGetFunction, hipModuleGetFunction (function: *mut usize, module: usize, name: *const c_char) |node, _| {
-        // SAFETY: the caller gives a text with a zero at its end.
+        // SAFETY: the caller gives a text that ends with a zero byte.
         let name = unsafe { std::ffi::CStr::from_ptr(name) };
         let (kernel, _) = node.loaded(module)?;
         if name.to_str() != Ok(kernel.symbol.as_str()) {
@@ -170,7 +170,7 @@ functions! {
     event_destroy = cuEventDestroy_v2, hipEventDestroy (_event: usize) |_, _| { Ok(()) }
 }
 
-/// What is launched, as both vendors' drivers take it.
+/// Declares the function that launches a kernel. It is the same for both vendors.
 macro_rules! launches {
     ($($name:ident)*) => {
         $(
@@ -203,14 +203,14 @@ fn launch(
     shared: u32,
     arguments: *mut *mut c_void,
 ) -> c_int {
-    /// More than this must be asked for by name.
+    /// Only more than this must be allowed for each kernel.
     const ORDINARY_SHARED: u32 = 48 << 10;
     perform("launch any", |node, _| {
         let (kernel, allowed) = node.loaded(function)?.clone();
         node.launched = true;
         let effect = node.effect_of_launch(&kernel.key)?;
         let most = node.gpu().shared;
-        // AMD's driver need not be asked.
+        // AMD's driver needs no permission.
         let ordinary = if node.gpu().is_amd() { most } else { ORDINARY_SHARED };
         if shared > ordinary.max(allowed) {
             return Err(INVALID);
@@ -232,13 +232,13 @@ fn launch(
 }
 
 fn run(node: &mut Node, key: &str, task: Task, effect: Option<Effect>) -> Result<(), i32> {
-    /// What any launch takes.
+    /// The least time that any launch takes.
     const LEAST: u64 = 1000;
     let mut took = LEAST;
     match task {
         Task::Product(mut product) => {
             product.wrong = effect == Some(Effect::Wrong);
-            // The same for a kernel in every run, and different for different kernels.
+            // The factor is the same for a kernel in every run, and differs between kernels.
             let factor = 50 + key.bytes().fold(7_u64, |sum, byte| (sum * 31 + u64::from(byte)) % 101);
             took += product.size.iter().product::<u64>() * factor / 1000;
             node.pending.add(product, &mut node.memory).map_err(|outside| node.outside(&outside))?;
@@ -262,7 +262,7 @@ fn run(node: &mut Node, key: &str, task: Task, effect: Option<Effect>) -> Result
             let off = (0..count).filter(|&element| {
                 let given = number.read(&values[0], element);
                 let expected = number.sum().read(&values[1], element);
-                // What is no number is not right.
+                // A value that is not a number is not right.
                 let right = (given - expected).abs() <= absolute + relative * expected.abs();
                 !right
             });
@@ -283,7 +283,8 @@ fn run(node: &mut Node, key: &str, task: Task, effect: Option<Effect>) -> Result
     Ok(())
 }
 
-/// Numbers that look normal enough: sums of four that are equally likely between -1 and 1.
+/// Fills memory with numbers that look normal enough: each is the sum of four uniform numbers
+/// between -1 and 1.
 fn fill(bytes: &mut [u8], number: Number, count: u64, seed: u64) {
     let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
     for element in 0..count {

@@ -1,4 +1,4 @@
-//! What only AMD's driver has.
+//! The functions that only AMD's driver has.
 #![allow(non_snake_case, reason = "the vendor names them")]
 
 use std::ffi::{c_char, c_int};
@@ -20,15 +20,15 @@ extern "C" fn hipSetDevice(device: c_int) -> c_int {
     })
 }
 
-/// Writes the fields that are read of `hipDeviceProp_tR0600`, where ROCm's header has them.
+/// Writes the fields of `hipDeviceProp_tR0600` that `diode` reads, at the offsets of ROCm's header.
 #[unsafe(no_mangle)]
 extern "C" fn hipGetDevicePropertiesR0600(properties: *mut u8, device: c_int) -> c_int {
     const SIZE: usize = 1472;
     perform("device_properties", |node, _| {
         let gpu = node.script.gpus.get(device as usize).ok_or(INVALID_DEVICE)?;
-        // SAFETY: the caller gives room for the structure.
+        // SAFETY: the caller gives enough room for the structure.
         unsafe { properties.write_bytes(0, SIZE) };
-        // SAFETY: all places lie within it.
+        // SAFETY: all offsets lie within the structure.
         let at = |offset: usize| unsafe { properties.add(offset) };
         put_text(at(0).cast(), 256, &gpu.name);
         put(at(288).cast::<u64>(), gpu.memory);

@@ -1,4 +1,4 @@
-//! What a kernel computes, and what it was promised, from the name that a pack files it under.
+//! What a kernel computes and what it may assume, read from its name in the pack.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -17,7 +17,7 @@ pub(crate) struct Kernel {
     pub(crate) threads: u32,
     pub(crate) shared: u32,
     pub(crate) work: Computation,
-    /// Places and sizes of its arguments, if the binary states them. AMD's do.
+    /// The offsets and sizes of its arguments, if the binary states them. Binaries for AMD GPUs do.
     pub(crate) arguments: Option<Vec<[u64; 2]>>,
 }
 
@@ -29,7 +29,7 @@ pub(crate) enum Computation {
     Compare(Number),
 }
 
-/// A multiplication, with everything that its code takes for granted.
+/// A multiplication, with everything that its code assumes.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Multiply {
     pub(crate) number: Number,
@@ -37,11 +37,11 @@ pub(crate) struct Multiply {
     /// Whether A and B are row-major.
     pub(crate) rows: [bool; 2],
     pub(crate) bias: Bias,
-    /// What divides the distance between rows of A, B and the output, in elements.
+    /// The divisor of the distance between rows of A, B and the output, in elements.
     pub(crate) divisors: [u64; 3],
     pub(crate) block: [u64; 3],
     pub(crate) even_k: bool,
-    /// The tile is no larger than the matrix, where that is asked.
+    /// Whether the tile fits, where that matters.
     pub(crate) fits: bool,
     pub(crate) sizes: Option<[u64; 3]>,
 }
@@ -65,7 +65,7 @@ pub(crate) fn kernels_of(path: &Path) -> Result<HashMap<Digest, Kernel>, String>
             Computation::parse(&key).ok_or_else(|| format!("the stand-in does not know the kernel {key}"))?;
         let (symbol, threads, shared) = (built.symbol.clone(), built.threads, built.shared);
         let arguments = code_object::arguments(&binary, &symbol);
-        // Two kernels of one binary do the same.
+        // If two kernels have the same binary, either of them describes it.
         let kernel = Kernel { key, symbol, threads, shared, work, arguments };
         kernels.entry(Digest::of(&binary)).or_insert(kernel);
     }
@@ -73,7 +73,7 @@ pub(crate) fn kernels_of(path: &Path) -> Result<HashMap<Digest, Kernel>, String>
 }
 
 impl Computation {
-    /// The sizes of the arguments that a launch passes, Triton's own two pointers last.
+    /// The sizes of the arguments that a launch passes. Triton's own two pointers come last.
     pub(crate) fn sizes(&self) -> Vec<u64> {
         let parts: &[(u64, usize)] = match self {
             Self::Multiply(_) => &[(8, 4), (4, 9)],
@@ -136,7 +136,7 @@ impl Multiply {
                 Some(("even_k", value)) => multiply.even_k = value == "true",
                 Some(("fits", value)) => multiply.fits = value == "true",
                 Some(("sizes", value)) => multiply.sizes = Some(sizes(value)?),
-                // How the code is made, which no caller has to know.
+                // Other fields say how the code is made. No caller has to know them.
                 _ => {}
             }
         }

@@ -1,4 +1,4 @@
-//! Launches: what their arguments say, and whether that is what the kernel was compiled for.
+//! Launches: reads their arguments and checks them against what the kernel was compiled for.
 
 use std::ffi::c_void;
 
@@ -18,7 +18,8 @@ impl Arguments {
     }
 
     fn take<T: Copy>(&mut self) -> T {
-        // SAFETY: the caller passes as many pointers as the kernel has arguments, each to a value.
+        // SAFETY: the caller passes as many pointers as the kernel has arguments. Each of them
+        // leads to a value.
         unsafe {
             let value = self.next.read().cast::<T>().read();
             self.next = self.next.add(1);
@@ -42,14 +43,14 @@ impl Arguments {
         self.take::<f32>().into()
     }
 
-    /// Triton's own two pointers, which no kernel of a pack uses.
+    /// Reads Triton's own two pointers, which no kernel of a pack uses.
     fn end(&mut self) -> Result<(), String> {
         let scratch: [u64; 2] = [self.take(), self.take()];
         expect("the scratch pointers", scratch, [0, 0])
     }
 }
 
-/// What a launch asks for.
+/// The work that a launch asks for.
 pub(crate) enum Task {
     Product(Product),
     Fill {
@@ -69,11 +70,11 @@ pub(crate) enum Task {
     },
 }
 
-/// Elements that one program of `fill` and `compare` takes, and the tile of the reference.
+/// How many elements one program of `fill` and `compare` processes, and the tile of the reference.
 const BLOCK: u64 = 4096;
 const REFERENCE: [u64; 2] = [64, 64];
 
-/// Reads the arguments of a launch. The error says what the kernel was not compiled for.
+/// Reads the arguments of a launch. The error says what does not match the kernel.
 pub(crate) fn task(
     kernel: &Kernel,
     grid: [u32; 3],
@@ -142,7 +143,7 @@ impl Multiply {
         if let Some(sizes) = self.sizes {
             expect("M, N and K", [m, n, k], sizes)?;
         }
-        // Fitting is asked where nothing divides the size that an operand runs along.
+        // A tile must fit only if nothing divides the size that an operand runs along.
         let undivided = [!rows_a && self.divisors[0] == 1, rows_b && self.divisors[1] == 1];
         for ((size, block), undivided) in [(m, self.block[0]), (n, self.block[1])].into_iter().zip(undivided)
         {

@@ -1,4 +1,4 @@
-//! What the libraries of multiplications share.
+//! What the stand-ins for the libraries of multiplications share.
 
 use std::ffi::c_int;
 
@@ -9,7 +9,7 @@ use crate::script::Effect;
 
 const NOT_SUPPORTED: i32 = 15;
 
-/// Any handle that is never looked at.
+/// A handle that nobody looks at.
 pub(crate) const HANDLE: usize = 0xb1a5;
 
 pub(crate) fn number(kind: c_int) -> Result<Number, i32> {
@@ -21,7 +21,8 @@ pub(crate) fn number(kind: c_int) -> Result<Number, i32> {
     }
 }
 
-/// A column-major matrix of the library's, transposed or not, as rows and columns of its own.
+/// A column-major matrix of the library, transposed or not, with its distances between rows and
+/// between columns.
 pub(crate) fn matrix(
     address: u64,
     kind: c_int,

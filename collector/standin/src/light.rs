@@ -1,4 +1,4 @@
-//! cuBLASLt and hipBLASLt: the same functions, under names and numbers of their own.
+//! The functions of cuBLASLt and hipBLASLt. They are the same, with different names and numbers.
 #![allow(non_snake_case, reason = "the vendors name them")]
 #![allow(clippy::too_many_arguments, reason = "the vendors choose them")]
 
@@ -13,8 +13,8 @@ use crate::script::Effect;
 const INVALID: i32 = 7;
 const ADD_BIAS: u32 = 4;
 
-/// The numbers of a library: how an operand is taken as it is and transposed, fp32 sums, the attributes of a
-/// multiplication (two operands, epilogue, bias), those of a matrix (batches, their distance).
+/// The constants of a library: an operand as it is and transposed; sums in fp32; the attributes of a
+/// multiplication (two operands, epilogue, bias); the attributes of a matrix (batches and their distance).
 struct Numbers {
     operations: [u64; 2],
     compute: c_int,
@@ -30,7 +30,7 @@ fn numbers(node: &Node) -> &'static Numbers {
     if node.gpu().is_amd() { &HIPBLAS } else { &CUBLAS }
 }
 
-/// What a multiplication does beside multiplying.
+/// What a multiplication does besides multiplying.
 #[derive(Default)]
 struct Description {
     transposed: [bool; 2],
@@ -38,7 +38,7 @@ struct Description {
     bias: u64,
 }
 
-/// A column-major matrix, as the library is told of it.
+/// A column-major matrix, as the caller described it.
 struct Layout {
     kind: c_int,
     rows: u64,
@@ -48,7 +48,7 @@ struct Layout {
     distance: u64,
 }
 
-/// Declares functions by their name in scripts, and NVIDIA's and AMD's.
+/// Declares functions. Each has a name for scripts, NVIDIA's name and AMD's name.
 macro_rules! functions {
     ($($call:ident = $cuda:ident, $hip:ident ($($argument:ident: $kind:ty),* $(,)?) |$node:pat_param, $effect:pat_param| $body:block)*) => {
         $(
@@ -100,7 +100,7 @@ functions! {
     }
 
     light_forget = cublasLtMatmulDescDestroy, hipblasLtMatmulDescDestroy (description: *mut Description) |_, _| {
-        // SAFETY: made by a function above, and destroyed once.
+        // SAFETY: a function above has made it, and it is destroyed once.
         drop(unsafe { Box::from_raw(description) });
         Ok(())
     }
@@ -128,7 +128,7 @@ functions! {
     }
 
     light_layout_forget = cublasLtMatrixLayoutDestroy, hipblasLtMatrixLayoutDestroy (layout: *mut Layout) |_, _| {
-        // SAFETY: made by a function above, and destroyed once.
+        // SAFETY: a function above has made it, and it is destroyed once.
         drop(unsafe { Box::from_raw(layout) });
         Ok(())
     }
@@ -164,9 +164,9 @@ functions! {
         _algorithm: *const c_void, workspace: u64, workspace_bytes: usize, _stream: usize,
     ) |node, effect| {
         node.memory.check(workspace, workspace_bytes as u64).map_err(|_| INVALID)?;
-        // SAFETY: the caller gives what the functions above have made, and a number.
+        // SAFETY: the caller gives what the functions above have made, and a pointer to a number.
         let (description, kept) = unsafe { (&*description, beta.read()) };
-        // SAFETY: as above.
+        // SAFETY: as for the line above.
         let [a_layout, b_layout, d_layout] = [a_layout, b_layout, d_layout].map(|layout| unsafe { &*layout });
         let product = product(description, (a, a_layout), (b, b_layout), (d, d_layout), kept.into())?;
         queue(node, product, effect)
@@ -196,7 +196,7 @@ fn product(
     if given != [turned(left, m, depth), turned(right, depth, n)] {
         return Err(INVALID);
     }
-    // A vector along the library's rows, which are the caller's columns.
+    // The bias runs along the library's rows, which are the caller's columns.
     let bias =
         Matrix { address: description.bias, number: number(d_layout.kind)?, row: 1, column: 0, batch: 0 };
     Ok(Product {
@@ -210,9 +210,9 @@ fn product(
     })
 }
 
-/// A number of four or eight bytes.
+/// Reads a number of four or eight bytes.
 fn read(value: *const c_void, bytes: usize) -> Result<u64, i32> {
-    // SAFETY: the caller gives a value of as many bytes as he says.
+    // SAFETY: the caller gives a value that has as many bytes as it states.
     unsafe {
         match bytes {
             4 => Ok(u64::from(value.cast::<u32>().read())),

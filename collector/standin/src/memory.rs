@@ -1,11 +1,11 @@
-//! The memory of a GPU. Its addresses mean nothing to the host, so it is read through the driver alone.
+//! The memory of a GPU. The host cannot use its addresses, so memory is read through the driver alone.
 
 use std::collections::BTreeMap;
 
 pub(crate) const OUT_OF_MEMORY: i32 = 2;
 const INVALID: i32 = 1;
 
-/// Where the first allocation lies.
+/// The address of the first allocation.
 const FIRST: u64 = 0x7000_0000_0000;
 /// Allocations begin at a multiple of this, and lie at least this far apart.
 const GRANULE: u64 = 1 << 20;
@@ -23,7 +23,7 @@ struct Block {
     contents: Contents,
 }
 
-/// Memory that was only filled takes no room on the host.
+/// The contents of an allocation. While it was only filled with a byte, it takes no room on the host.
 #[derive(Debug)]
 enum Contents {
     Filled(u8),
@@ -55,12 +55,12 @@ impl Memory {
         let address = self.next;
         self.next += bytes.next_multiple_of(GRANULE) + GRANULE;
         self.used += bytes;
-        // What memory holds before anything is written to it.
+        // An allocation holds this byte until something is written to it.
         self.blocks.insert(address, Block { bytes, contents: Contents::Filled(0xa5) });
         Ok(address)
     }
 
-    /// Gives an allocation back, and says how large it was.
+    /// Frees an allocation. Returns how many bytes it had.
     pub(crate) fn free(&mut self, address: u64) -> Result<u64, i32> {
         let block = self.blocks.remove(&address).ok_or(INVALID)?;
         self.used -= block.bytes;
@@ -77,7 +77,7 @@ impl Memory {
         Ok(())
     }
 
-    /// Whether a range may be read or written.
+    /// Fails unless the whole range may be read and written.
     pub(crate) fn check(&mut self, address: u64, bytes: u64) -> Result<(), Outside> {
         self.block(address, bytes).map(drop)
     }

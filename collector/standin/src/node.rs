@@ -1,4 +1,4 @@
-//! The state of this process's GPU, and what every call does first.
+//! The state of this process's GPU, and what every call does before its own work.
 
 use std::collections::HashMap;
 use std::ffi::c_int;
@@ -19,36 +19,36 @@ use crate::pending::Pending;
 use crate::script::{Effect, Gpu, Script};
 
 const INVALID: i32 = 1;
-/// A kernel has read or written where nothing is.
+/// The driver's code for a kernel that reads or writes outside of all allocations.
 const ILLEGAL_ADDRESS: i32 = 700;
 
-/// One process's view of the node; it uses one GPU.
+/// The node, seen from one process, which uses one GPU.
 pub(crate) struct Node {
     pub(crate) script: Script,
     path: PathBuf,
-    /// How many processes have started the driver, this one included.
+    /// The number of this process among all that have started the driver, counted from 1.
     process: u64,
-    /// The calls that each rule has matched.
+    /// For each rule, how many calls it has matched.
     matched: Vec<u64>,
     pub(crate) current: usize,
     pub(crate) kernels: HashMap<Digest, Kernel>,
-    /// Kernels that were loaded, and the dynamic shared memory that was asked for by name; nothing is left of those
-    /// that were unloaded. A handle is a place here and 1.
+    /// The loaded kernels, with the dynamic shared memory that each was allowed. An unloaded kernel leaves `None`.
+    /// A handle is a place in this list plus 1.
     pub(crate) loaded: Vec<Option<(Kernel, u32)>>,
-    /// Something was launched, and nobody has waited for it yet.
+    /// Whether something was launched that nobody has waited for yet.
     pub(crate) launched: bool,
     pub(crate) memory: Memory,
     pub(crate) pending: Pending,
-    /// The time of the GPU in nanoseconds, when all that is queued has run.
+    /// The GPU's time in nanoseconds, once all queued work has run.
     pub(crate) clock: u64,
-    /// Times of the events that were recorded, and whether they have been waited for since. A handle is a
-    /// place here and 1.
+    /// The times of recorded events, and whether somebody has waited since. A handle is a place in this list plus
+    /// 1.
     pub(crate) events: Vec<(u64, bool)>,
-    /// How often clocks were held down by the power limit, and by heat.
+    /// How often the power limit held clocks down, and how often heat did.
     pub(crate) residencies: [u64; 2],
-    /// What every call returns since something broke.
+    /// The code that every call returns since something broke.
     broken: Option<i32>,
-    /// A launch never ends.
+    /// Whether a launch never ends.
     hung: bool,
 }
 
@@ -60,13 +60,13 @@ static NODE: LazyLock<Mutex<Node>> = LazyLock::new(|| match Node::read() {
     }
 });
 
-/// Runs a call of the driver or of a library above it: what the script says of it, or else its body, which is
-/// told the effects that concern it. Nothing is done any more when something is broken.
+/// Runs a call of the driver or of a library above it. It does what the script says, or else runs the body with the
+/// effects that concern it. Once something is broken, calls only return the code.
 pub(crate) fn perform(call: &str, body: impl FnOnce(&mut Node, Option<Effect>) -> Result<(), i32>) -> c_int {
     answer(call, |node, effect| node.broken.map_or_else(|| body(node, effect), Err))
 }
 
-/// The same for what goes on answering when something is broken.
+/// Like [`perform`], for calls that go on answering once something is broken.
 pub(crate) fn answer(call: &str, body: impl FnOnce(&mut Node, Option<Effect>) -> Result<(), i32>) -> c_int {
     let mut node = NODE.lock().unwrap_or_else(PoisonError::into_inner);
     let effect = node.effect(call, "");
@@ -83,7 +83,7 @@ pub(crate) fn answer(call: &str, body: impl FnOnce(&mut Node, Option<Effect>) ->
     done.err().unwrap_or(0)
 }
 
-/// Waits for ever, or until this process has lost its parent, which would end it.
+/// Waits until the parent process is gone, and then ends this process. The parent would normally end it.
 fn hang() -> ! {
     let parent = parent_id();
     while parent_id() == parent {
@@ -120,7 +120,7 @@ impl Node {
         Ok(node)
     }
 
-    /// Adds to a file beside the script, and gives its length.
+    /// Appends to a file beside the script. Returns the file's new length.
     fn append(&self, name: &str, text: &str) -> Result<u64, String> {
         let path = self.beside(name);
         let add = || {
@@ -137,7 +137,7 @@ impl Node {
         path.into()
     }
 
-    /// This process computes on a GPU from now on, as others are told.
+    /// Notes for other processes that this process computes on a GPU from now on.
     pub(crate) fn hold(&mut self, number: usize) {
         self.current = number;
         if let Err(error) = self.append(Script::HOLDERS, &format!("{number} {}\n", std::process::id())) {
@@ -145,7 +145,7 @@ impl Node {
         }
     }
 
-    /// The processes that compute on a GPU: those of `diode`, and others as the script says.
+    /// The processes that compute on a GPU: processes of `diode`, and as many others as the script says.
     pub(crate) fn holders(&self, number: usize, effect: Option<Effect>) -> Vec<u32> {
         let text = fs::read_to_string(self.beside(Script::HOLDERS)).unwrap_or_default();
         let of_gpu =
@@ -154,7 +154,7 @@ impl Node {
         holders.sort_unstable();
         holders.dedup();
         holders.retain(|id| PathBuf::from(format!("/proc/{id}")).exists());
-        // No process of this node has so large a number.
+        // No process of this node has such a large number.
         holders.extend(
             (0..value(effect, self.script.gpus[number].processes.into()) as u32)
                 .map(|other| u32::MAX - other),
@@ -166,7 +166,7 @@ impl Node {
         &self.script.gpus[self.current]
     }
 
-    /// What the first rule says of a call that is due.
+    /// The effect of the first rule that applies to this call.
     pub(crate) fn effect(&mut self, call: &str, kernel: &str) -> Option<Effect> {
         let (current, process) = (self.current as u32, self.process);
         self.script.rules.iter().zip(&mut self.matched).find_map(|(rule, matched)| {
@@ -183,11 +183,11 @@ impl Node {
         })
     }
 
-    /// What becomes of a launch; the effects that concern its kernel remain.
+    /// The outcome of a launch. Effects that concern its kernel are returned.
     pub(crate) fn effect_of_launch(&mut self, key: &str) -> Result<Option<Effect>, i32> {
         match self.effect("launch", key) {
             Some(Effect::Return(code)) => {
-                // The process may give up now, and with it goes what is queued.
+                // The process may give up now. Then its queued work ends, too.
                 self.launched = false;
                 return Err(code);
             }
@@ -204,7 +204,7 @@ impl Node {
         gpu.memory.saturating_sub(gpu.held).saturating_sub(self.memory.used)
     }
 
-    /// Waits for all that is queued.
+    /// Waits for all queued work.
     pub(crate) fn wait(&mut self) {
         if self.hung {
             hang();
@@ -213,12 +213,12 @@ impl Node {
         self.events.iter_mut().for_each(|(_, waited)| *waited = true);
     }
 
-    /// A kernel that is loaded, and its dynamic shared memory.
+    /// A loaded kernel, and the dynamic shared memory that it was allowed.
     pub(crate) fn loaded(&mut self, handle: usize) -> Result<&mut (Kernel, u32), i32> {
         place(&mut self.loaded, handle)?.as_mut().ok_or(INVALID)
     }
 
-    /// A kernel is unloaded. What runs on a GPU may not go.
+    /// Unloads a kernel. A kernel that may still run must not be unloaded.
     pub(crate) fn unload(&mut self, handle: usize) -> Result<(), i32> {
         let kernel = place(&mut self.loaded, handle)?.take().ok_or(INVALID)?.0;
         if self.launched && self.broken.is_none() {
@@ -227,7 +227,7 @@ impl Node {
         Ok(())
     }
 
-    /// A launch that its kernel was not compiled for: on a GPU, anything could happen.
+    /// Reports a launch that does not match its kernel. On a real GPU, anything could happen.
     pub(crate) fn violation(&mut self, what: &str) -> i32 {
         if let Err(error) = self.append(Script::VIOLATIONS, &format!("{what}\n")) {
             let _ = writeln!(std::io::stderr(), "the stand-in cannot report {what}: {error}");
@@ -240,7 +240,7 @@ impl Node {
         self.violation(&outside.to_string())
     }
 
-    /// Computes what goes to some memory.
+    /// Computes the results that belong into this memory.
     pub(crate) fn settle(&mut self, address: u64, bytes: u64) -> Result<(), i32> {
         self.pending
             .settle(address, bytes, &mut self.memory)
@@ -248,12 +248,12 @@ impl Node {
     }
 }
 
-/// What a handle stands for.
+/// The object that a handle stands for.
 pub(crate) fn place<T>(all: &mut [T], handle: usize) -> Result<&mut T, i32> {
     handle.checked_sub(1).and_then(|place| all.get_mut(place)).ok_or(INVALID)
 }
 
-/// What is asked for, unless the script says otherwise.
+/// The value that the script gives, or else the usual one.
 pub(crate) fn value(effect: Option<Effect>, usual: u64) -> u64 {
     if let Some(Effect::Value(value)) = effect { value } else { usual }
 }

@@ -1,8 +1,8 @@
-//! Elements of matrices.
+//! The elements of matrices.
 
 use half::{bf16, f16};
 
-/// How an element is stored.
+/// The type in which an element is stored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Number {
     Half,
@@ -20,7 +20,7 @@ impl Number {
         }
     }
 
-    /// The type in which such elements are added up.
+    /// The type in which elements of this type are added up.
     pub(crate) fn sum(self) -> Self {
         if self == Self::Single { Self::Double } else { Self::Single }
     }

@@ -1,4 +1,4 @@
-//! NVIDIA's management library.
+//! The functions of NVIDIA's management library.
 #![allow(non_snake_case, reason = "the vendor names them")]
 
 use std::ffi::{CStr, c_char, c_int, c_uint, c_ulonglong};
@@ -10,7 +10,7 @@ use crate::script::{Effect, Gpu};
 const NOT_FOUND: i32 = 6;
 const INSUFFICIENT_SIZE: i32 = 7;
 
-/// One process, as `nvmlDeviceGetComputeRunningProcesses_v3` lists it.
+/// One process in the list of `nvmlDeviceGetComputeRunningProcesses_v3`.
 #[repr(C)]
 struct Process {
     pid: c_uint,
@@ -19,7 +19,7 @@ struct Process {
     compute_instance: c_uint,
 }
 
-/// A device is its number and 1.
+/// A device is the GPU's number plus 1.
 type Device = usize;
 
 fn gpu(node: &Node, device: Device) -> Result<&Gpu, i32> {
@@ -30,7 +30,7 @@ fn value(effect: Option<Effect>, usual: u32) -> u32 {
     if let Some(Effect::Value(value)) = effect { value as u32 } else { usual }
 }
 
-/// Functions that give one number of a device.
+/// Declares functions that give one number about a device.
 macro_rules! numbers {
     ($($call:ident = $name:ident ($($more:ident: $kind:ty),*) |$gpu:pat_param| $value:expr;)*) => {
         $(
@@ -69,7 +69,7 @@ extern "C" fn nvmlSystemGetDriverVersion(text: *mut c_char, room: c_uint) -> c_i
 #[unsafe(no_mangle)]
 extern "C" fn nvmlDeviceGetHandleByPciBusId_v2(bus: *const c_char, device: *mut Device) -> c_int {
     answer("management_device", |node, _| {
-        // SAFETY: the caller gives a text with a zero at its end.
+        // SAFETY: the caller gives a text that ends with a zero byte.
         let bus = unsafe { CStr::from_ptr(bus) }.to_string_lossy();
         let named = (0..node.script.gpus.len()).find(|number| bus == format!("0000:{number:02x}:00.0"));
         put(device, 1 + named.ok_or(NOT_FOUND)?);
@@ -104,7 +104,7 @@ extern "C" fn nvmlDeviceGetComputeRunningProcesses_v3(
     answer("processes", |node, effect| {
         gpu(node, device)?;
         let holders = node.holders(device - 1, effect);
-        // SAFETY: the caller gives a number.
+        // SAFETY: the caller gives a pointer to a number.
         let room = unsafe { count.read() } as usize;
         put(count, holders.len() as c_uint);
         if room < holders.len() {
@@ -112,7 +112,7 @@ extern "C" fn nvmlDeviceGetComputeRunningProcesses_v3(
         }
         for (number, pid) in holders.into_iter().enumerate() {
             let process = Process { pid, used: 1 << 30, instance: 0, compute_instance: 0 };
-            // SAFETY: the caller has room for them, see above.
+            // SAFETY: the caller has room for all processes, as was checked above.
             put(unsafe { processes.add(number) }, process);
         }
         Ok(())

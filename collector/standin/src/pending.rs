@@ -1,12 +1,12 @@
-//! Multiplications that have been launched and whose results have not been read. Most never are: the next
-//! launch writes over them.
+//! Multiplications that were launched and whose results were not read yet. Most results never are,
+//! because the next launch overwrites them.
 
 use std::collections::BTreeMap;
 
 use crate::memory::{Memory, Outside};
 use crate::product::Product;
 
-/// By the address of their outputs.
+/// The multiplications, by the address of their output.
 #[derive(Debug, Default)]
 pub(crate) struct Pending(BTreeMap<u64, Product>);
 
@@ -19,12 +19,12 @@ impl Pending {
         Ok(())
     }
 
-    /// Memory is written over: what was to go there needs no computing.
+    /// Drops the multiplications whose output is overwritten.
     pub(crate) fn forget(&mut self, address: u64, bytes: u64) {
         self.0.retain(|&out, _| out < address || out >= address + bytes);
     }
 
-    /// Computes what goes to this memory.
+    /// Computes the multiplications whose output lies in this memory.
     pub(crate) fn settle(&mut self, address: u64, bytes: u64, memory: &mut Memory) -> Result<(), Outside> {
         let there: Vec<u64> = self.0.range(address..address + bytes).map(|(&out, _)| out).collect();
         there

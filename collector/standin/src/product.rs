@@ -1,9 +1,9 @@
-//! Multiplications, by a kernel or by the library.
+//! Multiplications by a kernel or by the library.
 
 use crate::memory::{Memory, Outside};
 use crate::number::Number;
 
-/// A matrix or a batch of them; distances in elements.
+/// A matrix, or a batch of matrices. Distances are in elements.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Matrix {
     pub(crate) address: u64,
@@ -14,7 +14,7 @@ pub(crate) struct Matrix {
 }
 
 impl Matrix {
-    /// From the first to behind the last element.
+    /// How many bytes there are from the first element to the end of the last one.
     fn bytes(&self, [batches, rows, columns]: [u64; 3]) -> u64 {
         let last = (batches - 1) * self.batch + (rows - 1) * self.row + (columns - 1) * self.column;
         (last + 1) * self.number.size()
@@ -32,19 +32,19 @@ impl Matrix {
 /// out = A · B + bias + `kept` · out
 #[derive(Debug, Clone)]
 pub(crate) struct Product {
-    /// Batches, M, N and K.
+    /// The number of batches, M, N and K.
     pub(crate) size: [u64; 4],
     pub(crate) a: Matrix,
     pub(crate) b: Matrix,
     pub(crate) bias: Option<Matrix>,
     pub(crate) out: Matrix,
     pub(crate) kept: f64,
-    /// One element is to be wrong.
+    /// Whether one element is to be wrong.
     pub(crate) wrong: bool,
 }
 
 impl Product {
-    /// Whether all matrices lie in memory.
+    /// Fails unless all matrices lie within allocations.
     pub(crate) fn check(&self, memory: &mut Memory) -> Result<(), Outside> {
         let [a, b, out] = self.sizes();
         for (matrix, size) in [(self.a, a), (self.b, b), (self.out, out)] {
@@ -58,7 +58,7 @@ impl Product {
         [[batches, m, k], [batches, k, n], [batches, m, n]]
     }
 
-    /// Computes it. [`Self::check`] has found all matrices.
+    /// Computes the product. [`Self::check`] must have succeeded before.
     pub(crate) fn compute(&self, memory: &mut Memory) -> Result<(), Outside> {
         let [batches, m, n, k] = self.size;
         let [size_a, size_b, size_out] = self.sizes();

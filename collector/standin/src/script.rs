@@ -1,4 +1,4 @@
-//! What the stand-in is told to be, and what is to go wrong.
+//! The script of a stand-in: what node it is, and what goes wrong.
 
 use std::path::PathBuf;
 
@@ -10,18 +10,20 @@ pub struct Script {
     /// The kernels that may be launched.
     pub pack: PathBuf,
     pub gpus: Vec<Gpu>,
-    /// The first that matches a call decides what becomes of it.
+    /// The first rule that matches a call decides its effect.
     pub rules: Vec<Rule>,
 }
 
 impl Script {
     /// The environment variable that names the script's file.
     pub const VARIABLE: &str = "DIODE_STANDIN";
-    /// Appended to the script's name: one byte for every process that has started the driver.
+    /// Added to the script's name for a file with one byte for every process that has started the driver.
     pub const STARTS: &str = ".starts";
-    /// Appended to the script's name: a line for each GPU that a process has opened, with the process's id.
+    /// Added to the script's name for a file with a line for each GPU that a process opened. The line has the
+    /// GPU and the process's id.
     pub const HOLDERS: &str = ".holders";
-    /// Appended to the script's name: launches with arguments that their kernels are not compiled for.
+    /// Added to the script's name for a file that lists launches with arguments that do not match their
+    /// kernel.
     pub const VIOLATIONS: &str = ".violations";
 }
 
@@ -29,20 +31,20 @@ impl Script {
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Gpu {
     pub name: String,
-    /// Major and minor.
+    /// The major and the minor number.
     pub capability: [i32; 2],
-    /// AMD's architecture with its settings, such as `gfx942:sramecc+:xnack-`; NVIDIA's GPUs have none.
+    /// AMD's architecture with its settings, such as `gfx942:sramecc+:xnack-`. `None` for NVIDIA's GPUs.
     pub arch: Option<String>,
     pub memory: u64,
-    /// Bytes that others hold.
+    /// How many bytes other processes hold.
     pub held: u64,
     pub l2_bytes: i32,
-    /// The most dynamic shared memory of a block.
+    /// The most dynamic shared memory of one block.
     pub shared: u32,
     /// How many kernels can be loaded at once.
     pub kernels: usize,
     pub mig: bool,
-    /// Other processes that compute on it.
+    /// How many other processes compute on it.
     pub processes: u32,
     pub power_limit_mw: u32,
 }
@@ -82,20 +84,21 @@ impl Gpu {
     }
 }
 
-/// When something happens, and what.
+/// Which calls are affected, and how.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Rule {
-    /// The call, by the name that both vendors' functions share here: `launch`, `allocate`, `synchronize`.
+    /// The call's name, which both vendors' functions share here: `launch`, `allocate`, `synchronize`.
     pub call: String,
-    /// Only launches of kernels whose key in the pack has this text.
+    /// If given, only launches of kernels whose name in the pack contains this text are affected.
     pub kernel: Option<String>,
-    /// Only on this GPU.
+    /// If given, only calls on this GPU are affected.
     pub gpu: Option<u32>,
-    /// Only in this process, counted from 1 over all that have started the driver with the script.
+    /// If given, only calls in this process are affected. Processes that have started the driver with the
+    /// script are counted from 1.
     pub process: Option<u64>,
-    /// The first such call that is affected, counted from 1 in each process.
+    /// The first matching call that is affected, counted from 1 in each process.
     pub from: u64,
-    /// How many are affected from there on.
+    /// How many calls are affected from then on. All if not given.
     pub times: Option<u64>,
     pub effect: Effect,
 }
@@ -106,7 +109,7 @@ impl Rule {
         Self { call, kernel: None, gpu: None, process: None, from: 1, times: None, effect }
     }
 
-    /// Every launch of the kernels whose key in the pack has this text.
+    /// A rule for every launch of kernels whose name in the pack contains this text.
     pub fn of_kernel(kernel: &str, effect: Effect) -> Self {
         Self { kernel: Some(kernel.to_owned()), ..Self::new("launch", effect) }
     }
@@ -128,15 +131,16 @@ impl Rule {
     }
 }
 
-/// What becomes of a call.
+/// What happens to a call.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Effect {
-    /// It does nothing and returns this code.
+    /// The call does nothing and returns this code.
     Return(i32),
-    /// A launch is taken, and breaks: all later calls return this code. Other calls return it themselves, too.
+    /// A launch succeeds, and then something breaks: all later calls return this code. Other calls already
+    /// return it themselves.
     Break(i32),
-    /// A launch never ends, so waiting for it does not either. Other calls never return.
+    /// A launch never ends, so waiting for it never ends either. Other calls never return.
     Hang,
     /// The process ends as if it had crashed.
     Die,
@@ -144,6 +148,6 @@ pub enum Effect {
     Wrong,
     /// A kernel takes this many times as long.
     Slow(f64),
-    /// What is asked for has this value.
+    /// A value that the call asks for is this one.
     Value(u64),
 }

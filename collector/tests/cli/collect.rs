@@ -1,4 +1,4 @@
-//! Collecting on the CPU, for real.
+//! Real collections on the CPU.
 
 use std::process::Stdio;
 use std::time::{Duration, Instant};
@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use crate::sandbox::{Sandbox, assert_sound, content, stderr};
 use diode_core::{Op, OutputLayout};
 
-/// Small problems, so that the debug machine has time for them.
+/// Small problems, so that a debug build can time them quickly.
 const SMALL: [&str; 8] =
     ["--min-size", "16", "--max-size", "96", "--dtypes", "float32,float16,bfloat16", "--backend", "cpu"];
 
@@ -50,7 +50,7 @@ fn an_interrupt_keeps_what_was_measured() {
     let sandbox = Sandbox::new();
     let arguments = collect("a.msgpack.zst", &["--num-shapes", "5000"]);
     let mut child = sandbox.command(&arguments).stderr(Stdio::piped()).spawn().unwrap();
-    // On a busy machine the first problems take their time.
+    // On a busy machine, the first problems take a while.
     let start = Instant::now();
     while !sandbox.path("a.msgpack.zst").exists() && start.elapsed() < Duration::from_secs(60) {
         std::thread::sleep(Duration::from_millis(20));

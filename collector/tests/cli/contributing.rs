@@ -1,4 +1,4 @@
-//! Contributing a model: what is checked here, what is sent, and what is said.
+//! Contributing a model: what is checked on this machine, what is sent and what is printed.
 
 use diode_core::ids::ModelId;
 use serde_json::{Value, json};
@@ -48,7 +48,7 @@ fn a_dry_run_checks_the_file_and_sends_nothing() {
     let checked: Value = serde_json::from_slice(&output.stdout).unwrap();
     let id = ModelId::of(&bytes);
     assert_eq!((&checked["id"], &checked["hardware"]), (&json!(id), &json!("nvidia-h200")));
-    // The shipped models have learnt everything.
+    // The shipped models were trained on the kept problems, too.
     assert_eq!(checked["without_kept"], json!(false));
     assert!(stderr(&output).contains("--without-kept"), "{}", stderr(&output));
     let said = sandbox.ok(&contribute(&["--dry-run"]));

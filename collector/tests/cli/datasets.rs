@@ -8,7 +8,7 @@ use crate::sandbox::{Sandbox, content, stderr};
 use diode_core::{Layout, Problem, ProblemFields, Solution, TimeColumn};
 use serde_json::Value;
 
-/// A dataset in torch-diode's JSON, as that tool writes it.
+/// A dataset as torch-diode writes it in JSON.
 pub(crate) const DATASET: &str = r#"{
   "hardware": {
     "NVIDIA H100": {
@@ -88,7 +88,7 @@ fn what_torch_diodes_formats_cannot_hold_is_refused() {
     let kept = sandbox.dataset("a.json");
     assert_eq!(kept.solutions[0].times, measured.solutions[0].times, "no time is touched");
 
-    // Rows hold all of it; only CSV has no place for the node.
+    // Rows hold everything, except that CSV cannot hold the facts of the node.
     let said = stderr(&sandbox.run(&["convert", "a.msgpack.zst", "a.csv"]));
     assert!(said.contains("left out") && said.contains("provenance"), "{said}");
     assert_eq!(stderr(&sandbox.run(&["convert", "a.msgpack.zst", "a.parquet"])), "");
@@ -99,7 +99,7 @@ fn what_torch_diodes_formats_cannot_hold_is_refused() {
     assert!(error.contains("convert it to a .msgpack.zst"), "{error}");
 }
 
-/// torch-diode's form has no layouts of inputs, so both problems would be one there.
+/// torch-diode's form has no layouts of inputs, so both problems would be the same there.
 #[test]
 fn problems_that_differ_in_layout_alone_are_not_mixed() {
     let sandbox = Sandbox::new();
@@ -195,7 +195,7 @@ fn other_files_in_a_folder_are_passed_over_and_named() {
     );
 }
 
-/// What a terminal would obey is shown as what it is.
+/// Sequences that would control a terminal are escaped.
 #[test]
 fn control_characters_in_names_are_not_sent_to_the_terminal() {
     let sandbox = Sandbox::new();
@@ -291,7 +291,7 @@ fn a_server_that_is_too_old_is_not_believed() {
     }
 }
 
-/// Answers the question for the terms of contributing as an older server does.
+/// Answers the request for the terms of contributing like an older server.
 fn has_no_terms(listener: &TcpListener) {
     let mut reader = BufReader::new(listener.accept().unwrap().0);
     let mut head = String::new();
@@ -303,8 +303,8 @@ fn has_no_terms(listener: &TcpListener) {
     reader.get_mut().write_all(reply.as_bytes()).unwrap();
 }
 
-/// A server that gives each request the next of some answers; returns its
-/// address and, at the end, the bodies it was sent.
+/// A server that gives each request the next of these answers. Returns its address and, at the end,
+/// the bodies that it received.
 fn server(answers: Vec<(&'static str, String)>) -> (String, thread::JoinHandle<Vec<Vec<u8>>>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = format!("http://{}", listener.local_addr().unwrap());

@@ -1,4 +1,4 @@
-//! Kernel packs, compiled for real; what needs a GPU is refused without one.
+//! Kernel packs that are really compiled. Commands that need a GPU are refused without one.
 
 use std::path::Path;
 
@@ -13,8 +13,8 @@ const TILES: &str = r#"[
      "even_k": false, "allow_tf32": false, "use_fast_accum": false, "acc_type": "tl.float32"}
 ]"#;
 
-/// Builds a pack of two tiles. The compiler's environment is shared by all tests
-/// and made by the first; it is what a user would get.
+/// Builds a pack of two tiles. The first test makes the compiler's environment, as it is made for a user.
+/// All tests share it.
 fn build(sandbox: &Sandbox, arch: &str, more: &[&str]) -> Value {
     build_of(TILES, sandbox, arch, more)
 }
@@ -36,7 +36,7 @@ fn packs_are_compiled_without_a_gpu() {
     let info = build(&sandbox, "sm_90", &["--layouts", "nn,nt", "--alignments", "16,none"]);
     assert_eq!(info["arch"], "sm_90");
     assert_eq!(info["toolchain"]["triton"], "3.6.0");
-    // Four kernels are for preparing and checking. No variant of the large tile fits into shared memory.
+    // Four kernels prepare and check measurements. The large tile fits into shared memory in no variant.
     let failed = info["failed"].as_array().unwrap();
     let too_large = |entry: &&Value| {
         entry["message"].as_str().unwrap().contains("bytes of shared memory, 232448 are there")
@@ -55,7 +55,8 @@ fn packs_are_compiled_without_a_gpu() {
     let key = exact["failed"][0]["kernel"].as_str().unwrap();
     assert!(key.ends_with(";sizes=100x201x300"), "{key}");
 
-    // Operands that do not run along K are copied in words of four bytes for TF32, aligned or not.
+    // For TF32, operands that do not run along K are copied in words of four bytes, even if they are
+    // aligned.
     let tf32 = r#"[{"template": "triton::mm", "block_m": 64, "block_n": 64, "block_k": 32, "group_m": 8, "num_stages": 3,
         "num_warps": 4, "even_k": true, "allow_tf32": true, "use_fast_accum": false, "acc_type": "tl.float32"}]"#;
     sandbox
@@ -63,7 +64,8 @@ fn packs_are_compiled_without_a_gpu() {
     let float = build_of(tf32, &sandbox, "sm_90", &["--problems", "problems.json"]);
     assert_eq!((&float["kernels"], &float["around"]), (&5.into(), &4.into()), "{float}");
 
-    // AMD's code objects state where arguments lie; a pack exists only if that is where they are written.
+    // AMD's code objects state where arguments lie. A pack can only be built if the launcher writes them
+    // there.
     let amd = build(&sandbox, "gfx942", &["--ops", "mm,addmm,bmm"]);
     assert_eq!(amd["arch"], "gfx942");
     assert!(amd["kernels"].as_u64().unwrap() >= 4 + 8, "{amd}");
@@ -114,7 +116,7 @@ fn what_cannot_be_built_or_used_is_refused() {
     sandbox.write("text.pack", "these are certainly no kernels, only a text of some length");
     let error = sandbox.fails(1, &["kernels", "info", "text.pack"]);
     assert!(error.contains("this is not a kernel pack"), "{error}");
-    // The first without a GPU, the second with one: there is neither a pack nor a server.
+    // The first message comes without a GPU, the others with one, as there is neither a pack nor a server.
     let error = sandbox.fails(1, &["collect", "--output", "a.msgpack.zst", "--backend", "cuda"]);
     let known = ["no NVIDIA driver", "the NVIDIA driver", "no kernels for sm_"];
     assert!(known.iter().any(|words| error.contains(words)), "{error}");
@@ -123,7 +125,7 @@ fn what_cannot_be_built_or_used_is_refused() {
     assert!(error.contains("packs are for GPUs"), "{error}");
 }
 
-/// A stand-in for Python: greets as the compiler does, then answers for each kernel what the test tells it.
+/// A stand-in for Python. It greets like the compiler, then gives the test's answer for each kernel.
 #[cfg(unix)]
 fn compiler(sandbox: &Sandbox, name: &str, each: &str) -> String {
     use std::os::unix::fs::PermissionsExt;

@@ -1,4 +1,4 @@
-//! From timings of this CPU to predictions.
+//! From timings on this CPU to predictions.
 
 use std::io::Write as _;
 use std::process::Stdio;
@@ -27,7 +27,7 @@ fn a_model_is_trained_judged_and_asked() {
     assert!(said.contains("parameters") && said.contains("2-fold cross-validation"), "{said}");
     assert!(sandbox.fails(1, &train).contains("--force"));
 
-    // A problem of a kind that was trained on: confidence is stated for no other.
+    // The problem is of a kind that was trained on, because confidence is stated for no other kind.
     let known = sandbox.dataset("a.msgpack.zst").solutions.swap_remove(0).problem;
     let [b, m, n, k] = [known.b, known.m, known.n, known.k].map(|size| size.to_string());
     let (op, dtype) = (known.op.as_str(), known.a_dtype.as_str());
@@ -95,7 +95,7 @@ fn what_could_not_be_written_is_refused_before_training() {
         assert!(error.contains(words), "{error}");
         assert!(!sandbox.path("m.safetensors").exists(), "{flag} {value}: trained in vain");
     }
-    // `--epochs` is obeyed, however small the dataset is.
+    // `--epochs` is followed, however small the dataset is.
     sandbox.ok(&[&train[..], &["--log-dir", "logs"]].concat());
     let history = String::from_utf8(content(&sandbox.path("logs/training_history.csv"))).unwrap();
     let epochs: Vec<&str> = history.lines().filter_map(|line| line.split(',').nth(1)).collect();
@@ -183,7 +183,7 @@ fn no_result_takes_the_place_of_what_took_time_to_make() {
     assert_eq!((bytes(data), bytes("m.safetensors")), (timings, model));
     assert!(!sandbox.path("n.safetensors").exists() && !sandbox.path("x").exists());
 
-    // What only repeats itself is replaced.
+    // Outputs of an earlier run of the same command are replaced.
     for _ in 0..2 {
         sandbox.ok(&with(&evaluate, &["--json", "e.json", "--report", "e.html"]));
     }
@@ -225,9 +225,9 @@ fn sizes_alone_are_predicted_with_the_model_that_comes_along() {
     let several: Value = serde_json::from_str(&sandbox.ok(&[&list[..], &["--json"]].concat())).unwrap();
     assert_eq!(several.as_array().unwrap().len(), 2);
     assert_eq!(several[0]["candidates"][0], short["candidates"][0]);
-    // One that no such GPU can hold does not end the list.
+    // A problem that is too large for the GPU does not end the list.
     sandbox.write("large.txt", "16x4096x4096\n1000000000x4096x4096\n");
-    // As torch_diode.record() writes it: of each problem its own type and layout.
+    // A list as torch_diode.record() writes it: each problem has its own type and layout.
     let recorded = r#"[{"op": "mm", "b": 1, "m": 64, "n": 64, "k": 64, "dtype": "float16"},
         {"op": "addmm", "b": 1, "m": 8, "n": 4096, "k": 4096, "dtype": "bfloat16", "b_layout": "column"}]"#;
     sandbox.write("recorded.json", recorded);
@@ -264,7 +264,8 @@ fn an_epilogue_is_fused_where_that_is_better() {
     let json = |size, epilogue| -> Value {
         serde_json::from_str(&ask(size, "nvidia-h200", epilogue, &["--json"])).unwrap()
     };
-    // A product of 64 MiB of little K: a kernel for the ReLU reads and writes all of it again.
+    // The output is 64 MiB and K is small. A kernel of its own for ReLU would read and write the
+    // whole output again.
     let fused = json("8192x4096x256", "relu");
     assert_eq!(fused["epilogue"]["fuse"], true, "{fused}");
     let first = &fused["candidates"][0];
@@ -273,7 +274,7 @@ fn an_epilogue_is_fused_where_that_is_better() {
     assert!(fused["epilogue"]["library_us"].as_f64().unwrap() > 1.07 * total, "{fused}");
     let words = ask("8192x4096x256", "nvidia-h200", "relu", &[]);
     assert!(words.contains("Better: a tile with the ReLU fused.") && words.contains("relu\n"), "{words}");
-    // A long multiplication hides what a kernel more costs.
+    // In a long multiplication, the cost of one more kernel hardly counts.
     let left = json("8192x8192x8192", "gelu");
     assert_eq!(left["epilogue"]["fuse"], false, "{left}");
     let plain = json("8192x4096x256", "none");

@@ -1,4 +1,4 @@
-//! Getting a token, showing it, and giving it back.
+//! Getting a token, sending it and giving it back.
 
 use std::fs;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
@@ -13,8 +13,8 @@ pub(crate) fn token() -> String {
     format!("diode_{}", "0123456789abcdef".repeat(4))
 }
 
-/// A server that expects some requests in order (method and path) and gives each its answer; returns
-/// its address and, at the end, the `authorization` header of each.
+/// A server that expects these requests (method and path) in order and gives each its answer.
+/// Returns its address and, at the end, the `authorization` header of each request.
 pub(crate) fn server(
     expected: Vec<(&'static str, u16, String)>,
 ) -> (String, thread::JoinHandle<Vec<Option<String>>>) {
@@ -55,7 +55,7 @@ fn account() -> String {
     r#"{"id":"0123456789abcdef","name":"ada","admin":false,"created_at":"2026-01-01T00:00:00Z"}"#.to_owned()
 }
 
-/// The terms of a server that asks whoever it answers, or asks nobody.
+/// The terms of a server. `asked` says whether it asks for an agreement or asks nobody.
 fn terms(asked: bool) -> String {
     format!(
         r#"{{"version":1,"licence":"MIT OR Apache-2.0","text":"x","address":"http://x/terms","asked":{asked}}}"#
@@ -162,7 +162,7 @@ fn the_environments_token_wins_and_nothing_else_is_sent() {
     let output = with("hunter2", &address);
     let said = stderr(&output);
     assert!(output.status.code() == Some(2) && !said.contains("hunter2"), "{said}");
-    // The token must not be readable on its way.
+    // Nobody must be able to read the token on its way.
     let output = with(&token(), "http://diode.example.org");
     let said = stderr(&output);
     assert!(output.status.code() == Some(2) && said.contains("expected https://"), "{said}");
@@ -213,7 +213,7 @@ fn nothing_is_sent_before_somebody_agrees() {
     let line =
         "what you send is given under MIT OR Apache-2.0: terms of contributing, version 1, http://x/terms";
     assert!(said.contains(line), "{said}");
-    // Before a device is looked for or a kernel is built.
+    // The agent ends before it looks for a device or builds a kernel.
     let error = sandbox.fails(2, &["agent", "--server", &address, "--backend", "cpu", "--once"]);
     assert!(error.contains("add --agree 1"), "{error}");
     seen.join().unwrap();
@@ -245,7 +245,7 @@ fn a_login_agrees_for_the_account() {
     assert!(said.contains("agreed to version 1 for the account"), "{said}");
     let said = login(&[], vec![asked()]);
     assert!(said.contains("nobody has agreed for the account yet"), "{said}");
-    // A token that sends nothing needs no terms.
+    // A token that cannot send anything needs no agreement to the terms.
     let said = login(&["--scope", "train"], vec![]);
     assert!(!said.contains("terms"), "{said}");
 }

@@ -1,4 +1,4 @@
-//! Drives the built `diode` command from outside, as a user does.
+//! Runs the built `diode` command from outside, like a user.
 // The marks tell clippy that helpers, too, are test code and may unwrap.
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! How good the advice of a table is for problems that are not in it, on real data.
+//! How good a table's advice is for problems that are not in it, on real data.
 
 use std::path::Path;
 
@@ -7,7 +7,7 @@ use diode_core::{Dataset, Problem, Table};
 
 const FOLDS: usize = 4;
 
-/// The share of the best measured time that a pick reaches, or 0 if it was not measured.
+/// The share of the best measured time that a pick reaches. 0 if the pick was not measured.
 fn share(measured: &Table, problem: &Problem, pick: &TableConfig) -> f64 {
     let configs = measured.lookup(problem).unwrap();
     let time = |config: &TableConfig| config.time.unwrap().0;
@@ -19,12 +19,12 @@ fn geomean(shares: &[f64]) -> f64 {
     (shares.iter().map(|share| share.ln()).sum::<f64>() / shares.len() as f64).exp()
 }
 
-/// What a table of all other folds advises for each problem of a table.
+/// For each problem of a table, how good the advice is that a table of the other folds gives.
 fn picks(table: &Table, measured: &Table, advise: impl Fn(&Table, &Problem) -> TableConfig) -> Vec<f64> {
     let mut shares = Vec::new();
     for fold in 0..FOLDS {
         let mut known = Table::new(table.hardware().clone(), table.method());
-        // The table is in the order of M, then N, then K: every fold has the same spread of sizes.
+        // The table is ordered by M, then N, then K, so every fold has the same spread of sizes.
         for (_, (problem, configs)) in table.iter().enumerate().filter(|(at, _)| at % FOLDS != fold) {
             known.insert(problem.clone(), configs.to_vec()).unwrap();
         }
@@ -35,7 +35,8 @@ fn picks(table: &Table, measured: &Table, advise: impl Fn(&Table, &Problem) -> T
     shares
 }
 
-/// The first config of the problem nearest in the logarithms of its sizes, K counted half.
+/// The first config of the nearest problem. Distances are in logarithms of sizes, and K counts
+/// half.
 fn plain_neighbour(known: &Table, problem: &Problem) -> TableConfig {
     let plain = |other: &Problem| {
         let octaves = |a: u64, b: u64| (a as f64 / b as f64).log2();
@@ -45,7 +46,7 @@ fn plain_neighbour(known: &Table, problem: &Problem) -> TableConfig {
     };
     let nearest = known.iter().min_by(|a, b| plain(a.0).total_cmp(&plain(b.0))).unwrap();
     assert!(distance(problem, nearest.0).is_some());
-    // As it is: with the EVEN_K that the asked K makes it.
+    // The config as it is, with the EVEN_K that the asked K gives it.
     let mut config = nearest.1[0];
     if let diode_core::Config::Mm(tile) = &mut config.config {
         *tile = tile.for_k(problem.k);

@@ -1,4 +1,4 @@
-//! The examples that people copy for schedulers keep to the flags that there are.
+//! Checks that the examples for schedulers, which people copy, use only flags that exist.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -14,7 +14,8 @@ fn read(name: &str) -> String {
     std::fs::read_to_string(folder().join(name)).unwrap()
 }
 
-/// The flags that an example gives to `diode agent`, without its comments and what comes before.
+/// The flags that an example gives to `diode agent`. Comments and everything before the command are
+/// left out.
 fn flags(text: &str) -> BTreeSet<String> {
     let code: Vec<&str> = text.lines().filter(|line| !line.trim_start().starts_with('#')).collect();
     let code = code.join("\n");
@@ -44,7 +45,7 @@ fn examples_use_flags_that_there_are() {
 
 #[test]
 fn what_the_examples_give_is_taken() {
-    // Everything but the server's address is right, which is read first.
+    // Everything is right except the server's address, which is read first.
     let slurm = read("diode-agent.slurm");
     let given = slurm.split("--max-hours").nth(1).unwrap();
     let given: Vec<&str> = std::iter::once("--max-hours").chain(given.split_whitespace()).collect();
@@ -57,7 +58,7 @@ fn what_the_examples_give_is_taken() {
     assert!(checked.status.success(), "{}", stderr(&checked));
 }
 
-/// The number after a mark.
+/// The number that follows a mark.
 fn number(text: &str, mark: &str) -> f64 {
     let after = text.split(mark).nth(1).unwrap_or_else(|| panic!("no {mark}"));
     let digits: String = after.trim_start().chars().take_while(|c| c.is_ascii_digit() || *c == '.').collect();

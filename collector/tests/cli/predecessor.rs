@@ -1,13 +1,14 @@
-//! The command lines of torch-diode: what is understood, and what is refused.
+//! torch-diode's command lines: which are accepted, and which are refused.
 
 use serde_json::Value;
 
 use crate::sandbox::{Sandbox, stderr};
 
-/// Small and quick on any CPU; every size is above 64, so that no block is clipped to the problem.
+/// Small and quick on any CPU. Every size is above 64, so that no block is cut to the problem's
+/// size.
 pub(crate) const SMALL: [&str; 6] = ["--min-size", "65", "--max-size", "100", "--dtypes", "fp32"];
 
-/// The commands of torch-diode with all of their flags.
+/// torch-diode's commands with all of their flags.
 const COMMAND_LINES: [&str; 8] = [
     "--seed 1 --device cpu --format json collect --output a.json --num-shapes 3 --min-size 8 \
      --max-size 64 --power-of-two --no-rectangular --no-odd-sizes --search-mode max-autotune --search-space EXHAUSTIVE",
@@ -42,7 +43,7 @@ fn the_migration_guide_has_every_old_command_and_flag() {
     let guide = include_str!("../../../docs/guides/migrating.md");
     for word in COMMAND_LINES.iter().flat_map(|line| line.split_whitespace()) {
         let is_name = word.starts_with("--") || (word.contains('-') && !word.contains("1e-"));
-        // The guide names the first and the last of the parameters of the distributions.
+        // Of the distributions' parameters, the guide names only the first and the last.
         if is_name && !word.starts_with("--log-normal-m-std") {
             assert!(guide.contains(word), "{word}");
         }

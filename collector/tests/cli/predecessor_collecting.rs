@@ -1,4 +1,4 @@
-//! Commands of torch-diode that measure or convert datasets.
+//! torch-diode's commands that measure or convert datasets.
 
 use diode_core::Method;
 use serde_json::Value;

@@ -1,4 +1,5 @@
-//! Commands of torch-diode that judge a model, and the one that collects and trains it before.
+//! torch-diode's commands that judge a model, and its command that also collects timings and trains
+//! the model.
 
 use serde_json::{Value, json};
 
@@ -6,7 +7,8 @@ use crate::predecessor::SMALL;
 use crate::predecessor_models::H200;
 use crate::sandbox::{Sandbox, content, stderr};
 
-/// Reference configs as torch-diode writes them; names and sums differ from what is measured.
+/// Reference configs as torch-diode writes them. Their names and their types of sums differ from
+/// the measured configs.
 const SOLUTION: &str = r#"{"config": [
     {"name": "triton_mm", "grid": 1, "block_m": 64, "block_n": 64, "block_k": 64, "group_m": 8,
      "num_stages": 1, "num_warps": 1, "ACC_TYPE": "tl.float16", "version": 1},
@@ -81,7 +83,7 @@ fn compare(sandbox: &Sandbox) {
         let summary = &report["per_op"]["mm"][format!("top_{top}")];
         assert_eq!((&summary["top_n"], &summary["shapes_analyzed"]), (&top.into(), &3.into()));
     }
-    // With 500 picks every config is in, so the best of the reference is at most as good.
+    // 500 picks include every config, so the best reference config cannot be faster.
     let worst = &report["overall"]["top_500"]["overall_metrics"]["worst_case"];
     assert!(worst.as_f64().unwrap() >= 1.0, "{worst}");
     assert_eq!(report["metadata"]["ops_present"], json!(["mm"]));

@@ -1,10 +1,10 @@
-//! torch-diode's models beside ours.
+//! torch-diode's models beside those of this project.
 
 use serde_json::Value;
 
 use crate::sandbox::{Sandbox, content, stderr};
 
-/// The model and data that the project ships.
+/// The model and the data that the project ships.
 pub(crate) const H200: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../trained_models/matmul/nvidia-h200");
 
 fn our_model() -> String {
@@ -103,7 +103,7 @@ fn base_and_deep_are_trained_judged_and_asked() {
 #[test]
 fn checkpoints_that_mean_harm_are_refused_in_one_line() {
     let sandbox = Sandbox::new();
-    // A stored archive whose pickle would call `os.system`.
+    // An uncompressed archive with a pickle that would call `os.system`.
     let pickle = b"\x80\x02cos\nsystem\nX\x04\x00\x00\x00true\x85R.";
     let name = b"m/data.pkl";
     let sizes =

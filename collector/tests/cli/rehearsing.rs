@@ -1,10 +1,11 @@
-//! `diode upload --dry-run`: what a server would make of a file.
+//! `diode upload --dry-run`: what a server would do with a file.
 
 use serde_json::{Value, json};
 
 use crate::sandbox::Sandbox;
 
-/// Two times of one product; the floor of a 4096³ bf16 product on an H200 is 128.3 µs.
+/// Two times of one problem. The floor of a 4096³ bf16 product on an H200 is 128.3 µs, so the
+/// second is too short.
 const TIMES: &str = "\
 hardware,op,m,n,k,a_dtype,block_m,block_n,block_k,group_m,num_stages,num_warps,time_ns
 nvidia-h200,mm,4096,4096,4096,bfloat16,128,128,64,8,3,8,250000
@@ -16,7 +17,7 @@ fn a_dry_run_names_what_cannot_be_true_and_sends_nothing() {
     let sandbox = Sandbox::new();
     sandbox.write("t.csv", TIMES);
     sandbox.ok(&["convert", "t.csv", "t.msgpack.zst"]);
-    // Nobody listens there.
+    // No server listens at this address.
     let nobody = ["--server", "http://127.0.0.1:9"];
     let said = sandbox.ok(&[&["upload", "--dry-run", "t.msgpack.zst"][..], &nobody].concat());
     assert!(said.contains("t.msgpack.zst: not sent"), "{said}");

@@ -1,11 +1,11 @@
-//! Trainings that end early, or are several.
+//! Trainings that end early, and trainings with several seeds.
 
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use crate::sandbox::{Sandbox, content, stderr};
 
-/// Twelve problems with all configs: some seconds of training.
+/// Twelve problems with all configs, which take some seconds to train on.
 const DATA: &str = concat!(
     env!("CARGO_MANIFEST_DIR"),
     "/../trained_models/matmul/nvidia-h200/data/h200-mm-fp32.msgpack.zst"
@@ -15,7 +15,7 @@ fn train<'a>(model: &'a str, more: &[&'a str]) -> Vec<&'a str> {
     [&["train", "--data", DATA, "--model", model, "--folds", "3", "--epochs", "60"], more].concat()
 }
 
-/// Starts a training and sends a signal as soon as its first network is learnt.
+/// Starts a training, and sends it a signal as soon as it has learnt its first network.
 #[cfg(unix)]
 fn ended_early(sandbox: &Sandbox, signal: &str) -> std::process::Output {
     let mut command = sandbox.command(&train("m.safetensors", &[]));

@@ -1,11 +1,11 @@
-//! Runs the built `diode` the way a user does.
+//! Runs the built `diode` like a user.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
 use diode_core::{Dataset, Method};
 
-/// A folder that goes away, to run `diode` in.
+/// A temporary folder to run `diode` in.
 pub(crate) struct Sandbox(tempfile::TempDir);
 
 impl Sandbox {
@@ -23,9 +23,9 @@ impl Sandbox {
         for variable in ["DIODE_SERVER", "DIODE_TOKEN", "DIODE_CA"] {
             command.env_remove(variable);
         }
-        // Not the token of the developer who runs the tests.
+        // Keeps away the token of the developer who runs the tests.
         command.env("XDG_CONFIG_HOME", self.path("config"));
-        // Nor the kernel packs.
+        // Keeps away the developer's kernel packs, too.
         command.env("XDG_CACHE_HOME", self.path("cache"));
         command
     }
@@ -34,14 +34,15 @@ impl Sandbox {
         self.command(arguments).output().unwrap()
     }
 
-    /// Runs what must succeed and returns its stdout.
+    /// Runs a command that must succeed. Returns its stdout.
     pub(crate) fn ok(&self, arguments: &[&str]) -> String {
         let output = self.run(arguments);
         assert!(output.status.success(), "{arguments:?}: {}", stderr(&output));
         String::from_utf8(output.stdout).unwrap()
     }
 
-    /// Runs what must fail with `code` and a single `error:` line, which it returns.
+    /// Runs a command that must fail with `code` and print a single `error:` line. Returns that
+    /// line.
     pub(crate) fn fails(&self, code: i32, arguments: &[&str]) -> String {
         let output = self.run(arguments);
         let text = stderr(&output);
@@ -67,7 +68,7 @@ pub(crate) fn stderr(output: &Output) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()
 }
 
-/// Everything that must hold of any dataset the CPU backend writes.
+/// Checks what must hold of every dataset that the CPU backend writes.
 pub(crate) fn assert_sound(dataset: &Dataset) {
     assert!(dataset.hardware.slug.as_str().starts_with("cpu-"), "{}", dataset.hardware.slug);
     dataset.hardware.validate().unwrap();
@@ -81,7 +82,7 @@ pub(crate) fn assert_sound(dataset: &Dataset) {
     }
 }
 
-/// A file that exists, for commands that must not overwrite it.
+/// The contents of a file that must exist.
 pub(crate) fn content(path: &Path) -> Vec<u8> {
     std::fs::read(path).unwrap()
 }

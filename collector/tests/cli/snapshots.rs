@@ -1,4 +1,4 @@
-//! Downloads of snapshots, from a server that breaks off.
+//! Downloads of snapshots from a server whose answers break off.
 
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::net::{TcpListener, TcpStream};
@@ -13,14 +13,15 @@ use crate::sandbox::{Sandbox, stderr};
 const NAME: &str = "nvidia-h200@3";
 const FILE: &str = "nvidia-h200@3.msgpack.zst";
 
-/// What a server has, and what it was asked for.
+/// The files of a server, and the requests that it received.
 #[derive(Clone)]
 struct Served {
     data: Vec<u8>,
     manifest: Vec<u8>,
-    /// Answers that end after so many bytes of the data.
+    /// How many bytes of the data each answer sends before it breaks off. The last entry is for the
+    /// first answer.
     breaks: Arc<Mutex<Vec<usize>>>,
-    /// The ranges of the requests for the data.
+    /// The ranges that requests for the data asked for.
     asked: Arc<Mutex<Vec<String>>>,
 }
 
@@ -59,7 +60,7 @@ impl Served {
         })
     }
 
-    /// Serves until the test ends; returns the address.
+    /// Serves until the test ends. Returns the address.
     fn start(&self) -> String {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = format!("http://{}", listener.local_addr().unwrap());
@@ -119,7 +120,8 @@ impl Served {
 #[test]
 fn a_download_that_breaks_off_goes_on_where_it_was() {
     let (sandbox, served) = (Sandbox::new(), served(FILE));
-    // From the end: the first answer breaks after 100,000 bytes, the second after 50,000 more.
+    // The last entry comes first: the first answer breaks off after 100,000 bytes, the second after
+    // 50,000 more.
     *served.breaks.lock().unwrap() = vec![50_000, 100_000];
     let address = served.start();
     let digest = Digest::of(&served.manifest);
@@ -134,7 +136,7 @@ fn a_download_that_breaks_off_goes_on_where_it_was() {
     assert_eq!(served.asked(), ["", "bytes=100000-", "bytes=150000-"]);
     assert!(said.contains("1 of 2 uploads") && said.contains("no longer count"), "{said}");
     assert!(said.contains("the download broke off"), "{said}");
-    // What is there is not fetched again.
+    // Files that are there already are not fetched again.
     assert!(sandbox.run(&pull).status.success());
     assert_eq!(served.asked().len(), 3);
 }

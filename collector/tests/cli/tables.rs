@@ -1,10 +1,10 @@
-//! Making, editing and asking tables.
+//! Making, editing and looking up tables.
 
 use serde_json::{Value, json};
 
 use crate::sandbox::Sandbox;
 
-/// Two problems of a GPU in torch-diode's JSON, one config of which failed.
+/// Two problems of one hardware in torch-diode's JSON. One config of them failed.
 pub(crate) fn old_dataset(hardware: &str) -> String {
     let solution = |m: u64, n: u64, k: u64, times: &[(u64, f64)]| {
         let shape = format!(
@@ -130,7 +130,7 @@ fn similar_problems_advise_where_the_table_has_none() {
     assert!(words.contains("expected over best") && !words.contains(" -"), "{words}");
     assert!(answer["configs"][0]["expected_loss"].as_f64().unwrap() >= 0.0);
 
-    // Where the table's problem is not the plain one, or not of the same type, that is said.
+    // If the table's problem is not a plain one, or is of another type, the output says so.
     let table =
         read(&sandbox, "t.json").to_string().replace("\"b_layout\":\"row\"", "\"b_layout\":\"column\"");
     sandbox.write("nt.json", &table);
@@ -167,7 +167,7 @@ fn what_does_not_belong_together_is_refused() {
     assert!(!sandbox.path("x.json").exists());
 }
 
-/// A lookup table of torch-diode: configs without times, under a problem's key.
+/// A lookup table of torch-diode. Under a problem's key, it has configs without times.
 pub(crate) fn old_table(hardware: &[&str], configs: &[(u64, bool)]) -> String {
     let configs: Vec<String> = configs
         .iter()
@@ -193,7 +193,7 @@ pub(crate) fn old_table(hardware: &[&str], configs: &[(u64, bool)]) -> String {
 #[test]
 fn tables_of_torch_diode_are_taken_over() {
     let sandbox = Sandbox::new();
-    // The second has a wrong `EVEN_K`, and the last repeats the first.
+    // The second config has a wrong `EVEN_K`, and the last one repeats the first.
     let configs = [(128, false), (64, true), (32, false), (128, false)];
     sandbox.write("old.json", &old_table(&["NVIDIA H200"], &configs));
     let asked = ["--op", "mm", "--m", "512", "--n", "1024", "--k", "250", "--dtype", "bfloat16", "--json"];

@@ -1,4 +1,4 @@
-//! The tutorial is what this runs: its commands are taken from the document.
+//! Runs the tutorial. Its commands are taken from the document.
 
 use std::path::Path;
 use std::process::Command;
@@ -10,13 +10,13 @@ use crate::sandbox::{Sandbox, content};
 const TUTORIAL: &str = include_str!("../../../docs/guides/tutorial.md");
 const WORKFLOW: &str = include_str!("../../../docs/guides/tutorial.sh");
 
-/// The text of all `sh` blocks, in order.
+/// The text of all `sh` blocks of a document, in order.
 fn commands(document: &str) -> String {
     let blocks = document.split("```sh\n").skip(1);
     blocks.map(|block| block.split("```").next().unwrap()).collect()
 }
 
-/// Runs a script in the sandbox's folder with the built `diode` first in the path.
+/// Runs a script in the sandbox's folder. The built `diode` comes first in the path.
 fn run(sandbox: &Sandbox, script: &str) -> String {
     let folder = Path::new(env!("CARGO_BIN_EXE_diode")).parent().unwrap();
     let path = format!("{}:{}", folder.display(), std::env::var("PATH").unwrap());

@@ -1,4 +1,4 @@
-//! The command line itself: golden shapes, mistakes, help.
+//! The command line itself: golden shapes, mistakes and help.
 
 use std::process::Stdio;
 

@@ -1,4 +1,4 @@
-//! Datasets in torch-diode's JSON.
+//! Bad datasets in torch-diode's JSON.
 
 use super::Bad;
 use crate::datasets::DATASET;

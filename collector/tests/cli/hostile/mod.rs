@@ -1,5 +1,5 @@
-//! Files that are broken, forged or of another kind: one line says what is
-//! wrong, and no file makes the command take more than 256 MiB.
+//! Files that are broken, forged or of a wrong kind. The command must say in one line what is
+//! wrong, and no file may make it take more than 256 MiB.
 
 mod binary;
 mod datasets;
@@ -16,13 +16,14 @@ use diode_core::Dataset;
 use crate::datasets::DATASET;
 use crate::sandbox::{Sandbox, stderr};
 
-/// What the address space of the command is limited to, in KiB: more than it may keep in memory.
+/// The limit of the command's address space in KiB. It is larger than the memory that the command
+/// may use.
 const MEMORY: u32 = 256 << 10;
 
-/// A file, the bytes in it and words of the error that they must lead to.
+/// A file's name, its bytes, and words in the error that it must lead to.
 struct Bad(&'static str, Vec<u8>, &'static str);
 
-/// Runs the command with bounded memory: what asks for more is killed, and not with code 1.
+/// Runs the command with limited memory. If it needs more, it is killed, so the exit code is not 1.
 fn limited(sandbox: &Sandbox, arguments: &[&str]) -> Output {
     let command = sandbox.command(arguments);
     let mut limited = if cfg!(target_os = "linux") {
@@ -35,7 +36,7 @@ fn limited(sandbox: &Sandbox, arguments: &[&str]) -> Output {
     limited.args(command.get_args()).current_dir(sandbox.path("")).output().unwrap()
 }
 
-/// What is wrong with an answer, if anything.
+/// What is wrong with the output of a command, if anything.
 fn judge(name: &str, words: &str, output: &Output) -> Option<String> {
     let text = stderr(output);
     let errors = text.lines().filter(|line| line.starts_with("error: ") && line.contains(words)).count();
@@ -47,7 +48,7 @@ fn small() -> Vec<Dataset> {
     diode_formats::decode(DATASET.as_bytes()).unwrap().datasets
 }
 
-/// A file of some tens of kilobytes that unpacks to 256 MiB.
+/// A file of some tens of kilobytes that expands to 256 MiB.
 fn bomb(head: &[u8]) -> Vec<u8> {
     let mut encoder = zstd::Encoder::new(Vec::new(), 3).unwrap();
     std::io::Write::write_all(&mut encoder, head).unwrap();

@@ -1,4 +1,4 @@
-//! Datasets with a row per timing.
+//! Bad datasets with a row per timing.
 
 use diode_formats::{Format, encode};
 

@@ -154,7 +154,7 @@ fn bad_lists_of_configs_are_refused_likewise() {
     assert!(wrong.is_empty(), "\n{}", wrong.join("\n"));
 }
 
-/// A file with a hole has no bytes on the disk, but a reader that asks for all of them needs memory for each.
+/// A file with a hole takes no bytes on the disk, but reading all of it takes memory for each byte.
 #[test]
 fn a_huge_file_takes_no_memory() {
     let sandbox = Sandbox::new();

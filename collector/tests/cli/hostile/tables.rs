@@ -4,7 +4,7 @@ use super::{Bad, judge, limited};
 use crate::sandbox::Sandbox;
 use crate::tables::old_table;
 
-/// What reads tables: both the command that edits one and the one that looks it up.
+/// Two commands read tables: one edits a table, the other looks a problem up.
 #[test]
 fn bad_tables_are_refused_likewise() {
     let sandbox = Sandbox::new();

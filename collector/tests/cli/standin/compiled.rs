@@ -1,5 +1,5 @@
-//! Kernels that Triton has compiled for an AMD GPU: they state how their arguments lie, and each launch is held
-//! against that. The kernels themselves do not run.
+//! Kernels that Triton has really compiled for an AMD GPU. They state where their arguments lie, and each
+//! launch is compared with that. The kernels themselves do not run.
 
 use diode_core::{Bias, Config, DType, FailureReason, Op, ProblemFields};
 
@@ -16,7 +16,7 @@ fn problems() -> String {
     serde_json::to_string(&problems).unwrap()
 }
 
-/// Measures with a pack of two tiles, of which the larger takes more shared memory than there is.
+/// Measures with a pack of two tiles. The larger tile takes more shared memory than the GPU has.
 pub(crate) fn launch_compiled(pack: &[u8], tiles: &str) {
     let node = Node::with_pack(Vendor::Amd, pack, tiles, &problems());
     let dataset = node.collected(&node.sound(), &["--backend", "hip"]);

@@ -1,4 +1,4 @@
-//! Whole collections on GPUs that are stand-ins, sound ones and others.
+//! Whole collections on stand-in GPUs, both sound and faulty.
 
 mod compiled;
 mod failures;

@@ -9,10 +9,10 @@ use diode_standin::{Gpu, Script};
 
 use crate::sandbox::{Sandbox, stderr};
 
-/// Four tiles, the last with more shared memory than a launch gets without asking.
+/// Four tiles. The last one needs more shared memory than a launch may use without asking.
 pub(super) const TILES: [[u32; 3]; 4] = [[32, 32, 32], [64, 64, 32], [64, 32, 64], [128, 128, 64]];
 
-/// Whose GPUs a node has.
+/// The vendor of a node's GPUs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Vendor {
     Nvidia,
@@ -37,7 +37,7 @@ impl Vendor {
         if self == Self::Nvidia { "cuMemsetD8Async" } else { "hipMemsetD8Async" }
     }
 
-    /// A GPU that is well.
+    /// A sound GPU.
     pub(super) fn gpu(self) -> Gpu {
         if self == Self::Nvidia { Gpu::h100() } else { Gpu::mi300x() }
     }
@@ -55,7 +55,7 @@ impl Node {
         Self::with_configs(vendor, problems, &tiles)
     }
 
-    /// The same with a pack of these configs.
+    /// The same, with a pack of these configs.
     pub(super) fn with_configs(vendor: Vendor, problems: &str, configs: &[String]) -> Self {
         let sandbox = Sandbox::new();
         sandbox.write("problems.json", problems);
@@ -77,7 +77,7 @@ impl Node {
         Self::on(sandbox, vendor)
     }
 
-    /// A node with one sound GPU, and a pack that is there already.
+    /// A node with one sound GPU and with a pack that exists already.
     pub(super) fn with_pack(vendor: Vendor, pack: &[u8], tiles: &str, problems: &str) -> Self {
         let sandbox = Sandbox::new();
         sandbox.write("problems.json", problems);
@@ -92,7 +92,7 @@ impl Node {
         node
     }
 
-    /// A node that is well.
+    /// The script of a sound node.
     pub(super) fn sound(&self) -> Script {
         Script { pack: self.sandbox.path("test.pack"), gpus: vec![self.vendor.gpu()], rules: Vec::new() }
     }
@@ -110,13 +110,13 @@ impl Node {
         symlink(to, folder.join(name)).unwrap();
     }
 
-    /// A file that is no library takes the place of one: 0 is the driver, 1 the management library.
+    /// Replaces a library by a file that is not a library: 0 is the driver, 1 the management library.
     pub(super) fn spoil(&self, library: usize) {
         self.sandbox.write("spoiled", "no library");
         self.link(self.vendor.libraries()[library], &self.sandbox.path("spoiled"));
     }
 
-    /// The libraries lack a function.
+    /// Removes a function from the libraries.
     pub(super) fn take_away(&self, function: &str) {
         let mut bytes = std::fs::read(standin()).unwrap();
         let name = [b"\0", function.as_bytes(), b"\0"].concat();
@@ -133,12 +133,12 @@ impl Node {
         self.install(&lacking);
     }
 
-    /// All libraries are whole again.
+    /// Makes all libraries whole again.
     pub(super) fn repair(&self) {
         self.install(&standin());
     }
 
-    /// `diode collect` on this node.
+    /// The command `diode collect` on this node.
     pub(super) fn command(&self, script: &Script, more: &[&str]) -> Command {
         self.sandbox.write("script.json", &serde_json::to_string(script).unwrap());
         for left in [Script::STARTS, Script::HOLDERS, Script::VIOLATIONS] {
@@ -162,14 +162,14 @@ impl Node {
         output
     }
 
-    /// A collection that must succeed.
+    /// Runs a collection that must succeed.
     pub(super) fn collected(&self, script: &Script, more: &[&str]) -> Dataset {
         let output = self.collect(script, more);
         assert!(output.status.success(), "{}", stderr(&output));
         self.sandbox.dataset("a.msgpack.zst")
     }
 
-    /// How many processes have started the driver in the last collection.
+    /// How many processes started the driver in the last collection.
     pub(super) fn starts(&self) -> u64 {
         std::fs::metadata(self.beside(Script::STARTS)).map_or(0, |file| file.len())
     }
@@ -179,7 +179,7 @@ impl Node {
     }
 }
 
-/// A config as a space's file has it.
+/// A config in the form of a space's file.
 pub(super) fn config([m, n, k]: [u32; 3], stages: u32) -> String {
     format!(
         r#"{{"template": "triton::mm", "block_m": {m}, "block_n": {n}, "block_k": {k}, "group_m": 8, "num_stages": {stages},
@@ -187,7 +187,7 @@ pub(super) fn config([m, n, k]: [u32; 3], stages: u32) -> String {
     )
 }
 
-/// The stand-in lies beside the tests that depend on it.
+/// The stand-in's library lies beside the tests that depend on it.
 fn standin() -> PathBuf {
     let tests = std::env::current_exe().unwrap();
     let library = tests.with_file_name("libdiode_standin.so");

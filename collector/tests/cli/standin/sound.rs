@@ -1,11 +1,12 @@
-//! What a collection holds when nothing goes wrong.
+//! The contents of a collection when nothing goes wrong.
 
 use diode_core::{Bias, Config, DType, Dataset, Layout, Method, Op, ProblemFields};
 
 use super::node::{Node, TILES, Vendor, config};
 use crate::sandbox::{content, stderr};
 
-/// Every op, type, layout, alignment and form of bias, and a problem so short that it is timed in groups.
+/// Problems of every op, type, layout, alignment and form of bias. One is so short that it is timed in
+/// groups.
 fn problems() -> String {
     let plain = |op, b, [m, n, k]: [u64; 3], dtype: DType| ProblemFields::plain(op, b, m, n, k, dtype);
     let column = Layout::Column;
@@ -36,7 +37,7 @@ fn assert_whole(dataset: &Dataset, vendor: Vendor, problems: usize) {
         assert_eq!(solution.times.len(), TILES.len() + 1, "{name}");
         let library = solution.configs.iter().any(|&index| *dataset.configs.get(index) == Config::Library);
         assert!(library, "{name}: the library was timed");
-        // Four rounds: of two groups of launches, or of five or eight launches.
+        // Four rounds of two groups of launches each, or of five or eight launches each.
         let repeats = solution.repeats.as_ref().unwrap();
         assert!(repeats.iter().all(|repeats| [8, 20, 32].contains(repeats)), "{name}: {repeats:?}");
     }
@@ -72,7 +73,7 @@ fn every_kind_of_problem_is_measured_on_an_amd_gpu() {
     let node = measure_everything_twice(Vendor::Amd).provenance.node;
     assert_eq!((node["driver"].as_str(), node["hipblaslt"].as_str()), ("6.12.12", "100000"));
     assert_eq!((node["backend"].as_str(), node["sms"].as_str()), ("hip", "304"));
-    // The Infinity Cache is flushed too; HIP states an L2 of 4 MiB.
+    // The Infinity Cache is flushed, too, although HIP states only an L2 of 4 MiB.
     assert_eq!(node["l2_bytes"], (256_u64 << 20).to_string());
 }
 
@@ -96,7 +97,7 @@ fn few_kernels_are_loaded_at_once() {
     let configs: Vec<String> =
         tiles.flat_map(|tile| (1..=5).map(move |stages| config(tile, stages))).collect();
     assert_eq!(configs.len(), 135);
-    // Launches of the first are timed in groups, those of the second one by one.
+    // The first problem is timed in groups of launches, the second launch by launch.
     let sizes = [[16, 16, 16], [64, 96, 128]];
     let problems =
         sizes.map(|size| ProblemFields::plain(Op::Mm, 1, size[0], size[1], size[2], DType::BFloat16));
@@ -104,7 +105,7 @@ fn few_kernels_are_loaded_at_once() {
     for vendor in [Vendor::Nvidia, Vendor::Amd] {
         let node = Node::with_configs(vendor, &problems, &configs);
         let mut script = node.sound();
-        // With those that fill, multiply and compare.
+        // 112 kernels of configs, and the kernels that fill, compute the reference and compare.
         script.gpus[0].kernels = 115;
         let dataset = node.collected(&script, &[]);
         assert_eq!(node.starts(), 1, "no process was replaced");
@@ -129,7 +130,7 @@ fn a_pack_is_for_one_vendor() {
 fn amd_gpus_are_detected() {
     let node = Node::new(Vendor::Amd, &problems());
     let script = node.sound();
-    // The same environment, and another command.
+    // The same environment with another command.
     let collect = node.command(&script, &[]);
     let mut detect = node.sandbox.command(&["detect", "--json"]);
     for (name, value) in collect.get_envs() {

@@ -1,4 +1,4 @@
-//! One thing that goes wrong, and how it is to end.
+//! One fault, and how a collection with it must end.
 
 use diode_core::{Bias, Config, DType, Dataset, FailureReason, Op, ProblemFields, Solution};
 use diode_standin::Script;
@@ -6,7 +6,7 @@ use diode_standin::Script;
 use crate::sandbox::{Sandbox, content, stderr};
 use crate::standin::node::{Node, TILES, Vendor};
 
-/// A problem with large matrices, of which little is to be computed, among small ones.
+/// Two small problems, and between them one with large matrices and few operations.
 fn problems() -> String {
     let plain = |op, m, n| ProblemFields::plain(op, 1, m, n, 64, DType::BFloat16);
     let large = ProblemFields { k: 16, bias: Bias::Vector, ..plain(Op::Addmm, 256, 256) };
@@ -17,11 +17,11 @@ const ALL: usize = 3;
 
 pub(super) struct Case {
     pub(super) name: &'static str,
-    /// Whose GPUs it can happen on.
+    /// The vendors on whose GPUs it can happen.
     pub(super) on: &'static [Vendor],
     pub(super) arrange: fn(&mut Arrangement<'_>),
     pub(super) end: End,
-    /// What `diode` says of it.
+    /// What `diode` prints about it.
     pub(super) says: &'static str,
 }
 
@@ -29,22 +29,22 @@ pub(super) const BOTH: &[Vendor] = &[Vendor::Nvidia, Vendor::Amd];
 pub(super) const NVIDIA: &[Vendor] = &[Vendor::Nvidia];
 pub(super) const AMD: &[Vendor] = &[Vendor::Amd];
 
-/// What is unlike a sound node.
+/// A node, and what makes it differ from a sound one.
 pub(super) struct Arrangement<'a> {
     pub(super) node: &'a Node,
     pub(super) script: Script,
     pub(super) arguments: Vec<&'static str>,
 }
 
-/// How a case ends.
+/// How a collection must end.
 pub(super) enum End {
-    /// Everything is measured, but for these configs on all problems.
+    /// Everything is measured, except these configs on every problem.
     Measured(&'static [(&'static str, FailureReason)]),
-    /// Everything is measured, but for these configs on the large problem.
+    /// Everything is measured, except these configs on the large problem.
     Large(&'static [(&'static str, FailureReason)]),
-    /// So many problems are skipped and not recorded; the others are measured.
+    /// This many problems are skipped and not recorded. The others are measured.
     Skipped(usize),
-    /// The collection ends with exit code 1, and so many problems are recorded.
+    /// The collection ends with exit code 1. This many problems are recorded.
     Ended(usize),
 }
 
@@ -112,7 +112,7 @@ fn kept(sandbox: &Sandbox) -> Option<Dataset> {
     sandbox.path("a.msgpack.zst").exists().then(|| sandbox.dataset("a.msgpack.zst"))
 }
 
-/// The configs that failed; all others that were asked for have times.
+/// The configs that failed. Checks that all other configs have times.
 fn failures(dataset: &Dataset, solution: &Solution) -> Vec<(String, FailureReason)> {
     solution.validate(&dataset.configs).unwrap();
     let mut failed: Vec<(String, FailureReason)> = solution

@@ -1,4 +1,4 @@
-//! What ends the collection.
+//! Faults that end the collection.
 
 use diode_standin::{Effect, Rule};
 

@@ -1,4 +1,4 @@
-//! What costs a config, or nothing at all.
+//! Faults that cost a config, or nothing at all.
 
 use diode_core::FailureReason;
 use diode_standin::{Effect, Rule};

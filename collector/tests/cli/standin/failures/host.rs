@@ -1,4 +1,5 @@
-//! What goes wrong on the host: a full disk, a killed process, a damaged pack, one of two GPUs.
+//! Faults on the host, and one of two GPUs that breaks: a full disk, a killed process, a damaged
+//! pack.
 
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
@@ -17,7 +18,7 @@ fn problems(count: u64) -> String {
     format!("[{}]", (0..count).map(problem).collect::<Vec<_>>().join(","))
 }
 
-/// Goes on with what is there, on a node that is well. How many problems were there.
+/// Resumes the collection on a sound node. Returns how many problems were in it before.
 fn resume(node: &Node, count: usize) -> usize {
     let output = node.collect(&node.sound(), &["--resume"]);
     let said = stderr(&output);
@@ -29,7 +30,7 @@ fn resume(node: &Node, count: usize) -> usize {
     there.map_or(0, |line| line.split(' ').next().unwrap().parse().unwrap())
 }
 
-/// The same command in a shell that runs `first` before it.
+/// Runs the same command in a shell that runs `first` before it.
 fn in_shell(first: &str, diode: &Command) -> Command {
     let mut shell = Command::new("sh");
     shell
@@ -49,7 +50,7 @@ fn in_shell(first: &str, diode: &Command) -> Command {
 #[test]
 fn a_full_disk_costs_what_does_not_fit_and_no_more() {
     let node = Node::new(Vendor::Nvidia, &problems(60));
-    // Files stay below some kilobytes: further writes fail as on a full disk.
+    // No file may exceed some kilobytes, so further writes fail as on a full disk.
     let mut full = in_shell("trap '' XFSZ; ulimit -f 16", &node.command(&node.sound(), &[]));
     let output = full.output().unwrap();
     let said = stderr(&output);
@@ -63,7 +64,7 @@ fn a_full_disk_costs_what_does_not_fit_and_no_more() {
 fn a_killed_collection_goes_on() {
     let node = Node::new(Vendor::Nvidia, &problems(3));
     let mut script = node.sound();
-    // The second problem hangs in the inputs' second set.
+    // The second problem hangs when its reference is computed.
     script.rules.push(Rule::of_kernel("reference;", Effect::Hang).from(2));
     let mut command = node.command(&script, &[]);
     let mut child = command.stderr(Stdio::null()).spawn().unwrap();
@@ -87,7 +88,7 @@ fn a_damaged_pack_ends_the_collection_where_it_is_needed() {
     let mut damaged = bytes.clone();
     *damaged.last_mut().unwrap() ^= 1;
     diode_formats::write_atomically(&pack, &damaged).unwrap();
-    // The stand-in knows the kernels all the same.
+    // The stand-in takes the kernels from the undamaged pack, so it knows them all the same.
     let output = node.collect(&Script { pack: whole, ..node.sound() }, &[]);
     let said = stderr(&output);
     assert_eq!(output.status.code(), Some(1), "{said}");
@@ -100,7 +101,7 @@ fn a_damaged_pack_ends_the_collection_where_it_is_needed() {
 fn of_two_gpus_one_breaks() {
     let node = Node::new(Vendor::Nvidia, &problems(60));
     let mut script = node.sound();
-    // So many that there are some left when it breaks for the second time.
+    // There are enough problems that some are left when GPU 1 breaks for the second time.
     script.gpus.push(script.gpus[0].clone());
     script.rules.push(Rule::of_kernel("fill;", Effect::Break(999)).on_gpu(1));
     let output = node.collect(&script, &["--device", "0,1"]);

@@ -1,5 +1,5 @@
-//! What goes wrong, one case after the other. Each ends as docs/guides/collecting.md says, loses nothing that was
-//! measured, and is completed by `--resume` on a node that is well.
+//! Faults, one after the other. Each case must end as docs/guides/collecting.md says and lose nothing that was
+//! measured. `--resume` on a sound node must complete it.
 
 mod case;
 mod collections;

@@ -1,11 +1,12 @@
-//! What costs a problem.
+//! Faults that cost a problem.
 
 use diode_core::FailureReason;
 use diode_standin::{Effect, Rule};
 
 use super::case::{AMD, BOTH, Case, End, NVIDIA, run};
 
-/// The small problems fit beside what is left to others, and the large one does not.
+/// Free memory in which the small problems fit, but not the large one. It includes what is left to
+/// others.
 const ROOM: u64 = (1 << 30) + (2 << 20);
 
 #[test]
@@ -28,7 +29,7 @@ fn memory_that_others_hold() {
         Case {
             name: "others take the memory meanwhile",
             on: BOTH,
-            // The library's workspace and the flush come first.
+            // The first allocations are the library's workspace and the flush.
             arrange: |case| case.script.rules.push(Rule::new("allocate", Effect::Return(2)).from(4).times(1)),
             end: End::Skipped(1),
             says: "the GPU has no memory left",
@@ -46,7 +47,7 @@ fn memory_that_others_hold() {
             name: "the GPU is too small for a problem",
             on: BOTH,
             arrange: |case| {
-                // The library's workspace and the flush take part of it.
+                // The library's workspace and the flush take part of this memory.
                 case.script.gpus[0].memory = ROOM;
                 case.script.rules.push(Rule::new("memory_info", Effect::Value(ROOM)));
             },

@@ -1,4 +1,4 @@
-//! What ends the measuring process. The config that did it is found and left out.
+//! Faults that end the measuring process. The config at fault is found and left out.
 
 use diode_core::FailureReason;
 use diode_standin::{Effect, Rule};
